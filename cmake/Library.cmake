@@ -1,0 +1,33 @@
+# tt_library(<folder> [TORCH] SOURCES … [DEPENDS …])
+# The static library tt_<folder> of src/<folder> with the public headers of
+# include/tensor_tracer/<folder>. TORCH links libtorch and shares its one precompiled header.
+function(tt_library folder)
+  cmake_parse_arguments(arg "TORCH" "" "SOURCES;DEPENDS" ${ARGN})
+  set(target tt_${folder})
+  if(arg_SOURCES)
+    add_library(${target} STATIC ${arg_SOURCES})
+    set(scope PUBLIC)
+    target_link_libraries(${target} PRIVATE tt_warnings PUBLIC tt_options)
+  else()
+    add_library(${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(${target} ${scope} ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(${target} ${scope} ${arg_DEPENDS})
+  if(arg_TORCH)
+    tt_use_torch(${target})
+  endif()
+endfunction()
+
+# Links libtorch and reuses its precompiled header.
+function(tt_use_torch target)
+  target_link_libraries(${target} PUBLIC tt_torch)
+  target_precompile_headers(${target} REUSE_FROM tt_torch_pch)
+endfunction()
+
+if(TT_WITH_TORCH)
+  add_library(tt_torch_pch STATIC ${CMAKE_CURRENT_LIST_DIR}/torch_pch.cpp)
+  target_link_libraries(tt_torch_pch PUBLIC tt_options tt_torch)
+  target_precompile_headers(tt_torch_pch PRIVATE
+    <ATen/ATen.h> <torch/csrc/autograd/custom_function.h>)
+endif()

@@ -1,0 +1,1 @@
+// The one precompiled header of libtorch is built with this file.

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace tt::comm {
+
+enum class ReduceOp { kSum, kMax };
+
+namespace detail {
+class GroupImpl;
+class WorkImpl;
+}  // namespace detail
+
+/// A pending asynchronous operation. The buffers given to it must live until it is done.
+/// Thread: the thread that started it.
+class Work {
+ public:
+  Work();  // already done
+  explicit Work(std::unique_ptr<detail::WorkImpl> impl);
+  Work(Work&&) noexcept;
+  Work& operator=(Work&&) noexcept;
+  ~Work();  // REQUIRES: done, or the program is ending by an exception
+  /// Makes progress; true once done. Never blocks.
+  bool test();
+  /// Polls until done; yields first, then sleeps with growing pauses (at most 1 ms), so that a long
+  /// wait does not take a core.
+  void wait();
+
+ private:
+  std::unique_ptr<detail::WorkImpl> impl_;
+};
+
+/// A small value handle for a group of ranks that call the same operations in the same order.
+/// Tensors are dense CPU tensors; those that are written must be contiguous. All dtypes of
+/// PyTorch's real numbers are carried; reductions take f64, f32, bf16, f16, i64, i32 (bf16 and f16
+/// are summed in f32, in rank order, and rounded once, so every rank has the same bits).
+/// On the same group the result of a reduction is the same bit for bit at every call. A group of
+/// size 1 touches nothing and copies only where input and output differ.
+/// Errors: comm::CommError (the machine), base::CheckError (sizes that do not fit).
+/// Thread: one thread per rank.
+class ProcessGroup {
+ public:
+  /// The group of one rank.
+  ProcessGroup();
+  explicit ProcessGroup(std::shared_ptr<detail::GroupImpl> impl);
+
+  int rank() const;
+  int size() const;
+
+  /// Collective: ranks with the same color form a new group, ordered by key, then by rank.
+  ProcessGroup split(int color, int key) const;
+
+  /// In place.
+  void all_reduce(at::Tensor& tensor, ReduceOp op = ReduceOp::kSum) const;
+  /// output[r] = input of rank r; output has shape [size, input's shape] (or as many elements).
+  void all_gather(const at::Tensor& input, at::Tensor& output) const;
+  /// As all_gather, on `root` only; output is ignored elsewhere.
+  void gather(const at::Tensor& input, at::Tensor& output, int root) const;
+  /// output = sum over ranks of their input[rank()]; input has shape [size, output's shape].
+  void reduce_scatter(const at::Tensor& input, at::Tensor& output,
+                      ReduceOp op = ReduceOp::kSum) const;
+  void broadcast(at::Tensor& tensor, int root) const;
+  void send(const at::Tensor& tensor, int destination, int tag = 0) const;
+  void receive(at::Tensor& tensor, int source, int tag = 0) const;
+  void barrier() const;
+
+  /// Bytes of every rank, end to end in rank order, into `output` of `root` (ignored elsewhere).
+  /// counts[r] = bytes of rank r, the same on every rank. MPI: MPI_Igatherv.
+  Work gather_bytes(std::span<const std::byte> input, std::span<const std::size_t> counts,
+                    std::span<std::byte> output, int root) const;
+  /// MPI: MPI_Ibcast.
+  Work broadcast_bytes(std::span<std::byte> bytes, int root) const;
+
+ private:
+  std::shared_ptr<detail::GroupImpl> impl_;
+};
+
+}  // namespace tt::comm

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <stdexcept>
+
+#include "tensor_tracer/comm/launcher.h"
+#include "tensor_tracer/comm/process_group.h"
+
+namespace tt::comm {
+
+/// A failure of the communication layer: the operation, the rank and the library's words.
+class CommError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Owns MPI from MPI_Init_thread to MPI_Finalize; without a launcher it is a world of one rank and
+/// MPI is never touched. At most one at a time.
+class World {
+ public:
+  /// Asks for MPI_THREAD_SERIALIZED and checks it. Throws CommError when MPI cannot give it or its
+  /// world differs from what the launcher said.
+  explicit World(const Launch& launch);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+  const ProcessGroup& group() const { return group_; }
+  /// Ends every rank of the job with this exit code, without returning.
+  [[noreturn]] void abort(int exit_code) const;
+
+ private:
+  bool initialised_ = false;
+  ProcessGroup group_;
+};
+
+/// Runs `body` on `size` ranks that are threads of this process, for tests. The first exception of
+/// any rank makes the others' pending operations throw, and is rethrown here.
+void run_local(int size, const std::function<void(const ProcessGroup&)>& body);
+
+}  // namespace tt::comm
