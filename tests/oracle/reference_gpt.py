@@ -1,0 +1,244 @@
+"""A plain PyTorch GPT that recomputes what `tensor-tracer train` exported.
+
+It shares no code with the C++ program. It reads one exported step (`Export`), runs the forward pass
+with ordinary PyTorch operators, lets autograd find the gradients, and can hand out the activations
+that the trace points name. GPT-2 and Llama shapes differ only in the fields of `Config`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors import safe_open
+from torch import Tensor
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """The shape of the model, with the names of the program's flags."""
+
+    num_layers: int
+    hidden_size: int
+    num_attention_heads: int
+    vocab_size: int
+    seq_length: int
+    num_query_groups: int = 0  # 0: as many as heads
+    kv_channels: int = 0  # 0: hidden size / heads
+    ffn_hidden_size: int = 0  # 0: four times the hidden size
+    normalization: str = "LayerNorm"
+    norm_epsilon: float = 1e-5
+    position_embedding_type: str = "learned_absolute"
+    rotary_base: float = 10000.0
+    swiglu: bool = False
+    add_bias_linear: bool = True
+    untie_embeddings_and_output_weights: bool = False
+
+    @classmethod
+    def from_json(cls, text: str) -> Config:
+        """Reads the members this model depends on; a null counts as left out."""
+        known = {field.name for field in dataclasses.fields(cls)}
+        values = json.loads(text)
+        return cls(**{k: v for k, v in values.items() if k in known and v is not None})
+
+    @property
+    def groups(self) -> int:
+        return self.num_query_groups or self.num_attention_heads
+
+    @property
+    def head_size(self) -> int:
+        return self.kv_channels or self.hidden_size // self.num_attention_heads
+
+    @property
+    def ffn_size(self) -> int:
+        return self.ffn_hidden_size or 4 * self.hidden_size
+
+
+@dataclasses.dataclass(frozen=True)
+class Export:
+    """One exported step: weights before it, gradients of it, and the batch it saw."""
+
+    config: Config
+    weights: dict[str, Tensor]
+    gradients: dict[str, Tensor]
+    tokens: Tensor
+    labels: Tensor
+    loss: float
+
+    @classmethod
+    def read(cls, path: Path) -> Export:
+        """Reads a file that `--export-tensors` wrote."""
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata()
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+        return cls(
+            config=Config.from_json(metadata["config"]),
+            weights=_below("weight/", tensors),
+            gradients=_below("grad/", tensors),
+            tokens=tensors["tokens"],
+            labels=tensors["labels"],
+            loss=float(metadata["loss"]),
+        )
+
+
+def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+class ReferenceGpt:
+    """The forward pass over a dictionary of full, logical weights.
+
+    With `capture` set, `captured[point, layer]` holds the activations `[batch, sequence, features]`
+    of the last forward pass, under the trace points' names; layers count from 1.
+    """
+
+    def __init__(self, config: Config, weights: dict[str, Tensor], capture: bool = False) -> None:
+        self.config = config
+        self.weights = weights
+        self.captured: dict[tuple[str, int], Tensor] | None = {} if capture else None
+
+    def loss(self, tokens: Tensor, labels: Tensor) -> Tensor:
+        """Mean cross entropy over all tokens, in nats."""
+        return F.cross_entropy(self.logits(tokens).flatten(0, 1), labels.flatten())
+
+    def logits(self, tokens: Tensor) -> Tensor:
+        """Scores `[batch, sequence, vocabulary]` of the next token."""
+        hidden = F.embedding(tokens, self.weights["embedding.word_embeddings.weight"])
+        if self.config.position_embedding_type == "learned_absolute":
+            hidden = hidden + self.weights["embedding.position_embeddings.weight"][: tokens.shape[1]]
+        for layer in range(1, self.config.num_layers + 1):
+            hidden = self._layer(layer, hidden)
+            self._keep("HiddenStates", layer, hidden)
+        hidden = self._norm("final_norm", hidden)
+        if self.config.untie_embeddings_and_output_weights:
+            return hidden @ self.weights["output_layer.weight"].T
+        return hidden @ self.weights["embedding.word_embeddings.weight"].T
+
+    def _layer(self, layer: int, hidden: Tensor) -> Tensor:
+        prefix = f"layers.{layer}"
+        hidden = hidden + self._attention(layer, self._norm(f"{prefix}.input_norm", hidden))
+        return hidden + self._mlp(layer, self._norm(f"{prefix}.mlp_norm", hidden))
+
+    def _attention(self, layer: int, x: Tensor) -> Tensor:
+        config, (batch, sequence, _) = self.config, x.shape
+        heads, groups, size = config.num_attention_heads, config.groups, config.head_size
+        qkv = self._linear(f"layers.{layer}.attention.qkv", x)
+        self._keep("QKV", layer, qkv)
+        query, key, value = qkv.split([heads * size, groups * size, groups * size], dim=-1)
+        query = query.view(batch, sequence, heads, size).transpose(1, 2)
+        key = key.view(batch, sequence, groups, size).transpose(1, 2)
+        value = value.view(batch, sequence, groups, size).transpose(1, 2)
+        if config.position_embedding_type == "rope":
+            query, key = rotate(query, config.rotary_base), rotate(key, config.rotary_base)
+        # Query heads of one group stand side by side and share its key and value.
+        key = key.repeat_interleave(heads // groups, dim=1)
+        value = value.repeat_interleave(heads // groups, dim=1)
+        scores = query @ key.transpose(-1, -2) / math.sqrt(size)
+        future = torch.ones(sequence, sequence, dtype=torch.bool).triu(1)
+        attended = scores.masked_fill(future, -math.inf).softmax(dim=-1) @ value
+        attended = attended.transpose(1, 2).reshape(batch, sequence, heads * size)
+        return self._linear(f"layers.{layer}.attention.proj", attended)
+
+    def _mlp(self, layer: int, x: Tensor) -> Tensor:
+        inner = self._linear(f"layers.{layer}.mlp.fc1", x)
+        self._keep("MLP1", layer, inner)
+        if self.config.swiglu:
+            gate, up = inner.chunk(2, dim=-1)
+            inner = F.silu(gate) * up
+        else:
+            inner = F.gelu(inner, approximate="tanh")
+        out = self._linear(f"layers.{layer}.mlp.fc2", inner)
+        self._keep("MLP2", layer, out)
+        return out
+
+    def _linear(self, name: str, x: Tensor) -> Tensor:
+        bias = self.weights[f"{name}.bias"] if self.config.add_bias_linear else None
+        return F.linear(x, self.weights[f"{name}.weight"], bias)
+
+    def _norm(self, name: str, x: Tensor) -> Tensor:
+        weight, epsilon = self.weights[f"{name}.weight"], self.config.norm_epsilon
+        if self.config.normalization == "RMSNorm":
+            return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + epsilon) * weight
+        return F.layer_norm(x, weight.shape, weight, self.weights[f"{name}.bias"], epsilon)
+
+    def _keep(self, point: str, layer: int, value: Tensor) -> None:
+        if self.captured is not None:
+            self.captured[point, layer] = value.detach()
+
+
+def rotate(x: Tensor, base: float) -> Tensor:
+    """Rotary position embedding of `[batch, heads, sequence, size]`, halves not interleaved.
+
+    The angles have the width of `x`, but never less than float32.
+    """
+    size, sequence = x.shape[-1], x.shape[-2]
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    frequency = base ** (-torch.arange(0, size, 2, dtype=dtype) / size)
+    angles = torch.outer(torch.arange(sequence, dtype=dtype), frequency)
+    angles = torch.cat([angles, angles], dim=-1)
+    first, second = x.chunk(2, dim=-1)
+    turned = torch.cat([-second, first], dim=-1)
+    return x * angles.cos().to(x.dtype) + turned * angles.sin().to(x.dtype)
+
+
+def parameter_shapes(config: Config) -> dict[str, tuple[int, ...]]:
+    """The name and full shape of every parameter that a model of this shape has."""
+    hidden, ffn = config.hidden_size, config.ffn_size
+    attention = config.num_attention_heads * config.head_size
+    qkv = attention + 2 * config.groups * config.head_size
+    shapes: dict[str, tuple[int, ...]] = {
+        "embedding.word_embeddings.weight": (config.vocab_size, hidden)
+    }
+    if config.position_embedding_type == "learned_absolute":
+        shapes["embedding.position_embeddings.weight"] = (config.seq_length, hidden)
+    norms, linears = ["final_norm"], {}
+    for n in range(1, config.num_layers + 1):
+        norms += [f"layers.{n}.input_norm", f"layers.{n}.mlp_norm"]
+        linears[f"layers.{n}.attention.qkv"] = (qkv, hidden)
+        linears[f"layers.{n}.attention.proj"] = (hidden, attention)
+        linears[f"layers.{n}.mlp.fc1"] = (2 * ffn if config.swiglu else ffn, hidden)
+        linears[f"layers.{n}.mlp.fc2"] = (hidden, ffn)
+    for name in norms:
+        shapes[f"{name}.weight"] = (hidden,)
+        if config.normalization == "LayerNorm":
+            shapes[f"{name}.bias"] = (hidden,)
+    for name, shape in linears.items():
+        shapes[f"{name}.weight"] = shape
+        if config.add_bias_linear:
+            shapes[f"{name}.bias"] = shape[:1]
+    if config.untie_embeddings_and_output_weights:
+        shapes["output_layer.weight"] = (config.vocab_size, hidden)
+    return shapes
+
+
+def loss_and_gradients(
+    config: Config, weights: dict[str, Tensor], tokens: Tensor, labels: Tensor
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """The loss and the gradient of every weight."""
+    leaves = {name: weight.detach().clone().requires_grad_() for name, weight in weights.items()}
+    loss = ReferenceGpt(config, leaves).loss(tokens, labels)
+    gradients = torch.autograd.grad(loss, list(leaves.values()))
+    return loss.detach(), dict(zip(leaves, gradients, strict=True))
+
+
+def activations(
+    config: Config, weights: dict[str, Tensor], tokens: Tensor
+) -> dict[tuple[str, int], Tensor]:
+    """What every trace point sees, by (point, layer)."""
+    model = ReferenceGpt(config, weights, capture=True)
+    with torch.no_grad():
+        model.logits(tokens)
+    assert model.captured is not None
+    return model.captured
+
+
+def tile_means(values: Tensor, tiles: int) -> Tensor:
+    """Tile t of T: the mean over feature columns [floor(t*F/T), floor((t+1)*F/T))."""
+    features = values.shape[-1]
+    borders = [t * features // tiles for t in range(tiles + 1)]
+    columns = [values[..., a:b].mean(dim=-1) for a, b in zip(borders, borders[1:])]
+    return torch.stack(columns, dim=-1)
