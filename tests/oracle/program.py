@@ -101,7 +101,7 @@ def train(
 def write_text(path: Path, kilobytes: int = 64) -> Path:
     """Text with some structure to learn, the same at every call."""
     state, words = 1, []
-    vocabulary = ["tensor", "step", "(x)", "return", "loss = 0.5\n", "layer", "é", "norm", "->", "a"]
+    vocabulary = ["tensor", "step", "(x)", "return", "loss = 0.5\n", "layer", "é", "norm", "->"]
     while sum(map(len, words)) < kilobytes * 1024:
         for _ in range(512):
             state = (1103515245 * state + 12345) % 2**31

@@ -109,7 +109,8 @@ class ReferenceGpt:
         """Scores `[batch, sequence, vocabulary]` of the next token."""
         hidden = F.embedding(tokens, self.weights["embedding.word_embeddings.weight"])
         if self.config.position_embedding_type == "learned_absolute":
-            hidden = hidden + self.weights["embedding.position_embeddings.weight"][: tokens.shape[1]]
+            positions = self.weights["embedding.position_embeddings.weight"]
+            hidden = hidden + positions[: tokens.shape[1]]
         for layer in range(1, self.config.num_layers + 1):
             hidden = self._layer(layer, hidden)
             self._keep("HiddenStates", layer, hidden)

@@ -1,4 +1,4 @@
-"""The decoder against records laid out by hand, byte by byte, from the table in docs/protocol.md."""
+"""The decoder against records laid out by hand from the table in docs/protocol.md."""
 
 from __future__ import annotations
 

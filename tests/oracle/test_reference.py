@@ -78,7 +78,7 @@ def gpt2_by_modules(config: Config, weights: dict[str, Tensor], tokens: Tensor) 
 
 
 def llama_by_modules(config: Config, weights: dict[str, Tensor], tokens: Tensor) -> Tensor:
-    """Logits of the Llama shape by F.scaled_dot_product_attention, F.rms_norm, complex rotations."""
+    """Logits of the Llama shape by F.scaled_dot_product_attention and complex rotations."""
     heads, groups, size = config.num_attention_heads, config.groups, config.head_size
     x = F.embedding(tokens, weights["embedding.word_embeddings.weight"])
 

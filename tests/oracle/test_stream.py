@@ -1,0 +1,165 @@
+"""What a viewer receives is what PyTorch computes from the same weights and the same batch."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+from decoder import Record
+from reference_gpt import Export, activations, tile_means
+from torch import Tensor
+from viewer import LiveRun, Viewer, live_run
+
+LLAMA = {
+    "normalization": "RMSNorm",
+    "position_embedding_type": "rope",
+    "swiglu": True,
+    "disable_bias_linear": True,
+    "untie_embeddings_and_output_weights": True,
+    "ffn_hidden_size": 44,
+}
+# Tile counts that divide neither the features nor the shards, one tile, and one per column.
+PLAN = {
+    "entries": [
+        {"point": "HiddenStates", "rows": 1, "compressor": {"kind": "tile", "tiles": 5}},
+        {"point": "QKV", "rows": 0, "compressor": {"kind": "tile", "tiles": 7}},
+        {"point": "MLP1", "rows": 3, "compressor": {"kind": "tile", "tiles": 13}},
+        {"point": "MLP2", "layers": "2", "rows": 2, "compressor": {"kind": "tile", "tiles": 32}},
+        {"point": "HiddenStates", "layers": "1", "rows": 0, "compressor": {"kind": "none"}},
+        {"point": "QKV", "layers": "1-2", "rows": 2, "compressor": {"kind": "tile", "tiles": 1}},
+        {"point": "InputTokens", "rows": 0, "compressor": {"kind": "none"}},
+    ]
+}
+for _entry in PLAN["entries"][:-1]:
+    _entry["dtype"] = "f64"
+
+STEPS = 40  # long enough that a pause asked for at the start finds the run alive
+WATCHED = 3
+Captured = dict[tuple[int, int, int], Record]  # by (step, entry, layer)
+
+
+def expected_keys(num_layers: int = 2) -> set[tuple[int, int]]:
+    """The (entry, layer) pairs that PLAN asks for."""
+    keys = set()
+    for index, entry in enumerate(PLAN["entries"]):
+        if entry["point"] == "InputTokens":
+            keys.add((index, 0))
+            continue
+        first, _, last = entry.get("layers", f"1-{num_layers}").partition("-")
+        keys |= {(index, layer) for layer in range(int(first), int(last or first) + 1)}
+    return keys
+
+
+def watch(run: LiveRun) -> Captured:
+    """The records of three steps, taken one at a time so that nothing newer replaces them."""
+    keys = expected_keys()
+    with run.viewer() as viewer:
+        viewer.request("control.claim", {"name": "oracle", "take_over": False})
+        paused_at = viewer.request("control.pause")["step"]
+        captured: Captured = {}
+        for step in range(paused_at + 1, paused_at + 1 + WATCHED):
+            assert viewer.request("control.step", {"count": 1})["step"] == step
+            viewer.wait_for(lambda: keys <= received(viewer, step), f"all records of step {step}")
+            captured |= {(step, r.entry, r.layer): r for r in viewer.records if r.step == step}
+        assert_consistent(viewer)
+        viewer.request("control.continue")
+        viewer.wait_for(
+            lambda: any(state["phase"] == "finished" for state in viewer.named("state")),
+            "the end of the run",
+        )
+    run.wait()
+    return captured
+
+
+def received(viewer: Viewer, step: int) -> set[tuple[int, int]]:
+    """The (entry, layer) pairs of this step that have arrived."""
+    return {(r.entry, r.layer) for r in viewer.records if r.step == step}
+
+
+def assert_consistent(viewer: Viewer) -> None:
+    """Header fields that hold for every record of a run with one leader."""
+    run = int(viewer.hello["run"]["id"], 16)
+    for record in viewer.records:
+        assert record.run == run
+        assert (record.tensor_rank, record.pipeline_rank, record.data_rank) == (0, 0, 0)
+        assert (record.phase, record.direction, record.prompt_set) == ("train", 0, 0)
+    numbers = [record.sequence for record in viewer.records]
+    assert max(Counter(numbers).values()) == 1, "a sequence number came twice"
+
+
+def logical(record: Record, seen: dict[tuple[str, int], Tensor]) -> Tensor:
+    """What the record should hold, from PyTorch's activations of the whole batch."""
+    entry = PLAN["entries"][record.entry]
+    assert record.point == entry["point"]
+    rows = slice(record.first_row, record.first_row + record.values.shape[0])
+    whole = seen[record.point, record.layer]
+    assert record.features == whole.shape[-1]
+    assert record.compressor == entry["compressor"]["kind"]
+    if record.compressor == "none":
+        return whole[rows]
+    return tile_means(whole, entry["compressor"]["tiles"])[rows]
+
+
+def assert_equals_pytorch(captured: Captured, folder: Path, micro_batch: int) -> None:
+    """Every record within 1e-12 of the largest value of its tensor; tokens exactly."""
+    for step in sorted({key[0] for key in captured}):
+        export = Export.read(folder / f"step_{step:06d}.safetensors")
+        seen = activations(export.config, export.weights, export.tokens)
+        for (at, entry, _), record in captured.items():
+            if at != step:
+                continue
+            asked = PLAN["entries"][entry]["rows"] or micro_batch
+            values = torch.from_numpy(record.values.copy())
+            if record.point == "InputTokens":
+                rows = export.tokens[record.first_row : record.first_row + asked].int()
+                positions = torch.arange(rows.shape[1], dtype=torch.int32).expand_as(rows)
+                assert torch.equal(values, torch.stack([rows, positions]))
+                continue
+            expected = logical(record, seen)
+            assert values.dtype == torch.float64
+            assert values.shape == expected.shape
+            assert values.shape[0] == asked
+            error = (values - expected).abs().max().item()
+            assert error <= 1e-12 * expected.abs().max().item(), (record.point, record.layer)
+
+
+def traced(flags, shape: dict, folder: Path, tensor: int, data: int = 1) -> Captured:
+    """A watched run on a mesh, checked against PyTorch."""
+    folder.mkdir(parents=True)
+    plan = folder / "plan.json"
+    plan.write_text(json.dumps(PLAN))
+    changes = shape | {
+        "params_dtype": "float64",
+        "train_iters": STEPS,
+        "tensor_model_parallel_size": tensor,
+        "tensor_tracer_plan": str(plan),
+        "export_tensors": str(folder / "exports"),
+        "export_at": f"1-{STEPS}",
+    }
+    with live_run(flags | changes, folder, ranks=tensor * data) as run:
+        captured = watch(run)
+    assert_equals_pytorch(captured, folder / "exports", flags["micro_batch_size"])
+    return captured
+
+
+@pytest.mark.parametrize("shape", [{}, LLAMA], ids=["gpt2", "llama"])
+def test_records_equal_pytorch_at_every_tensor_size(shape: dict, flags, tmp_path: Path) -> None:
+    """One, two and four ranks, and the same values on each for the steps they share."""
+    runs = {n: traced(flags, shape, tmp_path / f"tensor{n}", n) for n in (1, 2, 4)}
+    for ranks in (2, 4):
+        shared = runs[1].keys() & runs[ranks].keys()
+        for key in shared:
+            alone, split = runs[1][key].values, runs[ranks][key].values
+            if runs[1][key].point == "InputTokens":
+                assert (alone == split).all()
+            else:
+                # Sums that cross ranks, now or in earlier steps, round differently.
+                assert abs(alone - split).max() <= 1e-9 * abs(alone).max(), key
+
+
+def test_records_of_replica_zero_with_data_parallelism(flags, tmp_path: Path) -> None:
+    captured = traced(flags, {}, tmp_path / "run", tensor=2, data=2)
+    assert {record.first_row for record in captured.values()} == {0}
