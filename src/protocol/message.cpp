@@ -1,0 +1,235 @@
+#include "tensor_tracer/protocol/message.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+namespace tt::protocol {
+namespace {
+
+using nlohmann::json;
+
+base::Error invalid_request(std::string message, std::string where = {}) {
+  return {.code = "invalid_request",
+          .message = std::move(message),
+          .where = std::move(where),
+          .remedy = {}};
+}
+
+// Accepts or refuses a text without building anything, so that depth costs no memory and no stack.
+class DepthGuard : public nlohmann::json_sax<json> {
+ public:
+  explicit DepthGuard(std::size_t limit) : limit_(limit) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return false; }
+  bool key(string_t&) override { return true; }
+  bool start_object(std::size_t) override { return enter(); }
+  bool end_object() override { return leave(); }
+  bool start_array(std::size_t) override { return enter(); }
+  bool end_array() override { return leave(); }
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    error_ = invalid_request("not JSON: byte " + std::to_string(position) + " does not fit");
+    return false;
+  }
+
+  const std::optional<base::Error>& error() const { return error_; }
+
+ private:
+  bool enter() {
+    if (++depth_ > limit_) {
+      error_ = base::Error{.code = "too_large",
+                           .message = "nested deeper than " + std::to_string(limit_),
+                           .where = {},
+                           .remedy = {}};
+      return false;
+    }
+    return true;
+  }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+
+  std::size_t limit_;
+  std::size_t depth_ = 0;
+  std::optional<base::Error> error_;
+};
+
+const char* non_finite_name(double value) {
+  if (std::isnan(value)) {
+    return "NaN";
+  }
+  return value > 0 ? "Infinity" : "-Infinity";
+}
+
+void name_non_finite(json& value) {
+  if (value.is_structured()) {
+    for (json& member : value) {
+      name_non_finite(member);
+    }
+  } else if (value.is_number_float() && !std::isfinite(value.get<double>())) {
+    value = non_finite_name(value.get<double>());
+  }
+}
+
+std::string dump(json value) {
+  name_non_finite(value);
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::uint64_t valid_id(const json& object) {
+  const auto id = object.find("id");
+  if (id == object.end() || !id->is_number_unsigned()) {
+    return 0;
+  }
+  const auto value = id->get<std::uint64_t>();
+  return value <= kMaxMessageId ? value : 0;
+}
+
+std::string text_member(const json& object, const char* name) {
+  const auto member = object.find(name);
+  return member != object.end() && member->is_string() ? member->get<std::string>() : "";
+}
+
+Message request_from(json&& object) {
+  const std::uint64_t id = valid_id(object);
+  if (id == 0) {
+    return Malformed{0, invalid_request("a request needs an integer from 1 to 2^53-1", "id")};
+  }
+  if (base::Status known = check_members(object, {"id", "method", "params"}); !known.ok()) {
+    return Malformed{id, invalid_request(known.error().message, known.error().where)};
+  }
+  Request request{.id = id, .method = text_member(object, "method")};
+  if (request.method.empty()) {
+    return Malformed{id, invalid_request("a request needs a text", "method")};
+  }
+  if (const auto params = object.find("params"); params != object.end()) {
+    if (!params->is_object()) {
+      return Malformed{id, invalid_request("must be an object", "params")};
+    }
+    request.params = std::move(*params);
+  }
+  return request;
+}
+
+Message answer_from(json&& object) {
+  const std::uint64_t id = valid_id(object);
+  if (const auto error = object.find("error"); error != object.end()) {
+    if (!error->is_object()) {
+      return Malformed{id, invalid_request("must be an object", "error")};
+    }
+    // Id 0 answers a message whose own id could not be read.
+    return Answer{id, base::Error{.code = text_member(*error, "code"),
+                                  .message = text_member(*error, "message"),
+                                  .where = text_member(*error, "where"),
+                                  .remedy = text_member(*error, "remedy")}};
+  }
+  if (id == 0) {
+    return Malformed{0, invalid_request("an answer needs an integer from 1 to 2^53-1", "id")};
+  }
+  return Answer{id, std::move(object["result"])};
+}
+
+Message notification_from(json&& object) {
+  Notification notification{.event = text_member(object, "event")};
+  if (notification.event.empty()) {
+    return Malformed{0, invalid_request("must be a text", "event")};
+  }
+  if (const auto params = object.find("params"); params != object.end()) {
+    if (!params->is_object()) {
+      return Malformed{0, invalid_request("must be an object", "params")};
+    }
+    notification.params = std::move(*params);
+  }
+  return notification;
+}
+
+}  // namespace
+
+base::Result<json> parse_json(std::string_view text, const TextLimits& limits) {
+  if (text.size() > limits.bytes) {
+    return base::Error{.code = "too_large",
+                       .message = std::to_string(text.size()) + " bytes, more than " +
+                                  std::to_string(limits.bytes),
+                       .where = {},
+                       .remedy = {}};
+  }
+  DepthGuard guard(limits.depth);
+  if (!json::sax_parse(text, &guard)) {
+    return guard.error().value_or(invalid_request("not JSON"));
+  }
+  json value = json::parse(text, nullptr, false);
+  if (value.is_discarded()) {
+    return invalid_request("not JSON");
+  }
+  return value;
+}
+
+Message parse_message(std::string_view text, const TextLimits& limits) {
+  base::Result<json> parsed = parse_json(text, limits);
+  if (!parsed) {
+    return Malformed{0, parsed.error()};
+  }
+  json object = std::move(parsed).value();
+  if (!object.is_object()) {
+    return Malformed{0, invalid_request("a message is a JSON object")};
+  }
+  if (object.contains("method")) {
+    return request_from(std::move(object));
+  }
+  if (object.contains("result") || object.contains("error")) {
+    return answer_from(std::move(object));
+  }
+  if (object.contains("event")) {
+    return notification_from(std::move(object));
+  }
+  return Malformed{valid_id(object),
+                   invalid_request("a message has a method, a result, an error or an event")};
+}
+
+std::string encode_request(std::uint64_t id, std::string_view method, json params) {
+  return dump({{"id", id}, {"method", method}, {"params", std::move(params)}});
+}
+
+std::string encode_result(std::uint64_t id, json result) {
+  return dump({{"id", id}, {"result", std::move(result)}});
+}
+
+std::string encode_error(std::uint64_t id, const base::Error& error) {
+  return dump({{"id", id},
+               {"error",
+                {{"code", error.code},
+                 {"message", error.message},
+                 {"where", error.where},
+                 {"remedy", error.remedy}}}});
+}
+
+std::string encode_notification(std::string_view event, json params) {
+  return dump({{"event", event}, {"params", std::move(params)}});
+}
+
+base::Status check_members(const json& object, std::initializer_list<std::string_view> known) {
+  if (!object.is_object()) {
+    return base::Error{
+        .code = "invalid_argument", .message = "must be an object", .where = {}, .remedy = {}};
+  }
+  for (const auto& [name, value] : object.items()) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      return base::Error{.code = "invalid_argument",
+                         .message = "this member is not known",
+                         .where = name.substr(0, 64),
+                         .remedy = {}};
+    }
+  }
+  return {};
+}
+
+}  // namespace tt::protocol
