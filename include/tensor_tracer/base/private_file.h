@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "tensor_tracer/base/result.h"
+
+/// Small files of the run directory that nobody else may read. Thread: any.
+namespace tt::base {
+
+/// `bytes` bytes of the kernel's random generator as lower-case hex digits.
+std::string random_hex(std::size_t bytes);
+
+/// Replaces `path` as a whole (a new file, mode 0600, renamed into place).
+Status write_private_file(const std::string& path, const std::string& text);
+
+/// The file's text. The error's code is "not_found" if there is none, "too_large" above the limit.
+Result<std::string> read_small_file(const std::string& path, std::size_t max_bytes = 64 * 1024);
+
+}  // namespace tt::base

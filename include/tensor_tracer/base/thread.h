@@ -1,0 +1,13 @@
+#pragma once
+
+namespace tt::base {
+
+/// Lets the calling thread run on every CPU that the machine gives this process; mpirun pins its
+/// ranks, and threads and children inherit that. Best effort.
+/// Thread: affects the calling one only.
+void reset_affinity();
+
+/// The calling thread's name in tools such as top and gdb; at most 15 characters.
+void set_thread_name(const char* name);
+
+}  // namespace tt::base

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Sets up what is missing, then trains on two ranks with the tracer on port 8765 and prints one URL.
+#
+#   scripts/demo.sh [--open] [flags of `tensor-tracer train`…]
+#
+#   --open   also opens the page in the default browser
+# Ctrl-C ends everything. For the set-up's environment variables see scripts/setup.sh --help.
+set -euo pipefail
+
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+
+# The text of Python's library that is not worth learning: tests, and what others installed.
+excluded_folders=test,tests,idlelib,site-packages,dist-packages,__pycache__
+
+flags=()  # ours, then the caller's
+
+read_arguments() {
+  local argument
+  for argument in "$@"; do
+    case $argument in
+      --help | -h) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
+      --open) flags+=(--tensor-tracer-open) ;;
+      *) flags+=("$argument") ;;
+    esac
+  done
+}
+
+# add_default NAME VALUE…: unless the caller gave this flag.
+add_default() {
+  local given
+  for given in "${flags[@]}"; do
+    if [[ $given == "$1" || $given == "$1="* ]]; then return; fi
+  done
+  flags=("$@" "${flags[@]}")
+}
+
+add_defaults() {
+  local on_terminal=off
+  if [[ -t 1 ]]; then
+    # Without a terminal the program names the token's file instead, so no log holds the token.
+    on_terminal=on
+    add_default --print-url
+  fi
+  add_default --progress-bar "$on_terminal"
+  add_default --data-exclude "$excluded_folders"
+  add_default --data-path "$(standard_library)" docs
+  add_default --tensor-tracer-port 8765
+  add_default --config configs/runs/demo.json
+}
+
+# Python's own library, as source: real text that every machine with the set-up has.
+standard_library() {
+  "$TT_VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("stdlib"))'
+}
+
+launcher=(mpirun --quiet -np 2)
+
+# Open MPI asks root to say so, and counts cores where it should count CPUs.
+prepare_launcher() {
+  if [[ $(id -u) -eq 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  fi
+  if [[ $(nproc) -lt 2 ]]; then
+    launcher+=(--oversubscribe)
+  elif [[ $(physical_cores) -lt 2 ]]; then
+    launcher+=(--use-hwthread-cpus)
+  fi
+}
+
+physical_cores() {
+  lscpu --parse=CORE,SOCKET 2>/dev/null | grep -v '^#' | sort -u | wc -l
+}
+
+main() {
+  read_arguments "$@"
+  cd "$TT_ROOT"
+  scripts/setup.sh --for demo
+  add_defaults
+  prepare_launcher
+  exec "${launcher[@]}" "$TT_BIN_DIR/tensor-tracer" train "${flags[@]}"
+}
+
+main "$@"
