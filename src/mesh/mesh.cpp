@@ -1,0 +1,111 @@
+#include "tensor_tracer/mesh/mesh.h"
+
+#include "tensor_tracer/base/check.h"
+
+namespace tt::mesh {
+namespace {
+
+std::string sizes_text(const MeshShape& shape) {
+  return "tensor " + std::to_string(shape.tensor) + ", pipeline " + std::to_string(shape.pipeline) +
+         ", data " + std::to_string(shape.data);
+}
+
+bool inside(int index, int size) { return 0 <= index && index < size; }
+
+}  // namespace
+
+const char* to_string(Axis axis) {
+  switch (axis) {
+    case Axis::kTensor:
+      return "tensor";
+    case Axis::kPipeline:
+      return "pipeline";
+    case Axis::kData:
+      return "data";
+  }
+  base::check_failed(__FILE__, __LINE__, "no such axis: " + std::to_string(static_cast<int>(axis)));
+}
+
+int MeshShape::size(Axis axis) const {
+  switch (axis) {
+    case Axis::kTensor:
+      return tensor;
+    case Axis::kPipeline:
+      return pipeline;
+    case Axis::kData:
+      return data;
+  }
+  base::check_failed(__FILE__, __LINE__, "no such axis: " + std::to_string(static_cast<int>(axis)));
+}
+
+int Coordinates::index(Axis axis) const {
+  switch (axis) {
+    case Axis::kTensor:
+      return tensor;
+    case Axis::kPipeline:
+      return pipeline;
+    case Axis::kData:
+      return data;
+  }
+  base::check_failed(__FILE__, __LINE__, "no such axis: " + std::to_string(static_cast<int>(axis)));
+}
+
+base::Result<MeshShape> fit_mesh(int world_size, int tensor, int pipeline) {
+  const std::string numbers = "world size " + std::to_string(world_size) +
+                              ", tensor-parallel size " + std::to_string(tensor) +
+                              ", pipeline-parallel size " + std::to_string(pipeline);
+  if (world_size < 1 || tensor < 1 || pipeline < 1) {
+    return base::Error{"invalid_argument", numbers + ": each must be at least 1", "mesh", ""};
+  }
+  // 64 bits: the product of two valid ints need not be one.
+  const long long model_ranks = static_cast<long long>(tensor) * pipeline;
+  if (world_size % model_ranks != 0) {
+    return base::Error{"invalid_argument",
+                       numbers + ": " + std::to_string(tensor) + " x " + std::to_string(pipeline) +
+                           " = " + std::to_string(model_ranks) + " does not divide " +
+                           std::to_string(world_size),
+                       "mesh",
+                       "start a multiple of " + std::to_string(model_ranks) +
+                           " ranks or change --tensor-model-parallel-size or "
+                           "--pipeline-model-parallel-size"};
+  }
+  return MeshShape{tensor, pipeline, static_cast<int>(world_size / model_ranks)};
+}
+
+Coordinates coordinates_of(const MeshShape& shape, int rank) {
+  TT_CHECK(inside(rank, shape.world_size()),
+           "rank " + std::to_string(rank) + " in a mesh of " + sizes_text(shape));
+  return {.tensor = rank % shape.tensor,
+          .pipeline = rank / (shape.tensor * shape.data),
+          .data = rank / shape.tensor % shape.data};
+}
+
+int rank_of(const MeshShape& shape, const Coordinates& at) {
+  for (const Axis axis : kAllAxes) {
+    TT_CHECK(inside(at.index(axis), shape.size(axis)), std::string(to_string(axis)) + " " +
+                                                           std::to_string(at.index(axis)) +
+                                                           " in a mesh of " + sizes_text(shape));
+  }
+  return at.tensor + shape.tensor * (at.data + shape.data * at.pipeline);
+}
+
+std::vector<int> group_along(const MeshShape& shape, int rank, Axis axis) {
+  Coordinates at = coordinates_of(shape, rank);
+  int& moving = axis == Axis::kTensor ? at.tensor : axis == Axis::kPipeline ? at.pipeline : at.data;
+  std::vector<int> ranks;
+  for (moving = 0; moving < shape.size(axis); ++moving) ranks.push_back(rank_of(shape, at));
+  return ranks;
+}
+
+std::string describe(const MeshShape& shape, int rank) {
+  const Coordinates at = coordinates_of(shape, rank);
+  std::string places;
+  for (const Axis axis : kAllAxes) {
+    if (shape.size(axis) == 1) continue;
+    places += (places.empty() ? "" : ", ") + std::string(to_string(axis)) + " " +
+              std::to_string(at.index(axis));
+  }
+  return "rank " + std::to_string(rank) + (places.empty() ? "" : " (" + places + ")");
+}
+
+}  // namespace tt::mesh
