@@ -35,12 +35,12 @@ class Work {
 };
 
 /// A small value handle for a group of ranks that call the same operations in the same order.
-/// Tensors are dense CPU tensors; those that are written must be contiguous. All dtypes of
-/// PyTorch's real numbers are carried; reductions take f64, f32, bf16, f16, i64, i32 (bf16 and f16
-/// are summed in f32, in rank order, and rounded once, so every rank has the same bits).
-/// On the same group the result of a reduction is the same bit for bit at every call. A group of
-/// size 1 touches nothing and copies only where input and output differ.
-/// Errors: comm::CommError (the machine), base::CheckError (sizes that do not fit).
+/// Tensors are dense CPU tensors; those that are written must be contiguous, and autograd sees the
+/// write (their version counts up). All dtypes of PyTorch's real numbers are carried; reductions
+/// take f64, f32, bf16, f16, i64, i32 (bf16 and f16 are summed in f32, in rank order, and rounded
+/// once, so every rank has the same bits). On the same group the result of a reduction is the same
+/// bit for bit at every call. A group of size 1 touches nothing and copies only where input and
+/// output differ. Errors: comm::CommError (the machine), base::CheckError (sizes that do not fit).
 /// Thread: one thread per rank.
 class ProcessGroup {
  public:
@@ -57,13 +57,16 @@ class ProcessGroup {
   /// In place.
   void all_reduce(at::Tensor& tensor, ReduceOp op = ReduceOp::kSum) const;
   /// output[r] = input of rank r; output has shape [size, input's shape] (or as many elements).
+  /// The input may be output[rank()]; otherwise the two do not overlap.
   void all_gather(const at::Tensor& input, at::Tensor& output) const;
   /// As all_gather, on `root` only; output is ignored elsewhere.
   void gather(const at::Tensor& input, at::Tensor& output, int root) const;
-  /// output = sum over ranks of their input[rank()]; input has shape [size, output's shape].
+  /// output = sum over ranks of their input[rank()]; input has shape [size, output's shape]. The
+  /// output may lie inside the input, at the price of a copy.
   void reduce_scatter(const at::Tensor& input, at::Tensor& output,
                       ReduceOp op = ReduceOp::kSum) const;
   void broadcast(at::Tensor& tensor, int root) const;
+  /// May wait until the other side receives; to and from another rank only.
   void send(const at::Tensor& tensor, int destination, int tag = 0) const;
   void receive(at::Tensor& tensor, int source, int tag = 0) const;
   void barrier() const;
@@ -74,6 +77,11 @@ class ProcessGroup {
                     std::span<std::byte> output, int root) const;
   /// MPI: MPI_Ibcast.
   Work broadcast_bytes(std::span<std::byte> bytes, int root) const;
+
+  /// Collective, for debug builds: throws CheckError that names the ranks when they did not call
+  /// the same collectives (operation, bytes, dtype) on this group and its copies so far. In a
+  /// release build (NDEBUG) nothing is hashed and this does nothing.
+  void verify_sequence() const;
 
  private:
   std::shared_ptr<detail::GroupImpl> impl_;

@@ -16,7 +16,9 @@ class CommError : public std::runtime_error {
 };
 
 /// Owns MPI from MPI_Init_thread to MPI_Finalize; without a launcher it is a world of one rank and
-/// MPI is never touched. At most one at a time.
+/// MPI is never touched. At most one per process. Groups of it that live longer free nothing, and
+/// every use of them is a CheckError. Destroyed by an exception, it leaves out MPI_Finalize, which
+/// would wait for the other ranks: a process that ends like that ends the job.
 class World {
  public:
   /// Asks for MPI_THREAD_SERIALIZED and checks it. Throws CommError when MPI cannot give it or its

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <mpi.h>
+
+namespace tt::comm::detail {
+
+/// Throws CommError with the operation, the rank in `comm` and MPI's words unless `code` is
+/// MPI_SUCCESS.
+void check_mpi(int code, const char* operation, MPI_Comm comm);
+
+/// True between MPI_Init_thread and MPI_Finalize.
+bool mpi_is_active();
+
+/// Owns a communicator and frees it; after MPI_Finalize it frees nothing.
+class Communicator {
+ public:
+  /// `comm` may be MPI_COMM_NULL.
+  explicit Communicator(MPI_Comm comm) : comm_(comm) {}
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  ~Communicator();
+  MPI_Comm get() const { return comm_; }
+
+ private:
+  MPI_Comm comm_;
+};
+
+}  // namespace tt::comm::detail

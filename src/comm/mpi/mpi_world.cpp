@@ -1,0 +1,59 @@
+#include "src/comm/mpi/mpi_world.h"
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "src/comm/mpi/communicator.h"
+#include "src/comm/mpi/mpi_group.h"
+#include "tensor_tracer/base/check.h"
+#include "tensor_tracer/comm/world.h"
+
+namespace tt::comm::detail {
+namespace {
+
+void check_numbers(const Launch& launch) {
+  int rank = 0;
+  int size = 0;
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank", MPI_COMM_WORLD);
+  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size", MPI_COMM_WORLD);
+  if (rank != launch.rank || size != launch.world_size) {
+    throw CommError("the launcher (" + launch.launcher + ") says rank " +
+                    std::to_string(launch.rank) + " of " + std::to_string(launch.world_size) +
+                    ", MPI says rank " + std::to_string(rank) + " of " + std::to_string(size) +
+                    "; start the program with the mpirun or srun plug-in of the MPI library that "
+                    "it is linked with");
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<GroupImpl> start_mpi(const Launch& launch) {
+  int initialised = 0;
+  MPI_Initialized(&initialised);
+  TT_CHECK(initialised == 0, "MPI was started before in this process");
+  int level = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread",
+            MPI_COMM_WORLD);
+  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler",
+            MPI_COMM_WORLD);
+  if (level < MPI_THREAD_SERIALIZED) {
+    throw CommError("this MPI library gives thread level " + std::to_string(level) +
+                    ", MPI_THREAD_SERIALIZED (" + std::to_string(MPI_THREAD_SERIALIZED) +
+                    ") is needed");
+  }
+  check_numbers(launch);
+  MPI_Comm world = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup", MPI_COMM_WORLD);
+  return make_mpi_group(world);
+}
+
+void finish_mpi() { MPI_Finalize(); }
+
+void abort_mpi(int exit_code) {
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+  _exit(exit_code);
+}
+
+}  // namespace tt::comm::detail

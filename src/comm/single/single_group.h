@@ -1,0 +1,10 @@
+#pragma once
+
+#include "src/comm/group_impl.h"
+
+namespace tt::comm::detail {
+
+/// The group of one rank: copies where input and output differ, and nothing else.
+std::shared_ptr<GroupImpl> make_single_group();
+
+}  // namespace tt::comm::detail
