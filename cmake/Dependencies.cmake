@@ -10,7 +10,10 @@ if(TT_WITH_TORCH)
       "(python -c 'import torch; print(torch.utils.cmake_prefix_path)'/../..), or run scripts/setup.sh")
   endif()
   find_package(MPI REQUIRED COMPONENTS CXX)
+  # Only errors: the CPU wheel has no static kineto, and TorchConfig warns of it every time.
+  set(CMAKE_MESSAGE_LOG_LEVEL ERROR)
   find_package(Torch REQUIRED PATHS ${TT_LIBTORCH} ${TT_LIBTORCH}/share/cmake NO_DEFAULT_PATH)
+  unset(CMAKE_MESSAGE_LOG_LEVEL)
 
   add_library(tt_mpi INTERFACE)
   target_link_libraries(tt_mpi INTERFACE MPI::MPI_CXX)
