@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Benchmarks. `scripts/bench.sh train --help` shows the options.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+case "${1:-}" in
+  train)
+    shift
+    exec "${TT_PYTHON:-$root/.venv/bin/python}" "$root/scripts/bench/train.py" "$@"
+    ;;
+  *)
+    echo "usage: scripts/bench.sh train [options]" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,28 @@
+"""The model shapes that are measured."""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """A GPT-2 shaped model and its batch."""
+
+    vocab: int
+    layers: int
+    hidden: int
+    heads: int
+    sequence: int
+    batch: int
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of one step."""
+        return self.batch * self.sequence
+
+
+SHAPES = {
+    "demo": Shape(vocab=256, layers=4, hidden=256, heads=4, sequence=256, batch=8),
+    "gpt2-small": Shape(vocab=50257, layers=12, hidden=768, heads=12, sequence=256, batch=2),
+}
