@@ -166,26 +166,26 @@ page_hash() {
 # --- configure and build ----------------------------------------------------------------------
 
 setup_configure() {
-  local cache=$TT_ROOT/build/release/CMakeCache.txt torch options=() tests
+  local folder=$TT_ROOT/build/release torch tests state options=()
   torch=$(libtorch_root) || fail "no libtorch at ${TT_LIBTORCH:-$TT_VENV}: TT_LIBTORCH must be a \
 folder with share/cmake/Torch/TorchConfig.cmake"
   # Once on, the tests stay on: a demo in between must not throw their objects away.
   tests=OFF
   if [[ $purpose == test || $(cached TT_BUILD_TESTS) == ON ]]; then tests=ON; fi
-  local wanted="$torch $tests $(hash_of CMakePresets.json)" stamp=$TT_ROOT/build/release/.configured
-  if stamp_matches "$stamp" "$wanted" && [[ -f $TT_ROOT/build/release/build.ninja ]]; then
+  state="$torch $tests $(hash_of CMakePresets.json)"
+  if stamp_matches "$folder/.configured" "$state" && [[ -f $folder/build.ninja ]]; then
     stage_note="up to date"
     return
   fi
   # Another libtorch or another place: what find_package remembers would be wrong.
-  if [[ -f $cache && "$(cached TT_LIBTORCH) $(cached CMAKE_HOME_DIRECTORY)" != "$torch $TT_ROOT" ]]
-  then
+  if [[ -f $folder/CMakeCache.txt &&
+    "$(cached TT_LIBTORCH) $(cached CMAKE_HOME_DIRECTORY)" != "$torch $TT_ROOT" ]]; then
     options+=(--fresh)
   fi
   cd "$TT_ROOT"
   run_logged cmake --preset release "${options[@]}" "-DTT_LIBTORCH=$torch" \
     "-DTT_BUILD_TESTS=$tests"
-  write_stamp "$stamp" "$wanted"
+  write_stamp "$folder/.configured" "$state"
   stage_note="configured"
 }
 

@@ -13,11 +13,20 @@ set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
+check_flags() {
+  while [[ $# -gt 0 ]]; do
+    case $1 in
+      --fast | --sanitizers | --only=*) ;;
+      --only) shift ;;
+      --help | -h) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 0 ;;
+      *) printf 'test.sh: unknown flag %s; see scripts/test.sh --help\n' "$1" >&2; exit 2 ;;
+    esac
+    shift
+  done
+}
+
 main() {
-  if [[ " $* " == *" --help "* || " $* " == *" -h "* ]]; then
-    sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"
-    exit 0
-  fi
+  check_flags "$@"
   cd "$TT_ROOT"
   scripts/setup.sh --for test
   use_node

@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# shellcheck disable=SC2034  # what is set here is used by the scripts that source this
 # Sourced by the scripts of this folder: where things are, numbered stages, one quiet log, stamps.
 
 TT_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

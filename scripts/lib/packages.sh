@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# shellcheck disable=SC2034,SC2154  # purpose and stage_note belong to setup.sh
 # Sourced by setup.sh: what the machine itself must have, through apt or named one by one.
 
 program_packages=(g++ cmake ninja-build ccache libopenmpi-dev openmpi-bin libboost1.81-dev

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Checks that clang-format would change nothing in the tracked C++ files.
+#
+#   scripts/check_format.sh [--fix] [--root FOLDER]
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+mode=(--dry-run -Werror)
+
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --fix) mode=(-i); shift ;;
+    --root) root=$2; shift 2 ;;
+    *) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 2 ;;
+  esac
+done
+
+list_sources() {
+  if [[ -e $root/.git ]]; then
+    git -C "$root" ls-files -z -- '*.h' '*.cpp'
+  else
+    (cd "$root" && find . -type f \( -name '*.h' -o -name '*.cpp' \) -print0)
+  fi
+}
+
+cd "$root"
+mapfile -d '' files < <(list_sources | while IFS= read -r -d '' file; do
+  if [[ -f $file ]]; then printf '%s\0' "$file"; fi
+done)
+if [[ ${#files[@]} -eq 0 ]]; then
+  echo "format: found no file to check"
+  exit 1
+fi
+clang-format "${mode[@]}" --style=file -- "${files[@]}"
+echo "format: ${#files[@]} files"

@@ -1,0 +1,268 @@
+"""Checks that every folder uses only the folders it may: includes, CMake links, the page's imports.
+
+The tables below are the layers of docs/architecture.md as data. A module may use the modules of its
+row and itself, nothing else; what is missing from a table does not exist yet and must be added there.
+"""
+
+import re
+import sys
+from pathlib import Path, PurePosixPath
+
+from checklib import (CPP_SUFFIXES, TYPESCRIPT_SUFFIXES, Finding, blank_cpp, blank_typescript,
+                      line_of, list_files, parse_root, read, report)
+
+# --- C++: module -> modules it may include and link ---------------------------------------------
+
+_PURE = {"base", "mesh", "expr"}
+_BELOW_TRACE = _PURE | {"comm", "eval", "graph", "protocol", "config"}
+_BELOW_MODEL = _BELOW_TRACE | {"trace"}
+_PARTS = _BELOW_MODEL | {"nn", "data", "optim", "checkpoint"}
+
+ALLOWED: dict[str, set[str]] = {
+    "base": set(),
+    "mesh": {"base"},
+    "expr": {"base"},
+    "comm": _PURE,
+    "eval": _PURE,
+    "graph": _PURE,
+    "protocol": _PURE,
+    "config": _PURE,
+    "trace": _BELOW_TRACE,
+    "nn": _BELOW_MODEL,
+    "data": _BELOW_MODEL,
+    "optim": _BELOW_MODEL,
+    "checkpoint": _BELOW_MODEL,
+    "intervene": _BELOW_MODEL,
+    "record": _PURE | {"graph", "protocol"},
+    "model": _PARTS,
+    "link": _BELOW_MODEL | {"intervene"},
+    "hub": _PURE | {"graph", "protocol", "record"},
+    "train": _PARTS | {"model"},
+    "serve": _PARTS | {"model", "intervene"},
+    "cli": _PARTS | {"intervene", "record", "model", "link", "hub", "train", "serve"},
+}
+
+# Modules that know no libtorch, so that the hub starts in milliseconds and runs anywhere.
+TORCH_FREE = {"base", "mesh", "expr", "graph", "protocol", "record", "hub"}
+
+# header pattern -> (the modules that may include it, why the others may not)
+EXTERNAL: list[tuple[re.Pattern[str], set[str], str]] = [
+    (re.compile(r"torch/(torch|all|nn)\.h|torch/nn/"), set(),
+     "this header costs 13-30 s per file; include what is used"),
+    (re.compile(r"(ATen|torch|c10|caffe2)/"), set(ALLOWED) - TORCH_FREE,
+     "this module knows no libtorch"),
+    (re.compile(r"boost/(beast|asio)"), {"hub", "link", "cli"}, "only hub and link open sockets"),
+    (re.compile(r"boost/"), set(ALLOWED) - {"train"}, "train knows no Boost"),
+    (re.compile(r"mpi\.h"), {"comm"}, "only comm knows MPI"),
+    (re.compile(r"sqlite3\.h"), {"record"}, "only record knows SQLite"),
+]
+
+# CMake targets of libtorch and MPI, and the word of tt_library that links libtorch.
+TORCH_TARGETS = {"TORCH", "tt_torch", "tt_torch_pch", "tt_use_torch"}
+HELPER_TARGETS = {"tt_options", "tt_warnings", "tt_mpi", "tt_library"} | TORCH_TARGETS
+
+# --- The page: folder of frontend/src -> folders it may import; "." is src itself ---------------
+
+PAGE_ALLOWED: dict[str, set[str]] = {
+    "base": set(),
+    "protocol": {"base"},
+    "store": {"base", "protocol"},
+    "draw": {"base", "protocol", "store"},
+    "worker": {"base", "protocol", "store"},
+    "state": {"base", "protocol", "store", "draw", "worker"},
+    "ui": {"base", "protocol", "store", "draw", "worker", "state"},
+    ".": {"base", "protocol", "store", "draw", "worker", "state", "ui"},
+}
+
+# Package -> folders that may import it: below `state` the page is framework-free TypeScript.
+PAGE_PACKAGES: dict[str, set[str]] = {
+    "svelte": {"state", "ui", "."},
+    "uplot": {"draw"},
+}
+
+# --- Debt: (file, module it should not use) -> why, and who removes it. Only ever shorter. ------
+
+DEBT: dict[tuple[str, str], str] = {
+}
+
+# --------------------------------------------------------------------------------------------------
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+_CMAKE_COMMENT = re.compile(r"#[^\n]*")
+_CMAKE_TARGET = re.compile(r"\b(TORCH|tt_\w+)\b")
+_HUB_LINKS = re.compile(r"target_link_libraries\(\s*tensor-tracer-hub\b([^)]*)\)")
+_IMPORT = re.compile(r"""(?:\bfrom\s*|\bimport\s*\(?\s*|\bnew\s+URL\(\s*)(["'])([^"'\n]+)\1""")
+
+
+class Checker:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.findings: list[Finding] = []
+        self.used_debt: set[tuple[str, str]] = set()
+        self.checked = 0
+
+    def run(self) -> None:
+        for file in list_files(self.root):
+            top, name = file.parts[0], file.as_posix()
+            if file.suffix in CPP_SUFFIXES and top in ("include", "src"):
+                self.check_cpp(file)
+            elif file.name == "CMakeLists.txt" and top == "src" and len(file.parts) > 2:
+                self.check_cmake(file)
+            elif file.suffix in TYPESCRIPT_SUFFIXES and name.startswith("frontend/src/"):
+                self.check_page(file)
+        for file, used in sorted(set(DEBT) - self.used_debt):
+            self.add(Path(file), 1, f"the debt entry for {used} is paid: remove it")
+
+    def add(self, file: Path, line: int, message: str) -> None:
+        self.findings.append(Finding(file.as_posix(), line, message))
+
+    def require(self, file: Path, line: int, owner: str, used: str,
+                table: dict[str, set[str]], verb: str) -> None:
+        """`owner` may use `used` by the table, or it is debt."""
+        if used == owner or used in table[owner]:
+            return
+        if (file.as_posix(), used) in DEBT:
+            self.used_debt.add((file.as_posix(), used))
+            return
+        self.add(file, line, f"{owner} must not {verb} {used}")
+
+    # --- C++ ---
+
+    def check_cpp(self, file: Path) -> None:
+        self.checked += 1
+        is_public = file.parts[0] == "include"
+        module = file.parts[2 if is_public else 1]
+        if module not in ALLOWED:
+            self.add(file, 1, f"module {module} is not in the table of check_layers.py")
+            return
+        text = blank_cpp(read(self.root, file), strings=False)
+        for match in _INCLUDE.finditer(text):
+            line = line_of(text, match.start())
+            if match.group(1) == "<":
+                self.check_external(file, line, module, match.group(2))
+            else:
+                self.check_own(file, line, module, match.group(2), is_public)
+
+    def check_external(self, file: Path, line: int, module: str, header: str) -> None:
+        for pattern, allowed, reason in EXTERNAL:
+            if pattern.match(header):
+                if module not in allowed:
+                    self.add(file, line, f"{module} must not include <{header}>: {reason}")
+                return
+
+    def check_own(self, file: Path, line: int, module: str, header: str, is_public: bool) -> None:
+        parts = PurePosixPath(header).parts
+        if parts[0] == "tensor_tracer":
+            self.require(file, line, module, parts[1], ALLOWED, "include")
+            if not (self.root / "include" / header).is_file():
+                self.add(file, line, f"there is no include/{header}")
+            return
+        if is_public:
+            self.add(file, line, f'include/ includes only include/, not "{header}"')
+            return
+        owner = self.private_owner(file, parts)
+        if owner != module:
+            self.add(file, line, f'"{header}" is private to {owner}: use its public header')
+
+    def private_owner(self, file: Path, parts: tuple[str, ...]) -> str:
+        """The module in whose src folder a private header lies."""
+        if parts[0] == "src":
+            return parts[1]
+        if parts[0] in ALLOWED and not (self.root / file.parent / Path(*parts)).is_file():
+            return parts[0]
+        path = (self.root / file.parent / Path(*parts)).resolve()
+        source = (self.root / "src").resolve()
+        return path.relative_to(source).parts[0] if path.is_relative_to(source) else "nobody"
+
+    # --- CMake ---
+
+    def check_cmake(self, file: Path) -> None:
+        self.checked += 1
+        module = file.parts[1]
+        if module not in ALLOWED:
+            self.add(file, 1, f"module {module} is not in the table of check_layers.py")
+            return
+        text = _CMAKE_COMMENT.sub("", read(self.root, file))
+        for match in _CMAKE_TARGET.finditer(text):
+            self.check_link(file, line_of(text, match.start()), module, match.group(1))
+        for links in _HUB_LINKS.finditer(text):
+            self.check_hub_program(file, line_of(text, links.start()), links.group(1))
+
+    def check_link(self, file: Path, line: int, module: str, target: str) -> None:
+        if target in TORCH_TARGETS and module in TORCH_FREE:
+            self.add(file, line, f"{module} must not link libtorch ({target})")
+        if target in HELPER_TARGETS:
+            return
+        used = target.removeprefix("tt_")
+        used = used if used in ALLOWED else used.split("_")[0]
+        if used in ALLOWED:
+            self.require(file, line, module, used, ALLOWED, "link")
+        else:
+            self.add(file, line, f"{target} belongs to no module of the table")
+
+    def check_hub_program(self, file: Path, line: int, links: str) -> None:
+        """Of the two programs of cli, the hub's links nothing that knows libtorch."""
+        for target in _CMAKE_TARGET.findall(links):
+            if target in HELPER_TARGETS - TORCH_TARGETS or target.startswith("tt_cli"):
+                continue
+            if target.removeprefix("tt_") not in TORCH_FREE:
+                self.add(file, line, f"tensor-tracer-hub must not link {target}: no libtorch there")
+
+    # --- The page ---
+
+    def check_page(self, file: Path) -> None:
+        self.checked += 1
+        folder = file.parts[2] if len(file.parts) > 3 else "."
+        if folder not in PAGE_ALLOWED:
+            self.add(file, 1, f"folder {folder} is not in the page's table of check_layers.py")
+            return
+        text = blank_typescript(read(self.root, file), strings=False)
+        for match in _IMPORT.finditer(text):
+            line, target = line_of(text, match.start()), match.group(2)
+            used = self.page_folder(file, target)
+            if target.endswith(".css"):
+                continue
+            if not target.startswith("."):
+                self.check_package(file, line, folder, target.split("/")[0])
+            elif used is None:
+                self.add(file, line, f"{target} lies outside frontend/src")
+            else:
+                self.require(file, line, folder, used, PAGE_ALLOWED, "import")
+
+    def check_package(self, file: Path, line: int, folder: str, package: str) -> None:
+        if folder not in PAGE_PACKAGES.get(package, {folder}):
+            self.add(file, line, f"{folder} must not import the package {package}")
+
+    def page_folder(self, file: Path, target: str) -> str | None:
+        path = (self.root / file.parent / target).resolve()
+        top = (self.root / "frontend/src").resolve()
+        if not path.is_relative_to(top):
+            return None
+        inside = path.relative_to(top).parts
+        return inside[0] if len(inside) > 1 else "."
+
+
+def check_tables() -> list[Finding]:
+    """The tables must be sound themselves: no cycles, and no libtorch behind a torch-free module."""
+    findings = []
+    for table in (ALLOWED, PAGE_ALLOWED):
+        for module, used in table.items():
+            for other in used:
+                if other not in table or module in table[other]:
+                    findings.append(Finding("scripts/check_layers.py", 1,
+                                            f"{module} -> {other}: unknown or circular"))
+    for module in TORCH_FREE:
+        for other in ALLOWED[module] - TORCH_FREE:
+            findings.append(Finding("scripts/check_layers.py", 1,
+                                    f"{module} knows no libtorch, so it cannot use {other}"))
+    return findings
+
+
+def main() -> int:
+    checker = Checker(parse_root(__doc__ or ""))
+    checker.run()
+    return report("layers", check_tables() + checker.findings, checker.checked)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""Checks house rules that a pattern can see; what the formatter and the compiler see is theirs.
+
+A line that must break a rule says why in a comment ending with `style: <rule>`, for example
+`// placement into the ring's memory. style: new`.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from checklib import (CPP_SUFFIXES, TYPESCRIPT_SUFFIXES, Finding, blank_cpp, blank_typescript,
+                      line_of, list_files, parse_root, read, report)
+
+TEXT_SUFFIXES = CPP_SUFFIXES + TYPESCRIPT_SUFFIXES + (".py", ".sh", ".cmake")
+TOPS = {"src", "include", "tests", "frontend", "scripts", "clients", "examples", "cmake"}
+
+# rule -> (pattern on code without comments and strings, what to do instead)
+CODE_RULES: dict[str, tuple[re.Pattern[str], str]] = {
+    "exit": (re.compile(r"(?<![\w.>:])(?<!void )(?:std::|::)?(?:exit|quick_exit|abort|terminate)\s*\("),
+             "library code never ends the process: return an error or throw (docs/errors.md)"),
+    "new": (re.compile(r"(?<!operator )\bnew\b\s*[\w:(<]"), "use make_unique or a container"),
+    "delete": (re.compile(r"(?<!=)(?<!= )(?<!operator )\bdelete\b\s*(?:\[\s*\])?\s*[\w:(*]"),
+               "let an owner delete it"),
+    "mesh_dim": (re.compile(r"\b(?:tp_dim|pp_dim|dp_dim|mesh_dim)\b"),
+                 "axis is of the mesh, dim of a tensor"),
+    "instance": (re.compile(r"\binstance\(\)"), "no global objects: pass it in"),
+}
+HEADER_RULES: dict[str, tuple[re.Pattern[str], str]] = {
+    "using": (re.compile(r"^[ \t]*using\s+namespace\b", re.MULTILINE),
+              "no `using namespace` in a header"),
+}
+# TODO(name) and TODO(#12) have an owner; a bare one does not.
+_TODO = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX)\b(?!\([^)\s]+\))")
+_GLOB = re.compile(r"\bfile\s*\(\s*GLOB", re.IGNORECASE)
+_FIRST_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
+_FIRST_CODE = re.compile(r"\S[^\n]*")
+_WAIVER = re.compile(r"style: ([\w, ]+)\s*(?:\*/)?$")
+_CMAKE_COMMENT = re.compile(r"#[^\n]*")
+
+
+class Source:
+    """One file, and the findings in it."""
+
+    def __init__(self, root: Path, file: Path) -> None:
+        self.root, self.file = root, file
+        self.text = read(root, file)
+        self.lines = self.text.split("\n")
+
+    def finding(self, offset: int, rule: str, message: str) -> Iterator[Finding]:
+        line = line_of(self.text, offset)
+        waiver = _WAIVER.search(self.lines[line - 1])
+        if waiver is None or rule not in re.split(r"[, ]+", waiver.group(1)):
+            yield Finding(self.file.as_posix(), line, f"{message} [{rule}]")
+
+    def matches(self, text: str, rule: str, pattern: re.Pattern[str],
+                advice: str) -> Iterator[Finding]:
+        for match in pattern.finditer(text):
+            yield from self.finding(match.start(), rule, f"`{match.group().strip()}`: {advice}")
+
+
+def check_text(source: Source) -> Iterator[Finding]:
+    yield from source.matches(source.text, "todo", _TODO, "give it an owner or an issue, or do it")
+
+
+def check_cpp(source: Source) -> Iterator[Finding]:
+    code = blank_cpp(source.text)
+    is_program = source.file.parts[:2] == ("src", "cli") or source.file.parts[0] == "tests"
+    for rule, (pattern, advice) in CODE_RULES.items():
+        if rule != "exit" or not is_program:
+            yield from source.matches(code, rule, pattern, advice)
+    if source.file.suffix == ".h":
+        yield from check_header(source, code)
+    elif source.file.parts[0] == "src":
+        yield from check_own_header(source)
+
+
+def check_header(source: Source, code: str) -> Iterator[Finding]:
+    first = _FIRST_CODE.search(code)
+    if first is None or first.group().strip() != "#pragma once":
+        yield from source.finding(0, "once", "a header starts with #pragma once")
+    for rule, (pattern, advice) in HEADER_RULES.items():
+        yield from source.matches(code, rule, pattern, advice)
+
+
+def check_own_header(source: Source) -> Iterator[Finding]:
+    """src/m/x.cpp includes m's public x.h, or else its private one, before anything else."""
+    inside = source.file.relative_to("src").with_suffix(".h")
+    public = Path("tensor_tracer") / inside
+    if (source.root / "include" / public).is_file():
+        own = public.as_posix()
+    elif (source.root / "src" / inside).is_file():
+        own = inside.as_posix()
+    else:
+        return
+    first = _FIRST_INCLUDE.search(blank_cpp(source.text, strings=False))
+    given = first.group(1) if first else "nothing"
+    if not f"/{own}".endswith(f"/{given.removeprefix('src/')}"):
+        yield from source.finding(first.start() if first else 0, "own",
+                                  f'the own header "{own}" comes first, not "{given}"')
+
+
+def check_cmake(source: Source) -> Iterator[Finding]:
+    code = _CMAKE_COMMENT.sub("", source.text)
+    yield from source.matches(code, "glob", _GLOB, "list sources by name")
+
+
+_ANY = re.compile(r"(?::|\bas|<|,)\s*any\b(?=\s*[;,)>=\[{|&]|\s*$)", re.MULTILINE)
+_DEFAULT_EXPORT = re.compile(r"^export default\b", re.MULTILINE)
+
+
+def check_typescript(source: Source) -> Iterator[Finding]:
+    if source.file.parts[:2] != ("frontend", "src"):
+        return
+    code = blank_typescript(source.text)
+    yield from source.matches(code, "any", _ANY, "say what it is, or unknown")
+    yield from source.matches(code, "default", _DEFAULT_EXPORT, "named exports only")
+
+
+def check_file(root: Path, file: Path) -> Iterator[Finding]:
+    source = Source(root, file)
+    yield from check_text(source)
+    if file.suffix in CPP_SUFFIXES:
+        yield from check_cpp(source)
+    elif file.suffix in TYPESCRIPT_SUFFIXES:
+        yield from check_typescript(source)
+    elif file.name == "CMakeLists.txt" or file.suffix == ".cmake":
+        yield from check_cmake(source)
+
+
+def is_checked(file: Path) -> bool:
+    return file.name == "CMakeLists.txt" or (
+        file.suffix in TEXT_SUFFIXES and file.parts[0] in TOPS)
+
+
+def main() -> int:
+    root = parse_root(__doc__ or "")
+    files = [file for file in list_files(root) if is_checked(file)]
+    findings = [finding for file in files for finding in check_file(root, file)]
+    return report("style", findings, len(files))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# The quick checks of a change, a few seconds in all; scripts/test.sh runs these and the tests.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+failures=0
+for check in "python3 scripts/check_layers.py" "python3 scripts/check_sizes.py" \
+  "python3 scripts/check_style.py" scripts/check_format.sh; do
+  $check || failures=$((failures + 1))
+done
+if [[ $failures -gt 0 ]]; then
+  echo "presubmit: $failures of the checks failed"
+  exit 1
+fi
+echo "presubmit: all checks passed"

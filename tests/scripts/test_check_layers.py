@@ -1,0 +1,129 @@
+"""Each rule of check_layers.py fires on a tree that breaks it, and stays quiet on one that does not."""
+
+import pytest
+
+from conftest import Check
+
+HEADER = "#pragma once\n"
+GOOD = {
+    "include/tensor_tracer/base/check.h": HEADER,
+    "include/tensor_tracer/mesh/mesh.h": '#pragma once\n#include "tensor_tracer/base/check.h"\n',
+    "src/mesh/mesh.cpp": '#include "tensor_tracer/mesh/mesh.h"\n#include "src/mesh/rank.h"\n',
+    "src/mesh/rank.h": HEADER,
+    "src/mesh/CMakeLists.txt": "tt_library(mesh SOURCES mesh.cpp DEPENDS tt_base)  # not tt_hub\n",
+    "src/comm/x.cpp": "#include <ATen/core/Tensor.h>\n#include <mpi.h>\n",
+    "src/hub/y.cpp": "// #include <ATen/ATen.h>\n#include <boost/beast.hpp>\n",
+    "src/cli/CMakeLists.txt":
+        "target_link_libraries(tensor-tracer-hub PRIVATE tt_hub tt_options)\n"
+        "target_link_libraries(tensor-tracer PRIVATE tt_train tt_link tt_torch)\n",
+    "frontend/src/base/a.ts": "export const a = 1;\n",
+    "frontend/src/store/s.ts": "import { a } from '../base/a';\n",
+    "frontend/src/main.ts": "import './ui/App.svelte';\nimport { mount } from 'svelte';\n",
+}
+
+BAD = {
+    "a lower layer includes a higher one":
+        ("src/mesh/m.cpp", '#include "tensor_tracer/hub/server.h"\n', "mesh must not include hub"),
+    "train includes the rank-side client":
+        ("src/train/t.cpp", '#include "tensor_tracer/link/client.h"\n',
+         "train must not include link"),
+    "train includes Boost":
+        ("src/train/t.cpp", "#include <boost/crc.hpp>\n", "train knows no Boost"),
+    "the model opens a socket":
+        ("src/model/m.cpp", "#include <boost/asio/io_context.hpp>\n", "only hub and link"),
+    "the hub includes libtorch":
+        ("src/hub/h.cpp", "#include <ATen/core/Tensor.h>\n", "hub must not include <ATen/core"),
+    "a public header of protocol includes libtorch":
+        ("include/tensor_tracer/protocol/p.h", "#include <c10/util/BFloat16.h>\n",
+         "this module knows no libtorch"),
+    "the slow header":
+        ("src/nn/n.cpp", "#include <torch/torch.h>\n", "13-30 s"),
+    "MPI outside comm":
+        ("src/trace/t.cpp", "#include <mpi.h>\n", "only comm knows MPI"),
+    "include/ reaches into src/":
+        ("include/tensor_tracer/nn/n.h", '#include "src/nn/impl.h"\n',
+         "include/ includes only include/"),
+    "another module's private header":
+        ("src/mesh/m.cpp", '#include "src/comm/impl.h"\n', "private to comm"),
+    "another module's private header, by a relative path":
+        ("src/mesh/m.cpp", '#include "../comm/impl.h"\n', "private to comm"),
+    "a header that does not exist":
+        ("src/mesh/m.cpp", '#include "tensor_tracer/base/no.h"\n', "there is no include/"),
+    "an unknown module":
+        ("src/misc/m.cpp", "", "module misc is not in the table"),
+    "a link upwards":
+        ("src/base/CMakeLists.txt", "tt_library(base SOURCES a.cpp DEPENDS tt_mesh)\n",
+         "base must not link mesh"),
+    "the hub's library links libtorch":
+        ("src/hub/CMakeLists.txt", "tt_library(hub TORCH\n  SOURCES a.cpp)\n",
+         "hub must not link libtorch"),
+    "the hub's program links the model":
+        ("src/cli/CMakeLists.txt",
+         "target_link_libraries(tensor-tracer-hub PRIVATE\n  tt_hub tt_model)\n",
+         "tensor-tracer-hub must not link tt_model"),
+    "an unknown library":
+        ("src/nn/CMakeLists.txt", "tt_library(nn DEPENDS tt_stuff)\n", "belongs to no module"),
+    "the page's base imports its store":
+        ("frontend/src/base/b.ts", "import type { S } from '../store/s';\n",
+         "base must not import store"),
+    "a worker that loads the page's state":
+        ("frontend/src/worker/w.ts", "const u = new URL('../state/app.ts', import.meta.url);\n",
+         "worker must not import state"),
+    "a framework below the shell":
+        ("frontend/src/store/f.ts", "import { writable } from 'svelte/store';\n",
+         "store must not import the package svelte"),
+    "an import from outside the page":
+        ("frontend/src/base/b.ts", "import x from '../../../docs/x.json';\n", "lies outside"),
+    "an unknown folder of the page":
+        ("frontend/src/misc/x.ts", "", "folder misc is not in the page's table"),
+}
+
+
+def test_a_good_tree_passes(check: Check) -> None:
+    result = check("check_layers.py", GOOD)
+    assert result.returncode == 0, result.stdout
+    assert "layers: 11 files, 0 findings" in result.stdout
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_fires(check: Check, name: str) -> None:
+    path, content, message = BAD[name]
+    result = check("check_layers.py", GOOD | {path: content})
+    assert result.returncode == 1
+    assert f"{path}:" in result.stdout and message in result.stdout, result.stdout
+
+
+def test_an_empty_tree_is_a_failure(check: Check) -> None:
+    result = check("check_layers.py", {})
+    assert result.returncode == 1 and "no file to check" in result.stdout
+
+
+def test_the_tables_themselves_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    import check_layers
+
+    assert check_layers.check_tables() == []
+    monkeypatch.setitem(check_layers.ALLOWED, "hub", {"base", "comm"})
+    monkeypatch.setitem(check_layers.ALLOWED, "base", {"mesh"})
+    messages = [finding.message for finding in check_layers.check_tables()]
+    assert "hub knows no libtorch, so it cannot use comm" in messages
+    assert any("circular" in message for message in messages)
+
+
+def test_debt_is_allowed_and_must_go_when_paid(
+        tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import check_layers
+
+    monkeypatch.setitem(check_layers.DEBT, ("src/mesh/m.cpp", "hub"), "a reason")
+    (tmp_path / "src/mesh").mkdir(parents=True)
+    (tmp_path / "include/tensor_tracer/hub").mkdir(parents=True)
+    (tmp_path / "include/tensor_tracer/hub/server.h").write_text(HEADER)
+    source = tmp_path / "src/mesh/m.cpp"
+    source.write_text('#include "tensor_tracer/hub/server.h"\n')
+    owing = check_layers.Checker(tmp_path)
+    owing.run()
+    assert owing.findings == []
+    source.write_text("")
+    paid = check_layers.Checker(tmp_path)
+    paid.run()
+    assert [finding.message for finding in paid.findings] == [
+        "the debt entry for hub is paid: remove it"]

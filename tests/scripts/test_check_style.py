@@ -1,0 +1,70 @@
+"""Each rule of check_style.py fires where it should and only there."""
+
+import pytest
+
+from conftest import Check
+
+# The words are put together here so that this file has none of them bare.
+BARE = "TO" + "DO"
+
+BAD = {
+    "todo": ("src/base/a.cpp", f"// {BARE}: later\n"),
+    "exit": ("src/hub/a.cpp", "void f() { std::exit(1); }\n"),
+    "new": ("src/hub/a.cpp", "auto* p = new Thing(1);\n"),
+    "delete": ("src/hub/a.cpp", "void f() { delete p; }\n"),
+    "mesh_dim": ("src/mesh/a.cpp", "int tp_dim = 0;\n"),
+    "instance": ("src/mesh/a.cpp", "auto& x = Registry::instance();\n"),
+    "using": ("include/tensor_tracer/base/h.h", "#pragma once\nusing namespace std;\n"),
+    "once": ("include/tensor_tracer/base/h.h", "#include <vector>\n"),
+    "glob": ("src/base/CMakeLists.txt", "file(GLOB sources *.cpp)\n"),
+    "any": ("frontend/src/base/a.ts", "export function f(x: any): void {}\n"),
+    "default": ("frontend/src/base/a.ts", "export default 1;\n"),
+}
+
+GOOD = {
+    "src/base/a.cpp": f"// {BARE}(#12): with an issue\n// new thing; exit( delete x\n"
+                      'const char* k = "new Thing";\n',
+    "src/base/b.cpp": "B(const B&) = delete;\nvoid B::exit_loop() { loop.exit(); MPI_Abort(); }\n"
+                      "int renew(int news);\n",
+    "src/base/c.cpp": "void* operator new(std::size_t);\n"
+                      "auto* p = new Slot;  // owned by the ring. style: new\n",
+    "src/cli/main.cpp": "int main() { std::exit(2); }\n",
+    "include/tensor_tracer/base/world.h": "// About.\n#pragma once\nvoid abort(int code);\n",
+    "frontend/src/base/a.ts": "// any\nexport const any = 'as any';\nconst x: unknown = 1;\n",
+    "CMakeLists.txt": "# file(GLOB is not used\n",
+}
+
+
+def test_good_code_passes(check: Check) -> None:
+    result = check("check_style.py", GOOD)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize("rule", BAD)
+def test_fires(check: Check, rule: str) -> None:
+    path, content = BAD[rule]
+    result = check("check_style.py", GOOD | {path: content})
+    assert result.returncode == 1
+    assert f"{path}:" in result.stdout and f"[{rule}]" in result.stdout, result.stdout
+    assert "1 findings" in result.stdout, result.stdout
+
+
+@pytest.mark.parametrize(("files", "first", "passes"), [
+    ({"include/tensor_tracer/hub/a.h": "#pragma once\n"}, '"tensor_tracer/hub/a.h"', True),
+    ({"include/tensor_tracer/hub/a.h": "#pragma once\n"}, "<vector>", False),
+    ({"src/hub/a.h": "#pragma once\n"}, '"src/hub/a.h"', True),
+    ({"src/hub/a.h": "#pragma once\n"}, '"src/hub/b.h"', False),
+    ({}, "<vector>", True),
+])
+def test_own_header_first(check: Check, files: dict[str, str], first: str, passes: bool) -> None:
+    result = check("check_style.py", files | {"src/hub/a.cpp": f"// About.\n#include {first}\n"})
+    assert result.returncode == (0 if passes else 1), result.stdout
+    assert passes or "[own]" in result.stdout
+
+
+def test_check_format(check: Check) -> None:
+    style = {".clang-format": "BasedOnStyle: Google\n"}
+    assert check("check_format.sh", style).returncode == 1  # nothing to check
+    assert check("check_format.sh", style | {"a.cpp": "int x = 1;\n"}).returncode == 0
+    bad = check("check_format.sh", style | {"a.cpp": "int  x=1;\n"})
+    assert bad.returncode != 0 and "a.cpp:1" in bad.stderr

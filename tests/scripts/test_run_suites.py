@@ -1,0 +1,112 @@
+"""The runner never takes silence, a crash or an empty suite for success."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import run_suites
+from run_suites import Outcome, Suite, judge, run_suite
+
+
+@pytest.fixture(autouse=True)
+def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(run_suites, "REPORTS", tmp_path)
+    monkeypatch.setattr(run_suites, "ROOT", tmp_path)
+    return tmp_path
+
+
+CASES = ('<testsuites><testsuite><testcase name="a"/><testcase name="b"><failure/></testcase>'
+         '<testcase name="c"><skipped/></testcase><testcase name="d" status="notrun"/>'
+         '<testcase name="e" status="run"/></testsuite></testsuites>')
+
+
+@pytest.mark.parametrize(("content", "returncode", "passed", "failed", "note"), [
+    (CASES, 1, 2, 1, ""),
+    ('<testsuite><testcase name="a"/></testsuite>', 0, 1, 0, ""),
+    ('<testsuite><testcase name="a"/></testsuite>', 139, 1, 1, "exit code 139"),
+    ('<testsuite><testcase name="a"/></testsuite>', None, 1, 1, "stopped after 30 minutes"),
+    ("<testsuite/>", 0, 0, 1, "ran no test"),
+    ('<testsuite><testcase name="a"><skipped/></testcase></testsuite>', 0, 0, 1, "ran no test"),
+    ("<testsuite", 0, 0, 1, "unreadable report"),
+    (None, 0, 0, 1, "ran no test"),
+])
+def test_judge(tmp_path: Path, content: str | None, returncode: int | None, passed: int,
+               failed: int, note: str) -> None:
+    report = tmp_path / "r.xml"
+    if content is not None:
+        report.write_text(content)
+    outcome = Outcome(Suite("s", (), report))
+    judge(outcome, returncode)
+    assert (outcome.passed, outcome.failed) == (passed, failed)
+    assert outcome.note.startswith(note) and bool(outcome.note) == bool(note)
+
+
+@pytest.mark.parametrize(("code", "passed"), [(0, 1), (1, 0)])
+def test_a_check_counts_once(code: int, passed: int) -> None:
+    outcome = run_suite(Suite("c", (sys.executable, "-c", f"raise SystemExit({code})"),
+                              folder=Path("/")))
+    assert (outcome.passed, outcome.failed) == (passed, 1 - passed)
+
+
+def test_an_old_report_does_not_count(tmp_path: Path) -> None:
+    report = tmp_path / "r.xml"
+    report.write_text(CASES)
+    outcome = run_suite(Suite("s", ("true",), report, Path("/")))
+    assert (outcome.passed, outcome.failed, outcome.note) == (0, 1, "ran no test")
+
+
+def test_a_missing_program_is_a_failure() -> None:
+    outcome = run_suite(Suite("s", ("no-such-program-here",), folder=Path("/")))
+    assert outcome.failed == 1
+
+
+def test_a_suite_leaves_no_process_behind(tmp_path: Path) -> None:
+    script = "sleep 600 & echo $! > child; exit 0"
+    assert run_suite(Suite("s", ("bash", "-c", script), folder=tmp_path)).passed == 1
+    child = int((tmp_path / "child").read_text())
+    deadline = time.monotonic() + 5
+    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:
+        if "Z" in Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[0]:
+            return  # ended; only its parent has not yet asked
+        time.sleep(0.05)
+    assert not Path(f"/proc/{child}").exists()
+
+
+def test_the_summary_ends_with_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
+    suite = Suite("s", ())
+    assert not run_suites.print_summary([Outcome(suite, passed=3), Outcome(suite, failed=1)])
+    assert capsys.readouterr().out.endswith("\n3 passed, 1 failed\n")
+    assert not run_suites.print_summary([])
+    assert run_suites.print_summary([Outcome(suite, passed=1)])
+
+
+def test_an_unknown_suite_is_refused() -> None:
+    script = Path(__file__).resolve().parents[2] / "scripts" / "run_suites.py"
+    result = subprocess.run([sys.executable, str(script), "--only", "ctest,vitets"],
+                            capture_output=True, text=True)
+    assert result.returncode != 0
+    assert "unknown suite vitets; there are: check layers, " in result.stderr
+
+
+def test_interruption_ends_the_suite(tmp_path: Path) -> None:
+    """Ctrl-C on the runner takes the running suite along."""
+    program = (
+        f"import sys; sys.path.insert(0, {str(Path(run_suites.__file__).parent)!r})\n"
+        "from pathlib import Path\n"
+        "import run_suites as r\n"
+        f"r.REPORTS = r.ROOT = Path({str(tmp_path)!r})\n"
+        "r.signal.signal(r.signal.SIGINT, r.stop_on_signal)\n"
+        "r.run_suite(r.Suite('s', ('bash', '-c', 'echo $$ > pid; exec sleep 600'),"
+        " folder=r.ROOT))\n")
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
+    pid_file = tmp_path / "pid"
+    deadline = time.monotonic() + 10
+    while not (pid_file.exists() and pid_file.read_text().strip()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=10) == 130
+    assert not Path(f"/proc/{int(pid_file.read_text())}").exists()
