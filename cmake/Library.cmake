@@ -20,9 +20,11 @@ function(tt_library folder)
   endif()
 endfunction()
 
-# Links libtorch and reuses its precompiled header.
+# Links libtorch and reuses its precompiled header, which is made with -fPIC: a program compiled with
+# -fPIE could not read it.
 function(tt_use_torch target)
   target_link_libraries(${target} PUBLIC tt_torch)
+  target_compile_options(${target} PRIVATE -fPIC)
   target_precompile_headers(${target} REUSE_FROM tt_torch_pch)
 endfunction()
 
