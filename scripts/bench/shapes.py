@@ -21,6 +21,16 @@ class Shape:
         """Tokens of one step."""
         return self.batch * self.sequence
 
+    @property
+    def gflop(self) -> float:
+        """10^9 floating-point operations of one step's matrix products, forward and backward.
+
+        Causal attention counts half of its square.
+        """
+        weights = self.layers * 12 * self.hidden**2 + self.vocab * self.hidden
+        attention = self.layers * self.sequence * self.hidden
+        return 3 * 2 * self.tokens * (weights + attention) / 1e9
+
 
 SHAPES = {
     "demo": Shape(vocab=256, layers=4, hidden=256, heads=4, sequence=256, batch=8),

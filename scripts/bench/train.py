@@ -21,7 +21,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
-from candidates import BASELINE, CANDIDATES, GOALS, REPOSITORY, Candidate
+from candidates import BASELINE, CANDIDATES, GOALS, HERE, REPOSITORY, Candidate
 from shapes import SHAPES, Shape
 
 
@@ -84,8 +84,8 @@ def measure(candidates: list[Candidate], block: Block, rounds: int) -> dict[str,
 
 def table(shape: Shape, results: dict[str, Measured]) -> str:
     """A markdown table; "speed" is relative to the baseline where that was measured."""
-    head = ["candidate", "median ms", "min ms", "tokens/s", "RSS MiB per rank", "speed"]
-    lines = ["| " + " | ".join(head) + " |", "|---|---:|---:|---:|---:|---:|"]
+    head = ["candidate", "median ms", "min ms", "tokens/s", "GFLOP/s", "RSS MiB per rank", "speed"]
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
     baseline = results.get(BASELINE)
     for name, result in results.items():
         cells = [
@@ -93,11 +93,18 @@ def table(shape: Shape, results: dict[str, Measured]) -> str:
             f"{result.median:.1f}",
             f"{min(result.step_ms):.1f}",
             f"{shape.tokens / result.median * 1e3:,.0f}",
+            f"{shape.gflop / result.median * 1e3:,.0f}",
             f"{result.peak_rss_mib:,.0f}",
             f"{baseline.median / result.median:.2f}×" if baseline else "",
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def describe(name: str) -> str:
+    """The shape's name and numbers."""
+    numbers = ", ".join(f"{k} {v}" for k, v in dataclasses.asdict(SHAPES[name]).items())
+    return f"**{name}** ({numbers}; {SHAPES[name].gflop:.0f} GFLOP a step):"
 
 
 def goals(results: dict[str, Measured]) -> str:
@@ -115,7 +122,7 @@ def goals(results: dict[str, Measured]) -> str:
     return "\n".join(lines)
 
 
-def heading(rounds: int, block: Block) -> str:
+def heading(chosen: argparse.Namespace) -> str:
     """Where, when and with what."""
     cpus = os.cpu_count()
     model = platform.processor() or platform.machine()
@@ -123,11 +130,22 @@ def heading(rounds: int, block: Block) -> str:
         if line.startswith("model name"):
             model = line.partition(":")[2].strip()
             break
-    counted = f"{rounds} rounds of {block.steps - block.warm_up} steps each"
+    counted = f"{chosen.rounds} rounds of {chosen.steps - chosen.warm_up} steps each"
     return (
         f"### Training, {datetime.date.today().isoformat()}\n\n{model}, {cpus} CPUs; PyTorch "
-        f"{version('torch')}; {counted}, after {block.warm_up} to warm up."
+        f"{version('torch')}; {counted}, after {chosen.warm_up} to warm up."
     )
+
+
+def peaks() -> str:
+    """The machine's best matrix products with one and two threads."""
+    parts = []
+    for threads in (1, 2):
+        line = [sys.executable, str(HERE / "peak.py"), "--threads", str(threads)]
+        found = json.loads(subprocess.check_output(line, text=True))
+        rates = ", ".join(f"{kind} {rate:,.0f}" for kind, rate in found.items())
+        parts.append(f"{threads} thread{'s' * (threads > 1)} {rates}")
+    return f"Best matrix product in PyTorch, GFLOP/s: {'; '.join(parts)}."
 
 
 def options() -> argparse.Namespace:
@@ -157,12 +175,11 @@ def main() -> None:
         folder = Path(name)
         data = folder / "random.txt"
         data.write_bytes(random.Random(1).randbytes(1 << 22))
-        report = ""
+        report = f"{heading(chosen)}\n\n{peaks()}"
         for shape in chosen.shape or SHAPES:
             block = Block(shape, chosen.steps, chosen.warm_up, data, folder)
-            report = report or heading(chosen.rounds, block)
             results = measure(candidates, block, chosen.rounds)
-            report += f"\n\n{shape}: {SHAPES[shape]}\n\n{table(SHAPES[shape], results)}\n"
+            report += f"\n\n{describe(shape)}\n\n{table(SHAPES[shape], results)}\n"
             if reached := goals(results):
                 report += f"\n{reached}\n"
     print(report)
