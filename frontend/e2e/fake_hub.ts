@@ -1,0 +1,357 @@
+import { createReadStream, existsSync } from 'node:fs';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { extname, join, normalize } from 'node:path';
+import { type WebSocket, WebSocketServer } from 'ws';
+import { kLayers, kPoints, kRunId, kSequence, stepFacts, tileValue, tokenAt } from './fake_data.ts';
+import { encodeRecord } from './fake_record.ts';
+
+type Json = Record<string, unknown>;
+interface Entry {
+  readonly point: string;
+  readonly layers?: string;
+  readonly every?: number;
+  readonly compressor?: { readonly kind: string; readonly tiles?: number };
+  readonly dtype?: string;
+}
+interface Viewer {
+  readonly socket: WebSocket;
+  readonly session: string;
+  greeted: boolean;
+}
+interface Holder {
+  readonly session: string;
+  readonly name: string;
+}
+
+const kCsp =
+  "default-src 'self'; style-src 'self' 'unsafe-inline'; worker-src 'self' blob:; " +
+  "frame-ancestors 'none'; base-uri 'none'";
+const kTypes: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript',
+  '.css': 'text/css',
+  '.svg': 'image/svg+xml',
+};
+
+export interface FakeHubOptions {
+  readonly dist: string;
+  readonly port?: number;
+  readonly firstStep?: number;
+  /** 0: steps come only from `advance`. */
+  readonly intervalMs?: number;
+  /** Cells that are not finite: (layer, token, tile) -> value. */
+  readonly poison?: (layer: number, token: number, tile: number) => number | undefined;
+}
+
+/** A stand-in for hub and trainer that speaks docs/protocol.md to viewers. */
+export class FakeHub {
+  readonly token = 'secret-token-0123456789';
+  readonly requests: { readonly method: string; readonly params: Json }[] = [];
+  step: number;
+  phase = 'training';
+  holder: Holder | null = null;
+  plan: { number: number; entries: readonly Entry[] } = {
+    number: 1,
+    entries: [
+      { point: 'HiddenStates', layers: '1-4', compressor: { kind: 'tile', tiles: 64 } },
+      { point: 'MLP1', layers: '1-4', compressor: { kind: 'tile', tiles: 32 } },
+      { point: 'InputTokens', compressor: { kind: 'none' } },
+    ],
+  };
+  private server: Server | undefined;
+  private sockets: WebSocketServer | undefined;
+  private timer: NodeJS.Timeout | undefined;
+  private readonly viewers = new Set<Viewer>();
+  private sequence = 0;
+  private sessions = 0;
+
+  constructor(private readonly options: FakeHubOptions) {
+    this.step = options.firstStep ?? 120;
+  }
+
+  get port(): number {
+    return (this.server?.address() as AddressInfo).port;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}/#token=${this.token}`;
+  }
+
+  async start(port = this.options.port ?? 0): Promise<void> {
+    const server = createServer((request, response) => this.onRequest(request, response));
+    const sockets = new WebSocketServer({ noServer: true });
+    server.on('upgrade', (request, socket, head) => {
+      if (!this.allowed(request)) {
+        socket.end('HTTP/1.1 401 Unauthorized\r\nConnection: close\r\n\r\n');
+        return;
+      }
+      sockets.handleUpgrade(request, socket, head, (each) => this.onViewer(each));
+    });
+    await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+    this.server = server;
+    this.sockets = sockets;
+    const interval = this.options.intervalMs ?? 0;
+    if (interval > 0) this.timer = setInterval(() => this.tick(), interval);
+  }
+
+  /** Dies like a killed process: every connection ends at once. */
+  async stop(): Promise<void> {
+    clearInterval(this.timer);
+    for (const viewer of this.viewers) viewer.socket.terminate();
+    this.viewers.clear();
+    this.sockets?.close();
+    this.server?.closeAllConnections();
+    await new Promise((resolve) => this.server?.close(resolve));
+  }
+
+  /** Trains one step and tells every viewer. */
+  advance(): void {
+    this.step += 1;
+    this.broadcast('state', { phase: this.phase, step: this.step });
+    for (const viewer of this.viewers) this.sendRecords(viewer, this.step);
+    this.broadcast('step', stepFacts(this.step));
+  }
+
+  broadcast(event: string, params: unknown): void {
+    for (const { socket, greeted } of this.viewers) {
+      if (greeted) socket.send(JSON.stringify({ event, params }));
+    }
+  }
+
+  setHolder(holder: Holder | null): void {
+    this.holder = holder;
+    this.broadcast('control', { holder });
+  }
+
+  setPhase(phase: string): void {
+    this.phase = phase;
+    this.broadcast('state', { phase, step: this.step });
+  }
+
+  /** What the wire carries for one tile, as float32. */
+  value(flag: number, layer: number, step: number, token: number, tile: number, tiles: number): number {
+    const poisoned = this.options.poison?.(layer, token, tile);
+    return Math.fround(poisoned ?? tileValue(flag, layer, step, token, tile, tiles));
+  }
+
+  private tick(): void {
+    if (this.phase === 'training') this.advance();
+  }
+
+  private allowed(request: IncomingMessage): boolean {
+    const cookie = request.headers.cookie ?? '';
+    return cookie.includes(`tt-${kRunId}=${this.token}`);
+  }
+
+  private onRequest(request: IncomingMessage, response: ServerResponse): void {
+    response.setHeader('Content-Security-Policy', kCsp);
+    const path = (request.url ?? '/').split('?')[0];
+    if (request.method === 'POST' && path === '/auth') {
+      let body = '';
+      request.on('data', (part: Buffer) => (body += part.toString()));
+      request.on('end', () => {
+        const good = (JSON.parse(body) as { token?: unknown }).token === this.token;
+        const cookie = `tt-${kRunId}=${this.token}; HttpOnly; SameSite=Strict; Path=/`;
+        if (good) response.setHeader('Set-Cookie', cookie);
+        response.writeHead(good ? 204 : 401).end();
+      });
+      return;
+    }
+    if (path === '/ws') {
+      response.writeHead(this.allowed(request) ? 426 : 401).end();
+      return;
+    }
+    const file = join(this.options.dist, normalize(path === '/' ? '/index.html' : path));
+    if (!file.startsWith(this.options.dist) || !existsSync(file)) {
+      response.writeHead(404).end();
+      return;
+    }
+    response.setHeader('Content-Type', kTypes[extname(file)] ?? 'application/octet-stream');
+    createReadStream(file).pipe(response);
+  }
+
+  private onViewer(socket: WebSocket): void {
+    const viewer: Viewer = { socket, session: `v${++this.sessions}`, greeted: false };
+    this.viewers.add(viewer);
+    socket.on('close', () => this.viewers.delete(viewer));
+    socket.on('message', (data: Buffer) => {
+      const message = JSON.parse(data.toString()) as { id: number; method: string; params?: Json };
+      this.requests.push({ method: message.method, params: message.params ?? {} });
+      this.answer(viewer, message.id, message.method, message.params ?? {});
+    });
+  }
+
+  private answer(viewer: Viewer, id: number, method: string, params: Json): void {
+    const result = (value: unknown): void => viewer.socket.send(JSON.stringify({ id, result: value }));
+    const error = (code: string, message: string, where?: string, remedy?: string): void =>
+      viewer.socket.send(JSON.stringify({ id, error: { code, message, where, remedy } }));
+    const boundary = { step: this.step, ranks: 2 };
+    const holds = this.holder?.session === viewer.session;
+    switch (method) {
+      case 'hello':
+        this.hello(viewer, result);
+        return;
+      case 'ping':
+      case 'subscribe':
+        result({});
+        return;
+      case 'control.claim':
+        if (this.holder !== null && !holds && params.take_over !== true) {
+          error('busy', `${this.holder.name} holds control`, undefined, 'ask, or take over');
+          return;
+        }
+        result({ lease_seconds: 30 });
+        this.setHolder({ session: viewer.session, name: String(params.name) });
+        return;
+      case 'control.release':
+        result({});
+        this.setHolder(null);
+        return;
+    }
+    if (!holds) {
+      error('not_controller', 'only the holder of the lease may do this', undefined, 'claim control');
+    } else if (method === 'control.pause') {
+      this.setPhase('paused');
+      result(boundary);
+    } else if (method === 'control.continue') {
+      this.setPhase('training');
+      result(boundary);
+    } else if (method === 'control.step') {
+      this.phase = 'paused';
+      this.advance();
+      result({ ...boundary, step: this.step });
+    } else if (method === 'plan.set') {
+      this.setPlan(params.plan as { entries: readonly Entry[] }, result, error);
+    } else {
+      error('unknown_method', method);
+    }
+  }
+
+  private setPlan(
+    plan: { entries: readonly Entry[] },
+    result: (value: unknown) => void,
+    error: (code: string, message: string, where?: string, remedy?: string) => void,
+  ): void {
+    for (const [i, entry] of plan.entries.entries()) {
+      const point = kPoints.find(({ name }) => name === entry.point);
+      const tiles = entry.compressor?.tiles ?? 64;
+      if (point === undefined || (point.features > 0 && tiles > point.features)) {
+        const at = `plan.entries[${i}].compressor.tiles`;
+        const features = point?.features ?? 0;
+        const text = `${tiles} tiles of ${features} features`;
+        error('invalid_argument', text, at, `ask for at most ${features} tiles`);
+        return;
+      }
+    }
+    this.plan = { number: this.plan.number + 1, entries: plan.entries };
+    result({ step: this.step + 1, ranks: 2, plan: this.plan });
+    this.broadcast('plan', { plan: this.plan, step: this.step + 1 });
+  }
+
+  private hello(viewer: Viewer, result: (value: unknown) => void): void {
+    result({
+      version: 1,
+      session: viewer.session,
+      hub: '0.1.0',
+      run: this.facts(),
+      state: { phase: this.phase, step: this.step },
+      control: { holder: this.holder },
+    });
+    viewer.greeted = true;
+    for (let step = Math.max(1, this.step - 1999); step <= this.step; step++) {
+      viewer.socket.send(JSON.stringify({ event: 'step', params: stepFacts(step) }));
+    }
+    this.sendRecords(viewer, this.step);
+  }
+
+  private facts(): Json {
+    const points = kPoints.map((point) => ({
+      ...point,
+      first_layer: point.features === 0 ? 0 : 1,
+      last_layer: point.features === 0 ? 0 : kLayers,
+      dims: ['batch', 'sequence', 'hidden'],
+      placement: { tensor: 'replicate', pipeline: 'stage', data: 'shard(0)' },
+    }));
+    return {
+      id: kRunId,
+      name: 'shakespeare-demo',
+      start_time: '2026-11-21T03:00:00Z',
+      host: 'login-1',
+      mesh: { tensor: 2, pipeline: 1, data: 1 },
+      model: {
+        num_layers: kLayers,
+        hidden_size: 256,
+        num_attention_heads: 4,
+        num_query_groups: 4,
+        ffn_hidden_size: 1024,
+        vocab_size: 256,
+        seq_length: kSequence,
+        parameters: 3290112,
+      },
+      micro_batch_size: 8,
+      global_batch_size: 8,
+      train_iters: 300,
+      tokenizer: { kind: 'byte' },
+      unigram_entropy: 3.19,
+      points,
+      plan: this.plan,
+    };
+  }
+
+  private sendRecords(viewer: Viewer, step: number): void {
+    if (!viewer.greeted) return;
+    const parts: Buffer[] = [];
+    this.plan.entries.forEach((entry, index) => {
+      if (step % (entry.every ?? 1) !== 0) return;
+      if (entry.point === 'InputTokens') parts.push(this.tokens(step, index));
+      else for (const layer of layersOf(entry.layers)) parts.push(this.tiles(entry, index, layer, step));
+    });
+    if (parts.length > 0) viewer.socket.send(Buffer.concat(parts));
+  }
+
+  private tiles(entry: Entry, index: number, layer: number, step: number): Buffer {
+    const point = kPoints.find(({ name }) => name === entry.point);
+    if (point === undefined) throw new Error(entry.point);
+    const none = entry.compressor?.kind === 'none';
+    const tiles = none ? point.features : (entry.compressor?.tiles ?? 64);
+    const payload = Buffer.alloc(4 * kSequence * tiles);
+    for (let token = 0; token < kSequence; token++) {
+      for (let tile = 0; tile < tiles; tile++) {
+        const value = this.value(point.flag, layer, step, token, tile, tiles);
+        payload.writeFloatLE(value, 4 * (token * tiles + tile));
+      }
+    }
+    const fields = { step, entry: index, point: point.flag, layer, features: point.features };
+    return this.record({ ...fields, dtype: 2, compressor: none ? 0 : 1, shape: [1, kSequence, tiles] }, payload);
+  }
+
+  private tokens(step: number, index: number): Buffer {
+    const payload = Buffer.alloc(8 * kSequence);
+    for (let i = 0; i < kSequence; i++) {
+      payload.writeInt32LE(tokenAt(step, i), 4 * i);
+      payload.writeInt32LE(i, 4 * (kSequence + i));
+    }
+    const shape = [2, 1, kSequence];
+    const fields = { step, entry: index, point: 8, layer: 0, features: 0 };
+    return this.record({ ...fields, dtype: 5, compressor: 0, shape }, payload);
+  }
+
+  private record(
+    fields: Omit<Parameters<typeof encodeRecord>[0], 'run' | 'sequence' | 'plan' | 'phase'>,
+    payload: Buffer,
+  ): Buffer {
+    this.sequence += 1;
+    const common = { run: BigInt(`0x${kRunId}`), sequence: this.sequence, plan: this.plan.number };
+    return encodeRecord({ ...common, phase: 0, ...fields }, payload);
+  }
+}
+
+function layersOf(text: string | undefined): number[] {
+  const all = Array.from({ length: kLayers }, (_, i) => i + 1);
+  if (text === undefined) return all;
+  return text.split(',').flatMap((part) => {
+    const [first, last = first] = part.split('-').map(Number);
+    return all.filter((layer) => layer >= first && layer <= last);
+  });
+}

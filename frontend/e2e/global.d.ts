@@ -1,0 +1,4 @@
+// The part of the page's test handle that the tests use (src/main.ts).
+interface Window {
+  readonly __tt?: { idle(): Promise<void> };
+}

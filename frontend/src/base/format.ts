@@ -1,0 +1,45 @@
+/** A number for reading: `digits` significant digits, the proper minus sign, NaN and Inf by name. */
+export function formatNumber(value: number, digits = 4): string {
+  if (Number.isNaN(value)) return 'NaN';
+  if (value === Number.POSITIVE_INFINITY) return '+Inf';
+  if (value === Number.NEGATIVE_INFINITY) return '−Inf';
+  if (value === 0) return '0';
+  const magnitude = Math.abs(value);
+  const text =
+    magnitude >= 1e5 || magnitude < 1e-3
+      ? value.toExponential(Math.max(0, digits - 1))
+      : value.toPrecision(digits);
+  return text.replace(/-/g, '−').replace('e+', 'e');
+}
+
+const kUnits = ['', 'k', 'M', 'G', 'T'] as const;
+
+/** 3290112 -> "3.29 M". */
+export function formatCount(value: number): string {
+  if (!Number.isFinite(value)) return formatNumber(value);
+  let unit = 0;
+  let scaled = value;
+  while (Math.abs(scaled) >= 1000 && unit < kUnits.length - 1) {
+    scaled /= 1000;
+    unit += 1;
+  }
+  if (unit === 0) return String(Math.round(scaled));
+  return `${scaled.toPrecision(3)}\u00a0${kUnits[unit]}`;
+}
+
+/** 1536 -> "1.5 KiB". */
+export function formatBytes(value: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB'] as const;
+  let unit = 0;
+  let scaled = value;
+  while (scaled >= 1024 && unit < units.length - 1) {
+    scaled /= 1024;
+    unit += 1;
+  }
+  const digits = unit === 0 || scaled >= 100 ? 0 : 1;
+  return `${scaled.toFixed(digits)}\u00a0${units[unit]}`;
+}
+
+export function formatInteger(value: number): string {
+  return value.toLocaleString('en-US').replace(/,/g, '\u202f');
+}

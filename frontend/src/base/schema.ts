@@ -1,0 +1,94 @@
+/** Small checked parsers for whatever comes from outside. A parser returns a value or throws. */
+export type Parser<T> = (value: unknown, path: string) => T;
+export type Infer<P> = P extends Parser<infer T> ? T : never;
+
+export class SchemaError extends Error {
+  constructor(
+    readonly path: string,
+    expected: string,
+  ) {
+    super(`${path === '' ? 'message' : path}: expected ${expected}`);
+    this.name = 'SchemaError';
+  }
+}
+
+export function parse<T>(parser: Parser<T>, value: unknown): T {
+  return parser(value, '');
+}
+
+export const string: Parser<string> = (value, path) => {
+  if (typeof value !== 'string') throw new SchemaError(path, 'a string');
+  return value;
+};
+
+export const boolean: Parser<boolean> = (value, path) => {
+  if (typeof value !== 'boolean') throw new SchemaError(path, 'true or false');
+  return value;
+};
+
+/** A number, or one of the three strings for the numbers that JSON cannot write. */
+export const number: Parser<number> = (value, path) => {
+  if (typeof value === 'number') return value;
+  if (value === 'NaN') return Number.NaN;
+  if (value === 'Infinity') return Number.POSITIVE_INFINITY;
+  if (value === '-Infinity') return Number.NEGATIVE_INFINITY;
+  throw new SchemaError(path, 'a number');
+};
+
+/** A whole number from 0 to 2^53 - 1. */
+export const count: Parser<number> = (value, path) => {
+  if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0) {
+    throw new SchemaError(path, 'a whole number from 0');
+  }
+  return value;
+};
+
+export const unknown: Parser<unknown> = (value) => value;
+
+export function oneOf<const T extends string>(...names: readonly T[]): Parser<T> {
+  return (value, path) => {
+    const found = names.find((name) => name === value);
+    if (found === undefined) throw new SchemaError(path, `one of ${names.join(', ')}`);
+    return found;
+  };
+}
+
+export function array<T>(item: Parser<T>): Parser<readonly T[]> {
+  return (value, path) => {
+    if (!Array.isArray(value)) throw new SchemaError(path, 'a list');
+    return value.map((each: unknown, i) => item(each, `${path}[${i}]`));
+  };
+}
+
+export function nullable<T>(inner: Parser<T>): Parser<T | null> {
+  return (value, path) => (value === null ? null : inner(value, path));
+}
+
+export function optional<T>(inner: Parser<T>): Parser<T | undefined> {
+  return (value, path) => (value === undefined ? undefined : inner(value, path));
+}
+
+export function withDefault<T>(inner: Parser<T>, fallback: T): Parser<T> {
+  return (value, path) => (value === undefined ? fallback : inner(value, path));
+}
+
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+type Shape = Readonly<Record<string, Parser<unknown>>>;
+type ObjectOf<S extends Shape> = { readonly [K in keyof S]: Infer<S[K]> };
+
+/** An object with these members; members that it does not know are left out. */
+export function object<S extends Shape>(shape: S): Parser<ObjectOf<S>> {
+  return (value, path) => {
+    if (!isRecord(value)) throw new SchemaError(path, 'an object');
+    const out: Record<string, unknown> = {};
+    for (const [name, parser] of Object.entries(shape)) {
+      const at = path === '' ? name : `${path}.${name}`;
+      const parsed = parser(value[name], at);
+      if (parsed !== undefined) out[name] = parsed;
+    }
+    return out as ObjectOf<S>;
+  };
+}

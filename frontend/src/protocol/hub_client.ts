@@ -1,0 +1,116 @@
+import { type Answer, type Hello, helloSchema, type Notification, parseTextMessage } from './messages';
+import type { Pipe, PipeFactory } from './pipe';
+import { decodeRecords, type TensorRecord } from './record';
+
+export interface HubClientListener {
+  onHello(hello: Hello): void;
+  onNotification(notification: Notification): void;
+  onRecords(records: readonly TensorRecord[], bytes: number): void;
+  /** The hub refused the hello: reconnecting would not help. */
+  onRefused(message: string): void;
+  /** Something arrived that could not be read; it was left out. */
+  onProblem(message: string): void;
+  /** `opened` tells a lost connection from one that never came about. */
+  onClosed(opened: boolean): void;
+}
+
+/** A typed client of the hub over any byte pipe. One object per connection. */
+export class HubClient {
+  private readonly pipe: Pipe;
+  private readonly pending = new Map<number, (answer: Answer) => void>();
+  private nextId = 1;
+  private opened = false;
+  private closed = false;
+
+  constructor(
+    connect: PipeFactory,
+    private readonly listener: HubClientListener,
+    private readonly name: string,
+  ) {
+    this.pipe = connect({
+      onOpen: () => void this.hello(),
+      onText: (text) => this.onText(text),
+      onBinary: (bytes) => this.onBinary(bytes),
+      onClosed: () => this.onClosed(),
+    });
+  }
+
+  /** Sends a request; a connection that ends answers with the code `disconnected`. */
+  request(method: string, params: unknown): Promise<Answer> {
+    const id = this.nextId++;
+    if (this.closed) return Promise.resolve(disconnected(id));
+    return new Promise((resolve) => {
+      this.pending.set(id, resolve);
+      const body = params === undefined ? { id, method } : { id, method, params };
+      this.pipe.send(JSON.stringify(body));
+    });
+  }
+
+  close(): void {
+    this.pipe.close();
+    this.onClosed();
+  }
+
+  private async hello(): Promise<void> {
+    const answer = await this.request('hello', {
+      versions: [1],
+      role: 'viewer',
+      client: this.name,
+    });
+    if (this.closed) return;
+    if (!answer.ok) {
+      this.listener.onRefused(answer.error.message);
+      return;
+    }
+    try {
+      this.listener.onHello(helloSchema(answer.result, 'result'));
+      this.opened = true;
+    } catch (error) {
+      this.listener.onRefused(`the hub's greeting cannot be read: ${String(error)}`);
+    }
+  }
+
+  private onText(text: string): void {
+    try {
+      const message = parseTextMessage(text);
+      if (message.kind === 'notification') {
+        this.listener.onNotification(message.notification);
+      } else if (message.kind === 'answer') {
+        const resolve = this.pending.get(message.answer.id);
+        this.pending.delete(message.answer.id);
+        resolve?.(message.answer);
+      }
+    } catch (error) {
+      this.listener.onProblem(`text message: ${String(error)}`);
+    }
+  }
+
+  private onBinary(bytes: ArrayBuffer): void {
+    try {
+      this.listener.onRecords(decodeRecords(bytes), bytes.byteLength);
+    } catch (error) {
+      this.listener.onProblem(`binary message: ${String(error)}`);
+    }
+  }
+
+  private onClosed(): void {
+    if (this.closed) return;
+    this.closed = true;
+    for (const [id, resolve] of this.pending) resolve(disconnected(id));
+    this.pending.clear();
+    this.listener.onClosed(this.opened);
+  }
+}
+
+function disconnected(id: number): Answer {
+  return {
+    id,
+    ok: false,
+    error: {
+      code: 'disconnected',
+      message: 'the connection to the hub ended before the answer',
+      where: undefined,
+      remedy: 'the page reconnects by itself; try again then',
+    },
+  };
+}

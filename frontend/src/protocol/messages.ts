@@ -1,0 +1,178 @@
+import {
+  array,
+  count,
+  type Infer,
+  isRecord,
+  nullable,
+  number,
+  object,
+  oneOf,
+  optional,
+  parse,
+  SchemaError,
+  string,
+  unknown,
+  withDefault,
+} from '../base/schema';
+
+// The text messages of docs/protocol.md. A member that this version does not know is ignored.
+
+export const planEntrySchema = object({
+  point: string,
+  layers: optional(string),
+  every: optional(count),
+  phases: optional(array(oneOf('train', 'eval'))),
+  rows: optional(count),
+  compressor: optional(object({ kind: string, tiles: optional(count) })),
+  dtype: optional(string),
+});
+export type PlanEntry = Infer<typeof planEntrySchema>;
+
+export const planSchema = object({
+  number: withDefault(count, 0),
+  entries: array(planEntrySchema),
+});
+export type Plan = Infer<typeof planSchema>;
+
+export const pointSchema = object({
+  name: string,
+  flag: count,
+  first_layer: withDefault(count, 0),
+  last_layer: withDefault(count, 0),
+  features: withDefault(count, 0),
+  text: withDefault(string, ''),
+});
+export type PointFacts = Infer<typeof pointSchema>;
+
+export const runSchema = object({
+  id: string,
+  name: string,
+  start_time: optional(string),
+  host: optional(string),
+  mesh: object({ tensor: count, pipeline: count, data: count }),
+  model: object({
+    num_layers: count,
+    hidden_size: count,
+    num_attention_heads: count,
+    num_query_groups: optional(count),
+    ffn_hidden_size: optional(count),
+    vocab_size: count,
+    seq_length: count,
+    parameters: optional(count),
+  }),
+  micro_batch_size: optional(count),
+  global_batch_size: optional(count),
+  train_iters: optional(count),
+  tokenizer: optional(object({ kind: string })),
+  unigram_entropy: optional(nullable(number)),
+  points: array(pointSchema),
+  plan: optional(nullable(planSchema)),
+});
+export type RunFacts = Infer<typeof runSchema>;
+
+export const stateSchema = object({
+  phase: oneOf('starting', 'waiting', 'training', 'paused', 'evaluating', 'finished', 'lost'),
+  step: withDefault(count, 0),
+});
+export type RunState = Infer<typeof stateSchema>;
+
+export const controlSchema = object({
+  holder: nullable(object({ session: string, name: string })),
+});
+export type Control = Infer<typeof controlSchema>;
+
+export const stepSchema = object({
+  step: count,
+  loss: optional(nullable(number)),
+  lr: optional(nullable(number)),
+  grad_norm: optional(nullable(number)),
+  tokens_per_second: optional(nullable(number)),
+  step_ms: optional(nullable(number)),
+  consumed_tokens: optional(nullable(number)),
+  valid_loss: optional(nullable(number)),
+});
+export type StepFacts = Infer<typeof stepSchema>;
+
+export const helloSchema = object({
+  version: count,
+  session: string,
+  hub: withDefault(string, ''),
+  run: nullable(runSchema),
+  state: stateSchema,
+  control: controlSchema,
+});
+export type Hello = Infer<typeof helloSchema>;
+
+export const boundarySchema = object({ step: count, ranks: count });
+export type Boundary = Infer<typeof boundarySchema>;
+
+export const planAnswerSchema = object({ step: count, ranks: count, plan: planSchema });
+
+export const claimSchema = object({ lease_seconds: number });
+
+export const errorSchema = object({
+  code: string,
+  message: string,
+  where: optional(nullable(string)),
+  remedy: optional(nullable(string)),
+});
+export type HubError = Infer<typeof errorSchema>;
+
+const droppedSchema = object({ records: count, where: withDefault(string, 'viewer') });
+const planEventSchema = object({ plan: planSchema, step: count });
+const logSchema = object({ level: string, message: string });
+
+export type Notification =
+  | { readonly event: 'run'; readonly params: RunFacts }
+  | { readonly event: 'state'; readonly params: RunState }
+  | { readonly event: 'control'; readonly params: Control }
+  | { readonly event: 'step'; readonly params: StepFacts }
+  | { readonly event: 'dropped'; readonly params: Infer<typeof droppedSchema> }
+  | { readonly event: 'plan'; readonly params: Infer<typeof planEventSchema> }
+  | { readonly event: 'log'; readonly params: Infer<typeof logSchema> };
+
+export type Answer =
+  | { readonly id: number; readonly ok: true; readonly result: unknown }
+  | { readonly id: number; readonly ok: false; readonly error: HubError };
+
+export type TextMessage =
+  | { readonly kind: 'answer'; readonly answer: Answer }
+  | { readonly kind: 'notification'; readonly notification: Notification }
+  | { readonly kind: 'unknown'; readonly event: string };
+
+/** Parses one text message of the hub; throws SchemaError (or SyntaxError) on anything else. */
+export function parseTextMessage(text: string): TextMessage {
+  const message: unknown = JSON.parse(text);
+  if (!isRecord(message)) throw new SchemaError('', 'an object');
+  if ('event' in message) return parseNotification(parse(string, message.event), message.params);
+  const id = count(message.id, 'id');
+  if ('error' in message) {
+    const error = errorSchema(message.error, 'error');
+    return { kind: 'answer', answer: { id, ok: false, error } };
+  }
+  if (!('result' in message)) throw new SchemaError('', 'an answer or a notification');
+  return { kind: 'answer', answer: { id, ok: true, result: unknown(message.result, 'result') } };
+}
+
+function parseNotification(event: string, params: unknown): TextMessage {
+  const of = (notification: Notification): TextMessage => ({ kind: 'notification', notification });
+  switch (event) {
+    case 'run':
+      return of({ event, params: runSchema(params, 'params') });
+    case 'state':
+      return of({ event, params: stateSchema(params, 'params') });
+    case 'control':
+      return of({ event, params: controlSchema(params, 'params') });
+    case 'step':
+      return of({ event, params: stepSchema(params, 'params') });
+    case 'dropped':
+      return of({ event, params: droppedSchema(params, 'params') });
+    case 'plan':
+      return of({ event, params: planEventSchema(params, 'params') });
+    case 'log':
+      return of({ event, params: logSchema(params, 'params') });
+    default:
+      return { kind: 'unknown', event };
+  }
+}
+

@@ -1,0 +1,189 @@
+import { crc32c } from './crc32c';
+
+const kMagic = 0x31465454;
+const kVersion = 1;
+const kHeaderBytes = 128;
+
+export const kPhases = ['train', 'eval'] as const;
+export type Phase = (typeof kPhases)[number];
+
+export const kInputTokensFlag = 8;
+
+/** The header of one record; docs/protocol.md says what each field means. */
+export interface RecordHeader {
+  readonly run: string;
+  readonly sequence: number;
+  readonly step: number;
+  readonly plan: number;
+  readonly entry: number;
+  readonly microBatch: number;
+  readonly promptSet: number;
+  readonly firstRow: number;
+  readonly point: number;
+  readonly layer: number;
+  readonly tensorRank: number;
+  readonly pipelineRank: number;
+  readonly dataRank: number;
+  readonly phase: number;
+  readonly direction: number;
+  readonly dtype: number;
+  readonly compressor: number;
+  readonly shape: readonly number[];
+  readonly features: number;
+  /** Nanoseconds since 1970, rounded to what a double can hold. */
+  readonly time: number;
+}
+
+export interface TensorRecord {
+  readonly header: RecordHeader;
+  /** A copy of the payload of its own, in the dtype of the wire. */
+  readonly payload: ArrayBuffer;
+}
+
+export class RecordError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'RecordError';
+  }
+}
+
+interface DtypeInfo {
+  readonly name: string;
+  readonly bytes: number;
+}
+
+const kDtypes: ReadonlyMap<number, DtypeInfo> = new Map([
+  [1, { name: 'f64', bytes: 8 }],
+  [2, { name: 'f32', bytes: 4 }],
+  [3, { name: 'f16', bytes: 2 }],
+  [4, { name: 'bf16', bytes: 2 }],
+  [5, { name: 'i32', bytes: 4 }],
+  [6, { name: 'i64', bytes: 8 }],
+  [7, { name: 'u8', bytes: 1 }],
+]);
+
+/** The dtype's name, or "dtype 9" for one that this version does not know. */
+export function dtypeName(dtype: number): string {
+  return kDtypes.get(dtype)?.name ?? `dtype ${dtype}`;
+}
+
+export function compressorName(compressor: number): string {
+  return ['none', 'tile'][compressor] ?? `compressor ${compressor}`;
+}
+
+/**
+ * Cuts a binary message into records and checks both checksums of each. Throws RecordError at the
+ * first byte that it cannot trust: after it the borders of the records are unknown.
+ */
+export function decodeRecords(message: ArrayBuffer): TensorRecord[] {
+  const view = new DataView(message);
+  const records: TensorRecord[] = [];
+  let offset = 0;
+  while (offset < message.byteLength) {
+    const { record, next } = decodeOne(view, offset);
+    records.push(record);
+    offset = next;
+  }
+  return records;
+}
+
+function decodeOne(view: DataView, at: number): { record: TensorRecord; next: number } {
+  const left = view.byteLength - at;
+  if (left < kHeaderBytes) throw new RecordError(`record cut off: ${left} bytes for a header`);
+  const u16 = (offset: number): number => view.getUint16(at + offset, true);
+  const u32 = (offset: number): number => view.getUint32(at + offset, true);
+  const u64 = (offset: number): number => u32(offset) + u32(offset + 4) * 2 ** 32;
+  if (u32(0) !== kMagic) throw new RecordError('not a record: wrong magic');
+  if (u16(4) !== kVersion) throw new RecordError(`record version ${u16(4)} is not known`);
+  const headerBytes = u16(6);
+  if (headerBytes < kHeaderBytes) throw new RecordError(`header of ${headerBytes} bytes`);
+  const bytes = new Uint8Array(view.buffer, view.byteOffset + at, kHeaderBytes - 4);
+  if (crc32c(bytes) !== u32(124)) throw new RecordError('header checksum differs');
+
+  const payloadBytes = u64(88);
+  const padded = Math.ceil(payloadBytes / 8) * 8;
+  if (headerBytes + payloadBytes > left) throw new RecordError('record cut off in its payload');
+  const start = view.byteOffset + at + headerBytes;
+  if (crc32c(new Uint8Array(view.buffer, start, payloadBytes)) !== u32(120)) {
+    throw new RecordError('payload checksum differs');
+  }
+
+  const ndim = view.getUint8(at + 66);
+  if (ndim > 4) throw new RecordError(`${ndim} dimensions`);
+  const shape = Array.from({ length: ndim }, (_, i) => u32(68 + 4 * i));
+  const dtype = view.getUint8(at + 64);
+  const elements = shape.reduce((product, size) => product * size, 1);
+  const width = kDtypes.get(dtype)?.bytes;
+  if (width !== undefined && elements * width !== payloadBytes) {
+    throw new RecordError(`${payloadBytes} bytes for shape ${shape.join('×')}`);
+  }
+  const header: RecordHeader = {
+    run: view.getBigUint64(at + 8, true).toString(16).padStart(16, '0'),
+    sequence: u64(16),
+    step: u64(24),
+    plan: u32(32),
+    entry: u32(36),
+    microBatch: u32(40),
+    promptSet: u32(44),
+    firstRow: u32(48),
+    point: u16(52),
+    layer: u16(54),
+    tensorRank: u16(56),
+    pipelineRank: u16(58),
+    dataRank: u16(60),
+    phase: view.getUint8(at + 62),
+    direction: view.getUint8(at + 63),
+    dtype,
+    compressor: view.getUint8(at + 65),
+    shape,
+    features: u32(84),
+    time: u64(96),
+  };
+  const payload = (view.buffer as ArrayBuffer).slice(start, start + payloadBytes);
+  return { record: { header, payload }, next: at + headerBytes + padded };
+}
+
+export type Floats = Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
+
+/** The payload as numbers, or undefined for a dtype that this version cannot show. */
+export function toFloats(record: TensorRecord): Floats | undefined {
+  const { payload } = record;
+  switch (record.header.dtype) {
+    case 1:
+      return new Float64Array(payload);
+    case 2:
+      return new Float32Array(payload);
+    case 3:
+      return Float32Array.from(new Uint16Array(payload), halfToFloat);
+    case 4:
+      return bfloatsToFloats(new Uint16Array(payload));
+    case 5:
+      return Float64Array.from(new Int32Array(payload));
+    case 6:
+      return Float64Array.from(new BigInt64Array(payload), Number);
+    default:
+      return undefined;
+  }
+}
+
+/** The payload as whole numbers (token ids), or undefined if it holds none. */
+export function toIntegers(record: TensorRecord): Int32Array<ArrayBuffer> | undefined {
+  if (record.header.dtype === 5) return new Int32Array(record.payload);
+  if (record.header.dtype === 6) return Int32Array.from(new BigInt64Array(record.payload), Number);
+  return undefined;
+}
+
+function bfloatsToFloats(halves: Uint16Array): Float32Array<ArrayBuffer> {
+  const bits = new Uint32Array(halves.length);
+  for (let i = 0; i < halves.length; i++) bits[i] = halves[i] << 16;
+  return new Float32Array(bits.buffer);
+}
+
+function halfToFloat(half: number): number {
+  const sign = half & 0x8000 ? -1 : 1;
+  const exponent = (half >>> 10) & 31;
+  const fraction = half & 1023;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
+  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
+}

@@ -1,0 +1,146 @@
+import {
+  type Answer,
+  boundarySchema,
+  claimSchema,
+  type Control,
+  type HubError,
+  planAnswerSchema,
+  type PlanEntry,
+} from '../protocol/messages';
+import { SchemaError } from '../base/schema';
+import type { WorkerLink } from '../worker/worker_link';
+
+const kNameKey = 'tensor-tracer.name';
+
+export type Outcome<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: HubError };
+
+export interface PlanOutcome {
+  readonly number: number;
+  readonly step: number;
+  readonly ranks: number;
+}
+
+/**
+ * The lease of control and what only its holder may ask. Every action claims a free lease by
+ * itself; one that another viewer holds has to be taken over by hand.
+ */
+export class Controller {
+  session = $state('');
+  holder = $state.raw<Control['holder']>(null);
+  name = $state(localStorage.getItem(kNameKey) ?? '');
+  /** The request on its way, '' for none. */
+  pending = $state('');
+  error = $state.raw<HubError | null>(null);
+  notice = $state('');
+
+  readonly mine = $derived(this.holder !== null && this.holder.session === this.session);
+  readonly others = $derived(this.holder !== null && this.holder.session !== this.session);
+
+  private heldBefore = false;
+
+  constructor(private readonly link: WorkerLink) {}
+
+  greeted(session: string, control: Control): void {
+    this.session = session;
+    this.holder = control.holder;
+    if (this.heldBefore && control.holder === null) void this.claim(false);
+    this.heldBefore = false;
+  }
+
+  changed(control: Control): void {
+    this.holder = control.holder;
+  }
+
+  disconnected(): void {
+    if (this.mine) this.heldBefore = true;
+    this.holder = null;
+    this.session = '';
+  }
+
+  rename(name: string): void {
+    this.name = name.slice(0, 60);
+    localStorage.setItem(kNameKey, this.name);
+  }
+
+  async claim(takeOver: boolean): Promise<boolean> {
+    const name = this.name.trim() === '' ? `viewer ${this.session}` : this.name.trim();
+    const params = { name, take_over: takeOver };
+    const answer = await this.link.request('control.claim', params);
+    const outcome = read(answer, claimSchema);
+    if (outcome.ok) this.holder = { session: this.session, name };
+    this.error = outcome.ok ? null : outcome.error;
+    return outcome.ok;
+  }
+
+  async release(): Promise<void> {
+    const answer = await this.link.request('control.release', undefined);
+    if (answer.ok && this.mine) this.holder = null;
+    this.error = answer.ok ? null : answer.error;
+  }
+
+  pause(): Promise<void> {
+    return this.boundary('control.pause', {}, (step) => `Paused after step ${step}`);
+  }
+
+  resume(): Promise<void> {
+    return this.boundary('control.continue', {}, (step) => `Continued after step ${step}`);
+  }
+
+  step(count = 1): Promise<void> {
+    return this.boundary('control.step', { count }, (step) => `Step ${step} done`);
+  }
+
+  /** Sends a plan; the error, if any, is the form's to show. */
+  async setPlan(plan: { entries: readonly PlanEntry[] }): Promise<Outcome<PlanOutcome>> {
+    const outcome = read(await this.ask('plan.set', { plan }), planAnswerSchema);
+    if (!outcome.ok) return outcome;
+    const { step, ranks, plan: applied } = outcome.value;
+    return { ok: true, value: { number: applied.number, step, ranks } };
+  }
+
+  private async boundary(
+    method: string,
+    params: unknown,
+    describe: (step: number) => string,
+  ): Promise<void> {
+    if (this.pending !== '') return;
+    const outcome = read(await this.ask(method, params), boundarySchema);
+    this.error = outcome.ok ? null : outcome.error;
+    if (!outcome.ok) return;
+    const { step, ranks } = outcome.value;
+    this.notice = `${describe(step)} on ${ranks} ${ranks === 1 ? 'rank' : 'ranks'}`;
+  }
+
+  /** Claims the lease when it is free, asks, and claims once more should the lease have ended. */
+  private async ask(method: string, params: unknown): Promise<Answer> {
+    this.pending = method;
+    this.notice = '';
+    try {
+      if (this.holder === null && !(await this.claim(false)) && this.error !== null) {
+        return { id: 0, ok: false, error: this.error };
+      }
+      const answer = await this.link.request(method, params);
+      if (answer.ok || answer.error.code !== 'not_controller' || this.others) return answer;
+      if (!(await this.claim(false))) return answer;
+      return await this.link.request(method, params);
+    } finally {
+      this.pending = '';
+    }
+  }
+}
+
+function read<T>(answer: Answer, schema: (value: unknown, path: string) => T): Outcome<T> {
+  if (!answer.ok) return answer;
+  try {
+    return { ok: true, value: schema(answer.result, 'result') };
+  } catch (error) {
+    if (!(error instanceof SchemaError)) throw error;
+    const message = `the hub's answer cannot be read: ${error.message}`;
+    return {
+      ok: false,
+      error: { code: 'internal', message, where: undefined, remedy: undefined },
+    };
+  }
+}

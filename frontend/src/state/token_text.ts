@@ -1,0 +1,48 @@
+// Names of the bytes that do not print.
+const kNames: ReadonlyMap<number, string> = new Map([
+  [9, '⇥'],
+  [10, '⏎'],
+  [13, '␍'],
+  [32, '␣'],
+]);
+
+/** The text of one token: printable ASCII of the byte tokenizer as it is, the rest escaped. */
+export function tokenText(id: number, tokenizer: string): string {
+  if (tokenizer !== 'byte') return `#${id}`;
+  const name = kNames.get(id);
+  if (name !== undefined) return name;
+  if (id > 32 && id < 127) return String.fromCharCode(id);
+  return `\\x${id.toString(16).padStart(2, '0')}`;
+}
+
+/** Tokens around one, for reading: spaces stay spaces. */
+export interface TokenContext {
+  readonly before: string;
+  readonly token: string;
+  readonly after: string;
+}
+
+export function tokenContext(
+  ids: ArrayLike<number>,
+  at: number,
+  reach: number,
+  tokenizer: string,
+): TokenContext {
+  const text = (from: number, to: number): string => {
+    let out = '';
+    for (let i = Math.max(0, from); i < Math.min(ids.length, to); i++) {
+      out += readable(ids[i], tokenizer);
+    }
+    return out;
+  };
+  return {
+    before: text(at - reach, at),
+    token: at < ids.length ? tokenText(ids[at], tokenizer) : '',
+    after: text(at + 1, at + 1 + reach),
+  };
+}
+
+function readable(id: number, tokenizer: string): string {
+  if (tokenizer !== 'byte') return ` #${id}`;
+  return id === 32 ? '\u00a0' : tokenText(id, tokenizer);
+}

@@ -1,0 +1,83 @@
+/** Everything that makes one view of a run, as it stands in the address. */
+export interface ViewState {
+  /** Name of the point; '' takes the plan's first. */
+  readonly point: string;
+  readonly layer: number;
+  readonly row: number;
+  readonly phase: 'train' | 'eval';
+  readonly aggregate: 'mean' | 'absmax';
+  /** A step of the past, or null to follow the newest. */
+  readonly step: number | null;
+  readonly smoothing: number;
+  readonly logLoss: boolean;
+  readonly logGrad: boolean;
+  readonly clip99: boolean;
+  /** Locked ends of the scales. */
+  readonly layerLock: number | null;
+  readonly tileLock: number | null;
+}
+
+export const kDefaultView: ViewState = {
+  point: '',
+  layer: 1,
+  row: 0,
+  phase: 'train',
+  aggregate: 'mean',
+  step: null,
+  smoothing: 0.6,
+  logLoss: false,
+  logGrad: false,
+  clip99: false,
+  layerLock: null,
+  tileLock: null,
+};
+
+/** Reads a query string; whatever does not fit is left at its default. */
+export function parseViewState(search: string): ViewState {
+  const query = new URLSearchParams(search);
+  const whole = (name: string, low: number): number | null => {
+    const text = query.get(name);
+    return text !== null && /^\d{1,15}$/.test(text) && Number(text) >= low ? Number(text) : null;
+  };
+  const positive = (name: string): number | null => {
+    const value = Number(query.get(name) ?? Number.NaN);
+    return Number.isFinite(value) && value > 0 ? value : null;
+  };
+  const smoothing = Number(query.get('smooth') ?? Number.NaN);
+  return {
+    point: (query.get('point') ?? '').slice(0, 200),
+    layer: whole('layer', 0) ?? kDefaultView.layer,
+    row: whole('row', 0) ?? 0,
+    phase: query.get('phase') === 'eval' ? 'eval' : 'train',
+    aggregate: query.get('agg') === 'absmax' ? 'absmax' : 'mean',
+    step: whole('step', 1),
+    smoothing: smoothing >= 0 && smoothing <= 0.999 ? smoothing : kDefaultView.smoothing,
+    logLoss: query.get('logloss') === '1',
+    logGrad: query.get('loggrad') === '1',
+    clip99: query.get('clip') === '99',
+    layerLock: positive('llock'),
+    tileLock: positive('tlock'),
+  };
+}
+
+/** Writes the view as a query string with only what differs from the defaults. */
+export function formatViewState(view: ViewState): string {
+  const query = new URLSearchParams();
+  const put = (name: string, value: string, isDefault: boolean): void => {
+    if (!isDefault) query.set(name, value);
+  };
+  put('point', view.point, view.point === '');
+  put('layer', String(view.layer), view.layer === kDefaultView.layer);
+  put('row', String(view.row), view.row === 0);
+  put('phase', view.phase, view.phase === 'train');
+  put('agg', view.aggregate, view.aggregate === 'mean');
+  put('step', String(view.step), view.step === null);
+  put('smooth', String(view.smoothing), view.smoothing === kDefaultView.smoothing);
+  put('logloss', '1', !view.logLoss);
+  put('loggrad', '1', !view.logGrad);
+  put('clip', '99', !view.clip99);
+  put('llock', String(view.layerLock), view.layerLock === null);
+  put('tlock', String(view.tileLock), view.tileLock === null);
+  const text = query.toString();
+  return text === '' ? '' : `?${text}`;
+}

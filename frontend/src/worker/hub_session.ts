@@ -1,0 +1,116 @@
+import { Backoff } from '../base/backoff';
+import { HubClient } from '../protocol/hub_client';
+import type { Answer, Hello, Notification } from '../protocol/messages';
+import type { PipeFactory } from '../protocol/pipe';
+import type { TensorRecord } from '../protocol/record';
+import type { Connection } from './link_messages';
+
+/** What the session needs of its surroundings; tests give their own. */
+export interface SessionEnvironment {
+  readonly connect: PipeFactory;
+  /** Why a connection did not come about: HTTP status of the same address, 0 if unreachable. */
+  probe(): Promise<number>;
+  after(seconds: number, action: () => void): void;
+  now(): number;
+  readonly random: () => number;
+}
+
+export interface SessionListener {
+  onConnection(connection: Connection): void;
+  onHello(hello: Hello): void;
+  onNotification(notification: Notification): void;
+  onRecords(records: readonly TensorRecord[], bytes: number): void;
+  onProblem(message: string): void;
+}
+
+const kPingSeconds = 8;
+const kAnswerSeconds = 8;
+
+/** Keeps one connection to the hub alive, forever, and reports how it stands. */
+export class HubSession {
+  private readonly backoff: Backoff;
+  private client: HubClient | undefined;
+  private attempt = 0;
+  private generation = 0;
+
+  constructor(
+    private readonly environment: SessionEnvironment,
+    private readonly listener: SessionListener,
+  ) {
+    this.backoff = new Backoff(environment.random);
+  }
+
+  /** Connects now, whatever the session was waiting for. */
+  start(): void {
+    const generation = ++this.generation;
+    this.client?.close();
+    const current = (): boolean => generation === this.generation;
+    if (this.attempt === 0) this.listener.onConnection({ kind: 'connecting' });
+    this.client = new HubClient(
+      this.environment.connect,
+      {
+        onHello: (hello) => {
+          if (!current()) return;
+          this.backoff.reset();
+          this.attempt = 0;
+          this.listener.onConnection({ kind: 'open' });
+          this.listener.onHello(hello);
+          this.keepAlive(generation);
+        },
+        onNotification: (notification) => {
+          if (current()) this.listener.onNotification(notification);
+        },
+        onRecords: (records, bytes) => {
+          if (current()) this.listener.onRecords(records, bytes);
+        },
+        onProblem: (message) => this.listener.onProblem(message),
+        onRefused: (message) => {
+          if (!current()) return;
+          this.generation += 1;
+          this.listener.onConnection({ kind: 'refused', reason: 'hub', message });
+          this.client?.close();
+        },
+        onClosed: (opened) => {
+          if (current()) void this.onClosed(opened, generation);
+        },
+      },
+      'page 0.1',
+    );
+  }
+
+  request(method: string, params: unknown): Promise<Answer> {
+    if (this.client === undefined) throw new Error('the session was not started');
+    return this.client.request(method, params);
+  }
+
+  private async onClosed(opened: boolean, generation: number): Promise<void> {
+    const status = opened ? 0 : await this.environment.probe();
+    if (generation !== this.generation) return;
+    if (status === 401 || status === 403) {
+      this.generation += 1;
+      const message = `the hub answered ${status}`;
+      this.listener.onConnection({ kind: 'refused', reason: 'token', message });
+      return;
+    }
+    const seconds = this.backoff.next();
+    this.attempt += 1;
+    const at = this.environment.now() + seconds * 1000;
+    this.listener.onConnection({ kind: 'reconnecting', at, attempt: this.attempt });
+    this.environment.after(seconds, () => {
+      if (generation === this.generation) this.start();
+    });
+  }
+
+  /** Pings, so that a dead connection is noticed and a lease of control stays alive. */
+  private keepAlive(generation: number): void {
+    this.environment.after(kPingSeconds, () => {
+      if (generation !== this.generation) return;
+      let answered = false;
+      void this.request('ping', undefined).then(() => (answered = true));
+      this.environment.after(kAnswerSeconds, () => {
+        if (generation === this.generation && !answered) this.client?.close();
+      });
+      this.keepAlive(generation);
+    });
+  }
+}

@@ -1,0 +1,180 @@
+import { webSocketPipe } from '../protocol/pipe';
+import { RingStore } from '../store/ring_store';
+import { buildView, type ViewQuery } from '../store/view';
+import { HubSession } from './hub_session';
+import type { FromWorker, HubEvent, Traffic, ToWorker } from './link_messages';
+
+// The worker's entry: owns the socket, the store and the building of views. The page gets at most
+// one view that it has not drawn yet, so a slow or hidden page never piles up work.
+
+interface WorkerScope {
+  postMessage(message: FromWorker, transfer?: Transferable[]): void;
+  addEventListener(type: 'message', listener: (event: MessageEvent<ToWorker>) => void): void;
+}
+
+const kScope = self as unknown as WorkerScope;
+const kEventsDelayMs = 16;
+
+class HubWorker {
+  private store = new RingStore(0);
+  private session: HubSession | undefined;
+  private query: ViewQuery | undefined;
+  private run = '';
+  private dirty = false;
+  private drawing = false;
+  private viewTimer: number | undefined;
+  private events: HubEvent[] = [];
+  private eventsTimer: number | undefined;
+  private bytes = 0;
+  private records = 0;
+  private problems = 0;
+  private lastProblem = '';
+
+  onMessage(message: ToWorker): void {
+    switch (message.kind) {
+      case 'start':
+        this.start(message.socketUrl, message.capacity);
+        break;
+      case 'request':
+        void this.request(message.token, message.method, message.params);
+        break;
+      case 'query':
+        this.query = message.query;
+        this.viewChanged();
+        break;
+      case 'drawn':
+        this.drawing = false;
+        if (this.dirty) this.viewChanged();
+        break;
+      case 'sync':
+        this.flushEvents();
+        this.postView();
+        this.post({ kind: 'synced', token: message.token });
+        break;
+    }
+  }
+
+  postTraffic(): void {
+    const traffic: Traffic = {
+      bytesPerSecond: this.bytes,
+      recordsPerSecond: this.records,
+      storedBytes: this.store.bytes,
+      capacity: this.store.capacity,
+      problems: this.problems,
+      lastProblem: this.lastProblem,
+    };
+    this.bytes = 0;
+    this.records = 0;
+    this.post({ kind: 'traffic', traffic });
+  }
+
+  private start(socketUrl: string, capacity: number): void {
+    if (this.session === undefined) {
+      this.store = new RingStore(capacity);
+      this.session = this.makeSession(socketUrl);
+    }
+    this.session.start();
+  }
+
+  private makeSession(socketUrl: string): HubSession {
+    return new HubSession(
+      {
+        connect: webSocketPipe(socketUrl),
+        probe: () => probe(socketUrl),
+        after: (seconds, action) => void setTimeout(action, seconds * 1000),
+        now: () => Date.now(),
+        random: Math.random,
+      },
+      {
+        onConnection: (connection) => {
+          this.flushEvents();
+          this.post({ kind: 'connection', connection });
+        },
+        onHello: (hello) => {
+          if (hello.run !== null) this.ofRun(hello.run.id);
+          this.event({ kind: 'hello', hello });
+        },
+        onNotification: (notification) => {
+          if (notification.event === 'run') this.ofRun(notification.params.id);
+          this.event({ kind: 'notification', notification });
+        },
+        onRecords: (records, bytes) => {
+          for (const record of records) this.store.insert(record);
+          this.bytes += bytes;
+          this.records += records.length;
+          this.viewChanged();
+        },
+        onProblem: (problem) => {
+          this.problems += 1;
+          this.lastProblem = problem;
+        },
+      },
+    );
+  }
+
+  private ofRun(id: string): void {
+    if (this.run !== '' && this.run !== id) this.store.clear();
+    this.run = id;
+    this.viewChanged();
+  }
+
+  private async request(token: number, method: string, params: unknown): Promise<void> {
+    if (this.session === undefined) return;
+    const answer = await this.session.request(method, params);
+    this.flushEvents();
+    this.post({ kind: 'answer', token, answer });
+  }
+
+  /** Builds the view soon: records of one forward pass come in a burst. */
+  private viewChanged(): void {
+    this.dirty = true;
+    if (this.drawing || this.viewTimer !== undefined || this.query === undefined) return;
+    this.viewTimer = setTimeout(() => this.postView(), 8) as unknown as number;
+  }
+
+  private postView(): void {
+    clearTimeout(this.viewTimer);
+    this.viewTimer = undefined;
+    if (!this.dirty || this.query === undefined) return;
+    this.dirty = false;
+    this.drawing = true;
+    const view = buildView(this.store, this.query);
+    const transfer: Transferable[] = [];
+    if ('frame' in view) {
+      transfer.push(view.frame.layerMap.values.buffer, view.frame.tileMap.values.buffer);
+    }
+    kScope.postMessage({ kind: 'view', view }, transfer);
+  }
+
+  private event(event: HubEvent): void {
+    this.events.push(event);
+    this.eventsTimer ??= setTimeout(() => this.flushEvents(), kEventsDelayMs) as unknown as number;
+  }
+
+  private flushEvents(): void {
+    clearTimeout(this.eventsTimer);
+    this.eventsTimer = undefined;
+    if (this.events.length === 0) return;
+    this.post({ kind: 'events', events: this.events });
+    this.events = [];
+  }
+
+  private post(message: FromWorker): void {
+    kScope.postMessage(message);
+  }
+}
+
+/** A plain request to the socket's address: the browser hides an upgrade's status from the page. */
+async function probe(socketUrl: string): Promise<number> {
+  try {
+    const url = socketUrl.replace(/^ws/, 'http');
+    const response = await fetch(url, { cache: 'no-store', signal: AbortSignal.timeout(3000) });
+    return response.status;
+  } catch {
+    return 0;
+  }
+}
+
+const kWorker = new HubWorker();
+kScope.addEventListener('message', (event) => kWorker.onMessage(event.data));
+setInterval(() => kWorker.postTraffic(), 1000);

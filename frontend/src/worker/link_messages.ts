@@ -1,0 +1,40 @@
+import type { Answer, Hello, Notification } from '../protocol/messages';
+import type { View, ViewQuery } from '../store/view';
+
+/** How the connection to the hub stands. `at` is a time of Date.now(). */
+export type Connection =
+  | { readonly kind: 'connecting' }
+  | { readonly kind: 'open' }
+  | { readonly kind: 'reconnecting'; readonly at: number; readonly attempt: number }
+  | { readonly kind: 'refused'; readonly reason: 'token' | 'hub'; readonly message: string };
+
+/** What the worker counts; rates are of the last second. */
+export interface Traffic {
+  readonly bytesPerSecond: number;
+  readonly recordsPerSecond: number;
+  readonly storedBytes: number;
+  readonly capacity: number;
+  /** Messages or records that could not be read, and what was wrong with the last. */
+  readonly problems: number;
+  readonly lastProblem: string;
+}
+
+/** What one `events` message brings, in the order of arrival. */
+export type HubEvent =
+  | { readonly kind: 'hello'; readonly hello: Hello }
+  | { readonly kind: 'notification'; readonly notification: Notification };
+
+export type FromWorker =
+  | { readonly kind: 'connection'; readonly connection: Connection }
+  | { readonly kind: 'events'; readonly events: readonly HubEvent[] }
+  | { readonly kind: 'answer'; readonly token: number; readonly answer: Answer }
+  | { readonly kind: 'view'; readonly view: View }
+  | { readonly kind: 'traffic'; readonly traffic: Traffic }
+  | { readonly kind: 'synced'; readonly token: number };
+
+export type ToWorker =
+  | { readonly kind: 'start'; readonly socketUrl: string; readonly capacity: number }
+  | { readonly kind: 'request'; readonly token: number; readonly method: string; readonly params: unknown }
+  | { readonly kind: 'query'; readonly query: ViewQuery }
+  | { readonly kind: 'drawn' }
+  | { readonly kind: 'sync'; readonly token: number };

@@ -1,0 +1,11 @@
+import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { defineConfig } from 'vitest/config';
+
+// The hub serves dist/ under a strict Content-Security-Policy: no inline script, no data: URL.
+export default defineConfig({
+  base: './',
+  plugins: [svelte()],
+  build: { target: 'es2022', assetsInlineLimit: 0, modulePreload: { polyfill: false } },
+  worker: { format: 'es' },
+  test: { include: ['src/**/*.test.ts'], environment: 'node' },
+});
