@@ -37,7 +37,7 @@ export function tokenContext(
   };
   return {
     before: text(at - reach, at),
-    token: at < ids.length ? tokenText(ids[at], tokenizer) : '',
+    token: at >= 0 && at < ids.length ? tokenText(ids[at], tokenizer) : '',
     after: text(at + 1, at + 1 + reach),
   };
 }
