@@ -4,9 +4,11 @@
 #include <sys/random.h>
 
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "tensor_tracer/base/scoped_fd.h"
@@ -92,6 +94,32 @@ Result<std::string> read_small_file(const std::string& path, std::size_t max_byt
                    .remedy = {}};
     }
   }
+}
+
+Result<std::string> read_or_make_secret(const std::string& path) {
+  constexpr std::size_t kSecretBytes = 32;
+  Result<std::string> text = read_small_file(path);
+  if (!text && text.error().code == "not_found") {
+    const std::string secret = random_hex(kSecretBytes);
+    if (Status written = write_private_file(path, secret + "\n"); !written.ok()) {
+      return written.error();
+    }
+    return secret;
+  }
+  if (!text) {
+    return text;
+  }
+  std::string secret = std::move(text).value();
+  while (!secret.empty() && std::isspace(static_cast<unsigned char>(secret.back())) != 0) {
+    secret.pop_back();
+  }
+  if (secret.size() < kSecretBytes) {
+    return Error{.code = "invalid_secret",
+                 .message = "shorter than " + std::to_string(kSecretBytes) + " characters",
+                 .where = path,
+                 .remedy = "delete the file: a new one is made"};
+  }
+  return secret;
 }
 
 }  // namespace tt::base

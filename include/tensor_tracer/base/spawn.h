@@ -1,0 +1,31 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/base/scoped_fd.h"
+
+namespace tt::base {
+
+struct SpawnOptions {
+  std::string program;                      // a path; nothing is searched for
+  std::vector<std::string> arguments;       // without the program itself
+  std::vector<std::pair<int, int>> passed;  // (our descriptor, the child's one), the latter from 3
+  std::string output;                       // stdout and stderr are appended here; empty: inherited
+  bool new_session = false;
+};
+
+/// Starts a program without a shell and without fork: safe before and after any library is up. It
+/// gets stdin from /dev/null, the descriptors named and no others, no signal blocked, and the
+/// environment without what MPI's launchers put there.
+/// Thread: any. Owner: the caller waits for the process.
+Result<pid_t> spawn(const SpawnOptions& options);
+
+/// A pipe, both ends closed on exec: first the reading end.
+Result<std::pair<ScopedFd, ScopedFd>> make_pipe();
+
+}  // namespace tt::base

@@ -1,0 +1,79 @@
+#include "auth.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace tt::hub {
+namespace {
+
+bool equal_ignoring_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
+    return std::tolower(x) == std::tolower(y);
+  });
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t");
+  const auto last = text.find_last_not_of(" \t");
+  return first == std::string_view::npos ? "" : text.substr(first, last - first + 1);
+}
+
+// "" or ":" and one to five digits.
+bool is_port(std::string_view text) {
+  if (text.empty()) {
+    return true;
+  }
+  const std::string_view digits = text.substr(1);
+  return text.front() == ':' && !digits.empty() && digits.size() <= 5 &&
+         std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+bool equal_constant_time(std::string_view a, std::string_view b) {
+  unsigned difference = a.size() == b.size() ? 0U : 1U;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const char other = i < b.size() ? b[i] : '\0';
+    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(other);
+  }
+  return difference == 0;
+}
+
+bool host_allowed(std::string_view host) {
+  for (const std::string_view name : {"localhost", "127.0.0.1", "[::1]"}) {
+    if (host.size() >= name.size() && equal_ignoring_case(host.substr(0, name.size()), name) &&
+        is_port(host.substr(name.size()))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool origin_allowed(std::optional<std::string_view> origin, std::string_view host) {
+  constexpr std::string_view kScheme = "http://";
+  return !origin || (origin->substr(0, kScheme.size()) == kScheme &&
+                     equal_ignoring_case(origin->substr(kScheme.size()), host));
+}
+
+std::optional<std::string_view> bearer_token(std::string_view authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (!equal_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) {
+    return std::nullopt;
+  }
+  return trimmed(authorization.substr(kScheme.size()));
+}
+
+std::optional<std::string_view> cookie_value(std::string_view header, std::string_view name) {
+  while (!header.empty()) {
+    const std::size_t end = std::min(header.find(';'), header.size());
+    const std::string_view pair = trimmed(header.substr(0, end));
+    header.remove_prefix(std::min(end + 1, header.size()));
+    const std::size_t equals = pair.find('=');
+    if (equals != std::string_view::npos && pair.substr(0, equals) == name) {
+      return pair.substr(equals + 1);
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace tt::hub

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string_view>
+#include <utility>
+
+#include "send_queue.h"
+
+namespace tt::hub {
+
+enum class Role { kViewer, kWorker };
+
+/// One WebSocket connection as the room sees it. The room fills `queue` and calls wake().
+/// Implemented by the WebSocket session and by the tests' fake.
+/// Thread: the hub's I/O thread only. Owner: the connection; it leaves the room before it ends.
+class Client {
+ public:
+  Client(Role role, SendQueue queue) : role_(role), queue_(std::move(queue)) {}
+  virtual ~Client() = default;
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  /// Something may wait in the queue. Never calls back into the room.
+  virtual void wake() = 0;
+  /// Ends the connection with what is queued unsent. Never calls back into the room before it
+  /// returns.
+  virtual void close(std::string_view reason) = 0;
+  /// The same once the queue is empty.
+  virtual void close_after_sending(std::string_view reason) = 0;
+
+  Role role() const { return role_; }
+  SendQueue& queue() { return queue_; }
+
+ private:
+  const Role role_;
+  SendQueue queue_;
+};
+
+}  // namespace tt::hub

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <memory>
+
+namespace tt::hub {
+
+/// One accepted socket, as the server's shutdown and its limits see it.
+/// Thread: the hub's I/O thread only.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+  /// Says goodbye once everything queued is written.
+  virtual void finish() = 0;
+  /// Ends it now.
+  virtual void kill() = 0;
+};
+
+/// The connections of one kind, oldest first. Owner: of none; the connections' own handlers are.
+/// Thread: the hub's I/O thread only.
+class Connections {
+ public:
+  using Ticket = std::list<std::weak_ptr<Connection>>::iterator;
+
+  Ticket add(std::weak_ptr<Connection> connection) {
+    return all_.insert(all_.end(), std::move(connection));
+  }
+  void remove(Ticket ticket) { all_.erase(ticket); }
+  std::size_t size() const { return all_.size(); }
+
+  template <typename Action>
+  void for_each(Action action) {
+    const std::list<std::weak_ptr<Connection>> copy = all_;  // the action may end connections
+    for (const std::weak_ptr<Connection>& weak : copy) {
+      if (const auto connection = weak.lock()) {
+        action(*connection);
+      }
+    }
+  }
+  void kill_oldest() {
+    if (const auto oldest = all_.empty() ? nullptr : all_.front().lock()) {
+      oldest->kill();
+    }
+  }
+
+ private:
+  std::list<std::weak_ptr<Connection>> all_;
+};
+
+}  // namespace tt::hub

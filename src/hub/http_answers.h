@@ -1,0 +1,28 @@
+#pragma once
+
+#include <optional>
+
+#include "client.h"
+#include "net.h"
+#include "tensor_tracer/hub/server.h"
+
+/// Which HTTP request gets which answer: docs/protocol.md, "Connecting". Knows no sockets.
+namespace tt::hub {
+
+/// The answer that refuses this request, or nothing if Host and Origin are in order. Every request
+/// passes here first.
+std::optional<HttpResponse> refuse_foreign(const HttpRequest& request);
+
+/// The role that an upgrade asks for by its path, or nothing.
+std::optional<Role> role_of(const HttpRequest& request);
+
+/// True if the request carries the token for `role`.
+bool has_token(const HttpRequest& request, Role role, const ServerOptions& options);
+
+/// The answer to a request that is no upgrade.
+HttpResponse answer_plain(const HttpRequest& request, const ServerOptions& options);
+
+HttpResponse make_answer(const HttpRequest& request, http::status status,
+                         std::string_view content_type, std::string body);
+
+}  // namespace tt::hub

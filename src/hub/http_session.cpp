@@ -1,0 +1,110 @@
+#include "http_session.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <exception>
+#include <utility>
+
+#include "http_answers.h"
+#include "ws_session.h"
+
+namespace tt::hub {
+namespace {
+constexpr auto kAwait = net::as_tuple(net::use_awaitable);
+constexpr std::uint32_t kMaxHeaderBytes = 8 * 1024;
+constexpr std::uint64_t kMaxBodyBytes = 4 * 1024;
+}  // namespace
+
+HttpSession::~HttpSession() {
+  if (ticket_) {
+    context_.handshakes.remove(*ticket_);
+  }
+}
+
+void HttpSession::start() {
+  ticket_ = context_.handshakes.add(weak_from_this());
+  net::co_spawn(
+      stream_.get_executor(), [self = shared_from_this()] { return self->serve(); },
+      [](const std::exception_ptr& failure) {
+        try {
+          if (failure) {
+            std::rethrow_exception(failure);
+          }
+        } catch (const std::exception& error) {
+          spdlog::error("an HTTP connection failed: {}", error.what());
+        }
+      });
+}
+
+void HttpSession::kill() { stream_.close(); }
+
+net::awaitable<void> HttpSession::serve() {
+  while (co_await serve_request()) {
+  }
+  beast::error_code ignored;
+  if (stream_.socket().is_open()) {
+    stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+  }
+}
+
+// False when the connection has ended, is about to, or is a WebSocket now.
+net::awaitable<bool> HttpSession::serve_request() {
+  http::request_parser<http::string_body> parser;
+  parser.header_limit(kMaxHeaderBytes);
+  parser.body_limit(kMaxBodyBytes);
+  stream_.expires_after(context_.options.handshake_timeout);
+  const auto [failure, bytes] = co_await http::async_read(stream_, buffer_, parser, kAwait);
+  if (failure) {
+    // Errors of the parser are the client's; the others need no answer.
+    if (failure.category() == http::make_error_code(http::error::bad_method).category() &&
+        failure != http::error::end_of_stream) {
+      co_await write(make_answer({}, http::status::bad_request, "text/plain", "bad request\n"));
+    }
+    co_return false;
+  }
+  HttpRequest request = parser.release();
+  if (auto refused = refuse_foreign(request)) {
+    co_return co_await write(std::move(*refused));
+  }
+  if (!websocket::is_upgrade(request)) {
+    co_return co_await write(answer_plain(request, context_.options));
+  }
+  if (auto refused = refuse_upgrade(request)) {
+    co_return co_await write(std::move(*refused));
+  }
+  upgrade(std::move(request));
+  co_return false;
+}
+
+net::awaitable<bool> HttpSession::write(HttpResponse response) {
+  stream_.expires_after(context_.options.handshake_timeout);
+  const auto [failure, bytes] = co_await http::async_write(stream_, response, kAwait);
+  co_return !failure && response.keep_alive();
+}
+
+std::optional<HttpResponse> HttpSession::refuse_upgrade(const HttpRequest& request) const {
+  const auto role = role_of(request);
+  if (!role) {
+    return make_answer(request, http::status::not_found, "text/plain", "not found\n");
+  }
+  if (!has_token(request, *role, context_.options)) {
+    return make_answer(request, http::status::unauthorized, "text/plain", "a token is needed\n");
+  }
+  if (context_.viewers.size() + context_.workers.size() >= context_.options.max_clients) {
+    return make_answer(request, http::status::service_unavailable, "text/plain",
+                       "too many clients\n");
+  }
+  return std::nullopt;
+}
+
+void HttpSession::upgrade(HttpRequest request) {
+  const Role role = *role_of(request);
+  stream_.expires_never();  // from here on the WebSocket's own time-outs count
+  const auto session = std::make_shared<WsSession>(std::move(stream_), role, context_);
+  session->start(std::move(request));
+}
+
+}  // namespace tt::hub

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tt::hub {
+
+struct PageFile {
+  std::string_view content_type;
+  std::string content;
+};
+
+/// A file of the page by its request path ("/" is index.html); nothing if there is no such file or
+/// the path has anything but plain names in it. Thread: any.
+std::optional<PageFile> load_page_file(const std::string& page_dir, std::string_view path);
+
+}  // namespace tt::hub

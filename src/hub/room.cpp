@@ -1,0 +1,198 @@
+#include "room.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+#include <vector>
+
+namespace tt::hub {
+namespace {
+constexpr protocol::TextLimits kViewerLimits{};
+// The run's facts name every trace point.
+constexpr protocol::TextLimits kWorkerLimits{.bytes = std::size_t{1} << 20U, .depth = 32};
+}  // namespace
+
+Room::Room(const RoomOptions& options)
+    : options_(options),
+      mirror_(options.latest_bytes),
+      lease_(options.lease),
+      holder_seen_(Clock::now()) {}
+
+void Room::join(Client& client, Clock::time_point now) {
+  const bool viewer = client.role() == Role::kViewer;
+  std::string session(viewer ? "v" : "w");
+  session += std::to_string(viewer ? ++last_viewer_ : ++last_worker_);
+  members_.emplace(&client, Member{.session = session, .joined = now});
+  spdlog::info("{} connected", session);
+}
+
+void Room::leave(Client& client) {
+  const auto member = members_.find(&client);
+  if (member == members_.end()) {
+    return;
+  }
+  spdlog::info("{} left, {} records dropped", member->second.session, client.queue().dropped());
+  lease_.disconnected(member->second.session);
+  const bool was_viewer = client.role() == Role::kViewer && member->second.greeted;
+  members_.erase(member);
+  if (leader_ == &client) {
+    leader_ = nullptr;
+    lose_leader();
+  }
+  if (was_viewer) {
+    tell_viewer_count();
+  }
+}
+
+void Room::on_text(Client& client, std::string_view text, Clock::time_point now) {
+  const auto found = members_.find(&client);
+  if (found == members_.end()) {
+    return;
+  }
+  Member& member = found->second;
+  const bool worker = client.role() == Role::kWorker;
+  lease_.renew(member.session, now);
+  protocol::Message message = protocol::parse_message(text, worker ? kWorkerLimits : kViewerLimits);
+  if (auto* request = std::get_if<protocol::Request>(&message)) {
+    on_request(client, member, std::move(*request), now);
+  } else if (auto* malformed = std::get_if<protocol::Malformed>(&message)) {
+    on_malformed(client, *malformed);
+  } else if (!worker || !member.greeted) {
+    on_malformed(client, {0, {"invalid_request", "a request was expected", "", ""}});
+  } else if (auto* answer = std::get_if<protocol::Answer>(&message)) {
+    if (&client == leader_) {
+      on_answer(std::move(*answer));
+    }
+  } else {
+    on_notification(client, member, std::get<protocol::Notification>(message), text);
+  }
+}
+
+void Room::on_binary(Client& client, std::string_view bytes, Clock::time_point now) {
+  const auto member = members_.find(&client);
+  if (member == members_.end()) {
+    return;
+  }
+  lease_.renew(member->second.session, now);
+  if (client.role() != Role::kWorker || !member->second.greeted) {
+    on_malformed(client, {0, {"invalid_request", "binary messages come from workers", "", ""}});
+    return;
+  }
+  // The payload's CRC is the viewers' to check: they see what the leader computed.
+  protocol::RecordReader reader(bytes, protocol::RecordCheck::kHeader);
+  while (const auto record = reader.next()) {
+    StoredRecord stored{.key = protocol::key_of(record->header),
+                        .plan = record->header.plan,
+                        .bytes = std::make_shared<const std::string>(record->whole)};
+    for (const auto& [viewer, facts] : members_) {
+      if (viewer->role() == Role::kViewer && facts.greeted) {
+        viewer->queue().push_record(stored);
+        viewer->wake();
+      }
+    }
+    mirror_.latest().put(std::move(stored));
+  }
+  if (!reader.status().ok()) {
+    spdlog::error("{}: {}", member->second.session, base::to_string(reader.status().error()));
+    broadcast("log", {{"level", "error"},
+                      {"message",
+                       "a record of the trainer is damaged: " + reader.status().error().message}});
+  }
+}
+
+void Room::tick(Clock::time_point now) {
+  for (const auto& asker : forwarder_.take_expired(now)) {
+    if (Client* client = find_session(asker.session)) {
+      send(*client, protocol::encode_error(
+                        asker.id, {"timeout", "the trainer did not answer in time", "", ""}));
+    }
+  }
+  for (const auto& [client, member] : members_) {
+    if (!member.greeted && now - member.joined > options_.hello_timeout) {
+      client->close("no hello");
+    }
+  }
+  if (lease_.expire(now)) {
+    end_lease("lease expired");
+  }
+  if (lease_.held()) {
+    holder_seen_ = now;
+  } else if (leader_ != nullptr && mirror_.phase() == "paused" &&
+             now - holder_seen_ > options_.lease) {
+    // A pause that outlived its lease, for example because this hub was restarted.
+    holder_seen_ = now;
+    continue_run("nobody holds the lease");
+  }
+}
+
+void Room::on_malformed(Client& client, const protocol::Malformed& malformed) {
+  send(client, protocol::encode_error(malformed.id, malformed.error));
+}
+
+void Room::send(Client& client, std::string text) {
+  send(client, std::make_shared<const std::string>(std::move(text)));
+}
+
+void Room::send(Client& client, const SharedBytes& text) {
+  if (client.queue().push_text(text)) {
+    client.wake();
+  } else {
+    client.close("too slow");
+  }
+}
+
+void Room::broadcast(const SharedBytes& text) {
+  for (const auto& [client, member] : members_) {
+    if (client->role() == Role::kViewer && member.greeted) {
+      send(*client, text);
+    }
+  }
+}
+
+void Room::broadcast(std::string_view event, json params) {
+  broadcast(
+      std::make_shared<const std::string>(protocol::encode_notification(event, std::move(params))));
+}
+
+Client* Room::find_session(const std::string& session) {
+  for (const auto& [client, member] : members_) {
+    if (member.session == session) {
+      return client;
+    }
+  }
+  return nullptr;
+}
+
+void Room::tell_viewer_count() {
+  std::uint64_t count = 0;
+  for (const auto& [client, member] : members_) {
+    count += client->role() == Role::kViewer && member.greeted ? 1 : 0;
+  }
+  const auto text = std::make_shared<const std::string>(
+      protocol::encode_notification("viewers", {{"count", count}}));
+  for (const auto& [client, member] : members_) {
+    if (client->role() == Role::kWorker && member.greeted) {
+      send(*client, text);
+    }
+  }
+}
+
+void Room::end_lease(std::string_view why) {
+  spdlog::info("control is free: {}", why);
+  broadcast("control", lease_.describe());
+  if (pause_wanted_ || mirror_.phase() == "paused") {
+    continue_run(why);
+  }
+}
+
+void Room::continue_run(std::string_view why) {
+  pause_wanted_ = false;
+  if (leader_ == nullptr) {
+    return;
+  }
+  spdlog::info("the pause ends: {}", why);
+  const std::uint64_t id = forwarder_.add({}, Clock::now() + options_.request_timeout);
+  send(*leader_, protocol::encode_request(id, "control.continue", json::object()));
+}
+
+}  // namespace tt::hub

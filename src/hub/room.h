@@ -1,0 +1,99 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "client.h"
+#include "forwarder.h"
+#include "lease.h"
+#include "run_mirror.h"
+#include "tensor_tracer/protocol/message.h"
+
+namespace tt::hub {
+
+struct RoomOptions {
+  std::chrono::milliseconds lease{30'000};
+  /// How long a viewer's request may wait for the trainer's answer.
+  std::chrono::milliseconds request_timeout{300'000};
+  /// How long a client may stay silent before its hello.
+  std::chrono::milliseconds hello_timeout{10'000};
+  /// Records kept for late viewers.
+  std::size_t latest_bytes = std::size_t{256} << 20U;
+  SendQueueLimits queue;
+};
+
+/// Everybody who is connected, and the rules of docs/protocol.md between them. Knows no sockets.
+/// Thread: the hub's I/O thread only. Owner: of no client; each leaves before it ends.
+class Room {
+ public:
+  explicit Room(const RoomOptions& options);
+
+  /// A queue for a client to be.
+  SendQueue make_queue() { return {options_.queue, mirror_.latest()}; }
+
+  void join(Client& client, Clock::time_point now);
+  void leave(Client& client);
+  void on_text(Client& client, std::string_view text, Clock::time_point now);
+  void on_binary(Client& client, std::string_view bytes, Clock::time_point now);
+  /// Ends what has timed out; call it about ten times a second.
+  void tick(Clock::time_point now);
+
+ private:
+  struct Member {
+    std::string session;  // "v3" or "w1"
+    bool greeted = false;
+    std::uint64_t rank = 0;  // workers: the global rank
+    Clock::time_point joined;
+  };
+  using Members = std::map<Client*, Member>;
+  using json = nlohmann::json;
+
+  // room.cpp
+  void on_malformed(Client& client, const protocol::Malformed& malformed);
+  void send(Client& client, std::string text);
+  void send(Client& client, const SharedBytes& text);
+  void broadcast(const SharedBytes& text);
+  void broadcast(std::string_view event, json params);
+  Client* find_session(const std::string& session);
+  void tell_viewer_count();
+  void end_lease(std::string_view why);
+  void continue_run(std::string_view why);
+
+  // viewer_requests.cpp
+  void on_request(Client& client, Member& member, protocol::Request request, Clock::time_point now);
+  base::Result<json> answer_viewer(Client& client, Member& member, const protocol::Request& request,
+                                   Clock::time_point now);
+  base::Result<json> claim(const Member& member, const json& params, Clock::time_point now);
+  base::Result<json> release(const Member& member);
+  base::Result<json> subscribe(Client& client, const json& params);
+  base::Status forward(const Member& member, protocol::Request request, Clock::time_point now);
+  void greet(Client& client, Member& member, const protocol::Request& request);
+  void greet_viewer(Client& client, Member& member, std::uint64_t id);
+
+  // worker_messages.cpp
+  void greet_worker(Client& client, Member& member, const protocol::Request& request);
+  void replace_leader(Client& client, Member& member);
+  void on_answer(protocol::Answer answer);
+  void on_notification(Client& client, const Member& member,
+                       const protocol::Notification& notification, std::string_view text);
+  void lose_leader();
+
+  const RoomOptions options_;
+  RunMirror mirror_;
+  Lease lease_;
+  Forwarder forwarder_;
+  Members members_;
+  Client* leader_ = nullptr;  // the worker of global rank 0
+  std::uint64_t last_viewer_ = 0;
+  std::uint64_t last_worker_ = 0;
+  bool pause_wanted_ = false;      // a holder asked for a pause that nobody has ended
+  Clock::time_point holder_seen_;  // when somebody held the lease last
+};
+
+}  // namespace tt::hub

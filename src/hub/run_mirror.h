@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "latest_records.h"
+
+namespace tt::hub {
+
+/// What the hub knows of the run it shows: facts, state, the latest steps and records. It outlives
+/// the workers' connections.
+/// Thread: the hub's I/O thread only.
+class RunMirror {
+ public:
+  explicit RunMirror(std::size_t max_record_bytes) : latest_(max_record_bytes) {}
+
+  /// Facts of a (re)connected trainer; another run id starts afresh.
+  void set_facts(nlohmann::json facts);
+  /// True if the state changed.
+  bool set_state(nlohmann::json state);
+  /// The trainer's connection ended; true if that makes the run lost.
+  bool lose();
+  void add_step(SharedBytes message);
+  void set_plan(const nlohmann::json& plan);
+
+  const nlohmann::json& facts() const { return facts_; }
+  const nlohmann::json& state() const { return state_; }
+  std::string phase() const;
+  const std::deque<SharedBytes>& steps() const { return steps_; }
+  LatestRecords& latest() { return latest_; }
+
+ private:
+  nlohmann::json facts_;
+  nlohmann::json state_ = {{"phase", "starting"}, {"step", 0}};
+  std::deque<SharedBytes> steps_;
+  LatestRecords latest_;
+};
+
+}  // namespace tt::hub

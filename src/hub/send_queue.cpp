@@ -1,0 +1,156 @@
+#include "send_queue.h"
+
+#include <iterator>
+#include <utility>
+
+#include "tensor_tracer/protocol/message.h"
+
+namespace tt::hub {
+
+bool SendQueue::push_text(SharedBytes text) {
+  if (text_bytes_ + text->size() > limits_.total_bytes) {
+    return false;
+  }
+  text_bytes_ += text->size();
+  texts_.push_back(std::move(text));
+  make_room();
+  return true;
+}
+
+void SendQueue::push_record(const StoredRecord& record) {
+  if (!wants(record.key.entry)) {
+    return;
+  }
+  still_offered_.erase(record.key);
+  if (record_bytes_ > limits_.fresh_bytes && by_key_.contains(record.key)) {
+    replace(record);
+  } else {
+    append(record);
+  }
+  make_room();
+}
+
+void SendQueue::subscribe(Subscription wanted) {
+  const Subscription before = std::exchange(wanted_, std::move(wanted));
+  for (auto record = records_.begin(); record != records_.end();) {
+    const auto current = record++;
+    if (!wants(current->key.entry)) {
+      erase(current);
+    }
+  }
+  for (const protocol::RecordKey& key : latest_->keys()) {
+    const bool wanted_before = !before || before->contains(key.entry);
+    if (wants(key.entry) && !wanted_before) {
+      offer(key);
+    }
+  }
+}
+
+void SendQueue::offer_latest() {
+  for (const protocol::RecordKey& key : latest_->keys()) {
+    if (wants(key.entry)) {
+      offer(key);
+    }
+  }
+}
+
+void SendQueue::offer(const protocol::RecordKey& key) {
+  if (still_offered_.insert(key).second) {
+    offered_.push_back(key);
+  }
+}
+
+Outgoing SendQueue::pop() {
+  if (Outgoing text = pop_texts(); !text.empty()) {
+    return text;
+  }
+  Outgoing batch;
+  std::size_t size = 0;
+  pop_latest(batch, size);
+  pop_records(batch, size);
+  return batch;
+}
+
+Outgoing SendQueue::pop_texts() {
+  Outgoing out{.text = true, .parts = {}};
+  if (dropped_ > told_dropped_) {
+    const std::uint64_t fresh = dropped_ - std::exchange(told_dropped_, dropped_);
+    out.parts.push_back(std::make_shared<const std::string>(
+        protocol::encode_notification("dropped", {{"records", fresh}, {"where", "viewer"}})));
+  } else if (!texts_.empty()) {
+    text_bytes_ -= texts_.front()->size();
+    out.parts.push_back(std::move(texts_.front()));
+    texts_.pop_front();
+  }
+  return out;
+}
+
+void SendQueue::pop_latest(Outgoing& batch, std::size_t& size) {
+  while (!offered_.empty()) {
+    const protocol::RecordKey key = offered_.front();
+    const StoredRecord* record = latest_->find(key);
+    const bool useful = still_offered_.contains(key) && record != nullptr && wants(key.entry);
+    if (useful && !batch.empty() && size + record->bytes->size() > limits_.batch_bytes) {
+      return;
+    }
+    if (useful) {
+      size += record->bytes->size();
+      batch.parts.push_back(record->bytes);
+    }
+    still_offered_.erase(key);
+    offered_.pop_front();
+  }
+}
+
+void SendQueue::pop_records(Outgoing& batch, std::size_t& size) {
+  if (!offered_.empty()) {
+    return;
+  }
+  while (!records_.empty()) {
+    const StoredRecord& front = records_.front();
+    if (!batch.empty() && size + front.bytes->size() > limits_.batch_bytes) {
+      return;
+    }
+    size += front.bytes->size();
+    batch.parts.push_back(front.bytes);
+    erase(records_.begin());
+  }
+}
+
+void SendQueue::replace(const StoredRecord& record) {
+  std::vector<Records::iterator>& waiting = by_key_.at(record.key);
+  dropped_ += waiting.size();
+  for (auto old = std::next(waiting.begin()); old != waiting.end(); ++old) {
+    record_bytes_ -= (*old)->bytes->size();
+    records_.erase(*old);
+  }
+  waiting.resize(1);
+  record_bytes_ += record.bytes->size() - waiting.front()->bytes->size();
+  *waiting.front() = record;
+}
+
+void SendQueue::append(const StoredRecord& record) {
+  records_.push_back(record);
+  by_key_[record.key].push_back(std::prev(records_.end()));
+  record_bytes_ += record.bytes->size();
+}
+
+void SendQueue::erase(Records::iterator record) {
+  const auto entry = by_key_.find(record->key);
+  std::erase(entry->second, record);
+  if (entry->second.empty()) {
+    by_key_.erase(entry);
+  }
+  record_bytes_ -= record->bytes->size();
+  records_.erase(record);
+}
+
+// One record stays even if it is bigger than everything allowed: else nobody ever saw it.
+void SendQueue::make_room() {
+  while (bytes() > limits_.total_bytes && records_.size() > 1) {
+    erase(records_.begin());
+    ++dropped_;
+  }
+}
+
+}  // namespace tt::hub

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "latest_records.h"
+
+namespace tt::hub {
+
+struct SendQueueLimits {
+  /// All that waits for one client. Records make room for control messages; control messages that
+  /// do not fit end the connection.
+  std::size_t total_bytes = std::size_t{8} << 20U;
+  /// While fewer bytes of records wait nothing is replaced; above, the latest record of a key wins.
+  std::size_t fresh_bytes = std::size_t{1} << 20U;
+  /// Records travel together up to this size; a bigger one travels alone.
+  std::size_t batch_bytes = std::size_t{256} << 10U;
+};
+
+/// The plan entries that a viewer wants; nothing means all of them.
+using Subscription = std::optional<std::set<std::uint32_t>>;
+
+/// One WebSocket message: one text, or the records of one binary message.
+struct Outgoing {
+  bool text = false;
+  std::vector<SharedBytes> parts;
+  bool empty() const { return parts.empty(); }
+};
+
+/// What waits to be written to one client. Texts go first and are never dropped. A replaced record
+/// gives its place to the newer one, so that every key gets its turn on a slow connection. Drops
+/// are counted and told to the client by a `dropped` notification.
+/// Thread: the hub's I/O thread only. Owner: `latest` outlives the queue.
+class SendQueue {
+ public:
+  SendQueue(const SendQueueLimits& limits, const LatestRecords& latest)
+      : limits_(limits), latest_(&latest) {}
+
+  /// False: it did not fit and the connection must be closed.
+  [[nodiscard]] bool push_text(SharedBytes text);
+  void push_record(const StoredRecord& record);
+  /// Drops what waits of entries that are not wanted any more, and offers the latest records of
+  /// those that are wanted from now on.
+  void subscribe(Subscription wanted);
+  /// Starts with the latest record of every wanted key, looked up when its turn comes.
+  void offer_latest();
+
+  /// What to write next; empty if nothing waits.
+  Outgoing pop();
+
+  std::size_t bytes() const { return text_bytes_ + record_bytes_; }
+  /// Records that this client will never see.
+  std::uint64_t dropped() const { return dropped_; }
+
+ private:
+  using Records = std::list<StoredRecord>;
+
+  bool wants(std::uint32_t entry) const { return !wanted_ || wanted_->contains(entry); }
+  void offer(const protocol::RecordKey& key);
+  void replace(const StoredRecord& record);
+  void append(const StoredRecord& record);
+  void erase(Records::iterator record);
+  void make_room();
+  Outgoing pop_texts();
+  void pop_latest(Outgoing& batch, std::size_t& size);
+  void pop_records(Outgoing& batch, std::size_t& size);
+
+  SendQueueLimits limits_;
+  const LatestRecords* latest_;
+  Subscription wanted_;
+
+  std::deque<SharedBytes> texts_;
+  std::size_t text_bytes_ = 0;
+
+  Records records_;
+  std::unordered_map<protocol::RecordKey, std::vector<Records::iterator>> by_key_;
+  std::size_t record_bytes_ = 0;
+
+  std::deque<protocol::RecordKey> offered_;
+  std::unordered_set<protocol::RecordKey> still_offered_;  // those with nothing newer sent
+
+  std::uint64_t dropped_ = 0;
+  std::uint64_t told_dropped_ = 0;
+};
+
+}  // namespace tt::hub

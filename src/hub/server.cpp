@@ -1,0 +1,144 @@
+#include "tensor_tracer/hub/server.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <csignal>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "context.h"
+#include "http_session.h"
+
+namespace tt::hub {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kAwait = net::as_tuple(net::use_awaitable);
+constexpr int kSendBuffer = 256 * 1024;
+constexpr auto kTick = 100ms;
+// The two phases of the end; together with the last tick well within 2 s.
+constexpr auto kDrainWorkers = 400ms;
+constexpr auto kSayGoodbye = 1000ms;
+constexpr auto kPoll = 20ms;
+
+/// Accepts connections and ends them. Thread: the hub's I/O thread only.
+class Server {
+ public:
+  Server(base::ScopedFd listener, const ServerOptions& options)
+      : context_(options, RoomOptions{.lease = options.lease,
+                                      .request_timeout = options.request_timeout,
+                                      .queue = {}}),
+        acceptor_(io_, tcp::v4(), listener.release()),
+        signals_(io_, SIGTERM, SIGINT) {}
+
+  void run(const std::function<void()>& on_ready) {
+    net::co_spawn(io_, accept(), net::detached);
+    net::co_spawn(io_, tick(), net::detached);
+    net::co_spawn(io_, shut_down(), net::detached);
+    on_ready();
+    while (!io_.stopped()) {
+      try {
+        io_.run();
+      } catch (const std::exception& error) {
+        spdlog::error("a handler failed: {}", error.what());
+      }
+    }
+  }
+
+ private:
+  net::awaitable<void> sleep(std::chrono::milliseconds duration) {
+    net::steady_timer timer(io_, duration);
+    co_await timer.async_wait(kAwait);
+  }
+
+  net::awaitable<void> accept() {
+    while (acceptor_.is_open()) {
+      auto [failure, socket] = co_await acceptor_.async_accept(kAwait);
+      if (failure == net::error::operation_aborted) {
+        co_return;
+      }
+      if (failure) {
+        // For example no descriptor is free: one will be.
+        spdlog::warn("a connection could not be accepted: {}", failure.message());
+        co_await sleep(kTick);
+        continue;
+      }
+      admit(std::move(socket));
+    }
+  }
+
+  void admit(tcp::socket socket) {
+    beast::error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    // The kernel must not hide megabytes of stale records from the queue's latest-wins rule.
+    socket.set_option(net::socket_base::send_buffer_size(kSendBuffer), ignored);
+    if (context_.handshakes.size() >= context_.options.max_clients) {
+      context_.handshakes.kill_oldest();
+    }
+    std::make_shared<HttpSession>(std::move(socket), context_)->start();
+  }
+
+  net::awaitable<void> tick() {
+    while (true) {
+      co_await sleep(kTick);
+      try {
+        context_.room.tick(Clock::now());
+      } catch (const std::exception& error) {
+        spdlog::error("the room's tick failed: {}", error.what());
+      }
+    }
+  }
+
+  net::awaitable<void> wait_for(std::chrono::milliseconds limit, bool workers_only) {
+    const auto end = Clock::now() + limit;
+    while (Clock::now() < end &&
+           context_.workers.size() + (workers_only ? 0 : context_.viewers.size()) > 0) {
+      co_await sleep(kPoll);
+    }
+  }
+
+  net::awaitable<void> shut_down() {
+    co_await signals_.async_wait(kAwait);
+    spdlog::info("the hub ends: draining");
+    acceptor_.close();
+    co_await wait_for(kDrainWorkers, true);
+    const auto finish = [](Connection& connection) { connection.finish(); };
+    context_.workers.for_each(finish);
+    context_.viewers.for_each(finish);
+    co_await wait_for(kSayGoodbye, false);
+    io_.stop();  // whoever is left is cut off when the sockets go
+  }
+
+  Context context_;  // outlives the I/O context and so every connection
+  net::io_context io_{1};
+  tcp::acceptor acceptor_;
+  net::signal_set signals_;
+};
+
+}  // namespace
+
+base::Status serve(base::ScopedFd listener, const ServerOptions& options,
+                   const std::function<void()>& on_ready) {
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    Server server(std::move(listener), options);
+    server.run(on_ready);
+  } catch (const std::exception& error) {
+    return base::Error{.code = "io_error",
+                       .message = std::string("the hub cannot run: ") + error.what(),
+                       .where = {},
+                       .remedy = {}};
+  }
+  return {};
+}
+
+}  // namespace tt::hub

@@ -1,0 +1,243 @@
+#include "tensor_tracer/hub/supervisor.h"
+
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "tensor_tracer/base/spawn.h"
+#include "tensor_tracer/hub/server.h"
+
+namespace tt::hub {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr Clock::duration kFirstPause = 100ms;
+constexpr Clock::duration kLongestPause = 2000ms;
+constexpr auto kHealthy = 10s;      // a hub that lived this long may come back at once
+constexpr auto kFirstStart = 8s;    // how long the first hub may take to be ready
+constexpr auto kGraceful = 1600ms;  // from SIGTERM to SIGKILL
+constexpr int kListenerInChild = 3;
+constexpr int kReadyInChild = 4;
+
+base::ScopedFd watch_signals() {
+  sigset_t watched;
+  sigemptyset(&watched);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT}) {
+    sigaddset(&watched, signal);
+  }
+  sigprocmask(SIG_BLOCK, &watched, nullptr);
+  return base::ScopedFd(signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+int milliseconds_left(std::optional<Clock::time_point> end) {
+  if (!end) {
+    return -1;
+  }
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*end - Clock::now()).count();
+  return static_cast<int>(std::max<decltype(left)>(left, 0));
+}
+
+void tell(const base::ScopedFd& ready, const nlohmann::json& line) {
+  const std::string text = line.dump() + "\n";
+  if (::write(ready.get(), text.data(), text.size()) < 0) {
+    spdlog::warn("supervisor: nobody waits for the hub to be ready");
+  }
+}
+
+nlohmann::json describe(const base::Error& error) {
+  return {{"error",
+           {{"code", error.code},
+            {"message", error.message},
+            {"where", error.where},
+            {"remedy", error.remedy}}}};
+}
+
+/// One supervised hub. Thread: the process's only one.
+///
+///     starting -> serving -> (hub died) pausing -> serving …
+///         \-> failed                 any -> stopping -> ended
+class Supervisor {
+ public:
+  Supervisor(SupervisorOptions options, base::ScopedFd listener)
+      : options_(std::move(options)), listener_(std::move(listener)), signals_(watch_signals()) {}
+
+  /// Tells `ready` the port or the reason why the first start failed, and closes it.
+  base::Status run(base::ScopedFd ready, int port) {
+    if (base::Status first = start_first(); !first.ok()) {
+      tell(ready, describe(first.error()));
+      return first;
+    }
+    tell(ready, {{"port", port}});
+    ready.reset();
+    while (!ending_ || child_ > 0) {
+      wait_for_something();
+      if (ending_ && child_ > 0 && Clock::now() >= *deadline_) {
+        ::kill(child_, SIGKILL);
+      }
+      if (!ending_ && child_ == 0 && Clock::now() >= *deadline_) {
+        restart();
+      }
+    }
+    return {};
+  }
+
+ private:
+  base::Status start_first() {
+    base::Result<base::ScopedFd> ready = start();
+    if (!ready) {
+      return ready.error();
+    }
+    deadline_ = Clock::now() + kFirstStart;
+    char byte = 0;
+    std::array<pollfd, 1> watched = {{{ready.value().get(), POLLIN, 0}}};
+    if (::poll(watched.data(), watched.size(), milliseconds_left(deadline_)) <= 0 ||
+        ::read(ready.value().get(), &byte, 1) != 1) {
+      ::kill(child_, SIGKILL);
+      ::waitpid(child_, nullptr, 0);
+      return base::Error{.code = "hub_failed",
+                         .message = "the hub ended at once",
+                         .where = {},
+                         .remedy = "see hub.log in the run directory"};
+    }
+    deadline_.reset();
+    return {};
+  }
+
+  // The reading end on which the hub says that it is ready.
+  base::Result<base::ScopedFd> start() {
+    auto pipe = base::make_pipe();
+    if (!pipe) {
+      return pipe.error();
+    }
+    base::SpawnOptions spawn{
+        .program = options_.program,
+        .arguments = {"serve"},
+        .passed = {{listener_.get(), kListenerInChild}, {pipe.value().second.get(), kReadyInChild}},
+        .output = {}};
+    spawn.arguments.insert(spawn.arguments.end(), options_.arguments.begin(),
+                           options_.arguments.end());
+    spawn.arguments.insert(spawn.arguments.end(), {"--listen-fd", std::to_string(kListenerInChild),
+                                                   "--ready-fd", std::to_string(kReadyInChild)});
+    const base::Result<pid_t> child = base::spawn(spawn);
+    if (!child) {
+      return child.error();
+    }
+    child_ = child.value();
+    started_ = Clock::now();
+    return std::move(pipe.value().first);
+  }
+
+  void restart() {
+    deadline_.reset();
+    if (const auto ready = start(); !ready) {
+      spdlog::error("supervisor: {}", base::to_string(ready.error()));
+      plan_restart();
+      return;
+    }
+    spdlog::warn("supervisor: the hub was started again, process {}", child_);
+  }
+
+  void plan_restart() {
+    pause_ = Clock::now() - started_ > kHealthy ? kFirstPause : std::min(pause_ * 2, kLongestPause);
+    deadline_ = Clock::now() + pause_;
+  }
+
+  void wait_for_something() {
+    std::array<pollfd, 2> watched = {
+        {{signals_.get(), POLLIN, 0}, {options_.alive.get(), POLLIN, 0}}};
+    // poll ignores a negative descriptor: that of a run whose end was seen already.
+    ::poll(watched.data(), watched.size(), milliseconds_left(deadline_));
+    if (watched[1].revents != 0) {
+      on_alive();
+    }
+    if (watched[0].revents != 0) {
+      on_signal();
+    }
+  }
+
+  void on_alive() {
+    char byte = 0;
+    if (::read(options_.alive.get(), &byte, 1) != 0) {
+      return;
+    }
+    options_.alive.reset();
+    if (options_.linger) {
+      spdlog::info("supervisor: the run has ended; the hub stays until it gets SIGTERM or SIGINT");
+    } else {
+      stop("the run has ended");
+    }
+  }
+
+  void on_signal() {
+    signalfd_siginfo info{};
+    while (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
+      if (info.ssi_signo != SIGCHLD) {
+        stop("asked by a signal");
+      }
+    }
+    int status = 0;
+    if (child_ <= 0 || ::waitpid(child_, &status, WNOHANG) != child_) {
+      return;
+    }
+    child_ = 0;
+    if (!ending_) {
+      spdlog::error("supervisor: the hub died, wait status {}", status);
+      plan_restart();
+    }
+  }
+
+  void stop(const char* why) {
+    if (ending_) {
+      return;
+    }
+    spdlog::info("supervisor: {}", why);
+    ending_ = true;
+    listener_.reset();
+    deadline_ = Clock::now() + kGraceful;
+    if (child_ > 0) {
+      ::kill(child_, SIGTERM);
+    }
+  }
+
+  SupervisorOptions options_;
+  base::ScopedFd listener_;
+  base::ScopedFd signals_;
+  pid_t child_ = 0;  // 0: none
+  bool ending_ = false;
+  Clock::time_point started_;
+  Clock::duration pause_ = kFirstPause / 2;
+  std::optional<Clock::time_point> deadline_;  // of the pause, or of the hub's graceful end
+};
+
+}  // namespace
+
+base::Status supervise(SupervisorOptions options) {
+  std::signal(SIGPIPE, SIG_IGN);
+  base::ScopedFd ready = std::move(options.ready);
+  base::Result<base::ScopedFd> listener = listen_on_loopback(options.port);
+  if (!listener) {
+    tell(ready, describe(listener.error()));
+    return listener.error();
+  }
+  const base::Result<int> port = port_of(listener.value());
+  if (!port) {
+    tell(ready, describe(port.error()));
+    return port.error();
+  }
+  Supervisor supervisor(std::move(options), std::move(listener).value());
+  return supervisor.run(std::move(ready), port.value());
+}
+
+}  // namespace tt::hub

@@ -1,0 +1,216 @@
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "room.h"
+
+namespace tt::hub {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxWaiting = 32;      // requests of one viewer that wait for the trainer
+constexpr std::size_t kMaxNameBytes = 64;    // of a controller's name
+constexpr std::size_t kMaxSubscribed = 256;  // entries of one subscription
+
+/// Requests that the hub passes on, and the one parameter that each knows.
+struct Forwarded {
+  std::string_view method;
+  std::string_view parameter;
+};
+constexpr std::array<Forwarded, 4> kForwarded = {{{"control.pause", ""},
+                                                  {"control.continue", ""},
+                                                  {"control.step", "count"},
+                                                  {"plan.set", "plan"}}};
+
+const Forwarded* find_forwarded(std::string_view method) {
+  const auto found = std::find_if(kForwarded.begin(), kForwarded.end(),
+                                  [&](const Forwarded& f) { return f.method == method; });
+  return found == kForwarded.end() ? nullptr : found;
+}
+
+base::Error error(const char* code, std::string message, std::string where = {}) {
+  return {.code = code, .message = std::move(message), .where = std::move(where), .remedy = {}};
+}
+
+bool knows_version(const json& params) {
+  const auto versions = params.find("versions");
+  return versions != params.end() && versions->is_array() &&
+         std::find(versions->begin(), versions->end(), protocol::kProtocolVersion) !=
+             versions->end();
+}
+
+base::Status check_hello(const json& params, Role role) {
+  if (auto known = protocol::check_members(params, {"versions", "role", "client", "run", "rank"});
+      !known.ok()) {
+    return known;
+  }
+  const std::string_view expected = role == Role::kViewer ? "viewer" : "worker";
+  const auto said = params.find("role");
+  if (said == params.end() || *said != expected) {
+    return error("invalid_argument", "must be \"" + std::string(expected) + "\" here", "role");
+  }
+  return {};
+}
+
+}  // namespace
+
+void Room::on_request(Client& client, Member& member, protocol::Request request,
+                      Clock::time_point now) {
+  const std::uint64_t id = request.id;
+  if (!member.greeted) {
+    greet(client, member, request);
+    return;
+  }
+  if (client.role() == Role::kViewer && find_forwarded(request.method) != nullptr) {
+    if (base::Status sent = forward(member, std::move(request), now); !sent.ok()) {
+      send(client, protocol::encode_error(id, sent.error()));
+    }
+    return;
+  }
+  base::Result<json> answer = answer_viewer(client, member, request, now);
+  send(client, answer.ok() ? protocol::encode_result(id, std::move(answer).value())
+                           : protocol::encode_error(id, answer.error()));
+}
+
+base::Result<json> Room::answer_viewer(Client& client, Member& member,
+                                       const protocol::Request& request, Clock::time_point now) {
+  const bool viewer = client.role() == Role::kViewer;
+  if (viewer && request.method == "control.claim") {
+    return claim(member, request.params, now);
+  }
+  if (viewer && request.method == "subscribe") {
+    return subscribe(client, request.params);
+  }
+  const bool release_asked = viewer && request.method == "control.release";
+  if (!release_asked && request.method != "ping") {
+    return error("unknown_method", "this hub knows no such method", request.method.substr(0, 64));
+  }
+  if (auto known = protocol::check_members(request.params, {}); !known.ok()) {
+    return known.error();
+  }
+  return release_asked ? release(member) : json::object();
+}
+
+base::Result<json> Room::claim(const Member& member, const json& params, Clock::time_point now) {
+  if (auto known = protocol::check_members(params, {"name", "take_over"}); !known.ok()) {
+    return known.error();
+  }
+  const json name = params.value("name", json(""));
+  const json take_over = params.value("take_over", json(false));
+  if (!name.is_string() || name.get_ref<const std::string&>().size() > kMaxNameBytes) {
+    return error("invalid_argument", "must be a text of at most 64 bytes", "name");
+  }
+  if (!take_over.is_boolean()) {
+    return error("invalid_argument", "must be true or false", "take_over");
+  }
+  if (auto given =
+          lease_.claim(member.session, name.get<std::string>(), take_over.get<bool>(), now);
+      !given.ok()) {
+    return given.error();
+  }
+  spdlog::info("{} controls the run", member.session);
+  broadcast("control", lease_.describe());
+  const std::chrono::duration<double> seconds = lease_.duration();
+  return json{{"lease_seconds", seconds.count()}};
+}
+
+base::Result<json> Room::release(const Member& member) {
+  if (!lease_.release(member.session)) {
+    return error("not_controller", "this session does not hold the lease");
+  }
+  end_lease("released");
+  return json::object();
+}
+
+base::Result<json> Room::subscribe(Client& client, const json& params) {
+  if (auto known = protocol::check_members(params, {"entries"}); !known.ok()) {
+    return known.error();
+  }
+  const json entries = params.value("entries", json("all"));
+  Subscription wanted;
+  if (entries != "all") {
+    if (!entries.is_array() || entries.size() > kMaxSubscribed) {
+      return error("invalid_argument", "must be \"all\" or a list of at most 256 entries",
+                   "entries");
+    }
+    wanted.emplace();
+    for (const json& entry : entries) {
+      if (!entry.is_number_unsigned() || entry.get<std::uint64_t>() > UINT32_MAX) {
+        return error("invalid_argument", "an entry is an integer from 0", "entries");
+      }
+      wanted->insert(entry.get<std::uint32_t>());
+    }
+  }
+  client.queue().subscribe(std::move(wanted));
+  return json::object();
+}
+
+base::Status Room::forward(const Member& member, protocol::Request request, Clock::time_point now) {
+  if (!lease_.held_by(member.session)) {
+    return error("not_controller", "claim control first");
+  }
+  const std::string_view parameter = find_forwarded(request.method)->parameter;
+  for (const auto& [name, value] : request.params.items()) {
+    if (name != parameter) {
+      return error("invalid_argument", "this member is not known", name.substr(0, 64));
+    }
+  }
+  if (leader_ == nullptr) {
+    return error("no_trainer", "no trainer is connected");
+  }
+  if (forwarder_.waiting(member.session) >= kMaxWaiting) {
+    return error("busy", "too many requests wait for the trainer");
+  }
+  spdlog::info("{}: {}", member.session, request.method);
+  pause_wanted_ = request.method == "control.pause" || request.method == "control.step" ||
+                  (pause_wanted_ && request.method != "control.continue");
+  const std::uint64_t id =
+      forwarder_.add({.session = member.session, .id = request.id}, now + options_.request_timeout);
+  send(*leader_, protocol::encode_request(id, request.method, std::move(request.params)));
+  return {};
+}
+
+void Room::greet(Client& client, Member& member, const protocol::Request& request) {
+  if (request.method != "hello") {
+    send(client, protocol::encode_error(
+                     request.id, error("invalid_request", "the first message is hello", "method")));
+    return;
+  }
+  if (auto valid = check_hello(request.params, client.role()); !valid.ok()) {
+    send(client, protocol::encode_error(request.id, valid.error()));
+    return;
+  }
+  if (!knows_version(request.params)) {
+    send(client,
+         protocol::encode_error(
+             request.id, error("unsupported_version", "this hub speaks version 1", "versions")));
+    client.close_after_sending("unsupported version");
+    return;
+  }
+  if (client.role() == Role::kViewer) {
+    greet_viewer(client, member, request.id);
+  } else {
+    greet_worker(client, member, request);
+  }
+}
+
+void Room::greet_viewer(Client& client, Member& member, std::uint64_t id) {
+  member.greeted = true;
+  send(client, protocol::encode_result(id, {{"version", protocol::kProtocolVersion},
+                                            {"session", member.session},
+                                            {"hub", TT_VERSION},
+                                            {"run", mirror_.facts()},
+                                            {"state", mirror_.state()},
+                                            {"control", lease_.describe()}}));
+  for (const SharedBytes& step : mirror_.steps()) {
+    send(client, step);
+  }
+  client.queue().offer_latest();
+  client.wake();
+  tell_viewer_count();
+}
+
+}  // namespace tt::hub

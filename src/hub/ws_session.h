@@ -1,0 +1,64 @@
+#pragma once
+
+#include <boost/asio/steady_timer.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "context.h"
+#include "net.h"
+
+namespace tt::hub {
+
+/// One WebSocket, viewer or worker. One read is always pending; its error is the only way out, and
+/// it leaves the room. At most one write is in flight; the rest waits in the queue.
+///
+///     accepting -> open -> closing -> ended
+///
+/// Thread: the hub's I/O thread only. Owner: its own handlers, by shared_ptr.
+class WsSession : public Client, public Connection, public std::enable_shared_from_this<WsSession> {
+ public:
+  /// `context` outlives the session.
+  WsSession(beast::tcp_stream stream, Role role, Context& context);
+  ~WsSession() override;
+
+  void start(HttpRequest request);
+
+  void wake() override;
+  void close(std::string_view reason) override;
+  void close_after_sending(std::string_view reason) override;
+  void finish() override { close_after_sending("the hub ends"); }
+  void kill() override;
+
+ private:
+  // permessage-deflate is compiled out: it costs 20 ms and more per megabyte.
+  using Stream = websocket::stream<beast::tcp_stream, false>;
+
+  void configure();
+  void on_accept(beast::error_code failure);
+  void read();
+  void on_read(beast::error_code failure);
+  void handle_message();
+  void write();
+  void on_write(beast::error_code failure);
+  void send_close();
+  void end();
+
+  Stream stream_;
+  Context& context_;
+  Connections::Ticket ticket_;
+  net::steady_timer close_timer_;
+  HttpRequest request_;
+  beast::flat_buffer buffer_;
+  Outgoing in_flight_;
+  std::vector<net::const_buffer> buffers_;
+  std::string close_reason_;
+  bool open_ = false;
+  bool write_posted_ = false;
+  bool closing_ = false;  // nothing more is read or queued
+  bool drain_ = false;    // closing, but what is queued goes out first
+  bool close_sent_ = false;
+};
+
+}  // namespace tt::hub
