@@ -70,13 +70,13 @@ PAGE_ALLOWED: dict[str, set[str]] = {
     "draw": {"base", "protocol", "store"},
     "worker": {"base", "protocol", "store"},
     "state": {"base", "protocol", "store", "draw", "worker"},
-    "ui": {"base", "protocol", "store", "draw", "worker", "state"},
-    ".": {"base", "protocol", "store", "draw", "worker", "state", "ui"},
+    "panels": {"base", "protocol", "store", "draw", "worker", "state"},
+    ".": {"base", "protocol", "store", "draw", "worker", "state", "panels"},
 }
 
 # Package -> folders that may import it: below `state` the page is framework-free TypeScript.
 PAGE_PACKAGES: dict[str, set[str]] = {
-    "svelte": {"state", "ui", "."},
+    "svelte": {"state", "panels", "."},
     "uplot": {"draw"},
 }
 

@@ -42,8 +42,8 @@ class Outcome:
     note: str = ""
 
 
-def python_check(name: str) -> Suite:
-    return Suite(f"check {name}", (sys.executable, f"scripts/check_{name}.py"))
+def python_check(name: str, group: str = "fast") -> Suite:
+    return Suite(f"check {name}", (sys.executable, f"scripts/check_{name}.py"), group=group)
 
 
 def pytest_suite(name: str, folder: str, group: str) -> Suite:
@@ -92,6 +92,7 @@ def all_suites() -> list[Suite]:
         python_check("sizes"),
         python_check("style"),
         Suite("check format", ("scripts/check_format.sh",)),
+        python_check("names", "whole"),
         pytest_suite("scripts", "tests/scripts", "fast"),
         page_check("check"),
         page_check("lint"),

@@ -18,7 +18,7 @@ GOOD = {
         "target_link_libraries(tensor-tracer PRIVATE tt_train tt_link tt_torch)\n",
     "frontend/src/base/a.ts": "export const a = 1;\n",
     "frontend/src/store/s.ts": "import { a } from '../base/a';\n",
-    "frontend/src/main.ts": "import './ui/App.svelte';\nimport { mount } from 'svelte';\n",
+    "frontend/src/main.ts": "import './panels/App.svelte';\nimport { mount } from 'svelte';\n",
 }
 
 BAD = {

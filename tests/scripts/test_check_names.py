@@ -1,0 +1,73 @@
+"""check_names.py fires on a wrong name of each kind; the right ones pass."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+GOOD = """#pragma once
+#define TT_TWICE(x) ((x) + (x))
+namespace tt::nn {
+enum class Axis { kTensor, kData };
+inline constexpr int kAllAxes = 2;
+struct Options {
+  int width = 1;
+};
+class Layer {
+ public:
+  int forward(int x_TBD) const { return x_TBD + size_; }
+
+ private:
+  static constexpr int kLimit = 3;
+  int size_ = kLimit;
+};
+}  // namespace tt::nn
+"""
+
+WRONG = {  # right -> wrong
+    "TT_TWICE": "TWICE",
+    "tt::nn": "tt::NN",
+    "Axis": "axis",
+    "kTensor": "Tensor",
+    "kAllAxes": "all_axes",
+    "Options": "layer_options",
+    "width": "Width",
+    "Layer": "layer",
+    "forward": "runForward",
+    "x_TBD": "xTBD",
+    "size_": "size",
+}
+
+
+def check(root: Path, header: str) -> subprocess.CompletedProcess[str]:
+    (root / "src").mkdir(exist_ok=True)
+    (root / "src/a.h").write_text(header)
+    source = root / "src/a.cpp"
+    source.write_text('#include "a.h"\n')
+    (root / ".clang-tidy").write_text((REPOSITORY / ".clang-tidy").read_text())
+    (root / "compile_commands.json").write_text(json.dumps(
+        [{"directory": str(root), "file": str(source), "command": f"g++ -std=c++20 -c {source}"}]))
+    command = [sys.executable, str(REPOSITORY / "scripts/check_names.py"), "--root", str(root),
+               "--build", "."]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_right_names_pass(tmp_path: Path) -> None:
+    result = check(tmp_path, GOOD)
+    assert result.returncode == 0, result.stdout
+
+
+def test_each_wrong_name_is_found(tmp_path: Path) -> None:
+    for right, wrong in WRONG.items():
+        result = check(tmp_path, GOOD.replace(right, wrong))
+        name = wrong.split("::")[-1]
+        assert result.returncode == 1 and f"'{name}'" in result.stdout, (wrong, result.stdout)
+
+
+def test_no_source_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "compile_commands.json").write_text("[]")
+    command = [sys.executable, str(REPOSITORY / "scripts/check_names.py"), "--root", str(tmp_path),
+               "--build", "."]
+    assert subprocess.run(command, capture_output=True).returncode == 1
