@@ -9,10 +9,6 @@
 namespace tt::comm::detail {
 namespace {
 
-// Channels below 0; those of send and receive are the tags.
-constexpr std::int64_t kGatherChannel = -1;
-constexpr std::int64_t kBroadcastChannel = -2;
-
 struct Member {
   int color;
   int key;
@@ -69,8 +65,13 @@ class LocalGroup final : public GroupImpl {
   std::unique_ptr<WorkImpl> broadcast_bytes(std::span<std::byte> bytes, int root) override;
 
  private:
+  /// Every asynchronous operation has a channel of its own, so that they may be waited for in any
+  /// order; the ranks start them in the same order. The channels of send and receive are the tags.
+  std::int64_t next_channel() { return --last_channel_; }
+
   const std::shared_ptr<LocalTeam> team_;
   const int rank_;
+  std::int64_t last_channel_ = 0;
 };
 
 std::shared_ptr<GroupImpl> LocalGroup::split(int color, int key) {
@@ -139,26 +140,28 @@ void LocalGroup::broadcast(void* data, std::size_t bytes, int root) {
 std::unique_ptr<WorkImpl> LocalGroup::gather_bytes(std::span<const std::byte> input,
                                                    std::span<const std::size_t> counts,
                                                    std::span<std::byte> output, int root) {
-  team_->deliver({rank_, root, kGatherChannel}, input.data(), input.size());
+  const std::int64_t channel = next_channel();
+  team_->deliver({rank_, root, channel}, input.data(), input.size());
   if (rank_ != root) return nullptr;
   std::deque<LocalWork::Letter> letters;
   std::size_t begin = 0;
   for (int source = 0; source < size(); ++source) {
-    letters.push_back({{source, rank_, kGatherChannel}, output.subspan(begin, counts[source])});
+    letters.push_back({{source, rank_, channel}, output.subspan(begin, counts[source])});
     begin += counts[source];
   }
   return std::make_unique<LocalWork>(team_, std::move(letters));
 }
 
 std::unique_ptr<WorkImpl> LocalGroup::broadcast_bytes(std::span<std::byte> bytes, int root) {
+  const std::int64_t channel = next_channel();
   if (rank_ == root) {
     for (int destination = 0; destination < size(); ++destination) {
       if (destination == root) continue;
-      team_->deliver({rank_, destination, kBroadcastChannel}, bytes.data(), bytes.size());
+      team_->deliver({rank_, destination, channel}, bytes.data(), bytes.size());
     }
     return nullptr;
   }
-  std::deque<LocalWork::Letter> letters{{{root, rank_, kBroadcastChannel}, bytes}};
+  std::deque<LocalWork::Letter> letters{{{root, rank_, channel}, bytes}};
   return std::make_unique<LocalWork>(team_, std::move(letters));
 }
 
