@@ -131,7 +131,7 @@ def tiny_flags(data: Path) -> dict[str, str | int | float | bool]:
         "adam_eps": 1e-8,
         "seed": 7,
         "split": "90,10",
-        "eval_interval": 1000,
-        "eval_iters": 1,
+        "eval_interval": 0,
+        "threads": 1,
         "data_path": str(data),
     }
