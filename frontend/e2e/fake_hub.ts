@@ -50,6 +50,8 @@ export class FakeHub {
   readonly requests: { readonly method: string; readonly params: Json }[] = [];
   step: number;
   phase = 'training';
+  /** The oldest step whose scalars it still knows. */
+  firstKept = 1;
   holder: Holder | null = null;
   plan: { number: number; entries: readonly Entry[] } = {
     number: 1,
@@ -259,7 +261,7 @@ export class FakeHub {
       control: { holder: this.holder },
     });
     viewer.greeted = true;
-    for (let step = Math.max(1, this.step - 1999); step <= this.step; step++) {
+    for (let step = Math.max(this.firstKept, this.step - 1999); step <= this.step; step++) {
       viewer.socket.send(JSON.stringify({ event: 'step', params: stepFacts(step) }));
     }
     this.sendRecords(viewer, this.step);

@@ -1,4 +1,7 @@
 // The part of the page's test handle that the tests use (src/main.ts).
 interface Window {
-  readonly __tt?: { idle(): Promise<void> };
+  readonly __tt?: {
+    idle(): Promise<void>;
+    readonly app: { readonly series: { readonly all: readonly { readonly step: number }[] } };
+  };
 }

@@ -87,7 +87,7 @@ export class LineChart implements Disposable {
     return {
       width,
       height,
-      padding: [8, 10, 0, 0],
+      padding: [8, 14, 0, 0],
       legend: { show: false },
       cursor: {
         sync: { key: 'steps' },

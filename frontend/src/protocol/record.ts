@@ -87,38 +87,68 @@ export function decodeRecords(message: ArrayBuffer): TensorRecord[] {
   return records;
 }
 
+/** Little-endian numbers at offsets from the start of one record. */
+class Fields {
+  constructor(
+    private readonly view: DataView,
+    readonly at: number,
+  ) {}
+
+  // Bound to the object, so that a reader may take them apart.
+  readonly u8 = (offset: number): number => this.view.getUint8(this.at + offset);
+  readonly u16 = (offset: number): number => this.view.getUint16(this.at + offset, true);
+  readonly u32 = (offset: number): number => this.view.getUint32(this.at + offset, true);
+  readonly u64 = (offset: number): number => this.u32(offset) + this.u32(offset + 4) * 2 ** 32;
+
+  /** All 64 bits as hexadecimal digits. */
+  hex(offset: number): string {
+    return this.view.getBigUint64(this.at + offset, true).toString(16).padStart(16, '0');
+  }
+
+  bytes(offset: number, length: number): Uint8Array {
+    return new Uint8Array(this.view.buffer, this.view.byteOffset + this.at + offset, length);
+  }
+}
+
 function decodeOne(view: DataView, at: number): { record: TensorRecord; next: number } {
   const left = view.byteLength - at;
   if (left < kHeaderBytes) throw new RecordError(`record cut off: ${left} bytes for a header`);
-  const u16 = (offset: number): number => view.getUint16(at + offset, true);
-  const u32 = (offset: number): number => view.getUint32(at + offset, true);
-  const u64 = (offset: number): number => u32(offset) + u32(offset + 4) * 2 ** 32;
-  if (u32(0) !== kMagic) throw new RecordError('not a record: wrong magic');
-  if (u16(4) !== kVersion) throw new RecordError(`record version ${u16(4)} is not known`);
-  const headerBytes = u16(6);
-  if (headerBytes < kHeaderBytes) throw new RecordError(`header of ${headerBytes} bytes`);
-  const bytes = new Uint8Array(view.buffer, view.byteOffset + at, kHeaderBytes - 4);
-  if (crc32c(bytes) !== u32(124)) throw new RecordError('header checksum differs');
-
-  const payloadBytes = u64(88);
-  const padded = Math.ceil(payloadBytes / 8) * 8;
+  const fields = new Fields(view, at);
+  checkHeader(fields);
+  const headerBytes = fields.u16(6);
+  const payloadBytes = fields.u64(88);
   if (headerBytes + payloadBytes > left) throw new RecordError('record cut off in its payload');
-  const start = view.byteOffset + at + headerBytes;
-  if (crc32c(new Uint8Array(view.buffer, start, payloadBytes)) !== u32(120)) {
-    throw new RecordError('payload checksum differs');
-  }
+  const payload = fields.bytes(headerBytes, payloadBytes);
+  if (crc32c(payload) !== fields.u32(120)) throw new RecordError('payload checksum differs');
+  const header = headerOf(fields);
+  checkShape(header, payloadBytes);
+  const next = at + headerBytes + Math.ceil(payloadBytes / 8) * 8;
+  return { record: { header, payload: payload.slice().buffer }, next };
+}
 
-  const ndim = view.getUint8(at + 66);
-  if (ndim > 4) throw new RecordError(`${ndim} dimensions`);
-  const shape = Array.from({ length: ndim }, (_, i) => u32(68 + 4 * i));
-  const dtype = view.getUint8(at + 64);
-  const elements = shape.reduce((product, size) => product * size, 1);
-  const width = kDtypes.get(dtype)?.bytes;
-  if (width !== undefined && elements * width !== payloadBytes) {
-    throw new RecordError(`${payloadBytes} bytes for shape ${shape.join('×')}`);
+function checkHeader(fields: Fields): void {
+  if (fields.u32(0) !== kMagic) throw new RecordError('not a record: wrong magic');
+  if (fields.u16(4) !== kVersion) {
+    throw new RecordError(`record version ${fields.u16(4)} is not known`);
   }
-  const header: RecordHeader = {
-    run: view.getBigUint64(at + 8, true).toString(16).padStart(16, '0'),
+  if (fields.u16(6) < kHeaderBytes) throw new RecordError(`header of ${fields.u16(6)} bytes`);
+  const checked = fields.bytes(0, kHeaderBytes - 4);
+  if (crc32c(checked) !== fields.u32(124)) throw new RecordError('header checksum differs');
+  if (fields.u8(66) > 4) throw new RecordError(`${fields.u8(66)} dimensions`);
+}
+
+function checkShape(header: RecordHeader, payloadBytes: number): void {
+  const elements = header.shape.reduce((product, size) => product * size, 1);
+  const width = kDtypes.get(header.dtype)?.bytes;
+  if (width !== undefined && elements * width !== payloadBytes) {
+    throw new RecordError(`${payloadBytes} bytes for shape ${header.shape.join('×')}`);
+  }
+}
+
+function headerOf(fields: Fields): RecordHeader {
+  const { u8, u16, u32, u64 } = fields;
+  return {
+    run: fields.hex(8),
     sequence: u64(16),
     step: u64(24),
     plan: u32(32),
@@ -131,16 +161,14 @@ function decodeOne(view: DataView, at: number): { record: TensorRecord; next: nu
     tensorRank: u16(56),
     pipelineRank: u16(58),
     dataRank: u16(60),
-    phase: view.getUint8(at + 62),
-    direction: view.getUint8(at + 63),
-    dtype,
-    compressor: view.getUint8(at + 65),
-    shape,
+    phase: u8(62),
+    direction: u8(63),
+    dtype: u8(64),
+    compressor: u8(65),
+    shape: Array.from({ length: u8(66) }, (_, i) => u32(68 + 4 * i)),
     features: u32(84),
     time: u64(96),
   };
-  const payload = (view.buffer as ArrayBuffer).slice(start, start + payloadBytes);
-  return { record: { header, payload }, next: at + headerBytes + padded };
 }
 
 export type Floats = Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;

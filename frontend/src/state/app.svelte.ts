@@ -12,6 +12,8 @@ import { type Chip, chipOf } from './connection_chip';
 import { Controller } from './controller.svelte';
 import { formatViewState, parseViewState, type ViewState } from './url_state';
 
+// Browsers refuse more than some 200 changes of the address in 30 s; a slider makes more.
+const kAddressDelayMs = 150;
 const kStoreBytes = 128 * 2 ** 20;
 
 export interface LogLine {
@@ -54,13 +56,17 @@ export class App implements Disposable {
   readonly layerChoices = $derived(layersOf(this.point));
   /** The layer that is shown: the one asked for, held inside what the plan watches. */
   readonly layer = $derived(closest(this.layerChoices, this.view.layer));
+  private readonly waiting = $derived(this.connection.kind === 'reconnecting');
   readonly lag = $derived.by(() => this.computeLag());
-  readonly chip: Chip = $derived(chipOf(this.connection, this.runState, this.lag, this.now));
+  readonly chip: Chip = $derived(
+    chipOf(this.connection, this.runState, this.lag, this.waiting ? this.now : 0),
+  );
 
   private readonly trash = new Trash();
   private token: string | undefined;
   private tokenTried = false;
   private sentQuery = '';
+  private addressTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor() {
     this.control = new Controller(this.link);
@@ -69,7 +75,9 @@ export class App implements Disposable {
     this.trash.use(this.link.onView((view) => this.onView(view)));
     this.trash.use(this.link.onTraffic((traffic) => (this.traffic = traffic)));
     this.followTheme();
-    const timer = setInterval(() => (this.now = Date.now()), 100);
+    const timer = setInterval(() => {
+      if (this.waiting) this.now = Date.now();
+    }, 100);
     this.trash.defer(() => clearInterval(timer));
     const onHash = (): void => void this.signIn();
     addEventListener('hashchange', onHash);
@@ -106,9 +114,15 @@ export class App implements Disposable {
   /** Changes the view; the address and the worker follow. */
   show(change: Partial<ViewState>): void {
     this.view = { ...this.view, ...change };
+    clearTimeout(this.addressTimer);
+    this.addressTimer = setTimeout(() => this.writeAddress(), kAddressDelayMs);
+    this.sendQuery();
+  }
+
+  private writeAddress(): void {
+    this.addressTimer = undefined;
     const address = location.pathname + formatViewState(this.view) + location.hash;
     history.replaceState(null, '', address);
-    this.sendQuery();
   }
 
   moveLayer(by: number): void {
@@ -139,6 +153,10 @@ export class App implements Disposable {
 
   /** Resolves when everything sent so far has arrived and is drawn. For tests. */
   async idle(): Promise<void> {
+    if (this.addressTimer !== undefined) {
+      clearTimeout(this.addressTimer);
+      this.writeAddress();
+    }
     await this.link.sync();
     await this.scheduler.settled();
     await this.scheduler.settled();
@@ -260,6 +278,7 @@ export class App implements Disposable {
   /** Captured steps between the newest picture and the run, while following. */
   private computeLag(): number {
     if (this.frame === null || this.runState === null || this.point === null) return 0;
+    if (this.view.phase === 'eval') return 0;
     const newest = this.frame.steps[this.frame.steps.length - 1] ?? 0;
     const behind = Math.max(this.runState.step, this.latest?.step ?? 0) - newest;
     return Math.max(0, Math.floor(behind / this.point.every));

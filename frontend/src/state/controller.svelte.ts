@@ -100,6 +100,15 @@ export class Controller {
     return { ok: true, value: { number: applied.number, step, ranks } };
   }
 
+  private heldByOther(): HubError {
+    return {
+      code: 'not_controller',
+      message: `${this.holder?.name ?? 'another viewer'} holds control`,
+      where: undefined,
+      remedy: 'open Control to take over',
+    };
+  }
+
   private async boundary(
     method: string,
     params: unknown,
@@ -115,8 +124,10 @@ export class Controller {
 
   /** Claims the lease when it is free, asks, and claims once more should the lease have ended. */
   private async ask(method: string, params: unknown): Promise<Answer> {
+    if (this.others) return { id: 0, ok: false, error: this.heldByOther() };
     this.pending = method;
     this.notice = '';
+    this.error = null;
     try {
       if (this.holder === null && !(await this.claim(false)) && this.error !== null) {
         return { id: 0, ok: false, error: this.error };

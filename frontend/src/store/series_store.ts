@@ -37,7 +37,7 @@ export class SeriesStore {
     }
     const at = this.lowerBound(facts.step);
     if (at === this.facts.length) this.facts.push(facts);
-    else if (this.facts[at].step === facts.step) this.facts[at] = facts;
+    else if (this.facts[at].step === facts.step) this.facts[at] = { ...this.facts[at], ...facts };
     else this.facts.splice(at, 0, facts);
   }
 

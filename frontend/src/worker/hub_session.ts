@@ -25,6 +25,7 @@ export interface SessionListener {
 
 const kPingSeconds = 8;
 const kAnswerSeconds = 8;
+const kForbidden = 'the hub refuses this address: open the page as 127.0.0.1 or localhost';
 
 /** Keeps one connection to the hub alive, forever, and reports how it stands. */
 export class HubSession {
@@ -88,8 +89,11 @@ export class HubSession {
     if (generation !== this.generation) return;
     if (status === 401 || status === 403) {
       this.generation += 1;
-      const message = `the hub answered ${status}`;
-      this.listener.onConnection({ kind: 'refused', reason: 'token', message });
+      this.listener.onConnection(
+        status === 401
+          ? { kind: 'refused', reason: 'token', message: 'the hub asks for the token' }
+          : { kind: 'refused', reason: 'hub', message: kForbidden },
+      );
       return;
     }
     const seconds = this.backoff.next();

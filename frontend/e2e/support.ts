@@ -1,0 +1,93 @@
+import { expect, type Locator, type Page, test as base } from '@playwright/test';
+import { fileURLToPath } from 'node:url';
+import { kLayers, kSequence } from './fake_data.ts';
+import { FakeHub, type FakeHubOptions } from './fake_hub.ts';
+
+export const kDist = fileURLToPath(new URL('../dist', import.meta.url));
+
+interface Fixtures {
+  readonly options: Partial<FakeHubOptions>;
+  readonly hub: FakeHub;
+}
+
+/** A test with a fake hub of its own, which stands still unless it is told to advance. */
+export const test = base.extend<Fixtures>({
+  options: [{}, { option: true }],
+  hub: async ({ options }, use) => {
+    const hub = new FakeHub({ dist: kDist, ...options });
+    await hub.start();
+    await use(hub);
+    await hub.stop();
+  },
+});
+
+/** Opens the page with the token and waits until it shows the maps. */
+export async function open(page: Page, hub: FakeHub): Promise<void> {
+  await page.goto(hub.url);
+  await expect(page.getByTestId('tile-map')).toBeVisible();
+  await idle(page);
+}
+
+export async function idle(page: Page): Promise<void> {
+  await page.evaluate(() => window.__tt?.idle());
+}
+
+/** Runs steps of the hub and waits until the page shows the last one. */
+export async function advance(page: Page, hub: FakeHub, steps = 1): Promise<void> {
+  for (let i = 0; i < steps; i++) hub.advance();
+  await expect(page.getByTestId('shown-step')).toHaveText(`step ${hub.step}`);
+  await idle(page);
+}
+
+const kGutter = 44;
+const kAxis = 18;
+
+export interface Spot {
+  readonly x: number;
+  readonly y: number;
+}
+
+/** The middle of a cell on the canvas of a map, in its own CSS pixels. */
+export async function spotOf(map: Locator, row: number, col: number, rows: number): Promise<Spot> {
+  const box = await map.boundingBox();
+  if (box === null) throw new Error('the map is not on the page');
+  const isTiles = (await map.getAttribute('data-testid')) === 'tile-map';
+  const height = box.height - (isTiles ? kAxis : 0);
+  return {
+    x: kGutter + ((col + 0.5) / kSequence) * (box.width - kGutter),
+    y: ((row + 0.5) / rows) * height,
+  };
+}
+
+export async function hoverTile(page: Page, tile: number, token: number, tiles = 64): Promise<void> {
+  const map = page.getByTestId('tile-map');
+  await map.hover({ position: await spotOf(map, tile, token, tiles) });
+}
+
+export async function hoverLayer(page: Page, layer: number, token: number): Promise<void> {
+  const map = page.getByTestId('layer-map');
+  await map.hover({ position: await spotOf(map, layer - 1, token, kLayers) });
+}
+
+/** The number in the tooltip. */
+export async function tipValue(page: Page): Promise<number> {
+  const text = await page.getByTestId('tip-value').innerText();
+  return Number(text.replace(/−/g, '-'));
+}
+
+/** How many colours a canvas shows, and its pixel at a spot as "r,g,b". */
+export async function pixels(
+  canvas: Locator,
+  spot: Spot = { x: 0, y: 0 },
+): Promise<{ readonly colors: number; readonly at: string }> {
+  return canvas.evaluate((element, { x, y }) => {
+    const source = element as HTMLCanvasElement;
+    const context = source.getContext('2d');
+    if (context === null) throw new Error('no 2D canvas');
+    const { data, width } = context.getImageData(0, 0, source.width, source.height);
+    const words = new Uint32Array(data.buffer);
+    const ratio = source.width / source.clientWidth;
+    const i = 4 * (Math.floor(y * ratio) * width + Math.floor(x * ratio));
+    return { colors: new Set(words).size, at: [...data.slice(i, i + 3)].join(',') };
+  }, spot);
+}

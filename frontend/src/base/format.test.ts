@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest';
+import { formatBytes, formatCount, formatNumber } from './format';
+
+test('numbers for reading', () => {
+  expect(formatNumber(0.123456)).toBe('0.1235');
+  expect(formatNumber(-2.5, 2)).toBe('−2.5');
+  expect(formatNumber(1234567)).toBe('1.235e6');
+  expect(formatNumber(-0.00001234, 3)).toBe('−1.23e−5');
+  expect(formatNumber(0)).toBe('0');
+  expect(formatNumber(Number.NaN)).toBe('NaN');
+  expect(formatNumber(Number.NEGATIVE_INFINITY)).toBe('−Inf');
+});
+
+test('counts and bytes', () => {
+  expect(formatCount(3290112)).toBe('3.29\u00a0M');
+  expect(formatCount(812)).toBe('812');
+  expect(formatBytes(1536)).toBe('1.5\u00a0KiB');
+  expect(formatBytes(128 * 2 ** 20)).toBe('128\u00a0MiB');
+});

@@ -1,0 +1,69 @@
+import { describe, expect, test } from 'vitest';
+import { type MapData, statsOf } from '../store/map_data';
+import { lutOf } from './lut';
+import { foldExtremes, paintCells, scaleFor } from './paint';
+
+const kLut = lutOf('light', 'diverging');
+
+function mapOf(rows: number, cols: number, values: readonly number[], present?: Uint8Array): MapData {
+  const data = Float32Array.from(values);
+  const rowsPresent = present ?? new Uint8Array(rows).fill(1);
+  return { rows, cols, values: data, present: rowsPresent, stats: statsOf(data, rowsPresent, cols) };
+}
+
+describe('paintCells', () => {
+  test('ends, middle, clipped and reserved cells', () => {
+    const { NaN: nan, POSITIVE_INFINITY: inf } = Number;
+    const map = mapOf(1, 8, [-1, 0, 1, nan, inf, -inf, 1.5, -1.5]);
+    const out = new Uint32Array(8);
+    const clipped = paintCells(map, { low: -1, high: 1 }, kLut, out);
+    expect([...out]).toEqual([
+      kLut.colors[0],
+      kLut.colors[128],
+      kLut.colors[255],
+      kLut.nan,
+      kLut.posInf,
+      kLut.negInf,
+      kLut.over,
+      kLut.under,
+    ]);
+    expect(clipped).toBe(2);
+  });
+
+  test('rows that were not captured have a colour of their own', () => {
+    const out = new Uint32Array(4);
+    paintCells(mapOf(2, 2, [0, 0, 0, 0], Uint8Array.of(0, 1)), { low: -1, high: 1 }, kLut, out);
+    expect([...out]).toEqual([kLut.missing, kLut.missing, kLut.colors[128], kLut.colors[128]]);
+  });
+});
+
+describe('foldExtremes', () => {
+  test('a fold keeps the value farthest from 0, and NaN before all', () => {
+    const map = mapOf(2, 4, [0.1, -3, 1, 2, 0, 0, Number.NaN, 5]);
+    const folded = foldExtremes(map, 1, 2);
+    expect([folded.rows, folded.cols]).toEqual([1, 2]);
+    expect([...folded.values]).toEqual([-3, Number.NaN]);
+  });
+
+  test('a map that fits is left as it is', () => {
+    const map = mapOf(1, 2, [1, 2]);
+    expect(foldExtremes(map, 10, 10)).toBe(map);
+  });
+});
+
+describe('scaleFor', () => {
+  const map = mapOf(1, 200, Array.from({ length: 200 }, (_, i) => (i === 0 ? -50 : i / 200)));
+
+  test('a diverging scale is symmetric about 0', () => {
+    expect(scaleFor(map, 'diverging', false, null)).toEqual({ low: -50, high: 50 });
+  });
+
+  test('99 % leaves the outlier out', () => {
+    expect(scaleFor(map, 'diverging', true, null).high).toBeLessThan(1.1);
+  });
+
+  test('a locked scale stays, and a map of zeros has one too', () => {
+    expect(scaleFor(map, 'sequential', false, 3)).toEqual({ low: 0, high: 3 });
+    expect(scaleFor(mapOf(1, 1, [0]), 'diverging', false, null)).toEqual({ low: -1, high: 1 });
+  });
+});

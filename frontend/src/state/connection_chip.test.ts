@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest';
+import { chipOf } from './connection_chip';
+
+const kOpen = { kind: 'open' } as const;
+
+test('each state of the run has its word', () => {
+  const word = (phase: never, lag = 0): string => chipOf(kOpen, { phase, step: 9 }, lag, 0).word;
+  expect(word('training' as never)).toBe('live');
+  expect(word('training' as never, 7)).toBe('lagging');
+  expect(word('paused' as never, 7)).toBe('paused');
+  expect(word('finished' as never)).toBe('ended');
+  expect(word('lost' as never)).toBe('lost');
+});
+
+test('a wait counts down', () => {
+  const waiting = { kind: 'reconnecting', at: 12_000, attempt: 2 } as const;
+  expect(chipOf(waiting, null, 0, 10_500).text).toBe('reconnecting in 1.5 s');
+  expect(chipOf(waiting, null, 0, 13_000).text).toBe('reconnecting in 0.0 s');
+});

@@ -1,0 +1,18 @@
+import { expect, test } from 'vitest';
+import { tokenContext, tokenText } from './token_text';
+
+test('bytes print as themselves where they print', () => {
+  expect(tokenText(65, 'byte')).toBe('A');
+  expect(tokenText(32, 'byte')).toBe('␣');
+  expect(tokenText(10, 'byte')).toBe('⏎');
+  expect(tokenText(7, 'byte')).toBe('\\x07');
+  expect(tokenText(255, 'byte')).toBe('\\xff');
+  expect(tokenText(4711, 'gpt2')).toBe('#4711');
+});
+
+test('a token comes with its neighbours, cut at the ends', () => {
+  const ids = [...'to be'].map((each) => each.charCodeAt(0));
+  expect(tokenContext(ids, 3, 2, 'byte')).toEqual({ before: 'o\u00a0', token: 'b', after: 'e' });
+  expect(tokenContext(ids, 0, 9, 'byte').before).toBe('');
+  expect(tokenContext(ids, -1, 2, 'byte')).toEqual({ before: '', token: '', after: 'to' });
+});

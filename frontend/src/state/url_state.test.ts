@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import { formatViewState, kDefaultView, parseViewState, type ViewState } from './url_state';
+
+test('the default view needs no query', () => {
+  expect(formatViewState(kDefaultView)).toBe('');
+  expect(parseViewState('')).toEqual(kDefaultView);
+});
+
+test('every member survives the address', () => {
+  const view: ViewState = {
+    point: 'MLP1 & co',
+    layer: 3,
+    row: 2,
+    phase: 'eval',
+    aggregate: 'absmax',
+    step: 118,
+    smoothing: 0.85,
+    logLoss: true,
+    logGrad: true,
+    clip99: true,
+    layerLock: 0.53,
+    tileLock: 1.5e-5,
+  };
+  expect(parseViewState(formatViewState(view))).toEqual(view);
+});
+
+test('nonsense falls back member by member', () => {
+  const view = parseViewState('?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&point=QKV');
+  expect(view).toEqual({ ...kDefaultView, point: 'QKV' });
+});

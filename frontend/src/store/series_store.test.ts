@@ -1,0 +1,66 @@
+import { describe, expect, test } from 'vitest';
+import { debiasedEma, SeriesStore, toColumns } from './series_store';
+
+const stepsOf = (store: SeriesStore): number[] => store.all.map(({ step }) => step);
+
+describe('SeriesStore', () => {
+  test('a history sent again makes no duplicates', () => {
+    const store = new SeriesStore();
+    for (let step = 1; step <= 5; step++) store.add({ step, loss: step } as never);
+    store.restart();
+    for (let step = 3; step <= 7; step++) store.add({ step, loss: step } as never);
+    expect(stepsOf(store)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+  });
+
+  test('a resumed run forgets the end that it lost', () => {
+    const store = new SeriesStore();
+    for (let step = 1; step <= 9; step++) store.add({ step, loss: 1 } as never);
+    store.restart();
+    store.add({ step: 5, loss: 2 } as never);
+    expect(stepsOf(store)).toEqual([1, 2, 3, 4, 5]);
+    expect(store.last?.loss).toBe(2);
+  });
+
+  test('a second message about a step adds to it; a late one finds its place', () => {
+    const store = new SeriesStore();
+    store.add({ step: 1, loss: 3 } as never);
+    store.add({ step: 3, loss: 1 } as never);
+    store.add({ step: 2, loss: 2 } as never);
+    store.add({ step: 3, valid_loss: 4 } as never);
+    expect(stepsOf(store)).toEqual([1, 2, 3]);
+    expect(store.last).toEqual({ step: 3, loss: 1, valid_loss: 4 });
+  });
+
+  test('missing steps become a gap, and numbers that are not finite too', () => {
+    const columns = toColumns([
+      { step: 1, loss: 3 },
+      { step: 2, loss: Number.NaN },
+      { step: 6, loss: 1 },
+    ] as never);
+    expect(columns.steps).toEqual([1, 2, 3, 6]);
+    expect(columns.loss).toEqual([3, null, null, 1]);
+  });
+});
+
+describe('debiasedEma', () => {
+  test('the first value is itself and a constant stays constant', () => {
+    expect(debiasedEma([5, 5, 5], 0.9).map((value) => value?.toFixed(9))).toEqual(
+      Array(3).fill('5.000000000'),
+    );
+  });
+
+  test('agrees with the weighted mean written out', () => {
+    const [, , third] = debiasedEma([1, 2, 4], 0.5);
+    expect(third).toBeCloseTo((1 * 0.25 + 2 * 0.5 + 4 * 1) / 1.75, 12);
+  });
+
+  test('gaps stay gaps and pull nothing', () => {
+    const smoothed = debiasedEma([2, null, 2], 0.8);
+    expect(smoothed[1]).toBeNull();
+    expect(smoothed[2]).toBeCloseTo(2, 12);
+  });
+
+  test('factor 0 changes nothing', () => {
+    expect(debiasedEma([1, 7], 0)).toEqual([1, 7]);
+  });
+});

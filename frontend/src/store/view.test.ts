@@ -1,0 +1,80 @@
+import { describe, expect, test } from 'vitest';
+import { RingStore } from './ring_store';
+import { makeRecord } from './test_records';
+import { buildView, type ViewFrame, type ViewQuery } from './view';
+
+const kQuery: ViewQuery = {
+  point: 7,
+  entry: 0,
+  phase: 0,
+  layer: 1,
+  row: 0,
+  aggregate: 'mean',
+  step: null,
+};
+
+function frameOf(store: RingStore, query: Partial<ViewQuery> = {}): ViewFrame {
+  const view = buildView(store, { ...kQuery, ...query });
+  if (!('frame' in view)) throw new Error(view.empty.reason);
+  return view.frame;
+}
+
+function filled(): RingStore {
+  const store = new RingStore(1e6);
+  // Two rows of two tokens with two tiles.
+  const shape = [2, 2, 2];
+  store.insert(makeRecord({ step: 4, layer: 1, shape }, Float32Array.of(1, 3, -5, 1, 9, 9, 9, 9)));
+  store.insert(makeRecord({ step: 4, layer: 3, shape }, Float32Array.of(0, 0, 1, Number.NaN, 7, 7, 7, 7)));
+  store.insert(
+    makeRecord({ step: 4, point: 8, layer: 0, entry: 1, shape: [2, 2, 2] }, Int32Array.of(65, 66, 67, 68, 0, 1, 0, 1)),
+  );
+  return store;
+}
+
+describe('buildView', () => {
+  test('the layer map folds tiles, and shows a missing layer as missing', () => {
+    const { layers, layerMap } = frameOf(filled());
+    expect(layers).toEqual([1, 2, 3]);
+    expect([...layerMap.present]).toEqual([1, 0, 1]);
+    expect([...layerMap.values]).toEqual([2, -2, 0, 0, 0, Number.NaN]);
+    expect(layerMap.stats).toMatchObject({ nan: 1, min: -2, max: 2, finite: 3 });
+  });
+
+  test('largest |x| instead of the mean', () => {
+    const { layerMap } = frameOf(filled(), { aggregate: 'absmax' });
+    expect([...layerMap.values]).toEqual([3, 5, 0, 0, 0, Number.NaN]);
+  });
+
+  test('the tile map is transposed to tiles by tokens', () => {
+    const { tileMap, layer } = frameOf(filled());
+    expect(layer).toBe(1);
+    expect([...tileMap.values]).toEqual([1, -5, 3, 1]);
+  });
+
+  test('another batch row, with its own tokens', () => {
+    const frame = frameOf(filled(), { row: 1, layer: 3 });
+    expect([...frame.tileMap.values]).toEqual([7, 7, 7, 7]);
+    expect(frame.tokens).toEqual(Int32Array.of(67, 68));
+    expect(frame.positions).toEqual(Int32Array.of(0, 1));
+  });
+
+  test('a layer that was not captured gives way to the nearest', () => {
+    expect(frameOf(filled(), { layer: 9 }).layer).toBe(3);
+  });
+
+  test('a step of the past, or the nearest that is kept', () => {
+    const store = filled();
+    store.insert(makeRecord({ step: 8 }));
+    expect(frameOf(store).step).toBe(4);
+    expect(frameOf(store, { step: 8 }).step).toBe(8);
+    expect(frameOf(store, { step: 99 }).step).toBe(8);
+    expect(frameOf(store, { step: 8 }).tokens).toBeNull();
+  });
+
+  test('nothing kept, or nothing readable, is said so', () => {
+    expect(buildView(new RingStore(10), kQuery)).toMatchObject({ empty: { reason: 'none' } });
+    const store = new RingStore(1e6);
+    store.insert(makeRecord({ dtype: 77 }));
+    expect(buildView(store, kQuery)).toMatchObject({ empty: { reason: 'unreadable', dtype: 77 } });
+  });
+});

@@ -1,0 +1,148 @@
+import { describe, expect, test } from 'vitest';
+import type { Hello, Notification } from '../protocol/messages';
+import type { PipeListener } from '../protocol/pipe';
+import { HubSession } from './hub_session';
+import type { Connection } from './link_messages';
+
+interface Timer {
+  readonly seconds: number;
+  readonly action: () => void;
+}
+
+/** A hub that the test plays by hand, with timers that it fires by hand. */
+class Stage {
+  readonly pipes: { readonly listener: PipeListener; readonly sent: string[] }[] = [];
+  readonly timers: Timer[] = [];
+  readonly connections: Connection[] = [];
+  readonly hellos: Hello[] = [];
+  readonly notifications: Notification[] = [];
+  readonly problems: string[] = [];
+  status = 0;
+  readonly session = new HubSession(
+    {
+      connect: (listener) => {
+        const pipe = { listener, sent: [] as string[] };
+        this.pipes.push(pipe);
+        return { send: (text) => pipe.sent.push(text), close: () => listener.onClosed() };
+      },
+      probe: () => Promise.resolve(this.status),
+      after: (seconds, action) => this.timers.push({ seconds, action }),
+      now: () => 1000,
+      random: () => 0.5,
+    },
+    {
+      onConnection: (connection) => this.connections.push(connection),
+      onHello: (hello) => this.hellos.push(hello),
+      onNotification: (notification) => this.notifications.push(notification),
+      onRecords: () => undefined,
+      onProblem: (problem) => this.problems.push(problem),
+    },
+  );
+
+  get pipe(): { readonly listener: PipeListener; readonly sent: string[] } {
+    return this.pipes[this.pipes.length - 1];
+  }
+
+  async greet(): Promise<void> {
+    this.pipe.listener.onOpen();
+    const state = { phase: 'training', step: 1 };
+    const result = { version: 1, session: 'v1', run: null, state, control: { holder: null } };
+    this.pipe.listener.onText(JSON.stringify({ id: 1, result }));
+    await settle();
+  }
+
+  async fire(): Promise<number> {
+    const timer = this.timers.shift();
+    timer?.action();
+    await settle();
+    return timer?.seconds ?? 0;
+  }
+}
+
+async function settle(): Promise<void> {
+  for (let i = 0; i < 5; i++) await Promise.resolve();
+}
+
+describe('HubSession', () => {
+  test('says hello first and then reports the connection', async () => {
+    const stage = new Stage();
+    stage.session.start();
+    await stage.greet();
+    expect(JSON.parse(stage.pipe.sent[0])).toMatchObject({
+      id: 1,
+      method: 'hello',
+      params: { versions: [1], role: 'viewer' },
+    });
+    expect(stage.connections.map(({ kind }) => kind)).toEqual(['connecting', 'open']);
+    expect(stage.hellos[0].session).toBe('v1');
+  });
+
+  test('reconnects for ever with growing waits, and starts over once connected', async () => {
+    const stage = new Stage();
+    stage.session.start();
+    const waits: number[] = [];
+    for (let i = 0; i < 8; i++) {
+      stage.pipe.listener.onClosed();
+      await settle();
+      waits.push(await stage.fire());
+    }
+    expect(waits).toEqual([0.25, 0.5, 1, 2, 2.5, 2.5, 2.5, 2.5]);
+    expect(stage.pipes).toHaveLength(9);
+    await stage.greet();
+    stage.timers.length = 0;
+    stage.pipe.listener.onClosed();
+    await settle();
+    expect(await stage.fire()).toBe(0.25);
+  });
+
+  test('a missing token ends the trying, for the page to ask for it', async () => {
+    const stage = new Stage();
+    stage.status = 401;
+    stage.session.start();
+    stage.pipe.listener.onClosed();
+    await settle();
+    expect(stage.connections.at(-1)).toMatchObject({ kind: 'refused', reason: 'token' });
+    expect(stage.timers).toHaveLength(0);
+  });
+
+  test('a hub that speaks no common version is not asked again', async () => {
+    const stage = new Stage();
+    stage.session.start();
+    stage.pipe.listener.onOpen();
+    const error = { code: 'unsupported_version', message: 'only 2' };
+    stage.pipe.listener.onText(JSON.stringify({ id: 1, error }));
+    await settle();
+    expect(stage.connections.at(-1)).toMatchObject({ kind: 'refused', message: 'only 2' });
+    expect(stage.timers).toHaveLength(0);
+  });
+
+  test('a request on its way when the connection ends is answered', async () => {
+    const stage = new Stage();
+    stage.session.start();
+    await stage.greet();
+    const answer = stage.session.request('control.pause', {});
+    stage.pipe.listener.onClosed();
+    expect(await answer).toMatchObject({ ok: false, error: { code: 'disconnected' } });
+  });
+
+  test('a connection that answers no ping is given up', async () => {
+    const stage = new Stage();
+    stage.session.start();
+    await stage.greet();
+    await stage.fire();
+    expect(JSON.parse(stage.pipe.sent[1])).toMatchObject({ method: 'ping' });
+    await stage.fire();
+    expect(stage.connections.at(-1)).toMatchObject({ kind: 'reconnecting' });
+  });
+
+  test('a message that cannot be read is counted and left out', async () => {
+    const stage = new Stage();
+    stage.session.start();
+    await stage.greet();
+    stage.pipe.listener.onText('{"event": "step", "params": {"step": "x"}}');
+    stage.pipe.listener.onText('{"event": "later", "params": {}}');
+    stage.pipe.listener.onBinary(new ArrayBuffer(10));
+    expect(stage.problems).toHaveLength(2);
+    expect(stage.connections.at(-1)?.kind).toBe('open');
+  });
+});
