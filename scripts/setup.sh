@@ -7,7 +7,7 @@
 # and what runs them. Quiet output goes to build/setup.log.
 #
 #   TT_LIBTORCH=/path   use this libtorch instead of the pip package
-#   TT_PIP_OPTIONS=…    further options of `pip install` for libtorch, such as another index
+#   TT_PIP_OPTIONS=…    further options of `pip install`, such as another index
 #   TT_JOBS=N           compile jobs (otherwise: CPUs, limited by free memory)
 set -euo pipefail
 
@@ -60,11 +60,12 @@ take_lock() {
 
 setup_venv() {
   create_venv
-  local lists=()
-  if [[ -z ${TT_LIBTORCH:-} || $purpose == test ]]; then lists+=(libtorch); fi
-  if [[ $purpose == test ]]; then lists+=(test); fi
-  local list
-  for list in "${lists[@]}"; do install_requirements "$list"; done
+  if [[ $purpose == test ]]; then
+    install_requirements libtorch
+    install_requirements test
+  elif [[ -z ${TT_LIBTORCH:-} ]]; then
+    install_bare_libtorch
+  fi
   stage_note=${stage_note:-nothing missing}
 }
 
@@ -94,14 +95,31 @@ find_python() {
 
 # install_requirements NAME: installs scripts/requirements-NAME.txt unless its stamp is current.
 install_requirements() {
-  local file=scripts/requirements-$1.txt stamp=$TT_VENV/.tensor-tracer-$1 hash options=()
+  local file=scripts/requirements-$1.txt stamp=$TT_VENV/.tensor-tracer-$1 hash
   hash=$(hash_of "$file")
   if stamp_matches "$stamp" "$hash"; then return; fi
-  if [[ $1 == libtorch ]]; then read -r -a options <<<"${TT_PIP_OPTIONS:-}"; fi
-  run_logged "$TT_VENV/bin/python" -m pip install --disable-pip-version-check --no-input \
-    "${options[@]}" -r "$TT_ROOT/$file"
+  pip_install -r "$TT_ROOT/$file"
   write_stamp "$stamp" "$hash"
   stage_note="${stage_note:+$stage_note, }installed $1"
+}
+
+# To build and run, libtorch needs none of what Python needs to import it.
+install_bare_libtorch() {
+  local file=scripts/requirements-libtorch.txt stamp=$TT_VENV/.tensor-tracer-libtorch hash needs
+  hash=$(hash_of "$file")
+  if stamp_matches "$stamp" "$hash" || stamp_matches "$stamp-bare" "$hash"; then return; fi
+  pip_install --no-deps -r "$TT_ROOT/$file"
+  needs=$("$TT_VENV/bin/python" "$TT_ROOT/scripts/lib/libtorch_needs.py")
+  if [[ -n $needs ]]; then pip_install "$needs"; fi
+  write_stamp "$stamp-bare" "$hash"
+  stage_note="${stage_note:+$stage_note, }installed libtorch"
+}
+
+pip_install() {
+  local options
+  read -r -a options <<<"${TT_PIP_OPTIONS:-}"
+  run_logged "$TT_VENV/bin/python" -m pip install --disable-pip-version-check --no-input \
+    "${options[@]}" "$@"
 }
 
 # The libtorch to build with: the caller's, or the one in the venv.
