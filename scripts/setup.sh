@@ -128,7 +128,7 @@ libtorch_root() {
   if [[ -z $root ]]; then
     root=$(compgen -G "$TT_VENV/lib/python3*/site-packages/torch" | head -n 1)
   fi
-  [[ -f $root/share/cmake/Torch/TorchConfig.cmake ]] || return 1
+  [[ -f $root/lib/libtorch_cpu.so && -d $root/include/ATen ]] || return 1
   (cd "$root" && pwd)
 }
 
@@ -186,7 +186,7 @@ page_hash() {
 setup_configure() {
   local folder=$TT_ROOT/build/release torch tests state options=()
   torch=$(libtorch_root) || fail "no libtorch at ${TT_LIBTORCH:-$TT_VENV}: TT_LIBTORCH must be a \
-folder with share/cmake/Torch/TorchConfig.cmake"
+folder with lib/libtorch_cpu.so and include/ATen"
   # Once on, the tests stay on: a demo in between must not throw their objects away.
   tests=OFF
   if [[ $purpose == test || $(cached TT_BUILD_TESTS) == ON ]]; then tests=ON; fi
