@@ -72,8 +72,8 @@ base::Result<base::ScopedFd> listen_on_loopback(int port) {
       .code = in_use ? "port_in_use" : "io_error",
       .message = "port " + std::to_string(port) + " cannot be opened on 127.0.0.1: " +
                  (in_use ? "another program uses it" : std::generic_category().message(failure)),
-      .where = "--tensor-tracer-port",
-      .remedy = "give --tensor-tracer-port 0 or another port"};
+      .where = "--port",
+      .remedy = "give --port 0 or another port"};
 }
 
 }  // namespace tt::hub

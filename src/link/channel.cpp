@@ -1,0 +1,149 @@
+#include "channel.h"
+
+#include <algorithm>
+
+#include "tensor_tracer/protocol/message.h"
+#include "tensor_tracer/protocol/record.h"
+
+namespace tt::link {
+namespace {
+
+std::uint64_t count_records(std::string_view message) {
+  protocol::RecordReader reader(message, protocol::RecordCheck::kHeader);
+  std::uint64_t count = 0;
+  while (reader.next()) {
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+void Channel::push_records(std::string records) {
+  const std::lock_guard lock(mutex_);
+  bytes_ += records.size();
+  records_.push_back(std::move(records));
+  make_room();
+}
+
+void Channel::push_text(std::string text) {
+  const std::lock_guard lock(mutex_);
+  push_text_locked(std::move(text));
+}
+
+void Channel::push_text_locked(std::string text) {
+  bytes_ += text.size();
+  texts_.push_back(std::move(text));
+  make_room();
+}
+
+void Channel::make_room() {
+  while (bytes_ > max_bytes_ && !records_.empty()) {
+    bytes_ -= records_.front().size();
+    dropped_ += count_records(records_.front());
+    records_.pop_front();
+  }
+  while (bytes_ > max_bytes_ && !texts_.empty()) {
+    bytes_ -= texts_.front().size();
+    texts_.pop_front();
+  }
+}
+
+bool Channel::must_continue(Clock::time_point now) const {
+  return !connected_ && !continue_told_ && now - lost_at_ >= pause_timeout_;
+}
+
+std::vector<trace::Request> Channel::poll(Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  std::vector<trace::Request> requests = std::exchange(arrived_requests_, {});
+  if (must_continue(now)) {
+    continue_told_ = true;
+    requests.push_back({.id = 0, .method = "control.continue", .params = nlohmann::json::object()});
+  }
+  return requests;
+}
+
+void Channel::wait(Clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  if (!connected_ && !continue_told_) {
+    until = std::min(until, lost_at_ + pause_timeout_);
+  }
+  arrived_.wait_until(lock, until,
+                      [this] { return !arrived_requests_.empty() || must_continue(Clock::now()); });
+}
+
+void Channel::wait_until_written(Clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  emptied_.wait_until(lock, until,
+                      [this] { return texts_.empty() && records_.empty() && !in_flight_; });
+}
+
+std::uint64_t Channel::dropped() const {
+  const std::lock_guard lock(mutex_);
+  return dropped_;
+}
+
+void Channel::set_connected() {
+  const std::lock_guard lock(mutex_);
+  connected_ = true;
+  continue_told_ = false;
+}
+
+void Channel::set_lost(Clock::time_point now) {
+  const std::lock_guard lock(mutex_);
+  if (connected_) {
+    connected_ = false;
+    lost_at_ = now;
+  }
+  // Who asked has been told that the trainer is gone.
+  arrived_requests_.clear();
+  asked_.clear();
+  set_viewers(0);
+}
+
+void Channel::deliver(trace::Request request) {
+  {
+    const std::lock_guard lock(mutex_);
+    asked_.emplace(++last_id_, request.id);
+    request.id = last_id_;
+    arrived_requests_.push_back(std::move(request));
+  }
+  arrived_.notify_all();
+}
+
+std::optional<Outgoing> Channel::take() {
+  const std::lock_guard lock(mutex_);
+  Outgoing message;
+  if (dropped_ > told_dropped_) {
+    const std::uint64_t fresh = dropped_ - std::exchange(told_dropped_, dropped_);
+    message = {
+        true, protocol::encode_notification("dropped", {{"records", fresh}, {"where", "trainer"}})};
+  } else if (!texts_.empty() || !records_.empty()) {
+    std::deque<std::string>& queue = texts_.empty() ? records_ : texts_;
+    bytes_ -= queue.front().size();
+    message = {&queue == &texts_, std::move(queue.front())};
+    queue.pop_front();
+  } else {
+    return std::nullopt;
+  }
+  in_flight_ = true;
+  return message;
+}
+
+void Channel::written() {
+  {
+    const std::lock_guard lock(mutex_);
+    in_flight_ = false;
+  }
+  emptied_.notify_all();
+}
+
+void Channel::give_back(Outgoing message) {
+  const std::lock_guard lock(mutex_);
+  in_flight_ = false;
+  bytes_ += message.bytes.size();
+  (message.text ? texts_ : records_).push_front(std::move(message.bytes));
+  make_room();
+}
+
+}  // namespace tt::link

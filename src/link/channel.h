@@ -1,0 +1,95 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tensor_tracer/trace/outlet.h"
+
+namespace tt::link {
+
+/// One WebSocket message to the hub.
+struct Outgoing {
+  bool text = false;
+  std::string bytes;
+};
+
+/// What stands between the thread that runs the step and the thread that does the I/O: the bounded
+/// queue out, the requests in, and whether there is contact. No call waits for the network.
+/// Thread: any; guarded by mutex_.
+class Channel {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Channel(std::size_t max_bytes, std::chrono::milliseconds pause_timeout)
+      : max_bytes_(max_bytes), pause_timeout_(pause_timeout), lost_at_(Clock::now()) {}
+
+  // The step's side.
+  void push_records(std::string records);
+  void push_text(std::string text);
+  /// Queues `text` as the answer that the hub waits for under `encode(id)`; of a request whose
+  /// connection has ended since then, drops it.
+  template <typename Encode>
+  void push_answer(std::uint64_t id, Encode encode) {
+    const std::lock_guard lock(mutex_);
+    const auto asked = asked_.extract(id);
+    if (!asked.empty() && connected_) {
+      push_text_locked(encode(asked.mapped()));
+    }
+  }
+  std::vector<trace::Request> poll(Clock::time_point now);
+  void wait(Clock::time_point until);
+  bool has_viewer() const { return viewers_.load(std::memory_order_relaxed) > 0; }
+  /// Waits until everything is written, or until then.
+  void wait_until_written(Clock::time_point until);
+  std::uint64_t dropped() const;
+
+  // The I/O side.
+  void set_connected();
+  void set_lost(Clock::time_point now);
+  void set_viewers(std::uint64_t count) { viewers_.store(count, std::memory_order_relaxed); }
+  /// A request of the hub, under the hub's id.
+  void deliver(trace::Request request);
+  /// The next message to write; it counts as unwritten until written() or give_back().
+  std::optional<Outgoing> take();
+  void written();
+  void give_back(Outgoing message);
+
+ private:
+  void push_text_locked(std::string text);
+  void make_room();
+  bool must_continue(Clock::time_point now) const;
+
+  const std::size_t max_bytes_;
+  const std::chrono::milliseconds pause_timeout_;
+  std::atomic<std::uint64_t> viewers_ = 0;
+
+  // Guarded by mutex_.
+  mutable std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::condition_variable emptied_;
+  std::deque<std::string> texts_;
+  std::deque<std::string> records_;
+  std::size_t bytes_ = 0;
+  bool in_flight_ = false;
+  std::uint64_t dropped_ = 0;
+  std::uint64_t told_dropped_ = 0;
+  std::vector<trace::Request> arrived_requests_;
+  std::map<std::uint64_t, std::uint64_t> asked_;  // our id of a request -> the hub's
+  std::uint64_t last_id_ = 0;
+  bool connected_ = false;
+  bool continue_told_ = false;  // since contact was lost
+  Clock::time_point lost_at_;
+};
+
+}  // namespace tt::link

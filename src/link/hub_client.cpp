@@ -1,0 +1,174 @@
+#include "tensor_tracer/link/hub_client.h"
+
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <csignal>
+#include <exception>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "hub_connection.h"
+#include "tensor_tracer/base/thread.h"
+#include "tensor_tracer/protocol/message.h"
+
+namespace tt::link {
+namespace {
+namespace net = boost::asio;
+constexpr auto kGoodbye = std::chrono::milliseconds(200);
+}  // namespace
+
+class HubClient::Impl {
+ public:
+  explicit Impl(HubClientOptions options)
+      : channel(options.queue_bytes, options.pause_timeout),
+        rank_(options.rank),
+        run_(std::move(options.run)),
+        connection_(io_, channel, options.port, std::move(options.worker_token),
+                    [this] { return opening(); }),
+        thread_([this] { run_io(); }) {}
+
+  void wake() {
+    net::post(io_, [this] { connection_.wake(); });
+  }
+
+  // What is told again after a reconnect.
+  void remember(std::string_view event, const nlohmann::json& params, const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    if (event == "state") {
+      last_state_ = text;
+    } else if (event == "plan" && params.contains("plan")) {
+      run_["plan"] = params.at("plan");
+    }
+  }
+
+  void finish(std::chrono::milliseconds limit) {
+    if (!thread_.joinable()) {
+      return;
+    }
+    channel.wait_until_written(Channel::Clock::now() + limit);
+    net::post(io_, [this] { connection_.close(); });
+    ended_.get_future().wait_for(kGoodbye);
+    io_.stop();
+    thread_.join();
+  }
+
+  Channel channel;
+
+ private:
+  void run_io() {
+    base::reset_affinity();
+    base::set_thread_name("tt-link");
+    net::co_spawn(io_, connection_.run(), [this](const std::exception_ptr& failure) {
+      if (failure) {
+        std::rethrow_exception(failure);
+      }
+      ended_.set_value();
+      io_.stop();
+    });
+    try {
+      const auto work = net::make_work_guard(io_);
+      io_.run();
+    } catch (const std::exception& error) {
+      // The run goes on without its viewers.
+      channel.set_lost(Channel::Clock::now());
+      spdlog::error("the connection to the hub failed for good: {}", error.what());
+    }
+  }
+
+  std::vector<std::string> opening() {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> messages = {
+        protocol::encode_request(1, "hello",
+                                 {{"versions", {protocol::kProtocolVersion}},
+                                  {"role", "worker"},
+                                  {"client", "tensor-tracer"},
+                                  {"rank", rank_},
+                                  {"run", run_}})};
+    if (!last_state_.empty()) {
+      messages.push_back(last_state_);
+    }
+    return messages;
+  }
+
+  const std::uint64_t rank_;
+  std::mutex mutex_;
+  nlohmann::json run_;      // guarded by mutex_
+  std::string last_state_;  // guarded by mutex_
+  net::io_context io_{1};
+  HubConnection connection_;
+  std::promise<void> ended_;
+  std::thread thread_;  // last: it uses everything above
+};
+
+HubClient::HubClient(HubClientOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {
+  // A hub that is gone must be an error of write, not the end of the run.
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+HubClient::~HubClient() { finish(); }
+
+void HubClient::send_records(std::string records) noexcept {
+  try {
+    impl_->channel.push_records(std::move(records));
+    impl_->wake();
+  } catch (const std::exception& error) {
+    spdlog::error("records were not queued: {}", error.what());
+  }
+}
+
+void HubClient::send_event(std::string_view event, nlohmann::json params) noexcept {
+  try {
+    std::string text = protocol::encode_notification(event, params);
+    impl_->remember(event, params, text);
+    impl_->channel.push_text(std::move(text));
+    impl_->wake();
+  } catch (const std::exception& error) {
+    spdlog::error("an event was not queued: {}", error.what());
+  }
+}
+
+std::vector<trace::Request> HubClient::poll() { return impl_->channel.poll(Channel::Clock::now()); }
+
+void HubClient::wait(std::chrono::milliseconds limit) {
+  impl_->channel.wait(Channel::Clock::now() + limit);
+}
+
+bool HubClient::has_viewer() const { return impl_->channel.has_viewer(); }
+
+void HubClient::answer(std::uint64_t id, nlohmann::json result) noexcept {
+  try {
+    impl_->channel.push_answer(id, [&](std::uint64_t hub_id) {
+      return protocol::encode_result(hub_id, std::move(result));
+    });
+    impl_->wake();
+  } catch (const std::exception& error) {
+    spdlog::error("an answer was not queued: {}", error.what());
+  }
+}
+
+void HubClient::refuse(std::uint64_t id, const base::Error& error) noexcept {
+  try {
+    impl_->channel.push_answer(
+        id, [&](std::uint64_t hub_id) { return protocol::encode_error(hub_id, error); });
+    impl_->wake();
+  } catch (const std::exception& failure) {
+    spdlog::error("an answer was not queued: {}", failure.what());
+  }
+}
+
+void HubClient::finish(std::chrono::milliseconds limit) noexcept {
+  try {
+    impl_->finish(limit);
+  } catch (const std::exception& error) {
+    spdlog::error("the connection to the hub did not end well: {}", error.what());
+  }
+}
+
+std::uint64_t HubClient::dropped_records() const { return impl_->channel.dropped(); }
+
+}  // namespace tt::link

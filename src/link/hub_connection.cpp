@@ -1,0 +1,189 @@
+#include "hub_connection.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+#include "tensor_tracer/protocol/message.h"
+
+namespace tt::link {
+namespace {
+
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+namespace net = boost::asio;
+namespace websocket = boost::beast::websocket;
+using namespace std::chrono_literals;
+
+constexpr auto kAwait = net::as_tuple(net::use_awaitable);
+constexpr std::chrono::milliseconds kFirstPause = 100ms;
+constexpr std::chrono::milliseconds kLongestPause = 2000ms;
+constexpr auto kHandshakeTimeout = 5s;
+constexpr auto kIdleTimeout = 30s;
+constexpr std::size_t kMaxMessage = std::size_t{1} << 20U;
+constexpr std::size_t kWriteBuffer = std::size_t{64} << 10U;
+constexpr protocol::TextLimits kLimits{.bytes = kMaxMessage, .depth = 40};
+
+}  // namespace
+
+HubConnection::HubConnection(net::io_context& io, Channel& channel, int port, std::string token,
+                             Opening opening)
+    : io_(io),
+      channel_(channel),
+      port_(port),
+      token_(std::move(token)),
+      opening_(std::move(opening)),
+      pause_(kFirstPause) {}
+
+net::awaitable<void> HubConnection::run() {
+  while (!closing_) {
+    stream_.emplace(io_);
+    beast::error_code failure = co_await connect();
+    if (!failure) {
+      failure = co_await open();
+    }
+    if (!failure) {
+      failure = co_await read_all();
+    }
+    open_ = false;
+    greeted_ = false;
+    channel_.set_lost(Channel::Clock::now());
+    if (!loss_logged_ && !closing_) {
+      spdlog::warn("no contact with the hub ({}); trying again", failure.message());
+      loss_logged_ = true;
+    }
+    beast::get_lowest_layer(*stream_).close();
+    while (in_flight_) {  // its handler comes as soon as the socket is closed
+      net::steady_timer turn(io_, 1ms);
+      co_await turn.async_wait(kAwait);
+    }
+    if (!closing_) {
+      co_await pause();
+    }
+  }
+}
+
+net::awaitable<beast::error_code> HubConnection::connect() {
+  beast::tcp_stream& socket = beast::get_lowest_layer(*stream_);
+  socket.expires_after(kHandshakeTimeout);
+  const net::ip::tcp::endpoint hub(net::ip::address_v4::loopback(),
+                                   static_cast<std::uint16_t>(port_));
+  const auto [refused] = co_await socket.async_connect(hub, kAwait);
+  if (refused) {
+    co_return refused;
+  }
+  beast::error_code ignored;
+  socket.socket().set_option(net::ip::tcp::no_delay(true), ignored);
+  socket.expires_never();
+  stream_->set_option(websocket::stream_base::timeout{.handshake_timeout = kHandshakeTimeout,
+                                                      .idle_timeout = kIdleTimeout,
+                                                      .keep_alive_pings = true});
+  stream_->set_option(websocket::stream_base::decorator([this](websocket::request_type& request) {
+    request.set(http::field::authorization, "Bearer " + token_);
+  }));
+  stream_->auto_fragment(false);
+  stream_->write_buffer_bytes(kWriteBuffer);
+  stream_->read_message_max(kMaxMessage);
+  const std::string host = "127.0.0.1:" + std::to_string(port_);
+  const auto [failure] = co_await stream_->async_handshake(host, "/worker", kAwait);
+  co_return failure;
+}
+
+net::awaitable<beast::error_code> HubConnection::open() {
+  for (const std::string& message : opening_()) {
+    stream_->text(true);
+    const auto [failure, bytes] = co_await stream_->async_write(net::buffer(message), kAwait);
+    if (failure) {
+      co_return failure;
+    }
+  }
+  open_ = true;
+  co_return beast::error_code{};
+}
+
+net::awaitable<beast::error_code> HubConnection::read_all() {
+  while (true) {
+    const auto [failure, bytes] = co_await stream_->async_read(buffer_, kAwait);
+    if (failure) {
+      buffer_.clear();
+      co_return failure;
+    }
+    const auto data = buffer_.cdata();
+    handle({static_cast<const char*>(data.data()), data.size()});
+    buffer_.clear();
+  }
+}
+
+net::awaitable<void> HubConnection::pause() {
+  net::steady_timer timer(io_, pause_);
+  pause_ = std::min(pause_ * 2, kLongestPause);
+  co_await timer.async_wait(kAwait);
+}
+
+void HubConnection::handle(std::string_view text) {
+  protocol::Message message = protocol::parse_message(text, kLimits);
+  if (auto* request = std::get_if<protocol::Request>(&message)) {
+    channel_.deliver({.id = request->id,
+                      .method = std::move(request->method),
+                      .params = std::move(request->params)});
+  } else if (const auto* event = std::get_if<protocol::Notification>(&message)) {
+    const auto count = event->params.find("count");
+    if (event->event == "viewers" && count != event->params.end() && count->is_number_unsigned()) {
+      channel_.set_viewers(count->get<std::uint64_t>());
+    }
+  } else if (const auto* answer = std::get_if<protocol::Answer>(&message)) {
+    if (const auto* error = std::get_if<base::Error>(&answer->outcome)) {
+      spdlog::error("the hub refused a message: {}", base::to_string(*error));
+    } else if (!greeted_) {
+      greeted_ = true;
+      pause_ = kFirstPause;
+      loss_logged_ = false;
+      channel_.set_connected();
+      spdlog::info("connected to the hub");
+      write();
+    }
+  }
+}
+
+void HubConnection::wake() { write(); }
+
+void HubConnection::write() {
+  if (!open_ || !greeted_ || in_flight_) {
+    return;
+  }
+  in_flight_ = channel_.take();
+  if (in_flight_) {
+    stream_->text(in_flight_->text);
+    stream_->async_write(net::buffer(in_flight_->bytes),
+                         [this](beast::error_code failure, std::size_t) { on_written(failure); });
+  }
+}
+
+void HubConnection::on_written(beast::error_code failure) {
+  if (failure) {
+    channel_.give_back(std::move(*in_flight_));
+    in_flight_.reset();
+    beast::get_lowest_layer(*stream_).close();  // ends the read, and with it this connection
+    return;
+  }
+  in_flight_.reset();
+  channel_.written();
+  write();
+}
+
+void HubConnection::close() {
+  closing_ = true;
+  if (stream_ && open_ && !in_flight_) {
+    open_ = false;
+    stream_->async_close(websocket::close_code::normal, [](beast::error_code) {});
+  } else if (stream_) {
+    beast::get_lowest_layer(*stream_).close();
+  }
+}
+
+}  // namespace tt::link

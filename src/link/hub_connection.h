@@ -1,0 +1,62 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/websocket/stream.hpp>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "channel.h"
+
+namespace tt::link {
+
+/// The WebSocket to the hub: connects, says hello, writes what the channel holds, delivers what
+/// arrives, and begins again whenever that ends.
+/// Thread: that of the I/O context only. Owner: `channel` outlives it.
+class HubConnection {
+ public:
+  /// The messages that open every connection: hello, then what was said last.
+  using Opening = std::function<std::vector<std::string>()>;
+
+  HubConnection(boost::asio::io_context& io, Channel& channel, int port, std::string token,
+                Opening opening);
+
+  /// Runs until close().
+  boost::asio::awaitable<void> run();
+  /// Something may wait in the channel.
+  void wake();
+  /// Ends the connection, and with it run().
+  void close();
+
+ private:
+  using Stream = boost::beast::websocket::stream<boost::beast::tcp_stream, false>;
+
+  boost::asio::awaitable<boost::beast::error_code> connect();
+  boost::asio::awaitable<boost::beast::error_code> open();
+  boost::asio::awaitable<boost::beast::error_code> read_all();
+  boost::asio::awaitable<void> pause();
+  void handle(std::string_view text);
+  void write();
+  void on_written(boost::beast::error_code failure);
+
+  boost::asio::io_context& io_;
+  Channel& channel_;
+  const int port_;
+  const std::string token_;
+  const Opening opening_;
+  std::optional<Stream> stream_;
+  boost::beast::flat_buffer buffer_;
+  std::optional<Outgoing> in_flight_;
+  std::chrono::milliseconds pause_;
+  bool open_ = false;
+  bool greeted_ = false;
+  bool closing_ = false;
+  bool loss_logged_ = false;
+};
+
+}  // namespace tt::link
