@@ -123,7 +123,7 @@ export class HeatmapView {
   private drawRows(model: HeatmapModel, plotHeight: number): void {
     const { context } = this;
     const rowHeight = plotHeight / model.map.rows;
-    const every = niceStep((rowHeight >= 11 ? 11 : 18) / rowHeight);
+    const every = rowHeight >= 13 ? 1 : niceStep(20 / rowHeight);
     context.font = kFont;
     context.textAlign = 'right';
     context.textBaseline = 'middle';

@@ -95,6 +95,7 @@ export class LineChart implements Disposable {
         drag: { x: true, y: false },
         y: false,
       },
+      // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- ambient const enum
       scales: { x: { time: false }, y: { distr: this.options.logY ? 3 : 1 } },
       axes: [
         { ...axis, size: 22, gap: 4, space: 56, values: (_, ticks) => ticks.map(stepLabel) },

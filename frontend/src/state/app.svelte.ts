@@ -7,7 +7,7 @@ import { SeriesStore } from '../store/series_store';
 import type { EmptyView, View, ViewFrame, ViewQuery } from '../store/view';
 import type { Connection, HubEvent, Traffic } from '../worker/link_messages';
 import { WorkerLink } from '../worker/worker_link';
-import { exchangeToken, tokenOf } from './auth';
+import { exchangeToken, socketUrl, tokenOf } from './auth';
 import { type Chip, chipOf } from './connection_chip';
 import { Controller } from './controller.svelte';
 import { formatViewState, parseViewState, type ViewState } from './url_state';
@@ -104,11 +104,7 @@ export class App implements Disposable {
       }
     }
     this.needsToken = 'none';
-    const socket = new URL('ws', document.baseURI);
-    socket.protocol = socket.protocol === 'https:' ? 'wss:' : 'ws:';
-    socket.search = '';
-    socket.hash = '';
-    this.link.start(socket.href, kStoreBytes);
+    this.link.start(socketUrl(document.baseURI), kStoreBytes);
   }
 
   /** Changes the view; the address and the worker follow. */

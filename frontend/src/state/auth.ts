@@ -4,6 +4,13 @@ export function tokenOf(hash: string): string | undefined {
   return token === null || token === '' ? undefined : token;
 }
 
+/** Address of the hub's socket for a page at `base`: http://host/?a#b -> ws://host/ws. */
+export function socketUrl(base: string): string {
+  const url = new URL('ws', base);
+  url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
+  return url.href;
+}
+
 /**
  * Exchanges a token for the hub's cookie. 'unreachable' is worth another try, 'refused' is not.
  */

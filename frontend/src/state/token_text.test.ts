@@ -11,7 +11,7 @@ test('bytes print as themselves where they print', () => {
 });
 
 test('a token comes with its neighbours, cut at the ends', () => {
-  const ids = [...'to be'].map((each) => each.charCodeAt(0));
+  const ids = Uint8Array.from(new TextEncoder().encode('to be'));
   expect(tokenContext(ids, 3, 2, 'byte')).toEqual({ before: 'o\u00a0', token: 'b', after: 'e' });
   expect(tokenContext(ids, 0, 9, 'byte').before).toBe('');
   expect(tokenContext(ids, -1, 2, 'byte')).toEqual({ before: '', token: '', after: 'to' });

@@ -129,7 +129,7 @@ class HubWorker {
   private viewChanged(): void {
     this.dirty = true;
     if (this.drawing || this.viewTimer !== undefined || this.query === undefined) return;
-    this.viewTimer = setTimeout(() => this.postView(), 8) as unknown as number;
+    this.viewTimer = setTimeout(() => this.postView(), 8);
   }
 
   private postView(): void {
@@ -148,7 +148,7 @@ class HubWorker {
 
   private event(event: HubEvent): void {
     this.events.push(event);
-    this.eventsTimer ??= setTimeout(() => this.flushEvents(), kEventsDelayMs) as unknown as number;
+    this.eventsTimer ??= setTimeout(() => this.flushEvents(), kEventsDelayMs);
   }
 
   private flushEvents(): void {

@@ -1,0 +1,73 @@
+import { expect, type Page, test } from '@playwright/test';
+import { idle, pixels } from './support.ts';
+
+// The page against a real run of tensor-tracer; playwright.live.config.ts asks for TT_PAGE_URL.
+// The run must be training and need no more than a few seconds a step.
+
+const kPatience = { timeout: 60_000 };
+
+async function shownStep(page: Page): Promise<number> {
+  return Number((await page.getByTestId('shown-step').innerText()).replace(/\D/g, ''));
+}
+
+test('a real run is shown, paused, stepped, continued and given another plan', async ({ page }) => {
+  const url = process.env.TT_PAGE_URL ?? '';
+  const complaints: string[] = [];
+  page.on('pageerror', (error) => complaints.push(error.message));
+  await page.goto(url);
+  await expect(page.getByTestId('tile-map')).toBeVisible(kPatience);
+  expect(page.url()).not.toContain('token');
+  const chip = page.getByTestId('chip');
+
+  await test.step('data move and are not constant', async () => {
+    const first = await shownStep(page);
+    await expect.poll(() => shownStep(page), kPatience).toBeGreaterThan(first);
+    await idle(page);
+    expect((await pixels(page.getByTestId('layer-map'))).colors).toBeGreaterThan(20);
+    expect((await pixels(page.getByTestId('tile-map'))).colors).toBeGreaterThan(20);
+    expect((await pixels(page.locator('.uplot canvas').first())).colors).toBeGreaterThan(10);
+    await page.screenshot({ path: 'test-results/live.png' });
+  });
+
+  await test.step('pause holds the run', async () => {
+    await page.getByTestId('pause').click();
+    await expect(chip).toHaveAttribute('data-word', 'paused', kPatience);
+    await idle(page);
+    const held = await shownStep(page);
+    await page.waitForTimeout(2000);
+    expect(await shownStep(page)).toBe(held);
+  });
+
+  await test.step('step trains one', async () => {
+    const held = await shownStep(page);
+    await page.getByTestId('step-once').click();
+    await expect.poll(() => shownStep(page), kPatience).toBe(held + 1);
+    await expect(chip).toHaveAttribute('data-word', 'paused');
+    await expect(page.getByTestId('message')).toContainText(`Step ${held + 1} done on`);
+  });
+
+  await test.step('continue goes on', async () => {
+    const held = await shownStep(page);
+    await page.getByTestId('pause').click();
+    await expect(chip).toHaveText(/live|lagging/, kPatience);
+    await expect.poll(() => shownStep(page), kPatience).toBeGreaterThan(held + 1);
+  });
+
+  await test.step('a plan that does not fit is refused with a reason', async () => {
+    await page.getByLabel('Tiles of entry 1').fill('99999999');
+    await page.getByTestId('apply').click();
+    await expect(page.getByTestId('plan-outcome').locator('.error')).toBeVisible(kPatience);
+  });
+
+  await test.step('another plan comes into force', async () => {
+    await page.getByLabel('Tiles of entry 1').fill('16');
+    await page.getByTestId('apply').click();
+    const outcome = page.getByTestId('plan-outcome');
+    await expect(outcome).toHaveText(/In force from step \d+ on \d+ ranks?, as plan \d+/, kPatience);
+    await expect(page.getByText(/^16 tiles of \d+ columns$/)).toBeVisible(kPatience);
+    await idle(page);
+    await page.screenshot({ path: 'test-results/live-plan.png' });
+  });
+
+  expect(complaints).toEqual([]);
+});
