@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor_tracer/trace/placement.h"
+
+namespace tt::trace {
+
+/// Numbers of trace points on the wire; where Tensor Tracer has the point they are its own.
+enum class PointFlag : std::uint16_t {
+  kQkv = 1,
+  kMlp1 = 4,
+  kMlp2 = 5,
+  kHiddenStates = 7,
+  kInputTokens = 8,
+};
+
+/// One named place in the forward pass. Logical shape [batch, sequence, features]; InputTokens is
+/// [2, batch, sequence] of integers.
+struct PointDescription {
+  std::string name;
+  PointFlag flag = PointFlag::kHiddenStates;
+  int first_layer = 1;  // global, from 1; 0 and 0: no layer
+  int last_layer = 1;
+  std::int64_t features = 0;  // 0: not compressed by columns
+  Placement tensor;           // on the tensor axis; the data axis shards the batch
+  std::string bias;           // "included", "none" or "not applicable"
+  std::string text;           // one line for people
+};
+
+/// The trace points of one model. Immutable. Thread: any.
+class Catalogue {
+ public:
+  explicit Catalogue(std::vector<PointDescription> points);
+  const std::vector<PointDescription>& points() const { return points_; }
+  /// Index of the point with this name.
+  std::optional<std::size_t> find(std::string_view name) const;
+  const PointDescription& at(PointFlag flag) const;
+  std::size_t index_of(PointFlag flag) const;
+  /// The form of docs/protocol.md, "The run's facts".
+  nlohmann::json to_json() const;
+
+ private:
+  std::vector<PointDescription> points_;
+};
+
+}  // namespace tt::trace

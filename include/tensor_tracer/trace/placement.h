@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tt::trace {
+
+/// Part of a sharded dim that is cut on its own, so that fused layouts stay in logical order:
+/// queries, keys and values; gate and up. Piece p of a segment of size s covers
+/// [floor(p*s/pieces), floor((p+1)*s/pieces)).
+struct Segment {
+  std::int64_t size = 0;
+  /// Distinct pieces. Equal to the ranks of the axis, or a divisor of them: then neighbouring
+  /// ranks hold copies of the same piece (keys and values with fewer groups than ranks).
+  int pieces = 1;
+};
+
+/// How one tensor lies on one mesh axis, in DTensor's terms.
+struct Placement {
+  enum class Kind { kReplicate, kShard };
+  Kind kind = Kind::kReplicate;
+  /// kShard: the dim that is cut, counted from 0.
+  int dim = 0;
+  /// kShard: the dim's segments in logical order; every rank holds one piece of each, in order.
+  std::vector<Segment> segments;
+
+  static Placement replicate() { return {}; }
+  static Placement shard(int dim, std::vector<Segment> segments);
+
+  /// kShard: size of the whole dim.
+  std::int64_t full_size() const;
+};
+
+/// "replicate", or "shard(2)" with the segments where there are several.
+std::string to_string(const Placement& placement);
+
+/// A run of logical indices that one rank holds next to each other.
+struct Interval {
+  std::int64_t begin = 0;  // logical
+  std::int64_t end = 0;    // logical, not included
+  int owner = 0;           // the lowest rank that holds it
+  std::int64_t local_begin = 0;
+};
+
+/// What rank `rank` of `ranks` holds of the sharded dim, in local order.
+/// REQUIRES: kShard.
+std::vector<Interval> intervals_of_rank(const Placement& placement, int rank, int ranks);
+
+/// Every logical index once, in logical order, with its owner; neighbours that one owner also
+/// holds side by side are merged. A replicated dim of `size` belongs to rank 0.
+std::vector<Interval> owned_intervals(const Placement& placement, int ranks, std::int64_t size);
+
+/// How many elements of the sharded dim rank `rank` holds.
+std::int64_t local_size(const Placement& placement, int rank, int ranks);
+
+}  // namespace tt::trace

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/mesh/mesh.h"
+#include "tensor_tracer/trace/catalogue.h"
+#include "tensor_tracer/trace/outlet.h"
+#include "tensor_tracer/trace/plan.h"
+
+namespace tt::trace {
+
+/// What identifies this rank and its run in every record.
+struct TracerIdentity {
+  std::uint64_t run = 0;
+  mesh::Coordinates coordinates;
+};
+
+/// Where one forward pass stands in the run.
+struct ForwardScope {
+  std::int64_t step = 1;
+  std::int64_t micro_batch = 0;
+  std::int64_t first_row = 0;  // of the micro-batch, in the global batch
+  Phase phase = Phase::kTrain;
+};
+
+/// Captures what the plan names during a forward pass, reduces it on the shard, gathers it once per
+/// forward over the tensor axis, and hands finished records to the outlet on the leader (tensor
+/// rank 0 of data replica 0). Ranks of other replicas capture nothing.
+///
+///     tracer.set_plan(plan);
+///     tracer.begin_forward(scope);
+///     … tracer.capture(PointFlag::kQkv, layer, tensor) from the model …
+///     tracer.end_forward();      // posts the gather, which runs beside the backward pass
+///     tracer.finish();           // completes it and sends the records
+///
+/// Captured values are detached copies; no autograd node is added and nothing is written in place.
+/// An exception while capturing switches the entry off, is told to the viewers, and never reaches
+/// training. Thread: the thread that runs the step.
+class Tracer {
+ public:
+  /// `group`: a communicator of the tracer's own along the tensor axis. `outlet` may be null on
+  /// ranks that are no leader; it outlives the tracer.
+  Tracer(std::shared_ptr<const Catalogue> catalogue, const TracerIdentity& identity,
+         const comm::ProcessGroup& group, Outlet* outlet);
+  ~Tracer();
+  Tracer(const Tracer&) = delete;
+  Tracer& operator=(const Tracer&) = delete;
+
+  /// Takes effect at the next begin_forward; REQUIRES: no forward is open; same plan on all ranks.
+  void set_plan(std::shared_ptr<const Plan> plan);
+  const Plan& plan() const;
+  const Catalogue& catalogue() const;
+
+  void begin_forward(const ForwardScope& scope);
+  void end_forward();
+  /// Completes the gather of the last forward, if any, and sends its records.
+  void finish();
+
+  /// True while some entry of the open forward is to be captured: the one branch of an idle point.
+  bool armed() const { return armed_; }
+
+  /// `local`: this rank's shard, [batch, sequence, local features], or [2, batch, sequence] of
+  /// int64 for InputTokens. Only reads it.
+  void capture(PointFlag flag, int layer, const at::Tensor& local) {
+    if (armed_) [[unlikely]] capture_watched(flag, layer, local);
+  }
+
+ private:
+  void capture_watched(PointFlag flag, int layer, const at::Tensor& local) noexcept;
+  void send_records();
+
+  struct State;
+  std::unique_ptr<State> state_;
+  bool armed_ = false;
+};
+
+}  // namespace tt::trace

@@ -1,0 +1,47 @@
+#include "tensor_tracer/trace/catalogue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tensor_tracer/base/check.h"
+
+namespace tt::trace {
+
+Catalogue::Catalogue(std::vector<PointDescription> points) : points_(std::move(points)) {}
+
+std::optional<std::size_t> Catalogue::find(std::string_view name) const {
+  const auto found = std::ranges::find(points_, name, &PointDescription::name);
+  if (found == points_.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - points_.begin());
+}
+
+std::size_t Catalogue::index_of(PointFlag flag) const {
+  const auto found = std::ranges::find(points_, flag, &PointDescription::flag);
+  TT_CHECK(found != points_.end(), "flag " + std::to_string(static_cast<int>(flag)));
+  return static_cast<std::size_t>(found - points_.begin());
+}
+
+const PointDescription& Catalogue::at(PointFlag flag) const { return points_[index_of(flag)]; }
+
+nlohmann::json Catalogue::to_json() const {
+  nlohmann::json list = nlohmann::json::array();
+  for (const PointDescription& point : points_) {
+    const bool ids = point.flag == PointFlag::kInputTokens;
+    list.push_back({{"name", point.name},
+                    {"flag", static_cast<int>(point.flag)},
+                    {"first_layer", point.first_layer},
+                    {"last_layer", point.last_layer},
+                    {"dims", ids ? nlohmann::json{"ids_positions", "batch", "sequence"}
+                                 : nlohmann::json{"batch", "sequence", "features"}},
+                    {"features", point.features},
+                    {"placement",
+                     {{"tensor", to_string(point.tensor)},
+                      {"pipeline", "replicate"},
+                      {"data", ids ? "shard(1)" : "shard(0)"}}},
+                    {"bias", point.bias},
+                    {"text", point.text}});
+  }
+  return list;
+}
+
+}  // namespace tt::trace

@@ -1,0 +1,91 @@
+#include "tensor_tracer/trace/placement.h"
+
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "tensor_tracer/base/check.h"
+
+namespace tt::trace {
+namespace {
+
+std::int64_t piece_begin(const Segment& segment, int piece) {
+  return segment.size * piece / segment.pieces;
+}
+
+int piece_of_rank(const Segment& segment, int rank, int ranks) {
+  TT_CHECK_EQ(ranks % segment.pieces, 0);
+  return rank / (ranks / segment.pieces);
+}
+
+}  // namespace
+
+Placement Placement::shard(int dim, std::vector<Segment> segments) {
+  return {Kind::kShard, dim, std::move(segments)};
+}
+
+std::int64_t Placement::full_size() const {
+  std::int64_t size = 0;
+  for (const Segment& segment : segments) size += segment.size;
+  return size;
+}
+
+std::string to_string(const Placement& placement) {
+  if (placement.kind == Placement::Kind::kReplicate) return "replicate";
+  std::ostringstream text;
+  text << "shard(" << placement.dim << ")";
+  if (placement.segments.size() < 2) return text.str();
+  text << " of segments";
+  for (const Segment& segment : placement.segments) text << " " << segment.size;
+  return text.str();
+}
+
+std::vector<Interval> intervals_of_rank(const Placement& placement, int rank, int ranks) {
+  std::vector<Interval> intervals;
+  std::int64_t segment_begin = 0;
+  std::int64_t local = 0;
+  for (const Segment& segment : placement.segments) {
+    const int piece = piece_of_rank(segment, rank, ranks);
+    const std::int64_t begin = piece_begin(segment, piece);
+    const std::int64_t end = piece_begin(segment, piece + 1);
+    const int owner = piece * (ranks / segment.pieces);
+    intervals.push_back({segment_begin + begin, segment_begin + end, owner, local});
+    local += end - begin;
+    segment_begin += segment.size;
+  }
+  return intervals;
+}
+
+std::vector<Interval> owned_intervals(const Placement& placement, int ranks, std::int64_t size) {
+  if (placement.kind == Placement::Kind::kReplicate) return {{0, size, 0, 0}};
+  TT_CHECK_EQ(placement.full_size(), size);
+  std::vector<Interval> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (const Interval& interval : intervals_of_rank(placement, rank, ranks)) {
+      if (interval.owner == rank && interval.begin < interval.end) all.push_back(interval);
+    }
+  }
+  std::ranges::sort(all, {}, &Interval::begin);
+  std::vector<Interval> merged;
+  for (const Interval& next : all) {
+    const bool continues =
+        !merged.empty() && merged.back().owner == next.owner &&
+        merged.back().local_begin + (merged.back().end - merged.back().begin) == next.local_begin;
+    if (continues) {
+      merged.back().end = next.end;
+    } else {
+      merged.push_back(next);
+    }
+  }
+  return merged;
+}
+
+std::int64_t local_size(const Placement& placement, int rank, int ranks) {
+  std::int64_t size = 0;
+  for (const Interval& interval : intervals_of_rank(placement, rank, ranks)) {
+    size += interval.end - interval.begin;
+  }
+  return size;
+}
+
+}  // namespace tt::trace
