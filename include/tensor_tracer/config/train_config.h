@@ -1,0 +1,122 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/mesh/mesh.h"
+
+/// Options under Megatron-LM's names: field `num_layers` is the flag --num-layers and the key
+/// "num_layers" of a JSON configuration. Defaults stand at the fields.
+namespace tt::config {
+
+enum class Normalization { kLayerNorm, kRmsNorm };
+enum class PositionEmbedding { kLearnedAbsolute, kRope };
+enum class LogFormat { kText, kJson };
+
+struct ModelConfig {
+  std::int64_t num_layers = 4;
+  std::int64_t hidden_size = 256;
+  std::int64_t ffn_hidden_size = 0;  // 0: 4 × hidden_size
+  std::int64_t num_attention_heads = 4;
+  std::int64_t num_query_groups = 0;  // 0: as many as heads
+  std::int64_t kv_channels = 0;       // 0: hidden_size / num_attention_heads
+  std::int64_t seq_length = 256;
+  std::int64_t vocab_size = 256;
+  Normalization normalization = Normalization::kLayerNorm;
+  double norm_epsilon = 1e-5;
+  PositionEmbedding position_embedding_type = PositionEmbedding::kLearnedAbsolute;
+  double rotary_base = 10000.0;
+  bool swiglu = false;
+  bool disable_bias_linear = false;
+  bool untie_embeddings_and_output_weights = false;
+  double attention_dropout = 0.0;
+  double hidden_dropout = 0.0;
+  double init_method_std = 0.02;
+
+  std::int64_t ffn_size() const { return ffn_hidden_size > 0 ? ffn_hidden_size : 4 * hidden_size; }
+  std::int64_t query_groups() const {
+    return num_query_groups > 0 ? num_query_groups : num_attention_heads;
+  }
+  std::int64_t head_size() const {
+    return kv_channels > 0 ? kv_channels : hidden_size / num_attention_heads;
+  }
+};
+
+struct DataConfig {
+  std::vector<std::string> data_path;     // text files or folders
+  std::vector<std::string> data_exclude;  // names of folders that are left out
+  std::string split = "95,5";             // train,validation in per cent
+};
+
+struct OptimizerConfig {
+  double lr = 6e-4;
+  double min_lr = 6e-5;
+  std::int64_t lr_warmup_iters = 0;
+  std::int64_t lr_decay_iters = 0;  // 0: train_iters
+  double weight_decay = 0.1;
+  double clip_grad = 1.0;  // 0: off
+  double adam_beta1 = 0.9;
+  double adam_beta2 = 0.95;
+  double adam_eps = 1e-8;
+};
+
+struct TracerConfig {
+  std::optional<int> tensor_tracer_port;  // 0: the next free one from 8765; none: no hub
+  bool tensor_tracer_wait = false;
+  std::string tensor_tracer_plan;            // JSON file; empty: the default plan
+  double tensor_tracer_pause_timeout = 30.0; // seconds
+  bool tensor_tracer_linger = false;
+  bool tensor_tracer_open = false;
+  bool print_url = false;
+};
+
+struct TrainConfig {
+  ModelConfig model;
+  DataConfig data;
+  OptimizerConfig optimizer;
+  TracerConfig tracer;
+  int tensor_model_parallel_size = 1;
+  std::int64_t micro_batch_size = 8;
+  std::int64_t global_batch_size = 0;  // 0: micro_batch_size × data-parallel size
+  std::int64_t train_iters = 300;
+  std::int64_t eval_interval = 50;  // 0: never
+  std::int64_t eval_iters = 4;
+  std::int64_t seed = 1234;
+  std::string params_dtype = "float32";  // or "float64"
+  bool bf16 = false;
+  int threads = 0;  // per rank; 0: allowed CPUs / ranks on the node
+  std::string run_name;
+  std::string run_dir;  // empty: runs/<id>
+  LogFormat log_format = LogFormat::kText;
+  bool progress_bar = false;
+  std::string export_tensors;  // directory; empty: none
+  std::string export_at = "1";
+
+  /// Of the whole job, defaults resolved.
+  std::int64_t global_batch(int data_size) const {
+    return global_batch_size > 0 ? global_batch_size : micro_batch_size * data_size;
+  }
+};
+
+/// The mesh this configuration asks for on `world_size` ranks, once everything fits together:
+/// sizes positive and divisible by the mesh, split, dtype, steps. The error names the flag and all
+/// numbers.
+base::Result<mesh::MeshShape> check(const TrainConfig& config, int world_size);
+
+/// The steps of --export-at, "1,5-7". Error: not such a list.
+base::Result<std::vector<std::int64_t>> parse_steps(const std::string& text);
+
+/// Per cent of train and validation in --split. Error: not two numbers above 0 that sum to 100.
+base::Result<std::pair<double, double>> parse_split(const std::string& text);
+
+/// The model's part with defaults resolved, under the configuration's key names.
+nlohmann::json to_json(const ModelConfig& model);
+
+const char* to_string(Normalization normalization);
+const char* to_string(PositionEmbedding embedding);
+
+}  // namespace tt::config

@@ -1,0 +1,175 @@
+#include "tensor_tracer/config/train_config.h"
+
+#include <charconv>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+namespace tt::config {
+namespace {
+
+base::Error wrong(std::string flag, std::string message, std::string remedy = "") {
+  return {"invalid_argument", std::move(message), std::move(flag), std::move(remedy)};
+}
+
+base::Status require_positive(const char* flag, double value) {
+  if (value > 0 && std::isfinite(value)) return {};
+  std::string text = std::to_string(value);
+  if (value == std::floor(value)) text = std::to_string(static_cast<std::int64_t>(value));
+  return wrong(flag, text + " is not above 0");
+}
+
+base::Status require_divisible(const char* flag, std::int64_t value, const std::string& by_name,
+                               std::int64_t by) {
+  if (value % by == 0) return {};
+  return wrong(flag, std::to_string(value) + " is not divisible by " + by_name + " " +
+                         std::to_string(by));
+}
+
+base::Status check_model(const ModelConfig& model) {
+  const std::pair<const char*, std::int64_t> sizes[] = {
+      {"--num-layers", model.num_layers},   {"--hidden-size", model.hidden_size},
+      {"--ffn-hidden-size", model.ffn_size()}, {"--num-attention-heads", model.num_attention_heads},
+      {"--num-query-groups", model.query_groups()}, {"--seq-length", model.seq_length}};
+  for (const auto& [flag, size] : sizes) {
+    if (auto status = require_positive(flag, static_cast<double>(size)); !status) return status;
+  }
+  if (model.vocab_size < 256) {
+    return wrong("--vocab-size", std::to_string(model.vocab_size) +
+                                     " is less than the 256 tokens of the byte tokenizer");
+  }
+  if (model.kv_channels == 0) {
+    auto status = require_divisible("--hidden-size", model.hidden_size, "--num-attention-heads",
+                                    model.num_attention_heads);
+    if (!status) return status;
+  }
+  if (model.position_embedding_type == PositionEmbedding::kRope && model.head_size() % 2 != 0) {
+    return wrong("--kv-channels", "rotary embedding needs an even head size, not " +
+                                      std::to_string(model.head_size()));
+  }
+  for (const double rate : {model.attention_dropout, model.hidden_dropout}) {
+    if (rate < 0 || rate >= 1) {
+      return wrong("--attention-dropout, --hidden-dropout",
+                   std::to_string(rate) + " is not in [0, 1)");
+    }
+  }
+  return require_divisible("--num-attention-heads", model.num_attention_heads, "--num-query-groups",
+                           model.query_groups());
+}
+
+base::Status check_tensor_axis(const ModelConfig& model, int tensor) {
+  const std::string by = "--tensor-model-parallel-size";
+  auto status = require_divisible("--num-attention-heads", model.num_attention_heads, by, tensor);
+  if (!status) return status;
+  if (model.query_groups() % tensor != 0 && tensor % model.query_groups() != 0) {
+    return wrong("--num-query-groups", std::to_string(model.query_groups()) +
+                                           " neither divides nor is divided by " + by + " " +
+                                           std::to_string(tensor));
+  }
+  return require_divisible("--ffn-hidden-size", model.ffn_size(), by, tensor);
+}
+
+base::Status check_steps(const TrainConfig& config) {
+  const std::pair<const char*, double> positive[] = {
+      {"--micro-batch-size", static_cast<double>(config.micro_batch_size)},
+      {"--train-iters", static_cast<double>(config.train_iters)},
+      {"--eval-iters", static_cast<double>(config.eval_iters)},
+      {"--lr", config.optimizer.lr}};
+  for (const auto& [flag, value] : positive) {
+    if (auto status = require_positive(flag, value); !status) return status;
+  }
+  if (config.params_dtype != "float32" && config.params_dtype != "float64") {
+    return wrong("--params-dtype", "\"" + config.params_dtype + "\" is not float32 or float64");
+  }
+  if (config.bf16 && config.params_dtype != "float32") {
+    return wrong("--bf16", "keeps float32 master weights, not " + config.params_dtype,
+                 "leave --params-dtype out");
+  }
+  if (auto split = parse_split(config.data.split); !split) return split.error();
+  if (auto steps = parse_steps(config.export_at); !steps) return steps.error();
+  return {};
+}
+
+std::optional<std::int64_t> to_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+base::Result<mesh::MeshShape> check(const TrainConfig& config, int world_size) {
+  if (auto status = check_model(config.model); !status) return status.error();
+  if (auto status = check_steps(config); !status) return status.error();
+  auto shape = mesh::fit_mesh(world_size, config.tensor_model_parallel_size, 1);
+  if (!shape) return shape.error();
+  auto status = check_tensor_axis(config.model, shape.value().tensor);
+  if (!status) return status.error();
+  const int data = shape.value().data;
+  status = require_divisible("--global-batch-size", config.global_batch(data),
+                             "--micro-batch-size × data-parallel size",
+                             config.micro_batch_size * data);
+  if (!status) return status.error();
+  return shape;
+}
+
+base::Result<std::vector<std::int64_t>> parse_steps(const std::string& text) {
+  std::vector<std::int64_t> steps;
+  std::string_view rest = text;
+  while (true) {
+    const auto comma = rest.find(',');
+    const std::string_view part = rest.substr(0, comma);
+    const auto dash = part.find('-');
+    const auto first = to_number(part.substr(0, dash));
+    const auto last = dash == std::string_view::npos ? first : to_number(part.substr(dash + 1));
+    if (!first || !last || *first < 1 || *last < *first || *last - *first > 100'000) {
+      return wrong("--export-at", "\"" + text + "\" is not a list of steps such as 1,5-7");
+    }
+    for (std::int64_t step = *first; step <= *last; ++step) steps.push_back(step);
+    if (comma == std::string_view::npos) return steps;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+base::Result<std::pair<double, double>> parse_split(const std::string& text) {
+  const auto comma = text.find(',');
+  const auto train = to_number(std::string_view(text).substr(0, comma));
+  const auto valid = comma == std::string::npos
+                         ? std::nullopt
+                         : to_number(std::string_view(text).substr(comma + 1));
+  if (!train || !valid || *train <= 0 || *valid <= 0 || *train + *valid != 100) {
+    return wrong("--split", "\"" + text + "\" is not two whole per cents such as 95,5");
+  }
+  return std::pair{static_cast<double>(*train), static_cast<double>(*valid)};
+}
+
+const char* to_string(Normalization normalization) {
+  return normalization == Normalization::kLayerNorm ? "LayerNorm" : "RMSNorm";
+}
+
+const char* to_string(PositionEmbedding embedding) {
+  return embedding == PositionEmbedding::kRope ? "rope" : "learned_absolute";
+}
+
+nlohmann::json to_json(const ModelConfig& model) {
+  return {{"num_layers", model.num_layers},
+          {"hidden_size", model.hidden_size},
+          {"ffn_hidden_size", model.ffn_size()},
+          {"num_attention_heads", model.num_attention_heads},
+          {"num_query_groups", model.query_groups()},
+          {"kv_channels", model.head_size()},
+          {"seq_length", model.seq_length},
+          {"vocab_size", model.vocab_size},
+          {"normalization", to_string(model.normalization)},
+          {"norm_epsilon", model.norm_epsilon},
+          {"position_embedding_type", to_string(model.position_embedding_type)},
+          {"rotary_base", model.rotary_base},
+          {"swiglu", model.swiglu},
+          {"add_bias_linear", !model.disable_bias_linear},
+          {"untie_embeddings_and_output_weights", model.untie_embeddings_and_output_weights},
+          {"attention_dropout", model.attention_dropout},
+          {"hidden_dropout", model.hidden_dropout}};
+}
+
+}  // namespace tt::config

@@ -1,0 +1,82 @@
+#include "tensor_tracer/config/train_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace tt::config {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(TrainConfig, MeshTakesTheRestForData) {
+  TrainConfig config;
+  config.tensor_model_parallel_size = 2;
+  const auto shape = check(config, 8);
+  ASSERT_TRUE(shape.ok()) << to_string(shape.error());
+  EXPECT_EQ(shape.value().data, 4);
+  EXPECT_EQ(config.global_batch(4), 32);
+}
+
+TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
+  const struct {
+    std::function<void(TrainConfig&)> change;
+    int world_size;
+    const char* message;
+  } cases[] = {
+      {[](auto& c) { c.model.num_attention_heads = 3; }, 1,
+       "--hidden-size: 256 is not divisible by --num-attention-heads 3"},
+      {[](auto& c) {
+         c.model.num_attention_heads = 4;
+         c.tensor_model_parallel_size = 8;
+       },
+       8, "--num-attention-heads: 4 is not divisible by --tensor-model-parallel-size 8"},
+      {[](auto& c) { c.model.num_query_groups = 3; }, 1,
+       "--num-attention-heads: 4 is not divisible by --num-query-groups 3"},
+      {[](auto& c) {
+         c.model.num_attention_heads = 12;
+         c.model.hidden_size = 96;
+         c.model.num_query_groups = 6;
+         c.tensor_model_parallel_size = 4;
+       },
+       4, "--num-query-groups: 6 neither divides nor is divided by"},
+      {[](auto& c) { c.model.ffn_hidden_size = 101; c.tensor_model_parallel_size = 2; }, 2,
+       "--ffn-hidden-size: 101 is not divisible by --tensor-model-parallel-size 2"},
+      {[](auto& c) { c.tensor_model_parallel_size = 2; }, 3, "3"},
+      {[](auto& c) { c.global_batch_size = 12; }, 1,
+       "--global-batch-size: 12 is not divisible by --micro-batch-size"},
+      {[](auto& c) { c.model.num_layers = 0; }, 1, "--num-layers: 0 is not above 0"},
+      {[](auto& c) { c.model.vocab_size = 100; }, 1, "--vocab-size: 100 is less than the 256"},
+      {[](auto& c) { c.train_iters = -1; }, 1, "--train-iters: -1 is not above 0"},
+      {[](auto& c) { c.params_dtype = "float8"; }, 1, "\"float8\" is not float32 or float64"},
+      {[](auto& c) { c.bf16 = true; c.params_dtype = "float64"; }, 1,
+       "--bf16: keeps float32 master weights, not float64"},
+      {[](auto& c) { c.data.split = "95"; }, 1, "--split: \"95\" is not two whole per cents"},
+      {[](auto& c) { c.data.split = "95,6"; }, 1, "--split"},
+      {[](auto& c) { c.export_at = "3-1"; }, 1, "--export-at: \"3-1\" is not a list of steps"},
+      {[](auto& c) { c.model.hidden_dropout = 1.0; }, 1, "is not in [0, 1)"},
+      {[](auto& c) {
+         c.model.position_embedding_type = PositionEmbedding::kRope;
+         c.model.kv_channels = 7;
+       },
+       1, "rotary embedding needs an even head size, not 7"},
+  };
+  for (const auto& [change, world_size, message] : cases) {
+    TrainConfig config;
+    change(config);
+    const auto shape = check(config, world_size);
+    ASSERT_FALSE(shape.ok()) << message;
+    EXPECT_THAT(to_string(shape.error()), HasSubstr(message));
+  }
+}
+
+TEST(TrainConfig, StepListsAreCommasAndRanges) {
+  EXPECT_THAT(parse_steps("1,5-7").value(), testing::ElementsAre(1, 5, 6, 7));
+  for (const char* wrong : {"", "0", "a", "1,", "1-", "1-99999999"}) {
+    EXPECT_FALSE(parse_steps(wrong).ok()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace tt::config
