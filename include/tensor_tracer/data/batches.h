@@ -1,0 +1,42 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "tensor_tracer/data/sample_order.h"
+#include "tensor_tracer/data/text_corpus.h"
+
+namespace tt::data {
+
+/// One micro-batch: int64 [rows, seq_length] each; labels are the tokens one place on.
+struct Batch {
+  at::Tensor tokens;
+  at::Tensor labels;
+  std::int64_t first_row = 0;  // in the global batch
+};
+
+/// Cuts global batches out of a corpus. Row r of the global batch of step N is the sample number
+/// (N-1) * global_batch + r of the order, on every mesh. Thread: one.
+class Batches {
+ public:
+  /// Owner: of neither; corpus and order outlive this.
+  Batches(const TextCorpus& corpus, SampleOrder& order, std::int64_t seq_length);
+
+  /// Rows [first_row, first_row + rows) of training step `step`, from 1.
+  Batch train(std::int64_t step, std::int64_t global_batch, std::int64_t first_row,
+              std::int64_t rows);
+  /// The same rows of the `index`-th validation batch, from 0.
+  Batch valid(std::int64_t index, std::int64_t global_batch, std::int64_t first_row,
+              std::int64_t rows);
+
+ private:
+  Batch read(const std::vector<std::int64_t>& samples, std::int64_t first_row) const;
+
+  const TextCorpus& corpus_;
+  SampleOrder& order_;
+  const std::int64_t seq_length_;
+};
+
+}  // namespace tt::data

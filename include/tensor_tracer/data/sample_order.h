@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tt::data {
+
+/// Which samples of seq_length + 1 tokens exist in a corpus, which of them train and which
+/// validate, and in which order they come. Depends on sizes, split and seed only, never on the
+/// mesh. Sample i covers tokens [i*seq_length, (i+1)*seq_length + 1). Runs of 16 neighbouring
+/// samples are given to validation at even distances, so that every part of the text is in both.
+/// Thread: one.
+class SampleOrder {
+ public:
+  /// REQUIRES: valid_percent in (0, 100).
+  SampleOrder(std::int64_t num_tokens, std::int64_t seq_length, double valid_percent,
+              std::uint64_t seed);
+
+  std::int64_t num_train() const { return static_cast<std::int64_t>(train_.size()); }
+  std::int64_t num_valid() const { return static_cast<std::int64_t>(valid_.size()); }
+
+  /// The n-th training sample of the run, from 0; every epoch has its own permutation.
+  /// REQUIRES: num_train() > 0.
+  std::int64_t train_sample(std::int64_t n);
+  /// The n-th validation sample; goes round. REQUIRES: num_valid() > 0.
+  std::int64_t valid_sample(std::int64_t n) const;
+
+ private:
+  void shuffle_epoch(std::int64_t epoch);
+
+  const std::uint64_t seed_;
+  std::vector<std::int64_t> train_;  // in text order
+  std::vector<std::int64_t> valid_;
+  std::vector<std::int64_t> shuffled_;
+  std::int64_t epoch_ = -1;
+};
+
+}  // namespace tt::data

@@ -1,0 +1,63 @@
+#include "tensor_tracer/data/sample_order.h"
+
+#include <cmath>
+#include <random>
+#include <utility>
+
+#include "tensor_tracer/base/check.h"
+
+namespace tt::data {
+namespace {
+
+constexpr std::int64_t kRun = 16;
+
+// Uniform in [0, bound) without bias; the same everywhere, unlike std::uniform_int_distribution.
+std::uint64_t below(std::mt19937_64& generator, std::uint64_t bound) {
+  const std::uint64_t limit = ~std::uint64_t{0} - ~std::uint64_t{0} % bound;
+  while (true) {
+    const std::uint64_t value = generator();
+    if (value < limit) return value % bound;
+  }
+}
+
+}  // namespace
+
+SampleOrder::SampleOrder(std::int64_t num_tokens, std::int64_t seq_length, double valid_percent,
+                         std::uint64_t seed)
+    : seed_(seed) {
+  const std::int64_t samples = (num_tokens - 1) / seq_length;
+  // A corpus of few runs is dealt out sample by sample.
+  const std::int64_t run = samples >= 100 * kRun ? kRun : 1;
+  const double share = valid_percent / 100.0;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    const auto dealt = [&](std::int64_t runs) {
+      return std::floor(static_cast<double>(runs) * share);
+    };
+    const bool is_valid = dealt(i / run + 1) > dealt(i / run);
+    (is_valid ? valid_ : train_).push_back(i);
+  }
+}
+
+void SampleOrder::shuffle_epoch(std::int64_t epoch) {
+  std::seed_seq sequence{static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32),
+                         static_cast<std::uint32_t>(epoch)};
+  std::mt19937_64 generator(sequence);
+  shuffled_ = train_;
+  for (std::size_t i = shuffled_.size(); i > 1; --i) {
+    std::swap(shuffled_[i - 1], shuffled_[below(generator, i)]);
+  }
+  epoch_ = epoch;
+}
+
+std::int64_t SampleOrder::train_sample(std::int64_t n) {
+  TT_CHECK(num_train() > 0, "no training sample");
+  if (n / num_train() != epoch_) shuffle_epoch(n / num_train());
+  return shuffled_[static_cast<std::size_t>(n % num_train())];
+}
+
+std::int64_t SampleOrder::valid_sample(std::int64_t n) const {
+  TT_CHECK(num_valid() > 0, "no validation sample");
+  return valid_[static_cast<std::size_t>(n % num_valid())];
+}
+
+}  // namespace tt::data
