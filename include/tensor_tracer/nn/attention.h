@@ -1,0 +1,56 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/nn/linear.h"
+
+namespace tt::nn {
+
+struct AttentionOptions {
+  std::string name;
+  int layer = 1;  // global, from 1
+  std::int64_t hidden_size = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t num_query_groups = 0;  // heads: multi-head; 1: multi-query
+  std::int64_t head_size = 0;
+  std::int64_t max_sequence = 0;
+  double rotary_base = 0.0;  // 0: no rotary embedding
+  double dropout = 0.0;      // of the probabilities
+  bool bias = true;
+  double init_std = 0.02;
+  double output_init_std = 0.02;
+};
+
+/// Causal self-attention, heads cut over the tensor axis. With fewer query groups than ranks the
+/// keys and values of a group are held by all ranks that need them.
+class Attention {
+ public:
+  Attention(const BuildContext& context, const AttentionOptions& options);
+  /// x [batch, sequence, hidden] -> the same shape, before the residual is added.
+  at::Tensor forward(const at::Tensor& x, const ForwardContext& context) const;
+  std::vector<Parameter> parameters() const;
+
+ private:
+  at::Tensor rotate(const at::Tensor& x_BNTD) const;
+  at::Tensor attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD, const at::Tensor& v_BNTD,
+                    const ForwardContext& context) const;
+
+  AttentionOptions options_;
+  int tensor_rank_ = 0;
+  std::int64_t local_heads_ = 0;
+  std::int64_t local_groups_ = 0;
+  ColumnParallelLinear qkv_;
+  RowParallelLinear proj_;
+  at::Tensor cos_TD_;  // undefined without rotary embedding
+  at::Tensor sin_TD_;
+};
+
+/// Queries, keys and values of all heads, and how `ranks` ranks cut them.
+std::vector<trace::Segment> qkv_segments(std::int64_t num_heads, std::int64_t num_query_groups,
+                                         std::int64_t head_size, int ranks);
+
+}  // namespace tt::nn

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+
+#include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/trace/tracer.h"
+
+namespace tt::nn {
+
+/// What every layer of one rank is built with. Layers keep copies of the handles they need.
+struct BuildContext {
+  /// Ranks along the tensor axis.
+  comm::ProcessGroup tensor;
+  std::uint64_t seed = 0;
+  at::ScalarType params_dtype = at::kFloat;
+  /// dtype of activations and of the matrices that multiply them.
+  at::ScalarType compute_dtype = at::kFloat;
+  double init_std = 0.02;
+};
+
+/// What one forward pass is given besides its input. The tracer outlives the pass.
+struct ForwardContext {
+  trace::Tracer& tracer;
+  std::uint64_t seed = 0;
+  std::int64_t step = 1;
+  std::int64_t first_row = 0;  // of this micro-batch, in the global batch
+  bool is_training = true;     // dropout on
+};
+
+}  // namespace tt::nn

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/nn/parameter.h"
+
+namespace tt::nn {
+
+/// Rows of a table [vocabulary, hidden] cut along the vocabulary; the ranks' parts, zero where a
+/// token belongs to another rank, are summed.
+class VocabParallelEmbedding {
+ public:
+  VocabParallelEmbedding(const BuildContext& context, const std::string& name,
+                         std::int64_t vocab_size, std::int64_t hidden_size, double init_std);
+  /// tokens int64 [batch, sequence] -> [batch, sequence, hidden] in the compute dtype.
+  at::Tensor forward(const at::Tensor& tokens) const;
+  const Parameter& weight() const { return weight_; }
+  std::vector<Parameter> parameters() const { return {weight_}; }
+
+ private:
+  comm::ProcessGroup group_;
+  at::ScalarType dtype_;
+  Parameter weight_;
+  std::int64_t first_token_ = 0;
+};
+
+/// Mean over tokens of -log softmax(logits)[label], with the vocabulary cut over the ranks of
+/// `group` as VocabParallelEmbedding cuts it. `logits` [tokens, local vocabulary], labels int64
+/// [tokens]. Computed in float32, or float64 for float64 logits. Three values per token are
+/// exchanged. Source: Megatron-LM (arXiv 1909.08053), 3.
+at::Tensor vocab_parallel_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
+                                        std::int64_t first_token, const comm::ProcessGroup& group);
+
+/// The first token of this rank's part of the vocabulary.
+std::int64_t first_local_token(std::int64_t vocab_size, const comm::ProcessGroup& group);
+
+}  // namespace tt::nn

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/nn/linear.h"
+
+namespace tt::nn {
+
+struct MlpOptions {
+  std::string name;
+  int layer = 1;  // global, from 1
+  std::int64_t hidden_size = 0;
+  std::int64_t ffn_hidden_size = 0;
+  bool swiglu = false;  // silu(gate) * up; else GELU, tanh approximation as in GPT-2
+  bool bias = true;
+  double init_std = 0.02;
+  double output_init_std = 0.02;
+};
+
+/// The feed-forward block, its inner width cut over the tensor axis.
+class Mlp {
+ public:
+  Mlp(const BuildContext& context, const MlpOptions& options);
+  /// x [batch, sequence, hidden] -> the same shape, before the residual is added.
+  at::Tensor forward(const at::Tensor& x, const ForwardContext& context) const;
+  std::vector<Parameter> parameters() const;
+
+ private:
+  MlpOptions options_;
+  ColumnParallelLinear fc1_;
+  RowParallelLinear fc2_;
+};
+
+/// The inner columns, gate before up with SwiGLU, and how `ranks` ranks cut them.
+std::vector<trace::Segment> fc1_segments(std::int64_t ffn_hidden_size, bool swiglu, int ranks);
+
+}  // namespace tt::nn

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/nn/context.h"
+#include "tensor_tracer/trace/placement.h"
+
+namespace tt::nn {
+
+/// A trainable tensor: this rank's shard (an autograd leaf) and what it is a shard of.
+/// Copies share the leaf.
+struct Parameter {
+  std::string name;           // stable, the same on every mesh; layers count from 1
+  at::Tensor local;           // requires grad
+  trace::Placement placement; // on the tensor axis
+  std::vector<std::int64_t> full_shape;
+};
+
+enum class Init { kZeros, kOnes, kNormal };
+
+/// Fills the full shape from a generator seeded by (seed, name) alone and keeps this rank's shard,
+/// so that the model starts the same on every mesh. kNormal: mean 0, `std`.
+Parameter make_parameter(const BuildContext& context, const std::string& name,
+                         const std::vector<std::int64_t>& full_shape,
+                         const trace::Placement& placement, Init init, double std = 0.0);
+
+/// The rows of `full` that `rank` of `ranks` holds, in its local order; a copy.
+at::Tensor take_shard(const at::Tensor& full, const trace::Placement& placement, int rank,
+                      int ranks);
+
+/// The inverse, collective over `group`: the full tensor on rank 0, undefined elsewhere.
+/// `local` is this rank's shard of a tensor of `full_shape`.
+at::Tensor gather_full(const at::Tensor& local, const trace::Placement& placement,
+                       const std::vector<std::int64_t>& full_shape,
+                       const comm::ProcessGroup& group);
+
+/// The parameter in the dtype of activations; a differentiable cast where they differ.
+at::Tensor in_dtype(const Parameter& parameter, at::ScalarType dtype);
+
+}  // namespace tt::nn

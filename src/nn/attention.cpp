@@ -1,0 +1,135 @@
+#include "tensor_tracer/nn/attention.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tensor_tracer/nn/random.h"
+
+// Shapes: B batch, T sequence, N local heads, G local query groups, D head size, H hidden.
+
+namespace tt::nn {
+namespace {
+
+LinearOptions qkv_options(const AttentionOptions& options) {
+  return {options.name + ".qkv", options.hidden_size,
+          (options.num_heads + 2 * options.num_query_groups) * options.head_size, options.bias,
+          options.init_std};
+}
+
+LinearOptions proj_options(const AttentionOptions& options) {
+  return {options.name + ".proj", options.num_heads * options.head_size, options.hidden_size,
+          options.bias, options.output_init_std};
+}
+
+// Angles of Su et al. 2021 (arXiv 2104.09864), halves not interleaved, as in Llama.
+at::Tensor rotary_angles(const AttentionOptions& options) {
+  const auto as_double = at::TensorOptions().dtype(at::kDouble);
+  const at::Tensor exponent =
+      at::arange(0, options.head_size, 2, as_double) / static_cast<double>(options.head_size);
+  const at::Tensor frequency = at::pow(at::full({}, options.rotary_base, as_double), exponent.neg());
+  const at::Tensor angle = at::outer(at::arange(options.max_sequence, as_double), frequency);
+  return at::cat({angle, angle}, -1);
+}
+
+}  // namespace
+
+std::vector<trace::Segment> qkv_segments(std::int64_t num_heads, std::int64_t num_query_groups,
+                                         std::int64_t head_size, int ranks) {
+  const int kv_pieces = static_cast<int>(std::min<std::int64_t>(num_query_groups, ranks));
+  return {{num_heads * head_size, ranks},
+          {num_query_groups * head_size, kv_pieces},
+          {num_query_groups * head_size, kv_pieces}};
+}
+
+Attention::Attention(const BuildContext& context, const AttentionOptions& options)
+    : options_(options),
+      tensor_rank_(context.tensor.rank()),
+      local_heads_(options.num_heads / context.tensor.size()),
+      local_groups_(std::max<std::int64_t>(1, options.num_query_groups / context.tensor.size())),
+      qkv_(context, qkv_options(options),
+           qkv_segments(options.num_heads, options.num_query_groups, options.head_size,
+                        context.tensor.size())),
+      proj_(context, proj_options(options)) {
+  if (options.rotary_base > 0) {
+    const at::Tensor angle_TD = rotary_angles(options);
+    cos_TD_ = angle_TD.cos().to(context.params_dtype);
+    sin_TD_ = angle_TD.sin().to(context.params_dtype);
+  }
+}
+
+at::Tensor Attention::rotate(const at::Tensor& x_BNTD) const {
+  if (!cos_TD_.defined()) return x_BNTD;
+  const std::int64_t length = x_BNTD.size(2);
+  const at::Tensor cos_TD = cos_TD_.narrow(0, 0, length);
+  const at::Tensor sin_TD = sin_TD_.narrow(0, 0, length);
+  const auto halves = x_BNTD.chunk(2, -1);
+  const at::Tensor turned_BNTD = at::cat({halves[1].neg(), halves[0]}, -1);
+  return (x_BNTD * cos_TD + turned_BNTD * sin_TD).to(x_BNTD.scalar_type());
+}
+
+at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
+                             const at::Tensor& v_BNTD, const ForwardContext& context) const {
+  if (options_.dropout == 0.0 || !context.is_training) {
+    return at::scaled_dot_product_attention(q_BNTD, k_BNTD, v_BNTD, {}, 0.0, /*is_causal=*/true);
+  }
+  const std::int64_t length = q_BNTD.size(2);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(options_.head_size));
+  const at::Tensor future_TT = at::ones({length, length}, at::kBool).triu(1);
+  const at::Tensor probability_BNTT =
+      (q_BNTD * scale)
+          .matmul(k_BNTD.transpose(-2, -1))
+          .masked_fill(future_TT, -std::numeric_limits<double>::infinity())
+          .softmax(-1);
+  std::vector<std::int64_t> streams;
+  for (std::int64_t row = 0; row < q_BNTD.size(0); ++row) {
+    for (std::int64_t head = 0; head < local_heads_; ++head) {
+      streams.push_back((context.first_row + row) * options_.num_heads +
+                        tensor_rank_ * local_heads_ + head);
+    }
+  }
+  const std::uint64_t key = mix(mix(context.seed, hash_of(options_.name + ".dropout")),
+                                static_cast<std::uint64_t>(context.step));
+  const at::Tensor keep_BNTT = dropout_factors(key, streams, length * length, options_.dropout)
+                                   .view(probability_BNTT.sizes())
+                                   .to(probability_BNTT.scalar_type());
+  return (probability_BNTT * keep_BNTT).matmul(v_BNTD);
+}
+
+at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context) const {
+  const at::Tensor qkv = qkv_.forward(x);
+  context.tracer.capture(trace::PointFlag::kQkv, options_.layer, qkv);
+  const std::int64_t batch = x.size(0);
+  const std::int64_t length = x.size(1);
+  const std::int64_t size = options_.head_size;
+  const auto heads_of = [&](std::int64_t first, std::int64_t heads) {
+    return qkv.narrow(-1, first * size, heads * size)
+        .view({batch, length, heads, size})
+        .transpose(1, 2);
+  };
+  // Every query group serves as many neighbouring heads.
+  const auto for_each_head = [&](const at::Tensor& x_BGTD) {
+    const std::int64_t repeat = local_heads_ / local_groups_;
+    if (repeat == 1) return x_BGTD;
+    return x_BGTD.unsqueeze(2)
+        .expand({batch, local_groups_, repeat, length, size})
+        .reshape({batch, local_heads_, length, size});
+  };
+  const at::Tensor q_BNTD = rotate(heads_of(0, local_heads_));
+  const at::Tensor k_BNTD = for_each_head(rotate(heads_of(local_heads_, local_groups_)));
+  const at::Tensor v_BNTD = for_each_head(heads_of(local_heads_ + local_groups_, local_groups_));
+  const at::Tensor y = attend(q_BNTD, k_BNTD, v_BNTD, context)
+                           .transpose(1, 2)
+                           .reshape({batch, length, local_heads_ * size});
+  return proj_.forward(y);
+}
+
+std::vector<Parameter> Attention::parameters() const {
+  std::vector<Parameter> all = qkv_.parameters();
+  for (Parameter& parameter : proj_.parameters()) all.push_back(std::move(parameter));
+  return all;
+}
+
+}  // namespace tt::nn

@@ -1,0 +1,43 @@
+#include "tensor_tracer/nn/mlp.h"
+
+#include <ATen/ATen.h>
+
+// Shapes: [batch, sequence, features] throughout.
+
+namespace tt::nn {
+
+std::vector<trace::Segment> fc1_segments(std::int64_t ffn_hidden_size, bool swiglu, int ranks) {
+  return std::vector<trace::Segment>(swiglu ? 2 : 1, {ffn_hidden_size, ranks});
+}
+
+Mlp::Mlp(const BuildContext& context, const MlpOptions& options)
+    : options_(options),
+      fc1_(context,
+           {options.name + ".fc1", options.hidden_size,
+            (options.swiglu ? 2 : 1) * options.ffn_hidden_size, options.bias, options.init_std},
+           fc1_segments(options.ffn_hidden_size, options.swiglu, context.tensor.size())),
+      fc2_(context, {options.name + ".fc2", options.ffn_hidden_size, options.hidden_size,
+                     options.bias, options.output_init_std}) {}
+
+at::Tensor Mlp::forward(const at::Tensor& x, const ForwardContext& context) const {
+  const at::Tensor inner = fc1_.forward(x);
+  context.tracer.capture(trace::PointFlag::kMlp1, options_.layer, inner);
+  at::Tensor active;
+  if (options_.swiglu) {
+    const auto parts = inner.chunk(2, -1);
+    active = at::silu(parts[0]) * parts[1];
+  } else {
+    active = at::gelu(inner, "tanh");
+  }
+  const at::Tensor y = fc2_.forward(active);
+  context.tracer.capture(trace::PointFlag::kMlp2, options_.layer, y);
+  return y;
+}
+
+std::vector<Parameter> Mlp::parameters() const {
+  std::vector<Parameter> all = fc1_.parameters();
+  for (Parameter& parameter : fc2_.parameters()) all.push_back(std::move(parameter));
+  return all;
+}
+
+}  // namespace tt::nn

@@ -1,0 +1,34 @@
+#include "tensor_tracer/nn/norm.h"
+
+#include <ATen/ATen.h>
+
+// Shapes: the last dim is normalised; all others are rows.
+
+namespace tt::nn {
+
+Norm::Norm(const BuildContext& context, const std::string& name, NormKind kind, std::int64_t size,
+           double epsilon)
+    : kind_(kind),
+      epsilon_(epsilon),
+      dtype_(context.compute_dtype),
+      weight_(make_parameter(context, name + ".weight", {size}, trace::Placement::replicate(),
+                             Init::kOnes)) {
+  if (kind == NormKind::kLayerNorm) {
+    bias_ = make_parameter(context, name + ".bias", {size}, trace::Placement::replicate(),
+                           Init::kZeros);
+  }
+}
+
+at::Tensor Norm::forward(const at::Tensor& x) const {
+  const at::Tensor weight = in_dtype(weight_, dtype_);
+  if (kind_ == NormKind::kRmsNorm) return at::rms_norm(x, weight.sizes(), weight, epsilon_);
+  return at::layer_norm(x, weight.sizes(), weight, in_dtype(*bias_, dtype_), epsilon_);
+}
+
+std::vector<Parameter> Norm::parameters() const {
+  std::vector<Parameter> all = {weight_};
+  if (bias_) all.push_back(*bias_);
+  return all;
+}
+
+}  // namespace tt::nn
