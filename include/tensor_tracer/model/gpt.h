@@ -1,0 +1,68 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tensor_tracer/config/train_config.h"
+#include "tensor_tracer/nn/attention.h"
+#include "tensor_tracer/nn/context.h"
+#include "tensor_tracer/nn/embedding.h"
+#include "tensor_tracer/nn/mlp.h"
+#include "tensor_tracer/nn/norm.h"
+
+namespace tt::model {
+
+/// One block: x + attention(norm(x)), then x + mlp(norm(x)).
+class TransformerLayer {
+ public:
+  /// `layer` counts from 1.
+  TransformerLayer(const nn::BuildContext& context, const config::ModelConfig& config, int layer);
+  /// [batch, sequence, hidden] -> the same.
+  at::Tensor forward(const at::Tensor& x, const nn::ForwardContext& context) const;
+  std::vector<nn::Parameter> parameters() const;
+
+ private:
+  at::Tensor drop(const at::Tensor& x, const char* site, const nn::ForwardContext& context) const;
+
+  int layer_;
+  double dropout_;
+  nn::Norm input_norm_;
+  nn::Attention attention_;
+  nn::Norm mlp_norm_;
+  nn::Mlp mlp_;
+};
+
+/// A decoder-only transformer of the GPT-2 or the Llama shape. Its parts lie on the tensor axis as
+/// their layers say. Thread: the thread that runs the step.
+class Gpt {
+ public:
+  Gpt(const nn::BuildContext& context, const config::ModelConfig& config);
+
+  /// Mean cross entropy in nats of labels given tokens, both int64 [batch, sequence]; a scalar, the
+  /// same on every tensor rank.
+  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& labels,
+                  const nn::ForwardContext& context) const;
+
+  /// Every parameter once, in the order of the forward pass.
+  std::vector<nn::Parameter> parameters() const;
+
+ private:
+  at::Tensor hidden_states(const at::Tensor& tokens, const nn::ForwardContext& context) const;
+
+  config::ModelConfig config_;
+  comm::ProcessGroup group_;
+  at::ScalarType dtype_;
+  nn::VocabParallelEmbedding word_embeddings_;
+  std::optional<nn::Parameter> position_embeddings_;
+  std::vector<TransformerLayer> layers_;
+  nn::Norm final_norm_;
+  std::optional<nn::Parameter> output_layer_;  // none: tied to the embedding
+};
+
+/// Numbers of the full model.
+std::int64_t num_parameters(const std::vector<nn::Parameter>& parameters);
+
+}  // namespace tt::model

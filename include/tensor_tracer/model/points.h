@@ -1,0 +1,11 @@
+#pragma once
+
+#include "tensor_tracer/config/train_config.h"
+#include "tensor_tracer/trace/catalogue.h"
+
+namespace tt::model {
+
+/// The trace points of a GPT and how each lies on a tensor axis of `tensor_ranks` ranks.
+trace::Catalogue make_catalogue(const config::ModelConfig& config, int tensor_ranks);
+
+}  // namespace tt::model

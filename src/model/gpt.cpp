@@ -1,0 +1,181 @@
+#include "tensor_tracer/model/gpt.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <string>
+
+#include "tensor_tracer/nn/random.h"
+
+// Shapes: B batch, T sequence, N tokens (B × T), H hidden, V local vocabulary.
+
+namespace tt::model {
+namespace {
+
+nn::NormKind norm_kind(const config::ModelConfig& config) {
+  return config.normalization == config::Normalization::kRmsNorm ? nn::NormKind::kRmsNorm
+                                                                 : nn::NormKind::kLayerNorm;
+}
+
+std::string layer_name(int layer) { return "layers." + std::to_string(layer); }
+
+// The two matrices that write to the residual stream start smaller (Radford et al. 2019).
+double output_std(const config::ModelConfig& config) {
+  return config.init_method_std / std::sqrt(2.0 * static_cast<double>(config.num_layers));
+}
+
+nn::AttentionOptions attention_options(const config::ModelConfig& config, int layer) {
+  nn::AttentionOptions options;
+  options.name = layer_name(layer) + ".attention";
+  options.layer = layer;
+  options.hidden_size = config.hidden_size;
+  options.num_heads = config.num_attention_heads;
+  options.num_query_groups = config.query_groups();
+  options.head_size = config.head_size();
+  options.max_sequence = config.seq_length;
+  const bool rotary = config.position_embedding_type == config::PositionEmbedding::kRope;
+  options.rotary_base = rotary ? config.rotary_base : 0.0;
+  options.dropout = config.attention_dropout;
+  options.bias = !config.disable_bias_linear;
+  options.init_std = config.init_method_std;
+  options.output_init_std = output_std(config);
+  return options;
+}
+
+nn::MlpOptions mlp_options(const config::ModelConfig& config, int layer) {
+  nn::MlpOptions options;
+  options.name = layer_name(layer) + ".mlp";
+  options.layer = layer;
+  options.hidden_size = config.hidden_size;
+  options.ffn_hidden_size = config.ffn_size();
+  options.swiglu = config.swiglu;
+  options.bias = !config.disable_bias_linear;
+  options.init_std = config.init_method_std;
+  options.output_init_std = output_std(config);
+  return options;
+}
+
+template <typename Part>
+void append(std::vector<nn::Parameter>& all, const Part& part) {
+  for (nn::Parameter& parameter : part.parameters()) all.push_back(std::move(parameter));
+}
+
+// Token ids and their positions, int64 [2, B, T].
+at::Tensor ids_and_positions(const at::Tensor& tokens_BT) {
+  return at::stack({tokens_BT, at::arange(tokens_BT.size(1), at::kLong).expand_as(tokens_BT)});
+}
+
+}  // namespace
+
+TransformerLayer::TransformerLayer(const nn::BuildContext& context,
+                                   const config::ModelConfig& config, int layer)
+    : layer_(layer),
+      dropout_(config.hidden_dropout),
+      input_norm_(context, layer_name(layer) + ".input_norm", norm_kind(config),
+                  config.hidden_size, config.norm_epsilon),
+      attention_(context, attention_options(config, layer)),
+      mlp_norm_(context, layer_name(layer) + ".mlp_norm", norm_kind(config), config.hidden_size,
+                config.norm_epsilon),
+      mlp_(context, mlp_options(config, layer)) {}
+
+at::Tensor TransformerLayer::drop(const at::Tensor& x_BTH, const char* site,
+                                  const nn::ForwardContext& context) const {
+  if (dropout_ == 0.0 || !context.is_training) return x_BTH;
+  std::vector<std::int64_t> rows;
+  for (std::int64_t row = 0; row < x_BTH.size(0); ++row) rows.push_back(context.first_row + row);
+  const std::uint64_t key = nn::mix(nn::mix(context.seed, nn::hash_of(layer_name(layer_) + site)),
+                                    static_cast<std::uint64_t>(context.step));
+  return x_BTH * nn::dropout_factors(key, rows, x_BTH.size(1) * x_BTH.size(2), dropout_)
+                     .view(x_BTH.sizes())
+                     .to(x_BTH.scalar_type());
+}
+
+at::Tensor TransformerLayer::forward(const at::Tensor& x_BTH,
+                                     const nn::ForwardContext& context) const {
+  const at::Tensor attended = attention_.forward(input_norm_.forward(x_BTH), context);
+  const at::Tensor mid_BTH = x_BTH + drop(attended, ".attention_dropout", context);
+  const at::Tensor fed = mlp_.forward(mlp_norm_.forward(mid_BTH), context);
+  const at::Tensor y_BTH = mid_BTH + drop(fed, ".mlp_dropout", context);
+  context.tracer.capture(trace::PointFlag::kHiddenStates, layer_, y_BTH);
+  return y_BTH;
+}
+
+std::vector<nn::Parameter> TransformerLayer::parameters() const {
+  std::vector<nn::Parameter> all;
+  append(all, input_norm_);
+  append(all, attention_);
+  append(all, mlp_norm_);
+  append(all, mlp_);
+  return all;
+}
+
+Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config)
+    : config_(config),
+      group_(context.tensor),
+      dtype_(context.compute_dtype),
+      word_embeddings_(context, "embedding.word_embeddings", config.vocab_size,
+                       config.hidden_size, config.init_method_std),
+      final_norm_(context, "final_norm", norm_kind(config), config.hidden_size,
+                  config.norm_epsilon) {
+  if (config.position_embedding_type == config::PositionEmbedding::kLearnedAbsolute) {
+    position_embeddings_ = nn::make_parameter(
+        context, "embedding.position_embeddings.weight", {config.seq_length, config.hidden_size},
+        trace::Placement::replicate(), nn::Init::kNormal, config.init_method_std);
+  }
+  layers_.reserve(static_cast<std::size_t>(config.num_layers));
+  for (int layer = 1; layer <= config.num_layers; ++layer) {
+    layers_.emplace_back(context, config, layer);
+  }
+  if (config.untie_embeddings_and_output_weights) {
+    output_layer_ = nn::make_parameter(
+        context, "output_layer.weight", {config.vocab_size, config.hidden_size},
+        trace::Placement::shard(0, {{config.vocab_size, group_.size()}}), nn::Init::kNormal,
+        config.init_method_std);
+  }
+}
+
+at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
+                              const nn::ForwardContext& context) const {
+  if (context.tracer.armed()) {
+    context.tracer.capture(trace::PointFlag::kInputTokens, 0, ids_and_positions(tokens_BT));
+  }
+  at::Tensor x_BTH = word_embeddings_.forward(tokens_BT);
+  if (position_embeddings_) {
+    x_BTH = x_BTH + nn::in_dtype(*position_embeddings_, dtype_).narrow(0, 0, tokens_BT.size(1));
+  }
+  for (const TransformerLayer& layer : layers_) x_BTH = layer.forward(x_BTH, context);
+  return final_norm_.forward(x_BTH);
+}
+
+at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,
+                     const nn::ForwardContext& context) const {
+  const at::Tensor x_NH = hidden_states(tokens_BT, context).flatten(0, 1);
+  const nn::Parameter& weight = output_layer_ ? *output_layer_ : word_embeddings_.weight();
+  const at::Tensor logits_NV =
+      nn::column_parallel_matmul(x_NH, nn::in_dtype(weight, dtype_), group_);
+  return nn::vocab_parallel_cross_entropy(logits_NV, labels_BT.flatten(),
+                                          nn::first_local_token(config_.vocab_size, group_),
+                                          group_);
+}
+
+std::vector<nn::Parameter> Gpt::parameters() const {
+  std::vector<nn::Parameter> all;
+  append(all, word_embeddings_);
+  if (position_embeddings_) all.push_back(*position_embeddings_);
+  for (const TransformerLayer& layer : layers_) append(all, layer);
+  append(all, final_norm_);
+  if (output_layer_) all.push_back(*output_layer_);
+  return all;
+}
+
+std::int64_t num_parameters(const std::vector<nn::Parameter>& parameters) {
+  std::int64_t count = 0;
+  for (const nn::Parameter& parameter : parameters) {
+    std::int64_t size = 1;
+    for (const std::int64_t dim : parameter.full_shape) size *= dim;
+    count += size;
+  }
+  return count;
+}
+
+}  // namespace tt::model
