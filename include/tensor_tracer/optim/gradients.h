@@ -1,0 +1,48 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/nn/parameter.h"
+
+namespace tt::optim {
+
+/// What is done with gradients between the last backward pass and the optimizer, for the
+/// parameters of one rank. Thread: the thread that runs the step.
+class GradientReducer {
+ public:
+  /// Collective over both groups.
+  GradientReducer(std::vector<nn::Parameter> parameters, const comm::ProcessGroup& tensor,
+                  const comm::ProcessGroup& data);
+
+  /// Sums what several tensor ranks hold copies of (keys and values of fewer groups than ranks),
+  /// then averages over data replicas.
+  void reduce() const;
+
+  /// Euclidean norm over the gradients of the full model; every number counts once. The same bits
+  /// on every rank.
+  double norm() const;
+
+  /// Multiplies every gradient by min(1, max_norm / (norm + 1e-6)), as PyTorch does.
+  void clip(double norm, double max_norm) const;
+
+  void zero() const;
+
+ private:
+  struct Copied {
+    at::Tensor parameter;
+    int dim = 0;
+    std::int64_t begin = 0, size = 0;  // local
+    comm::ProcessGroup holders;
+  };
+  double squared_norm(const nn::Parameter& parameter) const;
+
+  std::vector<nn::Parameter> parameters_;
+  comm::ProcessGroup tensor_;
+  comm::ProcessGroup data_;
+  std::vector<Copied> copied_;
+};
+
+}  // namespace tt::optim

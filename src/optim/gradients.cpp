@@ -1,0 +1,99 @@
+#include "tensor_tracer/optim/gradients.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <map>
+#include <utility>
+
+namespace tt::optim {
+namespace {
+
+// A segment of a parameter that `pieces` < ranks pieces are held of.
+bool is_copied(const trace::Segment& segment, int ranks) { return segment.pieces < ranks; }
+
+}  // namespace
+
+GradientReducer::GradientReducer(std::vector<nn::Parameter> parameters,
+                                 const comm::ProcessGroup& tensor, const comm::ProcessGroup& data)
+    : parameters_(std::move(parameters)), tensor_(tensor), data_(data) {
+  std::map<int, comm::ProcessGroup> holders;  // by pieces
+  for (const nn::Parameter& parameter : parameters_) {
+    const auto& placement = parameter.placement;
+    if (placement.kind == trace::Placement::Kind::kReplicate) continue;
+    const auto intervals = trace::intervals_of_rank(placement, tensor_.rank(), tensor_.size());
+    for (std::size_t i = 0; i < intervals.size(); ++i) {
+      const trace::Segment& segment = placement.segments[i];
+      if (!is_copied(segment, tensor_.size())) continue;
+      if (!holders.contains(segment.pieces)) {
+        const int color = tensor_.rank() / (tensor_.size() / segment.pieces);
+        holders[segment.pieces] = tensor_.split(color, tensor_.rank());
+      }
+      copied_.push_back({parameter.local, placement.dim, intervals[i].local_begin,
+                         intervals[i].end - intervals[i].begin, holders[segment.pieces]});
+    }
+  }
+}
+
+void GradientReducer::reduce() const {
+  const at::NoGradGuard no_grad;
+  for (const Copied& part : copied_) {
+    at::Tensor shared = part.parameter.grad().narrow(part.dim, part.begin, part.size);
+    at::Tensor sum = shared.contiguous();
+    part.holders.all_reduce(sum);
+    shared.copy_(sum);
+  }
+  if (data_.size() == 1) return;
+  for (const nn::Parameter& parameter : parameters_) {
+    at::Tensor gradient = parameter.local.grad();
+    if (!gradient.is_contiguous()) {
+      gradient = gradient.contiguous();
+      parameter.local.mutable_grad() = gradient;
+    }
+    data_.all_reduce(gradient);
+    gradient.div_(data_.size());
+  }
+}
+
+double GradientReducer::squared_norm(const nn::Parameter& parameter) const {
+  const auto squared = [](const at::Tensor& x) {
+    const double norm = at::linalg_vector_norm(x).item<double>();
+    return norm * norm;
+  };
+  const at::Tensor gradient = parameter.local.grad();
+  if (parameter.placement.kind == trace::Placement::Kind::kReplicate) {
+    return tensor_.rank() == 0 ? squared(gradient) : 0.0;
+  }
+  double sum = 0.0;
+  for (const auto& interval :
+       trace::intervals_of_rank(parameter.placement, tensor_.rank(), tensor_.size())) {
+    if (interval.owner != tensor_.rank()) continue;
+    sum += squared(gradient.narrow(parameter.placement.dim, interval.local_begin,
+                                   interval.end - interval.begin));
+  }
+  return sum;
+}
+
+double GradientReducer::norm() const {
+  const at::NoGradGuard no_grad;
+  double sum = 0.0;
+  for (const nn::Parameter& parameter : parameters_) sum += squared_norm(parameter);
+  at::Tensor total = at::full({1}, sum, at::kDouble);
+  tensor_.all_reduce(total);
+  return std::sqrt(total.item<double>());
+}
+
+void GradientReducer::clip(double norm, double max_norm) const {
+  const double coefficient = max_norm / (norm + 1e-6);
+  if (coefficient >= 1.0) return;
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> gradients;
+  for (const nn::Parameter& parameter : parameters_) gradients.push_back(parameter.local.grad());
+  at::_foreach_mul_(gradients, coefficient);
+}
+
+void GradientReducer::zero() const {
+  for (const nn::Parameter& parameter : parameters_) parameter.local.mutable_grad() = at::Tensor();
+}
+
+}  // namespace tt::optim
