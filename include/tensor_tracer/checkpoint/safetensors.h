@@ -1,0 +1,24 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/base/result.h"
+
+namespace tt::checkpoint {
+
+struct NamedTensor {
+  std::string name;
+  at::Tensor tensor;  // dense CPU tensor, any order of strides
+};
+
+/// Writes a file in the safetensors format (8-byte little-endian header length, JSON header padded
+/// with spaces to 8 bytes, then the tensors' bytes). The file appears under `path` only when it is
+/// whole. Error: a dtype that the format has no name for, or the file system's refusal.
+base::Status write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                               const std::map<std::string, std::string>& metadata);
+
+}  // namespace tt::checkpoint
