@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/config/train_config.h"
+#include "tensor_tracer/data/batches.h"
+#include "tensor_tracer/model/gpt.h"
+#include "tensor_tracer/optim/adamw.h"
+#include "tensor_tracer/optim/gradients.h"
+#include "tensor_tracer/trace/outlet.h"
+#include "tensor_tracer/trace/tracer.h"
+#include "tensor_tracer/train/groups.h"
+#include "tensor_tracer/train/run_control.h"
+
+namespace tt::train {
+
+/// What one step did; the same on every rank.
+struct StepReport {
+  std::int64_t step = 0;
+  double loss = 0.0;  // nats per token, mean over the global batch
+  double lr = 0.0;
+  double grad_norm = 0.0;  // before clipping
+  double tokens_per_second = 0.0;
+  double step_ms = 0.0;
+  std::int64_t consumed_tokens = 0;
+  std::optional<double> valid_loss;
+};
+
+/// The run cannot go on: a loss or gradient that is not finite, or an export that failed. Thrown
+/// on every rank at the same step.
+class TrainError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// What the trainer is given from outside. All pointers outlive it; inlet and outlet are null where
+/// there is no hub, or where this rank does not speak with it.
+struct TrainerParts {
+  Groups groups;
+  const data::TextCorpus* corpus = nullptr;
+  trace::Inlet* inlet = nullptr;    // global rank 0
+  trace::Outlet* outlet = nullptr;  // leaders
+  std::uint64_t run_id = 0;
+  std::shared_ptr<const trace::Plan> plan;  // the first one; null: nothing is traced
+  std::function<void(const StepReport&)> on_step;  // called on every rank
+};
+
+/// The training loop of one rank. Thread: the thread that runs the step.
+class Trainer {
+ public:
+  /// REQUIRES: config passed config::check for this mesh. Collective.
+  Trainer(const config::TrainConfig& config, TrainerParts parts);
+  /// Runs every step. Throws TrainError, comm::CommError.
+  void run();
+  std::int64_t num_parameters() const { return model::num_parameters(parameters_); }
+
+ private:
+  StepReport step(std::int64_t number);
+  double forward_backward(std::int64_t number);
+  double evaluate(std::int64_t number);
+  double forward_only(std::int64_t number, std::int64_t index);
+  void export_step(std::int64_t number, double loss);
+  void tell(const StepReport& report);
+  double mean_over_data(double value) const;
+
+  const config::TrainConfig config_;
+  TrainerParts parts_;
+  const std::int64_t global_batch_;
+  const std::int64_t num_micro_batches_;
+  std::vector<std::int64_t> export_steps_;
+  data::SampleOrder order_;
+  data::Batches batches_;
+  model::Gpt model_;
+  std::vector<nn::Parameter> parameters_;
+  optim::GradientReducer gradients_;
+  optim::AdamW optimizer_;
+  optim::LrSchedule schedule_;
+  trace::Tracer tracer_;
+  RunControl control_;
+};
+
+/// {"step": …} as docs/protocol.md has it; non-finite numbers become strings.
+nlohmann::json to_json(const StepReport& report);
+
+/// One line for people.
+std::string to_line(const StepReport& report, std::int64_t train_iters);
+
+}  // namespace tt::train

@@ -1,0 +1,61 @@
+#include "src/train/export.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <system_error>
+
+#include "tensor_tracer/checkpoint/safetensors.h"
+
+namespace tt::train {
+namespace {
+
+std::map<std::string, std::string> metadata_of(const ExportedStep& exported) {
+  return {{"format", "pt"},
+          {"step", std::to_string(exported.step)},
+          {"loss", fmt::format("{}", exported.loss)},
+          {"config", config::to_json(exported.model).dump()}};
+}
+
+base::Status write_file(const std::string& folder, const ExportedStep& exported,
+                        const std::vector<checkpoint::NamedTensor>& tensors) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return base::Error{"storage", "\"" + folder + "\" cannot be made: " + error.message(),
+                       "--export-tensors", "give a folder that can be written"};
+  }
+  return checkpoint::write_safetensors(
+      fmt::format("{}/step_{:06d}.safetensors", folder, exported.step), tensors,
+      metadata_of(exported));
+}
+
+}  // namespace
+
+base::Status write_export(const std::string& folder, const ExportedStep& exported,
+                          const Groups& groups) {
+  const at::NoGradGuard no_grad;
+  std::vector<checkpoint::NamedTensor> tensors = {{"tokens", exported.batch.tokens},
+                                                  {"labels", exported.batch.labels}};
+  // Replica 0 holds all there is.
+  if (groups.coordinates.data == 0) {
+    for (const nn::Parameter& parameter : exported.parameters) {
+      const auto full = [&](const at::Tensor& local) {
+        return nn::gather_full(local, parameter.placement, parameter.full_shape, groups.tensor);
+      };
+      tensors.push_back({"weight/" + parameter.name, full(parameter.local)});
+      tensors.push_back({"grad/" + parameter.name, full(parameter.local.grad())});
+    }
+  }
+  base::Status status;
+  if (groups.world.rank() == 0) status = write_file(folder, exported, tensors);
+  at::Tensor failed = at::full({1}, status ? 0 : 1, at::kInt);
+  groups.world.broadcast(failed, 0);
+  if (failed.item<int>() == 0 || !status) return status;
+  return base::Error{"storage", "rank 0 could not write the export", "--export-tensors", ""};
+}
+
+}  // namespace tt::train

@@ -1,0 +1,23 @@
+#include "tensor_tracer/train/groups.h"
+
+#include "tensor_tracer/base/check.h"
+
+namespace tt::train {
+
+Groups make_groups(const comm::ProcessGroup& world, const mesh::MeshShape& shape) {
+  TT_CHECK_EQ(shape.world_size(), world.size());
+  const mesh::Coordinates at = mesh::coordinates_of(shape, world.rank());
+  // The lowest rank of a group names it.
+  const auto along = [&](mesh::Axis axis) {
+    return world.split(mesh::group_along(shape, world.rank(), axis).front(), at.index(axis));
+  };
+  return {shape,
+          at,
+          world,
+          along(mesh::Axis::kTensor),
+          along(mesh::Axis::kData),
+          along(mesh::Axis::kTensor),
+          world.split(0, world.rank())};
+}
+
+}  // namespace tt::train

@@ -1,0 +1,149 @@
+#include "tensor_tracer/train/run_control.h"
+
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tensor_tracer/base/check.h"
+
+namespace tt::train {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kPoll = 50ms;
+
+// The one message of an unwatched run.
+struct ControlMessage {
+  std::int64_t step = 0;
+  std::uint32_t plan_number = 0;
+  std::uint32_t plan_bytes = 0;  // of the plan's JSON, which follows when it is new
+};
+
+void broadcast(const comm::ProcessGroup& group, void* bytes, std::size_t size) {
+  group.broadcast_bytes({static_cast<std::byte*>(bytes), size}, 0).wait();
+}
+
+}  // namespace
+
+RunControl::RunControl(const comm::ProcessGroup& control, trace::Inlet* inlet,
+                       trace::Outlet* outlet, trace::Tracer& tracer)
+    : control_(control),
+      inlet_(inlet),
+      outlet_(outlet),
+      tracer_(tracer) {}
+
+void RunControl::wait_for_viewer() {
+  if (inlet_ != nullptr) {
+    tell_state("waiting", 0);
+    while (!inlet_->has_viewer()) inlet_->wait(kPoll);
+  }
+  share_decision(0);
+}
+
+void RunControl::before_step(std::int64_t step) {
+  if (inlet_ != nullptr) decide(step);
+  share_decision(step);
+  if (new_plan_ != nullptr) tracer_.set_plan(std::move(new_plan_));
+  new_plan_ = nullptr;
+}
+
+void RunControl::decide(std::int64_t next_step) {
+  if (single_steps_ > 0 && --single_steps_ == 0) {
+    end_single_steps(next_step - 1);
+    tell_state("paused", next_step - 1);
+  }
+  while (true) {
+    for (const trace::Request& request : inlet_->poll()) carry_out(request, next_step);
+    if (!is_paused_ || single_steps_ > 0) return;
+    inlet_->wait(kPoll);
+  }
+}
+
+void RunControl::carry_out(const trace::Request& request, std::int64_t next_step) {
+  const std::int64_t done = next_step - 1;
+  const auto answer = [&](nlohmann::json result) {
+    if (request.id != 0) inlet_->answer(request.id, std::move(result));
+  };
+  if (request.method == "plan.set") {
+    set_plan(request, next_step);
+  } else if (request.method == "control.pause" || request.method == "control.continue") {
+    single_steps_ = 0;
+    end_single_steps(done);
+    is_paused_ = request.method == "control.pause";
+    tell_state(is_paused_ ? "paused" : "training", done);
+    answer({{"step", done}, {"ranks", control_.size()}});
+  } else if (request.method == "control.step") {
+    const auto count = request.params.value("count", nlohmann::json(1));
+    if (!count.is_number_unsigned() || count < 1 || count > 1'000'000) {
+      inlet_->refuse(request.id, {"invalid_argument", "not a whole number from 1 to 1000000",
+                                  "count", ""});
+      return;
+    }
+    end_single_steps(done);
+    is_paused_ = true;
+    single_steps_ = count;
+    single_steps_request_ = request.id;
+    tell_state("training", done);
+  } else {
+    inlet_->refuse(request.id, {"unknown_method", "the trainer does not know \"" +
+                                                      request.method + "\"", "method", ""});
+  }
+}
+
+void RunControl::set_plan(const trace::Request& request, std::int64_t next_step) {
+  const auto text = request.params.value("plan", nlohmann::json());
+  auto plan = trace::parse_plan(text, tracer_.catalogue(), plan_number_ + 1);
+  if (!plan) {
+    inlet_->refuse(request.id, plan.error());
+    return;
+  }
+  ++plan_number_;
+  const nlohmann::json form = trace::to_json(plan.value(), tracer_.catalogue());
+  new_plan_ = std::make_shared<const trace::Plan>(std::move(plan).value());
+  inlet_->answer(request.id,
+                 {{"step", next_step}, {"ranks", control_.size()}, {"plan", form}});
+  outlet_->send_event("plan", {{"plan", form}, {"step", next_step}});
+}
+
+void RunControl::end_single_steps(std::int64_t done) {
+  if (!single_steps_request_) return;
+  inlet_->answer(*single_steps_request_, {{"step", done}, {"ranks", control_.size()}});
+  single_steps_request_.reset();
+}
+
+void RunControl::share_decision(std::int64_t step) {
+  const bool is_root = control_.rank() == 0;
+  std::string text;
+  if (new_plan_ != nullptr) text = trace::to_json(*new_plan_, tracer_.catalogue()).dump();
+  ControlMessage message{step, plan_number_, static_cast<std::uint32_t>(text.size())};
+  broadcast(control_, &message, sizeof message);
+  TT_CHECK_EQ(message.step, step);
+  if (message.plan_bytes == 0) return;
+  text.resize(message.plan_bytes);
+  broadcast(control_, text.data(), text.size());
+  if (is_root) return;
+  plan_number_ = message.plan_number;
+  auto plan =
+      trace::parse_plan(nlohmann::json::parse(text), tracer_.catalogue(), message.plan_number);
+  TT_CHECK(plan.ok(), "a plan that rank 0 took: " + to_string(plan.error()));
+  new_plan_ = std::make_shared<const trace::Plan>(std::move(plan).value());
+}
+
+void RunControl::tell_state(const char* phase, std::int64_t step) const {
+  if (outlet_ != nullptr) outlet_->send_event("state", {{"phase", phase}, {"step", step}});
+}
+
+void RunControl::finish(std::int64_t last_step) {
+  if (inlet_ == nullptr) return;
+  end_single_steps(last_step);
+  for (const trace::Request& request : inlet_->poll()) {
+    if (request.id == 0) continue;
+    inlet_->refuse(request.id, {"no_trainer", "training has finished", "", ""});
+  }
+  tell_state("finished", last_step);
+}
+
+}  // namespace tt::train

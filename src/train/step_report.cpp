@@ -1,0 +1,41 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tensor_tracer/train/trainer.h"
+
+namespace tt::train {
+namespace {
+
+// JSON has no word for what is not finite; the page and every log reader shall still see it.
+nlohmann::json number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+}  // namespace
+
+nlohmann::json to_json(const StepReport& report) {
+  nlohmann::json object = {{"step", report.step},
+                           {"loss", number(report.loss)},
+                           {"lr", report.lr},
+                           {"grad_norm", number(report.grad_norm)},
+                           {"tokens_per_second", report.tokens_per_second},
+                           {"step_ms", report.step_ms},
+                           {"consumed_tokens", report.consumed_tokens}};
+  if (report.valid_loss) object["valid_loss"] = number(*report.valid_loss);
+  return object;
+}
+
+std::string to_line(const StepReport& report, std::int64_t train_iters) {
+  std::string line = fmt::format(
+      "step {:>6}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3f}  {:.0f} tokens/s  {:.0f} ms",
+      report.step, train_iters, report.loss, report.lr, report.grad_norm,
+      report.tokens_per_second, report.step_ms);
+  if (report.valid_loss) line += fmt::format("  valid loss {:.4f}", *report.valid_loss);
+  return line;
+}
+
+}  // namespace tt::train
