@@ -1,0 +1,61 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "src/cli/train_command.h"
+
+namespace {
+
+constexpr std::string_view kUsage =
+    R"(Tensor Tracer: train GPT models and watch and steer their inside live.
+
+  tensor-tracer train …   train, with the live page on --tensor-tracer-port
+  tensor-tracer hub …     the page's server alone (the program tensor-tracer-hub)
+
+  tensor-tracer COMMAND --help   all flags of a command
+  tensor-tracer --version
+)";
+
+// Becomes the hub's program, which lies beside this one.
+int become_hub(char** argv) {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string program = (self.parent_path() / "tensor-tracer-hub").string();
+  std::vector<char*> words(argv, argv + 1);
+  for (char** word = argv + 2; *word != nullptr; ++word) words.push_back(*word);
+  words.push_back(nullptr);
+  ::execv(program.c_str(), words.data());
+  fmt::print(stderr, "tensor-tracer: {} cannot be started; build the target tensor-tracer-hub\n",
+             program);
+  return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view command = argc > 1 ? argv[1] : "--help";
+  if (command == "train") {
+    try {
+      return tt::cli::run_train(argc - 1, argv + 1);
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "tensor-tracer: {}\n", error.what());
+      return 1;
+    }
+  }
+  if (command == "hub") return become_hub(argv);
+  if (command == "--version") {
+    fmt::print("tensor-tracer {}\n", TT_VERSION);
+    return 0;
+  }
+  if (command == "--help" || command == "-h") {
+    fmt::print("{}", kUsage);
+    return 0;
+  }
+  fmt::print(stderr, "tensor-tracer: unknown command \"{}\"; see --help\n", command);
+  return 2;
+}

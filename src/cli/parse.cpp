@@ -1,0 +1,72 @@
+#include "src/cli/parse.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+namespace tt::cli {
+namespace {
+
+// Levenshtein's distance.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest_flag(const CLI::App& app, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  std::string best;
+  for (const CLI::Option* option : app.get_options({})) {
+    for (const std::string& known : option->get_lnames()) {
+      const std::string flag = "--" + known;
+      if (best.empty() || distance(name, flag) < distance(name, best)) best = flag;
+    }
+  }
+  return best;
+}
+
+base::Error unknown_word(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining();
+  const auto flag = std::ranges::find_if(words, [](const std::string& word) {
+    return word.starts_with("-");
+  });
+  if (flag == words.end()) {
+    return {"usage", "unexpected word \"" + (words.empty() ? "" : words.front()) + "\"", "",
+            "see --help"};
+  }
+  return {"usage", "unknown flag " + *flag, "", "did you mean " + nearest_flag(app, *flag) + "?"};
+}
+
+}  // namespace
+
+base::Result<Parsed> parse(CLI::App& app, int argc, const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+    return Parsed{};
+  } catch (const CLI::CallForHelp&) {
+    return Parsed{app.help()};
+  } catch (const CLI::CallForVersion&) {
+    return Parsed{app.version() + "\n"};
+  } catch (const CLI::ExtrasError&) {
+    return unknown_word(app);
+  } catch (const CLI::ParseError& error) {
+    const auto* config = app.get_config_ptr();
+    const bool in_file = dynamic_cast<const CLI::FileError*>(&error) != nullptr ||
+                         dynamic_cast<const CLI::ConfigError*>(&error) != nullptr;
+    const std::string where =
+        in_file && config != nullptr && config->count() > 0 ? config->as<std::string>() : "";
+    return base::Error{"usage", error.what(), where, "see --help"};
+  }
+}
+
+}  // namespace tt::cli

@@ -1,0 +1,102 @@
+#include "src/cli/run_log.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+namespace tt::cli {
+namespace {
+
+constexpr int kBarWidth = 24;
+
+std::string with_commas(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3) {
+    text.insert(static_cast<std::size_t>(at), ",");
+  }
+  return text;
+}
+
+std::string minutes(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+std::string bar(double share) {
+  std::string text;
+  for (int i = 0; i < kBarWidth; ++i) text += i < share * kBarWidth ? "█" : "░";
+  return text;
+}
+
+}  // namespace
+
+RunLog::RunLog(const config::TrainConfig& config, bool is_first)
+    : config_(config), is_first_(is_first) {}
+
+void RunLog::say(const std::string& line) {
+  if (!is_first_) return;
+  std::FILE* out = config_.log_format == config::LogFormat::kJson ? stderr : stdout;
+  fmt::print(out, "{}\n", line);
+  std::fflush(out);
+}
+
+void RunLog::corpus(const data::TextCorpus& corpus, double unigram_entropy) {
+  say(fmt::format("data   {} bytes in {} files; unigram entropy {:.4f} nats per byte",
+                  with_commas(corpus.size()), with_commas(corpus.num_files()), unigram_entropy));
+}
+
+void RunLog::model(std::int64_t num_parameters, const mesh::MeshShape& shape,
+                   const comm::Launch& launch) {
+  say(fmt::format("model  {} parameters, {} layers of {}; {}", with_commas(num_parameters),
+                  config_.model.num_layers, config_.model.hidden_size,
+                  config_.bf16 ? "bf16" : config_.params_dtype));
+  say(fmt::format("mesh   tensor {} x data {}, {} rank{}, {} thread{} each", shape.tensor,
+                  shape.data, launch.world_size, launch.world_size == 1 ? "" : "s",
+                  at::get_num_threads(), at::get_num_threads() == 1 ? "" : "s"));
+}
+
+void RunLog::hub(const HubSession& hub) {
+  if (config_.tracer.print_url) {
+    say("page   " + hub.url_with_token());
+  } else {
+    say(fmt::format("page   {} (token in {})", hub.url(), hub.token_path()));
+  }
+}
+
+void RunLog::move_bar(const train::StepReport& report) {
+  mean_step_ms_ = mean_step_ms_ == 0.0 ? report.step_ms
+                                       : 0.9 * mean_step_ms_ + 0.1 * report.step_ms;
+  const double done = static_cast<double>(report.step) / static_cast<double>(config_.train_iters);
+  const auto left = static_cast<double>(config_.train_iters - report.step);
+  fmt::print("\r\x1b[2K{} {}/{}  loss {:.4f}  {:.0f} tokens/s  {} left", bar(done), report.step,
+             config_.train_iters, report.loss, report.tokens_per_second,
+             minutes(left * mean_step_ms_ * 1e-3));
+  line_is_open_ = true;
+  if (report.valid_loss) {
+    fmt::print("\r\x1b[2K");
+    line_is_open_ = false;
+    say(to_line(report, config_.train_iters));
+  }
+}
+
+void RunLog::step(const train::StepReport& report) {
+  if (!is_first_) return;
+  if (config_.log_format == config::LogFormat::kJson) {
+    fmt::print("{}\n", to_json(report).dump());
+  } else if (config_.progress_bar) {
+    move_bar(report);
+  } else {
+    fmt::print("{}\n", to_line(report, config_.train_iters));
+  }
+  std::fflush(stdout);
+}
+
+void RunLog::finish() {
+  if (line_is_open_) fmt::print("\n");
+  line_is_open_ = false;
+}
+
+}  // namespace tt::cli

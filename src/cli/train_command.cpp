@@ -1,0 +1,191 @@
+#include "src/cli/train_command.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "src/cli/hub_session.h"
+#include "src/cli/parse.h"
+#include "src/cli/run_log.h"
+#include "src/cli/train_options.h"
+#include "tensor_tracer/comm/world.h"
+#include "tensor_tracer/model/points.h"
+#include "tensor_tracer/train/trainer.h"
+
+namespace tt::cli {
+namespace {
+
+constexpr int kExitDone = 0;
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+
+// Everything that is known to be right before any rank talks to another.
+struct Prepared {
+  config::TrainConfig config;
+  comm::Launch launch;
+  mesh::MeshShape shape;
+  data::TextCorpus corpus;
+  std::shared_ptr<const trace::Plan> plan;
+};
+
+base::Result<std::shared_ptr<const trace::Plan>> read_plan(const config::TrainConfig& config,
+                                                           const mesh::MeshShape& shape) {
+  const std::string& path = config.tracer.tensor_tracer_plan;
+  nlohmann::json text = trace::default_plan();
+  if (!path.empty()) {
+    std::ifstream file(path);
+    if (!file) {
+      return base::Error{"invalid_argument", "\"" + path + "\" cannot be read",
+                         "--tensor-tracer-plan", "give a JSON file"};
+    }
+    text = nlohmann::json::parse(file, nullptr, false);
+  }
+  const auto catalogue = model::make_catalogue(config.model, shape.tensor);
+  auto plan = trace::parse_plan(text, catalogue, 1);
+  if (!plan) return plan.error();
+  return std::make_shared<const trace::Plan>(std::move(plan).value());
+}
+
+base::Status check_data_size(const config::TrainConfig& config, const data::TextCorpus& corpus) {
+  const data::SampleOrder order(corpus.size(), config.model.seq_length,
+                                config::parse_split(config.data.split).value().second, 0);
+  if (order.num_train() > 0 && order.num_valid() > 0) return {};
+  return base::Error{
+      "invalid_argument",
+      fmt::format("{} bytes make {} training and {} validation sequences of {} tokens",
+                  corpus.size(), order.num_train(), order.num_valid(), config.model.seq_length),
+      "--data-path", "give more text, a smaller --seq-length or another --split"};
+}
+
+base::Result<Prepared> prepare(config::TrainConfig config, const comm::Launch& launch) {
+  auto shape = config::check(config, launch.world_size);
+  if (!shape) return shape.error();
+  auto corpus = data::TextCorpus::open(config.data.data_path, config.data.data_exclude);
+  if (!corpus) return corpus.error();
+  if (auto status = check_data_size(config, corpus.value()); !status) return status.error();
+  // Without a viewer's way in nothing is traced.
+  std::shared_ptr<const trace::Plan> plan;
+  if (config.tracer.tensor_tracer_port) {
+    auto read = read_plan(config, shape.value());
+    if (!read) return read.error();
+    plan = std::move(read).value();
+  }
+  return Prepared{std::move(config), launch, shape.value(), std::move(corpus).value(),
+                  std::move(plan)};
+}
+
+int threads_per_rank(const Prepared& run) {
+  if (run.config.threads > 0) return run.config.threads;
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return 1;
+  return std::max(1, CPU_COUNT(&allowed) / run.launch.local_size);
+}
+
+nlohmann::json run_facts(const Prepared& run, const HubSession& hub, double entropy) {
+  const auto catalogue = model::make_catalogue(run.config.model, run.shape.tensor);
+  nlohmann::json facts = hub.facts();
+  facts["mesh"] = {{"tensor", run.shape.tensor},
+                   {"pipeline", run.shape.pipeline},
+                   {"data", run.shape.data}};
+  facts["model"] = config::to_json(run.config.model);
+  facts["micro_batch_size"] = run.config.micro_batch_size;
+  facts["global_batch_size"] = run.config.global_batch(run.shape.data);
+  facts["train_iters"] = run.config.train_iters;
+  facts["tokenizer"] = {{"kind", "byte"}};
+  facts["unigram_entropy"] = entropy;
+  facts["points"] = catalogue.to_json();
+  facts["plan"] = trace::to_json(*run.plan, catalogue);
+  return facts;
+}
+
+void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLog& log) {
+  const bool is_first = world.group().rank() == 0;
+  train::TrainerParts parts;
+  parts.groups = train::make_groups(world.group(), run.shape);
+  parts.corpus = &run.corpus;
+  parts.plan = run.plan;
+  if (is_first) {
+    parts.on_step = [&log](const train::StepReport& report) { log.step(report); };
+  }
+  double entropy = 0.0;
+  if (is_first) {
+    entropy = run.corpus.unigram_entropy();
+    log.corpus(run.corpus, entropy);
+  }
+  if (hub != nullptr) {
+    hub->connect(run_facts(run, *hub, entropy));
+    parts.inlet = hub->inlet();
+    parts.outlet = hub->outlet();
+    parts.run_id = hub->run_id();
+    log.hub(*hub);
+  }
+  train::Trainer trainer(run.config, std::move(parts));
+  if (is_first) log.model(trainer.num_parameters(), run.shape, run.launch);
+  trainer.run();
+}
+
+// Runs on every rank; only global rank 0 has a hub.
+int train_on_mesh(const Prepared& run, HubSession* hub) {
+  at::set_num_threads(threads_per_rank(run));
+  const comm::World world(run.launch);
+  base::set_rank_label(mesh::describe(run.shape, run.launch.rank));
+  RunLog log(run.config, run.launch.rank == 0);
+  try {
+    train(run, world, hub, log);
+    log.finish();
+    if (hub != nullptr) hub->finish();
+    return kExitDone;
+  } catch (const std::exception& error) {
+    log.finish();
+    fmt::print(stderr, "tensor-tracer: {}: {}\n", mesh::describe(run.shape, run.launch.rank),
+               error.what());
+    if (hub != nullptr) hub->finish();
+    if (run.launch.uses_mpi()) world.abort(kExitFailure);
+    return kExitFailure;
+  }
+}
+
+int refuse(const base::Error& error, bool is_first) {
+  if (is_first) fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
+  return kExitUsage;
+}
+
+}  // namespace
+
+int run_train(int argc, const char* const* argv) {
+  auto launch = comm::detect_launch(comm::process_environment());
+  if (!launch) return refuse(launch.error(), true);
+  const bool is_first = launch.value().rank == 0;
+
+  config::TrainConfig config;
+  CLI::App app("Train a GPT and watch its inside live.", "tensor-tracer train");
+  add_train_options(app, config);
+  auto parsed = parse(app, argc, argv);
+  if (!parsed) return refuse(parsed.error(), is_first);
+  if (parsed.value().text) {
+    if (is_first) fmt::print("{}", *parsed.value().text);
+    return kExitDone;
+  }
+  auto run = prepare(std::move(config), launch.value());
+  if (!run) return refuse(run.error(), is_first);
+
+  // The hub's processes are started before MPI: nothing is forked once MPI's threads run.
+  std::optional<HubSession> hub;
+  if (is_first && run.value().config.tracer.tensor_tracer_port) {
+    auto started = HubSession::start(run.value().config);
+    if (!started) return refuse(started.error(), true);
+    hub.emplace(std::move(started).value());
+  }
+  return train_on_mesh(run.value(), hub ? &*hub : nullptr);
+}
+
+}  // namespace tt::cli
