@@ -20,6 +20,7 @@ from websockets.sync.client import ClientConnection, connect
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPOSITORY / "tests" / "golden"))
+from make_golden import crc32c  # noqa: E402
 from make_golden import record as encode_record  # noqa: E402
 
 RUN_ID = "5f0c00000000abcd"
@@ -50,8 +51,6 @@ def big_record(size: int, sequence: int, **fields: int) -> bytes:
     whole = bytearray(make_record(b"", sequence=sequence, **fields))
     struct.pack_into("<IIII", whole, 68, size, 1, 1, 1)
     struct.pack_into("<Q", whole, 88, size)
-    from make_golden import crc32c
-
     struct.pack_into("<I", whole, 124, crc32c(bytes(whole[:124])))
     return bytes(whole) + bytes((size + 7) // 8 * 8)
 
@@ -80,6 +79,11 @@ def wait_until(condition: Callable[[], bool], what: str, timeout: float = 10) ->
     while not condition():
         assert time.monotonic() < end, f"not within {timeout} s: {what}"
         time.sleep(0.01)
+
+
+def error_code(answer: dict[str, Any]) -> str:
+    assert "result" not in answer, answer
+    return answer["error"]["code"]
 
 
 class Peer:
@@ -150,6 +154,10 @@ class Peer:
         return [e["params"] for e in self.events if e["event"] == event]
 
 
+def claim(viewer: Peer, **params: Any) -> dict[str, Any]:
+    return viewer.request("control.claim", {"name": "Ada", **params})
+
+
 class Hub:
     """`tensor-tracer-hub serve` on a free port."""
 
@@ -182,15 +190,14 @@ class Hub:
     def connect(self, path: str = "/ws", token: str | None = None, **options: Any) -> Peer:
         """A WebSocket that has not said hello."""
         given = token or (self.token if path == "/ws" else self.worker_token)
-        return Peer(
-            connect(
-                f"ws://127.0.0.1:{self.port}{path}",
-                additional_headers={"Authorization": f"Bearer {given}"},
-                max_size=None,
-                compression=None,
-                **options,
-            )
+        opening = connect(
+            f"ws://127.0.0.1:{self.port}{path}",
+            additional_headers={"Authorization": f"Bearer {given}"},
+            max_size=None,
+            compression=None,
+            **options,
         )
+        return Peer(opening.__enter__())  # the test's hub ends it
 
     def viewer(self, **options: Any) -> Peer:
         peer = self.connect("/ws", **options)
