@@ -27,7 +27,7 @@ class HubSession {
   std::uint64_t run_id() const;
   const std::string& url() const;
   const std::string& token_path() const;
-  std::string url_with_token() const;
+  const std::string& url_with_token() const;
 
   /// Connects to the hub with the run's whole facts; from then on outlet and inlet are there.
   void connect(nlohmann::json facts);
