@@ -24,9 +24,9 @@ SHAPES = {
     "llama-grouped": LLAMA | {"num_query_groups": 2},
     "gpt2-multi-query": {"num_query_groups": 1},
     "gpt2-wide-heads": {"kv_channels": 12, "num_query_groups": 2},
+    "gpt2-odd-vocabulary": {"vocab_size": 259},
 }
-# On a mesh: (tensor, data) sizes. One query group cannot be split over tensor ranks.
-MESHES = [(2, 1), (4, 1), (1, 2), (2, 2)]
+MESHES = [(2, 1), (4, 1), (1, 2), (2, 2)]  # (tensor, data) sizes
 
 
 def assert_matches_reference(run: Run, step: int, dtype: torch.dtype) -> None:
@@ -80,14 +80,15 @@ def test_one_rank(shape: str, dtype: str, flags, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
-@pytest.mark.parametrize("shape", ["gpt2", "llama-grouped"])
+@pytest.mark.parametrize("shape", ["gpt2-odd-vocabulary", "llama-grouped", "gpt2-multi-query"])
 def test_mesh(shape: str, mesh: tuple[int, int], flags, tmp_path: Path) -> None:
-    """The same on several ranks; four tensor ranks need four query groups."""
+    """The same on several ranks, also with fewer query groups than tensor ranks."""
     tensor, data = mesh
-    changes = SHAPES[shape] | {"params_dtype": "float64", "train_iters": 4}
-    if tensor == 4:
-        changes |= {"num_query_groups": 4}
-    changes["tensor_model_parallel_size"] = tensor
+    changes = SHAPES[shape] | {
+        "params_dtype": "float64",
+        "train_iters": 4,
+        "tensor_model_parallel_size": tensor,
+    }
     run = train(flags | changes, tmp_path, ranks=tensor * data, export_at="1,4")
     for step in (1, 4):
         assert_matches_reference(run, step, torch.float64)
