@@ -1,0 +1,30 @@
+import AxeBuilder from '@axe-core/playwright';
+import { expect } from '@playwright/test';
+import { hoverTile, open, test } from './support.ts';
+
+for (const colorScheme of ['dark', 'light'] as const) {
+  test(`no serious finding of axe in ${colorScheme}`, async ({ page, hub }) => {
+    await page.emulateMedia({ colorScheme });
+    hub.setHolder({ session: 'v99', name: 'Ada' });
+    await open(page, hub);
+    await page.getByTestId('holder').click();
+    const { violations } = await new AxeBuilder({ page }).analyze();
+    const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+    const found = serious.flatMap(({ id, nodes }) =>
+      nodes.map((node) => `${id}: ${String(node.target[0])} ${node.failureSummary ?? ''}`),
+    );
+    expect(found).toEqual([]);
+  });
+}
+
+test('nothing is cut off at 1280×720, and all can be reached at 200 %', async ({ page, hub }) => {
+  await open(page, hub);
+  const overflow = (): Promise<number> =>
+    page.evaluate(() => document.documentElement.scrollHeight - innerHeight);
+  expect(await overflow()).toBe(0);
+  await page.setViewportSize({ width: 640, height: 360 });
+  await page.getByTestId('apply').scrollIntoViewIfNeeded();
+  await expect(page.getByTestId('apply')).toBeInViewport();
+  await hoverTile(page, 60, 250);
+  await expect(page.getByTestId('tip')).toBeInViewport();
+});
