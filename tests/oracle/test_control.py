@@ -26,7 +26,7 @@ def claim(viewer: Viewer, take_over: bool = False) -> None:
 
 def test_hello_describes_the_run(run: LiveRun, flags) -> None:
     with run.viewer() as viewer:
-        facts = viewer.hello["run"]
+        facts = viewer.run
         assert viewer.hello["version"] == 1
         assert facts["mesh"] == {"tensor": RANKS, "pipeline": 1, "data": 1}
         for name in ("num_layers", "hidden_size", "num_attention_heads", "seq_length"):
@@ -93,7 +93,7 @@ def test_new_plan_is_taken_at_the_step_that_was_answered(run: LiveRun) -> None:
     with run.viewer() as viewer:
         claim(viewer)
         viewer.wait_for(lambda: max(viewer.steps(), default=0) >= 3, "a few steps")
-        old = viewer.hello["run"]["plan"]["number"]
+        old = viewer.run["plan"]["number"]
         answer = viewer.request("plan.set", {"plan": {"entries": [entry]}})
         assert answer["ranks"] == RANKS
         new = answer["plan"]["number"]

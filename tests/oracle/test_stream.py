@@ -81,7 +81,7 @@ def received(viewer: Viewer, step: int) -> set[tuple[int, int]]:
 
 def assert_consistent(viewer: Viewer) -> None:
     """Header fields that hold for every record of a run with one leader."""
-    run = int(viewer.hello["run"]["id"], 16)
+    run = int(viewer.run["id"], 16)
     for record in viewer.records:
         assert record.run == run
         assert (record.tensor_rank, record.pipeline_rank, record.data_rank) == (0, 0, 0)

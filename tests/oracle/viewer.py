@@ -82,6 +82,11 @@ class Viewer:
         else:
             self.events.append(content)
 
+    @property
+    def run(self) -> dict[str, Any] | None:
+        """The run's facts, once the trainer has told the hub."""
+        return next(reversed(self.named("run")), self.hello["run"])
+
     def named(self, event: str) -> list[dict[str, Any]]:
         """The params of all notifications of this name so far."""
         return [e["params"] for e in self.events if e["event"] == event]
@@ -129,7 +134,9 @@ class LiveRun:
         with connect(
             f"ws://{address}/ws", additional_headers=headers, max_size=None, max_queue=None
         ) as connection:
-            yield Viewer(connection)
+            viewer = Viewer(connection)
+            viewer.wait_for(lambda: viewer.run is not None, "the trainer")
+            yield viewer
 
 
 @contextlib.contextmanager
