@@ -65,11 +65,11 @@ std::vector<trace::Request> Channel::poll(Clock::time_point now) {
 
 void Channel::wait(Clock::time_point until) {
   std::unique_lock lock(mutex_);
-  if (!connected_ && !continue_told_) {
-    until = std::min(until, lost_at_ + pause_timeout_);
+  // Contact may be lost while this waits, and found again.
+  while (arrived_requests_.empty() && !must_continue(Clock::now()) && Clock::now() < until) {
+    const bool pause_may_end = !connected_ && !continue_told_;
+    arrived_.wait_until(lock, pause_may_end ? std::min(until, lost_at_ + pause_timeout_) : until);
   }
-  arrived_.wait_until(lock, until,
-                      [this] { return !arrived_requests_.empty() || must_continue(Clock::now()); });
 }
 
 void Channel::wait_until_written(Clock::time_point until) {
@@ -90,15 +90,18 @@ void Channel::set_connected() {
 }
 
 void Channel::set_lost(Clock::time_point now) {
-  const std::lock_guard lock(mutex_);
-  if (connected_) {
-    connected_ = false;
-    lost_at_ = now;
+  {
+    const std::lock_guard lock(mutex_);
+    if (connected_) {
+      connected_ = false;
+      lost_at_ = now;
+    }
+    // Who asked has been told that the trainer is gone.
+    arrived_requests_.clear();
+    asked_.clear();
+    set_viewers(0);
   }
-  // Who asked has been told that the trainer is gone.
-  arrived_requests_.clear();
-  asked_.clear();
-  set_viewers(0);
+  arrived_.notify_all();
 }
 
 void Channel::deliver(trace::Request request) {

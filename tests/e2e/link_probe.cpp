@@ -3,6 +3,10 @@
 //
 //     link_probe <hub program> <run dir> <port> <queue bytes> <pause timeout ms>
 
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <iostream>
@@ -114,6 +118,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: link_probe HUB RUN_DIR PORT QUEUE_BYTES PAUSE_TIMEOUT_MS\n");
     return 2;
   }
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("probe"));
   auto hub = tt::link::start_hub({.program = argv[1],
                                   .run_dir = argv[2],
                                   .run_id = "5f0c00000000abcd",
