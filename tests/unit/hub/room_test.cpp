@@ -1,0 +1,175 @@
+#include "hub/room.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tt::hub {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+class FakeClient : public Client {
+ public:
+  FakeClient(Role role, Room& room) : Client(role, room.make_queue()) {}
+  void wake() override {}
+  void close(std::string_view reason) override { closed = reason; }
+  void close_after_sending(std::string_view reason) override { closed = reason; }
+
+  /// All texts that wait, parsed.
+  std::vector<json> texts() {
+    std::vector<json> out;
+    for (Outgoing next = queue().pop(); !next.empty(); next = queue().pop()) {
+      if (next.text) {
+        out.push_back(json::parse(*next.parts.front()));
+      }
+    }
+    return out;
+  }
+
+  std::string closed;
+};
+
+class RoomTest : public testing::Test {
+ protected:
+  std::unique_ptr<FakeClient> join(Role role) {
+    auto client = std::make_unique<FakeClient>(role, room_);
+    room_.join(*client, now_);
+    return client;
+  }
+  std::unique_ptr<FakeClient> greeted(Role role) {
+    auto client = join(role);
+    const char* name = role == Role::kViewer ? "viewer" : "worker";
+    json params = {{"versions", {1}}, {"role", name}};
+    if (role == Role::kWorker) {
+      params["run"] = {{"id", "1"}};
+    }
+    say(*client, {{"id", 1}, {"method", "hello"}, {"params", params}});
+    client->texts();
+    return client;
+  }
+  void say(Client& client, const json& message) { room_.on_text(client, message.dump(), now_); }
+  json ask(FakeClient& client, const std::string& method, const json& params = json::object()) {
+    client.texts();
+    say(client, {{"id", 2}, {"method", method}, {"params", params}});
+    const auto texts = client.texts();
+    return texts.empty() ? json() : texts.back();
+  }
+
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point now_ = start_;
+  Room room_{RoomOptions{.lease = 30s,
+                         .request_timeout = 60s,
+                         .hello_timeout = 10s,
+                         .latest_bytes = 1000,
+                         .queue = {.total_bytes = 4000, .fresh_bytes = 300, .batch_bytes = 300}}};
+};
+
+TEST_F(RoomTest, ASilentClientIsClosed) {
+  const auto silent = join(Role::kViewer);
+  const auto polite = greeted(Role::kViewer);
+  room_.tick(start_ + 10s);
+  EXPECT_EQ(silent->closed, "");
+  room_.tick(start_ + 11s);
+  EXPECT_EQ(silent->closed, "no hello");
+  EXPECT_EQ(polite->closed, "");
+}
+
+TEST_F(RoomTest, AClientWhoseTextsDoNotFitIsClosedAndOthersAreServed) {
+  const auto worker = greeted(Role::kWorker);
+  const auto slow = greeted(Role::kViewer);
+  const auto fast = greeted(Role::kViewer);
+  for (int i = 0; i < 10; ++i) {
+    say(*worker, {{"event", "log"}, {"params", {{"message", std::string(500, 'x')}}}});
+    fast->texts();
+  }
+  EXPECT_EQ(slow->closed, "too slow");
+  EXPECT_EQ(fast->closed, "");
+}
+
+TEST_F(RoomTest, ARequestThatTheTrainerDoesNotAnswerTimesOutOnce) {
+  const auto worker = greeted(Role::kWorker);
+  const auto viewer = greeted(Role::kViewer);
+  ask(*viewer, "control.claim");
+  ask(*viewer, "control.pause");
+  viewer->texts();
+  room_.tick(start_ + 59s);
+  EXPECT_EQ(viewer->texts().size(), 1U) << "the lease's end, nothing else";
+  room_.tick(start_ + 60s);
+  const auto texts = viewer->texts();
+  ASSERT_EQ(texts.size(), 1U);
+  EXPECT_EQ(texts[0].at("id"), 2);
+  EXPECT_EQ(texts[0].at("error").at("code"), "timeout");
+  say(*worker, {{"id", 1}, {"result", json::object()}});
+  EXPECT_TRUE(viewer->texts().empty());
+}
+
+TEST_F(RoomTest, TooManyWaitingRequestsAreRefused) {
+  const auto worker = greeted(Role::kWorker);
+  const auto viewer = greeted(Role::kViewer);
+  ask(*viewer, "control.claim");
+  for (int i = 0; i < 32; ++i) {
+    EXPECT_TRUE(ask(*viewer, "control.pause").is_null());
+    worker->texts();
+  }
+  EXPECT_EQ(ask(*viewer, "control.pause").at("error").at("code"), "busy");
+}
+
+TEST_F(RoomTest, APauseWithoutALeaseEndsAfterItsTime) {
+  // As after a restart of the hub: the trainer comes back paused and nobody holds the lease.
+  const auto worker = greeted(Role::kWorker);
+  say(*worker, {{"event", "state"}, {"params", {{"phase", "paused"}, {"step", 3}}}});
+  room_.tick(start_ + 29s);
+  EXPECT_TRUE(worker->texts().empty());
+  room_.tick(Clock::now() + 31s);
+  const auto texts = worker->texts();
+  ASSERT_EQ(texts.size(), 1U);
+  EXPECT_EQ(texts[0].at("method"), "control.continue");
+}
+
+TEST_F(RoomTest, TakingOverKeepsThePause) {
+  const auto worker = greeted(Role::kWorker);
+  const auto ada = greeted(Role::kViewer);
+  const auto bob = greeted(Role::kViewer);
+  ask(*ada, "control.claim");
+  ask(*ada, "control.pause");
+  say(*worker, {{"event", "state"}, {"params", {{"phase", "paused"}, {"step", 3}}}});
+  worker->texts();
+  EXPECT_TRUE(ask(*bob, "control.claim", {{"take_over", true}}).contains("result"));
+  room_.leave(*ada);
+  room_.tick(start_ + 29s);
+  for (const json& message : worker->texts()) {
+    EXPECT_FALSE(message.contains("method")) << message;
+  }
+}
+
+TEST_F(RoomTest, AnotherRunsStepsAreNotShown) {
+  const auto worker = greeted(Role::kWorker);
+  say(*worker, {{"event", "step"}, {"params", {{"step", 1}}}});
+  room_.leave(*worker);
+  const auto next = join(Role::kWorker);
+  say(*next, {{"id", 1},
+              {"method", "hello"},
+              {"params", {{"versions", {1}}, {"role", "worker"}, {"run", {{"id", "2"}}}}}});
+  const auto viewer = join(Role::kViewer);
+  say(*viewer,
+      {{"id", 1}, {"method", "hello"}, {"params", {{"versions", {1}}, {"role", "viewer"}}}});
+  const auto texts = viewer->texts();
+  ASSERT_EQ(texts.size(), 1U);
+  EXPECT_EQ(texts[0].at("result").at("run").at("id"), "2");
+}
+
+TEST_F(RoomTest, MessagesOfAClientThatLeftAreIgnored) {
+  const auto viewer = greeted(Role::kViewer);
+  room_.leave(*viewer);
+  room_.leave(*viewer);
+  room_.on_text(*viewer, "{", now_);
+  room_.on_binary(*viewer, "x", now_);
+  EXPECT_TRUE(viewer->texts().empty());
+}
+
+}  // namespace
+}  // namespace tt::hub

@@ -1,0 +1,192 @@
+#include "hub/send_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace tt::hub {
+namespace {
+
+constexpr SendQueueLimits kLimits{.total_bytes = 1000, .fresh_bytes = 300, .batch_bytes = 250};
+
+StoredRecord record(std::uint16_t layer, const std::string& bytes, std::uint32_t entry = 0) {
+  StoredRecord stored;
+  stored.key.layer = layer;
+  stored.key.entry = entry;
+  stored.bytes = std::make_shared<const std::string>(bytes);
+  return stored;
+}
+
+SharedBytes text(const std::string& bytes) { return std::make_shared<const std::string>(bytes); }
+
+class SendQueueTest : public testing::Test {
+ protected:
+  // Everything that comes out, one string a message; `dropped` notices are added up instead.
+  std::vector<std::string> drain() {
+    std::vector<std::string> out;
+    for (Outgoing next = queue_.pop(); !next.empty(); next = queue_.pop()) {
+      std::string message;
+      for (const SharedBytes& part : next.parts) {
+        message += *part;
+      }
+      if (next.text && message.find("dropped") != std::string::npos) {
+        told_ += nlohmann::json::parse(message).at("params").at("records").get<int>();
+      } else {
+        out.push_back(message);
+      }
+    }
+    return out;
+  }
+
+  LatestRecords latest_{10'000};
+  SendQueue queue_{kLimits, latest_};
+  int told_ = 0;
+};
+
+TEST_F(SendQueueTest, TextsGoFirstAndOneByOne) {
+  queue_.push_record(record(1, "r"));
+  ASSERT_TRUE(queue_.push_text(text("a")));
+  ASSERT_TRUE(queue_.push_text(text("b")));
+  EXPECT_EQ(drain(), (std::vector<std::string>{"a", "b", "r"}));
+  EXPECT_EQ(queue_.bytes(), 0U);
+}
+
+TEST_F(SendQueueTest, NothingIsReplacedWhileLittleWaits) {
+  for (const char* bytes : {"1", "2", "3"}) {
+    queue_.push_record(record(1, bytes));
+  }
+  EXPECT_EQ(drain(), (std::vector<std::string>{"123"}));
+  EXPECT_EQ(queue_.dropped(), 0U);
+}
+
+TEST_F(SendQueueTest, TheLatestOfAKeyWinsAndKeepsItsPlaceWhenMuchWaits) {
+  queue_.push_record(record(1, std::string(150, 'a')));
+  queue_.push_record(record(1, std::string(150, 'b')));
+  queue_.push_record(record(2, std::string(150, 'c')));
+  queue_.push_record(record(1, std::string(150, 'd')));
+  EXPECT_EQ(queue_.dropped(), 2U);
+  EXPECT_EQ(queue_.bytes(), 300U);
+  EXPECT_EQ(drain(), (std::vector<std::string>{std::string(150, 'd'), std::string(150, 'c')}));
+  EXPECT_EQ(told_, 2);
+}
+
+TEST_F(SendQueueTest, EveryKeyGetsItsTurnOnASlowConnection) {
+  std::vector<int> seen(6, 0);
+  for (int step = 0; step < 30; ++step) {
+    for (std::uint16_t layer = 0; layer < 6; ++layer) {
+      queue_.push_record(record(layer, std::string(150, static_cast<char>('a' + layer))));
+    }
+    for (Outgoing next = queue_.pop(); !next.empty(); next = queue_.pop()) {
+      if (!next.text) {
+        ++seen.at(static_cast<std::size_t>(next.parts.at(0)->front() - 'a'));
+        break;  // one message while six are made
+      }
+    }
+  }
+  for (const int count : seen) {
+    EXPECT_GE(count, 4);
+  }
+}
+
+TEST_F(SendQueueTest, AboveTheLimitTheOldestRecordsGo) {
+  for (std::uint16_t layer = 0; layer < 12; ++layer) {
+    queue_.push_record(record(layer, std::string(100, static_cast<char>('a' + layer))));
+    EXPECT_LE(queue_.bytes(), 1000U);
+  }
+  EXPECT_EQ(queue_.dropped(), 2U);
+  EXPECT_EQ(drain().front().front(), 'c');
+}
+
+TEST_F(SendQueueTest, TextsAreNeverDroppedButRefusedWhenTheyAloneAreTooMuch) {
+  queue_.push_record(record(1, std::string(300, 'r')));
+  queue_.push_record(record(2, std::string(300, 's')));
+  ASSERT_TRUE(queue_.push_text(text(std::string(600, 't'))));
+  EXPECT_EQ(queue_.dropped(), 1U);
+  EXPECT_FALSE(queue_.push_text(text(std::string(401, 'u'))));
+  EXPECT_TRUE(queue_.push_text(text(std::string(400, 'v'))));
+}
+
+TEST_F(SendQueueTest, ARecordAboveAllLimitsIsStillSentAlone) {
+  queue_.push_record(record(1, "small"));
+  queue_.push_record(record(2, std::string(5000, 'B')));
+  EXPECT_EQ(drain(), (std::vector<std::string>{std::string(5000, 'B')}));
+  EXPECT_EQ(told_, 1);
+}
+
+TEST_F(SendQueueTest, BatchesStayBelowTheirSize) {
+  for (std::uint16_t layer = 0; layer < 7; ++layer) {
+    queue_.push_record(record(layer, std::string(100, 'x')));
+  }
+  std::vector<std::size_t> sizes;
+  for (const std::string& message : drain()) {
+    sizes.push_back(message.size());
+  }
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{200, 200, 200, 100}));
+}
+
+TEST_F(SendQueueTest, SubscriptionFiltersWhatWaitsAndWhatComes) {
+  queue_.push_record(record(1, "a", 0));
+  queue_.push_record(record(1, "b", 1));
+  queue_.subscribe(std::set<std::uint32_t>{1});
+  queue_.push_record(record(2, "c", 0));
+  EXPECT_EQ(drain(), (std::vector<std::string>{"b"}));
+  EXPECT_EQ(queue_.dropped(), 0U);
+}
+
+TEST_F(SendQueueTest, WideningOffersTheLatestOfTheNewEntriesOnly) {
+  latest_.put(record(1, "a", 0));
+  latest_.put(record(1, "b", 1));
+  queue_.subscribe(std::set<std::uint32_t>{1});
+  EXPECT_TRUE(drain().empty());
+  queue_.subscribe(std::nullopt);
+  EXPECT_EQ(drain(), (std::vector<std::string>{"a"}));
+}
+
+TEST_F(SendQueueTest, OfferedRecordsAreTheLatestAtTheirTurnAndNeverOlderThanWhatWasSent) {
+  latest_.put(record(1, "old"));
+  latest_.put(record(2, "other"));
+  queue_.offer_latest();
+  const StoredRecord fresh = record(1, "new");
+  queue_.push_record(fresh);
+  latest_.put(fresh);
+  EXPECT_EQ(drain(), (std::vector<std::string>{"othernew"}));
+}
+
+TEST_F(SendQueueTest, OfferedRecordsThatWereForgottenAreSkipped) {
+  latest_.put(record(1, "gone"));
+  queue_.offer_latest();
+  latest_.clear();
+  EXPECT_TRUE(drain().empty());
+}
+
+TEST(LatestRecords, KeepsOnePerKeyWithinItsBytes) {
+  LatestRecords latest(250);
+  latest.put(record(1, std::string(100, 'a')));
+  latest.put(record(2, std::string(100, 'b')));
+  latest.put(record(1, std::string(100, 'c')));
+  EXPECT_EQ(latest.bytes(), 200U);
+  latest.put(record(3, std::string(100, 'd')));
+  EXPECT_EQ(latest.find(record(2, "").key), nullptr) << "the longest unchanged one goes";
+  ASSERT_NE(latest.find(record(1, "").key), nullptr);
+  EXPECT_EQ(latest.find(record(1, "").key)->bytes->front(), 'c');
+  EXPECT_EQ(latest.keys().size(), 2U);
+}
+
+TEST(LatestRecords, ForgetsOldPlans) {
+  LatestRecords latest(1000);
+  StoredRecord old_plan = record(1, "a");
+  old_plan.plan = 3;
+  StoredRecord new_plan = record(2, "b");
+  new_plan.plan = 4;
+  latest.put(old_plan);
+  latest.put(new_plan);
+  latest.forget_plans_before(4);
+  EXPECT_EQ(latest.keys(), (std::vector<protocol::RecordKey>{new_plan.key}));
+  EXPECT_EQ(latest.bytes(), 1U);
+}
+
+}  // namespace
+}  // namespace tt::hub

@@ -1,0 +1,162 @@
+#include "link/channel.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "tensor_tracer/protocol/record.h"
+
+namespace tt::link {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = Channel::Clock;
+
+// Two records of 128 bytes each.
+std::string two_records() {
+  std::string out;
+  protocol::RecordHeader header;
+  header.dtype = protocol::Dtype::kU8;
+  header.ndim = 1;
+  header.shape = {0, 1, 1, 1};
+  protocol::append_record(out, header, {});
+  protocol::append_record(out, header, {});
+  return out;
+}
+
+trace::Request request(std::uint64_t id) {
+  return {.id = id, .method = "control.pause", .params = nlohmann::json::object()};
+}
+
+std::string no_answer(std::uint64_t) {
+  ADD_FAILURE() << "encoded an answer that nobody waits for";
+  return {};
+}
+
+TEST(Channel, DropsTheOldestRecordsFirstAndCountsEach) {
+  Channel channel(600, 1s);
+  channel.push_text("event");
+  for (int i = 0; i < 4; ++i) {
+    channel.push_records(two_records());  // 256 bytes
+  }
+  EXPECT_EQ(channel.dropped(), 4U);
+  const auto told = channel.take();
+  ASSERT_TRUE(told && told->text);
+  EXPECT_EQ(nlohmann::json::parse(told->bytes).at("params"),
+            nlohmann::json::parse(R"({"records": 4, "where": "trainer"})"));
+  EXPECT_EQ(channel.take()->bytes, "event");
+  EXPECT_EQ(channel.take()->bytes, two_records());
+  EXPECT_EQ(channel.take()->bytes, two_records());
+  EXPECT_FALSE(channel.take().has_value());
+}
+
+TEST(Channel, EventsGoOnlyWhenNoRecordIsLeft) {
+  Channel channel(600, 1s);
+  channel.push_records(two_records());
+  channel.push_text(std::string(500, 'a'));
+  EXPECT_EQ(channel.dropped(), 2U);
+  channel.push_text(std::string(500, 'b'));
+  channel.take();  // the drops
+  EXPECT_EQ(channel.take()->bytes.front(), 'b');
+  EXPECT_FALSE(channel.take().has_value());
+}
+
+TEST(Channel, WhatCouldNotBeWrittenComesFirstAgain) {
+  Channel channel(600, 1s);
+  channel.push_text("a");
+  channel.push_text("b");
+  channel.give_back(*channel.take());
+  EXPECT_EQ(channel.take()->bytes, "a");
+  channel.written();
+  EXPECT_EQ(channel.take()->bytes, "b");
+}
+
+TEST(Channel, AnswersGoToTheHubsIdAndOnlyOnce) {
+  Channel channel(600, 1s);
+  channel.set_connected();
+  channel.deliver(request(77));
+  const auto requests = channel.poll(Clock::now());
+  ASSERT_EQ(requests.size(), 1U);
+  channel.push_answer(requests[0].id, [](std::uint64_t id) { return std::to_string(id); });
+  channel.push_answer(requests[0].id, no_answer);
+  EXPECT_EQ(channel.take()->bytes, "77");
+  EXPECT_TRUE(channel.poll(Clock::now()).empty());
+}
+
+TEST(Channel, RequestsOfALostConnectionAreForgotten) {
+  Channel channel(600, 1s);
+  channel.set_connected();
+  channel.deliver(request(1));
+  const auto taken = channel.poll(Clock::now());
+  channel.deliver(request(2));
+  channel.set_viewers(3);
+  EXPECT_TRUE(channel.has_viewer());
+  channel.set_lost(Clock::now());
+  EXPECT_FALSE(channel.has_viewer());
+  channel.set_connected();
+  EXPECT_TRUE(channel.poll(Clock::now()).empty());
+  channel.push_answer(taken.at(0).id, no_answer);
+}
+
+TEST(Channel, YieldsOneContinueWhenContactIsLostForTooLong) {
+  Channel channel(600, 10s);
+  channel.set_connected();
+  const Clock::time_point lost = Clock::now() + 5s;
+  EXPECT_TRUE(channel.poll(lost + 100s).empty()) << "while connected never";
+  channel.set_lost(lost);
+  EXPECT_TRUE(channel.poll(lost + 10s - 1ms).empty());
+  const auto requests = channel.poll(lost + 10s);
+  ASSERT_EQ(requests.size(), 1U);
+  EXPECT_EQ(requests[0].id, 0U);
+  EXPECT_EQ(requests[0].method, "control.continue");
+  EXPECT_TRUE(channel.poll(lost + 100s).empty());
+  channel.set_lost(lost + 100s);
+  EXPECT_TRUE(channel.poll(lost + 200s).empty()) << "a failed attempt to connect is no new loss";
+  channel.set_connected();
+  channel.set_lost(lost + 300s);
+  EXPECT_EQ(channel.poll(lost + 310s).size(), 1U);
+}
+
+TEST(Channel, WaitEndsWithARequestWithTheTimeAndWithTheLossOfContact) {
+  Channel channel(600, 200ms);
+  channel.set_connected();
+  const auto start = Clock::now();
+  channel.wait(start + 50ms);
+  EXPECT_GE(Clock::now() - start, 50ms);
+  {
+    const std::jthread hub([&] {
+      std::this_thread::sleep_for(50ms);
+      channel.deliver(request(1));
+    });
+    channel.wait(start + 10s);
+    EXPECT_EQ(channel.poll(Clock::now()).size(), 1U);
+  }
+  {
+    const std::jthread hub([&] {
+      std::this_thread::sleep_for(50ms);
+      channel.set_lost(Clock::now());
+    });
+    channel.wait(start + 10s);
+    EXPECT_EQ(channel.poll(Clock::now()).size(), 1U);
+  }
+  EXPECT_LT(Clock::now() - start, 5s);
+}
+
+TEST(Channel, WaitsUntilEverythingIsWritten) {
+  Channel channel(600, 1s);
+  channel.push_text("a");
+  const auto start = Clock::now();
+  channel.wait_until_written(start + 50ms);
+  EXPECT_GE(Clock::now() - start, 50ms);
+  channel.take();
+  const std::jthread writer([&] {
+    std::this_thread::sleep_for(20ms);
+    channel.written();
+  });
+  channel.wait_until_written(start + 10s);
+  EXPECT_LT(Clock::now() - start, 5s);
+}
+
+}  // namespace
+}  // namespace tt::link
