@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -38,64 +39,135 @@ struct Max {
   }
 };
 
+// How a dtype lies in memory (Stored) and in which type it is reduced (Value).
+
 template <typename T>
-constexpr bool kHalf = std::is_same_v<T, at::BFloat16> || std::is_same_v<T, at::Half>;
+struct Plain {
+  using Stored = T;
+  using Value = T;
+  static Value load(Stored stored) { return stored; }
+  static Stored store(Value value) { return value; }
+};
+
+struct Half {
+  using Stored = at::Half;
+  using Value = float;
+  static Value load(Stored stored) { return stored; }
+  static Stored store(Value value) { return value; }
+};
+
+/// As c10's conversions, but on integers and without a branch, so that the loops become vector
+/// code.
+struct BFloat16 {
+  using Stored = std::uint16_t;
+  using Value = float;
+  static Value load(Stored stored) { return std::bit_cast<float>(std::uint32_t{stored} << 16); }
+  static Stored store(Value value) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t nearest_even = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    return static_cast<Stored>(is_nan ? 0x7fc0 : nearest_even);
+  }
+};
+
+// Compiled a second time for AVX2 and chosen when the program starts: twice as fast for bf16, the
+// same bits.
+#if defined(__x86_64__) && defined(__GNUC__)
+#define TT_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
+#else
+#define TT_WIDE_VECTORS
+#endif
 
 // A block of all sources is read before the target is written, and the sums stay in the first
 // level of the cache.
 constexpr std::int64_t kBlock = 1024;
+constexpr std::int64_t kLineBytes = 64;
 
-template <typename T, typename Op>
-void reduce(std::span<const void* const> sources, T* target, std::int64_t count) {
-  using Accumulator = std::conditional_t<kHalf<T>, float, T>;
-  Accumulator sums[kBlock];
-  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
-    const std::int64_t length = std::min(kBlock, count - begin);
-    const T* first = static_cast<const T*>(sources[0]) + begin;
-    for (std::int64_t i = 0; i < length; ++i) sums[i] = static_cast<Accumulator>(first[i]);
-    for (const void* source : sources.subspan(1)) {
-      const T* next = static_cast<const T*>(source) + begin;
-      for (std::int64_t i = 0; i < length; ++i) {
-        sums[i] = Op::apply(sums[i], static_cast<Accumulator>(next[i]));
-      }
-    }
-    for (std::int64_t i = 0; i < length; ++i) target[begin + i] = static_cast<T>(sums[i]);
+/// Asks for the block after the one at `begin`. The sources come from other cores' caches, and the
+/// processor alone does not ask for them early enough (measured: 10 % of an all-reduce of 2 MB).
+template <typename T>
+void prefetch_next(const T* source, std::int64_t begin, std::int64_t count) {
+  const std::int64_t end = std::min(begin + 2 * kBlock, count);
+  for (std::int64_t i = begin + kBlock; i < end; i += kLineBytes / sizeof(T)) {
+    __builtin_prefetch(source + i);
   }
 }
 
-template <typename T>
+template <typename Format, typename Op, typename T = typename Format::Stored>
+TT_WIDE_VECTORS void reduce_two(const T* first, const T* second, T* target, std::int64_t count) {
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    prefetch_next(first, begin, count);
+    prefetch_next(second, begin, count);
+    const std::int64_t end = std::min(begin + kBlock, count);
+    // The target is one of the sources or apart from both.
+#pragma GCC ivdep
+    for (std::int64_t i = begin; i < end; ++i) {
+      target[i] = Format::store(Op::apply(Format::load(first[i]), Format::load(second[i])));
+    }
+  }
+}
+
+template <typename Format, typename Op, typename T = typename Format::Stored>
+TT_WIDE_VECTORS void reduce_many(std::span<const void* const> sources, T* target,
+                                 std::int64_t count) {
+  typename Format::Value sums[kBlock];
+  for (std::int64_t begin = 0; begin < count; begin += kBlock) {
+    const std::int64_t length = std::min(kBlock, count - begin);
+    const T* first = static_cast<const T*>(sources[0]) + begin;
+    for (std::int64_t i = 0; i < length; ++i) sums[i] = Format::load(first[i]);
+    for (const void* source : sources.subspan(1)) {
+      prefetch_next(static_cast<const T*>(source), begin, count);
+      const T* next = static_cast<const T*>(source) + begin;
+      for (std::int64_t i = 0; i < length; ++i) {
+        sums[i] = Op::apply(sums[i], Format::load(next[i]));
+      }
+    }
+    for (std::int64_t i = 0; i < length; ++i) target[begin + i] = Format::store(sums[i]);
+  }
+}
+
+template <typename Format, typename Op>
+void reduce(std::span<const void* const> sources, void* target, std::int64_t count) {
+  using T = typename Format::Stored;
+  if (sources.size() == 2) {
+    reduce_two<Format, Op>(static_cast<const T*>(sources[0]), static_cast<const T*>(sources[1]),
+                           static_cast<T*>(target), count);
+  } else {
+    reduce_many<Format, Op>(sources, static_cast<T*>(target), count);
+  }
+}
+
+template <typename Format>
 void reduce(std::span<const void* const> sources, void* target, std::int64_t count, ReduceOp op) {
   if (op == ReduceOp::kSum) {
-    reduce<T, Sum>(sources, static_cast<T*>(target), count);
+    reduce<Format, Sum>(sources, target, count);
   } else {
-    reduce<T, Max>(sources, static_cast<T*>(target), count);
+    reduce<Format, Max>(sources, target, count);
   }
 }
 
 }  // namespace
 
 bool reducible(at::ScalarType dtype) {
-  using enum at::ScalarType;
-  return dtype == Double || dtype == Float || dtype == BFloat16 || dtype == Half || dtype == Long ||
-         dtype == Int;
+  return dtype == at::kDouble || dtype == at::kFloat || dtype == at::kBFloat16 ||
+         dtype == at::kHalf || dtype == at::kLong || dtype == at::kInt;
 }
 
 void reduce_in_order(std::span<const void* const> sources, void* target, Elements elements,
                      ReduceOp op) {
-  using enum at::ScalarType;
   switch (elements.dtype) {
-    case Double:
-      return reduce<double>(sources, target, elements.count, op);
-    case Float:
-      return reduce<float>(sources, target, elements.count, op);
-    case BFloat16:
-      return reduce<at::BFloat16>(sources, target, elements.count, op);
-    case Half:
-      return reduce<at::Half>(sources, target, elements.count, op);
-    case Long:
-      return reduce<std::int64_t>(sources, target, elements.count, op);
-    case Int:
-      return reduce<std::int32_t>(sources, target, elements.count, op);
+    case at::kDouble:
+      return reduce<Plain<double>>(sources, target, elements.count, op);
+    case at::kFloat:
+      return reduce<Plain<float>>(sources, target, elements.count, op);
+    case at::kBFloat16:
+      return reduce<BFloat16>(sources, target, elements.count, op);
+    case at::kHalf:
+      return reduce<Half>(sources, target, elements.count, op);
+    case at::kLong:
+      return reduce<Plain<std::int64_t>>(sources, target, elements.count, op);
+    case at::kInt:
+      return reduce<Plain<std::int32_t>>(sources, target, elements.count, op);
     default:
       base::check_failed(__FILE__, __LINE__,
                          std::string("no reduction of ") + c10::toString(elements.dtype));

@@ -8,9 +8,9 @@
 
 namespace tt::comm {
 
-World::World(const Launch& launch) {
+World::World(const Launch& launch, WorldOptions options) {
   if (!launch.uses_mpi()) return;
-  group_ = ProcessGroup(detail::start_mpi(launch));
+  group_ = ProcessGroup(detail::start_mpi(launch, options));
   initialised_ = true;
 }
 

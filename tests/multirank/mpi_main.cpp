@@ -1,10 +1,11 @@
 // mpi_tests: the shared suite with processes as ranks. Rank 0 reports; the others only print what
-// failed; a failure on any rank fails all.
+// failed; a failure on any rank fails all. --plain-mpi: without shared memory, as between nodes.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <optional>
 
@@ -82,7 +83,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    std::optional<World> owner(std::in_place, launch.value());
+    const bool plain = argc > 1 && std::strcmp(argv[1], "--plain-mpi") == 0;
+    std::optional<World> owner(std::in_place, launch.value(),
+                               WorldOptions{.shared_memory = !plain});
     world = &*owner;
     const ProcessGroup survivor = owner->group().split(0, 0);
     const int failed = run_tests(owner->group());

@@ -15,6 +15,12 @@ class CommError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+struct WorldOptions {
+  /// Groups whose ranks are on one node use shared memory where it is faster. False: MPI only, for
+  /// tests and for a node whose shared memory is broken.
+  bool shared_memory = true;
+};
+
 /// Owns MPI from MPI_Init_thread to MPI_Finalize; without a launcher it is a world of one rank and
 /// MPI is never touched. At most one per process. Groups of it that live longer free nothing, and
 /// every use of them is a CheckError. Destroyed by an exception, it leaves out MPI_Finalize, which
@@ -23,7 +29,7 @@ class World {
  public:
   /// Asks for MPI_THREAD_SERIALIZED and checks it. Throws CommError when MPI cannot give it or its
   /// world differs from what the launcher said.
-  explicit World(const Launch& launch);
+  explicit World(const Launch& launch, WorldOptions options = {});
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;

@@ -6,12 +6,17 @@
 #include <vector>
 
 #include "src/comm/mpi/communicator.h"
+#include "src/comm/mpi/shared_collectives.h"
+#include "src/comm/mpi/shared_segment.h"
 #include "src/comm/mpi/transfer.h"
 #include "src/comm/single/single_group.h"
 #include "tensor_tracer/base/check.h"
 
 namespace tt::comm::detail {
 namespace {
+
+// Above this MPI's single copy is as fast as ours (tests/multirank/comm_bench.cpp).
+constexpr std::size_t kLargestSharedGather = std::size_t{1} << 20;
 
 int to_count(std::size_t bytes) {
   TT_CHECK(bytes <= std::numeric_limits<int>::max(),
@@ -57,11 +62,14 @@ class MpiWork final : public WorkImpl {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
+/// Uses shared memory where all ranks are on one node and it is the faster way, and MPI elsewhere.
 class MpiGroup final : public GroupImpl {
  public:
-  explicit MpiGroup(std::shared_ptr<Communicator> comm) : comm_(std::move(comm)) {
+  MpiGroup(std::shared_ptr<Communicator> comm, bool shared_memory)
+      : comm_(std::move(comm)), shared_memory_(shared_memory) {
     check_mpi(MPI_Comm_rank(comm_->get(), &rank_), "MPI_Comm_rank", comm_->get());
     check_mpi(MPI_Comm_size(comm_->get(), &size_), "MPI_Comm_size", comm_->get());
+    if (shared_memory) shared_ = SharedSegment::create(comm_->get());
   }
 
   int rank() const override { return rank_; }
@@ -69,19 +77,29 @@ class MpiGroup final : public GroupImpl {
   std::shared_ptr<GroupImpl> split(int color, int key) override;
 
   void all_reduce(void* data, Elements elements, ReduceOp op) override {
-    mpi_all_reduce(active(), data, elements, op);
+    const MPI_Comm comm = active();
+    if (shared_) return shared_all_reduce(*shared_, data, elements, op);
+    mpi_all_reduce(comm, data, elements, op);
   }
   void all_gather(const void* input, void* output, std::size_t bytes) override {
-    mpi_all_gather(active(), input, output, bytes);
+    const MPI_Comm comm = active();
+    if (shared_ && bytes <= kLargestSharedGather) {
+      return shared_all_gather(*shared_, input, output, bytes);
+    }
+    mpi_all_gather(comm, input, output, bytes);
   }
   void gather(const void* input, void* output, std::size_t bytes, int root) override {
     mpi_gather(active(), input, output, bytes, root);
   }
   void reduce_scatter(const void* input, void* output, Elements elements, ReduceOp op) override {
-    mpi_reduce_scatter(active(), input, output, elements, op);
+    const MPI_Comm comm = active();
+    if (shared_) return shared_reduce_scatter(*shared_, input, output, elements, op);
+    mpi_reduce_scatter(comm, input, output, elements, op);
   }
   void broadcast(void* data, std::size_t bytes, int root) override {
-    mpi_broadcast(active(), data, bytes, root);
+    const MPI_Comm comm = active();
+    if (shared_) return shared_broadcast(*shared_, data, bytes, root);
+    mpi_broadcast(comm, data, bytes, root);
   }
   void send(const void* data, std::size_t bytes, int destination, int tag) override {
     mpi_send(active(), data, bytes, destination, tag);
@@ -89,7 +107,11 @@ class MpiGroup final : public GroupImpl {
   void receive(void* data, std::size_t bytes, int source, int tag) override {
     mpi_receive(active(), data, bytes, source, tag);
   }
-  void barrier() override { check_mpi(MPI_Barrier(active()), "MPI_Barrier", comm_->get()); }
+  void barrier() override {
+    const MPI_Comm comm = active();
+    if (shared_) return shared_->meet();
+    check_mpi(MPI_Barrier(comm), "MPI_Barrier", comm);
+  }
   std::unique_ptr<WorkImpl> gather_bytes(std::span<const std::byte> input,
                                          std::span<const std::size_t> counts,
                                          std::span<std::byte> output, int root) override {
@@ -113,6 +135,8 @@ class MpiGroup final : public GroupImpl {
   }
 
   const std::shared_ptr<Communicator> comm_;  // shared with the pending operations
+  const bool shared_memory_;
+  std::unique_ptr<SharedSegment> shared_;  // null: not wanted, or not all ranks are on one node
   int rank_ = 0;
   int size_ = 0;
 };
@@ -120,17 +144,17 @@ class MpiGroup final : public GroupImpl {
 std::shared_ptr<GroupImpl> MpiGroup::split(int color, int key) {
   MPI_Comm part = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(active(), color, key, &part), "MPI_Comm_split", comm_->get());
-  return make_mpi_group(part);
+  return make_mpi_group(part, shared_memory_);
 }
 
 }  // namespace
 
-std::shared_ptr<GroupImpl> make_mpi_group(MPI_Comm comm) {
+std::shared_ptr<GroupImpl> make_mpi_group(MPI_Comm comm, bool shared_memory) {
   auto owner = std::make_shared<Communicator>(comm);
   int size = 0;
   check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size", comm);
   if (size == 1) return make_single_group();
-  return std::make_shared<MpiGroup>(std::move(owner));
+  return std::make_shared<MpiGroup>(std::move(owner), shared_memory);
 }
 
 }  // namespace tt::comm::detail

@@ -8,7 +8,6 @@
 #include "src/comm/mpi/communicator.h"
 #include "src/comm/mpi/mpi_group.h"
 #include "tensor_tracer/base/check.h"
-#include "tensor_tracer/comm/world.h"
 
 namespace tt::comm::detail {
 namespace {
@@ -29,7 +28,7 @@ void check_numbers(const Launch& launch) {
 
 }  // namespace
 
-std::shared_ptr<GroupImpl> start_mpi(const Launch& launch) {
+std::shared_ptr<GroupImpl> start_mpi(const Launch& launch, const WorldOptions& options) {
   int initialised = 0;
   MPI_Initialized(&initialised);
   TT_CHECK(initialised == 0, "MPI was started before in this process");
@@ -46,7 +45,7 @@ std::shared_ptr<GroupImpl> start_mpi(const Launch& launch) {
   check_numbers(launch);
   MPI_Comm world = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup", MPI_COMM_WORLD);
-  return make_mpi_group(world);
+  return make_mpi_group(world, options.shared_memory);
 }
 
 void finish_mpi() { MPI_Finalize(); }

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "src/comm/group_impl.h"
+#include "src/comm/mpi/shared_segment.h"
+
+// Collectives over shared memory, in chunks of a slot. Sums run in rank order, so that every rank
+// has the same bits.
+namespace tt::comm::detail {
+
+void shared_all_reduce(SharedSegment& segment, void* data, Elements elements, ReduceOp op);
+void shared_reduce_scatter(SharedSegment& segment, const void* input, void* output,
+                           Elements elements, ReduceOp op);
+void shared_all_gather(SharedSegment& segment, const void* input, void* output, std::size_t bytes);
+void shared_broadcast(SharedSegment& segment, void* data, std::size_t bytes, int root);
+
+}  // namespace tt::comm::detail
