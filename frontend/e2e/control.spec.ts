@@ -79,6 +79,7 @@ test('a refused plan shows the error and its remedy; a good one when it is in fo
     {
       point: 'HiddenStates',
       every: 1,
+      phases: ['train', 'eval'],
       layers: '2-3',
       compressor: { kind: 'tile', tiles: 32 },
       dtype: 'f32',

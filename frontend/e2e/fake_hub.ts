@@ -13,6 +13,7 @@ interface Entry {
   readonly every?: number;
   readonly compressor?: { readonly kind: string; readonly tiles?: number };
   readonly dtype?: string;
+  readonly phases?: readonly string[];
 }
 interface Viewer {
   readonly socket: WebSocket;
@@ -56,7 +57,12 @@ export class FakeHub {
   plan: { number: number; entries: readonly Entry[] } = {
     number: 1,
     entries: [
-      { point: 'HiddenStates', layers: '1-4', compressor: { kind: 'tile', tiles: 64 } },
+      {
+        point: 'HiddenStates',
+        layers: '1-4',
+        phases: ['train', 'eval'],
+        compressor: { kind: 'tile', tiles: 64 },
+      },
       { point: 'MLP1', layers: '1-4', compressor: { kind: 'tile', tiles: 32 } },
       { point: 'InputTokens', compressor: { kind: 'none' } },
     ],

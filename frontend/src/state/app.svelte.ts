@@ -79,6 +79,11 @@ export class App implements Disposable {
       if (this.waiting) this.now = Date.now();
     }, 100);
     this.trash.defer(() => clearInterval(timer));
+    const onFailure = (event: PromiseRejectionEvent): void => {
+      this.note({ level: 'error', message: `the page failed: ${String(event.reason)}` });
+    };
+    addEventListener('unhandledrejection', onFailure);
+    this.trash.defer(() => removeEventListener('unhandledrejection', onFailure));
     const onHash = (): void => void this.signIn();
     addEventListener('hashchange', onHash);
     this.trash.defer(() => removeEventListener('hashchange', onHash));
@@ -220,9 +225,13 @@ export class App implements Disposable {
         return false;
       }
       case 'log':
-        this.log = [...this.log.slice(-99), notification.params];
+        this.note(notification.params);
         return false;
     }
+  }
+
+  private note(line: LogLine): void {
+    this.log = [...this.log.slice(-99), line];
   }
 
   private onRun(run: RunFacts): void {
