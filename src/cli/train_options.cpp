@@ -108,8 +108,9 @@ void add_data_and_output(CLI::App& app, TrainConfig& config) {
           {"text", config::LogFormat::kText}, {"json", config::LogFormat::kJson}}))
       ->default_str("text")
       ->group(group);
-  app.add_flag("--progress-bar,!--no-progress-bar", config.progress_bar,
-               "one moving line instead of a line per step")
+  app.add_option("--progress-bar", config.progress_bar,
+                 "on or off: one moving line instead of a line per step")
+      ->default_str("off")
       ->group(group);
   app.add_option("--export-tensors", config.export_tensors,
                  "folder for full weights and gradients as safetensors")
