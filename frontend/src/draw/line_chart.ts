@@ -135,7 +135,7 @@ function seriesOf(line: LineStyle, color: string): uPlot.Series {
     case 'line':
       return { ...base, width: 1.5 };
     case 'faint':
-      return { ...base, width: 1, alpha: 0.32 };
+      return { ...base, width: 1, alpha: 0.28 };
     case 'dashed':
       return { ...base, width: 1, dash: [4, 4], points: { show: false } };
     case 'points':

@@ -20,6 +20,10 @@ export function chipOf(
   lag: number,
   now: number,
 ): Chip {
+  // At the end of a run the hub leaves too: that is no fault to count down from.
+  if (state?.phase === 'finished' && connection.kind !== 'open') {
+    return { tone: 'idle', word: 'ended', text: `ended at step ${state.step}, hub closed` };
+  }
   switch (connection.kind) {
     case 'connecting':
       return { tone: 'busy', word: 'connecting', text: 'connecting…' };

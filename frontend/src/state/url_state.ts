@@ -24,7 +24,7 @@ export const kDefaultView: ViewState = {
   phase: 'train',
   aggregate: 'mean',
   step: null,
-  smoothing: 0.6,
+  smoothing: 0.8,
   logLoss: false,
   logGrad: false,
   clip99: false,
