@@ -76,7 +76,16 @@ class Server {
     }
   }
 
-  void admit(tcp::socket socket) {
+  // Nothing that happens to one connection may end the accepting of others.
+  void admit(tcp::socket socket) noexcept {
+    try {
+      start_session(std::move(socket));
+    } catch (const std::exception& error) {
+      spdlog::error("a connection could not be served: {}", error.what());
+    }
+  }
+
+  void start_session(tcp::socket socket) {
     beast::error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
     // The kernel must not hide megabytes of stale records from the queue's latest-wins rule.
