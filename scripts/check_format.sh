@@ -31,5 +31,8 @@ if [[ ${#files[@]} -eq 0 ]]; then
   echo "format: found no file to check"
   exit 1
 fi
-clang-format "${mode[@]}" --style=file -- "${files[@]}"
+if ! clang-format "${mode[@]}" --style=file -- "${files[@]}"; then
+  echo "format: scripts/check_format.sh --fix mends this"
+  exit 1
+fi
 echo "format: ${#files[@]} files"

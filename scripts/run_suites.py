@@ -63,13 +63,12 @@ def vitest_suite() -> Suite:
     return Suite("vitest", command, report, ROOT / "frontend")
 
 
-def playwright_suite(name: str, script: str) -> Suite:
-    report = REPORTS / f"{name}.xml"
-    command = ("npm", "run", script, "--", "--reporter=list,junit")
+def playwright_suite(name: str, command: tuple[str, ...], folder: Path) -> Suite:
+    report = REPORTS / f"{name.replace(' ', '-')}.xml"
     # Two names of one setting: the newer Playwright knows the first, the older the second.
     environment = (("PLAYWRIGHT_JUNIT_OUTPUT_FILE", str(report)),
                    ("PLAYWRIGHT_JUNIT_OUTPUT_NAME", str(report)))
-    return Suite(name, command, report, ROOT / "frontend", environment, "whole")
+    return Suite(name, (*command, "--reporter=list,junit"), report, folder, environment, "whole")
 
 
 def ctest_suite() -> Suite:
@@ -100,7 +99,8 @@ def all_suites() -> list[Suite]:
         ctest_suite(),
         pytest_suite("oracle", "tests/oracle", "whole"),
         pytest_suite("e2e", "tests/e2e", "whole"),
-        playwright_suite("playwright", "e2e"),
+        playwright_suite("playwright", ("npm", "run", "e2e", "--"), ROOT / "frontend"),
+        playwright_suite("live page", (sys.executable, "scripts/live_page.py"), ROOT),
         sanitizer_suite("asan-ubsan"),
         sanitizer_suite("tsan"),
     ]
@@ -161,25 +161,37 @@ def run_command(suite: Suite, log: Path) -> int | None:
             suite.command, cwd=suite.folder, env=os.environ | dict(suite.environment),
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             start_new_session=True)
-        try:
-            return process.wait(timeout=suite.minutes * 60)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            stop_group(process)
+        deadline = time.monotonic() + suite.minutes * 60
+        while process.poll() is None and time.monotonic() < deadline and not interruptions:
+            time.sleep(0.02)
+        returncode = process.returncode
+        stop_group(process)
+    if interruptions:
+        raise SystemExit(128 + interruptions[0])
+    return returncode
+
+
+# Signals that asked this program to end. A handler that raises could do so just before the suite it
+# should stop is known.
+interruptions: list[int] = []
+
+
+def note_interruption(number: int, _frame: object) -> None:
+    interruptions.append(number)
 
 
 def stop_group(process: subprocess.Popen) -> None:
-    """Ends what is left of the suite; usually nothing is."""
+    """Ends what is left of the suite; usually nothing is. mpirun needs a moment to end its ranks."""
     for kind, grace in ((signal.SIGTERM, 5.0), (signal.SIGKILL, 1.0)):
+        deadline = time.monotonic() + grace
         try:
             os.killpg(process.pid, kind)
+            while time.monotonic() < deadline:
+                process.poll()
+                os.killpg(process.pid, 0)  # is anyone left?
+                time.sleep(0.02)
         except ProcessLookupError:
             break
-        try:
-            process.wait(timeout=grace)
-        except subprocess.TimeoutExpired:
-            continue
     process.wait()
 
 
@@ -217,18 +229,14 @@ def print_summary(outcomes: list[Outcome]) -> bool:
     return failed == 0 and passed > 0
 
 
-def stop_on_signal(number: int, _frame: object) -> None:
-    raise SystemExit(128 + number)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/test.sh")
     parser.add_argument("--fast", action="store_true", help="leave out runs of the whole program")
     parser.add_argument("--sanitizers", action="store_true", help="also ASan+UBSan and TSan")
     parser.add_argument("--only", metavar="SUITE,…", help="these suites only")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, stop_on_signal)
-    signal.signal(signal.SIGINT, stop_on_signal)
+    signal.signal(signal.SIGTERM, note_interruption)
+    signal.signal(signal.SIGINT, note_interruption)
     REPORTS.mkdir(parents=True, exist_ok=True)
     suites = chosen_suites(options)
     outcomes = []

@@ -98,7 +98,7 @@ def test_interruption_ends_the_suite(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "import run_suites as r\n"
         f"r.REPORTS = r.ROOT = Path({str(tmp_path)!r})\n"
-        "r.signal.signal(r.signal.SIGINT, r.stop_on_signal)\n"
+        "r.signal.signal(r.signal.SIGINT, r.note_interruption)\n"
         "r.run_suite(r.Suite('s', ('bash', '-c', 'echo $$ > pid; exec sleep 600'),"
         " folder=r.ROOT))\n")
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)

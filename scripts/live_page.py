@@ -1,0 +1,72 @@
+"""Starts a real run on two ranks with the demo's configuration and tests the page against it.
+
+What follows on the command line goes to Playwright. scripts/test.sh runs it as the suite `live page`.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PATIENCE = 120.0  # seconds until the run has a page
+
+
+def start_run(folder: Path) -> subprocess.Popen[bytes]:
+    program = Path(os.environ.get("TT_BIN_DIR", ROOT / "build/release/bin")) / "tensor-tracer"
+    mpirun = shutil.which("mpirun") or sys.exit("mpirun is missing")
+    command = [mpirun, "--quiet", "--oversubscribe", "-np", "2", str(program), "train",
+               "--config", "configs/runs/demo.json", "--data-path", "docs", "src",
+               "--run-dir", str(folder), "--train-iters", "100000", "--tensor-tracer-port", "0"]
+    environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL)
+
+
+def wait_for_page(run: subprocess.Popen[bytes], folder: Path) -> str:
+    """The page's address with its token, as soon as the hub has written both."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if run.poll() is not None:
+            sys.exit(f"the run ended with {run.returncode} before it had a page")
+        if (folder / "hub.json").is_file() and (folder / "token").is_file():
+            url = json.loads((folder / "hub.json").read_text())["url"]
+            return f"{url}#token={(folder / 'token').read_text().strip()}"
+        time.sleep(0.1)
+    sys.exit(f"the run had no page after {PATIENCE:.0f} s")
+
+
+def stop_run(run: subprocess.Popen[bytes]) -> None:
+    if run.poll() is None:
+        run.send_signal(signal.SIGINT)
+    try:
+        run.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        run.kill()
+        run.wait()
+
+
+def stop_on_signal(number: int, _frame: object) -> None:
+    sys.exit(128 + number)
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, stop_on_signal)
+    with tempfile.TemporaryDirectory(prefix="tensor-tracer-") as temporary:
+        folder = Path(temporary) / "run"
+        run = start_run(folder)
+        try:
+            url = wait_for_page(run, folder)
+            command = ["npm", "run", "e2e:live", "--", *sys.argv[1:]]
+            return subprocess.run(command, cwd=ROOT / "frontend",
+                                  env=os.environ | {"TT_PAGE_URL": url}).returncode
+        finally:
+            stop_run(run)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
