@@ -9,7 +9,9 @@ for (const colorScheme of ['dark', 'light'] as const) {
     await open(page, hub);
     await page.getByTestId('holder').click();
     const { violations } = await new AxeBuilder({ page }).analyze();
-    const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+    const serious = violations.filter(
+      ({ impact }) => impact === 'serious' || impact === 'critical',
+    );
     const found = serious.flatMap(({ id, nodes }) =>
       nodes.map((node) => `${id}: ${String(node.target[0])} ${node.failureSummary ?? ''}`),
     );

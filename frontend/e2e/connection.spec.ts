@@ -24,7 +24,10 @@ test('without token and cookie the page says what to do', async ({ page, hub }) 
   await expect(sheet).toHaveCount(0);
 });
 
-test('everything comes from the hub, and nothing breaks its security policy', async ({ page, hub }) => {
+test('everything comes from the hub, and nothing breaks its security policy', async ({
+  page,
+  hub,
+}) => {
   const hosts = new Set<string>();
   const complaints: string[] = [];
   page.on('request', (request) => hosts.add(new URL(request.url()).host));
@@ -68,7 +71,9 @@ test('a hub that dies and comes back is found again, without duplicates', async 
   expect(Date.now() - back).toBeLessThan(3000);
   await expect(page.getByTestId('shown-step')).toHaveText(`step ${hub.step}`);
   await idle(page);
-  const steps = await page.evaluate(() => window.__tt?.app.series.all.map(({ step }) => step) ?? []);
+  const steps = await page.evaluate(
+    () => window.__tt?.app.series.all.map(({ step }) => step) ?? [],
+  );
   expect(new Set(steps).size).toBe(steps.length);
   expect(steps).toEqual([...Array.from({ length: 120 }, (_, i) => i + 1), 124, 125]);
 });

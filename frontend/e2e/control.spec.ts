@@ -24,7 +24,9 @@ test('pause, step and continue claim a free lease and are sent', async ({ page, 
     'control.step',
     'control.continue',
   ]);
-  expect(hub.requests.find(({ method }) => method === 'control.step')?.params).toEqual({ count: 1 });
+  expect(hub.requests.find(({ method }) => method === 'control.step')?.params).toEqual({
+    count: 1,
+  });
 });
 
 test('space and the full stop do the same', async ({ page, hub }) => {
@@ -37,7 +39,10 @@ test('space and the full stop do the same', async ({ page, hub }) => {
   await expect(page.getByTestId('chip')).toHaveText('live');
 });
 
-test('while another holds control the page only reads, and offers to take over', async ({ page, hub }) => {
+test('while another holds control the page only reads, and offers to take over', async ({
+  page,
+  hub,
+}) => {
   hub.setHolder({ session: 'v99', name: 'Ada' });
   await open(page, hub);
   await expect(page.getByTestId('holder')).toContainText('Ada');
@@ -59,7 +64,10 @@ test('while another holds control the page only reads, and offers to take over',
   await expect(page.getByTestId('holder')).toContainText('free');
 });
 
-test('a refused plan shows the error and its remedy; a good one when it is in force', async ({ page, hub }) => {
+test('a refused plan shows the error and its remedy; a good one when it is in force', async ({
+  page,
+  hub,
+}) => {
   await open(page, hub);
   const tiles = page.getByLabel('Tiles of entry 1');
   await tiles.fill('1000');

@@ -48,17 +48,23 @@ test('new data do not move a zoom; a double click shows all again', async ({ pag
   expect(await stepAt(page, 0.999)).toBe(140);
 });
 
-test('the cursor of one curve shows in the other, and the readout tells the values', async ({ page, hub }) => {
+test('the cursor of one curve shows in the other, and the readout tells the values', async ({
+  page,
+  hub,
+}) => {
   await open(page, hub);
   await stepAt(page, 0.5);
-  const cursors = await page.locator('.u-cursor-x').evaluateAll((all) =>
-    all.map((each) => new DOMMatrix(getComputedStyle(each).transform).m41),
-  );
+  const cursors = await page
+    .locator('.u-cursor-x')
+    .evaluateAll((all) => all.map((each) => new DOMMatrix(getComputedStyle(each).transform).m41));
   expect(cursors).toHaveLength(2);
   expect(Math.abs(cursors[0] - cursors[1])).toBeLessThan(2);
 });
 
-test('smoothing and a logarithmic axis change the picture and the address', async ({ page, hub }) => {
+test('smoothing and a logarithmic axis change the picture and the address', async ({
+  page,
+  hub,
+}) => {
   await open(page, hub);
   const picture = (): Promise<string> =>
     page

@@ -138,7 +138,14 @@ export class FakeHub {
   }
 
   /** What the wire carries for one tile, as float32. */
-  value(flag: number, layer: number, step: number, token: number, tile: number, tiles: number): number {
+  value(
+    flag: number,
+    layer: number,
+    step: number,
+    token: number,
+    tile: number,
+    tiles: number,
+  ): number {
     const poisoned = this.options.poison?.(layer, token, tile);
     return Math.fround(poisoned ?? tileValue(flag, layer, step, token, tile, tiles));
   }
@@ -191,7 +198,8 @@ export class FakeHub {
   }
 
   private answer(viewer: Viewer, id: number, method: string, params: Json): void {
-    const result = (value: unknown): void => viewer.socket.send(JSON.stringify({ id, result: value }));
+    const result = (value: unknown): void =>
+      viewer.socket.send(JSON.stringify({ id, result: value }));
     const error = (code: string, message: string, where?: string, remedy?: string): void =>
       viewer.socket.send(JSON.stringify({ id, error: { code, message, where, remedy } }));
     const boundary = { step: this.step, ranks: 2 };
@@ -218,7 +226,12 @@ export class FakeHub {
         return;
     }
     if (!holds) {
-      error('not_controller', 'only the holder of the lease may do this', undefined, 'claim control');
+      error(
+        'not_controller',
+        'only the holder of the lease may do this',
+        undefined,
+        'claim control',
+      );
     } else if (method === 'control.pause') {
       this.setPhase('paused');
       result(boundary);
@@ -313,7 +326,9 @@ export class FakeHub {
     this.plan.entries.forEach((entry, index) => {
       if (step % (entry.every ?? 1) !== 0) return;
       if (entry.point === 'InputTokens') parts.push(this.tokens(step, index));
-      else for (const layer of layersOf(entry.layers)) parts.push(this.tiles(entry, index, layer, step));
+      else
+        for (const layer of layersOf(entry.layers))
+          parts.push(this.tiles(entry, index, layer, step));
     });
     if (parts.length > 0) viewer.socket.send(Buffer.concat(parts));
   }
@@ -331,7 +346,10 @@ export class FakeHub {
       }
     }
     const fields = { step, entry: index, point: point.flag, layer, features: point.features };
-    return this.record({ ...fields, dtype: 2, compressor: none ? 0 : 1, shape: [1, kSequence, tiles] }, payload);
+    return this.record(
+      { ...fields, dtype: 2, compressor: none ? 0 : 1, shape: [1, kSequence, tiles] },
+      payload,
+    );
   }
 
   private tokens(step: number, index: number): Buffer {

@@ -65,7 +65,10 @@ test('a real run is shown, paused, stepped, continued and given another plan', a
     await tiles.fill('16');
     await page.getByTestId('apply').click();
     const outcome = page.getByTestId('plan-outcome');
-    await expect(outcome).toHaveText(/In force from step \d+ on \d+ ranks?, as plan \d+/, kPatience);
+    await expect(outcome).toHaveText(
+      /In force from step \d+ on \d+ ranks?, as plan \d+/,
+      kPatience,
+    );
     await expect(page.getByText(/^16 tiles of \d+ columns$/)).toBeVisible(kPatience);
     await idle(page);
     await page.screenshot({ path: 'test-results/live-plan.png' });

@@ -1,6 +1,16 @@
 import { expect, type Page } from '@playwright/test';
 import { kSequence, tokenAt } from './fake_data.ts';
-import { advance, hoverLayer, hoverTile, idle, open, pixels, spotOf, test, tipValue } from './support.ts';
+import {
+  advance,
+  hoverLayer,
+  hoverTile,
+  idle,
+  open,
+  pixels,
+  spotOf,
+  test,
+  tipValue,
+} from './support.ts';
 
 const kHidden = 7;
 const kMlp1 = 4;
@@ -80,7 +90,9 @@ test('point and layer are chosen by select, keys and click', async ({ page, hub 
 
 /** Every canvas of the page, pixel by pixel. */
 function pictures(page: Page): Promise<string[]> {
-  return page.evaluate(() => [...document.querySelectorAll('canvas')].map((each) => each.toDataURL()));
+  return page.evaluate(() =>
+    [...document.querySelectorAll('canvas')].map((each) => each.toDataURL()),
+  );
 }
 
 test('the address holds the view: a copy of it shows the same', async ({ page, hub, context }) => {

@@ -59,7 +59,12 @@ export async function spotOf(map: Locator, row: number, col: number, rows: numbe
   };
 }
 
-export async function hoverTile(page: Page, tile: number, token: number, tiles = 64): Promise<void> {
+export async function hoverTile(
+  page: Page,
+  tile: number,
+  token: number,
+  tiles = 64,
+): Promise<void> {
   const map = page.getByTestId('tile-map');
   await map.hover({ position: await spotOf(map, tile, token, tiles) });
 }

@@ -1,4 +1,4 @@
-/** A number for reading: `digits` significant digits, the proper minus sign, NaN and Inf by name. */
+/** A number for reading: `digits` significant digits, a real minus sign, NaN and Inf by name. */
 export function formatNumber(value: number, digits = 4): string {
   if (Number.isNaN(value)) return 'NaN';
   if (value === Number.POSITIVE_INFINITY) return '+Inf';

@@ -171,7 +171,12 @@ export class HeatmapView {
       const y = at.row * rowHeight;
       context.strokeRect(kGutterLeft, y - 0.5, plotWidth, Math.max(2, rowHeight) + 1);
       context.globalAlpha = 1;
-      context.strokeRect(x - 0.5, y - 0.5, Math.max(2, columnWidth) + 1, Math.max(2, rowHeight) + 1);
+      context.strokeRect(
+        x - 0.5,
+        y - 0.5,
+        Math.max(2, columnWidth) + 1,
+        Math.max(2, rowHeight) + 1,
+      );
     }
     context.globalAlpha = 1;
   }

@@ -99,7 +99,13 @@ export class LineChart implements Disposable {
       scales: { x: { time: false }, y: { distr: this.options.logY ? 3 : 1 } },
       axes: [
         { ...axis, size: 22, gap: 4, space: 56, values: (_, ticks) => ticks.map(stepLabel) },
-        { ...axis, size: kAxisWidth, gap: 5, space: 26, values: (_, ticks) => ticks.map(tickLabel) },
+        {
+          ...axis,
+          size: kAxisWidth,
+          gap: 5,
+          space: 26,
+          values: (_, ticks) => ticks.map(tickLabel),
+        },
       ],
       series: [{}, ...this.options.lines.map((line) => seriesOf(line, color(line.color)))],
       hooks: {

@@ -9,8 +9,12 @@ function colorsOf(theme: 'light' | 'dark', kind: 'diverging' | 'sequential'): Rg
 
 /** Machado, Oliveira and Fernandes 2009, full deuteranopia and protanopia, on linear light. */
 const kBlindness: Readonly<Record<string, readonly number[]>> = {
-  deuteranopia: [0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182, 0.04294, 0.968881],
-  protanopia: [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998],
+  deuteranopia: [
+    0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182, 0.04294, 0.968881,
+  ],
+  protanopia: [
+    0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998,
+  ],
 };
 
 function linear(channel: number): number {
@@ -45,14 +49,17 @@ describe.each(kThemes)('tables of the %s theme', (theme) => {
   test('luminance is monotone from the middle of a diverging table', () => {
     const values = colorsOf(theme, 'diverging').map(luminance);
     const away = theme === 'light' ? -1 : 1;
-    for (let i = 128; i < 255; i++) expect(away * (values[i + 1] - values[i])).toBeGreaterThanOrEqual(0);
-    for (let i = 127; i > 0; i--) expect(away * (values[i - 1] - values[i])).toBeGreaterThanOrEqual(0);
+    for (let i = 128; i < 255; i++)
+      expect(away * (values[i + 1] - values[i])).toBeGreaterThanOrEqual(0);
+    for (let i = 127; i > 0; i--)
+      expect(away * (values[i - 1] - values[i])).toBeGreaterThanOrEqual(0);
   });
 
   test('luminance is monotone along a sequential table', () => {
     const values = colorsOf(theme, 'sequential').map(luminance);
     const away = theme === 'light' ? -1 : 1;
-    for (let i = 0; i < 255; i++) expect(away * (values[i + 1] - values[i])).toBeGreaterThanOrEqual(0);
+    for (let i = 0; i < 255; i++)
+      expect(away * (values[i + 1] - values[i])).toBeGreaterThanOrEqual(0);
   });
 
   test('plus and minus x differ, also for colour-blind eyes', () => {

@@ -5,10 +5,21 @@ import { foldExtremes, paintCells, scaleFor } from './paint';
 
 const kLut = lutOf('light', 'diverging');
 
-function mapOf(rows: number, cols: number, values: readonly number[], present?: Uint8Array): MapData {
+function mapOf(
+  rows: number,
+  cols: number,
+  values: readonly number[],
+  present?: Uint8Array,
+): MapData {
   const data = Float32Array.from(values);
   const rowsPresent = present ?? new Uint8Array(rows).fill(1);
-  return { rows, cols, values: data, present: rowsPresent, stats: statsOf(data, rowsPresent, cols) };
+  return {
+    rows,
+    cols,
+    values: data,
+    present: rowsPresent,
+    stats: statsOf(data, rowsPresent, cols),
+  };
 }
 
 describe('paintCells', () => {
@@ -52,7 +63,11 @@ describe('foldExtremes', () => {
 });
 
 describe('scaleFor', () => {
-  const map = mapOf(1, 200, Array.from({ length: 200 }, (_, i) => (i === 0 ? -50 : i / 200)));
+  const map = mapOf(
+    1,
+    200,
+    Array.from({ length: 200 }, (_, i) => (i === 0 ? -50 : i / 200)),
+  );
 
   test('a diverging scale is symmetric about 0', () => {
     expect(scaleFor(map, 'diverging', false, null)).toEqual({ low: -50, high: 50 });

@@ -1,4 +1,10 @@
-import { type Answer, type Hello, helloSchema, type Notification, parseTextMessage } from './messages';
+import {
+  type Answer,
+  type Hello,
+  helloSchema,
+  type Notification,
+  parseTextMessage,
+} from './messages';
 import type { Pipe, PipeFactory } from './pipe';
 import { decodeRecords, type TensorRecord } from './record';
 

@@ -6,9 +6,20 @@ const kRun = {
   id: '5f0c12ab34cd56ef',
   name: 'demo',
   mesh: { tensor: 2, pipeline: 1, data: 1 },
-  model: { num_layers: 4, hidden_size: 256, num_attention_heads: 4, vocab_size: 256, seq_length: 256 },
-  points: [{ name: 'HiddenStates', flag: 7, first_layer: 1, last_layer: 4, features: 256, later: 1 }],
-  plan: { number: 3, entries: [{ point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } }] },
+  model: {
+    num_layers: 4,
+    hidden_size: 256,
+    num_attention_heads: 4,
+    vocab_size: 256,
+    seq_length: 256,
+  },
+  points: [
+    { name: 'HiddenStates', flag: 7, first_layer: 1, last_layer: 4, features: 256, later: 1 },
+  ],
+  plan: {
+    number: 3,
+    entries: [{ point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } }],
+  },
 };
 
 test('a hello answer is read, and what this version does not know is ignored', () => {

@@ -175,4 +175,3 @@ function parseNotification(event: string, params: unknown): TextMessage {
       return { kind: 'unknown', event };
   }
 }
-

@@ -102,7 +102,10 @@ class Fields {
 
   /** All 64 bits as hexadecimal digits. */
   hex(offset: number): string {
-    return this.view.getBigUint64(this.at + offset, true).toString(16).padStart(16, '0');
+    return this.view
+      .getBigUint64(this.at + offset, true)
+      .toString(16)
+      .padStart(16, '0');
   }
 
   bytes(offset: number, length: number): Uint8Array {

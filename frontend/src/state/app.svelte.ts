@@ -2,7 +2,14 @@ import { type Disposable, Trash } from '../base/disposable';
 import { RafScheduler } from '../base/raf_scheduler';
 import type { Theme } from '../draw/lut';
 import { parseLayers } from '../protocol/layers';
-import type { Notification, Plan, PointFacts, RunFacts, RunState, StepFacts } from '../protocol/messages';
+import type {
+  Notification,
+  Plan,
+  PointFacts,
+  RunFacts,
+  RunState,
+  StepFacts,
+} from '../protocol/messages';
 import { SeriesStore } from '../store/series_store';
 import type { EmptyView, View, ViewFrame, ViewQuery } from '../store/view';
 import type { Connection, HubEvent, Traffic } from '../worker/link_messages';

@@ -13,8 +13,7 @@ import type { WorkerLink } from '../worker/worker_link';
 const kNameKey = 'tensor-tracer.name';
 
 export type Outcome<T> =
-  | { readonly ok: true; readonly value: T }
-  | { readonly ok: false; readonly error: HubError };
+  { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: HubError };
 
 export interface PlanOutcome {
   readonly number: number;

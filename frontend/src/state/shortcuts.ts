@@ -24,7 +24,8 @@ export function shortcut(event: KeyboardEvent): Action | undefined {
     if (target.isContentEditable || target.closest('dialog[open]') !== null) return undefined;
     const tag = target.tagName;
     if (tag === 'TEXTAREA' || tag === 'SELECT' || tag === 'INPUT') return undefined;
-    if (event.key === ' ' && (tag === 'BUTTON' || tag === 'SUMMARY' || tag === 'A')) return undefined;
+    if (event.key === ' ' && (tag === 'BUTTON' || tag === 'SUMMARY' || tag === 'A'))
+      return undefined;
   }
   return kShortcuts.find(({ match }) => (match as readonly string[]).includes(event.key))?.action;
 }

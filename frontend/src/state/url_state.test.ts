@@ -25,6 +25,8 @@ test('every member survives the address', () => {
 });
 
 test('nonsense falls back member by member', () => {
-  const view = parseViewState('?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&point=QKV');
+  const view = parseViewState(
+    '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&point=QKV',
+  );
   expect(view).toEqual({ ...kDefaultView, point: 'QKV' });
 });

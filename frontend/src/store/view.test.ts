@@ -24,9 +24,14 @@ function filled(): RingStore {
   // Two rows of two tokens with two tiles.
   const shape = [2, 2, 2];
   store.insert(makeRecord({ step: 4, layer: 1, shape }, Float32Array.of(1, 3, -5, 1, 9, 9, 9, 9)));
-  store.insert(makeRecord({ step: 4, layer: 3, shape }, Float32Array.of(0, 0, 1, Number.NaN, 7, 7, 7, 7)));
   store.insert(
-    makeRecord({ step: 4, point: 8, layer: 0, entry: 1, shape: [2, 2, 2] }, Int32Array.of(65, 66, 67, 68, 0, 1, 0, 1)),
+    makeRecord({ step: 4, layer: 3, shape }, Float32Array.of(0, 0, 1, Number.NaN, 7, 7, 7, 7)),
+  );
+  store.insert(
+    makeRecord(
+      { step: 4, point: 8, layer: 0, entry: 1, shape: [2, 2, 2] },
+      Int32Array.of(65, 66, 67, 68, 0, 1, 0, 1),
+    ),
   );
   return store;
 }

@@ -1,4 +1,10 @@
-import { type Floats, kInputTokensFlag, type TensorRecord, toFloats, toIntegers } from '../protocol/record';
+import {
+  type Floats,
+  kInputTokensFlag,
+  type TensorRecord,
+  toFloats,
+  toIntegers,
+} from '../protocol/record';
 import { type MapData, statsOf } from './map_data';
 import type { RingStore, StepGroup } from './ring_store';
 
@@ -145,7 +151,13 @@ function tileMapOf(values: Floats, row: number, sequence: number, tiles: number)
     }
   }
   const present = new Uint8Array(tiles).fill(1);
-  return { rows: tiles, cols: sequence, values: out, present, stats: statsOf(out, present, sequence) };
+  return {
+    rows: tiles,
+    cols: sequence,
+    values: out,
+    present,
+    stats: statsOf(out, present, sequence),
+  };
 }
 
 function tokensOf(

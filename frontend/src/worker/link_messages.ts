@@ -34,7 +34,12 @@ export type FromWorker =
 
 export type ToWorker =
   | { readonly kind: 'start'; readonly socketUrl: string; readonly capacity: number }
-  | { readonly kind: 'request'; readonly token: number; readonly method: string; readonly params: unknown }
+  | {
+      readonly kind: 'request';
+      readonly token: number;
+      readonly method: string;
+      readonly params: unknown;
+    }
   | { readonly kind: 'query'; readonly query: ViewQuery }
   | { readonly kind: 'drawn' }
   | { readonly kind: 'sync'; readonly token: number };
