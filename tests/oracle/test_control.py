@@ -115,6 +115,65 @@ def test_new_plan_is_taken_at_the_step_that_was_answered(run: LiveRun) -> None:
         ]
 
 
+def test_every_and_rows_and_no_entries(run: LiveRun) -> None:
+    """Every third step, more rows than a micro-batch has, and then nothing at all."""
+    entry = {"point": "MLP1", "layers": "1", "every": 3, "rows": 99}
+    with run.viewer() as viewer:
+        claim(viewer)
+        viewer.request("control.pause")
+        number = viewer.request("plan.set", {"plan": {"entries": [entry]}})["plan"]["number"]
+        last = viewer.request("control.step", {"count": 9})["step"]
+        viewer.wait_for(
+            lambda: any(r.plan == number and r.step > last - 3 for r in viewer.records), "records"
+        )
+        taken = [record for record in viewer.records if record.plan == number]
+        assert all(record.step % 3 == 0 for record in taken)
+        assert {record.values.shape for record in taken} == {(4, 32, 64)}
+
+        empty = viewer.request("plan.set", {"plan": {"entries": []}})["plan"]
+        assert empty["entries"] == []
+        before = len(viewer.records)
+        viewer.request("control.step", {"count": 3})
+        viewer.drain(0.3)
+        assert len(viewer.records) == before
+
+
+def test_subscription_and_late_viewer(run: LiveRun) -> None:
+    """Entries that were not asked for do not come; a late viewer sees the latest at once."""
+    entries = [{"point": "MLP1"}, {"point": "MLP2"}, {"point": "InputTokens"}]
+    with run.viewer() as first:
+        claim(first)
+        first.request("control.pause")
+        number = first.request("plan.set", {"plan": {"entries": entries}})["plan"]["number"]
+        first.request("subscribe", {"entries": [1]})
+        step = first.request("control.step", {"count": 2})["step"]
+        first.drain(0.3)
+        ours = {(r.entry, r.layer, r.step) for r in first.records if r.plan == number}
+        assert ours == {(1, layer, at) for layer in (1, 2) for at in (step - 1, step)}
+        with run.viewer() as late:
+            late.drain(0.3)
+            assert late.steps()[-2:] == [step - 1, step]
+            latest = {(r.entry, r.layer) for r in late.records if r.step == step}
+            assert latest == {(0, 1), (0, 2), (1, 1), (1, 2), (2, 0)}
+            assert late.hello["control"]["holder"]["name"] == "oracle"
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, "two", 10**18])
+def test_refused_step_counts(count: object, refusing: Viewer) -> None:
+    with pytest.raises(RequestError) as refused:
+        refusing.request("control.step", {"count": count})
+    assert refused.value.code == "invalid_argument"
+
+
+def test_steps_past_the_end_are_answered_at_the_end(flags, tmp_path: Path) -> None:
+    with live_run(flags | {"train_iters": 50}, tmp_path) as live:
+        with live.viewer() as viewer:
+            claim(viewer)
+            viewer.request("control.pause")
+            assert viewer.request("control.step", {"count": 500}) == {"step": 50, "ranks": 1}
+        live.wait()
+
+
 @pytest.mark.parametrize(
     "entry",
     [
