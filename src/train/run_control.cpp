@@ -26,6 +26,11 @@ void broadcast(const comm::ProcessGroup& group, void* bytes, std::size_t size) {
   group.broadcast_bytes({static_cast<std::byte*>(bytes), size}, 0).wait();
 }
 
+// Parameters may be left out altogether.
+nlohmann::json member(const nlohmann::json& params, const char* key, nlohmann::json otherwise) {
+  return params.is_object() ? params.value(key, otherwise) : otherwise;
+}
+
 }  // namespace
 
 RunControl::RunControl(const comm::ProcessGroup& control, trace::Inlet* inlet,
@@ -76,7 +81,7 @@ void RunControl::carry_out(const trace::Request& request, std::int64_t next_step
     tell_state(is_paused_ ? "paused" : "training", done);
     answer({{"step", done}, {"ranks", control_.size()}});
   } else if (request.method == "control.step") {
-    const auto count = request.params.value("count", nlohmann::json(1));
+    const auto count = member(request.params, "count", 1U);
     if (!count.is_number_unsigned() || count < 1 || count > 1'000'000) {
       inlet_->refuse(request.id, {"invalid_argument", "not a whole number from 1 to 1000000",
                                   "count", ""});
@@ -94,7 +99,7 @@ void RunControl::carry_out(const trace::Request& request, std::int64_t next_step
 }
 
 void RunControl::set_plan(const trace::Request& request, std::int64_t next_step) {
-  const auto text = request.params.value("plan", nlohmann::json());
+  const auto text = member(request.params, "plan", nullptr);
   auto plan = trace::parse_plan(text, tracer_.catalogue(), plan_number_ + 1);
   if (!plan) {
     inlet_->refuse(request.id, plan.error());

@@ -1,0 +1,146 @@
+#include "tensor_tracer/train/run_control.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tensor_tracer/comm/world.h"
+#include "tensor_tracer/model/points.h"
+
+namespace tt::train {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+
+// A controller whose requests are written down beforehand: requests[i] arrive at the i-th poll.
+class Script : public trace::Inlet, public trace::Outlet {
+ public:
+  std::deque<std::vector<trace::Request>> requests;
+  std::vector<std::pair<std::uint64_t, json>> answers;
+  std::vector<std::pair<std::uint64_t, std::string>> refusals;
+  std::vector<std::string> phases;
+  int waits = 0;
+
+  std::vector<trace::Request> poll() override {
+    if (requests.empty()) return {};
+    auto next = std::move(requests.front());
+    requests.pop_front();
+    return next;
+  }
+  void wait(std::chrono::milliseconds) override { ++waits; }
+  bool has_viewer() const override { return waits >= 3; }
+  void answer(std::uint64_t id, json result) noexcept override {
+    answers.emplace_back(id, std::move(result));
+  }
+  void refuse(std::uint64_t id, const base::Error& error) noexcept override {
+    refusals.emplace_back(id, error.code);
+  }
+  void send_records(std::string) noexcept override {}
+  void send_event(std::string_view event, json params) noexcept override {
+    if (event == "state") phases.push_back(params["phase"]);
+  }
+};
+
+json at_step(std::int64_t step) { return {{"step", step}, {"ranks", 2}}; }
+
+// Runs `steps` steps on two ranks under the script; plans[r] = plan numbers of rank r by step.
+std::vector<std::vector<std::uint32_t>> run(Script& script, std::int64_t steps) {
+  std::vector<std::vector<std::uint32_t>> plans(2);
+  comm::run_local(2, [&](const comm::ProcessGroup& group) {
+    const bool is_first = group.rank() == 0;
+    config::ModelConfig model;
+    trace::Tracer tracer(std::make_shared<const trace::Catalogue>(model::make_catalogue(model, 2)),
+                         {}, comm::ProcessGroup(), nullptr);
+    RunControl control(group, is_first ? &script : nullptr, is_first ? &script : nullptr, tracer);
+    for (std::int64_t step = 1; step <= steps; ++step) {
+      control.before_step(step);
+      plans[static_cast<std::size_t>(group.rank())].push_back(tracer.plan().number);
+    }
+    control.finish(steps);
+  });
+  return plans;
+}
+
+TEST(RunControl, PauseHoldsUntilContinue) {
+  Script script;
+  script.requests = {{}, {{1, "control.pause", {}}}, {}, {{2, "control.continue", {}}}};
+  run(script, 3);
+  EXPECT_THAT(script.answers, ElementsAre(std::pair(1u, at_step(1)), std::pair(2u, at_step(1))));
+  EXPECT_EQ(script.waits, 2);
+  EXPECT_THAT(script.phases, ElementsAre("paused", "training", "finished"));
+}
+
+TEST(RunControl, SingleStepsAreAnsweredWhenDone) {
+  Script script;
+  script.requests = {{{1, "control.pause", {}}, {2, "control.step", {{"count", 2U}}}},
+                     {},
+                     {},
+                     {{3, "control.continue", {}}}};
+  run(script, 4);
+  EXPECT_THAT(script.answers, ElementsAre(std::pair(1u, at_step(0)), std::pair(2u, at_step(2)),
+                                          std::pair(3u, at_step(2))));
+}
+
+TEST(RunControl, StepWithoutACountIsOneStep) {
+  Script script;
+  script.requests = {{{1, "control.step", {}}}, {}, {{2, "control.continue", {}}}};
+  run(script, 2);
+  EXPECT_THAT(script.answers, ElementsAre(std::pair(1u, at_step(1)), std::pair(2u, at_step(1))));
+}
+
+TEST(RunControl, EveryRankTakesAPlanAtTheSameStep) {
+  Script script;
+  const json plan = {{"plan", {{"entries", {{{"point", "HiddenStates"}}}}}}};
+  script.requests = {{}, {{1, "plan.set", plan}}, {}, {{2, "plan.set", plan}, {3, "plan.set", plan}}};
+  const auto plans = run(script, 5);
+  EXPECT_THAT(plans[0], ElementsAre(0, 1, 1, 3, 3));
+  EXPECT_EQ(plans[1], plans[0]);
+  ASSERT_EQ(script.answers.size(), 3u);
+  EXPECT_EQ(script.answers[0].second["step"], 2);
+  EXPECT_EQ(script.answers[0].second["plan"]["number"], 1);
+  EXPECT_EQ(script.answers[2].second["step"], 4);
+}
+
+TEST(RunControl, WrongRequestsAreRefusedAndTheRunGoesOn) {
+  Script script;
+  script.requests = {{{1, "plan.set", {{"plan", {{"entries", 3}}}}},
+                      {2, "plan.set", {}},
+                      {3, "control.step", {{"count", 0}}},
+                      {4, "control.step", {{"count", "x"}}},
+                      {5, "run.shell", {}}}};
+  const auto plans = run(script, 2);
+  EXPECT_THAT(script.refusals,
+              ElementsAre(std::pair(1u, "invalid_argument"), std::pair(2u, "invalid_argument"),
+                          std::pair(3u, "invalid_argument"), std::pair(4u, "invalid_argument"),
+                          std::pair(5u, "unknown_method")));
+  EXPECT_THAT(plans[1], ElementsAre(0, 0));
+}
+
+TEST(RunControl, LostContactContinuesWithoutAnAnswer) {
+  Script script;
+  script.requests = {{{1, "control.pause", {}}}, {{0, "control.continue", {}}}};
+  run(script, 2);
+  EXPECT_THAT(script.answers, ElementsAre(std::pair(1u, at_step(0))));
+}
+
+TEST(RunControl, WaitsForAViewerWhenAsked) {
+  Script script;
+  comm::run_local(2, [&](const comm::ProcessGroup& group) {
+    trace::Tracer tracer(std::make_shared<const trace::Catalogue>(
+                             std::vector<trace::PointDescription>{}),
+                         {}, comm::ProcessGroup(), nullptr);
+    trace::Inlet* inlet = group.rank() == 0 ? &script : nullptr;
+    RunControl(group, inlet, group.rank() == 0 ? &script : nullptr, tracer).wait_for_viewer();
+  });
+  EXPECT_EQ(script.waits, 3);
+}
+
+}  // namespace
+}  // namespace tt::train
