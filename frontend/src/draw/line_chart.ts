@@ -108,14 +108,18 @@ export class LineChart implements Disposable {
         },
       ],
       series: [{}, ...this.options.lines.map((line) => seriesOf(line, color(line.color)))],
-      hooks: {
-        setCursor: [(plot) => this.options.onCursor(plot.cursor.idx ?? null)],
-        setScale: [
-          (plot, key) => {
-            if (key === 'x' && !this.settingData) this.zoomed = this.isZoomed(plot);
-          },
-        ],
-      },
+      hooks: this.hooks(),
+    };
+  }
+
+  private hooks(): uPlot.Hooks.Arrays {
+    return {
+      setCursor: [(plot) => this.options.onCursor(plot.cursor.idx ?? null)],
+      setScale: [
+        (plot, key) => {
+          if (key === 'x' && !this.settingData) this.zoomed = this.isZoomed(plot);
+        },
+      ],
     };
   }
 
