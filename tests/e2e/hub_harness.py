@@ -40,6 +40,11 @@ def binary(name: str = "tensor-tracer-hub") -> Path:
     return path
 
 
+def sanitized() -> bool:
+    """Whether the hub was built with a sanitizer."""
+    return any(name in binary().read_bytes() for name in (b"__asan_init", b"__tsan_init"))
+
+
 def make_record(payload: bytes = b"12345678", **fields: int) -> bytes:
     """One record of u8, by the code of tests/golden."""
     header = RECORD | {"shape": [len(payload), 1, 1, 1]} | fields

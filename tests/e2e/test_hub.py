@@ -17,6 +17,7 @@ from hub_harness import (
     error_code,
     make_record,
     running_hub,
+    sanitized,
     split_records,
     wait_until,
 )
@@ -168,6 +169,7 @@ def test_late_viewer_gets_2000_steps_and_the_latest_record_of_every_key(hub: Hub
         worker.connection.send(
             b"".join(make_record(sequence=10 * step + n, step=step, layer=n) for n in range(1, 5))
         )
+    worker.request("ping")  # answered when all of it has been taken in
     first = hub.viewer()
     first.receive_until(lambda: len(first.records) == 4, "the latest records")
     start = time.monotonic()
@@ -182,7 +184,7 @@ def test_late_viewer_gets_more_than_a_queue_holds(hub: Hub) -> None:
     worker = hub.worker()
     for layer in range(1, 13):
         worker.connection.send(big_record(2 * MIB, layer, layer=layer))
-    worker.notify("step", step=1)
+    worker.request("ping")
     first = hub.viewer()
     first.receive_until(lambda: len(first.records) == 12, "24 MiB")
     assert not first.named("dropped")
@@ -215,7 +217,8 @@ def test_a_stalled_viewer_gets_drops_and_others_everything(hub: Hub) -> None:
         delays.append(time.monotonic() - sent)
     assert not healthy.named("dropped")
     assert sorted(delays)[95] < 0.2
-    assert resident_bytes(hub) - memory_before < 16 * MIB
+    # A sanitizer keeps freed memory for a while.
+    assert resident_bytes(hub) - memory_before < (128 if sanitized() else 16) * MIB
 
     # It reads again: drops are told, the latest of every key arrive.
     dropped, layers = 0, {}
