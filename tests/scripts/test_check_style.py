@@ -28,6 +28,9 @@ GOOD = {
                       "int renew(int news);\n",
     "src/base/c.cpp": "void* operator new(std::size_t);\n"
                       "auto* p = new Slot;  // owned by the ring. style: new\n",
+    "src/base/d.cpp": "auto p = std::unique_ptr<D>(new D(1));\n"
+                      "std::unique_ptr<D> q(\n    new D(2));\n",
+    "tests/unit/e_test.cpp": "listeners.Append(new Printer);\n",
     "src/cli/main.cpp": "int main() { std::exit(2); }\n",
     "include/tensor_tracer/base/world.h": "// About.\n#pragma once\nvoid abort(int code);\n",
     "frontend/src/base/a.ts": "// any\nexport const any = 'as any';\nconst x: unknown = 1;\n",
