@@ -20,6 +20,8 @@ begin_stages() {
   mkdir -p "$(dirname "$TT_LOG")"
   : >"$TT_LOG"
   trap report_end EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
 }
 
 # run_stage NAME FUNCTION: runs FUNCTION, then prints its stage_note and the time it took.
@@ -56,7 +58,10 @@ fail() {
 report_end() {
   local status=$?
   stop_ticker
-  if [[ $status -ne 0 && -n $stage_name ]]; then
+  if [[ $status -eq 130 || $status -eq 143 ]]; then
+    clear_line
+    echo "interrupted; the next run goes on from here" >&2
+  elif [[ $status -ne 0 && -n $stage_name ]]; then
     clear_line
     printf '[%d/%d] %s: FAILED after %d s; the end of %s:\n' "$stage_index" "$stage_count" \
       "$stage_name" "$((SECONDS - stage_started))" "${TT_LOG#"$TT_ROOT"/}" >&2
