@@ -64,13 +64,17 @@ require_tools_and_headers() {
   for name in "${tools[@]}"; do
     command -v "$name" >/dev/null || missing+=("program $name")
   done
-  for name in "${headers[@]}"; do
-    header_found "$name" || missing+=("header $name")
-  done
+  # Preprocessing takes seconds, so what was found once is believed.
+  if ! stamp_matches "$TT_ROOT/build/headers.stamp" "${headers[*]}"; then
+    for name in "${headers[@]}"; do
+      header_found "$name" || missing+=("header $name")
+    done
+  fi
   if [[ ${#missing[@]} -gt 0 ]]; then
     fail "there is no apt here, so install these by hand, then run this again:
 $(printf '  %s\n' "${missing[@]}")"
   fi
+  write_stamp "$TT_ROOT/build/headers.stamp" "${headers[*]}"
   stage_note="no apt; all programs and headers found"
 }
 
