@@ -46,8 +46,8 @@ base::Status write_safetensors(const std::string& path, const std::vector<NamedT
     const char* dtype = dtype_name(tensor.scalar_type());
     if (dtype == nullptr) return failed(path, "no safetensors dtype for tensor " + name);
     const std::size_t end = offset + tensor.nbytes();
-    header[name] = {{"dtype", dtype}, {"shape", tensor.sizes().vec()},
-                    {"data_offsets", {offset, end}}};
+    header[name] = {
+        {"dtype", dtype}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();

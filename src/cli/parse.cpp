@@ -37,9 +37,8 @@ std::string nearest_flag(const CLI::App& app, const std::string& word) {
 
 base::Error unknown_word(const CLI::App& app) {
   const std::vector<std::string> words = app.remaining();
-  const auto flag = std::ranges::find_if(words, [](const std::string& word) {
-    return word.starts_with("-");
-  });
+  const auto flag =
+      std::ranges::find_if(words, [](const std::string& word) { return word.starts_with("-"); });
   if (flag == words.end()) {
     return {"usage", "unexpected word \"" + (words.empty() ? "" : words.front()) + "\"", "",
             "see --help"};

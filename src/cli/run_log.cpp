@@ -67,8 +67,8 @@ void RunLog::hub(const HubSession& hub) {
 }
 
 void RunLog::move_bar(const train::StepReport& report) {
-  mean_step_ms_ = mean_step_ms_ == 0.0 ? report.step_ms
-                                       : 0.9 * mean_step_ms_ + 0.1 * report.step_ms;
+  mean_step_ms_ =
+      mean_step_ms_ == 0.0 ? report.step_ms : 0.9 * mean_step_ms_ + 0.1 * report.step_ms;
   const double done = static_cast<double>(report.step) / static_cast<double>(config_.train_iters);
   const auto left = static_cast<double>(config_.train_iters - report.step);
   fmt::print("\r\x1b[2K{} {}/{}  loss {:.4f}  {:.0f} tokens/s  {} left", bar(done), report.step,

@@ -19,8 +19,7 @@ class RunLog {
   /// Prints nothing where `is_first` is false.
   RunLog(const config::TrainConfig& config, bool is_first);
   void corpus(const data::TextCorpus& corpus, double unigram_entropy);
-  void model(std::int64_t num_parameters, const mesh::MeshShape& shape,
-             const comm::Launch& launch);
+  void model(std::int64_t num_parameters, const mesh::MeshShape& shape, const comm::Launch& launch);
   void hub(const HubSession& hub);
   void step(const train::StepReport& report);
   /// Ends a moving line.

@@ -89,8 +89,7 @@ void add_optimizer(CLI::App& app, config::OptimizerConfig& optimizer) {
 }
 
 void add_data_and_output(CLI::App& app, TrainConfig& config) {
-  app.add_option("--data-path", config.data.data_path, "text files or folders")
-      ->group("Data");
+  app.add_option("--data-path", config.data.data_path, "text files or folders")->group("Data");
   app.add_option("--data-exclude", config.data.data_exclude,
                  "names of folders to leave out, with commas between")
       ->delimiter(',')

@@ -22,15 +22,18 @@ base::Status require_positive(const char* flag, double value) {
 base::Status require_divisible(const char* flag, std::int64_t value, const std::string& by_name,
                                std::int64_t by) {
   if (value % by == 0) return {};
-  return wrong(flag, std::to_string(value) + " is not divisible by " + by_name + " " +
-                         std::to_string(by));
+  return wrong(
+      flag, std::to_string(value) + " is not divisible by " + by_name + " " + std::to_string(by));
 }
 
 base::Status check_model(const ModelConfig& model) {
   const std::pair<const char*, std::int64_t> sizes[] = {
-      {"--num-layers", model.num_layers},   {"--hidden-size", model.hidden_size},
-      {"--ffn-hidden-size", model.ffn_size()}, {"--num-attention-heads", model.num_attention_heads},
-      {"--num-query-groups", model.query_groups()}, {"--seq-length", model.seq_length}};
+      {"--num-layers", model.num_layers},
+      {"--hidden-size", model.hidden_size},
+      {"--ffn-hidden-size", model.ffn_size()},
+      {"--num-attention-heads", model.num_attention_heads},
+      {"--num-query-groups", model.query_groups()},
+      {"--seq-length", model.seq_length}};
   for (const auto& [flag, size] : sizes) {
     if (auto status = require_positive(flag, static_cast<double>(size)); !status) return status;
   }
@@ -107,9 +110,9 @@ base::Result<mesh::MeshShape> check(const TrainConfig& config, int world_size) {
   auto status = check_tensor_axis(config.model, shape.value().tensor);
   if (!status) return status.error();
   const int data = shape.value().data;
-  status = require_divisible("--global-batch-size", config.global_batch(data),
-                             "--micro-batch-size × data-parallel size",
-                             config.micro_batch_size * data);
+  status =
+      require_divisible("--global-batch-size", config.global_batch(data),
+                        "--micro-batch-size × data-parallel size", config.micro_batch_size * data);
   if (!status) return status.error();
   return shape;
 }

@@ -153,8 +153,8 @@ void TextCorpus::read(std::int64_t begin, std::span<std::uint8_t> out) const {
                                        parts_->begin.begin() - 1);
   std::size_t done = 0;
   for (; done < out.size(); ++file) {
-    const auto offset = static_cast<std::size_t>(
-        begin + static_cast<std::int64_t>(done) - parts_->begin[file]);
+    const auto offset =
+        static_cast<std::size_t>(begin + static_cast<std::int64_t>(done) - parts_->begin[file]);
     const std::size_t count = std::min(parts_->files[file].size() - offset, out.size() - done);
     std::memcpy(out.data() + done, parts_->files[file].data() + offset, count);
     done += count;

@@ -71,8 +71,8 @@ TransformerLayer::TransformerLayer(const nn::BuildContext& context,
                                    const config::ModelConfig& config, int layer)
     : layer_(layer),
       dropout_(config.hidden_dropout),
-      input_norm_(context, layer_name(layer) + ".input_norm", norm_kind(config),
-                  config.hidden_size, config.norm_epsilon),
+      input_norm_(context, layer_name(layer) + ".input_norm", norm_kind(config), config.hidden_size,
+                  config.norm_epsilon),
       attention_(context, attention_options(config, layer)),
       mlp_norm_(context, layer_name(layer) + ".mlp_norm", norm_kind(config), config.hidden_size,
                 config.norm_epsilon),
@@ -113,8 +113,8 @@ Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config)
     : config_(config),
       group_(context.tensor),
       dtype_(context.compute_dtype),
-      word_embeddings_(context, "embedding.word_embeddings", config.vocab_size,
-                       config.hidden_size, config.init_method_std),
+      word_embeddings_(context, "embedding.word_embeddings", config.vocab_size, config.hidden_size,
+                       config.init_method_std),
       final_norm_(context, "final_norm", norm_kind(config), config.hidden_size,
                   config.norm_epsilon) {
   if (config.position_embedding_type == config::PositionEmbedding::kLearnedAbsolute) {
@@ -127,10 +127,10 @@ Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config)
     layers_.emplace_back(context, config, layer);
   }
   if (config.untie_embeddings_and_output_weights) {
-    output_layer_ = nn::make_parameter(
-        context, "output_layer.weight", {config.vocab_size, config.hidden_size},
-        trace::Placement::shard(0, {{config.vocab_size, group_.size()}}), nn::Init::kNormal,
-        config.init_method_std);
+    output_layer_ =
+        nn::make_parameter(context, "output_layer.weight", {config.vocab_size, config.hidden_size},
+                           trace::Placement::shard(0, {{config.vocab_size, group_.size()}}),
+                           nn::Init::kNormal, config.init_method_std);
   }
 }
 
@@ -153,9 +153,8 @@ at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,
   const nn::Parameter& weight = output_layer_ ? *output_layer_ : word_embeddings_.weight();
   const at::Tensor logits_NV =
       nn::column_parallel_matmul(x_NH, nn::in_dtype(weight, dtype_), group_);
-  return nn::vocab_parallel_cross_entropy(logits_NV, labels_BT.flatten(),
-                                          nn::first_local_token(config_.vocab_size, group_),
-                                          group_);
+  return nn::vocab_parallel_cross_entropy(
+      logits_NV, labels_BT.flatten(), nn::first_local_token(config_.vocab_size, group_), group_);
 }
 
 std::vector<nn::Parameter> Gpt::parameters() const {

@@ -29,7 +29,8 @@ at::Tensor rotary_angles(const AttentionOptions& options) {
   const auto as_double = at::TensorOptions().dtype(at::kDouble);
   const at::Tensor exponent =
       at::arange(0, options.head_size, 2, as_double) / static_cast<double>(options.head_size);
-  const at::Tensor frequency = at::pow(at::full({}, options.rotary_base, as_double), exponent.neg());
+  const at::Tensor frequency =
+      at::pow(at::full({}, options.rotary_base, as_double), exponent.neg());
   const at::Tensor angle = at::outer(at::arange(options.max_sequence, as_double), frequency);
   return at::cat({angle, angle}, -1);
 }

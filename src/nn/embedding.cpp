@@ -65,9 +65,9 @@ std::int64_t first_local_token(std::int64_t vocab_size, const comm::ProcessGroup
   return vocab_size * group.rank() / group.size();
 }
 
-VocabParallelEmbedding::VocabParallelEmbedding(const BuildContext& context,
-                                               const std::string& name, std::int64_t vocab_size,
-                                               std::int64_t hidden_size, double init_std)
+VocabParallelEmbedding::VocabParallelEmbedding(const BuildContext& context, const std::string& name,
+                                               std::int64_t vocab_size, std::int64_t hidden_size,
+                                               double init_std)
     : group_(context.tensor),
       dtype_(context.compute_dtype),
       weight_(make_parameter(context, name + ".weight", {vocab_size, hidden_size},
@@ -78,17 +78,14 @@ VocabParallelEmbedding::VocabParallelEmbedding(const BuildContext& context,
 at::Tensor VocabParallelEmbedding::forward(const at::Tensor& tokens_BT) const {
   if (group_.size() == 1) return at::embedding(weight_.local, tokens_BT).to(dtype_);
   const at::Tensor local_BT = tokens_BT - first_token_;
-  const at::Tensor foreign_BT =
-      (local_BT < 0).logical_or_(local_BT >= weight_.local.size(0));
-  const at::Tensor rows_BTH =
-      at::embedding(weight_.local, local_BT.masked_fill(foreign_BT, 0))
-          .masked_fill(foreign_BT.unsqueeze(-1), 0);
+  const at::Tensor foreign_BT = (local_BT < 0).logical_or_(local_BT >= weight_.local.size(0));
+  const at::Tensor rows_BTH = at::embedding(weight_.local, local_BT.masked_fill(foreign_BT, 0))
+                                  .masked_fill(foreign_BT.unsqueeze(-1), 0);
   return ReduceFromTensorParallel::apply(rows_BTH, group_).to(dtype_);
 }
 
 at::Tensor vocab_parallel_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
-                                        std::int64_t first_token,
-                                        const comm::ProcessGroup& group) {
+                                        std::int64_t first_token, const comm::ProcessGroup& group) {
   return CrossEntropy::apply(logits, labels, first_token, group);
 }
 

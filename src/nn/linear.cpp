@@ -45,8 +45,7 @@ class ParallelProduct : public torch::autograd::Function<ParallelProduct> {
       if (group != nullptr) group->all_reduce(dx);
     }
     const at::Tensor dweight = at::mm(dy_NO.t(), rows_of(saved[0]));
-    const at::Tensor dbias =
-        ctx->saved_data["has_bias"].toBool() ? dy_NO.sum(0) : at::Tensor();
+    const at::Tensor dbias = ctx->saved_data["has_bias"].toBool() ? dy_NO.sum(0) : at::Tensor();
     return {dx, dweight, dbias, at::Tensor(), at::Tensor()};
   }
 };
@@ -71,10 +70,9 @@ ColumnParallelLinear::ColumnParallelLinear(const BuildContext& context,
                                            const std::vector<trace::Segment>& segments)
     : group_(context.tensor),
       dtype_(context.compute_dtype),
-      weight_(make_parameter(context, options.name + ".weight",
-                             {options.out_features, options.in_features},
-                             trace::Placement::shard(0, segments), Init::kNormal,
-                             options.init_std)),
+      weight_(make_parameter(
+          context, options.name + ".weight", {options.out_features, options.in_features},
+          trace::Placement::shard(0, segments), Init::kNormal, options.init_std)),
       bias_(make_bias(context, options, trace::Placement::shard(0, segments))) {}
 
 at::Tensor ColumnParallelLinear::forward(const at::Tensor& x) const {
@@ -91,14 +89,13 @@ RowParallelLinear::RowParallelLinear(const BuildContext& context, const LinearOp
       dtype_(context.compute_dtype),
       weight_(make_parameter(
           context, options.name + ".weight", {options.out_features, options.in_features},
-          trace::Placement::shard(1, {{options.in_features, context.tensor.size()}}),
-          Init::kNormal, options.init_std)),
+          trace::Placement::shard(1, {{options.in_features, context.tensor.size()}}), Init::kNormal,
+          options.init_std)),
       bias_(make_bias(context, options, trace::Placement::replicate())) {}
 
 at::Tensor RowParallelLinear::forward(const at::Tensor& x) const {
-  const at::Tensor y = ParallelProduct::apply(x, in_dtype(weight_, dtype_),
-                                              std::optional<at::Tensor>(), group_,
-                                              SumOver::kOutput);
+  const at::Tensor y = ParallelProduct::apply(
+      x, in_dtype(weight_, dtype_), std::optional<at::Tensor>(), group_, SumOver::kOutput);
   return bias_ ? y + in_dtype(*bias_, dtype_) : y;
 }
 

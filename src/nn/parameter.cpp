@@ -77,8 +77,8 @@ at::Tensor gather_full(const at::Tensor& local, const Placement& placement,
   at::Tensor full = at::empty(full_shape, own.options());
   std::byte* begin = all.data();
   for (int rank = 0; rank < group.size(); ++rank) {
-    const at::Tensor part = at::from_blob(
-        begin, local_shape(placement, full_shape, rank, group.size()), own.options());
+    const at::Tensor part =
+        at::from_blob(begin, local_shape(placement, full_shape, rank, group.size()), own.options());
     for (const Interval& at : trace::intervals_of_rank(placement, rank, group.size())) {
       const std::int64_t width = at.end - at.begin;
       full.narrow(placement.dim, at.begin, width)

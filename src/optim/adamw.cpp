@@ -47,8 +47,8 @@ double LrSchedule::at(std::int64_t step) const {
     return max_lr * static_cast<double>(step) / static_cast<double>(warmup_steps);
   }
   if (step >= decay_steps) return min_lr;
-  const double done = static_cast<double>(step - warmup_steps) /
-                      static_cast<double>(decay_steps - warmup_steps);
+  const double done =
+      static_cast<double>(step - warmup_steps) / static_cast<double>(decay_steps - warmup_steps);
   return min_lr + 0.5 * (max_lr - min_lr) * (1.0 + std::cos(std::numbers::pi * done));
 }
 

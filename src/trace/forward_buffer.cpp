@@ -13,7 +13,8 @@ constexpr std::size_t kMarkBytes = 8;
 }  // namespace
 
 std::size_t Slot::bytes_of(std::size_t rank) const {
-  const std::int64_t values = columns != nullptr ? columns->values_per_row[rank] : (rank == 0 ? 1 : 0);
+  const std::int64_t values =
+      columns != nullptr ? columns->values_per_row[rank] : (rank == 0 ? 1 : 0);
   if (values == 0) return 0;
   const auto numbers = static_cast<std::size_t>(lines * values) * number_bytes;
   return kMarkBytes + (numbers + 7) / 8 * 8;
@@ -66,8 +67,7 @@ void ForwardBuffer::start_gather() {
 void ForwardBuffer::finish_gather() { gather_.wait(); }
 
 const std::byte* ForwardBuffer::numbers_of(const Slot& slot, std::size_t rank) const {
-  const std::byte* begin =
-      rank == 0 ? own_.data() : all_.data() + rank_begin_[rank];
+  const std::byte* begin = rank == 0 ? own_.data() : all_.data() + rank_begin_[rank];
   return begin + slot.offset[rank] + kMarkBytes;
 }
 

@@ -50,7 +50,6 @@ class ForwardBuffer {
   bool complete(const Slot& slot) const;
 
  private:
-
   comm::ProcessGroup group_;
   std::vector<Slot> slots_;
   std::vector<std::size_t> rank_bytes_;

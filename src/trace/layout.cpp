@@ -35,8 +35,8 @@ ColumnLayout make_column_layout(const Placement& placement, int ranks, std::int6
   TT_CHECK(tiles <= features, "more tiles than columns");
   const std::vector<Interval> intervals = owned_intervals(placement, ranks, features);
   const auto size = static_cast<std::size_t>(ranks);
-  ColumnLayout layout{features, tiles, std::vector<std::vector<Piece>>(size), {},
-                      std::vector<std::int64_t>(size)};
+  ColumnLayout layout{
+      features, tiles, std::vector<std::vector<Piece>>(size), {}, std::vector<std::int64_t>(size)};
   if (tiles == 0) {
     for (const Interval& interval : intervals) {
       add_piece(layout, interval, interval.begin, interval.end, true, interval.begin);

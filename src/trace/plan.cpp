@@ -65,9 +65,10 @@ base::Status parse_layers(const json& value, const PointDescription& point,
       return wrong(where, "\"" + entry.layers + "\" is not a list of layer ranges such as 1-4,8");
     }
     if (range->first < point.first_layer || range->second > point.last_layer) {
-      return wrong(where, "layers " + std::string(rest.substr(0, comma)) + " are outside " +
-                              std::to_string(point.first_layer) + "-" +
-                              std::to_string(point.last_layer) + " of " + point.name,
+      return wrong(where,
+                   "layers " + std::string(rest.substr(0, comma)) + " are outside " +
+                       std::to_string(point.first_layer) + "-" + std::to_string(point.last_layer) +
+                       " of " + point.name,
                    "layers count from 1");
     }
     for (int layer = range->first; layer <= range->second; ++layer) {
@@ -121,14 +122,15 @@ base::Status parse_compressor(const json& value, const PointDescription& point,
     entry.tiles = 0;
     return refuse_unknown_keys(value, where, {"kind"});
   }
-  if (kind != "tile") return wrong(where, "unknown compressor \"" + kind + "\"", "use tile or none");
+  if (kind != "tile")
+    return wrong(where, "unknown compressor \"" + kind + "\"", "use tile or none");
   if (!columns) return wrong(where, point.name + " cannot be tiled", "use {\"kind\": \"none\"}");
   if (auto status = refuse_unknown_keys(value, where, {"kind", "tiles"}); !status) return status;
   return parse_integer(value, "tiles", where, 1, point.features, entry.tiles);
 }
 
-base::Status parse_dtype(const json& value, const PointDescription& point,
-                         const std::string& where, PlanEntry& entry) {
+base::Status parse_dtype(const json& value, const PointDescription& point, const std::string& where,
+                         PlanEntry& entry) {
   const bool ids = point.flag == PointFlag::kInputTokens;
   entry.dtype = ids ? WireDtype::kI32 : WireDtype::kF32;
   if (value.is_null()) return {};
@@ -136,18 +138,22 @@ base::Status parse_dtype(const json& value, const PointDescription& point,
     if (value == "i32") return {};
     return wrong(where, point.name + " travels as i32", "leave dtype out");
   }
-  if (value == "f32") entry.dtype = WireDtype::kF32;
-  else if (value == "f64") entry.dtype = WireDtype::kF64;
-  else if (value == "bf16") entry.dtype = WireDtype::kBf16;
-  else return wrong(where, "unknown dtype " + value.dump(), "use \"f32\", \"f64\" or \"bf16\"");
+  if (value == "f32")
+    entry.dtype = WireDtype::kF32;
+  else if (value == "f64")
+    entry.dtype = WireDtype::kF64;
+  else if (value == "bf16")
+    entry.dtype = WireDtype::kBf16;
+  else
+    return wrong(where, "unknown dtype " + value.dump(), "use \"f32\", \"f64\" or \"bf16\"");
   return {};
 }
 
 base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
                                     const Catalogue& catalogue, const PlanLimits& limits) {
   if (!text.is_object()) return wrong(where, "must be an object");
-  if (auto status = refuse_unknown_keys(text, where, {"point", "layers", "every", "phases", "rows",
-                                                      "compressor", "dtype"});
+  if (auto status = refuse_unknown_keys(
+          text, where, {"point", "layers", "every", "phases", "rows", "compressor", "dtype"});
       !status) {
     return status.error();
   }
@@ -204,8 +210,8 @@ base::Result<Plan> parse_plan(const json& text, const Catalogue& catalogue, std:
   Plan plan;
   plan.number = number;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    auto entry = parse_entry(entries[i], "plan.entries[" + std::to_string(i) + "]", catalogue,
-                             limits);
+    auto entry =
+        parse_entry(entries[i], "plan.entries[" + std::to_string(i) + "]", catalogue, limits);
     if (!entry) return entry.error();
     plan.entries.push_back(std::move(entry).value());
   }
@@ -223,9 +229,8 @@ json to_json(const Plan& plan, const Catalogue& catalogue) {
                  {"every", entry.every},
                  {"phases", phases},
                  {"rows", entry.rows},
-                 {"compressor", entry.tiles == 0
-                                    ? json{{"kind", "none"}}
-                                    : json{{"kind", "tile"}, {"tiles", entry.tiles}}},
+                 {"compressor", entry.tiles == 0 ? json{{"kind", "none"}}
+                                                 : json{{"kind", "tile"}, {"tiles", entry.tiles}}},
                  {"dtype", to_string(entry.dtype)}};
     if (!entry.layers.empty()) item["layers"] = entry.layers;
     entries.push_back(std::move(item));

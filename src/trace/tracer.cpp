@@ -54,8 +54,13 @@ std::vector<std::byte> join_ranks(const ForwardBuffer& buffer, const Slot& slot,
 struct Tracer::State {
   State(std::shared_ptr<const Catalogue> points, const TracerIdentity& who,
         const comm::ProcessGroup& group, Outlet* out)
-      : catalogue(std::move(points)), identity(who), ranks(group.size()), rank(group.rank()),
-        outlet(out), plan(std::make_shared<Plan>()), buffer(group) {}
+      : catalogue(std::move(points)),
+        identity(who),
+        ranks(group.size()),
+        rank(group.rank()),
+        outlet(out),
+        plan(std::make_shared<Plan>()),
+        buffer(group) {}
 
   // Constant after construction.
   const std::shared_ptr<const Catalogue> catalogue;
@@ -106,8 +111,10 @@ void Tracer::State::write(const Slot& slot, const at::Tensor& local) {
     return;
   }
   const bool is_double = slot.number_bytes == 8;
-  const at::Tensor rows =
-      local.detach().narrow(0, 0, slot.shape[0]).to(is_double ? at::kDouble : at::kFloat).contiguous();
+  const at::Tensor rows = local.detach()
+                              .narrow(0, 0, slot.shape[0])
+                              .to(is_double ? at::kDouble : at::kFloat)
+                              .contiguous();
   const auto& pieces = slot.columns->pieces[static_cast<std::size_t>(rank)];
   if (is_double) {
     pack_rows(rows.const_data_ptr<double>(), slot.lines, rows.size(-1), pieces,
@@ -136,8 +143,8 @@ protocol::RecordHeader Tracer::State::header_for(const Slot& slot) {
   header.data_rank = static_cast<std::uint16_t>(identity.coordinates.data);
   header.phase = static_cast<protocol::RecordPhase>(scope.phase);
   header.dtype = static_cast<protocol::Dtype>(entry.dtype);
-  header.compressor = entry.tiles > 0 ? protocol::RecordCompressor::kTile
-                                      : protocol::RecordCompressor::kNone;
+  header.compressor =
+      entry.tiles > 0 ? protocol::RecordCompressor::kTile : protocol::RecordCompressor::kNone;
   header.ndim = static_cast<std::uint8_t>(slot.shape.size());
   std::ranges::transform(slot.shape, header.shape.begin(),
                          [](std::int64_t size) { return static_cast<std::uint32_t>(size); });
@@ -168,10 +175,9 @@ void Tracer::set_plan(std::shared_ptr<const Plan> plan) {
   state.columns.clear();
   for (const PlanEntry& entry : plan->entries) {
     const PointDescription& point = state.catalogue->points()[entry.point];
-    state.columns.push_back(point.features == 0
-                                ? ColumnLayout{}
-                                : make_column_layout(point.tensor, state.ranks, point.features,
-                                                     entry.tiles));
+    state.columns.push_back(point.features == 0 ? ColumnLayout{}
+                                                : make_column_layout(point.tensor, state.ranks,
+                                                                     point.features, entry.tiles));
   }
   state.switched_off.assign(plan->entries.size(), false);
   state.plan = std::move(plan);
@@ -241,9 +247,8 @@ void Tracer::send_records() {
                               {state.buffer.numbers_of(slot, 0), bytes});
       continue;
     }
-    const auto payload = slot.number_bytes == 8
-                             ? join_ranks<double>(state.buffer, slot, dtype)
-                             : join_ranks<float>(state.buffer, slot, dtype);
+    const auto payload = slot.number_bytes == 8 ? join_ranks<double>(state.buffer, slot, dtype)
+                                                : join_ranks<float>(state.buffer, slot, dtype);
     protocol::append_record(message, state.header_for(slot), payload);
   }
   if (!message.empty()) state.outlet->send_records(std::move(message));

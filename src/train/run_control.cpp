@@ -35,10 +35,7 @@ nlohmann::json member(const nlohmann::json& params, const char* key, nlohmann::j
 
 RunControl::RunControl(const comm::ProcessGroup& control, trace::Inlet* inlet,
                        trace::Outlet* outlet, trace::Tracer& tracer)
-    : control_(control),
-      inlet_(inlet),
-      outlet_(outlet),
-      tracer_(tracer) {}
+    : control_(control), inlet_(inlet), outlet_(outlet), tracer_(tracer) {}
 
 void RunControl::wait_for_viewer() {
   if (inlet_ != nullptr) {
@@ -83,8 +80,8 @@ void RunControl::carry_out(const trace::Request& request, std::int64_t next_step
   } else if (request.method == "control.step") {
     const auto count = member(request.params, "count", 1U);
     if (!count.is_number_unsigned() || count < 1 || count > 1'000'000) {
-      inlet_->refuse(request.id, {"invalid_argument", "not a whole number from 1 to 1000000",
-                                  "count", ""});
+      inlet_->refuse(request.id,
+                     {"invalid_argument", "not a whole number from 1 to 1000000", "count", ""});
       return;
     }
     end_single_steps(done);
@@ -93,8 +90,9 @@ void RunControl::carry_out(const trace::Request& request, std::int64_t next_step
     single_steps_request_ = request.id;
     tell_state("training", done);
   } else {
-    inlet_->refuse(request.id, {"unknown_method", "the trainer does not know \"" +
-                                                      request.method + "\"", "method", ""});
+    inlet_->refuse(
+        request.id,
+        {"unknown_method", "the trainer does not know \"" + request.method + "\"", "method", ""});
   }
 }
 
@@ -108,8 +106,7 @@ void RunControl::set_plan(const trace::Request& request, std::int64_t next_step)
   ++plan_number_;
   const nlohmann::json form = trace::to_json(plan.value(), tracer_.catalogue());
   new_plan_ = std::make_shared<const trace::Plan>(std::move(plan).value());
-  inlet_->answer(request.id,
-                 {{"step", next_step}, {"ranks", control_.size()}, {"plan", form}});
+  inlet_->answer(request.id, {{"step", next_step}, {"ranks", control_.size()}, {"plan", form}});
   outlet_->send_event("plan", {{"plan", form}, {"step", next_step}});
 }
 

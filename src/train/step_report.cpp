@@ -32,8 +32,8 @@ nlohmann::json to_json(const StepReport& report) {
 std::string to_line(const StepReport& report, std::int64_t train_iters) {
   std::string line = fmt::format(
       "step {:>6}/{}  loss {:.4f}  lr {:.2e}  grad norm {:.3f}  {:.0f} tokens/s  {:.0f} ms",
-      report.step, train_iters, report.loss, report.lr, report.grad_norm,
-      report.tokens_per_second, report.step_ms);
+      report.step, train_iters, report.loss, report.lr, report.grad_norm, report.tokens_per_second,
+      report.step_ms);
   if (report.valid_loss) line += fmt::format("  valid loss {:.4f}", *report.valid_loss);
   return line;
 }

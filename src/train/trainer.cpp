@@ -105,7 +105,8 @@ StepReport Trainer::step(std::int64_t number) {
                      std::to_string(report.grad_norm) + " is not finite at step " +
                      std::to_string(number));
   }
-  if (config_.optimizer.clip_grad > 0) gradients_.clip(report.grad_norm, config_.optimizer.clip_grad);
+  if (config_.optimizer.clip_grad > 0)
+    gradients_.clip(report.grad_norm, config_.optimizer.clip_grad);
   optimizer_.step(report.lr);
   const std::chrono::duration<double> seconds = Clock::now() - begin;
   const std::int64_t tokens = global_batch_ * config_.model.seq_length;
@@ -172,8 +173,7 @@ double Trainer::forward_only(std::int64_t number, std::int64_t index) {
 void Trainer::export_step(std::int64_t number, double loss) {
   const data::Batch batch = batches_.train(number, global_batch_, 0, global_batch_);
   const ExportedStep exported{number, loss, batch, config_.model, parameters_};
-  const base::Status status =
-      write_export(config_.export_tensors, exported, parts_.groups);
+  const base::Status status = write_export(config_.export_tensors, exported, parts_.groups);
   if (!status) throw TrainError(to_string(status.error()));
 }
 

@@ -67,8 +67,8 @@ struct OptimizerConfig {
 struct TracerConfig {
   std::optional<int> tensor_tracer_port;  // 0: the next free one from 8765; none: no hub
   bool tensor_tracer_wait = false;
-  std::string tensor_tracer_plan;            // JSON file; empty: the default plan
-  double tensor_tracer_pause_timeout = 30.0; // seconds
+  std::string tensor_tracer_plan;             // JSON file; empty: the default plan
+  double tensor_tracer_pause_timeout = 30.0;  // seconds
   bool tensor_tracer_linger = false;
   bool tensor_tracer_open = false;
   bool print_url = false;

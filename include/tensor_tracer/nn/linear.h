@@ -20,7 +20,8 @@ struct LinearOptions {
 };
 
 /// y = x Wᵀ + b with W [out, in] cut along out: every rank multiplies the whole x and holds its
-/// part of y. The gradient of x is summed over the ranks. Source: Megatron-LM (arXiv 1909.08053), 3.
+/// part of y. The gradient of x is summed over the ranks. Source: Megatron-LM (arXiv
+/// 1909.08053), 3.
 class ColumnParallelLinear {
  public:
   /// `segments`: how the out dim is cut (trace/placement.h); their sizes sum to out_features.

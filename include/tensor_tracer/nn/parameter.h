@@ -15,9 +15,9 @@ namespace tt::nn {
 /// A trainable tensor: this rank's shard (an autograd leaf) and what it is a shard of.
 /// Copies share the leaf.
 struct Parameter {
-  std::string name;           // stable, the same on every mesh; layers count from 1
-  at::Tensor local;           // requires grad
-  trace::Placement placement; // on the tensor axis
+  std::string name;            // stable, the same on every mesh; layers count from 1
+  at::Tensor local;            // requires grad
+  trace::Placement placement;  // on the tensor axis
   std::vector<std::int64_t> full_shape;
 };
 

@@ -21,8 +21,8 @@ struct PlanLimits {
 
 /// One line of a trace plan: a point, where and when it is taken, and what of it travels.
 struct PlanEntry {
-  std::size_t point = 0;  // index in the catalogue
-  std::string layers;     // as written; empty: all
+  std::size_t point = 0;          // index in the catalogue
+  std::string layers;             // as written; empty: all
   std::vector<bool> takes_layer;  // by global layer number, from 0
   std::int64_t every = 1;
   bool in_train = true;

@@ -68,7 +68,8 @@ class Tracer {
   /// `local`: this rank's shard, [batch, sequence, local features], or [2, batch, sequence] of
   /// int64 for InputTokens. Only reads it.
   void capture(PointFlag flag, int layer, const at::Tensor& local) {
-    if (armed_) [[unlikely]] capture_watched(flag, layer, local);
+    if (armed_) [[unlikely]]
+      capture_watched(flag, layer, local);
   }
 
  private:

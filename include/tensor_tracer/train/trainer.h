@@ -12,9 +12,9 @@
 #include "tensor_tracer/data/batches.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/optim/adamw.h"
-#include "tensor_tracer/optim/gradients.h"
 #include "tensor_tracer/trace/outlet.h"
 #include "tensor_tracer/trace/tracer.h"
+#include "tensor_tracer/train/gradients.h"
 #include "tensor_tracer/train/groups.h"
 #include "tensor_tracer/train/run_control.h"
 
@@ -47,7 +47,7 @@ struct TrainerParts {
   trace::Inlet* inlet = nullptr;    // global rank 0
   trace::Outlet* outlet = nullptr;  // leaders
   std::uint64_t run_id = 0;
-  std::shared_ptr<const trace::Plan> plan;  // the first one; null: nothing is traced
+  std::shared_ptr<const trace::Plan> plan;         // the first one; null: nothing is traced
   std::function<void(const StepReport&)> on_step;  // called on every rank
 };
 
@@ -78,7 +78,7 @@ class Trainer {
   data::Batches batches_;
   model::Gpt model_;
   std::vector<nn::Parameter> parameters_;
-  optim::GradientReducer gradients_;
+  GradientReducer gradients_;
   optim::AdamW optimizer_;
   optim::LrSchedule schedule_;
   trace::Tracer tracer_;

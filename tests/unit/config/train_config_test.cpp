@@ -41,8 +41,11 @@ TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
          c.tensor_model_parallel_size = 4;
        },
        4, "--num-query-groups: 6 neither divides nor is divided by"},
-      {[](auto& c) { c.model.ffn_hidden_size = 101; c.tensor_model_parallel_size = 2; }, 2,
-       "--ffn-hidden-size: 101 is not divisible by --tensor-model-parallel-size 2"},
+      {[](auto& c) {
+         c.model.ffn_hidden_size = 101;
+         c.tensor_model_parallel_size = 2;
+       },
+       2, "--ffn-hidden-size: 101 is not divisible by --tensor-model-parallel-size 2"},
       {[](auto& c) { c.tensor_model_parallel_size = 2; }, 3, "3"},
       {[](auto& c) { c.global_batch_size = 12; }, 1,
        "--global-batch-size: 12 is not divisible by --micro-batch-size"},
@@ -50,8 +53,11 @@ TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
       {[](auto& c) { c.model.vocab_size = 100; }, 1, "--vocab-size: 100 is less than the 256"},
       {[](auto& c) { c.train_iters = -1; }, 1, "--train-iters: -1 is not above 0"},
       {[](auto& c) { c.params_dtype = "float8"; }, 1, "\"float8\" is not float32 or float64"},
-      {[](auto& c) { c.bf16 = true; c.params_dtype = "float64"; }, 1,
-       "--bf16: keeps float32 master weights, not float64"},
+      {[](auto& c) {
+         c.bf16 = true;
+         c.params_dtype = "float64";
+       },
+       1, "--bf16: keeps float32 master weights, not float64"},
       {[](auto& c) { c.data.split = "95"; }, 1, "--split: \"95\" is not two whole per cents"},
       {[](auto& c) { c.data.split = "95,6"; }, 1, "--split"},
       {[](auto& c) { c.export_at = "3-1"; }, 1, "--export-at: \"3-1\" is not a list of steps"},

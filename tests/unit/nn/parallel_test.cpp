@@ -14,7 +14,7 @@
 #include "tensor_tracer/nn/embedding.h"
 #include "tensor_tracer/nn/mlp.h"
 #include "tensor_tracer/nn/random.h"
-#include "tensor_tracer/optim/gradients.h"
+#include "tensor_tracer/train/gradients.h"
 
 namespace tt::nn {
 namespace {
@@ -34,10 +34,10 @@ BuildContext context_of(const comm::ProcessGroup& group) {
 // Full gradients of the parameters, on rank 0.
 void add_gradients(Results& results, const std::vector<Parameter>& parameters,
                    const comm::ProcessGroup& group) {
-  optim::GradientReducer(parameters, group, comm::ProcessGroup()).reduce();
+  train::GradientReducer(parameters, group, comm::ProcessGroup()).reduce();
   for (const Parameter& parameter : parameters) {
-    results[parameter.name] = gather_full(parameter.local.grad(), parameter.placement,
-                                          parameter.full_shape, group);
+    results[parameter.name] =
+        gather_full(parameter.local.grad(), parameter.placement, parameter.full_shape, group);
   }
 }
 
@@ -76,9 +76,11 @@ Results through(const Forward& forward, const std::vector<Parameter>& parameters
 }
 
 struct NoTrace {
-  trace::Tracer tracer{std::make_shared<const trace::Catalogue>(
-                           std::vector<trace::PointDescription>{}),
-                       {}, comm::ProcessGroup(), nullptr};
+  trace::Tracer tracer{
+      std::make_shared<const trace::Catalogue>(std::vector<trace::PointDescription>{}),
+      {},
+      comm::ProcessGroup(),
+      nullptr};
   ForwardContext context(bool is_training = true) { return {tracer, 5, 3, 8, is_training}; }
 };
 
@@ -96,9 +98,8 @@ LayerRun attention_with(std::int64_t groups, double rotary_base, double dropout)
     options.init_std = options.output_init_std = 0.3;
     const Attention attention(context, options);
     NoTrace idle;
-    return through(
-        [&](const at::Tensor& x) { return attention.forward(x, idle.context()); },
-        attention.parameters(), context, {2, 6, 16});
+    return through([&](const at::Tensor& x) { return attention.forward(x, idle.context()); },
+                   attention.parameters(), context, {2, 6, 16});
   };
 }
 
@@ -146,17 +147,16 @@ TEST(ParallelLayers, VocabParallelCrossEntropyEqualsPyTorchs) {
   const std::int64_t vocabulary = 13;
   const at::Tensor labels = at::arange(12, at::kLong);
   const LayerRun run = [&](const BuildContext& context) {
-    const auto placement =
-        trace::Placement::shard(1, {{vocabulary, context.tensor.size()}});
+    const auto placement = trace::Placement::shard(1, {{vocabulary, context.tensor.size()}});
     at::Tensor local = take_shard(fixed_noise("logits", {12, vocabulary}) * 30, placement,
                                   context.tensor.rank(), context.tensor.size())
                            .set_requires_grad(true);
     const at::Tensor loss = vocab_parallel_cross_entropy(
         local, labels, first_local_token(vocabulary, context.tensor), context.tensor);
     loss.backward();
-    return Results{{"loss", loss.detach()},
-                   {"gradient", gather_full(local.grad(), placement, {12, vocabulary},
-                                            context.tensor)}};
+    return Results{
+        {"loss", loss.detach()},
+        {"gradient", gather_full(local.grad(), placement, {12, vocabulary}, context.tensor)}};
   };
   at::Tensor logits = (fixed_noise("logits", {12, vocabulary}) * 30).set_requires_grad(true);
   const at::Tensor expected = at::cross_entropy_loss(logits, labels);
@@ -201,18 +201,17 @@ TEST(GradientReducer, NormCountsEveryNumberOnceAndClipsLikePyTorch) {
       const Parameter cut = make_parameter(context_of(group), "w", {48, 5},
                                            trace::Placement::shard(0, qkv_segments(8, 2, 4, ranks)),
                                            Init::kNormal, 1.0);
-      const Parameter whole = make_parameter(context_of(group), "b", {7},
-                                             trace::Placement::replicate(), Init::kOnes);
+      const Parameter whole =
+          make_parameter(context_of(group), "b", {7}, trace::Placement::replicate(), Init::kOnes);
       for (const Parameter& parameter : {cut, whole}) {
         parameter.local.mutable_grad() = parameter.local.detach().clone();
       }
-      const optim::GradientReducer reducer({cut, whole}, group, comm::ProcessGroup());
-      const at::Tensor full = make_parameter({comm::ProcessGroup(), 11, at::kDouble, at::kDouble},
-                                             "w", {48, 5}, trace::Placement::replicate(),
-                                             Init::kNormal, 1.0)
-                                  .local;
-      const double expected =
-          std::sqrt(full.detach().square().sum().item<double>() + 7.0);
+      const train::GradientReducer reducer({cut, whole}, group, comm::ProcessGroup());
+      const at::Tensor full =
+          make_parameter({comm::ProcessGroup(), 11, at::kDouble, at::kDouble}, "w", {48, 5},
+                         trace::Placement::replicate(), Init::kNormal, 1.0)
+              .local;
+      const double expected = std::sqrt(full.detach().square().sum().item<double>() + 7.0);
       EXPECT_NEAR(reducer.norm(), expected, 1e-12 * expected);
       reducer.clip(expected, 0.5 * expected);
       EXPECT_NEAR(reducer.norm(), 0.5 * expected, 1e-6);

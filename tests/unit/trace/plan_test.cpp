@@ -17,9 +17,7 @@ Catalogue catalogue() {
   return model::make_catalogue(model, 2);
 }
 
-base::Result<Plan> parse(const char* text) {
-  return parse_plan(json::parse(text), catalogue(), 5);
-}
+base::Result<Plan> parse(const char* text) { return parse_plan(json::parse(text), catalogue(), 5); }
 
 TEST(Plan, DefaultsAreWrittenOut) {
   const auto plan = parse(R"({"entries": [{"point": "HiddenStates"}, {"point": "InputTokens"}]})");

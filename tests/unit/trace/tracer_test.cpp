@@ -31,11 +31,10 @@ class Collector : public Outlet {
     while (auto record = reader.next()) {
       std::vector<std::int64_t> shape(record->header.shape.begin(),
                                       record->header.shape.begin() + record->header.ndim);
-      const at::ScalarType dtype = record->header.dtype == protocol::Dtype::kF64   ? at::kDouble
-                                   : record->header.dtype == protocol::Dtype::kI32 ? at::kInt
-                                   : record->header.dtype == protocol::Dtype::kBf16
-                                       ? at::kBFloat16
-                                       : at::kFloat;
+      const at::ScalarType dtype = record->header.dtype == protocol::Dtype::kF64    ? at::kDouble
+                                   : record->header.dtype == protocol::Dtype::kI32  ? at::kInt
+                                   : record->header.dtype == protocol::Dtype::kBf16 ? at::kBFloat16
+                                                                                    : at::kFloat;
       auto* payload = const_cast<std::byte*>(record->payload.data());
       all.push_back({record->header, at::from_blob(payload, shape, dtype).clone()});
     }
@@ -142,8 +141,8 @@ TEST(Tracer, TilesAreAtensMeansAndHeadersSayWhatIsWhat) {
 }
 
 TEST(Tracer, InputTokensAreIdsThenPositions) {
-  const auto records = watch(2, 2, json{{"entries", {{{"point", "InputTokens"}, {"rows", 2}}}}},
-                             at::kFloat);
+  const auto records =
+      watch(2, 2, json{{"entries", {{{"point", "InputTokens"}, {"rows", 2}}}}}, at::kFloat);
   ASSERT_EQ(records.size(), 1u);
   const at::Tensor expected = at::arange(40, at::kInt).view({2, 4, 5}).narrow(1, 0, 2);
   EXPECT_TRUE(at::equal(records[0].values, expected));

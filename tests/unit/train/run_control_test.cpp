@@ -98,7 +98,8 @@ TEST(RunControl, StepWithoutACountIsOneStep) {
 TEST(RunControl, EveryRankTakesAPlanAtTheSameStep) {
   Script script;
   const json plan = {{"plan", {{"entries", {{{"point", "HiddenStates"}}}}}}};
-  script.requests = {{}, {{1, "plan.set", plan}}, {}, {{2, "plan.set", plan}, {3, "plan.set", plan}}};
+  script.requests = {
+      {}, {{1, "plan.set", plan}}, {}, {{2, "plan.set", plan}, {3, "plan.set", plan}}};
   const auto plans = run(script, 5);
   EXPECT_THAT(plans[0], ElementsAre(0, 1, 1, 3, 3));
   EXPECT_EQ(plans[1], plans[0]);
@@ -133,9 +134,9 @@ TEST(RunControl, LostContactContinuesWithoutAnAnswer) {
 TEST(RunControl, WaitsForAViewerWhenAsked) {
   Script script;
   comm::run_local(2, [&](const comm::ProcessGroup& group) {
-    trace::Tracer tracer(std::make_shared<const trace::Catalogue>(
-                             std::vector<trace::PointDescription>{}),
-                         {}, comm::ProcessGroup(), nullptr);
+    trace::Tracer tracer(
+        std::make_shared<const trace::Catalogue>(std::vector<trace::PointDescription>{}), {},
+        comm::ProcessGroup(), nullptr);
     trace::Inlet* inlet = group.rank() == 0 ? &script : nullptr;
     RunControl(group, inlet, group.rank() == 0 ? &script : nullptr, tracer).wait_for_viewer();
   });

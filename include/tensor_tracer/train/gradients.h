@@ -7,7 +7,7 @@
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/nn/parameter.h"
 
-namespace tt::optim {
+namespace tt::train {
 
 /// What is done with gradients between the last backward pass and the optimizer, for the
 /// parameters of one rank. Thread: the thread that runs the step.
@@ -45,4 +45,4 @@ class GradientReducer {
   std::vector<Copied> copied_;
 };
 
-}  // namespace tt::optim
+}  // namespace tt::train

@@ -1,4 +1,4 @@
-#include "tensor_tracer/optim/gradients.h"
+#include "tensor_tracer/train/gradients.h"
 
 #include <ATen/ATen.h>
 
@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-namespace tt::optim {
+namespace tt::train {
 namespace {
 
 // A segment of a parameter that `pieces` < ranks pieces are held of.
@@ -96,4 +96,4 @@ void GradientReducer::zero() const {
   for (const nn::Parameter& parameter : parameters_) parameter.local.mutable_grad() = at::Tensor();
 }
 
-}  // namespace tt::optim
+}  // namespace tt::train
