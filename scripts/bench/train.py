@@ -25,6 +25,9 @@ from candidates import BASELINE, CANDIDATES, GOALS, HERE, REPOSITORY, Candidate
 from shapes import SHAPES, Shape
 
 
+MOST_LOAD = 0.5  # of the last minute, before the first block
+
+
 @dataclasses.dataclass
 class Measured:
     """What the blocks of one candidate gave."""
@@ -131,9 +134,12 @@ def heading(chosen: argparse.Namespace) -> str:
             model = line.partition(":")[2].strip()
             break
     counted = f"{chosen.rounds} rounds of {chosen.steps - chosen.warm_up} steps each"
+    load = os.getloadavg()[0]
+    busy = f" **The machine was busy (load {load:.1f}): do not trust the times.**"
     return (
         f"### Training, {datetime.date.today().isoformat()}\n\n{model}, {cpus} CPUs; PyTorch "
         f"{version('torch')}; {counted}, after {chosen.warm_up} to warm up."
+        f"{busy if load > MOST_LOAD else ''}"
     )
 
 
