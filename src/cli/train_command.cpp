@@ -6,10 +6,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "src/cli/hub_session.h"
@@ -93,10 +95,10 @@ int threads_per_rank(const Prepared& run) {
 nlohmann::json run_facts(const Prepared& run, const HubSession& hub, double entropy) {
   const auto catalogue = model::make_catalogue(run.config.model, run.shape.tensor);
   nlohmann::json facts = hub.facts();
-  facts["mesh"] = {{"tensor", run.shape.tensor},
-                   {"pipeline", run.shape.pipeline},
-                   {"data", run.shape.data}};
+  facts["mesh"] = {
+      {"tensor", run.shape.tensor}, {"pipeline", run.shape.pipeline}, {"data", run.shape.data}};
   facts["model"] = config::to_json(run.config.model);
+  facts["model"]["parameters"] = model::num_parameters(run.config.model);
   facts["micro_batch_size"] = run.config.micro_batch_size;
   facts["global_batch_size"] = run.config.global_batch(run.shape.data);
   facts["train_iters"] = run.config.train_iters;
@@ -120,6 +122,7 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
   if (is_first) {
     entropy = run.corpus.unigram_entropy();
     log.corpus(run.corpus, entropy);
+    log.model(model::num_parameters(run.config.model), run.shape, run.launch);
   }
   if (hub != nullptr) {
     hub->connect(run_facts(run, *hub, entropy));
@@ -129,7 +132,6 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
     log.hub(*hub);
   }
   train::Trainer trainer(run.config, std::move(parts));
-  if (is_first) log.model(trainer.num_parameters(), run.shape, run.launch);
   trainer.run();
 }
 
@@ -154,8 +156,14 @@ int train_on_mesh(const Prepared& run, HubSession* hub) {
   }
 }
 
+// Every rank finds the same error; the first tells it. mpirun ends all ranks as soon as one has
+// ended, so the others leave it the time.
 int refuse(const base::Error& error, bool is_first) {
-  if (is_first) fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
+  if (is_first) {
+    fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
+  } else {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
   return kExitUsage;
 }
 

@@ -167,14 +167,22 @@ std::vector<nn::Parameter> Gpt::parameters() const {
   return all;
 }
 
-std::int64_t num_parameters(const std::vector<nn::Parameter>& parameters) {
-  std::int64_t count = 0;
-  for (const nn::Parameter& parameter : parameters) {
-    std::int64_t size = 1;
-    for (const std::int64_t dim : parameter.full_shape) size *= dim;
-    count += size;
-  }
-  return count;
+std::int64_t num_parameters(const config::ModelConfig& config) {
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t bias = config.disable_bias_linear ? 0 : 1;
+  const std::int64_t norm =
+      config.normalization == config::Normalization::kRmsNorm ? hidden : 2 * hidden;
+  const std::int64_t heads = config.num_attention_heads * config.head_size();
+  const std::int64_t qkv = heads + 2 * config.query_groups() * config.head_size();
+  const std::int64_t fc1 = config.ffn_size() * (config.swiglu ? 2 : 1);
+  const std::int64_t layer = 2 * norm + qkv * (hidden + bias) + heads * hidden + bias * hidden +
+                             fc1 * (hidden + bias) + config.ffn_size() * hidden + bias * hidden;
+  const bool learned =
+      config.position_embedding_type == config::PositionEmbedding::kLearnedAbsolute;
+  const std::int64_t tables =
+      config.vocab_size * (config.untie_embeddings_and_output_weights ? 2 : 1) +
+      (learned ? config.seq_length : 0);
+  return tables * hidden + config.num_layers * layer + norm;
 }
 
 }  // namespace tt::model

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+# Running the program and viewing it is done as the oracles do it.
+sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
+
 from hub_harness import Hub, running_hub
 
 

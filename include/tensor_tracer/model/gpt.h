@@ -62,7 +62,7 @@ class Gpt {
   std::optional<nn::Parameter> output_layer_;  // none: tied to the embedding
 };
 
-/// Numbers of the full model.
-std::int64_t num_parameters(const std::vector<nn::Parameter>& parameters);
+/// Numbers in the full model, known before it is built.
+std::int64_t num_parameters(const config::ModelConfig& config);
 
 }  // namespace tt::model

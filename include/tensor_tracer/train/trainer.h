@@ -58,7 +58,6 @@ class Trainer {
   Trainer(const config::TrainConfig& config, TrainerParts parts);
   /// Runs every step. Throws TrainError, comm::CommError.
   void run();
-  std::int64_t num_parameters() const { return model::num_parameters(parameters_); }
 
  private:
   StepReport step(std::int64_t number);

@@ -1,0 +1,258 @@
+"""The whole program as people meet it: bad input, faults, signals, the README's plain line."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from program import Flags, binary, command, environment, tiny_flags, write_text
+from viewer import LiveRun, live_run
+
+
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory: pytest.TempPathFactory) -> Flags:
+    return tiny_flags(write_text(tmp_path_factory.mktemp("data") / "text.txt"))
+
+
+def run(line: list[str], env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs to the end; a rank that hangs is a failure by time-out."""
+    return subprocess.run(
+        line, env=env or environment(), capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+def processes_naming(text: str) -> list[str]:
+    """Command lines of living processes that hold this text."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        try:
+            words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if text in words:
+            found.append(words)
+    return found
+
+
+def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"not within {seconds} s: {what}"
+        time.sleep(0.02)
+
+
+BAD_INPUT = {
+    "heads": ({"num_attention_heads": 2, "tensor_model_parallel_size": 4}, 4,
+              "--num-attention-heads: 2 is not divisible by --tensor-model-parallel-size 4"),
+    "world size": ({"tensor_model_parallel_size": 2}, 3, "3"),
+    "batch": ({"global_batch_size": 7}, 2, "--global-batch-size: 7 is not divisible by"),
+    "missing data": ({"data_path": "no/such/file"}, 2, "\"no/such/file\" does not exist"),
+    "empty data": ({"data_path": "empty.txt"}, 2, "\"empty.txt\" holds no text"),
+    "little data": ({"seq_length": 60000}, 2, "sequences of 60000 tokens"),
+    "unknown flag": ({"num_layer": 2}, 2, "unknown flag --num-layer; did you mean --num-layers?"),
+    "not a number": ({"num_layers": "two"}, 2, "--num-layers"),
+    "missing config": ({"config": "no/such.json"}, 2, "no/such.json"),
+    "missing plan": ({"tensor_tracer_port": 0, "tensor_tracer_plan": "no/plan.json"}, 2,
+                     "--tensor-tracer-plan: \"no/plan.json\" cannot be read"),
+    "port out of range": ({"tensor_tracer_port": 70000}, 2, "--tensor-tracer-port"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_line_and_exit_code_2(
+    case: str, flags: Flags, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change, ranks, message = BAD_INPUT[case]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty.txt").touch()
+    done = run(command({**flags, "run_dir": str(tmp_path / "run"), **change}, ranks))
+    ours = [line for line in done.stderr.splitlines() if line.startswith("tensor-tracer:")]
+    assert done.returncode == 2, done.stderr
+    assert len(ours) == 1 and message in ours[0], done.stderr
+    assert done.stdout == ""
+
+
+CONFIGS = {
+    "unknown key": ('{"num_layer": 2}', "num"),
+    "not JSON": ('{"num_layers": 2', "not one JSON object"),
+    "nested": ('{"num_layers": {"a": 2}}', 'key "num_layers" must be a number'),
+    "wrong type": ('{"num_layers": "many"}', "num-layers"),
+}
+
+
+@pytest.mark.parametrize("case", CONFIGS)
+def test_bad_configuration_names_the_file_or_key(case: str, flags: Flags, tmp_path: Path) -> None:
+    text, message = CONFIGS[case]
+    (tmp_path / "config.json").write_text(text)
+    without = {name: value for name, value in flags.items() if name != "num_layers"}
+    done = run(command({**without, "config": str(tmp_path / "config.json")}))
+    assert done.returncode == 2
+    assert message in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_flags_win_over_the_configuration(flags: Flags, tmp_path: Path) -> None:
+    config = {**flags, "train_iters": 3, "log_format": "json", "data_path": [flags["data_path"]]}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    line = [str(binary()), "train", "--config", str(tmp_path / "config.json")]
+    assert len(run(line).stdout.splitlines()) == 3
+    assert len(run([*line, "--train-iters", "2"]).stdout.splitlines()) == 2
+
+
+def test_shipped_configurations_are_taken(flags: Flags) -> None:
+    for path in sorted((Path(__file__).parents[2] / "configs/runs").glob("*.json")):
+        line = ["--data-path", str(flags["data_path"]), "--train-iters", "1", "--eval-iters", "1"]
+        done = run([str(binary()), "train", "--config", str(path), *line,
+                    "--tensor-model-parallel-size", "1"])
+        assert done.returncode == 0, done.stderr
+
+
+def test_port_in_use_ends_every_rank(flags: Flags, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = run(command({**flags, "tensor_tracer_port": port, "tensor_model_parallel_size": 2,
+                            "run_dir": str(tmp_path / "run")}, 2))
+    assert done.returncode == 2
+    assert str(port) in done.stderr and "--tensor-tracer-port" in done.stderr
+    assert processes_naming(str(tmp_path)) == []
+
+
+def test_torchrun_is_told_to_use_mpirun(flags: Flags) -> None:
+    env = environment() | {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
+    done = run(command(flags), env)
+    assert done.returncode == 2
+    assert "mpirun" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_help_names_every_flag_of_the_readme() -> None:
+    text = run([str(binary()), "train", "--help"]).stdout
+    for flag in ("--data-path", "--tensor-tracer-port", "--config", "--bf16", "--export-at"):
+        assert flag in text
+    assert run([str(binary()), "--version"]).stdout.startswith("tensor-tracer 0.")
+    assert run([str(binary()), "hub", "--help"]).returncode == 0
+
+
+def test_the_readmes_plain_line(flags: Flags, tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    plain = "mpirun -np 2 tensor-tracer train --data-path"
+    assert plain in readme and "--tensor-tracer-port 8765" in readme
+    line = ["mpirun", "-np", "2", "--oversubscribe", str(binary()), "train", "--data-path",
+            str(flags["data_path"]), "--tensor-tracer-port", "0", "--train-iters", "2",
+            "--run-dir", str(tmp_path / "run"), "--eval-iters", "1", "--seq-length", "64"]
+    done = run(line)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert any(line.startswith("step      2/2  loss") and "valid loss" in line for line in lines)
+    token = (tmp_path / "run/token").read_text().strip()
+    assert token not in done.stdout and str(tmp_path / "run/token") in done.stdout
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_every_process_within_two_seconds(
+    ended_by: signal.Signals, flags: Flags, tmp_path: Path
+) -> None:
+    long = {**flags, "train_iters": 100000, "tensor_model_parallel_size": 2}
+    with live_run(long, tmp_path, 2) as started, started.viewer() as viewer:
+        viewer.wait_for(lambda: len(viewer.steps()) > 3, "some steps")
+        port = int(started.address().rsplit(":", 1)[1])
+        started.process.send_signal(ended_by)
+        wait_until(lambda: processes_naming(str(tmp_path)) == [], 2.0, "no process is left")
+        with socket.socket() as again:
+            again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            again.bind(("127.0.0.1", port))
+
+
+def test_killed_rank_ends_the_job_and_the_hub(flags: Flags, tmp_path: Path) -> None:
+    long = {**flags, "train_iters": 100000, "tensor_model_parallel_size": 2}
+    with live_run(long, tmp_path, 2) as started, started.viewer() as viewer:
+        viewer.wait_for(lambda: len(viewer.steps()) > 3, "some steps")
+        ranks = subprocess.run(["pgrep", "-P", str(started.process.pid)], capture_output=True,
+                               text=True, check=True).stdout.split()
+        os.kill(int(ranks[-1]), signal.SIGKILL)
+        wait_until(lambda: processes_naming(str(tmp_path)) == [], 10.0, "no process is left")
+    assert started.process.returncode != 0
+
+
+def hub_pid(started: LiveRun) -> int:
+    return json.loads((started.run_dir / "hub.json").read_text())["pid"]
+
+
+def test_killed_hub_comes_back_and_training_goes_on(flags: Flags, tmp_path: Path) -> None:
+    long = {**flags, "train_iters": 100000}
+    with live_run(long, tmp_path) as started:
+        with started.viewer() as viewer:
+            viewer.wait_for(lambda: len(viewer.steps()) > 3, "some steps")
+            before, address = viewer.steps()[-1], started.address()
+        old = hub_pid(started)
+        os.kill(old, signal.SIGKILL)
+        wait_until(lambda: hub_pid(started) != old, 5.0, "a new hub")
+        assert started.address() == address
+        with started.viewer() as viewer:
+            viewer.wait_for(lambda: viewer.steps() and viewer.steps()[-1] > before + 20, "steps")
+            viewer.wait_for(lambda: len(viewer.records) > 0, "records")
+        assert started.process.poll() is None
+
+
+def test_closing_the_page_while_paused_ends_the_pause(flags: Flags, tmp_path: Path) -> None:
+    long = {**flags, "train_iters": 100000, "tensor_tracer_pause_timeout": 1}
+    with live_run(long, tmp_path) as started:
+        with started.viewer() as viewer:
+            viewer.request("control.claim", {"name": "Ada"})
+            paused_at = viewer.request("control.pause")["step"]
+            viewer.drain(0.5)
+            assert max(viewer.steps(), default=0) <= paused_at
+        with started.viewer() as other:
+            other.wait_for(
+                lambda: max(other.steps(), default=0) > paused_at + 5, "training goes on", 10
+            )
+
+
+def test_paused_ranks_sleep(flags: Flags, tmp_path: Path) -> None:
+    long = {**flags, "train_iters": 100000, "tensor_model_parallel_size": 2}
+    with live_run(long, tmp_path, 2) as started, started.viewer() as viewer:
+        viewer.request("control.claim", {"name": "Ada"})
+        viewer.request("control.pause")
+        ranks = subprocess.run(["pgrep", "-P", str(started.process.pid)], capture_output=True,
+                               text=True, check=True).stdout.split()
+
+        def seconds_of_cpu() -> float:
+            ticks = 0
+            for rank in ranks:
+                fields = Path(f"/proc/{rank}/stat").read_text().rsplit(")", 1)[1].split()
+                ticks += int(fields[11]) + int(fields[12])
+            return ticks / os.sysconf("SC_CLK_TCK")
+
+        before = seconds_of_cpu()
+        viewer.drain(2.0)
+        assert seconds_of_cpu() - before < 0.4, "two paused ranks took over 10 % of a core each"
+
+
+def test_a_viewer_that_never_reads_costs_no_step(flags: Flags, tmp_path: Path) -> None:
+    plan = {"entries": [{"point": "QKV", "rows": 0, "compressor": {"kind": "none"}}]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    long = {**flags, "train_iters": 400, "tensor_tracer_plan": str(tmp_path / "plan.json")}
+    with live_run(long, tmp_path / "live") as started:
+        with started.viewer():  # says hello and never reads again
+            started.wait(60)
+    steps = [line for line in started.output().splitlines() if '"step":400' in line]
+    assert len(steps) == 1
+
+
+def test_loss_that_is_not_finite_stops_every_rank_with_one_message(
+    flags: Flags, tmp_path: Path
+) -> None:
+    wild = {**flags, "lr": 1e30, "lr_warmup_iters": 0, "clip_grad": 0, "train_iters": 50,
+            "tensor_model_parallel_size": 2, "run_dir": str(tmp_path / "run")}
+    done = run(command(wild, 2))
+    assert done.returncode == 1
+    assert "is not finite at step" in done.stderr
