@@ -31,7 +31,11 @@ if [[ ${#files[@]} -eq 0 ]]; then
   echo "format: found no file to check"
   exit 1
 fi
-if ! clang-format "${mode[@]}" --style=file -- "${files[@]}"; then
+if ! complaints=$(clang-format "${mode[@]}" --style=file -- "${files[@]}" 2>&1); then
+  # The first place of each file is enough: it is a machine that mends them.
+  grep -q ': error: ' <<<"$complaints" || echo "$complaints"
+  awk -F : '/: error: / && !seen[$1]++ {print $1 ":" $2 ": not as clang-format has it"}' \
+    <<<"$complaints"
   echo "format: scripts/check_format.sh --fix mends this"
   exit 1
 fi
