@@ -20,6 +20,18 @@ std::uint64_t below(std::mt19937_64& generator, std::uint64_t bound) {
   }
 }
 
+// Fisher and Yates's shuffle under (seed, stream).
+void shuffle(std::vector<std::int64_t>& samples, std::uint64_t seed, std::uint32_t stream) {
+  std::seed_seq sequence{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32),
+                         stream};
+  std::mt19937_64 generator(sequence);
+  for (std::size_t i = samples.size(); i > 1; --i) {
+    std::swap(samples[i - 1], samples[below(generator, i)]);
+  }
+}
+
+constexpr std::uint32_t kValidationStream = ~std::uint32_t{0};
+
 }  // namespace
 
 SampleOrder::SampleOrder(std::int64_t num_tokens, std::int64_t seq_length, double valid_percent,
@@ -36,16 +48,12 @@ SampleOrder::SampleOrder(std::int64_t num_tokens, std::int64_t seq_length, doubl
     const bool is_valid = dealt(i / run + 1) > dealt(i / run);
     (is_valid ? valid_ : train_).push_back(i);
   }
+  shuffle(valid_, seed, kValidationStream);
 }
 
 void SampleOrder::shuffle_epoch(std::int64_t epoch) {
-  std::seed_seq sequence{static_cast<std::uint32_t>(seed_), static_cast<std::uint32_t>(seed_ >> 32),
-                         static_cast<std::uint32_t>(epoch)};
-  std::mt19937_64 generator(sequence);
   shuffled_ = train_;
-  for (std::size_t i = shuffled_.size(); i > 1; --i) {
-    std::swap(shuffled_[i - 1], shuffled_[below(generator, i)]);
-  }
+  shuffle(shuffled_, seed_, static_cast<std::uint32_t>(epoch));
   epoch_ = epoch;
 }
 

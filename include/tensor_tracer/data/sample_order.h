@@ -22,16 +22,17 @@ class SampleOrder {
   /// The n-th training sample of the run, from 0; every epoch has its own permutation.
   /// REQUIRES: num_train() > 0.
   std::int64_t train_sample(std::int64_t n);
-  /// The n-th validation sample; goes round. REQUIRES: num_valid() > 0.
+  /// The n-th validation sample, in one shuffled order, so that few of them speak for the whole
+  /// text; goes round. REQUIRES: num_valid() > 0.
   std::int64_t valid_sample(std::int64_t n) const;
 
  private:
   void shuffle_epoch(std::int64_t epoch);
 
   const std::uint64_t seed_;
-  std::vector<std::int64_t> train_;  // in text order
-  std::vector<std::int64_t> valid_;
-  std::vector<std::int64_t> shuffled_;
+  std::vector<std::int64_t> train_;     // in text order
+  std::vector<std::int64_t> valid_;     // shuffled once
+  std::vector<std::int64_t> shuffled_;  // train_ in the order of this epoch
   std::int64_t epoch_ = -1;
 };
 

@@ -16,6 +16,9 @@ TEST(SampleOrder, EverySampleOnceInTrainingOrValidation) {
   EXPECT_EQ(train.size() + valid.size(), 10'000u);
   EXPECT_EQ(valid.size(), 496u);  // 31 of 625 runs of 16
   for (const std::int64_t sample : valid) EXPECT_FALSE(train.contains(sample));
+  // The first few validation samples come from all over the text.
+  EXPECT_LT(std::min(order.valid_sample(0), order.valid_sample(1)), 9'000);
+  EXPECT_GT(std::abs(order.valid_sample(0) - order.valid_sample(1)), 16);
 }
 
 TEST(SampleOrder, EpochsAreDifferentPermutationsAndRepeatWithTheSeed) {
