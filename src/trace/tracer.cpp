@@ -80,6 +80,7 @@ struct Tracer::State {
   Slot slot_for(std::size_t entry, int layer, const at::Tensor& local) const;
   void write(const Slot& slot, const at::Tensor& local);
   protocol::RecordHeader header_for(const Slot& slot);
+  void append_record(std::string& message, const Slot& slot);
   void switch_off(std::size_t entry, const std::string& why) noexcept;
 };
 
@@ -231,6 +232,18 @@ void Tracer::finish() {
   if (state_->outlet != nullptr && state_->rank == 0) send_records();
 }
 
+void Tracer::State::append_record(std::string& message, const Slot& slot) {
+  const WireDtype dtype = plan->entries[slot.entry].dtype;
+  if (slot.columns == nullptr) {
+    const auto bytes = static_cast<std::size_t>(slot.lines) * slot.number_bytes;
+    protocol::append_record(message, header_for(slot), {buffer.numbers_of(slot, 0), bytes});
+    return;
+  }
+  const auto payload = slot.number_bytes == 8 ? join_ranks<double>(buffer, slot, dtype)
+                                              : join_ranks<float>(buffer, slot, dtype);
+  protocol::append_record(message, header_for(slot), payload);
+}
+
 void Tracer::send_records() {
   State& state = *state_;
   std::string message;
@@ -240,16 +253,11 @@ void Tracer::send_records() {
       state.switch_off(slot.entry, "a rank could not capture it");
       continue;
     }
-    const WireDtype dtype = state.plan->entries[slot.entry].dtype;
-    if (slot.columns == nullptr) {
-      const auto bytes = static_cast<std::size_t>(slot.lines) * slot.number_bytes;
-      protocol::append_record(message, state.header_for(slot),
-                              {state.buffer.numbers_of(slot, 0), bytes});
-      continue;
+    try {
+      state.append_record(message, slot);
+    } catch (const std::exception& error) {
+      state.switch_off(slot.entry, error.what());
     }
-    const auto payload = slot.number_bytes == 8 ? join_ranks<double>(state.buffer, slot, dtype)
-                                                : join_ranks<float>(state.buffer, slot, dtype);
-    protocol::append_record(message, state.header_for(slot), payload);
   }
   if (!message.empty()) state.outlet->send_records(std::move(message));
 }

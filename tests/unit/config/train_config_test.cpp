@@ -60,6 +60,8 @@ TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
        1, "--bf16: keeps float32 master weights, not float64"},
       {[](auto& c) { c.data.split = "95"; }, 1, "--split: \"95\" is not two whole per cents"},
       {[](auto& c) { c.data.split = "95,6"; }, 1, "--split"},
+      {[](auto& c) { c.tracer.tensor_tracer_wait = true; }, 1,
+       "--tensor-tracer-wait: there is no page without a port; add --tensor-tracer-port 0"},
       {[](auto& c) { c.export_at = "3-1"; }, 1, "--export-at: \"3-1\" is not a list of steps"},
       {[](auto& c) { c.model.hidden_dropout = 1.0; }, 1, "is not in [0, 1)"},
       {[](auto& c) {
