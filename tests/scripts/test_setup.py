@@ -1,6 +1,7 @@
 """The set-up and the demo in a copied tree, with stand-ins for the programs that would take long."""
 
 import os
+import pty
 import shutil
 import subprocess
 from pathlib import Path
@@ -145,10 +146,14 @@ def test_a_wrong_flag_of_test_is_refused_before_any_work(tree: Tree) -> None:
     assert tree.called() == ""
 
 
-def demo_command(tree: Tree, *flags: str) -> list[str]:
+def prepare_demo(tree: Tree) -> None:
     tree.stand_in(tree.root / "scripts/setup.sh")
     tree.stand_in(tree.root / ".venv/bin/python", "echo /python/lib")
     tree.stand_in(tree.bin / "mpirun")
+
+
+def demo_command(tree: Tree, *flags: str) -> list[str]:
+    prepare_demo(tree)
     result = tree.run("scripts/demo.sh", *flags)
     assert result.returncode == 0, result.stderr
     return tree.called().splitlines()[-1].split()
@@ -170,3 +175,16 @@ def test_the_callers_flags_replace_the_demos(tree: Tree) -> None:
     assert command.count("--data-path") == 1 and "/python/lib" not in command
     assert "8765" not in command and "--tensor-tracer-port=9000" in command
     assert command[-4:] == ["--data-path", "mine", "--lr", "1e-4"]
+
+
+def test_on_a_terminal_the_demo_prints_the_address(tree: Tree) -> None:
+    prepare_demo(tree)
+    ours, its = pty.openpty()
+    try:
+        subprocess.run(["scripts/demo.sh"], cwd=tree.root, stdin=subprocess.DEVNULL, stdout=its,
+                       env={"PATH": str(tree.bin)}, check=True)
+    finally:
+        os.close(ours)
+        os.close(its)
+    command = tree.called().splitlines()[-1]
+    assert "--print-url" in command and "--progress-bar on" in command
