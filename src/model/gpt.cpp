@@ -94,6 +94,7 @@ at::Tensor TransformerLayer::forward(const at::Tensor& x_BTH,
                                      const nn::ForwardContext& context) const {
   const at::Tensor attended = attention_.forward(input_norm_.forward(x_BTH), context);
   const at::Tensor mid_BTH = x_BTH + drop(attended, ".attention_dropout", context);
+  context.tracer.capture(trace::PointFlag::kResidualMid, layer_, mid_BTH);
   const at::Tensor fed = mlp_.forward(mlp_norm_.forward(mid_BTH), context);
   const at::Tensor y_BTH = mid_BTH + drop(fed, ".mlp_dropout", context);
   context.tracer.capture(trace::PointFlag::kHiddenStates, layer_, y_BTH);
@@ -143,8 +144,11 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
   if (position_embeddings_) {
     x_BTH = x_BTH + nn::in_dtype(*position_embeddings_, dtype_).narrow(0, 0, tokens_BT.size(1));
   }
+  context.tracer.capture(trace::PointFlag::kEmbedding, 0, x_BTH);
   for (const TransformerLayer& layer : layers_) x_BTH = layer.forward(x_BTH, context);
-  return final_norm_.forward(x_BTH);
+  x_BTH = final_norm_.forward(x_BTH);
+  context.tracer.capture(trace::PointFlag::kFinalNorm, 0, x_BTH);
+  return x_BTH;
 }
 
 at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,

@@ -99,9 +99,22 @@ at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
   return (probability_BNTT * keep_BNTT).matmul(v_BNTD);
 }
 
+void Attention::capture_parts(const at::Tensor& qkv, const ForwardContext& context) const {
+  if (!context.tracer.armed()) return;
+  const auto part = [&](std::int64_t first, std::int64_t heads) {
+    return qkv.narrow(-1, first * options_.head_size, heads * options_.head_size);
+  };
+  const int layer = options_.layer;
+  context.tracer.capture(trace::PointFlag::kQkv, layer, qkv);
+  context.tracer.capture(trace::PointFlag::kQuery, layer, part(0, local_heads_));
+  context.tracer.capture(trace::PointFlag::kKey, layer, part(local_heads_, local_groups_));
+  context.tracer.capture(trace::PointFlag::kValue, layer,
+                         part(local_heads_ + local_groups_, local_groups_));
+}
+
 at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context) const {
   const at::Tensor qkv = qkv_.forward(x);
-  context.tracer.capture(trace::PointFlag::kQkv, options_.layer, qkv);
+  capture_parts(qkv, context);
   const std::int64_t batch = x.size(0);
   const std::int64_t length = x.size(1);
   const std::int64_t size = options_.head_size;
@@ -124,7 +137,10 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
   const at::Tensor y = attend(q_BNTD, k_BNTD, v_BNTD, context)
                            .transpose(1, 2)
                            .reshape({batch, length, local_heads_ * size});
-  return proj_.forward(y);
+  context.tracer.capture(trace::PointFlag::kContextLayer, options_.layer, y);
+  const at::Tensor output = proj_.forward(y);
+  context.tracer.capture(trace::PointFlag::kAttentionOutput, options_.layer, output);
+  return output;
 }
 
 std::vector<Parameter> Attention::parameters() const {

@@ -29,6 +29,7 @@ at::Tensor Mlp::forward(const at::Tensor& x, const ForwardContext& context) cons
   } else {
     active = at::gelu(inner, "tanh");
   }
+  context.tracer.capture(trace::PointFlag::kMlpActivation, options_.layer, active);
   const at::Tensor y = fc2_.forward(active);
   context.tracer.capture(trace::PointFlag::kMlp2, options_.layer, y);
   return y;

@@ -10,7 +10,22 @@ import numpy as np
 
 MAGIC = 0x31465454
 VERSION = 1
-POINTS = {1: "QKV", 4: "MLP1", 5: "MLP2", 7: "HiddenStates", 8: "InputTokens"}
+POINTS = {
+    1: "QKV",
+    3: "ContextLayer",
+    4: "MLP1",
+    5: "MLP2",
+    6: "AttentionOutput",
+    7: "HiddenStates",
+    8: "InputTokens",
+    16: "Query",
+    17: "Key",
+    18: "Value",
+    19: "ResidualMid",
+    20: "Embedding",
+    21: "MLPActivation",
+    22: "FinalNorm",
+}
 PHASES = {0: "train", 1: "eval"}
 COMPRESSORS = {0: "none", 1: "tile"}
 

@@ -111,10 +111,12 @@ class ReferenceGpt:
         if self.config.position_embedding_type == "learned_absolute":
             positions = self.weights["embedding.position_embeddings.weight"]
             hidden = hidden + positions[: tokens.shape[1]]
+        self._keep("Embedding", 0, hidden)
         for layer in range(1, self.config.num_layers + 1):
             hidden = self._layer(layer, hidden)
             self._keep("HiddenStates", layer, hidden)
         hidden = self._norm("final_norm", hidden)
+        self._keep("FinalNorm", 0, hidden)
         if self.config.untie_embeddings_and_output_weights:
             return hidden @ self.weights["output_layer.weight"].T
         return hidden @ self.weights["embedding.word_embeddings.weight"].T
@@ -122,6 +124,7 @@ class ReferenceGpt:
     def _layer(self, layer: int, hidden: Tensor) -> Tensor:
         prefix = f"layers.{layer}"
         hidden = hidden + self._attention(layer, self._norm(f"{prefix}.input_norm", hidden))
+        self._keep("ResidualMid", layer, hidden)
         return hidden + self._mlp(layer, self._norm(f"{prefix}.mlp_norm", hidden))
 
     def _attention(self, layer: int, x: Tensor) -> Tensor:
@@ -130,6 +133,8 @@ class ReferenceGpt:
         qkv = self._linear(f"layers.{layer}.attention.qkv", x)
         self._keep("QKV", layer, qkv)
         query, key, value = qkv.split([heads * size, groups * size, groups * size], dim=-1)
+        for point, part in (("Query", query), ("Key", key), ("Value", value)):
+            self._keep(point, layer, part)
         query = query.view(batch, sequence, heads, size).transpose(1, 2)
         key = key.view(batch, sequence, groups, size).transpose(1, 2)
         value = value.view(batch, sequence, groups, size).transpose(1, 2)
@@ -142,7 +147,10 @@ class ReferenceGpt:
         future = torch.ones(sequence, sequence, dtype=torch.bool).triu(1)
         attended = scores.masked_fill(future, -math.inf).softmax(dim=-1) @ value
         attended = attended.transpose(1, 2).reshape(batch, sequence, heads * size)
-        return self._linear(f"layers.{layer}.attention.proj", attended)
+        self._keep("ContextLayer", layer, attended)
+        out = self._linear(f"layers.{layer}.attention.proj", attended)
+        self._keep("AttentionOutput", layer, out)
+        return out
 
     def _mlp(self, layer: int, x: Tensor) -> Tensor:
         inner = self._linear(f"layers.{layer}.mlp.fc1", x)
@@ -152,6 +160,7 @@ class ReferenceGpt:
             inner = F.silu(gate) * up
         else:
             inner = F.gelu(inner, approximate="tanh")
+        self._keep("MLPActivation", layer, inner)
         out = self._linear(f"layers.{layer}.mlp.fc2", inner)
         self._keep("MLP2", layer, out)
         return out

@@ -19,6 +19,7 @@ LLAMA = {
     "disable_bias_linear": True,
     "untie_embeddings_and_output_weights": True,
     "ffn_hidden_size": 44,
+    "num_query_groups": 2,  # fewer than four ranks: two hold copies of one group
 }
 # Tile counts that divide neither the features nor the shards, one tile, and one per column.
 PLAN = {
@@ -31,10 +32,18 @@ PLAN = {
         {"point": "QKV", "layers": "1-2", "rows": 2, "compressor": {"kind": "tile", "tiles": 1}},
         {"point": "MLP1", "layers": "2", "compressor": {"kind": "tile", "tiles": 9}},
         {"point": "MLP2", "layers": "1", "compressor": {"kind": "tile", "tiles": 11}},
+        *(
+            {"point": point, "rows": 2, "compressor": {"kind": "tile", "tiles": 5}}
+            for point in (
+                *("Embedding", "Query", "Key", "Value", "ContextLayer", "AttentionOutput"),
+                *("ResidualMid", "MLPActivation", "FinalNorm"),
+            )
+        ),
         {"point": "InputTokens", "rows": 0, "compressor": {"kind": "none"}},
     ]
 }
-DTYPES = ["f64"] * 6 + ["f32", "bf16", "i32"]
+WITHOUT_LAYER = {"InputTokens", "Embedding", "FinalNorm"}
+DTYPES = ["f64"] * 6 + ["f32", "bf16"] + ["f64"] * 9 + ["i32"]
 for _entry, _dtype in zip(PLAN["entries"], DTYPES, strict=True):
     _entry["dtype"] = _dtype
 ROUNDING = {"f64": 0.0, "f32": 2.0**-24, "bf16": 2.0**-8}  # of a value that is sent
@@ -48,7 +57,7 @@ def expected_keys(num_layers: int = 2) -> set[tuple[int, int]]:
     """The (entry, layer) pairs that PLAN asks for."""
     keys = set()
     for index, entry in enumerate(PLAN["entries"]):
-        if entry["point"] == "InputTokens":
+        if entry["point"] in WITHOUT_LAYER:
             keys.add((index, 0))
             continue
         first, _, last = entry.get("layers", f"1-{num_layers}").partition("-")

@@ -11,13 +11,22 @@
 
 namespace tt::trace {
 
-/// Numbers of trace points on the wire; where Tensor Tracer has the point they are its own.
+/// Numbers of trace points on the wire. Below 16 they are Tensor Tracer's own.
 enum class PointFlag : std::uint16_t {
   kQkv = 1,
+  kContextLayer = 3,
   kMlp1 = 4,
   kMlp2 = 5,
+  kAttentionOutput = 6,
   kHiddenStates = 7,
   kInputTokens = 8,
+  kQuery = 16,
+  kKey = 17,
+  kValue = 18,
+  kResidualMid = 19,
+  kEmbedding = 20,
+  kMlpActivation = 21,
+  kFinalNorm = 22,
 };
 
 /// One named place in the forward pass. Logical shape [batch, sequence, features]; InputTokens is
