@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from decoder import POINTS
 from viewer import LiveRun, RequestError, Viewer, live_run
 
 RANKS = 2
@@ -31,13 +32,7 @@ def test_hello_describes_the_run(run: LiveRun, flags) -> None:
         assert facts["mesh"] == {"tensor": RANKS, "pipeline": 1, "data": 1}
         for name in ("num_layers", "hidden_size", "num_attention_heads", "seq_length"):
             assert facts["model"][name] == flags[name]
-        assert {point["name"]: point["flag"] for point in facts["points"]} == {
-            "QKV": 1,
-            "MLP1": 4,
-            "MLP2": 5,
-            "HiddenStates": 7,
-            "InputTokens": 8,
-        }
+        assert {point["flag"]: point["name"] for point in facts["points"]} == POINTS
         assert viewer.request("ping") == {}
 
 

@@ -156,17 +156,27 @@ def test_rotation_depends_on_distance_only() -> None:
 def test_captured_shapes(config: Config) -> None:
     weights, tokens, _ = random_model(config)
     captured = activations(config, weights, tokens)
-    qkv = (config.num_attention_heads + 2 * config.groups) * config.head_size
-    features = {
-        "QKV": qkv,
-        "MLP1": config.ffn_size * (2 if config.swiglu else 1),
-        "MLP2": config.hidden_size,
-        "HiddenStates": config.hidden_size,
+    hidden, ffn, layers = config.hidden_size, config.ffn_size, range(1, config.num_layers + 1)
+    query = config.num_attention_heads * config.head_size
+    key = config.groups * config.head_size
+    of_layers = {
+        "QKV": query + 2 * key,
+        "Query": query,
+        "Key": key,
+        "Value": key,
+        "ContextLayer": query,
+        "AttentionOutput": hidden,
+        "ResidualMid": hidden,
+        "MLP1": 2 * ffn if config.swiglu else ffn,
+        "MLPActivation": ffn,
+        "MLP2": hidden,
+        "HiddenStates": hidden,
     }
-    for point, width in features.items():
-        for layer in range(1, config.num_layers + 1):
-            assert captured[point, layer].shape == (*tokens.shape, width)
-    assert len(captured) == len(features) * config.num_layers
+    expected = {(point, n): width for point, width in of_layers.items() for n in layers}
+    expected |= {("Embedding", 0): hidden, ("FinalNorm", 0): hidden}
+    assert {key: tuple(value.shape) for key, value in captured.items()} == {
+        key: (*tokens.shape, width) for key, width in expected.items()
+    }
 
 
 def test_tile_means_of_uneven_tiles() -> None:
