@@ -118,10 +118,11 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
   const std::int64_t batch = x.size(0);
   const std::int64_t length = x.size(1);
   const std::int64_t size = options_.head_size;
-  const auto heads_of = [&](std::int64_t first, std::int64_t heads) {
-    return qkv.narrow(-1, first * size, heads * size)
-        .view({batch, length, heads, size})
-        .transpose(1, 2);
+  // One split: its gradient is one concatenation, where narrow's is a sum of zero-filled copies.
+  const auto parts =
+      qkv.split_with_sizes({local_heads_ * size, local_groups_ * size, local_groups_ * size}, -1);
+  const auto heads_of = [&](const at::Tensor& part) {
+    return part.view({batch, length, -1, size}).transpose(1, 2);
   };
   // Every query group serves as many neighbouring heads.
   const auto for_each_head = [&](const at::Tensor& x_BGTD) {
@@ -131,9 +132,9 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
         .expand({batch, local_groups_, repeat, length, size})
         .reshape({batch, local_heads_, length, size});
   };
-  const at::Tensor q_BNTD = rotate(heads_of(0, local_heads_));
-  const at::Tensor k_BNTD = for_each_head(rotate(heads_of(local_heads_, local_groups_)));
-  const at::Tensor v_BNTD = for_each_head(heads_of(local_heads_ + local_groups_, local_groups_));
+  const at::Tensor q_BNTD = rotate(heads_of(parts[0]));
+  const at::Tensor k_BNTD = for_each_head(rotate(heads_of(parts[1])));
+  const at::Tensor v_BNTD = for_each_head(heads_of(parts[2]));
   const at::Tensor y = attend(q_BNTD, k_BNTD, v_BNTD, context)
                            .transpose(1, 2)
                            .reshape({batch, length, local_heads_ * size});
