@@ -22,7 +22,9 @@ class ParallelProduct : public torch::autograd::Function<ParallelProduct> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight_OI,
                             const std::optional<at::Tensor>& bias_O,
                             const comm::ProcessGroup& group, SumOver sum) {
-    at::Tensor y = at::linear(x, weight_OI, bias_O);
+    // A bias that is the same on all ranks goes into the sum once; its gradient is everybody's.
+    const bool adds_bias = sum == SumOver::kInputGradient || group.rank() == 0;
+    at::Tensor y = at::linear(x, weight_OI, adds_bias ? bias_O : std::nullopt);
     if (sum == SumOver::kOutput) group.all_reduce(y);
     ctx->save_for_backward({x, weight_OI});
     ctx->saved_data["has_bias"] = bias_O.has_value();
@@ -94,9 +96,9 @@ RowParallelLinear::RowParallelLinear(const BuildContext& context, const LinearOp
       bias_(make_bias(context, options, trace::Placement::replicate())) {}
 
 at::Tensor RowParallelLinear::forward(const at::Tensor& x) const {
-  const at::Tensor y = ParallelProduct::apply(
-      x, in_dtype(weight_, dtype_), std::optional<at::Tensor>(), group_, SumOver::kOutput);
-  return bias_ ? y + in_dtype(*bias_, dtype_) : y;
+  std::optional<at::Tensor> bias;
+  if (bias_) bias = in_dtype(*bias_, dtype_);
+  return ParallelProduct::apply(x, in_dtype(weight_, dtype_), bias, group_, SumOver::kOutput);
 }
 
 std::vector<Parameter> RowParallelLinear::parameters() const { return list(weight_, bias_); }

@@ -39,7 +39,7 @@ class ColumnParallelLinear {
 };
 
 /// y = x Wᵀ + b with W [out, in] cut along in: every rank multiplies its part of x and the parts of
-/// y are summed over the ranks; then the bias, the same on all, is added.
+/// y are summed over the ranks, the bias, the same on all, among them once.
 class RowParallelLinear {
  public:
   RowParallelLinear(const BuildContext& context, const LinearOptions& options);
