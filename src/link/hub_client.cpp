@@ -1,7 +1,5 @@
 #include "tensor_tracer/link/hub_client.h"
 
-#include <spdlog/spdlog.h>
-
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -13,6 +11,7 @@
 #include <utility>
 
 #include "hub_connection.h"
+#include "log.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/protocol/message.h"
 
@@ -76,7 +75,7 @@ class HubClient::Impl {
     } catch (const std::exception& error) {
       // The run goes on without its viewers.
       channel.set_lost(Channel::Clock::now());
-      spdlog::error("the connection to the hub failed for good: {}", error.what());
+      log().error("the connection to the hub failed for good: {}", error.what());
     }
   }
 
@@ -117,7 +116,7 @@ void HubClient::send_records(std::string records) noexcept {
     impl_->channel.push_records(std::move(records));
     impl_->wake();
   } catch (const std::exception& error) {
-    spdlog::error("records were not queued: {}", error.what());
+    log().error("records were not queued: {}", error.what());
   }
 }
 
@@ -128,7 +127,7 @@ void HubClient::send_event(std::string_view event, nlohmann::json params) noexce
     impl_->channel.push_text(std::move(text));
     impl_->wake();
   } catch (const std::exception& error) {
-    spdlog::error("an event was not queued: {}", error.what());
+    log().error("an event was not queued: {}", error.what());
   }
 }
 
@@ -147,7 +146,7 @@ void HubClient::answer(std::uint64_t id, nlohmann::json result) noexcept {
     });
     impl_->wake();
   } catch (const std::exception& error) {
-    spdlog::error("an answer was not queued: {}", error.what());
+    log().error("an answer was not queued: {}", error.what());
   }
 }
 
@@ -157,7 +156,7 @@ void HubClient::refuse(std::uint64_t id, const base::Error& error) noexcept {
         id, [&](std::uint64_t hub_id) { return protocol::encode_error(hub_id, error); });
     impl_->wake();
   } catch (const std::exception& failure) {
-    spdlog::error("an answer was not queued: {}", failure.what());
+    log().error("an answer was not queued: {}", failure.what());
   }
 }
 
@@ -165,7 +164,7 @@ void HubClient::finish(std::chrono::milliseconds limit) noexcept {
   try {
     impl_->finish(limit);
   } catch (const std::exception& error) {
-    spdlog::error("the connection to the hub did not end well: {}", error.what());
+    log().error("the connection to the hub did not end well: {}", error.what());
   }
 }
 

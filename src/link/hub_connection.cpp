@@ -1,7 +1,5 @@
 #include "hub_connection.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -9,6 +7,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
+#include "log.h"
 #include "tensor_tracer/protocol/message.h"
 
 namespace tt::link {
@@ -54,7 +53,7 @@ net::awaitable<void> HubConnection::run() {
     greeted_ = false;
     channel_.set_lost(Channel::Clock::now());
     if (!loss_logged_ && !closing_) {
-      spdlog::warn("no contact with the hub ({}); trying again", failure.message());
+      log().warn("no contact with the hub ({}); trying again", failure.message());
       loss_logged_ = true;
     }
     beast::get_lowest_layer(*stream_).close();
@@ -138,13 +137,13 @@ void HubConnection::handle(std::string_view text) {
     }
   } else if (const auto* answer = std::get_if<protocol::Answer>(&message)) {
     if (const auto* error = std::get_if<base::Error>(&answer->outcome)) {
-      spdlog::error("the hub refused a message: {}", base::to_string(*error));
+      log().error("the hub refused a message: {}", base::to_string(*error));
     } else if (!greeted_) {
       greeted_ = true;
       pause_ = kFirstPause;
       loss_logged_ = false;
       channel_.set_connected();
-      spdlog::info("connected to the hub");
+      log().info("connected to the hub");
       write();
     }
   }

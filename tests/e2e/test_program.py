@@ -157,6 +157,13 @@ def test_the_readmes_plain_line(flags: Flags, tmp_path: Path) -> None:
     assert token not in done.stdout and str(tmp_path / "run/token") in done.stdout
 
 
+def test_json_log_is_all_of_standard_output(flags: Flags, tmp_path: Path) -> None:
+    done = run(command({**flags, "train_iters": 3, "log_format": "json", "tensor_tracer_port": 0,
+                        "run_dir": str(tmp_path / "run")}))
+    assert [json.loads(line)["step"] for line in done.stdout.splitlines()] == [1, 2, 3]
+    assert "connected to the hub" in done.stderr and "unigram entropy" in done.stderr
+
+
 @pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
 def test_signals_end_every_process_within_two_seconds(
     ended_by: signal.Signals, flags: Flags, tmp_path: Path
