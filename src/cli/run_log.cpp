@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
@@ -33,8 +34,10 @@ std::string bar(double share) {
 
 }  // namespace
 
-RunLog::RunLog(const config::TrainConfig& config, bool is_first)
-    : config_(config), is_first_(is_first) {}
+RunLog::RunLog(const config::TrainConfig& config, const comm::Launch& launch)
+    : config_(config),
+      is_first_(launch.rank == 0),
+      on_terminal_(!launch.uses_mpi() && ::isatty(STDOUT_FILENO) == 1) {}
 
 void RunLog::say(const std::string& line) {
   if (!is_first_) return;
@@ -59,7 +62,7 @@ void RunLog::model(std::int64_t num_parameters, const mesh::MeshShape& shape,
 }
 
 void RunLog::hub(const HubSession& hub) {
-  if (config_.tracer.print_url) {
+  if (config_.tracer.print_url.value_or(on_terminal_)) {
     say("page   " + hub.url_with_token());
   } else {
     say(fmt::format("page   {} (token in {})", hub.url(), hub.token_path()));
@@ -86,7 +89,7 @@ void RunLog::step(const train::StepReport& report) {
   if (!is_first_) return;
   if (config_.log_format == config::LogFormat::kJson) {
     fmt::print("{}\n", to_json(report).dump());
-  } else if (config_.progress_bar) {
+  } else if (config_.progress_bar.value_or(on_terminal_)) {
     move_bar(report);
   } else {
     fmt::print("{}\n", to_line(report, config_.train_iters));

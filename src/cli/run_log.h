@@ -16,8 +16,8 @@ namespace tt::cli {
 /// Thread: the thread that runs the step.
 class RunLog {
  public:
-  /// Prints nothing where `is_first` is false.
-  RunLog(const config::TrainConfig& config, bool is_first);
+  /// Prints on global rank 0 only.
+  RunLog(const config::TrainConfig& config, const comm::Launch& launch);
   void corpus(const data::TextCorpus& corpus, double unigram_entropy);
   void model(std::int64_t num_parameters, const mesh::MeshShape& shape, const comm::Launch& launch);
   void hub(const HubSession& hub);
@@ -31,6 +31,7 @@ class RunLog {
 
   const config::TrainConfig& config_;
   const bool is_first_;
+  const bool on_terminal_;  // of its own: under a launcher isatty is no guide
   double mean_step_ms_ = 0.0;
   bool line_is_open_ = false;
 };

@@ -150,7 +150,7 @@ int train_on_mesh(const Prepared& run, HubSession* hub) {
   at::set_num_threads(threads_per_rank(run));
   const comm::World world(run.launch);
   base::set_rank_label(mesh::describe(run.shape, run.launch.rank));
-  RunLog log(run.config, run.launch.rank == 0);
+  RunLog log(run.config, run.launch);
   try {
     train(run, world, hub, log);
     log.finish();

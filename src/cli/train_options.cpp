@@ -108,8 +108,8 @@ void add_data_and_output(CLI::App& app, TrainConfig& config) {
       ->default_str("text")
       ->group(group);
   app.add_option("--progress-bar", config.progress_bar,
-                 "on or off: one moving line instead of a line per step")
-      ->default_str("off")
+                 "on or off: one moving line instead of a line per step; without it, on where the "
+                 "program runs on a terminal without a launcher")
       ->group(group);
   app.add_option("--export-tensors", config.export_tensors,
                  "folder for full weights and gradients as safetensors")
@@ -141,8 +141,10 @@ void add_tracer(CLI::App& app, config::TracerConfig& tracer) {
       ->group(group);
   app.add_flag("--tensor-tracer-open", tracer.tensor_tracer_open, "open the page in a browser")
       ->group(group);
-  app.add_flag("--print-url", tracer.print_url,
-               "print the page's address with its token; else only where the token is")
+  app.add_flag(
+         "--print-url,!--no-print-url", tracer.print_url,
+         "print the page's address with its token, or only where the token is; without it, as "
+         "--progress-bar")
       ->group(group);
 }
 

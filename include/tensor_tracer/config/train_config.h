@@ -71,7 +71,7 @@ struct TracerConfig {
   double tensor_tracer_pause_timeout = 30.0;  // seconds
   bool tensor_tracer_linger = false;
   bool tensor_tracer_open = false;
-  bool print_url = false;
+  std::optional<bool> print_url;  // none: on a terminal of its own, without a launcher
 };
 
 struct TrainConfig {
@@ -92,8 +92,8 @@ struct TrainConfig {
   std::string run_name;
   std::string run_dir;  // empty: runs/<id>
   LogFormat log_format = LogFormat::kText;
-  bool progress_bar = false;
-  std::string export_tensors;  // directory; empty: none
+  std::optional<bool> progress_bar;  // none: as print_url
+  std::string export_tensors;        // directory; empty: none
   std::string export_at = "1";
 
   /// Of the whole job, defaults resolved.
