@@ -3,7 +3,18 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <ctime>
+
 namespace tt::base {
+namespace {
+
+double seconds_of(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+}  // namespace
 
 void reset_affinity() {
   cpu_set_t all;
@@ -16,5 +27,8 @@ void reset_affinity() {
 }
 
 void set_thread_name(const char* name) { pthread_setname_np(pthread_self(), name); }
+
+double thread_cpu_seconds() { return seconds_of(CLOCK_THREAD_CPUTIME_ID); }
+double process_cpu_seconds() { return seconds_of(CLOCK_PROCESS_CPUTIME_ID); }
 
 }  // namespace tt::base

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/cli/points_command.h"
 #include "src/cli/train_command.h"
 
 namespace {
@@ -15,6 +16,7 @@ constexpr std::string_view kUsage =
     R"(Tensor Tracer: train GPT models and watch and steer their inside live.
 
   tensor-tracer train …   train, with the live page on --tensor-tracer-port
+  tensor-tracer points …  list what can be traced, for the same options as train
   tensor-tracer hub …     the page's server alone (the program tensor-tracer-hub)
 
   tensor-tracer COMMAND --help   all flags of a command
@@ -39,9 +41,10 @@ int become_hub(char** argv) {
 
 int main(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "--help";
-  if (command == "train") {
+  if (command == "train" || command == "points") {
     try {
-      return tt::cli::run_train(argc - 1, argv + 1);
+      return command == "train" ? tt::cli::run_train(argc - 1, argv + 1)
+                                : tt::cli::run_points(argc - 1, argv + 1);
     } catch (const std::exception& error) {
       fmt::print(stderr, "tensor-tracer: {}\n", error.what());
       return 1;

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -19,9 +18,10 @@
 #include "src/cli/hub_session.h"
 #include "src/cli/parse.h"
 #include "src/cli/run_log.h"
+#include "src/cli/tracing_setup.h"
 #include "src/cli/train_options.h"
 #include "tensor_tracer/comm/world.h"
-#include "tensor_tracer/model/points.h"
+#include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/train/trainer.h"
 
 namespace tt::cli {
@@ -37,26 +37,8 @@ struct Prepared {
   comm::Launch launch;
   mesh::MeshShape shape;
   data::TextCorpus corpus;
-  std::shared_ptr<const trace::Plan> plan;
+  TracingSetup tracing;
 };
-
-base::Result<std::shared_ptr<const trace::Plan>> read_plan(const config::TrainConfig& config,
-                                                           const mesh::MeshShape& shape) {
-  const std::string& path = config.tracer.tensor_tracer_plan;
-  nlohmann::json text = trace::default_plan();
-  if (!path.empty()) {
-    std::ifstream file(path);
-    if (!file) {
-      return base::Error{"invalid_argument", "\"" + path + "\" cannot be read",
-                         "--tensor-tracer-plan", "give a JSON file"};
-    }
-    text = nlohmann::json::parse(file, nullptr, false);
-  }
-  const auto catalogue = model::make_catalogue(config.model, shape.tensor);
-  auto plan = trace::parse_plan(text, catalogue, 1);
-  if (!plan) return plan.error();
-  return std::make_shared<const trace::Plan>(std::move(plan).value());
-}
 
 base::Status check_data_size(const config::TrainConfig& config, const data::TextCorpus& corpus) {
   const data::SampleOrder order(corpus.size(), config.model.seq_length,
@@ -76,14 +58,14 @@ base::Result<Prepared> prepare(config::TrainConfig config, const comm::Launch& l
   if (!corpus) return corpus.error();
   if (auto status = check_data_size(config, corpus.value()); !status) return status.error();
   // Without a viewer's way in nothing is traced.
-  std::shared_ptr<const trace::Plan> plan;
+  TracingSetup tracing;
   if (config.tracer.tensor_tracer_port) {
-    auto read = read_plan(config, shape.value());
-    if (!read) return read.error();
-    plan = std::move(read).value();
+    auto prepared = prepare_tracing(config, shape.value());
+    if (!prepared) return prepared.error();
+    tracing = std::move(prepared).value();
   }
   return Prepared{std::move(config), launch, shape.value(), std::move(corpus).value(),
-                  std::move(plan)};
+                  std::move(tracing)};
 }
 
 int threads_per_rank(const Prepared& run) {
@@ -95,7 +77,6 @@ int threads_per_rank(const Prepared& run) {
 }
 
 nlohmann::json run_facts(const Prepared& run, const HubSession& hub, double entropy) {
-  const auto catalogue = model::make_catalogue(run.config.model, run.shape.tensor);
   nlohmann::json facts = hub.facts();
   facts["mesh"] = {
       {"tensor", run.shape.tensor}, {"pipeline", run.shape.pipeline}, {"data", run.shape.data}};
@@ -106,8 +87,7 @@ nlohmann::json run_facts(const Prepared& run, const HubSession& hub, double entr
   facts["train_iters"] = run.config.train_iters;
   facts["tokenizer"] = {{"kind", "byte"}};
   facts["unigram_entropy"] = entropy;
-  facts["points"] = catalogue.to_json();
-  facts["plan"] = trace::to_json(*run.plan, catalogue);
+  add_tracing_facts(run.config, run.tracing, facts);
   return facts;
 }
 
@@ -116,7 +96,9 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
   train::TrainerParts parts;
   parts.groups = train::make_groups(world.group(), run.shape);
   parts.corpus = &run.corpus;
-  parts.plan = run.plan;
+  parts.plan = run.tracing.plan;
+  parts.plan_context = run.tracing.context;
+  parts.prompts = run.tracing.prompts;
   if (is_first) {
     parts.on_step = [&log](const train::StepReport& report) { log.step(report); };
   }

@@ -119,7 +119,7 @@ void add_data_and_output(CLI::App& app, TrainConfig& config) {
       ->capture_default_str();
 }
 
-void add_tracer(CLI::App& app, config::TracerConfig& tracer) {
+void add_tracer(CLI::App& app, config::TracerConfig& tracer, config::MonitorConfig& monitor) {
   const std::string group = "Tensor Tracer";
   app.add_option("--tensor-tracer-port", tracer.tensor_tracer_port,
                  "serve the live page on this port of 127.0.0.1; 0: the next free one from 8765")
@@ -131,6 +131,16 @@ void add_tracer(CLI::App& app, config::TracerConfig& tracer) {
   app.add_option("--tensor-tracer-plan", tracer.tensor_tracer_plan,
                  "JSON file with the trace plan to begin with")
       ->group(group);
+  app.add_option("--tensor-tracer-vectors", tracer.tensor_tracer_vectors,
+                 "folder of direction vectors (.pt, .safetensors, .npy) that plans may project on")
+      ->group(group);
+  app.add_option("--monitor-prompts", monitor.monitor_prompts,
+                 "files of texts to run through the model over and over; lines or JSONL")
+      ->group(group);
+  app.add_option("--monitor-interval", monitor.monitor_interval,
+                 "steps from one run of the prompts to the next")
+      ->group(group)
+      ->capture_default_str();
   app.add_option("--tensor-tracer-pause-timeout", tracer.tensor_tracer_pause_timeout,
                  "seconds without hub or lease holder after which a pause ends")
       ->check(CLI::PositiveNumber)
@@ -159,7 +169,7 @@ void add_train_options(CLI::App& app, TrainConfig& config) {
   add_model(app, config.model);
   add_training(app, config);
   add_optimizer(app, config.optimizer);
-  add_tracer(app, config.tracer);
+  add_tracer(app, config.tracer, config.monitor);
 }
 
 }  // namespace tt::cli

@@ -93,11 +93,15 @@ base::Status check_steps(const TrainConfig& config) {
   return {};
 }
 
-base::Status check_tracer(const TracerConfig& tracer) {
+base::Status check_tracer(const TracerConfig& tracer, const MonitorConfig& monitor) {
+  const auto interval = static_cast<double>(monitor.monitor_interval);
+  if (auto status = require_positive("--monitor-interval", interval); !status) return status;
   if (tracer.tensor_tracer_port) return {};
   const std::pair<const char*, bool> needs_port[] = {
       {"--tensor-tracer-wait", tracer.tensor_tracer_wait},
       {"--tensor-tracer-plan", !tracer.tensor_tracer_plan.empty()},
+      {"--tensor-tracer-vectors", !tracer.tensor_tracer_vectors.empty()},
+      {"--monitor-prompts", !monitor.monitor_prompts.empty()},
       {"--tensor-tracer-linger", tracer.tensor_tracer_linger},
       {"--tensor-tracer-open", tracer.tensor_tracer_open}};
   for (const auto& [flag, given] : needs_port) {
@@ -118,7 +122,7 @@ std::optional<std::int64_t> to_number(std::string_view text) {
 base::Result<mesh::MeshShape> check(const TrainConfig& config, int world_size) {
   if (auto status = check_model(config.model); !status) return status.error();
   if (auto status = check_steps(config); !status) return status.error();
-  if (auto status = check_tracer(config.tracer); !status) return status.error();
+  if (auto status = check_tracer(config.tracer, config.monitor); !status) return status.error();
   auto shape = mesh::fit_mesh(world_size, config.tensor_model_parallel_size, 1);
   if (!shape) return shape.error();
   auto status = check_tensor_axis(config.model, shape.value().tensor);

@@ -153,12 +153,19 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
 
 at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,
                      const nn::ForwardContext& context) const {
-  const at::Tensor x_NH = hidden_states(tokens_BT, context).flatten(0, 1);
+  const at::Tensor logits_BTV = logits(tokens_BT, context);
+  return nn::vocab_parallel_cross_entropy(logits_BTV.flatten(0, 1), labels_BT.flatten(),
+                                          nn::first_local_token(config_.vocab_size, group_),
+                                          group_);
+}
+
+at::Tensor Gpt::logits(const at::Tensor& tokens_BT, const nn::ForwardContext& context) const {
+  const at::Tensor x_BTH = hidden_states(tokens_BT, context);
   const nn::Parameter& weight = output_layer_ ? *output_layer_ : word_embeddings_.weight();
-  const at::Tensor logits_NV =
-      nn::column_parallel_matmul(x_NH, nn::in_dtype(weight, dtype_), group_);
-  return nn::vocab_parallel_cross_entropy(
-      logits_NV, labels_BT.flatten(), nn::first_local_token(config_.vocab_size, group_), group_);
+  const at::Tensor logits_BTV =
+      nn::column_parallel_matmul(x_BTH, nn::in_dtype(weight, dtype_), group_);
+  context.tracer.capture(trace::PointFlag::kLogits, 0, logits_BTV);
+  return logits_BTV;
 }
 
 std::vector<nn::Parameter> Gpt::parameters() const {

@@ -21,41 +21,98 @@ Placement shard_columns(std::vector<trace::Segment> segments) {
 // A point of every layer whose columns are cut as `placement` says.
 PointDescription cut_point(const char* name, PointFlag flag, const config::ModelConfig& config,
                            const Placement& placement, const std::string& bias, const char* text) {
-  return {name,      flag, 1,   static_cast<int>(config.num_layers), placement.full_size(),
-          placement, bias, text};
+  PointDescription point;
+  point.name = name;
+  point.flag = flag;
+  point.last_layer = static_cast<int>(config.num_layers);
+  point.features = placement.full_size();
+  point.tensor = placement;
+  point.bias = bias;
+  point.text = text;
+  point.gradient = placement;
+  return point;
 }
 
 // A point of every layer that all tensor ranks hold whole.
 PointDescription whole_point(const char* name, PointFlag flag, const config::ModelConfig& config,
                              const std::string& bias, const char* text) {
-  return {name,
-          flag,
-          1,
-          static_cast<int>(config.num_layers),
-          config.hidden_size,
-          Placement::replicate(),
-          bias,
-          text};
+  PointDescription point;
+  point.name = name;
+  point.flag = flag;
+  point.last_layer = static_cast<int>(config.num_layers);
+  point.features = config.hidden_size;
+  point.bias = bias;
+  point.text = text;
+  point.gradient = Placement::replicate();
+  return point;
+}
+
+// The same outside the layers.
+PointDescription outside_layers(PointDescription point) {
+  point.first_layer = point.last_layer = 0;
+  return point;
+}
+
+// Ranks that hold copies of a piece have addends of its gradient.
+Placement gradient_of(std::vector<trace::Segment> segments, int ranks) {
+  for (trace::Segment& segment : segments) segment.partial = segment.pieces < ranks;
+  return shard_columns(std::move(segments));
+}
+
+PointDescription probabilities(const config::ModelConfig& config, int ranks) {
+  PointDescription point;
+  point.name = "RawAttentionScore";
+  point.flag = PointFlag::kRawAttentionScore;
+  point.last_layer = static_cast<int>(config.num_layers);
+  point.features = config.seq_length;
+  point.tensor = Placement::shard(1, {{config.num_attention_heads, ranks}});
+  point.bias = "not applicable";
+  point.text = "attention probabilities by head, recomputed from queries and keys, before dropout";
+  point.dims = {"batch", "heads", "sequence", "keys"};
+  return point;
 }
 
 std::vector<PointDescription> attention_points(const config::ModelConfig& config, int ranks,
                                                const std::string& bias) {
   const auto qkv = nn::qkv_segments(config.num_attention_heads, config.query_groups(),
                                     config.head_size(), ranks);
-  return {cut_point("QKV", PointFlag::kQkv, config, shard_columns(qkv), bias,
-                    "queries, keys and values of all heads, before rotary embedding"),
-          cut_point("Query", PointFlag::kQuery, config, shard_columns({qkv[0]}), bias,
-                    "queries by head, before rotary embedding"),
-          cut_point("Key", PointFlag::kKey, config, shard_columns({qkv[1]}), bias,
-                    "keys by query group, before rotary embedding"),
-          cut_point("Value", PointFlag::kValue, config, shard_columns({qkv[2]}), bias,
-                    "values by query group"),
-          cut_point("ContextLayer", PointFlag::kContextLayer, config, shard_columns({qkv[0]}),
-                    "not applicable", "attention's weighted values by head, before the projection"),
-          whole_point("AttentionOutput", PointFlag::kAttentionOutput, config, bias,
-                      "output of attention, before the residual is added"),
-          whole_point("ResidualMid", PointFlag::kResidualMid, config, "not applicable",
-                      "residual stream between attention and MLP")};
+  std::vector<PointDescription> points = {
+      cut_point("QKV", PointFlag::kQkv, config, shard_columns(qkv), bias,
+                "queries, keys and values of all heads, before rotary embedding"),
+      cut_point("Query", PointFlag::kQuery, config, shard_columns({qkv[0]}), bias,
+                "queries by head, before rotary embedding"),
+      cut_point("Key", PointFlag::kKey, config, shard_columns({qkv[1]}), bias,
+                "keys by query group, before rotary embedding"),
+      cut_point("Value", PointFlag::kValue, config, shard_columns({qkv[2]}), bias,
+                "values by query group"),
+      probabilities(config, ranks),
+      cut_point("ContextLayer", PointFlag::kContextLayer, config, shard_columns({qkv[0]}),
+                "not applicable", "attention's weighted values by head, before the projection"),
+      whole_point("AttentionOutput", PointFlag::kAttentionOutput, config, bias,
+                  "output of attention, before the residual is added"),
+      whole_point("ResidualMid", PointFlag::kResidualMid, config, "not applicable",
+                  "residual stream between attention and MLP")};
+  points[0].gradient = gradient_of(qkv, ranks);
+  points[2].gradient = gradient_of({qkv[1]}, ranks);
+  points[3].gradient = gradient_of({qkv[2]}, ranks);
+  return points;
+}
+
+PointDescription input_tokens() {
+  PointDescription point;
+  point.name = "InputTokens";
+  point.flag = PointFlag::kInputTokens;
+  point.first_layer = point.last_layer = 0;
+  point.bias = "not applicable";
+  point.text = "token ids and positions";
+  point.dims = {"ids_positions", "batch", "sequence"};
+  return point;
+}
+
+PointDescription logits(const config::ModelConfig& config, int ranks) {
+  return outside_layers(cut_point("Logits", PointFlag::kLogits, config,
+                                  shard_columns({{config.vocab_size, ranks}}), "none",
+                                  "scores of the next token, before the softmax"));
 }
 
 std::vector<PointDescription> mlp_points(const config::ModelConfig& config, int ranks,
@@ -74,21 +131,23 @@ std::vector<PointDescription> mlp_points(const config::ModelConfig& config, int 
 }  // namespace
 
 trace::Catalogue make_catalogue(const config::ModelConfig& config, int tensor_ranks) {
-  const Placement whole = Placement::replicate();
   const std::string bias = config.disable_bias_linear ? "none" : "included";
   std::vector<PointDescription> points = {
-      {"InputTokens", PointFlag::kInputTokens, 0, 0, 0, whole, "not applicable",
-       "token ids and positions"},
-      {"Embedding", PointFlag::kEmbedding, 0, 0, config.hidden_size, whole, "not applicable",
-       "input of the first layer: embedded tokens, learned positions added"}};
+      input_tokens(),
+      outside_layers(whole_point("Embedding", PointFlag::kEmbedding, config, "not applicable",
+                                 "input of the first layer: embedded tokens, learned positions "
+                                 "added"))};
+  points.back().hidden_state = 0;
   for (auto& part :
        {attention_points(config, tensor_ranks, bias), mlp_points(config, tensor_ranks, bias)}) {
     points.insert(points.end(), part.begin(), part.end());
   }
   points.push_back(whole_point("HiddenStates", PointFlag::kHiddenStates, config, "not applicable",
                                "output of the transformer layer"));
-  points.push_back({"FinalNorm", PointFlag::kFinalNorm, 0, 0, config.hidden_size, whole,
-                    "not applicable", "input of the output layer"});
+  points.push_back(outside_layers(whole_point("FinalNorm", PointFlag::kFinalNorm, config,
+                                              "not applicable", "input of the output layer")));
+  points.back().hidden_state = static_cast<int>(config.num_layers);
+  points.push_back(logits(config, tensor_ranks));
   return trace::Catalogue(std::move(points));
 }
 

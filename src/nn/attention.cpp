@@ -71,19 +71,24 @@ at::Tensor Attention::rotate(const at::Tensor& x_BNTD) const {
   return (x_BNTD * cos_TD + turned_BNTD * sin_TD).to(x_BNTD.scalar_type());
 }
 
+// [B, N, T, T]: of each head, each query's weights of the keys up to it.
+at::Tensor Attention::probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const {
+  const std::int64_t length = q_BNTD.size(2);
+  const double scale = 1.0 / std::sqrt(static_cast<double>(options_.head_size));
+  const at::Tensor future_TT = at::ones({length, length}, at::kBool).triu(1);
+  return (q_BNTD * scale)
+      .matmul(k_BNTD.transpose(-2, -1))
+      .masked_fill(future_TT, -std::numeric_limits<double>::infinity())
+      .softmax(-1);
+}
+
 at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                              const at::Tensor& v_BNTD, const ForwardContext& context) const {
   if (options_.dropout == 0.0 || !context.is_training) {
     return at::scaled_dot_product_attention(q_BNTD, k_BNTD, v_BNTD, {}, 0.0, /*is_causal=*/true);
   }
   const std::int64_t length = q_BNTD.size(2);
-  const double scale = 1.0 / std::sqrt(static_cast<double>(options_.head_size));
-  const at::Tensor future_TT = at::ones({length, length}, at::kBool).triu(1);
-  const at::Tensor probability_BNTT =
-      (q_BNTD * scale)
-          .matmul(k_BNTD.transpose(-2, -1))
-          .masked_fill(future_TT, -std::numeric_limits<double>::infinity())
-          .softmax(-1);
+  const at::Tensor probability_BNTT = probabilities(q_BNTD, k_BNTD);
   std::vector<std::int64_t> streams;
   for (std::int64_t row = 0; row < q_BNTD.size(0); ++row) {
     for (std::int64_t head = 0; head < local_heads_; ++head) {
@@ -99,28 +104,30 @@ at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
   return (probability_BNTT * keep_BNTT).matmul(v_BNTD);
 }
 
-void Attention::capture_parts(const at::Tensor& qkv, const ForwardContext& context) const {
-  if (!context.tracer.armed()) return;
-  const auto part = [&](std::int64_t first, std::int64_t heads) {
-    return qkv.narrow(-1, first * options_.head_size, heads * options_.head_size);
-  };
-  const int layer = options_.layer;
-  context.tracer.capture(trace::PointFlag::kQkv, layer, qkv);
-  context.tracer.capture(trace::PointFlag::kQuery, layer, part(0, local_heads_));
-  context.tracer.capture(trace::PointFlag::kKey, layer, part(local_heads_, local_groups_));
-  context.tracer.capture(trace::PointFlag::kValue, layer,
-                         part(local_heads_ + local_groups_, local_groups_));
+void Attention::capture_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
+                                      const ForwardContext& context) const {
+  constexpr auto kPoint = trace::PointFlag::kRawAttentionScore;
+  const std::int64_t rows = context.tracer.rows_wanted(kPoint, options_.layer, q_BNTD.size(0));
+  if (rows == 0) return;
+  const at::NoGradGuard no_grad;
+  const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  context.tracer.capture(
+      kPoint, options_.layer,
+      probabilities(q_BNTD.narrow(0, 0, rows).to(dtype), k_BNTD.narrow(0, 0, rows).to(dtype)));
 }
 
 at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context) const {
   const at::Tensor qkv = qkv_.forward(x);
-  capture_parts(qkv, context);
+  context.tracer.capture(trace::PointFlag::kQkv, options_.layer, qkv);
   const std::int64_t batch = x.size(0);
   const std::int64_t length = x.size(1);
   const std::int64_t size = options_.head_size;
   // One split: its gradient is one concatenation, where narrow's is a sum of zero-filled copies.
   const auto parts =
       qkv.split_with_sizes({local_heads_ * size, local_groups_ * size, local_groups_ * size}, -1);
+  context.tracer.capture(trace::PointFlag::kQuery, options_.layer, parts[0]);
+  context.tracer.capture(trace::PointFlag::kKey, options_.layer, parts[1]);
+  context.tracer.capture(trace::PointFlag::kValue, options_.layer, parts[2]);
   const auto heads_of = [&](const at::Tensor& part) {
     return part.view({batch, length, -1, size}).transpose(1, 2);
   };
@@ -135,6 +142,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
   const at::Tensor q_BNTD = rotate(heads_of(parts[0]));
   const at::Tensor k_BNTD = for_each_head(rotate(heads_of(parts[1])));
   const at::Tensor v_BNTD = for_each_head(heads_of(parts[2]));
+  if (context.tracer.armed()) capture_probabilities(q_BNTD, k_BNTD, context);
   const at::Tensor y = attend(q_BNTD, k_BNTD, v_BNTD, context)
                            .transpose(1, 2)
                            .reshape({batch, length, local_heads_ * size});

@@ -92,6 +92,10 @@ base::Status check_lengths(const RecordHeader& header, std::size_t available) {
     }
     expected *= extent;
   }
+  if (header.dtype == Dtype::kU8 && expected > 0) {
+    const std::uint32_t columns = header.ndim == 0 ? 1 : header.shape[header.ndim - 1];
+    expected += expected / columns * kU8LineBytes;
+  }
   if (element != 0 && expected != header.payload_bytes) {
     return invalid("the shape needs " + std::to_string(expected) + " bytes, payload_bytes is " +
                    std::to_string(header.payload_bytes));

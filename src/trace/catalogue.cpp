@@ -26,20 +26,20 @@ const PointDescription& Catalogue::at(PointFlag flag) const { return points_[ind
 nlohmann::json Catalogue::to_json() const {
   nlohmann::json list = nlohmann::json::array();
   for (const PointDescription& point : points_) {
-    const bool ids = point.flag == PointFlag::kInputTokens;
-    list.push_back({{"name", point.name},
-                    {"flag", static_cast<int>(point.flag)},
-                    {"first_layer", point.first_layer},
-                    {"last_layer", point.last_layer},
-                    {"dims", ids ? nlohmann::json{"ids_positions", "batch", "sequence"}
-                                 : nlohmann::json{"batch", "sequence", "features"}},
-                    {"features", point.features},
-                    {"placement",
-                     {{"tensor", to_string(point.tensor)},
-                      {"pipeline", "replicate"},
-                      {"data", ids ? "shard(1)" : "shard(0)"}}},
-                    {"bias", point.bias},
-                    {"text", point.text}});
+    nlohmann::json item = {{"name", point.name},
+                           {"flag", static_cast<int>(point.flag)},
+                           {"first_layer", point.first_layer},
+                           {"last_layer", point.last_layer},
+                           {"dims", point.dims},
+                           {"features", point.features},
+                           {"placement",
+                            {{"tensor", to_string(point.tensor)},
+                             {"pipeline", "replicate"},
+                             {"data", point.holds_integers() ? "shard(1)" : "shard(0)"}}},
+                           {"bias", point.bias},
+                           {"text", point.text}};
+    if (point.gradient) item["gradient_placement"] = {{"tensor", to_string(*point.gradient)}};
+    list.push_back(std::move(item));
   }
   return list;
 }

@@ -1,5 +1,6 @@
 #include "src/trace/forward_buffer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -13,11 +14,10 @@ constexpr std::size_t kMarkBytes = 8;
 }  // namespace
 
 std::size_t Slot::bytes_of(std::size_t rank) const {
-  const std::int64_t values =
-      columns != nullptr ? columns->values_per_row[rank] : (rank == 0 ? 1 : 0);
-  if (values == 0) return 0;
-  const auto numbers = static_cast<std::size_t>(lines * values) * number_bytes;
-  return kMarkBytes + (numbers + 7) / 8 * 8;
+  const std::size_t bytes =
+      packing != nullptr ? packing->part_bytes(rank) : (rank == 0 ? leader_bytes : 0);
+  if (bytes == 0) return 0;
+  return kMarkBytes + (bytes + 7) / 8 * 8;
 }
 
 ForwardBuffer::ForwardBuffer(const comm::ProcessGroup& group)
@@ -28,7 +28,7 @@ void ForwardBuffer::clear() {
   std::ranges::fill(rank_bytes_, 0);
 }
 
-Slot& ForwardBuffer::add(Slot slot) {
+std::size_t ForwardBuffer::add(Slot slot) {
   slot.offset = rank_bytes_;
   for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank) {
     rank_bytes_[rank] += slot.bytes_of(rank);
@@ -37,10 +37,10 @@ Slot& ForwardBuffer::add(Slot slot) {
   if (own_.size() < rank_bytes_[own]) own_.resize(rank_bytes_[own]);
   if (slot.bytes_of(own) > 0) std::memset(own_.data() + slot.offset[own], 0, kMarkBytes);
   slots_.push_back(std::move(slot));
-  return slots_.back();
+  return slots_.size() - 1;
 }
 
-std::byte* ForwardBuffer::own_numbers(const Slot& slot) {
+std::byte* ForwardBuffer::own_part(const Slot& slot) {
   const auto own = static_cast<std::size_t>(group_.rank());
   if (slot.bytes_of(own) == 0) return nullptr;
   return own_.data() + slot.offset[own] + kMarkBytes;
@@ -66,15 +66,22 @@ void ForwardBuffer::start_gather() {
 
 void ForwardBuffer::finish_gather() { gather_.wait(); }
 
-const std::byte* ForwardBuffer::numbers_of(const Slot& slot, std::size_t rank) const {
+const std::byte* ForwardBuffer::marked_part(const Slot& slot, std::size_t rank) const {
   const std::byte* begin = rank == 0 ? own_.data() : all_.data() + rank_begin_[rank];
-  return begin + slot.offset[rank] + kMarkBytes;
+  return begin + slot.offset[rank];
+}
+
+std::vector<const std::byte*> ForwardBuffer::parts_of(const Slot& slot) const {
+  std::vector<const std::byte*> parts(rank_bytes_.size(), nullptr);
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    if (slot.bytes_of(rank) > 0) parts[rank] = marked_part(slot, rank) + kMarkBytes;
+  }
+  return parts;
 }
 
 bool ForwardBuffer::complete(const Slot& slot) const {
   for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank) {
-    if (slot.bytes_of(rank) == 0) continue;
-    if (*(numbers_of(slot, rank) - kMarkBytes) != std::byte{1}) return false;
+    if (slot.bytes_of(rank) > 0 && *marked_part(slot, rank) != std::byte{1}) return false;
   }
   return true;
 }

@@ -1,55 +1,130 @@
 #include "tensor_tracer/trace/layout.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tensor_tracer/base/check.h"
 
 namespace tt::trace {
 namespace {
 
-// Appends a piece of `interval.owner` to the layout.
-void add_piece(ColumnLayout& layout, const Interval& interval, std::int64_t from, std::int64_t to,
-               bool raw, std::int64_t output) {
-  const auto rank = static_cast<std::size_t>(interval.owner);
-  const std::int64_t numbers = raw ? to - from : 1;
-  layout.pieces[rank].push_back({interval.local_begin + from - interval.begin, to - from, raw});
-  layout.joins.push_back({rank, layout.values_per_row[rank], numbers, raw, output});
-  layout.values_per_row[rank] += numbers;
+// All borders between ranks inside [first, last), and the two ends.
+std::vector<std::int64_t> rank_borders(const std::vector<Interval>& held, std::int64_t first,
+                                       std::int64_t last) {
+  std::vector<std::int64_t> borders = {first, last};
+  for (const Interval& interval : held) {
+    for (const std::int64_t at : {interval.begin, interval.end}) {
+      if (at > first && at < last) borders.push_back(at);
+    }
+  }
+  std::ranges::sort(borders);
+  const auto repeated = std::ranges::unique(borders);
+  borders.erase(repeated.begin(), repeated.end());
+  return borders;
 }
 
-// Adds the parts of tile `tile` = logical columns [begin, end); `at` is the first interval that
-// overlaps it.
-void add_tile(ColumnLayout& layout, const std::vector<Interval>& intervals, std::size_t at,
-              std::int64_t tile, std::int64_t begin, std::int64_t end) {
-  const bool whole = end <= intervals[at].end;
-  for (; at < intervals.size() && intervals[at].begin < end; ++at) {
-    add_piece(layout, intervals[at], std::max(begin, intervals[at].begin),
-              std::min(end, intervals[at].end), !whole, tile);
+// An axis that is not cut: who holds anything of the other axis holds all of this one.
+AxisCut uncut_axis(int ranks, const std::vector<std::int64_t>& boundaries) {
+  AxisCut cut;
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
+    const std::int64_t count = boundaries[i + 1] - boundaries[i];
+    cut.blocks.push_back({boundaries[i], count, {}});
+    pieces.push_back({boundaries[i], boundaries[i], count, true});
   }
+  cut.pieces.assign(static_cast<std::size_t>(ranks), pieces);
+  return cut;
+}
+
+// The multiples of `block` inside the wanted lines, and its ends.
+std::vector<std::int64_t> line_boundaries(const LogicalShape& shape, std::int64_t block) {
+  std::vector<std::int64_t> boundaries = {shape.first_line};
+  for (std::int64_t at = shape.first_line - shape.first_line % block + block; at < shape.last_line;
+       at += block) {
+    boundaries.push_back(at);
+  }
+  boundaries.push_back(shape.last_line);
+  return boundaries;
 }
 
 }  // namespace
 
-ColumnLayout make_column_layout(const Placement& placement, int ranks, std::int64_t features,
-                                std::int64_t tiles) {
-  TT_CHECK(tiles <= features, "more tiles than columns");
-  const std::vector<Interval> intervals = owned_intervals(placement, ranks, features);
-  const auto size = static_cast<std::size_t>(ranks);
-  ColumnLayout layout{
-      features, tiles, std::vector<std::vector<Piece>>(size), {}, std::vector<std::int64_t>(size)};
-  if (tiles == 0) {
-    for (const Interval& interval : intervals) {
-      add_piece(layout, interval, interval.begin, interval.end, true, interval.begin);
+std::vector<std::int64_t> LogicalShape::result_shape(std::int64_t last) const {
+  std::vector<std::int64_t> shape = {rows};
+  shape.insert(shape.end(), line_dims.begin(), line_dims.end());
+  shape.push_back(last);
+  return shape;
+}
+
+AxisCut cut_axis(const std::vector<Interval>& held, int ranks,
+                 const std::vector<std::int64_t>& boundaries) {
+  AxisCut cut;
+  cut.pieces.resize(static_cast<std::size_t>(ranks));
+  std::size_t first = 0;
+  for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
+    const std::int64_t begin = boundaries[i];
+    const std::int64_t end = boundaries[i + 1];
+    Block block{begin, end - begin, {}};
+    while (held[first].end <= begin) ++first;
+    std::vector<std::int64_t> local;
+    for (std::size_t at = first; at < held.size() && held[at].begin < end; ++at) {
+      const std::int64_t from = std::max(begin, held[at].begin);
+      const std::int64_t to = std::min(end, held[at].end);
+      block.shares.push_back({static_cast<std::size_t>(held[at].owner), from - begin, to - from});
+      local.push_back(held[at].local_begin + from - held[at].begin);
     }
-    return layout;
+    for (std::size_t s = 0; s < block.shares.size(); ++s) {
+      const Share& share = block.shares[s];
+      cut.pieces[share.rank].push_back(
+          {begin + share.offset, local[s], share.count, block.whole()});
+    }
+    cut.blocks.push_back(std::move(block));
   }
-  std::size_t at = 0;
-  for (std::int64_t tile = 0; tile < tiles; ++tile) {
-    const std::int64_t begin = tile * features / tiles;
-    while (intervals[at].end <= begin) ++at;
-    add_tile(layout, intervals, at, tile, begin, (tile + 1) * features / tiles);
+  return cut;
+}
+
+CellLayout make_cell_layout(const LogicalShape& shape, std::int64_t line_block,
+                            std::vector<std::int64_t> column_boundaries) {
+  const bool cuts_lines =
+      shape.placement.kind == Placement::Kind::kShard && shape.placement.dim == 1;
+  TT_CHECK(
+      cuts_lines || shape.placement.kind != Placement::Kind::kShard || shape.placement.dim == 2,
+      "a capture is cut by lines or by columns");
+  const auto held =
+      owned_intervals(shape.placement, shape.ranks, cuts_lines ? shape.lines : shape.features);
+  if (column_boundaries.empty()) {
+    column_boundaries = cuts_lines ? std::vector<std::int64_t>{0, shape.features}
+                                   : rank_borders(held, 0, shape.features);
+  }
+  CellLayout layout;
+  layout.rows = shape.rows;
+  layout.first_line = shape.first_line;
+  if (cuts_lines) {
+    layout.lines = cut_axis(held, shape.ranks,
+                            line_block == 1 ? rank_borders(held, shape.first_line, shape.last_line)
+                                            : line_boundaries(shape, line_block));
+    layout.columns = uncut_axis(shape.ranks, column_boundaries);
+  } else {
+    layout.lines =
+        uncut_axis(shape.ranks, line_block == 1 ? std::vector{shape.first_line, shape.last_line}
+                                                : line_boundaries(shape, line_block));
+    layout.columns = cut_axis(held, shape.ranks, column_boundaries);
   }
   return layout;
+}
+
+std::vector<std::int64_t> tile_boundaries(std::int64_t features, std::int64_t tiles) {
+  TT_CHECK(tiles > 0 && tiles <= features, "more tiles than columns");
+  std::vector<std::int64_t> boundaries;
+  for (std::int64_t tile = 0; tile <= tiles; ++tile) boundaries.push_back(tile * features / tiles);
+  return boundaries;
+}
+
+std::vector<std::int64_t> even_boundaries(std::int64_t features, std::int64_t width) {
+  std::vector<std::int64_t> boundaries;
+  for (std::int64_t at = 0; at < features; at += width) boundaries.push_back(at);
+  boundaries.push_back(features);
+  return boundaries;
 }
 
 }  // namespace tt::trace

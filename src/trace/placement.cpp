@@ -32,11 +32,14 @@ std::int64_t Placement::full_size() const {
 
 std::string to_string(const Placement& placement) {
   if (placement.kind == Placement::Kind::kReplicate) return "replicate";
+  if (placement.kind == Placement::Kind::kPartial) return "partial(sum)";
   std::ostringstream text;
   text << "shard(" << placement.dim << ")";
   if (placement.segments.size() < 2) return text.str();
   text << " of segments";
-  for (const Segment& segment : placement.segments) text << " " << segment.size;
+  for (const Segment& segment : placement.segments) {
+    text << " " << segment.size << (segment.partial ? " partial(sum)" : "");
+  }
   return text.str();
 }
 
@@ -58,18 +61,27 @@ std::vector<Interval> intervals_of_rank(const Placement& placement, int rank, in
 
 std::vector<Interval> owned_intervals(const Placement& placement, int ranks, std::int64_t size) {
   if (placement.kind == Placement::Kind::kReplicate) return {{0, size, 0, 0}};
-  TT_CHECK_EQ(placement.full_size(), size);
   std::vector<Interval> all;
+  if (placement.kind == Placement::Kind::kPartial) {
+    for (int rank = 0; rank < ranks; ++rank) all.push_back({0, size, rank, 0});
+    return all;
+  }
+  TT_CHECK_EQ(placement.full_size(), size);
   for (int rank = 0; rank < ranks; ++rank) {
-    for (const Interval& interval : intervals_of_rank(placement, rank, ranks)) {
-      if (interval.owner == rank && interval.begin < interval.end) all.push_back(interval);
+    const std::vector<Interval> held = intervals_of_rank(placement, rank, ranks);
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      Interval interval = held[i];
+      const bool counts = placement.segments[i].partial || interval.owner == rank;
+      if (!counts || interval.begin == interval.end) continue;
+      interval.owner = rank;
+      all.push_back(interval);
     }
   }
-  std::ranges::sort(all, {}, &Interval::begin);
+  std::ranges::stable_sort(all, {}, &Interval::begin);
   std::vector<Interval> merged;
   for (const Interval& next : all) {
     const bool continues =
-        !merged.empty() && merged.back().owner == next.owner &&
+        !merged.empty() && merged.back().owner == next.owner && merged.back().end == next.begin &&
         merged.back().local_begin + (merged.back().end - merged.back().begin) == next.local_begin;
     if (continues) {
       merged.back().end = next.end;

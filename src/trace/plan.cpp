@@ -1,22 +1,29 @@
 #include "tensor_tracer/trace/plan.h"
 
 #include <algorithm>
-#include <charconv>
-#include <initializer_list>
-#include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
+
+#include "src/trace/json_fields.h"
+#include "src/trace/ranges.h"
 
 namespace tt::trace {
 namespace {
 
 using nlohmann::json;
+using protocol::Dtype;
 
-constexpr std::int64_t kDefaultTiles = 64;
-
-base::Error wrong(std::string where, std::string message, std::string remedy = "") {
-  return {"invalid_argument", std::move(message), std::move(where), std::move(remedy)};
-}
+struct DtypeName {
+  std::string_view name;
+  Dtype dtype;
+};
+constexpr DtypeName kRealDtypes[] = {{"f32", Dtype::kF32},
+                                     {"f64", Dtype::kF64},
+                                     {"bf16", Dtype::kBf16},
+                                     {"f16", Dtype::kF16},
+                                     {"u8", Dtype::kU8}};
+constexpr DtypeName kIntegerDtypes[] = {{"i32", Dtype::kI32}, {"i64", Dtype::kI64}};
 
 std::string names_of(const Catalogue& catalogue) {
   std::string names;
@@ -26,70 +33,31 @@ std::string names_of(const Catalogue& catalogue) {
   return names;
 }
 
-base::Status refuse_unknown_keys(const json& object, const std::string& where,
-                                 std::initializer_list<std::string_view> known) {
-  for (const auto& [key, value] : object.items()) {
-    if (std::ranges::find(known, key) == known.end()) {
-      return wrong(where, "unknown key \"" + key + "\"");
-    }
+base::Status parse_layers(const json& value, const PointDescription& point,
+                          const std::string& where, PlanEntry& entry) {
+  if (value.is_null()) {
+    entry.takes_layer.assign(static_cast<std::size_t>(point.last_layer) + 1, true);
+    return {};
   }
+  const NumberRange allowed{point.first_layer, point.last_layer, "layers of " + point.name,
+                            "layers count from 1"};
+  auto layers = parse_ranges(value, allowed, where);
+  if (!layers) return layers.error();
+  entry.layers = value.get<std::string>();
+  entry.takes_layer = std::move(layers).value();
   return {};
 }
 
-// "3" or "1-4", inside [first, last].
-std::optional<std::pair<int, int>> parse_range(std::string_view text) {
-  const auto dash = text.find('-');
-  const auto number = [](std::string_view part) -> std::optional<int> {
-    int value = 0;
-    const auto [end, code] = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (code != std::errc() || end != part.data() + part.size()) return std::nullopt;
-    return value;
-  };
-  const auto first = number(text.substr(0, dash));
-  const auto last = dash == std::string_view::npos ? first : number(text.substr(dash + 1));
-  if (!first || !last) return std::nullopt;
-  return std::pair{*first, *last};
-}
-
-base::Status parse_layers(const json& value, const PointDescription& point,
-                          const std::string& where, PlanEntry& entry) {
-  entry.takes_layer.assign(static_cast<std::size_t>(point.last_layer) + 1, value.is_null());
-  if (value.is_null()) return {};
-  if (!value.is_string()) return wrong(where, "layers must be text such as \"1-4,8\"");
-  entry.layers = value.get<std::string>();
-  std::string_view rest = entry.layers;
-  while (true) {
-    const auto comma = rest.find(',');
-    const auto range = parse_range(rest.substr(0, comma));
-    if (!range || range->first > range->second) {
-      return wrong(where, "\"" + entry.layers + "\" is not a list of layer ranges such as 1-4,8");
-    }
-    if (range->first < point.first_layer || range->second > point.last_layer) {
-      return wrong(where,
-                   "layers " + std::string(rest.substr(0, comma)) + " are outside " +
-                       std::to_string(point.first_layer) + "-" + std::to_string(point.last_layer) +
-                       " of " + point.name,
-                   "layers count from 1");
-    }
-    for (int layer = range->first; layer <= range->second; ++layer) {
-      entry.takes_layer[static_cast<std::size_t>(layer)] = true;
-    }
-    if (comma == std::string_view::npos) return {};
-    rest.remove_prefix(comma + 1);
+base::Status parse_micro_batches(const json& value, std::int64_t count, const std::string& where,
+                                 PlanEntry& entry) {
+  if (!value.is_null() && !value.is_string()) {
+    return wrong(where, "micro_batches must be text such as \"0-3\"");
   }
-}
-
-base::Status parse_integer(const json& object, const char* key, const std::string& where,
-                           std::int64_t least, std::int64_t most, std::int64_t& out) {
-  if (!object.contains(key)) return {};
-  const json& value = object[key];
-  const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= 1ULL << 62
-                                               : value.is_number_integer();
-  if (!fits || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) {
-    return wrong(where + "." + key, value.dump() + " is not a whole number from " +
-                                        std::to_string(least) + " to " + std::to_string(most));
-  }
-  out = value.get<std::int64_t>();
+  if (!value.is_null()) entry.micro_batches = value.get<std::string>();
+  const NumberRange allowed{0, count - 1, "micro-batches of a step", "micro-batches count from 0"};
+  auto taken = parse_ranges(json(entry.micro_batches), allowed, where);
+  if (!taken) return taken.error();
+  entry.takes_micro_batch = std::move(taken).value();
   return {};
 }
 
@@ -109,137 +77,229 @@ base::Status parse_phases(const json& value, const std::string& where, PlanEntry
   return {};
 }
 
-base::Status parse_compressor(const json& value, const PointDescription& point,
-                              const std::string& where, PlanEntry& entry) {
-  const bool columns = point.features > 0;
-  entry.tiles = columns ? std::min(kDefaultTiles, point.features) : 0;
+base::Status parse_prompts(const json& text, const std::vector<std::string>& sets,
+                           const std::string& where, PlanEntry& entry) {
+  if (!text.contains("prompts")) return {};
+  const json& name = text["prompts"];
+  const auto found =
+      name.is_string() ? std::ranges::find(sets, name.get<std::string>()) : sets.end();
+  if (found == sets.end()) {
+    std::string known;
+    for (const std::string& set : sets) known += (known.empty() ? "" : ", ") + set;
+    return wrong(where + ".prompts", "unknown prompt set " + name.dump(),
+                 known.empty() ? "start the run with --monitor-prompts and a file"
+                               : "known prompt sets: " + known);
+  }
+  for (const char* key : {"phases", "micro_batches"}) {
+    if (text.contains(key)) {
+      return wrong(where + "." + key, "does not go with prompts",
+                   "leave it out: prompts are run in passes of their own");
+    }
+  }
+  entry.prompt_set = static_cast<std::uint32_t>(found - sets.begin()) + 1;
+  entry.in_train = false;
+  entry.in_eval = true;
+  return {};
+}
+
+// "rows": 2 (the first two; 0: all) or [first, end).
+base::Status parse_rows(const json& value, const std::string& where, PlanEntry& entry) {
+  constexpr std::int64_t kMost = 1 << 20;
   if (value.is_null()) return {};
-  if (!value.is_object() || !value.contains("kind") || !value["kind"].is_string()) {
-    return wrong(where, "compressor must be {\"kind\": \"tile\" or \"none\", …}");
+  if (value.is_array()) {
+    auto window = parse_window(value, kMost, where);
+    if (!window) return window.error();
+    entry.first_row = window.value().first;
+    entry.end_row = window.value().second;
+    return {};
   }
-  const std::string kind = value["kind"];
-  if (kind == "none") {
-    entry.tiles = 0;
-    return refuse_unknown_keys(value, where, {"kind"});
-  }
-  if (kind != "tile")
-    return wrong(where, "unknown compressor \"" + kind + "\"", "use tile or none");
-  if (!columns) return wrong(where, point.name + " cannot be tiled", "use {\"kind\": \"none\"}");
-  if (auto status = refuse_unknown_keys(value, where, {"kind", "tiles"}); !status) return status;
-  return parse_integer(value, "tiles", where, 1, point.features, entry.tiles);
+  if (auto status = check_integer(value, where, 0, kMost); !status) return status;
+  entry.end_row.reset();
+  if (value != 0) entry.end_row = value.get<std::int64_t>();
+  return {};
+}
+
+base::Status parse_tokens(const json& value, std::int64_t seq_length, const std::string& where,
+                          PlanEntry& entry) {
+  if (value.is_null()) return {};
+  auto window = parse_window(value, seq_length, where);
+  if (!window) return window.error();
+  entry.tokens = window.value();
+  return {};
 }
 
 base::Status parse_dtype(const json& value, const PointDescription& point, const std::string& where,
                          PlanEntry& entry) {
-  const bool ids = point.flag == PointFlag::kInputTokens;
-  entry.dtype = ids ? WireDtype::kI32 : WireDtype::kF32;
+  const bool integers = point.holds_integers();
+  entry.dtype = integers ? Dtype::kI32 : Dtype::kF32;
   if (value.is_null()) return {};
-  if (ids) {
-    if (value == "i32") return {};
-    return wrong(where, point.name + " travels as i32", "leave dtype out");
+  std::string names;
+  for (const DtypeName& known : integers ? std::span<const DtypeName>(kIntegerDtypes)
+                                         : std::span<const DtypeName>(kRealDtypes)) {
+    if (value == known.name) {
+      entry.dtype = known.dtype;
+      const bool fits = integers || !entry.compressor->needs_full_precision() ||
+                        known.dtype == Dtype::kF32 || known.dtype == Dtype::kF64;
+      if (fits) return {};
+      return wrong(where, "counts and columns do not fit " + std::string(known.name),
+                   "use \"f32\" or \"f64\"");
+    }
+    names += (names.empty() ? "" : ", ") + std::string(known.name);
   }
-  if (value == "f32")
-    entry.dtype = WireDtype::kF32;
-  else if (value == "f64")
-    entry.dtype = WireDtype::kF64;
-  else if (value == "bf16")
-    entry.dtype = WireDtype::kBf16;
-  else
-    return wrong(where, "unknown dtype " + value.dump(), "use \"f32\", \"f64\" or \"bf16\"");
+  return wrong(where, "unknown dtype " + value.dump() + " for " + point.name,
+               "known dtypes: " + names);
+}
+
+base::Status parse_direction(const json& value, const PointDescription& point,
+                             const std::string& where, PlanEntry& entry) {
+  if (value.is_null() || value == "value") return {};
+  if (value != "gradient") {
+    return wrong(where, value.dump() + " is neither \"value\" nor \"gradient\"");
+  }
+  if (!point.gradient) return wrong(where, point.name + " has no gradient");
+  entry.gradient = true;
   return {};
 }
 
-base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
-                                    const Catalogue& catalogue, const PlanLimits& limits) {
-  if (!text.is_object()) return wrong(where, "must be an object");
-  if (auto status = refuse_unknown_keys(
-          text, where, {"point", "layers", "every", "phases", "rows", "compressor", "dtype"});
-      !status) {
-    return status.error();
-  }
+base::Status check_gradient(const PlanEntry& entry, const std::string& where) {
+  if (!entry.gradient || !entry.in_eval) return {};
+  return wrong(where, "evaluation has no gradients", "leave phases and prompts out");
+}
+
+base::Result<std::size_t> parse_point(const json& text, const std::string& where,
+                                      const Catalogue& catalogue) {
   const json name = text.value("point", json());
   const auto index = name.is_string() ? catalogue.find(name.get<std::string>()) : std::nullopt;
-  if (!index) {
-    return wrong(where + ".point", name.is_null() ? "missing" : "unknown point " + name.dump(),
-                 "known points: " + names_of(catalogue));
-  }
+  if (index) return *index;
+  return wrong(where + ".point", name.is_null() ? "missing" : "unknown point " + name.dump(),
+               "known points: " + names_of(catalogue));
+}
+
+base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
+                                    const PlanContext& context) {
+  if (!text.is_object()) return wrong(where, "must be an object");
+  base::Status status =
+      refuse_unknown_keys(text, where,
+                          {"point", "direction", "layers", "every", "phases", "micro_batches",
+                           "prompts", "rows", "tokens", "compressor", "dtype"});
+  if (!status) return status.error();
+  auto index = parse_point(text, where, *context.catalogue);
+  if (!index) return index.error();
   PlanEntry entry;
-  entry.point = *index;
-  const PointDescription& point = catalogue.points()[*index];
+  entry.point = index.value();
+  const PointDescription& point = context.catalogue->points()[entry.point];
   const auto part = [&](const char* key) { return text.value(key, json()); };
-  base::Status status = parse_layers(part("layers"), point, where + ".layers", entry);
-  if (status) status = parse_integer(text, "every", where, 1, limits.max_every, entry.every);
+  status = parse_direction(part("direction"), point, where + ".direction", entry);
+  if (status) status = parse_layers(part("layers"), point, where + ".layers", entry);
+  if (status)
+    status = parse_integer(text, "every", where, 1, context.limits.max_every, entry.every);
   if (status) status = parse_phases(part("phases"), where + ".phases", entry);
-  if (status) status = parse_integer(text, "rows", where, 0, 1 << 20, entry.rows);
   if (status) {
-    status = parse_compressor(part("compressor"), point, where + ".compressor", entry);
+    status = parse_micro_batches(part("micro_batches"), context.micro_batches,
+                                 where + ".micro_batches", entry);
   }
-  if (status) status = parse_dtype(part("dtype"), point, where + ".dtype", entry);
+  if (status) status = parse_prompts(text, context.prompt_sets, where, entry);
+  if (status) status = check_gradient(entry, where);
+  if (status) status = parse_rows(part("rows"), where + ".rows", entry);
+  if (status) status = parse_tokens(part("tokens"), context.seq_length, where + ".tokens", entry);
+  if (!status) return status.error();
+  const CompressorContext about{point, entry.gradient ? *point.gradient : point.tensor,
+                                context.tensor_ranks, context.vectors};
+  auto compressor = parse_compressor(part("compressor"), where + ".compressor", about);
+  if (!compressor) return compressor.error();
+  entry.compressor = std::move(compressor).value();
+  status = parse_dtype(part("dtype"), point, where + ".dtype", entry);
   if (!status) return status.error();
   return entry;
 }
 
-const char* to_string(WireDtype dtype) {
-  switch (dtype) {
-    case WireDtype::kF64:
-      return "f64";
-    case WireDtype::kF32:
-      return "f32";
-    case WireDtype::kBf16:
-      return "bf16";
-    case WireDtype::kI32:
-      return "i32";
+std::string_view name_of(Dtype dtype) {
+  for (const auto names :
+       {std::span<const DtypeName>(kRealDtypes), std::span<const DtypeName>(kIntegerDtypes)}) {
+    const auto found = std::ranges::find(names, dtype, &DtypeName::dtype);
+    if (found != names.end()) return found->name;
   }
   return "";
 }
 
+json rows_of(const PlanEntry& entry) {
+  if (entry.first_row > 0) return {entry.first_row, *entry.end_row};
+  return entry.end_row.value_or(0);
+}
+
+json to_json(const PlanEntry& entry, const PlanContext& context) {
+  json text = {{"point", context.catalogue->points()[entry.point].name},
+               {"direction", entry.gradient ? "gradient" : "value"},
+               {"every", entry.every},
+               {"rows", rows_of(entry)},
+               {"compressor", entry.compressor->to_json()},
+               {"dtype", name_of(entry.dtype)}};
+  if (!entry.layers.empty()) text["layers"] = entry.layers;
+  if (entry.tokens) text["tokens"] = {entry.tokens->first, entry.tokens->second};
+  if (entry.prompt_set > 0) {
+    text["prompts"] = context.prompt_sets[entry.prompt_set - 1];
+    return text;
+  }
+  text["micro_batches"] = entry.micro_batches;
+  text["phases"] = json::array();
+  if (entry.in_train) text["phases"].push_back("train");
+  if (entry.in_eval) text["phases"].push_back("eval");
+  return text;
+}
+
 }  // namespace
 
-base::Result<Plan> parse_plan(const json& text, const Catalogue& catalogue, std::uint32_t number,
-                              const PlanLimits& limits) {
+bool PlanEntry::takes(const ForwardScope& scope) const {
+  if (scope.step % every != 0 || scope.prompt_set != prompt_set) return false;
+  if (prompt_set > 0) return true;
+  if (scope.phase == Phase::kEval) return in_eval && scope.micro_batch == 0;
+  const auto number = static_cast<std::size_t>(scope.micro_batch);
+  return in_train && number < takes_micro_batch.size() && takes_micro_batch[number];
+}
+
+base::Result<Plan> parse_plan(const json& text, const PlanContext& context, std::uint32_t number) {
   if (!text.is_object()) return wrong("plan", "must be an object");
   if (auto status = refuse_unknown_keys(text, "plan", {"number", "entries"}); !status) {
     return status.error();
   }
   const json entries = text.value("entries", json());
   if (!entries.is_array()) return wrong("plan.entries", "must be a list");
-  if (entries.size() > limits.max_entries) {
+  if (entries.size() > context.limits.max_entries) {
     return wrong("plan.entries", std::to_string(entries.size()) + " entries are more than " +
-                                     std::to_string(limits.max_entries));
+                                     std::to_string(context.limits.max_entries));
   }
   Plan plan;
   plan.number = number;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    auto entry =
-        parse_entry(entries[i], "plan.entries[" + std::to_string(i) + "]", catalogue, limits);
+    auto entry = parse_entry(entries[i], "plan.entries[" + std::to_string(i) + "]", context);
     if (!entry) return entry.error();
     plan.entries.push_back(std::move(entry).value());
   }
   return plan;
 }
 
-json to_json(const Plan& plan, const Catalogue& catalogue) {
+json to_json(const Plan& plan, const PlanContext& context) {
   json entries = json::array();
-  for (const PlanEntry& entry : plan.entries) {
-    const PointDescription& point = catalogue.points()[entry.point];
-    json phases = json::array();
-    if (entry.in_train) phases.push_back("train");
-    if (entry.in_eval) phases.push_back("eval");
-    json item = {{"point", point.name},
-                 {"every", entry.every},
-                 {"phases", phases},
-                 {"rows", entry.rows},
-                 {"compressor", entry.tiles == 0 ? json{{"kind", "none"}}
-                                                 : json{{"kind", "tile"}, {"tiles", entry.tiles}}},
-                 {"dtype", to_string(entry.dtype)}};
-    if (!entry.layers.empty()) item["layers"] = entry.layers;
-    entries.push_back(std::move(item));
-  }
+  for (const PlanEntry& entry : plan.entries) entries.push_back(to_json(entry, context));
   return {{"number", plan.number}, {"entries", std::move(entries)}};
 }
 
-json default_plan() {
-  return {{"entries", {{{"point", "InputTokens"}}, {{"point", "HiddenStates"}}}}};
+json default_plan(const PlanContext& context) {
+  json entries = {{{"point", "InputTokens"}}, {{"point", "HiddenStates"}}};
+  std::vector<std::string> vectors;
+  if (context.vectors != nullptr) vectors = context.vectors->names();
+  const json projection = {{"kind", "projection"}, {"vectors", vectors}};
+  if (!vectors.empty()) {
+    entries.push_back({{"point", "HiddenStates"}, {"compressor", projection}});
+  }
+  for (const std::string& set : context.prompt_sets) {
+    entries.push_back({{"point", "InputTokens"}, {"prompts", set}, {"rows", 0}});
+    entries.push_back({{"point", "HiddenStates"}, {"prompts", set}, {"rows", 0}});
+    if (vectors.empty()) continue;
+    entries.push_back(
+        {{"point", "HiddenStates"}, {"prompts", set}, {"rows", 0}, {"compressor", projection}});
+  }
+  return {{"entries", std::move(entries)}};
 }
 
 }  // namespace tt::trace

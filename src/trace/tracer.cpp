@@ -3,217 +3,273 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "src/trace/captured.h"
 #include "src/trace/forward_buffer.h"
+#include "src/trace/record_writer.h"
 #include "tensor_tracer/base/check.h"
-#include "tensor_tracer/protocol/record.h"
-#include "tensor_tracer/trace/column_kernels.h"
+#include "tensor_tracer/base/thread.h"
 
 namespace tt::trace {
 namespace {
 
-std::uint64_t nanoseconds_since_1970() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-}
+// Adds the CPU time of its life to a sum.
+class CpuTimer {
+ public:
+  explicit CpuTimer(double& sum) : sum_(sum), begin_(base::thread_cpu_seconds()) {}
+  ~CpuTimer() { sum_ += base::thread_cpu_seconds() - begin_; }
+  CpuTimer(const CpuTimer&) = delete;
+  CpuTimer& operator=(const CpuTimer&) = delete;
 
-// The leader's numbers in the dtype of the wire.
-template <typename Number>
-std::vector<std::byte> to_wire(const std::vector<Number>& numbers, WireDtype dtype) {
-  const auto cast = [&]<typename Wire>(Wire) {
-    std::vector<std::byte> bytes(numbers.size() * sizeof(Wire));
-    auto* out = reinterpret_cast<Wire*>(bytes.data());
-    std::ranges::transform(numbers, out, [](Number x) { return static_cast<Wire>(x); });
-    return bytes;
-  };
-  if (dtype == WireDtype::kF64) return cast(double{});
-  if (dtype == WireDtype::kBf16) return cast(at::BFloat16{});
-  return cast(float{});
-}
+ private:
+  double& sum_;
+  const double begin_;
+};
 
-template <typename Number>
-std::vector<std::byte> join_ranks(const ForwardBuffer& buffer, const Slot& slot, WireDtype dtype) {
-  std::vector<const Number*> parts;
-  for (std::size_t rank = 0; rank < slot.columns->pieces.size(); ++rank) {
-    parts.push_back(reinterpret_cast<const Number*>(
-        slot.bytes_of(rank) > 0 ? buffer.numbers_of(slot, rank) : nullptr));
-  }
-  std::vector<Number> numbers(static_cast<std::size_t>(slot.lines * slot.columns->outputs()));
-  unpack_rows(*slot.columns, slot.lines, parts, numbers.data());
-  return to_wire(numbers, dtype);
-}
+// The forward half of a step's watched pass, or the backward half.
+struct Pass {
+  explicit Pass(const comm::ProcessGroup& group) : buffer(group) {}
+  ForwardScope scope;
+  ForwardBuffer buffer;
+  bool is_open = false;     // captures go in
+  bool is_pending = false;  // its gather was posted, its records are not yet sent
+};
+
+// A packing is made once for every shape that an entry meets in turn.
+struct CachedPacking {
+  std::vector<std::int64_t> sizes;
+  bool is_double = false;
+  std::optional<LogicalShape> shape;
+  std::shared_ptr<const Packing> packing;
+};
 
 }  // namespace
 
 struct Tracer::State {
-  State(std::shared_ptr<const Catalogue> points, const TracerIdentity& who,
-        const comm::ProcessGroup& group, Outlet* out)
-      : catalogue(std::move(points)),
-        identity(who),
-        ranks(group.size()),
-        rank(group.rank()),
+  State(PlanContext about, const TracerIdentity& who, const comm::ProcessGroup& group, Outlet* out)
+      : context(std::move(about)),
+        writer(context, who),
+        data_rank(who.coordinates.data),
+        rank(static_cast<std::size_t>(group.rank())),
         outlet(out),
         plan(std::make_shared<Plan>()),
-        buffer(group) {}
+        forward(group),
+        backward(group) {}
 
   // Constant after construction.
-  const std::shared_ptr<const Catalogue> catalogue;
-  const TracerIdentity identity;
-  const int ranks;
-  const int rank;
+  const PlanContext context;
+  RecordWriter writer;
+  const int data_rank;
+  const std::size_t rank;
   Outlet* const outlet;
 
   std::shared_ptr<const Plan> plan;
-  std::vector<ColumnLayout> columns;  // per entry
-  std::vector<bool> switched_off;     // per entry
-  ForwardScope scope;
-  ForwardBuffer buffer;
-  bool is_pending = false;  // a forward was closed and its records not yet sent
-  std::uint64_t sequence = 0;
+  std::vector<std::vector<std::size_t>> entries_of_point;
+  std::vector<CachedPacking> packings;  // per entry
+  std::vector<bool> switched_off;       // per entry
+  Pass forward, backward;
+  double cpu_seconds = 0.0;
 
-  Slot slot_for(std::size_t entry, int layer, const at::Tensor& local) const;
-  void write(const Slot& slot, const at::Tensor& local);
-  protocol::RecordHeader header_for(const Slot& slot);
-  void append_record(std::string& message, const Slot& slot);
+  const PointDescription& point_of(const PlanEntry& entry) const {
+    return context.catalogue->points()[entry.point];
+  }
+  bool takes(std::size_t entry, int layer) const;
+  const CachedPacking& packing_for(std::size_t entry, const at::Tensor& local);
+  std::optional<Slot> slot_for(std::size_t entry, int layer, const at::Tensor& local);
+  void write(Pass& pass, const Slot& slot, const at::Tensor& local);
+  void capture(std::size_t entry, int layer, const at::Tensor& local);
+  void capture_gradient(std::size_t entry, int layer, const at::Tensor& local);
+  void write_gradient(std::size_t slot_index, const at::Tensor& gradient) noexcept;
+  void post(Pass& pass);
+  void complete(Pass& pass);
   void switch_off(std::size_t entry, const std::string& why) noexcept;
 };
 
-Slot Tracer::State::slot_for(std::size_t entry, int layer, const at::Tensor& local) const {
+bool Tracer::State::takes(std::size_t entry, int layer) const {
   const PlanEntry& wanted = plan->entries[entry];
-  const bool ids = catalogue->points()[wanted.point].features == 0;
-  const int batch_dim = ids ? 1 : 0;
-  const std::int64_t batch = local.size(batch_dim);
-  const std::int64_t rows = wanted.rows == 0 ? batch : std::min(wanted.rows, batch);
+  return wanted.takes_layer[static_cast<std::size_t>(layer)] && wanted.takes(forward.scope);
+}
+
+const CachedPacking& Tracer::State::packing_for(std::size_t entry, const at::Tensor& local) {
+  CachedPacking& cached = packings[entry];
+  const bool is_double = local.scalar_type() == at::kDouble;
+  if (!std::ranges::equal(cached.sizes, local.sizes()) || cached.is_double != is_double) {
+    const PlanEntry& wanted = plan->entries[entry];
+    cached = {local.sizes().vec(), is_double,
+              logical_shape(wanted, point_of(wanted), local.sizes(), context.tensor_ranks),
+              nullptr};
+    if (cached.shape) cached.packing = wanted.compressor->packing(*cached.shape, is_double);
+  }
+  return cached;
+}
+
+std::optional<Slot> Tracer::State::slot_for(std::size_t entry, int layer, const at::Tensor& local) {
+  const PlanEntry& wanted = plan->entries[entry];
   Slot slot;
   slot.entry = entry;
   slot.layer = layer;
-  slot.columns = ids ? nullptr : &columns[entry];
-  slot.number_bytes = local.scalar_type() == at::kDouble ? 8 : 4;
-  const std::int64_t tokens = local.size(batch_dim + 1);
-  slot.lines = ids ? 2 * rows * tokens : rows * tokens;
-  slot.shape = ids ? std::vector<std::int64_t>{2, rows, tokens}
-                   : std::vector<std::int64_t>{rows, tokens, columns[entry].outputs()};
+  if (point_of(wanted).holds_integers()) {
+    const at::Tensor integers = local_integers(wanted, local);
+    if (integers.numel() == 0) return std::nullopt;
+    slot.shape = integers.sizes().vec();
+    slot.leader_bytes = integers.nbytes();
+    return slot;
+  }
+  const CachedPacking& cached = packing_for(entry, local);
+  if (cached.packing == nullptr) return std::nullopt;
+  slot.packing = cached.packing;
+  slot.shape = slot.packing->shape();
+  slot.features = cached.shape->features;
+  slot.is_double = cached.is_double;
   return slot;
 }
 
-void Tracer::State::write(const Slot& slot, const at::Tensor& local) {
-  std::byte* target = buffer.own_numbers(slot);
-  if (target == nullptr) return;
+void Tracer::State::write(Pass& pass, const Slot& slot, const at::Tensor& local) {
+  std::byte* part = pass.buffer.own_part(slot);
+  if (part == nullptr) return;
   const at::NoGradGuard no_grad;
-  if (slot.columns == nullptr) {
-    const at::Tensor ids = local.narrow(1, 0, slot.shape[1]).to(at::kInt).contiguous();
-    std::memcpy(target, ids.const_data_ptr(), static_cast<std::size_t>(ids.numel()) * 4);
+  const PlanEntry& entry = plan->entries[slot.entry];
+  if (slot.packing == nullptr) {
+    const at::Tensor integers = local_integers(entry, local);
+    std::memcpy(part, integers.const_data_ptr(), integers.nbytes());
     return;
   }
-  const bool is_double = slot.number_bytes == 8;
-  const at::Tensor rows = local.detach()
-                              .narrow(0, 0, slot.shape[0])
-                              .to(is_double ? at::kDouble : at::kFloat)
-                              .contiguous();
-  const auto& pieces = slot.columns->pieces[static_cast<std::size_t>(rank)];
-  if (is_double) {
-    pack_rows(rows.const_data_ptr<double>(), slot.lines, rows.size(-1), pieces,
-              reinterpret_cast<double*>(target));
-  } else {
-    pack_rows(rows.const_data_ptr<float>(), slot.lines, rows.size(-1), pieces,
-              reinterpret_cast<float*>(target));
+  const LocalNumbers numbers = local_numbers(entry, *packings[slot.entry].shape, local);
+  slot.packing->pack(point_of(entry).hidden_state.value_or(slot.layer), rank, numbers.view, part);
+}
+
+void Tracer::State::capture(std::size_t entry, int layer, const at::Tensor& local) {
+  std::optional<Slot> wanted = slot_for(entry, layer, local);
+  if (!wanted) return;
+  const Slot& slot = forward.buffer.slots()[forward.buffer.add(std::move(*wanted))];
+  write(forward, slot, local);
+  forward.buffer.mark_written(slot);
+}
+
+void Tracer::State::capture_gradient(std::size_t entry, int layer, const at::Tensor& local) {
+  if (!local.requires_grad()) return;
+  std::optional<Slot> wanted = slot_for(entry, layer, local);
+  if (!wanted) return;
+  const std::size_t index = backward.buffer.add(std::move(*wanted));
+  backward.is_open = true;
+  local.register_hook(
+      [this, index](const at::Tensor& gradient) { write_gradient(index, gradient); });
+}
+
+void Tracer::State::write_gradient(std::size_t slot_index, const at::Tensor& gradient) noexcept {
+  if (!backward.is_open) return;
+  const CpuTimer timer(cpu_seconds);
+  const Slot& slot = backward.buffer.slots()[slot_index];
+  try {
+    write(backward, slot, gradient);
+    backward.buffer.mark_written(slot);
+  } catch (const std::exception& error) {
+    switch_off(slot.entry, error.what());
   }
 }
 
-protocol::RecordHeader Tracer::State::header_for(const Slot& slot) {
-  const PlanEntry& entry = plan->entries[slot.entry];
-  const PointDescription& point = catalogue->points()[entry.point];
-  protocol::RecordHeader header;
-  header.run = identity.run;
-  header.sequence = ++sequence;
-  header.step = static_cast<std::uint64_t>(scope.step);
-  header.plan = plan->number;
-  header.entry = static_cast<std::uint32_t>(slot.entry);
-  header.micro_batch = static_cast<std::uint32_t>(scope.micro_batch);
-  header.first_row = static_cast<std::uint32_t>(scope.first_row);
-  header.point = static_cast<std::uint16_t>(point.flag);
-  header.layer = static_cast<std::uint16_t>(slot.layer);
-  header.tensor_rank = static_cast<std::uint16_t>(identity.coordinates.tensor);
-  header.pipeline_rank = static_cast<std::uint16_t>(identity.coordinates.pipeline);
-  header.data_rank = static_cast<std::uint16_t>(identity.coordinates.data);
-  header.phase = static_cast<protocol::RecordPhase>(scope.phase);
-  header.dtype = static_cast<protocol::Dtype>(entry.dtype);
-  header.compressor =
-      entry.tiles > 0 ? protocol::RecordCompressor::kTile : protocol::RecordCompressor::kNone;
-  header.ndim = static_cast<std::uint8_t>(slot.shape.size());
-  std::ranges::transform(slot.shape, header.shape.begin(),
-                         [](std::int64_t size) { return static_cast<std::uint32_t>(size); });
-  header.features = static_cast<std::uint32_t>(point.features);
-  header.time = nanoseconds_since_1970();
-  return header;
+void Tracer::State::post(Pass& pass) {
+  pass.is_open = false;
+  pass.is_pending = true;
+  pass.buffer.start_gather();
+}
+
+void Tracer::State::complete(Pass& pass) {
+  if (!pass.is_pending) return;
+  pass.is_pending = false;
+  pass.buffer.finish_gather();
+  if (outlet == nullptr || rank != 0) return;
+  std::string message;
+  for (const Slot& slot : pass.buffer.slots()) {
+    if (switched_off[slot.entry]) continue;
+    if (!pass.buffer.complete(slot)) {
+      switch_off(slot.entry, "a rank could not capture it");
+      continue;
+    }
+    try {
+      writer.append(message, *plan, pass.scope, slot, pass.buffer.parts_of(slot));
+    } catch (const std::exception& error) {
+      switch_off(slot.entry, error.what());
+    }
+  }
+  if (!message.empty()) outlet->send_records(std::move(message));
 }
 
 void Tracer::State::switch_off(std::size_t entry, const std::string& why) noexcept {
   if (switched_off[entry]) return;
   switched_off[entry] = true;
   if (outlet == nullptr) return;
-  const std::string& name = catalogue->points()[plan->entries[entry].point].name;
+  const std::string& name = point_of(plan->entries[entry]).name;
   outlet->send_event("log", {{"level", "warning"},
                              {"message", "plan entry " + std::to_string(entry) + " (" + name +
                                              ") was switched off: " + why}});
 }
 
-Tracer::Tracer(std::shared_ptr<const Catalogue> catalogue, const TracerIdentity& identity,
-               const comm::ProcessGroup& group, Outlet* outlet)
-    : state_(std::make_unique<State>(std::move(catalogue), identity, group, outlet)) {}
+Tracer::Tracer(PlanContext context, const TracerIdentity& identity, const comm::ProcessGroup& group,
+               Outlet* outlet)
+    : state_(std::make_unique<State>(std::move(context), identity, group, outlet)) {}
 
 Tracer::~Tracer() = default;
 
 void Tracer::set_plan(std::shared_ptr<const Plan> plan) {
-  TT_CHECK(!armed_ && !state_->is_pending, "a forward is open");
   State& state = *state_;
-  state.columns.clear();
-  for (const PlanEntry& entry : plan->entries) {
-    const PointDescription& point = state.catalogue->points()[entry.point];
-    state.columns.push_back(point.features == 0 ? ColumnLayout{}
-                                                : make_column_layout(point.tensor, state.ranks,
-                                                                     point.features, entry.tiles));
+  TT_CHECK(!armed_ && !state.forward.is_pending && !state.backward.is_pending, "a pass is open");
+  state.entries_of_point.assign(state.context.catalogue->points().size(), {});
+  for (std::size_t i = 0; i < plan->entries.size(); ++i) {
+    state.entries_of_point[plan->entries[i].point].push_back(i);
   }
+  state.packings.assign(plan->entries.size(), {});
   state.switched_off.assign(plan->entries.size(), false);
   state.plan = std::move(plan);
 }
 
 const Plan& Tracer::plan() const { return *state_->plan; }
-const Catalogue& Tracer::catalogue() const { return *state_->catalogue; }
+const PlanContext& Tracer::context() const { return state_->context; }
+double Tracer::cpu_seconds() const { return state_->cpu_seconds; }
 
 void Tracer::begin_forward(const ForwardScope& scope) {
   State& state = *state_;
   finish();
-  const bool wanted = std::ranges::any_of(state.plan->entries, [&](const PlanEntry& entry) {
-    return entry.takes(scope.step, scope.phase);
-  });
-  armed_ = wanted && scope.micro_batch == 0 && state.identity.coordinates.data == 0;
+  armed_ = state.data_rank == 0 &&
+           std::ranges::any_of(state.plan->entries,
+                               [&](const PlanEntry& entry) { return entry.takes(scope); });
   if (!armed_) return;
-  state.scope = scope;
-  state.buffer.clear();
+  for (Pass* pass : {&state.forward, &state.backward}) {
+    pass->scope = scope;
+    pass->buffer.clear();
+  }
+  state.forward.is_open = true;
+}
+
+std::int64_t Tracer::rows_wanted(PointFlag flag, int layer, std::int64_t batch) const {
+  if (!armed_) return 0;
+  const State& state = *state_;
+  std::int64_t rows = 0;
+  for (const std::size_t entry : state.entries_of_point[state.context.catalogue->index_of(flag)]) {
+    if (!state.takes(entry, layer)) continue;
+    rows = std::max(rows, std::min(batch, state.plan->entries[entry].end_row.value_or(batch)));
+  }
+  return rows;
 }
 
 void Tracer::capture_watched(PointFlag flag, int layer, const at::Tensor& local) noexcept {
   State& state = *state_;
-  const std::size_t point = state.catalogue->index_of(flag);
-  for (std::size_t i = 0; i < state.plan->entries.size(); ++i) {
-    const PlanEntry& entry = state.plan->entries[i];
-    if (entry.point != point || !entry.takes_layer[static_cast<std::size_t>(layer)] ||
-        !entry.takes(state.scope.step, state.scope.phase)) {
-      continue;
-    }
-    const Slot& slot = state.buffer.add(state.slot_for(i, layer, local));
+  const CpuTimer timer(state.cpu_seconds);
+  for (const std::size_t entry : state.entries_of_point[state.context.catalogue->index_of(flag)]) {
+    if (!state.takes(entry, layer)) continue;
     try {
-      state.write(slot, local);
-      state.buffer.mark_written(slot);
+      if (state.plan->entries[entry].gradient) {
+        state.capture_gradient(entry, layer, local);
+      } else {
+        state.capture(entry, layer, local);
+      }
     } catch (const std::exception& error) {
-      state.switch_off(i, error.what());
+      state.switch_off(entry, error.what());
     }
   }
 }
@@ -221,45 +277,24 @@ void Tracer::capture_watched(PointFlag flag, int layer, const at::Tensor& local)
 void Tracer::end_forward() {
   if (!armed_) return;
   armed_ = false;
-  state_->is_pending = true;
-  state_->buffer.start_gather();
+  const CpuTimer timer(state_->cpu_seconds);
+  state_->post(state_->forward);
+}
+
+void Tracer::end_backward() {
+  State& state = *state_;
+  if (!state.forward.is_pending && !state.backward.is_open) return;
+  const CpuTimer timer(state.cpu_seconds);
+  state.complete(state.forward);
+  if (state.backward.is_open) state.post(state.backward);
 }
 
 void Tracer::finish() {
-  if (!state_->is_pending) return;
-  state_->is_pending = false;
-  state_->buffer.finish_gather();
-  if (state_->outlet != nullptr && state_->rank == 0) send_records();
-}
-
-void Tracer::State::append_record(std::string& message, const Slot& slot) {
-  const WireDtype dtype = plan->entries[slot.entry].dtype;
-  if (slot.columns == nullptr) {
-    const auto bytes = static_cast<std::size_t>(slot.lines) * slot.number_bytes;
-    protocol::append_record(message, header_for(slot), {buffer.numbers_of(slot, 0), bytes});
-    return;
-  }
-  const auto payload = slot.number_bytes == 8 ? join_ranks<double>(buffer, slot, dtype)
-                                              : join_ranks<float>(buffer, slot, dtype);
-  protocol::append_record(message, header_for(slot), payload);
-}
-
-void Tracer::send_records() {
   State& state = *state_;
-  std::string message;
-  for (const Slot& slot : state.buffer.slots()) {
-    if (state.switched_off[slot.entry]) continue;
-    if (!state.buffer.complete(slot)) {
-      state.switch_off(slot.entry, "a rank could not capture it");
-      continue;
-    }
-    try {
-      state.append_record(message, slot);
-    } catch (const std::exception& error) {
-      state.switch_off(slot.entry, error.what());
-    }
-  }
-  if (!message.empty()) state.outlet->send_records(std::move(message));
+  if (!state.forward.is_pending && !state.backward.is_pending) return;
+  const CpuTimer timer(state.cpu_seconds);
+  state.complete(state.forward);
+  state.complete(state.backward);
 }
 
 }  // namespace tt::trace

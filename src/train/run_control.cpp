@@ -1,5 +1,7 @@
 #include "tensor_tracer/train/run_control.h"
 
+#include <ATen/ATen.h>
+
 #include <chrono>
 #include <cstring>
 #include <string>
@@ -98,13 +100,13 @@ void RunControl::carry_out(const trace::Request& request, std::int64_t next_step
 
 void RunControl::set_plan(const trace::Request& request, std::int64_t next_step) {
   const auto text = member(request.params, "plan", nullptr);
-  auto plan = trace::parse_plan(text, tracer_.catalogue(), plan_number_ + 1);
+  auto plan = trace::parse_plan(text, tracer_.context(), plan_number_ + 1);
   if (!plan) {
     inlet_->refuse(request.id, plan.error());
     return;
   }
   ++plan_number_;
-  const nlohmann::json form = trace::to_json(plan.value(), tracer_.catalogue());
+  const nlohmann::json form = trace::to_json(plan.value(), tracer_.context());
   new_plan_ = std::make_shared<const trace::Plan>(std::move(plan).value());
   inlet_->answer(request.id, {{"step", next_step}, {"ranks", control_.size()}, {"plan", form}});
   outlet_->send_event("plan", {{"plan", form}, {"step", next_step}});
@@ -119,19 +121,36 @@ void RunControl::end_single_steps(std::int64_t done) {
 void RunControl::share_decision(std::int64_t step) {
   const bool is_root = control_.rank() == 0;
   std::string text;
-  if (new_plan_ != nullptr) text = trace::to_json(*new_plan_, tracer_.catalogue()).dump();
+  if (new_plan_ != nullptr) text = trace::to_json(*new_plan_, tracer_.context()).dump();
   ControlMessage message{step, plan_number_, static_cast<std::uint32_t>(text.size())};
   broadcast(control_, &message, sizeof message);
   TT_CHECK_EQ(message.step, step);
   if (message.plan_bytes == 0) return;
   text.resize(message.plan_bytes);
   broadcast(control_, text.data(), text.size());
-  if (is_root) return;
-  plan_number_ = message.plan_number;
-  auto plan =
-      trace::parse_plan(nlohmann::json::parse(text), tracer_.catalogue(), message.plan_number);
-  TT_CHECK(plan.ok(), "a plan that rank 0 took: " + to_string(plan.error()));
-  new_plan_ = std::make_shared<const trace::Plan>(std::move(plan).value());
+  if (!is_root) {
+    plan_number_ = message.plan_number;
+    auto plan =
+        trace::parse_plan(nlohmann::json::parse(text), tracer_.context(), message.plan_number);
+    new_plan_ = plan ? std::make_shared<const trace::Plan>(std::move(plan).value()) : nullptr;
+  }
+  agree_on_plan(step);
+}
+
+// A rank may fail to read what the plan names, such as a file that rank 0's machine alone has.
+void RunControl::agree_on_plan(std::int64_t step) {
+  at::Tensor ready = at::full({1}, new_plan_ != nullptr ? 1 : 0, at::kInt);
+  control_.all_reduce(ready);
+  if (ready.item<int>() == control_.size()) return;
+  new_plan_ = nullptr;
+  if (outlet_ == nullptr) return;
+  outlet_->send_event("log",
+                      {{"level", "error"},
+                       {"message", "a rank could not take plan " + std::to_string(plan_number_) +
+                                       ", perhaps it cannot read a vector's file; the plan "
+                                       "before it stays in force"}});
+  outlet_->send_event(
+      "plan", {{"plan", trace::to_json(tracer_.plan(), tracer_.context())}, {"step", step}});
 }
 
 void RunControl::tell_state(const char* phase, std::int64_t step) const {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "src/train/export.h"
-#include "tensor_tracer/model/points.h"
+#include "tensor_tracer/base/thread.h"
 
 namespace tt::train {
 namespace {
@@ -54,9 +54,8 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
       gradients_(parameters_, parts_.groups.tensor, parts_.groups.data),
       optimizer_(values_of(parameters_), adamw_options(config.optimizer)),
       schedule_(schedule_of(config)),
-      tracer_(std::make_shared<const trace::Catalogue>(
-                  model::make_catalogue(config.model, parts_.groups.shape.tensor)),
-              {parts_.run_id, parts_.groups.coordinates}, parts_.groups.tracer, parts_.outlet),
+      tracer_(parts_.plan_context, {parts_.run_id, parts_.groups.coordinates}, parts_.groups.tracer,
+              parts_.outlet),
       control_(parts_.groups.control, parts_.inlet, parts_.outlet, tracer_) {
   if (!config.export_tensors.empty()) {
     export_steps_ = config::parse_steps(config.export_at).value();
@@ -79,6 +78,7 @@ void Trainer::run() {
     if (config_.eval_interval > 0 && (number % config_.eval_interval == 0 || is_last)) {
       report.valid_loss = evaluate(number);
     }
+    if (number % config_.monitor.monitor_interval == 0 || is_last) run_prompts(number);
     tell(report);
     parts_.groups.tensor.verify_sequence();
     parts_.groups.data.verify_sequence();
@@ -108,6 +108,7 @@ StepReport Trainer::step(std::int64_t number) {
   if (config_.optimizer.clip_grad > 0)
     gradients_.clip(report.grad_norm, config_.optimizer.clip_grad);
   optimizer_.step(report.lr);
+  tracer_.finish();
   const std::chrono::duration<double> seconds = Clock::now() - begin;
   const std::int64_t tokens = global_batch_ * config_.model.seq_length;
   report.step_ms = seconds.count() * 1e3;
@@ -130,7 +131,7 @@ double Trainer::forward_backward(std::int64_t number) {
     const at::Tensor loss = model_.loss(batch.tokens, batch.labels, context);
     tracer_.end_forward();
     loss.backward(at::full_like(loss, 1.0 / static_cast<double>(num_micro_batches_)));
-    tracer_.finish();
+    tracer_.end_backward();
     sum += loss.item<double>();
   }
   return sum / static_cast<double>(num_micro_batches_);
@@ -168,6 +169,30 @@ double Trainer::forward_only(std::int64_t number, std::int64_t index) {
     tracer_.finish();
   }
   return sum / static_cast<double>(num_micro_batches_);
+}
+
+// Only where somebody watches, and on the replica that is watched.
+void Trainer::run_prompts(std::int64_t number) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t set = 0; set < parts_.prompts.size(); ++set) {
+    const at::Tensor tokens = parts_.prompts[set].tokens();
+    std::int64_t micro = 0;
+    for (std::int64_t row = 0; row < tokens.size(0); row += config_.micro_batch_size, ++micro) {
+      tracer_.begin_forward(
+          {number, micro, row, trace::Phase::kEval, static_cast<std::uint32_t>(set) + 1});
+      if (!tracer_.armed()) break;
+      const std::int64_t rows = std::min(config_.micro_batch_size, tokens.size(0) - row);
+      const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed), number,
+                                       row, false};
+      model_.logits(tokens.narrow(0, row, rows), context);
+      tracer_.end_forward();
+      tracer_.finish();
+    }
+  }
+}
+
+TracerCost Trainer::tracer_cost() const {
+  return {tracer_.cpu_seconds(), base::process_cpu_seconds()};
 }
 
 void Trainer::export_step(std::int64_t number, double loss) {

@@ -12,6 +12,7 @@ MAGIC = 0x31465454
 VERSION = 1
 POINTS = {
     1: "QKV",
+    2: "RawAttentionScore",
     3: "ContextLayer",
     4: "MLP1",
     5: "MLP2",
@@ -25,13 +26,15 @@ POINTS = {
     20: "Embedding",
     21: "MLPActivation",
     22: "FinalNorm",
+    23: "Logits",
 }
 PHASES = {0: "train", 1: "eval"}
-COMPRESSORS = {0: "none", 1: "tile"}
+COMPRESSORS = {0: "none", 1: "tile", 2: "empty", 3: "stats", 4: "projection", 5: "topk"}
 
 # dtype code -> NumPy type on the wire; bf16 (4) has none and is read as u16 bit patterns.
 _WIRE_TYPES = {1: "<f8", 2: "<f4", 3: "<f2", 4: "<u2", 5: "<i4", 6: "<i8", 7: "u1"}
 _BFLOAT16 = 4
+_U8 = 7
 
 # Offsets 0 to 128; "x" is a byte that must be 0.
 _HEADER = struct.Struct("<IHH QQQ IIIII HHHHH BB BBB x 4I I QQ 16x II")
@@ -155,10 +158,24 @@ def _array(dtype: int, shape: tuple[int, ...], payload: bytes) -> np.ndarray:
     if dtype not in _WIRE_TYPES:
         raise DecodeError(f"dtype {dtype} is unknown")
     wire = np.dtype(_WIRE_TYPES[dtype])
-    expected = int(np.prod(shape, dtype=np.int64)) * wire.itemsize
+    count = int(np.prod(shape, dtype=np.int64))
+    lines = count // (shape[-1] if shape else 1) if dtype == _U8 and count else 0
+    expected = count * wire.itemsize + 8 * lines
     if expected != len(payload):
         raise DecodeError(f"shape {shape} needs {expected} payload bytes, {len(payload)} are there")
-    values = np.frombuffer(payload, dtype=wire).reshape(shape)
+    values = np.frombuffer(payload[8 * lines :], dtype=wire).reshape(shape)
+    if dtype == _U8:
+        return _numbers_of_codes(values, np.frombuffer(payload[: 8 * lines], dtype="<f4"))
     if dtype == _BFLOAT16:
         return (values.astype(np.uint32) << 16).view(np.float32)
     return values
+
+
+def _numbers_of_codes(codes: np.ndarray, offsets_and_scales: np.ndarray) -> np.ndarray:
+    """u8: offset + code * scale of each line; three codes are not finite."""
+    by_line = codes.reshape(len(offsets_and_scales) // 2, -1)
+    offset, scale = offsets_and_scales.reshape(-1, 2, 1).transpose(1, 0, 2)
+    numbers = offset + by_line.astype(np.float32) * scale
+    for code, number in {253: np.nan, 254: np.inf, 255: -np.inf}.items():
+        numbers[by_line == code] = number
+    return numbers.reshape(codes.shape)

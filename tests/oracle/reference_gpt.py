@@ -93,7 +93,8 @@ class ReferenceGpt:
     """The forward pass over a dictionary of full, logical weights.
 
     With `capture` set, `captured[point, layer]` holds the activations `[batch, sequence, features]`
-    of the last forward pass, under the trace points' names; layers count from 1.
+    of the last forward pass, under the trace points' names, still in their graph; layers count
+    from 1.
     """
 
     def __init__(self, config: Config, weights: dict[str, Tensor], capture: bool = False) -> None:
@@ -117,9 +118,11 @@ class ReferenceGpt:
             self._keep("HiddenStates", layer, hidden)
         hidden = self._norm("final_norm", hidden)
         self._keep("FinalNorm", 0, hidden)
-        if self.config.untie_embeddings_and_output_weights:
-            return hidden @ self.weights["output_layer.weight"].T
-        return hidden @ self.weights["embedding.word_embeddings.weight"].T
+        untied = self.config.untie_embeddings_and_output_weights
+        name = "output_layer.weight" if untied else "embedding.word_embeddings.weight"
+        logits = hidden @ self.weights[name].T
+        self._keep("Logits", 0, logits)
+        return logits
 
     def _layer(self, layer: int, hidden: Tensor) -> Tensor:
         prefix = f"layers.{layer}"
@@ -145,7 +148,9 @@ class ReferenceGpt:
         value = value.repeat_interleave(heads // groups, dim=1)
         scores = query @ key.transpose(-1, -2) / math.sqrt(size)
         future = torch.ones(sequence, sequence, dtype=torch.bool).triu(1)
-        attended = scores.masked_fill(future, -math.inf).softmax(dim=-1) @ value
+        probabilities = scores.masked_fill(future, -math.inf).softmax(dim=-1)
+        self._keep("RawAttentionScore", layer, probabilities)
+        attended = probabilities @ value
         attended = attended.transpose(1, 2).reshape(batch, sequence, heads * size)
         self._keep("ContextLayer", layer, attended)
         out = self._linear(f"layers.{layer}.attention.proj", attended)
@@ -177,7 +182,7 @@ class ReferenceGpt:
 
     def _keep(self, point: str, layer: int, value: Tensor) -> None:
         if self.captured is not None:
-            self.captured[point, layer] = value.detach()
+            self.captured[point, layer] = value
 
 
 def rotate(x: Tensor, base: float) -> Tensor:
@@ -244,6 +249,18 @@ def activations(
         model.logits(tokens)
     assert model.captured is not None
     return model.captured
+
+
+def activation_gradients(
+    config: Config, weights: dict[str, Tensor], tokens: Tensor, labels: Tensor
+) -> dict[tuple[str, int], Tensor]:
+    """The gradient of the mean loss with respect to what every trace point sees."""
+    leaves = {name: weight.detach().clone().requires_grad_() for name, weight in weights.items()}
+    model = ReferenceGpt(config, leaves, capture=True)
+    loss = model.loss(tokens, labels)
+    assert model.captured is not None
+    gradients = torch.autograd.grad(loss, list(model.captured.values()))
+    return dict(zip(model.captured, gradients, strict=True))
 
 
 def tile_means(values: Tensor, tiles: int) -> Tensor:

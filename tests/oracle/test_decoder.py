@@ -61,7 +61,7 @@ def test_every_field() -> None:
 
 
 def test_several_records_with_padding_and_a_longer_header() -> None:
-    odd = record(b"\x01\x02\x03", dtype=7, ndim=1, shape=(3, 1, 1, 1))
+    odd = record(struct.pack("<2f3B", 1.0, 0.5, 0, 2, 4), dtype=7, ndim=1, shape=(3, 1, 1, 1))
     later = record(SIX_FLOATS, header_bytes=136, sequence=99)
     first, second, third = decode(record(SIX_FLOATS) + odd + later)
     assert first.sequence == 2
@@ -73,7 +73,7 @@ def test_several_records_with_padding_and_a_longer_header() -> None:
     ("dtype", "wire", "values"),
     [
         (1, "<f8", [0.1, -2.5]), (2, "<f4", [0.5, np.inf]), (3, "<f2", [0.5, -1.0]),
-        (5, "<i4", [-1, 255]), (6, "<i8", [2**40, -1]), (7, "u1", [0, 255]),
+        (5, "<i4", [-1, 255]), (6, "<i8", [2**40, -1]),
     ],
 )  # fmt: skip
 def test_dtypes(dtype: int, wire: str, values: list[float]) -> None:
@@ -86,6 +86,13 @@ def test_bfloat16_is_the_upper_half_of_float32() -> None:
     payload = struct.pack("<3H", 0x3F80, 0xC000, 0x7FC0)
     [found] = decode(record(payload, dtype=4, ndim=1, shape=(3, 1, 1, 1)))
     np.testing.assert_array_equal(found.values, np.array([1.0, -2.0, np.nan], dtype=np.float32))
+
+
+def test_u8_has_an_offset_and_a_scale_for_each_line() -> None:
+    payload = struct.pack("<4f", 10.0, 0.5, -1.0, 0.25) + bytes([0, 252, 253, 254, 255, 4])
+    [found] = decode(record(payload, dtype=7, ndim=2, shape=(2, 3, 1, 1)))
+    expected = np.array([[10.0, 136.0, np.nan], [np.inf, -np.inf, 0.0]], dtype=np.float32)
+    np.testing.assert_array_equal(found.values, expected)
 
 
 @pytest.mark.parametrize(

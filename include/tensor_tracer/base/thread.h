@@ -10,4 +10,9 @@ void reset_affinity();
 /// The calling thread's name in tools such as top and gdb; at most 15 characters.
 void set_thread_name(const char* name);
 
+/// CPU seconds that the calling thread has used.
+double thread_cpu_seconds();
+/// CPU seconds that all threads of this process have used.
+double process_cpu_seconds();
+
 }  // namespace tt::base

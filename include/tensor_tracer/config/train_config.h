@@ -68,10 +68,17 @@ struct TracerConfig {
   std::optional<int> tensor_tracer_port;  // 0: the next free one from 8765; none: no hub
   bool tensor_tracer_wait = false;
   std::string tensor_tracer_plan;             // JSON file; empty: the default plan
+  std::string tensor_tracer_vectors;          // folder of direction vectors; empty: none
   double tensor_tracer_pause_timeout = 30.0;  // seconds
   bool tensor_tracer_linger = false;
   bool tensor_tracer_open = false;
   std::optional<bool> print_url;  // none: on a terminal of its own, without a launcher
+};
+
+/// Texts that are run through the model over and over, each file a set of its own.
+struct MonitorConfig {
+  std::vector<std::string> monitor_prompts;  // files of lines, or JSONL
+  std::int64_t monitor_interval = 50;        // steps
 };
 
 struct TrainConfig {
@@ -79,6 +86,7 @@ struct TrainConfig {
   DataConfig data;
   OptimizerConfig optimizer;
   TracerConfig tracer;
+  MonitorConfig monitor;
   int tensor_model_parallel_size = 1;
   std::int64_t micro_batch_size = 8;
   std::int64_t global_batch_size = 0;  // 0: micro_batch_size × data-parallel size

@@ -46,6 +46,9 @@ class Gpt {
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& labels,
                   const nn::ForwardContext& context) const;
 
+  /// Scores of the next token, [batch, sequence, local vocabulary].
+  at::Tensor logits(const at::Tensor& tokens, const nn::ForwardContext& context) const;
+
   /// Every parameter once, in the order of the forward pass.
   std::vector<nn::Parameter> parameters() const;
 

@@ -30,14 +30,29 @@ enum class Dtype : std::uint8_t {
   kBf16 = 4,
   kI32 = 5,
   kI64 = 6,
-  kU8 = 7
+  kU8 = 7  // with an offset and a scale for each line
 };
 enum class RecordPhase : std::uint8_t { kTrain = 0, kEval = 1 };
 enum class RecordDirection : std::uint8_t { kValue = 0, kGradient = 1 };
-enum class RecordCompressor : std::uint8_t { kNone = 0, kTile = 1 };
+enum class RecordCompressor : std::uint8_t {
+  kNone = 0,
+  kTile = 1,
+  kEmpty = 2,
+  kStats = 3,
+  kProjection = 4,
+  kTopK = 5
+};
 
 /// Bytes of one element; 0 for a dtype that this version does not know.
 std::size_t dtype_bytes(Dtype dtype);
+
+/// u8: every line (the last dim) has two f32, offset and scale, which stand before all codes, line
+/// by line. Code c up to 252 is the number offset + scale * c, within scale / 2 of what was sent.
+inline constexpr std::size_t kU8LineBytes = 8;
+inline constexpr std::uint8_t kU8Largest = 252;
+inline constexpr std::uint8_t kU8Nan = 253;
+inline constexpr std::uint8_t kU8PositiveInfinity = 254;
+inline constexpr std::uint8_t kU8NegativeInfinity = 255;
 
 /// The header's fields, named and meant as in docs/protocol.md. The writer of a record leaves
 /// version, header_bytes, payload_bytes, payload_crc and header_crc alone: append_record fills

@@ -14,6 +14,7 @@ namespace tt::trace {
 /// Numbers of trace points on the wire. Below 16 they are Tensor Tracer's own.
 enum class PointFlag : std::uint16_t {
   kQkv = 1,
+  kRawAttentionScore = 2,
   kContextLayer = 3,
   kMlp1 = 4,
   kMlp2 = 5,
@@ -27,19 +28,27 @@ enum class PointFlag : std::uint16_t {
   kEmbedding = 20,
   kMlpActivation = 21,
   kFinalNorm = 22,
+  kLogits = 23,
 };
 
-/// One named place in the forward pass. Logical shape [batch, sequence, features]; InputTokens is
-/// [2, batch, sequence] of integers.
+/// One named place in the forward pass. Its logical tensor has the dims named here, of which the
+/// last, the features, are compressed; InputTokens is [2, batch, sequence] of integers.
 struct PointDescription {
   std::string name;
   PointFlag flag = PointFlag::kHiddenStates;
   int first_layer = 1;  // global, from 1; 0 and 0: no layer
   int last_layer = 1;
-  std::int64_t features = 0;  // 0: not compressed by columns
+  std::int64_t features = 0;  // 0: integers, not compressed
   Placement tensor;           // on the tensor axis; the data axis shards the batch
   std::string bias;           // "included", "none" or "not applicable"
   std::string text;           // one line for people
+  std::vector<std::string> dims = {"batch", "sequence", "features"};
+  /// Of the gradient; none: nothing flows back through what is captured here.
+  std::optional<Placement> gradient = std::nullopt;
+  /// The hidden state that this point is compared with (0: the embedding); none: its layer number.
+  std::optional<int> hidden_state = std::nullopt;
+
+  bool holds_integers() const { return features == 0; }
 };
 
 /// The trace points of one model. Immutable. Thread: any.

@@ -8,42 +8,76 @@
 
 namespace tt::trace {
 
-/// What one rank contributes to one row of one captured tensor: either the mean over columns that
-/// it holds alone (a whole tile), or raw columns of a tile that crosses a border, which the leader
-/// joins in logical order before it reduces them.
-struct Piece {
-  std::int64_t local_begin = 0;  // first column in the rank's local tensor
-  std::int64_t width = 0;        // columns
-  bool raw = false;
-};
-
-/// Where the leader finds a piece and what it is for.
-struct Join {
+/// What one rank holds of one block of an axis.
+struct Share {
   std::size_t rank = 0;
-  std::int64_t offset = 0;  // of its first number in the rank's row
-  std::int64_t width = 0;   // numbers that travelled: columns if raw, else 1
-  bool raw = false;
-  std::int64_t output = 0;  // the tile, or with compressor "none" the first logical column
+  std::int64_t offset = 0;  // in the block
+  std::int64_t count = 0;
 };
 
-/// How the columns of one logical tensor are reduced to tiles across the ranks of one axis.
-/// tile t of `tiles` covers logical columns [floor(t*F/tiles), floor((t+1)*F/tiles)).
-/// Immutable; depends on (placement, ranks, features, tiles) only, so every rank derives the same.
-struct ColumnLayout {
-  std::int64_t features = 0;
-  std::int64_t tiles = 0;  // 0: no reduction, every column travels
-  /// pieces[r]: what rank r sends, in logical order.
-  std::vector<std::vector<Piece>> pieces;
-  /// Every piece of every rank, in logical order.
-  std::vector<Join> joins;
-
-  /// Columns of the result: tiles, or features.
-  std::int64_t outputs() const { return tiles == 0 ? features : tiles; }
-  /// values_per_row[r]: numbers that rank r sends per row.
-  std::vector<std::int64_t> values_per_row;
+/// A run of logical indices that is reduced as one. Whole where a single rank can reduce it alone;
+/// otherwise its shares travel raw and the leader puts them together (adds them, where several
+/// cover the same indices) before it reduces them.
+struct Block {
+  std::int64_t begin = 0;  // logical
+  std::int64_t count = 0;
+  std::vector<Share> shares;  // empty: every rank that has anything of the other axis holds it
+  bool whole() const { return shares.size() <= 1; }
 };
 
-ColumnLayout make_column_layout(const Placement& placement, int ranks, std::int64_t features,
-                                std::int64_t tiles);
+/// The same block from the side of a rank that holds a share of it.
+struct Piece {
+  std::int64_t begin = 0;        // logical
+  std::int64_t local_begin = 0;  // in the rank's tensor
+  std::int64_t count = 0;
+  bool whole = false;
+};
+
+/// How the indices of one axis of a logical tensor lie in blocks and on ranks.
+struct AxisCut {
+  std::vector<Block> blocks;               // in logical order
+  std::vector<std::vector<Piece>> pieces;  // by rank, in logical order
+};
+
+/// Cuts at every boundary (ascending, the first and last are the ends of what is wanted).
+AxisCut cut_axis(const std::vector<Interval>& held, int ranks,
+                 const std::vector<std::int64_t>& boundaries);
+
+/// The logical tensor that a capture stands for: `rows` batch rows of `lines` lines (tokens, or
+/// heads × tokens) of `features` columns.
+struct LogicalShape {
+  std::int64_t rows = 1;
+  std::int64_t lines = 1;
+  std::int64_t features = 1;
+  /// The lines that are wanted, [first, last), and their dims: {tokens}, or {heads, tokens}.
+  std::int64_t first_line = 0, last_line = 1;
+  std::vector<std::int64_t> line_dims;
+  /// Of lines or of columns; the dims of `placement` are counted so that 1 is lines, 2 columns.
+  Placement placement;
+  int ranks = 1;
+
+  std::int64_t wanted_lines() const { return last_line - first_line; }
+  /// [rows, line dims, last].
+  std::vector<std::int64_t> result_shape(std::int64_t last) const;
+};
+
+/// How the cells (blocks of lines × blocks of columns) of a logical tensor lie on the ranks.
+/// Immutable; depends on its arguments only, so every rank derives the same.
+struct CellLayout {
+  std::int64_t rows = 1;
+  std::int64_t first_line = 0;
+  AxisCut lines;
+  AxisCut columns;
+};
+
+/// `line_block`: lines that are reduced as one, counted from logical line 0; 1: each by itself.
+/// `column_boundaries` as in cut_axis; empty: at the borders of ranks only.
+CellLayout make_cell_layout(const LogicalShape& shape, std::int64_t line_block,
+                            std::vector<std::int64_t> column_boundaries);
+
+/// Boundaries of tiles: tile t of `tiles` covers [floor(t*F/tiles), floor((t+1)*F/tiles)).
+std::vector<std::int64_t> tile_boundaries(std::int64_t features, std::int64_t tiles);
+/// Boundaries every `width` columns.
+std::vector<std::int64_t> even_boundaries(std::int64_t features, std::int64_t width);
 
 }  // namespace tt::trace

@@ -14,11 +14,13 @@ struct Segment {
   /// Distinct pieces. Equal to the ranks of the axis, or a divisor of them: then neighbouring
   /// ranks hold copies of the same piece (keys and values with fewer groups than ranks).
   int pieces = 1;
+  /// What neighbouring ranks hold of one piece are addends of it, not copies (their gradients).
+  bool partial = false;
 };
 
 /// How one tensor lies on one mesh axis, in DTensor's terms.
 struct Placement {
-  enum class Kind { kReplicate, kShard };
+  enum class Kind { kReplicate, kShard, kPartial };
   Kind kind = Kind::kReplicate;
   /// kShard: the dim that is cut, counted from 0.
   int dim = 0;
@@ -26,20 +28,22 @@ struct Placement {
   std::vector<Segment> segments;
 
   static Placement replicate() { return {}; }
+  /// Every rank holds an addend of the whole.
+  static Placement partial() { return {.kind = Kind::kPartial, .dim = 0, .segments = {}}; }
   static Placement shard(int dim, std::vector<Segment> segments);
 
   /// kShard: size of the whole dim.
   std::int64_t full_size() const;
 };
 
-/// "replicate", or "shard(2)" with the segments where there are several.
+/// "replicate", "partial(sum)", or "shard(2)" with the segments where there are several.
 std::string to_string(const Placement& placement);
 
 /// A run of logical indices that one rank holds next to each other.
 struct Interval {
   std::int64_t begin = 0;  // logical
   std::int64_t end = 0;    // logical, not included
-  int owner = 0;           // the lowest rank that holds it
+  int owner = 0;           // the rank that holds it; of copies the lowest
   std::int64_t local_begin = 0;
 };
 
@@ -47,8 +51,9 @@ struct Interval {
 /// REQUIRES: kShard.
 std::vector<Interval> intervals_of_rank(const Placement& placement, int rank, int ranks);
 
-/// Every logical index once, in logical order, with its owner; neighbours that one owner also
-/// holds side by side are merged. A replicated dim of `size` belongs to rank 0.
+/// Every logical index in logical order, with its owner; neighbours that one owner also holds side
+/// by side are merged. A replicated dim of `size` belongs to rank 0. Addends appear once for each
+/// rank that holds one, next to each other in the order of ranks.
 std::vector<Interval> owned_intervals(const Placement& placement, int ranks, std::int64_t size);
 
 /// How many elements of the sharded dim rank `rank` holds.

@@ -1,17 +1,30 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
+#include "tensor_tracer/protocol/record.h"
 #include "tensor_tracer/trace/catalogue.h"
+#include "tensor_tracer/trace/compressor.h"
 
 namespace tt::trace {
 
 enum class Phase : std::uint8_t { kTrain = 0, kEval = 1 };
-enum class WireDtype : std::uint8_t { kF64 = 1, kF32 = 2, kBf16 = 4, kI32 = 5 };
+
+/// Where one forward pass stands in the run.
+struct ForwardScope {
+  std::int64_t step = 1;
+  std::int64_t micro_batch = 0;
+  std::int64_t first_row = 0;  // of the micro-batch, in the global batch
+  Phase phase = Phase::kTrain;
+  std::uint32_t prompt_set = 0;  // 0: the run's own data
+};
 
 /// Limits of what a plan may ask for; each has a test.
 struct PlanLimits {
@@ -19,21 +32,37 @@ struct PlanLimits {
   std::int64_t max_every = 1'000'000;
 };
 
+/// What a plan is checked against: the run that takes it. `vectors` outlives it.
+struct PlanContext {
+  std::shared_ptr<const Catalogue> catalogue;
+  int tensor_ranks = 1;
+  std::int64_t micro_batches = 1;     // of a step
+  std::int64_t micro_batch_size = 1;  // batch rows
+  std::int64_t seq_length = 1;
+  VectorLibrary* vectors = nullptr;      // null: the run has none
+  std::vector<std::string> prompt_sets;  // set number n is prompt_sets[n - 1]
+  PlanLimits limits = {};
+};
+
 /// One line of a trace plan: a point, where and when it is taken, and what of it travels.
 struct PlanEntry {
-  std::size_t point = 0;          // index in the catalogue
+  std::size_t point = 0;  // index in the catalogue
+  bool gradient = false;
   std::string layers;             // as written; empty: all
   std::vector<bool> takes_layer;  // by global layer number, from 0
   std::int64_t every = 1;
   bool in_train = true;
   bool in_eval = false;
-  std::int64_t rows = 1;   // of the micro-batch; 0: all
-  std::int64_t tiles = 0;  // 0: compressor "none"
-  WireDtype dtype = WireDtype::kF32;
+  std::string micro_batches = "0";          // as written
+  std::vector<bool> takes_micro_batch;      // by number; of evaluation the first is taken
+  std::uint32_t prompt_set = 0;             // 0: the run's own data
+  std::int64_t first_row = 0;               // of the micro-batch
+  std::optional<std::int64_t> end_row = 1;  // not included; none: to the last
+  std::optional<std::pair<std::int64_t, std::int64_t>> tokens;  // [first, end); none: all
+  std::shared_ptr<const Compressor> compressor;
+  protocol::Dtype dtype = protocol::Dtype::kF32;
 
-  bool takes(std::int64_t step, Phase phase) const {
-    return step % every == 0 && (phase == Phase::kTrain ? in_train : in_eval);
-  }
+  bool takes(const ForwardScope& scope) const;
 };
 
 /// What is captured, under a number that every rank and every record names. Immutable once parsed.
@@ -44,13 +73,14 @@ struct Plan {
 
 /// Reads and checks the JSON form of docs/protocol.md, "Trace plan". Nothing of a wrong plan is
 /// taken. `number` becomes the plan's number, whatever the text says.
-base::Result<Plan> parse_plan(const nlohmann::json& text, const Catalogue& catalogue,
-                              std::uint32_t number, const PlanLimits& limits = {});
+base::Result<Plan> parse_plan(const nlohmann::json& text, const PlanContext& context,
+                              std::uint32_t number);
 
 /// The same form, complete: defaults are written out.
-nlohmann::json to_json(const Plan& plan, const Catalogue& catalogue);
+nlohmann::json to_json(const Plan& plan, const PlanContext& context);
 
-/// What is watched when nobody asked for anything else: HiddenStates of all layers and the tokens.
-nlohmann::json default_plan();
+/// What is watched when nobody asked for anything else: HiddenStates of all layers and the tokens,
+/// of the training data and of every prompt set, and their projections on the run's vectors.
+nlohmann::json default_plan(const PlanContext& context);
 
 }  // namespace tt::trace

@@ -21,33 +21,27 @@ struct TracerIdentity {
   mesh::Coordinates coordinates;
 };
 
-/// Where one forward pass stands in the run.
-struct ForwardScope {
-  std::int64_t step = 1;
-  std::int64_t micro_batch = 0;
-  std::int64_t first_row = 0;  // of the micro-batch, in the global batch
-  Phase phase = Phase::kTrain;
-};
-
-/// Captures what the plan names during a forward pass, reduces it on the shard, gathers it once per
-/// forward over the tensor axis, and hands finished records to the outlet on the leader (tensor
-/// rank 0 of data replica 0). Ranks of other replicas capture nothing.
+/// Captures what the plan names during a forward pass and its backward pass, reduces it on the
+/// shard, gathers it once per pass over the tensor axis, and hands finished records to the outlet
+/// on the leader (tensor rank 0 of data replica 0). Ranks of other replicas capture nothing.
 ///
 ///     tracer.set_plan(plan);
 ///     tracer.begin_forward(scope);
 ///     … tracer.capture(PointFlag::kQkv, layer, tensor) from the model …
 ///     tracer.end_forward();      // posts the gather, which runs beside the backward pass
-///     tracer.finish();           // completes it and sends the records
+///     loss.backward();
+///     tracer.end_backward();     // sends the values; posts the gather of the gradients
+///     tracer.finish();           // completes what is left and sends it
 ///
-/// Captured values are detached copies; no autograd node is added and nothing is written in place.
-/// An exception while capturing switches the entry off, is told to the viewers, and never reaches
-/// training. Thread: the thread that runs the step.
+/// Captured values are copies; no autograd node is added and nothing is written in place. Gradients
+/// are read by tensor hooks. An exception while capturing switches the entry off, is told to the
+/// viewers, and never reaches training. Thread: the thread that runs the step.
 class Tracer {
  public:
   /// `group`: a communicator of the tracer's own along the tensor axis. `outlet` may be null on
   /// ranks that are no leader; it outlives the tracer.
-  Tracer(std::shared_ptr<const Catalogue> catalogue, const TracerIdentity& identity,
-         const comm::ProcessGroup& group, Outlet* outlet);
+  Tracer(PlanContext context, const TracerIdentity& identity, const comm::ProcessGroup& group,
+         Outlet* outlet);
   ~Tracer();
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
@@ -55,26 +49,34 @@ class Tracer {
   /// Takes effect at the next begin_forward; REQUIRES: no forward is open; same plan on all ranks.
   void set_plan(std::shared_ptr<const Plan> plan);
   const Plan& plan() const;
-  const Catalogue& catalogue() const;
+  /// What plans are checked against.
+  const PlanContext& context() const;
 
   void begin_forward(const ForwardScope& scope);
   void end_forward();
-  /// Completes the gather of the last forward, if any, and sends its records.
+  void end_backward();
+  /// Completes every gather that is under way and sends the records.
   void finish();
 
   /// True while some entry of the open forward is to be captured: the one branch of an idle point.
   bool armed() const { return armed_; }
 
-  /// `local`: this rank's shard, [batch, sequence, local features], or [2, batch, sequence] of
-  /// int64 for InputTokens. Only reads it.
+  /// `local`: this rank's shard, [batch, sequence, local features] or as the catalogue's dims say,
+  /// or [batch × sequence, local features]. Only reads it.
   void capture(PointFlag flag, int layer, const at::Tensor& local) {
     if (armed_) [[unlikely]]
       capture_watched(flag, layer, local);
   }
 
+  /// For points that are computed only to be watched: the first so many batch rows of `batch` that
+  /// the open forward's entries want of it; 0: none.
+  std::int64_t rows_wanted(PointFlag flag, int layer, std::int64_t batch) const;
+
+  /// CPU seconds that this thread has spent in the tracer.
+  double cpu_seconds() const;
+
  private:
   void capture_watched(PointFlag flag, int layer, const at::Tensor& local) noexcept;
-  void send_records();
 
   struct State;
   std::unique_ptr<State> state_;

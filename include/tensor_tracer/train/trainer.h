@@ -10,6 +10,7 @@
 
 #include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/data/batches.h"
+#include "tensor_tracer/data/prompts.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/optim/adamw.h"
 #include "tensor_tracer/trace/outlet.h"
@@ -47,8 +48,17 @@ struct TrainerParts {
   trace::Inlet* inlet = nullptr;    // global rank 0
   trace::Outlet* outlet = nullptr;  // leaders
   std::uint64_t run_id = 0;
+  trace::PlanContext plan_context;
   std::shared_ptr<const trace::Plan> plan;         // the first one; null: nothing is traced
+  std::vector<data::PromptSet> prompts;            // by the plan context's prompt sets
   std::function<void(const StepReport&)> on_step;  // called on every rank
+};
+
+/// CPU seconds of one rank, all its threads, and how many of them the tracer took on the thread
+/// that runs the step.
+struct TracerCost {
+  double tracer_seconds = 0.0;
+  double process_seconds = 0.0;
 };
 
 /// The training loop of one rank. Thread: the thread that runs the step.
@@ -58,12 +68,15 @@ class Trainer {
   Trainer(const config::TrainConfig& config, TrainerParts parts);
   /// Runs every step. Throws TrainError, comm::CommError.
   void run();
+  /// What tracing has cost this rank so far.
+  TracerCost tracer_cost() const;
 
  private:
   StepReport step(std::int64_t number);
   double forward_backward(std::int64_t number);
   double evaluate(std::int64_t number);
   double forward_only(std::int64_t number, std::int64_t index);
+  void run_prompts(std::int64_t number);
   void export_step(std::int64_t number, double loss);
   void tell(const StepReport& report);
   double mean_over_data(double value) const;

@@ -76,11 +76,7 @@ Results through(const Forward& forward, const std::vector<Parameter>& parameters
 }
 
 struct NoTrace {
-  trace::Tracer tracer{
-      std::make_shared<const trace::Catalogue>(std::vector<trace::PointDescription>{}),
-      {},
-      comm::ProcessGroup(),
-      nullptr};
+  trace::Tracer tracer{trace::PlanContext{}, {}, comm::ProcessGroup(), nullptr};
   ForwardContext context(bool is_training = true) { return {tracer, 5, 3, 8, is_training}; }
 };
 

@@ -10,23 +10,32 @@ namespace {
 
 using nlohmann::json;
 
-Catalogue catalogue() {
+PlanContext context() {
   config::ModelConfig model;
   model.num_layers = 4;
   model.hidden_size = 32;
-  return model::make_catalogue(model, 2);
+  PlanContext about;
+  about.catalogue = std::make_shared<const Catalogue>(model::make_catalogue(model, 2));
+  about.tensor_ranks = 2;
+  about.micro_batches = 4;
+  about.micro_batch_size = 8;
+  about.seq_length = 16;
+  about.prompt_sets = {"probes"};
+  return about;
 }
 
-base::Result<Plan> parse(const char* text) { return parse_plan(json::parse(text), catalogue(), 5); }
+base::Result<Plan> parse(const char* text) { return parse_plan(json::parse(text), context(), 5); }
 
 TEST(Plan, DefaultsAreWrittenOut) {
   const auto plan = parse(R"({"entries": [{"point": "HiddenStates"}, {"point": "InputTokens"}]})");
   ASSERT_TRUE(plan.ok()) << to_string(plan.error());
   EXPECT_EQ(plan.value().number, 5u);
-  EXPECT_EQ(to_json(plan.value(), catalogue()), json::parse(R"({"number": 5, "entries": [
-      {"point": "HiddenStates", "every": 1, "phases": ["train"], "rows": 1,
-       "compressor": {"kind": "tile", "tiles": 32}, "dtype": "f32"},
-      {"point": "InputTokens", "every": 1, "phases": ["train"], "rows": 1,
+  EXPECT_EQ(to_json(plan.value(), context()), json::parse(R"({"number": 5, "entries": [
+      {"point": "HiddenStates", "direction": "value", "every": 1, "phases": ["train"],
+       "micro_batches": "0", "rows": 1,
+       "compressor": {"kind": "tile", "tiles": 32, "method": "mean"}, "dtype": "f32"},
+      {"point": "InputTokens", "direction": "value", "every": 1, "phases": ["train"],
+       "micro_batches": "0", "rows": 1,
        "compressor": {"kind": "none"}, "dtype": "i32"}]})"));
 }
 
@@ -37,10 +46,10 @@ TEST(Plan, CompleteFormReadsBackAsItself) {
   ASSERT_TRUE(plan.ok()) << to_string(plan.error());
   const PlanEntry& entry = plan.value().entries[0];
   EXPECT_THAT(entry.takes_layer, testing::ElementsAre(false, true, true, false, true));
-  EXPECT_TRUE(entry.takes(6, Phase::kEval));
-  EXPECT_FALSE(entry.takes(7, Phase::kTrain));
-  const json form = to_json(plan.value(), catalogue());
-  EXPECT_EQ(to_json(parse(form.dump().c_str()).value(), catalogue()), form);
+  EXPECT_TRUE(entry.takes({6, 0, 0, Phase::kEval}));
+  EXPECT_FALSE(entry.takes({7, 0, 0, Phase::kTrain}));
+  const json form = to_json(plan.value(), context());
+  EXPECT_EQ(to_json(parse(form.dump().c_str()).value(), context()), form);
 }
 
 TEST(Plan, RefusesWhatDoesNotFitAndNamesIt) {
@@ -55,10 +64,28 @@ TEST(Plan, RefusesWhatDoesNotFitAndNamesIt) {
       {R"({"entries": [{}]})", "plan.entries[0].point: missing"},
       {R"({"entries": [{"point": "Hidden"}]})", "unknown point \"Hidden\"; known points: InputTok"},
       {R"({"entries": [{"point": "QKV", "layer": "1"}]})", "unknown key \"layer\""},
-      {R"({"entries": [{"point": "QKV", "layers": "0-2"}]})", "layers 0-2 are outside 1-4 of QKV"},
-      {R"({"entries": [{"point": "QKV", "layers": "3-2"}]})", "is not a list of layer ranges"},
-      {R"({"entries": [{"point": "QKV", "layers": "1,"}]})", "is not a list of layer ranges"},
-      {R"({"entries": [{"point": "QKV", "layers": 1}]})", "layers must be text"},
+      {R"({"entries": [{"point": "QKV", "layers": "0-2"}]})",
+       "0-2 is outside 1-4, the layers of QKV; layers count"},
+      {R"({"entries": [{"point": "QKV", "layers": "3-2"}]})", "is not a list of ranges in a text"},
+      {R"({"entries": [{"point": "QKV", "layers": "1,"}]})", "is not a list of ranges in a text"},
+      {R"({"entries": [{"point": "QKV", "layers": 1}]})", "1 is not a list of ranges in a text"},
+      {R"({"entries": [{"point": "QKV", "micro_batches": "2-4"}]})",
+       "2-4 is outside 0-3, the micro-batches of a step"},
+      {R"({"entries": [{"point": "QKV", "micro_batches": 1}]})", "micro_batches must be text"},
+      {R"({"entries": [{"point": "QKV", "direction": "back"}]})",
+       "\"back\" is neither \"value\" nor \"gradient\""},
+      {R"({"entries": [{"point": "RawAttentionScore", "direction": "gradient"}]})",
+       "RawAttentionScore has no gradient"},
+      {R"({"entries": [{"point": "QKV", "direction": "gradient", "phases": ["eval"]}]})",
+       "evaluation has no gradients"},
+      {R"({"entries": [{"point": "QKV", "prompts": "none"}]})",
+       "unknown prompt set \"none\"; known prompt sets: probes"},
+      {R"({"entries": [{"point": "QKV", "prompts": "probes", "phases": ["train"]}]})",
+       "does not go with prompts"},
+      {R"({"entries": [{"point": "QKV", "rows": [3, 3]}]})", "is not [first, end] with"},
+      {R"({"entries": [{"point": "QKV", "tokens": [0, 17]}]})",
+       "is not [first, end] with 0 <= first < end <= 16"},
+      {R"({"entries": [{"point": "QKV", "tokens": 4}]})", "is not [first, end] with"},
       {R"({"entries": [{"point": "QKV", "every": 0}]})", "0 is not a whole number from 1 to"},
       {R"({"entries": [{"point": "QKV", "every": 1e300}]})", "is not a whole number from 1 to"},
       {R"({"entries": [{"point": "QKV", "every": 18446744073709551615}]})", "not a whole number"},
@@ -70,8 +97,29 @@ TEST(Plan, RefusesWhatDoesNotFitAndNamesIt) {
       {R"({"entries": [{"point": "MLP2", "compressor": {"kind": "zip"}}]})",
        "unknown compressor \"zip\""},
       {R"({"entries": [{"point": "InputTokens", "compressor": {"kind": "tile", "tiles": 2}}]})",
-       "InputTokens cannot be tiled"},
-      {R"({"entries": [{"point": "InputTokens", "dtype": "f32"}]})", "InputTokens travels as i32"},
+       "InputTokens holds whole numbers and is not compressed"},
+      {R"({"entries": [{"point": "InputTokens", "dtype": "f32"}]})",
+       "unknown dtype \"f32\" for InputTokens; known dtypes: i32, i64"},
+      {R"({"entries": [{"point": "QKV", "compressor": "tile"}]})",
+       "compressor: must be an object with a \"kind\""},
+      {R"({"entries": [{"point": "QKV", "compressor": {"kind": "none", "tiles": 3}}]})",
+       "unknown key \"tiles\""},
+      {R"({"entries": [{"point": "QKV", "compressor": {"kind": "stats", "bins": 9}}]})",
+       "without a range the bins are the 48 powers of two"},
+      {R"({"entries": [{"point": "QKV", "compressor": {"kind": "stats", "range": [1, 1]}}]})",
+       "must be two numbers, the lower first"},
+      {R"({"entries": [{"point": "QKV", "compressor": {"kind": "stats"}, "dtype": "bf16"}]})",
+       "counts and columns do not fit bf16"},
+      {R"({"entries": [{"point": "QKV", "compressor": {"kind": "topk", "k": 0}}]})",
+       "0 is not a whole number from 1 to 96"},
+      {R"({"entries": [{"point": "RawAttentionScore", "compressor": {"kind": "topk"}}]})",
+       "RawAttentionScore has too many dims for topk"},
+      {R"({"entries": [{"point": "HiddenStates",
+                        "compressor": {"kind": "projection", "vectors": ["evil"]}}]})",
+       "this run has no vectors; start it with --tensor-tracer-vectors"},
+      {R"({"entries": [{"point": "QKV", "compressor": {"kind": "tile", "tiles": 60,
+                                                       "tiles_one_rank": 2}}]})",
+       "2 tiles do not fit the columns that a rank of QKV holds"},
       {R"({"entries": [{"point": "QKV", "dtype": "f8"}]})", "unknown dtype \"f8\""},
   };
   for (const auto& [text, message] : cases) {
@@ -86,13 +134,13 @@ TEST(Plan, EntryLimitExceeded) {
   for (std::size_t i = 0; i <= PlanLimits{}.max_entries; ++i) {
     text["entries"].push_back({{"point", "QKV"}});
   }
-  EXPECT_THAT(to_string(parse_plan(text, catalogue(), 1).error()),
+  EXPECT_THAT(to_string(parse_plan(text, context(), 1).error()),
               testing::HasSubstr("65 entries are more than 64"));
 }
 
 TEST(Plan, EveryLimitExceeded) {
   const json text = {{"entries", {{{"point", "QKV"}, {"every", 1'000'001}}}}};
-  EXPECT_FALSE(parse_plan(text, catalogue(), 1).ok());
+  EXPECT_FALSE(parse_plan(text, context(), 1).ok());
 }
 
 }  // namespace

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -22,6 +26,27 @@ struct Record {
   at::Tensor values;
 };
 
+// docs/protocol.md: offset and scale of every line, then all codes.
+at::Tensor numbers_of_codes(std::span<const std::byte> payload,
+                            const std::vector<std::int64_t>& shape) {
+  at::Tensor numbers = at::empty(shape, at::kFloat);
+  const std::int64_t columns = shape.back(), lines = numbers.numel() / columns;
+  for (std::int64_t line = 0; line < lines; ++line) {
+    float scale[2];
+    std::memcpy(scale, payload.data() + 8 * line, 8);
+    for (std::int64_t i = 0; i < columns; ++i) {
+      const auto code = std::to_integer<int>(payload[8 * lines + line * columns + i]);
+      const float infinity = std::numeric_limits<float>::infinity();
+      numbers.mutable_data_ptr<float>()[line * columns + i] =
+          code == 253   ? std::numeric_limits<float>::quiet_NaN()
+          : code == 254 ? infinity
+          : code == 255 ? -infinity
+                        : scale[0] + scale[1] * static_cast<float>(code);
+    }
+  }
+  return numbers;
+}
+
 // Keeps what a leader sends.
 class Collector : public Outlet {
  public:
@@ -31,6 +56,10 @@ class Collector : public Outlet {
     while (auto record = reader.next()) {
       std::vector<std::int64_t> shape(record->header.shape.begin(),
                                       record->header.shape.begin() + record->header.ndim);
+      if (record->header.dtype == protocol::Dtype::kU8) {
+        all.push_back({record->header, numbers_of_codes(record->payload, shape)});
+        continue;
+      }
       const at::ScalarType dtype = record->header.dtype == protocol::Dtype::kF64    ? at::kDouble
                                    : record->header.dtype == protocol::Dtype::kI32  ? at::kInt
                                    : record->header.dtype == protocol::Dtype::kBf16 ? at::kBFloat16
@@ -48,7 +77,7 @@ class Collector : public Outlet {
   int messages = 0;
 };
 
-std::shared_ptr<const Catalogue> catalogue(int ranks, std::int64_t groups) {
+PlanContext context(int ranks, std::int64_t groups) {
   config::ModelConfig model;
   model.num_layers = 3;
   model.hidden_size = 64;
@@ -56,7 +85,20 @@ std::shared_ptr<const Catalogue> catalogue(int ranks, std::int64_t groups) {
   model.num_query_groups = groups;
   model.ffn_hidden_size = 168;
   model.swiglu = true;
-  return std::make_shared<const Catalogue>(model::make_catalogue(model, ranks));
+  PlanContext about;
+  about.catalogue = std::make_shared<const Catalogue>(model::make_catalogue(model, ranks));
+  about.tensor_ranks = ranks;
+  about.micro_batches = 2;
+  about.micro_batch_size = 4;
+  about.seq_length = 5;
+  about.prompt_sets = {"probes"};
+  return about;
+}
+
+std::shared_ptr<const Plan> plan_of(const json& text, const PlanContext& about) {
+  auto plan = parse_plan(text, about, 9);
+  if (!plan) throw std::runtime_error(to_string(plan.error()));
+  return std::make_shared<const Plan>(std::move(plan).value());
 }
 
 at::Tensor logical(PointFlag flag, int layer, std::int64_t features, at::ScalarType dtype) {
@@ -70,15 +112,16 @@ at::Tensor logical(PointFlag flag, int layer, std::int64_t features, at::ScalarT
 std::vector<Record> watch(int ranks, std::int64_t groups, const json& plan, at::ScalarType dtype) {
   Collector collector;
   comm::run_local(ranks, [&](const comm::ProcessGroup& group) {
-    const auto points = catalogue(ranks, groups);
-    Tracer tracer(points, {77, {group.rank(), 0, 0}}, group,
+    const PlanContext about = context(ranks, groups);
+    const Catalogue& points = *about.catalogue;
+    Tracer tracer(about, {77, {group.rank(), 0, 0}}, group,
                   group.rank() == 0 ? &collector : nullptr);
-    tracer.set_plan(std::make_shared<const Plan>(parse_plan(plan, *points, 9).value()));
+    tracer.set_plan(plan_of(plan, about));
     tracer.begin_forward({6, 0, 0, Phase::kTrain});
     tracer.capture(PointFlag::kInputTokens, 0, at::arange(40, at::kLong).view({2, 4, 5}));
     for (int layer = 1; layer <= 3; ++layer) {
       for (const PointFlag flag : {PointFlag::kQkv, PointFlag::kMlp1, PointFlag::kHiddenStates}) {
-        const PointDescription& point = points->at(flag);
+        const PointDescription& point = points.at(flag);
         at::Tensor local = logical(flag, layer, point.features, dtype);
         if (point.tensor.kind == Placement::Kind::kShard) {
           local = nn::take_shard(local, point.tensor, group.rank(), ranks);
@@ -165,10 +208,10 @@ TEST(Tracer, NothingIsSentWhereThePlanDoesNotAsk) {
 
 TEST(Tracer, ACaptureThatFailsIsToldAndTheRestGoesOn) {
   Collector collector;
-  const auto points = catalogue(1, 8);
-  Tracer tracer(points, {}, comm::ProcessGroup(), &collector);
+  const PlanContext about = context(1, 8);
+  Tracer tracer(about, {}, comm::ProcessGroup(), &collector);
   const json plan = {{"entries", {{{"point", "HiddenStates"}}, {{"point", "MLP2"}}}}};
-  tracer.set_plan(std::make_shared<const Plan>(parse_plan(plan, *points, 1).value()));
+  tracer.set_plan(plan_of(plan, about));
   for (int step = 1; step <= 2; ++step) {
     tracer.begin_forward({step, 0, 0, Phase::kTrain});
     tracer.capture(PointFlag::kHiddenStates, 1, at::empty({2, 5, 64}, at::kMeta));
@@ -184,13 +227,15 @@ TEST(Tracer, ACaptureThatFailsIsToldAndTheRestGoesOn) {
 }
 
 TEST(Tracer, WatchingLeavesGradientsAlone) {
-  const auto points = catalogue(1, 8);
+  const PlanContext about = context(1, 8);
   const auto gradient = [&](bool watched) {
     Collector collector;
-    Tracer tracer(points, {}, comm::ProcessGroup(), &collector);
+    Tracer tracer(about, {}, comm::ProcessGroup(), &collector);
     if (watched) {
-      tracer.set_plan(std::make_shared<const Plan>(
-          parse_plan({{"entries", {{{"point", "HiddenStates"}}}}}, *points, 1).value()));
+      tracer.set_plan(plan_of(
+          {{"entries",
+            {{{"point", "HiddenStates"}}, {{"point", "HiddenStates"}, {"direction", "gradient"}}}}},
+          about));
     }
     at::Tensor x = logical(PointFlag::kHiddenStates, 1, 64, at::kFloat).set_requires_grad(true);
     tracer.begin_forward({1, 0, 0, Phase::kTrain});
@@ -199,11 +244,110 @@ TEST(Tracer, WatchingLeavesGradientsAlone) {
     tracer.end_forward();
     EXPECT_EQ(y.grad_fn()->name(), "ExpBackward0");
     y.sum().backward();
+    tracer.end_backward();
     tracer.finish();
-    EXPECT_EQ(collector.all.size(), watched ? 1u : 0u);
+    EXPECT_EQ(collector.all.size(), watched ? 2u : 0u);
     return x.grad();
   };
   EXPECT_TRUE(at::equal(gradient(true), gradient(false)));
+}
+
+// The records of one forward in the given scope, on one rank.
+std::vector<Record> watch_one(const json& entry, const ForwardScope& scope,
+                              const at::Tensor& hidden) {
+  Collector collector;
+  const PlanContext about = context(1, 8);
+  Tracer tracer(about, {}, comm::ProcessGroup(), &collector);
+  tracer.set_plan(plan_of({{"entries", {entry}}}, about));
+  tracer.begin_forward(scope);
+  tracer.capture(PointFlag::kHiddenStates, 2, hidden);
+  tracer.end_forward();
+  tracer.finish();
+  return std::move(collector.all);
+}
+
+TEST(Tracer, RowsAndTokensAreCutOut) {
+  const at::Tensor hidden = logical(PointFlag::kHiddenStates, 2, 64, at::kFloat);
+  const json entry = {{"point", "HiddenStates"},
+                      {"rows", {1, 3}},
+                      {"tokens", {2, 4}},
+                      {"compressor", {{"kind", "none"}}}};
+  const auto records = watch_one(entry, {1, 0, 8, Phase::kTrain}, hidden);
+  ASSERT_EQ(records.size(), 1u);
+  EXPECT_EQ(records[0].header.first_row, 9u);
+  EXPECT_TRUE(at::equal(records[0].values, hidden.narrow(0, 1, 2).narrow(1, 2, 2)));
+  // A shorter pass has one of the tokens, a smaller one no row.
+  EXPECT_EQ(watch_one(entry, {}, hidden.narrow(1, 0, 3))[0].values.size(1), 1);
+  EXPECT_TRUE(watch_one(entry, {}, hidden.narrow(0, 0, 1)).empty());
+}
+
+TEST(Tracer, MicroBatchesEvaluationsAndPromptsAreToldApart) {
+  const at::Tensor hidden = logical(PointFlag::kHiddenStates, 2, 64, at::kFloat);
+  const json second = {{"point", "HiddenStates"}, {"micro_batches", "1"}};
+  const json prompts = {{"point", "HiddenStates"}, {"prompts", "probes"}};
+  const ForwardScope first_micro{1, 0, 0, Phase::kTrain}, second_micro{1, 1, 0, Phase::kTrain},
+      evaluation{1, 0, 0, Phase::kEval}, probes{1, 0, 0, Phase::kEval, 1};
+  const std::pair<json, ForwardScope> pairs[] = {{second, second_micro}, {prompts, probes}};
+  for (const auto& [entry, own] : pairs) {
+    for (const ForwardScope& scope : {first_micro, second_micro, evaluation, probes}) {
+      const bool is_own = scope.micro_batch == own.micro_batch && scope.phase == own.phase &&
+                          scope.prompt_set == own.prompt_set;
+      const auto records = watch_one(entry, scope, hidden);
+      ASSERT_EQ(records.size(), is_own ? 1u : 0u) << entry;
+      if (!is_own) continue;
+      EXPECT_EQ(records[0].header.micro_batch, own.micro_batch);
+      EXPECT_EQ(records[0].header.prompt_set, own.prompt_set);
+    }
+  }
+}
+
+TEST(Tracer, GradientsOfAddendsAreSummedAndOfShardsJoined) {
+  // One key group on four ranks: each rank's gradient of it is an addend.
+  Collector collector;
+  comm::run_local(4, [&](const comm::ProcessGroup& group) {
+    const PlanContext about = context(4, 1);
+    Tracer tracer(about, {1, {group.rank(), 0, 0}}, group,
+                  group.rank() == 0 ? &collector : nullptr);
+    tracer.set_plan(plan_of(
+        {{"entries",
+          {{{"point", "Key"}, {"direction", "gradient"}, {"compressor", {{"kind", "none"}}}},
+           {{"point", "Query"}, {"direction", "gradient"}, {"compressor", {{"kind", "none"}}}}}}},
+        about));
+    tracer.begin_forward({1, 0, 0, Phase::kTrain});
+    const at::Tensor x = at::ones({4, 5, 1}).set_requires_grad(true);
+    const at::Tensor key = x.expand({4, 5, 8}) * 2, query = x.expand({4, 5, 16}) * 3;
+    tracer.capture(PointFlag::kKey, 1, key);
+    tracer.capture(PointFlag::kQuery, 1, query);
+    tracer.end_forward();
+    (key.sum() * (group.rank() + 1) + (query * group.rank()).sum()).backward();
+    tracer.end_backward();
+    tracer.finish();
+  });
+  ASSERT_EQ(collector.all.size(), 2u);
+  EXPECT_EQ(collector.messages, 1);
+  EXPECT_EQ(collector.all[0].header.direction, protocol::RecordDirection::kGradient);
+  EXPECT_TRUE(at::equal(collector.all[0].values, at::full({1, 5, 8}, 10.0)));
+  const at::Tensor of_ranks = at::arange(4, at::kFloat).repeat_interleave(16).expand({1, 5, 64});
+  EXPECT_TRUE(at::equal(collector.all[1].values, of_ranks));
+}
+
+TEST(Tracer, CodesOfOneByteAreWithinHalfAStep) {
+  at::Tensor hidden = logical(PointFlag::kHiddenStates, 2, 64, at::kFloat).clone();
+  hidden[0][1][5] = std::numeric_limits<float>::quiet_NaN();
+  hidden[0][2][6] = std::numeric_limits<float>::infinity();
+  hidden[0][2][7] = -std::numeric_limits<float>::infinity();
+  const auto records = watch_one(
+      {{"point", "HiddenStates"}, {"compressor", {{"kind", "none"}}}, {"dtype", "u8"}}, {}, hidden);
+  ASSERT_EQ(records.size(), 1u);
+  const at::Tensor sent = hidden[0];
+  const at::Tensor finite = sent.nan_to_num(0, 0, 0);
+  const at::Tensor bound = (finite.amax(-1, true) - finite.amin(-1, true)) / 504 * 1.001 + 1e-7;
+  const at::Tensor error = (records[0].values[0] - sent).abs();
+  const at::Tensor is_finite = sent.isfinite();
+  EXPECT_TRUE((error <= bound).logical_or(is_finite.logical_not()).all().item<bool>());
+  EXPECT_TRUE(std::isnan(records[0].values[0][1][5].item<float>()));
+  EXPECT_EQ(records[0].values[0][2][6].item<float>(), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(records[0].values[0][2][7].item<float>(), -std::numeric_limits<float>::infinity());
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tensor_tracer/comm/world.h"
-#include "tensor_tracer/model/points.h"
+#include "tensor_tracer/train/plan_context.h"
 
 namespace tt::train {
 namespace {
@@ -25,7 +25,7 @@ class Script : public trace::Inlet, public trace::Outlet {
   std::deque<std::vector<trace::Request>> requests;
   std::vector<std::pair<std::uint64_t, json>> answers;
   std::vector<std::pair<std::uint64_t, std::string>> refusals;
-  std::vector<std::string> phases;
+  std::vector<std::string> phases, logs;
   int waits = 0;
 
   std::vector<trace::Request> poll() override {
@@ -45,19 +45,34 @@ class Script : public trace::Inlet, public trace::Outlet {
   void send_records(std::string) noexcept override {}
   void send_event(std::string_view event, json params) noexcept override {
     if (event == "state") phases.push_back(params["phase"]);
+    if (event == "log") logs.push_back(params["message"]);
   }
 };
 
 json at_step(std::int64_t step) { return {{"step", step}, {"ranks", 2}}; }
 
+// A folder of vectors that one machine has and another has not.
+class Vectors : public trace::VectorLibrary {
+ public:
+  std::vector<std::string> names() override { return {"evil"}; }
+  base::Result<std::shared_ptr<const trace::DirectionVector>> find(const std::string&) override {
+    auto vector = std::make_shared<trace::DirectionVector>();
+    vector->hidden_size = config::ModelConfig{}.hidden_size;
+    vector->rows.assign(static_cast<std::size_t>(vector->hidden_size * 5), 1.0F);
+    return std::shared_ptr<const trace::DirectionVector>(std::move(vector));
+  }
+};
+
 // Runs `steps` steps on two ranks under the script; plans[r] = plan numbers of rank r by step.
-std::vector<std::vector<std::uint32_t>> run(Script& script, std::int64_t steps) {
+// Vectors by rank: null where it has none.
+std::vector<std::vector<std::uint32_t>> run(
+    Script& script, std::int64_t steps,
+    const std::function<trace::VectorLibrary*(int)>& vectors_of = [](int) { return nullptr; }) {
   std::vector<std::vector<std::uint32_t>> plans(2);
   comm::run_local(2, [&](const comm::ProcessGroup& group) {
     const bool is_first = group.rank() == 0;
-    config::ModelConfig model;
-    trace::Tracer tracer(std::make_shared<const trace::Catalogue>(model::make_catalogue(model, 2)),
-                         {}, comm::ProcessGroup(), nullptr);
+    trace::Tracer tracer(make_plan_context({}, {}, vectors_of(group.rank()), {}), {},
+                         comm::ProcessGroup(), nullptr);
     RunControl control(group, is_first ? &script : nullptr, is_first ? &script : nullptr, tracer);
     for (std::int64_t step = 1; step <= steps; ++step) {
       control.before_step(step);
@@ -134,13 +149,24 @@ TEST(RunControl, LostContactContinuesWithoutAnAnswer) {
 TEST(RunControl, WaitsForAViewerWhenAsked) {
   Script script;
   comm::run_local(2, [&](const comm::ProcessGroup& group) {
-    trace::Tracer tracer(
-        std::make_shared<const trace::Catalogue>(std::vector<trace::PointDescription>{}), {},
-        comm::ProcessGroup(), nullptr);
+    trace::Tracer tracer(make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(), nullptr);
     trace::Inlet* inlet = group.rank() == 0 ? &script : nullptr;
     RunControl(group, inlet, group.rank() == 0 ? &script : nullptr, tracer).wait_for_viewer();
   });
   EXPECT_EQ(script.waits, 3);
+}
+
+TEST(RunControl, PlanThatOneRankCannotTakeIsTakenByNone) {
+  Script script;
+  const json plan = {{"entries",
+                      {{{"point", "HiddenStates"},
+                        {"compressor", {{"kind", "projection"}, {"vectors", {"evil"}}}}}}}};
+  script.requests = {{}, {{1, "plan.set", {{"plan", plan}}}}};
+  Vectors vectors;
+  const auto plans = run(script, 3, [&](int rank) { return rank == 0 ? &vectors : nullptr; });
+  for (const auto& of_rank : plans) EXPECT_THAT(of_rank, ElementsAre(0, 0, 0));
+  ASSERT_EQ(script.logs.size(), 1u);
+  EXPECT_THAT(script.logs[0], testing::HasSubstr("a rank could not take plan 1"));
 }
 
 }  // namespace

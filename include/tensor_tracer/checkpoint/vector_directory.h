@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/trace/vectors.h"
+
+namespace tt::checkpoint {
+
+/// Reads one file of a direction vector: `.pt` (one tensor as torch.save writes it; no code in it
+/// is run), `.safetensors` (one tensor) or `.npy` (float16, float32 or float64, C order), of shape
+/// [layers + 1, hidden] (row 0 is the embedding) or [layers, hidden] (row 0 is layer 1). Numbers
+/// become float32. Errors name the file and what it should hold.
+base::Result<trace::DirectionVector> read_direction_vector(const std::string& path,
+                                                           std::int64_t layers,
+                                                           std::int64_t hidden_size);
+
+/// The vectors of one folder, each named by its file without the extension. Files that come later
+/// are found; a file that changed is read again. Thread: the thread that runs the step.
+class VectorDirectory : public trace::VectorLibrary {
+ public:
+  VectorDirectory(std::string folder, std::int64_t layers, std::int64_t hidden_size);
+  std::vector<std::string> names() override;
+  base::Result<std::shared_ptr<const trace::DirectionVector>> find(
+      const std::string& name) override;
+
+ private:
+  struct Known {
+    std::int64_t time = 0;
+    std::uintmax_t size = 0;
+    std::shared_ptr<const trace::DirectionVector> vector;
+  };
+  /// Path by name.
+  std::map<std::string, std::string> files() const;
+
+  const std::string folder_;
+  const std::int64_t layers_, hidden_size_;
+  std::map<std::string, Known> known_;
+};
+
+}  // namespace tt::checkpoint

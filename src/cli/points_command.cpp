@@ -1,0 +1,67 @@
+#include "src/cli/points_command.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <string>
+
+#include "src/cli/parse.h"
+#include "src/cli/train_options.h"
+#include "tensor_tracer/model/points.h"
+
+namespace tt::cli {
+namespace {
+
+std::string layers_of(const trace::PointDescription& point) {
+  if (point.last_layer == 0) return "-";
+  return fmt::format("{}-{}", point.first_layer, point.last_layer);
+}
+
+std::string dims_of(const trace::PointDescription& point) {
+  return fmt::format("[{}]", fmt::join(point.dims, ", "));
+}
+
+void print_table(const trace::Catalogue& catalogue) {
+  constexpr const char* kRow = "{:>4}  {:<18} {:>6} {:>9}  {:<36} {:<42} {:<15} {}\n";
+  fmt::print(fmt::runtime(kRow), "flag", "point", "layers", "features", "dims",
+             "placement on the tensor axis", "bias", "what");
+  for (const trace::PointDescription& point : catalogue.points()) {
+    fmt::print(fmt::runtime(kRow), static_cast<int>(point.flag), point.name, layers_of(point),
+               point.holds_integers() ? "-" : std::to_string(point.features), dims_of(point),
+               to_string(point.tensor), point.bias, point.text);
+  }
+}
+
+int fail(const base::Error& error) {
+  fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
+  return 2;
+}
+
+}  // namespace
+
+int run_points(int argc, const char* const* argv) {
+  config::TrainConfig config;
+  bool as_json = false;
+  CLI::App app("List the trace points of a configuration.", "tensor-tracer points");
+  add_train_options(app, config);
+  app.add_flag("--json", as_json, "as viewers get them, docs/protocol.md")->group("Output");
+  auto parsed = parse(app, argc, argv);
+  if (!parsed) return fail(parsed.error());
+  if (parsed.value().text) {
+    fmt::print("{}", *parsed.value().text);
+    return 0;
+  }
+  // As on the smallest mesh that the configuration fits.
+  auto shape = config::check(config, config.tensor_model_parallel_size);
+  if (!shape) return fail(shape.error());
+  const auto catalogue = model::make_catalogue(config.model, shape.value().tensor);
+  if (as_json) {
+    fmt::print("{}\n", catalogue.to_json().dump(2));
+  } else {
+    print_table(catalogue);
+  }
+  return 0;
+}
+
+}  // namespace tt::cli

@@ -1,0 +1,94 @@
+#include "src/cli/tracing_setup.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "tensor_tracer/checkpoint/vector_directory.h"
+#include "tensor_tracer/train/plan_context.h"
+
+namespace tt::cli {
+namespace {
+
+base::Error wrong(std::string flag, std::string message, std::string remedy) {
+  return {"invalid_argument", std::move(message), std::move(flag), std::move(remedy)};
+}
+
+base::Status read_prompt_sets(const config::TrainConfig& config,
+                              std::vector<data::PromptSet>& sets) {
+  for (const std::string& path : config.monitor.monitor_prompts) {
+    auto set = data::read_prompts(path, config.model.seq_length);
+    if (!set) return set.error();
+    if (std::ranges::find(sets, set.value().name, &data::PromptSet::name) != sets.end()) {
+      return wrong("--monitor-prompts", "two files are named \"" + set.value().name + "\"",
+                   "rename one");
+    }
+    sets.push_back(std::move(set).value());
+  }
+  return {};
+}
+
+base::Status open_vectors(const config::TrainConfig& config,
+                          std::unique_ptr<trace::VectorLibrary>& vectors) {
+  const std::string& folder = config.tracer.tensor_tracer_vectors;
+  if (folder.empty()) return {};
+  if (!std::filesystem::is_directory(folder)) {
+    return wrong("--tensor-tracer-vectors", "\"" + folder + "\" is not a folder",
+                 "give the folder that holds the files");
+  }
+  vectors = std::make_unique<checkpoint::VectorDirectory>(folder, config.model.num_layers,
+                                                          config.model.hidden_size);
+  for (const std::string& name : vectors->names()) {
+    if (auto vector = vectors->find(name); !vector) return vector.error();
+  }
+  return {};
+}
+
+base::Result<std::shared_ptr<const trace::Plan>> read_plan(const std::string& path,
+                                                           const trace::PlanContext& context) {
+  nlohmann::json text = trace::default_plan(context);
+  if (!path.empty()) {
+    std::ifstream file(path);
+    if (!file) {
+      return wrong("--tensor-tracer-plan", "\"" + path + "\" cannot be read", "give a JSON file");
+    }
+    text = nlohmann::json::parse(file, nullptr, false);
+  }
+  auto plan = trace::parse_plan(text, context, 1);
+  if (!plan) return plan.error();
+  return std::make_shared<const trace::Plan>(std::move(plan).value());
+}
+
+}  // namespace
+
+base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
+                                           const mesh::MeshShape& shape) {
+  TracingSetup setup;
+  if (auto status = read_prompt_sets(config, setup.prompts); !status) return status.error();
+  if (auto status = open_vectors(config, setup.vectors); !status) return status.error();
+  std::vector<std::string> names;
+  for (const data::PromptSet& set : setup.prompts) names.push_back(set.name);
+  setup.context =
+      train::make_plan_context(config, shape, setup.vectors.get(), std::move(names));
+  auto plan = read_plan(config.tracer.tensor_tracer_plan, setup.context);
+  if (!plan) return plan.error();
+  setup.plan = std::move(plan).value();
+  return setup;
+}
+
+void add_tracing_facts(const config::TrainConfig& config, const TracingSetup& tracing,
+                       nlohmann::json& facts) {
+  facts["points"] = tracing.context.catalogue->to_json();
+  facts["plan"] = trace::to_json(*tracing.plan, tracing.context);
+  facts["prompt_sets"] = nlohmann::json::array();
+  for (const data::PromptSet& set : tracing.prompts) {
+    facts["prompt_sets"].push_back({{"name", set.name},
+                                    {"interval", config.monitor.monitor_interval},
+                                    {"prompts", set.texts}});
+  }
+  facts["vectors"] =
+      tracing.vectors != nullptr ? tracing.vectors->names() : std::vector<std::string>();
+}
+
+}  // namespace tt::cli

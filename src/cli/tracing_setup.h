@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "tensor_tracer/config/train_config.h"
+#include "tensor_tracer/data/prompts.h"
+#include "tensor_tracer/mesh/mesh.h"
+#include "tensor_tracer/trace/plan.h"
+
+namespace tt::cli {
+
+/// What a run with a page traces with: prompts, vectors, and the first plan, read and checked.
+struct TracingSetup {
+  std::vector<data::PromptSet> prompts;
+  std::unique_ptr<trace::VectorLibrary> vectors;  // null: none
+  trace::PlanContext context;                     // refers to `vectors`
+  std::shared_ptr<const trace::Plan> plan;        // null: nothing is traced
+};
+
+/// Errors name the flag, file and place.
+base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
+                                           const mesh::MeshShape& shape);
+
+/// Adds "points", "plan", "prompt_sets" and "vectors" of docs/protocol.md, "The run's facts".
+void add_tracing_facts(const config::TrainConfig& config, const TracingSetup& tracing,
+                       nlohmann::json& facts);
+
+}  // namespace tt::cli

@@ -1,0 +1,98 @@
+#include "tensor_tracer/data/prompts.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+namespace tt::data {
+namespace {
+
+constexpr const char* kFlag = "--monitor-prompts";
+
+base::Error wrong(std::string message, std::string remedy) {
+  return {"invalid_argument", std::move(message), kFlag, std::move(remedy)};
+}
+
+// The text that one line of a JSONL file holds.
+std::optional<std::string> text_of_json(const std::string& line) {
+  const auto value = nlohmann::json::parse(line, nullptr, false);
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_object()) return std::nullopt;
+  for (const char* key : {"prompt", "text"}) {
+    if (value.contains(key) && value[key].is_string()) return value[key].get<std::string>();
+  }
+  return std::nullopt;
+}
+
+// JSON, in which viewers are told the texts, holds UTF-8 only.
+bool is_utf8(const std::string& text) {
+  try {
+    static_cast<void>(nlohmann::json(text).dump());
+    return true;
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+at::Tensor PromptSet::tokens() const {
+  const auto longest = std::ranges::max_element(texts, {}, &std::string::size)->size();
+  const auto rows = static_cast<std::int64_t>(texts.size());
+  const auto width = static_cast<std::int64_t>(longest);
+  at::Tensor bytes = at::zeros({rows, width}, at::kByte);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::string& text = texts[static_cast<std::size_t>(row)];
+    std::memcpy(bytes.data_ptr<std::uint8_t>() + row * width, text.data(), text.size());
+  }
+  return bytes.to(at::kLong);
+}
+
+base::Result<PromptSet> read_prompts(const std::string& path, std::int64_t seq_length,
+                                     const PromptLimits& limits) {
+  const std::filesystem::path file(path);
+  std::error_code error;
+  const auto size = std::filesystem::file_size(file, error);
+  if (error) return wrong("\"" + path + "\" cannot be read", "give a file of texts");
+  if (size > limits.max_file_bytes) {
+    return wrong("\"" + path + "\" has " + std::to_string(size) + " bytes, more than " +
+                     std::to_string(limits.max_file_bytes),
+                 "prompts are few and short");
+  }
+  PromptSet set;
+  set.name = file.stem().string();
+  const bool is_json = file.extension() == ".jsonl";
+  std::ifstream in(file, std::ios::binary);
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+    const std::string place = "line " + std::to_string(number) + " of \"" + path + "\"";
+    const auto text = is_json ? text_of_json(line) : line;
+    if (!text || text->empty()) {
+      return wrong(place + " holds no text", R"(write {"prompt": "…"} on each line)");
+    }
+    if (!is_utf8(*text)) return wrong(place + " is not UTF-8", "save the file as UTF-8");
+    if (static_cast<std::int64_t>(text->size()) > seq_length) {
+      return wrong(place + " has " + std::to_string(text->size()) + " tokens, --seq-length is " +
+                       std::to_string(seq_length),
+                   "shorten it");
+    }
+    set.texts.push_back(*text);
+  }
+  if (set.texts.empty()) return wrong("\"" + path + "\" holds no prompt", "write one on each line");
+  if (set.texts.size() > limits.max_prompts) {
+    return wrong("\"" + path + "\" holds " + std::to_string(set.texts.size()) +
+                     " prompts, more than " + std::to_string(limits.max_prompts),
+                 "keep fewer, or make several files");
+  }
+  return set;
+}
+
+}  // namespace tt::data

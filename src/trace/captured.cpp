@@ -1,0 +1,96 @@
+#include "src/trace/captured.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tensor_tracer/base/check.h"
+
+namespace tt::trace {
+namespace {
+
+struct Window {
+  std::int64_t first = 0, end = 0;
+  std::int64_t size() const { return end - first; }
+};
+
+Window row_window(const PlanEntry& entry, std::int64_t batch) {
+  return {entry.first_row, std::min(entry.end_row.value_or(batch), batch)};
+}
+
+Window token_window(const PlanEntry& entry, std::int64_t tokens) {
+  if (!entry.tokens) return {0, tokens};
+  return {entry.tokens->first, std::min(entry.tokens->second, tokens)};
+}
+
+bool cuts_dim_1(const Placement& placement) {
+  return placement.kind == Placement::Kind::kShard && placement.dim == 1;
+}
+
+// [batch, heads, queries, keys]: heads × queries are the lines.
+void set_lines_of_heads(LogicalShape& shape, std::int64_t local_heads, std::int64_t queries) {
+  const std::int64_t heads =
+      cuts_dim_1(shape.placement) ? shape.placement.full_size() : local_heads;
+  shape.line_dims = {heads, queries};
+  shape.lines = shape.last_line = heads * queries;
+  if (cuts_dim_1(shape.placement)) {
+    for (Segment& segment : shape.placement.segments) segment.size *= queries;
+  } else if (shape.placement.kind == Placement::Kind::kShard) {
+    shape.placement.dim = 2;
+  }
+}
+
+}  // namespace
+
+std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const PointDescription& point,
+                                          at::IntArrayRef local_sizes, int ranks) {
+  const Window rows = row_window(entry, local_sizes[0]);
+  LogicalShape shape;
+  shape.rows = rows.size();
+  shape.placement = entry.gradient ? *point.gradient : point.tensor;
+  const bool cuts_features =
+      shape.placement.kind == Placement::Kind::kShard && !cuts_dim_1(shape.placement);
+  shape.features = cuts_features ? point.features : local_sizes.back();
+  shape.ranks = ranks;
+  const bool has_heads = local_sizes.size() == 4;
+  const std::int64_t tokens = cuts_dim_1(shape.placement) && !has_heads
+                                  ? shape.placement.full_size()
+                                  : local_sizes[has_heads ? 2 : 1];
+  const Window window = token_window(entry, tokens);
+  if (rows.size() <= 0 || window.size() <= 0) return std::nullopt;
+  if (has_heads) {
+    set_lines_of_heads(shape, local_sizes[1], window.size());
+    return shape;
+  }
+  shape.lines = tokens;
+  shape.first_line = window.first;
+  shape.last_line = window.end;
+  shape.line_dims = {window.size()};
+  return shape;
+}
+
+LocalNumbers local_numbers(const PlanEntry& entry, const LogicalShape& shape,
+                           const at::Tensor& local) {
+  TT_CHECK(local.is_cpu(), "only CPU tensors are captured");
+  at::Tensor numbers = local.detach().narrow(0, entry.first_row, shape.rows);
+  if (numbers.dim() == 4) {
+    const Window window = token_window(entry, numbers.size(2));
+    numbers = numbers.narrow(2, window.first, window.size()).contiguous().flatten(1, 2);
+  }
+  if (numbers.scalar_type() != at::kDouble) numbers = numbers.to(at::kFloat);
+  if (numbers.stride(2) != 1) numbers = numbers.contiguous();
+  const LocalTensor view{numbers.const_data_ptr(), numbers.stride(0), numbers.stride(1)};
+  return {std::move(numbers), view};
+}
+
+at::Tensor local_integers(const PlanEntry& entry, const at::Tensor& local) {
+  const Window rows = row_window(entry, local.size(1));
+  const Window tokens = token_window(entry, local.size(2));
+  return local.narrow(1, rows.first, std::max<std::int64_t>(rows.size(), 0))
+      .narrow(2, tokens.first, std::max<std::int64_t>(tokens.size(), 0))
+      .to(entry.dtype == protocol::Dtype::kI64 ? at::kLong : at::kInt)
+      .contiguous();
+}
+
+}  // namespace tt::trace

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "tensor_tracer/base/result.h"
+
+/// Reading the JSON of plans; every error has code "invalid_argument" and names the place.
+namespace tt::trace {
+
+base::Error wrong(std::string where, std::string message, std::string remedy = "");
+
+base::Status refuse_unknown_keys(const nlohmann::json& object, const std::string& where,
+                                 std::initializer_list<std::string_view> known);
+
+/// A whole number in [least, most] under `key`; left alone where it is missing.
+base::Status parse_integer(const nlohmann::json& object, const char* key, const std::string& where,
+                           std::int64_t least, std::int64_t most, std::int64_t& out);
+
+/// A whole number in [least, most].
+base::Status check_integer(const nlohmann::json& value, const std::string& where,
+                           std::int64_t least, std::int64_t most);
+
+}  // namespace tt::trace

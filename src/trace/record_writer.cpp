@@ -1,0 +1,77 @@
+#include "src/trace/record_writer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <numeric>
+#include <span>
+
+#include "src/trace/wire.h"
+
+namespace tt::trace {
+namespace {
+
+std::uint64_t nanoseconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+}  // namespace
+
+protocol::RecordHeader RecordWriter::header_for(const Plan& plan, const ForwardScope& scope,
+                                                const Slot& slot) {
+  const PlanEntry& entry = plan.entries[slot.entry];
+  const PointDescription& point = context_.catalogue->points()[entry.point];
+  protocol::RecordHeader header;
+  header.run = identity_.run;
+  header.sequence = ++sequence_;
+  header.step = static_cast<std::uint64_t>(scope.step);
+  header.plan = plan.number;
+  header.entry = static_cast<std::uint32_t>(slot.entry);
+  header.micro_batch = static_cast<std::uint32_t>(scope.micro_batch);
+  header.prompt_set = scope.prompt_set;
+  header.first_row = static_cast<std::uint32_t>(scope.first_row + entry.first_row);
+  header.point = static_cast<std::uint16_t>(point.flag);
+  header.layer = static_cast<std::uint16_t>(slot.layer);
+  header.tensor_rank = static_cast<std::uint16_t>(identity_.coordinates.tensor);
+  header.pipeline_rank = static_cast<std::uint16_t>(identity_.coordinates.pipeline);
+  header.data_rank = static_cast<std::uint16_t>(identity_.coordinates.data);
+  header.phase = static_cast<protocol::RecordPhase>(scope.phase);
+  header.direction =
+      entry.gradient ? protocol::RecordDirection::kGradient : protocol::RecordDirection::kValue;
+  header.dtype = entry.dtype;
+  header.compressor = entry.compressor->code();
+  header.ndim = static_cast<std::uint8_t>(slot.shape.size());
+  std::ranges::transform(slot.shape, header.shape.begin(),
+                         [](std::int64_t size) { return static_cast<std::uint32_t>(size); });
+  header.features = static_cast<std::uint32_t>(slot.features);
+  header.time = nanoseconds_since_1970();
+  return header;
+}
+
+void RecordWriter::append(std::string& message, const Plan& plan, const ForwardScope& scope,
+                          const Slot& slot, const std::vector<const std::byte*>& parts) {
+  if (slot.packing == nullptr) {
+    protocol::append_record(message, header_for(plan, scope, slot),
+                            {parts.front(), slot.leader_bytes});
+    return;
+  }
+  const std::int64_t count = std::accumulate(slot.shape.begin(), slot.shape.end(), std::int64_t{1},
+                                             std::multiplies<>());
+  const std::int64_t columns = slot.shape.empty() ? 1 : slot.shape.back();
+  if (numbers_.size() < static_cast<std::size_t>(count)) {
+    numbers_.resize(static_cast<std::size_t>(count));
+  }
+  const PlanEntry& entry = plan.entries[slot.entry];
+  const int row = context_.catalogue->points()[entry.point].hidden_state.value_or(slot.layer);
+  slot.packing->join(row, parts, reinterpret_cast<std::byte*>(numbers_.data()));
+  if (slot.is_double) {
+    encode(numbers_.data(), count, columns, entry.dtype, payload_);
+  } else {
+    encode(reinterpret_cast<const float*>(numbers_.data()), count, columns, entry.dtype, payload_);
+  }
+  protocol::append_record(message, header_for(plan, scope, slot), payload_);
+}
+
+}  // namespace tt::trace

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/trace/forward_buffer.h"
+#include "tensor_tracer/trace/plan.h"
+#include "tensor_tracer/trace/tracer.h"
+
+namespace tt::trace {
+
+/// Makes wire records of a leader's gathered slots and numbers them. Memory is kept between
+/// records. Thread: the thread that runs the step.
+class RecordWriter {
+ public:
+  /// `context` outlives the writer.
+  RecordWriter(const PlanContext& context, const TracerIdentity& identity)
+      : context_(context), identity_(identity) {}
+
+  /// Appends the record of one complete slot. Throws what the compressor throws; nothing is
+  /// appended and no number is used up then.
+  void append(std::string& message, const Plan& plan, const ForwardScope& scope, const Slot& slot,
+              const std::vector<const std::byte*>& parts);
+
+ private:
+  protocol::RecordHeader header_for(const Plan& plan, const ForwardScope& scope, const Slot& slot);
+
+  const PlanContext& context_;
+  const TracerIdentity identity_;
+  std::uint64_t sequence_ = 0;
+  std::vector<double> numbers_;
+  std::vector<std::byte> payload_;
+};
+
+}  // namespace tt::trace

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tensor_tracer/protocol/record.h"
+
+namespace tt::trace {
+
+/// Writes `count` numbers, row-major with `columns` in a line, as a record's payload of dtype f64,
+/// f32, f16, bf16 or u8 (rounded to nearest). `out` is resized to the payload.
+template <typename Number>
+void encode(const Number* numbers, std::int64_t count, std::int64_t columns, protocol::Dtype dtype,
+            std::vector<std::byte>& out);
+
+}  // namespace tt::trace

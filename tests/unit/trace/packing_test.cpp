@@ -1,0 +1,338 @@
+// The first rule of the project: what leaves a compressor does not depend on the mesh.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/trace/compressor.h"
+
+namespace tt::trace {
+namespace {
+
+using nlohmann::json;
+
+// One vector for layers 0 to 1 of any width.
+class Vectors : public VectorLibrary {
+ public:
+  explicit Vectors(std::int64_t hidden_size) : hidden_size_(hidden_size) {}
+  std::vector<std::string> names() override { return {"a", "b"}; }
+  base::Result<std::shared_ptr<const DirectionVector>> find(const std::string& name) override {
+    auto vector = std::make_shared<DirectionVector>();
+    vector->name = name;
+    vector->hidden_size = hidden_size_;
+    vector->has_embedding_row = true;
+    const at::Tensor numbers = at::randn(
+        {2 * hidden_size_}, at::detail::createCPUGenerator(name == "a" ? 5 : 6), at::kFloat);
+    const auto* first = numbers.const_data_ptr<float>();
+    vector->rows.assign(first, first + numbers.numel());
+    return std::shared_ptr<const DirectionVector>(std::move(vector));
+  }
+
+ private:
+  const std::int64_t hidden_size_;
+};
+
+// How a tensor lies on the ranks, by their number.
+struct Layout {
+  const char* name;
+  int dim;  // 2: columns, 1: lines, 0: every rank holds all
+  std::vector<std::int64_t> segments;
+  int max_pieces;  // of the segments after the first; 0: as many as ranks
+
+  std::int64_t size() const {
+    std::int64_t sum = 0;
+    for (const std::int64_t segment : segments) sum += segment;
+    return sum;
+  }
+  Placement on(int ranks) const {
+    if (dim == 0) return Placement::replicate();
+    std::vector<Segment> cut;
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      const bool is_kv = i > 0 && max_pieces > 0;
+      cut.push_back({segments[i], is_kv ? std::min(max_pieces, ranks) : ranks});
+    }
+    return Placement::shard(dim, cut);
+  }
+};
+
+// What `rank` holds of `whole` [rows, lines, features].
+at::Tensor shard_of(const at::Tensor& whole, const Placement& placement, int rank, int ranks) {
+  if (placement.kind == Placement::Kind::kReplicate) return whole;
+  std::vector<at::Tensor> parts;
+  for (const Interval& at : intervals_of_rank(placement, rank, ranks)) {
+    parts.push_back(whole.narrow(placement.dim, at.begin, at.end - at.begin));
+  }
+  return at::cat(parts, placement.dim);
+}
+
+struct Wanted {
+  json compressor;
+  std::int64_t first_line = 0, last_line = 0;  // 0 and 0: all
+};
+
+LogicalShape logical_shape(const at::Tensor& whole, const Placement& placement, int ranks,
+                           const Wanted& wanted) {
+  LogicalShape shape;
+  shape.rows = whole.size(0);
+  shape.lines = whole.size(1);
+  shape.features = whole.size(2);
+  shape.first_line = wanted.first_line;
+  shape.last_line = wanted.last_line == 0 ? whole.size(1) : wanted.last_line;
+  shape.line_dims = {shape.wanted_lines()};
+  shape.placement = placement;
+  shape.ranks = ranks;
+  return shape;
+}
+
+std::shared_ptr<const Compressor> parsed(const json& text, const LogicalShape& shape) {
+  PointDescription point;
+  point.name = "Test";
+  point.features = shape.features;
+  Vectors vectors(shape.features);
+  auto compressor =
+      parse_compressor(text, "compressor", {point, shape.placement, shape.ranks, &vectors});
+  if (!compressor) throw std::runtime_error(to_string(compressor.error()));
+  return compressor.value();
+}
+
+// Packs every rank's local tensor and joins them, as the tracer does.
+at::Tensor traced(const std::vector<at::Tensor>& locals, const LogicalShape& shape,
+                  const json& compressor) {
+  const bool is_double = locals.front().scalar_type() == at::kDouble;
+  const auto packing = parsed(compressor, shape)->packing(shape, is_double);
+  std::vector<std::vector<double>> storage;
+  std::vector<const std::byte*> parts;
+  for (std::size_t rank = 0; rank < locals.size(); ++rank) {
+    const std::size_t bytes = packing->part_bytes(rank);
+    storage.emplace_back((bytes + 7) / 8, std::numeric_limits<double>::quiet_NaN());
+    auto* part = reinterpret_cast<std::byte*>(storage.back().data());
+    // Columns stand next to each other, lines need not: a view of something wider.
+    const at::Tensor wide = at::cat({locals[rank], locals[rank]}, -1);
+    const at::Tensor local = wide.narrow(-1, 0, locals[rank].size(-1));
+    if (bytes > 0) {
+      packing->pack(1, rank, {local.const_data_ptr(), local.stride(0), local.stride(1)}, part);
+    }
+    parts.push_back(bytes > 0 ? part : nullptr);
+  }
+  at::Tensor out = at::empty(packing->shape(), locals.front().options());
+  packing->join(1, parts, static_cast<std::byte*>(out.mutable_data_ptr()));
+  return out;
+}
+
+at::Tensor traced_on(const at::Tensor& whole, const Layout& layout, int ranks,
+                     const Wanted& wanted) {
+  const Placement placement = layout.on(ranks);
+  std::vector<at::Tensor> locals;
+  for (int rank = 0; rank < ranks; ++rank) {
+    locals.push_back(shard_of(whole, placement, rank, ranks));
+  }
+  return traced(locals, logical_shape(whole, placement, ranks, wanted), wanted.compressor);
+}
+
+at::Tensor normal(at::IntArrayRef sizes, at::ScalarType dtype, std::uint64_t seed = 7) {
+  return at::randn(sizes, at::detail::createCPUGenerator(seed), at::kDouble).to(dtype);
+}
+
+// The same bits, NaN included.
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && std::memcmp(a.contiguous().const_data_ptr(),
+                                               b.contiguous().const_data_ptr(), a.nbytes()) == 0;
+}
+
+const std::vector<json> kCompressors = {
+    {{"kind", "none"}},
+    {{"kind", "tile"}, {"tiles", 1}},
+    {{"kind", "tile"}, {"tiles", 7}},
+    {{"kind", "tile"}, {"tiles", 64}, {"method", "sum"}},
+    {{"kind", "tile"}, {"tiles", 96}},
+    {{"kind", "tile"}, {"tiles", 96}, {"method", "absmax"}},
+    {{"kind", "stats"}},
+    {{"kind", "stats"}, {"range", {-3, 3}}, {"bins", 10}},
+    {{"kind", "projection"}, {"vectors", {"a", "b"}}},
+    {{"kind", "projection"}, {"vectors", {"b"}}, {"normalize", false}},
+    {{"kind", "topk"}, {"k", 5}},
+    {{"kind", "empty"}},
+};
+
+void expect_invariant(const Layout& layout, std::int64_t lines, std::int64_t features,
+                      const Wanted& window) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+    at::Tensor whole = normal({2, lines, features}, dtype);
+    whole[0][lines / 2][features / 3] = -0.0;
+    whole[1][lines - 1][features - 1] = std::numeric_limits<double>::quiet_NaN();
+    whole[1][0][features / 2] = -std::numeric_limits<double>::infinity();
+    for (const json& compressor : kCompressors) {
+      const Wanted wanted{compressor, window.first_line, window.last_line};
+      const at::Tensor expected = traced_on(whole, layout, 1, wanted);
+      for (const int ranks : {2, 4, 8}) {
+        EXPECT_TRUE(same_bits(traced_on(whole, layout, ranks, wanted), expected))
+            << layout.name << ", " << lines << " lines, " << ranks << " ranks, " << compressor;
+      }
+    }
+  }
+}
+
+TEST(Packing, IsTheSameBitForBitHoweverColumnsAreCut) {
+  const Layout layouts[] = {{"plain 768", 2, {768}, 0},
+                            {"plain 1000", 2, {1000}, 0},
+                            {"plain 4096", 2, {4096}, 0},
+                            {"gate and up 2 x 14336", 2, {14336, 14336}, 0},
+                            {"multi-head", 2, {512, 512, 512}, 8},
+                            {"grouped, 4 groups", 2, {1024, 128, 128}, 4},
+                            {"grouped, 2 groups of 100", 2, {1000, 200, 200}, 2},
+                            {"multi-query", 2, {1024, 64, 64}, 1}};
+  for (const Layout& layout : layouts) expect_invariant(layout, 3, layout.size(), {});
+}
+
+TEST(Packing, IsTheSameBitForBitHoweverLinesAreCut) {
+  for (const std::int64_t lines : {1, 7, 64, 96}) {
+    for (const std::int64_t features : {768, 1000}) {
+      expect_invariant({"lines", 1, {lines}, 0}, lines, features, {});
+    }
+  }
+}
+
+TEST(Packing, WindowOfLinesIsTheSameBitForBit) {
+  expect_invariant({"columns", 2, {768}, 0}, 64, 768, {{}, 5, 41});
+  expect_invariant({"lines", 1, {64}, 0}, 64, 768, {{}, 5, 41});
+  expect_invariant({"whole", 0, {768}, 0}, 64, 768, {{}, 5, 41});
+}
+
+TEST(Packing, AddendsAreSummed) {
+  // Keys of two groups on four ranks: neighbours hold addends of one group's gradient.
+  Placement keys = Placement::shard(2, {{64, 4}, {96, 2, true}});
+  for (const Placement& placement : {keys, Placement::partial()}) {
+    const at::Tensor whole = normal({2, 5, 160}, at::kDouble);
+    std::vector<at::Tensor> locals;
+    at::Tensor rest = whole;
+    for (int rank = 0; rank < 4; ++rank) {
+      if (placement.kind == Placement::Kind::kPartial) {
+        const at::Tensor addend = rank == 3 ? rest : normal({2, 5, 160}, at::kDouble, 20 + rank);
+        locals.push_back(addend);
+        rest = rest - addend;
+        continue;
+      }
+      at::Tensor local = shard_of(whole, placement, rank, 4).clone();
+      const at::Tensor half = local.narrow(2, 16, 48);
+      half.mul_(rank % 2 == 0 ? 0.25 : 0.75);
+      locals.push_back(local);
+    }
+    for (const json& compressor : kCompressors) {
+      const at::Tensor one = traced(
+          {whole}, logical_shape(whole, Placement::replicate(), 1, {compressor}), compressor);
+      const at::Tensor sum =
+          traced(locals, logical_shape(whole, placement, 4, {compressor}), compressor);
+      EXPECT_TRUE(at::allclose(sum, one, 1e-9, 1e-12, /*equal_nan=*/true)) << compressor;
+    }
+  }
+}
+
+TEST(Packing, ConstantInConstantOut) {
+  const at::Tensor ones = at::ones({1, 2, 14336}, at::kFloat);
+  for (const int ranks : {1, 2, 8}) {
+    for (const std::int64_t tiles : {64, 96, 1000}) {
+      const Wanted wanted{{{"kind", "tile"}, {"tiles", tiles}}};
+      EXPECT_TRUE(at::equal(traced_on(ones, {"", 2, {14336}, 0}, ranks, wanted),
+                            at::ones({1, 2, tiles}, at::kFloat)));
+    }
+  }
+}
+
+TEST(Packing, TilesHaveTheirTrueWidth) {
+  const at::Tensor whole = normal({2, 3, 1000}, at::kDouble);
+  const at::Tensor traced_tiles =
+      traced_on(whole, {"", 2, {1000}, 0}, 4, {{{"kind", "tile"}, {"tiles", 96}}});
+  for (std::int64_t tile = 0; tile < 96; ++tile) {
+    const std::int64_t begin = tile * 1000 / 96, end = (tile + 1) * 1000 / 96;
+    EXPECT_TRUE(at::allclose(traced_tiles.select(-1, tile),
+                             whole.narrow(-1, begin, end - begin).mean(-1), 1e-12, 1e-14));
+  }
+}
+
+TEST(Packing, TopKIsThatOfATen) {
+  const at::Tensor whole = normal({2, 3, 1000}, at::kFloat);
+  const at::Tensor top = traced_on(whole, {"", 2, {1000}, 0}, 8, {{{"kind", "topk"}, {"k", 10}}});
+  const auto [values, columns] = whole.topk(10, -1);
+  EXPECT_TRUE(at::equal(top[0], values));
+  EXPECT_TRUE(at::equal(top[1], columns.to(at::kFloat)));
+}
+
+TEST(Packing, StatsAreThoseOfATen) {
+  at::Tensor whole = normal({2, 40, 200}, at::kDouble) * 3 + 100;
+  whole[0][0].narrow(0, 0, 50).zero_();
+  const at::Tensor stats = traced_on(whole, {"", 2, {200}, 0}, 4,
+                                     {{{"kind", "stats"}, {"range", {90, 110}}, {"bins", 20}}});
+  const at::Tensor expected = at::stack(
+      {at::full({}, 16000.0, at::kDouble), whole.mean(), whole.std(), whole.min(), whole.max(),
+       whole.norm(), at::full({}, 50.0 / 16000, at::kDouble), at::zeros({}, at::kDouble),
+       at::zeros({}, at::kDouble), at::zeros({}, at::kDouble)});
+  EXPECT_TRUE(at::allclose(stats.narrow(0, 0, 10), expected, 1e-12, 1e-12)) << stats;
+  // The ends take what lies beyond.
+  const at::Tensor bins = at::histc(whole.clamp(90, 110), 20, 90, 110);
+  EXPECT_TRUE(at::equal(stats.narrow(0, 10, 20), bins)) << stats;
+}
+
+TEST(Packing, StatsWithoutARangeCountPowersOfTwo) {
+  const at::Tensor whole =
+      at::tensor({1.0, -1.5, 2.0, 3.9, 0.25, 1e-30, 1e30, 0.0}, at::kDouble).view({1, 1, 8});
+  const at::Tensor bins =
+      traced_on(whole, {"", 0, {8}, 0}, 1, {{{"kind", "stats"}}}).narrow(0, 10, 48);
+  at::Tensor expected = at::zeros({48}, at::kDouble);
+  expected[32] = 2;  // 1 and 1.5
+  expected[33] = 2;  // 2 and 3.9
+  expected[30] = 1;
+  expected[0] = 1;
+  expected[47] = 1;
+  EXPECT_TRUE(at::equal(bins, expected)) << bins;
+}
+
+TEST(Packing, StatsOfNothingFiniteAreNaN) {
+  const at::Tensor whole = at::full({1, 2, 64}, std::numeric_limits<double>::quiet_NaN());
+  const at::Tensor stats = traced_on(whole, {"", 2, {64}, 0}, 2, {{{"kind", "stats"}}});
+  EXPECT_TRUE(stats.narrow(0, 1, 4).isnan().all().item<bool>()) << stats;
+  EXPECT_EQ(stats[7].item<double>(), 128.0);
+}
+
+// Tensor Tracer's numbers: each rank's own tiles, then tiles of those.
+TEST(Packing, TwoStagesReduceWhatEachRankReduced) {
+  const at::Tensor whole = normal({1, 3, 1000}, at::kDouble);
+  const Wanted wanted{{{"kind", "tile"},
+                       {"tiles", 10},
+                       {"tiles_one_rank", 7},
+                       {"method", "absmax"},
+                       {"method_one_rank", "mean"}}};
+  std::vector<at::Tensor> first;
+  for (int rank = 0; rank < 4; ++rank) {
+    for (std::int64_t tile = 0; tile < 7; ++tile) {
+      const std::int64_t begin = 250 * rank + tile * 250 / 7;
+      const std::int64_t end = 250 * rank + (tile + 1) * 250 / 7;
+      first.push_back(whole.narrow(-1, begin, end - begin).mean(-1));
+    }
+  }
+  const at::Tensor joined = at::stack(first, -1);  // 28 columns
+  std::vector<at::Tensor> second;
+  for (std::int64_t tile = 0; tile < 10; ++tile) {
+    const std::int64_t begin = tile * 28 / 10, end = (tile + 1) * 28 / 10;
+    second.push_back(joined.narrow(-1, begin, end - begin).abs().amax(-1));
+  }
+  EXPECT_TRUE(at::allclose(traced_on(whole, {"", 2, {1000}, 0}, 4, wanted), at::stack(second, -1),
+                           1e-12, 1e-14));
+}
+
+TEST(Packing, TwoStagesKeepFusedLayoutsInLogicalOrder) {
+  // Each rank holds a piece of q, k and v; the first stage's tiles must come back as q, k, v.
+  const at::Tensor whole = at::cat(
+      {at::full({1, 1, 512}, 1.0), at::full({1, 1, 512}, 2.0), at::full({1, 1, 512}, 3.0)}, -1);
+  const at::Tensor tiles = traced_on(whole, {"", 2, {512, 512, 512}, 8}, 4,
+                                     {{{"kind", "tile"}, {"tiles", 3}, {"tiles_one_rank", 96}}});
+  EXPECT_TRUE(at::equal(tiles.flatten().to(at::kDouble), at::tensor({1.0, 2.0, 3.0}, at::kDouble)));
+}
+
+}  // namespace
+}  // namespace tt::trace
