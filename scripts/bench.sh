@@ -4,12 +4,13 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 case "${1:-}" in
-  train)
+  train | tracer)
+    script=$1
     shift
-    exec "${TT_PYTHON:-$root/.venv/bin/python}" "$root/scripts/bench/train.py" "$@"
+    exec "${TT_PYTHON:-$root/.venv/bin/python}" "$root/scripts/bench/$script.py" "$@"
     ;;
   *)
-    echo "usage: scripts/bench.sh train [options]" >&2
+    echo "usage: scripts/bench.sh train|tracer [options]" >&2
     exit 2
     ;;
 esac

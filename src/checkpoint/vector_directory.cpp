@@ -122,8 +122,7 @@ base::Result<std::shared_ptr<const trace::DirectionVector>> VectorDirectory::fin
   if (known.vector == nullptr || known.time != time || known.size != size) {
     auto read = read_direction_vector(found->second, layers_, hidden_size_);
     if (!read) return read.error();
-    known = {time, size,
-             std::make_shared<const trace::DirectionVector>(std::move(read).value())};
+    known = {time, size, std::make_shared<const trace::DirectionVector>(std::move(read).value())};
   }
   return known.vector;
 }

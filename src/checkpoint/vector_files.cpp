@@ -78,7 +78,8 @@ base::Result<at::Tensor> tensor_of_npy(const std::string& bytes) {
   if (!std::regex_match(header, found, kHeader)) return wrong("its header cannot be read");
   const auto dtype = npy_dtype(found[1]);
   if (!dtype || found[2] == "True") {
-    return wrong("it is of dtype " + found[1].str() + (found[2] == "True" ? " in Fortran order" : ""));
+    return wrong("it is of dtype " + found[1].str() +
+                 (found[2] == "True" ? " in Fortran order" : ""));
   }
   std::vector<std::int64_t> shape;
   const std::string sizes = found[3];
@@ -93,9 +94,8 @@ base::Result<at::Tensor> tensor_of_safetensors(const std::string& bytes) {
   std::uint64_t length = 0;
   if (bytes.size() > 8) std::memcpy(&length, bytes.data(), 8);
   if (length == 0 || length > bytes.size() - 8) return wrong("it is not a safetensors file");
-  const auto header = nlohmann::json::parse(bytes.begin() + 8,
-                                            bytes.begin() + 8 + static_cast<std::ptrdiff_t>(length),
-                                            nullptr, false);
+  const auto header = nlohmann::json::parse(
+      bytes.begin() + 8, bytes.begin() + 8 + static_cast<std::ptrdiff_t>(length), nullptr, false);
   if (!header.is_object()) return wrong("its header is not JSON");
   std::optional<nlohmann::json> only;
   for (const auto& [name, entry] : header.items()) {

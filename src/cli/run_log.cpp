@@ -97,6 +97,19 @@ void RunLog::step(const train::StepReport& report) {
   std::fflush(stdout);
 }
 
+void RunLog::cost(const train::TracerCost& cost) {
+  if (!is_first_) return;
+  if (config_.log_format == config::LogFormat::kJson) {
+    fmt::print("{}\n", nlohmann::json{{"tracer_cpu_seconds", cost.tracer_seconds},
+                                      {"rank_cpu_seconds", cost.rank_seconds}}
+                           .dump());
+  } else {
+    say(fmt::format("trace  {:.2f} % of the ranks' CPU time",
+                    100 * cost.tracer_seconds / cost.rank_seconds));
+  }
+  std::fflush(stdout);
+}
+
 void RunLog::finish() {
   if (line_is_open_) fmt::print("\n");
   line_is_open_ = false;

@@ -24,6 +24,8 @@ class RunLog {
   void step(const train::StepReport& report);
   /// Ends a moving line.
   void finish();
+  /// What tracing cost, when the run is over.
+  void cost(const train::TracerCost& cost);
 
  private:
   void say(const std::string& line);

@@ -69,8 +69,7 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
   if (auto status = open_vectors(config, setup.vectors); !status) return status.error();
   std::vector<std::string> names;
   for (const data::PromptSet& set : setup.prompts) names.push_back(set.name);
-  setup.context =
-      train::make_plan_context(config, shape, setup.vectors.get(), std::move(names));
+  setup.context = train::make_plan_context(config, shape, setup.vectors.get(), std::move(names));
   auto plan = read_plan(config.tracer.tensor_tracer_plan, setup.context);
   if (!plan) return plan.error();
   setup.plan = std::move(plan).value();

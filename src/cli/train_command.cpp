@@ -117,6 +117,9 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
   }
   train::Trainer trainer(run.config, std::move(parts));
   trainer.run();
+  const train::TracerCost cost = trainer.total_cost();
+  log.finish();
+  if (run.tracing.plan != nullptr) log.cost(cost);
 }
 
 // A step frees what the next one allocates again. Kept in the heap, it costs no page faults
@@ -135,7 +138,6 @@ int train_on_mesh(const Prepared& run, HubSession* hub) {
   RunLog log(run.config, run.launch);
   try {
     train(run, world, hub, log);
-    log.finish();
     if (hub != nullptr) hub->finish();
     return kExitDone;
   } catch (const std::exception& error) {

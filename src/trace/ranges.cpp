@@ -62,8 +62,8 @@ base::Result<Ends> parse_window(const nlohmann::json& value, std::int64_t most,
                        check_integer(value[0], where, 0, most - 1).ok() &&
                        check_integer(value[1], where, 1, most).ok() && value[0] < value[1];
   if (is_pair) return Ends{value[0].get<std::int64_t>(), value[1].get<std::int64_t>()};
-  return wrong(where, value.dump() + " is not [first, end] with 0 <= first < end <= " +
-                          std::to_string(most));
+  return wrong(where, value.dump() +
+                          " is not [first, end] with 0 <= first < end <= " + std::to_string(most));
 }
 
 }  // namespace tt::trace

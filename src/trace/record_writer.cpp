@@ -57,8 +57,8 @@ void RecordWriter::append(std::string& message, const Plan& plan, const ForwardS
                             {parts.front(), slot.leader_bytes});
     return;
   }
-  const std::int64_t count = std::accumulate(slot.shape.begin(), slot.shape.end(), std::int64_t{1},
-                                             std::multiplies<>());
+  const std::int64_t count =
+      std::accumulate(slot.shape.begin(), slot.shape.end(), std::int64_t{1}, std::multiplies<>());
   const std::int64_t columns = slot.shape.empty() ? 1 : slot.shape.back();
   if (numbers_.size() < static_cast<std::size_t>(count)) {
     numbers_.resize(static_cast<std::size_t>(count));

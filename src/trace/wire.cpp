@@ -1,7 +1,6 @@
 #include "src/trace/wire.h"
 
-#include <c10/util/BFloat16.h>
-#include <c10/util/Half.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>
@@ -13,11 +12,14 @@ namespace {
 
 using protocol::Dtype;
 
-template <typename Wire, typename Number>
-void cast(const Number* numbers, std::int64_t count, std::vector<std::byte>& out) {
-  out.resize(static_cast<std::size_t>(count) * sizeof(Wire));
-  auto* wire = reinterpret_cast<Wire*>(out.data());
-  std::transform(numbers, numbers + count, wire, [](Number x) { return static_cast<Wire>(x); });
+// ATen rounds many numbers at once.
+template <typename Number>
+void cast(const Number* numbers, std::int64_t count, at::ScalarType dtype,
+          std::vector<std::byte>& out) {
+  out.resize(static_cast<std::size_t>(count) * at::elementSize(dtype));
+  const at::Tensor from =
+      at::from_blob(const_cast<Number*>(numbers), {count}, c10::CppTypeToScalarType<Number>::value);
+  at::from_blob(out.data(), {count}, dtype).copy_(from);
 }
 
 template <typename Number>
@@ -70,15 +72,15 @@ void encode(const Number* numbers, std::int64_t count, std::int64_t columns, Dty
             std::vector<std::byte>& out) {
   switch (dtype) {
     case Dtype::kF64:
-      return cast<double>(numbers, count, out);
+      return cast(numbers, count, at::kDouble, out);
     case Dtype::kBf16:
-      return cast<c10::BFloat16>(numbers, count, out);
+      return cast(numbers, count, at::kBFloat16, out);
     case Dtype::kF16:
-      return cast<c10::Half>(numbers, count, out);
+      return cast(numbers, count, at::kHalf, out);
     case Dtype::kU8:
       return encode_u8(numbers, count, columns, out);
     default:
-      return cast<float>(numbers, count, out);
+      return cast(numbers, count, at::kFloat, out);
   }
 }
 

@@ -24,6 +24,7 @@ nlohmann::json to_json(const StepReport& report) {
                            {"grad_norm", number(report.grad_norm)},
                            {"tokens_per_second", report.tokens_per_second},
                            {"step_ms", report.step_ms},
+                           {"tracer_ms", report.tracer_ms},
                            {"consumed_tokens", report.consumed_tokens}};
   if (report.valid_loss) object["valid_loss"] = number(*report.valid_loss);
   return object;

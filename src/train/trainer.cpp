@@ -88,6 +88,7 @@ void Trainer::run() {
 
 StepReport Trainer::step(std::int64_t number) {
   const auto begin = Clock::now();
+  const double tracer_begin = tracer_.cpu_seconds();
   StepReport report;
   report.step = number;
   report.lr = schedule_.at(number);
@@ -112,6 +113,7 @@ StepReport Trainer::step(std::int64_t number) {
   const std::chrono::duration<double> seconds = Clock::now() - begin;
   const std::int64_t tokens = global_batch_ * config_.model.seq_length;
   report.step_ms = seconds.count() * 1e3;
+  report.tracer_ms = (tracer_.cpu_seconds() - tracer_begin) * 1e3;
   report.tokens_per_second = static_cast<double>(tokens) / seconds.count();
   report.consumed_tokens = number * tokens;
   return report;
@@ -191,8 +193,12 @@ void Trainer::run_prompts(std::int64_t number) {
   }
 }
 
-TracerCost Trainer::tracer_cost() const {
-  return {tracer_.cpu_seconds(), base::process_cpu_seconds()};
+TracerCost Trainer::total_cost() const {
+  at::Tensor sums = at::empty({2}, at::kDouble);
+  sums[0] = tracer_.cpu_seconds();
+  sums[1] = base::process_cpu_seconds();
+  parts_.groups.world.all_reduce(sums);
+  return {sums[0].item<double>(), sums[1].item<double>()};
 }
 
 void Trainer::export_step(std::int64_t number, double loss) {

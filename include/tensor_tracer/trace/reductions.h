@@ -3,13 +3,20 @@
 #include <cstdint>
 
 /// Sums whose order of additions depends on the number of addends alone: eight running sums over
-/// every eighth number, then a tree. The same bits wherever the numbers lie and whichever rank
-/// adds them. Thread: any.
+/// every eighth number, then a tree. The same bits wherever the numbers lie, whichever rank adds
+/// them, and with whichever vector instructions. Thread: any.
 namespace tt::trace {
 
 /// Sum of n numbers, 0 for none.
 float fixed_order_sum(const float* values, std::int64_t n);
 double fixed_order_sum(const double* values, std::int64_t n);
+
+/// The same of `count` neighbouring runs: sums[i] of widths[i] numbers. Reads up to `readable_end`
+/// (one past the last readable number), where that is faster.
+void fixed_order_sums(const float* values, const float* readable_end, const std::int32_t* widths,
+                      std::int64_t count, float* sums);
+void fixed_order_sums(const double* values, const double* readable_end, const std::int32_t* widths,
+                      std::int64_t count, double* sums);
 
 /// Sum of x[i] * y[i].
 float fixed_order_dot(const float* x, const float* y, std::int64_t n);
@@ -18,5 +25,28 @@ double fixed_order_dot(const double* x, const double* y, std::int64_t n);
 /// The largest |x|; NaN if there is one.
 float absolute_max(const float* values, std::int64_t n);
 double absolute_max(const double* values, std::int64_t n);
+
+/// Lines of numbers in memory.
+template <typename Number>
+struct Lines {
+  const Number* data = nullptr;
+  std::int64_t stride = 0;
+  std::int64_t lines = 0;
+  std::int64_t width = 0;
+};
+
+/// Sum over all numbers of x - shift, or of its square, in double; one order for one shape.
+double sum_of_lines(const Lines<float>& numbers);
+double sum_of_lines(const Lines<double>& numbers);
+double squares_of_lines(const Lines<float>& numbers, double shift);
+double squares_of_lines(const Lines<double>& numbers, double shift);
+
+/// Least and largest; numbers that are NaN do not count.
+template <typename Number>
+struct Extremes {
+  Number least, most;
+};
+Extremes<float> extremes_of_lines(const Lines<float>& numbers);
+Extremes<double> extremes_of_lines(const Lines<double>& numbers);
 
 }  // namespace tt::trace

@@ -21,7 +21,7 @@
 
 namespace tt::train {
 
-/// What one step did; the same on every rank.
+/// What one step did; the same on every rank but for the times.
 struct StepReport {
   std::int64_t step = 0;
   double loss = 0.0;  // nats per token, mean over the global batch
@@ -29,6 +29,7 @@ struct StepReport {
   double grad_norm = 0.0;  // before clipping
   double tokens_per_second = 0.0;
   double step_ms = 0.0;
+  double tracer_ms = 0.0;  // CPU time that this rank's step spent in the tracer
   std::int64_t consumed_tokens = 0;
   std::optional<double> valid_loss;
 };
@@ -54,11 +55,11 @@ struct TrainerParts {
   std::function<void(const StepReport&)> on_step;  // called on every rank
 };
 
-/// CPU seconds of one rank, all its threads, and how many of them the tracer took on the thread
-/// that runs the step.
+/// CPU seconds of ranks with all their threads, and how many of them the tracer took on the threads
+/// that run the step.
 struct TracerCost {
   double tracer_seconds = 0.0;
-  double process_seconds = 0.0;
+  double rank_seconds = 0.0;
 };
 
 /// The training loop of one rank. Thread: the thread that runs the step.
@@ -68,8 +69,8 @@ class Trainer {
   Trainer(const config::TrainConfig& config, TrainerParts parts);
   /// Runs every step. Throws TrainError, comm::CommError.
   void run();
-  /// What tracing has cost this rank so far.
-  TracerCost tracer_cost() const;
+  /// What all ranks have spent so far. Collective.
+  TracerCost total_cost() const;
 
  private:
   StepReport step(std::int64_t number);

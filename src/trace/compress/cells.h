@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,9 @@
 ///       static constexpr bool kPerLine = true;  // each line of a block is a cell of its own
 ///       std::int64_t values(std::int64_t width) const;
 ///       void reduce(const Cell<Number>& cell, Value* out);
+///       // Optional: neighbouring cells of one line, widths[i] columns each.
+///       void reduce_neighbours(const Cell<Number>& all, const Number* readable_end,
+///                              std::span<const std::int32_t> widths, Value* out);
 ///     };
 ///
 /// reduce is called for a cell on the rank that holds it whole, else on the leader with the joined
@@ -67,27 +71,80 @@ PartSize part_size(const CellLayout& layout, std::size_t rank, const Kernel& ker
   return size;
 }
 
+/// Pieces of one rank that stand next to each other in its tensor, all whole or none.
+struct PieceRun {
+  Piece all;                         // from the first column of the first to the last of the last
+  std::vector<std::int32_t> widths;  // of each
+  std::int64_t values = 0;           // of each line, where they are whole
+};
+
+template <typename Kernel>
+std::vector<PieceRun> runs_of(const std::vector<Piece>& pieces, const Kernel& kernel) {
+  std::vector<PieceRun> runs;
+  for (const Piece& piece : pieces) {
+    const bool continues = !runs.empty() && runs.back().all.whole == piece.whole &&
+                           runs.back().all.begin + runs.back().all.count == piece.begin &&
+                           runs.back().all.local_begin + runs.back().all.count == piece.local_begin;
+    if (!continues) runs.push_back({{piece.begin, piece.local_begin, 0, piece.whole}, {}, 0});
+    runs.back().all.count += piece.count;
+    runs.back().widths.push_back(static_cast<std::int32_t>(piece.count));
+    runs.back().values += kernel.values(piece.count);
+  }
+  return runs;
+}
+
+/// Reduces the whole cells of a run.
+template <typename Kernel>
+void reduce_run(Kernel& kernel, Cell<typename Kernel::Number> all,
+                const typename Kernel::Number* readable_end, const PieceRun& run,
+                typename Kernel::Value* out) {
+  if constexpr (requires { kernel.reduce_neighbours(all, readable_end, run.widths, out); }) {
+    kernel.reduce_neighbours(all, readable_end, run.widths, out);
+  } else {
+    for (const std::int32_t width : run.widths) {
+      all.width = width;
+      kernel.reduce(all, out);
+      out += kernel.values(width);
+      all.data += width;
+      all.first_column += width;
+    }
+  }
+}
+
 template <typename Kernel>
 void pack_cells(const CellLayout& layout, std::size_t rank, const LocalTensor& local,
-                const PartSize& size, Kernel& kernel, std::byte* part) {
+                const PartSize& size, const std::vector<PieceRun>& runs, Kernel& kernel,
+                std::byte* part) {
   using Number = typename Kernel::Number;
   auto* values = reinterpret_cast<typename Kernel::Value*>(part);
   auto* raw = reinterpret_cast<Number*>(part + size.template value_bytes<Kernel>());
+  const std::vector<Piece>& line_pieces = layout.lines.pieces[rank];
+  if (runs.empty() || line_pieces.empty()) return;
+  const auto line_at = [&](std::int64_t row, std::int64_t line) {
+    return static_cast<const Number*>(local.data) + row * local.row_stride +
+           line * local.line_stride;
+  };
+  const Piece& last = line_pieces.back();
+  const Number* end = line_at(layout.rows - 1, last.local_begin + last.count - 1) +
+                      runs.back().all.local_begin + runs.back().all.count;
   for (std::int64_t row = 0; row < layout.rows; ++row) {
-    const Number* row_data = static_cast<const Number*>(local.data) + row * local.row_stride;
-    for (const Piece& lines : layout.lines.pieces[rank]) {
+    for (const Piece& lines : line_pieces) {
       const std::int64_t step = Kernel::kPerLine ? 1 : lines.count;
       for (std::int64_t line = 0; line < lines.count; line += step) {
-        const Number* line_data = row_data + (lines.local_begin + line) * local.line_stride;
-        for (const Piece& columns : layout.columns.pieces[rank]) {
-          const Number* data = line_data + columns.local_begin;
-          if (lines.whole && columns.whole) {
-            kernel.reduce({data, local.line_stride, step, columns.count, columns.begin}, values);
-            values += kernel.values(columns.count);
+        const Number* line_data = line_at(row, lines.local_begin + line);
+        for (const PieceRun& run : runs) {
+          const Number* data = line_data + run.all.local_begin;
+          if (lines.whole && run.all.whole) {
+            reduce_run(kernel, {data, local.line_stride, step, run.all.count, run.all.begin}, end,
+                       run, values);
+            values += run.values;
             continue;
           }
-          for (std::int64_t i = 0; i < step; ++i) {
-            raw = std::copy_n(data + i * local.line_stride, columns.count, raw);
+          for (const std::int32_t width : run.widths) {
+            for (std::int64_t i = 0; i < step; ++i) {
+              raw = std::copy_n(data + i * local.line_stride, width, raw);
+            }
+            data += width;
           }
         }
       }
@@ -106,10 +163,10 @@ class PartReader {
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
       const PartSize& size = sizes[rank];
       values_.push_back(reinterpret_cast<const Value*>(parts[rank]));
-      raw_.push_back(parts[rank] == nullptr
-                         ? nullptr
-                         : reinterpret_cast<const Number*>(
-                               parts[rank] + size.template value_bytes<Kernel>()));
+      raw_.push_back(
+          parts[rank] == nullptr
+              ? nullptr
+              : reinterpret_cast<const Number*>(parts[rank] + size.template value_bytes<Kernel>()));
     }
   }
 
@@ -159,38 +216,70 @@ class PartReader {
   std::vector<const Number*> raw_;
 };
 
-/// Where a joined cell stands.
+/// Where joined cells stand.
 struct CellPlace {
   std::int64_t row = 0;
-  std::int64_t line = 0;    // first line, counted from the first wanted one
-  std::size_t block = 0;    // of lines
-  std::size_t column = 0;   // block of columns
-  std::int64_t begin = 0;   // first logical column
+  std::int64_t line = 0;   // first line, counted from the first wanted one
+  std::size_t block = 0;   // of lines
+  std::size_t column = 0;  // block of columns
+  std::int64_t begin = 0;  // first logical column
 };
 
-/// Leader: calls place(CellPlace) for every cell in logical order and leaves the cell's values
-/// where the answer points.
+/// Neighbouring blocks of columns that travel as values of one rank, or one block that does not.
+struct BlockRun {
+  std::size_t first = 0;
+  bool whole = true;
+  std::size_t rank = 0;     // where they are whole and the axis is cut
+  std::int64_t values = 0;  // of each line
+};
+
+template <typename Kernel>
+std::vector<BlockRun> block_runs_of(const AxisCut& columns, const Kernel& kernel) {
+  std::vector<BlockRun> runs;
+  for (std::size_t i = 0; i < columns.blocks.size(); ++i) {
+    const Block& block = columns.blocks[i];
+    const std::size_t rank = block.shares.empty() ? 0 : block.shares.front().rank;
+    const bool continues =
+        !runs.empty() && runs.back().whole && block.whole() && runs.back().rank == rank;
+    if (!continues) runs.push_back({i, block.whole(), rank, 0});
+    runs.back().values += kernel.values(block.count);
+  }
+  return runs;
+}
+
+/// Leader: leaves the values of every cell where place(CellPlace) points; the values of
+/// neighbouring blocks of columns stand next to each other.
 template <typename Kernel, typename Place>
 void join_cells(const CellLayout& layout, const std::vector<PartSize>& sizes,
-                const std::vector<const std::byte*>& parts, Kernel& kernel, Place&& place) {
+                const std::vector<BlockRun>& runs, const std::vector<const std::byte*>& parts,
+                Kernel& kernel, Place&& place) {
   PartReader<Kernel> reader(sizes, parts);
   std::vector<typename Kernel::Number> cell;
+  const auto join_raw = [&](const Block& lines, std::int64_t line, std::int64_t step,
+                            const Block& columns, typename Kernel::Value* out) {
+    reader.take_raw(lines, line, step, columns, cell);
+    kernel.reduce({cell.data(), columns.count, step, columns.count, columns.begin}, out);
+  };
   for (std::int64_t row = 0; row < layout.rows; ++row) {
     for (std::size_t block = 0; block < layout.lines.blocks.size(); ++block) {
       const Block& lines = layout.lines.blocks[block];
       const std::int64_t step = Kernel::kPerLine ? 1 : lines.count;
       for (std::int64_t line = 0; line < lines.count; line += step) {
-        for (std::size_t column = 0; column < layout.columns.blocks.size(); ++column) {
-          const Block& columns = layout.columns.blocks[column];
-          auto* out = place(CellPlace{row, lines.begin - layout.first_line + line, block, column,
-                                      columns.begin});
-          if (lines.whole() && columns.whole()) {
-            const auto& shares = columns.shares.empty() ? lines.shares : columns.shares;
-            const std::int64_t count = kernel.values(columns.count);
-            std::copy_n(reader.take_values(shares.front().rank, count), count, out);
-          } else {
-            reader.take_raw(lines, line, step, columns, cell);
-            kernel.reduce({cell.data(), columns.count, step, columns.count, columns.begin}, out);
+        for (std::size_t i = 0; i < runs.size(); ++i) {
+          const BlockRun& run = runs[i];
+          const Block& first = layout.columns.blocks[run.first];
+          auto* out = place(CellPlace{row, lines.begin - layout.first_line + line, block, run.first,
+                                      first.begin});
+          if (lines.whole() && run.whole) {
+            const std::size_t rank = first.shares.empty() ? lines.shares.front().rank : run.rank;
+            std::copy_n(reader.take_values(rank, run.values), run.values, out);
+            continue;
+          }
+          const std::size_t end =
+              i + 1 < runs.size() ? runs[i + 1].first : layout.columns.blocks.size();
+          for (std::size_t column = run.first; column < end; ++column) {
+            join_raw(lines, line, step, layout.columns.blocks[column], out);
+            out += kernel.values(layout.columns.blocks[column].count);
           }
         }
       }
@@ -212,22 +301,26 @@ class CellPacking : public Packing {
       : layout_(std::move(layout)), shape_(std::move(shape)) {
     for (std::size_t rank = 0; rank < layout_.columns.pieces.size(); ++rank) {
       sizes_.push_back(part_size(layout_, rank, kernel));
+      runs_.push_back(runs_of(layout_.columns.pieces[rank], kernel));
     }
+    block_runs_ = block_runs_of(layout_.columns, kernel);
   }
   void pack_with(Kernel& kernel, std::size_t rank, const LocalTensor& local,
                  std::byte* part) const {
-    pack_cells(layout_, rank, local, sizes_[rank], kernel, part);
+    pack_cells(layout_, rank, local, sizes_[rank], runs_[rank], kernel, part);
   }
   template <typename Place>
   void join_with(Kernel& kernel, const std::vector<const std::byte*>& parts, Place&& place) const {
-    join_cells(layout_, sizes_, parts, kernel, place);
+    join_cells(layout_, sizes_, block_runs_, parts, kernel, place);
   }
 
   const CellLayout layout_;
   const std::vector<std::int64_t> shape_;
 
  private:
-  std::vector<PartSize> sizes_;  // by rank
+  std::vector<PartSize> sizes_;              // by rank
+  std::vector<std::vector<PieceRun>> runs_;  // of columns, by rank
+  std::vector<BlockRun> block_runs_;         // of columns
 };
 
 }  // namespace tt::trace

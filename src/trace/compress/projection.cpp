@@ -41,29 +41,26 @@ template <typename Number>
 class ProjectionPacking : public CellPacking<DotKernel<Number>> {
  public:
   ProjectionPacking(const LogicalShape& shape, std::shared_ptr<const Rows<Number>> rows)
-      : CellPacking<Kernel>(
-            make_cell_layout(shape, 1, even_boundaries(shape.features, kBlock)),
-            shape.result_shape(static_cast<std::int64_t>(rows->front().size())),
-            Kernel{&rows->front()}),
+      : CellPacking<Kernel>(make_cell_layout(shape, 1, even_boundaries(shape.features, kBlock)),
+                            shape.result_shape(static_cast<std::int64_t>(rows->front().size())),
+                            Kernel{&rows->front()}),
         rows_(std::move(rows)),
         vectors_(static_cast<std::int64_t>(rows_->front().size())),
         lines_(shape.rows * shape.wanted_lines()),
         lines_per_row_(shape.wanted_lines()) {}
 
-  void pack(int layer, std::size_t rank, const LocalTensor& local,
-            std::byte* part) const override {
+  void pack(int layer, std::size_t rank, const LocalTensor& local, std::byte* part) const override {
     Kernel kernel{&rows_->at(static_cast<std::size_t>(layer))};
     this->pack_with(kernel, rank, local, part);
   }
-  void join(int layer, const std::vector<const std::byte*>& parts,
-            std::byte* out) const override {
+  void join(int layer, const std::vector<const std::byte*>& parts, std::byte* out) const override {
     Kernel kernel{&rows_->at(static_cast<std::size_t>(layer))};
     const auto blocks = static_cast<std::int64_t>(this->layout_.columns.blocks.size());
     std::vector<Number> partial(static_cast<std::size_t>(lines_ * blocks * vectors_));
     this->join_with(kernel, parts, [&](const CellPlace& at) {
-      return partial.data() + ((at.row * lines_per_row_ + at.line) * blocks +
-                               static_cast<std::int64_t>(at.column)) *
-                                  vectors_;
+      return partial.data() +
+             ((at.row * lines_per_row_ + at.line) * blocks + static_cast<std::int64_t>(at.column)) *
+                 vectors_;
     });
     auto* sums = reinterpret_cast<Number*>(out);
     for (std::int64_t line = 0; line < lines_; ++line) {
@@ -112,8 +109,8 @@ class ProjectionCompressor : public Compressor {
                        const std::vector<std::shared_ptr<const DirectionVector>>& vectors,
                        bool normalize)
       : names_(std::move(names)), normalize_(normalize) {
-    const auto hidden_states = static_cast<std::int64_t>(vectors.front()->rows.size()) /
-                               vectors.front()->hidden_size;
+    const auto hidden_states =
+        static_cast<std::int64_t>(vectors.front()->rows.size()) / vectors.front()->hidden_size;
     floats_ = rows_of<float>(vectors, normalize, hidden_states);
     doubles_ = rows_of<double>(vectors, normalize, hidden_states);
   }
@@ -190,8 +187,7 @@ ParsedCompressor parse_projection(const json& text, const std::string& where,
     }
     vectors.push_back(std::move(found).value());
   }
-  return made<ProjectionCompressor>(std::move(names), vectors,
-                                                      normalize.get<bool>());
+  return made<ProjectionCompressor>(std::move(names), vectors, normalize.get<bool>());
 }
 
 }  // namespace tt::trace

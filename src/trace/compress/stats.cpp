@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include "src/trace/compress/cells.h"
 #include "src/trace/compress/kinds.h"
 #include "src/trace/json_fields.h"
+#include "tensor_tracer/trace/reductions.h"
 
 namespace tt::trace {
 namespace {
@@ -19,7 +21,6 @@ using nlohmann::json;
 // in logical order: the order of additions is that of the whole tensor on every mesh.
 constexpr std::int64_t kLineBlock = 16;
 constexpr std::int64_t kColumnBlock = 64;
-constexpr std::int64_t kLanes = 8;
 
 constexpr std::int64_t kHeadNumbers = 10;  // before the histogram
 constexpr std::int64_t kMaxBins = 1024;
@@ -58,34 +59,21 @@ struct Tally {
   std::vector<double> bins;
 };
 
+// The exponent's bits, with which all numbers are counted at first.
 template <typename Number>
-double lanes_sum(const Cell<Number>& cell, double shift, bool squares) {
-  double lanes[kLanes] = {};
-  for (std::int64_t line = 0; line < cell.lines; ++line) {
-    const Number* row = cell.data + line * cell.stride;
-    for (std::int64_t i = 0; i + kLanes <= cell.width; i += kLanes) {
-      for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-        const double x = static_cast<double>(row[i + lane]) - shift;
-        lanes[lane] += squares ? x * x : x;
-      }
-    }
-    for (std::int64_t i = cell.width / kLanes * kLanes, lane = 0; i < cell.width; ++i, ++lane) {
-      const double x = static_cast<double>(row[i]) - shift;
-      lanes[lane] += squares ? x * x : x;
-    }
-  }
-  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
-         ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
-}
-
-// floor(log2 |x|) of a finite number that is not 0.
-inline int exponent_of(float x) {
-  const int exponent = static_cast<int>(std::bit_cast<std::uint32_t>(x) >> 23 & 0xff) - 127;
-  return exponent;  // -127 stands for all that are smaller than the smallest normal number
-}
-inline int exponent_of(double x) {
-  return static_cast<int>(std::bit_cast<std::uint64_t>(x) >> 52 & 0x7ff) - 1023;
-}
+struct Exponents;
+template <>
+struct Exponents<float> {
+  static constexpr std::size_t kCount = 256;
+  static constexpr int kBias = 127;
+  static std::size_t of(float x) { return std::bit_cast<std::uint32_t>(x) >> 23 & 0xff; }
+};
+template <>
+struct Exponents<double> {
+  static constexpr std::size_t kCount = 2048;
+  static constexpr int kBias = 1023;
+  static std::size_t of(double x) { return std::bit_cast<std::uint64_t>(x) >> 52 & 0x7ff; }
+};
 
 template <typename Number_>
 class MomentsKernel {
@@ -95,85 +83,123 @@ class MomentsKernel {
   static constexpr bool kPerLine = false;
 
   explicit MomentsKernel(const Bins& bins) : bins_(bins) {
-    tally.bins.resize(static_cast<std::size_t>(bins.count));
+    tally_.bins.resize(static_cast<std::size_t>(bins.count));
   }
   std::int64_t values(std::int64_t /*width*/) const { return 1; }
 
   void reduce(const Cell<Number>& cell, Value* out) {
-    count_numbers(cell);
+    const Lines<Number> all{cell.data, cell.stride, cell.lines, cell.width};
     const auto size = static_cast<double>(cell.lines * cell.width);
-    const double sum = lanes_sum(cell, 0.0, false);
+    count_exponents(all);
+    const double sum = sum_of_lines(all);
     if (std::isfinite(sum)) {
+      take_extremes(all);
       const double mean = sum / size;
-      *out = {size, mean, lanes_sum(cell, mean, true)};
+      *out = {size, mean, squares_of_lines(all, mean)};
       return;
     }
-    finite_.clear();
-    for_each(cell, [&](Number x) {
-      if (std::isfinite(x)) finite_.push_back(x);
-    });
+    keep_finite(all);
     const auto count = static_cast<std::int64_t>(finite_.size());
-    if (count == 0) {
-      *out = {};
-      return;
-    }
-    const Cell<Number> left{finite_.data(), count, 1, count, 0};
-    const double mean = lanes_sum(left, 0.0, false) / static_cast<double>(count);
-    *out = {static_cast<double>(count), mean, lanes_sum(left, mean, true)};
+    *out = {};
+    if (count == 0) return;
+    const Lines<Number> left{finite_.data(), count, 1, count};
+    take_extremes(left);
+    const double mean = sum_of_lines(left) / static_cast<double>(count);
+    *out = {static_cast<double>(count), mean, squares_of_lines(left, mean)};
   }
 
-  Tally tally;
+  /// What was counted in all cells so far.
+  Tally tally() const {
+    Tally tally = tally_;
+    if (bins_.range) return tally;
+    // Infinities and NaN have an exponent of their own, zeros share one with the smallest numbers.
+    const std::int64_t last = bins_.count - 1;
+    for (std::size_t e = 0; e + 1 < Exponents<Number>::kCount; ++e) {
+      const int exponent = static_cast<int>(e) - Exponents<Number>::kBias;
+      const auto bin = std::clamp<std::int64_t>(exponent - kLowestExponent, 0, last);
+      double count = 0;
+      for (const auto& part : exponents_) count += static_cast<double>(part[e]);
+      tally.bins[static_cast<std::size_t>(bin)] += count - (e == 0 ? tally.zeros : 0);
+    }
+    return tally;
+  }
 
  private:
   template <typename Visit>
-  static void for_each(const Cell<Number>& cell, Visit&& visit) {
-    for (std::int64_t line = 0; line < cell.lines; ++line) {
-      const Number* row = cell.data + line * cell.stride;
-      for (std::int64_t i = 0; i < cell.width; ++i) visit(row[i]);
+  static void for_each(const Lines<Number>& all, Visit&& visit) {
+    for (std::int64_t line = 0; line < all.lines; ++line) {
+      const Number* row = all.data + line * all.stride;
+      for (std::int64_t i = 0; i < all.width; ++i) visit(row[i]);
     }
   }
 
-  void count_numbers(const Cell<Number>& cell) {
-    Number least = std::numeric_limits<Number>::infinity();
-    Number most = -std::numeric_limits<Number>::infinity();
-    for_each(cell, [&](Number x) {
-      if (!std::isfinite(x)) [[unlikely]] {
-        ++(std::isnan(x) ? tally.nans
-                         : (x > 0 ? tally.positive_infinities : tally.negative_infinities));
-        return;
+  std::uint64_t small_numbers() const {
+    return exponents_[0][0] + exponents_[1][0] + exponents_[2][0] + exponents_[3][0];
+  }
+
+  void count_exponents(const Lines<Number>& all) {
+    const std::uint64_t small_before = small_numbers();
+    for (std::int64_t line = 0; line < all.lines; ++line) {
+      const Number* row = all.data + line * all.stride;
+      std::int64_t i = 0;
+      // Four counts of each: one would wait for itself where neighbours are alike.
+      for (; i + 4 <= all.width; i += 4) {
+        for (std::size_t k = 0; k < 4; ++k) {
+          ++exponents_[k][Exponents<Number>::of(row[i + static_cast<std::int64_t>(k)])];
+        }
       }
-      least = std::min(least, x);
-      most = std::max(most, x);
-      if (x == 0) {
-        ++tally.zeros;
-        if (!bins_.range) return;
+      for (; i < all.width; ++i) ++exponents_[0][Exponents<Number>::of(row[i])];
+    }
+    if (small_numbers() > small_before) {
+      for_each(all, [&](Number x) { tally_.zeros += x == 0 ? 1 : 0; });
+    }
+    if (bins_.range) {
+      for_each(all, [&](Number x) {
+        if (std::isfinite(x)) ++tally_.bins[bin_of(x)];
+      });
+    }
+  }
+
+  void take_extremes(const Lines<Number>& all) {
+    const Extremes<Number> extremes = extremes_of_lines(all);
+    tally_.least = std::min(tally_.least, static_cast<double>(extremes.least));
+    tally_.most = std::max(tally_.most, static_cast<double>(extremes.most));
+  }
+
+  void keep_finite(const Lines<Number>& all) {
+    finite_.clear();
+    for_each(all, [&](Number x) {
+      if (std::isfinite(x)) {
+        finite_.push_back(x);
+      } else if (std::isnan(x)) {
+        ++tally_.nans;
+      } else {
+        ++(x > 0 ? tally_.positive_infinities : tally_.negative_infinities);
       }
-      ++tally.bins[bin_of(x)];
     });
-    tally.least = std::min(tally.least, static_cast<double>(least));
-    tally.most = std::max(tally.most, static_cast<double>(most));
   }
 
   std::size_t bin_of(Number x) const {
-    const std::int64_t last = bins_.count - 1;
-    if (!bins_.range) {
-      return static_cast<std::size_t>(
-          std::clamp<std::int64_t>(exponent_of(x) - kLowestExponent, 0, last));
-    }
+    const auto count = static_cast<double>(bins_.count);
     const auto [low, high] = *bins_.range;
-    const double at = (static_cast<double>(x) - low) / (high - low) * static_cast<double>(bins_.count);
-    return static_cast<std::size_t>(std::clamp(at, 0.0, static_cast<double>(last)));
+    const double at = (static_cast<double>(x) - low) / (high - low) * count;
+    return static_cast<std::size_t>(std::clamp(at, 0.0, count - 1));
   }
 
   const Bins& bins_;
+  Tally tally_;  // without the histogram of exponents
+  std::array<std::array<std::uint32_t, Exponents<Number>::kCount>, 4> exponents_ = {};
   std::vector<Number> finite_;
 };
 
 // The numbers of a Tally as they travel.
 std::vector<double> to_numbers(const Tally& tally) {
-  std::vector<double> numbers = {tally.least, tally.most,
-                                 tally.zeros, tally.nans,
-                                 tally.positive_infinities, tally.negative_infinities};
+  std::vector<double> numbers = {tally.least,
+                                 tally.most,
+                                 tally.zeros,
+                                 tally.nans,
+                                 tally.positive_infinities,
+                                 tally.negative_infinities};
   numbers.insert(numbers.end(), tally.bins.begin(), tally.bins.end());
   return numbers;
 }
@@ -207,31 +233,34 @@ class StatsPacking : public CellPacking<MomentsKernel<Number>> {
             std::byte* part) const override {
     Kernel kernel(bins_);
     this->pack_with(kernel, rank, local, part);
-    const std::vector<double> numbers = to_numbers(kernel.tally);
+    const std::vector<double> numbers = to_numbers(kernel.tally());
     std::memcpy(part + cell_bytes(rank), numbers.data(), tally_bytes());
   }
   void join(int /*layer*/, const std::vector<const std::byte*>& parts,
             std::byte* out) const override {
     Kernel kernel(bins_);  // its tally gets the cells that no rank held whole
-    Moments all, cell;
-    this->join_with(kernel, parts, [&](const CellPlace& /*at*/) {
-      all.merge(cell);
-      return &cell;
+    const auto blocks = this->layout_.columns.blocks.size();
+    std::vector<Moments> cells(this->layout_.lines.blocks.size() * blocks *
+                               static_cast<std::size_t>(this->layout_.rows));
+    this->join_with(kernel, parts, [&](const CellPlace& at) {
+      const auto row = static_cast<std::size_t>(at.row);
+      return cells.data() + (row * this->layout_.lines.blocks.size() + at.block) * blocks +
+             at.column;
     });
-    all.merge(cell);
+    Moments all;
+    for (const Moments& cell : cells) all.merge(cell);
+    Tally tally = kernel.tally();
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
       if (parts[rank] == nullptr) continue;
-      add_numbers(kernel.tally, reinterpret_cast<const double*>(parts[rank] + cell_bytes(rank)));
+      add_numbers(tally, reinterpret_cast<const double*>(parts[rank] + cell_bytes(rank)));
     }
-    write(all, kernel.tally, reinterpret_cast<Number*>(out));
+    write(all, tally, reinterpret_cast<Number*>(out));
   }
 
  private:
   using Kernel = MomentsKernel<Number>;
 
-  std::size_t cell_bytes(std::size_t rank) const {
-    return CellPacking<Kernel>::part_bytes(rank);
-  }
+  std::size_t cell_bytes(std::size_t rank) const { return CellPacking<Kernel>::part_bytes(rank); }
   std::size_t tally_bytes() const {
     return (6 + static_cast<std::size_t>(bins_.count)) * sizeof(double);
   }
@@ -241,10 +270,9 @@ class StatsPacking : public CellPacking<MomentsKernel<Number>> {
     const bool any = all.count > 0;
     const double deviation = all.count > 1 ? std::sqrt(all.m2 / (all.count - 1)) : nan;
     const double norm = std::sqrt(all.m2 + all.count * all.mean * all.mean);
-    for (const double number :
-         {size_, any ? all.mean : nan, deviation, any ? tally.least : nan, any ? tally.most : nan,
-          norm, tally.zeros / size_, tally.nans, tally.positive_infinities,
-          tally.negative_infinities}) {
+    for (const double number : {size_, any ? all.mean : nan, deviation, any ? tally.least : nan,
+                                any ? tally.most : nan, norm, tally.zeros / size_, tally.nans,
+                                tally.positive_infinities, tally.negative_infinities}) {
       *out++ = static_cast<Number>(number);
     }
     std::ranges::transform(tally.bins, out, [](double n) { return static_cast<Number>(n); });

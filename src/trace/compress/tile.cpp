@@ -17,11 +17,13 @@ constexpr const char* kMethods[] = {"mean", "sum", "absmax"};
 template <typename Number>
 std::shared_ptr<const Packing> make_packing(const std::string& method, const LogicalShape& shape,
                                             const std::vector<std::int64_t>& boundaries) {
-  if (method == "sum") return std::make_shared<TilePacking<Number, SumOf>>(shape, boundaries);
-  if (method == "absmax") {
-    return std::make_shared<TilePacking<Number, AbsoluteMaxOf>>(shape, boundaries);
+  if (method == "sum") {
+    return std::make_shared<TilePacking<Number, TileMethod::kSum>>(shape, boundaries);
   }
-  return std::make_shared<TilePacking<Number, MeanOf>>(shape, boundaries);
+  if (method == "absmax") {
+    return std::make_shared<TilePacking<Number, TileMethod::kAbsoluteMax>>(shape, boundaries);
+  }
+  return std::make_shared<TilePacking<Number, TileMethod::kMean>>(shape, boundaries);
 }
 
 std::shared_ptr<const Packing> make_packing(const std::string& method, const LogicalShape& shape,
@@ -37,18 +39,13 @@ class TwoStagePacking : public Packing {
  public:
   TwoStagePacking(std::shared_ptr<const Packing> first, std::shared_ptr<const Packing> second,
                   std::int64_t between, std::int64_t lines)
-      : first_(std::move(first)),
-        second_(std::move(second)),
-        between_(between),
-        lines_(lines) {}
+      : first_(std::move(first)), second_(std::move(second)), between_(between), lines_(lines) {}
 
   std::size_t part_bytes(std::size_t rank) const override { return first_->part_bytes(rank); }
-  void pack(int layer, std::size_t rank, const LocalTensor& local,
-            std::byte* part) const override {
+  void pack(int layer, std::size_t rank, const LocalTensor& local, std::byte* part) const override {
     first_->pack(layer, rank, local, part);
   }
-  void join(int layer, const std::vector<const std::byte*>& parts,
-            std::byte* out) const override {
+  void join(int layer, const std::vector<const std::byte*>& parts, std::byte* out) const override {
     const auto rows = static_cast<std::size_t>(shape().front());
     const auto per_row = static_cast<std::size_t>(lines_ * between_);
     std::vector<double> tiles(rows * per_row);  // room enough for both kinds of numbers
@@ -68,8 +65,7 @@ class TwoStagePacking : public Packing {
 // Boundaries, in logical columns, of `tiles` tiles for each rank: a segment of the rank's columns
 // gets its share of them. Nothing if a segment has no tile or fewer columns than tiles.
 std::optional<std::vector<std::int64_t>> tiles_of_ranks(const Placement& placement, int ranks,
-                                                        std::int64_t features,
-                                                        std::int64_t tiles) {
+                                                        std::int64_t features, std::int64_t tiles) {
   std::vector<std::int64_t> boundaries = {features};
   for (int rank = 0; rank < ranks; ++rank) {
     const std::vector<Interval> held = intervals_of_rank(placement, rank, ranks);
@@ -155,8 +151,8 @@ base::Status parse_one_rank(const json& text, const std::string& where,
                             std::optional<OneRank>& out) {
   if (!text.contains("tiles_one_rank") && !text.contains("method_one_rank")) return {};
   OneRank one_rank{std::min(tiles, context.point.features), "mean"};
-  base::Status status = parse_integer(text, "tiles_one_rank", where, 1, context.point.features,
-                                      one_rank.tiles);
+  base::Status status =
+      parse_integer(text, "tiles_one_rank", where, 1, context.point.features, one_rank.tiles);
   if (status) status = parse_method(text, "method_one_rank", where, one_rank.method);
   if (!status) return status;
   const bool is_cut =
@@ -164,12 +160,12 @@ base::Status parse_one_rank(const json& text, const std::string& where,
   if (is_cut && context.tensor_ranks > 1) {
     const auto boundaries = tiles_of_ranks(context.placement, context.tensor_ranks,
                                            context.point.features, one_rank.tiles);
-    const bool enough =
-        boundaries && tiles <= static_cast<std::int64_t>(boundaries->size()) - 1;
+    const bool enough = boundaries && tiles <= static_cast<std::int64_t>(boundaries->size()) - 1;
     if (!enough) {
       return wrong(where + ".tiles_one_rank",
-                   std::to_string(one_rank.tiles) + " tiles do not fit the columns that a rank of " +
-                       context.point.name + " holds",
+                   std::to_string(one_rank.tiles) +
+                       " tiles do not fit the columns that a rank of " + context.point.name +
+                       " holds",
                    "leave it out: tiles are then those of the whole tensor");
     }
   }

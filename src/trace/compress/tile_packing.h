@@ -10,39 +10,38 @@
 namespace tt::trace {
 
 /// Reductions of the numbers of one tile to one.
-struct MeanOf {
-  template <typename Number>
-  Number operator()(const Number* values, std::int64_t n) const {
-    return fixed_order_sum(values, n) / static_cast<Number>(n);
-  }
-};
-struct SumOf {
-  template <typename Number>
-  Number operator()(const Number* values, std::int64_t n) const {
-    return fixed_order_sum(values, n);
-  }
-};
-struct AbsoluteMaxOf {
-  template <typename Number>
-  Number operator()(const Number* values, std::int64_t n) const {
-    return absolute_max(values, n);
-  }
-};
+enum class TileMethod { kMean, kSum, kAbsoluteMax };
 
-template <typename Number_, typename Reduce>
+template <typename Number_, TileMethod method>
 struct TileKernel {
   using Number = Number_;
   using Value = Number_;
   static constexpr bool kPerLine = true;
   std::int64_t values(std::int64_t /*width*/) const { return 1; }
+
   void reduce(const Cell<Number>& cell, Value* out) const {
-    *out = Reduce{}(cell.data, cell.width);
+    if constexpr (method == TileMethod::kAbsoluteMax) {
+      *out = absolute_max(cell.data, cell.width);
+    } else {
+      *out = fixed_order_sum(cell.data, cell.width);
+      if constexpr (method == TileMethod::kMean) *out /= static_cast<Number>(cell.width);
+    }
+  }
+
+  void reduce_neighbours(const Cell<Number>& all, const Number* readable_end,
+                         std::span<const std::int32_t> widths, Value* out) const
+      requires(method != TileMethod::kAbsoluteMax) {
+    fixed_order_sums(all.data, readable_end, widths.data(),
+                     static_cast<std::int64_t>(widths.size()), out);
+    if constexpr (method == TileMethod::kMean) {
+      for (std::size_t i = 0; i < widths.size(); ++i) out[i] /= static_cast<Number>(widths[i]);
+    }
   }
 };
 
 /// One number for each tile of each line.
-template <typename Number, typename Reduce>
-class TilePacking : public CellPacking<TileKernel<Number, Reduce>> {
+template <typename Number, TileMethod method>
+class TilePacking : public CellPacking<TileKernel<Number, method>> {
  public:
   TilePacking(const LogicalShape& shape, const std::vector<std::int64_t>& boundaries)
       : CellPacking<Kernel>(make_cell_layout(shape, 1, boundaries),
@@ -66,7 +65,7 @@ class TilePacking : public CellPacking<TileKernel<Number, Reduce>> {
   }
 
  private:
-  using Kernel = TileKernel<Number, Reduce>;
+  using Kernel = TileKernel<Number, method>;
   const std::int64_t lines_, tiles_;
 };
 
