@@ -1,0 +1,256 @@
+#include "src/eval/recorder.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "src/eval/cost.h"
+
+namespace tt::eval {
+namespace {
+
+constexpr std::int64_t kTileRank = 3;  // lines, tiles, width
+
+std::string shown(double number) {
+  return std::to_string(static_cast<long long>(std::min(number, 9e18)));
+}
+
+at::Tensor meta_like(at::IntArrayRef shape, at::ScalarType dtype) {
+  return at::empty(shape, at::TensorOptions().dtype(dtype).device(at::kMeta));
+}
+
+// Zeros of any shape in the memory of one.
+at::Tensor zeros_like_meta(const at::Tensor& meta) {
+  const auto options = at::TensorOptions().dtype(meta.scalar_type()).device(at::kCPU);
+  return at::zeros({}, options).expand(meta.sizes());
+}
+
+// The numbers of the argument "dim" or "dims"; nothing if it is left out.
+std::optional<std::vector<std::int64_t>> find_dims(const c10::FunctionSchema& schema,
+                                                   const std::vector<PlanArgument>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& name = schema.arguments()[i].name();
+    const auto* value = std::get_if<c10::IValue>(&arguments[i]);
+    if ((name != "dim" && name != "dims") || value == nullptr) continue;
+    if (value->isInt()) return std::vector<std::int64_t>{value->toInt()};
+    if (value->isIntList()) return value->toIntVector();
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Recorder::Recorder(std::string text, std::vector<Input> inputs, const Limits& limits)
+    : limits_(limits), size_read_(inputs.size(), false) {
+  plan_.text = std::move(text);
+  plan_.inputs = std::move(inputs);
+  for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
+    const Input& input = plan_.inputs[i];
+    Reaches reaches(plan_.inputs.size(), Reach::kNothing);
+    reaches[i] = input.shape.size() == kTileRank ? Reach::kTile : Reach::kWide;
+    is_view_[add_slot(meta_like(input.shape, input.dtype), std::move(reaches))] = true;
+  }
+}
+
+std::uint32_t Recorder::add_slot(at::Tensor meta, Reaches reaches) {
+  metas_.push_back(std::move(meta));
+  reaches_.push_back(std::move(reaches));
+  is_view_.push_back(false);
+  return plan_.slots++;
+}
+
+TensorValue Recorder::input(std::size_t index) const {
+  return {static_cast<std::uint32_t>(index), metas_[index], reaches_[index]};
+}
+
+TensorValue Recorder::constant(const at::Tensor& tensor) {
+  const Reaches reaches(plan_.inputs.size(), Reach::kNothing);
+  const std::uint32_t slot = add_slot(meta_like(tensor.sizes(), tensor.scalar_type()), reaches);
+  plan_.constants.emplace_back(slot, tensor);
+  return {slot, metas_[slot], reaches};
+}
+
+bool Recorder::charge(double cost) {
+  if (plan_.cost + cost <= limits_.max_cost) return true;
+  problem_ = "this brings the expression to " + shown(plan_.cost + cost) +
+             " element operations, the limit is " + shown(limits_.max_cost);
+  return false;
+}
+
+std::vector<std::uint32_t> Recorder::slots_of(const std::vector<PlanArgument>& arguments) const {
+  std::vector<std::uint32_t> slots;
+  for (const PlanArgument& argument : arguments) {
+    if (const auto* slot = std::get_if<Slot>(&argument)) slots.push_back(slot->index);
+    if (const auto* list = std::get_if<SlotList>(&argument)) {
+      for (const Slot& item : *list) slots.push_back(item.index);
+    }
+  }
+  return slots;
+}
+
+// How many tensors chunk, split and unbind would make, before they make them.
+bool Recorder::check_parts(const OperatorRow& row, const c10::FunctionSchema& schema,
+                           const std::vector<PlanArgument>& arguments) {
+  const auto slots = slots_of(arguments);
+  const auto dims = find_dims(schema, arguments);
+  if (!row.has(kParts) || slots.empty() || !dims || dims->empty()) return true;
+  const at::Tensor& self = metas_[slots.front()];
+  const std::int64_t dim = dims->front() < 0 ? dims->front() + self.dim() : dims->front();
+  if (dim < 0 || dim >= self.dim()) return true;  // refused by the operator, in its own words
+  std::int64_t parts = self.size(dim);
+  if (const auto* value = std::get_if<c10::IValue>(&arguments[1]); value != nullptr) {
+    const bool is_size = schema.arguments()[1].name() == "split_size";
+    if (value->isInt() && is_size && value->toInt() > 0) parts /= value->toInt();
+    if (value->isInt() && !is_size && schema.name() != "aten::unbind") parts = value->toInt();
+    if (value->isIntList()) parts = static_cast<std::int64_t>(value->toIntVector().size());
+  }
+  if (parts <= limits_.max_parts) return true;
+  problem_ = "this gives " + std::to_string(parts) + " tensors, the limit is " +
+             std::to_string(limits_.max_parts);
+  return false;
+}
+
+std::vector<at::Tensor> Recorder::run_on_zeros(const c10::OperatorHandle& op,
+                                               const std::vector<PlanArgument>& arguments) const {
+  std::vector<at::Tensor> zeros(metas_.size());
+  for (const std::uint32_t slot : slots_of(arguments)) zeros[slot] = zeros_like_meta(metas_[slot]);
+  std::vector<at::Tensor> results;
+  for (const at::Tensor& tensor : eval::call(op, arguments, zeros, at::kCPU)) {
+    results.push_back(meta_like(tensor.sizes(), tensor.scalar_type()));
+  }
+  return results;
+}
+
+std::optional<std::vector<at::Tensor>> Recorder::run_without_data(
+    const OperatorRow& row, const c10::OperatorHandle& op,
+    const std::vector<PlanArgument>& arguments) {
+  try {
+    return eval::call(op, arguments, metas_, at::kMeta);
+  } catch (const c10::NotImplementedError& error) {
+    problem_ = "the shape of this result cannot be known without running it";
+    if (!row.has(kProbe)) return std::nullopt;
+  } catch (const std::exception& error) {
+    problem_ = first_sentence(error);
+    return std::nullopt;
+  }
+  try {
+    return run_on_zeros(op, arguments);
+  } catch (const std::exception& error) {
+    problem_ = first_sentence(error);
+    return std::nullopt;
+  }
+}
+
+bool Recorder::check_results(const std::vector<at::Tensor>& results) {
+  for (const at::Tensor& tensor : results) {
+    if (tensor.dim() > limits_.max_rank) {
+      problem_ = "this has " + std::to_string(tensor.dim()) + " dimensions, the limit is " +
+                 std::to_string(limits_.max_rank);
+      return false;
+    }
+    if (tensor.numel() > limits_.max_intermediate_elements) {
+      problem_ = "this has " + std::to_string(tensor.numel()) + " elements, the limit is " +
+                 std::to_string(limits_.max_intermediate_elements);
+      return false;
+    }
+  }
+  return true;
+}
+
+Reaches Recorder::combine_reaches(const OperatorRow& row, const c10::FunctionSchema& schema,
+                                  const std::vector<PlanArgument>& arguments) const {
+  const auto slots = slots_of(arguments);
+  const auto dims = find_dims(schema, arguments);
+  Reaches combined;
+  for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
+    std::vector<Reached> reached;
+    for (const std::uint32_t slot : slots) {
+      reached.push_back({reaches_[slot][i], metas_[slot].dim(), metas_[slot].numel()});
+    }
+    combined.push_back(combine(row.pattern, reached, dims));
+  }
+  return combined;
+}
+
+std::optional<std::vector<TensorValue>> Recorder::call(const OperatorRow& row,
+                                                       const c10::OperatorHandle& op,
+                                                       std::vector<PlanArgument> arguments) {
+  std::vector<at::Tensor> read;
+  for (const std::uint32_t slot : slots_of(arguments)) read.push_back(metas_[slot]);
+  if (!charge(estimate_cost(row.cost, read, {}))) return std::nullopt;
+  if (!check_parts(row, op.schema(), arguments)) return std::nullopt;
+  const auto results = run_without_data(row, op, arguments);
+  if (!results || !check_results(*results)) return std::nullopt;
+  const double cost = estimate_cost(row.cost, read, *results);
+  if (!charge(cost)) return std::nullopt;
+  plan_.cost += cost;
+  const Reaches reaches = combine_reaches(row, op.schema(), arguments);
+  plan_.steps.push_back(
+      {op, std::move(arguments), plan_.slots, static_cast<std::uint32_t>(results->size()), {}});
+  std::vector<TensorValue> values;
+  for (const at::Tensor& tensor : *results) {
+    const std::uint32_t slot = add_slot(tensor, reaches);
+    is_view_[slot] = row.cost == Cost::kView;
+    values.push_back({slot, tensor, reaches});
+  }
+  return values;
+}
+
+void Recorder::note_size_read(const TensorValue& value, std::int64_t dim) {
+  const std::int64_t normal = dim < 0 && dim != kAllDims ? dim + value.meta.dim() : dim;
+  for (std::size_t i = 0; i < size_read_.size(); ++i) {
+    const bool is_own = value.reaches[i] == Reach::kTile && normal >= kTileRank - 1;
+    if (value.reaches[i] != Reach::kNothing && !is_own) size_read_[i] = true;
+  }
+}
+
+void Recorder::mark_dead_slots(std::uint32_t result) {
+  std::vector<bool> is_read(plan_.slots, false);
+  is_read[result] = true;
+  for (auto step = plan_.steps.rbegin(); step != plan_.steps.rend(); ++step) {
+    std::vector<std::uint32_t> touched = slots_of(step->arguments);
+    for (std::uint32_t i = 0; i < step->results; ++i) touched.push_back(step->first_result + i);
+    for (const std::uint32_t slot : touched) {
+      if (!is_read[slot]) step->dead.push_back(slot);
+      is_read[slot] = true;
+    }
+  }
+}
+
+bool Recorder::check_live_bytes() {
+  const auto bytes = [&](std::uint32_t slot) {
+    return is_view_[slot] ? 0 : static_cast<std::int64_t>(metas_[slot].nbytes());
+  };
+  std::int64_t live = 0;
+  std::int64_t most = 0;
+  for (const Step& step : plan_.steps) {
+    for (std::uint32_t i = 0; i < step.results; ++i) live += bytes(step.first_result + i);
+    most = std::max(most, live);
+    for (const std::uint32_t slot : step.dead) live -= bytes(slot);
+  }
+  if (most <= limits_.max_live_bytes) return true;
+  problem_ = "the expression holds " + std::to_string(most) + " bytes at one time, the limit is " +
+             std::to_string(limits_.max_live_bytes);
+  return false;
+}
+
+std::optional<Plan> Recorder::finish(const TensorValue& result) {
+  if (result.meta.numel() > limits_.max_result_elements) {
+    problem_ = "the result has " + std::to_string(result.meta.numel()) +
+               " elements, the limit is " + std::to_string(limits_.max_result_elements);
+    return std::nullopt;
+  }
+  mark_dead_slots(result.slot);
+  if (!check_live_bytes()) return std::nullopt;
+  plan_.result = result.slot;
+  plan_.shape = result.meta.sizes().vec();
+  plan_.dtype = result.meta.scalar_type();
+  plan_.reaches = result.reaches;
+  for (std::size_t i = 0; i < size_read_.size(); ++i) {
+    if (size_read_[i]) plan_.reaches[i] = Reach::kWide;
+  }
+  return std::move(plan_);
+}
+
+}  // namespace tt::eval
