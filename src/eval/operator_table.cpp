@@ -41,10 +41,11 @@ constexpr Family kFamilies[] = {
     {kOrder, Cost::kSort, Pattern::kAlongDim, kProbe,
      "median/-,dim nanmedian/-,dim mode quantile/scalar nanquantile/scalar sort/-,stable "
      "argsort/-,stable topk kthvalue"},
-    {kOrder, Cost::kSort, Pattern::kAnywhere, kPlain, "quantile nanquantile"},
+    {kOrder, Cost::kSort, Pattern::kAnywhere, kProbe, "quantile nanquantile"},
     {kAlong, Cost::kElements, Pattern::kAlongDim, kPlain,
-     "cumsum cumprod cummax cummin logcumsumexp softmax/int log_softmax/int diff "
-     "cosine_similarity gather take_along_dim index_select flip roll"},
+     "cumsum cumprod softmax/int log_softmax/int diff cosine_similarity gather take_along_dim"},
+    {kAlong, Cost::kElements, Pattern::kAlongDim, kProbe,
+     "cummax cummin logcumsumexp flip roll index_select"},
     {kElementwise, Cost::kElements, Pattern::kElementwise, kPlain,
      "abs absolute neg negative positive sign sgn square sqrt rsqrt reciprocal exp exp2 expm1 log "
      "log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid relu "

@@ -21,7 +21,7 @@ enum Traits : std::uint8_t {
   kPlain = 0,
   kNumbers = 1,   // a Python number may stand for a tensor, as in torch.add(x, 2)
   kFactory = 2,   // makes a tensor on the inputs' device
-  kProbe = 4,     // no Meta kernel in libtorch; gives no more elements than it reads
+  kProbe = 4,     // some overload has no Meta kernel in libtorch and may be run on zeros
   kInternal = 8,  // for operators of the syntax; not callable by name
   kParts = 16,    // gives a list of tensors
 };

@@ -1,6 +1,7 @@
 #include "src/eval/recorder.h"
 
 #include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
 
 #include <algorithm>
 #include <cmath>
@@ -122,6 +123,46 @@ std::vector<at::Tensor> Recorder::run_on_zeros(const c10::OperatorHandle& op,
   return results;
 }
 
+// Of an element-wise operator: the shape is that of broadcasting, and the dtype depends on dtypes
+// and on which arguments have dimensions at all, so one element of each tells it.
+std::vector<at::Tensor> Recorder::run_on_single_ones(
+    const c10::OperatorHandle& op, const std::vector<PlanArgument>& arguments) const {
+  std::vector<at::Tensor> ones(metas_.size());
+  std::vector<std::int64_t> shape;
+  for (const std::uint32_t slot : slots_of(arguments)) {
+    const at::Tensor& meta = metas_[slot];
+    shape = at::infer_size(shape, meta.sizes());
+    const std::vector<std::int64_t> sides(static_cast<std::size_t>(meta.dim()), 1);
+    ones[slot] = at::ones(sides, at::TensorOptions().dtype(meta.scalar_type()));
+  }
+  std::vector<at::Tensor> results;
+  for (const at::Tensor& tensor : eval::call(op, arguments, ones, at::kCPU)) {
+    results.push_back(meta_like(shape, tensor.scalar_type()));
+  }
+  return results;
+}
+
+// index_select and quantile run on zeros too, and may give more than they read: one result per
+// index or quantile, for each place in the dimensions that stay.
+bool Recorder::check_selected(const c10::FunctionSchema& schema,
+                              const std::vector<PlanArgument>& arguments) {
+  const auto slots = slots_of(arguments);
+  const auto dims = find_dims(schema, arguments);
+  if (slots.size() != 2) return true;
+  const at::Tensor& self = metas_[slots[0]];
+  double places = dims ? static_cast<double>(self.numel()) : 1;
+  if (dims) {
+    const std::int64_t dim = dims->front() < 0 ? dims->front() + self.dim() : dims->front();
+    if (dim < 0 || dim >= self.dim()) return true;  // refused by the operator, in its own words
+    places /= static_cast<double>(std::max<std::int64_t>(self.size(dim), 1));
+  }
+  const double selected = places * static_cast<double>(metas_[slots[1]].numel());
+  if (selected <= static_cast<double>(limits_.max_intermediate_elements)) return charge(selected);
+  problem_ = "this has " + shown(selected) + " elements, the limit is " +
+             std::to_string(limits_.max_intermediate_elements);
+  return false;
+}
+
 std::optional<std::vector<at::Tensor>> Recorder::run_without_data(
     const OperatorRow& row, const c10::OperatorHandle& op,
     const std::vector<PlanArgument>& arguments) {
@@ -129,13 +170,15 @@ std::optional<std::vector<at::Tensor>> Recorder::run_without_data(
     return eval::call(op, arguments, metas_, at::kMeta);
   } catch (const c10::NotImplementedError& error) {
     problem_ = "the shape of this result cannot be known without running it";
-    if (!row.has(kProbe)) return std::nullopt;
+    if (!row.has(kProbe) && row.pattern != Pattern::kElementwise) return std::nullopt;
   } catch (const std::exception& error) {
     problem_ = first_sentence(error);
     return std::nullopt;
   }
+  const bool is_elementwise = row.pattern == Pattern::kElementwise;
+  if (!is_elementwise && !check_selected(op.schema(), arguments)) return std::nullopt;
   try {
-    return run_on_zeros(op, arguments);
+    return is_elementwise ? run_on_single_ones(op, arguments) : run_on_zeros(op, arguments);
   } catch (const std::exception& error) {
     problem_ = first_sentence(error);
     return std::nullopt;

@@ -45,6 +45,10 @@ class Recorder {
       const std::vector<PlanArgument>& arguments);
   std::vector<at::Tensor> run_on_zeros(const c10::OperatorHandle& op,
                                        const std::vector<PlanArgument>& arguments) const;
+  std::vector<at::Tensor> run_on_single_ones(const c10::OperatorHandle& op,
+                                             const std::vector<PlanArgument>& arguments) const;
+  bool check_selected(const c10::FunctionSchema& schema,
+                      const std::vector<PlanArgument>& arguments);
   bool check_results(const std::vector<at::Tensor>& results);
   Reaches combine_reaches(const OperatorRow& row, const c10::FunctionSchema& schema,
                           const std::vector<PlanArgument>& arguments) const;
