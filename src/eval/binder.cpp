@@ -51,9 +51,11 @@ class Binder {
   }
 
  private:
-  bool fail(expr::Span span, std::string what) {
+  // An argument of a wrong kind says more than one that has no place.
+  bool fail(expr::Span span, std::string what, bool is_wrong_kind = false) {
     const auto matched = std::ranges::count_if(bound_, [](const auto& b) { return b.has_value(); });
-    mismatch_ = {span, std::move(what), static_cast<std::size_t>(matched)};
+    const std::size_t progress = 2 * static_cast<std::size_t>(matched) + (is_wrong_kind ? 1 : 0);
+    mismatch_ = {span, std::move(what), progress};
     return false;
   }
 
@@ -61,8 +63,10 @@ class Binder {
     const c10::Argument& parameter = parameters_[index];
     bound_[index] = convert(value, parameter, row_);
     if (bound_[index]) return true;
-    return fail(span, "the argument \"" + shown_name(parameter) + "\" of " + row_.name + " is " +
-                          expected_kind(parameter) + ", not " + describe(value));
+    return fail(span,
+                "the argument \"" + shown_name(parameter) + "\" of " + row_.name + " is " +
+                    expected_kind(parameter) + ", not " + describe(value),
+                true);
   }
 
   std::string shown_name(const c10::Argument& parameter) const {

@@ -34,7 +34,7 @@ struct Call {
 struct Mismatch {
   expr::Span span;
   std::string what;
-  std::size_t progress = 0;  // arguments that matched
+  std::size_t progress = 0;  // the more, the nearer the call came
 };
 
 /// The arguments of `schema`, in order, from those of the call; by the rules of PyTorch's parser of

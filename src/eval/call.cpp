@@ -117,7 +117,7 @@ Value Checker::refuse_call(const Call& call, const Mismatch& mismatch) {
 
 Value Checker::call_overload(const Call& call, const OperatorRow& row,
                              const c10::OperatorHandle& op, std::vector<PlanArgument> arguments) {
-  auto results = recorder_.call(row, op, std::move(arguments));
+  auto results = recorder_.call(row, op, std::move(arguments), call.name_span);
   if (!results) return fail(call.name_span, call.name + ": " + recorder_.problem());
   const auto& returns = op.schema().returns();
   if (returns.size() == 1 && returns[0].type()->kind() == c10::TypeKind::TensorType) {

@@ -10,6 +10,7 @@
 
 #include "src/eval/reach.h"
 #include "tensor_tracer/eval/program.h"
+#include "tensor_tracer/expr/ast.h"
 
 namespace tt::eval {
 
@@ -31,6 +32,7 @@ struct Step {
   std::uint32_t first_result = 0;
   std::uint32_t results = 0;
   std::vector<std::uint32_t> dead;  // slots that nobody reads after this step
+  expr::Span span;                  // of the operator in the text
 };
 
 /// What a Program does. Inputs are in the first slots, constants after them.

@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "src/eval/checker.h"
 #include "src/eval/plan.h"
 #include "src/eval/recorder.h"
@@ -11,6 +14,9 @@
 
 namespace tt::eval {
 namespace {
+
+// Programs up to this cost are tried out when they are checked, in a millisecond or so.
+constexpr double kTrialCost = 1 << 20;
 
 base::Result<Plan> make_plan(const expr::Ast& ast, std::vector<Input> inputs,
                              const Limits& limits) {
@@ -64,20 +70,41 @@ base::Status check_arguments(const Plan& plan, const std::vector<at::Tensor>& in
   return {};
 }
 
-at::Tensor execute(const Plan& plan, const std::vector<at::Tensor>& inputs) {
-  const at::NoGradGuard no_grad;
+// `step` is the number of the step that is running, for whoever catches the exception.
+at::Tensor execute(const Plan& plan, const std::vector<at::Tensor>& inputs, std::size_t& step) {
+  const c10::NoGradGuard no_grad;
   const c10::Device device = inputs.empty() ? c10::Device(at::kCPU) : inputs.front().device();
   std::vector<at::Tensor> slots(plan.slots);
   std::ranges::copy(inputs, slots.begin());
   for (const auto& [slot, tensor] : plan.constants) slots[slot] = tensor.to(device);
-  for (const Step& step : plan.steps) {
-    std::vector<at::Tensor> results = call(step.op, step.arguments, slots, device);
-    TORCH_CHECK(results.size() == step.results, "an operator gave another number of results");
-    std::ranges::move(results, slots.begin() + step.first_result);
-    for (const std::uint32_t slot : step.dead) slots[slot].reset();
+  for (step = 0; step < plan.steps.size(); ++step) {
+    const Step& now = plan.steps[step];
+    std::vector<at::Tensor> results = call(now.op, now.arguments, slots, device);
+    TORCH_CHECK(results.size() == now.results, "an operator gave another number of results");
+    std::ranges::move(results, slots.begin() + now.first_result);
+    for (const std::uint32_t slot : now.dead) slots[slot].reset();
   }
   const at::Tensor& result = slots[plan.result];
   return result.requires_grad() ? result.detach() : result;
+}
+
+// Meta kernels take dtypes that the real ones refuse. What costs next to nothing is run once on
+// zeros to see that; other failures may be due to the zeros.
+std::optional<expr::Problem> find_wrong_dtype(const Plan& plan) {
+  if (plan.cost > kTrialCost) return std::nullopt;
+  std::vector<at::Tensor> zeros;
+  for (const Input& input : plan.inputs) {
+    zeros.push_back(at::zeros({}, at::TensorOptions().dtype(input.dtype)).expand(input.shape));
+  }
+  std::size_t step = 0;
+  try {
+    execute(plan, zeros, step);
+  } catch (const std::exception& error) {
+    const std::string why = first_sentence(error);
+    if (why.find("not implemented for") == std::string::npos) return std::nullopt;
+    return expr::Problem{plan.steps.at(step).span, why, "convert it first, for example .double()"};
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -91,6 +118,7 @@ base::Result<Program> Program::check(std::string_view text, std::vector<Input> i
   try {
     auto plan = make_plan(ast.value(), std::move(inputs), limits);
     if (!plan.ok()) return plan.error();
+    if (const auto wrong = find_wrong_dtype(plan.value())) return expr::to_error(text, *wrong);
     return Program(std::make_shared<const Plan>(std::move(plan).value()));
   } catch (const std::exception& error) {
     return expr::to_error(text, {{}, first_sentence(error), ""});
@@ -104,8 +132,9 @@ const std::string& Program::text() const { return plan_->text; }
 
 base::Result<at::Tensor> Program::run(const std::vector<at::Tensor>& inputs) const {
   if (const auto status = check_arguments(*plan_, inputs); !status.ok()) return status.error();
+  std::size_t step = 0;
   try {
-    at::Tensor result = execute(*plan_, inputs);
+    at::Tensor result = execute(*plan_, inputs, step);
     if (result.sizes() == at::IntArrayRef(plan_->shape) && result.scalar_type() == plan_->dtype) {
       return result;
     }

@@ -40,6 +40,15 @@ std::optional<std::vector<std::int64_t>> find_dims(const c10::FunctionSchema& sc
   return std::nullopt;
 }
 
+// How often the operator goes over its tensor: diff n times, all others once.
+double count_rounds(const c10::FunctionSchema& schema, const std::vector<PlanArgument>& arguments,
+                    const std::vector<at::Tensor>& read) {
+  const auto* n = arguments.size() < 2 ? nullptr : std::get_if<c10::IValue>(&arguments[1]);
+  if (schema.name() != "aten::diff" || n == nullptr || read.empty()) return 1;
+  const double longest = static_cast<double>(std::max<std::int64_t>(read.front().numel(), 1));
+  return std::clamp(static_cast<double>(n->toInt()), 1.0, longest);
+}
+
 }  // namespace
 
 Recorder::Recorder(std::string text, std::vector<Input> inputs, const Limits& limits)
@@ -167,18 +176,19 @@ std::optional<std::vector<at::Tensor>> Recorder::run_without_data(
     const OperatorRow& row, const c10::OperatorHandle& op,
     const std::vector<PlanArgument>& arguments) {
   try {
+    // Not on meta tensors: many such operators have no Meta kernel, and those know no wrong dtypes.
+    if (row.pattern == Pattern::kElementwise) return run_on_single_ones(op, arguments);
     return eval::call(op, arguments, metas_, at::kMeta);
   } catch (const c10::NotImplementedError& error) {
-    problem_ = "the shape of this result cannot be known without running it";
-    if (!row.has(kProbe) && row.pattern != Pattern::kElementwise) return std::nullopt;
+    problem_ = first_sentence(error);
+    if (!row.has(kProbe)) return std::nullopt;
   } catch (const std::exception& error) {
     problem_ = first_sentence(error);
     return std::nullopt;
   }
-  const bool is_elementwise = row.pattern == Pattern::kElementwise;
-  if (!is_elementwise && !check_selected(op.schema(), arguments)) return std::nullopt;
+  if (!check_selected(op.schema(), arguments)) return std::nullopt;
   try {
-    return is_elementwise ? run_on_single_ones(op, arguments) : run_on_zeros(op, arguments);
+    return run_on_zeros(op, arguments);
   } catch (const std::exception& error) {
     problem_ = first_sentence(error);
     return std::nullopt;
@@ -218,19 +228,25 @@ Reaches Recorder::combine_reaches(const OperatorRow& row, const c10::FunctionSch
 
 std::optional<std::vector<TensorValue>> Recorder::call(const OperatorRow& row,
                                                        const c10::OperatorHandle& op,
-                                                       std::vector<PlanArgument> arguments) {
+                                                       std::vector<PlanArgument> arguments,
+                                                       expr::Span span) {
   std::vector<at::Tensor> read;
   for (const std::uint32_t slot : slots_of(arguments)) read.push_back(metas_[slot]);
-  if (!charge(estimate_cost(row.cost, read, {}))) return std::nullopt;
+  const double rounds = count_rounds(op.schema(), arguments, read);
+  if (!charge(rounds * estimate_cost(row.cost, read, {}))) return std::nullopt;
   if (!check_parts(row, op.schema(), arguments)) return std::nullopt;
   const auto results = run_without_data(row, op, arguments);
   if (!results || !check_results(*results)) return std::nullopt;
-  const double cost = estimate_cost(row.cost, read, *results);
+  const double cost = rounds * estimate_cost(row.cost, read, *results);
   if (!charge(cost)) return std::nullopt;
   plan_.cost += cost;
   const Reaches reaches = combine_reaches(row, op.schema(), arguments);
-  plan_.steps.push_back(
-      {op, std::move(arguments), plan_.slots, static_cast<std::uint32_t>(results->size()), {}});
+  plan_.steps.push_back({op,
+                         std::move(arguments),
+                         plan_.slots,
+                         static_cast<std::uint32_t>(results->size()),
+                         {},
+                         span});
   std::vector<TensorValue> values;
   for (const at::Tensor& tensor : *results) {
     const std::uint32_t slot = add_slot(tensor, reaches);

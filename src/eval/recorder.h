@@ -26,7 +26,8 @@ class Recorder {
   /// why. `arguments` match the schema.
   std::optional<std::vector<TensorValue>> call(const OperatorRow& row,
                                                const c10::OperatorHandle& op,
-                                               std::vector<PlanArgument> arguments);
+                                               std::vector<PlanArgument> arguments,
+                                               expr::Span span);
   const std::string& problem() const { return problem_; }
 
   /// The text has used the size of dimension `dim` of `value` as a number; kAllDims: of all.
