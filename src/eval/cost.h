@@ -13,4 +13,8 @@ namespace tt::eval {
 double estimate_cost(Cost cost, const std::vector<at::Tensor>& arguments,
                      const std::vector<at::Tensor>& results);
 
+/// Elements of the largest tensor that the call makes for itself, beyond what it reads and writes.
+double estimate_scratch(Cost cost, const std::vector<at::Tensor>& arguments,
+                        const std::vector<at::Tensor>& results);
+
 }  // namespace tt::eval

@@ -10,11 +10,12 @@ namespace tt::eval {
 
 /// How the cost of a call is estimated.
 enum class Cost : std::uint8_t {
-  kView,      // none
-  kElements,  // the largest tensor it reads or writes
-  kSort,      // n log2 n
-  kMatmul,    // multiply-adds
-  kMatrix,    // a decomposition: n times the longest side, a few times over
+  kView,       // none
+  kElements,   // the largest tensor it reads or writes
+  kSort,       // n log2 n
+  kMatmul,     // multiply-adds
+  kBroadcast,  // the shape that its tensors broadcast to, which it makes for itself
+  kMatrix,     // a decomposition: n times the longest side, a few times over
 };
 
 enum Traits : std::uint8_t {

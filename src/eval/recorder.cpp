@@ -1,12 +1,12 @@
 #include "src/eval/recorder.h"
 
 #include <ATen/ATen.h>
-#include <ATen/ExpandUtils.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "src/eval/cost.h"
+#include "src/eval/probe.h"
 
 namespace tt::eval {
 namespace {
@@ -15,29 +15,6 @@ constexpr std::int64_t kTileRank = 3;  // lines, tiles, width
 
 std::string shown(double number) {
   return std::to_string(static_cast<long long>(std::min(number, 9e18)));
-}
-
-at::Tensor meta_like(at::IntArrayRef shape, at::ScalarType dtype) {
-  return at::empty(shape, at::TensorOptions().dtype(dtype).device(at::kMeta));
-}
-
-// Zeros of any shape in the memory of one.
-at::Tensor zeros_like_meta(const at::Tensor& meta) {
-  const auto options = at::TensorOptions().dtype(meta.scalar_type()).device(at::kCPU);
-  return at::zeros({}, options).expand(meta.sizes());
-}
-
-// The numbers of the argument "dim" or "dims"; nothing if it is left out.
-std::optional<std::vector<std::int64_t>> find_dims(const c10::FunctionSchema& schema,
-                                                   const std::vector<PlanArgument>& arguments) {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& name = schema.arguments()[i].name();
-    const auto* value = std::get_if<c10::IValue>(&arguments[i]);
-    if ((name != "dim" && name != "dims") || value == nullptr) continue;
-    if (value->isInt()) return std::vector<std::int64_t>{value->toInt()};
-    if (value->isIntList()) return value->toIntVector();
-  }
-  return std::nullopt;
 }
 
 // How often the operator goes over its tensor: diff n times, all others once.
@@ -88,17 +65,6 @@ bool Recorder::charge(double cost) {
   return false;
 }
 
-std::vector<std::uint32_t> Recorder::slots_of(const std::vector<PlanArgument>& arguments) const {
-  std::vector<std::uint32_t> slots;
-  for (const PlanArgument& argument : arguments) {
-    if (const auto* slot = std::get_if<Slot>(&argument)) slots.push_back(slot->index);
-    if (const auto* list = std::get_if<SlotList>(&argument)) {
-      for (const Slot& item : *list) slots.push_back(item.index);
-    }
-  }
-  return slots;
-}
-
 // How many tensors chunk, split and unbind would make, before they make them.
 bool Recorder::check_parts(const OperatorRow& row, const c10::FunctionSchema& schema,
                            const std::vector<PlanArgument>& arguments) {
@@ -119,36 +85,6 @@ bool Recorder::check_parts(const OperatorRow& row, const c10::FunctionSchema& sc
   problem_ = "this gives " + std::to_string(parts) + " tensors, the limit is " +
              std::to_string(limits_.max_parts);
   return false;
-}
-
-std::vector<at::Tensor> Recorder::run_on_zeros(const c10::OperatorHandle& op,
-                                               const std::vector<PlanArgument>& arguments) const {
-  std::vector<at::Tensor> zeros(metas_.size());
-  for (const std::uint32_t slot : slots_of(arguments)) zeros[slot] = zeros_like_meta(metas_[slot]);
-  std::vector<at::Tensor> results;
-  for (const at::Tensor& tensor : eval::call(op, arguments, zeros, at::kCPU)) {
-    results.push_back(meta_like(tensor.sizes(), tensor.scalar_type()));
-  }
-  return results;
-}
-
-// Of an element-wise operator: the shape is that of broadcasting, and the dtype depends on dtypes
-// and on which arguments have dimensions at all, so one element of each tells it.
-std::vector<at::Tensor> Recorder::run_on_single_ones(
-    const c10::OperatorHandle& op, const std::vector<PlanArgument>& arguments) const {
-  std::vector<at::Tensor> ones(metas_.size());
-  std::vector<std::int64_t> shape;
-  for (const std::uint32_t slot : slots_of(arguments)) {
-    const at::Tensor& meta = metas_[slot];
-    shape = at::infer_size(shape, meta.sizes());
-    const std::vector<std::int64_t> sides(static_cast<std::size_t>(meta.dim()), 1);
-    ones[slot] = at::ones(sides, at::TensorOptions().dtype(meta.scalar_type()));
-  }
-  std::vector<at::Tensor> results;
-  for (const at::Tensor& tensor : eval::call(op, arguments, ones, at::kCPU)) {
-    results.push_back(meta_like(shape, tensor.scalar_type()));
-  }
-  return results;
 }
 
 // index_select and quantile run on zeros too, and may give more than they read: one result per
@@ -177,7 +113,7 @@ std::optional<std::vector<at::Tensor>> Recorder::run_without_data(
     const std::vector<PlanArgument>& arguments) {
   try {
     // Not on meta tensors: many such operators have no Meta kernel, and those know no wrong dtypes.
-    if (row.pattern == Pattern::kElementwise) return run_on_single_ones(op, arguments);
+    if (row.pattern == Pattern::kElementwise) return run_on_single_ones(op, arguments, metas_);
     return eval::call(op, arguments, metas_, at::kMeta);
   } catch (const c10::NotImplementedError& error) {
     problem_ = first_sentence(error);
@@ -188,7 +124,9 @@ std::optional<std::vector<at::Tensor>> Recorder::run_without_data(
   }
   if (!check_selected(op.schema(), arguments)) return std::nullopt;
   try {
-    return run_on_zeros(op, arguments);
+    const bool is_along = row.pattern == Pattern::kAlongDim;
+    return run_on_zeros(op, arguments, metas_,
+                        is_along ? find_dims(op.schema(), arguments) : std::nullopt);
   } catch (const std::exception& error) {
     problem_ = first_sentence(error);
     return std::nullopt;
@@ -209,6 +147,16 @@ bool Recorder::check_results(const std::vector<at::Tensor>& results) {
     }
   }
   return true;
+}
+
+// What the operator makes for itself on the way.
+bool Recorder::check_scratch(Cost cost, const std::vector<at::Tensor>& read,
+                             const std::vector<at::Tensor>& results) {
+  const double elements = estimate_scratch(cost, read, results);
+  if (elements <= static_cast<double>(limits_.max_intermediate_elements)) return true;
+  problem_ = "this works on " + shown(elements) + " elements at one time, the limit is " +
+             std::to_string(limits_.max_intermediate_elements);
+  return false;
 }
 
 Reaches Recorder::combine_reaches(const OperatorRow& row, const c10::FunctionSchema& schema,
@@ -237,6 +185,7 @@ std::optional<std::vector<TensorValue>> Recorder::call(const OperatorRow& row,
   if (!check_parts(row, op.schema(), arguments)) return std::nullopt;
   const auto results = run_without_data(row, op, arguments);
   if (!results || !check_results(*results)) return std::nullopt;
+  if (!check_scratch(row.cost, read, *results)) return std::nullopt;
   const double cost = rounds * estimate_cost(row.cost, read, *results);
   if (!charge(cost)) return std::nullopt;
   plan_.cost += cost;

@@ -44,16 +44,13 @@ class Recorder {
   std::optional<std::vector<at::Tensor>> run_without_data(
       const OperatorRow& row, const c10::OperatorHandle& op,
       const std::vector<PlanArgument>& arguments);
-  std::vector<at::Tensor> run_on_zeros(const c10::OperatorHandle& op,
-                                       const std::vector<PlanArgument>& arguments) const;
-  std::vector<at::Tensor> run_on_single_ones(const c10::OperatorHandle& op,
-                                             const std::vector<PlanArgument>& arguments) const;
   bool check_selected(const c10::FunctionSchema& schema,
                       const std::vector<PlanArgument>& arguments);
   bool check_results(const std::vector<at::Tensor>& results);
+  bool check_scratch(Cost cost, const std::vector<at::Tensor>& read,
+                     const std::vector<at::Tensor>& results);
   Reaches combine_reaches(const OperatorRow& row, const c10::FunctionSchema& schema,
                           const std::vector<PlanArgument>& arguments) const;
-  std::vector<std::uint32_t> slots_of(const std::vector<PlanArgument>& arguments) const;
   std::uint32_t add_slot(at::Tensor meta, Reaches reaches);
   void mark_dead_slots(std::uint32_t result);
   bool check_live_bytes();

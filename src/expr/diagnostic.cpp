@@ -102,9 +102,10 @@ base::Error to_error(std::string_view source, const Problem& problem) {
       dots + text.substr(first, last - first) + (last < text.size() ? "..." : "");
   const std::string indent(dots.size() + count_characters(text.substr(first, caret - first)), ' ');
   const std::string tail(marked > 1 ? marked - 1 : 0, '~');
-  return {"invalid_expression",
-          problem.what + " (" + where + ")\n  " + line_shown + "\n  " + indent + "^" + tail, where,
-          problem.remedy};
+  return {
+      "invalid_expression",
+      printable(problem.what) + " (" + where + ")\n  " + line_shown + "\n  " + indent + "^" + tail,
+      where, printable(problem.remedy)};
 }
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {

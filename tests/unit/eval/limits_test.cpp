@@ -46,12 +46,24 @@ TEST(EvalLimits, IntermediateElements) {
   EXPECT_THAT(problem("data", limits, {9}), HasSubstr("too large"));
 }
 
+// What an operator makes for itself counts too.
+TEST(EvalLimits, ScratchElements) {
+  const std::string cosine = "torch.cosine_similarity(data[:, None], data[None], dim=-1)";
+  EXPECT_EQ(problem(cosine, {.max_intermediate_elements = 36}, {3, 4}), "");
+  EXPECT_THAT(problem(cosine, {.max_intermediate_elements = 35}, {3, 4}),
+              HasSubstr("works on 36 elements at one time, the limit is 35"));
+  const std::string product = "(data[:, None, None] @ data[None, :, :, None]).sum()";
+  EXPECT_EQ(problem(product, {.max_intermediate_elements = 36}, {3, 4}), "");
+  EXPECT_THAT(problem(product, {.max_intermediate_elements = 35}, {3, 4}),
+              HasSubstr("works on 36 elements"));
+}
+
 TEST(EvalLimits, LiveBytes) {
   // data + 1 holds 32 bytes, and its sum 8 more.
   EXPECT_EQ(problem("(data + 1).sum()", {.max_live_bytes = 40}, {4}), "");
   EXPECT_THAT(problem("(data + 1).sum()", {.max_live_bytes = 39}, {4}),
               HasSubstr("holds 40 bytes at one time, the limit is 39"));
-  EXPECT_EQ(problem("data.view(2, 2)", {.max_live_bytes = 0}, {4}), "");
+  EXPECT_EQ(problem("data.unflatten(0, (2, 2)).mT", {.max_live_bytes = 0}, {4}), "");
 }
 
 TEST(EvalLimits, Parts) {
@@ -110,6 +122,8 @@ constexpr const char* kHostile[] = {
     "data.view(10**9, -1)",
     "data.narrow(0, 0, 10**9)",
     "data.unflatten(0, (10**9, -1))",
+    "torch.cosine_similarity(data.view(-1, 1, 1), data.view(1, -1, 1), dim=-1)",
+    "torch.dist(data.view(-1, 1), data.view(1, -1))",
     "data.roll((10**9, 1, 1), (0, 1, 7))",
 };
 

@@ -29,6 +29,13 @@ TEST(Program, KnowsShapeAndDtypeBeforeItRuns) {
       {"data.std(dim=-1, keepdim=True)", {2, 3, 1}, at::kDouble},
       {"data.topk(2).values", {2, 3, 2}, at::kDouble},
       {"data @ data.mT", {2, 3, 3}, at::kDouble},
+      {"data.sort(dim=0).indices", {2, 3, 4}, at::kLong},
+      {"data.median(dim=1).values", {2, 4}, at::kDouble},
+      {"data.std(dim=(0, 2))", {3}, at::kDouble},
+      {"data.std(dim=(0, 2), keepdim=True)", {1, 3, 1}, at::kDouble},
+      {"data.flip((0, 1))", {2, 3, 4}, at::kDouble},
+      {"data[:, [0, 2, 1, 0]]", {2, 4, 4}, at::kDouble},
+      {"data.mT.abs().view(2, 12)", {2, 12}, at::kDouble},
       {"data[..., None, ::2]", {2, 3, 1, 2}, at::kDouble},
   };
   for (const Case& c : cases) {
@@ -55,7 +62,7 @@ TEST(Program, EstimatesElementOperations) {
   EXPECT_EQ(cost("(data + 1).abs()"), 256);
   EXPECT_EQ(cost("data.sort().values"), 128 * 7);
   EXPECT_EQ(cost("data @ data.mT"), 8 * 8 * 16);
-  EXPECT_EQ(cost("data.view(8, 1, 16) + data"), 8 * 8 * 16);
+  EXPECT_EQ(cost("data[:, None] + data"), 8 * 8 * 16);
 }
 
 TEST(Program, TakesSeveralInputs) {

@@ -115,6 +115,12 @@ TEST(Diagnostic, ShowsOnlyThePieceOfALongLine) {
   EXPECT_THAT(ast.error().message, HasSubstr("\n     " + std::string(60, ' ') + "^~~~~~"));
 }
 
+TEST(Diagnostic, ShowsNoControlCharactersInItsSentence) {
+  const base::Error error = to_error("a", {{0, 1}, "the string \x1B[2J", "a\nb"});
+  EXPECT_THAT(error.message, HasSubstr("the string ?[2J (line 1"));
+  EXPECT_EQ(error.remedy, "a?b");
+}
+
 TEST(Diagnostic, SuggestsANearWord) {
   EXPECT_EQ(suggestion("maen", {"mean", "sum"}), ", did you mean \"mean\"?");
   EXPECT_EQ(suggestion("quantile", {"mean", "sum"}), "");
