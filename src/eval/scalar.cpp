@@ -122,10 +122,14 @@ std::optional<Value> on_doubles(Operator op, double a, double b, std::string& pr
   }
 }
 
+// Holds every integer of 64 bits exactly, as Python's comparison of integer and float does.
+long double to_exact(const Value& value) {
+  if (const auto* real = value.get<double>()) return *real;
+  return static_cast<long double>(to_int(value));
+}
+
 std::optional<bool> compare(Operator op, const Value& left, const Value& right) {
-  const bool is_exact = !left.is<double>() && !right.is<double>();
-  const auto order =
-      is_exact ? to_int(left) <=> to_int(right) : to_double(left) <=> to_double(right);
+  const auto order = to_exact(left) <=> to_exact(right);
   switch (op) {
     case Operator::kEqual:
       return order == 0;

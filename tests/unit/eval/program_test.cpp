@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
+#include "src/eval/plan.h"
+
 namespace tt::eval {
 namespace {
 
@@ -102,6 +106,15 @@ TEST(Program, AnExceptionOfARunIsAnError) {
   EXPECT_THAT(result.error().message, HasSubstr("out of bounds"));
   EXPECT_THAT(result.error().message, testing::Not(HasSubstr(".cpp")));
   EXPECT_THAT(result.error().message, testing::Not(HasSubstr("\n")));
+}
+
+TEST(FirstSentence, HasNoPathsAndNoStack) {
+  const auto shown = [](const char* text) { return first_sentence(std::runtime_error(text)); };
+  EXPECT_EQ(shown("Bad shape. Try another.\nException raised from f at /a/b.cpp:3"), "Bad shape");
+  EXPECT_EQ(shown("Bad shape\nframe #0: f"), "Bad shape");
+  EXPECT_EQ(shown("bad value at /a/b.cpp:3"), "bad value");
+  EXPECT_EQ(shown("expected 0.5 but got 1.5."), "expected 0.5 but got 1.5");
+  EXPECT_EQ(shown(""), "libtorch refused the call");
 }
 
 TEST(Program, TouchesNeitherInputsNorGradients) {
