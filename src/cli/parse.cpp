@@ -1,27 +1,12 @@
 #include "src/cli/parse.h"
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
+
+#include "tensor_tracer/base/nearest.h"
 
 namespace tt::cli {
 namespace {
-
-// Levenshtein's distance.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
-}
 
 std::string nearest_flag(const CLI::App& app, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
@@ -29,7 +14,9 @@ std::string nearest_flag(const CLI::App& app, const std::string& word) {
   for (const CLI::Option* option : app.get_options({})) {
     for (const std::string& known : option->get_lnames()) {
       const std::string flag = "--" + known;
-      if (best.empty() || distance(name, flag) < distance(name, best)) best = flag;
+      if (best.empty() || base::edit_distance(name, flag) < base::edit_distance(name, best)) {
+        best = flag;
+      }
     }
   }
   return best;

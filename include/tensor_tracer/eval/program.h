@@ -1,0 +1,68 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/eval/limits.h"
+#include "tensor_tracer/expr/limits.h"
+
+namespace tt::eval {
+
+/// A tensor that an expression may name.
+struct Input {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  at::ScalarType dtype = at::kFloat;
+};
+
+struct Plan;
+
+/// A checked expression, ready to run: a list of calls of pure ATen operators.
+///
+/// Everything but the numbers inside tensors is settled by check(): operators, overloads, shapes,
+/// dtypes, cost. So a Program is for inputs of exactly the shapes and dtypes it was checked for.
+/// Owner: of itself; copies share one immutable plan and cost nothing. Thread: any.
+class Program {
+ public:
+  /// Parses `text` (docs/expressions.md) and follows it on meta tensors, which hold no data. The
+  /// few operators for which libtorch knows no shapes without data run on zeros, once their cost is
+  /// admitted. Whatever is wrong with the text or over a limit is an Error as in expr::to_error().
+  /// REQUIRES: the names of the inputs differ.
+  static base::Result<Program> check(std::string_view text, std::vector<Input> inputs,
+                                     const Limits& limits = {},
+                                     const expr::Limits& text_limits = {});
+
+  const std::vector<std::int64_t>& result_shape() const;
+  at::ScalarType result_dtype() const;
+  /// Estimated element operations of one run: n for an element-wise operator or a reduction of n
+  /// elements, n log2 n for what sorts, the multiply-adds of a matrix product, nothing for a view.
+  double cost() const;
+  const std::string& text() const;
+
+  /// The value for these inputs, in the order of check()'s, all on one device. It may be an input
+  /// itself or a view of one, and never requires a gradient; no input is changed. Inputs of other
+  /// shapes or dtypes than checked are an Error with code "invalid_argument"; a failure inside
+  /// libtorch is an Error with code "expression_failed", never an exception.
+  base::Result<at::Tensor> run(const std::vector<at::Tensor>& inputs) const;
+
+  /// For an input of shape [lines, tiles, width]: true if the result is of shape [lines, tiles, …]
+  /// and its part at (line, tile) depends on nothing of that input but the `width` numbers at
+  /// (line, tile), nor on how many lines and tiles there are. Such a program may run on any subset
+  /// of the tiles. Conservative: true is proven from the structure, false may mean "not seen".
+  /// REQUIRES: input < number of inputs.
+  bool acts_on_last_dim_only(std::size_t input) const;
+
+ private:
+  explicit Program(std::shared_ptr<const Plan> plan) : plan_(std::move(plan)) {}
+
+  std::shared_ptr<const Plan> plan_;  // shared: immutable, and copies are cheap
+};
+
+}  // namespace tt::eval

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tt::expr {
+
+/// Bytes [begin, end) of the source text.
+struct Span {
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+};
+
+/// Index of a node in its Ast.
+using NodeId = std::uint32_t;
+inline constexpr NodeId kNoNode = 0xFFFFFFFF;
+
+enum class Kind : std::uint8_t {
+  kInt,        // integer
+  kFloat,      // real
+  kString,     // text, unescaped
+  kTrue,       //
+  kFalse,      //
+  kNone,       //
+  kEllipsis,   // ...
+  kName,       // text
+  kAttribute,  // children: object; text: the name after the dot, at name_span
+  kCall,       // children: callee, then arguments in source order, kKeyword ones last
+  kKeyword,    // children: value; text: the argument's name, at name_span
+  kIndex,      // children: object, subscript (a kTuple where there are commas)
+  kSlice,      // children: start, stop, step; absent parts are kNoNode
+  kTuple,      // children: items
+  kList,       // children: items
+  kUnary,      // children: operand; op
+  kBinary,     // children: left, right; op; comparisons too
+};
+
+enum class Operator : std::uint8_t {
+  kNoOperator,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kRemainder,
+  kPower,
+  kMatmul,
+  kAnd,
+  kOr,
+  kXor,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kNegative,
+  kPositive,
+  kInvert,
+};
+
+/// As it is written ("+", "//", "<=", …), but "neg" and "pos" for the signs.
+std::string_view to_string(Operator op);
+
+/// One node; which fields mean something stands at Kind.
+struct Node {
+  Kind kind = Kind::kNone;
+  Operator op = Operator::kNoOperator;
+  Span span;       // the whole expression, without parentheses around it
+  Span name_span;  // of `text` in kAttribute and kKeyword; of the operator in kUnary and kBinary
+  std::int64_t integer = 0;
+  double real = 0;
+  std::string text;
+  std::vector<NodeId> children;
+};
+
+/// A parsed expression: nodes with the children always before their parents, and the source text
+/// that their spans point into. Thread: any, it never changes.
+class Ast {
+ public:
+  Ast(std::string source, std::vector<Node> nodes, NodeId root)
+      : source_(std::move(source)), nodes_(std::move(nodes)), root_(root) {}
+
+  const std::string& source() const { return source_; }
+  std::size_t size() const { return nodes_.size(); }
+  NodeId root() const { return root_; }
+  /// REQUIRES: id < size().
+  const Node& node(NodeId id) const { return nodes_[id]; }
+
+ private:
+  std::string source_;
+  std::vector<Node> nodes_;
+  NodeId root_;
+};
+
+/// The tree in one line, fully parenthesised: "(+ data (* 2 (neg x)))". For tests and logs.
+std::string to_string(const Ast& ast);
+
+}  // namespace tt::expr

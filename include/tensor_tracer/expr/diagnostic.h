@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/expr/ast.h"
+
+namespace tt::expr {
+
+/// What is wrong with a piece of the source.
+struct Problem {
+  Span span;
+  std::string what;    // a sentence without a full stop
+  std::string remedy;  // what to write instead; may be empty
+};
+
+/// The error that the author of `source` reads:
+///
+///     there is no operator "maen", did you mean "mean"? (line 1, column 6)
+///       data.maen(dim=-1)
+///            ^~~~
+///
+/// `code` is "invalid_expression", `where` is "line L, column C"; both count from 1, columns count
+/// characters. Control characters and bytes that are no UTF-8 are shown as "?", and of a long line
+/// only the surroundings are shown. Thread: any.
+base::Error to_error(std::string_view source, const Problem& problem);
+
+/// ", did you mean "mean"?" if `word` is near one of the known names, else empty. Thread: any.
+std::string suggestion(std::string_view word, const std::vector<std::string>& known);
+
+}  // namespace tt::expr

@@ -1,0 +1,114 @@
+#include "src/eval/builtins.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace tt::eval {
+namespace {
+
+struct Dtype {
+  std::string_view name;
+  at::ScalarType type;
+};
+
+constexpr std::array kDtypes = {
+    Dtype{"float32", at::kFloat},     Dtype{"float", at::kFloat},  Dtype{"float64", at::kDouble},
+    Dtype{"double", at::kDouble},     Dtype{"float16", at::kHalf}, Dtype{"half", at::kHalf},
+    Dtype{"bfloat16", at::kBFloat16}, Dtype{"int64", at::kLong},   Dtype{"long", at::kLong},
+    Dtype{"int32", at::kInt},         Dtype{"int", at::kInt},      Dtype{"int16", at::kShort},
+    Dtype{"int8", at::kChar},         Dtype{"uint8", at::kByte},   Dtype{"bool", at::kBool}};
+
+// The numbers of a nested list, row by row.
+struct Flat {
+  std::vector<std::int64_t> shape;
+  std::vector<Value> numbers;
+};
+
+bool flatten(const Value& value, std::size_t depth, Flat& flat) {
+  const auto* sequence = value.get<Sequence>();
+  if (sequence == nullptr) {
+    flat.numbers.push_back(value);
+    return value.is_number() && depth == flat.shape.size();
+  }
+  const auto length = static_cast<std::int64_t>(sequence->items.size());
+  if (depth == flat.shape.size() && flat.numbers.empty()) flat.shape.push_back(length);
+  if (depth >= flat.shape.size() || flat.shape[depth] != length) return false;
+  return std::ranges::all_of(sequence->items,
+                             [&](const Value& item) { return flatten(item, depth + 1, flat); });
+}
+
+double to_double(const Value& value) {
+  if (const auto* truth = value.get<bool>()) return *truth ? 1 : 0;
+  if (const auto* integer = value.get<std::int64_t>()) return static_cast<double>(*integer);
+  return *value.get<double>();
+}
+
+std::int64_t to_int(const Value& value) {
+  if (const auto* truth = value.get<bool>()) return *truth ? 1 : 0;
+  return *value.get<std::int64_t>();
+}
+
+at::Tensor numbers_to_tensor(const std::vector<Value>& numbers) {
+  const auto all = [&](auto test) { return std::ranges::all_of(numbers, test); };
+  const bool has_double = !all([](const Value& v) { return !v.is<double>(); });
+  if (has_double || numbers.empty()) {
+    std::vector<double> values;
+    for (const Value& number : numbers) values.push_back(to_double(number));
+    return at::tensor(values, at::kDouble);
+  }
+  std::vector<std::int64_t> values;
+  for (const Value& number : numbers) values.push_back(to_int(number));
+  const at::Tensor tensor = at::tensor(values, at::kLong);
+  return all([](const Value& v) { return v.is<bool>(); }) ? tensor.to(at::kBool) : tensor;
+}
+
+}  // namespace
+
+const std::vector<std::string>& builtin_names() {
+  static const std::vector<std::string> names = {"size",   "dim",  "numel",    "float",
+                                                 "double", "half", "bfloat16", "int",
+                                                 "long",   "bool", "tensor"};
+  return names;
+}
+
+bool is_builtin(std::string_view name) {
+  return std::ranges::find(builtin_names(), name) != builtin_names().end();
+}
+
+std::optional<at::ScalarType> find_dtype(std::string_view name) {
+  const auto found = std::ranges::find(kDtypes, name, &Dtype::name);
+  return found == kDtypes.end() ? std::nullopt : std::optional(found->type);
+}
+
+std::vector<std::string> dtype_names() {
+  std::vector<std::string> names;
+  for (const Dtype& dtype : kDtypes) names.emplace_back(dtype.name);
+  return names;
+}
+
+std::optional<double> find_constant(std::string_view name) {
+  if (name == "inf") return std::numeric_limits<double>::infinity();
+  if (name == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (name == "pi") return std::numbers::pi;
+  if (name == "e") return std::numbers::e;
+  return std::nullopt;
+}
+
+std::optional<at::Tensor> make_tensor(const Value& value, std::optional<at::ScalarType> dtype,
+                                      std::string& problem) {
+  Flat flat;
+  if (!flatten(value, 0, flat)) {
+    problem = "tensor takes a number or nested lists of numbers of one length";
+    return std::nullopt;
+  }
+  const at::Tensor tensor = numbers_to_tensor(flat.numbers).reshape(flat.shape);
+  if (dtype) return tensor.to(*dtype);
+  return tensor.scalar_type() == at::kDouble ? tensor.to(at::kFloat) : tensor;
+}
+
+}  // namespace tt::eval

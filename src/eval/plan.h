@@ -1,0 +1,60 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "src/eval/reach.h"
+#include "tensor_tracer/eval/program.h"
+#include "tensor_tracer/expr/ast.h"
+
+namespace tt::eval {
+
+/// The place of a tensor during a run.
+struct Slot {
+  std::uint32_t index = 0;
+};
+using SlotList = std::vector<Slot>;
+/// Stands for the device of the inputs.
+struct InputDevice {};
+
+/// An argument of a call: known already, or in a slot.
+using PlanArgument = std::variant<c10::IValue, Slot, SlotList, InputDevice>;
+
+/// One call; its results go to slots [first_result, first_result + results).
+struct Step {
+  c10::OperatorHandle op;
+  std::vector<PlanArgument> arguments;
+  std::uint32_t first_result = 0;
+  std::uint32_t results = 0;
+  std::vector<std::uint32_t> dead;  // slots that nobody reads after this step
+  expr::Span span;                  // of the operator in the text
+};
+
+/// What a Program does. Inputs are in the first slots, constants after them.
+struct Plan {
+  std::string text;
+  std::vector<Input> inputs;
+  std::vector<std::pair<std::uint32_t, at::Tensor>> constants;
+  std::vector<Step> steps;
+  std::uint32_t slots = 0;
+  std::uint32_t result = 0;  // slot
+  std::vector<std::int64_t> shape;
+  at::ScalarType dtype = at::kFloat;
+  double cost = 0;
+  Reaches reaches;
+};
+
+/// Calls the step's operator with the tensors of these slots. Throws what ATen throws.
+std::vector<at::Tensor> call(const c10::OperatorHandle& op,
+                             const std::vector<PlanArgument>& arguments,
+                             const std::vector<at::Tensor>& slots, c10::Device device);
+
+/// The first sentence of an exception's text, without paths, places in code and stack.
+std::string first_sentence(const std::exception& exception);
+
+}  // namespace tt::eval

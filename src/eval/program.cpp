@@ -1,0 +1,154 @@
+#include "tensor_tracer/eval/program.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "src/eval/checker.h"
+#include "src/eval/plan.h"
+#include "src/eval/recorder.h"
+#include "tensor_tracer/expr/diagnostic.h"
+#include "tensor_tracer/expr/parse.h"
+
+namespace tt::eval {
+namespace {
+
+// Programs up to this cost are tried out when they are checked, in a millisecond or so.
+constexpr double kTrialCost = 1 << 20;
+
+base::Result<Plan> make_plan(const expr::Ast& ast, std::vector<Input> inputs,
+                             const Limits& limits) {
+  Recorder recorder(ast.source(), std::move(inputs), limits);
+  Checker checker(ast, recorder);
+  const auto result = checker.check();
+  if (!result) return expr::to_error(ast.source(), *checker.problem());
+  auto plan = recorder.finish(*result);
+  if (!plan) {
+    const expr::Span span = ast.node(ast.root()).span;
+    return expr::to_error(ast.source(), {span, recorder.problem(), "reduce more, or take less"});
+  }
+  return std::move(*plan);
+}
+
+base::Status check_inputs(const std::vector<Input>& inputs, const Limits& limits) {
+  for (const Input& input : inputs) {
+    double elements = 1;
+    for (const std::int64_t size : input.shape) elements *= static_cast<double>(size);
+    const bool fits = static_cast<std::int64_t>(input.shape.size()) <= limits.max_rank &&
+                      elements <= static_cast<double>(limits.max_intermediate_elements);
+    if (!fits) {
+      return base::Error{"invalid_expression",
+                         "the input \"" + input.name + "\" of shape " +
+                             describe_shape(input.shape) + " is too large for an expression",
+                         "", "watch fewer rows or layers"};
+    }
+  }
+  return {};
+}
+
+base::Status check_arguments(const Plan& plan, const std::vector<at::Tensor>& inputs) {
+  const auto wrong = [](const std::string& what) {
+    return base::Error{"invalid_argument", what, "", ""};
+  };
+  if (inputs.size() != plan.inputs.size()) {
+    return wrong("the expression was checked for " + std::to_string(plan.inputs.size()) +
+                 " inputs and got " + std::to_string(inputs.size()));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Input& expected = plan.inputs[i];
+    if (!inputs[i].defined()) return wrong("the input \"" + expected.name + "\" is undefined");
+    if (inputs[i].sizes() != at::IntArrayRef(expected.shape) ||
+        inputs[i].scalar_type() != expected.dtype || inputs[i].device() != inputs[0].device()) {
+      return wrong("the input \"" + expected.name + "\" was checked with shape " +
+                   describe_shape(expected.shape) + " and dtype " + c10::toString(expected.dtype) +
+                   " and came with shape " + describe_shape(inputs[i].sizes()) + " and dtype " +
+                   c10::toString(inputs[i].scalar_type()));
+    }
+  }
+  return {};
+}
+
+// `step` is the number of the step that is running, for whoever catches the exception.
+at::Tensor execute(const Plan& plan, const std::vector<at::Tensor>& inputs, std::size_t& step) {
+  const c10::NoGradGuard no_grad;
+  const c10::Device device = inputs.empty() ? c10::Device(at::kCPU) : inputs.front().device();
+  std::vector<at::Tensor> slots(plan.slots);
+  std::ranges::copy(inputs, slots.begin());
+  for (const auto& [slot, tensor] : plan.constants) slots[slot] = tensor.to(device);
+  for (step = 0; step < plan.steps.size(); ++step) {
+    const Step& now = plan.steps[step];
+    std::vector<at::Tensor> results = call(now.op, now.arguments, slots, device);
+    TORCH_CHECK(results.size() == now.results, "an operator gave another number of results");
+    std::ranges::move(results, slots.begin() + now.first_result);
+    for (const std::uint32_t slot : now.dead) slots[slot].reset();
+  }
+  const at::Tensor& result = slots[plan.result];
+  return result.requires_grad() ? result.detach() : result;
+}
+
+// Meta kernels take dtypes that the real ones refuse. What costs next to nothing is run once on
+// zeros to see that; other failures may be due to the zeros.
+std::optional<expr::Problem> find_wrong_dtype(const Plan& plan) {
+  if (plan.cost > kTrialCost) return std::nullopt;
+  std::vector<at::Tensor> zeros;
+  for (const Input& input : plan.inputs) {
+    zeros.push_back(at::zeros({}, at::TensorOptions().dtype(input.dtype)).expand(input.shape));
+  }
+  std::size_t step = 0;
+  try {
+    execute(plan, zeros, step);
+  } catch (const std::exception& error) {
+    const std::string why = first_sentence(error);
+    if (why.find("not implemented for") == std::string::npos) return std::nullopt;
+    return expr::Problem{plan.steps.at(step).span, why, "convert it first, for example .double()"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+base::Result<Program> Program::check(std::string_view text, std::vector<Input> inputs,
+                                     const Limits& limits, const expr::Limits& text_limits) {
+  const auto ast = expr::parse(text, text_limits);
+  if (!ast.ok()) return ast.error();
+  if (const auto status = check_inputs(inputs, limits); !status.ok()) return status.error();
+  const c10::NoGradGuard no_grad;
+  try {
+    auto plan = make_plan(ast.value(), std::move(inputs), limits);
+    if (!plan.ok()) return plan.error();
+    if (const auto wrong = find_wrong_dtype(plan.value())) return expr::to_error(text, *wrong);
+    return Program(std::make_shared<const Plan>(std::move(plan).value()));
+  } catch (const std::exception& error) {
+    return expr::to_error(text, {{}, first_sentence(error), ""});
+  }
+}
+
+const std::vector<std::int64_t>& Program::result_shape() const { return plan_->shape; }
+at::ScalarType Program::result_dtype() const { return plan_->dtype; }
+double Program::cost() const { return plan_->cost; }
+const std::string& Program::text() const { return plan_->text; }
+
+base::Result<at::Tensor> Program::run(const std::vector<at::Tensor>& inputs) const {
+  if (const auto status = check_arguments(*plan_, inputs); !status.ok()) return status.error();
+  std::size_t step = 0;
+  try {
+    at::Tensor result = execute(*plan_, inputs, step);
+    if (result.sizes() == at::IntArrayRef(plan_->shape) && result.scalar_type() == plan_->dtype) {
+      return result;
+    }
+    return base::Error{"expression_failed",
+                       "the result has shape " + describe_shape(result.sizes()) +
+                           ", the check had found " + describe_shape(plan_->shape),
+                       "", ""};
+  } catch (const std::exception& error) {
+    return base::Error{"expression_failed", first_sentence(error), "", ""};
+  }
+}
+
+bool Program::acts_on_last_dim_only(std::size_t input) const {
+  return plan_->reaches.at(input) == Reach::kTile;
+}
+
+}  // namespace tt::eval

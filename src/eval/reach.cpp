@@ -1,0 +1,41 @@
+#include "src/eval/reach.h"
+
+#include <algorithm>
+
+namespace tt::eval {
+namespace {
+
+// Lines and tiles are the first two dimensions of every kTile value.
+constexpr std::int64_t kOuterDims = 2;
+
+// Aligned at the right, as broadcasting does: tile values must have one rank, so that line meets
+// line and tile meets tile, and the others must not reach the two outer dimensions.
+bool are_aligned(const std::vector<Reached>& arguments, std::int64_t rank) {
+  return std::ranges::all_of(arguments, [rank](const Reached& argument) {
+    if (argument.reach == Reach::kTile) return argument.rank == rank;
+    return argument.rank <= rank - kOuterDims || (argument.elements == 1 && argument.rank <= rank);
+  });
+}
+
+bool are_inner(const std::optional<std::vector<std::int64_t>>& dims, std::int64_t rank) {
+  return dims && !dims->empty() && std::ranges::all_of(*dims, [rank](std::int64_t dim) {
+           return (dim < 0 ? dim + rank : dim) >= kOuterDims;
+         });
+}
+
+}  // namespace
+
+Reach combine(Pattern pattern, const std::vector<Reached>& arguments,
+              const std::optional<std::vector<std::int64_t>>& dims) {
+  const auto has = [&](Reach reach) {
+    return std::ranges::any_of(arguments, [reach](const Reached& a) { return a.reach == reach; });
+  };
+  if (has(Reach::kWide)) return Reach::kWide;
+  if (!has(Reach::kTile)) return Reach::kNothing;
+  if (pattern == Pattern::kAnywhere) return Reach::kWide;
+  const std::int64_t rank = std::ranges::find(arguments, Reach::kTile, &Reached::reach)->rank;
+  if (!are_aligned(arguments, rank)) return Reach::kWide;
+  return pattern == Pattern::kElementwise || are_inner(dims, rank) ? Reach::kTile : Reach::kWide;
+}
+
+}  // namespace tt::eval

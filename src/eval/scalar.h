@@ -1,0 +1,18 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/eval/value.h"
+#include "tensor_tracer/expr/ast.h"
+
+namespace tt::eval {
+
+/// Python's arithmetic on numbers: integers stay exact, and what does not fit into 64 bits is an
+/// error; / gives a float, // and % round down. Nothing, and `problem`, where Python has no answer.
+/// REQUIRES: is_number() of all operands.
+std::optional<Value> calculate(expr::Operator op, const Value& left, const Value& right,
+                               std::string& problem);
+std::optional<Value> calculate(expr::Operator op, const Value& operand, std::string& problem);
+
+}  // namespace tt::eval

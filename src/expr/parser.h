@@ -1,0 +1,71 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/expr/lexer.h"
+#include "tensor_tracer/expr/ast.h"
+#include "tensor_tracer/expr/diagnostic.h"
+#include "tensor_tracer/expr/limits.h"
+
+namespace tt::expr {
+
+/// Builds the nodes of expressions by recursive descent. After the first problem every function
+/// returns kNoNode at once. Owner: the caller of what the constructor is given. Thread: one.
+class Parser {
+ public:
+  Parser(std::vector<Token> tokens, const Limits& limits);
+
+  /// One expression without a comma at its top.
+  NodeId parse_expression();
+  /// Passes over line ends; true at the end of the text, else what follows is the problem.
+  bool expect_end();
+  void skip_newlines();
+
+  const std::optional<Problem>& problem() const { return problem_; }
+  std::vector<Node> take_nodes() { return std::move(nodes_); }
+
+ private:
+  // parser.cpp: operators, from the loosest to the tightest.
+  NodeId parse_binary(int level);
+  NodeId parse_unary();
+  NodeId parse_signed();
+  NodeId parse_power();
+  bool check_not_chained(Operator op);
+  // primary.cpp: what stands between operators.
+  NodeId parse_primary();
+  NodeId parse_atom();
+  NodeId parse_name();
+  NodeId parse_parenthesis();
+  NodeId parse_list();
+  NodeId parse_attribute(NodeId object, std::uint32_t begin);
+  NodeId parse_call(NodeId callee, std::uint32_t begin);
+  NodeId parse_argument();
+  NodeId parse_subscript(NodeId object, std::uint32_t begin);
+  NodeId parse_subscript_item();
+  bool parse_items(std::string_view closing, std::vector<NodeId>& items, bool& has_comma,
+                   NodeId (Parser::*parse_item)());
+
+  const Token& peek(std::size_t ahead = 0) const;
+  bool is_at(std::string_view punctuation) const;
+  bool accept(std::string_view punctuation);
+  bool expect(std::string_view punctuation, const std::string& where);
+  NodeId add(Node node);
+  NodeId add_leaf(Kind kind);
+  Span span_from(std::uint32_t begin) const { return {begin, last_end_}; }
+  NodeId fail(Span span, std::string what, std::string remedy);
+  NodeId refuse_token(const std::string& expected);
+
+  std::vector<Token> tokens_;
+  const Limits& limits_;
+  std::size_t at_ = 0;
+  std::uint32_t last_end_ = 0;  // of the token passed last
+  std::size_t nesting_ = 0;
+  std::vector<Node> nodes_;
+  std::vector<std::size_t> depths_;  // of each node's subtree
+  std::optional<Problem> problem_;
+};
+
+}  // namespace tt::expr

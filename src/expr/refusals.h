@@ -1,0 +1,17 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "src/expr/lexer.h"
+
+namespace tt::expr {
+
+/// What is wrong with a piece of Python that the language leaves out, and what to write instead;
+/// nothing if the token is no such piece.
+std::optional<Problem> find_refusal(const Token& token);
+
+/// True for Python's keywords, but not for True, False and None.
+bool is_keyword(const std::string& word);
+
+}  // namespace tt::expr
