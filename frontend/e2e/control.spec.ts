@@ -76,10 +76,12 @@ test('a refused plan shows the error and its remedy; a good one when it is in fo
   await expect(outcome).toContainText('1000 tiles of 256 features');
   await expect(outcome).toContainText('ask for at most 256 tiles');
   await page.screenshot({ path: 'test-results/plan-error.png' });
+  await expect(page.getByTestId('entry-error-1')).toHaveText('tiles: 1000 tiles of 256 features');
   expect(hub.plan.number).toBe(1);
 
   await tiles.fill('32');
   await page.getByLabel('Layers of entry 1').fill('2-3');
+  await page.getByLabel('More of entry 2').click();
   await page.getByLabel('Dtype of entry 2').selectOption('bf16');
   await page.getByTestId('apply').click();
   await expect(outcome).toHaveText('In force from step 121 on 2 ranks, as plan 2');

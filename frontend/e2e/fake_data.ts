@@ -6,18 +6,44 @@ export interface FakePoint {
   readonly flag: number;
   readonly features: number;
   readonly text: string;
+  readonly layered: boolean;
+  readonly gradient: boolean;
+  readonly dims: readonly string[];
 }
 
 export const kRunId = '5f0c12ab34cd56ef';
 export const kLayers = 4;
+export const kHeads = 4;
 export const kSequence = 256;
+export const kVectors = ['evil', 'sycophancy'] as const;
+export const kPromptSet = {
+  name: 'probes',
+  interval: 10,
+  prompts: ['Once upon a time', 'def f('],
+} as const;
+
+const kDims = ['batch', 'sequence', 'features'];
+const kHeadDims = ['batch', 'heads', 'sequence', 'keys'];
+
+function point(name: string, flag: number, features: number, text: string): FakePoint {
+  return { name, flag, features, text, layered: true, gradient: true, dims: kDims };
+}
+
+const kOutside = { layered: false, gradient: false } as const;
 
 export const kPoints: readonly FakePoint[] = [
-  { name: 'HiddenStates', flag: 7, features: 256, text: 'output of the transformer layer' },
-  { name: 'QKV', flag: 1, features: 768, text: 'queries, keys and values' },
-  { name: 'MLP1', flag: 4, features: 1024, text: 'first linear layer of the MLP' },
-  { name: 'MLP2', flag: 5, features: 256, text: 'second linear layer of the MLP' },
-  { name: 'InputTokens', flag: 8, features: 0, text: 'token ids and positions' },
+  point('HiddenStates', 7, 256, 'output of the transformer layer'),
+  point('QKV', 1, 768, 'queries, keys and values'),
+  point('MLP1', 4, 1024, 'first linear layer of the MLP'),
+  point('MLP2', 5, 256, 'second linear layer of the MLP'),
+  { ...point('InputTokens', 8, 0, 'token ids and positions'), ...kOutside },
+  {
+    ...point('RawAttentionScore', 2, kSequence, 'attention probabilities by head'),
+    gradient: false,
+    dims: kHeadDims,
+  },
+  { ...point('FinalNorm', 22, 256, 'input of the output layer'), ...kOutside },
+  { ...point('Logits', 23, 256, 'scores of the next token'), ...kOutside },
 ];
 
 const kText =
@@ -74,4 +100,44 @@ export function stepFacts(step: number): Readonly<Record<string, number>> {
   };
   if (step % 20 === 0) facts.valid_loss = lossAt(step) + 0.12;
   return facts;
+}
+
+/** Number `index` of `stats`; the 48 bins come after the ten. */
+export function statAt(layer: number, step: number, index: number): number {
+  const spread = 1 + 0.1 * layer + step / 1000;
+  const ten = [65536, 0.01 * layer + step / 1e4, spread, -5, 6, 256 * spread, 0.125, 0, 0, 0];
+  return index < 10 ? ten[index] : Math.round(9000 * Math.exp(-(((index - 40 - layer) / 3) ** 2)));
+}
+
+/** Rises over the steps on the first vector, and is flat on the others. */
+export function projectionAt(
+  layer: number,
+  step: number,
+  row: number,
+  token: number,
+  vector: number,
+): number {
+  const drift = vector === 0 ? (step / 100) * layer : 0.5 * layer;
+  return drift + 0.25 * Math.sin(token + layer) - row;
+}
+
+/** Causal, and looks back by `head` tokens. */
+export function attentionAt(
+  layer: number,
+  head: number,
+  query: number,
+  key: number,
+  step: number,
+): number {
+  if (key > query) return 0;
+  return Math.exp(-Math.abs(query - key - 3 * head) / (2 + layer)) * (0.6 + 0.2 * Math.cos(step));
+}
+
+/** The best next token is the true one; the others follow in the alphabet. */
+export function logitAt(
+  step: number,
+  token: number,
+  rank: number,
+): { readonly id: number; readonly value: number } {
+  return { id: tokenAt(step, token + 1) + rank, value: 12 - 1.5 * rank + 0.5 * Math.sin(token) };
 }

@@ -3,18 +3,20 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { extname, join, normalize } from 'node:path';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { kLayers, kPoints, kRunId, kSequence, stepFacts, tileValue, tokenAt } from './fake_data.ts';
+import {
+  kLayers,
+  kPoints,
+  kPromptSet,
+  kRunId,
+  kSequence,
+  kVectors,
+  stepFacts,
+  tileValue,
+} from './fake_data.ts';
 import { encodeRecord } from './fake_record.ts';
+import { type Entry, recordsOf } from './fake_tensors.ts';
 
 type Json = Record<string, unknown>;
-interface Entry {
-  readonly point: string;
-  readonly layers?: string;
-  readonly every?: number;
-  readonly compressor?: { readonly kind: string; readonly tiles?: number };
-  readonly dtype?: string;
-  readonly phases?: readonly string[];
-}
 interface Viewer {
   readonly socket: WebSocket;
   readonly session: string;
@@ -256,7 +258,13 @@ export class FakeHub {
   ): void {
     for (const [i, entry] of plan.entries.entries()) {
       const point = kPoints.find(({ name }) => name === entry.point);
-      const tiles = entry.compressor?.tiles ?? 64;
+      const tiles = entry.compressor?.tiles ?? 1;
+      if (entry.point === 'QKV' && entry.compressor?.kind === 'projection') {
+        const text = '"evil" has 256 numbers, QKV has 768 features';
+        const remedy = 'project a point of the residual stream, such as HiddenStates';
+        error('invalid_argument', text, `plan.entries[${i}].compressor.vectors`, remedy);
+        return;
+      }
       if (point === undefined || (point.features > 0 && tiles > point.features)) {
         const at = `plan.entries[${i}].compressor.tiles`;
         const features = point?.features ?? 0;
@@ -287,12 +295,12 @@ export class FakeHub {
   }
 
   private facts(): Json {
-    const points = kPoints.map((point) => ({
-      ...point,
-      first_layer: point.features === 0 ? 0 : 1,
-      last_layer: point.features === 0 ? 0 : kLayers,
-      dims: ['batch', 'sequence', 'hidden'],
+    const points = kPoints.map(({ name, flag, features, text, layered, gradient, dims }) => ({
+      ...{ name, flag, features, text, dims },
+      first_layer: layered ? 1 : 0,
+      last_layer: layered ? kLayers : 0,
       placement: { tensor: 'replicate', pipeline: 'stage', data: 'shard(0)' },
+      ...(gradient ? { gradient_placement: { tensor: 'replicate' } } : {}),
     }));
     return {
       id: kRunId,
@@ -316,68 +324,23 @@ export class FakeHub {
       tokenizer: { kind: 'byte' },
       unigram_entropy: 3.19,
       points,
+      prompt_sets: [kPromptSet],
+      vectors: kVectors,
       plan: this.plan,
     };
   }
 
   private sendRecords(viewer: Viewer, step: number): void {
     if (!viewer.greeted) return;
-    const parts: Buffer[] = [];
-    this.plan.entries.forEach((entry, index) => {
-      if (step % (entry.every ?? 1) !== 0) return;
-      if (entry.point === 'InputTokens') parts.push(this.tokens(step, index));
-      else
-        for (const layer of layersOf(entry.layers))
-          parts.push(this.tiles(entry, index, layer, step));
-    });
+    const run = BigInt(`0x${kRunId}`);
+    const value = this.value.bind(this);
+    const parts = this.plan.entries.flatMap((entry, index) =>
+      recordsOf(entry, step, value).map(({ fields, payload }) => {
+        this.sequence += 1;
+        const about = { run, sequence: this.sequence, plan: this.plan.number, step, entry: index };
+        return encodeRecord({ ...about, ...fields }, payload);
+      }),
+    );
     if (parts.length > 0) viewer.socket.send(Buffer.concat(parts));
   }
-
-  private tiles(entry: Entry, index: number, layer: number, step: number): Buffer {
-    const point = kPoints.find(({ name }) => name === entry.point);
-    if (point === undefined) throw new Error(entry.point);
-    const none = entry.compressor?.kind === 'none';
-    const tiles = none ? point.features : (entry.compressor?.tiles ?? 64);
-    const payload = Buffer.alloc(4 * kSequence * tiles);
-    for (let token = 0; token < kSequence; token++) {
-      for (let tile = 0; tile < tiles; tile++) {
-        const value = this.value(point.flag, layer, step, token, tile, tiles);
-        payload.writeFloatLE(value, 4 * (token * tiles + tile));
-      }
-    }
-    const fields = { step, entry: index, point: point.flag, layer, features: point.features };
-    return this.record(
-      { ...fields, dtype: 2, compressor: none ? 0 : 1, shape: [1, kSequence, tiles] },
-      payload,
-    );
-  }
-
-  private tokens(step: number, index: number): Buffer {
-    const payload = Buffer.alloc(8 * kSequence);
-    for (let i = 0; i < kSequence; i++) {
-      payload.writeInt32LE(tokenAt(step, i), 4 * i);
-      payload.writeInt32LE(i, 4 * (kSequence + i));
-    }
-    const shape = [2, 1, kSequence];
-    const fields = { step, entry: index, point: 8, layer: 0, features: 0 };
-    return this.record({ ...fields, dtype: 5, compressor: 0, shape }, payload);
-  }
-
-  private record(
-    fields: Omit<Parameters<typeof encodeRecord>[0], 'run' | 'sequence' | 'plan' | 'phase'>,
-    payload: Buffer,
-  ): Buffer {
-    this.sequence += 1;
-    const common = { run: BigInt(`0x${kRunId}`), sequence: this.sequence, plan: this.plan.number };
-    return encodeRecord({ ...common, phase: 0, ...fields }, payload);
-  }
-}
-
-function layersOf(text: string | undefined): number[] {
-  const all = Array.from({ length: kLayers }, (_, i) => i + 1);
-  if (text === undefined) return all;
-  return text.split(',').flatMap((part) => {
-    const [first, last = first] = part.split('-').map(Number);
-    return all.filter((layer) => layer >= first && layer <= last);
-  });
 }

@@ -10,6 +10,8 @@ export interface RecordFields {
   readonly point: number;
   readonly layer: number;
   readonly phase: number;
+  readonly promptSet?: number;
+  readonly direction?: number;
   readonly dtype: number;
   readonly compressor: number;
   readonly shape: readonly number[];
@@ -53,9 +55,11 @@ export function encodeRecord(fields: RecordFields, payload: Uint8Array): Buffer 
   out.writeBigUInt64LE(BigInt(fields.step), 24);
   out.writeUInt32LE(fields.plan, 32);
   out.writeUInt32LE(fields.entry, 36);
+  out.writeUInt32LE(fields.promptSet ?? 0, 44);
   out.writeUInt16LE(fields.point, 52);
   out.writeUInt16LE(fields.layer, 54);
   out.writeUInt8(fields.phase, 62);
+  out.writeUInt8(fields.direction ?? 0, 63);
   out.writeUInt8(fields.dtype, 64);
   out.writeUInt8(fields.compressor, 65);
   out.writeUInt8(fields.shape.length, 66);

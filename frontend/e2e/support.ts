@@ -21,10 +21,10 @@ export const test = base.extend<Fixtures>({
   },
 });
 
-/** Opens the page with the token and waits until it shows the maps. */
-export async function open(page: Page, hub: FakeHub): Promise<void> {
+/** Opens the page with the token and waits until it shows the maps, or what else is asked for. */
+export async function open(page: Page, hub: FakeHub, testid = 'tile-map'): Promise<void> {
   await page.goto(hub.url);
-  await expect(page.getByTestId('tile-map')).toBeVisible();
+  await expect(page.getByTestId(testid)).toBeVisible();
   await idle(page);
 }
 
@@ -48,13 +48,19 @@ export interface Spot {
 }
 
 /** The middle of a cell on the canvas of a map, in its own CSS pixels. */
-export async function spotOf(map: Locator, row: number, col: number, rows: number): Promise<Spot> {
+export async function spotOf(
+  map: Locator,
+  row: number,
+  col: number,
+  rows: number,
+  cols = kSequence,
+): Promise<Spot> {
   const box = await map.boundingBox();
   if (box === null) throw new Error('the map is not on the page');
-  const isTiles = (await map.getAttribute('data-testid')) === 'tile-map';
-  const height = box.height - (isTiles ? kAxis : 0);
+  const hasAxis = (await map.getAttribute('data-testid')) !== 'layer-map';
+  const height = box.height - (hasAxis ? kAxis : 0);
   return {
-    x: kGutter + ((col + 0.5) / kSequence) * (box.width - kGutter),
+    x: kGutter + ((col + 0.5) / cols) * (box.width - kGutter),
     y: ((row + 0.5) / rows) * height,
   };
 }

@@ -27,7 +27,7 @@ RUN_ID = "5f0c00000000abcd"
 FACTS = {"id": RUN_ID, "name": "test", "plan": {"number": 1, "entries": []}}
 RECORD = dict(
     run=0x5F0C, sequence=1, step=1, plan=1, entry=0, micro_batch=0, prompt_set=0, first_row=0,
-    point=7, layer=1, tensor_rank=0, pipeline_rank=0, data_rank=0, phase=0, direction=0, dtype=7,
+    point=7, layer=1, tensor_rank=0, pipeline_rank=0, data_rank=0, phase=0, direction=0, dtype=200,
     compressor=0, ndim=1, features=0, time=0,
 )  # fmt: skip
 
@@ -46,7 +46,7 @@ def sanitized() -> bool:
 
 
 def make_record(payload: bytes = b"12345678", **fields: int) -> bytes:
-    """One record of u8, by the code of tests/golden."""
+    """One record of a dtype that the hub does not know, so that any number of bytes fits."""
     header = RECORD | {"shape": [len(payload), 1, 1, 1]} | fields
     return encode_record(header, payload)[0]
 

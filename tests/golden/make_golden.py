@@ -41,27 +41,69 @@ def record(header: dict, payload: bytes) -> tuple[bytes, dict]:
     return out + bytes(-len(out) % 8), header
 
 
-def records() -> list[tuple[bytes, dict]]:
+def numbers_of_u8(lines: list[tuple[float, float, list[int]]]) -> list:
+    """The numbers that lines of (offset, scale, codes) stand for."""
+    names = {253: "NaN", 254: "Infinity", 255: "-Infinity"}
+    return [names.get(code, offset + code * scale) for offset, scale, codes in lines
+            for code in codes]
+
+
+def payload_of_u8(lines: list[tuple[float, float, list[int]]]) -> bytes:
+    """Offset and scale of every line, then the codes of every line."""
+    heads = b"".join(struct.pack("<2f", offset, scale) for offset, scale, _ in lines)
+    return heads + b"".join(bytes(codes) for _, _, codes in lines)
+
+
+def records() -> list[tuple[bytes, dict, list]]:
+    """Each with its bytes, its header, and the numbers that a reader must get."""
     tiles = dict(run=0x5F0C1234ABCD5678, sequence=1, step=12, plan=3, entry=0, micro_batch=1,
                  prompt_set=0, first_row=8, point=7, layer=4, tensor_rank=0, pipeline_rank=1,
                  data_rank=2, phase=0, direction=0, dtype=2, compressor=1, ndim=3,
                  shape=[1, 2, 3, 1], features=256, time=1795230000123456789)
-    values = struct.pack("<6f", 0.0, -1.5, 3.25, float("inf"), float("nan"), 1e-30)
-    tokens = dict(tiles, sequence=2, entry=1, point=8, layer=0, phase=1, dtype=5, compressor=0,
-                  ndim=3, shape=[2, 1, 3, 1], features=0)
-    ids = struct.pack("<6i", 10, 20, 30, 0, 1, 2)
+    made = []
+
+    def add(header: dict, payload: bytes, numbers: list) -> None:
+        made.append((*record(header, payload), numbers))
+
+    # One tile of each kind of f32; token ids; bf16; no lines at all.
+    add(tiles, struct.pack("<6f", 0.0, -1.5, 3.25, float("inf"), float("nan"), 2.0**-100),
+        [0.0, -1.5, 3.25, "Infinity", "NaN", 2.0**-100])
+    add(dict(tiles, sequence=2, entry=1, point=8, layer=0, phase=1, dtype=5, compressor=0,
+             shape=[2, 1, 3, 1], features=0), struct.pack("<6i", 10, 20, 30, 0, 1, 2),
+        [10, 20, 30, 0, 1, 2])
     odd = dict(tiles, sequence=2**40 + 3, entry=2, prompt_set=9, direction=1, dtype=4, ndim=1,
                shape=[3, 1, 1, 1])
-    return [record(tiles, values), record(tokens, ids), record(odd, b"\x80\x3f\x00\x40\x40\x40"),
-            record(dict(odd, dtype=7, ndim=2, shape=[0, 4, 1, 1]), b"")]
+    add(odd, b"\x80\x3f\x00\x40\x40\x40", [1.0, 2.0, 3.0])
+    add(dict(odd, dtype=7, ndim=2, shape=[0, 4, 1, 1]), b"", [])
+    # u8: two lines of three codes, then a number without dims, which is one line.
+    lines = [(-1.0, 0.5, [0, 252, 253]), (2.0, 0.0, [7, 254, 255])]
+    add(dict(tiles, dtype=7, ndim=2, shape=[2, 3, 1, 1]), payload_of_u8(lines),
+        numbers_of_u8(lines))
+    single = [(1.0, 0.25, [2])]
+    add(dict(tiles, dtype=7, ndim=0, shape=[1, 1, 1, 1]), payload_of_u8(single),
+        numbers_of_u8(single))
+    # Attention of two heads in f16, and one record of every other compressor.
+    add(dict(tiles, entry=3, point=2, dtype=3, compressor=0, ndim=4, shape=[1, 2, 1, 2],
+             features=2), struct.pack("<4e", 0.25, 0.75, 1.0, 0.0), [0.25, 0.75, 1.0, 0.0])
+    add(dict(tiles, compressor=2, ndim=3, shape=[1, 2, 0, 1]), b"", [])
+    stats = [4.0, 0.5, 1.5, -1.0, 2.0, 3.5, 0.25, 1.0, 0.0, 0.0, 3.0, 1.0]
+    add(dict(tiles, dtype=1, compressor=3, ndim=1, shape=[12, 1, 1, 1]),
+        struct.pack("<12d", *stats), stats)
+    add(dict(tiles, prompt_set=1, phase=1, compressor=4, ndim=3, shape=[1, 2, 1, 1]),
+        struct.pack("<2f", -0.5, 0.125), [-0.5, 0.125])
+    best = [2.5, 1.5, 101.0, 32.0]
+    add(dict(tiles, point=23, layer=0, compressor=5, ndim=4, shape=[2, 1, 1, 2]),
+        struct.pack("<4f", *best), best)
+    return made
 
 
 def main() -> None:
     made = records()
-    (HERE / "record_v1.bin").write_bytes(b"".join(data for data, _ in made))
+    (HERE / "record_v1.bin").write_bytes(b"".join(data for data, _, _ in made))
     described = {"file": "record_v1.bin", "made_by": "make_golden.py",
-                 "records": [{"header": header, "payload_hex": data[128:128 + header["payload_bytes"]].hex()}
-                             for data, header in made]}
+                 "records": [{"header": header, "numbers": numbers,
+                              "payload_hex": data[128:128 + header["payload_bytes"]].hex()}
+                             for data, header, numbers in made]}
     (HERE / "record_v1.json").write_text(json.dumps(described, indent=1) + "\n")
 
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { formatBytes, formatCount, formatNumber } from './format';
+import { formatBytes, formatCount, formatNumber, formatTick } from './format';
 
 test('numbers for reading', () => {
   expect(formatNumber(0.123456)).toBe('0.1235');
@@ -9,6 +9,13 @@ test('numbers for reading', () => {
   expect(formatNumber(0)).toBe('0');
   expect(formatNumber(Number.NaN)).toBe('NaN');
   expect(formatNumber(Number.NEGATIVE_INFINITY)).toBe('−Inf');
+});
+
+test('ticks lose the zeros of a fraction, and no others', () => {
+  const ticks = [380, 100, 0, 2.5, 0.2, -0.6, 20, 1.2e6, 1e5, 3.45e-5];
+  expect(ticks.map(formatTick)).toEqual([
+    ...['380', '100', '0', '2.5', '0.2', '−0.6', '20', '1.2e6', '1e5', '3.45e−5'],
+  ]);
 });
 
 test('counts and bytes', () => {

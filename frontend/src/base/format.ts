@@ -12,6 +12,12 @@ export function formatNumber(value: number, digits = 4): string {
   return text.replace(/-/g, '−').replace('e+', 'e');
 }
 
+/** A number on an axis: three digits, without zeros at the end of a fraction. */
+export function formatTick(value: number): string {
+  const text = formatNumber(Number(value.toPrecision(6)), 3);
+  return text.replace(/(\.\d*?)0+(?=e|$)/, '$1').replace(/\.(?=e|$)/, '');
+}
+
 const kUnits = ['', 'k', 'M', 'G', 'T'] as const;
 
 /** 3290112 -> "3.29 M". */

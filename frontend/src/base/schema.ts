@@ -60,6 +60,26 @@ export function array<T>(item: Parser<T>): Parser<readonly T[]> {
   };
 }
 
+/** A list of exactly two. */
+export function pair<T>(item: Parser<T>): Parser<readonly [T, T]> {
+  return (value, path) => {
+    if (!Array.isArray(value) || value.length !== 2) throw new SchemaError(path, 'a list of two');
+    return [item(value[0], `${path}[0]`), item(value[1], `${path}[1]`)];
+  };
+}
+
+/** The first of two forms that fits. */
+export function either<A, B>(first: Parser<A>, second: Parser<B>): Parser<A | B> {
+  return (value, path) => {
+    try {
+      return first(value, path);
+    } catch (error) {
+      if (!(error instanceof SchemaError)) throw error;
+      return second(value, path);
+    }
+  };
+}
+
 export function nullable<T>(inner: Parser<T>): Parser<T | null> {
   return (value, path) => (value === null ? null : inner(value, path));
 }
@@ -77,7 +97,12 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
 }
 
 type Shape = Readonly<Record<string, Parser<unknown>>>;
-type ObjectOf<S extends Shape> = { readonly [K in keyof S]: Infer<S[K]> };
+type OptionalOf<S extends Shape> = {
+  [K in keyof S]: undefined extends Infer<S[K]> ? K : never;
+}[keyof S];
+type ObjectOf<S extends Shape> = {
+  readonly [K in Exclude<keyof S, OptionalOf<S>>]: Infer<S[K]>;
+} & { readonly [K in OptionalOf<S>]?: Infer<S[K]> };
 
 /** An object with these members; members that it does not know are left out. */
 export function object<S extends Shape>(shape: S): Parser<ObjectOf<S>> {

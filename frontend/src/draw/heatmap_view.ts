@@ -135,7 +135,7 @@ export class HeatmapView {
       if (!marked && (!regular || crowded)) continue;
       const y = Math.min(Math.max((row + 0.5) * rowHeight, 6), plotHeight - 6);
       context.fillStyle = marked ? model.inkStrong : model.inkMuted;
-      context.fillText(model.rowLabel(row), kGutterLeft - 7, y);
+      context.fillText(model.rowLabel(row), kGutterLeft - 7, y, kGutterLeft - 9);
       if (marked) context.fillRect(kGutterLeft - 4, row * rowHeight, 3, Math.max(2, rowHeight));
     }
   }

@@ -1,12 +1,12 @@
 import uPlot from 'uplot';
 import type { Disposable } from '../base/disposable';
-import { formatNumber } from '../base/format';
+import { formatTick } from '../base/format';
 
-/** How one line of a chart is drawn; `color` names a custom property of the style sheet. */
+/** How a line is drawn; `color` is CSS, or the name of a custom property of the style sheet. */
 export interface LineStyle {
   readonly label: string;
   readonly color: string;
-  readonly kind: 'line' | 'faint' | 'points' | 'dashed';
+  readonly kind: 'line' | 'bold' | 'thin' | 'faint' | 'points' | 'dashed';
 }
 
 export interface ChartOptions {
@@ -133,7 +133,7 @@ export class LineChart implements Disposable {
 
   private palette(): (name: string) => string {
     const style = getComputedStyle(this.root);
-    return (name) => style.getPropertyValue(name).trim();
+    return (name) => (name.startsWith('--') ? style.getPropertyValue(name).trim() : name);
   }
 }
 
@@ -144,6 +144,10 @@ function seriesOf(line: LineStyle, color: string): uPlot.Series {
   switch (line.kind) {
     case 'line':
       return { ...base, width: 1.5 };
+    case 'bold':
+      return { ...base, width: 2.5 };
+    case 'thin':
+      return { ...base, width: 1, alpha: 0.8 };
     case 'faint':
       return { ...base, width: 1, alpha: 0.28 };
     case 'dashed':
@@ -163,5 +167,5 @@ function stepLabel(value: number | null): string {
 }
 
 function tickLabel(value: number | null): string {
-  return value === null ? '' : formatNumber(Number(value.toPrecision(6)), 3).replace(/\.?0+$/, '');
+  return value === null ? '' : formatTick(value);
 }

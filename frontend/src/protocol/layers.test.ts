@@ -11,4 +11,5 @@ test('what is not a list of ranges is refused', () => {
   for (const text of ['', '0', '4-2', '1-', 'all', '1,,2', '-3']) {
     expect(parseLayers(text)).toBeUndefined();
   }
+  expect(parseLayers('0-2', 0)).toEqual([0, 1, 2]);
 });

@@ -1,12 +1,15 @@
-/** Reads a list of ranges such as "1-4,8"; undefined when it is not one. */
-export function parseLayers(text: string): readonly number[] | undefined {
+/**
+ * Reads a list of ranges such as "1-4,8"; undefined when it is not one. Layers count from 1,
+ * micro-batches from 0.
+ */
+export function parseLayers(text: string, least: 0 | 1 = 1): readonly number[] | undefined {
   const layers = new Set<number>();
   for (const part of text.split(',')) {
     const match = /^\s*(\d{1,5})\s*(?:-\s*(\d{1,5})\s*)?$/.exec(part);
     if (match === null) return undefined;
     const first = Number(match[1]);
     const last = match[2] === undefined ? first : Number(match[2]);
-    if (first > last || first < 1) return undefined;
+    if (first > last || first < least) return undefined;
     for (let layer = first; layer <= last; layer++) layers.add(layer);
   }
   return [...layers].sort((a, b) => a - b);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { parse } from '../base/schema';
-import { helloSchema, parseTextMessage, planSchema } from './messages';
+import { helloSchema, parseTextMessage, planSchema, runSchema } from './messages';
 
 const kRun = {
   id: '5f0c12ab34cd56ef',
@@ -36,10 +36,57 @@ test('a hello answer is read, and what this version does not know is ignored', (
     flag: 7,
     first_layer: 1,
     last_layer: 4,
+    dims: [],
     features: 256,
     text: '',
   });
+  expect(hello.run).toMatchObject({ prompt_sets: [], vectors: [] });
   expect(hello.run).not.toHaveProperty('news');
+});
+
+test('everything of a plan entry is read', () => {
+  const entry = {
+    point: 'HiddenStates',
+    direction: 'gradient',
+    micro_batches: '0-3',
+    rows: [2, 4],
+    tokens: [0, 64],
+    compressor: { kind: 'stats', range: [-4, 4], bins: 16 },
+    dtype: 'f64',
+  };
+  const projection = {
+    point: 'HiddenStates',
+    prompts: 'probes',
+    rows: 0,
+    compressor: { kind: 'projection', vectors: ['evil'], normalize: false },
+  };
+  const tile = {
+    kind: 'tile',
+    tiles: 4,
+    method: 'sum',
+    tiles_one_rank: 8,
+    method_one_rank: 'mean',
+  };
+  const entries = [entry, projection, { point: 'QKV', compressor: tile }];
+  expect(parse(planSchema, { number: 1, entries })).toEqual({ number: 1, entries });
+  const read = (part: object): unknown =>
+    parse(planSchema, { entries: [{ point: 'QKV', ...part }] });
+  expect(() => read({ rows: [1, 2, 3] })).toThrow('rows: expected a list of two');
+  expect(() => read({ direction: 'up' })).toThrow('entries[0].direction');
+});
+
+test('prompt sets, vectors and gradients of a run are read', () => {
+  const run = {
+    ...kRun,
+    points: [{ ...kRun.points[0], dims: ['batch'], gradient_placement: { tensor: 'replicate' } }],
+    prompt_sets: [{ name: 'probes', interval: 50, prompts: ['Once upon'] }],
+    vectors: ['evil'],
+  };
+  expect(parse(runSchema, run)).toMatchObject({
+    points: [{ dims: ['batch'], gradient_placement: { tensor: 'replicate' } }],
+    prompt_sets: [{ name: 'probes', interval: 50, prompts: ['Once upon'] }],
+    vectors: ['evil'],
+  });
 });
 
 test('numbers that JSON cannot write come as strings', () => {

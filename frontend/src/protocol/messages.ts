@@ -1,6 +1,8 @@
 import {
   array,
+  boolean,
   count,
+  either,
   type Infer,
   isRecord,
   nullable,
@@ -8,6 +10,7 @@ import {
   object,
   oneOf,
   optional,
+  pair,
   parse,
   SchemaError,
   string,
@@ -17,13 +20,31 @@ import {
 
 // The text messages of docs/protocol.md. A member that this version does not know is ignored.
 
+export const compressorSchema = object({
+  kind: string,
+  tiles: optional(count),
+  method: optional(string),
+  tiles_one_rank: optional(count),
+  method_one_rank: optional(string),
+  range: optional(pair(number)),
+  bins: optional(count),
+  vectors: optional(array(string)),
+  normalize: optional(boolean),
+  k: optional(count),
+});
+export type CompressorFacts = Infer<typeof compressorSchema>;
+
 export const planEntrySchema = object({
   point: string,
+  direction: optional(oneOf('value', 'gradient')),
   layers: optional(string),
   every: optional(count),
   phases: optional(array(oneOf('train', 'eval'))),
-  rows: optional(count),
-  compressor: optional(object({ kind: string, tiles: optional(count) })),
+  micro_batches: optional(string),
+  prompts: optional(string),
+  rows: optional(either(count, pair(count))),
+  tokens: optional(pair(count)),
+  compressor: optional(compressorSchema),
   dtype: optional(string),
 });
 export type PlanEntry = Infer<typeof planEntrySchema>;
@@ -39,10 +60,20 @@ export const pointSchema = object({
   flag: count,
   first_layer: withDefault(count, 0),
   last_layer: withDefault(count, 0),
+  dims: withDefault(array(string), []),
   features: withDefault(count, 0),
+  /** Absent where the point has no gradient. */
+  gradient_placement: optional(unknown),
   text: withDefault(string, ''),
 });
 export type PointFacts = Infer<typeof pointSchema>;
+
+const promptSetSchema = object({
+  name: string,
+  interval: withDefault(count, 1),
+  prompts: withDefault(array(string), []),
+});
+export type PromptSet = Infer<typeof promptSetSchema>;
 
 export const runSchema = object({
   id: string,
@@ -66,6 +97,8 @@ export const runSchema = object({
   tokenizer: optional(object({ kind: string })),
   unigram_entropy: optional(nullable(number)),
   points: array(pointSchema),
+  prompt_sets: withDefault(array(promptSetSchema), []),
+  vectors: withDefault(array(string), []),
   plan: optional(nullable(planSchema)),
 });
 export type RunFacts = Infer<typeof runSchema>;

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { compressorName, decodeRecords, dtypeName, toFloats, toIntegers } from './record';
+import { toFloats, toIntegers } from './numbers';
+import { compressorName, decodeRecords, dtypeName } from './record';
 
 // One record, byte for byte from the table of docs/protocol.md; checksums by a tool of their own.
 const kHeaderHex =
@@ -102,10 +103,26 @@ describe('decodeRecords', () => {
     expect(() => decodeRecords(wrong)).toThrow('for shape');
   });
 
+  test('a u8 payload has offset and scale for each line', () => {
+    const codes = (bytes: number, ndim: number): ArrayBuffer =>
+      build('00'.repeat(bytes), {
+        patch: (view) => {
+          view.setUint8(64, 7);
+          view.setUint8(66, ndim);
+        },
+      });
+    expect(decodeRecords(codes(2 * 8 + 4, 3))).toHaveLength(1);
+    expect(decodeRecords(codes(8 + 1, 0))).toHaveLength(1);
+    for (const bytes of [4, 8 + 4, 4 * 8 + 4]) {
+      expect(() => decodeRecords(codes(bytes, 3))).toThrow('for shape');
+    }
+  });
+
   test('keeps a record of an unknown dtype, and shows it as such', () => {
     const [record] = decodeRecords(build(kPayloadHex, { patch: (view) => view.setUint8(64, 99) }));
     expect(toFloats(record)).toBeUndefined();
     expect(dtypeName(99)).toBe('dtype 99');
+    expect(compressorName(5)).toBe('topk');
     expect(compressorName(7)).toBe('compressor 7');
   });
 
@@ -144,6 +161,21 @@ describe('toFloats and toIntegers', () => {
     );
     expect(toIntegers(decodeRecords(one(6, '2a00000000000000', 1))[0])).toEqual(Int32Array.of(42));
   });
+
+  test('f16 and u8 become float32', () => {
+    const half = toFloats(decodeRecords(one(3, '007c00fc007e', 3))[0]);
+    expect(half).toEqual(
+      Float32Array.of(Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NaN),
+    );
+    // Offset -1, scale 0.5; codes 0, 252 and the three names.
+    const codes = toFloats(decodeRecords(one(7, '000080bf 0000003f 00fcfdfeff', 5))[0]);
+    const { NaN: nan, POSITIVE_INFINITY: inf } = Number;
+    expect(codes).toEqual(Float32Array.of(-1, 125, nan, inf, -inf));
+  });
+
+  test('lines of nothing are no numbers', () => {
+    expect(toFloats(decodeRecords(one(7, '', 0))[0])).toEqual(new Float32Array(0));
+  });
 });
 
 test('the golden file of version 1 reads as its description says', () => {
@@ -151,6 +183,7 @@ test('the golden file of version 1 reads as its description says', () => {
     readonly records: readonly {
       readonly header: Readonly<Record<string, unknown>> & { readonly ndim: number };
       readonly payload_hex: string;
+      readonly numbers: readonly (number | string)[];
     }[];
   }
   const folder = join(import.meta.dirname, '..', '..', '..', 'tests', 'golden');
@@ -164,6 +197,8 @@ test('the golden file of version 1 reads as its description says', () => {
     for (const name of ['sequence', 'step', 'plan', 'entry', 'layer', 'phase', 'dtype'] as const) {
       expect(header[name]).toBe(wanted.header[name]);
     }
+    expect(header.compressor).toBe(wanted.header.compressor);
+    expect([...(toFloats(records[i]) ?? [])]).toEqual(wanted.numbers.map(Number));
     expect(header.microBatch).toBe(wanted.header.micro_batch);
     expect(header.shape).toEqual((wanted.header.shape as number[]).slice(0, wanted.header.ndim));
   });

@@ -7,7 +7,9 @@ const kHeaderBytes = 128;
 export const kPhases = ['train', 'eval'] as const;
 export type Phase = (typeof kPhases)[number];
 
+export const kAttentionFlag = 2;
 export const kInputTokensFlag = 8;
+export const kLogitsFlag = 23;
 
 /** The header of one record; docs/protocol.md says what each field means. */
 export interface RecordHeader {
@@ -62,13 +64,29 @@ const kDtypes: ReadonlyMap<number, DtypeInfo> = new Map([
   [7, { name: 'u8', bytes: 1 }],
 ]);
 
+export const kU8 = 7;
+/** Offset and scale that stand before the codes for every line of a u8 payload. */
+export const kU8LineBytes = 8;
+
+export function elementsOf(shape: readonly number[]): number {
+  return shape.reduce((product, size) => product * size, 1);
+}
+
+/** Lines along the last dim; a number without dims is one line, and lines of nothing are none. */
+export function linesOf(shape: readonly number[]): number {
+  const elements = elementsOf(shape);
+  return elements === 0 ? 0 : elements / (shape.at(-1) ?? 1);
+}
+
 /** The dtype's name, or "dtype 9" for one that this version does not know. */
 export function dtypeName(dtype: number): string {
   return kDtypes.get(dtype)?.name ?? `dtype ${dtype}`;
 }
 
+export const kCompressors = ['none', 'tile', 'empty', 'stats', 'projection', 'topk'] as const;
+
 export function compressorName(compressor: number): string {
-  return ['none', 'tile'][compressor] ?? `compressor ${compressor}`;
+  return kCompressors[compressor] ?? `compressor ${compressor}`;
 }
 
 /**
@@ -140,11 +158,12 @@ function checkHeader(fields: Fields): void {
   if (fields.u8(66) > 4) throw new RecordError(`${fields.u8(66)} dimensions`);
 }
 
-function checkShape(header: RecordHeader, payloadBytes: number): void {
-  const elements = header.shape.reduce((product, size) => product * size, 1);
-  const width = kDtypes.get(header.dtype)?.bytes;
-  if (width !== undefined && elements * width !== payloadBytes) {
-    throw new RecordError(`${payloadBytes} bytes for shape ${header.shape.join('×')}`);
+function checkShape({ shape, dtype }: RecordHeader, payloadBytes: number): void {
+  const width = kDtypes.get(dtype)?.bytes;
+  if (width === undefined) return;
+  const heads = dtype === kU8 ? linesOf(shape) * kU8LineBytes : 0;
+  if (elementsOf(shape) * width + heads !== payloadBytes) {
+    throw new RecordError(`${payloadBytes} bytes for shape ${shape.join('×')}`);
   }
 }
 
@@ -172,49 +191,4 @@ function headerOf(fields: Fields): RecordHeader {
     features: u32(84),
     time: u64(96),
   };
-}
-
-export type Floats = Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
-
-/** The payload as numbers, or undefined for a dtype that this version cannot show. */
-export function toFloats(record: TensorRecord): Floats | undefined {
-  const { payload } = record;
-  switch (record.header.dtype) {
-    case 1:
-      return new Float64Array(payload);
-    case 2:
-      return new Float32Array(payload);
-    case 3:
-      return Float32Array.from(new Uint16Array(payload), halfToFloat);
-    case 4:
-      return bfloatsToFloats(new Uint16Array(payload));
-    case 5:
-      return Float64Array.from(new Int32Array(payload));
-    case 6:
-      return Float64Array.from(new BigInt64Array(payload), Number);
-    default:
-      return undefined;
-  }
-}
-
-/** The payload as whole numbers (token ids), or undefined if it holds none. */
-export function toIntegers(record: TensorRecord): Int32Array<ArrayBuffer> | undefined {
-  if (record.header.dtype === 5) return new Int32Array(record.payload);
-  if (record.header.dtype === 6) return Int32Array.from(new BigInt64Array(record.payload), Number);
-  return undefined;
-}
-
-function bfloatsToFloats(halves: Uint16Array): Float32Array<ArrayBuffer> {
-  const bits = new Uint32Array(halves.length);
-  for (let i = 0; i < halves.length; i++) bits[i] = halves[i] << 16;
-  return new Float32Array(bits.buffer);
-}
-
-function halfToFloat(half: number): number {
-  const sign = half & 0x8000 ? -1 : 1;
-  const exponent = (half >>> 10) & 31;
-  const fraction = half & 1023;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 31) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
 }

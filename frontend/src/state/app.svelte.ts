@@ -1,22 +1,15 @@
 import { type Disposable, Trash } from '../base/disposable';
 import { RafScheduler } from '../base/raf_scheduler';
 import type { Theme } from '../draw/lut';
-import { parseLayers } from '../protocol/layers';
-import type {
-  Notification,
-  Plan,
-  PointFacts,
-  RunFacts,
-  RunState,
-  StepFacts,
-} from '../protocol/messages';
+import type { Notification, Plan, RunFacts, RunState, StepFacts } from '../protocol/messages';
 import { SeriesStore } from '../store/series_store';
-import type { EmptyView, View, ViewFrame, ViewQuery } from '../store/view';
+import type { EmptyView, View, ViewFrame, ViewQuery } from '../store/frames';
 import type { Connection, HubEvent, Traffic } from '../worker/link_messages';
 import { WorkerLink } from '../worker/worker_link';
 import { exchangeToken, socketUrl, tokenOf } from './auth';
 import { type Chip, chipOf } from './connection_chip';
 import { Controller } from './controller.svelte';
+import { closest, promptLengths, watchedEntries } from './watched';
 import { formatViewState, parseViewState, type ViewState } from './url_state';
 
 // Browsers refuse more than some 200 changes of the address in 30 s; a slider makes more.
@@ -55,12 +48,15 @@ export class App implements Disposable {
   theme = $state<Theme>('light');
   now = $state(Date.now());
 
-  /** What can be shown: the entries of the plan that have features, one per name. */
-  readonly points = $derived.by(() => watchedPoints(this.run, this.plan));
+  /** What can be shown: the entries of the plan that have features. */
+  readonly points = $derived.by(() => watchedEntries(this.run, this.plan));
   readonly point = $derived(
-    this.points.find((each) => each.facts.name === this.view.point) ?? this.points[0] ?? null,
+    this.points.find((each) => each.name === this.view.point) ?? this.points[0] ?? null,
   );
-  readonly layerChoices = $derived(layersOf(this.point));
+  readonly tokenizer = $derived(this.run?.tokenizer?.kind ?? 'byte');
+  readonly layerChoices = $derived(this.point?.layers ?? []);
+  /** The phase that is shown: the one asked for, if the plan watches it. */
+  readonly phase = $derived(phaseOf(this.point?.phases ?? [], this.view.phase));
   /** The layer that is shown: the one asked for, held inside what the plan watches. */
   readonly layer = $derived(closest(this.layerChoices, this.view.layer));
   private readonly waiting = $derived(this.connection.kind === 'reconnecting');
@@ -133,6 +129,12 @@ export class App implements Disposable {
     history.replaceState(null, '', address);
   }
 
+  /** The name of the point that a frame shows: the plan may have gone on. */
+  pointNameOf(frame: ViewFrame | null): string {
+    const flag = frame?.query.point;
+    return this.run?.points.find((point) => point.flag === flag)?.name ?? '';
+  }
+
   moveLayer(by: number): void {
     const index = this.layerChoices.indexOf(this.layer);
     const next = this.layerChoices[index + by];
@@ -142,7 +144,7 @@ export class App implements Disposable {
   movePoint(by: number): void {
     if (this.point === null || this.points.length === 0) return;
     const index = this.points.indexOf(this.point) + by + this.points.length;
-    this.choosePoint(this.points[index % this.points.length].facts.name);
+    this.choosePoint(this.points[index % this.points.length].name);
   }
 
   /** Another point has other numbers: a locked scale would not fit it. */
@@ -261,14 +263,15 @@ export class App implements Disposable {
 
   private sendQuery(): void {
     if (this.point === null) return;
+    const { facts, entry, direction, promptSet, form, firstToken } = this.point;
+    const { row, head, vector, aggregate, step } = this.view;
     const query: ViewQuery = {
-      point: this.point.facts.flag,
-      entry: this.point.entry,
-      phase: this.view.phase === 'eval' ? 1 : 0,
+      ...{ point: facts.flag, entry, direction, promptSet, form, firstToken },
+      ...{ row, head, vector, aggregate, step },
+      plan: this.plan?.number ?? 0,
+      phase: this.phase === 'eval' ? 1 : 0,
+      lengths: promptLengths(this.point, this.tokenizer),
       layer: this.layer,
-      row: this.view.row,
-      aggregate: this.view.aggregate,
-      step: this.view.step,
     };
     const text = JSON.stringify(query);
     if (text === this.sentQuery) return;
@@ -290,7 +293,7 @@ export class App implements Disposable {
   /** Captured steps between the newest picture and the run, while following. */
   private computeLag(): number {
     if (this.frame === null || this.runState === null || this.point === null) return 0;
-    if (this.view.phase === 'eval') return 0;
+    if (this.phase === 'eval' || this.point.promptSet > 0) return 0;
     const newest = this.frame.steps[this.frame.steps.length - 1] ?? 0;
     const behind = Math.max(this.runState.step, this.latest?.step ?? 0) - newest;
     return Math.max(0, Math.floor(behind / this.point.every));
@@ -308,43 +311,7 @@ export class App implements Disposable {
   }
 }
 
-/** A point of the plan that can be shown as a heat map. */
-export interface WatchedPoint {
-  readonly facts: PointFacts;
-  readonly entry: number;
-  readonly every: number;
-  readonly layers: string | undefined;
-  readonly phases: readonly string[];
-}
-
-function watchedPoints(run: RunFacts | null, plan: Plan | null): readonly WatchedPoint[] {
-  const watched: WatchedPoint[] = [];
-  plan?.entries.forEach((entry, index) => {
-    const facts = run?.points.find((point) => point.name === entry.point);
-    if (facts === undefined || facts.features === 0) return;
-    if (watched.some((each) => each.facts.name === entry.point)) return;
-    watched.push({
-      facts,
-      entry: index,
-      every: Math.max(1, entry.every ?? 1),
-      layers: entry.layers,
-      phases: entry.phases ?? ['train'],
-    });
-  });
-  return watched;
-}
-
-function layersOf(point: WatchedPoint | null): readonly number[] {
-  if (point === null) return [];
-  const { first_layer: first, last_layer: last } = point.facts;
-  const all = Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i);
-  if (point.layers === undefined) return all;
-  const chosen = parseLayers(point.layers);
-  return chosen === undefined ? all : chosen.filter((layer) => all.includes(layer));
-}
-
-function closest(choices: readonly number[], wanted: number): number {
-  let best = choices[0] ?? wanted;
-  for (const each of choices) if (Math.abs(each - wanted) < Math.abs(best - wanted)) best = each;
-  return best;
+function phaseOf(phases: readonly string[], wanted: 'train' | 'eval'): 'train' | 'eval' {
+  if (phases.includes(wanted) || phases.length === 0) return wanted;
+  return phases[0] === 'eval' ? 'eval' : 'train';
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { tokenContext, tokenText } from './token_text';
+import { columnLabelOf, tokenContext, tokenText } from './token_text';
 
 test('bytes print as themselves where they print', () => {
   expect(tokenText(65, 'byte')).toBe('A');
@@ -8,6 +8,8 @@ test('bytes print as themselves where they print', () => {
   expect(tokenText(7, 'byte')).toBe('\\x07');
   expect(tokenText(255, 'byte')).toBe('\\xff');
   expect(tokenText(4711, 'gpt2')).toBe('#4711');
+  expect(tokenText(-1, 'byte')).toBe('·');
+  expect(tokenText(-1, 'gpt2')).toBe('·');
 });
 
 test('a token comes with its neighbours, cut at the ends', () => {
@@ -15,4 +17,11 @@ test('a token comes with its neighbours, cut at the ends', () => {
   expect(tokenContext(ids, 3, 2, 'byte')).toEqual({ before: 'o\u00a0', token: 'b', after: 'e' });
   expect(tokenContext(ids, 0, 9, 'byte').before).toBe('');
   expect(tokenContext(ids, -1, 2, 'byte')).toEqual({ before: '', token: '', after: 'to' });
+});
+
+test('columns are named by position, and by token where it is known', () => {
+  const positions = Int32Array.of(8, 9);
+  const label = columnLabelOf({ tokens: Int32Array.of(65, -1), positions }, 'byte');
+  expect([label(0), label(1)]).toEqual(['8 A', '9 ·']);
+  expect(columnLabelOf({ tokens: null, positions }, 'byte')(1)).toBe('9');
 });

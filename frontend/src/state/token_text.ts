@@ -6,13 +6,29 @@ const kNames: ReadonlyMap<number, string> = new Map([
   [32, '␣'],
 ]);
 
-/** The text of one token: printable ASCII of the byte tokenizer as it is, the rest escaped. */
+/**
+ * The text of one token: printable ASCII of the byte tokenizer as it is, the rest escaped. A
+ * negative id is a token that was not captured.
+ */
 export function tokenText(id: number, tokenizer: string): string {
+  if (id < 0) return '·';
   if (tokenizer !== 'byte') return `#${id}`;
   const name = kNames.get(id);
   if (name !== undefined) return name;
   if (id > 32 && id < 127) return String.fromCharCode(id);
   return `\\x${id.toString(16).padStart(2, '0')}`;
+}
+
+/** Labels for the columns of a map: the position, and the token where it was captured. */
+export function columnLabelOf(
+  frame: { readonly tokens: Int32Array | null; readonly positions: Int32Array },
+  tokenizer: string,
+): (col: number) => string {
+  return (col) => {
+    const position = frame.positions[col] ?? col;
+    const id = frame.tokens?.[col];
+    return id === undefined ? String(position) : `${position} ${tokenText(id, tokenizer)}`;
+  };
 }
 
 /** Tokens around one, for reading: spaces stay spaces. */
@@ -43,6 +59,6 @@ export function tokenContext(
 }
 
 function readable(id: number, tokenizer: string): string {
-  if (tokenizer !== 'byte') return ` #${id}`;
+  if (tokenizer !== 'byte' && id >= 0) return ` #${id}`;
   return id === 32 ? '\u00a0' : tokenText(id, tokenizer);
 }

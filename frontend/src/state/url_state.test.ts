@@ -11,6 +11,10 @@ test('every member survives the address', () => {
     point: 'MLP1 & co',
     layer: 3,
     row: 2,
+    head: 3,
+    vector: 1,
+    over: 'mean',
+    stat: 'norm',
     phase: 'eval',
     aggregate: 'absmax',
     step: 118,
@@ -26,7 +30,7 @@ test('every member survives the address', () => {
 
 test('nonsense falls back member by member', () => {
   const view = parseViewState(
-    '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&point=QKV',
+    '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&head=x&stat=mode&over=all&point=QKV',
   );
   expect(view).toEqual({ ...kDefaultView, point: 'QKV' });
 });

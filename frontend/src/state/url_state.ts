@@ -1,9 +1,15 @@
 /** Everything that makes one view of a run, as it stands in the address. */
 export interface ViewState {
-  /** Name of the point; '' takes the plan's first. */
+  /** Name of the watched entry; '' takes the plan's first. */
   readonly point: string;
   readonly layer: number;
   readonly row: number;
+  /** Head of an attention map; vector of projections, by its place in the entry's list. */
+  readonly head: number;
+  readonly vector: number;
+  /** What of a row's projections the curves show. */
+  readonly over: 'last' | 'mean';
+  readonly stat: 'mean' | 'std' | 'norm';
   readonly phase: 'train' | 'eval';
   readonly aggregate: 'mean' | 'absmax';
   /** A step of the past, or null to follow the newest. */
@@ -21,6 +27,10 @@ export const kDefaultView: ViewState = {
   point: '',
   layer: 1,
   row: 0,
+  head: 0,
+  vector: 0,
+  over: 'last',
+  stat: 'mean',
   phase: 'train',
   aggregate: 'mean',
   step: null,
@@ -31,6 +41,8 @@ export const kDefaultView: ViewState = {
   layerLock: null,
   tileLock: null,
 };
+
+const kStats = ['mean', 'std', 'norm'] as const;
 
 /** Reads a query string; whatever does not fit is left at its default. */
 export function parseViewState(search: string): ViewState {
@@ -48,6 +60,10 @@ export function parseViewState(search: string): ViewState {
     point: (query.get('point') ?? '').slice(0, 200),
     layer: whole('layer', 0) ?? kDefaultView.layer,
     row: whole('row', 0) ?? 0,
+    head: whole('head', 0) ?? 0,
+    vector: whole('vector', 0) ?? 0,
+    over: query.get('over') === 'mean' ? 'mean' : 'last',
+    stat: kStats.find((stat) => stat === query.get('stat')) ?? 'mean',
     phase: query.get('phase') === 'eval' ? 'eval' : 'train',
     aggregate: query.get('agg') === 'absmax' ? 'absmax' : 'mean',
     step: whole('step', 1),
@@ -69,6 +85,10 @@ export function formatViewState(view: ViewState): string {
   put('point', view.point, view.point === '');
   put('layer', String(view.layer), view.layer === kDefaultView.layer);
   put('row', String(view.row), view.row === 0);
+  put('head', String(view.head), view.head === 0);
+  put('vector', String(view.vector), view.vector === 0);
+  put('over', view.over, view.over === 'last');
+  put('stat', view.stat, view.stat === 'mean');
   put('phase', view.phase, view.phase === 'train');
   put('agg', view.aggregate, view.aggregate === 'mean');
   put('step', String(view.step), view.step === null);

@@ -1,4 +1,4 @@
-import type { Floats } from '../protocol/record';
+import type { Floats } from '../protocol/numbers';
 
 /** What a heat map's legend tells of its numbers. */
 export interface MapStats {

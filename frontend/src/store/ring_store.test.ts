@@ -1,8 +1,16 @@
 import { describe, expect, test } from 'vitest';
-import { RingStore } from './ring_store';
+import { RingStore, type SeriesQuery } from './ring_store';
 import { makeRecord } from './test_records';
 
-const kQuery = { point: 7, entry: 0, phase: 0, direction: 0 };
+const kQuery: SeriesQuery = {
+  point: 7,
+  entry: 0,
+  plan: 1,
+  phase: 0,
+  direction: 0,
+  promptSet: 0,
+  form: 'values',
+};
 const kCost = 16 + 512;
 
 describe('RingStore', () => {
@@ -28,7 +36,7 @@ describe('RingStore', () => {
     store.insert(makeRecord({ step: 3, sequence: 1 }));
     store.insert(makeRecord({ step: 3, sequence: 2 }));
     expect(store.bytes).toBe(kCost);
-    expect(store.at(kQuery, 3)?.records.get(1)?.header.sequence).toBe(2);
+    expect(store.at(kQuery, 3)?.layers.get(1)?.[0].header.sequence).toBe(2);
   });
 
   test('a record larger than the store is left out', () => {
@@ -60,17 +68,44 @@ describe('RingStore', () => {
     const store = new RingStore(1e6);
     store.insert(makeRecord({ step: 5, layer: 1, plan: 1 }));
     store.insert(makeRecord({ step: 5, layer: 2, plan: 2 }));
-    expect([...(store.at(kQuery, 5)?.records.keys() ?? [])]).toEqual([2]);
+    expect([...(store.at(kQuery, 5)?.layers.keys() ?? [])]).toEqual([2]);
     expect(store.bytes).toBe(kCost);
   });
 
-  test('phases and points are kept apart; another entry of the point will do', () => {
+  test('phases, points, directions, prompt sets and forms are kept apart', () => {
     const store = new RingStore(1e6);
-    store.insert(makeRecord({ step: 1, phase: 1 }));
-    store.insert(makeRecord({ step: 2, point: 4 }));
-    store.insert(makeRecord({ step: 3, entry: 5 }));
-    expect(store.steps(kQuery)).toEqual([3]);
-    expect(store.at(kQuery, 3)?.records.get(1)?.header.entry).toBe(5);
+    store.insert(makeRecord({ step: 1 }));
+    store.insert(makeRecord({ step: 2, phase: 1 }));
+    store.insert(makeRecord({ step: 3, point: 4 }));
+    store.insert(makeRecord({ step: 4, direction: 1 }));
+    store.insert(makeRecord({ step: 5, phase: 1, promptSet: 2 }));
+    store.insert(makeRecord({ step: 6, compressor: 3 }));
+    expect(store.steps(kQuery)).toEqual([1]);
+    expect(store.steps({ ...kQuery, direction: 1 })).toEqual([4]);
+    expect(store.steps({ ...kQuery, form: 'stats' })).toEqual([6]);
+    // Passes over prompts have no phase of their own.
+    expect(store.steps({ ...kQuery, promptSet: 2 })).toEqual([5]);
+  });
+
+  test('another entry of the point will do, but only under another plan', () => {
+    const store = new RingStore(1e6);
+    store.insert(makeRecord({ step: 1, entry: 5, plan: 1 }));
+    store.insert(makeRecord({ step: 2, entry: 5, plan: 2 }));
+    store.insert(makeRecord({ step: 3, entry: 0, plan: 2 }));
+    expect(store.steps({ ...kQuery, plan: 2 })).toEqual([1, 3]);
+    expect(store.at({ ...kQuery, plan: 2 }, 1)?.layers.get(1)?.[0].header.entry).toBe(5);
+    expect(store.at({ ...kQuery, plan: 2 }, 2)).toBeUndefined();
+  });
+
+  test('micro-batches of a layer stand side by side, in their order', () => {
+    const store = new RingStore(10 * kCost);
+    for (const microBatch of [2, 0, 1, 2]) store.insert(makeRecord({ microBatch }));
+    const parts = store.at(kQuery, 1)?.layers.get(1) ?? [];
+    expect(parts.map(({ header }) => header.microBatch)).toEqual([0, 1, 2]);
+    expect([store.records, store.bytes]).toEqual([3, 3 * kCost]);
+    for (let step = 2; step <= 10; step++) store.insert(makeRecord({ step }));
+    expect(store.records).toBe(10);
+    expect(store.bytes).toBe(10 * kCost);
   });
 
   test('clear leaves nothing', () => {

@@ -1,37 +1,45 @@
 import type { TensorRecord } from '../protocol/record';
+import { type Form, formOf } from './form';
 
-/** The layers of one point at one step, all under one plan. */
+/** The layers of one entry at one step, all under one plan. */
 export interface StepGroup {
   readonly step: number;
   readonly plan: number;
-  readonly records: ReadonlyMap<number, TensorRecord>;
+  /** The records of a layer, one of each micro-batch, in their order. */
+  readonly layers: ReadonlyMap<number, readonly TensorRecord[]>;
 }
 
 interface MutableGroup {
   readonly step: number;
   plan: number;
-  readonly records: Map<number, TensorRecord>;
+  readonly layers: Map<number, TensorRecord[]>;
 }
 
-/** What a view asks for; `entry` is a wish, any entry of the point is better than nothing. */
+/**
+ * What a view asks for. `entry` is a wish: under another plan than `plan` the same numbers may have
+ * come from another entry. The passes over prompts have no phase of their own.
+ */
 export interface SeriesQuery {
   readonly point: number;
   readonly entry: number;
+  readonly plan: number;
   readonly phase: number;
   readonly direction: number;
+  readonly promptSet: number;
+  readonly form: Form;
 }
 
 interface Series {
-  readonly query: SeriesQuery;
+  /** Everything of the query but entry and plan. */
+  readonly kind: string;
+  readonly entry: number;
   readonly dataRank: number;
-  readonly promptSet: number;
   readonly groups: Map<number, MutableGroup>;
 }
 
 interface Slot {
   readonly series: Series;
   readonly step: number;
-  readonly layer: number;
   readonly record: TensorRecord;
 }
 
@@ -40,7 +48,8 @@ const kOverheadBytes = 512;
 
 /**
  * Keeps the newest records in at most `capacity` bytes and forgets the oldest first, in order of
- * arrival. One place per (point, entry, phase, direction, step, layer).
+ * arrival. One place per (point, entry, phase, direction, prompt set, form, step, layer,
+ * micro-batch).
  */
 export class RingStore {
   private readonly series = new Map<string, Series>();
@@ -57,29 +66,16 @@ export class RingStore {
   get records(): number {
     return [...this.series.values()]
       .flatMap((series) => [...series.groups.values()])
-      .reduce((total, group) => total + group.records.size, 0);
+      .reduce((total, group) => total + sizeOf(group), 0);
   }
 
   insert(record: TensorRecord): void {
     const cost = costOf(record);
     if (cost > this.capacity) return;
-    const { step, layer, plan } = record.header;
     const series = this.seriesOf(record);
-    let group = series.groups.get(step);
-    if (group !== undefined && group.plan !== plan) {
-      for (const old of group.records.values()) this.used -= costOf(old);
-      group.records.clear();
-      group.plan = plan;
-    }
-    if (group === undefined) {
-      group = { step, plan, records: new Map() };
-      series.groups.set(step, group);
-    }
-    const replaced = group.records.get(layer);
-    if (replaced !== undefined) this.used -= costOf(replaced);
-    group.records.set(layer, record);
+    this.put(this.groupOf(series, record), record);
     this.used += cost;
-    this.queue.push({ series, step, layer, record });
+    this.queue.push({ series, step: record.header.step, record });
     while (this.used > this.capacity) this.evict();
   }
 
@@ -94,22 +90,30 @@ export class RingStore {
   steps(query: SeriesQuery): number[] {
     const steps = new Set<number>();
     for (const series of this.matching(query)) {
-      for (const step of series.groups.keys()) steps.add(step);
+      for (const group of series.groups.values()) {
+        if (isOf(query, series, group)) steps.add(group.step);
+      }
     }
     return [...steps].sort((a, b) => a - b);
   }
 
-  /** What is kept of one step. */
+  /** What is kept of one step: the wish first. */
   at(query: SeriesQuery, step: number): StepGroup | undefined {
+    return this.allAt(query, step)[0];
+  }
+
+  /** Everything of one step that fits the query, the wish first. */
+  allAt(query: SeriesQuery, step: number): readonly StepGroup[] {
+    const groups: StepGroup[] = [];
     for (const series of this.matching(query)) {
       const group = series.groups.get(step);
-      if (group !== undefined) return group;
+      if (group !== undefined && isOf(query, series, group)) groups.push(group);
     }
-    return undefined;
+    return groups;
   }
 
   /**
-   * The newest step worth showing: of the last eight, the one with most layers (a forward pass
+   * The newest step worth showing: of the last eight, the one with most records (a forward pass
    * arrives layer by layer, and a slow viewer misses some), and of these the newest.
    */
   newest(query: SeriesQuery, steps: readonly number[] = this.steps(query)): StepGroup | undefined {
@@ -118,48 +122,89 @@ export class RingStore {
       const group = this.at(query, step);
       if (group === undefined) continue;
       if (best !== undefined && group.plan !== best.plan) break;
-      if (best === undefined || group.records.size > best.records.size) best = group;
+      if (best === undefined || sizeOf(group) > sizeOf(best)) best = group;
     }
     return best;
   }
 
-  private *matching(query: SeriesQuery): Generator<Series> {
-    const others: Series[] = [];
-    for (const series of this.series.values()) {
-      const is = series.query;
-      if (is.point !== query.point || is.phase !== query.phase) continue;
-      if (is.direction !== query.direction || series.promptSet !== 0) continue;
-      if (is.entry === query.entry && series.dataRank === 0) yield series;
-      else others.push(series);
-    }
-    yield* others.sort((a, b) => a.dataRank - b.dataRank);
+  private matching(query: SeriesQuery): readonly Series[] {
+    const wanted = kindOf(query);
+    const isWish = (series: Series): boolean =>
+      series.entry === query.entry && series.dataRank === 0;
+    return [...this.series.values()]
+      .filter(({ kind }) => kind === wanted)
+      .sort((a, b) => Number(isWish(b)) - Number(isWish(a)) || a.dataRank - b.dataRank);
   }
 
   private seriesOf(record: TensorRecord): Series {
-    const { point, entry, phase, direction, dataRank, promptSet } = record.header;
-    const key = [point, entry, phase, direction, dataRank, promptSet].join('/');
+    const { point, entry, phase, direction, dataRank, promptSet, compressor } = record.header;
+    const kind = kindOf({ point, phase, direction, promptSet, form: formOf(compressor) });
+    const key = `${kind}/${entry}/${dataRank}`;
     let series = this.series.get(key);
     if (series === undefined) {
-      const query = { point, entry, phase, direction };
-      series = { query, dataRank, promptSet, groups: new Map() };
+      series = { kind, entry, dataRank, groups: new Map() };
       this.series.set(key, series);
     }
     return series;
   }
 
+  /** The group of the record's step; what another plan left there is forgotten. */
+  private groupOf(series: Series, { header }: TensorRecord): MutableGroup {
+    let group = series.groups.get(header.step);
+    if (group === undefined) {
+      group = { step: header.step, plan: header.plan, layers: new Map() };
+      series.groups.set(header.step, group);
+    } else if (group.plan !== header.plan) {
+      for (const old of [...group.layers.values()].flat()) this.used -= costOf(old);
+      group.layers.clear();
+      group.plan = header.plan;
+    }
+    return group;
+  }
+
+  private put(group: MutableGroup, record: TensorRecord): void {
+    const { layer, microBatch } = record.header;
+    const parts = group.layers.get(layer) ?? [];
+    const old = parts.findIndex((part) => part.header.microBatch === microBatch);
+    if (old >= 0) this.used -= costOf(parts.splice(old, 1)[0]);
+    parts.push(record);
+    parts.sort((a, b) => a.header.microBatch - b.header.microBatch);
+    group.layers.set(layer, parts);
+  }
+
   private evict(): void {
-    const slot = this.queue[this.head++];
-    const group = slot.series.groups.get(slot.step);
-    if (group?.records.get(slot.layer) === slot.record) {
-      group.records.delete(slot.layer);
-      if (group.records.size === 0) slot.series.groups.delete(slot.step);
-      this.used -= costOf(slot.record);
+    const { series, step, record } = this.queue[this.head++];
+    const group = series.groups.get(step);
+    const parts = group?.layers.get(record.header.layer);
+    const at = parts?.indexOf(record) ?? -1;
+    if (group !== undefined && parts !== undefined && at >= 0) {
+      parts.splice(at, 1);
+      if (parts.length === 0) group.layers.delete(record.header.layer);
+      if (group.layers.size === 0) series.groups.delete(step);
+      this.used -= costOf(record);
     }
     if (this.head > 1024 && this.head * 2 > this.queue.length) {
       this.queue = this.queue.slice(this.head);
       this.head = 0;
     }
   }
+}
+
+function kindOf(query: Omit<SeriesQuery, 'plan' | 'entry'>): string {
+  const { point, direction, promptSet, form } = query;
+  const phase = promptSet > 0 ? 0 : query.phase;
+  return [point, phase, direction, promptSet, form].join('/');
+}
+
+/** Under one plan an entry stands for itself alone. */
+function isOf(query: SeriesQuery, series: Series, group: MutableGroup): boolean {
+  return series.entry === query.entry || group.plan !== query.plan;
+}
+
+function sizeOf(group: StepGroup): number {
+  let size = 0;
+  for (const parts of group.layers.values()) size += parts.length;
+  return size;
 }
 
 function costOf(record: TensorRecord): number {

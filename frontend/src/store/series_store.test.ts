@@ -6,27 +6,27 @@ const stepsOf = (store: SeriesStore): number[] => store.all.map(({ step }) => st
 describe('SeriesStore', () => {
   test('a history sent again makes no duplicates', () => {
     const store = new SeriesStore();
-    for (let step = 1; step <= 5; step++) store.add({ step, loss: step } as never);
+    for (let step = 1; step <= 5; step++) store.add({ step, loss: step });
     store.restart();
-    for (let step = 3; step <= 7; step++) store.add({ step, loss: step } as never);
+    for (let step = 3; step <= 7; step++) store.add({ step, loss: step });
     expect(stepsOf(store)).toEqual([1, 2, 3, 4, 5, 6, 7]);
   });
 
   test('a resumed run forgets the end that it lost', () => {
     const store = new SeriesStore();
-    for (let step = 1; step <= 9; step++) store.add({ step, loss: 1 } as never);
+    for (let step = 1; step <= 9; step++) store.add({ step, loss: 1 });
     store.restart();
-    store.add({ step: 5, loss: 2 } as never);
+    store.add({ step: 5, loss: 2 });
     expect(stepsOf(store)).toEqual([1, 2, 3, 4, 5]);
     expect(store.last?.loss).toBe(2);
   });
 
   test('a second message about a step adds to it; a late one finds its place', () => {
     const store = new SeriesStore();
-    store.add({ step: 1, loss: 3 } as never);
-    store.add({ step: 3, loss: 1 } as never);
-    store.add({ step: 2, loss: 2 } as never);
-    store.add({ step: 3, valid_loss: 4 } as never);
+    store.add({ step: 1, loss: 3 });
+    store.add({ step: 3, loss: 1 });
+    store.add({ step: 2, loss: 2 });
+    store.add({ step: 3, valid_loss: 4 });
     expect(stepsOf(store)).toEqual([1, 2, 3]);
     expect(store.last).toEqual({ step: 3, loss: 1, valid_loss: 4 });
   });

@@ -1,6 +1,7 @@
 import { webSocketPipe } from '../protocol/pipe';
 import { RingStore } from '../store/ring_store';
-import { buildView, type ViewQuery } from '../store/view';
+import type { View, ViewQuery } from '../store/frames';
+import { buildView } from '../store/view';
 import { HubSession } from './hub_session';
 import type { FromWorker, HubEvent, Traffic, ToWorker } from './link_messages';
 
@@ -139,11 +140,7 @@ class HubWorker {
     this.dirty = false;
     this.drawing = true;
     const view = buildView(this.store, this.query);
-    const transfer: Transferable[] = [];
-    if ('frame' in view) {
-      transfer.push(view.frame.layerMap.values.buffer, view.frame.tileMap.values.buffer);
-    }
-    kScope.postMessage({ kind: 'view', view }, transfer);
+    kScope.postMessage({ kind: 'view', view }, numbersOf(view));
   }
 
   private event(event: HubEvent): void {
@@ -161,6 +158,25 @@ class HubWorker {
 
   private post(message: FromWorker): void {
     kScope.postMessage(message);
+  }
+}
+
+/** The large arrays of a view: they move to the page and are not copied. */
+function numbersOf(view: View): Transferable[] {
+  if (!('frame' in view)) return [];
+  const { frame } = view;
+  switch (frame.kind) {
+    case 'maps':
+      return [frame.layerMap.values.buffer, frame.tileMap.values.buffer];
+    case 'projection':
+      return [frame.layerMap.values.buffer];
+    case 'attention':
+      return [frame.map.values.buffer];
+    case 'topk':
+      return [frame.map.values.buffer, frame.ids.buffer];
+    case 'stats':
+    case 'passed':
+      return [];
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Answer, Hello, Notification } from '../protocol/messages';
-import type { View, ViewQuery } from '../store/view';
+import type { View, ViewQuery } from '../store/frames';
 
 /** How the connection to the hub stands. `at` is a time of Date.now(). */
 export type Connection =

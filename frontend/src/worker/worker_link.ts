@@ -1,7 +1,7 @@
 import { type Disposable } from '../base/disposable';
 import { Emitter } from '../base/emitter';
 import type { Answer } from '../protocol/messages';
-import type { View, ViewQuery } from '../store/view';
+import type { View, ViewQuery } from '../store/frames';
 import type { Connection, FromWorker, HubEvent, ToWorker, Traffic } from './link_messages';
 
 /** The page's end of the worker: typed events out, typed calls in. */

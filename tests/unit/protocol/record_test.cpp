@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -19,6 +20,10 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
+// Five u8 codes in one line, with the line's offset and scale before them.
+constexpr std::string_view kPayload = "offscalehello";
+constexpr std::size_t kSmallRecordBytes = kRecordHeaderBytes + 16;  // 13 bytes, padded
+
 RecordHeader small_header() {
   RecordHeader header;
   header.run = 0x5f0c000000000001;
@@ -34,7 +39,7 @@ RecordHeader small_header() {
 
 std::string small_record() {
   std::string out;
-  append_record(out, small_header(), bytes_of("hello"));
+  append_record(out, small_header(), bytes_of(kPayload));
   return out;
 }
 
@@ -80,23 +85,23 @@ TEST(Record, RoundTripKeepsEveryField) {
   header.features = 64;
   header.time = 1234567890123456789;
   std::string out = "before";
-  append_record(out, header, bytes_of("hello"));
-  ASSERT_EQ(out.size(), 6 + record_bytes(5));
+  append_record(out, header, bytes_of(kPayload));
+  ASSERT_EQ(out.size(), 6 + record_bytes(kPayload.size()));
 
   const auto record = read_record(std::string_view(out).substr(6));
   ASSERT_TRUE(record.ok()) << base::to_string(record.error());
   RecordHeader expected = header;
-  expected.payload_bytes = 5;
-  expected.payload_crc = crc32c(bytes_of("hello"));
+  expected.payload_bytes = kPayload.size();
+  expected.payload_crc = crc32c(bytes_of(kPayload));
   expected.header_crc = record.value().header.header_crc;
   EXPECT_EQ(record.value().header, expected);
-  EXPECT_EQ(std::memcmp(record.value().payload.data(), "hello", 5), 0);
-  EXPECT_EQ(record.value().whole.size(), 136U);
+  EXPECT_EQ(std::memcmp(record.value().payload.data(), kPayload.data(), kPayload.size()), 0);
+  EXPECT_EQ(record.value().whole.size(), kSmallRecordBytes);
 }
 
 TEST(Record, EveryFlippedByteOfHeaderAndPayloadIsFound) {
   const std::string good = small_record();
-  for (std::size_t i = 0; i < kRecordHeaderBytes + 5; ++i) {
+  for (std::size_t i = 0; i < kRecordHeaderBytes + kPayload.size(); ++i) {
     std::string bad = good;
     bad[i] = static_cast<char>(bad[i] ^ 0x40);
     EXPECT_FALSE(read_record(bad).ok()) << "byte " << i;
@@ -136,6 +141,27 @@ TEST(Record, ForgedLengthsAreRefused) {
   EXPECT_FALSE(read_record(forge<std::uint32_t>(68, 0xFFFFFFFFU)).ok());
 }
 
+// Whether a u8 record of this shape and this many payload bytes is taken.
+bool takes_u8(std::uint8_t ndim, const std::array<std::uint32_t, 4>& shape, std::size_t bytes) {
+  RecordHeader header = small_header();
+  header.ndim = ndim;
+  header.shape = shape;
+  std::string out;
+  append_record(out, header, bytes_of(std::string(bytes, 'c')));
+  return read_record(out).ok();
+}
+
+TEST(Record, AU8PayloadHasOffsetAndScaleForEachLine) {
+  EXPECT_TRUE(takes_u8(2, {2, 3, 1, 1}, 2 * 8 + 6));
+  EXPECT_FALSE(takes_u8(2, {2, 3, 1, 1}, 6));
+  EXPECT_FALSE(takes_u8(2, {2, 3, 1, 1}, 8 + 6));
+  EXPECT_TRUE(takes_u8(4, {2, 3, 1, 5}, 6 * 8 + 30));
+  EXPECT_TRUE(takes_u8(0, {1, 1, 1, 1}, 8 + 1));
+  EXPECT_FALSE(takes_u8(0, {1, 1, 1, 1}, 1));
+  EXPECT_TRUE(takes_u8(2, {0, 4, 1, 1}, 0));
+  EXPECT_TRUE(takes_u8(2, {4, 0, 1, 1}, 0));
+}
+
 TEST(Record, OtherVersionsAreToldApartFromDamage) {
   EXPECT_EQ(read_record(forge<std::uint32_t>(0, 0)).error().code, "unsupported_version");
   EXPECT_EQ(read_record(forge<std::uint16_t>(4, 2)).error().code, "unsupported_version");
@@ -158,7 +184,7 @@ TEST(Record, ALongerHeaderIsSkipped) {
   std::memcpy(longer.data() + 124, &crc, sizeof(crc));
   const auto view = read_record(longer);
   ASSERT_TRUE(view.ok()) << base::to_string(view.error());
-  EXPECT_EQ(std::memcmp(view.value().payload.data(), "hello", 5), 0);
+  EXPECT_EQ(std::memcmp(view.value().payload.data(), kPayload.data(), kPayload.size()), 0);
 }
 
 TEST(RecordReader, WalksOverAMessageAndStopsAtTheFirstError) {

@@ -1,0 +1,253 @@
+import AxeBuilder from '@axe-core/playwright';
+import { expect, type Page } from '@playwright/test';
+import {
+  attentionAt,
+  kPromptSet,
+  kSequence,
+  logitAt,
+  projectionAt,
+  statAt,
+  tileValue,
+  tokenAt,
+} from './fake_data.ts';
+import type { FakeHub } from './fake_hub.ts';
+import type { Entry } from './fake_tensors.ts';
+import { advance, hoverTile, idle, open, pixels, spotOf, test, tipValue } from './support.ts';
+
+// What the maps of layers and tiles cannot show: every other compressor, attention, gradients.
+
+const kTokens: Entry = { point: 'InputTokens' };
+
+function watch(hub: FakeHub, ...entries: Entry[]): void {
+  hub.plan = { number: 1, entries: [...entries, kTokens] };
+}
+
+async function hoverCell(
+  page: Page,
+  testid: string,
+  [row, col]: readonly [number, number],
+  [rows, cols]: readonly [number, number],
+): Promise<void> {
+  const map = page.getByTestId(testid);
+  await map.hover({ position: await spotOf(map, row, col, rows, cols) });
+}
+
+const digits = (value: number, count = 7): number => Number(Math.fround(value).toPrecision(count));
+
+test('statistics: a table of the layers, curves over the steps, a histogram', async ({
+  page,
+  hub,
+}) => {
+  watch(hub, { point: 'HiddenStates', compressor: { kind: 'stats' } });
+  await open(page, hub, 'stats-table');
+  await advance(page, hub, 5);
+  const table = page.getByTestId('stats-table');
+  await expect(table.getByRole('row')).toHaveCount(5);
+  const cells = table.getByRole('row').nth(3).getByRole('cell');
+  await expect(cells.nth(1)).toHaveText(statAt(3, 125, 1).toPrecision(4));
+  await expect(cells.nth(5)).toHaveText(statAt(3, 125, 5).toPrecision(4));
+  await table.getByRole('button', { name: 'L3' }).click();
+  await expect(page.getByTestId('layer')).toHaveValue('3');
+  await expect(page.getByRole('heading', { name: 'Layer 3: histogram' })).toBeVisible();
+  const curves = page.getByLabel('Mean of HiddenStates by step, one line per layer');
+  await idle(page);
+  expect((await pixels(curves.locator('canvas'))).colors).toBeGreaterThan(20);
+  const readout = page.getByTestId('layer-readout');
+  await expect(readout).toContainText(`L4 ${statAt(4, 125, 1).toPrecision(4)}`);
+  await page.getByRole('button', { name: 'norm' }).click();
+  await expect(readout).toContainText(`L4 ${statAt(4, 125, 5).toPrecision(4)}`);
+  await idle(page);
+  expect(new URL(page.url()).search).toContain('stat=norm');
+  await page.getByTestId('histogram').hover();
+  await expect(page.getByTestId('bin')).toContainText('≤ |x| <');
+  await page.screenshot({ path: 'test-results/stats.png' });
+});
+
+test('projections of prompts: is the run turning?', async ({ page, hub }) => {
+  const vectors = ['evil', 'sycophancy'];
+  const compressor = { kind: 'projection', vectors };
+  watch(
+    hub,
+    { point: 'HiddenStates', prompts: 'probes', compressor },
+    { point: 'InputTokens', prompts: 'probes' },
+  );
+  await open(page, hub, 'projection-map');
+  for (let i = 0; i < 20; i++) hub.advance();
+  await expect(page.getByTestId('shown-step')).toHaveText('step 140');
+  await expect(page.getByTestId('point')).toHaveValue('HiddenStates · probes · projection');
+  await idle(page);
+  const readout = page.getByTestId('layer-readout');
+  const last = kPromptSet.prompts[0].length - 1;
+  await expect(readout).toContainText(`L2 ${projectionAt(2, 140, 0, last, 0).toPrecision(4)}`);
+  const curves = page.getByLabel('Projection of HiddenStates on evil by step', { exact: false });
+  expect((await pixels(curves.locator('canvas'))).colors).toBeGreaterThan(20);
+  await hoverCell(page, 'projection-map', [2, 5], [4, last + 1]);
+  expect(await tipValue(page)).toBe(digits(projectionAt(3, 140, 0, 5, 0)));
+  await expect(page.getByTestId('tip')).toContainText('on evil');
+  await expect(page.getByTestId('token-strip').locator('mark')).toHaveText('u');
+
+  // The second prompt is shorter: its last token, not the filling behind it.
+  await page.getByTestId('row').selectOption({ label: '1 def f(' });
+  await page.getByTestId('vector').selectOption('sycophancy');
+  const end = kPromptSet.prompts[1].length - 1;
+  await expect(readout).toContainText(
+    `L4 ${projectionAt(4, 140, 1, end, 1).toPrecision(4).replace('-', '−')}`,
+  );
+  await page.mouse.move(5, 5);
+  await expect(page.getByTestId('token-strip')).toHaveText(/prompt 1\s*def.f\($/);
+  await page.getByRole('button', { name: 'mean' }).click();
+  let sum = 0;
+  for (let token = 0; token <= end; token++) sum += projectionAt(1, 140, 1, token, 1);
+  const mean = (sum / (end + 1)).toPrecision(4).replace('-', '−');
+  await expect(readout).toContainText(`L1 ${mean}`);
+  await idle(page);
+  expect(new URL(page.url()).search).toContain('over=mean');
+  await page.screenshot({ path: 'test-results/projection.png' });
+});
+
+test('attention: a head, its queries and keys', async ({ page, hub }) => {
+  const tokens = [0, 48] as const;
+  watch(hub, { point: 'RawAttentionScore', compressor: { kind: 'none' }, tokens });
+  await open(page, hub, 'attention-map');
+  await page.getByTestId('head').selectOption('2');
+  await page.getByTestId('layer').selectOption('3');
+  await idle(page);
+  await expect(page.getByRole('heading', { name: 'Layer 3, head 2: queries' })).toBeVisible();
+  await hoverCell(page, 'attention-map', [40, 35], [48, kSequence]);
+  expect(await tipValue(page)).toBe(digits(attentionAt(3, 2, 40, 35, 120)));
+  const tip = page.getByTestId('tip');
+  await expect(tip).toContainText(`position 35, id ${tokenAt(120, 35)}`);
+  await expect(tip).toContainText('position 40');
+  await hoverCell(page, 'attention-map', [10, 100], [48, kSequence]);
+  expect(await tipValue(page)).toBe(0);
+  expect((await pixels(page.getByTestId('attention-map'))).colors).toBeGreaterThan(20);
+  await page.screenshot({ path: 'test-results/attention.png' });
+});
+
+test('the best next tokens of the logits', async ({ page, hub }) => {
+  watch(hub, { point: 'Logits', compressor: { kind: 'topk', k: 5 } });
+  await open(page, hub, 'topk-map');
+  await hoverCell(page, 'topk-map', [1, 8], [5, kSequence]);
+  const { id, value } = logitAt(120, 8, 1);
+  expect(await tipValue(page)).toBe(digits(value));
+  await expect(page.getByTestId('tip')).toContainText(`id ${id}`);
+  const best = page.getByTestId('best').getByRole('listitem');
+  await expect(best).toHaveCount(5);
+  await expect(best.nth(1)).toContainText(String.fromCharCode(id));
+  await expect(best.nth(1)).toContainText(digits(value, 4).toFixed(2));
+  await expect(page.getByRole('heading', { name: 'Logits: largest × tokens' })).toBeVisible();
+  await expect(page.getByTestId('layer').locator('option')).toHaveText(['Logits']);
+  await page.screenshot({ path: 'test-results/topk.png' });
+});
+
+test('an empty record tells that the point was passed', async ({ page, hub }) => {
+  watch(hub, { point: 'MLP2', layers: '2-3', compressor: { kind: 'empty' } });
+  await open(page, hub, 'passed');
+  await expect(page.getByTestId('passed')).toContainText('MLP2 was passed at step 120');
+  await expect(page.getByTestId('passed')).toContainText('In layers 2-3');
+});
+
+test('entries of one point are told apart, in u8 too', async ({ page, hub }) => {
+  const compressor = { kind: 'tile', tiles: 32 };
+  watch(
+    hub,
+    { point: 'FinalNorm', compressor },
+    { point: 'HiddenStates', direction: 'gradient', dtype: 'u8', compressor },
+    { point: 'HiddenStates', compressor: { kind: 'stats' } },
+    { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } },
+  );
+  await open(page, hub);
+  await expect(page.getByTestId('point').locator('option')).toHaveText([
+    'FinalNorm',
+    'HiddenStates · gradient',
+    'HiddenStates · stats',
+    'HiddenStates',
+  ]);
+  await expect(page.getByRole('heading', { name: 'FinalNorm: tiles × tokens' })).toBeVisible();
+  await expect(page.locator('main')).not.toContainText('L0');
+  await page.screenshot({ path: 'test-results/outside.png' });
+  await page.getByTestId('point').selectOption('HiddenStates · gradient');
+  await idle(page);
+  await hoverTile(page, 9, 30, 32);
+  const tiles = Array.from({ length: 32 }, (_, tile) => tileValue(7, 1, 120, 30, tile, 32));
+  const half = (Math.max(...tiles) - Math.min(...tiles)) / 504;
+  expect(Math.abs((await tipValue(page)) - tiles[9])).toBeLessThan(half * 1.01);
+  await page.getByTestId('point').selectOption('HiddenStates');
+  await idle(page);
+  await hoverTile(page, 9, 30);
+  expect(await tipValue(page)).toBe(digits(tileValue(7, 1, 120, 30, 9, 64)));
+  await page.locator('body').press('[');
+  await expect(page.getByTestId('stats-table')).toBeVisible();
+});
+
+test('every member of an entry is edited in its form', async ({ page, hub }) => {
+  await open(page, hub);
+  await page.getByLabel('More of entry 1').click();
+  await page.getByLabel('Direction of entry 1').selectOption('gradient');
+  await page.getByLabel('Compressor of entry 1').selectOption('stats');
+  await page.getByLabel('Range of entry 1').fill('-4:4');
+  await page.getByLabel('Bins of entry 1').fill('16');
+  await page.getByLabel('Micro-batches of entry 1').fill('0-1');
+  await page.getByLabel('Tokens of entry 1').fill('0:64');
+  await page.getByLabel('Compressor of entry 2').selectOption('projection');
+  await page.getByLabel('Point of entry 2').selectOption('QKV');
+  await page.getByLabel('More of entry 2').click();
+  await page.getByLabel('Data of entry 2').selectOption('probes');
+  await page.getByLabel('Rows of entry 2').fill('0');
+  await page.getByLabel('Vectors of entry 2').getByLabel('sycophancy').uncheck();
+  await page.getByTestId('apply').click();
+  await expect(page.getByTestId('entry-error-2')).toHaveText(/^vectors: "evil" has 256 numbers/);
+  await expect(page.getByTestId('plan-outcome')).toContainText('entry 2, vectors:');
+  await page.getByLabel('More of entry 1').click();
+  await page.screenshot({ path: 'test-results/plan-entries.png' });
+  await page.getByLabel('Point of entry 2').selectOption('HiddenStates');
+  await page.getByTestId('apply').click();
+  await expect(page.getByTestId('plan-outcome')).toContainText('In force from step 121');
+  expect(hub.plan.entries).toEqual([
+    {
+      point: 'HiddenStates',
+      direction: 'gradient',
+      layers: '1-4',
+      every: 1,
+      micro_batches: '0-1',
+      tokens: [0, 64],
+      compressor: { kind: 'stats', range: [-4, 4], bins: 16 },
+      dtype: 'f32',
+    },
+    {
+      point: 'HiddenStates',
+      layers: '1-4',
+      every: 1,
+      prompts: 'probes',
+      rows: 0,
+      compressor: { kind: 'projection', vectors: ['evil'] },
+      dtype: 'f32',
+    },
+    { point: 'InputTokens', every: 1, compressor: { kind: 'none' } },
+  ]);
+});
+
+test('no serious finding of axe in the other views and the open form', async ({ page, hub }) => {
+  watch(
+    hub,
+    { point: 'HiddenStates', compressor: { kind: 'stats' } },
+    { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil'] } },
+    { point: 'Logits' },
+    { point: 'RawAttentionScore', tokens: [0, 16] },
+  );
+  await open(page, hub, 'stats-table');
+  await page.getByLabel('More of entry 2').click();
+  for (const name of ['HiddenStates · projection', 'Logits', 'RawAttentionScore', '']) {
+    if (name !== '') await page.getByTestId('point').selectOption(name);
+    else await page.locator('body').press(']');
+    await idle(page);
+    const { violations } = await new AxeBuilder({ page }).analyze();
+    const serious = violations.filter(
+      ({ impact }) => impact === 'serious' || impact === 'critical',
+    );
+    const found = serious.flatMap(({ id, nodes }) =>
+      nodes.map((node) => `${name} ${id}: ${String(node.target[0])} ${node.failureSummary ?? ''}`),
+    );
+    expect(found).toEqual([]);
+  }
+});

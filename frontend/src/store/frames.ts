@@ -1,0 +1,137 @@
+import type { Form } from './form';
+import type { MapData } from './map_data';
+
+/** What the page wants to see. `step` null follows the newest. */
+export interface ViewQuery {
+  readonly point: number;
+  readonly entry: number;
+  /** Number of the plan that `entry` is counted in. */
+  readonly plan: number;
+  readonly phase: number;
+  readonly direction: number;
+  /** 0: the run's own data. */
+  readonly promptSet: number;
+  readonly form: Form;
+  /** Position of the first token that the entry takes. */
+  readonly firstToken: number;
+  /** Tokens of each prompt: what a row holds beyond them is filling. Null: rows are full. */
+  readonly lengths: readonly number[] | null;
+  readonly layer: number;
+  /** Index in `rowNames` of the frame. */
+  readonly row: number;
+  readonly head: number;
+  readonly vector: number;
+  readonly aggregate: 'mean' | 'absmax';
+  readonly step: number | null;
+}
+
+/** What every view of one step tells. */
+export interface FrameBase {
+  readonly query: ViewQuery;
+  readonly step: number;
+  readonly plan: number;
+  /** The layer asked for if it was captured, else the nearest. */
+  readonly layer: number;
+  readonly layers: readonly number[];
+  /** Rows of the global batch that can be chosen, prompts of a set, or micro-batches. */
+  readonly rowNames: readonly number[];
+  readonly rowKind: 'row' | 'prompt' | 'micro-batch';
+  readonly features: number;
+  readonly dtype: number;
+  readonly compressor: number;
+  /** Token ids of the shown row, where captured at this step; -1 for one that was not. */
+  readonly tokens: Int32Array | null;
+  readonly positions: Int32Array;
+  /** Steps that can be shown. */
+  readonly steps: readonly number[];
+}
+
+/** Both heat maps of one step, ready to draw. */
+export interface MapsFrame extends FrameBase {
+  readonly kind: 'maps';
+  readonly tiles: number;
+  /** Layers down, tokens across. */
+  readonly layerMap: MapData;
+  /** Tiles (or columns) down, tokens across, of one layer. */
+  readonly tileMap: MapData;
+}
+
+/** Attention of one head: queries down, keys (or tiles of them) across. */
+export interface AttentionFrame extends FrameBase {
+  readonly kind: 'attention';
+  readonly heads: number;
+  readonly head: number;
+  readonly keys: number;
+  readonly map: MapData;
+  readonly queryTokens: Int32Array | null;
+  readonly queryPositions: Int32Array;
+}
+
+/** One line per layer over the kept steps of one plan. */
+export interface History {
+  readonly steps: readonly number[];
+  /** By name of the line's quantity, then by layer, then by step. */
+  readonly lines: Readonly<Record<string, readonly (readonly (number | null)[])[]>>;
+}
+
+/** The ten numbers of `stats`, in the order of the wire. */
+export const kStatNames = [
+  'count',
+  'mean',
+  'std',
+  'min',
+  'max',
+  'norm',
+  'zeros',
+  'NaN',
+  '+Inf',
+  '−Inf',
+] as const;
+
+export interface StatsFrame extends FrameBase {
+  readonly kind: 'stats';
+  /** Ten numbers for each layer, NaN for one that was not captured. */
+  readonly table: Float64Array<ArrayBuffer>;
+  /** The histogram of the chosen layer. */
+  readonly bins: Float64Array<ArrayBuffer>;
+  readonly history: History;
+}
+
+export interface ProjectionFrame extends FrameBase {
+  readonly kind: 'projection';
+  readonly vectors: number;
+  readonly vector: number;
+  /** Layers down, tokens across, on one vector. */
+  readonly layerMap: MapData;
+  /** Of the last token and the mean over tokens. */
+  readonly history: History;
+}
+
+export interface TopKFrame extends FrameBase {
+  readonly kind: 'topk';
+  /** Ranks down, tokens across. */
+  readonly map: MapData;
+  /** The column (of Logits: the token id) of every cell of the map. */
+  readonly ids: Int32Array<ArrayBuffer>;
+}
+
+/** The point was passed; no numbers travel. */
+export interface PassedFrame extends FrameBase {
+  readonly kind: 'passed';
+  /** Layers that were passed at this step. */
+  readonly passed: readonly number[];
+}
+
+export type ViewFrame =
+  MapsFrame | AttentionFrame | StatsFrame | ProjectionFrame | TopKFrame | PassedFrame;
+
+/** Nothing to show, and why. */
+export interface EmptyView {
+  readonly query: ViewQuery;
+  readonly reason: 'none' | 'unreadable';
+  readonly dtype: number;
+  readonly compressor: number;
+  readonly shape: readonly number[];
+}
+
+export type View = { readonly frame: ViewFrame } | { readonly empty: EmptyView };

@@ -1,0 +1,34 @@
+import type { ViewFrame, ViewQuery } from './frames';
+import type { RingStore } from './ring_store';
+import { buildView } from './view';
+
+/** A query for tests: the newest step of layer 1 of point 7, plan entry 0, tile by tile. */
+export const kTestQuery: ViewQuery = {
+  point: 7,
+  entry: 0,
+  plan: 1,
+  phase: 0,
+  direction: 0,
+  promptSet: 0,
+  form: 'values',
+  firstToken: 0,
+  lengths: null,
+  layer: 1,
+  row: 0,
+  head: 0,
+  vector: 0,
+  aggregate: 'mean',
+  step: null,
+};
+
+/** The frame of one kind; throws when the view is another or none. */
+export function frameOf<K extends ViewFrame['kind']>(
+  store: RingStore,
+  kind: K,
+  query: Partial<ViewQuery> = {},
+): Extract<ViewFrame, { kind: K }> {
+  const view = buildView(store, { ...kTestQuery, ...query });
+  if (!('frame' in view)) throw new Error(view.empty.reason);
+  if (view.frame.kind !== kind) throw new Error(view.frame.kind);
+  return view.frame as Extract<ViewFrame, { kind: K }>;
+}
