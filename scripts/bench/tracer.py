@@ -157,7 +157,11 @@ class Run:
         return self.request("plan.set", {"plan": {"entries": entries}})["step"]
 
     def wait_for_step(self, step: int) -> None:
-        self._wait(lambda: step in self.steps, 600)
+        """The lease ends 30 s after its holder's last message."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                return self._wait(lambda: step in self.steps, 10)
+            self.request("ping", {})
 
     def cpu_times(self) -> CpuTimes:
         """Of everything that belongs to the run, the launcher and supervisor left out."""

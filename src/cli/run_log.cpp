@@ -98,16 +98,9 @@ void RunLog::step(const train::StepReport& report) {
 }
 
 void RunLog::cost(const train::TracerCost& cost) {
-  if (!is_first_) return;
-  if (config_.log_format == config::LogFormat::kJson) {
-    fmt::print("{}\n", nlohmann::json{{"tracer_cpu_seconds", cost.tracer_seconds},
-                                      {"rank_cpu_seconds", cost.rank_seconds}}
-                           .dump());
-  } else {
-    say(fmt::format("trace  {:.2f} % of the ranks' CPU time",
-                    100 * cost.tracer_seconds / cost.rank_seconds));
-  }
-  std::fflush(stdout);
+  say(fmt::format("trace  {:.3f} s of the ranks' {:.1f} s of CPU time, {:.2f} %",
+                  cost.tracer_seconds, cost.rank_seconds,
+                  100 * cost.tracer_seconds / cost.rank_seconds));
 }
 
 void RunLog::finish() {

@@ -70,9 +70,19 @@ base::Status check_arguments(const Plan& plan, const std::vector<at::Tensor>& in
   return {};
 }
 
+// What ATen warns of, a viewer's expression would write to the run's standard error at every step.
+class NoWarnings : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& /*warning*/) override {}
+
+ private:
+  c10::WarningUtils::WarningHandlerGuard guard_{this};
+};
+
 // `step` is the number of the step that is running, for whoever catches the exception.
 at::Tensor execute(const Plan& plan, const std::vector<at::Tensor>& inputs, std::size_t& step) {
   const c10::NoGradGuard no_grad;
+  const NoWarnings no_warnings;
   const c10::Device device = inputs.empty() ? c10::Device(at::kCPU) : inputs.front().device();
   std::vector<at::Tensor> slots(plan.slots);
   std::ranges::copy(inputs, slots.begin());
@@ -115,6 +125,7 @@ base::Result<Program> Program::check(std::string_view text, std::vector<Input> i
   if (!ast.ok()) return ast.error();
   if (const auto status = check_inputs(inputs, limits); !status.ok()) return status.error();
   const c10::NoGradGuard no_grad;
+  const NoWarnings no_warnings;
   try {
     auto plan = make_plan(ast.value(), std::move(inputs), limits);
     if (!plan.ok()) return plan.error();

@@ -8,8 +8,10 @@
 namespace tt::trace {
 namespace {
 
-// Each part begins with eight bytes: 1 once it was written.
+// Each part begins with eight bytes, the first of which is 0 until it was written.
 constexpr std::size_t kMarkBytes = 8;
+constexpr std::byte kWrittenMark{1};
+constexpr std::byte kTookTooLongMark{2};
 
 }  // namespace
 
@@ -46,9 +48,10 @@ std::byte* ForwardBuffer::own_part(const Slot& slot) {
   return own_.data() + slot.offset[own] + kMarkBytes;
 }
 
-void ForwardBuffer::mark_written(const Slot& slot) {
+void ForwardBuffer::mark_written(const Slot& slot, bool took_too_long) {
   const auto own = static_cast<std::size_t>(group_.rank());
-  if (slot.bytes_of(own) > 0) own_[slot.offset[own]] = std::byte{1};
+  if (slot.bytes_of(own) == 0) return;
+  own_[slot.offset[own]] = took_too_long ? kTookTooLongMark : kWrittenMark;
 }
 
 void ForwardBuffer::start_gather() {
@@ -79,11 +82,15 @@ std::vector<const std::byte*> ForwardBuffer::parts_of(const Slot& slot) const {
   return parts;
 }
 
-bool ForwardBuffer::complete(const Slot& slot) const {
+ForwardBuffer::Outcome ForwardBuffer::outcome(const Slot& slot) const {
+  Outcome worst = Outcome::kWritten;
   for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank) {
-    if (slot.bytes_of(rank) > 0 && *marked_part(slot, rank) != std::byte{1}) return false;
+    if (slot.bytes_of(rank) == 0) continue;
+    const std::byte mark = *marked_part(slot, rank);
+    if (mark == kTookTooLongMark) worst = std::max(worst, Outcome::kTookTooLong);
+    if (mark == std::byte{0}) worst = Outcome::kFailed;
   }
-  return true;
+  return worst;
 }
 
 }  // namespace tt::trace

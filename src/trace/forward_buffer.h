@@ -39,7 +39,7 @@ class ForwardBuffer {
   std::size_t add(Slot slot);
   /// This rank's part of the slot; null when it has none.
   std::byte* own_part(const Slot& slot);
-  void mark_written(const Slot& slot);
+  void mark_written(const Slot& slot, bool took_too_long);
 
   /// Posts the one gather; nothing is sent when only rank 0 has anything.
   void start_gather();
@@ -47,9 +47,11 @@ class ForwardBuffer {
   void finish_gather();
 
   const std::vector<Slot>& slots() const { return slots_; }
-  /// Rank 0, after finish_gather, the parts of all ranks; REQUIRES: complete(slot).
+  /// Rank 0, after finish_gather, the parts of all ranks; REQUIRES: outcome(slot) is not kFailed.
   std::vector<const std::byte*> parts_of(const Slot& slot) const;
-  bool complete(const Slot& slot) const;
+  enum class Outcome { kWritten, kTookTooLong, kFailed };
+  /// Rank 0, after finish_gather: the worst of all ranks.
+  Outcome outcome(const Slot& slot) const;
 
  private:
   const std::byte* marked_part(const Slot& slot, std::size_t rank) const;

@@ -175,13 +175,19 @@ base::Result<std::size_t> parse_point(const json& text, const std::string& where
                "known points: " + names_of(catalogue));
 }
 
+// Batch rows × lines of the largest capture of a point.
+std::int64_t max_lines(const PointDescription& point, const PlanContext& context) {
+  const bool has_heads = point.dims.size() == 4;
+  return context.micro_batch_size * context.seq_length * (has_heads ? point.tensor.full_size() : 1);
+}
+
 base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
                                     const PlanContext& context) {
   if (!text.is_object()) return wrong(where, "must be an object");
   base::Status status =
       refuse_unknown_keys(text, where,
-                          {"point", "direction", "layers", "every", "phases", "micro_batches",
-                           "prompts", "rows", "tokens", "compressor", "dtype"});
+                          {"point", "enabled", "direction", "layers", "every", "phases",
+                           "micro_batches", "prompts", "rows", "tokens", "compressor", "dtype"});
   if (!status) return status.error();
   auto index = parse_point(text, where, *context.catalogue);
   if (!index) return index.error();
@@ -189,6 +195,9 @@ base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
   entry.point = index.value();
   const PointDescription& point = context.catalogue->points()[entry.point];
   const auto part = [&](const char* key) { return text.value(key, json()); };
+  const json enabled = text.value("enabled", json(true));
+  if (!enabled.is_boolean()) return wrong(where + ".enabled", "must be true or false");
+  entry.enabled = enabled.get<bool>();
   status = parse_direction(part("direction"), point, where + ".direction", entry);
   if (status) status = parse_layers(part("layers"), point, where + ".layers", entry);
   if (status)
@@ -203,8 +212,12 @@ base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
   if (status) status = parse_rows(part("rows"), where + ".rows", entry);
   if (status) status = parse_tokens(part("tokens"), context.seq_length, where + ".tokens", entry);
   if (!status) return status.error();
-  const CompressorContext about{point, entry.gradient ? *point.gradient : point.tensor,
-                                context.tensor_ranks, context.vectors};
+  const CompressorContext about{point,
+                                entry.gradient ? *point.gradient : point.tensor,
+                                context.tensor_ranks,
+                                context.vectors,
+                                max_lines(point, context),
+                                context.limits.max_expression_cost};
   auto compressor = parse_compressor(part("compressor"), where + ".compressor", about);
   if (!compressor) return compressor.error();
   entry.compressor = std::move(compressor).value();
@@ -234,6 +247,7 @@ json to_json(const PlanEntry& entry, const PlanContext& context) {
                {"rows", rows_of(entry)},
                {"compressor", entry.compressor->to_json()},
                {"dtype", name_of(entry.dtype)}};
+  if (!entry.enabled) text["enabled"] = false;
   if (!entry.layers.empty()) text["layers"] = entry.layers;
   if (entry.tokens) text["tokens"] = {entry.tokens->first, entry.tokens->second};
   if (entry.prompt_set > 0) {
@@ -250,7 +264,7 @@ json to_json(const PlanEntry& entry, const PlanContext& context) {
 }  // namespace
 
 bool PlanEntry::takes(const ForwardScope& scope) const {
-  if (scope.step % every != 0 || scope.prompt_set != prompt_set) return false;
+  if (!enabled || scope.step % every != 0 || scope.prompt_set != prompt_set) return false;
   if (prompt_set > 0) return true;
   if (scope.phase == Phase::kEval) return in_eval && scope.micro_batch == 0;
   const auto number = static_cast<std::size_t>(scope.micro_batch);

@@ -72,6 +72,8 @@ struct Tracer::State {
   std::vector<std::vector<std::size_t>> entries_of_point;
   std::vector<CachedPacking> packings;  // per entry
   std::vector<bool> switched_off;       // per entry
+  std::vector<std::size_t> newly_off;
+  std::vector<double> entry_seconds;  // per entry, in the passes that are open
   Pass forward, backward;
   double cpu_seconds = 0.0;
 
@@ -82,6 +84,11 @@ struct Tracer::State {
   const CachedPacking& packing_for(std::size_t entry, const at::Tensor& local);
   std::optional<Slot> slot_for(std::size_t entry, int layer, const at::Tensor& local);
   void write(Pass& pass, const Slot& slot, const at::Tensor& local);
+  void write_timed(Pass& pass, const Slot& slot, const at::Tensor& local);
+  bool took_too_long(std::size_t entry) const {
+    return entry_seconds[entry] > context.limits.max_entry_seconds;
+  }
+  void append_record(std::string& message, const Pass& pass, const Slot& slot);
   void capture(std::size_t entry, int layer, const at::Tensor& local);
   void capture_gradient(std::size_t entry, int layer, const at::Tensor& local);
   void write_gradient(std::size_t slot_index, const at::Tensor& gradient) noexcept;
@@ -143,12 +150,19 @@ void Tracer::State::write(Pass& pass, const Slot& slot, const at::Tensor& local)
   slot.packing->pack(point_of(entry).hidden_state.value_or(slot.layer), rank, numbers.view, part);
 }
 
+void Tracer::State::write_timed(Pass& pass, const Slot& slot, const at::Tensor& local) {
+  {
+    const CpuTimer timer(entry_seconds[slot.entry]);
+    write(pass, slot, local);
+  }
+  pass.buffer.mark_written(slot, took_too_long(slot.entry));
+}
+
 void Tracer::State::capture(std::size_t entry, int layer, const at::Tensor& local) {
   std::optional<Slot> wanted = slot_for(entry, layer, local);
   if (!wanted) return;
   const Slot& slot = forward.buffer.slots()[forward.buffer.add(std::move(*wanted))];
-  write(forward, slot, local);
-  forward.buffer.mark_written(slot);
+  write_timed(forward, slot, local);
 }
 
 void Tracer::State::capture_gradient(std::size_t entry, int layer, const at::Tensor& local) {
@@ -166,8 +180,7 @@ void Tracer::State::write_gradient(std::size_t slot_index, const at::Tensor& gra
   const CpuTimer timer(cpu_seconds);
   const Slot& slot = backward.buffer.slots()[slot_index];
   try {
-    write(backward, slot, gradient);
-    backward.buffer.mark_written(slot);
+    write_timed(backward, slot, gradient);
   } catch (const std::exception& error) {
     switch_off(slot.entry, error.what());
   }
@@ -186,23 +199,33 @@ void Tracer::State::complete(Pass& pass) {
   if (outlet == nullptr || rank != 0) return;
   std::string message;
   for (const Slot& slot : pass.buffer.slots()) {
-    if (switched_off[slot.entry]) continue;
-    if (!pass.buffer.complete(slot)) {
-      switch_off(slot.entry, "a rank could not capture it");
-      continue;
-    }
-    try {
-      writer.append(message, *plan, pass.scope, slot, pass.buffer.parts_of(slot));
-    } catch (const std::exception& error) {
-      switch_off(slot.entry, error.what());
-    }
+    if (!switched_off[slot.entry]) append_record(message, pass, slot);
   }
   if (!message.empty()) outlet->send_records(std::move(message));
+}
+
+void Tracer::State::append_record(std::string& message, const Pass& pass, const Slot& slot) {
+  const ForwardBuffer::Outcome outcome = pass.buffer.outcome(slot);
+  if (outcome == ForwardBuffer::Outcome::kFailed) {
+    switch_off(slot.entry, "a rank could not capture it");
+    return;
+  }
+  try {
+    const CpuTimer timer(entry_seconds[slot.entry]);
+    writer.append(message, *plan, pass.scope, slot, pass.buffer.parts_of(slot));
+  } catch (const std::exception& error) {
+    switch_off(slot.entry, error.what());
+  }
+  if (outcome == ForwardBuffer::Outcome::kTookTooLong || took_too_long(slot.entry)) {
+    switch_off(slot.entry, "it took more than " + std::to_string(context.limits.max_entry_seconds) +
+                               " s of CPU time in one pass; take less of it");
+  }
 }
 
 void Tracer::State::switch_off(std::size_t entry, const std::string& why) noexcept {
   if (switched_off[entry]) return;
   switched_off[entry] = true;
+  newly_off.push_back(entry);
   if (outlet == nullptr) return;
   const std::string& name = point_of(plan->entries[entry]).name;
   outlet->send_event("log", {{"level", "warning"},
@@ -225,11 +248,16 @@ void Tracer::set_plan(std::shared_ptr<const Plan> plan) {
   }
   state.packings.assign(plan->entries.size(), {});
   state.switched_off.assign(plan->entries.size(), false);
+  state.newly_off.clear();
+  state.entry_seconds.assign(plan->entries.size(), 0.0);
   state.plan = std::move(plan);
 }
 
 const Plan& Tracer::plan() const { return *state_->plan; }
 const PlanContext& Tracer::context() const { return state_->context; }
+std::vector<std::size_t> Tracer::take_switched_off() {
+  return std::exchange(state_->newly_off, {});
+}
 double Tracer::cpu_seconds() const { return state_->cpu_seconds; }
 
 void Tracer::begin_forward(const ForwardScope& scope) {
@@ -243,6 +271,7 @@ void Tracer::begin_forward(const ForwardScope& scope) {
     pass->scope = scope;
     pass->buffer.clear();
   }
+  std::ranges::fill(state.entry_seconds, 0.0);
   state.forward.is_open = true;
 }
 

@@ -55,6 +55,7 @@ void RunControl::before_step(std::int64_t step) {
 }
 
 void RunControl::decide(std::int64_t next_step) {
+  disable_switched_off(next_step);
   if (single_steps_ > 0 && --single_steps_ == 0) {
     end_single_steps(next_step - 1);
     tell_state("paused", next_step - 1);
@@ -64,6 +65,18 @@ void RunControl::decide(std::int64_t next_step) {
     if (!is_paused_ || single_steps_ > 0) return;
     inlet_->wait(kPoll);
   }
+}
+
+// What was switched off here ends on the other ranks too.
+void RunControl::disable_switched_off(std::int64_t next_step) {
+  const std::vector<std::size_t> entries = tracer_.take_switched_off();
+  if (entries.empty()) return;
+  auto plan = std::make_shared<trace::Plan>(tracer_.plan());
+  plan->number = ++plan_number_;
+  for (const std::size_t entry : entries) plan->entries[entry].enabled = false;
+  outlet_->send_event("plan",
+                      {{"plan", trace::to_json(*plan, tracer_.context())}, {"step", next_step}});
+  new_plan_ = std::move(plan);
 }
 
 void RunControl::carry_out(const trace::Request& request, std::int64_t next_step) {

@@ -31,6 +31,13 @@ def entry(point: str, **members: Any) -> dict[str, Any]:
     return {"point": point, "rows": 0, "dtype": "f64", "compressor": {"kind": "none"}} | members
 
 
+METHODS = (
+    "data.abs().amax(dim=-1)",
+    "(data * data.sigmoid()).std(dim=-1)",
+    "data.mean(-1) - data.mean()",
+    "data.softmax(dim=1).flatten(1)[:, ::3]",
+    "torch.linalg.norm(data)",
+)
 PROJECTION = {"kind": "projection", "vectors": ["evil", "kind", "plain"]}
 ENTRIES = [
     *(entry(point) for point in (*POINTS, "RawAttentionScore")),
@@ -47,6 +54,7 @@ ENTRIES = [
     entry("QKV", micro_batches="1", rows=[1, 3], tokens=[5, 20]),
     entry("MLP2", compressor={"kind": "tile", "tiles": 5, "method": "absmax"}),
     entry("MLP1", compressor={"kind": "tile", "tiles": 5, "method": "sum"}),
+    *(entry("MLP1", compressor={"kind": "tile", "tiles": 4, "method": m}) for m in METHODS),
     entry("ResidualMid", compressor={"kind": "empty"}),
     entry("HiddenStates", prompts="probes"),
     entry("RawAttentionScore", prompts="probes"),
@@ -149,6 +157,11 @@ def compressed(one: dict[str, Any], values: Tensor, row: int, vectors: dict[str,
     borders = [t * values.shape[-1] // tiles for t in range(tiles + 1)]
     if method == "mean":
         return tile_means(values, tiles)
+    if method in METHODS:
+        data = values.reshape(-1, tiles, values.shape[-1] // tiles)
+        result = eval(method, {"torch": torch, "data": data})  # noqa: S307
+        by_line = result.dim() > 0 and result.shape[0] == data.shape[0]
+        return result.reshape(*values.shape[:-1], *result.shape[1:]) if by_line else result
     parts = [values[..., a:b] for a, b in zip(borders, borders[1:])]
     if method == "sum":
         return torch.stack([part.sum(-1) for part in parts], -1)

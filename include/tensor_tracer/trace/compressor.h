@@ -61,6 +61,8 @@ struct CompressorContext {
   const Placement& placement;  // of the point, or of its gradient
   int tensor_ranks = 1;
   VectorLibrary* vectors = nullptr;  // null: the run has none
+  std::int64_t max_lines = 1;        // batch rows × lines of the largest capture
+  double max_cost = 1e9;             // element operations of an expression for one capture
 };
 
 /// Reads {"kind": "tile" | "none" | "empty" | "stats" | "projection" | "topk", …}; null: the

@@ -30,6 +30,8 @@ struct ForwardScope {
 struct PlanLimits {
   std::size_t max_entries = 64;
   std::int64_t max_every = 1'000'000;
+  double max_expression_cost = 1e9;  // element operations for one capture
+  double max_entry_seconds = 1.0;    // of CPU time in one pass, on one rank
 };
 
 /// What a plan is checked against: the run that takes it. `vectors` outlives it.
@@ -47,6 +49,7 @@ struct PlanContext {
 /// One line of a trace plan: a point, where and when it is taken, and what of it travels.
 struct PlanEntry {
   std::size_t point = 0;  // index in the catalogue
+  bool enabled = true;
   bool gradient = false;
   std::string layers;             // as written; empty: all
   std::vector<bool> takes_layer;  // by global layer number, from 0

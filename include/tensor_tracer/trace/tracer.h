@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/mesh/mesh.h"
@@ -71,6 +72,10 @@ class Tracer {
   /// For points that are computed only to be watched: the first so many batch rows of `batch` that
   /// the open forward's entries want of it; 0: none.
   std::int64_t rows_wanted(PointFlag flag, int layer, std::int64_t batch) const;
+
+  /// Leader: entries of the plan that were switched off since the last call, because they failed or
+  /// took too long on some rank. They send nothing; a plan that disables them ends their cost too.
+  std::vector<std::size_t> take_switched_off();
 
   /// CPU seconds that this thread has spent in the tracer.
   double cpu_seconds() const;

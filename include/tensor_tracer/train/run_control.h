@@ -35,6 +35,7 @@ class RunControl {
   void end_single_steps(std::int64_t done);
   void share_decision(std::int64_t step);
   void agree_on_plan(std::int64_t step);
+  void disable_switched_off(std::int64_t next_step);
   void tell_state(const char* phase, std::int64_t step) const;
 
   comm::ProcessGroup control_;

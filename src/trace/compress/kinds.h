@@ -31,4 +31,7 @@ ParsedCompressor parse_projection(const nlohmann::json& text, const std::string&
 ParsedCompressor parse_topk(const nlohmann::json& text, const std::string& where,
                             const CompressorContext& context);
 
+/// Every column, as compressor "none" takes them.
+std::shared_ptr<const Packing> make_copy_packing(const LogicalShape& shape, bool is_double);
+
 }  // namespace tt::trace

@@ -51,8 +51,7 @@ class NoCompressor : public Compressor {
   nlohmann::json to_json() const override { return {{"kind", "none"}}; }
   protocol::RecordCompressor code() const override { return protocol::RecordCompressor::kNone; }
   std::shared_ptr<const Packing> packing(const LogicalShape& shape, bool is_double) const override {
-    if (is_double) return std::make_shared<CopyPacking<double>>(shape);
-    return std::make_shared<CopyPacking<float>>(shape);
+    return make_copy_packing(shape, is_double);
   }
 };
 
@@ -80,6 +79,11 @@ class EmptyCompressor : public Compressor {
 };
 
 }  // namespace
+
+std::shared_ptr<const Packing> make_copy_packing(const LogicalShape& shape, bool is_double) {
+  if (is_double) return std::make_shared<CopyPacking<double>>(shape);
+  return std::make_shared<CopyPacking<float>>(shape);
+}
 
 ParsedCompressor parse_none(const nlohmann::json& text, const std::string& where,
                             const CompressorContext& /*context*/) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/trace/compress/kinds.h"
+#include "src/trace/compress/tile_expression.h"
 #include "src/trace/compress/tile_packing.h"
 #include "src/trace/json_fields.h"
 
@@ -14,9 +15,15 @@ using nlohmann::json;
 constexpr std::int64_t kDefaultTiles = 64;
 constexpr const char* kMethods[] = {"mean", "sum", "absmax"};
 
+// A built-in reduction, or an expression and how far it looks.
+struct Method {
+  std::string text = "mean";
+  std::optional<Reach> reach;  // none: built in
+};
+
 template <typename Number>
-std::shared_ptr<const Packing> make_packing(const std::string& method, const LogicalShape& shape,
-                                            const std::vector<std::int64_t>& boundaries) {
+std::shared_ptr<const Packing> make_built_in(const std::string& method, const LogicalShape& shape,
+                                             const std::vector<std::int64_t>& boundaries) {
   if (method == "sum") {
     return std::make_shared<TilePacking<Number, TileMethod::kSum>>(shape, boundaries);
   }
@@ -26,11 +33,14 @@ std::shared_ptr<const Packing> make_packing(const std::string& method, const Log
   return std::make_shared<TilePacking<Number, TileMethod::kMean>>(shape, boundaries);
 }
 
-std::shared_ptr<const Packing> make_packing(const std::string& method, const LogicalShape& shape,
+std::shared_ptr<const Packing> make_packing(const Method& method, const LogicalShape& shape,
                                             const std::vector<std::int64_t>& boundaries,
                                             bool is_double) {
-  return is_double ? make_packing<double>(method, shape, boundaries)
-                   : make_packing<float>(method, shape, boundaries);
+  if (method.reach) {
+    return make_expression_packing(method.text, *method.reach, shape, boundaries, is_double);
+  }
+  return is_double ? make_built_in<double>(method.text, shape, boundaries)
+                   : make_built_in<float>(method.text, shape, boundaries);
 }
 
 // Tensor Tracer's two stages: every rank reduces its own columns to tiles, the leader reduces those
@@ -87,19 +97,19 @@ std::optional<std::vector<std::int64_t>> tiles_of_ranks(const Placement& placeme
 
 struct OneRank {
   std::int64_t tiles = 0;
-  std::string method;
+  Method method;
 };
 
 class TileCompressor : public Compressor {
  public:
-  TileCompressor(std::int64_t tiles, std::string method, std::optional<OneRank> one_rank)
+  TileCompressor(std::int64_t tiles, Method method, std::optional<OneRank> one_rank)
       : tiles_(tiles), method_(std::move(method)), one_rank_(std::move(one_rank)) {}
 
   json to_json() const override {
-    json text = {{"kind", "tile"}, {"tiles", tiles_}, {"method", method_}};
+    json text = {{"kind", "tile"}, {"tiles", tiles_}, {"method", method_.text}};
     if (one_rank_) {
       text["tiles_one_rank"] = one_rank_->tiles;
-      text["method_one_rank"] = one_rank_->method;
+      text["method_one_rank"] = one_rank_->method.text;
     }
     return text;
   }
@@ -130,47 +140,77 @@ class TileCompressor : public Compressor {
 
  private:
   const std::int64_t tiles_;
-  const std::string method_;
+  const Method method_;
   const std::optional<OneRank> one_rank_;
 };
 
 base::Status parse_method(const json& text, const char* key, const std::string& where,
-                          std::string& method) {
+                          const ExpressionScope& scope, Method& method) {
   if (!text.contains(key)) return {};
   const json& value = text[key];
   if (!value.is_string()) return wrong(where + "." + key, "must be text");
-  method = value.get<std::string>();
-  if (method == "data.mean(dim=-1)") method = "mean";
-  if (std::ranges::find(kMethods, method) != std::end(kMethods)) return {};
-  return wrong(where + "." + key, "unknown method \"" + method + "\"",
-               "use \"mean\", \"sum\", \"absmax\"");
+  method.text = value.get<std::string>();
+  if (method.text == "data.mean(dim=-1)") method.text = "mean";
+  if (std::ranges::find(kMethods, method.text) != std::end(kMethods)) return {};
+  auto reach = check_expression(method.text, scope);
+  if (!reach) {
+    base::Error error = reach.error();
+    error.where = where + "." + key + (error.where.empty() ? "" : ", " + error.where);
+    return error;
+  }
+  method.reach = reach.value();
+  return {};
+}
+
+// The stages' tiles in a cut tensor: the first one's in its columns, the second one's in those.
+struct Stages {
+  std::vector<std::int64_t> first, second;
+};
+
+std::optional<Stages> stages_of(const CompressorContext& context, std::int64_t tiles_one_rank,
+                                std::int64_t tiles) {
+  auto first = tiles_of_ranks(context.placement, context.tensor_ranks, context.point.features,
+                              tiles_one_rank);
+  if (!first) return std::nullopt;
+  const auto between = static_cast<std::int64_t>(first->size()) - 1;
+  if (tiles > between) return std::nullopt;
+  return Stages{std::move(*first), tile_boundaries(between, tiles)};
 }
 
 base::Status parse_one_rank(const json& text, const std::string& where,
-                            const CompressorContext& context, std::int64_t tiles,
+                            const CompressorContext& context, std::int64_t tiles, Method& method,
                             std::optional<OneRank>& out) {
   if (!text.contains("tiles_one_rank") && !text.contains("method_one_rank")) return {};
-  OneRank one_rank{std::min(tiles, context.point.features), "mean"};
-  base::Status status =
-      parse_integer(text, "tiles_one_rank", where, 1, context.point.features, one_rank.tiles);
-  if (status) status = parse_method(text, "method_one_rank", where, one_rank.method);
+  const std::int64_t features = context.point.features;
+  OneRank one_rank{std::min(tiles, features), {}};
+  base::Status status = parse_integer(text, "tiles_one_rank", where, 1, features, one_rank.tiles);
   if (!status) return status;
   const bool is_cut =
       context.placement.kind == Placement::Kind::kShard && context.placement.dim == 2;
+  ExpressionScope scope{features, tile_boundaries(features, one_rank.tiles), context.max_lines,
+                        context.max_cost};
   if (is_cut && context.tensor_ranks > 1) {
-    const auto boundaries = tiles_of_ranks(context.placement, context.tensor_ranks,
-                                           context.point.features, one_rank.tiles);
-    const bool enough = boundaries && tiles <= static_cast<std::int64_t>(boundaries->size()) - 1;
-    if (!enough) {
+    const auto stages = stages_of(context, one_rank.tiles, tiles);
+    if (!stages) {
       return wrong(where + ".tiles_one_rank",
                    std::to_string(one_rank.tiles) +
                        " tiles do not fit the columns that a rank of " + context.point.name +
                        " holds",
                    "leave it out: tiles are then those of the whole tensor");
     }
+    scope.boundaries = stages->first;
+    const ExpressionScope second{stages->second.back(), stages->second, context.max_lines,
+                                 context.max_cost};
+    status = parse_method(text, "method", where, second, method);
+    if (!status) return status;
   }
-  out = one_rank;
-  return {};
+  status = parse_method(text, "method_one_rank", where, scope, one_rank.method);
+  if (status && one_rank.method.reach == Reach::kTensor) {
+    return wrong(where + ".method_one_rank", "looks beyond its own tile",
+                 "a rank reduces its own tiles: use dim=-1");
+  }
+  out = std::move(one_rank);
+  return status;
 }
 
 }  // namespace
@@ -179,14 +219,18 @@ ParsedCompressor parse_tile(const json& text, const std::string& where,
                             const CompressorContext& context) {
   base::Status status = refuse_unknown_keys(
       text, where, {"kind", "tiles", "method", "tiles_one_rank", "method_one_rank"});
-  std::int64_t tiles = std::min(kDefaultTiles, context.point.features);
-  std::string method = "mean";
-  std::optional<OneRank> one_rank;
-  if (status) status = parse_integer(text, "tiles", where, 1, context.point.features, tiles);
-  if (status) status = parse_method(text, "method", where, method);
-  if (status) status = parse_one_rank(text, where, context, tiles, one_rank);
+  const std::int64_t features = context.point.features;
+  std::int64_t tiles = std::min(kDefaultTiles, features);
+  if (status) status = parse_integer(text, "tiles", where, 1, features, tiles);
   if (!status) return status.error();
-  return made<TileCompressor>(tiles, method, one_rank);
+  Method method;
+  std::optional<OneRank> one_rank;
+  status = parse_method(
+      text, "method", where,
+      {features, tile_boundaries(features, tiles), context.max_lines, context.max_cost}, method);
+  if (status) status = parse_one_rank(text, where, context, tiles, method, one_rank);
+  if (!status) return status.error();
+  return made<TileCompressor>(tiles, std::move(method), std::move(one_rank));
 }
 
 }  // namespace tt::trace

@@ -120,6 +120,16 @@ TEST(Plan, RefusesWhatDoesNotFitAndNamesIt) {
       {R"({"entries": [{"point": "QKV", "compressor": {"kind": "tile", "tiles": 60,
                                                        "tiles_one_rank": 2}}]})",
        "2 tiles do not fit the columns that a rank of QKV holds"},
+      {R"x({"entries": [{"point": "QKV", "compressor": {"kind": "tile", "method": "data.meen(-1)"}}]})x",
+       "compressor.method, line 1"},
+      {R"x({"entries": [{"point": "QKV", "compressor": {"kind": "tile", "method": "data.mean(-1"}}]})x",
+       "compressor.method, line 1"},
+      {R"x({"entries": [{"point": "QKV", "compressor": {"kind": "tile", "tiles": 7,
+                                                       "method": "data.mean()"}}]})x",
+       "looks beyond its own tile, so it gets the whole tensor and needs tiles of equal width"},
+      {R"({"entries": [{"point": "QKV", "compressor": {"kind": "tile",
+          "method": "data.__class__.__mro__"}}]})",
+       "compressor.method, line 1"},
       {R"({"entries": [{"point": "QKV", "dtype": "f8"}]})", "unknown dtype \"f8\""},
   };
   for (const auto& [text, message] : cases) {
@@ -127,6 +137,17 @@ TEST(Plan, RefusesWhatDoesNotFitAndNamesIt) {
     ASSERT_FALSE(plan.ok()) << text;
     EXPECT_THAT(to_string(plan.error()), testing::HasSubstr(message)) << text;
   }
+}
+
+TEST(Plan, ExpressionThatCostsTooMuchIsRefused) {
+  PlanContext about = context();
+  const json text = {
+      {"entries",
+       {{{"point", "QKV"}, {"compressor", {{"kind", "tile"}, {"method", "data.exp().std(-1)"}}}}}}};
+  ASSERT_TRUE(parse_plan(text, about, 1).ok());
+  about.limits.max_expression_cost = 1000;
+  EXPECT_THAT(to_string(parse_plan(text, about, 1).error()),
+              testing::HasSubstr("the limit is 1000"));
 }
 
 TEST(Plan, EntryLimitExceeded) {

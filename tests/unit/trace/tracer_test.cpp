@@ -224,6 +224,29 @@ TEST(Tracer, ACaptureThatFailsIsToldAndTheRestGoesOn) {
   ASSERT_EQ(collector.events.size(), 1u);
   EXPECT_THAT(collector.events[0].second["message"].get<std::string>(),
               testing::HasSubstr("plan entry 0 (HiddenStates) was switched off"));
+  EXPECT_THAT(tracer.take_switched_off(), testing::ElementsAre(0u));
+  EXPECT_THAT(tracer.take_switched_off(), testing::IsEmpty());
+}
+
+TEST(Tracer, AnEntryThatTakesTooLongOnAnyRankIsSwitchedOff) {
+  Collector collector;
+  comm::run_local(2, [&](const comm::ProcessGroup& group) {
+    PlanContext about = context(2, 8);
+    about.limits.max_entry_seconds = group.rank() == 1 ? 0.0 : 60.0;
+    Tracer tracer(about, {}, group, group.rank() == 0 ? &collector : nullptr);
+    tracer.set_plan(plan_of({{"entries", {{{"point", "MLP1"}}, {{"point", "MLP2"}}}}}, about));
+    tracer.begin_forward({});
+    tracer.capture(PointFlag::kMlp1, 1, at::ones({4, 5, 168}));
+    tracer.capture(PointFlag::kMlp2, 1, at::ones({4, 5, 64}));
+    tracer.end_forward();
+    tracer.finish();
+    if (group.rank() == 0) {
+      EXPECT_THAT(tracer.take_switched_off(), testing::ElementsAre(0u));
+    }
+  });
+  ASSERT_EQ(collector.events.size(), 1u);
+  EXPECT_THAT(collector.events[0].second["message"].get<std::string>(),
+              testing::HasSubstr("of CPU time in one pass"));
 }
 
 TEST(Tracer, WatchingLeavesGradientsAlone) {

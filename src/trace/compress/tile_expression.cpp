@@ -1,0 +1,265 @@
+#include "src/trace/compress/tile_expression.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "src/trace/compress/cells.h"
+#include "src/trace/compress/kinds.h"
+#include "tensor_tracer/base/check.h"
+#include "tensor_tracer/eval/program.h"
+
+namespace tt::trace {
+namespace {
+
+// Tiles of one width are evaluated in portions of one shape. A multiple of 64 leaves no remainder
+// for ATen's scalar loops, whose bits may differ from its vector loops', and few enough numbers
+// stay on one thread, so a tile's bits do not depend on its place in the portion.
+constexpr std::int64_t kPortionStep = 64;
+constexpr std::int64_t kPortionNumbers = 32768;
+constexpr std::int64_t kMostTiles = 4096;
+
+std::int64_t portion_of(std::int64_t width) {
+  const std::int64_t fits = kPortionNumbers / width / kPortionStep * kPortionStep;
+  return std::clamp(fits, kPortionStep, kMostTiles);
+}
+
+base::Result<eval::Program> program_for(const std::string& text,
+                                        const std::vector<std::int64_t>& shape, bool is_double,
+                                        double max_cost) {
+  eval::Limits limits;
+  if (max_cost > 0) limits.max_cost = max_cost;
+  return eval::Program::check(text, {{"data", shape, is_double ? at::kDouble : at::kFloat}},
+                              limits);
+}
+
+std::int64_t numbers_in(const std::vector<std::int64_t>& shape) {
+  std::int64_t numbers = 1;
+  for (const std::int64_t size : shape) numbers *= size;
+  return numbers;
+}
+
+// One number for each tile.
+bool reduces_each_tile(const eval::Program& program, std::int64_t tiles) {
+  return program.acts_on_last_dim_only(0) && numbers_in(program.result_shape()) == tiles;
+}
+
+std::set<std::int64_t> widths_of(const std::vector<std::int64_t>& boundaries) {
+  std::set<std::int64_t> widths;
+  for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
+    widths.insert(boundaries[i + 1] - boundaries[i]);
+  }
+  return widths;
+}
+
+// Puts tiles aside until there is a portion of their width.
+template <typename Number_>
+class PortionKernel {
+ public:
+  using Number = Number_;
+  using Value = Number_;
+  static constexpr bool kPerLine = true;
+
+  explicit PortionKernel(const std::map<std::int64_t, eval::Program>& programs)
+      : programs_(programs) {}
+  std::int64_t values(std::int64_t /*width*/) const { return 1; }
+
+  void reduce(const Cell<Number>& cell, Value* out) {
+    Portion& portion = portions_[cell.width];
+    if (!portion.tiles.defined()) {
+      portion.tiles = at::zeros({portion_of(cell.width), 1, cell.width},
+                                c10::CppTypeToScalarType<Number>::value);
+    }
+    auto* tiles = portion.tiles.template mutable_data_ptr<Number>();
+    std::copy_n(cell.data, cell.width,
+                tiles + static_cast<std::int64_t>(portion.outs.size()) * cell.width);
+    portion.outs.push_back(out);
+    if (static_cast<std::int64_t>(portion.outs.size()) == portion.tiles.size(0)) {
+      evaluate(cell.width, portion);
+    }
+  }
+
+  /// What is still put aside. Until then the answers' places must stay.
+  void finish() {
+    for (auto& [width, portion] : portions_) {
+      if (!portion.outs.empty()) evaluate(width, portion);
+    }
+  }
+
+ private:
+  struct Portion {
+    at::Tensor tiles;
+    std::vector<Value*> outs;
+  };
+
+  void evaluate(std::int64_t width, Portion& portion) {
+    const auto result = programs_.at(width).run({portion.tiles});
+    TT_CHECK(result.ok(), result.error().message);
+    const at::Tensor values =
+        result.value().to(c10::CppTypeToScalarType<Number>::value).contiguous();
+    const auto* value = values.template const_data_ptr<Number>();
+    for (Value* out : portion.outs) *out = *value++;
+    portion.outs.clear();
+  }
+
+  const std::map<std::int64_t, eval::Program>& programs_;
+  std::map<std::int64_t, Portion> portions_;
+};
+
+template <typename Number>
+class TileExpressionPacking : public CellPacking<PortionKernel<Number>> {
+ public:
+  TileExpressionPacking(const LogicalShape& shape, const std::vector<std::int64_t>& boundaries,
+                        std::map<std::int64_t, eval::Program> programs)
+      : CellPacking<Kernel>(make_cell_layout(shape, 1, boundaries),
+                            shape.result_shape(static_cast<std::int64_t>(boundaries.size()) - 1),
+                            Kernel(programs)),
+        programs_(std::move(programs)),
+        lines_(shape.wanted_lines()),
+        tiles_(static_cast<std::int64_t>(boundaries.size()) - 1) {}
+
+  void pack(int /*layer*/, std::size_t rank, const LocalTensor& local,
+            std::byte* part) const override {
+    Kernel kernel(programs_);
+    this->pack_with(kernel, rank, local, part);
+    kernel.finish();
+  }
+  void join(int /*layer*/, const std::vector<const std::byte*>& parts,
+            std::byte* out) const override {
+    Kernel kernel(programs_);
+    this->join_with(kernel, parts, [&](const CellPlace& at) {
+      return reinterpret_cast<Number*>(out) + (at.row * lines_ + at.line) * tiles_ +
+             static_cast<std::int64_t>(at.column);
+    });
+    kernel.finish();
+  }
+
+ private:
+  using Kernel = PortionKernel<Number>;
+  const std::map<std::int64_t, eval::Program> programs_;  // by width
+  const std::int64_t lines_, tiles_;
+};
+
+// Every column travels; the leader evaluates.
+class TensorExpressionPacking : public Packing {
+ public:
+  TensorExpressionPacking(std::shared_ptr<const Packing> columns, eval::Program program,
+                          std::vector<std::int64_t> data_shape,
+                          std::vector<std::int64_t> result_shape, bool is_double)
+      : columns_(std::move(columns)),
+        program_(std::move(program)),
+        data_shape_(std::move(data_shape)),
+        shape_(std::move(result_shape)),
+        dtype_(is_double ? at::kDouble : at::kFloat) {}
+
+  std::size_t part_bytes(std::size_t rank) const override { return columns_->part_bytes(rank); }
+  void pack(int layer, std::size_t rank, const LocalTensor& local, std::byte* part) const override {
+    columns_->pack(layer, rank, local, part);
+  }
+  void join(int layer, const std::vector<const std::byte*>& parts, std::byte* out) const override {
+    const at::Tensor data = at::empty(data_shape_, dtype_);
+    columns_->join(layer, parts, static_cast<std::byte*>(data.mutable_data_ptr()));
+    const auto result = program_.run({data});
+    TT_CHECK(result.ok(), result.error().message);
+    const at::Tensor numbers = result.value().to(dtype_).contiguous();
+    std::memcpy(out, numbers.const_data_ptr(), numbers.nbytes());
+  }
+  std::vector<std::int64_t> shape() const override { return shape_; }
+
+ private:
+  const std::shared_ptr<const Packing> columns_;
+  const eval::Program program_;
+  const std::vector<std::int64_t> data_shape_, shape_;
+  const at::ScalarType dtype_;
+};
+
+eval::Program required(base::Result<eval::Program> program) {
+  TT_CHECK(program.ok(), program.error().message);
+  return std::move(program).value();
+}
+
+std::shared_ptr<const Packing> whole_packing(const std::string& text, const LogicalShape& shape,
+                                             std::int64_t tiles, bool is_double) {
+  const std::int64_t lines = shape.rows * shape.wanted_lines();
+  const std::vector<std::int64_t> data = {lines, tiles, shape.features / tiles};
+  eval::Program program = required(program_for(text, data, is_double, 0));
+  std::vector<std::int64_t> result = program.result_shape();
+  if (!result.empty() && result.front() == lines) {
+    result.erase(result.begin());
+    result.insert(result.begin(), shape.line_dims.begin(), shape.line_dims.end());
+    result.insert(result.begin(), shape.rows);
+  }
+  TT_CHECK(result.size() <= protocol::kRecordMaxDims, "the result has more than four dims");
+  return std::make_shared<TensorExpressionPacking>(make_copy_packing(shape, is_double),
+                                                   std::move(program), data, std::move(result),
+                                                   is_double);
+}
+
+}  // namespace
+
+base::Result<Reach> check_expression(const std::string& text, const ExpressionScope& scope) {
+  const auto tiles = static_cast<std::int64_t>(scope.boundaries.size()) - 1;
+  double cost = 0;
+  bool each_tile = true;
+  for (const std::int64_t width : widths_of(scope.boundaries)) {
+    const std::int64_t portion = portion_of(width);
+    auto program = program_for(text, {portion, 1, width}, false, scope.max_cost);
+    if (!program) {
+      each_tile = false;
+      break;
+    }
+    each_tile = each_tile && reduces_each_tile(program.value(), portion);
+    cost = std::max(cost, program.value().cost() / static_cast<double>(portion));
+  }
+  if (each_tile) {
+    cost *= static_cast<double>(scope.max_lines * tiles);
+    if (cost <= scope.max_cost) return Reach::kTile;
+    return base::Error{"invalid_expression",
+                       "costs about " + std::to_string(static_cast<std::int64_t>(cost)) +
+                           " element operations for each capture, more than " +
+                           std::to_string(static_cast<std::int64_t>(scope.max_cost)),
+                       "", "take fewer rows, tokens or tiles, or a simpler expression"};
+  }
+  if (scope.features % tiles != 0) {
+    // What is wrong with the text itself matters more.
+    auto program = program_for(text, {scope.max_lines, tiles, scope.features / tiles}, false,
+                               scope.max_cost);
+    if (!program) return program.error();
+    return base::Error{"invalid_expression",
+                       "looks beyond its own tile, so it gets the whole tensor and needs tiles of "
+                       "equal width; " +
+                           std::to_string(tiles) + " tiles do not divide " +
+                           std::to_string(scope.features) + " features",
+                       "", "choose a number of tiles that divides them"};
+  }
+  auto program = program_for(text, {scope.max_lines, tiles, scope.features / tiles}, false,
+                             scope.max_cost);
+  if (!program) return program.error();
+  return Reach::kTensor;
+}
+
+std::shared_ptr<const Packing> make_expression_packing(const std::string& text, Reach reach,
+                                                       const LogicalShape& shape,
+                                                       const std::vector<std::int64_t>& boundaries,
+                                                       bool is_double) {
+  if (reach == Reach::kTensor) {
+    return whole_packing(text, shape, static_cast<std::int64_t>(boundaries.size()) - 1, is_double);
+  }
+  std::map<std::int64_t, eval::Program> programs;
+  for (const std::int64_t width : widths_of(boundaries)) {
+    programs.emplace(width,
+                     required(program_for(text, {portion_of(width), 1, width}, is_double, 0)));
+  }
+  if (is_double) {
+    return std::make_shared<TileExpressionPacking<double>>(shape, boundaries, std::move(programs));
+  }
+  return std::make_shared<TileExpressionPacking<float>>(shape, boundaries, std::move(programs));
+}
+
+}  // namespace tt::trace

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/trace/compressor.h"
+
+/// Tiles reduced by an expression over `data`, [lines, tiles, width]; docs/expressions.md.
+namespace tt::trace {
+
+/// How far an expression looks.
+enum class Reach {
+  kTile,   // its own tile: may run on the shard, on any subset of the tiles
+  kTensor  // beyond: gets the whole tensor, on the leader
+};
+
+/// What an expression is checked against before it is taken.
+struct ExpressionScope {
+  std::int64_t features = 1;
+  std::vector<std::int64_t> boundaries;  // of tiles
+  std::int64_t max_lines = 1;            // rows × lines of the largest capture
+  double max_cost = 0;                   // element operations for one capture
+};
+
+/// Checks syntax, names, shapes and cost. Errors show line, column and a caret; their `where` is
+/// for the caller to put the member's name before. Beyond its own tile an expression needs tiles
+/// of equal width.
+base::Result<Reach> check_expression(const std::string& text, const ExpressionScope& scope);
+
+/// REQUIRES: check_expression took the text for such boundaries. Throws CheckError where it does
+/// not fit this shape or dtype after all.
+std::shared_ptr<const Packing> make_expression_packing(const std::string& text, Reach reach,
+                                                       const LogicalShape& shape,
+                                                       const std::vector<std::int64_t>& boundaries,
+                                                       bool is_double);
+
+}  // namespace tt::trace
