@@ -181,24 +181,12 @@ std::int64_t max_lines(const PointDescription& point, const PlanContext& context
   return context.micro_batch_size * context.seq_length * (has_heads ? point.tensor.full_size() : 1);
 }
 
-base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
-                                    const PlanContext& context) {
-  if (!text.is_object()) return wrong(where, "must be an object");
-  base::Status status =
-      refuse_unknown_keys(text, where,
-                          {"point", "enabled", "direction", "layers", "every", "phases",
-                           "micro_batches", "prompts", "rows", "tokens", "compressor", "dtype"});
-  if (!status) return status.error();
-  auto index = parse_point(text, where, *context.catalogue);
-  if (!index) return index.error();
-  PlanEntry entry;
-  entry.point = index.value();
+// When and which part of the point is taken.
+base::Status parse_selection(const json& text, const std::string& where, const PlanContext& context,
+                             PlanEntry& entry) {
   const PointDescription& point = context.catalogue->points()[entry.point];
   const auto part = [&](const char* key) { return text.value(key, json()); };
-  const json enabled = text.value("enabled", json(true));
-  if (!enabled.is_boolean()) return wrong(where + ".enabled", "must be true or false");
-  entry.enabled = enabled.get<bool>();
-  status = parse_direction(part("direction"), point, where + ".direction", entry);
+  base::Status status = parse_direction(part("direction"), point, where + ".direction", entry);
   if (status) status = parse_layers(part("layers"), point, where + ".layers", entry);
   if (status)
     status = parse_integer(text, "every", where, 1, context.limits.max_every, entry.every);
@@ -211,17 +199,38 @@ base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
   if (status) status = check_gradient(entry, where);
   if (status) status = parse_rows(part("rows"), where + ".rows", entry);
   if (status) status = parse_tokens(part("tokens"), context.seq_length, where + ".tokens", entry);
+  return status;
+}
+
+base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
+                                    const PlanContext& context) {
+  if (!text.is_object()) return wrong(where, "must be an object");
+  base::Status status =
+      refuse_unknown_keys(text, where,
+                          {"point", "enabled", "direction", "layers", "every", "phases",
+                           "micro_batches", "prompts", "rows", "tokens", "compressor", "dtype"});
   if (!status) return status.error();
+  auto index = parse_point(text, where, *context.catalogue);
+  if (!index) return index.error();
+  PlanEntry entry;
+  entry.point = index.value();
+  const json enabled = text.value("enabled", json(true));
+  if (!enabled.is_boolean()) return wrong(where + ".enabled", "must be true or false");
+  entry.enabled = enabled.get<bool>();
+  status = parse_selection(text, where, context, entry);
+  if (!status) return status.error();
+  const PointDescription& point = context.catalogue->points()[entry.point];
   const CompressorContext about{point,
                                 entry.gradient ? *point.gradient : point.tensor,
                                 context.tensor_ranks,
                                 context.vectors,
                                 max_lines(point, context),
                                 context.limits.max_expression_cost};
-  auto compressor = parse_compressor(part("compressor"), where + ".compressor", about);
+  auto compressor =
+      parse_compressor(text.value("compressor", json()), where + ".compressor", about);
   if (!compressor) return compressor.error();
   entry.compressor = std::move(compressor).value();
-  status = parse_dtype(part("dtype"), point, where + ".dtype", entry);
+  status = parse_dtype(text.value("dtype", json()), point, where + ".dtype", entry);
   if (!status) return status.error();
   return entry;
 }

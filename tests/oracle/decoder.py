@@ -173,6 +173,8 @@ def _array(dtype: int, shape: tuple[int, ...], payload: bytes) -> np.ndarray:
 
 def _numbers_of_codes(codes: np.ndarray, offsets_and_scales: np.ndarray) -> np.ndarray:
     """u8: offset + code * scale of each line; three codes are not finite."""
+    if codes.size == 0:
+        return codes.astype(np.float32)
     by_line = codes.reshape(len(offsets_and_scales) // 2, -1)
     offset, scale = offsets_and_scales.reshape(-1, 2, 1).transpose(1, 0, 2)
     numbers = offset + by_line.astype(np.float32) * scale

@@ -196,9 +196,8 @@ std::shared_ptr<const Packing> whole_packing(const std::string& text, const Logi
     result.insert(result.begin(), shape.rows);
   }
   TT_CHECK(result.size() <= protocol::kRecordMaxDims, "the result has more than four dims");
-  return std::make_shared<TensorExpressionPacking>(make_copy_packing(shape, is_double),
-                                                   std::move(program), data, std::move(result),
-                                                   is_double);
+  return std::make_shared<TensorExpressionPacking>(
+      make_copy_packing(shape, is_double), std::move(program), data, std::move(result), is_double);
 }
 
 }  // namespace
@@ -228,8 +227,8 @@ base::Result<Reach> check_expression(const std::string& text, const ExpressionSc
   }
   if (scope.features % tiles != 0) {
     // What is wrong with the text itself matters more.
-    auto program = program_for(text, {scope.max_lines, tiles, scope.features / tiles}, false,
-                               scope.max_cost);
+    auto program =
+        program_for(text, {scope.max_lines, tiles, scope.features / tiles}, false, scope.max_cost);
     if (!program) return program.error();
     return base::Error{"invalid_expression",
                        "looks beyond its own tile, so it gets the whole tensor and needs tiles of "
@@ -238,8 +237,8 @@ base::Result<Reach> check_expression(const std::string& text, const ExpressionSc
                            std::to_string(scope.features) + " features",
                        "", "choose a number of tiles that divides them"};
   }
-  auto program = program_for(text, {scope.max_lines, tiles, scope.features / tiles}, false,
-                             scope.max_cost);
+  auto program =
+      program_for(text, {scope.max_lines, tiles, scope.features / tiles}, false, scope.max_cost);
   if (!program) return program.error();
   return Reach::kTensor;
 }
