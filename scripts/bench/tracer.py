@@ -163,6 +163,14 @@ class Run:
                 return self._wait(lambda: step in self.steps, 10)
             self.request("ping", {})
 
+    def all_ranks_over_rank_0(self, last_step: int, output: Path) -> float:
+        """The tracer's CPU time of all ranks over that of rank 0, in the whole run."""
+        self.wait_for_step(last_step)
+        self.process.wait(60)
+        [line] = [line for line in output.read_text().splitlines() if line.startswith("trace ")]
+        rank_0 = sum(step["tracer_ms"] for step in self.steps.values()) * 1e-3
+        return float(line.split()[1]) / rank_0 if rank_0 > 1e-3 else 1.0
+
     def cpu_times(self) -> CpuTimes:
         """Of everything that belongs to the run, the launcher and supervisor left out."""
         hub = json.loads((self.run_dir / "hub.json").read_text())["pid"]
@@ -233,7 +241,8 @@ def captures(entries: list[dict[str, Any]], points: list[dict[str, Any]]) -> int
 
 
 def measure(watched: Watched, shape: str, steps: int, data: Path, folder: Path) -> Result:
-    with run_of(shape, 4 * steps + 100, data, folder) as run:
+    train_iters = 6 + steps + 2 * (steps // BLOCK) * (BLOCK + 3)
+    with run_of(shape, train_iters, data, folder) as run:
         entries = entries_of(watched, run.points)
         first = run.watch(entries) + 2  # two steps to warm up
         run.wait_for_step(first)
@@ -243,14 +252,13 @@ def measure(watched: Watched, shape: str, steps: int, data: Path, folder: Path) 
         used, received = run.cpu_times().since(begin), run.bytes_received - bytes_begin
         tracer_ms = sum(run.steps[step]["tracer_ms"] for step in range(first + 1, last + 1))
         pairs = paired_blocks(run, entries, steps // BLOCK)
-        ranks = 2 * steps * max(1, captures(entries, run.points)) / 2
+        per_rank_0 = run.all_ranks_over_rank_0(train_iters, folder / "output.txt")
     low, high = bootstrap(pairs)
-    # Rank 1 packs what rank 0 packs of shards and joins nothing: rank 0's time counts twice.
     return Result(
-        tracer=100 * 2 * tracer_ms * 1e-3 / used.ranks,
+        tracer=100 * per_rank_0 * tracer_ms * 1e-3 / used.ranks,
         link=100 * used.link / used.ranks,
         hub=100 * used.hub / used.ranks,
-        microseconds=1e3 * tracer_ms / ranks,
+        microseconds=1e3 * tracer_ms / steps / max(1, captures(entries, run.points)),
         mib_per_step=received / steps / 2**20,
         ratio=ratio_of(pairs),
         low=low,

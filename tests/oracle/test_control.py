@@ -84,7 +84,7 @@ def test_the_end_of_the_lease_ends_the_pause(run: LiveRun) -> None:
 
 
 def test_new_plan_is_taken_at_the_step_that_was_answered(run: LiveRun) -> None:
-    entry = {"point": "MLP2", "layers": "2", "compressor": {"kind": "tile", "tiles": 3}}
+    entry = {"point": "MLP2", "layers": "2", "compressor": {"kind": "tile", "tiles": 3, "method": "mean"}}
     with run.viewer() as viewer:
         claim(viewer)
         viewer.wait_for(lambda: max(viewer.steps(), default=0) >= 3, "a few steps")

@@ -1,0 +1,152 @@
+"""Wrong prompts and vectors are refused before any rank trains; new files are found while it runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from program import binary, command, environment
+from safetensors.torch import save_file
+from viewer import RequestError, live_run
+
+HIDDEN, LAYERS = 32, 2
+
+
+class NotATensor:
+    """Unpickling it would run code."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return print, ("executed",)
+
+
+def refusal(flags: dict[str, Any], ranks: int = 1) -> str:
+    """What a run that must not begin says; exit code 2."""
+    done = subprocess.run(
+        command(flags, ranks), env=environment(), capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "executed" not in done.stdout
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("tensor-tracer:")]
+    return line
+
+
+PROMPTS = [
+    ("empty.txt", b"\n\n", "holds no prompt"),
+    ("long.txt", b"short\n" + b"x" * 33, "line 2 of"),
+    ("latin1.txt", b"caf\xe9", "is not UTF-8"),
+    ("broken.jsonl", b'{"prompt": "a"}\n{"prompt": 3}', "line 2 of"),
+    ("many.txt", b"x\n" * 257, "holds 257 prompts, more than 256"),
+    ("missing.txt", None, "cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), PROMPTS, ids=[p[0] for p in PROMPTS])
+def test_wrong_prompts(name: str, content: bytes | None, message: str, flags, tmp_path) -> None:
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    line = refusal(flags | {"tensor_tracer_port": 0, "monitor_prompts": str(path)})
+    assert message in line
+    assert "--monitor-prompts" in line
+
+
+def save(path: Path, value: Any) -> None:
+    if path.suffix == ".npy":
+        np.save(path, value)
+    elif path.suffix == ".pt":
+        torch.save(value, path)
+    elif isinstance(value, bytes):
+        path.write_bytes(value)
+    else:
+        save_file(value, path)
+
+
+LIES = b"\x40" + bytes(7)
+LIES += b'{"a": {"dtype": "F32", "shape": [9, 9], "data_offsets": [0, 4]}}'.ljust(64) + bytes(4)
+FLOATS = torch.zeros(LAYERS + 1, HIDDEN)
+VECTORS = [
+    ("rows.pt", torch.zeros(LAYERS + 2, HIDDEN), "has shape [4, 32], this model needs [3, 32]"),
+    ("columns.npy", np.zeros((LAYERS, HIDDEN + 1), np.float32), "has shape [2, 33]"),
+    ("flat.npy", np.zeros(HIDDEN, np.float32), "has shape [32]"),
+    ("whole.npy", np.zeros((LAYERS, HIDDEN), np.int64), "it is of dtype <i8"),
+    ("fortran.npy", np.asfortranarray(np.zeros((LAYERS, HIDDEN), np.float32)), "in Fortran order"),
+    ("dict.pt", {"vector": FLOATS}, "not a tensor"),
+    ("code.pt", NotATensor(), "it is not a tensor that torch.save wrote"),
+    ("two.safetensors", {"a": FLOATS, "b": FLOATS + 1}, "it holds several tensors"),
+    ("cut.safetensors", b"\x10\x00\x00\x00\x00\x00\x00\x00{}", "it is not a safetensors file"),
+    ("lies.safetensors", LIES, "its shape does not fit its size"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), VECTORS, ids=[v[0] for v in VECTORS])
+def test_wrong_vectors(name: str, value: Any, message: str, flags, tmp_path: Path) -> None:
+    folder = tmp_path / "vectors"
+    folder.mkdir()
+    save(folder / name, value)
+    line = refusal(flags | {"tensor_tracer_port": 0, "tensor_tracer_vectors": str(folder)})
+    assert message in line
+    assert name in line
+
+
+def test_tracing_flags_need_a_port(flags, tmp_path: Path) -> None:
+    for flag in ("monitor_prompts", "tensor_tracer_vectors"):
+        assert "there is no page without a port" in refusal(flags | {flag: str(tmp_path)})
+    wanted = flags | {"tensor_tracer_port": 0, "tensor_tracer_vectors": str(tmp_path / "none")}
+    assert "is not a folder" in refusal(wanted)
+
+
+def test_a_vector_that_comes_later_or_changes_is_read(flags, tmp_path: Path) -> None:
+    """A plan names what lies in the folder now; never a path."""
+    folder = tmp_path / "vectors"
+    folder.mkdir()
+    rows = torch.eye(HIDDEN)[: LAYERS + 1]
+    torch.save(rows, tmp_path / "outside.pt")
+    changes = {"tensor_tracer_vectors": str(folder), "train_iters": 1000}
+
+    def plan(name: str) -> dict[str, Any]:
+        projection = {"kind": "projection", "vectors": [name]}
+        columns = {"point": "HiddenStates", "layers": "2", "compressor": {"kind": "none"}}
+        return {"plan": {"entries": [columns, columns | {"compressor": projection}]}}
+
+    with live_run(flags | changes, tmp_path / "run", ranks=2) as run, run.viewer() as viewer:
+        viewer.request("control.claim", {"name": "oracle"})
+        viewer.request("control.pause")
+        for name in ("late", "../outside", "outside", str(tmp_path / "outside.pt")):
+            with pytest.raises(RequestError, match="there is no such vector"):
+                viewer.request("plan.set", plan(name))
+        torch.save(rows, folder / "late.pt")
+        for column in (2, 5):
+            torch.save(torch.eye(HIDDEN)[[0, 1, column]], folder / "late.pt")
+            viewer.request("plan.set", plan("late"))
+            step = viewer.request("control.step")["step"]
+            viewer.wait_for(lambda: len(of_step(viewer, step)) == 2, "both records")
+            found = of_step(viewer, step)
+            np.testing.assert_allclose(
+                found[1].values[..., 0], found[0].values[..., column], rtol=1e-6
+            )
+        (folder / "late.pt").write_bytes(b"broken")
+        with pytest.raises(RequestError, match="it is not a tensor"):
+            viewer.request("plan.set", plan("late"))
+
+
+def of_step(viewer: Any, step: int) -> dict[int, Any]:
+    return {record.entry: record for record in viewer.records if record.step == step}
+
+
+def test_points_are_listed_for_a_configuration(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"num_layers": 3, "swiglu": True, "ffn_hidden_size": 44}))
+    line = [str(binary()), "points", "--config", str(config), "--tensor-model-parallel-size", "2"]
+    table = subprocess.check_output(line, text=True, timeout=60)
+    points = {p["name"]: p for p in json.loads(subprocess.check_output([*line, "--json"]))}
+    assert points["MLP1"]["features"] == 88
+    assert points["MLP1"]["last_layer"] == 3
+    assert points["RawAttentionScore"]["dims"] == ["batch", "heads", "sequence", "keys"]
+    assert "gradient_placement" not in points["InputTokens"]
+    assert all(name in table for name in points)
