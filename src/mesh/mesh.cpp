@@ -12,6 +12,20 @@ std::string sizes_text(const MeshShape& shape) {
 
 bool inside(int index, int size) { return 0 <= index && index < size; }
 
+// What MeshShape or Coordinates says of one axis.
+template <typename OfAxes>
+int along(const OfAxes& of, Axis axis) {
+  switch (axis) {
+    case Axis::kTensor:
+      return of.tensor;
+    case Axis::kPipeline:
+      return of.pipeline;
+    case Axis::kData:
+      return of.data;
+  }
+  base::check_failed(__FILE__, __LINE__, "no such axis: " + std::to_string(static_cast<int>(axis)));
+}
+
 }  // namespace
 
 const char* to_string(Axis axis) {
@@ -26,29 +40,8 @@ const char* to_string(Axis axis) {
   base::check_failed(__FILE__, __LINE__, "no such axis: " + std::to_string(static_cast<int>(axis)));
 }
 
-int MeshShape::size(Axis axis) const {
-  switch (axis) {
-    case Axis::kTensor:
-      return tensor;
-    case Axis::kPipeline:
-      return pipeline;
-    case Axis::kData:
-      return data;
-  }
-  base::check_failed(__FILE__, __LINE__, "no such axis: " + std::to_string(static_cast<int>(axis)));
-}
-
-int Coordinates::index(Axis axis) const {
-  switch (axis) {
-    case Axis::kTensor:
-      return tensor;
-    case Axis::kPipeline:
-      return pipeline;
-    case Axis::kData:
-      return data;
-  }
-  base::check_failed(__FILE__, __LINE__, "no such axis: " + std::to_string(static_cast<int>(axis)));
-}
+int MeshShape::size(Axis axis) const { return along(*this, axis); }
+int Coordinates::index(Axis axis) const { return along(*this, axis); }
 
 base::Result<MeshShape> fit_mesh(int world_size, int tensor, int pipeline) {
   const std::string numbers = "world size " + std::to_string(world_size) +

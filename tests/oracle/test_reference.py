@@ -174,9 +174,12 @@ def test_captured_shapes(config: Config) -> None:
     }
     expected = {(point, n): width for point, width in of_layers.items() for n in layers}
     expected |= {("Embedding", 0): hidden, ("FinalNorm", 0): hidden}
-    assert {key: tuple(value.shape) for key, value in captured.items()} == {
-        key: (*tokens.shape, width) for key, width in expected.items()
-    }
+    expected |= {("Logits", 0): config.vocab_size}
+    shapes = {key: (*tokens.shape, width) for key, width in expected.items()}
+    batch, sequence = tokens.shape
+    scores = (batch, config.num_attention_heads, sequence, sequence)
+    shapes |= {("RawAttentionScore", n): scores for n in layers}
+    assert {key: tuple(value.shape) for key, value in captured.items()} == shapes
 
 
 def test_tile_means_of_uneven_tiles() -> None:
