@@ -36,8 +36,6 @@ void set_lines_of_heads(LogicalShape& shape, std::int64_t local_heads, std::int6
   shape.lines = shape.last_line = heads * queries;
   if (cuts_dim_1(shape.placement)) {
     for (Segment& segment : shape.placement.segments) segment.size *= queries;
-  } else if (shape.placement.kind == Placement::Kind::kShard) {
-    shape.placement.dim = 2;
   }
 }
 

@@ -225,22 +225,17 @@ base::Result<Reach> check_expression(const std::string& text, const ExpressionSc
                            std::to_string(static_cast<std::int64_t>(scope.max_cost)),
                        "", "take fewer rows, tokens or tiles, or a simpler expression"};
   }
-  if (scope.features % tiles != 0) {
-    // What is wrong with the text itself matters more.
-    auto program =
-        program_for(text, {scope.max_lines, tiles, scope.features / tiles}, false, scope.max_cost);
-    if (!program) return program.error();
-    return base::Error{"invalid_expression",
-                       "looks beyond its own tile, so it gets the whole tensor and needs tiles of "
-                       "equal width; " +
-                           std::to_string(tiles) + " tiles do not divide " +
-                           std::to_string(scope.features) + " features",
-                       "", "choose a number of tiles that divides them"};
-  }
+  // What is wrong with the text itself matters more than the number of tiles.
   auto program =
       program_for(text, {scope.max_lines, tiles, scope.features / tiles}, false, scope.max_cost);
   if (!program) return program.error();
-  return Reach::kTensor;
+  if (scope.features % tiles == 0) return Reach::kTensor;
+  return base::Error{"invalid_expression",
+                     "looks beyond its own tile, so it gets the whole tensor and needs tiles of "
+                     "equal width; " +
+                         std::to_string(tiles) + " tiles do not divide " +
+                         std::to_string(scope.features) + " features",
+                     "", "choose a number of tiles that divides them"};
 }
 
 std::shared_ptr<const Packing> make_expression_packing(const std::string& text, Reach reach,
