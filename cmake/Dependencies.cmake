@@ -3,6 +3,8 @@ find_package(Boost 1.81 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(SQLiteCpp REQUIRED)
 
 if(TT_WITH_TORCH)
   if(NOT TT_LIBTORCH)

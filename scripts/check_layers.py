@@ -54,7 +54,7 @@ EXTERNAL: list[tuple[re.Pattern[str], set[str], str]] = [
     (re.compile(r"boost/(beast|asio)"), {"hub", "link", "cli"}, "only hub and link open sockets"),
     (re.compile(r"boost/"), set(ALLOWED) - {"train"}, "train knows no Boost"),
     (re.compile(r"mpi\.h"), {"comm"}, "only comm knows MPI"),
-    (re.compile(r"sqlite3\.h"), {"record"}, "only record knows SQLite"),
+    (re.compile(r"sqlite3\.h|SQLiteCpp/"), {"record"}, "only record knows SQLite"),
 ]
 
 # CMake targets of libtorch and MPI, and the word of tt_library that links libtorch.

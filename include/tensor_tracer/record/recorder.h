@@ -1,0 +1,99 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/protocol/record.h"
+
+namespace tt::record {
+
+class Recording;
+
+/// Which records are kept; nothing means all of them. Scalars and events are always kept.
+struct RecordFilter {
+  std::optional<std::set<std::string>> points = {};  // by name
+  std::optional<std::set<std::uint16_t>> layers = {};
+  std::uint64_t every = 1;  // steps that it divides
+};
+
+struct RecorderOptions {
+  std::string path = {};        // made if absent, gone on with if of this schema
+  std::uint64_t max_bytes = 0;  // of the file, its oldest steps go first; 0: no bound
+  /// What may wait for the disk; above it the oldest records are dropped and counted.
+  std::size_t queue_bytes = std::size_t{64} << 20U;
+  std::chrono::milliseconds commit_interval{500};
+  /// A file that need not outlive a failure of power and is removed by finish().
+  bool temporary = false;
+  RecordFilter filter = {};
+  /// Told once, when the disk fails and recording stops. Thread: the recorder's own.
+  std::function<void(const base::Error&)> on_alarm = {};
+  /// A file system of SQLite's, for tests; empty: the default one.
+  std::string vfs = {};
+};
+
+/// One line of the audit trail.
+struct Event {
+  std::uint64_t run = 0;
+  std::uint64_t time_ns = 0;  // since 1970, UTC
+  std::uint64_t step = 0;
+  std::string kind;     // "control.pause", "plan", "dropped", "log", …
+  std::string session;  // "v3"; empty: the hub or the trainer
+  std::string who;      // the controller's name
+  nlohmann::json detail;
+};
+
+struct RecorderCounters {
+  std::uint64_t records = 0;  // committed
+  std::uint64_t bytes = 0;    // of committed records
+  std::uint64_t dropped = 0;  // never written: the queue was full, or the disk failed
+  std::uint64_t queue_bytes = 0;
+  std::uint64_t file_bytes = 0;  // in use, without what a later record may take
+  bool stopped = false;          // the disk failed
+};
+
+/// Writes one recording (docs/recording.md) on a thread of its own, which commits at least once a
+/// second. No call waits for the disk but the constructor's open() and finish().
+/// Thread: made, called and destroyed by one thread; counters() by any.
+class Recorder {
+ public:
+  /// An error names the path: no such folder, no right to write, not a recording, a newer schema.
+  static base::Result<std::unique_ptr<Recorder>> open(RecorderOptions options);
+  /// finish().
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  /// "The run's facts" of docs/protocol.md; needed before the filter knows the points' names.
+  void set_run(const nlohmann::json& facts);
+  /// One whole wire record and its header. Shared, not copied.
+  void add_record(const protocol::RecordHeader& header, std::shared_ptr<const std::string> bytes);
+  /// The params of a `step` notification of `run`: every number becomes a scalar.
+  void add_step(std::uint64_t run, const nlohmann::json& params, std::uint64_t time_ns);
+  void add_event(Event event);
+
+  /// Runs `query` on a reader of the file, on a thread that is not the caller's; the recorder may
+  /// end before it ran. Queries run one after the other and each should take milliseconds.
+  void read(std::function<void(Recording&)> query);
+
+  RecorderCounters counters() const;
+  /// Writes what waits, closes the file and joins the threads. Later calls do nothing.
+  void finish();
+
+ private:
+  class Impl;
+  explicit Recorder(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A run id of 16 hex digits as a number; 0 if it is none.
+std::uint64_t run_number(const std::string& id);
+
+}  // namespace tt::record

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/record/recorder.h"
+
+namespace tt::record {
+
+/// One run of a recording.
+struct RunInfo {
+  std::uint64_t run = 0;
+  std::string id;  // 16 hex digits
+  nlohmann::json facts;
+  std::uint64_t first_step = 0;  // of its frames and scalars; 0: none
+  std::uint64_t last_step = 0;
+  std::uint64_t frames = 0;
+};
+
+/// A place in the order of a run's frames: by step, then as written.
+struct Cursor {
+  std::uint64_t step = 0;
+  std::int64_t id = 0;
+};
+
+/// Frames of `run` that fit all that is given; what is left as it is fits every frame.
+struct FrameQuery {
+  std::uint64_t run = 0;
+  std::uint64_t first_step = 0;
+  std::uint64_t last_step = INT64_MAX;
+  std::optional<std::uint16_t> point = {};
+  std::optional<std::uint32_t> entry = {};
+  std::optional<std::set<std::uint16_t>> layers = {};
+  Cursor after = {};  // only frames beyond it
+};
+
+/// Owner: the recording; the view ends with the callback.
+struct Frame {
+  Cursor at;
+  std::string_view record;    // whole: header, payload, padding
+};
+
+/// The scalars of one step: the params of its `step` notification.
+struct StepRow {
+  std::uint64_t step = 0;
+  std::uint64_t time_ns = 0;
+  nlohmann::json params;
+};
+
+/// A reader of a recording, which may still be written. Each call sees one committed state.
+/// Thread: one at a time.
+class Recording {
+ public:
+  /// Opens the file for reading only. The error names the path and what is wrong.
+  static base::Result<Recording> open(const std::string& path);
+  Recording(Recording&&) noexcept;
+  Recording& operator=(Recording&&) noexcept;
+  ~Recording();
+
+  /// The runs, in the order in which they began.
+  std::vector<RunInfo> runs();
+  /// Calls `take` for each frame that fits, by step and as written, until it returns false.
+  void frames(const FrameQuery& query, const std::function<bool(const Frame&)>& take);
+  /// The scalars of steps first to last, the last `limit` of them, in order.
+  std::vector<StepRow> steps(std::uint64_t run, std::uint64_t first, std::uint64_t last,
+                             std::size_t limit);
+  /// Events with an id greater than `after`, with their ids, oldest first.
+  std::vector<std::pair<std::int64_t, Event>> events(std::int64_t after, std::size_t limit);
+
+ private:
+  friend class Recorder;
+  class Impl;
+  explicit Recording(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tt::record

@@ -1,0 +1,109 @@
+#include "item_queue.h"
+
+#include <utility>
+
+namespace tt::record {
+namespace {
+// A transaction of this size keeps the write-ahead log small.
+constexpr std::size_t kTransactionBytes = std::size_t{8} << 20U;
+}  // namespace
+
+void ItemQueue::push(FrameItem frame) {
+  bool much = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (counters_.stopped) {
+      ++counters_.dropped;
+      return;
+    }
+    bytes_ += frame.bytes->size();
+    frames_.push_back(std::move(frame));
+    while (bytes_ > max_bytes_ && frames_.size() > 1) {
+      bytes_ -= frames_.front().bytes->size();
+      frames_.pop_front();
+      ++counters_.dropped;
+    }
+    much = bytes_ >= kTransactionBytes;
+  }
+  if (much) {
+    wake_.notify_one();
+  }
+}
+
+void ItemQueue::push_other(Item item) {
+  const std::lock_guard lock(mutex_);
+  if (!counters_.stopped) {
+    others_.push_back(std::move(item));
+  }
+}
+
+void ItemQueue::push_query(QueryThread::Query query) {
+  {
+    const std::lock_guard lock(mutex_);
+    queries_.push_back(std::move(query));
+  }
+  wake_.notify_one();
+}
+
+std::optional<ItemQueue::Work> ItemQueue::wait(std::chrono::milliseconds interval) {
+  std::unique_lock lock(mutex_);
+  wake_.wait_for(lock, interval, [this] {
+    return ending_ || !queries_.empty() || bytes_ >= kTransactionBytes;
+  });
+  if (ending_ && frames_.empty() && others_.empty()) {
+    return std::nullopt;
+  }
+  return take_locked();
+}
+
+ItemQueue::Work ItemQueue::take_locked() {
+  Work work;
+  work.queries = std::exchange(queries_, {});
+  work.items = std::exchange(others_, {});
+  while (!frames_.empty() && work.bytes < kTransactionBytes) {
+    work.bytes += frames_.front().bytes->size();
+    ++work.records;
+    work.items.emplace_back(std::move(frames_.front()));
+    frames_.pop_front();
+  }
+  bytes_ -= work.bytes;
+  return work;
+}
+
+void ItemQueue::written(const Work& work, std::uint64_t file_bytes) {
+  const std::lock_guard lock(mutex_);
+  counters_.records += work.records;
+  counters_.bytes += work.bytes;
+  counters_.file_bytes = file_bytes;
+}
+
+void ItemQueue::lost(const Work& work) {
+  const std::lock_guard lock(mutex_);
+  counters_.dropped += work.records;
+}
+
+bool ItemQueue::stop() {
+  const std::lock_guard lock(mutex_);
+  counters_.dropped += frames_.size();
+  frames_.clear();
+  others_.clear();
+  bytes_ = 0;
+  return !std::exchange(counters_.stopped, true);
+}
+
+void ItemQueue::end() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  wake_.notify_one();
+}
+
+RecorderCounters ItemQueue::counters() const {
+  const std::lock_guard lock(mutex_);
+  RecorderCounters counters = counters_;
+  counters.queue_bytes = bytes_;
+  return counters;
+}
+
+}  // namespace tt::record

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "query_thread.h"
+#include "writer.h"
+
+namespace tt::record {
+
+/// What waits to be written, bounded in bytes, and the count of what became of it.
+/// Thread: any; guarded by mutex_.
+class ItemQueue {
+ public:
+  /// One transaction.
+  struct Work {
+    std::vector<Item> items;
+    std::uint64_t records = 0;
+    std::uint64_t bytes = 0;
+    std::vector<QueryThread::Query> queries;
+  };
+
+  explicit ItemQueue(std::size_t max_bytes) : max_bytes_(max_bytes) {}
+
+  void push(FrameItem frame);
+  template <typename Other>
+  void push(Other item) {
+    push_other(std::move(item));
+  }
+  void push_query(QueryThread::Query query);
+
+  /// Waits until `interval` is over, or much is there, or somebody asks. Nothing once it has ended
+  /// and is empty.
+  std::optional<Work> wait(std::chrono::milliseconds interval);
+  void written(const Work& work, std::uint64_t file_bytes);
+  void lost(const Work& work);
+  /// From now on everything is dropped; false if that was so before.
+  bool stop();
+  void end();
+  RecorderCounters counters() const;
+
+ private:
+  void push_other(Item item);
+  Work take_locked();
+
+  const std::size_t max_bytes_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  // Guarded by mutex_.
+  std::deque<FrameItem> frames_;
+  std::vector<Item> others_;
+  std::vector<QueryThread::Query> queries_;
+  std::size_t bytes_ = 0;  // of frames_
+  RecorderCounters counters_;
+  bool ending_ = false;
+};
+
+}  // namespace tt::record

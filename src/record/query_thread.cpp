@@ -1,0 +1,67 @@
+#include "query_thread.h"
+
+#include <spdlog/spdlog.h>
+
+#include <exception>
+#include <utility>
+
+#include "tensor_tracer/base/thread.h"
+
+namespace tt::record {
+
+QueryThread::QueryThread(std::string path)
+    : path_(std::move(path)), thread_([this] { run(); }) {}
+
+QueryThread::~QueryThread() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  arrived_.notify_one();
+  thread_.join();
+}
+
+void QueryThread::post(Query query) {
+  {
+    const std::lock_guard lock(mutex_);
+    queries_.push_back(std::move(query));
+  }
+  arrived_.notify_one();
+}
+
+std::optional<QueryThread::Query> QueryThread::take() {
+  std::unique_lock lock(mutex_);
+  arrived_.wait(lock, [this] { return ending_ || !queries_.empty(); });
+  if (ending_) {
+    return std::nullopt;
+  }
+  Query query = std::move(queries_.front());
+  queries_.pop_front();
+  return query;
+}
+
+void QueryThread::run() {
+  base::set_thread_name("tt-history");
+  std::optional<Recording> recording;
+  while (const auto query = take()) {
+    if (!recording) {
+      base::Result<Recording> opened = Recording::open(path_);
+      if (!opened) {
+        spdlog::error("{}", base::to_string(opened.error()));
+        continue;
+      }
+      recording.emplace(std::move(opened).value());
+    }
+    run_query(*query, *recording);
+  }
+}
+
+void run_query(const QueryThread::Query& query, Recording& recording) {
+  try {
+    query(recording);
+  } catch (const std::exception& error) {
+    spdlog::error("a query of the recording failed: {}", error.what());
+  }
+}
+
+}  // namespace tt::record

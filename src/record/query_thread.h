@@ -1,0 +1,44 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "tensor_tracer/record/recording.h"
+
+namespace tt::record {
+
+/// Runs queries one after the other on a thread and a read-only connection of its own.
+/// Thread: post() by any; the rest by the owner.
+class QueryThread {
+ public:
+  using Query = std::function<void(Recording&)>;
+
+  explicit QueryThread(std::string path);
+  /// Drops the queries that have not begun.
+  ~QueryThread();
+  QueryThread(const QueryThread&) = delete;
+  QueryThread& operator=(const QueryThread&) = delete;
+
+  void post(Query query);
+
+ private:
+  void run();
+  std::optional<Query> take();
+
+  const std::string path_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<Query> queries_;  // guarded by mutex_
+  bool ending_ = false;        // guarded by mutex_
+  std::thread thread_;
+};
+
+/// Runs it and logs what it throws.
+void run_query(const QueryThread::Query& query, Recording& recording);
+
+}  // namespace tt::record

@@ -1,0 +1,252 @@
+#include "tensor_tracer/record/recorder.h"
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Exception.h>
+#include <spdlog/spdlog.h>
+
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "item_queue.h"
+#include "json_values.h"
+#include "query_thread.h"
+#include "recording_impl.h"
+#include "schema.h"
+#include "tensor_tracer/base/thread.h"
+#include "writer.h"
+
+namespace tt::record {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kBusyMilliseconds = 2000;
+
+base::Error cannot_record(const std::string& path, const std::string& why) {
+  return {.code = "cannot_record",
+          .message = "this recording cannot be written: " + why,
+          .where = path,
+          .remedy = "give another directory, or move the file away"};
+}
+
+// Pages of 32 KiB: a record of 48 KiB takes two, not twelve.
+void set_up(SQLite::Database& database, bool durable) {
+  database.exec("PRAGMA page_size = 32768");
+  const auto wal = [&] {
+    return database.execAndGet("PRAGMA journal_mode = WAL").getString() == "wal";
+  };
+  bool shared = false;
+  try {
+    shared = wal();
+  } catch (const SQLite::Exception&) {
+  }
+  if (!shared) {
+    // No shared memory here, as on a network file system: this process alone may open it.
+    database.exec("PRAGMA locking_mode = EXCLUSIVE");
+    wal();
+  }
+  database.exec(durable ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = OFF");
+  database.exec("PRAGMA journal_size_limit = 67108864");
+}
+
+bool is_exclusive(SQLite::Database& database) {
+  return database.execAndGet("PRAGMA locking_mode").getString() == "exclusive";
+}
+
+base::Result<std::shared_ptr<SQLite::Database>> open_for_writing(const RecorderOptions& options) {
+  try {
+    auto database = std::make_shared<SQLite::Database>(
+        options.path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMilliseconds, options.vfs);
+    set_up(*database, !options.temporary);
+    if (base::Status prepared = prepare_schema(*database); !prepared.ok()) {
+      return cannot_record(options.path, prepared.error().message);
+    }
+    std::filesystem::permissions(options.path, std::filesystem::perms::owner_read |
+                                                   std::filesystem::perms::owner_write);
+    return database;
+  } catch (const std::exception& error) {
+    return cannot_record(options.path, error.what());
+  }
+}
+
+}  // namespace
+
+/// The caller's side fills `queue_`; the writer's thread empties it. `counters_` are the queue's
+/// and guarded by its mutex.
+class Recorder::Impl {
+ public:
+  Impl(RecorderOptions options, std::shared_ptr<SQLite::Database> database)
+      : options_(std::move(options)),
+        queue_(options_.queue_bytes),
+        database_(std::move(database)),
+        exclusive_(is_exclusive(*database_)),
+        thread_([this] { run(); }) {
+    if (!exclusive_) {
+      queries_.emplace(options_.path);
+    }
+  }
+
+  void set_run(const json& facts) {
+    names_.clear();
+    for (const json& point : facts.value("points", json::array())) {
+      if (const auto flag = natural(point, "flag")) {
+        names_[static_cast<std::uint16_t>(*flag)] = text_of(point, "name");
+      }
+    }
+    queue_.push(RunItem{facts});
+  }
+
+  bool wants(const protocol::RecordHeader& header) const {
+    const RecordFilter& filter = options_.filter;
+    if (filter.every > 1 && header.step % filter.every != 0) {
+      return false;
+    }
+    if (filter.layers && !filter.layers->contains(header.layer)) {
+      return false;
+    }
+    const auto name = names_.find(header.point);
+    return !filter.points || (name != names_.end() && filter.points->contains(name->second));
+  }
+
+  void read(QueryThread::Query query) {
+    if (exclusive_) {
+      queue_.push_query(std::move(query));
+    } else if (queries_) {
+      queries_->post(std::move(query));
+    }
+  }
+
+  void finish() {
+    if (!thread_.joinable()) {
+      return;
+    }
+    queries_.reset();
+    queue_.end();
+    thread_.join();
+    if (options_.temporary) {
+      for (const char* suffix : {"", "-wal", "-shm"}) {
+        std::error_code ignored;
+        std::filesystem::remove(options_.path + suffix, ignored);
+      }
+    }
+  }
+
+  ItemQueue& queue() { return queue_; }
+
+ private:
+  void run() {
+    base::set_thread_name("tt-record");
+    try {
+      Writer writer(*database_, options_.max_bytes);
+      Recording recording(std::make_unique<Recording::Impl>(database_));
+      while (auto work = queue_.wait(options_.commit_interval)) {
+        write(writer, *work);
+        for (const QueryThread::Query& query : work->queries) {
+          run_query(query, recording);
+        }
+      }
+    } catch (const std::exception& error) {
+      stop(error.what());
+    }
+    close();
+  }
+
+  void write(Writer& writer, const ItemQueue::Work& work) {
+    if (work.items.empty()) {
+      return;
+    }
+    try {
+      writer.write(work.items);
+      queue_.written(work, writer.used_bytes());
+    } catch (const SQLite::Exception& error) {
+      queue_.lost(work);
+      stop(error.what());
+    }
+  }
+
+  // What is in the file stays readable; nothing more is written.
+  void stop(const std::string& why) {
+    if (queue_.stop()) {
+      const base::Error error{.code = "recording_stopped",
+                              .message = "recording stopped: " + why,
+                              .where = options_.path,
+                              .remedy = "the run goes on; free the disk and start a new recording"};
+      spdlog::error("{}", base::to_string(error));
+      if (options_.on_alarm) {
+        options_.on_alarm(error);
+      }
+    }
+  }
+
+  // As one file that can be read from a folder without write permission.
+  void close() {
+    try {
+      database_->exec("PRAGMA journal_mode = DELETE");
+    } catch (const SQLite::Exception& error) {
+      spdlog::info("the recording stays in WAL mode: {}", error.what());
+    }
+    database_.reset();
+  }
+
+  const RecorderOptions options_;
+  std::map<std::uint16_t, std::string> names_;  // of points, by flag
+  ItemQueue queue_;
+  std::shared_ptr<SQLite::Database> database_;
+  const bool exclusive_;
+  std::optional<QueryThread> queries_;
+  std::thread thread_;
+};
+
+Recorder::Recorder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Recorder::~Recorder() { finish(); }
+
+base::Result<std::unique_ptr<Recorder>> Recorder::open(RecorderOptions options) {
+  auto database = open_for_writing(options);
+  if (!database) {
+    return database.error();
+  }
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(database).value());
+  return std::unique_ptr<Recorder>(new Recorder(std::move(impl)));
+}
+
+void Recorder::set_run(const json& facts) { impl_->set_run(facts); }
+
+void Recorder::add_record(const protocol::RecordHeader& header,
+                          std::shared_ptr<const std::string> bytes) {
+  if (impl_->wants(header)) {
+    impl_->queue().push(FrameItem{header, std::move(bytes)});
+  }
+}
+
+void Recorder::add_step(std::uint64_t run, const json& params, std::uint64_t time_ns) {
+  const auto step = natural(params, "step");
+  if (!step) {
+    return;
+  }
+  StepItem item{.run = run, .step = *step, .time_ns = time_ns, .values = {}};
+  for (const auto& [name, value] : params.items()) {
+    if (const auto number = scalar_of(value); number && name != "step") {
+      item.values.emplace_back(name, *number);
+    }
+  }
+  impl_->queue().push(std::move(item));
+}
+
+void Recorder::add_event(Event event) { impl_->queue().push(std::move(event)); }
+void Recorder::read(std::function<void(Recording&)> query) { impl_->read(std::move(query)); }
+RecorderCounters Recorder::counters() const { return impl_->queue().counters(); }
+void Recorder::finish() { impl_->finish(); }
+
+std::uint64_t run_number(const std::string& id) {
+  constexpr int kHex = 16;
+  std::uint64_t number = 0;
+  const auto [end, code] = std::from_chars(id.data(), id.data() + id.size(), number, kHex);
+  return code == std::errc() && end == id.data() + id.size() && id.size() == kHex ? number : 0;
+}
+
+}  // namespace tt::record

@@ -1,0 +1,196 @@
+#include "tensor_tracer/record/recording.h"
+
+#include <SQLiteCpp/Exception.h>
+#include <SQLiteCpp/Statement.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <utility>
+
+#include "recording_impl.h"
+#include "schema.h"
+
+namespace tt::record {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kBusyMilliseconds = 2000;
+
+base::Error cannot_open(const std::string& path, const std::string& why) {
+  return {.code = "not_a_recording",
+          .message = "this recording cannot be read: " + why,
+          .where = path,
+          .remedy = "give a .ttrec file that `train --record` wrote"};
+}
+
+// A file in a folder that cannot be written has no room for SQLite's lock files.
+std::shared_ptr<SQLite::Database> open_read_only(const std::string& path) {
+  try {
+    auto database =
+        std::make_shared<SQLite::Database>(path, SQLite::OPEN_READONLY, kBusyMilliseconds);
+    database->execAndGet("SELECT count(*) FROM sqlite_schema");
+    return database;
+  } catch (const SQLite::Exception&) {
+    return std::make_shared<SQLite::Database>("file:" + path + "?immutable=1",
+                                              SQLite::OPEN_READONLY | SQLite::OPEN_URI);
+  }
+}
+
+json parsed(const std::string& text) { return json::parse(text, nullptr, false); }
+
+// SQLite keeps no NaN, and every scalar is a double there.
+json number_of(const SQLite::Column& column) {
+  if (column.isNull()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  constexpr double kExact = 9007199254740992.0;  // 2^53
+  const double value = column.getDouble();
+  if (value == std::floor(value) && std::abs(value) < kExact) {
+    return static_cast<std::int64_t>(value);
+  }
+  return value;
+}
+
+std::string ids_sql(const FrameQuery& query) {
+  std::string sql =
+      "SELECT step, id FROM frames WHERE run = ? AND step BETWEEN ? AND ? AND (step, id) > (?, ?)";
+  if (query.point) {
+    sql += " AND point = " + std::to_string(*query.point);
+  }
+  if (query.entry) {
+    sql += " AND entry = " + std::to_string(*query.entry);
+  }
+  if (query.layers) {
+    std::string list;
+    for (const std::uint16_t layer : *query.layers) {
+      list += (list.empty() ? "" : ",") + std::to_string(layer);
+    }
+    sql += " AND layer IN (" + list + ")";
+  }
+  return sql + " ORDER BY step, id";
+}
+
+}  // namespace
+
+Recording::Recording(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Recording::Recording(Recording&&) noexcept = default;
+Recording& Recording::operator=(Recording&&) noexcept = default;
+Recording::~Recording() = default;
+
+base::Result<Recording> Recording::open(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) {
+    return cannot_open(path, "there is no such file");
+  }
+  try {
+    auto database = open_read_only(path);
+    if (base::Status known = check_schema(*database); !known.ok()) {
+      return cannot_open(path, known.error().message);
+    }
+    return Recording(std::make_unique<Impl>(std::move(database)));
+  } catch (const SQLite::Exception& error) {
+    return cannot_open(path, error.what());
+  }
+}
+
+std::vector<RunInfo> Recording::runs() {
+  constexpr const char* kSql = R"sql(
+    SELECT run, id, facts,
+      (SELECT min(step) FROM frames f WHERE f.run = runs.run),
+      (SELECT max(step) FROM frames f WHERE f.run = runs.run),
+      (SELECT min(step) FROM scalars s WHERE s.run = runs.run),
+      (SELECT max(step) FROM scalars s WHERE s.run = runs.run),
+      (SELECT count(*) FROM frames f WHERE f.run = runs.run)
+    FROM runs ORDER BY start_time, run)sql";
+  std::vector<RunInfo> out;
+  SQLite::Statement select(impl_->database(), kSql);
+  while (select.executeStep()) {
+    const auto step_at = [&](int column) { return as_unsigned(select.getColumn(column).getInt64()); };
+    RunInfo info{.run = step_at(0),
+                 .id = select.getColumn(1).getString(),
+                 .facts = parsed(select.getColumn(2).getString()),
+                 .first_step = step_at(3),
+                 .last_step = std::max(step_at(4), step_at(6)),
+                 .frames = step_at(7)};
+    if (info.first_step == 0 || (step_at(5) != 0 && step_at(5) < info.first_step)) {
+      info.first_step = step_at(5);
+    }
+    out.push_back(std::move(info));
+  }
+  return out;
+}
+
+void Recording::frames(const FrameQuery& query, const std::function<bool(const Frame&)>& take) {
+  SQLite::Statement ids(impl_->database(), ids_sql(query));
+  ids.bind(1, as_signed(query.run));
+  ids.bind(2, as_signed(query.first_step));
+  ids.bind(3, as_signed(query.last_step));
+  ids.bind(4, as_signed(query.after.step));
+  ids.bind(5, query.after.id);
+  SQLite::Statement blob(impl_->database(), "SELECT record FROM frames WHERE id = ?");
+  while (ids.executeStep()) {
+    const Cursor at{.step = as_unsigned(ids.getColumn(0).getInt64()),
+                    .id = ids.getColumn(1).getInt64()};
+    blob.bind(1, at.id);
+    if (blob.executeStep()) {
+      const SQLite::Column record = blob.getColumn(0);
+      const Frame frame{.at = at,
+                        .record = {static_cast<const char*>(record.getBlob()),
+                                   static_cast<std::size_t>(record.getBytes())}};
+      if (!take(frame)) {
+        return;
+      }
+    }
+    blob.reset();
+  }
+}
+
+std::vector<StepRow> Recording::steps(std::uint64_t run, std::uint64_t first, std::uint64_t last,
+                                      std::size_t limit) {
+  constexpr const char* kSql = R"sql(
+    SELECT step, name, value, time_ns FROM scalars WHERE run = ?1 AND step <= ?3 AND step >= max(?2,
+      ifnull((SELECT min(step) FROM (SELECT DISTINCT step FROM scalars
+              WHERE run = ?1 AND step <= ?3 ORDER BY step DESC LIMIT ?4)), 0))
+    ORDER BY step, name)sql";
+  SQLite::Statement select(impl_->database(), kSql);
+  select.bind(1, as_signed(run));
+  select.bind(2, as_signed(first));
+  select.bind(3, as_signed(last));
+  select.bind(4, static_cast<std::int64_t>(limit));
+  std::vector<StepRow> out;
+  while (select.executeStep()) {
+    const std::uint64_t step = as_unsigned(select.getColumn(0).getInt64());
+    if (out.empty() || out.back().step != step) {
+      out.push_back({.step = step,
+                     .time_ns = as_unsigned(select.getColumn(3).getInt64()),
+                     .params = {{"step", step}}});
+    }
+    out.back().params[select.getColumn(1).getString()] = number_of(select.getColumn(2));
+  }
+  return out;
+}
+
+std::vector<std::pair<std::int64_t, Event>> Recording::events(std::int64_t after,
+                                                              std::size_t limit) {
+  SQLite::Statement select(impl_->database(),
+                           "SELECT id, run, time_ns, step, kind, session, who, detail FROM events "
+                           "WHERE id > ? ORDER BY id LIMIT ?");
+  select.bind(1, after);
+  select.bind(2, static_cast<std::int64_t>(limit));
+  std::vector<std::pair<std::int64_t, Event>> out;
+  while (select.executeStep()) {
+    const auto number = [&](int column) { return as_unsigned(select.getColumn(column).getInt64()); };
+    out.emplace_back(select.getColumn(0).getInt64(),
+                     Event{.run = number(1),
+                           .time_ns = number(2),
+                           .step = number(3),
+                           .kind = select.getColumn(4).getString(),
+                           .session = select.getColumn(5).getString(),
+                           .who = select.getColumn(6).getString(),
+                           .detail = parsed(select.getColumn(7).getString())});
+  }
+  return out;
+}
+
+}  // namespace tt::record

@@ -1,0 +1,73 @@
+#include "schema.h"
+
+#include <SQLiteCpp/Statement.h>
+
+#include <string>
+
+namespace tt::record {
+namespace {
+
+// frames.record comes last: the columns before it are read without its pages.
+constexpr const char* kTables = R"sql(
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE runs (
+  run INTEGER PRIMARY KEY, id TEXT NOT NULL, name TEXT, host TEXT, start_time TEXT,
+  facts TEXT NOT NULL);
+CREATE TABLE points (
+  run INTEGER NOT NULL, flag INTEGER NOT NULL, name TEXT NOT NULL, facts TEXT NOT NULL,
+  PRIMARY KEY (run, flag)) WITHOUT ROWID;
+CREATE TABLE frames (
+  id INTEGER PRIMARY KEY, run INTEGER NOT NULL, sequence INTEGER NOT NULL, step INTEGER NOT NULL,
+  micro_batch INTEGER NOT NULL, phase INTEGER NOT NULL, plan INTEGER NOT NULL,
+  entry INTEGER NOT NULL, prompt_set INTEGER NOT NULL, first_row INTEGER NOT NULL,
+  point INTEGER NOT NULL, layer INTEGER NOT NULL, direction INTEGER NOT NULL,
+  tensor_rank INTEGER NOT NULL, pipeline_rank INTEGER NOT NULL, data_rank INTEGER NOT NULL,
+  dtype INTEGER NOT NULL, compressor INTEGER NOT NULL, shape TEXT NOT NULL,
+  features INTEGER NOT NULL, time_ns INTEGER NOT NULL, record BLOB NOT NULL);
+CREATE INDEX frames_by_step ON frames (run, step, entry);
+CREATE INDEX frames_by_place ON frames (run, point, layer, step, entry);
+CREATE TABLE scalars (
+  run INTEGER NOT NULL, step INTEGER NOT NULL, name TEXT NOT NULL, value REAL,
+  time_ns INTEGER NOT NULL, PRIMARY KEY (run, step, name)) WITHOUT ROWID;
+CREATE TABLE events (
+  id INTEGER PRIMARY KEY, run INTEGER NOT NULL, time_ns INTEGER NOT NULL, step INTEGER NOT NULL,
+  kind TEXT NOT NULL, session TEXT NOT NULL, who TEXT NOT NULL, detail TEXT NOT NULL);
+)sql";
+
+base::Error not_a_recording(std::string message) {
+  return {.code = "not_a_recording", .message = std::move(message), .where = {}, .remedy = {}};
+}
+
+bool is_empty(SQLite::Database& database) {
+  return database.execAndGet("SELECT count(*) FROM sqlite_schema").getInt64() == 0;
+}
+
+}  // namespace
+
+base::Status prepare_schema(SQLite::Database& database) {
+  if (!is_empty(database)) {
+    return check_schema(database);
+  }
+  database.exec("BEGIN IMMEDIATE");
+  database.exec(kTables);
+  SQLite::Statement meta(database, "INSERT INTO meta VALUES ('schema_version', ?)");
+  meta.bind(1, std::to_string(kSchemaVersion));
+  meta.exec();
+  database.exec("COMMIT");
+  return {};
+}
+
+base::Status check_schema(SQLite::Database& database) {
+  if (!database.tableExists("meta") || !database.tableExists("frames")) {
+    return not_a_recording("this is an SQLite file, but no recording");
+  }
+  SQLite::Statement meta(database, "SELECT value FROM meta WHERE key = 'schema_version'");
+  const std::string version = meta.executeStep() ? meta.getColumn(0).getString() : "missing";
+  if (version != std::to_string(kSchemaVersion)) {
+    return not_a_recording("its schema version is " + version + ", known is " +
+                           std::to_string(kSchemaVersion));
+  }
+  return {};
+}
+
+}  // namespace tt::record

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <SQLiteCpp/Database.h>
+
+#include <cstdint>
+
+#include "tensor_tracer/base/result.h"
+
+namespace tt::record {
+
+inline constexpr int kSchemaVersion = 1;
+
+/// Makes the tables of docs/recording.md in an empty file, or checks that they are there.
+base::Status prepare_schema(SQLite::Database& database);
+/// An error if the file is not a recording of this schema.
+base::Status check_schema(SQLite::Database& database);
+
+/// SQLite knows signed integers only: the same 64 bits.
+inline std::int64_t as_signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+inline std::uint64_t as_unsigned(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+
+}  // namespace tt::record

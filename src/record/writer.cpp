@@ -1,0 +1,185 @@
+#include "writer.h"
+
+#include <SQLiteCpp/Transaction.h>
+
+#include <cmath>
+#include <limits>
+
+#include "schema.h"
+#include "json_values.h"
+
+namespace tt::record {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kEraseOldestFrames = R"sql(
+  WITH oldest AS (SELECT run, step FROM frames ORDER BY id LIMIT 1),
+       newest AS (SELECT run, step FROM frames ORDER BY id DESC LIMIT 1)
+  DELETE FROM frames WHERE (run, step) IN (SELECT run, step FROM oldest)
+                       AND (run, step) NOT IN (SELECT run, step FROM newest))sql";
+constexpr const char* kEraseOldestScalars = R"sql(
+  DELETE FROM scalars WHERE (run, step) IN (SELECT run, min(step) FROM scalars)
+                        AND step < (SELECT max(step) FROM scalars))sql";
+
+std::string dump(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::string shape_text(const protocol::RecordHeader& header) {
+  json shape = json::array();
+  for (std::size_t dim = 0; dim < header.ndim && dim < header.shape.size(); ++dim) {
+    shape.push_back(header.shape[dim]);
+  }
+  return shape.dump();
+}
+
+/// Binds in order.
+class Binder {
+ public:
+  explicit Binder(SQLite::Statement& statement) : statement_(statement) {}
+  template <typename Number>
+  Binder& number(Number value) {
+    statement_.bind(++index_, static_cast<std::int64_t>(value));
+    return *this;
+  }
+  Binder& text(const std::string& value) {
+    statement_.bind(++index_, value);
+    return *this;
+  }
+  /// NaN is NULL in SQLite.
+  Binder& real(double value) {
+    statement_.bind(++index_, value);
+    return *this;
+  }
+  /// `bytes` must live until the statement has run.
+  Binder& blob(const std::string& bytes) {
+    statement_.bindNoCopy(++index_, bytes.data(), static_cast<int>(bytes.size()));
+    return *this;
+  }
+  void run() {
+    statement_.exec();
+    statement_.reset();
+  }
+
+ private:
+  SQLite::Statement& statement_;
+  int index_ = 0;
+};
+
+}  // namespace
+
+Writer::Writer(SQLite::Database& database, std::uint64_t max_bytes)
+    : database_(database),
+      max_bytes_(max_bytes),
+      frame_(database,
+             "INSERT INTO frames VALUES (NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
+      scalar_(database, "INSERT OR REPLACE INTO scalars VALUES (?,?,?,?,?)"),
+      event_(database, "INSERT INTO events VALUES (NULL,?,?,?,?,?,?,?)"),
+      run_(database, "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?)"),
+      point_(database, "INSERT OR REPLACE INTO points VALUES (?,?,?,?)") {}
+
+void Writer::write(const std::vector<Item>& items) {
+  SQLite::Transaction transaction(database_, SQLite::TransactionBehavior::IMMEDIATE);
+  for (const Item& item : items) {
+    std::visit([this](const auto& one) { insert(one); }, item);
+  }
+  prune();
+  transaction.commit();
+}
+
+std::uint64_t Writer::used_bytes() {
+  const auto pragma = [&](const char* sql) { return database_.execAndGet(sql).getInt64(); };
+  return as_unsigned((pragma("PRAGMA page_count") - pragma("PRAGMA freelist_count")) *
+                     pragma("PRAGMA page_size"));
+}
+
+void Writer::insert(const FrameItem& item) {
+  const protocol::RecordHeader& h = item.header;
+  Binder(frame_)
+      .number(h.run)
+      .number(h.sequence)
+      .number(h.step)
+      .number(h.micro_batch)
+      .number(h.phase)
+      .number(h.plan)
+      .number(h.entry)
+      .number(h.prompt_set)
+      .number(h.first_row)
+      .number(h.point)
+      .number(h.layer)
+      .number(h.direction)
+      .number(h.tensor_rank)
+      .number(h.pipeline_rank)
+      .number(h.data_rank)
+      .number(h.dtype)
+      .number(h.compressor)
+      .text(shape_text(h))
+      .number(h.features)
+      .number(h.time)
+      .blob(*item.bytes)
+      .run();
+}
+
+void Writer::insert(const StepItem& item) {
+  for (const auto& [name, value] : item.values) {
+    Binder(scalar_)
+        .number(item.run)
+        .number(item.step)
+        .text(name)
+        .real(value)
+        .number(item.time_ns)
+        .run();
+  }
+}
+
+void Writer::insert(const Event& item) {
+  Binder(event_)
+      .number(item.run)
+      .number(item.time_ns)
+      .number(item.step)
+      .text(item.kind)
+      .text(item.session)
+      .text(item.who)
+      .text(dump(item.detail))
+      .run();
+}
+
+void Writer::insert(const RunItem& item) {
+  const json& facts = item.facts;
+  const std::uint64_t run = run_number(text_of(facts, "id"));
+  Binder(run_)
+      .number(run)
+      .text(text_of(facts, "id"))
+      .text(text_of(facts, "name"))
+      .text(text_of(facts, "host"))
+      .text(text_of(facts, "start_time"))
+      .text(dump(facts))
+      .run();
+  for (const json& point : facts.value("points", json::array())) {
+    if (const auto flag = natural(point, "flag")) {
+      Binder(point_)
+          .number(run)
+          .number(*flag)
+          .text(text_of(point, "name"))
+          .text(dump(point))
+          .run();
+    }
+  }
+}
+
+// The oldest steps go first; scalars, which are small, only when no frame is left. The newest step
+// stays even if it is bigger than everything allowed.
+void Writer::prune() {
+  while (max_bytes_ > 0 && used_bytes() > max_bytes_) {
+    if (database_.exec(kEraseOldestFrames) > 0) {
+      continue;
+    }
+    const bool frames_left = database_.execAndGet("SELECT EXISTS (SELECT 1 FROM frames)").getInt();
+    if (frames_left || database_.exec(kEraseOldestScalars) == 0) {
+      return;
+    }
+  }
+}
+
+}  // namespace tt::record

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tensor_tracer/record/recorder.h"
+
+namespace tt::record {
+
+struct RunItem {
+  nlohmann::json facts;
+};
+struct FrameItem {
+  protocol::RecordHeader header;
+  std::shared_ptr<const std::string> bytes;
+};
+struct StepItem {
+  std::uint64_t run = 0;
+  std::uint64_t step = 0;
+  std::uint64_t time_ns = 0;
+  std::vector<std::pair<std::string, double>> values;
+};
+using Item = std::variant<FrameItem, StepItem, Event, RunItem>;
+
+/// The statements that write a recording, and the rule that bounds it. What SQLite cannot do is an
+/// SQLite::Exception.
+/// Thread: one at a time. Owner: `database` outlives it.
+class Writer {
+ public:
+  Writer(SQLite::Database& database, std::uint64_t max_bytes);
+
+  /// Writes all of `items` in one transaction; on an exception none of them.
+  void write(const std::vector<Item>& items);
+  /// Bytes of the file's pages that are in use.
+  std::uint64_t used_bytes();
+
+ private:
+  void insert(const FrameItem& item);
+  void insert(const StepItem& item);
+  void insert(const Event& item);
+  void insert(const RunItem& item);
+  void prune();
+
+  SQLite::Database& database_;
+  const std::uint64_t max_bytes_;
+  SQLite::Statement frame_;
+  SQLite::Statement scalar_;
+  SQLite::Statement event_;
+  SQLite::Statement run_;
+  SQLite::Statement point_;
+};
+
+}  // namespace tt::record

@@ -1,0 +1,307 @@
+#include "tensor_tracer/record/recorder.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "tensor_tracer/record/recording.h"
+
+namespace tt::record {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kRun = 0x8f0c00000000abcd;  // negative as SQLite's number
+const json kFacts = {{"id", "8f0c00000000abcd"},
+                     {"name", "test"},
+                     {"host", "here"},
+                     {"start_time", "2026-11-21T03:00:00Z"},
+                     {"points", json::array({{{"name", "MLP1"}, {"flag", 4}},
+                                             {{"name", "HiddenStates"}, {"flag", 7}}})}};
+
+class RecorderTest : public testing::Test {
+ protected:
+  RecorderTest()
+      : folder_(testing::TempDir() + "/" +
+                testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  std::string path() const { return folder_ + "/run.ttrec"; }
+
+  // A function, not options: GCC 12 warns of temporary ones that hold an optional set.
+  using Change = std::function<void(RecorderOptions&)>;
+  std::unique_ptr<Recorder> start(const Change& change = [](RecorderOptions&) {}) {
+    RecorderOptions options;
+    options.path = path();
+    change(options);
+    auto recorder = Recorder::open(std::move(options));
+    EXPECT_TRUE(recorder.ok());
+    recorder.value()->set_run(kFacts);
+    return std::move(recorder).value();
+  }
+
+  Recording reader() {
+    auto recording = Recording::open(path());
+    EXPECT_TRUE(recording.ok()) << base::to_string(recording.error());
+    return std::move(recording).value();
+  }
+
+  std::string folder_;
+};
+
+struct Made {
+  protocol::RecordHeader header;
+  std::shared_ptr<const std::string> bytes;
+};
+
+Made make_record(std::uint64_t step, std::uint16_t point, std::uint16_t layer,
+                 std::size_t size = 64) {
+  protocol::RecordHeader header;
+  header.run = kRun;
+  header.step = step;
+  header.sequence = step * 100 + layer;
+  header.point = point;
+  header.layer = layer;
+  header.entry = point;
+  header.ndim = 1;
+  header.shape = {static_cast<std::uint32_t>(size / 4), 1, 1, 1};
+  header.time = 1'700'000'000'000'000'000ULL + step;
+  const std::string payload(size, static_cast<char>('a' + step % 26));
+  auto bytes = std::make_shared<std::string>();
+  protocol::append_record(*bytes, header, std::as_bytes(std::span(payload)));
+  return {protocol::read_record(*bytes).value().header, bytes};
+}
+
+void add(Recorder& recorder, const Made& made) { recorder.add_record(made.header, made.bytes); }
+
+std::vector<std::pair<std::uint64_t, int>> steps_and_layers(Recording& recording,
+                                                            FrameQuery query) {
+  query.run = kRun;
+  std::vector<std::pair<std::uint64_t, int>> out;
+  recording.frames(query, [&](const Frame& frame) {
+    const auto record = protocol::read_record(frame.record);
+    EXPECT_TRUE(record.ok());
+    EXPECT_EQ(record.value().header.step, frame.at.step);
+    out.emplace_back(frame.at.step, record.value().header.layer);
+    return true;
+  });
+  return out;
+}
+
+using Pairs = std::vector<std::pair<std::uint64_t, int>>;
+
+TEST_F(RecorderTest, WhatIsWrittenIsReadBackByteForByte) {
+  std::vector<Made> made;
+  {
+    const auto recorder = start();
+    for (std::uint64_t step = 1; step <= 3; ++step) {
+      made.push_back(make_record(step, 7, 1, 40'000 + 4 * step));
+      add(*recorder, made.back());
+    }
+  }
+  Recording recording = reader();
+  std::size_t at = 0;
+  recording.frames({.run = kRun}, [&](const Frame& frame) {
+    EXPECT_EQ(frame.record, *made.at(at).bytes);
+    ++at;
+    return true;
+  });
+  EXPECT_EQ(at, 3U);
+  const auto runs = recording.runs();
+  ASSERT_EQ(runs.size(), 1U);
+  EXPECT_EQ(runs[0].run, kRun);
+  EXPECT_EQ(runs[0].id, "8f0c00000000abcd");
+  EXPECT_EQ(runs[0].facts, kFacts);
+  EXPECT_EQ(runs[0].first_step, 1U);
+  EXPECT_EQ(runs[0].last_step, 3U);
+  EXPECT_EQ(runs[0].frames, 3U);
+}
+
+TEST_F(RecorderTest, QueriesByPointLayerStepEntryAndCursor) {
+  {
+    const auto recorder = start();
+    for (std::uint64_t step = 1; step <= 4; ++step) {
+      for (std::uint16_t layer = 1; layer <= 3; ++layer) {
+        add(*recorder, make_record(step, 7, layer));
+        add(*recorder, make_record(step, 4, layer));
+      }
+    }
+  }
+  Recording recording = reader();
+  EXPECT_EQ(steps_and_layers(recording, {}).size(), 24U);
+  EXPECT_EQ(steps_and_layers(recording, {.first_step = 2, .last_step = 3, .point = 4, .layers = {{2}}}),
+            (Pairs{{2, 2}, {3, 2}}));
+  EXPECT_EQ(steps_and_layers(recording, {.last_step = 1, .entry = 7}),
+            (Pairs{{1, 1}, {1, 2}, {1, 3}}));
+  Cursor last;
+  recording.frames({.run = kRun, .point = 7}, [&](const Frame& frame) {
+    last = frame.at;
+    return frame.at.step < 4;
+  });
+  EXPECT_EQ(steps_and_layers(recording, {.point = 7, .after = last}), (Pairs{{4, 2}, {4, 3}}));
+  EXPECT_TRUE(steps_and_layers(recording, {.point = 5}).empty());
+}
+
+TEST_F(RecorderTest, StepsComeBackAsTheyWereSaid) {
+  const json step = {{"step", 7}, {"loss", 3.25}, {"consumed_tokens", 24576}, {"grad_norm", "NaN"},
+                     {"lr", "-Infinity"}};
+  {
+    const auto recorder = start();
+    recorder->add_step(kRun, {{"step", 6}, {"loss", 4.0}}, 1);
+    recorder->add_step(kRun, step, 2);
+    recorder->add_step(kRun, {{"step", -1}, {"loss", 4.0}}, 1);
+  }
+  Recording recording = reader();
+  const auto all = recording.steps(kRun, 0, 100, 100);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[1].params["loss"], 3.25);
+  EXPECT_EQ(all[1].params["consumed_tokens"], 24576);
+  EXPECT_TRUE(all[1].params["consumed_tokens"].is_number_integer());
+  EXPECT_TRUE(std::isnan(all[1].params["grad_norm"].get<double>()));
+  EXPECT_EQ(all[1].params["lr"], -std::numeric_limits<double>::infinity());
+  EXPECT_EQ(all[1].time_ns, 2U);
+  const auto one = recording.steps(kRun, 0, 100, 1);
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_EQ(one[0].step, 7U);
+}
+
+TEST_F(RecorderTest, EventsHaveACursor) {
+  {
+    const auto recorder = start();
+    for (int i = 0; i < 3; ++i) {
+      recorder->add_event({.run = kRun,
+                           .time_ns = 5,
+                           .step = 12,
+                           .kind = "control.pause",
+                           .session = "v" + std::to_string(i),
+                           .who = "Ada",
+                           .detail = {{"ranks", 2}}});
+    }
+  }
+  Recording recording = reader();
+  const auto first = recording.events(0, 2);
+  ASSERT_EQ(first.size(), 2U);
+  EXPECT_EQ(first[1].second.session, "v1");
+  EXPECT_EQ(first[1].second.detail, (json{{"ranks", 2}}));
+  const auto rest = recording.events(first[1].first, 10);
+  ASSERT_EQ(rest.size(), 1U);
+  EXPECT_EQ(rest[0].second.who, "Ada");
+}
+
+TEST_F(RecorderTest, TheOldestStepsMakeRoom) {
+  constexpr std::uint64_t kMax = 4 << 20;
+  {
+    const auto recorder = start([](RecorderOptions& options) { options.max_bytes = kMax; options.commit_interval = std::chrono::milliseconds(1); });
+    for (std::uint64_t step = 1; step <= 200; ++step) {
+      add(*recorder, make_record(step, 7, 1, 100'000));
+      recorder->add_step(kRun, {{"step", step}, {"loss", 1.5}}, 1);
+    }
+  }
+  EXPECT_LT(fs::file_size(path()), kMax + 9 * (1 << 20));  // and one transaction
+  Recording recording = reader();
+  const auto kept = steps_and_layers(recording, {});
+  ASSERT_GT(kept.size(), 20U);
+  EXPECT_LT(kept.size(), 45U);
+  EXPECT_EQ(kept.back().first, 200U);
+  EXPECT_EQ(kept.front().first, 201 - kept.size());
+  EXPECT_EQ(recording.steps(kRun, 0, 1000, 1000).size(), 200U);
+}
+
+TEST_F(RecorderTest, FilterByPointLayerAndStep) {
+  {
+    const auto recorder =
+        start([](RecorderOptions& options) { options.filter.points = {"MLP1"}; options.filter.layers = {1, 2}; options.filter.every = 2; });
+    for (std::uint64_t step = 1; step <= 4; ++step) {
+      for (const std::uint16_t point : {4, 7}) {
+        for (std::uint16_t layer = 1; layer <= 3; ++layer) {
+          add(*recorder, make_record(step, point, layer));
+        }
+      }
+    }
+  }
+  Recording recording = reader();
+  EXPECT_EQ(steps_and_layers(recording, {}), (Pairs{{2, 1}, {2, 2}, {4, 1}, {4, 2}}));
+  EXPECT_EQ(steps_and_layers(recording, {.point = 4}).size(), 4U);
+}
+
+TEST_F(RecorderTest, AFullQueueDropsTheOldestAndCounts) {
+  const auto recorder = start([](RecorderOptions& options) { options.queue_bytes = 1000; options.commit_interval = std::chrono::hours(1); });
+  for (std::uint64_t step = 1; step <= 10; ++step) {
+    add(*recorder, make_record(step, 7, 1, 300));
+  }
+  EXPECT_EQ(recorder->counters().dropped, 8U);
+  recorder->finish();
+  EXPECT_EQ(recorder->counters().records, 2U);
+  Recording recording = reader();
+  EXPECT_EQ(steps_and_layers(recording, {}), (Pairs{{9, 1}, {10, 1}}));
+}
+
+TEST_F(RecorderTest, HistoryIsReadWhileItIsWritten) {
+  for (const char* vfs : {"", "unix-dotfile"}) {  // the second one has no shared memory
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    const auto recorder = start([&](RecorderOptions& options) { options.commit_interval = std::chrono::milliseconds(1); options.vfs = vfs; });
+    add(*recorder, make_record(1, 7, 1));
+    while (recorder->counters().records < 1) {
+      std::this_thread::yield();
+    }
+    std::promise<std::size_t> seen;
+    recorder->read([&](Recording& recording) {
+      seen.set_value(steps_and_layers(recording, {}).size());
+    });
+    EXPECT_EQ(seen.get_future().get(), 1U) << vfs;
+  }
+}
+
+TEST_F(RecorderTest, ATemporaryFileIsGoneAtTheEnd) {
+  {
+    const auto recorder = start([](RecorderOptions& options) { options.temporary = true; });
+    add(*recorder, make_record(1, 7, 1));
+  }
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(RecorderTest, AFileThatWasLeftIsGoneOnWith) {
+  for (std::uint64_t step = 1; step <= 2; ++step) {
+    const auto recorder = start();
+    add(*recorder, make_record(step, 7, 1));
+  }
+  Recording recording = reader();
+  EXPECT_EQ(steps_and_layers(recording, {}).size(), 2U);
+  EXPECT_EQ(recording.runs().size(), 1U);
+}
+
+TEST_F(RecorderTest, WhatCannotBeARecordingIsRefused) {
+  const auto refused = [](const std::string& path) {
+    RecorderOptions options;
+    options.path = path;
+    const auto opened = Recorder::open(std::move(options));
+    EXPECT_FALSE(opened.ok());
+    EXPECT_EQ(opened.error().where, path);
+    return opened.error().message;
+  };
+  EXPECT_NE(refused(folder_ + "/no/such/run.ttrec").find("unable to open"), std::string::npos);
+  std::ofstream(path()) << std::string(10'000, 'x');
+  EXPECT_NE(refused(path()).find("not a database"), std::string::npos);
+  EXPECT_FALSE(Recording::open(path()).ok());
+  fs::remove(path());
+  SQLite::Database(path(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec("CREATE TABLE t (a)");
+  EXPECT_NE(refused(path()).find("no recording"), std::string::npos);
+  EXPECT_FALSE(Recording::open(path()).ok());
+  fs::remove(path());
+  start();
+  SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("UPDATE meta SET value = '99'");
+  EXPECT_NE(refused(path()).find("99"), std::string::npos);
+  EXPECT_FALSE(Recording::open(folder_ + "/absent.ttrec").ok());
+}
+
+}  // namespace
+}  // namespace tt::record
