@@ -12,14 +12,19 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/hub/server.h"
 #include "tensor_tracer/hub/supervisor.h"
 #include "tensor_tracer/protocol/message.h"
+#include "tensor_tracer/protocol/ranges.h"
+#include "tensor_tracer/record/recording.h"
 
 namespace {
 
@@ -39,6 +44,12 @@ struct Flags {
   int ready_fd = -1;
   int alive_fd = -1;
   bool linger = false;
+  std::string record_dir;
+  std::uint64_t record_max_bytes = 0;
+  std::uint64_t history_bytes = std::uint64_t{256} << 20U;
+  std::vector<std::string> record_points;
+  std::string record_layers;
+  std::uint64_t record_every = 1;
 };
 
 std::chrono::milliseconds milliseconds(double seconds) {
@@ -85,6 +96,52 @@ Status write_hub_json(const Flags& flags, const std::string& run_id, int port) {
   return tt::base::write_private_file(flags.run_dir + "/hub.json", facts.dump(2) + "\n");
 }
 
+// A recording of another run is not touched.
+std::string recording_path(const std::string& folder, const std::string& run_id) {
+  const std::string path = folder + "/run.ttrec";
+  if (!std::filesystem::exists(path)) {
+    return path;
+  }
+  if (auto recording = tt::record::Recording::open(path)) {
+    for (const tt::record::RunInfo& run : recording.value().runs()) {
+      if (run.id == run_id) {
+        return path;
+      }
+    }
+  }
+  return folder + "/run-" + run_id + ".ttrec";
+}
+
+Result<std::optional<tt::record::RecorderOptions>> recorder_options(const Flags& flags,
+                                                                    const std::string& run_id) {
+  tt::record::RecorderOptions options;
+  if (flags.record_dir.empty()) {
+    options.path = flags.run_dir + "/history.ttrec";
+    options.max_bytes = flags.history_bytes;
+    options.temporary = true;
+    return flags.history_bytes == 0 ? std::nullopt : std::optional(std::move(options));
+  }
+  std::error_code failure;
+  std::filesystem::create_directories(flags.record_dir, failure);
+  options.path = recording_path(flags.record_dir, run_id);
+  options.max_bytes = flags.record_max_bytes;
+  options.filter.every = flags.record_every;
+  if (!flags.record_points.empty()) {
+    options.filter.points.emplace(flags.record_points.begin(), flags.record_points.end());
+  }
+  if (!flags.record_layers.empty()) {
+    const auto layers = tt::protocol::parse_numbers(flags.record_layers);
+    if (!layers) {
+      return tt::base::Error{.code = "invalid_argument",
+                             .message = flags.record_layers + " is not a list of layers",
+                             .where = "--record-layers",
+                             .remedy = "give ranges such as 1-4,8"};
+    }
+    options.filter.layers = layers;
+  }
+  return std::optional(std::move(options));
+}
+
 // Told only once the files are there: who waits for this line reads them next.
 void tell_ready(const Flags& flags, const std::string& token, int port) {
   spdlog::info("serving on 127.0.0.1:{}, process {}", port, ::getpid());
@@ -120,14 +177,37 @@ Status serve(const Flags& flags) {
   if (Status written = write_hub_json(flags, run_id, port.value()); !written.ok()) {
     return written;
   }
+  auto recorder = recorder_options(flags, run_id);
+  if (!recorder) {
+    return recorder.error();
+  }
   const tt::hub::ServerOptions options{.run_id = run_id,
                                        .token = token.value(),
                                        .worker_token = worker_token.value(),
                                        .page_dir = flags.page_dir,
                                        .lease = milliseconds(flags.lease_seconds),
-                                       .idle_timeout = milliseconds(flags.idle_seconds)};
+                                       .idle_timeout = milliseconds(flags.idle_seconds),
+                                       .recorder = std::move(recorder).value()};
   return tt::hub::serve(std::move(listener).value(), options,
                         [&] { tell_ready(flags, token.value(), port.value()); });
+}
+
+void append_recording_flags(const Flags& flags, std::vector<std::string>& arguments) {
+  const auto append = [&](const char* name, const std::string& value) {
+    arguments.insert(arguments.end(), {name, value});
+  };
+  append("--history-bytes", std::to_string(flags.history_bytes));
+  append("--record-max-bytes", std::to_string(flags.record_max_bytes));
+  append("--record-every", std::to_string(flags.record_every));
+  if (!flags.record_dir.empty()) {
+    append("--record", flags.record_dir);
+  }
+  if (!flags.record_layers.empty()) {
+    append("--record-layers", flags.record_layers);
+  }
+  for (const std::string& point : flags.record_points) {
+    append("--record-points", point);
+  }
 }
 
 Status supervise(const Flags& flags) {
@@ -140,6 +220,7 @@ Status supervise(const Flags& flags) {
       .linger = flags.linger,
       .alive = tt::base::ScopedFd(flags.alive_fd),
       .ready = tt::base::ScopedFd(flags.ready_fd)};
+  append_recording_flags(flags, options.arguments);
   if (!flags.run_id.empty()) {
     options.arguments.insert(options.arguments.end(), {"--run-id", flags.run_id});
   }
@@ -158,6 +239,22 @@ void add_common_flags(CLI::App& command, Flags& flags) {
       ->check(CLI::Range(0.1, 86400.0));
   command.add_option("--idle-seconds", flags.idle_seconds, "when a silent client is cut off")
       ->check(CLI::Range(0.5, 86400.0));
+  command.add_option("--record", flags.record_dir,
+                     "directory of the recording, run.ttrec (default: none, and history in a "
+                     "temporary file)");
+  command
+      .add_option("--record-max-bytes", flags.record_max_bytes,
+                  "of the recording, its oldest steps go first; 0: no bound")
+      ->transform(CLI::AsSizeValue(false));
+  command.add_option("--record-points", flags.record_points, "record these trace points only")
+      ->delimiter(',');
+  command.add_option("--record-layers", flags.record_layers, "record these layers only: 1-4,8");
+  command.add_option("--record-every", flags.record_every, "record steps that this divides")
+      ->check(CLI::PositiveNumber);
+  command
+      .add_option("--history-bytes", flags.history_bytes,
+                  "of the temporary file without --record; 0: no history")
+      ->transform(CLI::AsSizeValue(false));
   command.add_option("--ready-fd", flags.ready_fd, "descriptor to tell that the hub is ready");
 }
 

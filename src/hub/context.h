@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "connection.h"
 #include "room.h"
 #include "tensor_tracer/hub/server.h"
@@ -12,6 +14,7 @@ struct Context {
       : options(server_options), room(room_options) {}
 
   const ServerOptions options;
+  std::unique_ptr<record::Recorder> recorder;  // null: no history is kept
   Room room;
   Connections handshakes;  // HTTP, not a WebSocket yet
   Connections viewers;

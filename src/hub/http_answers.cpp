@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "auth.h"
+#include "history.h"
 #include "page.h"
 #include "tensor_tracer/protocol/message.h"
 
@@ -119,6 +120,11 @@ bool has_token(const HttpRequest& request, Role role, const ServerOptions& optio
   return role == Role::kViewer && cookie && equal_constant_time(*cookie, expected);
 }
 
+bool asks_history(const HttpRequest& request, const ServerOptions& options) {
+  return is_history(path_of(request)) && request.method() == http::verb::get &&
+         has_token(request, Role::kViewer, options);
+}
+
 HttpResponse answer_plain(const HttpRequest& request, const ServerOptions& options) {
   const std::string_view path = path_of(request);
   if (const auto role = role_of(request)) {
@@ -134,6 +140,9 @@ HttpResponse answer_plain(const HttpRequest& request, const ServerOptions& optio
   }
   if (!reads) {
     return refusal(request, http::status::method_not_allowed, "GET only");
+  }
+  if (is_history(path)) {
+    return refusal(request, http::status::unauthorized, "a token is needed");
   }
   if (path == "/healthz") {
     return make_answer(request, http::status::ok, "application/json", R"({"status":"ok"})");

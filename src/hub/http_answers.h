@@ -19,7 +19,10 @@ std::optional<Role> role_of(const HttpRequest& request);
 /// True if the request carries the token for `role`.
 bool has_token(const HttpRequest& request, Role role, const ServerOptions& options);
 
-/// The answer to a request that is no upgrade.
+/// True if the request reads the recording, and may.
+bool asks_history(const HttpRequest& request, const ServerOptions& options);
+
+/// The answer to any other request that is no upgrade.
 HttpResponse answer_plain(const HttpRequest& request, const ServerOptions& options);
 
 HttpResponse make_answer(const HttpRequest& request, http::status status,

@@ -4,16 +4,21 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <chrono>
 #include <exception>
 #include <utility>
 
+#include "history.h"
 #include "http_answers.h"
 #include "ws_session.h"
 
 namespace tt::hub {
 namespace {
 constexpr auto kAwait = net::as_tuple(net::use_awaitable);
+constexpr auto kHistoryTimeout = std::chrono::seconds(20);
 constexpr std::uint32_t kMaxHeaderBytes = 8 * 1024;
 constexpr std::uint64_t kMaxBodyBytes = 4 * 1024;
 }  // namespace
@@ -69,7 +74,11 @@ net::awaitable<bool> HttpSession::serve_request() {
   if (auto refused = refuse_foreign(request)) {
     co_return co_await write(std::move(*refused));
   }
-  if (!websocket::is_upgrade(request)) {
+  const bool upgrade_wanted = websocket::is_upgrade(request);
+  if (!upgrade_wanted && asks_history(request, context_.options)) {
+    co_return co_await write(co_await ask_history(std::move(request)));
+  }
+  if (!upgrade_wanted) {
     co_return co_await write(answer_plain(request, context_.options));
   }
   if (auto refused = refuse_upgrade(request)) {
@@ -83,6 +92,27 @@ net::awaitable<bool> HttpSession::write(HttpResponse response) {
   stream_.expires_after(context_.options.handshake_timeout);
   const auto [failure, bytes] = co_await http::async_write(stream_, response, kAwait);
   co_return !failure && response.keep_alive();
+}
+
+// The recording is read on its own thread; a slow disk holds up this connection only.
+net::awaitable<HttpResponse> HttpSession::ask_history(HttpRequest request) {
+  if (!context_.recorder) {
+    co_return make_answer(request, http::status::not_found, "text/plain", "no history is kept\n");
+  }
+  const auto executor = stream_.get_executor();
+  const auto answer = std::make_shared<std::optional<HttpResponse>>();
+  const auto answered = std::make_shared<net::steady_timer>(executor, kHistoryTimeout);
+  context_.recorder->read([=, counters = context_.recorder->counters()](record::Recording& reader) {
+    auto response = std::make_shared<HttpResponse>(answer_history(request, reader, counters));
+    net::post(executor, [=] {
+      *answer = std::move(*response);
+      answered->cancel();
+    });
+  });
+  co_await answered->async_wait(kAwait);
+  co_return answer->has_value()
+      ? std::move(**answer)
+      : make_answer(request, http::status::service_unavailable, "text/plain", "the disk is slow\n");
 }
 
 std::optional<HttpResponse> HttpSession::refuse_upgrade(const HttpRequest& request) const {

@@ -18,6 +18,15 @@ Room::Room(const RoomOptions& options)
       lease_(options.lease),
       holder_seen_(Clock::now()) {}
 
+void Room::restore(json facts, const std::vector<json>& steps) {
+  mirror_.set_facts(std::move(facts));
+  for (const json& step : steps) {
+    mirror_.add_step(
+        std::make_shared<const std::string>(protocol::encode_notification("step", step)));
+  }
+  mirror_.lose();
+}
+
 void Room::join(Client& client, Clock::time_point now) {
   const bool viewer = client.role() == Role::kViewer;
   std::string session(viewer ? "v" : "w");
@@ -57,8 +66,15 @@ void Room::on_text(Client& client, std::string_view text, Clock::time_point now)
     on_request(client, member, std::move(*request), now);
   } else if (auto* malformed = std::get_if<protocol::Malformed>(&message)) {
     on_malformed(client, *malformed);
-  } else if (!worker || !member.greeted) {
-    on_malformed(client, {0, {"invalid_request", "a request was expected", "", ""}});
+  } else if (!member.greeted) {
+    on_malformed(client, {0, {"invalid_request", "the first message is hello", "", ""}});
+  } else if (!worker) {
+    const auto* notification = std::get_if<protocol::Notification>(&message);
+    if (notification != nullptr) {
+      on_viewer_notification(client, *notification);
+    } else {
+      on_malformed(client, {0, {"invalid_request", "viewers answer nothing", "", ""}});
+    }
   } else if (auto* answer = std::get_if<protocol::Answer>(&message)) {
     if (&client == leader_) {
       on_answer(std::move(*answer));
@@ -83,20 +99,20 @@ void Room::on_binary(Client& client, std::string_view bytes, Clock::time_point n
   while (const auto record = reader.next()) {
     StoredRecord stored{.key = protocol::key_of(record->header),
                         .plan = record->header.plan,
+                        .point = record->header.point,
                         .bytes = std::make_shared<const std::string>(record->whole)};
     for (const auto& [viewer, facts] : members_) {
       if (viewer->role() == Role::kViewer && facts.greeted) {
-        viewer->queue().push_record(stored);
+        viewer->queue().push_record(stored, now);
         viewer->wake();
       }
     }
+    journal_.record(record->header, stored.bytes);
     mirror_.latest().put(std::move(stored));
   }
   if (!reader.status().ok()) {
     spdlog::error("{}: {}", member->second.session, base::to_string(reader.status().error()));
-    broadcast("log", {{"level", "error"},
-                      {"message",
-                       "a record of the trainer is damaged: " + reader.status().error().message}});
+    warn("error", "a record of the trainer is damaged: " + reader.status().error().message);
   }
 }
 
@@ -108,6 +124,9 @@ void Room::tick(Clock::time_point now) {
     }
   }
   for (const auto& [client, member] : members_) {
+    if (client->queue().release_held(now)) {
+      client->wake();
+    }
     if (!member.greeted && now - member.joined > options_.hello_timeout) {
       client->close("no hello");
     }
@@ -123,6 +142,14 @@ void Room::tick(Clock::time_point now) {
     holder_seen_ = now;
     continue_run("nobody holds the lease");
   }
+}
+
+void Room::on_recording_stopped(const base::Error& error) { warn("error", base::to_string(error)); }
+
+void Room::warn(std::string_view level, const std::string& message) {
+  const json params = {{"level", level}, {"message", message}};
+  journal_.event("log", params);
+  broadcast("log", params);
 }
 
 void Room::on_malformed(Client& client, const protocol::Malformed& malformed) {
@@ -179,6 +206,7 @@ void Room::tell_viewer_count() {
 
 void Room::end_lease(std::string_view why) {
   spdlog::info("control is free: {}", why);
+  journal_.event("control.free", {{"why", why}});
   broadcast("control", lease_.describe());
   if (pause_wanted_ || mirror_.phase() == "paused") {
     continue_run(why);
@@ -191,7 +219,9 @@ void Room::continue_run(std::string_view why) {
     return;
   }
   spdlog::info("the pause ends: {}", why);
-  const std::uint64_t id = forwarder_.add({}, Clock::now() + options_.request_timeout);
+  const std::uint64_t id = forwarder_.add(
+      {.session = {}, .id = 0, .who = {}, .method = "control.continue", .params = {}},
+      Clock::now() + options_.request_timeout);
   send(*leader_, protocol::encode_request(id, "control.continue", json::object()));
 }
 

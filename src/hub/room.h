@@ -11,6 +11,7 @@
 
 #include "client.h"
 #include "forwarder.h"
+#include "journal.h"
 #include "lease.h"
 #include "run_mirror.h"
 #include "tensor_tracer/protocol/message.h"
@@ -34,6 +35,11 @@ class Room {
  public:
   explicit Room(const RoomOptions& options);
 
+  /// `recorder` outlives the room.
+  void record_to(record::Recorder& recorder) { journal_.start(recorder); }
+  /// Shows the run of an earlier hub until its trainer connects again.
+  void restore(nlohmann::json facts, const std::vector<nlohmann::json>& steps);
+
   /// A queue for a client to be.
   SendQueue make_queue() { return {options_.queue, mirror_.latest()}; }
 
@@ -43,6 +49,8 @@ class Room {
   void on_binary(Client& client, std::string_view bytes, Clock::time_point now);
   /// Ends what has timed out; call it about ten times a second.
   void tick(Clock::time_point now);
+  /// The disk failed: everybody is told.
+  void on_recording_stopped(const base::Error& error);
 
  private:
   struct Member {
@@ -62,19 +70,24 @@ class Room {
   void broadcast(std::string_view event, json params);
   Client* find_session(const std::string& session);
   void tell_viewer_count();
+  /// Told to all viewers and kept in the audit trail.
+  void warn(std::string_view level, const std::string& message);
   void end_lease(std::string_view why);
   void continue_run(std::string_view why);
 
   // viewer_requests.cpp
   void on_request(Client& client, Member& member, protocol::Request request, Clock::time_point now);
+  void on_viewer_notification(Client& client, const protocol::Notification& notification);
   base::Result<json> answer_viewer(Client& client, Member& member, const protocol::Request& request,
                                    Clock::time_point now);
   base::Result<json> claim(const Member& member, const json& params, Clock::time_point now);
   base::Result<json> release(const Member& member);
   base::Result<json> subscribe(Client& client, const json& params);
   base::Status forward(const Member& member, protocol::Request request, Clock::time_point now);
-  void greet(Client& client, Member& member, const protocol::Request& request);
-  void greet_viewer(Client& client, Member& member, std::uint64_t id);
+  void greet(Client& client, Member& member, const protocol::Request& request,
+             Clock::time_point now);
+  base::Status greet_viewer(Client& client, Member& member, const protocol::Request& request,
+                            Clock::time_point now);
 
   // worker_messages.cpp
   void greet_worker(Client& client, Member& member, const protocol::Request& request);
@@ -88,6 +101,7 @@ class Room {
   RunMirror mirror_;
   Lease lease_;
   Forwarder forwarder_;
+  Journal journal_;
   Members members_;
   Client* leader_ = nullptr;  // the worker of global rank 0
   std::uint64_t last_viewer_ = 0;

@@ -6,6 +6,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -16,6 +17,7 @@
 
 #include "context.h"
 #include "http_session.h"
+#include "tensor_tracer/record/recording.h"
 
 namespace tt::hub {
 namespace {
@@ -40,6 +42,26 @@ class Server {
         acceptor_(io_, tcp::v4(), listener.release()),
         signals_(io_, SIGTERM, SIGINT) {}
 
+  /// Opens the recording, and goes on with what an earlier hub of this run has left in it.
+  base::Status open_recorder() {
+    if (!context_.options.recorder) {
+      return {};
+    }
+    record::RecorderOptions options = *context_.options.recorder;
+    options.on_alarm = [this](const base::Error& error) {
+      net::post(io_, [this, error] { context_.room.on_recording_stopped(error); });
+    };
+    base::Result<std::unique_ptr<record::Recorder>> opened =
+        record::Recorder::open(std::move(options));
+    if (!opened) {
+      return opened.error();
+    }
+    context_.recorder = std::move(opened).value();
+    context_.room.record_to(*context_.recorder);
+    restore();
+    return {};
+  }
+
   void run(const std::function<void()>& on_ready) {
     net::co_spawn(io_, accept(), net::detached);
     net::co_spawn(io_, tick(), net::detached);
@@ -52,9 +74,28 @@ class Server {
         spdlog::error("a handler failed: {}", error.what());
       }
     }
+    if (context_.recorder) {
+      context_.recorder->finish();  // its threads post to the I/O context
+    }
   }
 
  private:
+  void restore() {
+    auto recording = record::Recording::open(context_.options.recorder->path);
+    if (!recording) {
+      return;
+    }
+    for (const record::RunInfo& run : recording.value().runs()) {
+      if (run.id == context_.options.run_id) {
+        std::vector<nlohmann::json> steps;
+        for (record::StepRow& row : recording.value().steps(run.run, 0, INT64_MAX, kMaxSteps)) {
+          steps.push_back(std::move(row.params));
+        }
+        context_.room.restore(run.facts, steps);
+      }
+    }
+  }
+
   net::awaitable<void> sleep(std::chrono::milliseconds duration) {
     net::steady_timer timer(io_, duration);
     co_await timer.async_wait(kAwait);
@@ -138,8 +179,12 @@ class Server {
 base::Status serve(base::ScopedFd listener, const ServerOptions& options,
                    const std::function<void()>& on_ready) {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a full disk, no reason to end
   try {
     Server server(std::move(listener), options);
+    if (base::Status opened = server.open_recorder(); !opened.ok()) {
+      return opened;
+    }
     server.run(on_ready);
   } catch (const std::exception& error) {
     return base::Error{.code = "io_error",

@@ -23,6 +23,7 @@ void Room::greet_worker(Client& client, Member& member, const protocol::Request&
   if (member.rank == 0) {
     replace_leader(client, member);
     mirror_.set_facts(facts);
+    journal_.facts(facts);
     broadcast("run", facts);
   }
   tell_viewer_count();
@@ -46,13 +47,29 @@ void Room::lose_leader() {
     }
   }
   if (mirror_.lose()) {
+    journal_.state(mirror_.state());
     broadcast("state", mirror_.state());
   }
 }
 
 void Room::on_answer(protocol::Answer answer) {
   const auto asker = forwarder_.take(answer.id);
-  Client* const viewer = asker ? find_session(asker->session) : nullptr;
+  if (!asker) {
+    return;
+  }
+  if (const auto* result = std::get_if<json>(&answer.outcome)) {
+    json detail = {{"params", asker->params}, {"result", *result}};
+    if (result->is_object() && result->contains("step")) {
+      detail["step"] = result->at("step");
+    }
+    journal_.event(asker->method, std::move(detail), asker->session, asker->who);
+  } else {
+    journal_.event(
+        "refused",
+        {{"method", asker->method}, {"message", std::get<base::Error>(answer.outcome).message}},
+        asker->session, asker->who);
+  }
+  Client* const viewer = find_session(asker->session);
   if (viewer == nullptr) {
     return;
   }
@@ -69,6 +86,7 @@ void Room::on_notification(Client& client, const Member& member,
   const bool from_leader = &client == leader_;
   if (event == "state") {
     if (from_leader && mirror_.set_state(notification.params)) {
+      journal_.state(notification.params);
       broadcast(std::make_shared<const std::string>(text));
     }
     return;
@@ -80,6 +98,9 @@ void Room::on_notification(Client& client, const Member& member,
   const auto shared = std::make_shared<const std::string>(text);
   if (event == "step" && from_leader) {
     mirror_.add_step(shared);
+    journal_.step(notification.params);
+  } else {
+    journal_.event(event, notification.params);
   }
   if (event == "plan" && from_leader) {
     mirror_.set_plan(notification.params.value("plan", json()));

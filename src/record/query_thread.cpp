@@ -9,8 +9,7 @@
 
 namespace tt::record {
 
-QueryThread::QueryThread(std::string path)
-    : path_(std::move(path)), thread_([this] { run(); }) {}
+QueryThread::QueryThread(std::string path) : path_(std::move(path)), thread_([this] { run(); }) {}
 
 QueryThread::~QueryThread() {
   {

@@ -106,7 +106,9 @@ std::vector<RunInfo> Recording::runs() {
   std::vector<RunInfo> out;
   SQLite::Statement select(impl_->database(), kSql);
   while (select.executeStep()) {
-    const auto step_at = [&](int column) { return as_unsigned(select.getColumn(column).getInt64()); };
+    const auto step_at = [&](int column) {
+      return as_unsigned(select.getColumn(column).getInt64());
+    };
     RunInfo info{.run = step_at(0),
                  .id = select.getColumn(1).getString(),
                  .facts = parsed(select.getColumn(2).getString()),
@@ -180,7 +182,9 @@ std::vector<std::pair<std::int64_t, Event>> Recording::events(std::int64_t after
   select.bind(2, static_cast<std::int64_t>(limit));
   std::vector<std::pair<std::int64_t, Event>> out;
   while (select.executeStep()) {
-    const auto number = [&](int column) { return as_unsigned(select.getColumn(column).getInt64()); };
+    const auto number = [&](int column) {
+      return as_unsigned(select.getColumn(column).getInt64());
+    };
     out.emplace_back(select.getColumn(0).getInt64(),
                      Event{.run = number(1),
                            .time_ns = number(2),

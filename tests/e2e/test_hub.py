@@ -217,8 +217,8 @@ def test_a_stalled_viewer_gets_drops_and_others_everything(hub: Hub) -> None:
         delays.append(time.monotonic() - sent)
     assert not healthy.named("dropped")
     assert sorted(delays)[95] < 0.2
-    # A sanitizer keeps freed memory for a while.
-    assert resident_bytes(hub) - memory_before < (128 if sanitized() else 16) * MIB
+    # The stalled viewer's queue, and what waits for the disk; a sanitizer keeps freed memory a while.
+    assert resident_bytes(hub) - memory_before < (160 if sanitized() else 16 + 32) * MIB
 
     # It reads again: drops are told, the latest of every key arrive.
     dropped, layers = 0, {}

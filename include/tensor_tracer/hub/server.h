@@ -3,10 +3,12 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/base/scoped_fd.h"
+#include "tensor_tracer/record/recorder.h"
 
 namespace tt::hub {
 
@@ -21,6 +23,8 @@ struct ServerOptions {
   std::chrono::milliseconds idle_timeout{30'000};
   /// How long a connection may take to become a WebSocket, or to send its next HTTP request.
   std::chrono::milliseconds handshake_timeout{5'000};
+  /// What is kept of the run; nothing: no history.
+  std::optional<record::RecorderOptions> recorder = {};
   std::size_t max_clients = 64;  // WebSockets; and as many connections that are not one yet
 };
 
