@@ -19,11 +19,11 @@
 #include <vector>
 
 #include "tensor_tracer/base/private_file.h"
+#include "tensor_tracer/base/ranges.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/hub/server.h"
 #include "tensor_tracer/hub/supervisor.h"
 #include "tensor_tracer/protocol/message.h"
-#include "tensor_tracer/protocol/ranges.h"
 #include "tensor_tracer/record/recording.h"
 
 namespace {
@@ -130,7 +130,7 @@ Result<std::optional<tt::record::RecorderOptions>> recorder_options(const Flags&
     options.filter.points.emplace(flags.record_points.begin(), flags.record_points.end());
   }
   if (!flags.record_layers.empty()) {
-    const auto layers = tt::protocol::parse_numbers(flags.record_layers);
+    const auto layers = tt::base::parse_numbers(flags.record_layers);
     if (!layers) {
       return tt::base::Error{.code = "invalid_argument",
                              .message = flags.record_layers + " is not a list of layers",

@@ -10,7 +10,9 @@
 #include <ctime>
 #include <optional>
 #include <random>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "tensor_tracer/link/hub_client.h"
 #include "tensor_tracer/link/hub_process.h"
@@ -37,6 +39,20 @@ void open_in_browser(const std::string& page) {
   ::posix_spawnp(&child, program.c_str(), nullptr, nullptr, words, environ);
 }
 
+std::vector<std::string> recording_flags(const config::TracerConfig& tracer) {
+  if (tracer.record.empty()) return {};
+  std::vector<std::string> flags = {"--record",           tracer.record,
+                                    "--record-max-bytes", std::to_string(tracer.record_max_bytes),
+                                    "--record-every",     std::to_string(tracer.record_every)};
+  if (!tracer.record_layers.empty()) {
+    flags.insert(flags.end(), {"--record-layers", tracer.record_layers});
+  }
+  for (const std::string& point : tracer.record_points) {
+    flags.insert(flags.end(), {"--record-points", point});
+  }
+  return flags;
+}
+
 }  // namespace
 
 struct HubSession::State {
@@ -59,7 +75,8 @@ base::Result<HubSession> HubSession::start(const config::TrainConfig& config) {
   link::HubStart start;
   start.run_dir = config.run_dir.empty() ? "runs/" + state->id_text : config.run_dir;
   start.run_id = state->id_text;
-  start.port = *config.tracer.tensor_tracer_port;
+  start.port = config.tracer.tensor_tracer_port.value_or(0);
+  start.flags = recording_flags(config.tracer);
   start.linger = config.tracer.tensor_tracer_linger;
   start.lease_seconds = config.tracer.tensor_tracer_pause_timeout;
   auto hub = link::start_hub(start);

@@ -59,7 +59,7 @@ base::Result<Prepared> prepare(config::TrainConfig config, const comm::Launch& l
   if (auto status = check_data_size(config, corpus.value()); !status) return status.error();
   // Without a viewer's way in nothing is traced.
   TracingSetup tracing;
-  if (config.tracer.tensor_tracer_port) {
+  if (config::has_hub(config.tracer)) {
     auto prepared = prepare_tracing(config, shape.value());
     if (!prepared) return prepared.error();
     tracing = std::move(prepared).value();
@@ -182,7 +182,7 @@ int run_train(int argc, const char* const* argv) {
 
   // The hub's processes are started before MPI: nothing is forked once MPI's threads run.
   std::optional<HubSession> hub;
-  if (is_first && run.value().config.tracer.tensor_tracer_port) {
+  if (is_first && config::has_hub(run.value().config.tracer)) {
     auto started = HubSession::start(run.value().config);
     if (!started) return refuse(started.error(), true);
     hub.emplace(std::move(started).value());

@@ -11,8 +11,8 @@
 
 #include "http_answers.h"
 #include "query.h"
+#include "tensor_tracer/base/ranges.h"
 #include "tensor_tracer/protocol/message.h"
-#include "tensor_tracer/protocol/ranges.h"
 
 namespace tt::hub {
 namespace {
@@ -43,8 +43,7 @@ class Members {
       return otherwise;
     }
     Number number{};
-    const auto [end, code] =
-        std::from_chars(value->data(), value->data() + value->size(), number);
+    const auto [end, code] = std::from_chars(value->data(), value->data() + value->size(), number);
     if (code != std::errc() || end != value->data() + value->size() || number > most) {
       refuse(std::string(name) + " must be a number from 0 to " + std::to_string(most));
     }
@@ -56,7 +55,7 @@ class Members {
     if (!value) {
       return std::nullopt;
     }
-    auto layers = protocol::parse_numbers(*value);
+    auto layers = base::parse_numbers(*value);
     if (!layers) {
       refuse("layers must be ranges such as 1-4,8");
     }
@@ -241,9 +240,8 @@ HttpResponse answer_history(const HttpRequest& request, record::Recording& recor
   Members query(target);
   const auto id = query.text("run");
   const std::vector<record::RunInfo> runs = recording.runs();
-  const auto run = std::find_if(runs.rbegin(), runs.rend(), [&](const record::RunInfo& info) {
-    return !id || info.id == *id;
-  });
+  const auto run = std::find_if(runs.rbegin(), runs.rend(),
+                                [&](const record::RunInfo& info) { return !id || info.id == *id; });
   if (path == "/history") {
     return answer_summary(request, query, runs, run == runs.rend() ? nullptr : &*run, counters);
   }

@@ -43,8 +43,7 @@ void Journal::record(const protocol::RecordHeader& header, const SharedBytes& by
   }
 }
 
-void Journal::event(std::string kind, nlohmann::json detail, std::string session,
-                    std::string who) {
+void Journal::event(std::string kind, nlohmann::json detail, std::string session, std::string who) {
   if (recorder_ == nullptr) {
     return;
   }

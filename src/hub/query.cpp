@@ -34,8 +34,7 @@ std::map<std::string, std::string> parse_query(std::string_view target) {
     const std::string_view pair = rest.substr(0, rest.find('&'));
     rest.remove_prefix(std::min(pair.size() + 1, rest.size()));
     const auto equals = pair.find('=');
-    const std::string_view value =
-        equals == std::string_view::npos ? "" : pair.substr(equals + 1);
+    const std::string_view value = equals == std::string_view::npos ? "" : pair.substr(equals + 1);
     members.emplace(decoded(pair.substr(0, equals)), decoded(value));
   }
   return members;

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "tensor_tracer/base/ranges.h"
 #include "tensor_tracer/protocol/message.h"
-#include "tensor_tracer/protocol/ranges.h"
 
 namespace tt::hub {
 namespace {
@@ -70,8 +70,8 @@ base::Status parse_points(const json& value, const json& facts, Subscription& ou
 }
 
 base::Status parse_layers(const json& value, Subscription& out) {
-  out.layers = value.is_string() ? protocol::parse_numbers(value.get_ref<const std::string&>())
-                                 : std::nullopt;
+  out.layers =
+      value.is_string() ? base::parse_numbers(value.get_ref<const std::string&>()) : std::nullopt;
   if (!out.layers) {
     return wrong("layers", "must be \"all\" or ranges such as \"1-4,8\"");
   }

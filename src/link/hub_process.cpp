@@ -60,6 +60,7 @@ std::vector<std::string> arguments_of(const HubStart& start) {
   if (start.linger) {
     arguments.emplace_back("--linger");
   }
+  arguments.insert(arguments.end(), start.flags.begin(), start.flags.end());
   return arguments;
 }
 

@@ -3,17 +3,17 @@
 #include <optional>
 
 #include "src/trace/json_fields.h"
-#include "tensor_tracer/protocol/ranges.h"
+#include "tensor_tracer/base/ranges.h"
 
 namespace tt::trace {
 namespace {
-using Ends = protocol::Range;
+using Ends = base::Range;
 }  // namespace
 
 base::Result<std::vector<bool>> parse_ranges(const nlohmann::json& text, const NumberRange& allowed,
                                              const std::string& where) {
   const auto ranges =
-      text.is_string() ? protocol::parse_ranges(text.get_ref<const std::string&>()) : std::nullopt;
+      text.is_string() ? base::parse_ranges(text.get_ref<const std::string&>()) : std::nullopt;
   if (!ranges) {
     return wrong(where, text.dump() + " is not a list of ranges in a text, such as \"1-4,8\"");
   }

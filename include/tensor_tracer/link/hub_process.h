@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/base/scoped_fd.h"
@@ -15,6 +16,7 @@ struct HubStart {
   int port = 8765;       // 0: the next free one from 8765
   bool linger = false;   // the hub stays when the run has ended
   double lease_seconds = 30;
+  std::vector<std::string> flags;  // more of the hub's, such as --record DIR
 };
 
 struct HubInfo {
