@@ -80,6 +80,7 @@ def test_what_this_version_does_not_know_is_kept_as_it_is() -> None:
     [record] = decode_records(odd)
     assert (record.dtype, record.compressor, record.point) == ("dtype 200", "compressor 77", "point 99")
     assert record.payload == b"12345678" and record.direction == "direction 9"
+    assert record.run == "0000000000005f0c"
     with pytest.raises(RecordError, match="dtype 200 is not known; update this client"):
         _ = record.values
 
