@@ -129,9 +129,8 @@ json described(const Message& message) {
             {"params", request->params}};
   }
   if (const auto* notification = std::get_if<Notification>(&message)) {
-    return {{"form", "notification"},
-            {"event", notification->event},
-            {"params", notification->params}};
+    return {
+        {"form", "notification"}, {"event", notification->event}, {"params", notification->params}};
   }
   if (const auto* malformed = std::get_if<Malformed>(&message)) {
     return {{"form", "malformed"}, {"id", malformed->id}};
