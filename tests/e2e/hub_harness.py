@@ -164,12 +164,12 @@ def claim(viewer: Peer, **params: Any) -> dict[str, Any]:
 
 
 class Hub:
-    """`tensor-tracer-hub serve` on a free port."""
+    """`tensor-tracer-hub serve`, by default on a free port."""
 
-    def __init__(self, run_dir: Path, *flags: str) -> None:
+    def __init__(self, run_dir: Path, *flags: str, port: int = 0) -> None:
         self.run_dir = run_dir
         run_dir.mkdir(parents=True, exist_ok=True)
-        command = [str(binary()), "serve", "--run-dir", str(run_dir), "--port", "0"]
+        command = [str(binary()), "serve", "--run-dir", str(run_dir), "--port", str(port)]
         self.process = subprocess.Popen(
             [*command, "--run-id", RUN_ID, *flags], stdout=subprocess.PIPE, text=True
         )

@@ -1,6 +1,10 @@
-import { expect, test } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
 import { parse } from '../base/schema';
+import { HubClient } from './hub_client';
 import { helloSchema, parseTextMessage, planSchema, runSchema } from './messages';
+import type { PipeListener } from './pipe';
 
 const kRun = {
   id: '5f0c12ab34cd56ef',
@@ -129,4 +133,78 @@ test('what does not fit is refused with the place', () => {
     'entries[0].point: expected a string',
   );
   expect(() => parseTextMessage('not json')).toThrow();
+});
+
+describe('the golden messages of version 1', () => {
+  interface Golden {
+    readonly form: 'request' | 'result' | 'error' | 'notification' | 'malformed';
+    readonly text: string;
+    readonly id: number;
+    readonly method: string;
+    readonly event: string;
+    readonly params: Readonly<Record<string, unknown>> | null;
+    readonly result: Readonly<Record<string, unknown>>;
+    readonly error: Readonly<Record<string, string>>;
+  }
+  const folder = join(import.meta.dirname, '..', '..', '..', 'tests', 'golden');
+  const file = readFileSync(join(folder, 'messages_v1.json'), 'utf8');
+  const { messages } = JSON.parse(file) as { readonly messages: readonly Golden[] };
+  const of = (form: Golden['form']): Golden[] => messages.filter((m) => m.form === form);
+  const numbers = (params: Golden['params']): unknown =>
+    Object.fromEntries(
+      Object.entries(params ?? {}).map(([name, value]) => [
+        name,
+        value === 'NaN' || value === 'Infinity' ? Number(value) : value,
+      ]),
+    );
+
+  test.each(of('result'))('result $id', ({ text, id, result }) => {
+    expect(parseTextMessage(text)).toEqual({ kind: 'answer', answer: { id, ok: true, result } });
+    if ('session' in result) expect(result).toMatchObject(helloSchema(result, 'result'));
+  });
+
+  test.each(of('error'))('error $id', ({ text, id, error }) => {
+    expect(parseTextMessage(text)).toEqual({ kind: 'answer', answer: { id, ok: false, error } });
+  });
+
+  test.each(of('notification'))('event $event', ({ text, event, params }) => {
+    const message = parseTextMessage(text);
+    if (message.kind === 'notification') {
+      expect(message.notification.event).toBe(event);
+      expect(numbers(params)).toMatchObject(message.notification.params);
+    } else {
+      expect(message).toEqual({ kind: 'unknown', event });
+      expect(['ack', 'of_a_later_version']).toContain(event);
+    }
+  });
+
+  test.each(of('malformed'))('malformed: $text', ({ text }) => {
+    expect(() => parseTextMessage(text)).toThrow();
+  });
+
+  test('requests are written like this', () => {
+    const sent: string[] = [];
+    let listener: PipeListener | undefined;
+    const nothing = (): void => undefined;
+    const client = new HubClient(
+      (given) => {
+        listener = given;
+        return { send: (text) => sent.push(text), close: nothing };
+      },
+      {
+        onHello: nothing,
+        onNotification: nothing,
+        onRecords: nothing,
+        onRefused: nothing,
+        onProblem: nothing,
+        onClosed: nothing,
+      },
+      'page 0.1',
+    );
+    const [hello, ...others] = of('request');
+    listener?.onOpen();
+    for (const { method, params } of others) void client.request(method, params ?? undefined);
+    const wanted = [hello, ...others].map(({ text }) => JSON.parse(text) as unknown);
+    expect(sent.map((text) => JSON.parse(text) as unknown)).toEqual(wanted);
+  });
 });
