@@ -21,7 +21,9 @@ struct ServerOptions {
   std::chrono::milliseconds idle_timeout{30'000};
   /// How long a connection may take to become a WebSocket, or to send its next HTTP request.
   std::chrono::milliseconds handshake_timeout{5'000};
-  std::size_t max_clients = 64;  // WebSockets; and as many connections that are not one yet
+  std::size_t max_viewers = 64;
+  std::size_t max_workers = 256;    // counted apart: viewers never keep a leader rank out
+  std::size_t max_handshakes = 64;  // connections that are no WebSocket, or not yet
 };
 
 /// The port that a listening socket is bound to.
