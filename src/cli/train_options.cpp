@@ -119,6 +119,26 @@ void add_data_and_output(CLI::App& app, TrainConfig& config) {
       ->capture_default_str();
 }
 
+void add_recording(CLI::App& app, config::TracerConfig& tracer) {
+  const std::string group = "Recording";
+  app.add_option("--record", tracer.record,
+                 "directory for the run's recording, run.ttrec, of everything that is traced")
+      ->group(group);
+  app.add_option("--record-max-bytes", tracer.record_max_bytes,
+                 "of the recording, for example 10G; its oldest steps go first")
+      ->transform(CLI::AsSizeValue(false))
+      ->group(group);
+  app.add_option("--record-points", tracer.record_points, "record these trace points only")
+      ->delimiter(',')
+      ->group(group);
+  app.add_option("--record-layers", tracer.record_layers, "record these layers only: 1-4,8")
+      ->group(group);
+  app.add_option("--record-every", tracer.record_every, "record the steps that this divides")
+      ->check(CLI::PositiveNumber)
+      ->group(group)
+      ->capture_default_str();
+}
+
 void add_tracer(CLI::App& app, config::TracerConfig& tracer, config::MonitorConfig& monitor) {
   const std::string group = "Tensor Tracer";
   app.add_option("--tensor-tracer-port", tracer.tensor_tracer_port,
@@ -151,22 +171,6 @@ void add_tracer(CLI::App& app, config::TracerConfig& tracer, config::MonitorConf
       ->group(group);
   app.add_flag("--tensor-tracer-open", tracer.tensor_tracer_open, "open the page in a browser")
       ->group(group);
-  app.add_option("--record", tracer.record,
-                 "directory for the run's recording, run.ttrec, of everything that is traced")
-      ->group(group);
-  app.add_option("--record-max-bytes", tracer.record_max_bytes,
-                 "of the recording, for example 10G; its oldest steps go first")
-      ->transform(CLI::AsSizeValue(false))
-      ->group(group);
-  app.add_option("--record-points", tracer.record_points, "record these trace points only")
-      ->delimiter(',')
-      ->group(group);
-  app.add_option("--record-layers", tracer.record_layers, "record these layers only: 1-4,8")
-      ->group(group);
-  app.add_option("--record-every", tracer.record_every, "record the steps that this divides")
-      ->check(CLI::PositiveNumber)
-      ->group(group)
-      ->capture_default_str();
   app.add_flag(
          "--print-url,!--no-print-url", tracer.print_url,
          "print the page's address with its token, or only where the token is; without it, as "
@@ -186,6 +190,7 @@ void add_train_options(CLI::App& app, TrainConfig& config) {
   add_training(app, config);
   add_optimizer(app, config.optimizer);
   add_tracer(app, config.tracer, config.monitor);
+  add_recording(app, config.tracer);
 }
 
 }  // namespace tt::cli

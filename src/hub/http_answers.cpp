@@ -128,9 +128,12 @@ bool asks_history(const HttpRequest& request, const ServerOptions& options) {
 HttpResponse answer_plain(const HttpRequest& request, const ServerOptions& options) {
   const std::string_view path = path_of(request);
   if (const auto role = role_of(request)) {
-    return has_token(request, *role, options)
-               ? refusal(request, http::status::upgrade_required, "this is a WebSocket")
-               : refusal(request, http::status::unauthorized, "a token is needed");
+    if (!has_token(request, *role, options)) {
+      return refusal(request, http::status::unauthorized, "a token is needed");
+    }
+    HttpResponse response = refusal(request, http::status::upgrade_required, "this is a WebSocket");
+    response.set(http::field::upgrade, "websocket");
+    return response;
   }
   const bool reads = request.method() == http::verb::get || request.method() == http::verb::head;
   if (path == "/auth") {

@@ -123,9 +123,16 @@ std::optional<HttpResponse> HttpSession::refuse_upgrade(const HttpRequest& reque
   if (!has_token(request, *role, context_.options)) {
     return make_answer(request, http::status::unauthorized, "text/plain", "a token is needed\n");
   }
-  if (context_.viewers.size() + context_.workers.size() >= context_.options.max_clients) {
+  const bool viewer = *role == Role::kViewer;
+  const std::size_t taken = viewer ? context_.viewers.size() : context_.workers.size();
+  if (taken >= (viewer ? context_.options.max_viewers : context_.options.max_workers)) {
     return make_answer(request, http::status::service_unavailable, "text/plain",
-                       "too many clients\n");
+                       viewer ? "too many viewers\n" : "too many workers\n");
+  }
+  if (buffer_.size() != 0) {
+    // RFC 6455, 4.1: the client waits for the answer. Beast would lose what came before it.
+    return make_answer(request, http::status::bad_request, "text/plain",
+                       "frames follow the answer, not the request\n");
   }
   return std::nullopt;
 }

@@ -131,7 +131,7 @@ class Server {
     socket.set_option(tcp::no_delay(true), ignored);
     // The kernel must not hide megabytes of stale records from the queue's latest-wins rule.
     socket.set_option(net::socket_base::send_buffer_size(kSendBuffer), ignored);
-    if (context_.handshakes.size() >= context_.options.max_clients) {
+    if (context_.handshakes.size() >= context_.options.max_handshakes) {
       context_.handshakes.kill_oldest();
     }
     std::make_shared<HttpSession>(std::move(socket), context_)->start();

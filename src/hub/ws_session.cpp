@@ -44,6 +44,9 @@ void WsSession::configure() {
                                                      .keep_alive_pings = true});
   stream_.set_option(websocket::stream_base::decorator([](websocket::response_type& response) {
     response.set(http::field::server, "tensor-tracer-hub");
+    if (response.result() == http::status::upgrade_required) {
+      response.set(http::field::upgrade, "websocket");  // RFC 9110, 15.5.22
+    }
   }));
   stream_.auto_fragment(false);
   stream_.write_buffer_bytes(kWriteBuffer);

@@ -25,7 +25,9 @@ struct ServerOptions {
   std::chrono::milliseconds handshake_timeout{5'000};
   /// What is kept of the run; nothing: no history.
   std::optional<record::RecorderOptions> recorder = {};
-  std::size_t max_clients = 64;  // WebSockets; and as many connections that are not one yet
+  std::size_t max_viewers = 64;
+  std::size_t max_workers = 256;    // counted apart: viewers never keep a leader rank out
+  std::size_t max_handshakes = 64;  // connections that are no WebSocket, or not yet
 };
 
 /// The port that a listening socket is bound to.
