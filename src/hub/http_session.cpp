@@ -96,13 +96,15 @@ net::awaitable<bool> HttpSession::write(HttpResponse response) {
 
 // The recording is read on its own thread; a slow disk holds up this connection only.
 net::awaitable<HttpResponse> HttpSession::ask_history(HttpRequest request) {
-  if (!context_.recorder) {
+  if (!context_.has_history()) {
     co_return make_answer(request, http::status::not_found, "text/plain", "no history is kept\n");
   }
   const auto executor = stream_.get_executor();
   const auto answer = std::make_shared<std::optional<HttpResponse>>();
   const auto answered = std::make_shared<net::steady_timer>(executor, kHistoryTimeout);
-  context_.recorder->read([=, counters = context_.recorder->counters()](record::Recording& reader) {
+  const auto counters =
+      context_.recorder ? context_.recorder->counters() : record::RecorderCounters{};
+  context_.read_history([=](record::Recording& reader) {
     auto response = std::make_shared<HttpResponse>(answer_history(request, reader, counters));
     net::post(executor, [=] {
       *answer = std::move(*response);

@@ -215,7 +215,7 @@ void Room::end_lease(std::string_view why) {
 
 void Room::continue_run(std::string_view why) {
   pause_wanted_ = false;
-  if (leader_ == nullptr) {
+  if (leader_ == nullptr || options_.replay) {
     return;
   }
   spdlog::info("the pause ends: {}", why);

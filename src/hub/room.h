@@ -26,6 +26,8 @@ struct RoomOptions {
   std::chrono::milliseconds hello_timeout{10'000};
   /// Records kept for late viewers.
   std::size_t latest_bytes = std::size_t{256} << 20U;
+  /// The trainer is a recording: its pauses need no lease.
+  bool replay = false;
   SendQueueLimits queue;
 };
 

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -17,6 +18,7 @@
 
 #include "context.h"
 #include "http_session.h"
+#include "replay.h"
 #include "tensor_tracer/record/recording.h"
 
 namespace tt::hub {
@@ -38,6 +40,7 @@ class Server {
   Server(base::ScopedFd listener, const ServerOptions& options)
       : context_(options, RoomOptions{.lease = options.lease,
                                       .request_timeout = options.request_timeout,
+                                      .replay = options.replay.has_value(),
                                       .queue = {}}),
         acceptor_(io_, tcp::v4(), listener.release()),
         signals_(io_, SIGTERM, SIGINT) {}
@@ -62,6 +65,34 @@ class Server {
     return {};
   }
 
+  /// Puts the recorded run in the trainer's place.
+  base::Status open_replay() {
+    if (!context_.options.replay) {
+      return {};
+    }
+    const ReplayOptions& replay = *context_.options.replay;
+    auto recording = record::Recording::open(replay.path);
+    if (!recording) {
+      return recording.error();
+    }
+    auto runs = recording.value().runs();
+    const auto run = std::find_if(runs.rbegin(), runs.rend(), [&](const record::RunInfo& info) {
+      return replay.run_id.empty() || info.id == replay.run_id;
+    });
+    if (run == runs.rend()) {
+      return base::Error{.code = "invalid_argument",
+                         .message = replay.run_id.empty() ? "this recording holds no run"
+                                                          : "there is no run " + replay.run_id,
+                         .where = replay.path,
+                         .remedy = {}};
+    }
+    context_.replayed = std::make_unique<record::QueryThread>(replay.path);
+    replayer_ = std::make_unique<Replayer>(io_, context_.room, std::move(recording).value(), *run,
+                                           replay.speed, replay.paused);
+    replayer_->start();
+    return {};
+  }
+
   void run(const std::function<void()>& on_ready) {
     net::co_spawn(io_, accept(), net::detached);
     net::co_spawn(io_, tick(), net::detached);
@@ -77,6 +108,7 @@ class Server {
     if (context_.recorder) {
       context_.recorder->finish();  // its threads post to the I/O context
     }
+    context_.replayed.reset();
   }
 
  private:
@@ -172,6 +204,7 @@ class Server {
   net::io_context io_{1};
   tcp::acceptor acceptor_;
   net::signal_set signals_;
+  std::unique_ptr<Replayer> replayer_;
 };
 
 }  // namespace
@@ -182,8 +215,10 @@ base::Status serve(base::ScopedFd listener, const ServerOptions& options,
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a full disk, no reason to end
   try {
     Server server(std::move(listener), options);
-    if (base::Status opened = server.open_recorder(); !opened.ok()) {
-      return opened;
+    for (base::Status opened : {server.open_recorder(), server.open_replay()}) {
+      if (!opened.ok()) {
+        return opened;
+      }
     }
     server.run(on_ready);
   } catch (const std::exception& error) {

@@ -21,7 +21,9 @@ struct Forwarded {
   std::string_view method;
   std::string_view parameter;
 };
-constexpr std::array<Forwarded, 5> kForwarded = {{{"control.pause", ""},
+constexpr std::array<Forwarded, 7> kForwarded = {{{"control.pause", ""},
+                                                  {"replay.seek", "step"},
+                                                  {"replay.speed", "speed"},
                                                   {"control.continue", ""},
                                                   {"control.stop", ""},
                                                   {"control.step", "count"},

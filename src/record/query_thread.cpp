@@ -1,4 +1,4 @@
-#include "query_thread.h"
+#include "tensor_tracer/record/query_thread.h"
 
 #include <spdlog/spdlog.h>
 

@@ -14,7 +14,7 @@
 
 #include "item_queue.h"
 #include "json_values.h"
-#include "query_thread.h"
+#include "tensor_tracer/record/query_thread.h"
 #include "recording_impl.h"
 #include "schema.h"
 #include "tensor_tracer/base/thread.h"

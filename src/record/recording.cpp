@@ -173,6 +173,23 @@ std::vector<StepRow> Recording::steps(std::uint64_t run, std::uint64_t first, st
   return out;
 }
 
+std::vector<std::pair<std::uint64_t, std::uint64_t>> Recording::step_times(std::uint64_t run) {
+  constexpr const char* kSql = R"sql(
+    SELECT step, max(time_ns) FROM (
+      SELECT DISTINCT step, 0 AS time_ns FROM frames WHERE run = ?1
+      UNION ALL SELECT step, max(time_ns) FROM scalars WHERE run = ?1 GROUP BY step)
+    GROUP BY step ORDER BY step)sql";
+  SQLite::Statement select(impl_->database(), kSql);
+  select.bind(1, as_signed(run));
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> out;
+  while (select.executeStep()) {
+    const std::uint64_t time = as_unsigned(select.getColumn(1).getInt64());
+    const std::uint64_t before = out.empty() ? 0 : out.back().second;
+    out.emplace_back(as_unsigned(select.getColumn(0).getInt64()), time != 0 ? time : before);
+  }
+  return out;
+}
+
 std::vector<std::pair<std::int64_t, Event>> Recording::events(std::int64_t after,
                                                               std::size_t limit) {
   SQLite::Statement select(impl_->database(),

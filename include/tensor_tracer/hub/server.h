@@ -12,6 +12,14 @@
 
 namespace tt::hub {
 
+/// A recorded run in the place of a trainer.
+struct ReplayOptions {
+  std::string path;
+  std::string run_id;  // 16 hex digits; empty: the newest one
+  double speed = 1;    // times the recorded pace
+  bool paused = false;
+};
+
 struct ServerOptions {
   std::string run_id;        // 16 hex digits; names the cookie
   std::string token;         // of viewers
@@ -25,6 +33,7 @@ struct ServerOptions {
   std::chrono::milliseconds handshake_timeout{5'000};
   /// What is kept of the run; nothing: no history.
   std::optional<record::RecorderOptions> recorder = {};
+  std::optional<ReplayOptions> replay = {};  // instead of a recorder
   std::size_t max_viewers = 64;
   std::size_t max_workers = 256;    // counted apart: viewers never keep a leader rank out
   std::size_t max_handshakes = 64;  // connections that are no WebSocket, or not yet
