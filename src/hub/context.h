@@ -13,6 +13,8 @@ struct Context {
 
   const ServerOptions options;
   Room room;
+  FailureWindow auth_failures;
+  const Clock::time_point started = Clock::now();
   Connections handshakes;  // HTTP, not a WebSocket yet
   Connections viewers;
   Connections workers;

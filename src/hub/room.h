@@ -12,6 +12,8 @@
 #include "client.h"
 #include "forwarder.h"
 #include "lease.h"
+#include "metrics.h"
+#include "rate_limit.h"
 #include "run_mirror.h"
 #include "tensor_tracer/protocol/message.h"
 
@@ -25,7 +27,8 @@ struct RoomOptions {
   std::chrono::milliseconds hello_timeout{10'000};
   /// Records kept for late viewers.
   std::size_t latest_bytes = std::size_t{256} << 20U;
-  SendQueueLimits queue;
+  SendQueueLimits queue = {};
+  MessageLimit messages = {};  // of one viewer
 };
 
 /// Everybody who is connected, and the rules of docs/protocol.md between them. Knows no sockets.
@@ -44,17 +47,26 @@ class Room {
   /// Ends what has timed out; call it about ten times a second.
   void tick(Clock::time_point now);
 
+  Metrics& metrics() { return metrics_; }
+  Survey survey(Clock::time_point now);
+  /// An error if no trainer is connected, or if one that should be running has said nothing for
+  /// `timeout`.
+  base::Status ready(Clock::time_point now, std::chrono::milliseconds timeout) const;
+
  private:
   struct Member {
     std::string session;  // "v3" or "w1"
+    MessageGate gate;     // viewers
     bool greeted = false;
     std::uint64_t rank = 0;  // workers: the global rank
     Clock::time_point joined;
+    Clock::time_point heard;  // when it said something last
   };
   using Members = std::map<Client*, Member>;
   using json = nlohmann::json;
 
   // room.cpp
+  bool admit(Client& client, Member& member, std::string_view text, Clock::time_point now);
   void on_malformed(Client& client, const protocol::Malformed& malformed);
   void send(Client& client, std::string text);
   void send(Client& client, const SharedBytes& text);
@@ -69,7 +81,8 @@ class Room {
   void on_request(Client& client, Member& member, protocol::Request request, Clock::time_point now);
   base::Result<json> answer_viewer(Client& client, Member& member, const protocol::Request& request,
                                    Clock::time_point now);
-  base::Result<json> claim(const Member& member, const json& params, Clock::time_point now);
+  base::Result<json> claim(const Client& client, const Member& member, const json& params,
+                           Clock::time_point now);
   base::Result<json> release(const Member& member);
   base::Result<json> subscribe(Client& client, const json& params);
   base::Status forward(const Member& member, protocol::Request request, Clock::time_point now);
@@ -85,6 +98,7 @@ class Room {
   void lose_leader();
 
   const RoomOptions options_;
+  Metrics metrics_;
   RunMirror mirror_;
   Lease lease_;
   Forwarder forwarder_;
