@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tensor_tracer/base/ssh_command.h"
 #include "tensor_tracer/link/hub_client.h"
 #include "tensor_tracer/link/hub_process.h"
 
@@ -78,6 +79,8 @@ base::Result<HubSession> HubSession::start(const config::TrainConfig& config) {
   start.port = config.tracer.tensor_tracer_port.value_or(0);
   start.flags = recording_flags(config.tracer);
   start.linger = config.tracer.tensor_tracer_linger;
+  start.viewers_need_token = config.tracer.tensor_tracer_auth == "token";
+  start.allow_origins = config.tracer.tensor_tracer_allow_origin;
   start.lease_seconds = config.tracer.tensor_tracer_pause_timeout;
   auto hub = link::start_hub(start);
   if (!hub) return hub.error();
@@ -99,6 +102,9 @@ nlohmann::json HubSession::facts() const {
 
 std::uint64_t HubSession::run_id() const { return state_->id; }
 const std::string& HubSession::url() const { return state_->hub.url; }
+std::string HubSession::ssh_command() const {
+  return base::ssh_command(base::whereabouts(), state_->hub.port);
+}
 const std::string& HubSession::token_path() const { return state_->hub.token_path; }
 const std::string& HubSession::url_with_token() const { return state_->hub.page_url; }
 

@@ -16,9 +16,11 @@ struct Context {
       : options(server_options), room(room_options) {}
 
   const ServerOptions options;
-  std::unique_ptr<record::Recorder> recorder;    // null: no history is kept
+  std::unique_ptr<record::Recorder> recorder;     // null: no history is kept
   std::unique_ptr<record::QueryThread> replayed;  // reads the recording that is shown
   Room room;
+  FailureWindow auth_failures;
+  const Clock::time_point started = Clock::now();
   Connections handshakes;  // HTTP, not a WebSocket yet
   Connections viewers;
   Connections workers;

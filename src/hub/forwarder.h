@@ -31,6 +31,7 @@ class Forwarder {
   std::vector<Asker> take_expired(Clock::time_point now);
   std::vector<Asker> take_all();
   std::size_t waiting(const std::string& session) const;
+  std::size_t size() const { return pending_.size(); }
 
  private:
   struct Pending {

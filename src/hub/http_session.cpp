@@ -33,13 +33,14 @@ void HttpSession::start() {
   ticket_ = context_.handshakes.add(weak_from_this());
   net::co_spawn(
       stream_.get_executor(), [self = shared_from_this()] { return self->serve(); },
-      [](const std::exception_ptr& failure) {
+      [&metrics = context_.room.metrics()](const std::exception_ptr& failure) {
         try {
           if (failure) {
             std::rethrow_exception(failure);
           }
         } catch (const std::exception& error) {
-          spdlog::error("an HTTP connection failed: {}", error.what());
+          ++metrics.errors;
+          spdlog::error("http_failed: {}", error.what());
         }
       });
 }
@@ -71,7 +72,7 @@ net::awaitable<bool> HttpSession::serve_request() {
     co_return false;
   }
   HttpRequest request = parser.release();
-  if (auto refused = refuse_foreign(request)) {
+  if (auto refused = refuse_foreign(request, context_.options.access)) {
     co_return co_await write(std::move(*refused));
   }
   const bool upgrade_wanted = websocket::is_upgrade(request);
@@ -79,7 +80,7 @@ net::awaitable<bool> HttpSession::serve_request() {
     co_return co_await write(co_await ask_history(std::move(request)));
   }
   if (!upgrade_wanted) {
-    co_return co_await write(answer_plain(request, context_.options));
+    co_return co_await write(answer_plain(request, context_));
   }
   if (auto refused = refuse_upgrade(request)) {
     co_return co_await write(std::move(*refused));
@@ -89,6 +90,7 @@ net::awaitable<bool> HttpSession::serve_request() {
 }
 
 net::awaitable<bool> HttpSession::write(HttpResponse response) {
+  context_.room.metrics().count_http(response.result_int());
   stream_.expires_after(context_.options.handshake_timeout);
   const auto [failure, bytes] = co_await http::async_write(stream_, response, kAwait);
   co_return !failure && response.keep_alive();
@@ -122,8 +124,8 @@ std::optional<HttpResponse> HttpSession::refuse_upgrade(const HttpRequest& reque
   if (!role) {
     return make_answer(request, http::status::not_found, "text/plain", "not found\n");
   }
-  if (!has_token(request, *role, context_.options)) {
-    return make_answer(request, http::status::unauthorized, "text/plain", "a token is needed\n");
+  if (!right_of(request, *role, context_.options)) {
+    return refuse_token(request, context_);
   }
   const bool viewer = *role == Role::kViewer;
   const std::size_t taken = viewer ? context_.viewers.size() : context_.workers.size();
@@ -141,8 +143,10 @@ std::optional<HttpResponse> HttpSession::refuse_upgrade(const HttpRequest& reque
 
 void HttpSession::upgrade(HttpRequest request) {
   const Role role = *role_of(request);
+  const bool may_control = right_of(request, role, context_.options) == Right::kControl;
+  context_.room.metrics().count_http(static_cast<unsigned>(http::status::switching_protocols));
   stream_.expires_never();  // from here on the WebSocket's own time-outs count
-  const auto session = std::make_shared<WsSession>(std::move(stream_), role, context_);
+  const auto session = std::make_shared<WsSession>(std::move(stream_), role, may_control, context_);
   session->start(std::move(request));
 }
 

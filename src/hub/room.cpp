@@ -31,8 +31,11 @@ void Room::join(Client& client, Clock::time_point now) {
   const bool viewer = client.role() == Role::kViewer;
   std::string session(viewer ? "v" : "w");
   session += std::to_string(viewer ? ++last_viewer_ : ++last_worker_);
-  members_.emplace(&client, Member{.session = session, .joined = now});
-  spdlog::info("{} connected", session);
+  members_.emplace(
+      &client,
+      Member{
+          .session = session, .gate = MessageGate(options_.messages), .joined = now, .heard = now});
+  spdlog::info("client_joined: {}", session);
 }
 
 void Room::leave(Client& client) {
@@ -40,7 +43,11 @@ void Room::leave(Client& client) {
   if (member == members_.end()) {
     return;
   }
-  spdlog::info("{} left, {} records dropped", member->second.session, client.queue().dropped());
+  spdlog::info("client_left: {} left, {} records dropped", member->second.session,
+               client.queue().dropped());
+  if (client.role() == Role::kViewer) {
+    metrics_.dropped_for_viewers += client.queue().dropped();
+  }
   lease_.disconnected(member->second.session);
   const bool was_viewer = client.role() == Role::kViewer && member->second.greeted;
   members_.erase(member);
@@ -60,6 +67,10 @@ void Room::on_text(Client& client, std::string_view text, Clock::time_point now)
   }
   Member& member = found->second;
   const bool worker = client.role() == Role::kWorker;
+  if (!worker && !admit(client, member, text, now)) {
+    return;
+  }
+  member.heard = now;
   lease_.renew(member.session, now);
   protocol::Message message = protocol::parse_message(text, worker ? kWorkerLimits : kViewerLimits);
   if (auto* request = std::get_if<protocol::Request>(&message)) {
@@ -89,6 +100,10 @@ void Room::on_binary(Client& client, std::string_view bytes, Clock::time_point n
   if (member == members_.end()) {
     return;
   }
+  if (client.role() == Role::kViewer && !admit(client, member->second, {}, now)) {
+    return;
+  }
+  member->second.heard = now;
   lease_.renew(member->second.session, now);
   if (client.role() != Role::kWorker || !member->second.greeted) {
     on_malformed(client, {0, {"invalid_request", "binary messages come from workers", "", ""}});
@@ -97,6 +112,7 @@ void Room::on_binary(Client& client, std::string_view bytes, Clock::time_point n
   // The payload's CRC is the viewers' to check: they see what the leader computed.
   protocol::RecordReader reader(bytes, protocol::RecordCheck::kHeader);
   while (const auto record = reader.next()) {
+    ++metrics_.records;
     StoredRecord stored{.key = protocol::key_of(record->header),
                         .plan = record->header.plan,
                         .point = record->header.point,
@@ -111,7 +127,9 @@ void Room::on_binary(Client& client, std::string_view bytes, Clock::time_point n
     mirror_.latest().put(std::move(stored));
   }
   if (!reader.status().ok()) {
-    spdlog::error("{}: {}", member->second.session, base::to_string(reader.status().error()));
+    ++metrics_.damaged_records;
+    spdlog::error("damaged_record: {}: {}", member->second.session,
+                  base::to_string(reader.status().error()));
     warn("error", "a record of the trainer is damaged: " + reader.status().error().message);
   }
 }
@@ -150,6 +168,22 @@ void Room::warn(std::string_view level, const std::string& message) {
   const json params = {{"level", level}, {"message", message}};
   journal_.event("log", params);
   broadcast("log", params);
+}
+
+// False for a viewer that sends too fast: a request is told so, anything else is left out.
+bool Room::admit(Client& client, Member& member, std::string_view text, Clock::time_point now) {
+  const MessageGate::Verdict verdict = member.gate.admit(now);
+  metrics_.rate_limited += verdict == MessageGate::Verdict::kPass ? 0 : 1;
+  if (verdict == MessageGate::Verdict::kClose) {
+    client.close_for_violation("too many messages");
+  } else if (verdict == MessageGate::Verdict::kRefuse) {
+    const protocol::Message message = protocol::parse_message(text, kViewerLimits);
+    if (const auto* request = std::get_if<protocol::Request>(&message)) {
+      send(client, protocol::encode_error(request->id,
+                                          {"rate_limited", "too many messages", "", "send fewer"}));
+    }
+  }
+  return verdict == MessageGate::Verdict::kPass;
 }
 
 void Room::on_malformed(Client& client, const protocol::Malformed& malformed) {
@@ -205,7 +239,7 @@ void Room::tell_viewer_count() {
 }
 
 void Room::end_lease(std::string_view why) {
-  spdlog::info("control is free: {}", why);
+  spdlog::info("control_free: {}", why);
   journal_.event("control.free", {{"why", why}});
   broadcast("control", lease_.describe());
   if (pause_wanted_ || mirror_.phase() == "paused") {
@@ -218,7 +252,7 @@ void Room::continue_run(std::string_view why) {
   if (leader_ == nullptr || options_.replay) {
     return;
   }
-  spdlog::info("the pause ends: {}", why);
+  spdlog::info("pause_ends: {}", why);
   const std::uint64_t id = forwarder_.add(
       {.session = {}, .id = 0, .who = {}, .method = "control.continue", .params = {}},
       Clock::now() + options_.request_timeout);

@@ -13,6 +13,8 @@
 #include "forwarder.h"
 #include "journal.h"
 #include "lease.h"
+#include "metrics.h"
+#include "rate_limit.h"
 #include "run_mirror.h"
 #include "tensor_tracer/protocol/message.h"
 
@@ -28,7 +30,8 @@ struct RoomOptions {
   std::size_t latest_bytes = std::size_t{256} << 20U;
   /// The trainer is a recording: its pauses need no lease.
   bool replay = false;
-  SendQueueLimits queue;
+  SendQueueLimits queue = {};
+  MessageLimit messages = {};  // of one viewer
 };
 
 /// Everybody who is connected, and the rules of docs/protocol.md between them. Knows no sockets.
@@ -54,17 +57,26 @@ class Room {
   /// The disk failed: everybody is told.
   void on_recording_stopped(const base::Error& error);
 
+  Metrics& metrics() { return metrics_; }
+  Survey survey(Clock::time_point now);
+  /// An error if no trainer is connected, or if one that should be running has said nothing for
+  /// `timeout`.
+  base::Status ready(Clock::time_point now, std::chrono::milliseconds timeout) const;
+
  private:
   struct Member {
     std::string session;  // "v3" or "w1"
+    MessageGate gate;     // viewers
     bool greeted = false;
     std::uint64_t rank = 0;  // workers: the global rank
     Clock::time_point joined;
+    Clock::time_point heard;  // when it said something last
   };
   using Members = std::map<Client*, Member>;
   using json = nlohmann::json;
 
   // room.cpp
+  bool admit(Client& client, Member& member, std::string_view text, Clock::time_point now);
   void on_malformed(Client& client, const protocol::Malformed& malformed);
   void send(Client& client, std::string text);
   void send(Client& client, const SharedBytes& text);
@@ -82,7 +94,8 @@ class Room {
   void on_viewer_notification(Client& client, const protocol::Notification& notification);
   base::Result<json> answer_viewer(Client& client, Member& member, const protocol::Request& request,
                                    Clock::time_point now);
-  base::Result<json> claim(const Member& member, const json& params, Clock::time_point now);
+  base::Result<json> claim(const Client& client, const Member& member, const json& params,
+                           Clock::time_point now);
   base::Result<json> release(const Member& member);
   base::Result<json> subscribe(Client& client, const json& params);
   base::Status forward(const Member& member, protocol::Request request, Clock::time_point now);
@@ -100,6 +113,7 @@ class Room {
   void lose_leader();
 
   const RoomOptions options_;
+  Metrics metrics_;
   RunMirror mirror_;
   Lease lease_;
   Forwarder forwarder_;

@@ -1,6 +1,7 @@
 #include "tensor_tracer/hub/server.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -15,6 +16,7 @@
 #include <exception>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "context.h"
 #include "http_session.h"
@@ -34,16 +36,27 @@ constexpr auto kDrainWorkers = 400ms;
 constexpr auto kSayGoodbye = 1000ms;
 constexpr auto kPoll = 20ms;
 
+bool is_ipv4(const base::ScopedFd& listener) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  return ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+         address.ss_family == AF_INET;
+}
+
 /// Accepts connections and ends them. Thread: the hub's I/O thread only.
 class Server {
  public:
-  Server(base::ScopedFd listener, const ServerOptions& options)
+  Server(std::vector<base::ScopedFd> listeners, const ServerOptions& options)
       : context_(options, RoomOptions{.lease = options.lease,
                                       .request_timeout = options.request_timeout,
                                       .replay = options.replay.has_value(),
                                       .queue = {}}),
-        acceptor_(io_, tcp::v4(), listener.release()),
-        signals_(io_, SIGTERM, SIGINT) {}
+        signals_(io_, SIGTERM, SIGINT) {
+    for (base::ScopedFd& listener : listeners) {
+      const tcp protocol = is_ipv4(listener) ? tcp::v4() : tcp::v6();
+      acceptors_.emplace_back(io_, protocol, listener.release());
+    }
+  }
 
   /// Opens the recording, and goes on with what an earlier hub of this run has left in it.
   base::Status open_recorder() {
@@ -94,7 +107,9 @@ class Server {
   }
 
   void run(const std::function<void()>& on_ready) {
-    net::co_spawn(io_, accept(), net::detached);
+    for (tcp::acceptor& acceptor : acceptors_) {
+      net::co_spawn(io_, accept(acceptor), net::detached);
+    }
     net::co_spawn(io_, tick(), net::detached);
     net::co_spawn(io_, shut_down(), net::detached);
     on_ready();
@@ -102,7 +117,8 @@ class Server {
       try {
         io_.run();
       } catch (const std::exception& error) {
-        spdlog::error("a handler failed: {}", error.what());
+        ++context_.room.metrics().errors;
+        spdlog::error("handler_failed: {}", error.what());
       }
     }
     if (context_.recorder) {
@@ -133,15 +149,15 @@ class Server {
     co_await timer.async_wait(kAwait);
   }
 
-  net::awaitable<void> accept() {
-    while (acceptor_.is_open()) {
-      auto [failure, socket] = co_await acceptor_.async_accept(kAwait);
+  net::awaitable<void> accept(tcp::acceptor& acceptor) {
+    while (acceptor.is_open()) {
+      auto [failure, socket] = co_await acceptor.async_accept(kAwait);
       if (failure == net::error::operation_aborted) {
         co_return;
       }
       if (failure) {
         // For example no descriptor is free: one will be.
-        spdlog::warn("a connection could not be accepted: {}", failure.message());
+        spdlog::warn("accept_failed: a connection could not be accepted: {}", failure.message());
         co_await sleep(kTick);
         continue;
       }
@@ -154,7 +170,8 @@ class Server {
     try {
       start_session(std::move(socket));
     } catch (const std::exception& error) {
-      spdlog::error("a connection could not be served: {}", error.what());
+      ++context_.room.metrics().errors;
+      spdlog::error("serve_failed: {}", error.what());
     }
   }
 
@@ -175,7 +192,8 @@ class Server {
       try {
         context_.room.tick(Clock::now());
       } catch (const std::exception& error) {
-        spdlog::error("the room's tick failed: {}", error.what());
+        ++context_.room.metrics().errors;
+        spdlog::error("tick_failed: {}", error.what());
       }
     }
   }
@@ -190,8 +208,10 @@ class Server {
 
   net::awaitable<void> shut_down() {
     co_await signals_.async_wait(kAwait);
-    spdlog::info("the hub ends: draining");
-    acceptor_.close();
+    spdlog::info("hub_ends: the hub ends: draining");
+    for (tcp::acceptor& acceptor : acceptors_) {
+      acceptor.close();
+    }
     co_await wait_for(kDrainWorkers, true);
     const auto finish = [](Connection& connection) { connection.finish(); };
     context_.workers.for_each(finish);
@@ -202,19 +222,19 @@ class Server {
 
   Context context_;  // outlives the I/O context and so every connection
   net::io_context io_{1};
-  tcp::acceptor acceptor_;
+  std::vector<tcp::acceptor> acceptors_;  // as many as at the start
   net::signal_set signals_;
   std::unique_ptr<Replayer> replayer_;
 };
 
 }  // namespace
 
-base::Status serve(base::ScopedFd listener, const ServerOptions& options,
+base::Status serve(std::vector<base::ScopedFd> listeners, const ServerOptions& options,
                    const std::function<void()>& on_ready) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a full disk, no reason to end
   try {
-    Server server(std::move(listener), options);
+    Server server(std::move(listeners), options);
     for (base::Status opened : {server.open_recorder(), server.open_replay()}) {
       if (!opened.ok()) {
         return opened;

@@ -87,7 +87,7 @@ base::Result<json> Room::answer_viewer(Client& client, Member& member,
                                        const protocol::Request& request, Clock::time_point now) {
   const bool viewer = client.role() == Role::kViewer;
   if (viewer && request.method == "control.claim") {
-    return claim(member, request.params, now);
+    return claim(client, member, request.params, now);
   }
   if (viewer && request.method == "subscribe") {
     return subscribe(client, request.params);
@@ -102,7 +102,14 @@ base::Result<json> Room::answer_viewer(Client& client, Member& member,
   return release_asked ? release(member) : json::object();
 }
 
-base::Result<json> Room::claim(const Member& member, const json& params, Clock::time_point now) {
+base::Result<json> Room::claim(const Client& client, const Member& member, const json& params,
+                               Clock::time_point now) {
+  if (!client.may_control()) {
+    return base::Error{.code = "not_allowed",
+                       .message = "this token only views",
+                       .where = {},
+                       .remedy = "use the one in the file `token` of the run directory"};
+  }
   if (auto known = protocol::check_members(params, {"name", "take_over"}); !known.ok()) {
     return known.error();
   }
@@ -119,7 +126,8 @@ base::Result<json> Room::claim(const Member& member, const json& params, Clock::
       !given.ok()) {
     return given.error();
   }
-  spdlog::info("{} controls the run", member.session);
+  ++metrics_.leases;
+  spdlog::info("control_taken: {} controls the run", member.session);
   journal_.event("control.claim", {{"take_over", take_over}}, member.session, lease_.name());
   broadcast("control", lease_.describe());
   const std::chrono::duration<double> seconds = lease_.duration();
@@ -176,7 +184,7 @@ base::Status Room::forward(const Member& member, protocol::Request request, Cloc
   if (forwarder_.waiting(member.session) >= kMaxWaiting) {
     return error("busy", "too many requests wait for the trainer");
   }
-  spdlog::info("{}: {}", member.session, request.method);
+  spdlog::info("{}: by {}", request.method, member.session);
   pause_wanted_ = request.method == "control.pause" || request.method == "control.step" ||
                   (pause_wanted_ && request.method != "control.continue");
   const std::uint64_t id = forwarder_.add({.session = member.session,
@@ -224,7 +232,7 @@ base::Status Room::greet_viewer(Client& client, Member& member, const protocol::
   }
   if (request.params.at("role") == "controller") {
     const json name = request.params.value("name", json(""));
-    if (auto claimed = claim(member, {{"name", name}}, now); !claimed.ok()) {
+    if (auto claimed = claim(client, member, {{"name", name}}, now); !claimed.ok()) {
       return claimed.error();
     }
   }
@@ -235,7 +243,8 @@ base::Status Room::greet_viewer(Client& client, Member& member, const protocol::
                                                     {"hub", TT_VERSION},
                                                     {"run", mirror_.facts()},
                                                     {"state", mirror_.state()},
-                                                    {"control", lease_.describe()}}));
+                                                    {"control", lease_.describe()},
+                                                    {"may_control", client.may_control()}}));
   for (const SharedBytes& step : mirror_.steps()) {
     send(client, step);
   }

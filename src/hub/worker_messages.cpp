@@ -32,7 +32,7 @@ void Room::greet_worker(Client& client, Member& member, const protocol::Request&
 // A trainer that came back is the same trainer: its old connection is only not known to be dead.
 void Room::replace_leader(Client& client, Member& member) {
   Client* const old = std::exchange(leader_, &client);
-  spdlog::info("{} is the trainer", member.session);
+  spdlog::info("trainer_joined: {} is the trainer", member.session);
   if (old != nullptr) {
     lose_leader();
     old->close("another worker of rank 0 connected");
@@ -92,11 +92,15 @@ void Room::on_notification(Client& client, const Member& member,
     return;
   }
   if (event != "step" && event != "plan" && event != "dropped" && event != "log") {
-    spdlog::debug("{}: event {} is not known", member.session, event.substr(0, 64));
+    spdlog::debug("unknown_event: {}: {}", member.session, event.substr(0, 64));
     return;
   }
   const auto shared = std::make_shared<const std::string>(text);
+  if (event == "dropped") {
+    metrics_.on_dropped(notification.params);
+  }
   if (event == "step" && from_leader) {
+    metrics_.on_step(notification.params);
     mirror_.add_step(shared);
     journal_.step(notification.params);
   } else {

@@ -14,10 +14,10 @@
 
 #include "item_queue.h"
 #include "json_values.h"
-#include "tensor_tracer/record/query_thread.h"
 #include "recording_impl.h"
 #include "schema.h"
 #include "tensor_tracer/base/thread.h"
+#include "tensor_tracer/record/query_thread.h"
 #include "writer.h"
 
 namespace tt::record {

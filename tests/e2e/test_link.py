@@ -120,7 +120,8 @@ def test_start_writes_the_run_directory(tmp_path: Path) -> None:
         assert facts["host"] == socket.gethostname()
         token = (run_dir / "token").read_text().strip()
         assert f"{facts['url']}#token={token}" in Path(trainer.said["open"]).read_text()
-        for name in ["token", "worker_token", "open.html", "hub.json", "hub.log"]:
+        assert stat.S_IMODE(os.stat(run_dir).st_mode) == 0o700
+        for name in ["token", "viewer_token", "worker_token", "open.html", "hub.json", "hub.log"]:
             assert stat.S_IMODE(os.stat(run_dir / name).st_mode) == 0o600, name
         for pid in [trainer.hub_pid(), trainer.supervisor_pid()]:
             for name in ["cmdline", "environ"]:

@@ -71,6 +71,8 @@ struct TracerConfig {
   std::string tensor_tracer_vectors;          // folder of direction vectors; empty: none
   double tensor_tracer_pause_timeout = 30.0;  // seconds
   bool tensor_tracer_linger = false;
+  std::string tensor_tracer_auth = "token";             // or "none": viewers need no token
+  std::vector<std::string> tensor_tracer_allow_origin;  // of pages besides the hub's own
   bool tensor_tracer_open = false;
   std::string record;                  // directory of the recording; empty: none
   std::uint64_t record_max_bytes = 0;  // 0: no bound
