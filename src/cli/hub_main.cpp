@@ -127,6 +127,20 @@ Result<std::vector<tt::base::ScopedFd>> listeners_of(const HubFlags& flags) {
   return listeners;
 }
 
+// A recording that is written, or one that is shown.
+Status choose_source(const HubFlags& flags, tt::hub::ServerOptions& options) {
+  if (!flags.replay.path.empty()) {
+    options.replay = flags.replay;
+    return {};
+  }
+  auto recorder = recorder_options(flags.recording, flags.run_dir, flags.run_id);
+  if (!recorder) {
+    return recorder.error();
+  }
+  options.recorder = std::move(recorder).value();
+  return {};
+}
+
 Status serve(const HubFlags& flags) {
   if (!flags.listen_fds.empty()) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // no hub without its supervisor
@@ -156,14 +170,8 @@ Status serve(const HubFlags& flags) {
   if (Status written = write_hub_json(flags, port.value()); !written.ok()) {
     return written;
   }
-  if (flags.replay.path.empty()) {
-    auto recorder = recorder_options(flags.recording, flags.run_dir, flags.run_id);
-    if (!recorder) {
-      return recorder.error();
-    }
-    options.recorder = std::move(recorder).value();
-  } else {
-    options.replay = flags.replay;
+  if (Status chosen = choose_source(flags, options); !chosen.ok()) {
+    return chosen;
   }
   return tt::hub::serve(std::move(listeners).value(), options,
                         [&] { tell_ready(flags, options.token, port.value()); });

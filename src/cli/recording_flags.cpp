@@ -48,10 +48,9 @@ void add_recording_flags(CLI::App& command, RecordingFlags& flags) {
 }
 
 std::vector<std::string> words_of(const RecordingFlags& flags) {
-  std::vector<std::string> words = {
-      "--history-bytes",    std::to_string(flags.history_bytes),
-      "--record-max-bytes", std::to_string(flags.record_max_bytes),
-      "--record-every",     std::to_string(flags.record_every)};
+  std::vector<std::string> words = {"--history-bytes",    std::to_string(flags.history_bytes),
+                                    "--record-max-bytes", std::to_string(flags.record_max_bytes),
+                                    "--record-every",     std::to_string(flags.record_every)};
   if (!flags.record_dir.empty()) {
     words.insert(words.end(), {"--record", flags.record_dir});
   }
