@@ -38,6 +38,7 @@ struct Prepared {
   mesh::MeshShape shape;
   data::TextCorpus corpus;
   TracingSetup tracing;
+  nlohmann::json given = {};  // options as they were written
 };
 
 base::Status check_data_size(const config::TrainConfig& config, const data::TextCorpus& corpus) {
@@ -87,6 +88,7 @@ nlohmann::json run_facts(const Prepared& run, const HubSession& hub, double entr
   facts["train_iters"] = run.config.train_iters;
   facts["tokenizer"] = {{"kind", "byte"}};
   facts["unigram_entropy"] = entropy;
+  facts["configuration"] = run.given;
   add_tracing_facts(run.config, run.tracing, facts);
   return facts;
 }
@@ -179,6 +181,7 @@ int run_train(int argc, const char* const* argv) {
   }
   auto run = prepare(std::move(config), launch.value());
   if (!run) return refuse(run.error(), is_first);
+  run.value().given = given_options(app);
 
   // The hub's processes are started before MPI: nothing is forked once MPI's threads run.
   std::optional<HubSession> hub;

@@ -82,7 +82,7 @@ void Room::on_text(Client& client, std::string_view text, Clock::time_point now)
   } else if (!worker) {
     const auto* notification = std::get_if<protocol::Notification>(&message);
     if (notification != nullptr) {
-      on_viewer_notification(client, *notification);
+      on_viewer_notification(client, member, *notification);
     } else {
       on_malformed(client, {0, {"invalid_request", "viewers answer nothing", "", ""}});
     }
@@ -170,7 +170,8 @@ void Room::warn(std::string_view level, const std::string& message) {
   broadcast("log", params);
 }
 
-// False for a viewer that sends too fast: a request is told so, anything else is left out.
+// False for a viewer that sends too fast: a request is told so. Acknowledgements pass: one that was
+// left out would be the last.
 bool Room::admit(Client& client, Member& member, std::string_view text, Clock::time_point now) {
   const MessageGate::Verdict verdict = member.gate.admit(now);
   metrics_.rate_limited += verdict == MessageGate::Verdict::kPass ? 0 : 1;
@@ -182,6 +183,8 @@ bool Room::admit(Client& client, Member& member, std::string_view text, Clock::t
       send(client, protocol::encode_error(request->id,
                                           {"rate_limited", "too many messages", "", "send fewer"}));
     }
+    const auto* notification = std::get_if<protocol::Notification>(&message);
+    return notification != nullptr && notification->event == "ack";
   }
   return verdict == MessageGate::Verdict::kPass;
 }

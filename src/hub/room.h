@@ -91,7 +91,8 @@ class Room {
 
   // viewer_requests.cpp
   void on_request(Client& client, Member& member, protocol::Request request, Clock::time_point now);
-  void on_viewer_notification(Client& client, const protocol::Notification& notification);
+  void on_viewer_notification(Client& client, Member& member,
+                              const protocol::Notification& notification);
   base::Result<json> answer_viewer(Client& client, Member& member, const protocol::Request& request,
                                    Clock::time_point now);
   base::Result<json> claim(const Client& client, const Member& member, const json& params,

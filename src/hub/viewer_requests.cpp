@@ -153,11 +153,13 @@ base::Result<json> Room::subscribe(Client& client, const json& params) {
   return json::object();
 }
 
-void Room::on_viewer_notification(Client& client, const protocol::Notification& notification) {
+void Room::on_viewer_notification(Client& client, Member& member,
+                                  const protocol::Notification& notification) {
   const json messages = notification.params.value("messages", json());
   const bool valid = notification.event == "ack" && messages.is_number_unsigned() &&
                      client.queue().acknowledge(messages.get<std::uint64_t>());
   if (valid) {
+    member.gate.give_back();
     client.wake();
   } else {
     on_malformed(client, {0,

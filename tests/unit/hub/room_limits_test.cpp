@@ -139,5 +139,24 @@ TEST_F(RoomLimitsTest, TheSurveyCountsWhoIsGreeted) {
   EXPECT_FALSE(survey.controlled);
 }
 
+TEST_F(RoomLimitsTest, AcknowledgementsAreFreeAndNeverLost) {
+  const auto worker = greeted(Role::kWorker);
+  const auto viewer = greeted(Role::kViewer);
+  std::string record;
+  protocol::append_record(record, {.layer = 1, .ndim = 0, .shape = {1, 1, 1, 1}},
+                          std::vector<std::byte>(4));
+  for (int i = 2; i <= 22; ++i) {
+    say(*viewer, {{"id", i}, {"method", "ping"}});
+  }
+  EXPECT_EQ(viewer->texts().back().at("error").at("code"), "rate_limited");
+  for (std::uint64_t taken = 1; taken <= 50; ++taken) {
+    room_.on_binary(*worker, record, now_);
+    EXPECT_FALSE(viewer->queue().pop().text);
+    say(*viewer, {{"event", "ack"}, {"params", {{"messages", taken}}}});
+  }
+  EXPECT_TRUE(viewer->texts().empty()) << "each was taken";
+  EXPECT_EQ(viewer->closed, "");
+}
+
 }  // namespace
 }  // namespace tt::hub
