@@ -13,8 +13,8 @@ void add_access_flags(CLI::App& command, hub::Access& access) {
       .add_option_function<bool>(
           "--auth", [&access](const bool& token) { access.viewers_need_token = token; },
           "token or none: whether viewers need a token; none only without --bind")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, bool>{{"token", true}, {"none", false}}));
+      ->transform(
+          CLI::CheckedTransformer(std::map<std::string, bool>{{"token", true}, {"none", false}}));
   command.add_option("--allow-host", access.hosts,
                      "name under which browsers may reach this hub; may be repeated");
   command.add_option("--allow-origin", access.origins,

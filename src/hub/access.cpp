@@ -34,10 +34,8 @@ bool is_origin(std::string_view text) {
 }
 
 base::Error wrong(const char* flag, std::string message, std::string remedy) {
-  return {.code = "usage",
-          .message = std::move(message),
-          .where = flag,
-          .remedy = std::move(remedy)};
+  return {
+      .code = "usage", .message = std::move(message), .where = flag, .remedy = std::move(remedy)};
 }
 
 }  // namespace

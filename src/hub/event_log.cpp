@@ -37,10 +37,10 @@ std::string utc(Time time) {
 
 std::string_view event_of(std::string_view message) {
   const std::string_view word = message.substr(0, message.find(": "));
-  const bool is_event =
-      word.size() < message.size() && !word.empty() &&
-      std::all_of(word.begin(), word.end(),
-                  [](char c) { return (c >= 'a' && c <= 'z') || c == '_' || c == '.'; });
+  const bool is_event = word.size() < message.size() && !word.empty() &&
+                        std::all_of(word.begin(), word.end(), [](char c) {
+                          return (c >= 'a' && c <= 'z') || c == '_' || c == '.';
+                        });
   return is_event ? word : "log";
 }
 

@@ -14,8 +14,8 @@ namespace tt::hub {
 namespace {
 
 constexpr std::array<std::string_view, 8> kStepNumbers = {
-    "step",      "loss",           "lr", "grad_norm", "tokens_per_second", "consumed_tokens",
-    "step_ms",   "valid_loss"};
+    "step",    "loss",      "lr", "grad_norm", "tokens_per_second", "consumed_tokens",
+    "step_ms", "valid_loss"};
 
 // JSON has no numbers that are not finite: docs/protocol.md writes them as texts.
 std::optional<double> number_of(const nlohmann::json& object, std::string_view member) {
@@ -76,8 +76,8 @@ ProcessFacts read_process_facts() {
   std::ifstream("/proc/self/statm") >> pages >> pages;
   facts.resident_bytes = pages * static_cast<double>(::sysconf(_SC_PAGESIZE));
   std::error_code failure;
-  for (std::filesystem::directory_iterator fd("/proc/self/fd", failure), end;
-       !failure && fd != end; fd.increment(failure)) {
+  for (std::filesystem::directory_iterator fd("/proc/self/fd", failure), end; !failure && fd != end;
+       fd.increment(failure)) {
     facts.open_fds += 1;
   }
   return facts;

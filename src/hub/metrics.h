@@ -90,8 +90,9 @@ struct ProcessFacts {
 };
 ProcessFacts read_process_facts();
 
-/// Prometheus' text format 0.0.4. The number of series does not depend on what clients send, but for
-/// one of each connected worker.
-std::string render_metrics(const Metrics& metrics, const Survey& survey, const ProcessFacts& process);
+/// Prometheus' text format 0.0.4. The number of series does not depend on what clients send, but
+/// for one of each connected worker.
+std::string render_metrics(const Metrics& metrics, const Survey& survey,
+                           const ProcessFacts& process);
 
 }  // namespace tt::hub

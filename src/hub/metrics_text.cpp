@@ -134,8 +134,8 @@ void add_step(Page& page, const Metrics& metrics) {
 void add_step_times(Page& page, const Histogram& times) {
   page.head("step_duration_seconds", "histogram", "Durations of the steps since the hub started.");
   for (std::size_t i = 0; i < Histogram::kBounds.size(); ++i) {
-    page.sample(static_cast<double>(times.below(i)),
-                {{"le", format_number(Histogram::kBounds[i])}}, "_bucket");
+    page.sample(static_cast<double>(times.below(i)), {{"le", format_number(Histogram::kBounds[i])}},
+                "_bucket");
   }
   const auto count = static_cast<double>(times.count());
   page.sample(count, {{"le", "+Inf"}}, "_bucket");

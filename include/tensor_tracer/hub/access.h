@@ -12,7 +12,7 @@ namespace tt::hub {
 struct Access {
   /// An address to listen on besides the loopback ones, which it always listens on; empty: none.
   std::string bind = {};
-  bool viewers_need_token = true;    // workers always do
+  bool viewers_need_token = true;         // workers always do
   std::vector<std::string> hosts = {};    // what Host may be besides localhost, 127.0.0.1 and [::1]
   std::vector<std::string> origins = {};  // what Origin may be besides http:// and Host
 };

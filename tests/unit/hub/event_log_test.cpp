@@ -90,8 +90,8 @@ TEST_F(EventLogTest, AClockThatGoesBackSilencesNothing) {
 
 TEST_F(EventLogTest, MoreKindsThanAreKeptAreWritten) {
   for (int i = 0; i < 600; ++i) {
-    say(std::string(1, static_cast<char>('a' + i % 26)) +
-            static_cast<char>('a' + i / 26 % 26) + ": x",
+    say(std::string(1, static_cast<char>('a' + i % 26)) + static_cast<char>('a' + i / 26 % 26) +
+            ": x",
         0);
   }
   EXPECT_EQ(lines().size(), 600U);
