@@ -279,7 +279,9 @@ def test_finish_flushes_what_is_queued(tmp_path: Path) -> None:
         trainer.tell("records 80 10000")
         trainer.tell('event state {"phase": "finished", "step": 9}')
         assert trainer.tell("finish")["took_ms"] < 1300
-        viewer.receive_until(lambda: len(viewer.records) == 80, "all records")
+        viewer.receive_until(
+            lambda: len(viewer.records) == 80 and bool(viewer.named("state")), "all of it"
+        )
         assert viewer.named("state")[-1]["phase"] == "finished"
 
 
