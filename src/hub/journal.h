@@ -16,6 +16,10 @@ class Journal {
   /// From now on; before, and with none, nothing is kept. `recorder` outlives the journal.
   void start(record::Recorder& recorder) { recorder_ = &recorder; }
 
+  record::RecorderCounters counters() const {
+    return recorder_ != nullptr ? recorder_->counters() : record::RecorderCounters{};
+  }
+
   void facts(const nlohmann::json& facts);
   void state(const nlohmann::json& state);
   void step(const nlohmann::json& params);

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "client.h"
+#include "tensor_tracer/record/recorder.h"
 
 /// What `GET /metrics` tells: docs/operations.md. Thread: the hub's I/O thread only.
 namespace tt::hub {
@@ -60,7 +61,6 @@ struct Metrics {
   std::uint64_t damaged_records = 0;
   std::uint64_t dropped_for_viewers = 0;  // of viewers that have left
   std::uint64_t dropped_by_trainer = 0;
-  std::uint64_t dropped_by_recorder = 0;
   std::uint64_t connections = 0;
   std::uint64_t auth_failures = 0;
   std::uint64_t rate_limited = 0;
@@ -79,6 +79,7 @@ struct Survey {
   std::size_t waiting_requests = 0;
   std::string phase = {};
   nlohmann::json facts = {};
+  record::RecorderCounters recorder = {};
 };
 
 /// Of this process, from /proc.

@@ -184,7 +184,13 @@ void add_faults(Page& page, const Metrics& metrics, const Survey& survey) {
   page.sample(static_cast<double>(metrics.dropped_for_viewers + survey.dropped_for_viewers),
               {{"reason", "viewer"}});
   page.sample(static_cast<double>(metrics.dropped_by_trainer), {{"reason", "trainer"}});
-  page.sample(static_cast<double>(metrics.dropped_by_recorder), {{"reason", "recorder"}});
+  page.sample(static_cast<double>(survey.recorder.dropped), {{"reason", "recorder"}});
+  page.counter("records_recorded_total", "Records written to the recording or the history.",
+               survey.recorder.records);
+  page.gauge("recording_bytes", "Bytes of the recording's file that are in use.",
+             survey.recorder.file_bytes);
+  page.gauge("recording_queue_bytes", "Bytes that wait for the disk.", survey.recorder.queue_bytes);
+  page.gauge("recording_stopped", "1 once the disk has failed.", survey.recorder.stopped ? 1 : 0);
   page.counter("damaged_messages_total", "Binary messages with a damaged record.",
                metrics.damaged_records);
   page.head("http_requests_total", "counter", "HTTP requests by class of their answer's status.");

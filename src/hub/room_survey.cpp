@@ -8,7 +8,8 @@ Survey Room::survey(Clock::time_point now) {
   Survey survey{.controlled = lease_.held(),
                 .waiting_requests = forwarder_.size(),
                 .phase = mirror_.phase(),
-                .facts = mirror_.facts()};
+                .facts = mirror_.facts(),
+                .recorder = journal_.counters()};
   for (const auto& [client, member] : members_) {
     const bool viewer = client->role() == Role::kViewer;
     (viewer ? survey.queued_for_viewers : survey.queued_for_workers) += client->queue().bytes();
