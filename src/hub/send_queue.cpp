@@ -46,6 +46,11 @@ void SendQueue::subscribe(Subscription wanted) {
   }
 }
 
+void SendQueue::translate_records(RecordTranslator translate) {
+  translate_ = std::move(translate);
+  limits_.batch_bytes = 0;  // one record at a time
+}
+
 void SendQueue::offer_latest() {
   for (const protocol::RecordKey& key : latest_->keys()) {
     if (wants(key.entry)) {
@@ -64,16 +69,23 @@ Outgoing SendQueue::pop() {
   if (Outgoing text = pop_texts(); !text.empty()) {
     return text;
   }
-  Outgoing batch;
-  std::size_t size = 0;
-  pop_latest(batch, size);
-  pop_records(batch, size);
-  return batch;
+  while (true) {
+    Outgoing batch;
+    std::size_t size = 0;
+    pop_latest(batch, size);
+    pop_records(batch, size);
+    if (!translate_ || batch.empty()) {
+      return batch;
+    }
+    if (auto text = translate_(*batch.parts.front())) {
+      return {.text = true, .parts = {std::make_shared<const std::string>(std::move(*text))}};
+    }
+  }
 }
 
 Outgoing SendQueue::pop_texts() {
   Outgoing out{.text = true, .parts = {}};
-  if (dropped_ > told_dropped_) {
+  if (dropped_ > told_dropped_ && !translate_) {
     const std::uint64_t fresh = dropped_ - std::exchange(told_dropped_, dropped_);
     out.parts.push_back(std::make_shared<const std::string>(
         protocol::encode_notification("dropped", {{"records", fresh}, {"where", "viewer"}})));

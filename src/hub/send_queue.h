@@ -3,9 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -34,6 +37,9 @@ struct Outgoing {
   bool empty() const { return parts.empty(); }
 };
 
+/// A text in place of one whole record; nothing if the client does not get that record.
+using RecordTranslator = std::function<std::optional<std::string>(std::string_view record)>;
+
 /// What waits to be written to one client. Texts go first and are never dropped. A replaced record
 /// gives its place to the newer one, so that every key gets its turn on a slow connection. Drops
 /// are counted and told to the client by a `dropped` notification.
@@ -49,6 +55,9 @@ class SendQueue {
   /// Drops what waits of entries that are not wanted any more, and offers the latest records of
   /// those that are wanted from now on.
   void subscribe(Subscription wanted);
+  /// From now on every record goes out as a text of its own, made when its turn comes, and drops
+  /// are not told.
+  void translate_records(RecordTranslator translate);
   /// Starts with the latest record of every wanted key, looked up when its turn comes.
   void offer_latest();
 
@@ -75,6 +84,7 @@ class SendQueue {
   SendQueueLimits limits_;
   const LatestRecords* latest_;
   Subscription wanted_;
+  RecordTranslator translate_;  // none: records go out as they are
 
   std::deque<SharedBytes> texts_;
   std::size_t text_bytes_ = 0;

@@ -23,6 +23,7 @@ void Room::greet_worker(Client& client, Member& member, const protocol::Request&
   if (member.rank == 0) {
     replace_leader(client, member);
     mirror_.set_facts(facts);
+    show_plan_to_legacy();
     broadcast("run", facts);
   }
   tell_viewer_count();
@@ -40,10 +41,7 @@ void Room::replace_leader(Client& client, Member& member) {
 
 void Room::lose_leader() {
   for (const auto& asker : forwarder_.take_all()) {
-    if (Client* viewer = find_session(asker.session)) {
-      send(*viewer, protocol::encode_error(
-                        asker.id, {"no_trainer", "the trainer's connection ended", "", ""}));
-    }
+    finish_request(asker, base::Error{"no_trainer", "the trainer's connection ended", "", ""});
   }
   if (mirror_.lose()) {
     broadcast("state", mirror_.state());
@@ -52,14 +50,13 @@ void Room::lose_leader() {
 
 void Room::on_answer(protocol::Answer answer) {
   const auto asker = forwarder_.take(answer.id);
-  Client* const viewer = asker ? find_session(asker->session) : nullptr;
-  if (viewer == nullptr) {
+  if (!asker) {
     return;
   }
   if (auto* result = std::get_if<json>(&answer.outcome)) {
-    send(*viewer, protocol::encode_result(asker->id, std::move(*result)));
+    finish_request(*asker, std::move(*result));
   } else {
-    send(*viewer, protocol::encode_error(asker->id, std::get<base::Error>(answer.outcome)));
+    finish_request(*asker, std::get<base::Error>(std::move(answer.outcome)));
   }
 }
 
@@ -83,6 +80,7 @@ void Room::on_notification(Client& client, const Member& member,
   }
   if (event == "plan" && from_leader) {
     mirror_.set_plan(notification.params.value("plan", json()));
+    show_plan_to_legacy();
   }
   broadcast(shared);
 }
