@@ -154,7 +154,8 @@ std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const Acc
 }
 
 std::optional<Role> role_of(const HttpRequest& request) {
-  if (path_of(request) == "/ws") {
+  // Legacy clients know no path.
+  if (path_of(request) == "/ws" || (path_of(request) == "/" && websocket::is_upgrade(request))) {
     return Role::kViewer;
   }
   if (path_of(request) == "/worker") {

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "dialect/texts.h"
+
 namespace tt::hub {
 namespace {
 constexpr protocol::TextLimits kViewerLimits{};
@@ -72,6 +74,9 @@ void Room::on_text(Client& client, std::string_view text, Clock::time_point now)
   }
   member.heard = now;
   lease_.renew(member.session, now);
+  if (on_legacy_text(client, member, text, now)) {
+    return;
+  }
   protocol::Message message = protocol::parse_message(text, worker ? kWorkerLimits : kViewerLimits);
   if (auto* request = std::get_if<protocol::Request>(&message)) {
     on_request(client, member, std::move(*request), now);
@@ -118,7 +123,7 @@ void Room::on_binary(Client& client, std::string_view bytes, Clock::time_point n
                         .point = record->header.point,
                         .bytes = std::make_shared<const std::string>(record->whole)};
     for (const auto& [viewer, facts] : members_) {
-      if (viewer->role() == Role::kViewer && facts.greeted) {
+      if (viewer->role() == Role::kViewer && wants_record(facts, record->header)) {
         viewer->queue().push_record(stored, now);
         viewer->wake();
       }
@@ -136,16 +141,14 @@ void Room::on_binary(Client& client, std::string_view bytes, Clock::time_point n
 
 void Room::tick(Clock::time_point now) {
   for (const auto& asker : forwarder_.take_expired(now)) {
-    if (Client* client = find_session(asker.session)) {
-      send(*client, protocol::encode_error(
-                        asker.id, {"timeout", "the trainer did not answer in time", "", ""}));
-    }
+    finish_request(asker, base::Error{"timeout", "the trainer did not answer in time", "", ""});
   }
+  tend_legacy_viewers(now);
   for (const auto& [client, member] : members_) {
     if (client->queue().release_held(now)) {
       client->wake();
     }
-    if (!member.greeted && now - member.joined > options_.hello_timeout) {
+    if (!member.greeted && !member.legacy && now - member.joined > options_.hello_timeout) {
       client->close("no hello");
     }
   }
@@ -190,6 +193,10 @@ bool Room::admit(Client& client, Member& member, std::string_view text, Clock::t
 }
 
 void Room::on_malformed(Client& client, const protocol::Malformed& malformed) {
+  if (members_.at(&client).legacy) {
+    send(client, dialect::error_text(malformed.error));
+    return;
+  }
   send(client, protocol::encode_error(malformed.id, malformed.error));
 }
 
@@ -207,7 +214,7 @@ void Room::send(Client& client, const SharedBytes& text) {
 
 void Room::broadcast(const SharedBytes& text) {
   for (const auto& [client, member] : members_) {
-    if (client->role() == Role::kViewer && member.greeted) {
+    if (client->role() == Role::kViewer && member.greeted && !member.legacy) {
       send(*client, text);
     }
   }

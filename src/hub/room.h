@@ -6,10 +6,12 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "client.h"
+#include "dialect/shown_records.h"
 #include "forwarder.h"
 #include "journal.h"
 #include "lease.h"
@@ -64,6 +66,12 @@ class Room {
   base::Status ready(Clock::time_point now, std::chrono::milliseconds timeout) const;
 
  private:
+  /// A viewer that speaks a legacy dialect.
+  struct LegacyViewer {
+    std::optional<dialect::Dialect> dialect;  // none: it has not asked for anything yet
+    nlohmann::json waiting;                   // what it asked before a trainer came, or null
+    bool started = false;                     // it has got `start`, updates follow
+  };
   struct Member {
     std::string session;  // "v3" or "w1"
     MessageGate gate;     // viewers
@@ -71,6 +79,7 @@ class Room {
     std::uint64_t rank = 0;  // workers: the global rank
     Clock::time_point joined;
     Clock::time_point heard;  // when it said something last
+    std::optional<LegacyViewer> legacy = {};
   };
   using Members = std::map<Client*, Member>;
   using json = nlohmann::json;
@@ -105,10 +114,23 @@ class Room {
   base::Status greet_viewer(Client& client, Member& member, const protocol::Request& request,
                             Clock::time_point now);
 
+  // legacy_viewers.cpp
+  bool on_legacy_text(Client& client, Member& member, std::string_view text, Clock::time_point now);
+  void on_legacy_message(Client& client, Member& member, json message, Clock::time_point now);
+  void run_training_step(Client& client, Member& member, json message, Clock::time_point now);
+  base::Status watch_for(Client& client, Member& member, const json& message,
+                         Clock::time_point now);
+  void start_legacy(Client& client, Member& member);
+  void finish_request(const Forwarder::Asker& asker, base::Result<json> outcome);
+  void tend_legacy_viewers(Clock::time_point now);
+  void show_plan_to_legacy();
+  bool wants_record(const Member& member, const protocol::RecordHeader& header) const;
+
   // worker_messages.cpp
   void greet_worker(Client& client, Member& member, const protocol::Request& request);
   void replace_leader(Client& client, Member& member);
   void on_answer(protocol::Answer answer);
+  void keep_in_trail(const Forwarder::Asker& asker, const protocol::Answer& answer);
   void on_notification(Client& client, const Member& member,
                        const protocol::Notification& notification, std::string_view text);
   void lose_leader();
@@ -120,7 +142,8 @@ class Room {
   Forwarder forwarder_;
   Journal journal_;
   Members members_;
-  Client* leader_ = nullptr;  // the worker of global rank 0
+  dialect::ShownRecords shown_records_;  // to legacy viewers
+  Client* leader_ = nullptr;             // the worker of global rank 0
   std::uint64_t last_viewer_ = 0;
   std::uint64_t last_worker_ = 0;
   bool pause_wanted_ = false;      // a holder asked for a pause that nobody has ended

@@ -90,6 +90,11 @@ void SendQueue::subscribe(Subscription wanted) {
   }
 }
 
+void SendQueue::translate_records(RecordTranslator translate) {
+  translate_ = std::move(translate);
+  limits_.batch_bytes = 0;  // one record at a time
+}
+
 void SendQueue::offer_latest() {
   for (const protocol::RecordKey& key : latest_->keys()) {
     if (wanted_.wants(*latest_->find(key))) {
@@ -116,20 +121,27 @@ Outgoing SendQueue::pop() {
   if (Outgoing text = pop_texts(); !text.empty()) {
     return text;
   }
-  Outgoing batch;
   if (window_is_full()) {
-    return batch;
+    return {};
   }
-  std::size_t size = 0;
-  pop_latest(batch, size);
-  pop_records(batch, size);
-  sent_ += batch.empty() ? 0 : 1;
-  return batch;
+  while (true) {
+    Outgoing batch;
+    std::size_t size = 0;
+    pop_latest(batch, size);
+    pop_records(batch, size);
+    if (!translate_ || batch.empty()) {
+      sent_ += batch.empty() ? 0 : 1;
+      return batch;
+    }
+    if (auto text = translate_(*batch.parts.front())) {
+      return {.text = true, .parts = {std::make_shared<const std::string>(std::move(*text))}};
+    }
+  }
 }
 
 Outgoing SendQueue::pop_texts() {
   Outgoing out{.text = true, .parts = {}};
-  if (!untold_.empty()) {
+  if (!untold_.empty() && !translate_) {
     std::uint64_t fresh = 0;
     nlohmann::json entries = nlohmann::json::object();
     for (const auto& [entry, count] : std::exchange(untold_, {})) {

@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -45,6 +48,9 @@ struct Outgoing {
   bool empty() const { return parts.empty(); }
 };
 
+/// A text in place of one whole record; nothing if the client does not get that record.
+using RecordTranslator = std::function<std::optional<std::string>(std::string_view record)>;
+
 /// What waits to be written to one client. Texts go first and are never dropped. A replaced record
 /// gives its place to the newer one, so that every key gets its turn on a slow connection. Drops
 /// are counted and told to the client by a `dropped` notification. With a window, no more binary
@@ -67,6 +73,9 @@ class SendQueue {
   void set_window(std::uint64_t messages) { window_ = messages; }
   /// The client has taken so many binary messages since it connected; false if it cannot have.
   [[nodiscard]] bool acknowledge(std::uint64_t messages);
+  /// From now on every record goes out as a text of its own, made when its turn comes, and drops
+  /// are not told.
+  void translate_records(RecordTranslator translate);
   /// Starts with the latest record of every wanted key, looked up when its turn comes.
   void offer_latest();
 
@@ -96,6 +105,7 @@ class SendQueue {
   SendQueueLimits limits_;
   const LatestRecords* latest_;
   Subscription wanted_;
+  RecordTranslator translate_;  // none: records go out as they are
 
   std::deque<SharedBytes> texts_;
   std::size_t text_bytes_ = 0;

@@ -24,6 +24,7 @@ void Room::greet_worker(Client& client, Member& member, const protocol::Request&
     replace_leader(client, member);
     mirror_.set_facts(facts);
     journal_.facts(facts);
+    show_plan_to_legacy();
     broadcast("run", facts);
   }
   tell_viewer_count();
@@ -41,10 +42,7 @@ void Room::replace_leader(Client& client, Member& member) {
 
 void Room::lose_leader() {
   for (const auto& asker : forwarder_.take_all()) {
-    if (Client* viewer = find_session(asker.session)) {
-      send(*viewer, protocol::encode_error(
-                        asker.id, {"no_trainer", "the trainer's connection ended", "", ""}));
-    }
+    finish_request(asker, base::Error{"no_trainer", "the trainer's connection ended", "", ""});
   }
   if (mirror_.lose()) {
     journal_.state(mirror_.state());
@@ -57,26 +55,25 @@ void Room::on_answer(protocol::Answer answer) {
   if (!asker) {
     return;
   }
+  keep_in_trail(*asker, answer);
+  if (auto* result = std::get_if<json>(&answer.outcome)) {
+    finish_request(*asker, std::move(*result));
+  } else {
+    finish_request(*asker, std::get<base::Error>(std::move(answer.outcome)));
+  }
+}
+
+void Room::keep_in_trail(const Forwarder::Asker& asker, const protocol::Answer& answer) {
   if (const auto* result = std::get_if<json>(&answer.outcome)) {
-    json detail = {{"params", asker->params}, {"result", *result}};
+    json detail = {{"params", asker.params}, {"result", *result}};
     if (result->is_object() && result->contains("step")) {
       detail["step"] = result->at("step");
     }
-    journal_.event(asker->method, std::move(detail), asker->session, asker->who);
+    journal_.event(asker.method, std::move(detail), asker.session, asker.who);
   } else {
-    journal_.event(
-        "refused",
-        {{"method", asker->method}, {"message", std::get<base::Error>(answer.outcome).message}},
-        asker->session, asker->who);
-  }
-  Client* const viewer = find_session(asker->session);
-  if (viewer == nullptr) {
-    return;
-  }
-  if (auto* result = std::get_if<json>(&answer.outcome)) {
-    send(*viewer, protocol::encode_result(asker->id, std::move(*result)));
-  } else {
-    send(*viewer, protocol::encode_error(asker->id, std::get<base::Error>(answer.outcome)));
+    const auto& error = std::get<base::Error>(answer.outcome);
+    journal_.event("refused", {{"method", asker.method}, {"message", error.message}}, asker.session,
+                   asker.who);
   }
 }
 
@@ -108,6 +105,7 @@ void Room::on_notification(Client& client, const Member& member,
   }
   if (event == "plan" && from_leader) {
     mirror_.set_plan(notification.params.value("plan", json()));
+    show_plan_to_legacy();
   }
   broadcast(shared);
 }
