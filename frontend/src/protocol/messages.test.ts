@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parse } from '../base/schema';
-import { HubClient } from './hub_client';
+import { HubClient, kWindow } from './hub_client';
 import { helloSchema, parseTextMessage, planSchema, runSchema } from './messages';
 import type { PipeListener } from './pipe';
 
@@ -51,6 +51,7 @@ test('a hello answer is read, and what this version does not know is ignored', (
 test('everything of a plan entry is read', () => {
   const entry = {
     point: 'HiddenStates',
+    enabled: false,
     direction: 'gradient',
     micro_batches: '0-3',
     rows: [2, 4],
@@ -77,6 +78,22 @@ test('everything of a plan entry is read', () => {
     parse(planSchema, { entries: [{ point: 'QKV', ...part }] });
   expect(() => read({ rows: [1, 2, 3] })).toThrow('rows: expected a list of two');
   expect(() => read({ direction: 'up' })).toThrow('entries[0].direction');
+});
+
+test('drops by entry, the time of the tracer and the state of a replay are read', () => {
+  const read = (event: string, params: object): unknown => {
+    const message = parseTextMessage(JSON.stringify({ event, params }));
+    return message.kind === 'notification' ? message.notification.params : message;
+  };
+  const dropped = { records: 5, where: 'viewer', entries: { '0': 3, '2': 2 } };
+  expect(read('dropped', dropped)).toEqual(dropped);
+  expect(() => read('dropped', { records: 1, entries: { '0': -1 } })).toThrow('params.entries.0');
+  expect(read('step', { step: 3, tracer_ms: 1.9 })).toEqual({ step: 3, tracer_ms: 1.9 });
+  const replay = {
+    ...{ phase: 'replay', step: 12, paused: false, speed: 2 },
+    ...{ first_step: 1, last_step: 300 },
+  };
+  expect(read('state', replay)).toEqual(replay);
 });
 
 test('prompt sets, vectors and gradients of a run are read', () => {
@@ -195,6 +212,7 @@ describe('the golden messages of version 1', () => {
         onHello: nothing,
         onNotification: nothing,
         onRecords: nothing,
+        onTaken: nothing,
         onRefused: nothing,
         onProblem: nothing,
         onClosed: nothing,
@@ -204,7 +222,8 @@ describe('the golden messages of version 1', () => {
     const [hello, ...others] = of('request');
     listener?.onOpen();
     for (const { method, params } of others) void client.request(method, params ?? undefined);
-    const wanted = [hello, ...others].map(({ text }) => JSON.parse(text) as unknown);
+    const wanted = [hello, ...others].map(({ text }) => JSON.parse(text) as object);
+    wanted[0] = { ...wanted[0], params: { ...hello.params, window: kWindow } };
     expect(sent.map((text) => JSON.parse(text) as unknown)).toEqual(wanted);
   });
 });
