@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "src/cli/export_command.h"
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/hub/server.h"
@@ -176,12 +177,13 @@ Status run(const CLI::App& serve_command, const Flags& flags) {
 
 int main(int argc, char** argv) {
   Flags flags;
-  CLI::App app{"The server between a training run and its viewers"};
+  CLI::App app{"The server between a training run and its viewers, and what reads its recordings"};
   app.set_version_flag("--version", "tensor-tracer-hub " TT_VERSION);
   app.require_subcommand(1);
   CLI::App* const serve_command = app.add_subcommand("serve", "Serve viewers and workers");
   CLI::App* const supervise_command =
       app.add_subcommand("supervise", "Keep a hub running as long as a run lives");
+  tt::cli::ExportCommand export_command(app);
   add_common_flags(*serve_command, flags);
   add_common_flags(*supervise_command, flags);
   serve_command->add_option("--listen-fd", flags.listen_fd, "an open listening socket");
@@ -191,6 +193,9 @@ int main(int argc, char** argv) {
   try {
     flags.page_dir = default_page_dir();
     app.parse(argc, argv);
+    if (export_command.parsed()) {
+      return export_command.run();
+    }
     return run(*serve_command, flags).ok() ? 0 : kFailed;
   } catch (const CLI::ParseError& error) {
     return app.exit(error);

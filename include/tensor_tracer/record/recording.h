@@ -46,7 +46,7 @@ struct FrameQuery {
 /// Owner: the recording; the view ends with the callback.
 struct Frame {
   Cursor at;
-  std::string_view record;    // whole: header, payload, padding
+  std::string_view record;  // whole: header, payload, padding
 };
 
 /// The scalars of one step: the params of its `step` notification.
@@ -78,6 +78,7 @@ class Recording {
 
  private:
   friend class Recorder;
+  friend class SeriesReader;
   class Impl;
   explicit Recording(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
