@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/cli/export_command.h"
 #include "src/cli/hub_flags.h"
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/base/ssh_command.h"
@@ -226,7 +227,7 @@ int run(const CLI::App& supervise_command, HubFlags& flags) {
 
 int main(int argc, char** argv) {
   HubFlags flags;
-  CLI::App app{"The server between a training run and its viewers"};
+  CLI::App app{"The server between a training run and its viewers, and what reads its recordings"};
   app.set_version_flag("--version", "tensor-tracer-hub " TT_VERSION);
   app.require_subcommand(1);
   CLI::App* const serve_command = app.add_subcommand("serve", "Serve viewers and workers");
@@ -234,6 +235,7 @@ int main(int argc, char** argv) {
       app.add_subcommand("supervise", "Keep a hub running as long as a run lives");
   CLI::App* const replay_command =
       app.add_subcommand("replay", "Show a recording on the page as if it were a run");
+  tt::cli::ExportCommand export_command(app);
   for (CLI::App* const command : {serve_command, supervise_command, replay_command}) {
     tt::cli::add_common_flags(*command, flags);
   }
@@ -247,6 +249,9 @@ int main(int argc, char** argv) {
   try {
     flags.page_dir = default_page_dir();
     app.parse(argc, argv);
+    if (export_command.parsed()) {
+      return export_command.run();
+    }
     const auto run_it = [&] { return run(*supervise_command, flags); };
     return replay_command->parsed() ? replay(flags, run_it) : run_it();
   } catch (const CLI::ParseError& error) {

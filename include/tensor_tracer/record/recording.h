@@ -81,6 +81,7 @@ class Recording {
 
  private:
   friend class Recorder;
+  friend class SeriesReader;
   class Impl;
   explicit Recording(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

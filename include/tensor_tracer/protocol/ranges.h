@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tt::protocol {
+
+/// First and last number, both included.
+using Range = std::pair<std::int64_t, std::int64_t>;
+
+/// Text such as "1-4,8" of docs/protocol.md; nothing if it is no such list. Thread: any.
+std::optional<std::vector<Range>> parse_ranges(std::string_view text);
+
+/// The numbers that such a list names; nothing also if one is above 65535.
+std::optional<std::set<std::uint16_t>> parse_numbers(std::string_view text);
+
+}  // namespace tt::protocol

@@ -1,0 +1,98 @@
+#include "src/cli/export_command.h"
+
+#include <cstdio>
+#include <map>
+
+#include "tensor_tracer/protocol/ranges.h"
+
+namespace tt::cli {
+namespace {
+
+constexpr int kFailed = 1;
+
+constexpr const char* kFooter = R"(
+Arrays are named "HiddenStates.layers.3", their first dim is the record; "HiddenStates.layers.3.steps"
+has the steps, "scalars.loss" the loss of each of "scalars.step".
+
+  export run.ttrec --to npz --output run.npz --point HiddenStates --layers 1-4 --steps 10-200
+  export run.ttrec --to csv --output loss.csv
+  export run.ttrec --to tensorboard --output logs/demo && tensorboard --logdir logs)";
+
+base::Error wrong(const std::string& flag, const std::string& text, const std::string& remedy) {
+  return {.code = "usage",
+          .message = "\"" + text + "\" is not of the form expected",
+          .where = flag,
+          .remedy = remedy};
+}
+
+base::Status set_ranges(const std::string& layers, const std::string& steps,
+                        record::ExportOptions& options) {
+  if (!layers.empty()) {
+    options.layers = protocol::parse_numbers(layers);
+    if (!options.layers) {
+      return wrong("--layers", layers, "give ranges such as 1-4,8");
+    }
+  }
+  if (!steps.empty()) {
+    const auto ranges = protocol::parse_ranges(steps);
+    if (!ranges || ranges->size() != 1) {
+      return wrong("--steps", steps, "give one range such as 10-200");
+    }
+    options.first_step = static_cast<std::uint64_t>(ranges->front().first);
+    options.last_step = static_cast<std::uint64_t>(ranges->front().second);
+  }
+  return {};
+}
+
+int fail(const base::Error& error) {
+  std::fprintf(stderr, "export: %s\n", base::to_string(error).c_str());
+  return kFailed;
+}
+
+}  // namespace
+
+ExportCommand::ExportCommand(CLI::App& app)
+    : command_(app.add_subcommand("export",
+                                  "Write a recording as NPZ, safetensors, CSV or "
+                                  "TensorBoard events (docs/recording.md)")) {
+  using record::ExportFormat;
+  const std::map<std::string, ExportFormat> formats = {{"npz", ExportFormat::kNpz},
+                                                       {"safetensors", ExportFormat::kSafetensors},
+                                                       {"csv", ExportFormat::kCsv},
+                                                       {"tensorboard", ExportFormat::kTensorBoard}};
+  command_->add_option("file", file_, "a recording: <run-dir>/run.ttrec")->required();
+  command_->add_option("--to", options_.format, "npz, safetensors, csv or tensorboard")
+      ->required()
+      ->transform(CLI::CheckedTransformer(formats).description("FORMAT"));
+  command_
+      ->add_option("--output", options_.output,
+                   "the file to write; of tensorboard the folder for one")
+      ->required();
+  command_
+      ->add_option("--point", options_.points,
+                   "only this point's records (may be repeated); csv: one value a line instead of "
+                   "the scalars")
+      ->allow_extra_args(false);
+  command_->add_option("--layers", layers_, "only these layers, such as 1-4,8");
+  command_->add_option("--steps", steps_, "only these steps, such as 10-200");
+  command_->add_option("--run", options_.run, "the run's id, if the recording has several");
+  command_->add_flag("--raw", options_.raw, "u8 as codes, with <name>.lines: offset and scale");
+  command_->add_flag("--force", options_.force, "replace the output if it is there");
+  command_->footer(kFooter);
+}
+
+int ExportCommand::run() {
+  if (base::Status set = set_ranges(layers_, steps_, options_); !set.ok()) {
+    return fail(set.error());
+  }
+  const auto report = record::export_recording(file_, options_);
+  if (!report) {
+    return fail(report.error());
+  }
+  std::printf("%s: %llu records, scalars of %llu steps\n", report.value().path.c_str(),
+              static_cast<unsigned long long>(report.value().records),
+              static_cast<unsigned long long>(report.value().steps));
+  return 0;
+}
+
+}  // namespace tt::cli

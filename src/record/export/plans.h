@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tensor_tracer/record/recording.h"
+
+namespace tt::record {
+
+/// The trace plans that were in force in a run: the one of its facts, and those of its `plan`
+/// events. Thread: any.
+class Plans {
+ public:
+  Plans(Recording& recording, const RunInfo& run);
+  /// The compressor of an entry, as the plan says it; empty if the recording does not tell.
+  nlohmann::json compressor(std::uint32_t plan, std::uint32_t entry) const;
+
+ private:
+  void add(const nlohmann::json& plan);
+
+  std::map<std::uint64_t, nlohmann::json> by_number_;
+};
+
+}  // namespace tt::record
