@@ -94,6 +94,19 @@ test('a replay is moved, sped up and stepped; its plan stays', async ({ page, hu
   expect(asked[1]).toEqual({ method: 'replay.seek', params: { step: 200 } });
 });
 
+test('the curves of a replay are whole, however it is moved', async ({ page, hub }) => {
+  hub.step = 0;
+  hub.setReplay(1, 300);
+  await open(page, hub);
+  const length = (): Promise<number | undefined> =>
+    page.evaluate(() => window.__tt?.app.series.all.length);
+  await expect.poll(length).toBe(300);
+  await page.getByTestId('step-once').click();
+  await expect(page.getByTestId('shown-step')).toHaveText('step 1');
+  await idle(page);
+  expect(await length()).toBe(300);
+});
+
 test('stop asks first, and only the holder of control sees it', async ({ page, hub }) => {
   await open(page, hub);
   await expect(page.getByTestId('stop')).toHaveCount(0);

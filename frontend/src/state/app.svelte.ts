@@ -242,9 +242,10 @@ export class App implements Disposable {
       }
       const { hello } = event;
       this.hubVersion = hello.hub;
-      this.series.restart();
-      if (hello.run !== null) this.onRun(hello.run);
       this.runState = hello.state;
+      // A replay loses nothing: it only moves.
+      if (this.replay === null) this.series.restart();
+      if (hello.run !== null) this.onRun(hello.run);
       this.control.greeted(hello.session, hello.control, hello.may_control !== false);
     }
     if (this.replay !== null) this.sendQuery();
@@ -259,7 +260,7 @@ export class App implements Disposable {
         this.series.add(notification.params);
         return true;
       case 'run':
-        this.series.restart();
+        if (this.replay === null) this.series.restart();
         this.onRun(notification.params);
         return true;
       case 'state':
