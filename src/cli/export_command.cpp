@@ -1,7 +1,6 @@
 #include "src/cli/export_command.h"
 
 #include <cstdio>
-#include <map>
 
 #include "tensor_tracer/protocol/ranges.h"
 
@@ -17,6 +16,14 @@ has the steps, "scalars.loss" the loss of each of "scalars.step".
   export run.ttrec --to npz --output run.npz --point HiddenStates --layers 1-4 --steps 10-200
   export run.ttrec --to csv --output loss.csv
   export run.ttrec --to tensorboard --output logs/demo && tensorboard --logdir logs)";
+
+record::ExportFormat format_of(const std::string& name) {
+  using record::ExportFormat;
+  return name == "npz"           ? ExportFormat::kNpz
+         : name == "safetensors" ? ExportFormat::kSafetensors
+         : name == "csv"         ? ExportFormat::kCsv
+                                 : ExportFormat::kTensorBoard;
+}
 
 base::Error wrong(const std::string& flag, const std::string& text, const std::string& remedy) {
   return {.code = "usage",
@@ -52,17 +59,13 @@ int fail(const base::Error& error) {
 }  // namespace
 
 ExportCommand::ExportCommand(CLI::App& app)
-    : command_(app.add_subcommand("export", "Write a recording as NPZ, safetensors, CSV or "
-                                            "TensorBoard events (docs/recording.md)")) {
-  using record::ExportFormat;
-  const std::map<std::string, ExportFormat> formats = {{"npz", ExportFormat::kNpz},
-                                                       {"safetensors", ExportFormat::kSafetensors},
-                                                       {"csv", ExportFormat::kCsv},
-                                                       {"tensorboard", ExportFormat::kTensorBoard}};
+    : command_(app.add_subcommand("export",
+                                  "Write a recording as NPZ, safetensors, CSV or "
+                                  "TensorBoard events (docs/recording.md)")) {
   command_->add_option("file", file_, "a recording: <run-dir>/run.ttrec")->required();
-  command_->add_option("--to", options_.format, "npz, safetensors, csv or tensorboard")
+  command_->add_option("--to", to_, "the format")
       ->required()
-      ->transform(CLI::CheckedTransformer(formats).description("FORMAT"));
+      ->check(CLI::IsMember({"npz", "safetensors", "csv", "tensorboard"}));
   command_
       ->add_option("--output", options_.output,
                    "the file to write; of tensorboard the folder for one")
@@ -81,6 +84,7 @@ ExportCommand::ExportCommand(CLI::App& app)
 }
 
 int ExportCommand::run() {
+  options_.format = format_of(to_);
   if (base::Status set = set_ranges(layers_, steps_, options_); !set.ok()) {
     return fail(set.error());
   }

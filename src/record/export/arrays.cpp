@@ -33,14 +33,15 @@ Dtype written_dtype(Dtype dtype, const ArrayOptions& options) {
 }
 
 std::size_t line_bytes(const RecordView& record) {
-  const std::size_t codes = record.header.ndim == 0
-                                ? 1
-                                : record.header.shape[record.header.ndim - 1];
+  const std::size_t codes =
+      record.header.ndim == 0 ? 1 : record.header.shape[record.header.ndim - 1];
   return record.payload.size() / (codes + protocol::kU8LineBytes) * protocol::kU8LineBytes;
 }
 
 Array codes(const Source& source, const Series& series, const std::string& name) {
-  return {.name = name, .dtype = Dtype::kU8, .shape = stacked(series, series.shape),
+  return {.name = name,
+          .dtype = Dtype::kU8,
+          .shape = stacked(series, series.shape),
           .write = [&source, &series](const ByteSink& sink) {
             source.reader.records(series, [&](const RecordView& record) {
               sink(record.payload.subspan(line_bytes(record)));
@@ -54,7 +55,9 @@ Array offsets_and_scales(const Source& source, const Series& series, const std::
     shape.pop_back();
   }
   shape.push_back(2);
-  return {.name = name + ".lines", .dtype = Dtype::kF32, .shape = stacked(series, shape),
+  return {.name = name + ".lines",
+          .dtype = Dtype::kF32,
+          .shape = stacked(series, shape),
           .write = [&source, &series](const ByteSink& sink) {
             source.reader.records(series, [&](const RecordView& record) {
               sink(record.payload.first(line_bytes(record)));
@@ -65,7 +68,9 @@ Array offsets_and_scales(const Source& source, const Series& series, const std::
 Array numbers(const Source& source, const Series& series, const std::string& name,
               const ArrayOptions& options) {
   const Dtype dtype = written_dtype(series.dtype, options);
-  return {.name = name, .dtype = dtype, .shape = stacked(series, series.shape),
+  return {.name = name,
+          .dtype = dtype,
+          .shape = stacked(series, series.shape),
           .write = [&source, &series, as_is = dtype == series.dtype](const ByteSink& sink) {
             source.reader.records(series, [&](const RecordView& record) {
               if (as_is) {
@@ -79,7 +84,9 @@ Array numbers(const Source& source, const Series& series, const std::string& nam
 
 Array index(const Source& source, const Series& series, std::string name,
             std::int64_t Place::*member) {
-  return {.name = std::move(name), .dtype = Dtype::kI64, .shape = {series.records},
+  return {.name = std::move(name),
+          .dtype = Dtype::kI64,
+          .shape = {series.records},
           .write = [&source, &series, member](const ByteSink& sink) {
             source.reader.places(series, [&](const Place& place) {
               sink(std::as_bytes(std::span(&(place.*member), 1)));
@@ -119,16 +126,21 @@ void add_scalars(const ScalarTable& table, std::vector<Array>& out) {
     return;
   }
   const auto whole = [&](const std::string& name, const std::vector<std::uint64_t>& values) {
-    out.push_back({.name = "scalars." + name, .dtype = Dtype::kI64, .shape = {values.size()},
+    out.push_back({.name = "scalars." + name,
+                   .dtype = Dtype::kI64,
+                   .shape = {values.size()},
                    .write = [&values](const ByteSink& sink) { sink(bytes(values)); }});
   };
   whole("step", table.steps);
   whole("time_ns", table.time_ns);
   for (const auto& [name, column] : table.columns) {
-    out.push_back({.name = "scalars." + name, .dtype = Dtype::kF64, .shape = {column.size()},
+    out.push_back({.name = "scalars." + name,
+                   .dtype = Dtype::kF64,
+                   .shape = {column.size()},
                    .write = [&column](const ByteSink& sink) {
                      for (const std::optional<double>& value : column) {
-                       const double number = value.value_or(std::numeric_limits<double>::quiet_NaN());
+                       const double number =
+                           value.value_or(std::numeric_limits<double>::quiet_NaN());
                        sink(std::as_bytes(std::span(&number, 1)));
                      }
                    }});

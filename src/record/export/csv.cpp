@@ -8,8 +8,8 @@
 #include "output_file.h"
 #include "values.h"
 
-// RFC 4180, but for "\n" alone at the end of a line. Numbers are the shortest text that reads back as
-// the same float32, float64 or integer; "nan", "inf" and "-inf" as Python's float() takes them.
+// RFC 4180, but for "\n" alone at the end of a line. Numbers are the shortest text that reads back
+// as the same float32, float64 or integer; "nan", "inf" and "-inf" as Python's float() takes them.
 namespace tt::record {
 namespace {
 
@@ -51,7 +51,8 @@ std::vector<Column> columns_of(const Series& series, const RunNames& names) {
   if (dims.empty() && series.shape.size() == 3) {
     dims = {"batch", "sequence", "features"};
   }
-  if (series.compressor == protocol::RecordCompressor::kStats || dims.size() != series.shape.size()) {
+  if (series.compressor == protocol::RecordCompressor::kStats ||
+      dims.size() != series.shape.size()) {
     return {};
   }
   std::vector<Column> columns;
@@ -93,9 +94,8 @@ std::string begin_of(const RecordHeader& header, const RunNames& names) {
   for (const std::string& part :
        {std::to_string(header.step), std::to_string(header.micro_batch), names.point(header.point),
         header.layer == 0 ? "" : std::to_string(header.layer), direction_name(header.direction),
-        phase_name(header.phase), names.prompt_set(header.prompt_set),
-        std::to_string(header.entry), std::to_string(header.data_rank),
-        compressor_name(header.compressor)}) {
+        phase_name(header.phase), names.prompt_set(header.prompt_set), std::to_string(header.entry),
+        std::to_string(header.data_rank), compressor_name(header.compressor)}) {
     text += cell(part) + ",";
   }
   return text;

@@ -60,8 +60,8 @@ std::string event_at(std::uint64_t time_ns) {
 
 void Summary::add_scalar(std::string_view tag, float number) {
   std::string value;
-  put_bytes(value, 1, tag);                 // Summary.Value.tag
-  put_field(value, 2, Kind::kHalfWord);     // Summary.Value.simple_value
+  put_bytes(value, 1, tag);              // Summary.Value.tag
+  put_field(value, 2, Kind::kHalfWord);  // Summary.Value.simple_value
   value += raw(number);
   put_bytes(bytes_, 1, value);  // Summary.value
 }
@@ -80,9 +80,9 @@ void Summary::add_histogram(std::string_view tag, double low, double high, doubl
   put_double(histogram, 2, high);  // .max
   put_double(histogram, 3, std::accumulate(counts.begin(), counts.end(), 0.0));  // .num
   put_double(histogram, 4, sum);
-  put_double(histogram, 5, squares);   // .sum_squares
-  put_bytes(histogram, 6, limits);     // .bucket_limit
-  put_bytes(histogram, 7, buckets);    // .bucket
+  put_double(histogram, 5, squares);  // .sum_squares
+  put_bytes(histogram, 6, limits);    // .bucket_limit
+  put_bytes(histogram, 7, buckets);   // .bucket
   std::string value;
   put_bytes(value, 1, tag);
   put_bytes(value, 5, histogram);  // Summary.Value.histo

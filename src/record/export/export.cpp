@@ -60,8 +60,8 @@ std::uint16_t flag_of(const RunNames& names, const std::string& point) {
     words.push_back(name);
   }
   const std::string nearest = base::nearest_word(point, words);
-  throw wrong("the run has no point " + point, nearest.empty() ? "it has " + comma_list(words)
-                                                               : "did you mean " + nearest + "?");
+  throw wrong("the run has no point " + point,
+              nearest.empty() ? "it has " + comma_list(words) : "did you mean " + nearest + "?");
 }
 
 Selection selection_of(const ExportOptions& options, const RunInfo& run, const RunNames& names) {

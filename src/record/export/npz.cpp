@@ -46,7 +46,8 @@ std::string npy_header(const Array& array) {
                      "', 'fortran_order': False, 'shape': (" + shape + "), }";
   constexpr std::size_t kPreamble = 10;
   constexpr std::size_t kAlignment = 64;
-  const std::size_t total = (kPreamble + text.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t total =
+      (kPreamble + text.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
   text.resize(total - kPreamble - 1, ' ');
   text += '\n';
   std::string out("\x93NUMPY\x01\x00", 8);
@@ -74,7 +75,8 @@ class ZipFile {
     constexpr uLong kUtf8Name = 1U << 11U;
     constexpr int kStore = 0;
     zip_fileinfo info{};
-    info.tmz_date = {.tm_sec = 0, .tm_min = 0, .tm_hour = 0, .tm_mday = 1, .tm_mon = 0, .tm_year = 1980};
+    info.tmz_date = {
+        .tm_sec = 0, .tm_min = 0, .tm_hour = 0, .tm_mday = 1, .tm_mon = 0, .tm_year = 1980};
     require(zipOpenNewFileInZip4_64(zip_, name.c_str(), &info, nullptr, 0, nullptr, 0, nullptr,
                                     kStore, 0, 0, -MAX_WBITS, DEF_MEM_LEVEL, Z_DEFAULT_STRATEGY,
                                     nullptr, 0, 0, kUtf8Name, /*zip64=*/1) == ZIP_OK);

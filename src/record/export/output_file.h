@@ -33,7 +33,8 @@ class PartialFile {
   bool committed_ = false;
 };
 
-/// A PartialFile that is written from front to end. Every call throws Failure when the disk refuses.
+/// A PartialFile that is written from front to end. Every call throws Failure when the disk
+/// refuses.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);

@@ -10,8 +10,8 @@
 
 namespace tt::record {
 
-/// What a run's facts call the numbers in its records. What they do not name is named by its number.
-/// Thread: any.
+/// What a run's facts call the numbers in its records. What they do not name is named by its
+/// number. Thread: any.
 class RunNames {
  public:
   explicit RunNames(const nlohmann::json& facts);

@@ -9,7 +9,8 @@
 #include "tensor_tracer/base/check.h"
 
 // safetensors := length of the header (u64), header, data
-// header := JSON {"__metadata__": {text: text}, name: {"dtype", "shape", "data_offsets"}}, padded with
+// header := JSON {"__metadata__": {text: text}, name: {"dtype", "shape", "data_offsets"}}, padded
+// with
 //           spaces to a multiple of 8; the data has no holes
 namespace tt::record {
 namespace {
@@ -57,9 +58,8 @@ std::string header_of(const Source& source, const std::vector<Array>& arrays) {
 void write_safetensors(const Source& source, const std::string& path, bool raw) {
   std::vector<Array> arrays = make_arrays(source, {.bf16 = true, .raw = raw});
   // The widest first: every array is aligned, as the data begins at a multiple of 8.
-  std::ranges::stable_sort(arrays, std::greater(), [](const Array& array) {
-    return protocol::dtype_bytes(array.dtype);
-  });
+  std::ranges::stable_sort(arrays, std::greater(),
+                           [](const Array& array) { return protocol::dtype_bytes(array.dtype); });
   OutputFile file(path);
   const std::string header = header_of(source, arrays);
   const std::uint64_t size = header.size();

@@ -25,8 +25,7 @@ ScalarTable read_scalars(Recording& recording, const Selection& selection) {
   ScalarTable table;
   std::uint64_t last = selection.last_step;
   while (true) {  // the recording gives the last steps of a range first
-    const auto rows =
-        recording.steps(selection.run, selection.first_step, last, kStepsAtOnce);
+    const auto rows = recording.steps(selection.run, selection.first_step, last, kStepsAtOnce);
     for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
       add_row(table, *row);
     }

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "failure.h"
 #include "src/record/recording_impl.h"
 #include "src/record/schema.h"
-#include "failure.h"
 
 namespace tt::record {
 namespace {
@@ -147,8 +147,8 @@ void SeriesReader::records(const Series& series,
     blob.bind(1, place.id);
     blob.executeStep();
     const SQLite::Column record = blob.getColumn(0);
-    const auto view = protocol::read_record({static_cast<const char*>(record.getBlob()),
-                                             static_cast<std::size_t>(record.getBytes())});
+    const auto view = protocol::read_record(
+        {static_cast<const char*>(record.getBlob()), static_cast<std::size_t>(record.getBytes())});
     if (!view) {
       throw damaged(place, view.error().message);
     }

@@ -64,8 +64,7 @@ class SeriesReader {
   /// By step, then as written.
   void places(const Series& series, const std::function<void(const Place&)>& take);
   /// The same frames, with their payloads checked. Throws Failure for a damaged one.
-  void records(const Series& series,
-               const std::function<void(const protocol::RecordView&)>& take);
+  void records(const Series& series, const std::function<void(const protocol::RecordView&)>& take);
 
  private:
   void bind_range(SQLite::Statement& select) const;

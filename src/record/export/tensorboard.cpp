@@ -27,8 +27,8 @@ std::vector<double> doubles(const RecordView& record) {
 }
 
 // Only a histogram with a range has even bins, and only the plan knows the range.
-void add_histogram(const std::string& tag, const json& compressor,
-                   const std::vector<double>& stats, Summary& summary) {
+void add_histogram(const std::string& tag, const json& compressor, const std::vector<double>& stats,
+                   Summary& summary) {
   const json range = compressor.is_object() ? compressor.value("range", json()) : json();
   if (!range.is_array() || range.size() != 2 || !range[0].is_number() || !range[1].is_number()) {
     return;
@@ -62,7 +62,8 @@ std::string vector_name(const json& compressor, std::size_t index) {
 void add_projection(const std::string& tag, const json& compressor, const RecordView& record,
                     Summary& summary) {
   const std::vector<double> values = doubles(record);
-  const std::size_t vectors = record.header.ndim == 0 ? 1 : record.header.shape[record.header.ndim - 1];
+  const std::size_t vectors =
+      record.header.ndim == 0 ? 1 : record.header.shape[record.header.ndim - 1];
   for (std::size_t v = 0; v < vectors && !values.empty(); ++v) {
     double sum = 0;
     for (std::size_t i = v; i < values.size(); i += vectors) {

@@ -55,9 +55,16 @@ std::vector<float> floats(const std::string& record) {
 TEST(ExportValues, HalvesWidenExactly) {
   const std::vector<std::uint16_t> words = {0x0000, 0x8000, 0x0001, 0x03ff, 0x0400,
                                             0x3c00, 0xc000, 0x7bff, 0x7c00, 0xfc00};
-  const std::vector<float> expected = {0.0F, -0.0F, std::ldexp(1.0F, -24),
-                                       std::ldexp(1023.0F, -24), std::ldexp(1.0F, -14), 1.0F,
-                                       -2.0F, 65504.0F, kInfinity, -kInfinity};
+  const std::vector<float> expected = {0.0F,
+                                       -0.0F,
+                                       std::ldexp(1.0F, -24),
+                                       std::ldexp(1023.0F, -24),
+                                       std::ldexp(1.0F, -14),
+                                       1.0F,
+                                       -2.0F,
+                                       65504.0F,
+                                       kInfinity,
+                                       -kInfinity};
   const auto got = floats(record_of(Dtype::kF16, words, 10));
   EXPECT_EQ(got, expected);
   EXPECT_TRUE(std::signbit(got[1]));
@@ -72,7 +79,8 @@ TEST(ExportValues, CodesAreOffsetAndScaleOrAName) {
   const float ends[] = {-1.0F, 0.5F};
   std::memcpy(payload.data(), ends, sizeof ends);
   payload += std::string("\x00\xfc\xfe\xff\xfd", 5);
-  const auto got = floats(record_of(Dtype::kU8, std::vector<char>(payload.begin(), payload.end()), 5));
+  const auto got =
+      floats(record_of(Dtype::kU8, std::vector<char>(payload.begin(), payload.end()), 5));
   EXPECT_EQ(std::vector<float>(got.begin(), got.end() - 1),
             (std::vector<float>{-1.0F, 125.0F, kInfinity, -kInfinity}));
   EXPECT_TRUE(std::isnan(got[4]));
@@ -102,8 +110,9 @@ TEST(ExportNames, SeriesThatShareANameAreToldApart) {
 }
 
 TEST(ExportNames, FactsOfAnyShapeAreTaken) {
-  for (const json& facts : {json(), json(3), json{{"points", 3}}, json{{"points", {1, {{"flag", -1}}}}},
-                            json{{"prompt_sets", {nullptr}}}}) {
+  for (const json& facts :
+       {json(), json(3), json{{"points", 3}}, json{{"points", {1, {{"flag", -1}}}}},
+        json{{"prompt_sets", {nullptr}}}}) {
     EXPECT_EQ(RunNames(facts).point(7), "point_7");
     EXPECT_EQ(RunNames(facts).prompt_set(1), "1");
   }
