@@ -17,7 +17,7 @@ export const kLaunch = {
 
 export default defineConfig({
   testDir: 'e2e',
-  testIgnore: 'live.spec.ts',
+  testIgnore: 'live*.spec.ts',
   outputDir: 'test-results/artifacts',
   workers: 1,
   timeout: 30_000,

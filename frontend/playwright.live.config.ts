@@ -8,7 +8,7 @@ if (process.env.TT_PAGE_URL === undefined) {
 
 export default defineConfig({
   testDir: 'e2e',
-  testMatch: 'live.spec.ts',
+  testMatch: 'live*.spec.ts',
   outputDir: 'test-results/live-artifacts',
   workers: 1,
   timeout: 120_000,

@@ -2,7 +2,8 @@
 
 A source file has at most 400 lines and a function at most 40; tests, which are lists by nature, 600
 and 100. What is larger stands in scripts/size_ratchet.txt with its exact size: it may only shrink, an
-entry that is no longer needed must go, and 600 and 100 lines are never exceeded.
+entry that is no longer needed must go, and 600 and 100 lines are never exceeded. What users copy as
+one file (SINGLE_FILES) has a budget of its own, and the same one for its functions.
 """
 
 import sys
@@ -16,6 +17,7 @@ SUFFIXES = CPP_SUFFIXES + TYPESCRIPT_SUFFIXES + (".py", ".sh")
 TOPS = {"src", "include", "tests", "frontend", "scripts", "clients", "examples"}
 FILE_BUDGET, FUNCTION_BUDGET = 400, 40
 FILE_LIMIT, FUNCTION_LIMIT = 600, 100
+SINGLE_FILES = {"clients/python/tensor_tracer.py": 850}
 RATCHET = "scripts/size_ratchet.txt"
 
 
@@ -28,7 +30,8 @@ def oversized(root: Path, file: Path) -> list[tuple[str, int, int, int, int]]:
     """(key, line, size, budget, limit) of the file and of each function over the budget."""
     text = read(root, file)
     budgets = (FILE_LIMIT, FUNCTION_LIMIT) if is_test(file) else (FILE_BUDGET, FUNCTION_BUDGET)
-    sizes = [(file.as_posix(), 1, text.count("\n"), budgets[0], FILE_LIMIT)]
+    single = SINGLE_FILES.get(file.as_posix())
+    sizes = [(file.as_posix(), 1, text.count("\n"), single or budgets[0], single or FILE_LIMIT)]
     for function in measure(file, text):
         key = f"{file.as_posix()}::{function.name}"
         sizes.append((key, function.line, function.length, budgets[1], FUNCTION_LIMIT))

@@ -30,6 +30,10 @@ HEADER_RULES: dict[str, tuple[re.Pattern[str], str]] = {
     "using": (re.compile(r"^[ \t]*using\s+namespace\b", re.MULTILINE),
               "no `using namespace` in a header"),
 }
+# What hub, protocol, record and expr must not have: they handle what viewers send.
+_CLIENT_PATH = {"hub", "protocol", "record", "expr"}
+_DYNAMIC_CODE = re.compile(
+    r"(?<![\w.>:])(?:std::|::)?(?:system|popen|dlopen|dlmopen|exec[lv]p?e?)\s*\(|\bjit::load\b")
 # TODO(name) and TODO(#12) have an owner; a bare one does not.
 _TODO = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|X" r"XX)\b(?!\([^)\s]+\))")
 _GLOB = re.compile(r"\bfile\s*\(\s*GLOB", re.IGNORECASE)
@@ -80,6 +84,9 @@ def check_cpp(source: Source) -> Iterator[Finding]:
     for rule, (pattern, advice) in CODE_RULES.items():
         if rule not in excused:
             yield from source.matches(code, rule, pattern, advice)
+    if set(source.file.parts[1:3]) & _CLIENT_PATH and source.file.parts[0] in ("src", "include"):
+        yield from source.matches(code, "dynamic", _DYNAMIC_CODE,
+                                  "nothing from outside is executed (SECURITY.md)")
     if source.file.suffix == ".h":
         yield from check_header(source, code)
     elif source.file.parts[0] == "src":

@@ -95,10 +95,14 @@ test('states of the run show in the chip', async ({ page, hub }) => {
 test('drops and messages of the run are shown', async ({ page, hub }) => {
   await open(page, hub);
   await expect(page.getByTestId('drops')).toHaveText('no drops');
-  hub.broadcast('dropped', { records: 3, where: 'viewer' });
+  hub.broadcast('dropped', { records: 3, where: 'viewer', entries: { '0': 2, '1': 1 } });
   hub.broadcast('dropped', { records: 2, where: 'trainer' });
   hub.broadcast('dropped', { records: 4, where: 'viewer' });
   await expect(page.getByTestId('drops')).toHaveText('dropped: 7 here, 2 at the trainer');
+  await expect(page.getByTestId('drops')).toHaveAttribute(
+    'title',
+    /entry 1, HiddenStates: 2\nentry 2, MLP1: 1$/,
+  );
   hub.broadcast('log', { level: 'warning', message: 'the disk is nearly full' });
   await expect(page.getByTestId('message')).toHaveText('the disk is nearly full');
 });

@@ -3,16 +3,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { extname, join, normalize } from 'node:path';
 import { type WebSocket, WebSocketServer } from 'ws';
-import {
-  kLayers,
-  kPoints,
-  kPromptSet,
-  kRunId,
-  kSequence,
-  kVectors,
-  stepFacts,
-  tileValue,
-} from './fake_data.ts';
+import { kPoints, kRunId, stepFacts, tileValue } from './fake_data.ts';
+import { factsOf } from './fake_facts.ts';
+import { answerHistory, type Past } from './fake_history.ts';
 import { encodeRecord } from './fake_record.ts';
 import { type Entry, recordsOf } from './fake_tensors.ts';
 
@@ -21,6 +14,12 @@ interface Viewer {
   readonly socket: WebSocket;
   readonly session: string;
   greeted: boolean;
+}
+interface Message {
+  readonly id: number;
+  readonly method: string;
+  readonly event?: string;
+  readonly params?: Json;
 }
 interface Holder {
   readonly session: string;
@@ -50,6 +49,14 @@ export interface FakeHubOptions {
 /** A stand-in for hub and trainer that speaks docs/protocol.md to viewers. */
 export class FakeHub {
   readonly token = 'secret-token-0123456789';
+  /** The highest count of binary messages that a page has acknowledged. */
+  acknowledged = 0;
+  /** A token that only views: told in the hello, or only when control is claimed. */
+  viewOnly: 'told' | 'silent' | null = null;
+  /** Null while the run is live. */
+  replay: { paused: boolean; speed: number; first_step: number; last_step: number } | null = null;
+  /** Steps that the history has no records of; null: it keeps nothing at all. */
+  holes: Set<number> | null = new Set();
   readonly requests: { readonly method: string; readonly params: Json }[] = [];
   step: number;
   phase = 'training';
@@ -118,7 +125,7 @@ export class FakeHub {
   /** Trains one step and tells every viewer. */
   advance(): void {
     this.step += 1;
-    this.broadcast('state', { phase: this.phase, step: this.step });
+    this.broadcast('state', this.state());
     for (const viewer of this.viewers) this.sendRecords(viewer, this.step);
     this.broadcast('step', stepFacts(this.step));
   }
@@ -136,7 +143,24 @@ export class FakeHub {
 
   setPhase(phase: string): void {
     this.phase = phase;
-    this.broadcast('state', { phase, step: this.step });
+    this.broadcast('state', this.state());
+  }
+
+  /** Plays a recording from here on, paused. */
+  setReplay(first: number, last: number): void {
+    this.replay = { paused: true, speed: 1, first_step: first, last_step: last };
+    this.setPhase('replay');
+  }
+
+  private state(): Json {
+    return { phase: this.phase, step: this.step, ...this.replay };
+  }
+
+  private past(): Past | null {
+    if (this.holes === null) return null;
+    const { plan, holes, firstKept: first } = this;
+    const last = this.replay?.last_step ?? this.step;
+    return { first, last, holes, plan, value: this.value.bind(this) };
   }
 
   /** What the wire carries for one tile, as float32. */
@@ -179,6 +203,12 @@ export class FakeHub {
       response.writeHead(this.allowed(request) ? 426 : 401).end();
       return;
     }
+    if (path.startsWith('/history')) {
+      const url = new URL(request.url ?? '/', 'http://hub');
+      if (this.allowed(request)) answerHistory(url, this.past(), response);
+      else response.writeHead(401).end();
+      return;
+    }
     const file = join(this.options.dist, normalize(path === '/' ? '/index.html' : path));
     if (!file.startsWith(this.options.dist) || !existsSync(file)) {
       response.writeHead(404).end();
@@ -193,7 +223,11 @@ export class FakeHub {
     this.viewers.add(viewer);
     socket.on('close', () => this.viewers.delete(viewer));
     socket.on('message', (data: Buffer) => {
-      const message = JSON.parse(data.toString()) as { id: number; method: string; params?: Json };
+      const message = JSON.parse(data.toString()) as Message;
+      if (message.event === 'ack') {
+        this.acknowledged = Number(message.params?.messages);
+        return;
+      }
       this.requests.push({ method: message.method, params: message.params ?? {} });
       this.answer(viewer, message.id, message.method, message.params ?? {});
     });
@@ -215,6 +249,10 @@ export class FakeHub {
         result({});
         return;
       case 'control.claim':
+        if (this.viewOnly !== null) {
+          error('not_allowed', 'this token only views');
+          return;
+        }
         if (this.holder !== null && !holds && params.take_over !== true) {
           error('busy', `${this.holder.name} holds control`, undefined, 'ask, or take over');
           return;
@@ -234,6 +272,12 @@ export class FakeHub {
         undefined,
         'claim control',
       );
+    } else if (method === 'control.stop') {
+      this.setPhase('finished');
+      result(boundary);
+    } else if (this.replay !== null) {
+      this.answerReplay(this.replay, method, params);
+      result({ step: this.step, ranks: 0 });
     } else if (method === 'control.pause') {
       this.setPhase('paused');
       result(boundary);
@@ -249,6 +293,19 @@ export class FakeHub {
     } else {
       error('unknown_method', method);
     }
+  }
+
+  private answerReplay(replay: NonNullable<FakeHub['replay']>, method: string, params: Json): void {
+    if (method === 'replay.seek') {
+      this.step = Number(params.step);
+      for (const viewer of this.viewers) this.sendRecords(viewer, this.step);
+    } else if (method === 'replay.speed') {
+      replay.speed = Number(params.speed);
+    } else {
+      replay.paused = method !== 'control.continue';
+    }
+    if (method === 'control.step') this.advance();
+    else this.broadcast('state', this.state());
   }
 
   private setPlan(
@@ -283,51 +340,16 @@ export class FakeHub {
       version: 1,
       session: viewer.session,
       hub: '0.1.0',
-      run: this.facts(),
-      state: { phase: this.phase, step: this.step },
+      run: factsOf(this.plan),
+      state: this.state(),
       control: { holder: this.holder },
+      ...(this.viewOnly === 'told' ? { may_control: false } : {}),
     });
     viewer.greeted = true;
     for (let step = Math.max(this.firstKept, this.step - 1999); step <= this.step; step++) {
       viewer.socket.send(JSON.stringify({ event: 'step', params: stepFacts(step) }));
     }
     this.sendRecords(viewer, this.step);
-  }
-
-  private facts(): Json {
-    const points = kPoints.map(({ name, flag, features, text, layered, gradient, dims }) => ({
-      ...{ name, flag, features, text, dims },
-      first_layer: layered ? 1 : 0,
-      last_layer: layered ? kLayers : 0,
-      placement: { tensor: 'replicate', pipeline: 'stage', data: 'shard(0)' },
-      ...(gradient ? { gradient_placement: { tensor: 'replicate' } } : {}),
-    }));
-    return {
-      id: kRunId,
-      name: 'shakespeare-demo',
-      start_time: '2026-11-21T03:00:00Z',
-      host: 'login-1',
-      mesh: { tensor: 2, pipeline: 1, data: 1 },
-      model: {
-        num_layers: kLayers,
-        hidden_size: 256,
-        num_attention_heads: 4,
-        num_query_groups: 4,
-        ffn_hidden_size: 1024,
-        vocab_size: 256,
-        seq_length: kSequence,
-        parameters: 3290112,
-      },
-      micro_batch_size: 8,
-      global_batch_size: 8,
-      train_iters: 300,
-      tokenizer: { kind: 'byte' },
-      unigram_entropy: 3.19,
-      points,
-      prompt_sets: [kPromptSet],
-      vectors: kVectors,
-      plan: this.plan,
-    };
   }
 
   private sendRecords(viewer: Viewer, step: number): void {

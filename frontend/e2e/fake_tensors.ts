@@ -17,6 +17,7 @@ import type { RecordFields } from './fake_record.ts';
 
 export interface Entry {
   readonly point: string;
+  readonly enabled?: boolean;
   readonly direction?: string;
   readonly layers?: string;
   readonly every?: number;
@@ -56,7 +57,7 @@ interface Numbers {
 
 /** What an entry sends at a step, layer by layer; nothing where it takes nothing. */
 export function recordsOf(entry: Entry, step: number, value: TileValue): FakeRecord[] {
-  if (step % (entry.every ?? 1) !== 0) return [];
+  if (entry.enabled === false || step % (entry.every ?? 1) !== 0) return [];
   const point = kPoints.find(({ name }) => name === entry.point);
   if (point === undefined) throw new Error(entry.point);
   if (entry.prompts !== undefined && step % kPromptSet.interval !== 0) return [];

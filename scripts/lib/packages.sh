@@ -5,7 +5,8 @@
 program_packages=(g++ cmake ninja-build ccache libopenmpi-dev openmpi-bin libboost1.81-dev
   libcli11-dev libfmt-dev libminizip-dev libspdlog-dev libsqlite3-dev libsqlitecpp-dev
   nlohmann-json3-dev python3-venv zlib1g-dev)
-test_packages=(libgtest-dev libgmock-dev chromium clang-format clang-tidy)
+test_packages=(libgtest-dev libgmock-dev chromium clang-format clang-tidy
+  openssh-server openssh-client)
 
 # The same, for machines without apt: programs and headers that must be found.
 program_tools=(g++ cmake ninja mpirun mpicxx python3)

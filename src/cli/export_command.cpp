@@ -2,12 +2,13 @@
 
 #include <cstdio>
 
-#include "tensor_tracer/protocol/ranges.h"
+#include "tensor_tracer/base/ranges.h"
 
 namespace tt::cli {
 namespace {
 
 constexpr int kFailed = 1;
+constexpr int kUsage = 2;
 
 constexpr const char* kFooter = R"(
 Arrays are named "HiddenStates.layers.3", their first dim is the record; "HiddenStates.layers.3.steps"
@@ -35,13 +36,13 @@ base::Error wrong(const std::string& flag, const std::string& text, const std::s
 base::Status set_ranges(const std::string& layers, const std::string& steps,
                         record::ExportOptions& options) {
   if (!layers.empty()) {
-    options.layers = protocol::parse_numbers(layers);
+    options.layers = base::parse_numbers(layers);
     if (!options.layers) {
       return wrong("--layers", layers, "give ranges such as 1-4,8");
     }
   }
   if (!steps.empty()) {
-    const auto ranges = protocol::parse_ranges(steps);
+    const auto ranges = base::parse_ranges(steps);
     if (!ranges || ranges->size() != 1) {
       return wrong("--steps", steps, "give one range such as 10-200");
     }
@@ -53,7 +54,9 @@ base::Status set_ranges(const std::string& layers, const std::string& steps,
 
 int fail(const base::Error& error) {
   std::fprintf(stderr, "export: %s\n", base::to_string(error).c_str());
-  return kFailed;
+  const bool is_usage = error.code == "usage" || error.code == "invalid_argument" ||
+                        error.code == "not_a_recording";
+  return is_usage ? kUsage : kFailed;
 }
 
 }  // namespace

@@ -4,43 +4,38 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include "src/cli/export_command.h"
+#include "src/cli/hub_flags.h"
 #include "tensor_tracer/base/private_file.h"
+#include "tensor_tracer/base/ssh_command.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/hub/server.h"
 #include "tensor_tracer/hub/supervisor.h"
 #include "tensor_tracer/protocol/message.h"
+#include "tensor_tracer/record/recording.h"
 
 namespace {
 
 using tt::base::Result;
 using tt::base::Status;
+using tt::cli::HubFlags;
 
 constexpr int kFailed = 1;
-
-struct Flags {
-  std::string run_dir;
-  std::string run_id;
-  std::string page_dir;
-  int port = 8765;
-  double lease_seconds = 30;
-  double idle_seconds = 30;
-  int listen_fd = -1;
-  int ready_fd = -1;
-  int alive_fd = -1;
-  bool linger = false;
-};
+constexpr int kUsage = 2;
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -55,19 +50,18 @@ std::string default_page_dir() {
 }
 
 // The run's log is open to its owner only: it names sessions and what they did.
-void open_log(const Flags& flags) {
+void open_log(const HubFlags& flags) {
   const std::string path = flags.run_dir + "/hub.log";
-  spdlog::set_default_logger(spdlog::basic_logger_st("hub", path));
+  auto file = std::make_shared<spdlog::sinks::basic_file_sink_st>(path);
+  spdlog::set_default_logger(std::make_shared<spdlog::logger>(
+      "hub", tt::hub::make_event_sink(std::move(file), flags.log_format, flags.run_id)));
   spdlog::flush_on(spdlog::level::info);
   std::filesystem::permissions(
       path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
-std::string run_id_of(const Flags& flags) {
-  if (!flags.run_id.empty()) {
-    return flags.run_id;
-  }
-  const auto text = tt::base::read_small_file(flags.run_dir + "/hub.json");
+std::string known_run_id(const std::string& run_dir) {
+  const auto text = tt::base::read_small_file(run_dir + "/hub.json");
   const auto known = text.ok() ? tt::protocol::parse_json(text.value()) : text.error();
   if (known.ok() && known.value().is_object() && known.value().value("run_id", "") != "") {
     return known.value().value("run_id", "");
@@ -75,118 +69,180 @@ std::string run_id_of(const Flags& flags) {
   return tt::base::random_hex(8);
 }
 
-Status write_hub_json(const Flags& flags, const std::string& run_id, int port) {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  const nlohmann::json facts = {{"run_id", run_id},
-                                {"url", "http://127.0.0.1:" + std::to_string(port) + "/"},
+std::string url_of(int port) { return "http://127.0.0.1:" + std::to_string(port) + "/"; }
+
+Status write_hub_json(const HubFlags& flags, int port) {
+  const nlohmann::json facts = {{"run_id", flags.run_id},
+                                {"url", url_of(port)},
                                 {"port", port},
                                 {"pid", ::getpid()},
-                                {"host", host.data()}};
+                                {"host", tt::base::whereabouts().host}};
   return tt::base::write_private_file(flags.run_dir + "/hub.json", facts.dump(2) + "\n");
 }
 
+void warn_of_open_address(const HubFlags& flags, int port) {
+  const tt::base::Whereabouts here = tt::base::whereabouts();
+  const std::string text = "--bind " + flags.access.bind +
+                           ": what travels there, tokens too, is not encrypted; safer without it: "
+                           "ssh -L " +
+                           std::to_string(port) + ":127.0.0.1:" + std::to_string(port) + " " +
+                           here.host;
+  spdlog::warn("unencrypted: {}", text);
+  if (flags.listen_fds.empty()) {
+    std::fprintf(stderr, "tensor-tracer-hub: warning: %s\n", text.c_str());
+  }
+}
+
 // Told only once the files are there: who waits for this line reads them next.
-void tell_ready(const Flags& flags, const std::string& token, int port) {
-  spdlog::info("serving on 127.0.0.1:{}, process {}", port, ::getpid());
+void tell_ready(const HubFlags& flags, const std::string& token, int port) {
+  spdlog::info("serving: port {} of loopback, process {}", port, ::getpid());
+  if (!tt::hub::is_loopback(flags.access.bind)) {
+    warn_of_open_address(flags, port);
+  }
   if (flags.ready_fd >= 0) {
     const tt::base::ScopedFd ready(flags.ready_fd);
     if (::write(ready.get(), "1", 1) != 1) {
-      spdlog::warn("nobody waits for the hub to be ready");
+      spdlog::warn("ready: nobody waits for the hub to be ready");
     }
   }
-  if (flags.listen_fd < 0) {
-    std::printf("http://127.0.0.1:%d/#token=%s\n", port, token.c_str());
-    std::fflush(stdout);
+  if (!flags.listen_fds.empty()) {
+    return;
   }
+  const std::string fragment = flags.access.viewers_need_token ? "#token=" + token : "";
+  std::printf("%s%s\n", url_of(port).c_str(), fragment.c_str());
+  const std::string ssh = tt::base::ssh_command(tt::base::whereabouts(), port);
+  if (!ssh.empty()) {
+    std::printf("from your own machine: %s\n", ssh.c_str());
+  }
+  std::fflush(stdout);
 }
 
-Status serve(const Flags& flags) {
-  if (flags.listen_fd >= 0) {
+Result<std::vector<tt::base::ScopedFd>> listeners_of(const HubFlags& flags) {
+  if (flags.listen_fds.empty()) {
+    return tt::hub::open_listeners(flags.access.bind, flags.port);
+  }
+  std::vector<tt::base::ScopedFd> listeners;
+  for (const int fd : flags.listen_fds) {
+    listeners.emplace_back(fd);
+  }
+  return listeners;
+}
+
+// A recording that is written, or one that is shown.
+Status choose_source(const HubFlags& flags, tt::hub::ServerOptions& options) {
+  if (!flags.replay.path.empty()) {
+    options.replay = flags.replay;
+    return {};
+  }
+  auto recorder = recorder_options(flags.recording, flags.run_dir, flags.run_id);
+  if (!recorder) {
+    return recorder.error();
+  }
+  options.recorder = std::move(recorder).value();
+  return {};
+}
+
+Status serve(const HubFlags& flags) {
+  if (!flags.listen_fds.empty()) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // no hub without its supervisor
   }
-  auto token = tt::base::read_or_make_secret(flags.run_dir + "/token");
-  auto worker_token = tt::base::read_or_make_secret(flags.run_dir + "/worker_token");
-  auto listener = flags.listen_fd >= 0
-                      ? Result<tt::base::ScopedFd>(tt::base::ScopedFd(flags.listen_fd))
-                      : tt::hub::listen_on_loopback(flags.port);
-  if (!token || !worker_token || !listener) {
-    return !token ? token.error() : !worker_token ? worker_token.error() : listener.error();
+  tt::hub::ServerOptions options;
+  options.run_id = flags.run_id;
+  options.page_dir = flags.page_dir;
+  options.lease = milliseconds(flags.lease_seconds);
+  options.idle_timeout = milliseconds(flags.idle_seconds);
+  options.ready_timeout = milliseconds(flags.ready_seconds);
+  options.access = flags.access;
+  options.access.hosts = allowed_hosts(flags.access, tt::base::whereabouts().host);
+  for (const auto& [name, secret] :
+       {std::pair("/token", &options.token), std::pair("/viewer_token", &options.viewer_token),
+        std::pair("/worker_token", &options.worker_token)}) {
+    auto text = tt::base::read_or_make_secret(flags.run_dir + name);
+    if (!text) {
+      return text.error();
+    }
+    *secret = std::move(text).value();
   }
-  const auto port = tt::hub::port_of(listener.value());
+  auto listeners = listeners_of(flags);
+  const auto port = listeners ? tt::hub::port_of(listeners.value().front()) : listeners.error();
   if (!port) {
     return port.error();
   }
-  const std::string run_id = run_id_of(flags);
-  if (Status written = write_hub_json(flags, run_id, port.value()); !written.ok()) {
+  if (Status written = write_hub_json(flags, port.value()); !written.ok()) {
     return written;
   }
-  const tt::hub::ServerOptions options{.run_id = run_id,
-                                       .token = token.value(),
-                                       .worker_token = worker_token.value(),
-                                       .page_dir = flags.page_dir,
-                                       .lease = milliseconds(flags.lease_seconds),
-                                       .idle_timeout = milliseconds(flags.idle_seconds)};
-  return tt::hub::serve(std::move(listener).value(), options,
-                        [&] { tell_ready(flags, token.value(), port.value()); });
-}
-
-Status supervise(const Flags& flags) {
-  tt::hub::SupervisorOptions options{
-      .program = own_path(),
-      .arguments = {"--run-dir", flags.run_dir, "--page-dir", flags.page_dir, "--lease-seconds",
-                    std::to_string(flags.lease_seconds), "--idle-seconds",
-                    std::to_string(flags.idle_seconds)},
-      .port = flags.port,
-      .linger = flags.linger,
-      .alive = tt::base::ScopedFd(flags.alive_fd),
-      .ready = tt::base::ScopedFd(flags.ready_fd)};
-  if (!flags.run_id.empty()) {
-    options.arguments.insert(options.arguments.end(), {"--run-id", flags.run_id});
+  if (Status chosen = choose_source(flags, options); !chosen.ok()) {
+    return chosen;
   }
-  return tt::hub::supervise(std::move(options));
+  return tt::hub::serve(std::move(listeners).value(), options,
+                        [&] { tell_ready(flags, options.token, port.value()); });
 }
 
-void add_common_flags(CLI::App& command, Flags& flags) {
-  command.add_option("--run-dir", flags.run_dir, "the run's directory: tokens, hub.json, hub.log")
-      ->required()
-      ->check(CLI::ExistingDirectory);
-  command.add_option("--port", flags.port, "port on 127.0.0.1; 0: the next free one from 8765")
-      ->check(CLI::Range(0, 65535));
-  command.add_option("--page-dir", flags.page_dir, "the built page (frontend/dist)");
-  command.add_option("--run-id", flags.run_id, "16 hex digits; default: as in hub.json, or new");
-  command.add_option("--lease-seconds", flags.lease_seconds, "how long control lasts in silence")
-      ->check(CLI::Range(0.1, 86400.0));
-  command.add_option("--idle-seconds", flags.idle_seconds, "when a silent client is cut off")
-      ->check(CLI::Range(0.5, 86400.0));
-  command.add_option("--ready-fd", flags.ready_fd, "descriptor to tell that the hub is ready");
+Status supervise(const HubFlags& flags) {
+  return tt::hub::supervise({.program = own_path(),
+                             .arguments = tt::cli::words_of(flags),
+                             .bind = flags.access.bind,
+                             .port = flags.port,
+                             .linger = flags.linger,
+                             .alive = tt::base::ScopedFd(flags.alive_fd),
+                             .ready = tt::base::ScopedFd(flags.ready_fd)});
 }
 
-Status run(const CLI::App& serve_command, const Flags& flags) {
+// Under a program that reads hub.log the error stands there only.
+int fail(const HubFlags& flags, const tt::base::Error& error) {
+  const std::string text = tt::base::to_string(error);
+  spdlog::error("failed: {}", text);
+  if (flags.ready_fd < 0) {
+    std::fprintf(stderr, "tensor-tracer-hub: %s\n", text.c_str());
+  }
+  return error.code == "usage" ? kUsage : kFailed;
+}
+
+// A replay has no run's directory; what it needs goes with it.
+int replay(HubFlags& flags, const std::function<int()>& run_it) {
+  std::string folder = (std::filesystem::temp_directory_path() / "tensor-tracer-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) {
+    std::fprintf(stderr, "tensor-tracer-hub: %s cannot be made\n", folder.c_str());
+    return kFailed;
+  }
+  flags.run_dir = folder;
+  const int code = run_it();
+  std::filesystem::remove_all(folder);
+  return code;
+}
+
+int run(const CLI::App& supervise_command, HubFlags& flags) {
+  if (Status possible = check(flags.access); !possible.ok()) {
+    std::fprintf(stderr, "tensor-tracer-hub: %s\n", to_string(possible.error()).c_str());
+    return kUsage;
+  }
   tt::base::reset_affinity();
+  flags.run_id = flags.run_id.empty() ? known_run_id(flags.run_dir) : flags.run_id;
   open_log(flags);
-  Status status = serve_command.parsed() ? serve(flags) : supervise(flags);
-  if (!status.ok()) {
-    spdlog::error("{}", tt::base::to_string(status.error()));
-    std::fprintf(stderr, "tensor-tracer-hub: %s\n", tt::base::to_string(status.error()).c_str());
-  }
-  return status;
+  const Status status = supervise_command.parsed() ? supervise(flags) : serve(flags);
+  return status.ok() ? 0 : fail(flags, status.error());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  Flags flags;
+  HubFlags flags;
   CLI::App app{"The server between a training run and its viewers, and what reads its recordings"};
   app.set_version_flag("--version", "tensor-tracer-hub " TT_VERSION);
   app.require_subcommand(1);
   CLI::App* const serve_command = app.add_subcommand("serve", "Serve viewers and workers");
   CLI::App* const supervise_command =
       app.add_subcommand("supervise", "Keep a hub running as long as a run lives");
+  CLI::App* const replay_command =
+      app.add_subcommand("replay", "Show a recording on the page as if it were a run");
   tt::cli::ExportCommand export_command(app);
-  add_common_flags(*serve_command, flags);
-  add_common_flags(*supervise_command, flags);
-  serve_command->add_option("--listen-fd", flags.listen_fd, "an open listening socket");
+  for (CLI::App* const command : {serve_command, supervise_command, replay_command}) {
+    tt::cli::add_common_flags(*command, flags);
+  }
+  tt::cli::add_run_flags(*serve_command, flags);
+  tt::cli::add_run_flags(*supervise_command, flags);
+  tt::cli::add_replay_flags(*replay_command, flags.replay);
+  serve_command->add_option("--listen-fd", flags.listen_fds, "an open listening socket");
   supervise_command->add_option("--alive-fd", flags.alive_fd, "its end of file is the run's end")
       ->required();
   supervise_command->add_flag("--linger", flags.linger, "stay when the run has ended");
@@ -196,9 +252,10 @@ int main(int argc, char** argv) {
     if (export_command.parsed()) {
       return export_command.run();
     }
-    return run(*serve_command, flags).ok() ? 0 : kFailed;
+    const auto run_it = [&] { return run(*supervise_command, flags); };
+    return replay_command->parsed() ? replay(flags, run_it) : run_it();
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    return app.exit(error) == 0 ? 0 : kUsage;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tensor-tracer-hub: %s\n", error.what());
     return kFailed;

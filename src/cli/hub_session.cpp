@@ -10,8 +10,11 @@
 #include <ctime>
 #include <optional>
 #include <random>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "tensor_tracer/base/ssh_command.h"
 #include "tensor_tracer/link/hub_client.h"
 #include "tensor_tracer/link/hub_process.h"
 
@@ -37,6 +40,20 @@ void open_in_browser(const std::string& page) {
   ::posix_spawnp(&child, program.c_str(), nullptr, nullptr, words, environ);
 }
 
+std::vector<std::string> recording_flags(const config::TracerConfig& tracer) {
+  if (tracer.record.empty()) return {};
+  std::vector<std::string> flags = {"--record",           tracer.record,
+                                    "--record-max-bytes", std::to_string(tracer.record_max_bytes),
+                                    "--record-every",     std::to_string(tracer.record_every)};
+  if (!tracer.record_layers.empty()) {
+    flags.insert(flags.end(), {"--record-layers", tracer.record_layers});
+  }
+  for (const std::string& point : tracer.record_points) {
+    flags.insert(flags.end(), {"--record-points", point});
+  }
+  return flags;
+}
+
 }  // namespace
 
 struct HubSession::State {
@@ -59,8 +76,11 @@ base::Result<HubSession> HubSession::start(const config::TrainConfig& config) {
   link::HubStart start;
   start.run_dir = config.run_dir.empty() ? "runs/" + state->id_text : config.run_dir;
   start.run_id = state->id_text;
-  start.port = *config.tracer.tensor_tracer_port;
+  start.port = config.tracer.tensor_tracer_port.value_or(0);
+  start.flags = recording_flags(config.tracer);
   start.linger = config.tracer.tensor_tracer_linger;
+  start.viewers_need_token = config.tracer.tensor_tracer_auth == "token";
+  start.allow_origins = config.tracer.tensor_tracer_allow_origin;
   start.lease_seconds = config.tracer.tensor_tracer_pause_timeout;
   auto hub = link::start_hub(start);
   if (!hub) return hub.error();
@@ -82,6 +102,9 @@ nlohmann::json HubSession::facts() const {
 
 std::uint64_t HubSession::run_id() const { return state_->id; }
 const std::string& HubSession::url() const { return state_->hub.url; }
+std::string HubSession::ssh_command() const {
+  return base::ssh_command(base::whereabouts(), state_->hub.port);
+}
 const std::string& HubSession::token_path() const { return state_->hub.token_path; }
 const std::string& HubSession::url_with_token() const { return state_->hub.page_url; }
 

@@ -28,6 +28,8 @@ class HubSession {
   const std::string& url() const;
   const std::string& token_path() const;
   const std::string& url_with_token() const;
+  /// What to type on one's own machine to reach the page; empty if the user sits at this one.
+  std::string ssh_command() const;
 
   /// Connects to the hub with the run's whole facts; from then on outlet and inlet are there.
   void connect(nlohmann::json facts);

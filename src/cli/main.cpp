@@ -18,18 +18,21 @@ constexpr std::string_view kUsage =
   tensor-tracer train …   train, with the live page on --tensor-tracer-port
   tensor-tracer points …  list what can be traced, for the same options as train
   tensor-tracer hub …     the page's server alone (the program tensor-tracer-hub)
+  tensor-tracer replay …  the page over a recording
+  tensor-tracer export …  a recording as NPZ, safetensors, CSV or TensorBoard events
 
   tensor-tracer COMMAND --help   all flags of a command
   tensor-tracer --version
 )";
 
 // Becomes the hub's program, which lies beside this one.
-int become_hub(char** argv) {
+int become_hub(char** words_after_it) {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string program = (self.parent_path() / "tensor-tracer-hub").string();
-  std::vector<char*> words(argv, argv + 1);
-  for (char** word = argv + 2; *word != nullptr; ++word) words.push_back(*word);
+  std::string name = program;
+  std::vector<char*> words = {name.data()};
+  for (char** word = words_after_it; *word != nullptr; ++word) words.push_back(*word);
   words.push_back(nullptr);
   ::execv(program.c_str(), words.data());
   fmt::print(stderr, "tensor-tracer: {} cannot be started; build the target tensor-tracer-hub\n",
@@ -50,7 +53,8 @@ int main(int argc, char** argv) {
       return 1;
     }
   }
-  if (command == "hub") return become_hub(argv);
+  if (command == "hub") return become_hub(argv + 2);
+  if (command == "replay" || command == "export") return become_hub(argv + 1);
   if (command == "--version") {
     fmt::print("tensor-tracer {}\n", TT_VERSION);
     return 0;

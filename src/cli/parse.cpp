@@ -55,4 +55,19 @@ base::Result<Parsed> parse(CLI::App& app, int argc, const char* const* argv) {
   }
 }
 
+nlohmann::json given_options(const CLI::App& app) {
+  nlohmann::json given = nlohmann::json::object();
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0 || option->get_lnames().empty()) continue;
+    const std::vector<std::string>& values = option->results();
+    nlohmann::json& value = given[option->get_lnames().front()];
+    if (values.size() == 1) {
+      value = values.front();
+    } else {
+      value = values;
+    }
+  }
+  return given;
+}
+
 }  // namespace tt::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -17,5 +18,9 @@ struct Parsed {
 /// Parses the words after the command's name. Error: what is wrong in one sentence; an unknown flag
 /// comes with the nearest known one.
 base::Result<Parsed> parse(CLI::App& app, int argc, const char* const* argv);
+
+/// The options that were given, in a file or as flags, by their names without dashes: texts, or
+/// lists of texts where an option was given several values.
+nlohmann::json given_options(const CLI::App& app);
 
 }  // namespace tt::cli

@@ -67,6 +67,9 @@ void RunLog::hub(const HubSession& hub) {
   } else {
     say(fmt::format("page   {} (token in {})", hub.url(), hub.token_path()));
   }
+  if (const std::string ssh = hub.ssh_command(); !ssh.empty()) {
+    say("       from your own machine: " + ssh);
+  }
 }
 
 void RunLog::move_bar(const train::StepReport& report) {

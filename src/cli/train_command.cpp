@@ -38,6 +38,7 @@ struct Prepared {
   mesh::MeshShape shape;
   data::TextCorpus corpus;
   TracingSetup tracing;
+  nlohmann::json given = {};  // options as they were written
 };
 
 base::Status check_data_size(const config::TrainConfig& config, const data::TextCorpus& corpus) {
@@ -59,7 +60,7 @@ base::Result<Prepared> prepare(config::TrainConfig config, const comm::Launch& l
   if (auto status = check_data_size(config, corpus.value()); !status) return status.error();
   // Without a viewer's way in nothing is traced.
   TracingSetup tracing;
-  if (config.tracer.tensor_tracer_port) {
+  if (config::has_hub(config.tracer)) {
     auto prepared = prepare_tracing(config, shape.value());
     if (!prepared) return prepared.error();
     tracing = std::move(prepared).value();
@@ -87,6 +88,7 @@ nlohmann::json run_facts(const Prepared& run, const HubSession& hub, double entr
   facts["train_iters"] = run.config.train_iters;
   facts["tokenizer"] = {{"kind", "byte"}};
   facts["unigram_entropy"] = entropy;
+  facts["configuration"] = run.given;
   add_tracing_facts(run.config, run.tracing, facts);
   return facts;
 }
@@ -179,10 +181,11 @@ int run_train(int argc, const char* const* argv) {
   }
   auto run = prepare(std::move(config), launch.value());
   if (!run) return refuse(run.error(), is_first);
+  run.value().given = given_options(app);
 
   // The hub's processes are started before MPI: nothing is forked once MPI's threads run.
   std::optional<HubSession> hub;
-  if (is_first && run.value().config.tracer.tensor_tracer_port) {
+  if (is_first && config::has_hub(run.value().config.tracer)) {
     auto started = HubSession::start(run.value().config);
     if (!started) return refuse(started.error(), true);
     hub.emplace(std::move(started).value());

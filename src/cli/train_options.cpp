@@ -119,6 +119,48 @@ void add_data_and_output(CLI::App& app, TrainConfig& config) {
       ->capture_default_str();
 }
 
+void add_recording(CLI::App& app, config::TracerConfig& tracer) {
+  const std::string group = "Recording";
+  app.add_option("--record", tracer.record,
+                 "directory for the run's recording, run.ttrec, of everything that is traced")
+      ->group(group);
+  app.add_option("--record-max-bytes", tracer.record_max_bytes,
+                 "of the recording, for example 10G; its oldest steps go first")
+      ->transform(CLI::AsSizeValue(false))
+      ->group(group);
+  app.add_option("--record-points", tracer.record_points, "record these trace points only")
+      ->delimiter(',')
+      ->group(group);
+  app.add_option("--record-layers", tracer.record_layers, "record these layers only: 1-4,8")
+      ->group(group);
+  app.add_option("--record-every", tracer.record_every, "record the steps that this divides")
+      ->check(CLI::PositiveNumber)
+      ->group(group)
+      ->capture_default_str();
+}
+
+void add_page(CLI::App& app, config::TracerConfig& tracer) {
+  const std::string group = "Tensor Tracer";
+  app.add_flag("--tensor-tracer-linger", tracer.tensor_tracer_linger,
+               "keep the page up when training has ended")
+      ->group(group);
+  app.add_option("--tensor-tracer-auth", tracer.tensor_tracer_auth,
+                 "token or none: whether the page needs the run's token")
+      ->check(CLI::IsMember({"token", "none"}))
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--tensor-tracer-allow-origin", tracer.tensor_tracer_allow_origin,
+                 "origin, such as http://localhost:5173, whose pages may connect too")
+      ->group(group);
+  app.add_flag("--tensor-tracer-open", tracer.tensor_tracer_open, "open the page in a browser")
+      ->group(group);
+  app.add_flag(
+         "--print-url,!--no-print-url", tracer.print_url,
+         "print the page's address with its token, or only where the token is; without it, as "
+         "--progress-bar")
+      ->group(group);
+}
+
 void add_tracer(CLI::App& app, config::TracerConfig& tracer, config::MonitorConfig& monitor) {
   const std::string group = "Tensor Tracer";
   app.add_option("--tensor-tracer-port", tracer.tensor_tracer_port,
@@ -146,16 +188,6 @@ void add_tracer(CLI::App& app, config::TracerConfig& tracer, config::MonitorConf
       ->check(CLI::PositiveNumber)
       ->group(group)
       ->capture_default_str();
-  app.add_flag("--tensor-tracer-linger", tracer.tensor_tracer_linger,
-               "keep the page up when training has ended")
-      ->group(group);
-  app.add_flag("--tensor-tracer-open", tracer.tensor_tracer_open, "open the page in a browser")
-      ->group(group);
-  app.add_flag(
-         "--print-url,!--no-print-url", tracer.print_url,
-         "print the page's address with its token, or only where the token is; without it, as "
-         "--progress-bar")
-      ->group(group);
 }
 
 }  // namespace
@@ -170,6 +202,8 @@ void add_train_options(CLI::App& app, TrainConfig& config) {
   add_training(app, config);
   add_optimizer(app, config.optimizer);
   add_tracer(app, config.tracer, config.monitor);
+  add_recording(app, config.tracer);
+  add_page(app, config.tracer);
 }
 
 }  // namespace tt::cli

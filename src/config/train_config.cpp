@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "tensor_tracer/base/ranges.h"
+
 namespace tt::config {
 namespace {
 
@@ -93,16 +95,38 @@ base::Status check_steps(const TrainConfig& config) {
   return {};
 }
 
+base::Status check_recording(const TracerConfig& tracer) {
+  const std::pair<const char*, bool> needs_record[] = {
+      {"--record-max-bytes", tracer.record_max_bytes != 0},
+      {"--record-points", !tracer.record_points.empty()},
+      {"--record-layers", !tracer.record_layers.empty()},
+      {"--record-every", tracer.record_every != 1}};
+  for (const auto& [flag, given] : needs_record) {
+    if (given && tracer.record.empty()) {
+      return wrong(flag, "nothing is recorded", "add --record DIR");
+    }
+  }
+  if (!tracer.record_layers.empty() && !base::parse_numbers(tracer.record_layers)) {
+    return wrong("--record-layers", "\"" + tracer.record_layers + "\" is not a list of layers",
+                 "give ranges such as 1-4,8");
+  }
+  return {};
+}
+
 base::Status check_tracer(const TracerConfig& tracer, const MonitorConfig& monitor) {
   const auto interval = static_cast<double>(monitor.monitor_interval);
   if (auto status = require_positive("--monitor-interval", interval); !status) return status;
+  if (auto status = check_recording(tracer); !status) return status;
   if (tracer.tensor_tracer_port) return {};
+  const bool unseen = tracer.record.empty();
   const std::pair<const char*, bool> needs_port[] = {
       {"--tensor-tracer-wait", tracer.tensor_tracer_wait},
-      {"--tensor-tracer-plan", !tracer.tensor_tracer_plan.empty()},
-      {"--tensor-tracer-vectors", !tracer.tensor_tracer_vectors.empty()},
-      {"--monitor-prompts", !monitor.monitor_prompts.empty()},
+      {"--tensor-tracer-plan", unseen && !tracer.tensor_tracer_plan.empty()},
+      {"--tensor-tracer-vectors", unseen && !tracer.tensor_tracer_vectors.empty()},
+      {"--monitor-prompts", unseen && !monitor.monitor_prompts.empty()},
       {"--tensor-tracer-linger", tracer.tensor_tracer_linger},
+      {"--tensor-tracer-auth", tracer.tensor_tracer_auth != "token"},
+      {"--tensor-tracer-allow-origin", !tracer.tensor_tracer_allow_origin.empty()},
       {"--tensor-tracer-open", tracer.tensor_tracer_open}};
   for (const auto& [flag, given] : needs_port) {
     if (given) return wrong(flag, "there is no page without a port", "add --tensor-tracer-port 0");
@@ -136,21 +160,15 @@ base::Result<mesh::MeshShape> check(const TrainConfig& config, int world_size) {
 }
 
 base::Result<std::vector<std::int64_t>> parse_steps(const std::string& text) {
+  const auto ranges = base::parse_ranges(text);
   std::vector<std::int64_t> steps;
-  std::string_view rest = text;
-  while (true) {
-    const auto comma = rest.find(',');
-    const std::string_view part = rest.substr(0, comma);
-    const auto dash = part.find('-');
-    const auto first = to_number(part.substr(0, dash));
-    const auto last = dash == std::string_view::npos ? first : to_number(part.substr(dash + 1));
-    if (!first || !last || *first < 1 || *last < *first || *last - *first > 100'000) {
+  for (const auto& [first, last] : ranges.value_or(std::vector<base::Range>{{0, 0}})) {
+    if (first < 1 || last - first > 100'000) {
       return wrong("--export-at", "\"" + text + "\" is not a list of steps such as 1,5-7");
     }
-    for (std::int64_t step = *first; step <= *last; ++step) steps.push_back(step);
-    if (comma == std::string_view::npos) return steps;
-    rest.remove_prefix(comma + 1);
+    for (std::int64_t step = first; step <= last; ++step) steps.push_back(step);
   }
+  return steps;
 }
 
 base::Result<std::pair<double, double>> parse_split(const std::string& text) {

@@ -1,6 +1,7 @@
 #include "auth.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 namespace tt::hub {
@@ -39,17 +40,20 @@ bool equal_constant_time(std::string_view a, std::string_view b) {
   return difference == 0;
 }
 
-bool host_allowed(std::string_view host) {
-  for (const std::string_view name : {"localhost", "127.0.0.1", "[::1]"}) {
-    if (host.size() >= name.size() && equal_ignoring_case(host.substr(0, name.size()), name) &&
-        is_port(host.substr(name.size()))) {
-      return true;
-    }
-  }
-  return false;
+bool host_allowed(std::string_view host, Names others) {
+  const auto is_host = [host](std::string_view name) {
+    return host.size() >= name.size() && equal_ignoring_case(host.substr(0, name.size()), name) &&
+           is_port(host.substr(name.size()));
+  };
+  constexpr std::array<std::string_view, 3> kLoopback = {"localhost", "127.0.0.1", "[::1]"};
+  return std::any_of(kLoopback.begin(), kLoopback.end(), is_host) ||
+         std::any_of(others.begin(), others.end(), is_host);
 }
 
-bool origin_allowed(std::optional<std::string_view> origin, std::string_view host) {
+bool origin_allowed(std::optional<std::string_view> origin, std::string_view host, Names others) {
+  if (origin && std::find(others.begin(), others.end(), *origin) != others.end()) {
+    return true;
+  }
   constexpr std::string_view kScheme = "http://";
   return !origin || (origin->substr(0, kScheme.size()) == kScheme &&
                      equal_ignoring_case(origin->substr(kScheme.size()), host));
@@ -61,6 +65,21 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
     return std::nullopt;
   }
   return trimmed(authorization.substr(kScheme.size()));
+}
+
+std::optional<std::string_view> query_value(std::string_view target, std::string_view name) {
+  const std::size_t question = target.find('?');
+  std::string_view rest = question == std::string_view::npos ? "" : target.substr(question + 1);
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('&'), rest.size());
+    const std::string_view pair = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    const std::size_t equals = pair.find('=');
+    if (equals != std::string_view::npos && pair.substr(0, equals) == name) {
+      return pair.substr(equals + 1);
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<std::string_view> cookie_value(std::string_view header, std::string_view name) {

@@ -1,24 +1,36 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 /// Who may speak to the hub: docs/protocol.md, "Connecting". Pure functions; thread: any.
 namespace tt::hub {
 
+/// What a token lets its bearer do.
+enum class Right { kView, kControl, kWork };
+
 /// Compares in a time that depends on the lengths only.
 bool equal_constant_time(std::string_view a, std::string_view b);
 
-/// localhost, 127.0.0.1 or [::1], with any port or none. Anything else may be a name that somebody
-/// else's DNS points to this machine.
-bool host_allowed(std::string_view host);
+using Names = std::span<const std::string>;
 
-/// `origin` is what a browser sent, if it sent any; `host` has passed host_allowed.
-bool origin_allowed(std::optional<std::string_view> origin, std::string_view host);
+/// localhost, 127.0.0.1, [::1] or one of `others`, with any port or none. Anything else may be a
+/// name that somebody else's DNS points to this machine.
+bool host_allowed(std::string_view host, Names others = {});
+
+/// `origin` is what a browser sent, if it sent any; `host` has passed host_allowed. It is http://
+/// and that, or one of `others`.
+bool origin_allowed(std::optional<std::string_view> origin, std::string_view host,
+                    Names others = {});
 
 /// The token of "Bearer <token>".
 std::optional<std::string_view> bearer_token(std::string_view authorization);
+
+/// The value of `name` in the query of a request's target, as it stands there: a token needs no
+/// escaping.
+std::optional<std::string_view> query_value(std::string_view target, std::string_view name);
 
 /// The value of one cookie of a Cookie header.
 std::optional<std::string_view> cookie_value(std::string_view header, std::string_view name);

@@ -14,7 +14,8 @@ enum class Role { kViewer, kWorker };
 /// Thread: the hub's I/O thread only. Owner: the connection; it leaves the room before it ends.
 class Client {
  public:
-  Client(Role role, SendQueue queue) : role_(role), queue_(std::move(queue)) {}
+  Client(Role role, SendQueue queue, bool may_control = true)
+      : role_(role), may_control_(may_control), queue_(std::move(queue)) {}
   virtual ~Client() = default;
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -27,11 +28,17 @@ class Client {
   /// The same once the queue is empty.
   virtual void close_after_sending(std::string_view reason) = 0;
 
+  /// As `close`, and says that the client broke a rule.
+  virtual void close_for_violation(std::string_view reason) { close(reason); }
+
   Role role() const { return role_; }
+  /// False for a viewer whose token only views.
+  bool may_control() const { return may_control_; }
   SendQueue& queue() { return queue_; }
 
  private:
   const Role role_;
+  const bool may_control_;
   SendQueue queue_;
 };
 

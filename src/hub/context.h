@@ -1,8 +1,12 @@
 #pragma once
 
+#include <memory>
+#include <utility>
+
 #include "connection.h"
 #include "room.h"
 #include "tensor_tracer/hub/server.h"
+#include "tensor_tracer/record/query_thread.h"
 
 namespace tt::hub {
 
@@ -12,10 +16,24 @@ struct Context {
       : options(server_options), room(room_options) {}
 
   const ServerOptions options;
+  std::unique_ptr<record::Recorder> recorder;     // null: no history is kept
+  std::unique_ptr<record::QueryThread> replayed;  // reads the recording that is shown
   Room room;
+  FailureWindow auth_failures;
+  const Clock::time_point started = Clock::now();
   Connections handshakes;  // HTTP, not a WebSocket yet
   Connections viewers;
   Connections workers;
+
+  bool has_history() const { return recorder != nullptr || replayed != nullptr; }
+  /// REQUIRES: has_history(). Runs `query` on the thread that reads.
+  void read_history(record::QueryThread::Query query) {
+    if (recorder) {
+      recorder->read(std::move(query));
+    } else {
+      replayed->post(std::move(query));
+    }
+  }
 };
 
 }  // namespace tt::hub

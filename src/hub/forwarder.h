@@ -2,11 +2,12 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "lease.h"
+#include "clock.h"
 
 namespace tt::hub {
 
@@ -15,9 +16,13 @@ namespace tt::hub {
 class Forwarder {
  public:
   /// Who asked, and under which id; an empty session is the hub itself, which wants no answer.
+  /// Method and params are for the audit trail.
   struct Asker {
     std::string session;
     std::uint64_t id = 0;
+    std::string who;  // the controller's name
+    std::string method;
+    nlohmann::json params;
   };
 
   std::uint64_t add(Asker asker, Clock::time_point deadline);
@@ -26,6 +31,7 @@ class Forwarder {
   std::vector<Asker> take_expired(Clock::time_point now);
   std::vector<Asker> take_all();
   std::size_t waiting(const std::string& session) const;
+  std::size_t size() const { return pending_.size(); }
 
  private:
   struct Pending {

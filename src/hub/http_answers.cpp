@@ -1,16 +1,21 @@
 #include "http_answers.h"
 
+#include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
 #include "auth.h"
+#include "history.h"
 #include "page.h"
 #include "tensor_tracer/protocol/message.h"
 
 namespace tt::hub {
 namespace {
 
+constexpr std::string_view kJson = "application/json";
+constexpr std::string_view kMetrics = "text/plain; version=0.0.4; charset=utf-8";
 constexpr std::string_view kText = "text/plain; charset=utf-8";
 constexpr protocol::TextLimits kAuthLimits{.bytes = 4096, .depth = 2};
 
@@ -19,6 +24,13 @@ std::string_view view(beast::string_view text) { return {text.data(), text.size(
 std::string_view path_of(const HttpRequest& request) {
   const std::string_view target = view(request.target());
   return target.substr(0, target.find('?'));
+}
+
+// Nothing that ends a source or a directive of the policy.
+bool is_plain(std::string_view host) {
+  return !host.empty() && std::all_of(host.begin(), host.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view(".-_:[]").find(c) != std::string_view::npos;
+  });
 }
 
 std::string content_policy(std::string_view host) {
@@ -32,17 +44,40 @@ HttpResponse refusal(const HttpRequest& request, http::status status, std::strin
   return make_answer(request, status, kText, std::move(text) + "\n");
 }
 
-HttpResponse answer_auth(const HttpRequest& request, const ServerOptions& options) {
-  const auto body = protocol::parse_json(request.body(), kAuthLimits);
-  const bool valid =
-      body.ok() && body.value().is_object() && body.value().contains("token") &&
-      body.value().at("token").is_string() &&
-      equal_constant_time(body.value().at("token").get<std::string>(), options.token);
-  if (!valid) {
+// Both tokens are compared whatever the first says, so that the time tells neither.
+std::optional<Right> viewer_right(std::string_view token, const ServerOptions& options) {
+  const bool controls = equal_constant_time(token, options.token);
+  const bool views = equal_constant_time(token, options.viewer_token);
+  if (token.empty() || (!controls && !views)) {
+    return std::nullopt;
+  }
+  return controls ? Right::kControl : Right::kView;
+}
+
+HttpResponse refuse_auth(const HttpRequest& request, Context& context) {
+  ++context.room.metrics().auth_failures;
+  const auto now = Clock::now();
+  if (!context.auth_failures.too_many(now)) {
     return refusal(request, http::status::unauthorized, "this is not the run's token");
   }
+  ++context.room.metrics().rate_limited;
+  HttpResponse response =
+      refusal(request, http::status::too_many_requests, "too many wrong tokens: wait");
+  response.set(http::field::retry_after,
+               std::to_string(context.auth_failures.retry_after(now).count()));
+  return response;
+}
+
+HttpResponse answer_auth(const HttpRequest& request, Context& context) {
+  const auto body = protocol::parse_json(request.body(), kAuthLimits);
+  const bool has_text = body.ok() && body.value().is_object() && body.value().contains("token") &&
+                        body.value().at("token").is_string();
+  const std::string token = has_text ? body.value().at("token").get<std::string>() : "";
+  if (!viewer_right(token, context.options)) {
+    return refuse_auth(request, context);
+  }
   HttpResponse response = make_answer(request, http::status::no_content, kText, "");
-  response.set(http::field::set_cookie, "tt-" + options.run_id + "=" + options.token +
+  response.set(http::field::set_cookie, "tt-" + context.options.run_id + "=" + token +
                                             "; Path=/; HttpOnly; SameSite=Strict");
   return response;
 }
@@ -56,6 +91,24 @@ HttpResponse answer_page(const HttpRequest& request, const ServerOptions& option
   return make_answer(request, http::status::ok, file->content_type, std::move(file->content));
 }
 
+HttpResponse answer_ready(const HttpRequest& request, Context& context) {
+  const base::Status ready = context.room.ready(Clock::now(), context.options.ready_timeout);
+  if (ready.ok()) {
+    return make_answer(request, http::status::ok, kJson, R"({"ready":true})");
+  }
+  const nlohmann::json why = {
+      {"ready", false}, {"reason", ready.error().code}, {"message", ready.error().message}};
+  return make_answer(request, http::status::service_unavailable, kJson, why.dump());
+}
+
+HttpResponse answer_metrics(const HttpRequest& request, Context& context) {
+  const auto now = Clock::now();
+  ProcessFacts process = read_process_facts();
+  process.uptime_seconds = std::chrono::duration<double>(now - context.started).count();
+  return make_answer(request, http::status::ok, kMetrics,
+                     render_metrics(context.room.metrics(), context.room.survey(now), process));
+}
+
 }  // namespace
 
 HttpResponse make_answer(const HttpRequest& request, http::status status,
@@ -66,7 +119,7 @@ HttpResponse make_answer(const HttpRequest& request, http::status status,
   response.set(http::field::content_type,
                beast::string_view(content_type.data(), content_type.size()));
   response.set(http::field::cache_control, "no-store");
-  response.set("Content-Security-Policy", content_policy(host_allowed(host) ? host : "localhost"));
+  response.set("Content-Security-Policy", content_policy(is_plain(host) ? host : "localhost"));
   response.set("X-Content-Type-Options", "nosniff");
   response.set("Referrer-Policy", "no-referrer");
   response.set("Cross-Origin-Resource-Policy", "same-origin");
@@ -80,7 +133,7 @@ HttpResponse make_answer(const HttpRequest& request, http::status status,
   return response;
 }
 
-std::optional<HttpResponse> refuse_foreign(const HttpRequest& request) {
+std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const Access& access) {
   const std::string_view host = view(request[http::field::host]);
   std::optional<std::string_view> origin;
   if (const auto header = request.find(http::field::origin); header != request.end()) {
@@ -88,17 +141,21 @@ std::optional<HttpResponse> refuse_foreign(const HttpRequest& request) {
   }
   const bool doubled =
       request.count(http::field::host) != 1 || request.count(http::field::origin) > 1;
-  if (doubled || !host_allowed(host)) {
-    return refusal(request, http::status::forbidden, "Host must be localhost, 127.0.0.1 or [::1]");
+  if (doubled || !host_allowed(host, access.hosts)) {
+    return refusal(
+        request, http::status::forbidden,
+        "Host must be localhost, 127.0.0.1 or [::1]; the hub's --allow-host adds others");
   }
-  if (!origin_allowed(origin, host)) {
-    return refusal(request, http::status::forbidden, "Origin must be http:// and Host");
+  if (!origin_allowed(origin, host, access.origins)) {
+    return refusal(request, http::status::forbidden,
+                   "Origin must be http:// and Host; the hub's --allow-origin adds others");
   }
   return std::nullopt;
 }
 
 std::optional<Role> role_of(const HttpRequest& request) {
-  if (path_of(request) == "/ws") {
+  // Legacy clients know no path.
+  if (path_of(request) == "/ws" || (path_of(request) == "/" && websocket::is_upgrade(request))) {
     return Role::kViewer;
   }
   if (path_of(request) == "/worker") {
@@ -107,38 +164,67 @@ std::optional<Role> role_of(const HttpRequest& request) {
   return std::nullopt;
 }
 
-bool has_token(const HttpRequest& request, Role role, const ServerOptions& options) {
-  const std::string& expected = role == Role::kViewer ? options.token : options.worker_token;
-  if (expected.empty()) {
-    return false;
+std::optional<Right> right_of(const HttpRequest& request, Role role, const ServerOptions& options) {
+  auto token = bearer_token(view(request[http::field::authorization]));
+  if (role == Role::kWorker) {
+    const bool works =
+        token && !token->empty() && equal_constant_time(*token, options.worker_token);
+    return works ? std::optional(Right::kWork) : std::nullopt;
   }
-  if (const auto token = bearer_token(view(request[http::field::authorization]))) {
-    return equal_constant_time(*token, expected);
+  if (!token) {
+    token = query_value(view(request.target()), "token");
   }
-  const auto cookie = cookie_value(view(request[http::field::cookie]), "tt-" + options.run_id);
-  return role == Role::kViewer && cookie && equal_constant_time(*cookie, expected);
+  if (!token) {
+    token = cookie_value(view(request[http::field::cookie]), "tt-" + options.run_id);
+  }
+  const auto right = viewer_right(token.value_or(""), options);
+  return right || options.access.viewers_need_token ? right : std::optional(Right::kControl);
 }
 
-HttpResponse answer_plain(const HttpRequest& request, const ServerOptions& options) {
+HttpResponse refuse_token(const HttpRequest& request, Context& context) {
+  ++context.room.metrics().auth_failures;
+  return refusal(request, http::status::unauthorized, "a token is needed");
+}
+
+bool asks_history(const HttpRequest& request, const ServerOptions& options) {
+  return is_history(path_of(request)) && request.method() == http::verb::get &&
+         right_of(request, Role::kViewer, options).has_value();
+}
+
+HttpResponse answer_plain(const HttpRequest& request, Context& context) {
   const std::string_view path = path_of(request);
-  if (const auto role = role_of(request)) {
-    return has_token(request, *role, options)
-               ? refusal(request, http::status::upgrade_required, "this is a WebSocket")
-               : refusal(request, http::status::unauthorized, "a token is needed");
+  const bool needs_token = path == "/readyz" || path == "/metrics" || is_history(path);
+  const auto role = needs_token ? std::optional(Role::kViewer) : role_of(request);
+  if (role && !right_of(request, *role, context.options)) {
+    return refuse_token(request, context);
+  }
+  if (role && !needs_token) {
+    HttpResponse response = refusal(request, http::status::upgrade_required, "this is a WebSocket");
+    response.set(http::field::upgrade, "websocket");
+    return response;
   }
   const bool reads = request.method() == http::verb::get || request.method() == http::verb::head;
   if (path == "/auth") {
     return request.method() == http::verb::post
-               ? answer_auth(request, options)
+               ? answer_auth(request, context)
                : refusal(request, http::status::method_not_allowed, "POST only");
   }
   if (!reads) {
     return refusal(request, http::status::method_not_allowed, "GET only");
   }
-  if (path == "/healthz") {
-    return make_answer(request, http::status::ok, "application/json", R"({"status":"ok"})");
+  if (is_history(path)) {
+    return refusal(request, http::status::unauthorized, "a token is needed");
   }
-  return answer_page(request, options);
+  if (path == "/healthz") {
+    return make_answer(request, http::status::ok, kJson, R"({"status":"ok"})");
+  }
+  if (path == "/readyz") {
+    return answer_ready(request, context);
+  }
+  if (path == "/metrics") {
+    return answer_metrics(request, context);
+  }
+  return answer_page(request, context.options);
 }
 
 }  // namespace tt::hub

@@ -2,7 +2,8 @@
 
 #include <optional>
 
-#include "client.h"
+#include "auth.h"
+#include "context.h"
 #include "net.h"
 #include "tensor_tracer/hub/server.h"
 
@@ -11,16 +12,23 @@ namespace tt::hub {
 
 /// The answer that refuses this request, or nothing if Host and Origin are in order. Every request
 /// passes here first.
-std::optional<HttpResponse> refuse_foreign(const HttpRequest& request);
+std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const Access& access);
 
 /// The role that an upgrade asks for by its path, or nothing.
 std::optional<Role> role_of(const HttpRequest& request);
 
-/// True if the request carries the token for `role`.
-bool has_token(const HttpRequest& request, Role role, const ServerOptions& options);
+/// What the request's token allows in `role`, or nothing if it carries no such token. The first of
+/// Bearer, `?token=` and cookie that is there decides; workers have Bearer only.
+std::optional<Right> right_of(const HttpRequest& request, Role role, const ServerOptions& options);
 
-/// The answer to a request that is no upgrade.
-HttpResponse answer_plain(const HttpRequest& request, const ServerOptions& options);
+/// The answer to a request without a right token, counted.
+HttpResponse refuse_token(const HttpRequest& request, Context& context);
+
+/// True if the request reads the recording, and may.
+bool asks_history(const HttpRequest& request, const ServerOptions& options);
+
+/// The answer to any other request that is no upgrade.
+HttpResponse answer_plain(const HttpRequest& request, Context& context);
 
 HttpResponse make_answer(const HttpRequest& request, http::status status,
                          std::string_view content_type, std::string body);

@@ -4,16 +4,21 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <chrono>
 #include <exception>
 #include <utility>
 
+#include "history.h"
 #include "http_answers.h"
 #include "ws_session.h"
 
 namespace tt::hub {
 namespace {
 constexpr auto kAwait = net::as_tuple(net::use_awaitable);
+constexpr auto kHistoryTimeout = std::chrono::seconds(20);
 constexpr std::uint32_t kMaxHeaderBytes = 8 * 1024;
 constexpr std::uint64_t kMaxBodyBytes = 4 * 1024;
 }  // namespace
@@ -28,13 +33,14 @@ void HttpSession::start() {
   ticket_ = context_.handshakes.add(weak_from_this());
   net::co_spawn(
       stream_.get_executor(), [self = shared_from_this()] { return self->serve(); },
-      [](const std::exception_ptr& failure) {
+      [&metrics = context_.room.metrics()](const std::exception_ptr& failure) {
         try {
           if (failure) {
             std::rethrow_exception(failure);
           }
         } catch (const std::exception& error) {
-          spdlog::error("an HTTP connection failed: {}", error.what());
+          ++metrics.errors;
+          spdlog::error("http_failed: {}", error.what());
         }
       });
 }
@@ -66,11 +72,15 @@ net::awaitable<bool> HttpSession::serve_request() {
     co_return false;
   }
   HttpRequest request = parser.release();
-  if (auto refused = refuse_foreign(request)) {
+  if (auto refused = refuse_foreign(request, context_.options.access)) {
     co_return co_await write(std::move(*refused));
   }
-  if (!websocket::is_upgrade(request)) {
-    co_return co_await write(answer_plain(request, context_.options));
+  const bool upgrade_wanted = websocket::is_upgrade(request);
+  if (!upgrade_wanted && asks_history(request, context_.options)) {
+    co_return co_await write(co_await ask_history(std::move(request)));
+  }
+  if (!upgrade_wanted) {
+    co_return co_await write(answer_plain(request, context_));
   }
   if (auto refused = refuse_upgrade(request)) {
     co_return co_await write(std::move(*refused));
@@ -80,9 +90,33 @@ net::awaitable<bool> HttpSession::serve_request() {
 }
 
 net::awaitable<bool> HttpSession::write(HttpResponse response) {
+  context_.room.metrics().count_http(response.result_int());
   stream_.expires_after(context_.options.handshake_timeout);
   const auto [failure, bytes] = co_await http::async_write(stream_, response, kAwait);
   co_return !failure && response.keep_alive();
+}
+
+// The recording is read on its own thread; a slow disk holds up this connection only.
+net::awaitable<HttpResponse> HttpSession::ask_history(HttpRequest request) {
+  if (!context_.has_history()) {
+    co_return make_answer(request, http::status::not_found, "text/plain", "no history is kept\n");
+  }
+  const auto executor = stream_.get_executor();
+  const auto answer = std::make_shared<std::optional<HttpResponse>>();
+  const auto answered = std::make_shared<net::steady_timer>(executor, kHistoryTimeout);
+  const auto counters =
+      context_.recorder ? context_.recorder->counters() : record::RecorderCounters{};
+  context_.read_history([=](record::Recording& reader) {
+    auto response = std::make_shared<HttpResponse>(answer_history(request, reader, counters));
+    net::post(executor, [=] {
+      *answer = std::move(*response);
+      answered->cancel();
+    });
+  });
+  co_await answered->async_wait(kAwait);
+  co_return answer->has_value()
+      ? std::move(**answer)
+      : make_answer(request, http::status::service_unavailable, "text/plain", "the disk is slow\n");
 }
 
 std::optional<HttpResponse> HttpSession::refuse_upgrade(const HttpRequest& request) const {
@@ -90,20 +124,29 @@ std::optional<HttpResponse> HttpSession::refuse_upgrade(const HttpRequest& reque
   if (!role) {
     return make_answer(request, http::status::not_found, "text/plain", "not found\n");
   }
-  if (!has_token(request, *role, context_.options)) {
-    return make_answer(request, http::status::unauthorized, "text/plain", "a token is needed\n");
+  if (!right_of(request, *role, context_.options)) {
+    return refuse_token(request, context_);
   }
-  if (context_.viewers.size() + context_.workers.size() >= context_.options.max_clients) {
+  const bool viewer = *role == Role::kViewer;
+  const std::size_t taken = viewer ? context_.viewers.size() : context_.workers.size();
+  if (taken >= (viewer ? context_.options.max_viewers : context_.options.max_workers)) {
     return make_answer(request, http::status::service_unavailable, "text/plain",
-                       "too many clients\n");
+                       viewer ? "too many viewers\n" : "too many workers\n");
+  }
+  if (buffer_.size() != 0) {
+    // RFC 6455, 4.1: the client waits for the answer. Beast would lose what came before it.
+    return make_answer(request, http::status::bad_request, "text/plain",
+                       "frames follow the answer, not the request\n");
   }
   return std::nullopt;
 }
 
 void HttpSession::upgrade(HttpRequest request) {
   const Role role = *role_of(request);
+  const bool may_control = right_of(request, role, context_.options) == Right::kControl;
+  context_.room.metrics().count_http(static_cast<unsigned>(http::status::switching_protocols));
   stream_.expires_never();  // from here on the WebSocket's own time-outs count
-  const auto session = std::make_shared<WsSession>(std::move(stream_), role, context_);
+  const auto session = std::make_shared<WsSession>(std::move(stream_), role, may_control, context_);
   session->start(std::move(request));
 }
 

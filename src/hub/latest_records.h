@@ -18,7 +18,8 @@ using SharedBytes = std::shared_ptr<const std::string>;
 struct StoredRecord {
   protocol::RecordKey key;
   std::uint32_t plan = 0;
-  SharedBytes bytes;  // header, payload, padding
+  std::uint16_t point = 0;  // its flag
+  SharedBytes bytes;        // header, payload, padding
 };
 
 /// The latest record of every key, so that a late viewer sees something at once. Bounded in bytes;

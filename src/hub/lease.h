@@ -5,11 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "clock.h"
 #include "tensor_tracer/base/result.h"
 
 namespace tt::hub {
-
-using Clock = std::chrono::steady_clock;
 
 /// Who controls the run: at most one session, as long as it keeps sending.
 /// Thread: the hub's I/O thread only.
@@ -30,6 +29,7 @@ class Lease {
   /// True if the time of its holder was over just now.
   bool expire(Clock::time_point now);
 
+  const std::string& name() const { return name_; }
   bool held() const { return !session_.empty(); }
   bool held_by(std::string_view session) const { return held() && session_ == session; }
   std::chrono::milliseconds duration() const { return duration_; }

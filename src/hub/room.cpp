@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "dialect/texts.h"
+
 namespace tt::hub {
 namespace {
 constexpr protocol::TextLimits kViewerLimits{};
@@ -18,12 +20,24 @@ Room::Room(const RoomOptions& options)
       lease_(options.lease),
       holder_seen_(Clock::now()) {}
 
+void Room::restore(json facts, const std::vector<json>& steps) {
+  mirror_.set_facts(std::move(facts));
+  for (const json& step : steps) {
+    mirror_.add_step(
+        std::make_shared<const std::string>(protocol::encode_notification("step", step)));
+  }
+  mirror_.lose();
+}
+
 void Room::join(Client& client, Clock::time_point now) {
   const bool viewer = client.role() == Role::kViewer;
   std::string session(viewer ? "v" : "w");
   session += std::to_string(viewer ? ++last_viewer_ : ++last_worker_);
-  members_.emplace(&client, Member{.session = session, .joined = now});
-  spdlog::info("{} connected", session);
+  members_.emplace(
+      &client,
+      Member{
+          .session = session, .gate = MessageGate(options_.messages), .joined = now, .heard = now});
+  spdlog::info("client_joined: {}", session);
 }
 
 void Room::leave(Client& client) {
@@ -31,7 +45,11 @@ void Room::leave(Client& client) {
   if (member == members_.end()) {
     return;
   }
-  spdlog::info("{} left, {} records dropped", member->second.session, client.queue().dropped());
+  spdlog::info("client_left: {} left, {} records dropped", member->second.session,
+               client.queue().dropped());
+  if (client.role() == Role::kViewer) {
+    metrics_.dropped_for_viewers += client.queue().dropped();
+  }
   lease_.disconnected(member->second.session);
   const bool was_viewer = client.role() == Role::kViewer && member->second.greeted;
   members_.erase(member);
@@ -51,14 +69,28 @@ void Room::on_text(Client& client, std::string_view text, Clock::time_point now)
   }
   Member& member = found->second;
   const bool worker = client.role() == Role::kWorker;
+  if (!worker && !admit(client, member, text, now)) {
+    return;
+  }
+  member.heard = now;
   lease_.renew(member.session, now);
+  if (on_legacy_text(client, member, text, now)) {
+    return;
+  }
   protocol::Message message = protocol::parse_message(text, worker ? kWorkerLimits : kViewerLimits);
   if (auto* request = std::get_if<protocol::Request>(&message)) {
     on_request(client, member, std::move(*request), now);
   } else if (auto* malformed = std::get_if<protocol::Malformed>(&message)) {
     on_malformed(client, *malformed);
-  } else if (!worker || !member.greeted) {
-    on_malformed(client, {0, {"invalid_request", "a request was expected", "", ""}});
+  } else if (!member.greeted) {
+    on_malformed(client, {0, {"invalid_request", "the first message is hello", "", ""}});
+  } else if (!worker) {
+    const auto* notification = std::get_if<protocol::Notification>(&message);
+    if (notification != nullptr) {
+      on_viewer_notification(client, member, *notification);
+    } else {
+      on_malformed(client, {0, {"invalid_request", "viewers answer nothing", "", ""}});
+    }
   } else if (auto* answer = std::get_if<protocol::Answer>(&message)) {
     if (&client == leader_) {
       on_answer(std::move(*answer));
@@ -73,6 +105,10 @@ void Room::on_binary(Client& client, std::string_view bytes, Clock::time_point n
   if (member == members_.end()) {
     return;
   }
+  if (client.role() == Role::kViewer && !admit(client, member->second, {}, now)) {
+    return;
+  }
+  member->second.heard = now;
   lease_.renew(member->second.session, now);
   if (client.role() != Role::kWorker || !member->second.greeted) {
     on_malformed(client, {0, {"invalid_request", "binary messages come from workers", "", ""}});
@@ -81,34 +117,38 @@ void Room::on_binary(Client& client, std::string_view bytes, Clock::time_point n
   // The payload's CRC is the viewers' to check: they see what the leader computed.
   protocol::RecordReader reader(bytes, protocol::RecordCheck::kHeader);
   while (const auto record = reader.next()) {
+    ++metrics_.records;
     StoredRecord stored{.key = protocol::key_of(record->header),
                         .plan = record->header.plan,
+                        .point = record->header.point,
                         .bytes = std::make_shared<const std::string>(record->whole)};
     for (const auto& [viewer, facts] : members_) {
-      if (viewer->role() == Role::kViewer && facts.greeted) {
-        viewer->queue().push_record(stored);
+      if (viewer->role() == Role::kViewer && wants_record(facts, record->header)) {
+        viewer->queue().push_record(stored, now);
         viewer->wake();
       }
     }
+    journal_.record(record->header, stored.bytes);
     mirror_.latest().put(std::move(stored));
   }
   if (!reader.status().ok()) {
-    spdlog::error("{}: {}", member->second.session, base::to_string(reader.status().error()));
-    broadcast("log", {{"level", "error"},
-                      {"message",
-                       "a record of the trainer is damaged: " + reader.status().error().message}});
+    ++metrics_.damaged_records;
+    spdlog::error("damaged_record: {}: {}", member->second.session,
+                  base::to_string(reader.status().error()));
+    warn("error", "a record of the trainer is damaged: " + reader.status().error().message);
   }
 }
 
 void Room::tick(Clock::time_point now) {
   for (const auto& asker : forwarder_.take_expired(now)) {
-    if (Client* client = find_session(asker.session)) {
-      send(*client, protocol::encode_error(
-                        asker.id, {"timeout", "the trainer did not answer in time", "", ""}));
-    }
+    finish_request(asker, base::Error{"timeout", "the trainer did not answer in time", "", ""});
   }
+  tend_legacy_viewers(now);
   for (const auto& [client, member] : members_) {
-    if (!member.greeted && now - member.joined > options_.hello_timeout) {
+    if (client->queue().release_held(now)) {
+      client->wake();
+    }
+    if (!member.greeted && !member.legacy && now - member.joined > options_.hello_timeout) {
       client->close("no hello");
     }
   }
@@ -125,7 +165,38 @@ void Room::tick(Clock::time_point now) {
   }
 }
 
+void Room::on_recording_stopped(const base::Error& error) { warn("error", base::to_string(error)); }
+
+void Room::warn(std::string_view level, const std::string& message) {
+  const json params = {{"level", level}, {"message", message}};
+  journal_.event("log", params);
+  broadcast("log", params);
+}
+
+// False for a viewer that sends too fast: a request is told so. Acknowledgements pass: one that was
+// left out would be the last.
+bool Room::admit(Client& client, Member& member, std::string_view text, Clock::time_point now) {
+  const MessageGate::Verdict verdict = member.gate.admit(now);
+  metrics_.rate_limited += verdict == MessageGate::Verdict::kPass ? 0 : 1;
+  if (verdict == MessageGate::Verdict::kClose) {
+    client.close_for_violation("too many messages");
+  } else if (verdict == MessageGate::Verdict::kRefuse) {
+    const protocol::Message message = protocol::parse_message(text, kViewerLimits);
+    if (const auto* request = std::get_if<protocol::Request>(&message)) {
+      send(client, protocol::encode_error(request->id,
+                                          {"rate_limited", "too many messages", "", "send fewer"}));
+    }
+    const auto* notification = std::get_if<protocol::Notification>(&message);
+    return notification != nullptr && notification->event == "ack";
+  }
+  return verdict == MessageGate::Verdict::kPass;
+}
+
 void Room::on_malformed(Client& client, const protocol::Malformed& malformed) {
+  if (members_.at(&client).legacy) {
+    send(client, dialect::error_text(malformed.error));
+    return;
+  }
   send(client, protocol::encode_error(malformed.id, malformed.error));
 }
 
@@ -143,7 +214,7 @@ void Room::send(Client& client, const SharedBytes& text) {
 
 void Room::broadcast(const SharedBytes& text) {
   for (const auto& [client, member] : members_) {
-    if (client->role() == Role::kViewer && member.greeted) {
+    if (client->role() == Role::kViewer && member.greeted && !member.legacy) {
       send(*client, text);
     }
   }
@@ -178,7 +249,8 @@ void Room::tell_viewer_count() {
 }
 
 void Room::end_lease(std::string_view why) {
-  spdlog::info("control is free: {}", why);
+  spdlog::info("control_free: {}", why);
+  journal_.event("control.free", {{"why", why}});
   broadcast("control", lease_.describe());
   if (pause_wanted_ || mirror_.phase() == "paused") {
     continue_run(why);
@@ -187,11 +259,13 @@ void Room::end_lease(std::string_view why) {
 
 void Room::continue_run(std::string_view why) {
   pause_wanted_ = false;
-  if (leader_ == nullptr) {
+  if (leader_ == nullptr || options_.replay) {
     return;
   }
-  spdlog::info("the pause ends: {}", why);
-  const std::uint64_t id = forwarder_.add({}, Clock::now() + options_.request_timeout);
+  spdlog::info("pause_ends: {}", why);
+  const std::uint64_t id = forwarder_.add(
+      {.session = {}, .id = 0, .who = {}, .method = "control.continue", .params = {}},
+      Clock::now() + options_.request_timeout);
   send(*leader_, protocol::encode_request(id, "control.continue", json::object()));
 }
 

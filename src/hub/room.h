@@ -6,12 +6,17 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "client.h"
+#include "dialect/shown_records.h"
 #include "forwarder.h"
+#include "journal.h"
 #include "lease.h"
+#include "metrics.h"
+#include "rate_limit.h"
 #include "run_mirror.h"
 #include "tensor_tracer/protocol/message.h"
 
@@ -25,7 +30,10 @@ struct RoomOptions {
   std::chrono::milliseconds hello_timeout{10'000};
   /// Records kept for late viewers.
   std::size_t latest_bytes = std::size_t{256} << 20U;
-  SendQueueLimits queue;
+  /// The trainer is a recording: its pauses need no lease.
+  bool replay = false;
+  SendQueueLimits queue = {};
+  MessageLimit messages = {};  // of one viewer
 };
 
 /// Everybody who is connected, and the rules of docs/protocol.md between them. Knows no sockets.
@@ -33,6 +41,11 @@ struct RoomOptions {
 class Room {
  public:
   explicit Room(const RoomOptions& options);
+
+  /// `recorder` outlives the room.
+  void record_to(record::Recorder& recorder) { journal_.start(recorder); }
+  /// Shows the run of an earlier hub until its trainer connects again.
+  void restore(nlohmann::json facts, const std::vector<nlohmann::json>& steps);
 
   /// A queue for a client to be.
   SendQueue make_queue() { return {options_.queue, mirror_.latest()}; }
@@ -43,18 +56,36 @@ class Room {
   void on_binary(Client& client, std::string_view bytes, Clock::time_point now);
   /// Ends what has timed out; call it about ten times a second.
   void tick(Clock::time_point now);
+  /// The disk failed: everybody is told.
+  void on_recording_stopped(const base::Error& error);
+
+  Metrics& metrics() { return metrics_; }
+  Survey survey(Clock::time_point now);
+  /// An error if no trainer is connected, or if one that should be running has said nothing for
+  /// `timeout`.
+  base::Status ready(Clock::time_point now, std::chrono::milliseconds timeout) const;
 
  private:
+  /// A viewer that speaks a legacy dialect.
+  struct LegacyViewer {
+    std::optional<dialect::Dialect> dialect;  // none: it has not asked for anything yet
+    nlohmann::json waiting;                   // what it asked before a trainer came, or null
+    bool started = false;                     // it has got `start`, updates follow
+  };
   struct Member {
     std::string session;  // "v3" or "w1"
+    MessageGate gate;     // viewers
     bool greeted = false;
     std::uint64_t rank = 0;  // workers: the global rank
     Clock::time_point joined;
+    Clock::time_point heard;  // when it said something last
+    std::optional<LegacyViewer> legacy = {};
   };
   using Members = std::map<Client*, Member>;
   using json = nlohmann::json;
 
   // room.cpp
+  bool admit(Client& client, Member& member, std::string_view text, Clock::time_point now);
   void on_malformed(Client& client, const protocol::Malformed& malformed);
   void send(Client& client, std::string text);
   void send(Client& client, const SharedBytes& text);
@@ -62,34 +93,57 @@ class Room {
   void broadcast(std::string_view event, json params);
   Client* find_session(const std::string& session);
   void tell_viewer_count();
+  /// Told to all viewers and kept in the audit trail.
+  void warn(std::string_view level, const std::string& message);
   void end_lease(std::string_view why);
   void continue_run(std::string_view why);
 
   // viewer_requests.cpp
   void on_request(Client& client, Member& member, protocol::Request request, Clock::time_point now);
+  void on_viewer_notification(Client& client, Member& member,
+                              const protocol::Notification& notification);
   base::Result<json> answer_viewer(Client& client, Member& member, const protocol::Request& request,
                                    Clock::time_point now);
-  base::Result<json> claim(const Member& member, const json& params, Clock::time_point now);
+  base::Result<json> claim(const Client& client, const Member& member, const json& params,
+                           Clock::time_point now);
   base::Result<json> release(const Member& member);
   base::Result<json> subscribe(Client& client, const json& params);
   base::Status forward(const Member& member, protocol::Request request, Clock::time_point now);
-  void greet(Client& client, Member& member, const protocol::Request& request);
-  void greet_viewer(Client& client, Member& member, std::uint64_t id);
+  void greet(Client& client, Member& member, const protocol::Request& request,
+             Clock::time_point now);
+  base::Status greet_viewer(Client& client, Member& member, const protocol::Request& request,
+                            Clock::time_point now);
+
+  // legacy_viewers.cpp
+  bool on_legacy_text(Client& client, Member& member, std::string_view text, Clock::time_point now);
+  void on_legacy_message(Client& client, Member& member, json message, Clock::time_point now);
+  void run_training_step(Client& client, Member& member, json message, Clock::time_point now);
+  base::Status watch_for(Client& client, Member& member, const json& message,
+                         Clock::time_point now);
+  void start_legacy(Client& client, Member& member);
+  void finish_request(const Forwarder::Asker& asker, base::Result<json> outcome);
+  void tend_legacy_viewers(Clock::time_point now);
+  void show_plan_to_legacy();
+  bool wants_record(const Member& member, const protocol::RecordHeader& header) const;
 
   // worker_messages.cpp
   void greet_worker(Client& client, Member& member, const protocol::Request& request);
   void replace_leader(Client& client, Member& member);
   void on_answer(protocol::Answer answer);
+  void keep_in_trail(const Forwarder::Asker& asker, const protocol::Answer& answer);
   void on_notification(Client& client, const Member& member,
                        const protocol::Notification& notification, std::string_view text);
   void lose_leader();
 
   const RoomOptions options_;
+  Metrics metrics_;
   RunMirror mirror_;
   Lease lease_;
   Forwarder forwarder_;
+  Journal journal_;
   Members members_;
-  Client* leader_ = nullptr;  // the worker of global rank 0
+  dialect::ShownRecords shown_records_;  // to legacy viewers
+  Client* leader_ = nullptr;             // the worker of global rank 0
   std::uint64_t last_viewer_ = 0;
   std::uint64_t last_worker_ = 0;
   bool pause_wanted_ = false;      // a holder asked for a pause that nobody has ended

@@ -4,8 +4,6 @@
 
 namespace tt::hub {
 namespace {
-constexpr std::size_t kMaxSteps = 2000;
-
 std::string text_of(const nlohmann::json& object, const char* member) {
   const auto value = object.find(member);
   return value != object.end() && value->is_string() ? value->get<std::string>() : "";

@@ -17,11 +17,53 @@ bool SendQueue::push_text(SharedBytes text) {
   return true;
 }
 
-void SendQueue::push_record(const StoredRecord& record) {
-  if (!wants(record.key.entry)) {
+bool Subscription::wants(const StoredRecord& record) const {
+  return (!entries || entries->contains(record.key.entry)) &&
+         (!points || points->contains(record.point)) &&
+         (!layers || layers->contains(record.key.layer));
+}
+
+void SendQueue::push_record(const StoredRecord& record, Clock::time_point now) {
+  if (!wanted_.wants(record)) {
     return;
   }
   still_offered_.erase(record.key);
+  if (must_wait(record, now)) {
+    held_[record.key] = record;
+  } else {
+    queue(record);
+  }
+}
+
+bool SendQueue::must_wait(const StoredRecord& record, Clock::time_point now) {
+  if (wanted_.pause.count() == 0) {
+    return false;
+  }
+  Clock::time_point& next = next_[record.key];
+  if (now < next) {
+    return true;
+  }
+  next = now + wanted_.pause;
+  held_.erase(record.key);
+  return false;
+}
+
+bool SendQueue::release_held(Clock::time_point now) {
+  bool any = false;
+  for (auto held = held_.begin(); held != held_.end();) {
+    if (now < next_[held->first]) {
+      ++held;
+      continue;
+    }
+    next_[held->first] = now + wanted_.pause;
+    queue(held->second);
+    held = held_.erase(held);
+    any = true;
+  }
+  return any;
+}
+
+void SendQueue::queue(const StoredRecord& record) {
   if (record_bytes_ > limits_.fresh_bytes && by_key_.contains(record.key)) {
     replace(record);
   } else {
@@ -34,24 +76,39 @@ void SendQueue::subscribe(Subscription wanted) {
   const Subscription before = std::exchange(wanted_, std::move(wanted));
   for (auto record = records_.begin(); record != records_.end();) {
     const auto current = record++;
-    if (!wants(current->key.entry)) {
+    if (!wanted_.wants(*current)) {
       erase(current);
     }
   }
+  held_.clear();
+  next_.clear();
   for (const protocol::RecordKey& key : latest_->keys()) {
-    const bool wanted_before = !before || before->contains(key.entry);
-    if (wants(key.entry) && !wanted_before) {
+    const StoredRecord& record = *latest_->find(key);
+    if (wanted_.wants(record) && !before.wants(record)) {
       offer(key);
     }
   }
 }
 
+void SendQueue::translate_records(RecordTranslator translate) {
+  translate_ = std::move(translate);
+  limits_.batch_bytes = 0;  // one record at a time
+}
+
 void SendQueue::offer_latest() {
   for (const protocol::RecordKey& key : latest_->keys()) {
-    if (wants(key.entry)) {
+    if (wanted_.wants(*latest_->find(key))) {
       offer(key);
     }
   }
+}
+
+bool SendQueue::acknowledge(std::uint64_t messages) {
+  if (messages > sent_ || messages < acknowledged_) {
+    return false;
+  }
+  acknowledged_ = messages;
+  return true;
 }
 
 void SendQueue::offer(const protocol::RecordKey& key) {
@@ -64,19 +121,35 @@ Outgoing SendQueue::pop() {
   if (Outgoing text = pop_texts(); !text.empty()) {
     return text;
   }
-  Outgoing batch;
-  std::size_t size = 0;
-  pop_latest(batch, size);
-  pop_records(batch, size);
-  return batch;
+  if (window_is_full()) {
+    return {};
+  }
+  while (true) {
+    Outgoing batch;
+    std::size_t size = 0;
+    pop_latest(batch, size);
+    pop_records(batch, size);
+    if (!translate_ || batch.empty()) {
+      sent_ += batch.empty() ? 0 : 1;
+      return batch;
+    }
+    if (auto text = translate_(*batch.parts.front())) {
+      return {.text = true, .parts = {std::make_shared<const std::string>(std::move(*text))}};
+    }
+  }
 }
 
 Outgoing SendQueue::pop_texts() {
   Outgoing out{.text = true, .parts = {}};
-  if (dropped_ > told_dropped_) {
-    const std::uint64_t fresh = dropped_ - std::exchange(told_dropped_, dropped_);
-    out.parts.push_back(std::make_shared<const std::string>(
-        protocol::encode_notification("dropped", {{"records", fresh}, {"where", "viewer"}})));
+  if (!untold_.empty() && !translate_) {
+    std::uint64_t fresh = 0;
+    nlohmann::json entries = nlohmann::json::object();
+    for (const auto& [entry, count] : std::exchange(untold_, {})) {
+      fresh += count;
+      entries[std::to_string(entry)] = count;
+    }
+    out.parts.push_back(std::make_shared<const std::string>(protocol::encode_notification(
+        "dropped", {{"records", fresh}, {"where", "viewer"}, {"entries", std::move(entries)}})));
   } else if (!texts_.empty()) {
     text_bytes_ -= texts_.front()->size();
     out.parts.push_back(std::move(texts_.front()));
@@ -89,7 +162,7 @@ void SendQueue::pop_latest(Outgoing& batch, std::size_t& size) {
   while (!offered_.empty()) {
     const protocol::RecordKey key = offered_.front();
     const StoredRecord* record = latest_->find(key);
-    const bool useful = still_offered_.contains(key) && record != nullptr && wants(key.entry);
+    const bool useful = still_offered_.contains(key) && record != nullptr && wanted_.wants(*record);
     if (useful && !batch.empty() && size + record->bytes->size() > limits_.batch_bytes) {
       return;
     }
@@ -119,7 +192,7 @@ void SendQueue::pop_records(Outgoing& batch, std::size_t& size) {
 
 void SendQueue::replace(const StoredRecord& record) {
   std::vector<Records::iterator>& waiting = by_key_.at(record.key);
-  dropped_ += waiting.size();
+  count_dropped(record.key.entry, waiting.size());
   for (auto old = std::next(waiting.begin()); old != waiting.end(); ++old) {
     record_bytes_ -= (*old)->bytes->size();
     records_.erase(*old);
@@ -127,6 +200,11 @@ void SendQueue::replace(const StoredRecord& record) {
   waiting.resize(1);
   record_bytes_ += record.bytes->size() - waiting.front()->bytes->size();
   *waiting.front() = record;
+}
+
+void SendQueue::count_dropped(std::uint32_t entry, std::uint64_t records) {
+  dropped_ += records;
+  untold_[entry] += records;
 }
 
 void SendQueue::append(const StoredRecord& record) {
@@ -148,8 +226,8 @@ void SendQueue::erase(Records::iterator record) {
 // One record stays even if it is bigger than everything allowed: else nobody ever saw it.
 void SendQueue::make_room() {
   while (bytes() > limits_.total_bytes && records_.size() > 1) {
+    count_dropped(records_.front().key.entry, 1);
     erase(records_.begin());
-    ++dropped_;
   }
 }
 

@@ -1,15 +1,21 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "clock.h"
 #include "latest_records.h"
 
 namespace tt::hub {
@@ -24,8 +30,16 @@ struct SendQueueLimits {
   std::size_t batch_bytes = std::size_t{256} << 10U;
 };
 
-/// The plan entries that a viewer wants; nothing means all of them.
-using Subscription = std::optional<std::set<std::uint32_t>>;
+/// What a viewer wants: records that fit all that is given; what is left as it is fits every one.
+struct Subscription {
+  std::optional<std::set<std::uint32_t>> entries = {};
+  std::optional<std::set<std::uint16_t>> points = {};  // flags
+  std::optional<std::set<std::uint16_t>> layers = {};
+  /// At least so long between two records of one key, the latest wins; 0: every record.
+  std::chrono::nanoseconds pause{0};
+
+  bool wants(const StoredRecord& record) const;
+};
 
 /// One WebSocket message: one text, or the records of one binary message.
 struct Outgoing {
@@ -34,9 +48,13 @@ struct Outgoing {
   bool empty() const { return parts.empty(); }
 };
 
+/// A text in place of one whole record; nothing if the client does not get that record.
+using RecordTranslator = std::function<std::optional<std::string>(std::string_view record)>;
+
 /// What waits to be written to one client. Texts go first and are never dropped. A replaced record
 /// gives its place to the newer one, so that every key gets its turn on a slow connection. Drops
-/// are counted and told to the client by a `dropped` notification.
+/// are counted and told to the client by a `dropped` notification. With a window, no more binary
+/// messages than that are out before the client has acknowledged them.
 /// Thread: the hub's I/O thread only. Owner: `latest` outlives the queue.
 class SendQueue {
  public:
@@ -45,10 +63,19 @@ class SendQueue {
 
   /// False: it did not fit and the connection must be closed.
   [[nodiscard]] bool push_text(SharedBytes text);
-  void push_record(const StoredRecord& record);
-  /// Drops what waits of entries that are not wanted any more, and offers the latest records of
-  /// those that are wanted from now on.
+  void push_record(const StoredRecord& record, Clock::time_point now);
+  /// Queues the records whose pause is over; true if there were any.
+  bool release_held(Clock::time_point now);
+  /// Drops what waits and is not wanted any more, and offers the latest records of what is wanted
+  /// from now on.
   void subscribe(Subscription wanted);
+  /// From now on at most so many binary messages unacknowledged; 0: no bound but the socket's.
+  void set_window(std::uint64_t messages) { window_ = messages; }
+  /// The client has taken so many binary messages since it connected; false if it cannot have.
+  [[nodiscard]] bool acknowledge(std::uint64_t messages);
+  /// From now on every record goes out as a text of its own, made when its turn comes, and drops
+  /// are not told.
+  void translate_records(RecordTranslator translate);
   /// Starts with the latest record of every wanted key, looked up when its turn comes.
   void offer_latest();
 
@@ -62,7 +89,10 @@ class SendQueue {
  private:
   using Records = std::list<StoredRecord>;
 
-  bool wants(std::uint32_t entry) const { return !wanted_ || wanted_->contains(entry); }
+  bool window_is_full() const { return window_ > 0 && sent_ - acknowledged_ >= window_; }
+  bool must_wait(const StoredRecord& record, Clock::time_point now);
+  void queue(const StoredRecord& record);
+  void count_dropped(std::uint32_t entry, std::uint64_t records);
   void offer(const protocol::RecordKey& key);
   void replace(const StoredRecord& record);
   void append(const StoredRecord& record);
@@ -75,6 +105,7 @@ class SendQueue {
   SendQueueLimits limits_;
   const LatestRecords* latest_;
   Subscription wanted_;
+  RecordTranslator translate_;  // none: records go out as they are
 
   std::deque<SharedBytes> texts_;
   std::size_t text_bytes_ = 0;
@@ -86,8 +117,16 @@ class SendQueue {
   std::deque<protocol::RecordKey> offered_;
   std::unordered_set<protocol::RecordKey> still_offered_;  // those with nothing newer sent
 
+  // With a pause between records of one key: when the next one may go, and what waits for that.
+  std::unordered_map<protocol::RecordKey, Clock::time_point> next_;
+  std::unordered_map<protocol::RecordKey, StoredRecord> held_;
+
+  std::uint64_t window_ = 0;
+  std::uint64_t sent_ = 0;  // binary messages
+  std::uint64_t acknowledged_ = 0;
+
   std::uint64_t dropped_ = 0;
-  std::uint64_t told_dropped_ = 0;
+  std::map<std::uint32_t, std::uint64_t> untold_;  // of them, by plan entry
 };
 
 }  // namespace tt::hub

@@ -1,11 +1,14 @@
 #include "tensor_tracer/hub/server.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -13,9 +16,12 @@
 #include <exception>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "context.h"
 #include "http_session.h"
+#include "replay.h"
+#include "tensor_tracer/record/recording.h"
 
 namespace tt::hub {
 namespace {
@@ -30,18 +36,80 @@ constexpr auto kDrainWorkers = 400ms;
 constexpr auto kSayGoodbye = 1000ms;
 constexpr auto kPoll = 20ms;
 
+bool is_ipv4(const base::ScopedFd& listener) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  return ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+         address.ss_family == AF_INET;
+}
+
 /// Accepts connections and ends them. Thread: the hub's I/O thread only.
 class Server {
  public:
-  Server(base::ScopedFd listener, const ServerOptions& options)
+  Server(std::vector<base::ScopedFd> listeners, const ServerOptions& options)
       : context_(options, RoomOptions{.lease = options.lease,
                                       .request_timeout = options.request_timeout,
+                                      .replay = options.replay.has_value(),
                                       .queue = {}}),
-        acceptor_(io_, tcp::v4(), listener.release()),
-        signals_(io_, SIGTERM, SIGINT) {}
+        signals_(io_, SIGTERM, SIGINT) {
+    for (base::ScopedFd& listener : listeners) {
+      const tcp protocol = is_ipv4(listener) ? tcp::v4() : tcp::v6();
+      acceptors_.emplace_back(io_, protocol, listener.release());
+    }
+  }
+
+  /// Opens the recording, and goes on with what an earlier hub of this run has left in it.
+  base::Status open_recorder() {
+    if (!context_.options.recorder) {
+      return {};
+    }
+    record::RecorderOptions options = *context_.options.recorder;
+    options.on_alarm = [this](const base::Error& error) {
+      net::post(io_, [this, error] { context_.room.on_recording_stopped(error); });
+    };
+    base::Result<std::unique_ptr<record::Recorder>> opened =
+        record::Recorder::open(std::move(options));
+    if (!opened) {
+      return opened.error();
+    }
+    context_.recorder = std::move(opened).value();
+    context_.room.record_to(*context_.recorder);
+    restore();
+    return {};
+  }
+
+  /// Puts the recorded run in the trainer's place.
+  base::Status open_replay() {
+    if (!context_.options.replay) {
+      return {};
+    }
+    const ReplayOptions& replay = *context_.options.replay;
+    auto recording = record::Recording::open(replay.path);
+    if (!recording) {
+      return recording.error();
+    }
+    auto runs = recording.value().runs();
+    const auto run = std::find_if(runs.rbegin(), runs.rend(), [&](const record::RunInfo& info) {
+      return replay.run_id.empty() || info.id == replay.run_id;
+    });
+    if (run == runs.rend()) {
+      return base::Error{.code = "invalid_argument",
+                         .message = replay.run_id.empty() ? "this recording holds no run"
+                                                          : "there is no run " + replay.run_id,
+                         .where = replay.path,
+                         .remedy = {}};
+    }
+    context_.replayed = std::make_unique<record::QueryThread>(replay.path);
+    replayer_ = std::make_unique<Replayer>(io_, context_.room, std::move(recording).value(), *run,
+                                           replay.speed, replay.paused);
+    replayer_->start();
+    return {};
+  }
 
   void run(const std::function<void()>& on_ready) {
-    net::co_spawn(io_, accept(), net::detached);
+    for (tcp::acceptor& acceptor : acceptors_) {
+      net::co_spawn(io_, accept(acceptor), net::detached);
+    }
     net::co_spawn(io_, tick(), net::detached);
     net::co_spawn(io_, shut_down(), net::detached);
     on_ready();
@@ -49,26 +117,47 @@ class Server {
       try {
         io_.run();
       } catch (const std::exception& error) {
-        spdlog::error("a handler failed: {}", error.what());
+        ++context_.room.metrics().errors;
+        spdlog::error("handler_failed: {}", error.what());
+      }
+    }
+    if (context_.recorder) {
+      context_.recorder->finish();  // its threads post to the I/O context
+    }
+    context_.replayed.reset();
+  }
+
+ private:
+  void restore() {
+    auto recording = record::Recording::open(context_.options.recorder->path);
+    if (!recording) {
+      return;
+    }
+    for (const record::RunInfo& run : recording.value().runs()) {
+      if (run.id == context_.options.run_id) {
+        std::vector<nlohmann::json> steps;
+        for (record::StepRow& row : recording.value().steps(run.run, 0, INT64_MAX, kMaxSteps)) {
+          steps.push_back(std::move(row.params));
+        }
+        context_.room.restore(run.facts, steps);
       }
     }
   }
 
- private:
   net::awaitable<void> sleep(std::chrono::milliseconds duration) {
     net::steady_timer timer(io_, duration);
     co_await timer.async_wait(kAwait);
   }
 
-  net::awaitable<void> accept() {
-    while (acceptor_.is_open()) {
-      auto [failure, socket] = co_await acceptor_.async_accept(kAwait);
+  net::awaitable<void> accept(tcp::acceptor& acceptor) {
+    while (acceptor.is_open()) {
+      auto [failure, socket] = co_await acceptor.async_accept(kAwait);
       if (failure == net::error::operation_aborted) {
         co_return;
       }
       if (failure) {
         // For example no descriptor is free: one will be.
-        spdlog::warn("a connection could not be accepted: {}", failure.message());
+        spdlog::warn("accept_failed: a connection could not be accepted: {}", failure.message());
         co_await sleep(kTick);
         continue;
       }
@@ -81,7 +170,8 @@ class Server {
     try {
       start_session(std::move(socket));
     } catch (const std::exception& error) {
-      spdlog::error("a connection could not be served: {}", error.what());
+      ++context_.room.metrics().errors;
+      spdlog::error("serve_failed: {}", error.what());
     }
   }
 
@@ -90,7 +180,7 @@ class Server {
     socket.set_option(tcp::no_delay(true), ignored);
     // The kernel must not hide megabytes of stale records from the queue's latest-wins rule.
     socket.set_option(net::socket_base::send_buffer_size(kSendBuffer), ignored);
-    if (context_.handshakes.size() >= context_.options.max_clients) {
+    if (context_.handshakes.size() >= context_.options.max_handshakes) {
       context_.handshakes.kill_oldest();
     }
     std::make_shared<HttpSession>(std::move(socket), context_)->start();
@@ -102,7 +192,8 @@ class Server {
       try {
         context_.room.tick(Clock::now());
       } catch (const std::exception& error) {
-        spdlog::error("the room's tick failed: {}", error.what());
+        ++context_.room.metrics().errors;
+        spdlog::error("tick_failed: {}", error.what());
       }
     }
   }
@@ -117,8 +208,10 @@ class Server {
 
   net::awaitable<void> shut_down() {
     co_await signals_.async_wait(kAwait);
-    spdlog::info("the hub ends: draining");
-    acceptor_.close();
+    spdlog::info("hub_ends: the hub ends: draining");
+    for (tcp::acceptor& acceptor : acceptors_) {
+      acceptor.close();
+    }
     co_await wait_for(kDrainWorkers, true);
     const auto finish = [](Connection& connection) { connection.finish(); };
     context_.workers.for_each(finish);
@@ -129,17 +222,24 @@ class Server {
 
   Context context_;  // outlives the I/O context and so every connection
   net::io_context io_{1};
-  tcp::acceptor acceptor_;
+  std::vector<tcp::acceptor> acceptors_;  // as many as at the start
   net::signal_set signals_;
+  std::unique_ptr<Replayer> replayer_;
 };
 
 }  // namespace
 
-base::Status serve(base::ScopedFd listener, const ServerOptions& options,
+base::Status serve(std::vector<base::ScopedFd> listeners, const ServerOptions& options,
                    const std::function<void()>& on_ready) {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a full disk, no reason to end
   try {
-    Server server(std::move(listener), options);
+    Server server(std::move(listeners), options);
+    for (base::Status opened : {server.open_recorder(), server.open_replay()}) {
+      if (!opened.ok()) {
+        return opened;
+      }
+    }
     server.run(on_ready);
   } catch (const std::exception& error) {
     return base::Error{.code = "io_error",

@@ -28,8 +28,8 @@ constexpr Clock::duration kLongestPause = 2000ms;
 constexpr auto kHealthy = 10s;      // a hub that lived this long may come back at once
 constexpr auto kFirstStart = 8s;    // how long the first hub may take to be ready
 constexpr auto kGraceful = 1600ms;  // from SIGTERM to SIGKILL
-constexpr int kListenerInChild = 3;
-constexpr int kReadyInChild = 4;
+constexpr int kReadyInChild = 3;
+constexpr int kFirstListenerInChild = 4;
 
 base::ScopedFd watch_signals() {
   sigset_t watched;
@@ -52,7 +52,7 @@ int milliseconds_left(std::optional<Clock::time_point> end) {
 void tell(const base::ScopedFd& ready, const nlohmann::json& line) {
   const std::string text = line.dump() + "\n";
   if (::write(ready.get(), text.data(), text.size()) < 0) {
-    spdlog::warn("supervisor: nobody waits for the hub to be ready");
+    spdlog::warn("ready: nobody waits for the hub to be ready");
   }
 }
 
@@ -70,8 +70,8 @@ nlohmann::json describe(const base::Error& error) {
 ///         \-> failed                 any -> stopping -> ended
 class Supervisor {
  public:
-  Supervisor(SupervisorOptions options, base::ScopedFd listener)
-      : options_(std::move(options)), listener_(std::move(listener)), signals_(watch_signals()) {}
+  Supervisor(SupervisorOptions options, std::vector<base::ScopedFd> listeners)
+      : options_(std::move(options)), listeners_(std::move(listeners)), signals_(watch_signals()) {}
 
   /// Tells `ready` the port or the reason why the first start failed, and closes it.
   base::Status run(base::ScopedFd ready, int port) {
@@ -121,15 +121,18 @@ class Supervisor {
     if (!pipe) {
       return pipe.error();
     }
-    base::SpawnOptions spawn{
-        .program = options_.program,
-        .arguments = {"serve"},
-        .passed = {{listener_.get(), kListenerInChild}, {pipe.value().second.get(), kReadyInChild}},
-        .output = {}};
+    base::SpawnOptions spawn{.program = options_.program,
+                             .arguments = {"serve"},
+                             .passed = {{pipe.value().second.get(), kReadyInChild}},
+                             .output = {}};
     spawn.arguments.insert(spawn.arguments.end(), options_.arguments.begin(),
                            options_.arguments.end());
-    spawn.arguments.insert(spawn.arguments.end(), {"--listen-fd", std::to_string(kListenerInChild),
-                                                   "--ready-fd", std::to_string(kReadyInChild)});
+    spawn.arguments.insert(spawn.arguments.end(), {"--ready-fd", std::to_string(kReadyInChild)});
+    int in_child = kFirstListenerInChild;
+    for (const base::ScopedFd& listener : listeners_) {
+      spawn.passed.emplace_back(listener.get(), in_child);
+      spawn.arguments.insert(spawn.arguments.end(), {"--listen-fd", std::to_string(in_child++)});
+    }
     const base::Result<pid_t> child = base::spawn(spawn);
     if (!child) {
       return child.error();
@@ -142,11 +145,11 @@ class Supervisor {
   void restart() {
     deadline_.reset();
     if (const auto ready = start(); !ready) {
-      spdlog::error("supervisor: {}", base::to_string(ready.error()));
+      spdlog::error("hub_restart_failed: {}", base::to_string(ready.error()));
       plan_restart();
       return;
     }
-    spdlog::warn("supervisor: the hub was started again, process {}", child_);
+    spdlog::warn("hub_restarted: the hub was started again, process {}", child_);
   }
 
   void plan_restart() {
@@ -174,7 +177,7 @@ class Supervisor {
     }
     options_.alive.reset();
     if (options_.linger) {
-      spdlog::info("supervisor: the run has ended; the hub stays until it gets SIGTERM or SIGINT");
+      spdlog::info("run_ended: the hub stays until it gets SIGTERM or SIGINT");
     } else {
       stop("the run has ended");
     }
@@ -193,7 +196,7 @@ class Supervisor {
     }
     child_ = 0;
     if (!ending_) {
-      spdlog::error("supervisor: the hub died, wait status {}", status);
+      spdlog::error("hub_died: wait status {}", status);
       plan_restart();
     }
   }
@@ -202,9 +205,9 @@ class Supervisor {
     if (ending_) {
       return;
     }
-    spdlog::info("supervisor: {}", why);
+    spdlog::info("supervisor_ends: {}", why);
     ending_ = true;
-    listener_.reset();
+    listeners_.clear();
     deadline_ = Clock::now() + kGraceful;
     if (child_ > 0) {
       ::kill(child_, SIGTERM);
@@ -212,7 +215,7 @@ class Supervisor {
   }
 
   SupervisorOptions options_;
-  base::ScopedFd listener_;
+  std::vector<base::ScopedFd> listeners_;  // of one port
   base::ScopedFd signals_;
   pid_t child_ = 0;  // 0: none
   bool ending_ = false;
@@ -226,17 +229,17 @@ class Supervisor {
 base::Status supervise(SupervisorOptions options) {
   std::signal(SIGPIPE, SIG_IGN);
   base::ScopedFd ready = std::move(options.ready);
-  base::Result<base::ScopedFd> listener = listen_on_loopback(options.port);
-  if (!listener) {
-    tell(ready, describe(listener.error()));
-    return listener.error();
+  base::Result<std::vector<base::ScopedFd>> listeners = open_listeners(options.bind, options.port);
+  if (!listeners) {
+    tell(ready, describe(listeners.error()));
+    return listeners.error();
   }
-  const base::Result<int> port = port_of(listener.value());
+  const base::Result<int> port = port_of(listeners.value().front());
   if (!port) {
     tell(ready, describe(port.error()));
     return port.error();
   }
-  Supervisor supervisor(std::move(options), std::move(listener).value());
+  Supervisor supervisor(std::move(options), std::move(listeners).value());
   return supervisor.run(std::move(ready), port.value());
 }
 

@@ -5,23 +5,27 @@
 #include <utility>
 
 #include "room.h"
+#include "subscription.h"
 
 namespace tt::hub {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxWaiting = 32;      // requests of one viewer that wait for the trainer
-constexpr std::size_t kMaxNameBytes = 64;    // of a controller's name
-constexpr std::size_t kMaxSubscribed = 256;  // entries of one subscription
+constexpr std::size_t kMaxWaiting = 32;     // requests of one viewer that wait for the trainer
+constexpr std::size_t kMaxNameBytes = 64;   // of a controller's name
+constexpr std::uint64_t kMaxWindow = 1024;  // messages that may be unacknowledged
 
 /// Requests that the hub passes on, and the one parameter that each knows.
 struct Forwarded {
   std::string_view method;
   std::string_view parameter;
 };
-constexpr std::array<Forwarded, 4> kForwarded = {{{"control.pause", ""},
+constexpr std::array<Forwarded, 7> kForwarded = {{{"control.pause", ""},
+                                                  {"replay.seek", "step"},
+                                                  {"replay.speed", "speed"},
                                                   {"control.continue", ""},
+                                                  {"control.stop", ""},
                                                   {"control.step", "count"},
                                                   {"plan.set", "plan"}}};
 
@@ -43,14 +47,18 @@ bool knows_version(const json& params) {
 }
 
 base::Status check_hello(const json& params, Role role) {
-  if (auto known = protocol::check_members(params, {"versions", "role", "client", "run", "rank"});
-      !known.ok()) {
+  const bool viewer = role == Role::kViewer;
+  const auto known =
+      viewer ? protocol::check_members(params, {"versions", "role", "client", "name", "window"})
+             : protocol::check_members(params, {"versions", "role", "client", "run", "rank"});
+  if (!known.ok()) {
     return known;
   }
-  const std::string_view expected = role == Role::kViewer ? "viewer" : "worker";
-  const auto said = params.find("role");
-  if (said == params.end() || *said != expected) {
-    return error("invalid_argument", "must be \"" + std::string(expected) + "\" here", "role");
+  const json said = params.value("role", json());
+  if (viewer ? said != "viewer" && said != "controller" : said != "worker") {
+    return error("invalid_argument",
+                 viewer ? "must be \"viewer\" or \"controller\" here" : "must be \"worker\" here",
+                 "role");
   }
   return {};
 }
@@ -61,7 +69,7 @@ void Room::on_request(Client& client, Member& member, protocol::Request request,
                       Clock::time_point now) {
   const std::uint64_t id = request.id;
   if (!member.greeted) {
-    greet(client, member, request);
+    greet(client, member, request, now);
     return;
   }
   if (client.role() == Role::kViewer && find_forwarded(request.method) != nullptr) {
@@ -79,7 +87,7 @@ base::Result<json> Room::answer_viewer(Client& client, Member& member,
                                        const protocol::Request& request, Clock::time_point now) {
   const bool viewer = client.role() == Role::kViewer;
   if (viewer && request.method == "control.claim") {
-    return claim(member, request.params, now);
+    return claim(client, member, request.params, now);
   }
   if (viewer && request.method == "subscribe") {
     return subscribe(client, request.params);
@@ -94,7 +102,14 @@ base::Result<json> Room::answer_viewer(Client& client, Member& member,
   return release_asked ? release(member) : json::object();
 }
 
-base::Result<json> Room::claim(const Member& member, const json& params, Clock::time_point now) {
+base::Result<json> Room::claim(const Client& client, const Member& member, const json& params,
+                               Clock::time_point now) {
+  if (!client.may_control()) {
+    return base::Error{.code = "not_allowed",
+                       .message = "this token only views",
+                       .where = {},
+                       .remedy = "use the one in the file `token` of the run directory"};
+  }
   if (auto known = protocol::check_members(params, {"name", "take_over"}); !known.ok()) {
     return known.error();
   }
@@ -111,41 +126,48 @@ base::Result<json> Room::claim(const Member& member, const json& params, Clock::
       !given.ok()) {
     return given.error();
   }
-  spdlog::info("{} controls the run", member.session);
+  ++metrics_.leases;
+  spdlog::info("control_taken: {} controls the run", member.session);
+  journal_.event("control.claim", {{"take_over", take_over}}, member.session, lease_.name());
   broadcast("control", lease_.describe());
   const std::chrono::duration<double> seconds = lease_.duration();
   return json{{"lease_seconds", seconds.count()}};
 }
 
 base::Result<json> Room::release(const Member& member) {
+  const std::string who = lease_.name();
   if (!lease_.release(member.session)) {
     return error("not_controller", "this session does not hold the lease");
   }
+  journal_.event("control.release", json::object(), member.session, who);
   end_lease("released");
   return json::object();
 }
 
 base::Result<json> Room::subscribe(Client& client, const json& params) {
-  if (auto known = protocol::check_members(params, {"entries"}); !known.ok()) {
-    return known.error();
+  base::Result<Subscription> wanted = parse_subscription(params, mirror_.facts());
+  if (!wanted) {
+    return wanted.error();
   }
-  const json entries = params.value("entries", json("all"));
-  Subscription wanted;
-  if (entries != "all") {
-    if (!entries.is_array() || entries.size() > kMaxSubscribed) {
-      return error("invalid_argument", "must be \"all\" or a list of at most 256 entries",
-                   "entries");
-    }
-    wanted.emplace();
-    for (const json& entry : entries) {
-      if (!entry.is_number_unsigned() || entry.get<std::uint64_t>() > UINT32_MAX) {
-        return error("invalid_argument", "an entry is an integer from 0", "entries");
-      }
-      wanted->insert(entry.get<std::uint32_t>());
-    }
-  }
-  client.queue().subscribe(std::move(wanted));
+  client.queue().subscribe(std::move(wanted).value());
   return json::object();
+}
+
+void Room::on_viewer_notification(Client& client, Member& member,
+                                  const protocol::Notification& notification) {
+  const json messages = notification.params.value("messages", json());
+  const bool valid = notification.event == "ack" && messages.is_number_unsigned() &&
+                     client.queue().acknowledge(messages.get<std::uint64_t>());
+  if (valid) {
+    member.gate.give_back();
+    client.wake();
+  } else {
+    on_malformed(client, {0,
+                          {"invalid_request",
+                           "viewers notify of nothing but ack, with the number of binary messages "
+                           "taken so far",
+                           "messages", ""}});
+  }
 }
 
 base::Status Room::forward(const Member& member, protocol::Request request, Clock::time_point now) {
@@ -164,16 +186,21 @@ base::Status Room::forward(const Member& member, protocol::Request request, Cloc
   if (forwarder_.waiting(member.session) >= kMaxWaiting) {
     return error("busy", "too many requests wait for the trainer");
   }
-  spdlog::info("{}: {}", member.session, request.method);
+  spdlog::info("{}: by {}", request.method, member.session);
   pause_wanted_ = request.method == "control.pause" || request.method == "control.step" ||
                   (pause_wanted_ && request.method != "control.continue");
-  const std::uint64_t id =
-      forwarder_.add({.session = member.session, .id = request.id}, now + options_.request_timeout);
+  const std::uint64_t id = forwarder_.add({.session = member.session,
+                                           .id = request.id,
+                                           .who = lease_.name(),
+                                           .method = request.method,
+                                           .params = request.params},
+                                          now + options_.request_timeout);
   send(*leader_, protocol::encode_request(id, request.method, std::move(request.params)));
   return {};
 }
 
-void Room::greet(Client& client, Member& member, const protocol::Request& request) {
+void Room::greet(Client& client, Member& member, const protocol::Request& request,
+                 Clock::time_point now) {
   if (request.method != "hello") {
     send(client, protocol::encode_error(
                      request.id, error("invalid_request", "the first message is hello", "method")));
@@ -191,26 +218,42 @@ void Room::greet(Client& client, Member& member, const protocol::Request& reques
     return;
   }
   if (client.role() == Role::kViewer) {
-    greet_viewer(client, member, request.id);
+    if (base::Status greeted = greet_viewer(client, member, request, now); !greeted.ok()) {
+      send(client, protocol::encode_error(request.id, greeted.error()));
+    }
   } else {
     greet_worker(client, member, request);
   }
 }
 
-void Room::greet_viewer(Client& client, Member& member, std::uint64_t id) {
+base::Status Room::greet_viewer(Client& client, Member& member, const protocol::Request& request,
+                                Clock::time_point now) {
+  const json window = request.params.value("window", json(0U));
+  if (!window.is_number_unsigned() || window.get<std::uint64_t>() > kMaxWindow) {
+    return error("invalid_argument", "must be a number of messages, at most 1024", "window");
+  }
+  if (request.params.at("role") == "controller") {
+    const json name = request.params.value("name", json(""));
+    if (auto claimed = claim(client, member, {{"name", name}}, now); !claimed.ok()) {
+      return claimed.error();
+    }
+  }
   member.greeted = true;
-  send(client, protocol::encode_result(id, {{"version", protocol::kProtocolVersion},
-                                            {"session", member.session},
-                                            {"hub", TT_VERSION},
-                                            {"run", mirror_.facts()},
-                                            {"state", mirror_.state()},
-                                            {"control", lease_.describe()}}));
+  client.queue().set_window(window.get<std::uint64_t>());
+  send(client, protocol::encode_result(request.id, {{"version", protocol::kProtocolVersion},
+                                                    {"session", member.session},
+                                                    {"hub", TT_VERSION},
+                                                    {"run", mirror_.facts()},
+                                                    {"state", mirror_.state()},
+                                                    {"control", lease_.describe()},
+                                                    {"may_control", client.may_control()}}));
   for (const SharedBytes& step : mirror_.steps()) {
     send(client, step);
   }
   client.queue().offer_latest();
   client.wake();
   tell_viewer_count();
+  return {};
 }
 
 }  // namespace tt::hub

@@ -19,8 +19,8 @@ Connections& registry(Context& context, Role role) {
 }
 }  // namespace
 
-WsSession::WsSession(beast::tcp_stream stream, Role role, Context& context)
-    : Client(role, context.room.make_queue()),
+WsSession::WsSession(beast::tcp_stream stream, Role role, bool may_control, Context& context)
+    : Client(role, context.room.make_queue(), may_control),
       stream_(std::move(stream)),
       context_(context),
       ticket_(registry(context, role).add({})),
@@ -44,6 +44,9 @@ void WsSession::configure() {
                                                      .keep_alive_pings = true});
   stream_.set_option(websocket::stream_base::decorator([](websocket::response_type& response) {
     response.set(http::field::server, "tensor-tracer-hub");
+    if (response.result() == http::status::upgrade_required) {
+      response.set(http::field::upgrade, "websocket");  // RFC 9110, 15.5.22
+    }
   }));
   stream_.auto_fragment(false);
   stream_.write_buffer_bytes(kWriteBuffer);
@@ -56,6 +59,7 @@ void WsSession::on_accept(beast::error_code failure) {
     return;
   }
   open_ = true;
+  ++context_.room.metrics().connections;
   context_.room.join(*this, Clock::now());
   read();
   wake();
@@ -70,7 +74,7 @@ void WsSession::read() {
 void WsSession::on_read(beast::error_code failure) {
   if (failure) {
     if (failure != websocket::error::closed && failure != net::error::operation_aborted) {
-      spdlog::info("a connection ended: {}", failure.message());
+      spdlog::info("connection_ended: {}", failure.message());
     }
     end();
     return;
@@ -85,6 +89,9 @@ void WsSession::on_read(beast::error_code failure) {
 void WsSession::handle_message() {
   const auto data = buffer_.cdata();
   const std::string_view message(static_cast<const char*>(data.data()), data.size());
+  Traffic& traffic = context_.room.metrics().of(role());
+  ++traffic.messages_in;
+  traffic.bytes_in += message.size();
   try {
     if (stream_.got_text()) {
       context_.room.on_text(*this, message, Clock::now());
@@ -93,7 +100,8 @@ void WsSession::handle_message() {
     }
   } catch (const std::exception& error) {
     // A defect or lack of memory must cost this connection only.
-    spdlog::error("a message could not be handled: {}", error.what());
+    ++context_.room.metrics().errors;
+    spdlog::error("message_failed: {}", error.what());
     close("internal error");
   }
 }
@@ -128,9 +136,11 @@ void WsSession::write() {
   }
   stream_.text(in_flight_.text);
   stream_.async_write(buffers_,
-                      [self = shared_from_this()](beast::error_code failure, std::size_t) {
+                      [self = shared_from_this()](beast::error_code failure, std::size_t bytes) {
+                        self->context_.room.metrics().of(self->role()).bytes_out += bytes;
                         self->on_write(failure);
                       });
+  ++context_.room.metrics().of(role()).messages_out;
 }
 
 void WsSession::on_write(beast::error_code failure) {
@@ -166,9 +176,14 @@ void WsSession::close_after_sending(std::string_view reason) {
   }
 }
 
+void WsSession::close_for_violation(std::string_view reason) {
+  close_code_ = websocket::close_code::policy_error;
+  close(reason);
+}
+
 void WsSession::send_close() {
   close_sent_ = true;
-  websocket::close_reason reason(websocket::close_code::going_away);
+  websocket::close_reason reason(close_code_);
   reason.reason.assign(close_reason_.data(), close_reason_.size());
   stream_.async_close(reason, [self = shared_from_this()](beast::error_code) { self->kill(); });
 }

@@ -20,7 +20,7 @@ namespace tt::hub {
 class WsSession : public Client, public Connection, public std::enable_shared_from_this<WsSession> {
  public:
   /// `context` outlives the session.
-  WsSession(beast::tcp_stream stream, Role role, Context& context);
+  WsSession(beast::tcp_stream stream, Role role, bool may_control, Context& context);
   ~WsSession() override;
 
   void start(HttpRequest request);
@@ -28,6 +28,7 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
   void wake() override;
   void close(std::string_view reason) override;
   void close_after_sending(std::string_view reason) override;
+  void close_for_violation(std::string_view reason) override;
   void finish() override { close_after_sending("the hub ends"); }
   void kill() override;
 
@@ -54,6 +55,7 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
   Outgoing in_flight_;
   std::vector<net::const_buffer> buffers_;
   std::string close_reason_;
+  websocket::close_code close_code_ = websocket::close_code::going_away;
   bool open_ = false;
   bool write_posted_ = false;
   bool closing_ = false;  // nothing more is read or queued

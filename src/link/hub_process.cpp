@@ -57,9 +57,16 @@ std::vector<std::string> arguments_of(const HubStart& start) {
   if (!start.page_dir.empty()) {
     arguments.insert(arguments.end(), {"--page-dir", start.page_dir});
   }
+  if (!start.viewers_need_token) {
+    arguments.insert(arguments.end(), {"--auth", "none"});
+  }
+  for (const std::string& origin : start.allow_origins) {
+    arguments.insert(arguments.end(), {"--allow-origin", origin});
+  }
   if (start.linger) {
     arguments.emplace_back("--linger");
   }
+  arguments.insert(arguments.end(), start.flags.begin(), start.flags.end());
   return arguments;
 }
 
@@ -118,7 +125,10 @@ struct Secrets {
 
 base::Result<Secrets> prepare_run_dir(const std::string& run_dir) {
   std::error_code failure;
-  std::filesystem::create_directories(run_dir, failure);
+  // A directory that is there keeps its mode: others may share it on purpose.
+  if (std::filesystem::create_directories(run_dir, failure)) {
+    std::filesystem::permissions(run_dir, std::filesystem::perms::owner_all, failure);
+  }
   if (failure) {
     return base::Error{.code = "io_error",
                        .message = "cannot be made: " + failure.message(),
@@ -163,7 +173,7 @@ base::Result<HubInfo> start_prepared(const HubStart& start, const Secrets& secre
                .open_path = start.run_dir + "/open.html",
                .worker_token = secrets.worker_token,
                .alive = std::move(alive_write)};
-  info.page_url = info.url + "#token=" + secrets.token;
+  info.page_url = start.viewers_need_token ? info.url + "#token=" + secrets.token : info.url;
   return info;
 }
 

@@ -80,11 +80,6 @@ void name_non_finite(json& value) {
   }
 }
 
-std::string dump(json value) {
-  name_non_finite(value);
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 std::uint64_t valid_id(const json& object) {
   const auto id = object.find("id");
   if (id == object.end() || !id->is_number_unsigned()) {
@@ -173,6 +168,11 @@ base::Result<json> parse_json(std::string_view text, const TextLimits& limits) {
   return value;
 }
 
+std::string encode_json(json value) {
+  name_non_finite(value);
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 Message parse_message(std::string_view text, const TextLimits& limits) {
   base::Result<json> parsed = parse_json(text, limits);
   if (!parsed) {
@@ -196,24 +196,24 @@ Message parse_message(std::string_view text, const TextLimits& limits) {
 }
 
 std::string encode_request(std::uint64_t id, std::string_view method, json params) {
-  return dump({{"id", id}, {"method", method}, {"params", std::move(params)}});
+  return encode_json({{"id", id}, {"method", method}, {"params", std::move(params)}});
 }
 
 std::string encode_result(std::uint64_t id, json result) {
-  return dump({{"id", id}, {"result", std::move(result)}});
+  return encode_json({{"id", id}, {"result", std::move(result)}});
 }
 
 std::string encode_error(std::uint64_t id, const base::Error& error) {
-  return dump({{"id", id},
-               {"error",
-                {{"code", error.code},
-                 {"message", error.message},
-                 {"where", error.where},
-                 {"remedy", error.remedy}}}});
+  return encode_json({{"id", id},
+                      {"error",
+                       {{"code", error.code},
+                        {"message", error.message},
+                        {"where", error.where},
+                        {"remedy", error.remedy}}}});
 }
 
 std::string encode_notification(std::string_view event, json params) {
-  return dump({{"event", event}, {"params", std::move(params)}});
+  return encode_json({{"event", event}, {"params", std::move(params)}});
 }
 
 base::Status check_members(const json& object, std::initializer_list<std::string_view> known) {

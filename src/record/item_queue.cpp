@@ -47,9 +47,8 @@ void ItemQueue::push_query(QueryThread::Query query) {
 
 std::optional<ItemQueue::Work> ItemQueue::wait(std::chrono::milliseconds interval) {
   std::unique_lock lock(mutex_);
-  wake_.wait_for(lock, interval, [this] {
-    return ending_ || !queries_.empty() || bytes_ >= kTransactionBytes;
-  });
+  wake_.wait_for(lock, interval,
+                 [this] { return ending_ || !queries_.empty() || bytes_ >= kTransactionBytes; });
   if (ending_ && frames_.empty() && others_.empty()) {
     return std::nullopt;
   }

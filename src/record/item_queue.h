@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "query_thread.h"
+#include "tensor_tracer/record/query_thread.h"
 #include "writer.h"
 
 namespace tt::record {

@@ -1,4 +1,4 @@
-#include "query_thread.h"
+#include "tensor_tracer/record/query_thread.h"
 
 #include <spdlog/spdlog.h>
 
@@ -9,8 +9,7 @@
 
 namespace tt::record {
 
-QueryThread::QueryThread(std::string path)
-    : path_(std::move(path)), thread_([this] { run(); }) {}
+QueryThread::QueryThread(std::string path) : path_(std::move(path)), thread_([this] { run(); }) {}
 
 QueryThread::~QueryThread() {
   {

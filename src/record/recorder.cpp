@@ -14,10 +14,10 @@
 
 #include "item_queue.h"
 #include "json_values.h"
-#include "query_thread.h"
 #include "recording_impl.h"
 #include "schema.h"
 #include "tensor_tracer/base/thread.h"
+#include "tensor_tracer/record/query_thread.h"
 #include "writer.h"
 
 namespace tt::record {
@@ -66,8 +66,8 @@ base::Result<std::shared_ptr<SQLite::Database>> open_for_writing(const RecorderO
     if (base::Status prepared = prepare_schema(*database); !prepared.ok()) {
       return cannot_record(options.path, prepared.error().message);
     }
-    std::filesystem::permissions(options.path, std::filesystem::perms::owner_read |
-                                                   std::filesystem::perms::owner_write);
+    std::filesystem::permissions(
+        options.path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     return database;
   } catch (const std::exception& error) {
     return cannot_record(options.path, error.what());

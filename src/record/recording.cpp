@@ -106,7 +106,9 @@ std::vector<RunInfo> Recording::runs() {
   std::vector<RunInfo> out;
   SQLite::Statement select(impl_->database(), kSql);
   while (select.executeStep()) {
-    const auto step_at = [&](int column) { return as_unsigned(select.getColumn(column).getInt64()); };
+    const auto step_at = [&](int column) {
+      return as_unsigned(select.getColumn(column).getInt64());
+    };
     RunInfo info{.run = step_at(0),
                  .id = select.getColumn(1).getString(),
                  .facts = parsed(select.getColumn(2).getString()),
@@ -171,6 +173,23 @@ std::vector<StepRow> Recording::steps(std::uint64_t run, std::uint64_t first, st
   return out;
 }
 
+std::vector<std::pair<std::uint64_t, std::uint64_t>> Recording::step_times(std::uint64_t run) {
+  constexpr const char* kSql = R"sql(
+    SELECT step, max(time_ns) FROM (
+      SELECT DISTINCT step, 0 AS time_ns FROM frames WHERE run = ?1
+      UNION ALL SELECT step, max(time_ns) FROM scalars WHERE run = ?1 GROUP BY step)
+    GROUP BY step ORDER BY step)sql";
+  SQLite::Statement select(impl_->database(), kSql);
+  select.bind(1, as_signed(run));
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> out;
+  while (select.executeStep()) {
+    const std::uint64_t time = as_unsigned(select.getColumn(1).getInt64());
+    const std::uint64_t before = out.empty() ? 0 : out.back().second;
+    out.emplace_back(as_unsigned(select.getColumn(0).getInt64()), time != 0 ? time : before);
+  }
+  return out;
+}
+
 std::vector<std::pair<std::int64_t, Event>> Recording::events(std::int64_t after,
                                                               std::size_t limit) {
   SQLite::Statement select(impl_->database(),
@@ -180,7 +199,9 @@ std::vector<std::pair<std::int64_t, Event>> Recording::events(std::int64_t after
   select.bind(2, static_cast<std::int64_t>(limit));
   std::vector<std::pair<std::int64_t, Event>> out;
   while (select.executeStep()) {
-    const auto number = [&](int column) { return as_unsigned(select.getColumn(column).getInt64()); };
+    const auto number = [&](int column) {
+      return as_unsigned(select.getColumn(column).getInt64());
+    };
     out.emplace_back(select.getColumn(0).getInt64(),
                      Event{.run = number(1),
                            .time_ns = number(2),

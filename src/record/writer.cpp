@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "schema.h"
 #include "json_values.h"
+#include "schema.h"
 
 namespace tt::record {
 namespace {
@@ -158,12 +158,7 @@ void Writer::insert(const RunItem& item) {
       .run();
   for (const json& point : facts.value("points", json::array())) {
     if (const auto flag = natural(point, "flag")) {
-      Binder(point_)
-          .number(run)
-          .number(*flag)
-          .text(text_of(point, "name"))
-          .text(dump(point))
-          .run();
+      Binder(point_).number(run).number(*flag).text(text_of(point, "name")).text(dump(point)).run();
     }
   }
 }

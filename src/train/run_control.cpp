@@ -22,6 +22,7 @@ struct ControlMessage {
   std::int64_t step = 0;
   std::uint32_t plan_number = 0;
   std::uint32_t plan_bytes = 0;  // of the plan's JSON, which follows when it is new
+  std::uint32_t stop = 0;        // 1: the step is not run, nor any later one
 };
 
 void broadcast(const comm::ProcessGroup& group, void* bytes, std::size_t size) {
@@ -47,11 +48,13 @@ void RunControl::wait_for_viewer() {
   share_decision(0);
 }
 
-void RunControl::before_step(std::int64_t step) {
+bool RunControl::before_step(std::int64_t step) {
   if (inlet_ != nullptr) decide(step);
   share_decision(step);
+  if (must_stop_) return false;
   if (new_plan_ != nullptr) tracer_.set_plan(std::move(new_plan_));
   new_plan_ = nullptr;
+  return true;
 }
 
 void RunControl::decide(std::int64_t next_step) {
@@ -62,7 +65,7 @@ void RunControl::decide(std::int64_t next_step) {
   }
   while (true) {
     for (const trace::Request& request : inlet_->poll()) carry_out(request, next_step);
-    if (!is_paused_ || single_steps_ > 0) return;
+    if (!is_paused_ || single_steps_ > 0 || must_stop_) return;
     inlet_->wait(kPoll);
   }
 }
@@ -91,6 +94,10 @@ void RunControl::carry_out(const trace::Request& request, std::int64_t next_step
     end_single_steps(done);
     is_paused_ = request.method == "control.pause";
     tell_state(is_paused_ ? "paused" : "training", done);
+    answer({{"step", done}, {"ranks", control_.size()}});
+  } else if (request.method == "control.stop") {
+    end_single_steps(done);
+    must_stop_ = true;
     answer({{"step", done}, {"ranks", control_.size()}});
   } else if (request.method == "control.step") {
     const auto count = member(request.params, "count", 1U);
@@ -135,8 +142,10 @@ void RunControl::share_decision(std::int64_t step) {
   const bool is_root = control_.rank() == 0;
   std::string text;
   if (new_plan_ != nullptr) text = trace::to_json(*new_plan_, tracer_.context()).dump();
-  ControlMessage message{step, plan_number_, static_cast<std::uint32_t>(text.size())};
+  ControlMessage message{step, plan_number_, static_cast<std::uint32_t>(text.size()),
+                         must_stop_ ? 1U : 0U};
   broadcast(control_, &message, sizeof message);
+  must_stop_ = message.stop != 0;
   TT_CHECK_EQ(message.step, step);
   if (message.plan_bytes == 0) return;
   text.resize(message.plan_bytes);

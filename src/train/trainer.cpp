@@ -71,8 +71,8 @@ void Trainer::run() {
   if (parts_.outlet != nullptr) {
     parts_.outlet->send_event("state", {{"phase", "training"}, {"step", 0}});
   }
-  for (std::int64_t number = 1; number <= config_.train_iters; ++number) {
-    control_.before_step(number);
+  std::int64_t number = 1;
+  for (; number <= config_.train_iters && control_.before_step(number); ++number) {
     StepReport report = step(number);
     const bool is_last = number == config_.train_iters;
     if (config_.eval_interval > 0 && (number % config_.eval_interval == 0 || is_last)) {
@@ -83,7 +83,7 @@ void Trainer::run() {
     parts_.groups.tensor.verify_sequence();
     parts_.groups.data.verify_sequence();
   }
-  control_.finish(config_.train_iters);
+  control_.finish(number - 1);
 }
 
 StepReport Trainer::step(std::int64_t number) {

@@ -164,12 +164,12 @@ def claim(viewer: Peer, **params: Any) -> dict[str, Any]:
 
 
 class Hub:
-    """`tensor-tracer-hub serve` on a free port."""
+    """`tensor-tracer-hub serve`, by default on a free port."""
 
-    def __init__(self, run_dir: Path, *flags: str) -> None:
+    def __init__(self, run_dir: Path, *flags: str, port: int = 0) -> None:
         self.run_dir = run_dir
         run_dir.mkdir(parents=True, exist_ok=True)
-        command = [str(binary()), "serve", "--run-dir", str(run_dir), "--port", "0"]
+        command = [str(binary()), "serve", "--run-dir", str(run_dir), "--port", str(port)]
         self.process = subprocess.Popen(
             [*command, "--run-id", RUN_ID, *flags], stdout=subprocess.PIPE, text=True
         )
@@ -177,6 +177,7 @@ class Hub:
         self.printed = self.process.stdout.readline()
         self.port = int(json.loads((run_dir / "hub.json").read_text())["port"])
         self.token = (run_dir / "token").read_text().strip()
+        self.viewer_token = (run_dir / "viewer_token").read_text().strip()
         self.worker_token = (run_dir / "worker_token").read_text().strip()
 
     def stop(self) -> float:
@@ -204,8 +205,8 @@ class Hub:
         )
         return Peer(opening.__enter__())  # the test's hub ends it
 
-    def viewer(self, **options: Any) -> Peer:
-        peer = self.connect("/ws", **options)
+    def viewer(self, token: str | None = None, **options: Any) -> Peer:
+        peer = self.connect("/ws", token, **options)
         peer.hello = peer.request("hello", {"versions": [1], "role": "viewer", "client": "test"})
         return peer
 

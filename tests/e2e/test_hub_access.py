@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
+import socket
 import stat
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from hub_harness import RUN_ID, Hub, RawSocket, running_hub, sanitized
+from hub_harness import (RUN_ID, Hub, Peer, RawSocket, binary, claim, error_code,
+                         running_hub, sanitized)
+from websockets.sync.client import connect
 
 UPGRADE = (
     "Upgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -72,16 +77,98 @@ def test_two_host_headers_are_refused(hub: Hub) -> None:
 
 
 def test_every_route_needs_the_right_token(hub: Hub) -> None:
-    tokens = {"none": None, "viewer": hub.token, "worker": hub.worker_token, "wrong": "0" * 64,
+    tokens = {"none": None, "control": hub.token, "view": hub.viewer_token, "worker": hub.worker_token, "wrong": "0" * 64,
               "empty": "", "prefix": hub.token[:-1]}  # fmt: skip
-    right = {("/ws", "viewer"), ("/worker", "worker")}
+    right = {("/ws", "control"), ("/ws", "view"), ("/worker", "worker")}
     for path, (name, token) in itertools.product(["/ws", "/worker"], tokens.items()):
         auth = "" if token is None else f"Authorization: Bearer {token}\r\n"
         allowed = (path, name) in right
         assert ask(hub, f"GET {path}", UPGRADE + auth).status == (101 if allowed else 401), name
         assert ask(hub, f"GET {path}", auth).status == (426 if allowed else 401), name
-        query = ask(hub, f"GET {path}?token={token}", UPGRADE)
-        assert query.status == 401, "a token in the address must not count"
+        query = ask(hub, f"GET {path}?x=1&token={token}", UPGRADE)
+        assert query.status == (101 if allowed and path == "/ws" else 401), (path, name)
+
+
+ROUTES = {
+    "/": "page", "/nothing": "page", "/assets/x.js": "page", "/healthz": "open",
+    "/readyz": "viewer", "/metrics": "viewer", "/history": "viewer", "/history/events": "viewer", "/ws": "viewer", "/worker": "worker",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_no_route_tells_anything_without_its_token(hub: Hub, route: str) -> None:
+    kind = ROUTES[route]
+    tokens = {"viewer": hub.viewer_token, "worker": hub.worker_token}
+    for given in [None, "viewer", "worker", "wrong"]:
+        token = tokens.get(given or "", "0" * 64)
+        auth = "" if given is None else f"Authorization: Bearer {token}\r\n"
+        for upgrade in ["", UPGRADE]:
+            answer = ask(hub, f"GET {route}", upgrade + auth)
+            if upgrade and route == "/":  # where clients of the legacy dialects connect
+                assert (answer.status == 401) == (given != "viewer"), (given, answer.text)
+            elif upgrade and route not in ("/ws", "/worker"):
+                assert answer.status == 404, answer.text
+            elif kind in tokens:
+                assert (answer.status == 401) == (given != kind), (given, answer.text)
+            else:
+                assert answer.status in ((200,) if kind == "open" else (200, 404)), answer.text
+            assert ask(hub, f"GET {route}", upgrade + auth, host="evil.example").status == 403
+
+
+def test_the_first_token_that_is_there_decides(hub: Hub) -> None:
+    good, bad = f"tt-{RUN_ID}={hub.token}", f"tt-{RUN_ID}={'0' * 64}"
+    assert ask(hub, "GET /readyz?token=x", f"Cookie: {good}\r\n").status == 401
+    assert ask(hub, f"GET /readyz?token={hub.token}", f"Cookie: {bad}\r\n").status == 503
+    bearer = "Authorization: Bearer x\r\n"
+    assert ask(hub, f"GET /readyz?token={hub.token}", bearer).status == 401
+
+
+def test_a_viewer_token_views_and_a_token_controls(hub: Hub) -> None:
+    watcher = hub.viewer(token=hub.viewer_token)
+    assert watcher.hello["result"]["may_control"] is False
+    refused = watcher.request("control.claim", {"name": "Eve", "take_over": True})
+    assert error_code(refused) == "not_allowed"
+    assert error_code(watcher.request("control.pause")) == "not_controller"
+    assert "result" in claim(hub.viewer())
+    assert watcher.request("ping")["result"] == {}
+
+
+def test_auth_gives_each_token_its_own_right(hub: Hub) -> None:
+    for token, right in [(hub.token, True), (hub.viewer_token, False)]:
+        answer = ask(hub, "POST /auth", body=json.dumps({"token": token}))
+        cookie = answer.headers["set-cookie"].split(";")[0]
+        with connect(
+            f"ws://127.0.0.1:{hub.port}/ws", additional_headers={"Cookie": cookie}
+        ) as socket:
+            peer = Peer(socket)
+            hello = peer.request("hello", {"versions": [1], "role": "viewer"})
+            assert hello["result"]["may_control"] is right
+
+
+def test_wrong_tokens_are_slowed_down_and_right_ones_never(hub: Hub) -> None:
+    def status(token: str) -> int:
+        return ask(hub, "POST /auth", body=json.dumps({"token": token})).status
+
+    assert [status("0" * 64) for _ in range(12)] == [401] * 10 + [429] * 2
+    limited = ask(hub, "POST /auth", body="{}")
+    assert limited.status == 429 and 50 <= int(limited.headers["retry-after"]) <= 60
+    assert status(hub.token) == 204 and status(hub.viewer_token) == 204
+
+
+def test_a_viewer_that_floods_is_refused_and_then_closed(hub: Hub) -> None:
+    good = hub.viewer()
+    flood = hub.viewer()
+    numbers = [flood.start_request("ping") for _ in range(400)]
+    codes = ["ok" if "result" in (a := flood.answer_to(n)) else error_code(a) for n in numbers]
+    assert codes[:199] == ["ok"] * 199, "a burst"
+    assert "rate_limited" in codes[200:] and set(codes) == {"ok", "rate_limited"}
+    assert good.request("ping")["result"] == {}
+    stubborn = RawSocket(hub.port)
+    stubborn.upgrade("/ws", hub.token)
+    for _ in range(3000):
+        stubborn.send_frame(1, b'{"event": "ack"}')
+    assert stubborn.receive_close_code() == 1008
+    assert good.request("ping")["result"] == {}
 
 
 def test_foreign_pages_get_nothing_at_all(hub: Hub) -> None:
@@ -116,7 +203,7 @@ def test_auth_of_too_many_bytes_is_refused(hub: Hub) -> None:
 
 
 def test_token_files_are_private_and_the_token_is_nowhere_else(hub: Hub) -> None:
-    for name in ["token", "worker_token", "hub.json", "hub.log"]:
+    for name in ["token", "viewer_token", "worker_token", "hub.json", "hub.log"]:
         mode = stat.S_IMODE(os.stat(hub.run_dir / name).st_mode)
         assert mode == 0o600, (name, oct(mode))
     hub.viewer()
@@ -128,17 +215,110 @@ def test_token_files_are_private_and_the_token_is_nowhere_else(hub: Hub) -> None
     assert len(hub.token) == 64 and len(hub.worker_token) == 64
 
 
+def listening_on(port: int) -> set[str]:
+    """The addresses, as the kernel writes them."""
+    found = set()
+    for table in ["tcp", "tcp6"]:
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            address, local_port = line.split()[1].split(":")
+            if line.split()[3] == "0A" and int(local_port, 16) == port:
+                found.add(address)
+    return found
+
+
+LOOPBACK_4, LOOPBACK_6 = "0100007F", "00000000000000000000000001000000"
+
+
+def has_ipv6_loopback() -> bool:
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+        probe.bind(("::1", 0))
+        return True
+    return False
+
+
 def test_it_listens_on_loopback_only(hub: Hub) -> None:
-    listening = [
-        line.split()[1].split(":")
-        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
-        if line.split()[3] == "0A"
-    ]
-    assert [ip for ip, port in listening if int(port, 16) == hub.port] == ["0100007F"]
-    assert all(
-        int(line.split()[1].split(":")[1], 16) != hub.port
-        for line in Path("/proc/net/tcp6").read_text().splitlines()[1:]
-    )
+    expected = {LOOPBACK_4, LOOPBACK_6} if has_ipv6_loopback() else {LOOPBACK_4}
+    assert listening_on(hub.port) == expected
+
+
+@pytest.mark.skipif(not has_ipv6_loopback(), reason="this machine has no ::1")
+def test_it_serves_on_ipv6_too(hub: Hub) -> None:
+    with socket.create_connection(("::1", hub.port), 5) as connection:
+        connection.sendall(f"GET /healthz HTTP/1.1\r\nHost: [::1]:{hub.port}\r\n\r\n".encode())
+        assert b" 200 " in connection.recv(4096)
+    uri = f"ws://[::1]:{hub.port}/ws?token={hub.token}"
+    with connect(uri, origin=f"http://[::1]:{hub.port}") as opened:
+        assert "result" in Peer(opened).request("hello", {"versions": [1], "role": "viewer"})
+
+
+def test_bind_opens_other_addresses_and_says_what_that_means(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with (tmp_path / "stderr").open("w") as told:
+        saved = os.dup(2)
+        os.dup2(told.fileno(), 2)
+        try:
+            hub = Hub(tmp_path / "run", "--bind", "0.0.0.0", "--allow-host", "hub.example")
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
+    warning = (tmp_path / "stderr").read_text()
+    assert "not encrypted" in warning and "ssh -L" in warning and hub.token not in warning
+    assert "00000000" in listening_on(hub.port)
+    auth = f"Authorization: Bearer {hub.token}\r\n"
+    for host, status in [("hub.example:1", 101), (socket.gethostname(), 101),
+                         ("localhost", 101), ("evil.example", 403), ("10.9.8.7", 403)]:  # fmt: skip
+        assert ask(hub, "GET /ws", UPGRADE + auth, host).status == status, host
+    page = ask(hub, "GET /", host="hub.example:1")
+    assert "connect-src 'self' ws://hub.example:1;" in page.headers["content-security-policy"]
+    assert ask(hub, "GET /ws", UPGRADE).status == 401
+    hub.stop()
+
+
+@pytest.mark.parametrize(("flags", "named"), [
+    (["--auth", "none", "--bind", "0.0.0.0"], ["--auth none", "--bind"]),
+    (["--auth", "none", "--bind", "::"], ["--auth none", "--bind"]),
+    (["--auth", "perhaps"], ["--auth"]),
+    (["--bind", "nowhere"], ["--bind", "nowhere"]),
+    (["--bind", "192.0.2.1"], ["--bind", "192.0.2.1"]),
+    (["--allow-origin", "*"], ["--allow-origin"]),
+    (["--allow-host", "http://x"], ["--allow-host"]),
+])  # fmt: skip
+def test_what_cannot_be_is_refused_by_name(
+    tmp_path: Path, flags: list[str], named: list[str]
+) -> None:
+    command = [str(binary()), "serve", "--run-dir", str(tmp_path), "--port", "0", *flags]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    assert ended.returncode == 2, ended.stderr
+    assert all(name in ended.stderr for name in named), ended.stderr
+
+
+def test_without_auth_viewers_need_no_token_and_all_else_holds(tmp_path: Path) -> None:
+    with running_hub(tmp_path / "run", "--auth", "none") as hub:
+        assert "token" not in hub.printed
+        with connect(f"ws://127.0.0.1:{hub.port}/ws") as opened:
+            peer = Peer(opened)
+            hello = peer.request("hello", {"versions": [1], "role": "viewer"})
+            assert hello["result"]["may_control"] is True
+            assert "result" in claim(peer)
+        assert ask(hub, "GET /metrics").status == 200
+        assert ask(hub, "GET /worker", UPGRADE).status == 401
+        assert ask(hub, "GET /ws", UPGRADE, "evil.example").status == 403
+        assert ask(hub, "GET /ws", UPGRADE + "Origin: http://evil.example\r\n").status == 403
+        assert hub.viewer(token=hub.viewer_token).hello["result"]["may_control"] is False
+
+
+def test_allowed_origins_and_no_others(tmp_path: Path) -> None:
+    flags = ["--allow-origin", "http://localhost:5173", "--allow-origin", "https://a.example"]
+    with running_hub(tmp_path / "run", *flags) as hub:
+        auth = f"Authorization: Bearer {hub.token}\r\n"
+        for origin, status in {
+            "http://localhost:5173": 101, "https://a.example": 101, "http://a.example": 403,
+            "http://localhost:5174": 403, "null": 403, "http://localhost": 101,
+        }.items():  # fmt: skip
+            answer = ask(hub, "GET /ws", f"{UPGRADE}{auth}Origin: {origin}\r\n")
+            assert answer.status == status, origin
+        allowed = "Origin: https://a.example\r\n"
+        assert ask(hub, "GET /ws", UPGRADE + allowed).status == 401, "the token is still needed"
 
 
 def test_page_files(tmp_path: Path) -> None:

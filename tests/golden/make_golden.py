@@ -1,6 +1,9 @@
-"""Writes record_v1.bin and record_v1.json from docs/protocol.md alone, without the C++ code.
+"""Writes the golden files from docs/protocol.md alone, without the C++ code: record_v1.bin and
+record_v1.json, which describes it, and messages_v1.json.
 
     python tests/golden/make_golden.py          # rewrites the files next to this script
+
+Read by tests/unit/protocol, frontend/src/protocol and tests/e2e/test_python_client.py.
 """
 
 import json
@@ -94,7 +97,103 @@ def records() -> list[tuple[bytes, dict, list]]:
     best = [2.5, 1.5, 101.0, 32.0]
     add(dict(tiles, point=23, layer=0, compressor=5, ndim=4, shape=[2, 1, 1, 2]),
         struct.pack("<4f", *best), best)
+    add(dict(tiles, entry=1, point=8, layer=0, dtype=6, compressor=0, shape=[2, 1, 2, 1],
+             features=0), struct.pack("<4q", 2**40, -1, 0, 1), [2**40, -1, 0, 1])
+    add(dict(tiles, dtype=4, ndim=1, shape=[4, 1, 1, 1]), b"\x80\x7f\x80\xff\xc0\x7f\x00\xc0",
+        ["Infinity", "-Infinity", "NaN", -2.0])
     return made
+
+
+def requests() -> list[dict]:
+    """What clients say."""
+    plan = {"entries": [
+        {"point": "HiddenStates", "layers": "1-4", "rows": [0, 2], "tokens": [0, 64],
+         "compressor": {"kind": "tile", "tiles": 64, "method": "mean"}, "dtype": "u8"},
+        {"point": "MLP1", "direction": "gradient", "compressor": {"kind": "stats"}}]}
+    asked = [
+        ("hello", {"versions": [1], "role": "viewer", "client": "page 0.1"}),
+        ("hello", {"versions": [1], "role": "viewer", "client": "python 0.1.0", "window": 64}),
+        ("hello", {"versions": [1], "role": "controller", "client": "x", "name": "Ada"}),
+        ("hello", {"versions": [1], "role": "worker", "client": "x", "rank": 0,
+                   "run": {"id": "5f0c1234abcd5678", "name": "demo"}}),
+        ("ping", None),
+        ("subscribe", {"entries": [0, 2], "points": ["MLP1"], "layers": "1-4,8", "rate": 5.0}),
+        ("subscribe", {"entries": "all"}),
+        ("control.claim", {"name": "Zo\u00eb \U0001f9ea", "take_over": True}),
+        ("control.release", None), ("control.pause", None), ("control.continue", None),
+        ("control.step", {"count": 3}), ("control.stop", None), ("plan.set", {"plan": plan})]
+    return [{"form": "request", "id": number, "method": method, "params": params}
+            for number, (method, params) in enumerate(asked, 1)]
+
+
+def answers() -> list[dict]:
+    """What the hub answers."""
+    facts = {"id": "5f0c1234abcd5678", "name": "demo", "start_time": "2026-11-21T03:00:00Z",
+             "host": "node1", "mesh": {"tensor": 2, "pipeline": 1, "data": 1},
+             "model": {"num_layers": 4, "hidden_size": 256, "num_attention_heads": 4,
+                       "num_query_groups": 4, "ffn_hidden_size": 1024, "vocab_size": 256,
+                       "seq_length": 256, "parameters": 3290112},
+             "micro_batch_size": 8, "global_batch_size": 8, "train_iters": 300,
+             "tokenizer": {"kind": "byte"}, "unigram_entropy": 3.19,
+             "points": [{"name": "HiddenStates", "flag": 7, "first_layer": 1, "last_layer": 4,
+                         "dims": ["batch", "sequence", "features"], "features": 256,
+                         "text": "output of the transformer layer"}],
+             "prompt_sets": [{"name": "probes", "interval": 50, "prompts": ["Once upon"]}],
+             "vectors": ["evil"], "plan": {"number": 3, "entries": [{"point": "InputTokens"}]}}
+    hello = {"version": 1, "session": "v3", "hub": "0.1.0", "run": None,
+             "state": {"phase": "starting", "step": 0}, "control": {"holder": None}}
+    held = {"state": {"phase": "paused", "step": 12}, "run": facts,
+            "control": {"holder": {"session": "v1", "name": "Ada"}}}
+    results = [hello, hello | held, {}, {"lease_seconds": 30.0}, {"step": 12, "ranks": 2},
+               {"step": 13, "ranks": 2, "plan": {"number": 4, "entries": []}}]
+    errors = [
+        (0, "invalid_request", "not JSON: byte 3 does not fit", "", ""),
+        (7, "busy", "Ada holds the control", "control.claim", "claim with take_over"),
+        (8, "invalid_expression", "no such name\n  data.maen()\n       ^", "entries[0].compressor",
+         "mean?"),
+        (2**53 - 1, "no_trainer", "no trainer is connected", "", "")]
+    names = ("code", "message", "where", "remedy")
+    return ([{"form": "result", "id": number, "result": result}
+             for number, result in enumerate(results, 1)]
+            + [{"form": "error", "id": number, "error": dict(zip(names, parts, strict=True))}
+               for number, *parts in errors])
+
+
+def notifications() -> list[dict]:
+    """What the hub, or a viewer (ack), tells without being asked."""
+    step = {"step": 12, "loss": 3.21, "lr": 6e-4, "grad_norm": 1.25, "tokens_per_second": 5400.0,
+            "step_ms": 380.0, "tracer_ms": 1.5, "consumed_tokens": 24576, "valid_loss": 3.25}
+    told = [
+        ("state", {"phase": "training", "step": 12}),
+        ("control", {"holder": None}), ("control", {"holder": {"session": "v3", "name": "Ada"}}),
+        ("step", step), ("step", {"step": 13, "loss": "NaN", "grad_norm": "Infinity"}),
+        ("dropped", {"records": 3, "where": "viewer", "entries": {"0": 2, "4": 1}}),
+        ("dropped", {"records": 1, "where": "trainer"}),
+        ("plan", {"plan": {"number": 4, "entries": [{"point": "MLP1"}]}, "step": 13}),
+        ("log", {"level": "warning", "message": "entry 0 took 1.2 s and is disabled"}),
+        ("ack", {"messages": 17}), ("of_a_later_version", {"news": [1, None]})]
+    return [{"form": "notification", "event": event, "params": params} for event, params in told]
+
+
+def malformed() -> list[dict]:
+    """What is none of the three forms, with the id that the refusal carries."""
+    texts = [(0, "[1]"), (4, '{"id": 4}'), (0, '{"id": 0, "method": "ping"}'), (0, "{"), (0, ""),
+             (5, '{"id": 5, "method": "ping", "more": 1}'), (0, '{"event": "step", "params": 1}'),
+             (0, f'{{"id": {2**53}, "method": "ping"}}')]
+    return [{"form": "malformed", "id": number, "text": text} for number, text in texts]
+
+
+def text_of(message: dict) -> str:
+    """The message on the wire; params that are not there are left out."""
+    members = {name: value for name, value in message.items()
+               if name != "form" and not (name == "params" and value is None)}
+    return json.dumps(members)
+
+
+def messages() -> list[dict]:
+    """Each with its text and what a reader must find in it."""
+    return [message if "text" in message else message | {"text": text_of(message)}
+            for message in requests() + answers() + notifications() + malformed()]
 
 
 def main() -> None:
@@ -105,6 +204,8 @@ def main() -> None:
                               "payload_hex": data[128:128 + header["payload_bytes"]].hex()}
                              for data, header, numbers in made]}
     (HERE / "record_v1.json").write_text(json.dumps(described, indent=1) + "\n")
+    described = {"made_by": "make_golden.py", "messages": messages()}
+    (HERE / "messages_v1.json").write_text(json.dumps(described, indent=1) + "\n")
 
 
 if __name__ == "__main__":

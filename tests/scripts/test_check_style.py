@@ -10,6 +10,7 @@ BARE = "TO" + "DO"
 BAD = {
     "todo": ("src/base/a.cpp", f"// {BARE}: later\n"),
     "exit": ("src/hub/a.cpp", "void f() { std::exit(1); }\n"),
+    "dynamic": ("src/hub/a.cpp", "void f() { std::system(text); }\n"),
     "new": ("src/hub/a.cpp", "auto* p = new Thing(1);\n"),
     "delete": ("src/hub/a.cpp", "void f() { delete p; }\n"),
     "mesh_dim": ("src/mesh/a.cpp", "int tp_dim = 0;\n"),
@@ -28,6 +29,8 @@ GOOD = {
                       "int renew(int news);\n",
     "src/base/c.cpp": "void* operator new(std::size_t);\n"
                       "auto* p = new Slot;  // owned by the ring. style: new\n",
+    "src/protocol/a.cpp": "// system(x)\nstd::system_error e(1);\nvoid f() { x.system(1); }\n",
+    "src/trace/a.cpp": "void* p = dlopen(name, 0);\n",
     "src/base/d.cpp": "auto p = std::unique_ptr<D>(new D(1));\n"
                       "std::unique_ptr<D> q(\n    new D(2));\n",
     "tests/unit/e_test.cpp": "listeners.Append(new Printer);\n",
@@ -50,6 +53,18 @@ def test_fires(check: Check, rule: str) -> None:
     assert result.returncode == 1
     assert f"{path}:" in result.stdout and f"[{rule}]" in result.stdout, result.stdout
     assert "1 findings" in result.stdout, result.stdout
+
+
+@pytest.mark.parametrize("code", [
+    "auto f = popen(x, y);", "auto f = ::popen (x, y);", "void* p = dlopen(x, 0);",
+    "auto m = torch::jit::load(file);", "int r = execvp(x, y);", "return system(x);"])
+@pytest.mark.parametrize("file", [
+    "src/hub/a.cpp", "src/protocol/a.cpp", "src/record/a.cpp", "src/expr/a.cpp",
+    "include/tensor_tracer/record/a.h"])
+def test_no_dynamic_code_where_viewers_messages_go(check: Check, file: str, code: str) -> None:
+    once = "#pragma once\n" if file.endswith(".h") else ""
+    result = check("check_style.py", {file: f"{once}void f() {{ {code} }}\n"})
+    assert result.returncode == 1 and "[dynamic]" in result.stdout, result.stdout
 
 
 @pytest.mark.parametrize(("files", "first", "passes"), [

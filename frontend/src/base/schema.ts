@@ -80,6 +80,15 @@ export function either<A, B>(first: Parser<A>, second: Parser<B>): Parser<A | B>
   };
 }
 
+/** An object of any names whose members are all alike. */
+export function mapOf<T>(item: Parser<T>): Parser<Readonly<Record<string, T>>> {
+  return (value, path) => {
+    if (!isRecord(value)) throw new SchemaError(path, 'an object');
+    const members = Object.entries(value);
+    return Object.fromEntries(members.map(([name, each]) => [name, item(each, `${path}.${name}`)]));
+  };
+}
+
 export function nullable<T>(inner: Parser<T>): Parser<T | null> {
   return (value, path) => (value === null ? null : inner(value, path));
 }

@@ -12,6 +12,8 @@ export interface HubClientListener {
   onHello(hello: Hello): void;
   onNotification(notification: Notification): void;
   onRecords(records: readonly TensorRecord[], bytes: number): void;
+  /** A binary message is done with, readable or not: `acknowledge` makes room for the next. */
+  onTaken(): void;
   /** The hub refused the hello: reconnecting would not help. */
   onRefused(message: string): void;
   /** Something arrived that could not be read; it was left out. */
@@ -20,11 +22,15 @@ export interface HubClientListener {
   onClosed(opened: boolean): void;
 }
 
+/** So many binary messages may be on their way: more wait in the hub, where newer ones replace them. */
+export const kWindow = 4;
+
 /** A typed client of the hub over any byte pipe. One object per connection. */
 export class HubClient {
   private readonly pipe: Pipe;
   private readonly pending = new Map<number, (answer: Answer) => void>();
   private nextId = 1;
+  private taken = 0;
   private opened = false;
   private closed = false;
 
@@ -52,6 +58,12 @@ export class HubClient {
     });
   }
 
+  /** Tells the hub how many binary messages were taken since the hello. */
+  acknowledge(): void {
+    if (this.closed || this.taken === 0) return;
+    this.pipe.send(JSON.stringify({ event: 'ack', params: { messages: this.taken } }));
+  }
+
   close(): void {
     this.pipe.close();
     this.onClosed();
@@ -62,6 +74,7 @@ export class HubClient {
       versions: [1],
       role: 'viewer',
       client: this.name,
+      window: kWindow,
     });
     if (this.closed) return;
     if (!answer.ok) {
@@ -97,6 +110,8 @@ export class HubClient {
     } catch (error) {
       this.listener.onProblem(`binary message: ${String(error)}`);
     }
+    this.taken += 1;
+    this.listener.onTaken();
   }
 
   private onClosed(): void {

@@ -1,6 +1,10 @@
-import { expect, test } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
 import { parse } from '../base/schema';
+import { HubClient, kWindow } from './hub_client';
 import { helloSchema, parseTextMessage, planSchema, runSchema } from './messages';
+import type { PipeListener } from './pipe';
 
 const kRun = {
   id: '5f0c12ab34cd56ef',
@@ -47,6 +51,7 @@ test('a hello answer is read, and what this version does not know is ignored', (
 test('everything of a plan entry is read', () => {
   const entry = {
     point: 'HiddenStates',
+    enabled: false,
     direction: 'gradient',
     micro_batches: '0-3',
     rows: [2, 4],
@@ -73,6 +78,22 @@ test('everything of a plan entry is read', () => {
     parse(planSchema, { entries: [{ point: 'QKV', ...part }] });
   expect(() => read({ rows: [1, 2, 3] })).toThrow('rows: expected a list of two');
   expect(() => read({ direction: 'up' })).toThrow('entries[0].direction');
+});
+
+test('drops by entry, the time of the tracer and the state of a replay are read', () => {
+  const read = (event: string, params: object): unknown => {
+    const message = parseTextMessage(JSON.stringify({ event, params }));
+    return message.kind === 'notification' ? message.notification.params : message;
+  };
+  const dropped = { records: 5, where: 'viewer', entries: { '0': 3, '2': 2 } };
+  expect(read('dropped', dropped)).toEqual(dropped);
+  expect(() => read('dropped', { records: 1, entries: { '0': -1 } })).toThrow('params.entries.0');
+  expect(read('step', { step: 3, tracer_ms: 1.9 })).toEqual({ step: 3, tracer_ms: 1.9 });
+  const replay = {
+    ...{ phase: 'replay', step: 12, paused: false, speed: 2 },
+    ...{ first_step: 1, last_step: 300 },
+  };
+  expect(read('state', replay)).toEqual(replay);
 });
 
 test('prompt sets, vectors and gradients of a run are read', () => {
@@ -129,4 +150,80 @@ test('what does not fit is refused with the place', () => {
     'entries[0].point: expected a string',
   );
   expect(() => parseTextMessage('not json')).toThrow();
+});
+
+describe('the golden messages of version 1', () => {
+  interface Golden {
+    readonly form: 'request' | 'result' | 'error' | 'notification' | 'malformed';
+    readonly text: string;
+    readonly id: number;
+    readonly method: string;
+    readonly event: string;
+    readonly params: Readonly<Record<string, unknown>> | null;
+    readonly result: Readonly<Record<string, unknown>>;
+    readonly error: Readonly<Record<string, string>>;
+  }
+  const folder = join(import.meta.dirname, '..', '..', '..', 'tests', 'golden');
+  const file = readFileSync(join(folder, 'messages_v1.json'), 'utf8');
+  const { messages } = JSON.parse(file) as { readonly messages: readonly Golden[] };
+  const of = (form: Golden['form']): Golden[] => messages.filter((m) => m.form === form);
+  const numbers = (params: Golden['params']): unknown =>
+    Object.fromEntries(
+      Object.entries(params ?? {}).map(([name, value]) => [
+        name,
+        value === 'NaN' || value === 'Infinity' ? Number(value) : value,
+      ]),
+    );
+
+  test.each(of('result'))('result $id', ({ text, id, result }) => {
+    expect(parseTextMessage(text)).toEqual({ kind: 'answer', answer: { id, ok: true, result } });
+    if ('session' in result) expect(result).toMatchObject(helloSchema(result, 'result'));
+  });
+
+  test.each(of('error'))('error $id', ({ text, id, error }) => {
+    expect(parseTextMessage(text)).toEqual({ kind: 'answer', answer: { id, ok: false, error } });
+  });
+
+  test.each(of('notification'))('event $event', ({ text, event, params }) => {
+    const message = parseTextMessage(text);
+    if (message.kind === 'notification') {
+      expect(message.notification.event).toBe(event);
+      expect(numbers(params)).toMatchObject(message.notification.params);
+    } else {
+      expect(message).toEqual({ kind: 'unknown', event });
+      expect(['ack', 'of_a_later_version']).toContain(event);
+    }
+  });
+
+  test.each(of('malformed'))('malformed: $text', ({ text }) => {
+    expect(() => parseTextMessage(text)).toThrow();
+  });
+
+  test('requests are written like this', () => {
+    const sent: string[] = [];
+    let listener: PipeListener | undefined;
+    const nothing = (): void => undefined;
+    const client = new HubClient(
+      (given) => {
+        listener = given;
+        return { send: (text) => sent.push(text), close: nothing };
+      },
+      {
+        onHello: nothing,
+        onNotification: nothing,
+        onRecords: nothing,
+        onTaken: nothing,
+        onRefused: nothing,
+        onProblem: nothing,
+        onClosed: nothing,
+      },
+      'page 0.1',
+    );
+    const [hello, ...others] = of('request');
+    listener?.onOpen();
+    for (const { method, params } of others) void client.request(method, params ?? undefined);
+    const wanted = [hello, ...others].map(({ text }) => JSON.parse(text) as object);
+    wanted[0] = { ...wanted[0], params: { ...hello.params, window: kWindow } };
+    expect(sent.map((text) => JSON.parse(text) as unknown)).toEqual(wanted);
+  });
 });

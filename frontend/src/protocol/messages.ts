@@ -5,6 +5,7 @@ import {
   either,
   type Infer,
   isRecord,
+  mapOf,
   nullable,
   number,
   object,
@@ -36,6 +37,7 @@ export type CompressorFacts = Infer<typeof compressorSchema>;
 
 export const planEntrySchema = object({
   point: string,
+  enabled: optional(boolean),
   direction: optional(oneOf('value', 'gradient')),
   layers: optional(string),
   every: optional(count),
@@ -104,8 +106,22 @@ export const runSchema = object({
 export type RunFacts = Infer<typeof runSchema>;
 
 export const stateSchema = object({
-  phase: oneOf('starting', 'waiting', 'training', 'paused', 'evaluating', 'finished', 'lost'),
+  phase: oneOf(
+    'starting',
+    'waiting',
+    'training',
+    'paused',
+    'evaluating',
+    'finished',
+    'lost',
+    'replay',
+  ),
   step: withDefault(count, 0),
+  // Of a replay alone.
+  paused: optional(boolean),
+  speed: optional(number),
+  first_step: optional(count),
+  last_step: optional(count),
 });
 export type RunState = Infer<typeof stateSchema>;
 
@@ -121,10 +137,16 @@ export const stepSchema = object({
   grad_norm: optional(nullable(number)),
   tokens_per_second: optional(nullable(number)),
   step_ms: optional(nullable(number)),
+  tracer_ms: optional(nullable(number)),
   consumed_tokens: optional(nullable(number)),
   valid_loss: optional(nullable(number)),
 });
 export type StepFacts = Infer<typeof stepSchema>;
+
+export const stepsSchema = array(stepSchema);
+
+/** Of `/history`: the steps of which records are kept. */
+export const historySchema = object({ first_step: optional(count), last_step: optional(count) });
 
 export const helloSchema = object({
   version: count,
@@ -133,6 +155,8 @@ export const helloSchema = object({
   run: nullable(runSchema),
   state: stateSchema,
   control: controlSchema,
+  /** False where the token only views. */
+  may_control: optional(boolean),
 });
 export type Hello = Infer<typeof helloSchema>;
 
@@ -151,7 +175,13 @@ export const errorSchema = object({
 });
 export type HubError = Infer<typeof errorSchema>;
 
-const droppedSchema = object({ records: count, where: withDefault(string, 'viewer') });
+const droppedSchema = object({
+  records: count,
+  where: withDefault(string, 'viewer'),
+  /** Records by plan entry. */
+  entries: optional(mapOf(count)),
+});
+export type DroppedFacts = Infer<typeof droppedSchema>;
 const planEventSchema = object({ plan: planSchema, step: count });
 const logSchema = object({ level: string, message: string });
 
@@ -160,7 +190,7 @@ export type Notification =
   | { readonly event: 'state'; readonly params: RunState }
   | { readonly event: 'control'; readonly params: Control }
   | { readonly event: 'step'; readonly params: StepFacts }
-  | { readonly event: 'dropped'; readonly params: Infer<typeof droppedSchema> }
+  | { readonly event: 'dropped'; readonly params: DroppedFacts }
   | { readonly event: 'plan'; readonly params: Infer<typeof planEventSchema> }
   | { readonly event: 'log'; readonly params: Infer<typeof logSchema> };
 

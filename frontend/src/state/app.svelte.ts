@@ -1,14 +1,20 @@
 import { type Disposable, Trash } from '../base/disposable';
 import { RafScheduler } from '../base/raf_scheduler';
 import type { Theme } from '../draw/lut';
+import { formatLayers } from '../protocol/layers';
 import type { Notification, Plan, RunFacts, RunState, StepFacts } from '../protocol/messages';
 import { SeriesStore } from '../store/series_store';
+import { spacingOf } from '../store/spacing';
+import type { StepRange } from '../worker/history_client';
 import type { EmptyView, View, ViewFrame, ViewQuery } from '../store/frames';
 import type { Connection, HubEvent, Traffic } from '../worker/link_messages';
 import { WorkerLink } from '../worker/worker_link';
 import { exchangeToken, socketUrl, tokenOf } from './auth';
 import { type Chip, chipOf } from './connection_chip';
 import { Controller } from './controller.svelte';
+import { type Drops, kNoDrops, ofNewPlan, withDrops } from './drops';
+import { replayOf } from './replay';
+import { stepFrom, trackOf } from './step_track';
 import { closest, promptLengths, watchedEntries } from './watched';
 import { formatViewState, parseViewState, type ViewState } from './url_state';
 
@@ -34,7 +40,9 @@ export class App implements Disposable {
   runState = $state.raw<RunState | null>(null);
   plan = $state.raw<Plan | null>(null);
   hubVersion = $state('');
-  drops = $state.raw({ viewer: 0, trainer: 0 });
+  drops = $state.raw<Drops>(kNoDrops);
+  /** The steps that the hub's history tells of. */
+  history = $state.raw<StepRange | null>(null);
   log = $state.raw<readonly LogLine[]>([]);
   traffic = $state.raw<Traffic | null>(null);
   latest = $state.raw<StepFacts | null>(null);
@@ -51,7 +59,10 @@ export class App implements Disposable {
   /** What can be shown: the entries of the plan that have features. */
   readonly points = $derived.by(() => watchedEntries(this.run, this.plan));
   readonly point = $derived(
-    this.points.find((each) => each.name === this.view.point) ?? this.points[0] ?? null,
+    this.points.find((each) => each.name === this.view.point) ??
+      this.points.find(({ enabled }) => enabled) ??
+      this.points[0] ??
+      null,
   );
   readonly tokenizer = $derived(this.run?.tokenizer?.kind ?? 'byte');
   readonly layerChoices = $derived(this.point?.layers ?? []);
@@ -59,6 +70,21 @@ export class App implements Disposable {
   readonly phase = $derived(phaseOf(this.point?.phases ?? [], this.view.phase));
   /** The layer that is shown: the one asked for, held inside what the plan watches. */
   readonly layer = $derived(closest(this.layerChoices, this.view.layer));
+  /** Null while the run is live. */
+  readonly replay = $derived(replayOf(this.runState));
+  readonly paused = $derived(this.replay?.paused ?? this.runState?.phase === 'paused');
+  private readonly evaluations = $derived.by(() => {
+    const evaluated = this.allScalars().filter((facts) => typeof facts.valid_loss === 'number');
+    return evaluated.map(({ step }) => step);
+  });
+  /** The shown entry takes every so many steps. */
+  private readonly every = $derived(
+    this.phase === 'eval' ? spacingOf(this.evaluations, 1) : (this.point?.every ?? 1),
+  );
+  readonly track = $derived.by(() => {
+    const kept = this.frame?.steps ?? this.empty?.steps ?? [];
+    return trackOf(kept, this.history, spacingOf(kept, this.every));
+  });
   private readonly waiting = $derived(this.connection.kind === 'reconnecting');
   readonly lag = $derived.by(() => this.computeLag());
   readonly chip: Chip = $derived(
@@ -152,13 +178,21 @@ export class App implements Disposable {
     this.show({ point: name, layerLock: null, tileLock: null });
   }
 
-  /** Moves through the steps that are kept; beyond the last one the view follows again. */
-  moveStep(by: number): void {
-    if (this.frame === null) return;
-    const { steps, step } = this.frame;
-    const next = steps.indexOf(step) + by;
-    if (next >= steps.length) this.show({ step: null });
-    else if (next >= 0) this.show({ step: steps[next] });
+  /** Moves through the captured steps; beyond the last one the view follows again. */
+  moveStep(by: 1 | -1): void {
+    const current = this.view.step ?? this.frame?.step;
+    if (current !== undefined) this.show({ step: stepFrom(this.track, current, by) });
+  }
+
+  /** The scalars that are shown: of a replay those that it has come to. */
+  scalars(): readonly StepFacts[] {
+    const all = this.allScalars();
+    return this.replay === null ? all : this.series.upTo(this.replay.step);
+  }
+
+  /** Read together with their version, so that what is derived from them follows. */
+  private allScalars(): readonly StepFacts[] {
+    return this.seriesVersion < 0 ? [] : this.series.all;
   }
 
   /** Resolves when everything sent so far has arrived and is drawn. For tests. */
@@ -197,16 +231,26 @@ export class App implements Disposable {
         scalars = this.onNotification(event.notification) || scalars;
         continue;
       }
+      if (event.kind === 'past') {
+        this.series.merge(event.facts, event.stride, this.replay !== null);
+        scalars = true;
+        continue;
+      }
+      if (event.kind === 'history') {
+        this.history = event.range;
+        continue;
+      }
       const { hello } = event;
       this.hubVersion = hello.hub;
       this.series.restart();
       if (hello.run !== null) this.onRun(hello.run);
       this.runState = hello.state;
-      this.control.greeted(hello.session, hello.control);
+      this.control.greeted(hello.session, hello.control, hello.may_control !== false);
     }
-    if (!scalars) return;
-    this.latest = this.series.last ?? null;
-    this.seriesVersion += 1;
+    if (this.replay !== null) this.sendQuery();
+    if (!scalars && this.replay === null) return;
+    this.latest = this.scalars().at(-1) ?? null;
+    if (scalars) this.seriesVersion += 1;
   }
 
   private onNotification(notification: Notification): boolean {
@@ -227,12 +271,9 @@ export class App implements Disposable {
       case 'plan':
         this.onPlan(notification.params.plan);
         return false;
-      case 'dropped': {
-        const { where, records } = notification.params;
-        const key = where === 'trainer' ? 'trainer' : 'viewer';
-        this.drops = { ...this.drops, [key]: this.drops[key] + records };
+      case 'dropped':
+        this.drops = withDrops(this.drops, notification.params);
         return false;
-      }
       case 'log':
         this.note(notification.params);
         return false;
@@ -247,6 +288,7 @@ export class App implements Disposable {
     if (this.run !== null && this.run.id !== run.id) {
       this.series.clear();
       this.frame = null;
+      this.history = null;
       this.latest = null;
       this.seriesVersion += 1;
     }
@@ -257,13 +299,14 @@ export class App implements Disposable {
   }
 
   private onPlan(plan: Plan): void {
+    if (this.plan?.number !== plan.number) this.drops = ofNewPlan(this.drops);
     this.plan = plan;
     this.sendQuery();
   }
 
   private sendQuery(): void {
     if (this.point === null) return;
-    const { facts, entry, direction, promptSet, form, firstToken } = this.point;
+    const { facts, entry, direction, promptSet, form, firstToken, layers } = this.point;
     const { row, head, vector, aggregate, step } = this.view;
     const query: ViewQuery = {
       ...{ point: facts.flag, entry, direction, promptSet, form, firstToken },
@@ -272,6 +315,10 @@ export class App implements Disposable {
       phase: this.phase === 'eval' ? 1 : 0,
       lengths: promptLengths(this.point, this.tokenizer),
       layer: this.layer,
+      until: this.replay?.step ?? null,
+      every: this.every,
+      pointName: facts.name,
+      layerRanges: facts.last_layer > 0 && layers.length > 0 ? formatLayers(layers) : null,
     };
     const text = JSON.stringify(query);
     if (text === this.sentQuery) return;
@@ -293,7 +340,7 @@ export class App implements Disposable {
   /** Captured steps between the newest picture and the run, while following. */
   private computeLag(): number {
     if (this.frame === null || this.runState === null || this.point === null) return 0;
-    if (this.phase === 'eval' || this.point.promptSet > 0) return 0;
+    if (this.phase === 'eval' || this.point.promptSet > 0 || !this.point.enabled) return 0;
     const newest = this.frame.steps[this.frame.steps.length - 1] ?? 0;
     const behind = Math.max(this.runState.step, this.latest?.step ?? 0) - newest;
     return Math.max(0, Math.floor(behind / this.point.every));

@@ -12,6 +12,13 @@ test('each state of the run has its word', () => {
   expect(word('lost' as never)).toBe('lost');
 });
 
+test('a replay tells its speed, or that it is paused', () => {
+  const replay = { phase: 'replay', step: 12, speed: 2.5, first_step: 1, last_step: 300 } as const;
+  const text = (paused: boolean): string => chipOf(kOpen, { ...replay, paused }, 99, 0).text;
+  expect(text(false)).toBe('replay, 2.5×');
+  expect(text(true)).toBe('replay, paused');
+});
+
 test('a hub that leaves after the end of the run is no fault', () => {
   const waiting = { kind: 'reconnecting', at: 0, attempt: 9 } as const;
   const chip = chipOf(waiting, { phase: 'finished', step: 300 }, 0, 0);

@@ -50,6 +50,8 @@ function runChip(state: RunState | null, lag: number): Chip {
       return { tone: 'warn', word: 'paused', text: `paused after step ${state.step}` };
     case 'finished':
       return { tone: 'idle', word: 'ended', text: `ended at step ${state.step}` };
+    case 'replay':
+      return replayChip(state);
     case 'lost':
       return { tone: 'bad', word: 'lost', text: `trainer lost at step ${state.step}` };
     case 'training':
@@ -59,4 +61,11 @@ function runChip(state: RunState | null, lag: number): Chip {
         ? { tone: 'good', word: 'live', text: 'live' }
         : { tone: 'good', word: 'evaluating', text: 'live · evaluating' };
   }
+}
+
+function replayChip(state: RunState): Chip {
+  const { paused = false, speed = 1 } = state;
+  return paused
+    ? { tone: 'warn', word: 'replay', text: 'replay, paused' }
+    : { tone: 'good', word: 'replay', text: `replay, ${speed}×` };
 }

@@ -12,6 +12,16 @@ import type { WorkerLink } from '../worker/worker_link';
 
 const kNameKey = 'tensor-tracer.name';
 
+// The hub takes 100 messages a second of a viewer.
+const kSeekPauseMs = 50;
+
+const kViewOnly: HubError = {
+  code: 'not_allowed',
+  message: 'this token only views',
+  where: undefined,
+  remedy: "open the page with the run's token to control it",
+};
+
 export type Outcome<T> =
   { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: HubError };
 
@@ -33,16 +43,21 @@ export class Controller {
   pending = $state('');
   error = $state.raw<HubError | null>(null);
   notice = $state('');
+  /** The token of this page only views: the hub lets it never claim. */
+  viewOnly = $state(false);
 
   readonly mine = $derived(this.holder !== null && this.holder.session === this.session);
   readonly others = $derived(this.holder !== null && this.holder.session !== this.session);
 
   private heldBefore = false;
+  private wantedSeek: number | null = null;
+  private seeking: Promise<void> | null = null;
 
   constructor(private readonly link: WorkerLink) {}
 
-  greeted(session: string, control: Control): void {
+  greeted(session: string, control: Control, mayControl: boolean): void {
     this.session = session;
+    this.viewOnly = !mayControl;
     this.holder = control.holder;
     if (this.heldBefore && control.holder === null) void this.claim(false);
     this.heldBefore = false;
@@ -69,6 +84,7 @@ export class Controller {
     const answer = await this.link.request('control.claim', params);
     const outcome = read(answer, claimSchema);
     if (outcome.ok) this.holder = { session: this.session, name };
+    else if (outcome.error.code === 'not_allowed') this.viewOnly = true;
     this.error = outcome.ok ? null : outcome.error;
     return outcome.ok;
   }
@@ -89,6 +105,37 @@ export class Controller {
 
   step(count = 1): Promise<void> {
     return this.boundary('control.step', { count }, (step) => `Step ${step} done`);
+  }
+
+  /** Ends the run as if this step were its last. */
+  stop(): Promise<void> {
+    return this.boundary('control.stop', {}, (step) => `The run ends after step ${step}`);
+  }
+
+  /** Moves a replay; while a slider moves, only its last place counts. */
+  seek(step: number): Promise<void> {
+    this.wantedSeek = step;
+    this.seeking ??= this.followSeeks().finally(() => (this.seeking = null));
+    return this.seeking;
+  }
+
+  private async followSeeks(): Promise<void> {
+    while (this.wantedSeek !== null) {
+      const step = this.wantedSeek;
+      this.wantedSeek = null;
+      await this.tell('replay.seek', { step });
+      await new Promise((resolve) => setTimeout(resolve, kSeekPauseMs));
+    }
+  }
+
+  setSpeed(speed: number): Promise<void> {
+    return this.tell('replay.speed', { speed });
+  }
+
+  /** Asks for something whose answer is told by the run's state. */
+  private async tell(method: string, params: unknown): Promise<void> {
+    const answer = await this.ask(method, params);
+    this.error = answer.ok ? null : answer.error;
   }
 
   /** Sends a plan; the error, if any, is the form's to show. */
@@ -118,11 +165,16 @@ export class Controller {
     this.error = outcome.ok ? null : outcome.error;
     if (!outcome.ok) return;
     const { step, ranks } = outcome.value;
-    this.notice = `${describe(step)} on ${ranks} ${ranks === 1 ? 'rank' : 'ranks'}`;
+    // A replay has no ranks.
+    this.notice =
+      ranks === 0
+        ? describe(step)
+        : `${describe(step)} on ${ranks} ${ranks === 1 ? 'rank' : 'ranks'}`;
   }
 
   /** Claims the lease when it is free, asks, and claims once more should the lease have ended. */
   private async ask(method: string, params: unknown): Promise<Answer> {
+    if (this.viewOnly) return { id: 0, ok: false, error: kViewOnly };
     if (this.others) return { id: 0, ok: false, error: this.heldByOther() };
     this.pending = method;
     this.notice = '';

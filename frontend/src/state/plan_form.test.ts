@@ -37,6 +37,15 @@ function changed(change: Partial<PlanRow>): ReturnType<typeof planOf> {
 describe('a plan goes through the form', () => {
   const common = { point: 'HiddenStates', every: 1, dtype: 'f32' };
 
+  test('an entry that is off stays off, and says so', () => {
+    const entries = [{ point: 'HiddenStates', enabled: false, compressor: { kind: 'empty' } }];
+    expect(through(entries)).toEqual([{ ...common, ...entries[0] }]);
+    const [row] = rowsOf({ number: 3, entries }, kPoints);
+    expect(summaryOf(row)).toBe('off');
+    row.enabled = true;
+    expect(planOf([row], kPoints)).not.toMatchObject({ plan: { entries: [{ enabled: false }] } });
+  });
+
   test('with every member that the form has', () => {
     const entries = [
       {

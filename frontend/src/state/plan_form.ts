@@ -87,6 +87,7 @@ function entryOf(row: PlanRow, tokens: boolean): PlanEntry {
   const integers = tokens && row.dtype === 'i32';
   const entry: PlanEntry = {
     point: row.point,
+    enabled: row.enabled ? undefined : false,
     direction: row.direction === 'gradient' ? 'gradient' : undefined,
     layers: isEmpty(row.layers) ? undefined : row.layers.replace(/\s/g, ''),
     every: Number(row.every),

@@ -4,6 +4,7 @@ import { compressorOf, defaultKind } from './watched';
 
 /** One entry of the trace-configuration form; texts are what the user typed. */
 export interface PlanRow {
+  enabled: boolean;
   point: string;
   direction: 'value' | 'gradient';
   layers: string;
@@ -44,6 +45,7 @@ function rowOf(entry: PlanEntry, point: PointFacts | undefined): PlanRow {
   const { tiles_one_rank, method_one_rank } = compressor;
   const phases = entry.phases ?? ['train'];
   return {
+    enabled: entry.enabled ?? true,
     point: entry.point,
     direction: entry.direction ?? 'value',
     layers: entry.layers ?? '',
@@ -143,6 +145,7 @@ export function summaryOf(row: PlanRow): string {
   const eitherPhase = row.train ? 'train + eval' : 'eval';
   const batches = row.microBatches === '0' ? '' : window('micro-batches', row.microBatches);
   return [
+    row.enabled ? '' : 'off',
     row.direction === 'gradient' ? 'gradient' : '',
     row.prompts,
     row.prompts === '' && row.evaluation ? eitherPhase : '',

@@ -10,6 +10,8 @@ export interface WatchedEntry {
   readonly facts: PointFacts;
   /** Index in the plan. */
   readonly entry: number;
+  /** An entry that is off takes nothing; what it took can still be seen. */
+  readonly enabled: boolean;
   readonly every: number;
   readonly layers: readonly number[];
   readonly phases: readonly string[];
@@ -53,6 +55,7 @@ function watchedOf(
     name,
     facts,
     entry: index,
+    enabled: entry.enabled ?? true,
     every: set === undefined ? every : leastCommonMultiple(every, Math.max(1, set.interval)),
     layers: layersOf(entry, facts),
     phases: entry.prompts === undefined ? (entry.phases ?? ['train']) : [],

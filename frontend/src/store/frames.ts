@@ -23,6 +23,13 @@ export interface ViewQuery {
   readonly vector: number;
   readonly aggregate: 'mean' | 'absmax';
   readonly step: number | null;
+  /** While following: later steps are not shown yet, as a replay has not come to them. */
+  readonly until: number | null;
+  /** The entry takes every so many steps. */
+  readonly every: number;
+  /** The point and the layers as the hub's history is asked for them; layers null: all. */
+  readonly pointName: string;
+  readonly layerRanges: string | null;
 }
 
 /** What every view of one step tells. */
@@ -44,6 +51,8 @@ export interface FrameBase {
   readonly positions: Int32Array;
   /** Steps that can be shown. */
   readonly steps: readonly number[];
+  /** From the hub's history, not as it arrived. */
+  readonly fetched: boolean;
 }
 
 /** Both heat maps of one step, ready to draw. */
@@ -128,7 +137,9 @@ export type ViewFrame =
 /** Nothing to show, and why. */
 export interface EmptyView {
   readonly query: ViewQuery;
-  readonly reason: 'none' | 'unreadable';
+  /** `gap`: nobody has kept the step; `fetching`: the hub's history was asked for it. */
+  readonly reason: 'none' | 'unreadable' | 'gap' | 'fetching';
+  readonly steps: readonly number[];
   readonly dtype: number;
   readonly compressor: number;
   readonly shape: readonly number[];

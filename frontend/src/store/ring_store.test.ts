@@ -108,6 +108,14 @@ describe('RingStore', () => {
     expect(store.bytes).toBe(10 * kCost);
   });
 
+  test('what was fetched from the history says so', () => {
+    const store = new RingStore(1e6);
+    store.insert(makeRecord({ step: 1 }), true);
+    store.insert(makeRecord({ step: 2 }));
+    store.insert(makeRecord({ step: 2, layer: 2 }), true);
+    expect([1, 2].map((step) => store.at(kQuery, step)?.fetched)).toEqual([true, false]);
+  });
+
   test('clear leaves nothing', () => {
     const store = new RingStore(1e6);
     store.insert(makeRecord({}));

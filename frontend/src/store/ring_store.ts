@@ -5,6 +5,8 @@ import { type Form, formOf } from './form';
 export interface StepGroup {
   readonly step: number;
   readonly plan: number;
+  /** It did not arrive by itself: the page asked the hub's history for it. */
+  readonly fetched: boolean;
   /** The records of a layer, one of each micro-batch, in their order. */
   readonly layers: ReadonlyMap<number, readonly TensorRecord[]>;
 }
@@ -12,6 +14,7 @@ export interface StepGroup {
 interface MutableGroup {
   readonly step: number;
   plan: number;
+  fetched: boolean;
   readonly layers: Map<number, TensorRecord[]>;
 }
 
@@ -69,11 +72,11 @@ export class RingStore {
       .reduce((total, group) => total + sizeOf(group), 0);
   }
 
-  insert(record: TensorRecord): void {
+  insert(record: TensorRecord, fetched = false): void {
     const cost = costOf(record);
     if (cost > this.capacity) return;
     const series = this.seriesOf(record);
-    this.put(this.groupOf(series, record), record);
+    this.put(this.groupOf(series, record, fetched), record);
     this.used += cost;
     this.queue.push({ series, step: record.header.step, record });
     while (this.used > this.capacity) this.evict();
@@ -149,15 +152,16 @@ export class RingStore {
   }
 
   /** The group of the record's step; what another plan left there is forgotten. */
-  private groupOf(series: Series, { header }: TensorRecord): MutableGroup {
+  private groupOf(series: Series, { header }: TensorRecord, fetched: boolean): MutableGroup {
     let group = series.groups.get(header.step);
     if (group === undefined) {
-      group = { step: header.step, plan: header.plan, layers: new Map() };
+      group = { step: header.step, plan: header.plan, fetched, layers: new Map() };
       series.groups.set(header.step, group);
     } else if (group.plan !== header.plan) {
       for (const old of [...group.layers.values()].flat()) this.used -= costOf(old);
       group.layers.clear();
       group.plan = header.plan;
+      group.fetched = fetched;
     }
     return group;
   }

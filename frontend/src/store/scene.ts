@@ -110,6 +110,7 @@ export function baseOf(scene: Scene): FrameBase {
     tokens: null,
     positions: new Int32Array(0),
     steps,
+    fetched: group.fetched,
   };
 }
 

@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import { debiasedEma, SeriesStore, toColumns } from './series_store';
+import {
+  debiasedEma,
+  kMostSteps,
+  keepsStep,
+  SeriesStore,
+  strideFor,
+  toColumns,
+} from './series_store';
 
 const stepsOf = (store: SeriesStore): number[] => store.all.map(({ step }) => step);
 
@@ -29,6 +36,38 @@ describe('SeriesStore', () => {
     store.add({ step: 3, valid_loss: 4 });
     expect(stepsOf(store)).toEqual([1, 2, 3]);
     expect(store.last).toEqual({ step: 3, loss: 1, valid_loss: 4 });
+  });
+
+  test('the past comes before what arrived, which counts more', () => {
+    const store = new SeriesStore();
+    for (let step = 5; step <= 7; step++) store.add({ step, loss: step });
+    store.merge(
+      [1, 2, 3, 4, 5, 9].map((step) => ({ step, loss: 0 })),
+      1,
+    );
+    // Step 9 belongs to an end that a resumed run has lost.
+    expect(stepsOf(store)).toEqual([1, 2, 3, 4, 5, 6, 7]);
+    expect(store.all[4].loss).toBe(5);
+    store.merge([{ step: 9 }], 1, true);
+    expect(store.last?.step).toBe(9);
+    expect(store.upTo(3).map(({ step }) => step)).toEqual([1, 2, 3]);
+  });
+
+  test('very many steps are thinned out, evaluations stay, and no gap is made', () => {
+    expect([100, 100_000, 100_001, 1_000_000].map((steps) => strideFor(steps))).toEqual([
+      ...[1, 1, 2, 16],
+    ]);
+    expect(keepsStep({ step: 3 }, 2)).toBe(false);
+    expect(keepsStep({ step: 3, valid_loss: 1 }, 2)).toBe(true);
+    const store = new SeriesStore();
+    for (let step = 1; step <= 2 * kMostSteps + 1; step++) {
+      store.add(step === 7 ? { step, valid_loss: 1 } : { step });
+    }
+    expect(store.all.length).toBe(kMostSteps + 2);
+    expect(stepsOf(store).slice(0, 5)).toEqual([2, 4, 6, 7, 8]);
+    expect(store.last?.step).toBe(2 * kMostSteps + 1);
+    expect(toColumns(store.all, store.stride).steps).toHaveLength(store.all.length);
+    expect(toColumns([{ step: 2 }, { step: 6 }], 2).steps).toEqual([2, 3, 6]);
   });
 
   test('missing steps become a gap, and numbers that are not finite too', () => {

@@ -1,8 +1,24 @@
 import type { StepFacts } from '../protocol/messages';
 
+/** More steps than this are thinned out: only every second, fourth, … is kept. */
+export const kMostSteps = 100_000;
+
+/** The power of two by which so many steps have to be thinned out. */
+export function strideFor(steps: number, most = kMostSteps): number {
+  let stride = 1;
+  while (steps / stride > most) stride *= 2;
+  return stride;
+}
+
+/** What thinning out leaves: evaluations are few, and each counts. */
+export function keepsStep(facts: StepFacts, stride: number): boolean {
+  return facts.step % stride === 0 || typeof facts.valid_loss === 'number';
+}
+
 /** The scalars of a run by step, without duplicates, ascending. */
 export class SeriesStore {
   private facts: StepFacts[] = [];
+  private thinned = 1;
   private restarted = false;
 
   get length(): number {
@@ -17,8 +33,19 @@ export class SeriesStore {
     return this.facts;
   }
 
+  /** So many steps may lie between two that stand side by side without being a gap. */
+  get stride(): number {
+    return this.thinned;
+  }
+
+  /** Those up to a step. */
+  upTo(step: number): readonly StepFacts[] {
+    return this.facts.slice(0, this.lowerBound(step + 1));
+  }
+
   clear(): void {
     this.facts = [];
+    this.thinned = 1;
     this.restarted = false;
   }
 
@@ -36,9 +63,37 @@ export class SeriesStore {
       this.facts.length = this.lowerBound(facts.step);
     }
     const at = this.lowerBound(facts.step);
-    if (at === this.facts.length) this.facts.push(facts);
+    if (at === this.facts.length) this.push(facts);
     else if (this.facts[at].step === facts.step) this.facts[at] = { ...this.facts[at], ...facts };
     else this.facts.splice(at, 0, facts);
+  }
+
+  /**
+   * Adds steps of the past, ascending; what arrived by itself counts more. Steps beyond the newest
+   * that arrived belong to an end that the run has lost, unless `whole` says that none has.
+   */
+  merge(past: readonly StepFacts[], stride: number, whole = false): void {
+    const end = whole ? undefined : this.last?.step;
+    const byStep = new Map<number, StepFacts>();
+    for (const each of past) if (end === undefined || each.step <= end) byStep.set(each.step, each);
+    for (const each of this.facts) byStep.set(each.step, { ...byStep.get(each.step), ...each });
+    // A stable sort of two ascending runs takes one pass.
+    this.facts = [...byStep.values()].sort((a, b) => a.step - b.step);
+    this.thinned = Math.max(this.thinned, stride);
+    this.thinOut();
+  }
+
+  private push(facts: StepFacts): void {
+    this.facts.push(facts);
+    this.thinOut();
+  }
+
+  /** At twice as many, so that it is done once in a long while. */
+  private thinOut(): void {
+    if (this.facts.length <= 2 * kMostSteps) return;
+    const { last } = this;
+    this.thinned *= 2;
+    this.facts = this.facts.filter((each) => each === last || keepsStep(each, this.thinned));
   }
 
   private lowerBound(step: number): number {
@@ -55,7 +110,10 @@ export class SeriesStore {
 
 export type Column = (number | null)[];
 
-/** Columns for a chart: one row per step, and a row of nulls where steps are missing. */
+/**
+ * Columns for a chart: one row per step, and a row of nulls where steps are missing: more than
+ * `stride` apart.
+ */
 export interface Columns {
   readonly steps: number[];
   readonly loss: Column;
@@ -63,11 +121,11 @@ export interface Columns {
   readonly validLoss: Column;
 }
 
-export function toColumns(facts: readonly StepFacts[]): Columns {
+export function toColumns(facts: readonly StepFacts[], stride = 1): Columns {
   const columns: Columns = { steps: [], loss: [], gradNorm: [], validLoss: [] };
   let previous: number | undefined;
   for (const fact of facts) {
-    if (previous !== undefined && fact.step > previous + 1) pushRow(columns, previous + 1, {});
+    if (previous !== undefined && fact.step > previous + stride) pushRow(columns, previous + 1, {});
     pushRow(columns, fact.step, fact);
     previous = fact.step;
   }

@@ -19,6 +19,10 @@ export const kTestQuery: ViewQuery = {
   vector: 0,
   aggregate: 'mean',
   step: null,
+  until: null,
+  every: 1,
+  pointName: 'HiddenStates',
+  layerRanges: null,
 };
 
 /** The frame of one kind; throws when the view is another or none. */

@@ -22,6 +22,24 @@ function filled(): RingStore {
 }
 
 describe('buildView', () => {
+  test('a gap is no picture of another step, and waiting shows the nearest', () => {
+    const query = { ...kTestQuery, step: 2 };
+    expect(buildView(filled(), query, 'gap')).toMatchObject({
+      empty: { reason: 'gap', steps: [4] },
+    });
+    expect(buildView(filled(), query, 'fetching')).toMatchObject({ frame: { step: 4 } });
+    const nothing = buildView(new RingStore(1e6), query, 'fetching');
+    expect(nothing).toMatchObject({ empty: { reason: 'fetching' } });
+  });
+
+  test('a replay shows nothing that it has not come to', () => {
+    const store = filled();
+    for (const layer of [1, 2, 3]) store.insert(makeRecord({ step: 9, layer }));
+    expect(frameOf(store, 'maps').step).toBe(9);
+    const { step, steps } = frameOf(store, 'maps', { until: 8 });
+    expect([step, steps]).toEqual([4, [4]]);
+  });
+
   test('the layer map folds tiles, and shows a missing layer as missing', () => {
     const { layers, layerMap } = frameOf(filled(), 'maps');
     expect(layers).toEqual([1, 2, 3]);

@@ -8,16 +8,26 @@ import { baseOf, type Scene } from './scene';
 import { statsView } from './stats_view';
 import { topKView } from './topk_view';
 
-/** Builds what the query asks for from what the store holds. */
-export function buildView(store: RingStore, query: ViewQuery): View {
+/** How the step that a query asks for stands: here, on its way, or kept by nobody. */
+export type Holding = 'here' | 'fetching' | 'gap';
+
+export function seriesOf(query: ViewQuery): SeriesQuery {
   const { point, entry, plan, phase, direction, promptSet, form } = query;
-  const series: SeriesQuery = { point, entry, plan, phase, direction, promptSet, form };
-  const steps = store.steps(series);
+  return { point, entry, plan, phase, direction, promptSet, form };
+}
+
+/** Builds what the query asks for from what the store holds. */
+export function buildView(store: RingStore, query: ViewQuery, holding: Holding = 'here'): View {
+  const series = seriesOf(query);
+  const all = store.steps(series);
+  const { until } = query;
+  const steps = until === null ? all : all.filter((step) => step <= until);
+  if (holding === 'gap') return { empty: { ...emptyOf(query, 'gap'), steps } };
   const group =
     query.step === null
       ? store.newest(series, steps)
       : store.at(series, nearest(steps, query.step));
-  if (group === undefined) return { empty: emptyOf(query, 'none') };
+  if (group === undefined) return { empty: emptyOf(query, holding === 'here' ? 'none' : holding) };
   const layer = nearest(
     [...group.layers.keys()].sort((a, b) => a - b),
     query.layer,
@@ -26,7 +36,7 @@ export function buildView(store: RingStore, query: ViewQuery): View {
   const frame = frameOf({ store, query, series, steps, group, layer, parts });
   if (frame !== undefined) return { frame };
   const { dtype, compressor, shape } = parts[0].header;
-  return { empty: { ...emptyOf(query, 'unreadable'), dtype, compressor, shape } };
+  return { empty: { ...emptyOf(query, 'unreadable'), steps, dtype, compressor, shape } };
 }
 
 /** Undefined for a record that this version cannot show. */
@@ -51,7 +61,7 @@ function frameOf(scene: Scene): ViewFrame | undefined {
 }
 
 function emptyOf(query: ViewQuery, reason: EmptyView['reason']): EmptyView {
-  return { query, reason, dtype: 0, compressor: 0, shape: [] };
+  return { query, reason, steps: [], dtype: 0, compressor: 0, shape: [] };
 }
 
 function nearest(sorted: readonly number[], wanted: number): number {

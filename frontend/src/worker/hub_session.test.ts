@@ -1,6 +1,9 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Hello, Notification } from '../protocol/messages';
 import type { PipeListener } from '../protocol/pipe';
+import { decodeRecords } from '../protocol/record';
 import { HubSession } from './hub_session';
 import type { Connection } from './link_messages';
 
@@ -18,23 +21,29 @@ class Stage {
   readonly notifications: Notification[] = [];
   readonly problems: string[] = [];
   status = 0;
+  time = 1000;
+  readonly order: string[] = [];
   readonly session = new HubSession(
     {
       connect: (listener) => {
         const pipe = { listener, sent: [] as string[] };
         this.pipes.push(pipe);
-        return { send: (text) => pipe.sent.push(text), close: () => listener.onClosed() };
+        const send = (text: string): void => {
+          pipe.sent.push(text);
+          if (text.includes('ack')) this.order.push(text);
+        };
+        return { send, close: () => listener.onClosed() };
       },
       probe: () => Promise.resolve(this.status),
       after: (seconds, action) => this.timers.push({ seconds, action }),
-      now: () => 1000,
+      now: () => this.time,
       random: () => 0.5,
     },
     {
       onConnection: (connection) => this.connections.push(connection),
       onHello: (hello) => this.hellos.push(hello),
       onNotification: (notification) => this.notifications.push(notification),
-      onRecords: () => undefined,
+      onRecords: (records) => this.order.push(`${records.length} stored`),
       onProblem: (problem) => this.problems.push(problem),
     },
   );
@@ -133,6 +142,54 @@ describe('HubSession', () => {
     expect(JSON.parse(stage.pipe.sent[1])).toMatchObject({ method: 'ping' });
     await stage.fire();
     expect(stage.connections.at(-1)).toMatchObject({ kind: 'reconnecting' });
+  });
+
+  describe('credit', () => {
+    const ack = (messages: number): string =>
+      JSON.stringify({ event: 'ack', params: { messages } });
+    const golden = readFileSync(
+      join(import.meta.dirname, '..', '..', '..', 'tests', 'golden', 'record_v1.bin'),
+    );
+    const bytes = Uint8Array.from(golden).buffer;
+    const records = decodeRecords(bytes).length;
+
+    test('the hello names a window, and what was stored is acknowledged after that', async () => {
+      const stage = new Stage();
+      stage.session.start();
+      await stage.greet();
+      expect(JSON.parse(stage.pipe.sent[0])).toMatchObject({ params: { window: 4 } });
+      stage.pipe.listener.onBinary(bytes);
+      expect(stage.order).toEqual([`${records} stored`, ack(1)]);
+    });
+
+    test('of a burst the first is acknowledged at once, the others together', async () => {
+      const stage = new Stage();
+      stage.session.start();
+      await stage.greet();
+      stage.timers.length = 0;
+      for (let i = 0; i < 3; i++) stage.pipe.listener.onBinary(bytes);
+      stage.pipe.listener.onBinary(new ArrayBuffer(10));
+      const acks = (): string[] => stage.order.filter((text) => text.includes('ack'));
+      expect(acks()).toEqual([ack(1)]);
+      expect(stage.timers.map(({ seconds }) => seconds)).toEqual([0.025]);
+      await stage.fire();
+      expect(acks()).toEqual([ack(1), ack(4)]);
+      stage.time += 30;
+      stage.pipe.listener.onBinary(bytes);
+      expect(acks().at(-1)).toBe(ack(5));
+    });
+
+    test('a new connection counts anew', async () => {
+      const stage = new Stage();
+      stage.session.start();
+      await stage.greet();
+      stage.pipe.listener.onBinary(bytes);
+      stage.session.start();
+      await stage.greet();
+      stage.time += 30;
+      stage.pipe.listener.onBinary(bytes);
+      expect(stage.pipe.sent.at(-1)).toBe(ack(1));
+    });
   });
 
   test('a message that cannot be read is counted and left out', async () => {

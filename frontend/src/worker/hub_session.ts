@@ -25,6 +25,8 @@ export interface SessionListener {
 
 const kPingSeconds = 8;
 const kAnswerSeconds = 8;
+// The hub takes 100 messages a second of a viewer, and acknowledgements are messages.
+const kAckSeconds = 0.025;
 const kForbidden = 'the hub refuses this address: open the page as 127.0.0.1 or localhost';
 
 /** Keeps one connection to the hub alive, forever, and reports how it stands. */
@@ -33,6 +35,8 @@ export class HubSession {
   private client: HubClient | undefined;
   private attempt = 0;
   private generation = 0;
+  private lastAck = Number.NEGATIVE_INFINITY;
+  private ackWaits = false;
 
   constructor(
     private readonly environment: SessionEnvironment,
@@ -64,6 +68,7 @@ export class HubSession {
         onRecords: (records, bytes) => {
           if (current()) this.listener.onRecords(records, bytes);
         },
+        onTaken: () => this.onTaken(),
         onProblem: (message) => this.listener.onProblem(message),
         onRefused: (message) => {
           if (!current()) return;
@@ -82,6 +87,26 @@ export class HubSession {
   request(method: string, params: unknown): Promise<Answer> {
     if (this.client === undefined) throw new Error('the session was not started');
     return this.client.request(method, params);
+  }
+
+  /** Acknowledges at once, or a little later together with what follows. */
+  private onTaken(): void {
+    if (this.ackWaits) return;
+    const wait = kAckSeconds - (this.environment.now() - this.lastAck) / 1000;
+    if (wait <= 0) {
+      this.acknowledge();
+      return;
+    }
+    this.ackWaits = true;
+    this.environment.after(wait, () => {
+      this.ackWaits = false;
+      this.acknowledge();
+    });
+  }
+
+  private acknowledge(): void {
+    this.lastAck = this.environment.now();
+    this.client?.acknowledge();
   }
 
   private async onClosed(opened: boolean, generation: number): Promise<void> {
@@ -110,6 +135,8 @@ export class HubSession {
     this.environment.after(kPingSeconds, () => {
       if (generation !== this.generation) return;
       let answered = false;
+      // Once more, should the hub have left one out as one message too many.
+      this.acknowledge();
       void this.request('ping', undefined).then(() => (answered = true));
       this.environment.after(kAnswerSeconds, () => {
         if (generation === this.generation && !answered) this.client?.close();

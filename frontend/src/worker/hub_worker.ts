@@ -1,9 +1,13 @@
 import { webSocketPipe } from '../protocol/pipe';
+import type { TensorRecord } from '../protocol/record';
 import { RingStore } from '../store/ring_store';
 import type { View, ViewQuery } from '../store/frames';
 import { buildView } from '../store/view';
+import { HistoryClient, hubFetcher } from './history_client';
 import { HubSession } from './hub_session';
 import type { FromWorker, HubEvent, Traffic, ToWorker } from './link_messages';
+import { readPastSteps } from './past_steps';
+import { Scrubber } from './scrubber';
 
 // The worker's entry: owns the socket, the store and the building of views. The page gets at most
 // one view that it has not drawn yet, so a slow or hidden page never piles up work.
@@ -19,6 +23,9 @@ const kEventsDelayMs = 16;
 class HubWorker {
   private store = new RingStore(0);
   private session: HubSession | undefined;
+  private history: HistoryClient | undefined;
+  private scrubber: Scrubber | undefined;
+  private historyAsked = 0;
   private query: ViewQuery | undefined;
   private run = '';
   private dirty = false;
@@ -73,8 +80,20 @@ class HubWorker {
     if (this.session === undefined) {
       this.store = new RingStore(capacity);
       this.session = this.makeSession(socketUrl);
+      this.history = new HistoryClient(hubFetcher(socketUrl));
+      this.scrubber = this.makeScrubber(this.history);
     }
     this.session.start();
+  }
+
+  private makeScrubber(history: HistoryClient): Scrubber {
+    const listener = {
+      onFetched: (records: readonly TensorRecord[], bytes: number): void =>
+        this.take(records, bytes, true),
+      onSettled: (): void => this.viewChanged(),
+      onProblem: (problem: string): void => this.problem(problem),
+    };
+    return new Scrubber(history, this.store, listener, () => Date.now());
   }
 
   private makeSession(socketUrl: string): HubSession {
@@ -94,27 +113,56 @@ class HubWorker {
         onHello: (hello) => {
           if (hello.run !== null) this.ofRun(hello.run.id);
           this.event({ kind: 'hello', hello });
+          if (hello.run !== null) void this.askHistory(hello.run.id);
         },
         onNotification: (notification) => {
-          if (notification.event === 'run') this.ofRun(notification.params.id);
+          const { event, params } = notification;
+          if (event === 'run') this.ofRun(params.id);
           this.event({ kind: 'notification', notification });
+          if (event === 'run') void this.askHistory(params.id);
         },
-        onRecords: (records, bytes) => {
-          for (const record of records) this.store.insert(record);
-          this.bytes += bytes;
-          this.records += records.length;
-          this.viewChanged();
-        },
-        onProblem: (problem) => {
-          this.problems += 1;
-          this.lastProblem = problem;
-        },
+        onRecords: (records, bytes) => this.take(records, bytes, false),
+        onProblem: (problem) => this.problem(problem),
       },
     );
   }
 
+  private take(records: readonly TensorRecord[], bytes: number, fetched: boolean): void {
+    for (const record of records) this.store.insert(record, fetched);
+    this.bytes += bytes;
+    this.records += records.length;
+    this.viewChanged();
+  }
+
+  private problem(message: string): void {
+    this.problems += 1;
+    this.lastProblem = message;
+  }
+
+  /** What the hub keeps of the run: the range of its steps, then their scalars. */
+  private async askHistory(run: string): Promise<void> {
+    if (this.history === undefined) return;
+    const asked = ++this.historyAsked;
+    const current = (): boolean => asked === this.historyAsked;
+    try {
+      const range = await this.history.range(run);
+      if (!current()) return;
+      this.event({ kind: 'history', range });
+      if (range === null) return;
+      await readPastSteps(
+        this.history,
+        run,
+        (facts, stride) => this.event({ kind: 'past', facts, stride }),
+        current,
+      );
+    } catch (error) {
+      this.problem(`history: ${String(error)}`);
+    }
+  }
+
   private ofRun(id: string): void {
     if (this.run !== '' && this.run !== id) this.store.clear();
+    if (this.run !== id) this.scrubber?.ofRun(id);
     this.run = id;
     this.viewChanged();
   }
@@ -139,7 +187,7 @@ class HubWorker {
     if (!this.dirty || this.query === undefined) return;
     this.dirty = false;
     this.drawing = true;
-    const view = buildView(this.store, this.query);
+    const view = buildView(this.store, this.query, this.scrubber?.look(this.query));
     kScope.postMessage({ kind: 'view', view }, numbersOf(view));
   }
 

@@ -1,5 +1,6 @@
-import type { Answer, Hello, Notification } from '../protocol/messages';
+import type { Answer, Hello, Notification, StepFacts } from '../protocol/messages';
 import type { View, ViewQuery } from '../store/frames';
+import type { StepRange } from './history_client';
 
 /** How the connection to the hub stands. `at` is a time of Date.now(). */
 export type Connection =
@@ -22,6 +23,10 @@ export interface Traffic {
 /** What one `events` message brings, in the order of arrival. */
 export type HubEvent =
   | { readonly kind: 'hello'; readonly hello: Hello }
+  /** Scalars of the past, ascending; thinned out to every `stride`-th step. */
+  | { readonly kind: 'past'; readonly facts: readonly StepFacts[]; readonly stride: number }
+  /** The steps that the hub's history tells of; null: it keeps none. */
+  | { readonly kind: 'history'; readonly range: StepRange | null }
   | { readonly kind: 'notification'; readonly notification: Notification };
 
 export type FromWorker =

@@ -71,9 +71,21 @@ struct TracerConfig {
   std::string tensor_tracer_vectors;          // folder of direction vectors; empty: none
   double tensor_tracer_pause_timeout = 30.0;  // seconds
   bool tensor_tracer_linger = false;
+  std::string tensor_tracer_auth = "token";             // or "none": viewers need no token
+  std::vector<std::string> tensor_tracer_allow_origin;  // of pages besides the hub's own
   bool tensor_tracer_open = false;
+  std::string record;                  // directory of the recording; empty: none
+  std::uint64_t record_max_bytes = 0;  // 0: no bound
+  std::vector<std::string> record_points;
+  std::string record_layers;
+  std::uint64_t record_every = 1;
   std::optional<bool> print_url;  // none: on a terminal of its own, without a launcher
 };
+
+/// Whether somebody may see what is traced, now or later.
+inline bool has_hub(const TracerConfig& tracer) {
+  return tracer.tensor_tracer_port.has_value() || !tracer.record.empty();
+}
 
 /// Texts that are run through the model over and over, each file a set of its own.
 struct MonitorConfig {

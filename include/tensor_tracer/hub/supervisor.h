@@ -10,15 +10,16 @@ namespace tt::hub {
 
 struct SupervisorOptions {
   std::string program;                 // what to start: path of tensor-tracer-hub
-  std::vector<std::string> arguments;  // of its `serve`, but for the two descriptors
+  std::vector<std::string> arguments;  // of its `serve`, but for the descriptors
+  std::string bind;                    // besides loopback: see Access
   int port = 0;                        // 0: the next free one from 8765
   bool linger = false;                 // stay when the run has ended
   base::ScopedFd alive;                // its end of file means that the run has ended
   base::ScopedFd ready;                // gets one line of JSON: {"port": …} or {"error": {…}}
 };
 
-/// Owns the listening socket, starts the hub on it and starts it again, after a pause of 0.1 s to
-/// 2 s, whenever it dies. Returns when the run has ended (unless it lingers) or on SIGTERM or
+/// Owns the listening sockets, starts the hub on them and starts it again, after a pause of 0.1 s
+/// to 2 s, whenever it dies. Returns when the run has ended (unless it lingers) or on SIGTERM or
 /// SIGINT; the hub has ended then too, within 2 s. If the first start fails, the error goes to
 /// `ready` and is returned.
 /// Thread: the process has this one only. Blocks SIGCHLD, SIGTERM and SIGINT.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/base/scoped_fd.h"
@@ -15,11 +16,15 @@ struct HubStart {
   int port = 8765;       // 0: the next free one from 8765
   bool linger = false;   // the hub stays when the run has ended
   double lease_seconds = 30;
+  bool viewers_need_token = true;
+  std::vector<std::string> allow_origins = {};  // of pages besides the hub's own
+  std::vector<std::string> flags;               // more of the hub's, such as --record DIR
 };
 
 struct HubInfo {
-  std::string url;           // http://127.0.0.1:8765/
-  std::string page_url;      // the same with #token=…: for the user's terminal, never for a log
+  std::string url;       // http://127.0.0.1:8765/
+  std::string page_url;  // the same with #token=… if one is needed: for the user's terminal, never
+                         // for a log
   int port = 0;              // the one that was taken
   std::string run_dir;       // as given
   std::string token_path;    // <run-dir>/token

@@ -56,6 +56,7 @@ Message parse_message(std::string_view text, const TextLimits& limits = {});
 
 /// Encoders. Numbers that JSON cannot write become the strings "NaN", "Infinity" and "-Infinity",
 /// bytes that are not UTF-8 the replacement character.
+std::string encode_json(nlohmann::json value);
 std::string encode_request(std::uint64_t id, std::string_view method, nlohmann::json params);
 std::string encode_result(std::uint64_t id, nlohmann::json result);
 std::string encode_error(std::uint64_t id, const base::Error& error);

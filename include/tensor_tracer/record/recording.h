@@ -73,6 +73,9 @@ class Recording {
   /// The scalars of steps first to last, the last `limit` of them, in order.
   std::vector<StepRow> steps(std::uint64_t run, std::uint64_t first, std::uint64_t last,
                              std::size_t limit);
+  /// All steps of which there are frames or scalars, in order, each with the time when its scalars
+  /// were told, or that of the step before it.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> step_times(std::uint64_t run);
   /// Events with an id greater than `after`, with their ids, oldest first.
   std::vector<std::pair<std::int64_t, Event>> events(std::int64_t after, std::size_t limit);
 

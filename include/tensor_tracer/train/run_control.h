@@ -21,8 +21,9 @@ class RunControl {
 
   /// Holds the run until a viewer is connected to the hub. Collective.
   void wait_for_viewer();
-  /// Called by every rank before step `step`; returns when the step is to be run. Collective.
-  void before_step(std::int64_t step);
+  /// Called by every rank before step `step`; returns when the step is to be run, or false when the
+  /// run is to end before it. Collective.
+  bool before_step(std::int64_t step);
   /// Tells viewers that no step follows and answers what is still open.
   void finish(std::int64_t last_step);
   /// The tracer was given a plan from elsewhere; later plans count on from its number.
@@ -43,6 +44,7 @@ class RunControl {
   trace::Outlet* const outlet_;
   trace::Tracer& tracer_;
   bool is_paused_ = false;
+  bool must_stop_ = false;
   std::int64_t single_steps_ = 0;  // still to run while paused
   std::optional<std::uint64_t> single_steps_request_;
   std::shared_ptr<const trace::Plan> new_plan_;

@@ -43,6 +43,15 @@ TEST(BearerToken, IsWhatFollowsTheScheme) {
   EXPECT_EQ(bearer_token(""), std::nullopt);
 }
 
+TEST(QueryValue, NeedsTheWholeName) {
+  EXPECT_EQ(query_value("/ws?token=1", "token"), "1");
+  EXPECT_EQ(query_value("/ws?x=0&token=1=2&y", "token"), "1=2");
+  EXPECT_EQ(query_value("/ws?token=", "token"), "");
+  EXPECT_EQ(query_value("/ws?xtoken=1&tokens=2&&token", "token"), std::nullopt);
+  EXPECT_EQ(query_value("/token=1", "token"), std::nullopt);
+  EXPECT_EQ(query_value("", "token"), std::nullopt);
+}
+
 TEST(CookieValue, NeedsTheWholeName) {
   EXPECT_EQ(cookie_value("tt-a=1", "tt-a"), "1");
   EXPECT_EQ(cookie_value("x=0; tt-a=1=2 ;y", "tt-a"), "1=2");

@@ -20,6 +20,12 @@ StoredRecord record(std::uint16_t layer, const std::string& bytes, std::uint32_t
   return stored;
 }
 
+Subscription entries(std::set<std::uint32_t> wanted) {
+  Subscription subscription;
+  subscription.entries = std::move(wanted);
+  return subscription;
+}
+
 SharedBytes text(const std::string& bytes) { return std::make_shared<const std::string>(bytes); }
 
 class SendQueueTest : public testing::Test {
@@ -43,11 +49,12 @@ class SendQueueTest : public testing::Test {
 
   LatestRecords latest_{10'000};
   SendQueue queue_{kLimits, latest_};
+  const Clock::time_point now_ = Clock::now();
   int told_ = 0;
 };
 
 TEST_F(SendQueueTest, TextsGoFirstAndOneByOne) {
-  queue_.push_record(record(1, "r"));
+  queue_.push_record(record(1, "r"), now_);
   ASSERT_TRUE(queue_.push_text(text("a")));
   ASSERT_TRUE(queue_.push_text(text("b")));
   EXPECT_EQ(drain(), (std::vector<std::string>{"a", "b", "r"}));
@@ -56,17 +63,17 @@ TEST_F(SendQueueTest, TextsGoFirstAndOneByOne) {
 
 TEST_F(SendQueueTest, NothingIsReplacedWhileLittleWaits) {
   for (const char* bytes : {"1", "2", "3"}) {
-    queue_.push_record(record(1, bytes));
+    queue_.push_record(record(1, bytes), now_);
   }
   EXPECT_EQ(drain(), (std::vector<std::string>{"123"}));
   EXPECT_EQ(queue_.dropped(), 0U);
 }
 
 TEST_F(SendQueueTest, TheLatestOfAKeyWinsAndKeepsItsPlaceWhenMuchWaits) {
-  queue_.push_record(record(1, std::string(150, 'a')));
-  queue_.push_record(record(1, std::string(150, 'b')));
-  queue_.push_record(record(2, std::string(150, 'c')));
-  queue_.push_record(record(1, std::string(150, 'd')));
+  queue_.push_record(record(1, std::string(150, 'a')), now_);
+  queue_.push_record(record(1, std::string(150, 'b')), now_);
+  queue_.push_record(record(2, std::string(150, 'c')), now_);
+  queue_.push_record(record(1, std::string(150, 'd')), now_);
   EXPECT_EQ(queue_.dropped(), 2U);
   EXPECT_EQ(queue_.bytes(), 300U);
   EXPECT_EQ(drain(), (std::vector<std::string>{std::string(150, 'd'), std::string(150, 'c')}));
@@ -77,7 +84,7 @@ TEST_F(SendQueueTest, EveryKeyGetsItsTurnOnASlowConnection) {
   std::vector<int> seen(6, 0);
   for (int step = 0; step < 30; ++step) {
     for (std::uint16_t layer = 0; layer < 6; ++layer) {
-      queue_.push_record(record(layer, std::string(150, static_cast<char>('a' + layer))));
+      queue_.push_record(record(layer, std::string(150, static_cast<char>('a' + layer))), now_);
     }
     for (Outgoing next = queue_.pop(); !next.empty(); next = queue_.pop()) {
       if (!next.text) {
@@ -93,7 +100,7 @@ TEST_F(SendQueueTest, EveryKeyGetsItsTurnOnASlowConnection) {
 
 TEST_F(SendQueueTest, AboveTheLimitTheOldestRecordsGo) {
   for (std::uint16_t layer = 0; layer < 12; ++layer) {
-    queue_.push_record(record(layer, std::string(100, static_cast<char>('a' + layer))));
+    queue_.push_record(record(layer, std::string(100, static_cast<char>('a' + layer))), now_);
     EXPECT_LE(queue_.bytes(), 1000U);
   }
   EXPECT_EQ(queue_.dropped(), 2U);
@@ -101,8 +108,8 @@ TEST_F(SendQueueTest, AboveTheLimitTheOldestRecordsGo) {
 }
 
 TEST_F(SendQueueTest, TextsAreNeverDroppedButRefusedWhenTheyAloneAreTooMuch) {
-  queue_.push_record(record(1, std::string(300, 'r')));
-  queue_.push_record(record(2, std::string(300, 's')));
+  queue_.push_record(record(1, std::string(300, 'r')), now_);
+  queue_.push_record(record(2, std::string(300, 's')), now_);
   ASSERT_TRUE(queue_.push_text(text(std::string(600, 't'))));
   EXPECT_EQ(queue_.dropped(), 1U);
   EXPECT_FALSE(queue_.push_text(text(std::string(401, 'u'))));
@@ -110,15 +117,15 @@ TEST_F(SendQueueTest, TextsAreNeverDroppedButRefusedWhenTheyAloneAreTooMuch) {
 }
 
 TEST_F(SendQueueTest, ARecordAboveAllLimitsIsStillSentAlone) {
-  queue_.push_record(record(1, "small"));
-  queue_.push_record(record(2, std::string(5000, 'B')));
+  queue_.push_record(record(1, "small"), now_);
+  queue_.push_record(record(2, std::string(5000, 'B')), now_);
   EXPECT_EQ(drain(), (std::vector<std::string>{std::string(5000, 'B')}));
   EXPECT_EQ(told_, 1);
 }
 
 TEST_F(SendQueueTest, BatchesStayBelowTheirSize) {
   for (std::uint16_t layer = 0; layer < 7; ++layer) {
-    queue_.push_record(record(layer, std::string(100, 'x')));
+    queue_.push_record(record(layer, std::string(100, 'x')), now_);
   }
   std::vector<std::size_t> sizes;
   for (const std::string& message : drain()) {
@@ -128,10 +135,10 @@ TEST_F(SendQueueTest, BatchesStayBelowTheirSize) {
 }
 
 TEST_F(SendQueueTest, SubscriptionFiltersWhatWaitsAndWhatComes) {
-  queue_.push_record(record(1, "a", 0));
-  queue_.push_record(record(1, "b", 1));
-  queue_.subscribe(std::set<std::uint32_t>{1});
-  queue_.push_record(record(2, "c", 0));
+  queue_.push_record(record(1, "a", 0), now_);
+  queue_.push_record(record(1, "b", 1), now_);
+  queue_.subscribe(entries({1}));
+  queue_.push_record(record(2, "c", 0), now_);
   EXPECT_EQ(drain(), (std::vector<std::string>{"b"}));
   EXPECT_EQ(queue_.dropped(), 0U);
 }
@@ -139,9 +146,9 @@ TEST_F(SendQueueTest, SubscriptionFiltersWhatWaitsAndWhatComes) {
 TEST_F(SendQueueTest, WideningOffersTheLatestOfTheNewEntriesOnly) {
   latest_.put(record(1, "a", 0));
   latest_.put(record(1, "b", 1));
-  queue_.subscribe(std::set<std::uint32_t>{1});
+  queue_.subscribe(entries({1}));
   EXPECT_TRUE(drain().empty());
-  queue_.subscribe(std::nullopt);
+  queue_.subscribe({});
   EXPECT_EQ(drain(), (std::vector<std::string>{"a"}));
 }
 
@@ -150,7 +157,7 @@ TEST_F(SendQueueTest, OfferedRecordsAreTheLatestAtTheirTurnAndNeverOlderThanWhat
   latest_.put(record(2, "other"));
   queue_.offer_latest();
   const StoredRecord fresh = record(1, "new");
-  queue_.push_record(fresh);
+  queue_.push_record(fresh, now_);
   latest_.put(fresh);
   EXPECT_EQ(drain(), (std::vector<std::string>{"othernew"}));
 }
@@ -186,6 +193,68 @@ TEST(LatestRecords, ForgetsOldPlans) {
   latest.forget_plans_before(4);
   EXPECT_EQ(latest.keys(), (std::vector<protocol::RecordKey>{new_plan.key}));
   EXPECT_EQ(latest.bytes(), 1U);
+}
+
+TEST_F(SendQueueTest, PointsAndLayersAreChosen) {
+  Subscription wanted;
+  wanted.points = {7};
+  wanted.layers = {1, 2};
+  queue_.subscribe(wanted);
+  for (const std::uint16_t point : {4, 7}) {
+    for (std::uint16_t layer = 1; layer <= 3; ++layer) {
+      StoredRecord made = record(layer, std::to_string(point) + std::to_string(layer));
+      made.point = point;
+      queue_.push_record(made, now_);
+    }
+  }
+  EXPECT_EQ(drain(), (std::vector<std::string>{"7172"}));
+}
+
+TEST_F(SendQueueTest, ARateHoldsBackAllButTheLatestOfAKey) {
+  Subscription wanted;
+  wanted.pause = std::chrono::milliseconds(100);
+  queue_.subscribe(wanted);
+  for (const char* bytes : {"1", "2", "3"}) {
+    queue_.push_record(record(1, bytes), now_);
+  }
+  queue_.push_record(record(2, "other"), now_);
+  EXPECT_EQ(drain(), (std::vector<std::string>{"1other"}));
+  EXPECT_FALSE(queue_.release_held(now_ + std::chrono::milliseconds(99)));
+  EXPECT_TRUE(queue_.release_held(now_ + std::chrono::milliseconds(100)));
+  EXPECT_EQ(drain(), (std::vector<std::string>{"3"}));
+  queue_.push_record(record(1, "4"), now_ + std::chrono::milliseconds(150));
+  EXPECT_TRUE(drain().empty());
+  queue_.push_record(record(1, "5"), now_ + std::chrono::milliseconds(200));
+  EXPECT_EQ(drain(), (std::vector<std::string>{"5"}));
+  EXPECT_FALSE(queue_.release_held(now_ + std::chrono::seconds(9)));
+  EXPECT_EQ(queue_.dropped(), 0U);
+}
+
+TEST_F(SendQueueTest, AWindowStopsBinaryMessagesUntilTheyAreAcknowledged) {
+  queue_.set_window(2);
+  for (std::uint16_t layer = 1; layer <= 4; ++layer) {
+    queue_.push_record(record(layer, std::string(200, static_cast<char>('a' + layer))), now_);
+  }
+  EXPECT_EQ(drain().size(), 2U);
+  ASSERT_TRUE(queue_.push_text(text("texts pass")));
+  EXPECT_EQ(drain(), (std::vector<std::string>{"texts pass"}));
+  EXPECT_FALSE(queue_.acknowledge(3));  // only two were sent
+  EXPECT_TRUE(queue_.acknowledge(1));
+  EXPECT_FALSE(queue_.acknowledge(0));
+  EXPECT_EQ(drain().size(), 1U);
+  EXPECT_TRUE(queue_.acknowledge(3));
+  EXPECT_EQ(drain().size(), 1U);
+}
+
+TEST_F(SendQueueTest, DropsAreToldByEntry) {
+  for (int i = 0; i < 4; ++i) {
+    queue_.push_record(record(1, std::string(400, 'x'), 5), now_);
+  }
+  const Outgoing notice = queue_.pop();
+  ASSERT_TRUE(notice.text);
+  const auto params = nlohmann::json::parse(*notice.parts.front()).at("params");
+  EXPECT_EQ(params.at("entries").at("5"), params.at("records"));
+  EXPECT_EQ(params.at("records"), queue_.dropped());
 }
 
 }  // namespace

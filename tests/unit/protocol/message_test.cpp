@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 #include <string>
 
@@ -117,6 +118,69 @@ TEST(CheckMembers, NamesTheStranger) {
   EXPECT_TRUE(check_members({{"a", 1}}, {"a", "b"}).ok());
   EXPECT_EQ(check_members({{"c", 1}}, {"a", "b"}).error().where, "c");
   EXPECT_FALSE(check_members(json::array(), {"a"}).ok());
+}
+
+// The members of a golden message that carry its meaning, as parse_message finds them.
+json described(const Message& message) {
+  if (const auto* request = std::get_if<Request>(&message)) {
+    return {{"form", "request"},
+            {"id", request->id},
+            {"method", request->method},
+            {"params", request->params}};
+  }
+  if (const auto* notification = std::get_if<Notification>(&message)) {
+    return {
+        {"form", "notification"}, {"event", notification->event}, {"params", notification->params}};
+  }
+  if (const auto* malformed = std::get_if<Malformed>(&message)) {
+    return {{"form", "malformed"}, {"id", malformed->id}};
+  }
+  const auto& answer = std::get<Answer>(message);
+  if (const auto* result = std::get_if<json>(&answer.outcome)) {
+    return {{"form", "result"}, {"id", answer.id}, {"result", *result}};
+  }
+  const auto& error = std::get<base::Error>(answer.outcome);
+  return {{"form", "error"},
+          {"id", answer.id},
+          {"error",
+           {{"code", error.code},
+            {"message", error.message},
+            {"where", error.where},
+            {"remedy", error.remedy}}}};
+}
+
+// The same message written again.
+std::string encoded(const Message& message) {
+  if (const auto* request = std::get_if<Request>(&message)) {
+    return encode_request(request->id, request->method, request->params);
+  }
+  if (const auto* notification = std::get_if<Notification>(&message)) {
+    return encode_notification(notification->event, notification->params);
+  }
+  const auto& answer = std::get<Answer>(message);
+  if (const auto* result = std::get_if<json>(&answer.outcome)) {
+    return encode_result(answer.id, *result);
+  }
+  return encode_error(answer.id, std::get<base::Error>(answer.outcome));
+}
+
+// The golden file is made by tests/golden/make_golden.py, which knows docs/protocol.md only.
+TEST(MessageGolden, Version1IsReadAndWritten) {
+  std::ifstream file(std::string(TT_GOLDEN_DIR) + "/messages_v1.json");
+  const json golden = json::parse(file);
+  for (json expected : golden.at("messages")) {
+    const std::string text = expected.at("text");
+    expected.erase("text");
+    if (expected.contains("params") && expected.at("params").is_null()) {
+      expected.at("params") = json::object();
+    }
+    const Message message = parse_message(text);
+    EXPECT_EQ(described(message), expected) << text;
+    if (!std::holds_alternative<Malformed>(message)) {
+      EXPECT_EQ(described(parse_message(encoded(message))), expected) << text;
+    }
+  }
+  EXPECT_GT(golden.at("messages").size(), 40U);
 }
 
 }  // namespace

@@ -137,8 +137,9 @@ TEST_F(RecorderTest, QueriesByPointLayerStepEntryAndCursor) {
   }
   Recording recording = reader();
   EXPECT_EQ(steps_and_layers(recording, {}).size(), 24U);
-  EXPECT_EQ(steps_and_layers(recording, {.first_step = 2, .last_step = 3, .point = 4, .layers = {{2}}}),
-            (Pairs{{2, 2}, {3, 2}}));
+  EXPECT_EQ(
+      steps_and_layers(recording, {.first_step = 2, .last_step = 3, .point = 4, .layers = {{2}}}),
+      (Pairs{{2, 2}, {3, 2}}));
   EXPECT_EQ(steps_and_layers(recording, {.last_step = 1, .entry = 7}),
             (Pairs{{1, 1}, {1, 2}, {1, 3}}));
   Cursor last;
@@ -151,7 +152,10 @@ TEST_F(RecorderTest, QueriesByPointLayerStepEntryAndCursor) {
 }
 
 TEST_F(RecorderTest, StepsComeBackAsTheyWereSaid) {
-  const json step = {{"step", 7}, {"loss", 3.25}, {"consumed_tokens", 24576}, {"grad_norm", "NaN"},
+  const json step = {{"step", 7},
+                     {"loss", 3.25},
+                     {"consumed_tokens", 24576},
+                     {"grad_norm", "NaN"},
                      {"lr", "-Infinity"}};
   {
     const auto recorder = start();
@@ -199,7 +203,10 @@ TEST_F(RecorderTest, EventsHaveACursor) {
 TEST_F(RecorderTest, TheOldestStepsMakeRoom) {
   constexpr std::uint64_t kMax = 4 << 20;
   {
-    const auto recorder = start([](RecorderOptions& options) { options.max_bytes = kMax; options.commit_interval = std::chrono::milliseconds(1); });
+    const auto recorder = start([](RecorderOptions& options) {
+      options.max_bytes = kMax;
+      options.commit_interval = std::chrono::milliseconds(1);
+    });
     for (std::uint64_t step = 1; step <= 200; ++step) {
       add(*recorder, make_record(step, 7, 1, 100'000));
       recorder->add_step(kRun, {{"step", step}, {"loss", 1.5}}, 1);
@@ -217,8 +224,11 @@ TEST_F(RecorderTest, TheOldestStepsMakeRoom) {
 
 TEST_F(RecorderTest, FilterByPointLayerAndStep) {
   {
-    const auto recorder =
-        start([](RecorderOptions& options) { options.filter.points = {"MLP1"}; options.filter.layers = {1, 2}; options.filter.every = 2; });
+    const auto recorder = start([](RecorderOptions& options) {
+      options.filter.points = {"MLP1"};
+      options.filter.layers = {1, 2};
+      options.filter.every = 2;
+    });
     for (std::uint64_t step = 1; step <= 4; ++step) {
       for (const std::uint16_t point : {4, 7}) {
         for (std::uint16_t layer = 1; layer <= 3; ++layer) {
@@ -233,7 +243,10 @@ TEST_F(RecorderTest, FilterByPointLayerAndStep) {
 }
 
 TEST_F(RecorderTest, AFullQueueDropsTheOldestAndCounts) {
-  const auto recorder = start([](RecorderOptions& options) { options.queue_bytes = 1000; options.commit_interval = std::chrono::hours(1); });
+  const auto recorder = start([](RecorderOptions& options) {
+    options.queue_bytes = 1000;
+    options.commit_interval = std::chrono::hours(1);
+  });
   for (std::uint64_t step = 1; step <= 10; ++step) {
     add(*recorder, make_record(step, 7, 1, 300));
   }
@@ -248,15 +261,17 @@ TEST_F(RecorderTest, HistoryIsReadWhileItIsWritten) {
   for (const char* vfs : {"", "unix-dotfile"}) {  // the second one has no shared memory
     fs::remove_all(folder_);
     fs::create_directories(folder_);
-    const auto recorder = start([&](RecorderOptions& options) { options.commit_interval = std::chrono::milliseconds(1); options.vfs = vfs; });
+    const auto recorder = start([&](RecorderOptions& options) {
+      options.commit_interval = std::chrono::milliseconds(1);
+      options.vfs = vfs;
+    });
     add(*recorder, make_record(1, 7, 1));
     while (recorder->counters().records < 1) {
       std::this_thread::yield();
     }
     std::promise<std::size_t> seen;
-    recorder->read([&](Recording& recording) {
-      seen.set_value(steps_and_layers(recording, {}).size());
-    });
+    recorder->read(
+        [&](Recording& recording) { seen.set_value(steps_and_layers(recording, {}).size()); });
     EXPECT_EQ(seen.get_future().get(), 1U) << vfs;
   }
 }

@@ -75,7 +75,7 @@ std::vector<std::vector<std::uint32_t>> run(
                          comm::ProcessGroup(), nullptr);
     RunControl control(group, is_first ? &script : nullptr, is_first ? &script : nullptr, tracer);
     for (std::int64_t step = 1; step <= steps; ++step) {
-      control.before_step(step);
+      if (!control.before_step(step)) break;
       plans[static_cast<std::size_t>(group.rank())].push_back(tracer.plan().number);
     }
     control.finish(steps);
@@ -90,6 +90,15 @@ TEST(RunControl, PauseHoldsUntilContinue) {
   EXPECT_THAT(script.answers, ElementsAre(std::pair(1u, at_step(1)), std::pair(2u, at_step(1))));
   EXPECT_EQ(script.waits, 2);
   EXPECT_THAT(script.phases, ElementsAre("paused", "training", "finished"));
+}
+
+TEST(RunControl, StopEndsTheRunOnAllRanksBeforeTheNextStep) {
+  Script script;
+  script.requests = {{}, {{1, "control.pause", {}}}, {{2, "control.stop", {}}}};
+  const auto plans = run(script, 5);
+  EXPECT_EQ(plans[0].size(), 1U);
+  EXPECT_EQ(plans[1].size(), 1U);
+  EXPECT_THAT(script.answers, ElementsAre(std::pair(1u, at_step(1)), std::pair(2u, at_step(1))));
 }
 
 TEST(RunControl, SingleStepsAreAnsweredWhenDone) {

@@ -1,9 +1,9 @@
-#include "tensor_tracer/protocol/ranges.h"
+#include "tensor_tracer/base/ranges.h"
 
 #include <charconv>
 #include <system_error>
 
-namespace tt::protocol {
+namespace tt::base {
 namespace {
 
 std::optional<std::int64_t> parse_number(std::string_view text) {
@@ -61,4 +61,4 @@ std::optional<std::set<std::uint16_t>> parse_numbers(std::string_view text) {
   return numbers;
 }
 
-}  // namespace tt::protocol
+}  // namespace tt::base

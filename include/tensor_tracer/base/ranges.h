@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace tt::protocol {
+namespace tt::base {
 
 /// First and last number, both included.
 using Range = std::pair<std::int64_t, std::int64_t>;
@@ -18,4 +18,4 @@ std::optional<std::vector<Range>> parse_ranges(std::string_view text);
 /// The numbers that such a list names; nothing also if one is above 65535.
 std::optional<std::set<std::uint16_t>> parse_numbers(std::string_view text);
 
-}  // namespace tt::protocol
+}  // namespace tt::base

@@ -1,0 +1,808 @@
+"""Follow and steer a Tensor Tracer run, or read its recording. README.md says how it is used.
+
+    with connect(run_dir="runs/x") as run:
+        for record in run.records(point="HiddenStates", layers="1-4"):
+            print(record.step, record.layer, record.values.mean())
+
+    steps, losses = open_recording("runs/x/run.ttrec").scalars("loss")
+
+Messages and records are those of docs/protocol.md, recordings those of docs/recording.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import functools
+import importlib
+import json
+import logging
+import math
+import random
+import re
+import sqlite3
+import struct
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsInt
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:  # a recording is read without websockets
+    from websockets.sync.client import ClientConnection
+
+__version__ = "0.1.0"
+
+Array = npt.NDArray[Any]
+Ranges = str | SupportsInt | Iterable[SupportsInt]  # "1-4,8", 3 or range(1, 5)
+Points = str | Iterable[str]
+
+POINTS = {
+    1: "QKV", 2: "RawAttentionScore", 3: "ContextLayer", 4: "MLP1", 5: "MLP2",
+    6: "AttentionOutput", 7: "HiddenStates", 8: "InputTokens", 16: "Query", 17: "Key", 18: "Value",
+    19: "ResidualMid", 20: "Embedding", 21: "MLPActivation", 22: "FinalNorm", 23: "Logits",
+}  # fmt: skip
+_PHASES = dict(enumerate(("train", "eval")))
+_DIRECTIONS = dict(enumerate(("value", "gradient")))
+_COMPRESSORS = dict(enumerate(("none", "tile", "empty", "stats", "projection", "topk")))
+_DTYPES = {1: "f64", 2: "f32", 3: "f16", 4: "bf16", 5: "i32", 6: "i64", 7: "u8"}
+# The elements on the wire; numpy has no bf16.
+_WIRE = {"f64": "<f8", "f32": "<f4", "f16": "<f2", "bf16": "<u2", "i32": "<i4", "i64": "<i8", "u8": "u1"}
+_U8_LINE_BYTES = 8  # offset and scale of a line, before all codes
+
+_PING_SECONDS = 10.0
+_ACK_SECONDS = 0.02  # between acks, which count against the hub's rate limit
+_ANSWER_SECONDS = 330.0  # the hub gives up on the trainer after 300
+_MAX_STEPS = 100_000  # that wait for a loop over steps()
+_SENT_AGAIN = 2_000  # steps that the hub repeats after a hello
+
+_log = logging.getLogger("tensor_tracer")
+
+
+class TensorTracerError(Exception):
+    """`code` is a stable word for programs, `where` names the thing, `remedy` says what to do."""
+
+    def __init__(self, code: str, message: str, where: str = "", remedy: str = "") -> None:
+        text = (f"{where}: " if where else "") + message + (f"; {remedy}" if remedy else "")
+        super().__init__(f"{text} [{code}]")
+        self.code, self.message, self.where, self.remedy = code, message, where, remedy
+
+
+class HubError(TensorTracerError):
+    """The hub or the trainer refused."""
+
+
+class ConnectionLost(TensorTracerError, ConnectionError):
+    """The hub cannot be reached, or not any more."""
+
+
+class RecordError(TensorTracerError, ValueError):
+    """These bytes are not what docs/protocol.md or docs/recording.md says."""
+
+
+_CRC_START = bytes.fromhex("54641f64")  # brings a state of 0 to all ones
+
+
+@functools.cache
+def _crc_tables() -> npt.NDArray[np.uint32]:
+    """[p, b]: what byte b at place p of a block of 256 adds to the block's CRC."""
+    last: Array = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        last = (last >> 1) ^ ((last & 1) * np.uint32(0x82F63B78))
+    tables = np.empty((256, 256), np.uint32)
+    tables[255] = last
+    for place in range(254, -1, -1):
+        tables[place] = (tables[place + 1] >> 8) ^ last[tables[place + 1] & 255]
+    return tables
+
+
+@functools.cache
+def _crc_carries() -> list[list[int]]:
+    """The state before a block comes in at its first four places."""
+    carries: list[list[int]] = _crc_tables()[:4].tolist()
+    return carries
+
+
+def _crc32c_numpy(data: bytes) -> int:
+    data = bytes(-(len(data) + 4) % 256) + _CRC_START + data
+    table, places = _crc_tables().ravel(), np.arange(256, dtype=np.int32) * 256
+    c0, c1, c2, c3 = _crc_carries()
+    state = 0
+    for at in range(0, len(data), 1 << 15):  # pieces that stay in the cache
+        piece = np.frombuffer(data, np.uint8, min(1 << 15, len(data) - at), at).reshape(-1, 256)
+        for block in np.bitwise_xor.reduce(table.take(piece + places), axis=1).tolist():
+            low, high = c0[state & 255] ^ c1[state >> 8 & 255], c2[state >> 16 & 255] ^ c3[state >> 24]
+            state = block ^ low ^ high
+    return state ^ 0xFFFFFFFF
+
+
+@functools.cache
+def _google_crc32c() -> Any:
+    with contextlib.suppress(ImportError):
+        return importlib.import_module("google_crc32c")
+    return None
+
+
+def crc32c(data: bytes) -> int:
+    """CRC-32C (Castagnoli): by the package google-crc32c if it is installed, else by numpy."""
+    native = _google_crc32c()
+    return int(native.value(data)) if native else _crc32c_numpy(data)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Record:
+    """One tensor as it travelled; docs/protocol.md, Binary messages, says what each field means."""
+
+    run: str  # as in facts["id"]
+    sequence: int
+    step: int
+    plan: int
+    entry: int
+    micro_batch: int
+    prompt_set: int
+    first_row: int
+    point: str
+    layer: int
+    tensor_rank: int
+    pipeline_rank: int
+    data_rank: int
+    phase: str
+    direction: str
+    dtype: str
+    compressor: str
+    shape: tuple[int, ...]
+    features: int
+    time: int  # nanoseconds since 1970
+    payload: bytes = dataclasses.field(repr=False)
+
+    @functools.cached_property
+    def values(self) -> Array:
+        """The numbers, in an array of your own; bf16 and u8 as float32."""
+        if self.dtype not in _WIRE:
+            raise _unknown("unknown_dtype", self.dtype, "dtype")
+        lines = _u8_lines(self.shape) if self.dtype == "u8" else 0
+        wire = np.frombuffer(self.payload, _WIRE[self.dtype], offset=_U8_LINE_BYTES * lines)
+        if self.dtype == "bf16":
+            wire = (wire.astype(np.uint32) << 16).view(np.float32)
+        elif lines:
+            wire = _numbers_of_codes(wire, np.frombuffer(self.payload, "<f4", 2 * lines))
+        elif self.dtype == "u8":
+            wire = wire.astype(np.float32)
+        return wire.astype(wire.dtype.newbyteorder("=")).reshape(self.shape)
+
+
+def _u8_lines(shape: tuple[int, ...]) -> int:
+    """Lines along the last dim; a number without dims is one line, and lines of nothing are none."""
+    return 0 if 0 in shape else math.prod(shape[:-1])
+
+
+def _numbers_of_codes(codes: Array, heads: Array) -> Array:
+    by_line = codes.reshape(len(heads) // 2, -1)
+    offset, scale = heads.astype(np.float64).reshape(-1, 2, 1).transpose(1, 0, 2)
+    numbers = (offset + by_line * scale).astype(np.float32)
+    for code, number in ((253, np.nan), (254, np.inf), (255, -np.inf)):
+        numbers[by_line == code] = number
+    return numbers
+
+
+_HEADER = struct.Struct("<IHH QQQ IIIII HHHHH BBBBB x 4I I QQ 16x II")
+
+
+def decode_records(
+    message: bytes, check: bool = True, points: Mapping[int, str] = POINTS
+) -> Iterator[Record]:
+    """The records of one binary message, in order. `check`: the payloads' checksums too. Raises
+    RecordError at the first byte that cannot be trusted, after what came before it."""
+    at = 0
+    while at < len(message):
+        record, at = _decode_one(message, at, check, points)
+        yield record
+
+
+def _decode_one(message: bytes, at: int, check: bool, points: Mapping[int, str]) -> tuple[Record, int]:
+    if len(message) - at < _HEADER.size:
+        raise _damaged(at, f"{len(message) - at} bytes are left, a header has {_HEADER.size}")
+    magic, version, header_bytes, *fields = _HEADER.unpack_from(message, at)
+    if magic != 0x31465454 or version != 1:
+        found = f"magic {magic:#010x}, version {version}"
+        raise _unknown("unsupported_version", found, f"record at byte {at}")
+    *names, ndim, d0, d1, d2, d3, features, payload_bytes, stamp, payload_crc, header_crc = fields
+    if crc32c(message[at : at + _HEADER.size - 4]) != header_crc:
+        raise _damaged(at, "the header's checksum does not fit")
+    begin, shape = at + header_bytes, (d0, d1, d2, d3)[:ndim]
+    end = begin + payload_bytes
+    if header_bytes < _HEADER.size or ndim > 4 or end > len(message):
+        raise _damaged(at, f"{ndim} dims, {payload_bytes} bytes of payload after {header_bytes}")
+    payload = message[begin:end]
+    if check and crc32c(payload) != payload_crc:
+        raise _damaged(at, "the payload's checksum does not fit")
+    run, *numbers, point, layer, tp, pp, dp, phase, direction, dtype, compressor = names
+    values = [
+        f"{run:016x}", *numbers, _name(points, point, "point"), layer, tp, pp, dp,
+        _name(_PHASES, phase, "phase"), _name(_DIRECTIONS, direction, "direction"),
+        _name(_DTYPES, dtype, "dtype"), _name(_COMPRESSORS, compressor, "compressor"),
+        shape, features, stamp, payload,
+    ]  # fmt: skip
+    record = Record(*values)
+    _check_size(at, record)
+    return record, end + -payload_bytes % 8
+
+
+def _name(names: Mapping[int, str], code: int, what: str) -> str:
+    return names.get(code) or f"{what} {code}"
+
+
+def _damaged(at: int, message: str) -> RecordError:
+    return RecordError("invalid_record", message, f"record at byte {at}")
+
+
+def _unknown(code: str, what: str, where: str) -> RecordError:
+    return RecordError(code, f"{what} is not known", where, "update this client")
+
+
+def _check_size(at: int, record: Record) -> None:
+    if record.dtype in _WIRE:
+        expected = math.prod(record.shape) * np.dtype(_WIRE[record.dtype]).itemsize
+        expected += _U8_LINE_BYTES * _u8_lines(record.shape) if record.dtype == "u8" else 0
+        if expected != len(record.payload):
+            raise _damaged(at, f"{len(record.payload)} bytes of payload, {record.shape} has {expected}")
+
+
+Pairs = list[tuple[int, int]]
+
+
+def _pairs(value: Ranges | None, what: str) -> Pairs | None:
+    """First and last of each range; None is all."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        value = ",".join(str(int(n)) for n in ([value] if isinstance(value, SupportsInt) else value))
+    pairs: Pairs = []
+    for part in value.split(",") if value else ():
+        match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last:
+            raise ValueError(f'{what}: {part!r} is no range; write "1-4,8"')
+        if pairs and first == pairs[-1][1] + 1:
+            first = pairs.pop()[0]
+        pairs.append((first, last))
+    return pairs
+
+
+class _Selection(NamedTuple):
+    """What a loop asked for; None is all."""
+
+    points: list[str] | None
+    layers: Pairs | None
+    entry: int | None
+
+    def takes(self, record: Record) -> bool:
+        return (
+            (self.points is None or record.point in self.points)
+            and (self.entry is None or record.entry == self.entry)
+            and (self.layers is None or any(a <= record.layer <= b for a, b in self.layers))
+        )
+
+    def members(self, rate: float | None) -> dict[str, Any]:
+        """Of a subscription."""
+        layers = None if self.layers is None else ",".join(f"{a}-{b}" for a, b in self.layers)
+        entries = None if self.entry is None else [self.entry]
+        members = {"entries": entries, "points": self.points, "layers": layers, "rate": rate}
+        return {name: value for name, value in members.items() if value is not None}
+
+
+def _select(
+    point: Points | None, layers: Ranges | None, entry: int | None, known: Mapping[int, str]
+) -> _Selection:
+    names = None if point is None else [point] if isinstance(point, str) else list(point)
+    for name in (name for name in names or () if name not in known.values()):
+        near = difflib.get_close_matches(name, known.values(), 1) or list(known.values())
+        raise ValueError(f"point: there is no {name!r}; there is {', '.join(near)}")
+    return _Selection(names, _pairs(layers, "layers"), entry)
+
+
+class State(NamedTuple):
+    """Where the run stands."""
+
+    phase: str  # starting, waiting, training, paused, evaluating, finished, lost
+    step: int
+
+
+class Boundary(NamedTuple):
+    """After which step, and on how many ranks, something took effect."""
+
+    step: int
+    ranks: int
+    plan: dict[str, Any] | None = None
+
+
+class _Endpoint:
+    """Where the hub is, and the token for it."""
+
+    def __init__(self, url: str, token: str, timeout: float) -> None:
+        self.url, self.timeout = url, timeout
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
+
+    def dial(self) -> ClientConnection:
+        from websockets.exceptions import InvalidHandshake, InvalidStatus
+        from websockets.sync.client import connect as open_websocket
+
+        options: dict[str, Any] = {"max_size": None, "compression": None, "proxy": None}
+        options |= {"additional_headers": self.headers, "open_timeout": self.timeout}
+        try:
+            opening = open_websocket("ws" + self.url.removeprefix("http") + "/ws", **options)
+            connection: ClientConnection = opening.__enter__()  # Run ends it
+            return connection
+        except InvalidStatus as refused:
+            body = bytes(refused.response.body or b"")
+            raise self.refusal(refused.response.status_code, body) from None
+        except (OSError, InvalidHandshake) as error:
+            raise self.unreachable(error) from error
+
+    def get(self, path: str, query: Mapping[str, Any]) -> tuple[bytes, str | None]:
+        """The body, and where the rest begins."""
+        given = urllib.parse.urlencode({k: v for k, v in query.items() if v is not None})
+        request = urllib.request.Request(f"{self.url}{path}?{given}", headers=self.headers)
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with direct.open(request, timeout=self.timeout) as answer:
+                return answer.read(), answer.headers.get("TT-Next")
+        except urllib.error.HTTPError as refused:
+            raise self.refusal(refused.code, refused.read()) from None
+        except OSError as error:
+            raise self.unreachable(error) from error
+
+    def unreachable(self, error: Exception) -> ConnectionLost:
+        remedy = "see whether the run still goes, and on which machine"
+        return ConnectionLost("unreachable", str(error) or repr(error), self.url, remedy)
+
+    def refusal(self, status: int, body: bytes) -> HubError:
+        with contextlib.suppress(ValueError, TypeError, KeyError):
+            return _hub_error(json.loads(body)["error"])
+        codes = {401: "unauthorized", 403: "forbidden", 404: "not_found", 429: "rate_limited"}
+        text = body.decode(errors="replace").strip()[:200] or f"HTTP status {status}"
+        remedy = "the token is in <run_dir>/token" if status == 401 else ""
+        return HubError(codes.get(status, f"http_{status}"), text, self.url, remedy)
+
+
+def _hub_error(error: Mapping[str, Any]) -> HubError:
+    return HubError(*(str(error.get(part) or "") for part in ("code", "message", "where", "remedy")))
+
+
+def _encode_request(number: int, method: str, params: Mapping[str, Any] | None) -> str:
+    request = {"id": number, "method": method}
+    return json.dumps(request if params is None else request | {"params": params})
+
+
+def _numbers(params: Mapping[str, Any]) -> dict[str, Any]:
+    """With the numbers that JSON cannot write."""
+    named = ("NaN", "Infinity", "-Infinity")
+    return {k: float(v) if isinstance(v, str) and v in named else v for k, v in params.items()}
+
+
+class Run:
+    """A live run, from `connect`. A thread of its own keeps its public members up to date and
+    pings the hub; any thread may call its methods."""
+
+    def __init__(self, endpoint: _Endpoint, window: int | None, reconnect: bool, check: bool) -> None:
+        self.facts: dict[str, Any] | None = None  # None until a trainer has connected
+        self.state = State("starting", 0)
+        self.holder: dict[str, str] | None = None  # of the control: session and name
+        self.dropped: Counter[str] = Counter()  # records, by where: viewer or trainer
+        self.dropped_entries: Counter[int] = Counter()
+        self.reconnects = 0
+        self._endpoint, self._window, self._check = endpoint, window, check
+        self._reconnect = reconnect
+        self._closing = threading.Event()
+        self._changed = threading.Condition()  # guards what follows
+        self._ended = False
+        self._failure: TensorTracerError | None = None
+        self._last_id = 1
+        self._answers: dict[int, dict[str, Any] | None] = {}  # by request; None: not yet
+        self._steps: deque[dict[str, Any]] = deque(maxlen=_MAX_STEPS)
+        self._said_steps: deque[str] = deque(maxlen=_SENT_AGAIN)
+        self._messages: deque[bytes] = deque()
+        self._records: deque[Record] = deque()
+        self._said_records: dict[tuple[Any, ...], tuple[int, int]] = {}
+        self._subscription: dict[str, Any] = {}
+        self._taken = self._told = 0  # binary messages of this connection
+        self._connection = self._greet()
+        self._thread = threading.Thread(target=self._serve, name="tensor-tracer", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection and every loop. The run goes on."""
+        self._closing.set()
+        self._connection.close()
+        self._thread.join()
+
+    def records(
+        self, point: Points | None = None, layers: Ranges | None = None, entry: int | None = None,
+        rate: float | None = None, timeout: float | None = None,
+    ) -> Iterator[Record]:  # fmt: skip
+        """Records as they arrive; the hub sends no others from here on. Ends with the run, or when
+        nothing came for `timeout` seconds. `rate`: so many a second of each key."""
+        selection = _select(point, layers, entry, self._names())
+        if (wanted := selection.members(rate)) != self._subscription:
+            self.request("subscribe", wanted)
+            self._subscription = wanted
+            self._said_records.clear()
+        return self._loop(selection, timeout)
+
+    def steps(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
+        """The `step` notifications: first the last 2,000, then as they arrive."""
+        while (step := self._next(self._steps, timeout)) is not None:
+            yield step
+
+    def control(self, name: str, take_over: bool = False) -> Control:
+        """Claims the control of the run; `busy` if another holds it."""
+        self.request("control.claim", {"name": name, "take_over": take_over})
+        return Control(self)
+
+    def history(
+        self, point: str | None = None, layers: Ranges | None = None, entry: int | None = None,
+        first: int | None = None, last: int | None = None,
+    ) -> Iterator[Record]:  # fmt: skip
+        """Records of past steps, in order of steps, from the hub's recording."""
+        layers = _select(point, layers, entry, self._names()).members(None).get("layers")
+        query = {"first": first, "last": last, "point": point, "entry": entry, "layers": layers}
+        after: str | None = ""
+        while after is not None:
+            body, after = self._endpoint.get("/history/records", query | {"after": after or None})
+            yield from decode_records(body, self._check, self._names())
+
+    def get(self, path: str, **query: Any) -> Any:
+        """What the hub answers to a GET: "/history", "/history/steps", "/history/events"."""
+        return json.loads(self._endpoint.get(path, query)[0])
+
+    def request(
+        self, method: str, params: Mapping[str, Any] | None = None, timeout: float = _ANSWER_SECONDS
+    ) -> dict[str, Any]:
+        """The result of one request of docs/protocol.md; HubError if it is refused."""
+        number = self._new_id(awaited=True)
+        try:
+            self._send(_encode_request(number, method, params))
+            with self._changed:
+                self._changed.wait_for(lambda: self._answers[number] is not None, timeout)
+        finally:
+            answer = self._answers.pop(number)
+        if answer is None:
+            raise TensorTracerError("timeout", f"no answer within {timeout} s", method)
+        if error := answer.get("error"):
+            raise self._lost(method) if error.get("code") == "disconnected" else _hub_error(error)
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def _names(self) -> dict[int, str]:
+        return POINTS | {p["flag"]: p["name"] for p in (self.facts or {}).get("points", [])}
+
+    def _lost(self, where: str) -> ConnectionLost:
+        return ConnectionLost("disconnected", "the connection to the hub has ended", where)
+
+    def _new_id(self, awaited: bool) -> int:
+        with self._changed:
+            self._last_id += 1
+            if awaited:
+                self._answers[self._last_id] = None
+            return self._last_id
+
+    def _next(self, queue: deque[Any], timeout: float | None) -> Any:
+        with self._changed:
+            self._changed.wait_for(lambda: queue or self._ended, timeout)
+            if not queue and self._failure is not None:
+                raise self._failure
+            return queue.popleft() if queue else None
+
+    def _loop(self, selection: _Selection, timeout: float | None) -> Iterator[Record]:
+        while True:
+            while self._records:
+                record = self._records.popleft()
+                if selection.takes(record) and self._is_new(record):
+                    yield record
+            if (message := self._next(self._messages, timeout)) is None:
+                return
+            self._acknowledge()
+            self._records.extend(decode_records(message, self._check, self._names()))
+
+    def _is_new(self, record: Record) -> bool:
+        """False for the latest of a key that a reconnect brought once more."""
+        ranks = (record.tensor_rank, record.pipeline_rank, record.data_rank)
+        place = (record.entry, record.layer, record.phase, record.prompt_set, record.direction)
+        key, said = (record.run, ranks, place), (record.sequence, record.time)
+        before, self._said_records[key] = self._said_records.get(key), said
+        return before != said
+
+    def _acknowledge(self) -> None:
+        self._taken += 1
+        if self._window is not None and self._taken - self._told >= max(1, self._window // 2):
+            self._told = self._taken
+            time.sleep(_ACK_SECONDS)
+            with contextlib.suppress(ConnectionLost):
+                self._send(json.dumps({"event": "ack", "params": {"messages": self._taken}}))
+
+    def _send(self, text: str) -> None:
+        from websockets.exceptions import ConnectionClosed
+
+        try:
+            self._connection.send(text)
+        except (ConnectionClosed, OSError):
+            raise self._failure or self._lost(self._endpoint.url) from None
+
+    def _greet(self) -> ClientConnection:
+        """A connection that has said hello; what the answer says is in force."""
+        from websockets.exceptions import ConnectionClosed
+
+        window = {} if self._window is None else {"window": self._window}
+        hello = {"versions": [1], "role": "viewer", "client": f"python {__version__}"} | window
+        connection = self._endpoint.dial()
+        try:
+            connection.send(_encode_request(1, "hello", hello))
+            answer = json.loads(connection.recv(self._endpoint.timeout))
+            if "error" in answer:
+                raise _hub_error(answer["error"])
+            if self._subscription:
+                number = self._new_id(awaited=False)
+                connection.send(_encode_request(number, "subscribe", self._subscription))
+        except (ConnectionClosed, OSError, HubError) as error:
+            connection.close()
+            raise error if isinstance(error, HubError) else self._endpoint.unreachable(error)
+        with self._changed:
+            # Those of the connection before count for nothing.
+            self._taken, self._told = -len(self._messages), 0
+            for event in ("run", "state", "control"):
+                self._on_event(event, answer["result"][event], "")
+        return connection
+
+    def _serve(self) -> None:
+        failure: TensorTracerError | None = None
+        try:
+            while True:
+                failure = self._receive()
+                with self._changed:
+                    none = {"error": {"code": "disconnected"}}
+                    self._answers = {number: got or none for number, got in self._answers.items()}
+                    self._changed.notify_all()
+                if self._closing.is_set() or not self._reconnect or self.state.phase == "finished":
+                    break
+                self._come_back()
+        except TensorTracerError as error:
+            failure = error
+        finally:
+            with self._changed:
+                self._ended, self._failure = True, None if self._closing.is_set() else failure
+                self._changed.notify_all()
+
+    def _come_back(self) -> None:
+        _log.warning("the connection to %s has ended; connecting again", self._endpoint.url)
+        delay = 0.25
+        while not self._closing.wait(delay * random.uniform(0.5, 1.0)):
+            with contextlib.suppress(ConnectionLost):
+                self._connection = self._greet()
+                self.reconnects += 1
+                if self._closing.is_set():  # close() may have closed the one before
+                    self._connection.close()
+                return
+            delay = min(2 * delay, 2.5)
+
+    def _receive(self) -> ConnectionLost | None:
+        """Until the connection ends; None where the hub or we ended it properly."""
+        from websockets.exceptions import ConnectionClosed
+
+        ping_at = time.monotonic() + _PING_SECONDS
+        while True:
+            try:
+                self._on_message(self._connection.recv(max(0.0, ping_at - time.monotonic())))
+            except TimeoutError:
+                pass
+            except ConnectionClosed as closed:
+                if closed.rcvd is not None and closed.rcvd.code in (1000, 1001):
+                    return None
+                return ConnectionLost("disconnected", str(closed), self._endpoint.url)
+            except (AttributeError, LookupError, TypeError, ValueError) as error:
+                _log.warning("a message of the hub cannot be read: %r", error)
+            if time.monotonic() >= ping_at:
+                ping_at = time.monotonic() + _PING_SECONDS
+                with contextlib.suppress(ConnectionLost):
+                    self._send(_encode_request(self._new_id(awaited=False), "ping", None))
+
+    def _on_message(self, message: str | bytes) -> None:
+        with self._changed:
+            if isinstance(message, bytes):
+                self._messages.append(message)
+            elif "event" in (content := json.loads(message)):
+                self._on_event(content["event"], content.get("params", {}), message)
+            elif content["id"] in self._answers:
+                self._answers[content["id"]] = content
+            self._changed.notify_all()
+
+    def _on_event(self, event: str, params: Any, text: str) -> None:
+        if event == "run":
+            self.facts = params
+        elif event == "state":
+            self.state = State(params["phase"], params.get("step", 0))
+        elif event == "control":
+            self.holder = params["holder"]
+        elif event == "plan":
+            self.facts = (self.facts or {}) | {"plan": params["plan"]}
+        elif event == "step" and text not in self._said_steps:
+            self._said_steps.append(text)
+            self._steps.append(_numbers(params))
+        elif event == "dropped":
+            self.dropped[params.get("where", "viewer")] += params["records"]
+            self.dropped_entries.update({int(k): n for k, n in params.get("entries", {}).items()})
+        elif event == "log":
+            level = logging.getLevelName(str(params["level"]).upper())
+            _log.log(level if isinstance(level, int) else logging.INFO, "%s", params["message"])
+
+
+class Control:
+    """The control of a run, from `Run.control`: held until the block ends, which ends a pause."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __enter__(self) -> Control:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(TensorTracerError):  # taken over, or the run is gone
+            self.release()
+
+    def release(self) -> None:
+        self._run.request("control.release")
+
+    def pause(self) -> Boundary:
+        """The boundary's step was the last before the pause."""
+        return self._ask("control.pause")
+
+    def resume(self) -> Boundary:
+        return self._ask("control.continue")
+
+    def step(self, count: int = 1) -> Boundary:
+        """Does so many steps and pauses; returns when they are done."""
+        return self._ask("control.step", {"count": count})
+
+    def set_plan(self, plan: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Boundary:
+        """A plan, or its entries; in force from the boundary's step on, as `plan` of the boundary."""
+        whole = plan if isinstance(plan, Mapping) else {"entries": list(plan)}
+        return self._ask("plan.set", {"plan": whole})
+
+    def stop(self) -> Boundary:
+        """The run ends after the current step."""
+        return self._ask("control.stop")
+
+    def _ask(self, method: str, params: Mapping[str, Any] | None = None) -> Boundary:
+        result = self._run.request(method, params)
+        return Boundary(result["step"], result["ranks"], result.get("plan"))
+
+
+def connect(
+    url: str | None = None, *, run_dir: str | Path | None = None, token: str | None = None,
+    window: int | None = 64, reconnect: bool = False, check: bool = True, timeout: float = 10.0,
+) -> Run:  # fmt: skip
+    """A live run, by its directory or by the address that the trainer printed.
+
+    `window`: binary messages under way or waiting here before the hub keeps only the latest of each
+    key; None: all of them are sent and wait here. `check`: verify payloads. `timeout`: of connecting
+    and of history, in seconds.
+    """
+    if (url is None) == (run_dir is None):
+        raise ValueError("connect: give either url or run_dir")
+    if run_dir is not None:
+        folder = Path(run_dir)
+        try:
+            url = str(json.loads((folder / "hub.json").read_text())["url"])
+            token = token or (folder / "token").read_text().strip()
+        except (OSError, ValueError, KeyError) as error:
+            remedy = "give the directory that the run printed; only its owner may read it"
+            raise ConnectionLost("no_hub", str(error), str(folder), remedy) from error
+    address, _, fragment = str(url).partition("#")
+    given = urllib.parse.parse_qs(fragment).get("token", [""])[0]
+    address = re.sub("^ws", "http", address).rstrip("/").removesuffix("/ws")
+    return Run(_Endpoint(address, token or given, timeout), window, reconnect, check)
+
+
+class Recording:
+    """One run of a recording, from `open_recording`. Reads while the run still writes."""
+
+    def __init__(self, path: Path, run: str | None, check: bool) -> None:
+        self._file = sqlite3.connect(f"{path.resolve(strict=True).as_uri()}?mode=ro", uri=True)
+        self._check = check
+        try:
+            [(version,)] = self._file.execute("SELECT value FROM meta WHERE key = 'schema_version'")
+            runs = {row[1]: row for row in self._file.execute("SELECT run, id, facts FROM runs")}
+        except (sqlite3.DatabaseError, ValueError) as error:
+            raise RecordError("invalid_recording", str(error), str(path)) from error
+        if version != "1":
+            raise _unknown("unsupported_version", f"schema version {version}", str(path))
+        if len(runs) != 1 and run not in runs:
+            names = ", ".join(runs) or "none"
+            raise RecordError("which_run", f"the runs in it: {names}", str(path), 'name one: run="…"')
+        self._run, self.run, facts = runs[run or next(iter(runs))]
+        self.facts: dict[str, Any] = json.loads(facts)
+        rows = self._file.execute("SELECT flag, name FROM points WHERE run = ?", [self._run])
+        self._points = POINTS | dict(rows)
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def records(
+        self, point: Points | None = None, layers: Ranges | None = None, steps: Ranges | None = None,
+        entry: int | None = None,
+    ) -> Iterator[Record]:  # fmt: skip
+        """In order of steps."""
+        chosen = _select(point, layers, entry, self._points)
+        flags = [(f, f) for f, n in self._points.items() if chosen.points is None or n in chosen.points]
+        wanted = {
+            "layer": chosen.layers, "step": _pairs(steps, "steps"),
+            "entry": None if entry is None else [(entry, entry)],
+            "point": None if chosen.points is None else flags,
+        }  # fmt: skip
+        where = "".join(f" AND {_between(name, pairs)}" for name, pairs in wanted.items())
+        query = f"SELECT record FROM frames WHERE run = ?{where} ORDER BY step, id"
+        for (record,) in self._file.execute(query, [self._run]):
+            yield from decode_records(record, self._check, self._points)
+
+    def scalars(self, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Steps and values; SQLite keeps NaN as NULL."""
+        query = "SELECT step, value FROM scalars WHERE run = ? AND name = ? ORDER BY step"
+        rows = self._file.execute(query, [self._run, name]).fetchall()
+        if not rows:
+            raise ValueError(f"scalars: there is no {name!r}; there is {', '.join(self.scalar_names())}")
+        steps, values = zip(*rows, strict=True)
+        return np.array(steps, np.int64), np.array(values, np.float64)
+
+    def scalar_names(self) -> list[str]:
+        query = "SELECT DISTINCT name FROM scalars WHERE run = ? ORDER BY name"
+        return [name for (name,) in self._file.execute(query, [self._run])]
+
+    def events(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """The audit trail: control, interventions, drops, log."""
+        names = ("time_ns", "step", "kind", "session", "who", "detail")
+        chosen = "run = ? AND kind = ifnull(?, kind)"
+        query = f"SELECT {', '.join(names)} FROM events WHERE {chosen} ORDER BY id"
+        found = self._file.execute(query, [self._run, kind])
+        rows = (dict(zip(names, row, strict=True)) for row in found)
+        return [row | {"detail": json.loads(row["detail"] or "null")} for row in rows]
+
+    def to_pandas(
+        self, point: Points | None = None, layers: Ranges | None = None, steps: Ranges | None = None
+    ) -> Any:
+        """A DataFrame: without a point of the scalars, one column each; with one of its records,
+        one row each."""
+        pandas = importlib.import_module("pandas")
+        if point is None:
+            series = {name: self.scalars(name) for name in self.scalar_names()}
+            columns = {name: pandas.Series(values, steps) for name, (steps, values) in series.items()}
+            return pandas.DataFrame(columns).rename_axis("step")
+        fields = [f.name for f in dataclasses.fields(Record) if f.name != "payload"] + ["values"]
+        records = self.records(point, layers, steps)
+        return pandas.DataFrame([[getattr(r, n) for n in fields] for r in records], columns=fields)
+
+
+def _between(column: str, pairs: Pairs | None) -> str:
+    if pairs is None:
+        return "1"
+    return f"({' OR '.join(f'{column} BETWEEN {a} AND {b}' for a, b in pairs) or 0})"
+
+
+def open_recording(path: str | Path, run: str | None = None, check: bool = True) -> Recording:
+    """A recording (run.ttrec). `run`: the id, where the file holds several."""
+    return Recording(Path(path), run, check)

@@ -1,0 +1,38 @@
+import { kLayers, kPoints, kPromptSet, kRunId, kSequence, kVectors } from './fake_data.ts';
+
+/** The facts of the synthetic run. */
+export function factsOf(plan: unknown): Readonly<Record<string, unknown>> {
+  const points = kPoints.map(({ name, flag, features, text, layered, gradient, dims }) => ({
+    ...{ name, flag, features, text, dims },
+    first_layer: layered ? 1 : 0,
+    last_layer: layered ? kLayers : 0,
+    placement: { tensor: 'replicate', pipeline: 'stage', data: 'shard(0)' },
+    ...(gradient ? { gradient_placement: { tensor: 'replicate' } } : {}),
+  }));
+  return {
+    id: kRunId,
+    name: 'shakespeare-demo',
+    start_time: '2026-11-21T03:00:00Z',
+    host: 'login-1',
+    mesh: { tensor: 2, pipeline: 1, data: 1 },
+    model: {
+      num_layers: kLayers,
+      hidden_size: 256,
+      num_attention_heads: 4,
+      num_query_groups: 4,
+      ffn_hidden_size: 1024,
+      vocab_size: 256,
+      seq_length: kSequence,
+      parameters: 3290112,
+    },
+    micro_batch_size: 8,
+    global_batch_size: 8,
+    train_iters: 300,
+    tokenizer: { kind: 'byte' },
+    unigram_entropy: 3.19,
+    points,
+    prompt_sets: [kPromptSet],
+    vectors: kVectors,
+    plan,
+  };
+}

@@ -1,0 +1,60 @@
+import type { ServerResponse } from 'node:http';
+import { kPoints, kRunId, stepFacts } from './fake_data.ts';
+import { encodeRecord } from './fake_record.ts';
+import { type Entry, recordsOf, type TileValue } from './fake_tensors.ts';
+
+/** What the fake hub's history is read from. */
+export interface Past {
+  /** The oldest step that is kept, and the newest. */
+  readonly first: number;
+  readonly last: number;
+  /** Steps of which no records are kept. */
+  readonly holes: ReadonlySet<number>;
+  readonly plan: { readonly number: number; readonly entries: readonly Entry[] };
+  readonly value: TileValue;
+}
+
+/** Answers GET /history and what lies below it, as docs/protocol.md says. */
+export function answerHistory(url: URL, past: Past | null, response: ServerResponse): void {
+  const query = url.searchParams;
+  if (past === null || query.get('run') !== kRunId) {
+    response.writeHead(404).end('there is no such run here yet\n');
+    return;
+  }
+  const number = (name: string, otherwise: number): number => Number(query.get(name) ?? otherwise);
+  const first = Math.max(past.first, number('first', 1));
+  const last = Math.min(past.last, number('last', past.last));
+  if (url.pathname === '/history') {
+    json(response, { run: kRunId, first_step: past.first, last_step: past.last });
+  } else if (url.pathname === '/history/steps') {
+    json(response, range(first, last).slice(-number('limit', 2000)).map(stepFacts));
+  } else if (!kPoints.some(({ name }) => name === query.get('point'))) {
+    response.writeHead(400).end('the run has no such trace point\n');
+  } else {
+    const steps = range(first, last).filter((step) => !past.holes.has(step));
+    const body = Buffer.concat(
+      steps.flatMap((step) => recordsAt(past, step, query.get('point') ?? '')),
+    );
+    response.setHeader('Content-Type', 'application/octet-stream');
+    response.end(body);
+  }
+}
+
+function recordsAt({ plan, value }: Past, step: number, point: string): Buffer[] {
+  const run = BigInt(`0x${kRunId}`);
+  return plan.entries.flatMap((entry, index) => {
+    if (entry.point !== point) return [];
+    return recordsOf(entry, step, value).map(({ fields, payload }) =>
+      encodeRecord({ run, sequence: 1, plan: plan.number, step, entry: index, ...fields }, payload),
+    );
+  });
+}
+
+function json(response: ServerResponse, value: unknown): void {
+  response.setHeader('Content-Type', 'application/json');
+  response.end(JSON.stringify(value));
+}
+
+function range(first: number, last: number): number[] {
+  return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i);
+}

@@ -1,0 +1,66 @@
+import { beforeEach, expect, test, vi } from 'vitest';
+import type { Answer } from '../protocol/messages';
+import type { WorkerLink } from '../worker/worker_link';
+import { Controller } from './controller.svelte';
+
+type Request = readonly [method: string, params: unknown];
+
+class Stage {
+  readonly asked: Request[] = [];
+  refused = false;
+  readonly control: Controller;
+
+  constructor() {
+    vi.stubGlobal('localStorage', { getItem: () => null, setItem: () => undefined });
+    const link = { request: (method: string, params: unknown) => this.answer(method, params) };
+    this.control = new Controller(link as unknown as WorkerLink);
+    this.control.greeted('v1', { holder: null }, true);
+  }
+
+  private answer(method: string, params: unknown): Promise<Answer> {
+    this.asked.push([method, params]);
+    if (this.refused) {
+      const error = { code: 'not_allowed', message: 'this token only views' };
+      return Promise.resolve({ id: 1, ok: false, error });
+    }
+    const result = method === 'control.claim' ? { lease_seconds: 30 } : { step: 12, ranks: 0 };
+    return Promise.resolve({ id: 1, ok: true, result });
+  }
+}
+
+let stage: Stage;
+beforeEach(() => (stage = new Stage()));
+
+test('stop is asked for by the holder, and its answer told', async () => {
+  await stage.control.stop();
+  expect(stage.asked.map(([method]) => method)).toEqual(['control.claim', 'control.stop']);
+  expect(stage.control.notice).toBe('The run ends after step 12');
+});
+
+test('a token that only views is known by its refused claim, and asks for no more', async () => {
+  stage.refused = true;
+  await stage.control.pause();
+  expect(stage.control.viewOnly).toBe(true);
+  await stage.control.pause();
+  expect(stage.asked).toHaveLength(1);
+  expect(stage.control.error?.message).toBe('this token only views');
+  stage.control.greeted('v2', { holder: null }, true);
+  expect(stage.control.viewOnly).toBe(false);
+  stage.control.greeted('v3', { holder: null }, false);
+  expect(stage.control.viewOnly).toBe(true);
+});
+
+test('of the places of a moving slider the first and the last are sought', async () => {
+  vi.useFakeTimers();
+  const done = [10, 20, 30].map((step) => stage.control.seek(step));
+  await vi.runAllTimersAsync();
+  await Promise.all(done);
+  vi.useRealTimers();
+  const seeks = stage.asked.filter(([method]) => method === 'replay.seek');
+  expect(seeks.map(([, params]) => params)).toEqual([{ step: 10 }, { step: 30 }]);
+});
+
+test('the speed of a replay is set', async () => {
+  await stage.control.setSpeed(2);
+  expect(stage.asked.at(-1)).toEqual(['replay.speed', { speed: 2 }]);
+});

@@ -1,0 +1,13 @@
+import { expect, test } from 'vitest';
+import { dropLines, kNoDrops, ofNewPlan, withDrops } from './drops';
+
+test('drops are counted by side and by entry', () => {
+  let drops = withDrops(kNoDrops, { records: 3, where: 'viewer', entries: { '2': 1, '0': 2 } });
+  drops = withDrops(drops, { records: 4, where: 'trainer', entries: { '0': 4 } });
+  drops = withDrops(drops, { records: 1, where: 'viewer' });
+  expect([drops.viewer, drops.trainer]).toEqual([4, 4]);
+  const plan = { number: 1, entries: [{ point: 'MLP1' }] };
+  expect(dropLines(drops, plan)).toEqual(['entry 1, MLP1: 6', 'entry 3: 1']);
+  expect(dropLines(ofNewPlan(drops), plan)).toEqual([]);
+  expect(ofNewPlan(drops).viewer).toBe(4);
+});

@@ -1,0 +1,88 @@
+import type { StepRange } from '../worker/history_client';
+
+/** The steps that can be looked at. */
+export interface StepTrack {
+  /** Ends of the slider. */
+  readonly first: number;
+  readonly last: number;
+  readonly spacing: number;
+  /** Steps that the page holds. */
+  readonly kept: readonly number[];
+  /** Steps that the hub's history tells of. */
+  readonly history: StepRange | null;
+}
+
+export function trackOf(
+  kept: readonly number[],
+  known: StepRange | null,
+  spacing: number,
+): StepTrack {
+  const newest = kept[kept.length - 1] ?? known?.last ?? 1;
+  const oldest = Math.min(kept[0] ?? newest, known?.first ?? newest);
+  // The history grows with the run.
+  const history = known === null ? null : { ...known, last: Math.max(known.last, newest) };
+  // On the grid of what the entry takes, so that the slider stops at captured steps.
+  const first = newest - Math.floor((newest - oldest) / spacing) * spacing;
+  return { first, last: newest, spacing, kept, history };
+}
+
+/**
+ * The step `by` captured ones from `current`: through the hub's history where it reaches that far,
+ * else through what is kept. Null follows the newest; `current` stays at the beginning.
+ */
+export function stepFrom(track: StepTrack, current: number, by: 1 | -1): number | null {
+  const { kept, history, spacing } = track;
+  const wanted = current + by * spacing;
+  const held = by > 0 ? kept.find((step) => step > current) : kept.findLast((s) => s < current);
+  const isInHistory = history !== null && wanted >= history.first && wanted <= history.last;
+  const isHeldCloser = held !== undefined && Math.abs(held - current) <= spacing;
+  const next = isInHistory && !isHeldCloser ? wanted : held;
+  if (next === undefined) return by > 0 ? null : current;
+  return by > 0 && next >= track.last ? null : next;
+}
+
+export interface Segment {
+  /** In percent of the track. */
+  readonly from: number;
+  readonly to: number;
+}
+
+// Finer than a pixel of the slider is nothing.
+const kMostSegments = 200;
+
+/** The parts of the track that the page holds; between them the history is asked, or is a gap. */
+export function keptSegments(track: StepTrack): readonly Segment[] {
+  const { first, last, spacing, kept } = track;
+  const span = Math.max(1, last - first);
+  const most = Math.max(spacing, span / kMostSegments);
+  const segments: { from: number; to: number }[] = [];
+  for (const step of kept) {
+    const at = segments[segments.length - 1];
+    if (at !== undefined && step - at.to <= most) at.to = step;
+    else segments.push({ from: step, to: step });
+  }
+  return segments.map(({ from, to }) => ({
+    from: percentOf(track, from - spacing / 2),
+    to: percentOf(track, to + spacing / 2),
+  }));
+}
+
+/** The track as a CSS background: `held` over `reachable` over nothing. */
+export function trackPaint(track: StepTrack, held: string, reachable: string): string {
+  const { history } = track;
+  const layers = keptSegments(track).map(({ from, to }) => paint(held, from, to));
+  if (history !== null) {
+    const [from, to] = [history.first, history.last].map((step) => percentOf(track, step));
+    layers.push(paint(reachable, from, to));
+  }
+  return layers.join(', ');
+}
+
+function percentOf({ first, last }: StepTrack, step: number): number {
+  return Math.min(100, Math.max(0, (100 * (step - first)) / Math.max(1, last - first)));
+}
+
+function paint(color: string, from: number, to: number): string {
+  const [a, b] = [from.toFixed(2), to.toFixed(2)];
+  return `linear-gradient(90deg, transparent ${a}%, ${color} ${a}% ${b}%, transparent ${b}%)`;
+}

@@ -1,0 +1,144 @@
+import type { TensorRecord } from '../protocol/record';
+import type { ViewQuery } from '../store/frames';
+import type { RingStore } from '../store/ring_store';
+import { spacingOf } from '../store/spacing';
+import { type Holding, seriesOf } from '../store/view';
+import type { HistoryClient, RecordsQuery } from './history_client';
+
+export interface ScrubberListener {
+  onFetched(records: readonly TensorRecord[], bytes: number): void;
+  /** A step that was looked for is here now, or known to be kept by nobody. */
+  onSettled(): void;
+  onProblem(message: string): void;
+}
+
+interface Wanted {
+  readonly key: string;
+  readonly query: ViewQuery;
+  readonly step: number;
+  readonly spacing: number;
+}
+
+const kPageBytes = 4 * 2 ** 20;
+// Of one step; an attention map of every layer may be large.
+const kMostPages = 16;
+// So many steps on either side come along, for the next click.
+const kAround = 2;
+// The hub commits what it keeps once a second: a gap may be filled yet.
+const kGapMs = 5000;
+
+/** Fetches from the hub's history the steps that the page looks at and the store does not hold. */
+export class Scrubber {
+  private readonly gaps = new Map<string, number>();
+  private asking = '';
+  private next: Wanted | undefined;
+  private run = '';
+
+  constructor(
+    private readonly client: HistoryClient,
+    private readonly store: RingStore,
+    private readonly listener: ScrubberListener,
+    private readonly now: () => number,
+  ) {}
+
+  ofRun(run: string): void {
+    this.run = run;
+    this.gaps.clear();
+    this.next = undefined;
+  }
+
+  /** How the step of the query stands; asks for it where it is not here. */
+  look(query: ViewQuery): Holding {
+    const { step } = query;
+    if (step === null || this.run === '') return 'here';
+    const steps = this.store.steps(seriesOf(query));
+    const spacing = spacingOf(steps, query.every);
+    if (isHere(steps, step, spacing)) return 'here';
+    const { point, entry, plan, phase, direction, promptSet, form, layerRanges } = query;
+    const key = [point, entry, plan, phase, direction, promptSet, form, layerRanges, step].join(
+      '/',
+    );
+    const known = this.gaps.get(key);
+    if (known === undefined || this.now() - known > kGapMs)
+      this.want({ key, query, step, spacing });
+    return known === undefined ? 'fetching' : 'gap';
+  }
+
+  /** One request at a time: while a slider moves, only its last place counts. */
+  private want(wanted: Wanted): void {
+    if (this.asking === wanted.key) return;
+    this.next = wanted;
+    if (this.asking === '') void this.work();
+  }
+
+  private async work(): Promise<void> {
+    while (this.next !== undefined) {
+      const wanted = this.next;
+      this.next = undefined;
+      this.asking = wanted.key;
+      try {
+        await this.fetch(wanted);
+      } catch (error) {
+        this.listener.onProblem(`history: ${String(error)}`);
+      }
+      this.settle(wanted);
+      this.asking = '';
+      this.listener.onSettled();
+    }
+  }
+
+  private settle({ key, query, step, spacing }: Wanted): void {
+    const steps = this.store.steps(seriesOf(query));
+    if (isHere(steps, step, spacing)) this.gaps.delete(key);
+    else this.gaps.set(key, this.now());
+  }
+
+  private async fetch(wanted: Wanted): Promise<void> {
+    const { step, spacing } = wanted;
+    await this.fetchWhole(wanted, step - spacing + 1, step + spacing - 1);
+    this.listener.onSettled();
+    if (this.next !== undefined) return;
+    await this.fetchSome(wanted, step - kAround * spacing, step - spacing);
+    await this.fetchSome(wanted, step + spacing, step + kAround * spacing);
+  }
+
+  /** The tokens first: with them the picture is whole once its records are there. */
+  private async fetchWhole({ query }: Wanted, first: number, last: number): Promise<void> {
+    await this.fetchPages(this.recordsOf('InputTokens', null, first, last));
+    await this.fetchPages(this.recordsOf(query.pointName, query.layerRanges, first, last));
+  }
+
+  private async fetchPages(query: RecordsQuery): Promise<void> {
+    let after: string | null | undefined;
+    for (let page = 0; page < kMostPages && after !== null; page++) {
+      const answer = await this.client.records({ ...query, after });
+      if (answer === undefined || query.run !== this.run) return;
+      this.listener.onFetched(answer.records, answer.bytes);
+      after = answer.next;
+    }
+  }
+
+  /** As many whole steps as fit into one answer. */
+  private async fetchSome({ query }: Wanted, first: number, last: number): Promise<void> {
+    if (last < 1) return;
+    const wanted = this.recordsOf(query.pointName, query.layerRanges, first, last);
+    const answer = await this.client.records(wanted);
+    if (answer === undefined || wanted.run !== this.run) return;
+    const cut = answer.next === null ? undefined : answer.records.at(-1)?.header.step;
+    const whole = answer.records.filter(({ header }) => header.step !== cut);
+    this.listener.onFetched(whole, answer.bytes);
+  }
+
+  private recordsOf(
+    point: string,
+    layers: string | null,
+    first: number,
+    last: number,
+  ): RecordsQuery {
+    return { run: this.run, point, layers, first: Math.max(1, first), last, limit: kPageBytes };
+  }
+}
+
+function isHere(steps: readonly number[], step: number, spacing: number): boolean {
+  return steps.some((each) => Math.abs(each - step) < spacing);
+}

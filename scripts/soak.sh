@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Runs the hub's tests of endurance for long: the same tests as in tests/e2e, told so by environment
+# variables. What a test prints and fails with is theirs.
+#
+#   scripts/soak.sh [all|storm|stall|churn|race]…
+#
+#   storm   64 clients that connect, cut and close at random: 10 minutes with each sanitizer build
+#   stall   a stalled viewer beside 63 healthy ones: 30 minutes
+#   churn   100,000 clients that come and go
+#   race    20,000 races of two controllers
+#
+# TT_SOAK_MINUTES sets the length of storm and stall. stall, churn and race take the hub in
+# TT_BIN_DIR, by default build/release/bin; storm builds its own.
+set -euo pipefail
+
+bin_dir=${TT_BIN_DIR:-}
+# shellcheck source=scripts/lib/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
+export TT_BIN_DIR=${bin_dir:-build/release/bin}
+
+run_test() {
+  "$TT_VENV/bin/python" -m pytest "tests/e2e/test_hub_$1.py" -q -s
+}
+
+storm() {
+  local preset
+  export TT_STORM_SECONDS=$((${TT_SOAK_MINUTES:-10} * 60))
+  for preset in asan-ubsan tsan; do
+    echo "storm of $TT_STORM_SECONDS s, $preset"
+    cmake --preset "$preset" >"build/$preset.log"
+    cmake --build --preset "$preset" --parallel "$(build_jobs)" --target tensor-tracer-hub
+    TT_BIN_DIR=build/$preset/bin run_test storm
+  done
+}
+
+stall() {
+  export TT_STALL_SECONDS=$((${TT_SOAK_MINUTES:-30} * 60))
+  echo "stalled viewer, $TT_STALL_SECONDS s"
+  run_test crowd
+}
+
+churn() {
+  echo "100,000 clients"
+  TT_CHURN_CLIENTS=100000 run_test churn
+}
+
+race() {
+  echo "20,000 races"
+  TT_RACES=20000 run_test race
+}
+
+main() {
+  local names=("$@") name
+  if [[ ${names[*]:-all} == all ]]; then names=(storm stall churn race); fi
+  for name in "${names[@]}"; do
+    case $name in
+      storm | stall | churn | race) ;;
+      *) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 2 ;;
+    esac
+  done
+  cd "$TT_ROOT"
+  mkdir -p build
+  for name in "${names[@]}"; do "$name"; done
+}
+
+main "$@"

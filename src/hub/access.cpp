@@ -1,0 +1,99 @@
+#include "tensor_tracer/hub/access.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace tt::hub {
+namespace {
+
+constexpr std::string_view kAnyIpv4 = "0.0.0.0";
+constexpr std::string_view kAnyIpv6 = "::";
+
+bool is_address(const std::string& text) {
+  in6_addr ignored{};
+  return ::inet_pton(AF_INET, text.c_str(), &ignored) == 1 ||
+         ::inet_pton(AF_INET6, text.c_str(), &ignored) == 1;
+}
+
+// A name or address, with a port or none; enough that nothing else gets into a header.
+bool is_host(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == ':' || c == '[' ||
+           c == ']';
+  });
+}
+
+bool is_origin(std::string_view text) {
+  const std::size_t slashes = text.find("://");
+  const std::string_view scheme = text.substr(0, slashes);
+  return slashes != std::string_view::npos && (scheme == "http" || scheme == "https") &&
+         is_host(text.substr(slashes + 3));
+}
+
+base::Error wrong(const char* flag, std::string message, std::string remedy) {
+  return {
+      .code = "usage", .message = std::move(message), .where = flag, .remedy = std::move(remedy)};
+}
+
+}  // namespace
+
+bool is_loopback(std::string_view address) {
+  return address.empty() || address == "localhost" || address == "::1" ||
+         (address.starts_with("127.") && is_address(std::string(address)));
+}
+
+base::Status check(const Access& access) {
+  if (!is_loopback(access.bind) && !is_address(access.bind)) {
+    return wrong("--bind", "\"" + access.bind + "\" is neither an IPv4 nor an IPv6 address",
+                 "give one of this machine's, or 0.0.0.0 for all of them");
+  }
+  if (!access.viewers_need_token && !is_loopback(access.bind)) {
+    return wrong("--auth none",
+                 "everybody who reaches --bind " + access.bind + " could control the run",
+                 "leave out --auth none or --bind");
+  }
+  for (const std::string& origin : access.origins) {
+    if (!is_origin(origin)) {
+      return wrong("--allow-origin", "\"" + origin + "\" is not an origin",
+                   "give it as a browser sends it, such as http://localhost:5173");
+    }
+  }
+  for (const std::string& host : access.hosts) {
+    if (!is_host(host)) {
+      return wrong("--allow-host", "\"" + host + "\" is not a host name",
+                   "give a name or address without http:// and without a path");
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> allowed_hosts(const Access& access, const std::string& host) {
+  std::vector<std::string> hosts = access.hosts;
+  if (access.bind == kAnyIpv4 || access.bind == kAnyIpv6) {
+    hosts.push_back(host);
+  } else if (!is_loopback(access.bind)) {
+    const bool ipv6 = access.bind.find(':') != std::string::npos;
+    hosts.push_back(ipv6 ? "[" + access.bind + "]" : access.bind);
+  }
+  return hosts;
+}
+
+std::vector<std::string> listen_addresses(const std::string& bind) {
+  if (bind == kAnyIpv4) {
+    return {bind, "::1"};
+  }
+  if (bind == kAnyIpv6) {
+    return {std::string(kAnyIpv4), bind};
+  }
+  std::vector<std::string> addresses = {"127.0.0.1", "::1"};
+  if (!bind.empty() && bind != "localhost" &&
+      std::find(addresses.begin(), addresses.end(), bind) == addresses.end()) {
+    addresses.push_back(bind);
+  }
+  return addresses;
+}
+
+}  // namespace tt::hub

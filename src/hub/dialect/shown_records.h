@@ -1,0 +1,31 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "dialect.h"
+#include "tensor_tracer/protocol/record.h"
+
+namespace tt::hub::dialect {
+
+/// Which records of the plan in force a dialect shows: of its own points, values of training and
+/// evaluation, and of several entries for one point the first. An update does not say its entry.
+/// Thread: one at a time.
+class ShownRecords {
+ public:
+  void set_plan(const nlohmann::json& plan);
+  bool wants(Dialect dialect, const protocol::RecordHeader& header) const;
+  /// The update of a whole record, or nothing if it is not shown.
+  std::optional<std::string> update_of(Dialect dialect, std::string_view record) const;
+
+ private:
+  std::optional<std::uint32_t> number_;
+  std::array<std::set<std::uint32_t>, 2> entries_;  // by dialect
+};
+
+}  // namespace tt::hub::dialect

@@ -1,0 +1,60 @@
+#include "journal.h"
+
+#include <optional>
+#include <utility>
+
+#include "clock.h"
+
+namespace tt::hub {
+namespace {
+
+std::optional<std::uint64_t> step_of(const nlohmann::json& object) {
+  const auto step = object.is_object() ? object.find("step") : object.end();
+  return object.is_object() && step != object.end() && step->is_number_unsigned()
+             ? std::optional(step->get<std::uint64_t>())
+             : std::nullopt;
+}
+
+}  // namespace
+
+void Journal::facts(const nlohmann::json& facts) {
+  const nlohmann::json id = facts.value("id", nlohmann::json());
+  run_ = id.is_string() ? record::run_number(id.get<std::string>()) : 0;
+  if (recorder_ != nullptr) {
+    recorder_->set_run(facts);
+  }
+}
+
+void Journal::state(const nlohmann::json& state) {
+  step_ = step_of(state).value_or(step_);
+  event("state", state);
+}
+
+void Journal::step(const nlohmann::json& params) {
+  step_ = step_of(params).value_or(step_);
+  if (recorder_ != nullptr) {
+    recorder_->add_step(run_, params, wall_time_ns());
+  }
+}
+
+void Journal::record(const protocol::RecordHeader& header, const SharedBytes& bytes) {
+  if (recorder_ != nullptr) {
+    recorder_->add_record(header, bytes);
+  }
+}
+
+void Journal::event(std::string kind, nlohmann::json detail, std::string session, std::string who) {
+  if (recorder_ == nullptr) {
+    return;
+  }
+  const std::uint64_t step = step_of(detail).value_or(step_);
+  recorder_->add_event({.run = run_,
+                        .time_ns = wall_time_ns(),
+                        .step = step,
+                        .kind = std::move(kind),
+                        .session = std::move(session),
+                        .who = std::move(who),
+                        .detail = std::move(detail)});
+}
+
+}  // namespace tt::hub

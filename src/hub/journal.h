@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "latest_records.h"
+#include "tensor_tracer/record/recorder.h"
+
+namespace tt::hub {
+
+/// What the room tells the recorder, if there is one: facts, steps, records, and who did what.
+/// Thread: the hub's I/O thread only.
+class Journal {
+ public:
+  /// From now on; before, and with none, nothing is kept. `recorder` outlives the journal.
+  void start(record::Recorder& recorder) { recorder_ = &recorder; }
+
+  record::RecorderCounters counters() const {
+    return recorder_ != nullptr ? recorder_->counters() : record::RecorderCounters{};
+  }
+
+  void facts(const nlohmann::json& facts);
+  void state(const nlohmann::json& state);
+  void step(const nlohmann::json& params);
+  void record(const protocol::RecordHeader& header, const SharedBytes& bytes);
+  /// `session` and `who` are empty where the hub or the trainer acts by itself. The step is that of
+  /// `detail`, or else the run's.
+  void event(std::string kind, nlohmann::json detail, std::string session = {},
+             std::string who = {});
+
+ private:
+  record::Recorder* recorder_ = nullptr;
+  std::uint64_t run_ = 0;
+  std::uint64_t step_ = 0;
+};
+
+}  // namespace tt::hub

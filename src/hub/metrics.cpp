@@ -1,0 +1,86 @@
+#include "metrics.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <optional>
+
+#include "tensor_tracer/base/thread.h"
+
+namespace tt::hub {
+namespace {
+
+constexpr std::array<std::string_view, 8> kStepNumbers = {
+    "step",    "loss",      "lr", "grad_norm", "tokens_per_second", "consumed_tokens",
+    "step_ms", "valid_loss"};
+
+// JSON has no numbers that are not finite: docs/protocol.md writes them as texts.
+std::optional<double> number_of(const nlohmann::json& object, std::string_view member) {
+  const auto value = object.find(member);
+  if (value == object.end() || !(value->is_number() || value->is_string())) {
+    return std::nullopt;
+  }
+  if (value->is_number()) {
+    return value->get<double>();
+  }
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto& text = value->get_ref<const std::string&>();
+  if (text == "NaN") {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  return text == "Infinity"    ? std::optional(kInfinity)
+         : text == "-Infinity" ? std::optional(-kInfinity)
+                               : std::nullopt;
+}
+
+}  // namespace
+
+void Histogram::observe(double value) {
+  for (std::size_t i = 0; i < kBounds.size(); ++i) {
+    below_[i] += value <= kBounds[i] ? 1 : 0;
+  }
+  ++count_;
+  sum_ += value;
+}
+
+void Metrics::on_step(const nlohmann::json& params) {
+  if (!params.is_object()) {
+    return;
+  }
+  for (const std::string_view name : kStepNumbers) {
+    if (const auto value = number_of(params, name)) {
+      step.insert_or_assign(std::string(name), *value);
+    }
+  }
+  if (const auto duration = number_of(params, "step_ms"); duration && *duration >= 0) {
+    step_seconds.observe(*duration / 1e3);
+  }
+  if (const auto cost = number_of(params, "tracer_ms"); cost && *cost >= 0) {
+    tracer_seconds += *cost / 1e3;
+  }
+}
+
+void Metrics::on_dropped(const nlohmann::json& params) {
+  const auto dropped = params.is_object() ? params.find("records") : params.end();
+  if (dropped != params.end() && dropped->is_number_unsigned()) {
+    dropped_by_trainer += dropped->get<std::uint64_t>();
+  }
+}
+
+ProcessFacts read_process_facts() {
+  ProcessFacts facts{.cpu_seconds = base::process_cpu_seconds()};
+  double pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;
+  facts.resident_bytes = pages * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  std::error_code failure;
+  for (std::filesystem::directory_iterator fd("/proc/self/fd", failure), end; !failure && fd != end;
+       fd.increment(failure)) {
+    facts.open_fds += 1;
+  }
+  return facts;
+}
+
+}  // namespace tt::hub

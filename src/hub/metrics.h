@@ -1,0 +1,99 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "client.h"
+#include "tensor_tracer/record/recorder.h"
+
+/// What `GET /metrics` tells: docs/operations.md. Thread: the hub's I/O thread only.
+namespace tt::hub {
+
+/// Counts of a fixed set of upper bounds, as Prometheus has them.
+class Histogram {
+ public:
+  static constexpr std::array<double, 12> kBounds = {0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+                                                     1,    2.5,   5,    10,  30,   60};
+  void observe(double value);
+  /// Values of at most kBounds[i].
+  std::uint64_t below(std::size_t i) const { return below_[i]; }
+  std::uint64_t count() const { return count_; }
+  double sum() const { return sum_; }
+
+ private:
+  std::array<std::uint64_t, kBounds.size()> below_{};
+  std::uint64_t count_ = 0;
+  double sum_ = 0;
+};
+
+/// Messages and bytes of one role.
+struct Traffic {
+  std::uint64_t messages_in = 0;
+  std::uint64_t bytes_in = 0;
+  std::uint64_t messages_out = 0;
+  std::uint64_t bytes_out = 0;
+};
+
+/// What has been counted since the hub started, and the run's latest step. Sessions and room add to
+/// it in passing.
+struct Metrics {
+  void on_step(const nlohmann::json& params);
+  /// A `dropped` of a worker.
+  void on_dropped(const nlohmann::json& params);
+  void count_http(unsigned status) { ++http[status / 100 % http.size()]; }
+  Traffic& of(Role role) { return role == Role::kViewer ? viewer : worker; }
+
+  /// Numbers of the latest `step` by their names there.
+  std::map<std::string, double, std::less<>> step;
+  Histogram step_seconds;
+  double tracer_seconds = 0;
+
+  Traffic viewer;
+  Traffic worker;
+  std::array<std::uint64_t, 6> http{};  // answers by the first digit of their status
+  std::uint64_t records = 0;
+  std::uint64_t damaged_records = 0;
+  std::uint64_t dropped_for_viewers = 0;  // of viewers that have left
+  std::uint64_t dropped_by_trainer = 0;
+  std::uint64_t connections = 0;
+  std::uint64_t auth_failures = 0;
+  std::uint64_t rate_limited = 0;
+  std::uint64_t leases = 0;
+  std::uint64_t errors = 0;  // exceptions that ended less than the hub
+};
+
+/// What is so at this moment.
+struct Survey {
+  std::size_t viewers = 0;
+  std::map<std::uint64_t, double> silent_seconds = {};  // connected workers by global rank
+  bool controlled = false;
+  std::size_t queued_for_viewers = 0;  // bytes
+  std::size_t queued_for_workers = 0;
+  std::uint64_t dropped_for_viewers = 0;  // of viewers that are here
+  std::size_t waiting_requests = 0;
+  std::string phase = {};
+  nlohmann::json facts = {};
+  record::RecorderCounters recorder = {};
+};
+
+/// Of this process, from /proc.
+struct ProcessFacts {
+  double cpu_seconds = 0;
+  double resident_bytes = 0;
+  double open_fds = 0;
+  double uptime_seconds = 0;
+};
+ProcessFacts read_process_facts();
+
+/// Prometheus' text format 0.0.4. The number of series does not depend on what clients send, but
+/// for one of each connected worker.
+std::string render_metrics(const Metrics& metrics, const Survey& survey,
+                           const ProcessFacts& process);
+
+}  // namespace tt::hub

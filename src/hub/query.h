@@ -1,0 +1,13 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace tt::hub {
+
+/// The members of a request target's query ("/path?a=1&b=x%2Cy"), decoded; of doubles the first.
+/// Thread: any.
+std::map<std::string, std::string> parse_query(std::string_view target);
+
+}  // namespace tt::hub

@@ -1,0 +1,49 @@
+#include <algorithm>
+
+#include "room.h"
+
+namespace tt::hub {
+
+Survey Room::survey(Clock::time_point now) {
+  Survey survey{.controlled = lease_.held(),
+                .waiting_requests = forwarder_.size(),
+                .phase = mirror_.phase(),
+                .facts = mirror_.facts(),
+                .recorder = journal_.counters()};
+  for (const auto& [client, member] : members_) {
+    const bool viewer = client->role() == Role::kViewer;
+    (viewer ? survey.queued_for_viewers : survey.queued_for_workers) += client->queue().bytes();
+    if (viewer) {
+      survey.dropped_for_viewers += client->queue().dropped();
+      survey.viewers += member.greeted ? 1 : 0;
+    } else if (member.greeted) {
+      const double silent = std::chrono::duration<double>(now - member.heard).count();
+      const auto [known, fresh] = survey.silent_seconds.emplace(member.rank, silent);
+      known->second = std::min(known->second, silent);
+    }
+  }
+  return survey;
+}
+
+base::Status Room::ready(Clock::time_point now, std::chrono::milliseconds timeout) const {
+  const auto leader = leader_ == nullptr ? members_.end() : members_.find(leader_);
+  if (leader == members_.end()) {
+    return base::Error{.code = "no_trainer",
+                       .message = "no worker of rank 0 is connected",
+                       .where = {},
+                       .remedy = {}};
+  }
+  const std::string phase = mirror_.phase();
+  const bool rests = phase == "paused" || phase == "waiting" || phase == "finished";
+  const auto silent = std::chrono::duration_cast<std::chrono::seconds>(now - leader->second.heard);
+  if (!rests && now - leader->second.heard > timeout) {
+    return base::Error{.code = "silent",
+                       .message = "the trainer has said nothing for " +
+                                  std::to_string(silent.count()) + " s in phase " + phase,
+                       .where = {},
+                       .remedy = {}};
+  }
+  return {};
+}
+
+}  // namespace tt::hub

@@ -1,0 +1,121 @@
+#include "subscription.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tensor_tracer/base/ranges.h"
+#include "tensor_tracer/protocol/message.h"
+
+namespace tt::hub {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxListed = 256;
+constexpr double kMaxRate = 1000;
+
+base::Error wrong(const char* where, std::string message, std::string remedy = {}) {
+  return {.code = "invalid_argument",
+          .message = std::move(message),
+          .where = where,
+          .remedy = std::move(remedy)};
+}
+
+base::Status parse_entries(const json& value, Subscription& out) {
+  if (!value.is_array() || value.size() > kMaxListed) {
+    return wrong("entries", "must be \"all\" or a list of at most 256 entries");
+  }
+  out.entries.emplace();
+  for (const json& entry : value) {
+    if (!entry.is_number_unsigned() || entry.get<std::uint64_t>() > UINT32_MAX) {
+      return wrong("entries", "an entry is an integer from 0");
+    }
+    out.entries->insert(entry.get<std::uint32_t>());
+  }
+  return {};
+}
+
+std::vector<std::pair<std::string, std::uint16_t>> points_of(const json& facts) {
+  std::vector<std::pair<std::string, std::uint16_t>> points;
+  const json listed = facts.is_object() ? facts.value("points", json::array()) : json::array();
+  for (const json& point : listed) {
+    if (point.is_object() && point.value("flag", json()).is_number_unsigned()) {
+      points.emplace_back(point.value("name", ""), point["flag"].get<std::uint16_t>());
+    }
+  }
+  return points;
+}
+
+base::Status parse_points(const json& value, const json& facts, Subscription& out) {
+  if (!value.is_array() || value.size() > kMaxListed) {
+    return wrong("points", "must be \"all\" or a list of names of trace points");
+  }
+  const auto known = points_of(facts);
+  out.points.emplace();
+  for (const json& name : value) {
+    bool found = false;
+    for (const auto& [known_name, flag] : known) {
+      if (name == known_name) {
+        out.points->insert(flag);
+        found = true;
+      }
+    }
+    if (!found) {
+      return wrong("points", "the run has no trace point " + name.dump().substr(0, 64),
+                   known.empty() ? "no trainer has told its points yet" : "see run.points");
+    }
+  }
+  return {};
+}
+
+base::Status parse_layers(const json& value, Subscription& out) {
+  out.layers =
+      value.is_string() ? base::parse_numbers(value.get_ref<const std::string&>()) : std::nullopt;
+  if (!out.layers) {
+    return wrong("layers", "must be \"all\" or ranges such as \"1-4,8\"");
+  }
+  return {};
+}
+
+base::Status parse_rate(const json& value, Subscription& out) {
+  if (!value.is_number() || value.get<double>() <= 0 || value.get<double>() > kMaxRate) {
+    return wrong("rate", "must be null or records per second of one key, up to 1000");
+  }
+  out.pause = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      std::chrono::duration<double>(1 / value.get<double>()));
+  return {};
+}
+
+}  // namespace
+
+base::Result<Subscription> parse_subscription(const json& params, const json& facts) {
+  if (auto known = protocol::check_members(params, {"entries", "points", "layers", "rate"});
+      !known.ok()) {
+    return known.error();
+  }
+  Subscription out;
+  base::Status parsed;
+  const auto given = [&](const char* member) {
+    const auto value = params.find(member);
+    return parsed.ok() && value != params.end() && *value != "all" && !value->is_null();
+  };
+  if (given("entries")) {
+    parsed = parse_entries(params["entries"], out);
+  }
+  if (given("points")) {
+    parsed = parse_points(params["points"], facts, out);
+  }
+  if (given("layers")) {
+    parsed = parse_layers(params["layers"], out);
+  }
+  if (given("rate")) {
+    parsed = parse_rate(params["rate"], out);
+  }
+  if (!parsed.ok()) {
+    return parsed.error();
+  }
+  return out;
+}
+
+}  // namespace tt::hub

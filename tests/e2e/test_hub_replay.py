@@ -1,0 +1,127 @@
+"""A recorded run on the same page: no trainer, the hub itself says what the file holds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hub_harness import RUN_ID, Hub, Peer, binary, claim, error_code
+from test_hub_history import feed, wait_for_frames
+from websockets.sync.client import connect
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twenty steps, ten milliseconds apart, of two points and three layers."""
+    folder = tmp_path_factory.mktemp("recording")
+    hub = Hub(folder / "run", "--record", str(folder))
+    worker = None
+    for step in range(1, 21):
+        if worker is not None:
+            worker.connection.close()
+        worker = feed(hub, range(step, step + 1))
+        time.sleep(0.01)
+    wait_for_frames(hub, 120)
+    hub.stop()
+    return folder / "run.ttrec"
+
+
+@contextlib.contextmanager
+def replaying(file: Path, *flags: str) -> Iterator[SimpleNamespace]:
+    process = subprocess.Popen(
+        [str(binary()), "replay", str(file), "--port", "0", *flags], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        address, _, token = process.stdout.readline().strip().partition("#token=")
+        opening = connect(
+            address.replace("http", "ws") + "ws",
+            additional_headers={"Authorization": f"Bearer {token}"},
+            max_size=None,
+        )
+        viewer = Peer(opening.__enter__())
+        viewer.hello = viewer.request("hello", {"versions": [1], "role": "viewer"})
+        yield SimpleNamespace(viewer=viewer, address=address, token=token)
+        assert process.poll() is None, "the hub died"
+    finally:
+        process.terminate()
+        assert process.wait(5) == 0
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def shown(viewer: Peer) -> list[tuple[int, int, int]]:
+    return [(r["step"], r["entry"], r["layer"]) for r in viewer.records]
+
+
+def test_it_plays_to_the_end(recording: Path) -> None:
+    with replaying(recording, "--speed", "100") as replay:
+        viewer = replay.viewer
+        assert viewer.hello["result"]["run"]["id"] == RUN_ID
+        viewer.receive_until(
+            lambda: any(s["step"] == 20 and s["paused"] for s in viewer.named("state")), "the end"
+        )
+        state = viewer.named("state")[-1]
+        assert (state["phase"], state["first_step"], state["last_step"]) == ("replay", 1, 20)
+        assert viewer.named("step")[-1]["loss"] == pytest.approx(3.8)
+        last = [(20, entry, layer) for entry in (0, 1) for layer in (1, 2, 3)]
+        viewer.receive_until(
+            lambda: sorted(place for place in shown(viewer) if place[0] == 20) == last, "its records"
+        )
+
+
+def test_seek_step_speed_and_once_more(recording: Path) -> None:
+    with replaying(recording, "--paused") as replay:
+        viewer = replay.viewer
+        assert error_code(viewer.request("replay.seek", {"step": 7})) == "not_controller"
+        claim(viewer)
+        assert viewer.request("replay.seek", {"step": 7})["result"] == {"step": 7, "ranks": 0}
+        viewer.receive_until(lambda: len(viewer.records) == 6, "the maps of step 7")
+        assert {step for step, _, _ in shown(viewer)} == {7}
+        assert viewer.request("control.step", {"count": 2})["result"]["step"] == 9
+        viewer.receive_until(lambda: len(viewer.records) == 18, "steps 8 and 9")
+        assert viewer.request("replay.seek", {"step": 3})["result"]["step"] == 3
+        viewer.receive_until(lambda: shown(viewer)[-1][0] == 3, "step 3")
+        assert viewer.request("replay.seek", {"step": 0})["result"]["step"] == 0
+        assert viewer.request("replay.seek", {"step": 999})["result"]["step"] == 20
+        assert viewer.request("replay.speed", {"speed": 50})["result"]["step"] == 20
+        viewer.request("control.continue")
+        viewer.receive_until(lambda: viewer.named("state")[-1]["step"] < 20, "the beginning")
+        viewer.receive_until(lambda: viewer.named("state")[-1]["step"] == 20, "the end again")
+        assert viewer.named("state")[-1]["speed"] == 50
+
+
+def test_what_a_recording_cannot_do_is_refused(recording: Path, tmp_path: Path) -> None:
+    with replaying(recording, "--paused") as replay:
+        viewer = replay.viewer
+        claim(viewer)
+        assert error_code(viewer.request("plan.set", {"plan": {"entries": []}})) == "replay"
+        assert error_code(viewer.request("control.stop")) == "replay"
+        for params in ({"step": -1}, {"step": "x"}, {}):
+            assert error_code(viewer.request("replay.seek", params)) == "invalid_argument"
+        for speed in (0, 101, "fast"):
+            assert error_code(viewer.request("replay.speed", {"speed": speed})) == "invalid_argument"
+        assert error_code(viewer.request("control.step", {"count": 0})) == "invalid_argument"
+    wrong = tmp_path / "wrong.ttrec"
+    wrong.write_text("x" * 1000)
+    for words in ([str(wrong)], [str(recording), "--run", "00000000000000aa"]):
+        ended = subprocess.run(
+            [str(binary()), "replay", *words, "--port", "0"], capture_output=True, text=True, timeout=10
+        )
+        assert ended.returncode != 0
+        assert words[0] in ended.stderr
+
+
+def test_history_is_that_of_the_file(recording: Path) -> None:
+    with replaying(recording, "--paused") as replay:
+        request = urllib.request.Request(replay.address + "history/steps?first=5&last=6")
+        request.add_header("Authorization", f"Bearer {replay.token}")
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            assert [row["step"] for row in json.load(answer)] == [5, 6]

@@ -1,0 +1,226 @@
+"""The Python client on bytes and files: golden records, damage, checksums, recordings."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensor_tracer
+from hub_harness import REPOSITORY, make_record
+from make_golden import crc32c as slow_crc32c
+from tensor_tracer import RecordError, decode_records, open_recording
+
+GOLDEN = json.loads((REPOSITORY / "tests/golden/record_v1.json").read_text())["records"]
+GOLDEN_BYTES = (REPOSITORY / "tests/golden/record_v1.bin").read_bytes()
+WIDENED = {"bf16": np.float32, "u8": np.float32}
+RUN_ID, RUN = "ff0c1234abcd5678", 0xFF0C1234ABCD5678 - 2**64
+SCHEMA = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE runs(run INTEGER PRIMARY KEY, id TEXT, name TEXT, host TEXT, start_time TEXT, facts TEXT);
+CREATE TABLE points(run INTEGER, flag INTEGER, name TEXT, facts TEXT, PRIMARY KEY(run, flag));
+CREATE TABLE frames(id INTEGER PRIMARY KEY, run INTEGER, step INTEGER, entry INTEGER, point INTEGER,
+                    layer INTEGER, record BLOB);
+CREATE TABLE scalars(run INTEGER, step INTEGER, name TEXT, value REAL, time_ns INTEGER,
+                     PRIMARY KEY(run, step, name)) WITHOUT ROWID;
+CREATE TABLE events(id INTEGER PRIMARY KEY, run INTEGER, time_ns INTEGER, step INTEGER, kind TEXT,
+                    session TEXT, who TEXT, detail TEXT);
+"""
+
+
+def test_the_golden_records() -> None:
+    found = list(decode_records(GOLDEN_BYTES))
+    assert len(found) == len(GOLDEN)
+    for record, golden in zip(found, GOLDEN, strict=True):
+        header = golden["header"]
+        assert record.run == f"{header['run']:016x}"
+        for name in ("sequence", "step", "plan", "entry", "micro_batch", "prompt_set", "first_row",
+                     "layer", "tensor_rank", "pipeline_rank", "data_rank", "features", "time"):  # fmt: skip
+            assert getattr(record, name) == header[name], name
+        assert record.shape == tuple(header["shape"][: header["ndim"]]) == record.values.shape
+        assert record.point == tensor_tracer.POINTS[header["point"]]
+        assert record.payload.hex() == golden["payload_hex"]
+        assert record.values.dtype == WIDENED.get(record.dtype, record.values.dtype)
+        assert record.values.flags.writeable
+        numbers = np.array([float(n) for n in golden["numbers"]]).reshape(record.shape)
+        np.testing.assert_array_equal(record.values, numbers)
+    dtypes = {"f64", "f32", "f16", "bf16", "i32", "i64", "u8"}
+    assert {record.dtype for record in found} == dtypes
+    compressors = {"none", "tile", "empty", "stats", "projection", "topk"}
+    assert {record.compressor for record in found} == compressors
+    assert {record.direction for record in found} == {"value", "gradient"}
+    assert {record.phase for record in found} == {"train", "eval"}
+
+
+@pytest.mark.parametrize("at", range(0, 152, 3))
+def test_every_flipped_byte_is_seen(at: int) -> None:
+    damaged = bytearray(GOLDEN_BYTES[:152])
+    damaged[at] ^= 0x10
+    with pytest.raises(RecordError):
+        list(decode_records(bytes(damaged)))
+
+
+def test_truncation_and_what_came_before() -> None:
+    for size in (1, 127, 128, 151):
+        with pytest.raises(RecordError):
+            list(decode_records(GOLDEN_BYTES[:size]))
+    records = decode_records(GOLDEN_BYTES[:160])
+    assert next(records).sequence == 1
+    with pytest.raises(RecordError, match="record at byte 152"):
+        next(records)
+
+
+def test_what_this_version_does_not_know_is_kept_as_it_is() -> None:
+    odd = make_record(b"12345678", dtype=200, compressor=77, point=99, direction=9)
+    [record] = decode_records(odd)
+    assert (record.dtype, record.compressor, record.point) == ("dtype 200", "compressor 77", "point 99")
+    assert record.payload == b"12345678" and record.direction == "direction 9"
+    assert record.run == "0000000000005f0c"
+    with pytest.raises(RecordError, match="dtype 200 is not known; update this client"):
+        _ = record.values
+
+
+def test_a_longer_header_is_skipped() -> None:
+    short = GOLDEN_BYTES[:152]
+    longer = bytearray(short[:128] + b"new part" + short[128:])
+    struct.pack_into("<H", longer, 6, 136)
+    struct.pack_into("<I", longer, 124, slow_crc32c(bytes(longer[:124])))
+    [record] = decode_records(bytes(longer))
+    assert record.payload == short[128:]
+
+
+def test_checksums_by_numpy_are_those_of_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tensor_tracer._crc32c_numpy(b"123456789") == 0xE3069283
+    data = np.random.default_rng(2).bytes(70_000)
+    for size in (*range(10), 124, 251, 252, 253, 508, 509, 32764, 32765, 70_000):
+        assert tensor_tracer._crc32c_numpy(data[:size]) == slow_crc32c(data[:size]), size
+
+
+def record_of(golden: dict, step: int, layer: int) -> bytes:
+    """A golden record in another place."""
+    header = {k: v for k, v in golden["header"].items() if not k.endswith("_crc")}
+    return make_record(bytes.fromhex(golden["payload_hex"]), **header | {"step": step, "layer": layer})
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """Every golden record in steps 1 to 4, written backwards; two scalars; two events."""
+    path = tmp_path / "run #1.ttrec"
+    file = sqlite3.connect(path)
+    file.executescript(SCHEMA)
+    file.execute("INSERT INTO meta VALUES ('schema_version', '1')")
+    facts = json.dumps({"id": RUN_ID, "name": "demo"})
+    file.execute("INSERT INTO runs VALUES (?, ?, 'demo', 'node1', '', ?)", [RUN, RUN_ID, facts])
+    file.execute("INSERT INTO points VALUES (?, 99, 'layers.3.mlp', '{}')", [RUN])
+    for step in (4, 3, 2, 1):
+        for layer, golden in enumerate(GOLDEN):
+            point, entry = golden["header"]["point"], golden["header"]["entry"]
+            frame = [RUN, step, entry, point, layer, record_of(golden, step, layer)]
+            file.execute("INSERT INTO frames VALUES (NULL, ?, ?, ?, ?, ?, ?)", frame)
+        loss = [RUN, step, None if step == 3 else step / 2]
+        file.execute("INSERT INTO scalars VALUES (?, ?, 'loss', ?, 0)", loss)
+    file.execute("INSERT INTO scalars VALUES (?, 2, 'valid_loss', 0.5, 0)", [RUN])
+    event = "INSERT INTO events VALUES (NULL, ?, 7, 2, ?, 'v1', 'Ada', ?)"
+    file.executemany(event, [(RUN, "control", '{"holder": null}'), (RUN, "drop", None)])
+    file.commit()
+    file.close()
+    return path
+
+
+def test_a_recording_is_bit_equal_to_what_was_streamed(recorded: Path) -> None:
+    with open_recording(recorded) as recording:
+        assert recording.run == RUN_ID and recording.facts["name"] == "demo"
+        found = list(recording.records())
+        streamed = [record_of(g, step, i) for step in (1, 2, 3, 4) for i, g in enumerate(GOLDEN)]
+        assert len(found) == len(streamed)
+        for record, [wanted] in zip(found, map(decode_records, streamed), strict=True):
+            assert (record.step, record.layer) == (wanted.step, wanted.layer)
+            assert record.values.tobytes() == wanted.values.tobytes()
+
+
+def test_a_recording_is_searched(recorded: Path) -> None:
+    recording = open_recording(recorded)
+    assert [(r.step, r.layer) for r in recording.records(layers="0,2-3", steps=range(2, 4))] == [
+        (step, layer) for step in (2, 3) for layer in (0, 2, 3)
+    ]
+    tokens = list(recording.records("InputTokens", steps=1))
+    assert tokens and {r.point for r in tokens} == {"InputTokens"}
+    assert {r.entry for r in recording.records(entry=3)} == {3}
+    assert list(recording.records("layers.3.mlp")) == list(recording.records(layers="")) == []
+    with pytest.raises(ValueError, match="there is HiddenStates"):
+        recording.records("HiddenStats").__next__()
+
+
+def test_scalars_and_events_of_a_recording(recorded: Path) -> None:
+    recording = open_recording(recorded)
+    steps, losses = recording.scalars("loss")
+    assert steps.dtype == np.int64 and losses.dtype == np.float64
+    np.testing.assert_array_equal(steps, [1, 2, 3, 4])
+    np.testing.assert_array_equal(losses, [0.5, 1.0, np.nan, 2.0])
+    with pytest.raises(ValueError, match="there is no 'los'; there is loss, valid_loss"):
+        recording.scalars("los")
+    assert [event["kind"] for event in recording.events()] == ["control", "drop"]
+    [event] = recording.events("control")
+    assert event["detail"] == {"holder": None} and event["who"] == "Ada"
+
+
+def test_a_recording_becomes_frames_of_pandas(recorded: Path) -> None:
+    pytest.importorskip("pandas")
+    recording = open_recording(recorded)
+    scalars = recording.to_pandas()
+    assert list(scalars.columns) == ["loss", "valid_loss"] and scalars.index.name == "step"
+    assert scalars.loc[2].tolist() == [1.0, 0.5]
+    records = recording.to_pandas("HiddenStates", layers=0)
+    assert records.step.tolist() == [1, 2, 3, 4] and records.point[0] == "HiddenStates"
+    assert records["values"][0].shape == (1, 2, 3)
+
+
+def test_several_runs_must_be_told_apart(recorded: Path) -> None:
+    file = sqlite3.connect(recorded)
+    with file:
+        file.execute("INSERT INTO runs VALUES (7, '0000000000000007', '', '', '', '{}')")
+    file.close()
+    with pytest.raises(RecordError, match=f'{RUN_ID}.*name one: run="'):
+        open_recording(recorded)
+    assert list(open_recording(recorded, run="0000000000000007").records()) == []
+
+
+def test_what_is_no_recording_of_this_version(recorded: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        open_recording(tmp_path / "nowhere.ttrec")
+    for content in (b"", b"no SQLite" * 100):
+        (tmp_path / "odd").write_bytes(content)
+        with pytest.raises(RecordError, match="odd"):
+            open_recording(tmp_path / "odd")
+    file = sqlite3.connect(recorded)
+    with file:
+        file.execute("UPDATE meta SET value = '2'")
+    file.close()
+    with pytest.raises(RecordError, match="schema version 2 is not known"):
+        open_recording(recorded)
+
+
+def test_a_recording_being_written_is_read(recorded: Path) -> None:
+    writer = sqlite3.connect(recorded)
+    writer.execute("PRAGMA journal_mode=WAL")
+    recording = open_recording(recorded)
+    with writer:
+        writer.execute("INSERT INTO scalars VALUES (?, 5, 'loss', 2.5, 0)", [RUN])
+    assert recording.scalars("loss")[1][-1] == 2.5
+    writer.close()
+
+
+def test_a_recording_needs_numpy_alone(recorded: Path) -> None:
+    program = (
+        "import sys; sys.modules['websockets'] = sys.modules['pandas'] = None\n"
+        "from tensor_tracer import open_recording\n"
+        f"print(sum(r.values.size for r in open_recording({str(recorded)!r}).records(steps=1)))"
+    )
+    client = REPOSITORY / "clients" / "python"
+    done = subprocess.run([sys.executable, "-c", program], cwd=client, capture_output=True, text=True)
+    assert done.stderr == "" and int(done.stdout) == sum(len(golden["numbers"]) for golden in GOLDEN)

@@ -1,0 +1,91 @@
+"""A whole run that is recorded: what the file holds is what the run computed and a viewer saw."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from program import Flags, binary, command, environment, tiny_flags, write_text
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "clients" / "python"))
+from tensor_tracer import connect, open_recording  # noqa: E402
+
+STEPS = 6
+
+
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory: pytest.TempPathFactory) -> Flags:
+    text = write_text(tmp_path_factory.mktemp("data") / "text.txt")
+    return {**tiny_flags(text), "train_iters": STEPS, "log_format": "json", "eval_interval": 0}
+
+
+def test_without_a_port_a_recording_is_written_and_nobody_listens(flags: Flags, tmp_path: Path) -> None:
+    line = command(
+        {**flags, "run_dir": str(tmp_path / "run"), "record": str(tmp_path / "kept"),
+         "tensor_model_parallel_size": 2}, 2,
+    )  # fmt: skip
+    done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    said = [json.loads(text) for text in done.stdout.splitlines()]
+    recording = open_recording(tmp_path / "kept" / "run.ttrec")
+    steps, losses = recording.scalars("loss")
+    assert list(steps) == list(range(1, STEPS + 1))
+    assert list(losses) == [step["loss"] for step in said]
+    maps = list(recording.records(point="HiddenStates"))
+    assert {record.step for record in maps} == set(steps)
+    assert all(np.isfinite(record.values).all() and record.values.size > 0 for record in maps)
+    assert recording.facts["configuration"]["train-iters"] == str(STEPS)
+
+
+def test_what_a_viewer_saw_is_what_was_recorded(flags: Flags, tmp_path: Path) -> None:
+    line = command(
+        {**flags, "run_dir": str(tmp_path / "run"), "record": str(tmp_path), "tensor_tracer_port": 0,
+         "tensor_tracer_wait": True}, 1,
+    )  # fmt: skip
+    process = subprocess.Popen(line, env=environment(), stdout=subprocess.DEVNULL)
+    try:
+        hub = tmp_path / "run" / "hub.json"
+        while not hub.exists():
+            assert process.poll() is None
+        with connect(run_dir=tmp_path / "run") as run:
+            seen = {(r.step, r.layer): r.values for r in run.records(point="HiddenStates", timeout=20)}
+    finally:
+        assert process.wait(20) == 0
+    recording = open_recording(tmp_path / "run.ttrec")
+    kept = {(r.step, r.layer): r.values for r in recording.records(point="HiddenStates")}
+    assert len(kept) >= STEPS
+    assert seen.keys() <= kept.keys() and len(seen) >= len(kept) - 2
+    for place, values in seen.items():
+        assert np.array_equal(values, kept[place], equal_nan=True), place
+
+
+def test_the_runs_controller_can_end_it(flags: Flags, tmp_path: Path) -> None:
+    line = command(
+        {**flags, "run_dir": str(tmp_path / "run"), "train_iters": 100000, "tensor_tracer_port": 0,
+         "tensor_model_parallel_size": 2}, 2,
+    )  # fmt: skip
+    process = subprocess.Popen(line, env=environment(), stdout=subprocess.PIPE, text=True)
+    try:
+        while not (tmp_path / "run" / "hub.json").exists():
+            assert process.poll() is None
+        with connect(run_dir=tmp_path / "run") as run, run.control("Ada"):
+            next(iter(run.steps(timeout=20)))
+            answer = run.request("control.stop")
+        assert answer["ranks"] == 2
+        out, _ = process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert json.loads(out.splitlines()[-1])["step"] == answer["step"]
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_replay_and_export_are_commands_of_the_program() -> None:
+    for name in ("replay", "export", "hub"):
+        done = subprocess.run([str(binary()), name, "--help"], capture_output=True, text=True, timeout=10)
+        assert done.returncode == 0, done.stderr
+        assert "--" in done.stdout

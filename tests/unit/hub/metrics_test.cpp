@@ -1,0 +1,76 @@
+#include "hub/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tt::hub {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string rendered(const Metrics& metrics, const Survey& survey = {}) {
+  return render_metrics(metrics, survey, {});
+}
+
+TEST(Metrics, TellTheLatestStepAndAddUpTimes) {
+  Metrics metrics;
+  EXPECT_THAT(rendered(metrics), Not(HasSubstr("tensor_tracer_loss")));
+  metrics.on_step({{"step", 1}, {"loss", 5.5}, {"step_ms", 20.0}, {"tracer_ms", 2.0}});
+  metrics.on_step({{"step", 2}, {"loss", "NaN"}, {"step_ms", 70'000.0}, {"tracer_ms", 3.0}});
+  const std::string text = rendered(metrics);
+  EXPECT_THAT(text, HasSubstr("\ntensor_tracer_step 2\n"));
+  EXPECT_THAT(text, HasSubstr("\ntensor_tracer_loss NaN\n"));
+  EXPECT_THAT(text, HasSubstr("\ntensor_tracer_last_step_duration_seconds 70\n"));
+  EXPECT_THAT(text, HasSubstr("step_duration_seconds_bucket{le=\"0.01\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("step_duration_seconds_bucket{le=\"60\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("step_duration_seconds_bucket{le=\"+Inf\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("step_duration_seconds_count 2\n"));
+  EXPECT_DOUBLE_EQ(metrics.step_seconds.sum(), 70.02);
+  EXPECT_DOUBLE_EQ(metrics.tracer_seconds, 0.005);
+}
+
+TEST(Metrics, TakeNothingThatIsNoNumber) {
+  Metrics metrics;
+  for (const json& params :
+       {json(), json(1), json::array(), json{{"loss", true}, {"step_ms", "soon"}, {"lr", nullptr}},
+        json{{"step_ms", -1}, {"tracer_ms", "NaN"}, {"records", "3"}}}) {
+    metrics.on_step(params);
+    metrics.on_dropped(params);
+  }
+  EXPECT_EQ(metrics.step_seconds.count(), 0U);
+  EXPECT_EQ(metrics.tracer_seconds, 0.0);
+  EXPECT_EQ(metrics.dropped_by_trainer, 0U);
+  metrics.on_dropped({{"records", 3U}});
+  EXPECT_EQ(metrics.dropped_by_trainer, 3U);
+}
+
+TEST(Metrics, EscapeAndCutLabels) {
+  Survey survey;
+  survey.facts = {{"name", "a\"b\\c\nd"}, {"host", std::string(127, 'x') + "\u00e9"}};
+  const std::string text = rendered({}, survey);
+  EXPECT_THAT(text, HasSubstr(R"(name="a\"b\\c d")"));
+  EXPECT_THAT(text, HasSubstr("host=\"" + std::string(127, 'x') + "\"")) << "no half character";
+}
+
+TEST(Metrics, AddWhatViewersMissedWhoAreHereAndWhoLeft) {
+  Metrics metrics;
+  metrics.dropped_for_viewers = 3;
+  Survey survey{.silent_seconds = {{0, 1.5}, {4, 2.5}}};
+  survey.dropped_for_viewers = 4;
+  const std::string text = rendered(metrics, survey);
+  EXPECT_THAT(text, HasSubstr("records_dropped_total{reason=\"viewer\"} 7\n"));
+  EXPECT_THAT(text, HasSubstr("worker_heartbeat_age_seconds{rank=\"4\"} 2.5\n"));
+  EXPECT_THAT(text, HasSubstr("tensor_tracer_workers 2\n"));
+}
+
+TEST(Metrics, ReadTheProcess) {
+  const ProcessFacts facts = read_process_facts();
+  EXPECT_GT(facts.resident_bytes, 1e6);
+  EXPECT_GE(facts.open_fds, 3);
+  EXPECT_GT(facts.cpu_seconds, 0);
+}
+
+}  // namespace
+}  // namespace tt::hub
