@@ -1,14 +1,14 @@
 #include "src/cli/export_command.h"
 
 #include <cstdio>
-#include <map>
 
-#include "tensor_tracer/protocol/ranges.h"
+#include "tensor_tracer/base/ranges.h"
 
 namespace tt::cli {
 namespace {
 
 constexpr int kFailed = 1;
+constexpr int kUsage = 2;
 
 constexpr const char* kFooter = R"(
 Arrays are named "HiddenStates.layers.3", their first dim is the record; "HiddenStates.layers.3.steps"
@@ -17,6 +17,14 @@ has the steps, "scalars.loss" the loss of each of "scalars.step".
   export run.ttrec --to npz --output run.npz --point HiddenStates --layers 1-4 --steps 10-200
   export run.ttrec --to csv --output loss.csv
   export run.ttrec --to tensorboard --output logs/demo && tensorboard --logdir logs)";
+
+record::ExportFormat format_of(const std::string& name) {
+  using record::ExportFormat;
+  return name == "npz"           ? ExportFormat::kNpz
+         : name == "safetensors" ? ExportFormat::kSafetensors
+         : name == "csv"         ? ExportFormat::kCsv
+                                 : ExportFormat::kTensorBoard;
+}
 
 base::Error wrong(const std::string& flag, const std::string& text, const std::string& remedy) {
   return {.code = "usage",
@@ -28,13 +36,13 @@ base::Error wrong(const std::string& flag, const std::string& text, const std::s
 base::Status set_ranges(const std::string& layers, const std::string& steps,
                         record::ExportOptions& options) {
   if (!layers.empty()) {
-    options.layers = protocol::parse_numbers(layers);
+    options.layers = base::parse_numbers(layers);
     if (!options.layers) {
       return wrong("--layers", layers, "give ranges such as 1-4,8");
     }
   }
   if (!steps.empty()) {
-    const auto ranges = protocol::parse_ranges(steps);
+    const auto ranges = base::parse_ranges(steps);
     if (!ranges || ranges->size() != 1) {
       return wrong("--steps", steps, "give one range such as 10-200");
     }
@@ -46,7 +54,9 @@ base::Status set_ranges(const std::string& layers, const std::string& steps,
 
 int fail(const base::Error& error) {
   std::fprintf(stderr, "export: %s\n", base::to_string(error).c_str());
-  return kFailed;
+  const bool is_usage =
+      error.code == "usage" || error.code == "invalid_argument" || error.code == "not_a_recording";
+  return is_usage ? kUsage : kFailed;
 }
 
 }  // namespace
@@ -55,15 +65,10 @@ ExportCommand::ExportCommand(CLI::App& app)
     : command_(app.add_subcommand("export",
                                   "Write a recording as NPZ, safetensors, CSV or "
                                   "TensorBoard events (docs/recording.md)")) {
-  using record::ExportFormat;
-  const std::map<std::string, ExportFormat> formats = {{"npz", ExportFormat::kNpz},
-                                                       {"safetensors", ExportFormat::kSafetensors},
-                                                       {"csv", ExportFormat::kCsv},
-                                                       {"tensorboard", ExportFormat::kTensorBoard}};
   command_->add_option("file", file_, "a recording: <run-dir>/run.ttrec")->required();
-  command_->add_option("--to", options_.format, "npz, safetensors, csv or tensorboard")
+  command_->add_option("--to", to_, "the format")
       ->required()
-      ->transform(CLI::CheckedTransformer(formats).description("FORMAT"));
+      ->check(CLI::IsMember({"npz", "safetensors", "csv", "tensorboard"}));
   command_
       ->add_option("--output", options_.output,
                    "the file to write; of tensorboard the folder for one")
@@ -82,6 +87,7 @@ ExportCommand::ExportCommand(CLI::App& app)
 }
 
 int ExportCommand::run() {
+  options_.format = format_of(to_);
   if (base::Status set = set_ranges(layers_, steps_, options_); !set.ok()) {
     return fail(set.error());
   }

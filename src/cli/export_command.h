@@ -22,6 +22,7 @@ class ExportCommand {
  private:
   CLI::App* command_;
   std::string file_;
+  std::string to_;
   std::string layers_;
   std::string steps_;
   record::ExportOptions options_;
