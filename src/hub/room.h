@@ -14,6 +14,7 @@
 #include "dialect/shown_records.h"
 #include "forwarder.h"
 #include "lease.h"
+#include "legacy_viewer.h"
 #include "run_mirror.h"
 #include "tensor_tracer/protocol/message.h"
 
@@ -47,18 +48,12 @@ class Room {
   void tick(Clock::time_point now);
 
  private:
-  /// A viewer that speaks a legacy dialect.
-  struct LegacyViewer {
-    std::optional<dialect::Dialect> dialect;  // none: it has not asked for anything yet
-    nlohmann::json waiting;                   // what it asked before a trainer came, or null
-    bool started = false;                     // it has got `start`, updates follow
-  };
   struct Member {
     std::string session;  // "v3" or "w1"
     bool greeted = false;
     std::uint64_t rank = 0;  // workers: the global rank
     Clock::time_point joined;
-    std::optional<LegacyViewer> legacy = {};
+    std::optional<LegacyViewer> legacy = {};  // none: it speaks the native protocol
   };
   using Members = std::map<Client*, Member>;
   using json = nlohmann::json;
