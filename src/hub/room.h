@@ -15,6 +15,7 @@
 #include "forwarder.h"
 #include "journal.h"
 #include "lease.h"
+#include "legacy_viewer.h"
 #include "metrics.h"
 #include "rate_limit.h"
 #include "run_mirror.h"
@@ -66,20 +67,14 @@ class Room {
   base::Status ready(Clock::time_point now, std::chrono::milliseconds timeout) const;
 
  private:
-  /// A viewer that speaks a legacy dialect.
-  struct LegacyViewer {
-    std::optional<dialect::Dialect> dialect;  // none: it has not asked for anything yet
-    nlohmann::json waiting;                   // what it asked before a trainer came, or null
-    bool started = false;                     // it has got `start`, updates follow
-  };
   struct Member {
     std::string session;  // "v3" or "w1"
     MessageGate gate;     // viewers
     bool greeted = false;
     std::uint64_t rank = 0;  // workers: the global rank
     Clock::time_point joined;
-    Clock::time_point heard;  // when it said something last
-    std::optional<LegacyViewer> legacy = {};
+    Clock::time_point heard;                  // when it said something last
+    std::optional<LegacyViewer> legacy = {};  // none: it speaks the native protocol
   };
   using Members = std::map<Client*, Member>;
   using json = nlohmann::json;

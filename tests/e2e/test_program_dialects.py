@@ -35,10 +35,17 @@ MEGASCOPE: dict[str, Any] = {
 ORDERS = {"tensor tracer": ([8], [1, 7]), "megascope": ([], [1, 2, 4, 5])}
 
 
-def read_updates(socket: ClientConnection, count: int) -> list[dict[str, Any]]:
-    updates = [json.loads(socket.recv(30)) for _ in range(count)]
-    assert all(update["type"] == "update" for update in updates)
-    return updates
+def read_updates(socket: ClientConnection, count: int) -> tuple[list[dict[str, Any]], int]:
+    """So many updates, and the number of `start`s between them."""
+    updates, starts = [], 0
+    while len(updates) < count:
+        message = json.loads(socket.recv(30))
+        if message["type"] == "update":
+            updates.append(message)
+        else:
+            assert message["type"] == "start"
+            starts += 1
+    return updates, starts
 
 
 @pytest.mark.parametrize(
@@ -59,8 +66,11 @@ def test_a_run_that_waits_starts_and_sends_what_it_computed(
             assert start == {"type": "start", "micro_batch_size": 4, "seq_length": 32,
                              "num_layers": LAYERS}  # fmt: skip
             passes = STEPS * MICRO_BATCHES
-            updates = read_updates(socket, passes * (len(first) + LAYERS * len(each)))
+            socket.send(json.dumps(request_))
+            updates, starts = read_updates(socket, passes * (len(first) + LAYERS * len(each)))
         run.wait()
+        asked = (run.run_dir / "hub.log").read_text().count("plan.set")
+    assert (starts, asked) == (1, 1), "the trainer writes a plan back as the hub writes it"
     for begin in range(0, len(updates), len(updates) // passes):
         one = updates[begin : begin + len(updates) // passes]
         assert sorted((u["layer_id"], u["update_type"]) for u in one) == sorted(

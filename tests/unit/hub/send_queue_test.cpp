@@ -182,6 +182,29 @@ TEST(LatestRecords, KeepsOnePerKeyWithinItsBytes) {
   EXPECT_EQ(latest.keys().size(), 2U);
 }
 
+TEST_F(SendQueueTest, TranslatedRecordsGoOutAsTextsOneByOneAndDropsAreNotTold) {
+  queue_.translate_records([](std::string_view bytes) -> std::optional<std::string> {
+    return bytes == "no" ? std::nullopt : std::optional("<" + std::string(bytes) + ">");
+  });
+  latest_.put(record(1, "a"));
+  latest_.put(record(2, "no"));
+  queue_.offer_latest();
+  for (const char* bytes : {"no", "b", "no", "c"}) {
+    queue_.push_record(record(3, bytes));
+  }
+  ASSERT_TRUE(queue_.push_text(text("t")));
+  const Outgoing first = queue_.pop();
+  EXPECT_TRUE(first.text);
+  EXPECT_EQ(drain(), (std::vector<std::string>{"<a>", "<b>", "<c>"}));
+  for (const char* bytes : {"d", "e"}) {
+    queue_.push_record(record(4, std::string(400, *bytes)));
+    queue_.push_record(record(4, std::string(400, *bytes)));
+  }
+  EXPECT_EQ(drain(), (std::vector<std::string>{"<" + std::string(400, 'e') + ">"}));
+  EXPECT_EQ(told_, 0);
+  EXPECT_EQ(queue_.dropped(), 3U) << "they are counted";
+}
+
 TEST(LatestRecords, ForgetsOldPlans) {
   LatestRecords latest(1000);
   StoredRecord old_plan = record(1, "a");
