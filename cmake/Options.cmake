@@ -3,6 +3,7 @@ option(TT_BUILD_TESTS "Build the tests" OFF)
 option(TT_WARNINGS_AS_ERRORS "Treat warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 option(TT_ASAN_UBSAN "Address and undefined-behaviour sanitizers" OFF)
 option(TT_TSAN "Thread sanitizer" OFF)
+option(TT_FUZZ "The libFuzzer targets of tests/fuzz; needs clang" OFF)
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)

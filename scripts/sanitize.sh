@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and runs the unit tests of the parts without libtorch (hub, protocol, base, mesh) under
-# sanitizers.
+# sanitizers, and replays the corpora of the fuzz targets.
 #
 #   scripts/sanitize.sh [asan-ubsan|tsan|all] [flags of GoogleTest…]
 #
@@ -18,8 +18,9 @@ run_preset() {
   local preset=$1
   shift
   cmake --preset "$preset" >"build/$preset.log"
-  cmake --build --preset "$preset" --parallel "$(build_jobs)" --target unit_tests
+  cmake --build --preset "$preset" --parallel "$(build_jobs)" --target unit_tests fuzz
   "build/$preset/bin/unit_tests" "$@"
+  ctest --test-dir "build/$preset" -L fuzz --no-tests=error --output-on-failure
 }
 
 main() {

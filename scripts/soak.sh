@@ -2,15 +2,16 @@
 # Runs the hub's tests of endurance for long: the same tests as in tests/e2e, told so by environment
 # variables. What a test prints and fails with is theirs.
 #
-#   scripts/soak.sh [all|storm|stall|churn|race]…
+#   scripts/soak.sh [all|storm|stall|churn|race|fuzz]…
 #
 #   storm   64 clients that connect, cut and close at random: 10 minutes with each sanitizer build
 #   stall   a stalled viewer beside 63 healthy ones: 30 minutes
 #   churn   100,000 clients that come and go
 #   race    20,000 races of two controllers
+#   fuzz    10,000,000 inputs for every fuzz target, at most 30 minutes each; needs clang
 #
-# TT_SOAK_MINUTES sets the length of storm and stall. stall, churn and race take the hub in
-# TT_BIN_DIR, by default build/release/bin; storm builds its own.
+# TT_SOAK_MINUTES sets the length of storm, stall and each target of fuzz. stall, churn and race take
+# the hub in TT_BIN_DIR, by default build/release/bin; storm and fuzz build their own.
 set -euo pipefail
 
 bin_dir=${TT_BIN_DIR:-}
@@ -49,12 +50,16 @@ race() {
   TT_RACES=20000 run_test race
 }
 
+fuzz() {
+  scripts/fuzz.sh all --runs 10000000 --seconds $((${TT_SOAK_MINUTES:-30} * 60))
+}
+
 main() {
   local names=("$@") name
-  if [[ ${names[*]:-all} == all ]]; then names=(storm stall churn race); fi
+  if [[ ${names[*]:-all} == all ]]; then names=(storm stall churn race fuzz); fi
   for name in "${names[@]}"; do
     case $name in
-      storm | stall | churn | race) ;;
+      storm | stall | churn | race | fuzz) ;;
       *) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 2 ;;
     esac
   done

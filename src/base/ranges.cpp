@@ -1,5 +1,6 @@
 #include "tensor_tracer/base/ranges.h"
 
+#include <algorithm>
 #include <charconv>
 #include <system_error>
 
@@ -45,17 +46,20 @@ std::optional<std::vector<Range>> parse_ranges(std::string_view text) {
 }
 
 std::optional<std::set<std::uint16_t>> parse_numbers(std::string_view text) {
-  const auto ranges = parse_ranges(text);
+  auto ranges = parse_ranges(text);
   if (!ranges) {
     return std::nullopt;
   }
+  // In order, each number is visited once, however often a text from outside repeats it.
+  std::sort(ranges->begin(), ranges->end());
   std::set<std::uint16_t> numbers;
+  std::int64_t next = 0;
   for (const auto& [first, last] : *ranges) {
     if (last > UINT16_MAX) {
       return std::nullopt;
     }
-    for (std::int64_t number = first; number <= last; ++number) {
-      numbers.insert(static_cast<std::uint16_t>(number));
+    for (next = std::max(next, first); next <= last; ++next) {
+      numbers.insert(numbers.end(), static_cast<std::uint16_t>(next));
     }
   }
   return numbers;

@@ -11,6 +11,7 @@
 
 #include "http_answers.h"
 #include "query.h"
+#include "subscription.h"
 #include "tensor_tracer/base/ranges.h"
 #include "tensor_tracer/protocol/message.h"
 
@@ -164,16 +165,6 @@ HttpResponse answer_events(const HttpRequest& request, Members& query,
   return json_answer(request, events);
 }
 
-// The flag of a point by its name in the run's facts.
-std::optional<std::uint16_t> flag_of(const record::RunInfo& run, const std::string& name) {
-  for (const json& point : run.facts.value("points", json::array())) {
-    if (point.value("name", "") == name) {
-      return point.value("flag", std::uint16_t{0});
-    }
-  }
-  return std::nullopt;
-}
-
 record::FrameQuery frame_query(Members& query, const record::RunInfo& run) {
   record::FrameQuery frames;
   frames.run = run.run;
@@ -182,7 +173,7 @@ record::FrameQuery frame_query(Members& query, const record::RunInfo& run) {
   frames.layers = query.layers();
   frames.after = query.cursor();
   if (const auto point = query.text("point")) {
-    frames.point = flag_of(run, *point);
+    frames.point = flag_of_point(run.facts, *point);
     if (!frames.point) {
       query.refuse("the run has no trace point " + point->substr(0, 64));
     }

@@ -2,7 +2,6 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "tensor_tracer/base/ranges.h"
 #include "tensor_tracer/protocol/message.h"
@@ -13,6 +12,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxListed = 256;
+constexpr double kMinRate = 0.001;  // its pause must fit the clock
 constexpr double kMaxRate = 1000;
 
 base::Error wrong(const char* where, std::string message, std::string remedy = {}) {
@@ -36,35 +36,18 @@ base::Status parse_entries(const json& value, Subscription& out) {
   return {};
 }
 
-std::vector<std::pair<std::string, std::uint16_t>> points_of(const json& facts) {
-  std::vector<std::pair<std::string, std::uint16_t>> points;
-  const json listed = facts.is_object() ? facts.value("points", json::array()) : json::array();
-  for (const json& point : listed) {
-    if (point.is_object() && point.value("flag", json()).is_number_unsigned()) {
-      points.emplace_back(point.value("name", ""), point["flag"].get<std::uint16_t>());
-    }
-  }
-  return points;
-}
-
 base::Status parse_points(const json& value, const json& facts, Subscription& out) {
   if (!value.is_array() || value.size() > kMaxListed) {
     return wrong("points", "must be \"all\" or a list of names of trace points");
   }
-  const auto known = points_of(facts);
   out.points.emplace();
   for (const json& name : value) {
-    bool found = false;
-    for (const auto& [known_name, flag] : known) {
-      if (name == known_name) {
-        out.points->insert(flag);
-        found = true;
-      }
-    }
-    if (!found) {
+    const auto flag = flag_of_point(facts, name);
+    if (!flag) {
       return wrong("points", "the run has no trace point " + name.dump().substr(0, 64),
-                   known.empty() ? "no trainer has told its points yet" : "see run.points");
+                   facts.is_object() ? "see run.points" : "no trainer has told its points yet");
     }
+    out.points->insert(*flag);
   }
   return {};
 }
@@ -79,8 +62,8 @@ base::Status parse_layers(const json& value, Subscription& out) {
 }
 
 base::Status parse_rate(const json& value, Subscription& out) {
-  if (!value.is_number() || value.get<double>() <= 0 || value.get<double>() > kMaxRate) {
-    return wrong("rate", "must be null or records per second of one key, up to 1000");
+  if (!value.is_number() || value.get<double>() < kMinRate || value.get<double>() > kMaxRate) {
+    return wrong("rate", "must be null or records per second of one key, from 0.001 to 1000");
   }
   out.pause = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(1 / value.get<double>()));
@@ -88,6 +71,22 @@ base::Status parse_rate(const json& value, Subscription& out) {
 }
 
 }  // namespace
+
+std::optional<std::uint16_t> flag_of_point(const json& facts, const json& name) {
+  const auto points = facts.is_object() ? facts.find("points") : facts.end();
+  if (!name.is_string() || points == facts.end()) {
+    return std::nullopt;
+  }
+  for (const json& point : *points) {
+    if (point.is_object() && point.value("name", json()) == name) {
+      const json flag = point.value("flag", json());
+      return flag.is_number_unsigned() && flag <= UINT16_MAX
+                 ? std::optional(flag.get<std::uint16_t>())
+                 : std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
 
 base::Result<Subscription> parse_subscription(const json& params, const json& facts) {
   if (auto known = protocol::check_members(params, {"entries", "points", "layers", "rate"});

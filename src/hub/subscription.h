@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "send_queue.h"
 #include "tensor_tracer/base/result.h"
@@ -11,5 +13,9 @@ namespace tt::hub {
 /// it may name. Thread: any.
 base::Result<Subscription> parse_subscription(const nlohmann::json& params,
                                               const nlohmann::json& facts);
+
+/// The flag of the trace point of this name in a run's facts; nothing if there is none. Both come
+/// from outside and may be anything. Thread: any.
+std::optional<std::uint16_t> flag_of_point(const nlohmann::json& facts, const nlohmann::json& name);
 
 }  // namespace tt::hub

@@ -75,6 +75,27 @@ RecordHeader decode(std::string_view bytes) {
   return header;
 }
 
+// Nothing where it does not fit 64 bits.
+std::optional<std::uint64_t> bytes_of_shape(const RecordHeader& header) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t bytes = dtype_bytes(header.dtype);
+  for (const std::uint32_t extent : header.shape) {
+    if (extent != 0 && bytes > kMost / extent) {
+      return std::nullopt;
+    }
+    bytes *= extent;
+  }
+  if (header.dtype == Dtype::kU8 && bytes > 0) {
+    const std::uint32_t columns = header.ndim == 0 ? 1 : header.shape[header.ndim - 1];
+    const std::uint64_t lines = bytes / columns;
+    if (lines > (kMost - bytes) / kU8LineBytes) {
+      return std::nullopt;
+    }
+    bytes += lines * kU8LineBytes;
+  }
+  return bytes;
+}
+
 base::Status check_lengths(const RecordHeader& header, std::size_t available) {
   if (header.ndim > kRecordMaxDims) {
     return invalid("ndim is " + std::to_string(header.ndim) + ", more than 4");
@@ -84,20 +105,12 @@ base::Status check_lengths(const RecordHeader& header, std::size_t available) {
     return invalid("payload_bytes is " + std::to_string(header.payload_bytes) + ", but only " +
                    std::to_string(room) + " bytes follow the header");
   }
-  const std::size_t element = dtype_bytes(header.dtype);
-  std::uint64_t expected = element;
-  for (const std::uint32_t extent : header.shape) {
-    if (extent != 0 && expected > std::numeric_limits<std::uint64_t>::max() / extent) {
-      return invalid("the shape has more elements than fit 64 bits");
-    }
-    expected *= extent;
+  const auto expected = bytes_of_shape(header);
+  if (!expected) {
+    return invalid("the shape has more elements than fit 64 bits");
   }
-  if (header.dtype == Dtype::kU8 && expected > 0) {
-    const std::uint32_t columns = header.ndim == 0 ? 1 : header.shape[header.ndim - 1];
-    expected += expected / columns * kU8LineBytes;
-  }
-  if (element != 0 && expected != header.payload_bytes) {
-    return invalid("the shape needs " + std::to_string(expected) + " bytes, payload_bytes is " +
+  if (dtype_bytes(header.dtype) != 0 && *expected != header.payload_bytes) {
+    return invalid("the shape needs " + std::to_string(*expected) + " bytes, payload_bytes is " +
                    std::to_string(header.payload_bytes));
   }
   return {};

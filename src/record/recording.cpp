@@ -10,6 +10,7 @@
 
 #include "recording_impl.h"
 #include "schema.h"
+#include "tensor_tracer/protocol/message.h"
 
 namespace tt::record {
 namespace {
@@ -38,7 +39,12 @@ std::shared_ptr<SQLite::Database> open_read_only(const std::string& path) {
   }
 }
 
-json parsed(const std::string& text) { return json::parse(text, nullptr, false); }
+// Null where the file was damaged. Walking over a tree takes stack for every level of it.
+json parsed(const std::string& text) {
+  constexpr protocol::TextLimits kLimits{.bytes = std::size_t{64} << 20U, .depth = 100};
+  base::Result<json> value = protocol::parse_json(text, kLimits);
+  return value.ok() ? std::move(value).value() : json();
+}
 
 // SQLite keeps no NaN, and every scalar is a double there.
 json number_of(const SQLite::Column& column) {

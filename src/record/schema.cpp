@@ -58,8 +58,12 @@ base::Status prepare_schema(SQLite::Database& database) {
 }
 
 base::Status check_schema(SQLite::Database& database) {
-  if (!database.tableExists("meta") || !database.tableExists("frames")) {
-    return not_a_recording("this is an SQLite file, but no recording");
+  // A view would do what the file's author wrote, for as long as he likes.
+  for (const char* table : {"meta", "runs", "points", "frames", "scalars", "events"}) {
+    if (!database.tableExists(table)) {
+      return not_a_recording("this is an SQLite file, but no recording: it has no table " +
+                             std::string(table));
+    }
   }
   SQLite::Statement meta(database, "SELECT value FROM meta WHERE key = 'schema_version'");
   const std::string version = meta.executeStep() ? meta.getColumn(0).getString() : "missing";

@@ -1,0 +1,292 @@
+"""Writes the seeds of the fuzz targets into tests/fuzz/corpus/<target>/: from the golden files and from
+cases made by hand, each named after what it is.
+
+    python tests/fuzz/make_corpus.py          # rewrites the seeds, leaves regression-* alone
+
+Inputs that once broke something are regression-<what> beside them, and stay for ever.
+"""
+
+import json
+import re
+import sqlite3
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(ROOT / "tests" / "golden"))
+from make_golden import records, requests  # noqa: E402
+
+Seeds = Iterator[tuple[str, bytes]]
+
+EXPRESSIONS = {
+    "mean": "data.mean(dim=-1)",
+    "keepdim": "data.abs().amax(dim=-1, keepdim=True)[..., None, 1:-1:2]",
+    "where": "torch.where((data > 0.5) & ~(data <= 1e-3), data ** 2 // 3, -data @ data.mT)",
+    "steering": "h + alpha * vector(\"evil\")[12] - [1, 2.5, (None, True)][0]",
+    "topk": "data.topk(2, dim=-1).values[..., 0] - data.topk(2, dim=-1).values[..., 1]",
+    "stack": "torch.stack([data.amin(-1), data.median(-1).values, data.amax(-1)], dim=-1)",
+    "slices": "data[..., 1:] - data[:, None, ::2, :-1]",
+    "numbers": "0x1F + 0b101 + 0o17 + 1_000.5e-3 + .5 + 1. + 9223372036854775807",
+    "operators": "a + b - c * d / e // f % g ** h @ i & j | k ^ l == m != n < o <= p > q >= r",
+    "refused_python": "lambda x: x if x and not x or x is None else [y for y in x]; import os",
+    "refused_call": "f(*a, **b, c=1, c=2, :=3) -> data.__class__",
+    "strings": "vector('a\\n\\x41\\u00e9' \"b\" '''c''')",
+    "comparison_chain": "1 < data < 2",
+    "brackets": "((((((((((data))))))))))[[[[[[0]]]]]]",
+    "signs": "-+~-+~-+~-data",
+    "unclosed": "data.mean(dim=[1, 2",
+    "not_utf8": "data\ufffd.m\u00e9an() # \u0301",
+    "many_lines": "(data\n  + 1\r\n  - maen(\t2)\n)",
+    "empty": "",
+    "deep": "(" * 120 + "a" + ")" * 120,
+    "long_sum": "+".join(["a"] * 110),
+    "huge_number": "1" * 50 + "e999",
+}
+
+TOKEN, WORKER_TOKEN = "viewer-token", "worker-token"
+UPGRADE = {"Host": "localhost:8765", "Upgrade": "websocket", "Connection": "Upgrade",
+           "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13"}
+
+
+def http(start: str, headers: dict[str, str], body: str = "") -> bytes:
+    lines = [start] + [f"{name}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n" + body).encode("latin-1")
+
+
+def expression_seeds() -> Seeds:
+    for name, text in EXPRESSIONS.items():
+        yield name, text.encode()
+    yield "lone_bytes", b"data + \xff\xc3( \x00\x01"
+
+
+def upgrade_seeds() -> Seeds:
+    host = {"Host": "127.0.0.1:8765"}
+    bearer = {"Authorization": f"Bearer {TOKEN}"}
+    yield "viewer", http("GET /ws HTTP/1.1", UPGRADE | bearer)
+    yield "viewer_cookie", http("GET /ws HTTP/1.1", UPGRADE | {
+        "Cookie": f"a=b; tt-5f0c1234abcd5678={TOKEN}", "Origin": "http://localhost:8765"})
+    yield "viewer_query", http(f"GET /ws?token={TOKEN}&x=%41+b HTTP/1.1", UPGRADE)
+    yield "worker", http("GET /worker HTTP/1.1", UPGRADE | {
+        "Authorization": f"bearer \t {WORKER_TOKEN} "})
+    yield "wrong_token", http("GET /ws HTTP/1.1", UPGRADE | {"Authorization": "Bearer viewer"})
+    yield "foreign_host", http("GET /ws HTTP/1.1", UPGRADE | {"Host": "evil.example"} | bearer)
+    yield "foreign_origin", http("GET / HTTP/1.1", host | {"Origin": "http://evil.example"})
+    yield "two_hosts", b"GET / HTTP/1.1\r\nHost: [::1]:1\r\nHost: localhost\r\n\r\n"
+    yield "auth", http("POST /auth HTTP/1.1", host | {"Content-Length": "24"},
+                       json.dumps({"token": TOKEN})[:24].ljust(24))
+    yield "auth_whole", http("POST /auth HTTP/1.1", host | {"Content-Length": "25"},
+                             json.dumps({"token": TOKEN}))
+    yield "auth_chunked", http("POST /auth HTTP/1.1", host | {"Transfer-Encoding": "chunked"},
+                               "5;x=y\r\n{\"tok\r\n0\r\nTrailer: 1\r\n\r\n")
+    yield "auth_deep", http("POST /auth HTTP/1.1", host | {"Content-Length": "9"}, "[[[[1]]]]")
+    yield "both_lengths", http("POST /auth HTTP/1.1", host | {
+        "Transfer-Encoding": "chunked", "Content-Length": "5"}, "0\r\n\r\n")
+    yield "head", http("HEAD /healthz HTTP/1.0", host | {"Connection": "keep-alive"})
+    yield "health", http("GET /healthz HTTP/1.1", host)
+    yield "metrics", http("GET /metrics HTTP/1.1", host | bearer)
+    yield "history", http("GET /history HTTP/1.1", host | bearer)
+    yield "records", http("GET /history/records?first=1&last=9&point=MLP1&layers=1-4,8&after=3.17 "
+                          "HTTP/1.1", host | bearer)
+    yield "bad_escapes", http("GET /history?%=%4&a=%zz&&=&b HTTP/1.1", host | bearer)
+    yield "absolute_target", http("GET http://localhost/../%2e%2e/x HTTP/1.1", host)
+    yield "method", http("BREW /pot HTTP/1.1", host)
+    yield "long_header", http("GET / HTTP/1.1", host | {"X": "y" * 8200})
+    yield "folded", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: a\r\n b\r\n\r\n"
+    yield "bare_newlines", b"GET / HTTP/1.1\nHost: localhost\n\n"
+    yield "no_end", b"GET / HTTP/1.1\r\nHost: localhost\r\n"
+
+
+def text_event(who: str, number: int, method: str, **params: object) -> bytes:
+    said = {"id": number, "method": method} | ({"params": params} if params else {})
+    return who.encode() + json.dumps(said).encode()
+
+
+def notify(who: str, event: str, **params: object) -> bytes:
+    return who.encode() + json.dumps({"event": event, "params": params}).encode()
+
+
+def play(*events: bytes) -> bytes:
+    return b"\x1e".join(events)
+
+
+def golden_plays() -> Seeds:
+    """Each request of the golden file, said by everybody."""
+    for request in requests():
+        said = {"id": request["id"] + 1, "method": request["method"]}
+        if request["params"] is not None:
+            said["params"] = request["params"]
+        text = json.dumps(said).encode()
+        name = f"golden_{request['id']:02}_{request['method'].replace('.', '_')}"
+        yield name, play(*(who + text for who in (b"a", b"b", b"c", b"x")), b"r", b"a" + text)
+
+
+def control_plays() -> Seeds:
+    claim = text_event("a", 2, "control.claim", name="Ada")
+    pause = text_event("a", 3, "control.pause")
+    answer = b'w{"id":1,"result":{"step":4,"ranks":2}}'
+    paused = notify("w", "state", phase="paused", step=4)
+    yield "pause", play(claim, pause, answer, paused, b"r")
+    yield "answer_twice", play(claim, pause, answer, answer, b'w{"id":1,"error":{"code":"busy"}}')
+    yield "late_answer", play(claim, pause, b"t61", answer)
+    yield "lease_expires", play(claim, pause, answer, paused, b"t31", b"t31")
+    yield "holder_leaves", play(claim, pause, b"da", answer, text_event("b", 2, "control.claim"))
+    yield "trainer_leaves", play(claim, pause, b"dw", text_event("a", 4, "control.stop"), b"j")
+    yield "take_over", play(claim, text_event("b", 2, "control.claim", take_over=True, name="Bob"),
+                            pause, text_event("b", 3, "control.release"))
+    yield "not_controller", play(text_event("b", 2, "plan.set", plan={"entries": []}))
+    yield "step_count", play(claim, text_event("a", 3, "control.step", count=3, wrong=1),
+                             text_event("a", 4, "control.step", count=3))
+    yield "controller_hello", play(text_event("c", 1, "hello", versions=[1], role="controller",
+                                              name="Cy", window=2), b"Rabcdefgh", b"r",
+                                   notify("c", "ack", messages=1), notify("c", "ack", messages=9))
+    yield "second_trainer", play(claim, pause, text_event(
+        "x", 1, "hello", versions=[1], role="worker", run={"id": "2"}), b"r")
+    yield "same_id_twice", play(claim, pause, pause, answer, b'w{"id":2,"result":{}}')
+    yield "many_waiting", play(claim, *(text_event("a", n, "control.pause") for n in range(3, 40)))
+
+
+def record_fields(entry: int, layer: int, words: int = 1, point: int = 4, plan: int = 1) -> bytes:
+    return bytes([entry, layer, point, plan, 0, words, 0, 0])
+
+
+def record_plays() -> Seeds:
+    several = b"R" + b"".join(record_fields(entry, layer) for entry in (0, 1) for layer in (1, 2))
+    big = b"R" + record_fields(2, 1, 250)
+    yield "records", play(several, b"r", several)
+    yield "records_pile_up", play(*[big, several] * 12, b"r")
+    yield "subscribe", play(several, text_event("a", 2, "subscribe", entries=[1], points=["MLP1"],
+                                                layers="1-2"), several, b"r",
+                            text_event("a", 3, "subscribe", entries="all"), b"r")
+    yield "rate", play(text_event("a", 2, "subscribe", rate=0.5), several, several, b"t1", b"t3",
+                       b"r", text_event("a", 3, "subscribe", rate=None))
+    yield "rate_tiny", play(text_event("a", 2, "subscribe", rate=0.01), several, several, b"t200")
+    yield "rate_wrong", play(text_event("a", 2, "subscribe", rate=-1),
+                             text_event("a", 3, "subscribe", rate=1e9))
+    yield "subscribe_wrong", play(text_event("a", 2, "subscribe", points=["no"]),
+                                  text_event("a", 3, "subscribe", layers="4-1"),
+                                  text_event("a", 4, "subscribe", entries=[-1]),
+                                  text_event("a", 5, "subscribe", other=1))
+    yield "plan", play(several, notify("w", "plan", plan={"number": 2, "entries": []}), several)
+    yield "steps", play(*(notify("w", "step", step=n, loss=1.5) for n in range(3)), b"j", b"dab",
+                        b"j", b"r")
+    yield "log_flood", play(*[notify("w", "log", message="x" * 900)] * 20)
+    for number, (wire, _, _) in enumerate(records()):
+        yield f"golden_record_{number:02}", play(b"W" + wire, b"r", b"A" + wire[:20])
+
+
+def malformed_plays() -> Seeds:
+    for name, text in {
+            "not_json": b"{", "no_object": b"[1]", "id_zero": b'{"id":0,"method":"ping"}',
+            "id_too_large": b'{"id":9007199254740992,"method":"ping"}',
+            "params_list": b'{"id":5,"method":"ping","params":[]}',
+            "more_members": b'{"id":5,"method":"ping","more":1}',
+            "not_utf8": b'{"id":5,"method":"\xff\xc3"}', "no_form": b'{"id":5}',
+            "deep": b'{"id":5,"method":"ping","params":{"a":' + b"[" * 40 + b"]" * 40 + b"}}",
+            "surrogate": b'{"id":5,"method":"\\ud83d","params":{"\\u0000":1}}',
+            "duplicate": b'{"id":5,"id":6,"method":"ping","method":"x"}',
+            "answer": b'{"id":5,"result":{}}', "long_method": b'{"id":5,"method":"%s"}' % (b"\xc3\xa9" * 40),
+            "hello_wrong": b'{"id":1,"method":"hello","params":{"versions":[2],"role":"viewer"}}',
+            "silence": b""}.items():
+        yield f"malformed_{name}", play(*(who + text for who in (b"a", b"c", b"w", b"x")), b"t11")
+
+
+def viewer_seeds() -> Seeds:
+    for seeds in (golden_plays(), control_plays(), record_plays(), malformed_plays()):
+        yield from seeds
+
+
+def record_seeds() -> Seeds:
+    wires = [wire for wire, _, _ in records()]
+    for number, wire in enumerate(wires):
+        yield f"golden_{number:02}", b"\x03" + wire
+    yield "several", b"\x00" + b"".join(wires[:3])
+    yield "damaged_payload", b"\x00" + wires[0][:-1] + b"\x7f"
+    yield "damaged_header", b"\x00" + wires[0][:20] + b"\x7f" + wires[0][21:]
+    yield "cut", b"\x00" + wires[0][:100]
+    yield "cut_payload", b"\x01" + wires[0][:-8]
+    yield "longer_header", b"\x03" + wires[0][:6] + struct.pack("<H", 136) + wires[0][8:] + bytes(8)
+    yield "payload_2_to_64", b"\x01" + wires[0][:88] + b"\xff" * 8 + wires[0][96:]
+    yield "nothing", b"\x00"
+
+
+def columns_of(schema: str, table: str) -> int:
+    columns = re.search(rf"CREATE TABLE {table} \((.*?)\)[^,()]*;", schema, re.DOTALL)
+    return len(re.findall(r"\w+ (?:INTEGER|TEXT|REAL|BLOB)", columns.group(1)))
+
+
+def recording(frames: int = 2, scalars: int = 3, more: str = "") -> bytes:
+    """A small recording with the tables that src/record makes; then the statements of `more`."""
+    source = (ROOT / "src/record/schema.cpp").read_text()
+    schema = re.search(r'R"sql\((.*?)\)sql"', source, re.DOTALL).group(1)
+    run = 0x5F0C1234ABCD5678
+    facts = json.dumps({"id": f"{run:016x}", "name": "demo", "points": [{"name": "MLP1", "flag": 4}]})
+    wire = records()[0][0]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "run.ttrec"
+        database = sqlite3.connect(path)
+        database.execute("PRAGMA page_size = 512")
+        database.executescript(schema)
+        database.execute("INSERT INTO meta VALUES ('schema_version', '1')")
+        database.execute("INSERT INTO runs VALUES (?, ?, 'demo', 'here', '2026', ?)",
+                         (run, f"{run:016x}", facts))
+        place = "?, " * (columns_of(schema, "frames") - 1) + "?"
+        for step in range(1, frames + 1):
+            row = [None, run, step, step, 0, 0, 1, 0, 0, 0, 4, 1, 0, 0, 0, 0, 2, 1, "[1,2,3,1]",
+                   256, step, wire]
+            database.execute(f"INSERT INTO frames VALUES ({place})", row)
+        for step in range(1, scalars + 1):
+            database.execute("INSERT INTO scalars VALUES (?, ?, 'loss', ?, ?)",
+                             (run, step, 1 / step, step))
+        database.execute("INSERT INTO events VALUES (1, ?, 1, 1, 'log', '', '', '{\"level\":\"info\"}')",
+                         (run,))
+        database.executescript(more)
+        database.commit()
+        database.close()
+        return path.read_bytes()
+
+
+def damaged(whole: bytes, at: int, patch: bytes) -> bytes:
+    return whole[:at] + patch + whole[at + len(patch):]
+
+
+def recording_seeds() -> Seeds:
+    whole = recording()
+    yield "small", whole
+    yield "empty_run", recording(0, 0)
+    yield "null_scalars", recording(0, 2, "UPDATE scalars SET value = NULL")
+    yield "other_types", recording(2, 2, "UPDATE frames SET record = 7, step = 'x';"
+                                      "UPDATE scalars SET value = zeroblob(9)")
+    yield "other_version", recording(0, 0, "UPDATE meta SET value = '2'")
+    yield "no_frames", recording(0, 0, "DROP TABLE frames")
+    yield "no_events", recording(0, 0, "DROP TABLE events")
+    yield "no_database", b"this is no SQLite file" * 30
+    yield "nothing", b""
+    yield "cut", whole[:len(whole) // 2]
+    yield "page_size", damaged(whole, 16, b"\x04\x00")
+    yield "freelist", damaged(whole, 32, struct.pack(">II", 3, 400))
+    yield "first_page", damaged(whole, 100, b"\x05\x00\xff\x00\x01")
+    for page in (4, 8, 12):
+        yield f"page_{page}", damaged(whole, 512 * page, b"\x0d\xff\xff\x00\x30\x00\x00" + b"\xff" * 40)
+
+
+TARGETS = {"expression": expression_seeds, "upgrade_request": upgrade_seeds,
+           "viewer_message": viewer_seeds, "record": record_seeds, "recording": recording_seeds}
+
+
+def main() -> None:
+    for target, seeds in TARGETS.items():
+        folder = HERE / "corpus" / target
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.iterdir():
+            if not old.name.startswith("regression-"):
+                old.unlink()
+        for name, data in seeds():
+            (folder / name).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main()
