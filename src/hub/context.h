@@ -24,6 +24,8 @@ struct Context {
   Connections handshakes;  // HTTP, not a WebSocket yet
   Connections viewers;
   Connections workers;
+  /// A worker's next message has arrived, in part at least: what is to be written may wait for it.
+  bool input_waits = false;
 
   bool has_history() const { return recorder != nullptr || replayed != nullptr; }
   /// REQUIRES: has_history(). Runs `query` on the thread that reads.

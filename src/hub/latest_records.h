@@ -3,17 +3,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <list>
-#include <memory>
-#include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "tensor_tracer/base/shared_bytes.h"
 #include "tensor_tracer/protocol/record.h"
 
 namespace tt::hub {
 
-/// One message or record; shared because every viewer's queue holds the same bytes.
-using SharedBytes = std::shared_ptr<const std::string>;
+/// One message or record; every viewer's queue holds the same bytes.
+using base::SharedBytes;
 
 struct StoredRecord {
   protocol::RecordKey key;

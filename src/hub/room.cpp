@@ -101,6 +101,10 @@ void Room::on_text(Client& client, std::string_view text, Clock::time_point now)
 }
 
 void Room::on_binary(Client& client, std::string_view bytes, Clock::time_point now) {
+  on_binary(client, std::make_shared<const std::string>(bytes), now);
+}
+
+void Room::on_binary(Client& client, const SharedBytes& message, Clock::time_point now) {
   const auto member = members_.find(&client);
   if (member == members_.end()) {
     return;
@@ -115,13 +119,13 @@ void Room::on_binary(Client& client, std::string_view bytes, Clock::time_point n
     return;
   }
   // The payload's CRC is the viewers' to check: they see what the leader computed.
-  protocol::RecordReader reader(bytes, protocol::RecordCheck::kHeader);
+  protocol::RecordReader reader(*message, protocol::RecordCheck::kHeader);
   while (const auto record = reader.next()) {
     ++metrics_.records;
     StoredRecord stored{.key = protocol::key_of(record->header),
                         .plan = record->header.plan,
                         .point = record->header.point,
-                        .bytes = std::make_shared<const std::string>(record->whole)};
+                        .bytes = message.part(record->whole)};
     for (const auto& [viewer, facts] : members_) {
       if (viewer->role() == Role::kViewer && wants_record(facts, record->header)) {
         viewer->queue().push_record(stored, now);

@@ -54,6 +54,8 @@ class Room {
   void join(Client& client, Clock::time_point now);
   void leave(Client& client);
   void on_text(Client& client, std::string_view text, Clock::time_point now);
+  /// Keeps large records where they are, small ones and those of the second form as copies.
+  void on_binary(Client& client, const SharedBytes& message, Clock::time_point now);
   void on_binary(Client& client, std::string_view bytes, Clock::time_point now);
   /// Ends what has timed out; call it about ten times a second.
   void tick(Clock::time_point now);

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/post.hpp>
+#include <boost/endian/conversion.hpp>
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -11,20 +12,46 @@ namespace tt::hub {
 namespace {
 constexpr std::size_t kMaxViewerMessage = std::size_t{64} << 10U;
 constexpr std::size_t kMaxWorkerMessage = std::size_t{256} << 20U;
-constexpr std::size_t kWriteBuffer = std::size_t{64} << 10U;
+// A worker that floods must not keep the hub from writing.
+constexpr std::size_t kReadAtOnce = std::size_t{256} << 10U;
+// Below this a copy is cheaper than a buffer of its own in the system call.
+constexpr std::size_t kWorthNoCopy = std::size_t{8} << 10U;
+// While so little waits for a viewer and the worker's next message is there already, they go out
+// together; but no later than after so many rounds of the I/O context.
+constexpr std::size_t kWorthWriting = std::size_t{32} << 10U;
+constexpr int kMostRounds = 128;
+constexpr std::size_t kMostHeader = 10;
 constexpr auto kCloseTimeout = std::chrono::seconds(1);
 
 Connections& registry(Context& context, Role role) {
   return role == Role::kViewer ? context.viewers : context.workers;
 }
+
+// RFC 6455, 5.2: a final frame of a server, which has no mask.
+void append_frame_header(std::string& out, bool text, std::uint64_t bytes) {
+  out += text ? '\x81' : '\x82';
+  if (bytes < 126) {
+    out += static_cast<char>(bytes);
+    return;
+  }
+  const bool fits_16_bits = bytes <= 0xFFFFU;
+  const std::uint64_t length = boost::endian::native_to_big(fits_16_bits ? bytes << 48U : bytes);
+  out += static_cast<char>(fits_16_bits ? 126 : 127);
+  out.append(reinterpret_cast<const char*>(&length), fits_16_bits ? 2 : 8);
+}
+
+std::size_t read_ahead(Role role) {
+  return role == Role::kViewer ? std::size_t{4} << 10U : std::size_t{64} << 10U;
+}
 }  // namespace
 
-WsSession::WsSession(beast::tcp_stream stream, Role role, bool may_control, Context& context)
+WsSession::WsSession(tcp::socket socket, Role role, bool may_control, Context& context)
     : Client(role, context.room.make_queue(), may_control),
-      stream_(std::move(stream)),
+      stream_(std::move(socket), read_ahead(role)),
       context_(context),
       ticket_(registry(context, role).add({})),
-      close_timer_(stream_.get_executor()) {}
+      close_timer_(stream_.get_executor()),
+      message_(std::make_shared<beast::flat_buffer>()) {}
 
 WsSession::~WsSession() { registry(context_, role()).remove(ticket_); }
 
@@ -48,8 +75,6 @@ void WsSession::configure() {
       response.set(http::field::upgrade, "websocket");  // RFC 9110, 15.5.22
     }
   }));
-  stream_.auto_fragment(false);
-  stream_.write_buffer_bytes(kWriteBuffer);
   stream_.read_message_max(role() == Role::kViewer ? kMaxViewerMessage : kMaxWorkerMessage);
 }
 
@@ -66,9 +91,10 @@ void WsSession::on_accept(beast::error_code failure) {
 }
 
 void WsSession::read() {
-  stream_.async_read(buffer_, [self = shared_from_this()](beast::error_code failure, std::size_t) {
-    self->on_read(failure);
-  });
+  stream_.async_read_some(*message_, kReadAtOnce,
+                          [self = shared_from_this()](beast::error_code failure, std::size_t) {
+                            self->on_read(failure);
+                          });
 }
 
 void WsSession::on_read(beast::error_code failure) {
@@ -79,15 +105,21 @@ void WsSession::on_read(beast::error_code failure) {
     end();
     return;
   }
+  if (!stream_.is_message_done()) {
+    message_->reserve(message_->size() + stream_.read_size_hint(*message_));
+    read();
+    return;
+  }
   if (!closing_) {
     handle_message();
   }
-  buffer_.clear();
+  message_->clear();
+  context_.input_waits = role() == Role::kWorker && stream_.next_layer().has_input();
   read();
 }
 
 void WsSession::handle_message() {
-  const auto data = buffer_.cdata();
+  const auto data = message_->cdata();
   const std::string_view message(static_cast<const char*>(data.data()), data.size());
   Traffic& traffic = context_.room.metrics().of(role());
   ++traffic.messages_in;
@@ -96,7 +128,9 @@ void WsSession::handle_message() {
     if (stream_.got_text()) {
       context_.room.on_text(*this, message, Clock::now());
     } else {
-      context_.room.on_binary(*this, message, Clock::now());
+      // The room may keep it, so that the next one needs memory of its own.
+      const auto kept = std::exchange(message_, std::make_shared<beast::flat_buffer>());
+      context_.room.on_binary(*this, {kept, message, kept->capacity()}, Clock::now());
     }
   } catch (const std::exception& error) {
     // A defect or lack of memory must cost this connection only.
@@ -110,15 +144,25 @@ void WsSession::wake() {
   // Posted, so that all records of one message of the trainer travel together.
   if (open_ && !write_posted_ && in_flight_.empty() && !close_sent_) {
     write_posted_ = true;
-    net::post(stream_.get_executor(), [self = shared_from_this()] {
-      self->write_posted_ = false;
-      self->write();
-    });
+    post_write(kMostRounds);
   }
 }
 
+void WsSession::post_write(int rounds) {
+  net::post(stream_.get_executor(), [self = shared_from_this(), rounds] {
+    if (rounds > 0 && self->more_will_come()) {
+      self->post_write(rounds - 1);
+      return;
+    }
+    self->write_posted_ = false;
+    self->write();
+  });
+}
+
+bool WsSession::more_will_come() { return context_.input_waits && queue().bytes() < kWorthWriting; }
+
 void WsSession::write() {
-  if (!open_ || close_sent_ || !in_flight_.empty()) {
+  if (!open_ || !stream_.is_open() || close_sent_ || !in_flight_.empty()) {
     return;
   }
   if (!closing_ || drain_) {
@@ -130,17 +174,42 @@ void WsSession::write() {
     }
     return;
   }
-  buffers_.clear();
+  Traffic& traffic = context_.room.metrics().of(role());
+  traffic.bytes_out += make_frame();
+  ++traffic.messages_out;
+  stream_.next_layer().async_write_frame(
+      buffers_, [self = shared_from_this()](beast::error_code failure, std::size_t) {
+        self->on_write(failure);
+      });
+}
+
+std::size_t WsSession::make_frame() {
+  const auto is_small = [](const SharedBytes& part) { return part->size() < kWorthNoCopy; };
+  std::size_t bytes = 0;
+  std::size_t small_bytes = kMostHeader;
   for (const SharedBytes& part : in_flight_.parts) {
-    buffers_.emplace_back(part->data(), part->size());
+    bytes += part->size();
+    small_bytes += is_small(part) ? part->size() : 0;
   }
-  stream_.text(in_flight_.text);
-  stream_.async_write(buffers_,
-                      [self = shared_from_this()](beast::error_code failure, std::size_t bytes) {
-                        self->context_.room.metrics().of(self->role()).bytes_out += bytes;
-                        self->on_write(failure);
-                      });
-  ++context_.room.metrics().of(role()).messages_out;
+  copied_.clear();
+  copied_.reserve(small_bytes);  // so that it stays where the buffers point to
+  append_frame_header(copied_, in_flight_.text, bytes);
+  buffers_.assign(1, net::buffer(copied_));
+  bool copied_last = true;
+  for (const SharedBytes& part : in_flight_.parts) {
+    const bool small = is_small(part);
+    const char* const begin = small ? copied_.data() + copied_.size() : part->data();
+    if (small) {
+      copied_ += *part;
+    }
+    if (small && copied_last) {
+      buffers_.back() = {buffers_.back().data(), buffers_.back().size() + part->size()};
+    } else {
+      buffers_.emplace_back(begin, part->size());
+    }
+    copied_last = small;
+  }
+  return bytes;
 }
 
 void WsSession::on_write(beast::error_code failure) {
@@ -149,7 +218,11 @@ void WsSession::on_write(beast::error_code failure) {
     kill();
     return;
   }
-  write();
+  if (more_will_come()) {
+    wake();
+  } else {
+    write();
+  }
 }
 
 void WsSession::close(std::string_view reason) {
@@ -188,13 +261,14 @@ void WsSession::send_close() {
   stream_.async_close(reason, [self = shared_from_this()](beast::error_code) { self->kill(); });
 }
 
-void WsSession::kill() { beast::get_lowest_layer(stream_).close(); }
+void WsSession::kill() { stream_.next_layer().close(); }
 
 void WsSession::end() {
   if (open_) {
     open_ = false;
     context_.room.leave(*this);
   }
+  context_.input_waits = false;
   close_timer_.cancel();
   kill();
 }

@@ -8,6 +8,7 @@
 
 #include "context.h"
 #include "net.h"
+#include "transport.h"
 
 namespace tt::hub {
 
@@ -20,7 +21,7 @@ namespace tt::hub {
 class WsSession : public Client, public Connection, public std::enable_shared_from_this<WsSession> {
  public:
   /// `context` outlives the session.
-  WsSession(beast::tcp_stream stream, Role role, bool may_control, Context& context);
+  WsSession(tcp::socket socket, Role role, bool may_control, Context& context);
   ~WsSession() override;
 
   void start(HttpRequest request);
@@ -34,14 +35,18 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
 
  private:
   // permessage-deflate is compiled out: it costs 20 ms and more per megabyte.
-  using Stream = websocket::stream<beast::tcp_stream, false>;
+  using Stream = websocket::stream<Transport, false>;
 
   void configure();
   void on_accept(beast::error_code failure);
   void read();
   void on_read(beast::error_code failure);
   void handle_message();
+  void post_write(int rounds);
+  bool more_will_come();
   void write();
+  /// Fills buffers_ with in_flight_ as one frame; returns the bytes of its payload.
+  std::size_t make_frame();
   void on_write(beast::error_code failure);
   void send_close();
   void end();
@@ -51,9 +56,10 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
   Connections::Ticket ticket_;
   net::steady_timer close_timer_;
   HttpRequest request_;
-  beast::flat_buffer buffer_;
+  std::shared_ptr<beast::flat_buffer> message_;  // what is being read
   Outgoing in_flight_;
   std::vector<net::const_buffer> buffers_;
+  std::string copied_;  // the frame's header and the small parts
   std::string close_reason_;
   websocket::close_code close_code_ = websocket::close_code::going_away;
   bool open_ = false;

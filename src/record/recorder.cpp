@@ -216,8 +216,7 @@ base::Result<std::unique_ptr<Recorder>> Recorder::open(RecorderOptions options) 
 
 void Recorder::set_run(const json& facts) { impl_->set_run(facts); }
 
-void Recorder::add_record(const protocol::RecordHeader& header,
-                          std::shared_ptr<const std::string> bytes) {
+void Recorder::add_record(const protocol::RecordHeader& header, base::SharedBytes bytes) {
   if (impl_->wants(header)) {
     impl_->queue().push(FrameItem{header, std::move(bytes)});
   }

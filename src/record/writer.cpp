@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "json_values.h"
 #include "schema.h"
@@ -53,7 +54,7 @@ class Binder {
     return *this;
   }
   /// `bytes` must live until the statement has run.
-  Binder& blob(const std::string& bytes) {
+  Binder& blob(std::string_view bytes) {
     statement_.bindNoCopy(++index_, bytes.data(), static_cast<int>(bytes.size()));
     return *this;
   }

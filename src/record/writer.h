@@ -20,7 +20,7 @@ struct RunItem {
 };
 struct FrameItem {
   protocol::RecordHeader header;
-  std::shared_ptr<const std::string> bytes;
+  base::SharedBytes bytes;
 };
 struct StepItem {
   std::uint64_t run = 0;

@@ -7,14 +7,18 @@ reaches a viewer unchanged.
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 from hub_harness import Hub, big_record
 from raw_websocket import (
     BINARY,
     CONT,
+    PING,
+    PONG,
     TEXT,
     RawWebSocket,
+    Received,
     fragments,
     frame,
     request,
@@ -42,6 +46,19 @@ def relay(hub: Hub, message: bytes, frames: list[bytes], chop: int | None = None
 def test_binary_in_one_frame(hub: Hub, size: int) -> None:
     message = record_of(size)
     relay(hub, message, [frame(BINARY, message)])
+
+
+def test_a_ping_is_answered_between_two_large_frames(hub: Hub) -> None:
+    records = [record_of(4 * MIB), record_of(4 * MIB)]
+    with RawWebSocket(hub) as viewer, RawWebSocket(hub, "/worker") as worker:
+        worker.send(*(frame(BINARY, record) for record in records))
+        assert not viewer.is_quiet(5), "the hub writes, and cannot end"
+        viewer.send(frame(PING, b"now"))
+        time.sleep(0.2)  # the hub has read it
+        got = [viewer.receive() for _ in range(3)]
+    assert got == [
+        Received(BINARY, records[0]), Received(PONG, b"now"), Received(BINARY, records[1])
+    ]
 
 
 @pytest.mark.parametrize("piece", [64, 256, KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB])

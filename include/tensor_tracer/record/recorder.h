@@ -11,6 +11,7 @@
 #include <string>
 
 #include "tensor_tracer/base/result.h"
+#include "tensor_tracer/base/shared_bytes.h"
 #include "tensor_tracer/protocol/record.h"
 
 namespace tt::record {
@@ -74,7 +75,7 @@ class Recorder {
   /// "The run's facts" of docs/protocol.md; needed before the filter knows the points' names.
   void set_run(const nlohmann::json& facts);
   /// One whole wire record and its header. Shared, not copied.
-  void add_record(const protocol::RecordHeader& header, std::shared_ptr<const std::string> bytes);
+  void add_record(const protocol::RecordHeader& header, base::SharedBytes bytes);
   /// The params of a `step` notification of `run`: every number becomes a scalar.
   void add_step(std::uint64_t run, const nlohmann::json& params, std::uint64_t time_ns);
   void add_event(Event event);

@@ -162,6 +162,41 @@ TEST_F(RoomTest, AnotherRunsStepsAreNotShown) {
   EXPECT_EQ(texts[0].at("result").at("run").at("id"), "2");
 }
 
+// The bytes of the next binary message that waits, part by part.
+std::vector<std::string_view> parts_of(FakeClient& client) {
+  std::vector<std::string_view> parts;
+  for (const SharedBytes& part : client.queue().pop().parts) {
+    parts.push_back(*part);
+  }
+  return parts;
+}
+
+TEST_F(RoomTest, ALargeRecordIsNotCopiedAndASmallOneDoesNotPinItsMessage) {
+  const auto worker = greeted(Role::kWorker);
+  const auto ada = greeted(Role::kViewer);
+  const auto bob = greeted(Role::kViewer);
+  const auto record = [](std::uint16_t layer, std::size_t bytes) {
+    std::string out;
+    protocol::append_record(out, {.layer = layer, .dtype = protocol::Dtype{200}},
+                            std::vector<std::byte>(bytes));
+    return out;
+  };
+  const std::string large = record(1, 600);
+  const std::string small = record(2, 8);
+  const auto message = std::make_shared<const std::string>(large + small);
+  room_.on_binary(*worker, message, now_);
+  for (FakeClient* viewer : {ada.get(), bob.get()}) {
+    const auto first = parts_of(*viewer);
+    ASSERT_EQ(first.size(), 1U);
+    EXPECT_EQ(first[0].data(), message->data());
+    EXPECT_EQ(first[0], large);
+    const auto second = parts_of(*viewer);
+    ASSERT_EQ(second.size(), 1U);
+    EXPECT_EQ(second[0], small);
+    EXPECT_NE(second[0].data(), message->data() + large.size());
+  }
+}
+
 TEST_F(RoomTest, MessagesOfAClientThatLeftAreIgnored) {
   const auto viewer = greeted(Role::kViewer);
   room_.leave(*viewer);

@@ -1,0 +1,222 @@
+"""What the hub delivers to many viewers, beside a Python hub and a bare send() loop, in one run.
+
+Every round measures every cell (frame size x viewers) with our hub, the Python hub and the loop, one
+after the other on fresh processes, in an order that turns from round to round. The viewers and the
+worker are the same cheap C++ program for all. The worker first sends as fast as the hub takes it
+(delivered frames, CPU, memory), then at a fixed rate (latency).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import datetime
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from candidates import HERE, REPOSITORY, tensor_tracer
+from hub_report import CELLS, Cell, Measured, Rounds, System, report, systems_of
+from train import MOST_LOAD
+
+WARM_UP = 0.4  # seconds
+MOST_RATE = 500  # records a second
+RATE_BYTES = 100e6  # a second, delivered to all viewers: the fixed rate is no more than that
+
+
+@dataclasses.dataclass(frozen=True)
+class Server:
+    """A hub or the bare loop that runs."""
+
+    process: subprocess.Popen[str]
+    port: int
+    path: str  # "-": no WebSocket server
+    token: str = "-"
+    worker_token: str = "-"
+
+    def cpu_seconds(self) -> float:
+        """Of all threads, by the scheduler's account in nanoseconds."""
+        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) * 1e-9
+
+    def rss_mib(self) -> float:
+        """The most so far."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        [line] = [line for line in status.splitlines() if line.startswith("VmHWM:")]
+        return int(line.split()[1]) / 1024
+
+
+def program(name: str) -> str:
+    return str(tensor_tracer().with_name(name))
+
+
+def spawn(line: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout
+    line = process.stdout.readline().strip()
+    if not line:
+        sys.exit(f"{process.args} ended without a word")
+    return line
+
+
+@contextlib.contextmanager
+def server_of(system: str, cell: Cell) -> Iterator[Server]:
+    with tempfile.TemporaryDirectory(prefix="tt-bench-") as folder:
+        if system == "ours":
+            line = [program("tensor-tracer-hub"), "serve", "--run-dir", folder, "--port", "0"]
+            line += ["--history-bytes", "0"]  # the Python hub keeps none either
+        elif system == "Python":
+            line = [sys.executable, str(HERE / "python_hub.py")]
+        else:
+            line = [program("hub_load"), "send_loop", str(cell.size), str(cell.viewers)]
+        process = spawn(line)
+        try:
+            said = first_line(process)
+            if system == "ours":
+                port = json.loads((Path(folder) / "hub.json").read_text())["port"]
+                tokens = [(Path(folder) / f).read_text().strip() for f in ("token", "worker_token")]
+                yield Server(process, port, "/ws", *tokens)
+            else:
+                yield Server(process, int(said), "/ws" if system == "Python" else "-")
+        finally:
+            process.terminate()
+            process.wait(10)
+
+
+@contextlib.contextmanager
+def viewers_of(server: Server, count: int) -> Iterator[subprocess.Popen[str]]:
+    line = [program("hub_load"), "viewers", str(server.port), server.path, server.token, str(count)]
+    process = spawn(line)
+    try:
+        assert first_line(process) == "ready"
+        yield process
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+@contextlib.contextmanager
+def worker_of(server: Server, size: int, batch: int, rate: float) -> Iterator[None]:
+    """Sends messages of `batch` records until the block ends; rate 0: as fast as they are taken."""
+    line = [program("hub_load"), "worker", str(server.port), server.worker_token]
+    process = spawn([*line, str(size), str(batch), str(rate)])
+    try:
+        yield
+        if process.poll() is not None:
+            sys.exit("the worker ended early")
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def tell(process: subprocess.Popen[str], command: str) -> None:
+    assert process.stdin
+    process.stdin.write(f"{command}\n")
+    process.stdin.flush()
+
+
+def window(
+    server: Server, cell: Cell, seconds: float, batch: int = 1, rate: float = 0
+) -> dict[str, Any]:
+    """What the viewers got in so many seconds after the warm-up, and what the server used for it."""
+    with viewers_of(server, cell.viewers) as viewers:
+        with contextlib.ExitStack() as stack:
+            if server.path != "-":
+                stack.enter_context(worker_of(server, cell.size, batch, rate))
+            time.sleep(WARM_UP)
+            tell(viewers, "begin")
+            begin = server.cpu_seconds()
+            time.sleep(seconds)
+            tell(viewers, "end")
+            used = {"cpu_seconds": server.cpu_seconds() - begin, "rss_mib": server.rss_mib()}
+        return json.loads(first_line(viewers)) | used
+
+
+def measure(system: System, cell: Cell, seconds: float) -> Measured:
+    with server_of(system.server, cell) as server:
+        got = window(server, cell, seconds, system.batch)
+        flood = Measured(
+            frames=got["records"] / got["seconds"],
+            megabytes=got["bytes"] / got["seconds"] * 1e-6,
+            cpu_ms_per_mb=got["cpu_seconds"] * 1e3 / (got["bytes"] * 1e-6),
+            dropped=max(0.0, 1 - got["records"] / max(1, got["offered"])),
+            rss_mib=got["rss_mib"],
+        )
+    if system.server == "send()" or system.batch > 1:
+        return flood
+    rate = min(MOST_RATE, RATE_BYTES / (cell.size * cell.viewers))
+    with server_of(system.server, cell) as server:
+        got = window(server, cell, seconds, rate=rate)
+    return dataclasses.replace(flood, rate=rate, p50_ms=got["p50_ms"], p99_ms=got["p99_ms"])
+
+
+def heading(chosen: argparse.Namespace, load: float) -> str:
+    """Where, when and with what."""
+    cpuinfo = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next(line.partition(":")[2].strip() for line in cpuinfo if line.startswith("model name"))
+    busy = " **The machine was busy: do not trust the times.**" if load > MOST_LOAD else ""
+    return (
+        f"### The hub, {datetime.date.today().isoformat()}\n\n{model}, {os.cpu_count()} CPUs; "
+        f"Python {sys.version.split()[0]}, websockets {version('websockets')}; medians of "
+        f"{chosen.rounds} rounds of {chosen.seconds} s each; load of the last minute before: "
+        f"{load:.1f}.{busy}"
+    )
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench.sh hub",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=1.5,
+                        help="of each measurement; at most 10, since viewers answer no ping")
+    parser.add_argument("--viewers", type=int, action="append", help="default: 1, 8, 32, 64")
+    parser.add_argument("--size", type=int, action="append", help="default: 1024, 65536, 1048576")
+    parser.add_argument("--append", type=Path, help="also append the result to this file")
+    parsed = parser.parse_args()
+    if not 0 < parsed.seconds <= 10:
+        parser.error("--seconds must be between 0 and 10")
+    return parsed
+
+
+def main() -> None:
+    chosen = options()
+    cells = [
+        cell for cell in CELLS
+        if cell.viewers in (chosen.viewers or [cell.viewers])
+        and cell.size in (chosen.size or [cell.size])
+    ]
+    head = heading(chosen, os.getloadavg()[0])
+    results: dict[Cell, Rounds] = {
+        cell: {system: [] for system in systems_of(cell)} for cell in cells
+    }
+    for turn in range(chosen.rounds):
+        for cell in cells:
+            systems = systems_of(cell)
+            first = turn % len(systems)
+            for system in systems[first:] + systems[:first]:
+                found = measure(system, cell, chosen.seconds)
+                results[cell][system].append(found)
+                print(f"round {turn + 1}, {cell}, {system}: {found.line()}", file=sys.stderr)
+    text = f"{head}\n\n{report(results)}"
+    print(text)
+    if chosen.append:
+        with open(REPOSITORY / chosen.append, "a") as file:
+            file.write(f"\n{text}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+#pragma once
+
+#include <boost/asio/compose.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "net.h"
+
+namespace tt::hub {
+
+/// The socket under a WebSocket. Beast reads through it, and writes what is its own: the
+/// handshake's answer, pings, pongs and the close frame. Frames with data are written past Beast,
+/// since Asio's composed writes hand the system no more than 64 KiB at a time, which costs several
+/// times the CPU of whole frames. Frames never mix: each is written to its end before the next.
+///
+/// Small reads are served from bytes read ahead, so that many small messages cost one system call.
+/// Thread: the hub's I/O thread only.
+class Transport {
+ public:
+  using executor_type = tcp::socket::executor_type;
+
+  Transport(tcp::socket socket, std::size_t read_ahead)
+      : state_(std::make_shared<State>(std::move(socket), read_ahead)) {}
+
+  executor_type get_executor() { return state_->socket.get_executor(); }
+  tcp::socket& socket() { return state_->socket; }
+  void close() {
+    beast::error_code ignored;
+    state_->socket.close(ignored);
+  }
+  /// Bytes have arrived that nobody has read yet.
+  bool has_input() const { return state_->ahead_begin < state_->ahead_end; }
+
+  template <typename Buffers, typename Token>
+  auto async_read_some(const Buffers& buffers, Token&& token) {
+    return compose(Read<Buffers>{state_, buffers}, token);
+  }
+
+  /// What Beast writes in one call is one frame of its own, small enough for Asio's one go. It goes
+  /// before the data that waits.
+  template <typename Buffers, typename Token>
+  auto async_write_some(const Buffers& buffers, Token&& token) {
+    return compose(WriteOwn<Buffers>{state_, buffers}, token);
+  }
+
+  /// One frame with its header. REQUIRES: no other is being written. `frame` is used up; it and
+  /// what it points to outlive the operation.
+  template <typename Token>
+  auto async_write_frame(std::span<net::const_buffer> frame, Token&& token) {
+    return compose(WriteFrame{state_, frame}, token);
+  }
+
+ private:
+  struct State {
+    State(tcp::socket accepted, std::size_t read_ahead)
+        : socket(std::move(accepted)),
+          turn(socket.get_executor(), std::chrono::steady_clock::time_point::max()),
+          ahead(read_ahead) {}
+
+    void end_turn() {
+      writing = false;
+      turn.cancel();
+    }
+
+    tcp::socket socket;
+    net::steady_timer turn;  // cancelled when somebody's turn has ended
+    bool writing = false;
+    int own_waiting = 0;
+    std::vector<char> ahead;
+    std::size_t ahead_begin = 0;
+    std::size_t ahead_end = 0;
+  };
+  using Shared = std::shared_ptr<State>;  // operations of Beast may outlive the transport
+
+  template <typename Operation, typename Token>
+  auto compose(Operation operation, Token& token) {
+    return net::async_compose<Token, void(beast::error_code, std::size_t)>(std::move(operation),
+                                                                           token, state_->socket);
+  }
+
+  template <typename Buffers>
+  struct Read {
+    enum class Step { kStart, kCopy, kFilled, kDirect };
+    Shared state;
+    Buffers buffers;
+    Step step = Step::kStart;
+
+    template <typename Self>
+    void operator()(Self& self, beast::error_code failure = {}, std::size_t bytes = 0) {
+      State& s = *state;
+      if (step == Step::kStart) {
+        start(self);
+        return;
+      }
+      if (step == Step::kFilled) {
+        s.ahead_begin = 0;
+        s.ahead_end = bytes;
+      }
+      if (step != Step::kDirect) {
+        bytes = net::buffer_copy(
+            buffers, net::buffer(s.ahead.data() + s.ahead_begin, s.ahead_end - s.ahead_begin));
+        s.ahead_begin += bytes;
+      }
+      self.complete(failure, bytes);
+    }
+
+    template <typename Self>
+    void start(Self& self) {
+      State& s = *state;
+      if (s.ahead_begin < s.ahead_end) {
+        step = Step::kCopy;
+        net::post(s.socket.get_executor(), std::move(self));
+      } else if (beast::buffer_bytes(buffers) < s.ahead.size()) {
+        step = Step::kFilled;
+        s.socket.async_read_some(net::buffer(s.ahead), std::move(self));
+      } else {
+        step = Step::kDirect;
+        const Buffers to = buffers;
+        s.socket.async_read_some(to, std::move(self));
+      }
+    }
+  };
+
+  template <typename Buffers>
+  struct WriteOwn {
+    enum class Step { kStart, kWaiting, kWriting };
+    Shared state;
+    Buffers buffers;
+    Step step = Step::kStart;
+
+    template <typename Self>
+    void operator()(Self& self, beast::error_code failure = {}, std::size_t bytes = 0) {
+      State& s = *state;
+      if (step == Step::kWriting) {
+        s.end_turn();
+        self.complete(failure, bytes);
+        return;
+      }
+      s.own_waiting -= step == Step::kWaiting ? 1 : 0;
+      if (s.writing) {
+        step = Step::kWaiting;
+        ++s.own_waiting;
+        s.turn.async_wait(std::move(self));
+        return;
+      }
+      s.writing = true;
+      step = Step::kWriting;
+      const Buffers from = buffers;
+      net::async_write(s.socket, from, std::move(self));
+    }
+  };
+
+  struct WriteFrame {
+    Shared state;
+    std::span<net::const_buffer> left;
+    bool writing = false;
+    std::size_t written = 0;
+
+    template <typename Self>
+    void operator()(Self& self, beast::error_code failure = {}, std::size_t bytes = 0) {
+      State& s = *state;
+      if (writing) {
+        consume(bytes);
+        if (failure || left.empty()) {
+          s.end_turn();
+          self.complete(failure, written);
+          return;
+        }
+      } else if (s.writing || s.own_waiting > 0) {
+        s.turn.async_wait(std::move(self));
+        return;
+      }
+      writing = s.writing = true;
+      const std::span<net::const_buffer> from = left;
+      s.socket.async_write_some(from, std::move(self));
+    }
+
+    void consume(std::size_t bytes) {
+      written += bytes;
+      while (!left.empty() && bytes >= left.front().size()) {
+        bytes -= left.front().size();
+        left = left.subspan(1);
+      }
+      if (!left.empty()) {
+        left.front() += bytes;
+      }
+    }
+  };
+
+  Shared state_;
+};
+
+inline void beast_close_socket(Transport& transport) { transport.close(); }
+
+template <typename Handler>
+void async_teardown(beast::role_type role, Transport& transport, Handler&& handler) {
+  websocket::async_teardown(role, transport.socket(), std::forward<Handler>(handler));
+}
+
+}  // namespace tt::hub
