@@ -146,7 +146,8 @@ void HttpSession::upgrade(HttpRequest request) {
   const bool may_control = right_of(request, role, context_.options) == Right::kControl;
   context_.room.metrics().count_http(static_cast<unsigned>(http::status::switching_protocols));
   stream_.expires_never();  // from here on the WebSocket's own time-outs count
-  const auto session = std::make_shared<WsSession>(stream_.release_socket(), role, may_control, context_);
+  const auto session =
+      std::make_shared<WsSession>(stream_.release_socket(), role, may_control, context_);
   session->start(std::move(request));
 }
 
