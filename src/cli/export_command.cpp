@@ -54,8 +54,8 @@ base::Status set_ranges(const std::string& layers, const std::string& steps,
 
 int fail(const base::Error& error) {
   std::fprintf(stderr, "export: %s\n", base::to_string(error).c_str());
-  const bool is_usage = error.code == "usage" || error.code == "invalid_argument" ||
-                        error.code == "not_a_recording";
+  const bool is_usage =
+      error.code == "usage" || error.code == "invalid_argument" || error.code == "not_a_recording";
   return is_usage ? kUsage : kFailed;
 }
 
