@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors
-from hub_harness import binary, sanitized
-from recording_maker import RUN_ID, START_NS, Maker, numbers_of
+from hub_harness import RUN_ID as HUB_RUN_ID
+from hub_harness import binary, make_record, running_hub, sanitized, wait_until
+from recording_maker import DTYPES, POINTS, RUN_ID, START_NS, Maker, facts, numbers_of, payload_of
 from tensorboardX.crc32c import crc32c
 from tensorboardX.proto.event_pb2 import Event
 
@@ -338,7 +339,7 @@ def test_a_wrong_choice_is_told_and_writes_nothing(
     output = made.maker.path.parent / "out"
     form = [] if "--to" in words else ["--to", "npz"]
     done = export(made.maker.path, *form, "--output", output, *words)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert said in done.stderr and len(done.stderr.splitlines()) == 1
     assert sorted(path.name for path in output.parent.iterdir()) == ["run.ttrec"]
 
@@ -348,12 +349,12 @@ def test_nothing_is_overwritten_without_force(made: Expected) -> None:
         output = exported(made, form)
         before = sorted(path.stat().st_mtime_ns for path in [output, *output.glob("*")])
         done = export(made.maker.path, "--to", form, "--output", output)
-        assert done.returncode == 1 and "--force" in done.stderr
+        assert done.returncode == 2 and "--force" in done.stderr
         assert before == sorted(path.stat().st_mtime_ns for path in [output, *output.glob("*")])
         exported(made, form, "--force")
     recording = made.maker.path.read_bytes()
     done = export(made.maker.path, "--to", "npz", "--output", made.maker.path, "--force")
-    assert done.returncode == 1 and "the recording itself" in done.stderr
+    assert done.returncode == 2 and "the recording itself" in done.stderr
     assert made.maker.path.read_bytes() == recording
 
 
@@ -363,7 +364,7 @@ def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
         if text is not None:
             path.write_text(text)
         done = export(path, "--to", "npz", "--output", tmp_path / "out")
-        assert done.returncode == 1 and str(path) in done.stderr
+        assert done.returncode == 2 and str(path) in done.stderr
         assert not (tmp_path / "out").exists()
 
 
@@ -373,7 +374,7 @@ def test_two_runs_must_be_chosen_from(made: Expected) -> None:
     made.maker.close()
     output = made.maker.path.parent / "out"
     done = export(made.maker.path, "--to", "csv", "--output", output)
-    assert done.returncode == 1 and f"{RUN_ID}" in done.stderr and "--run" in done.stderr
+    assert done.returncode == 2 and RUN_ID in done.stderr and "--run" in done.stderr
     exported(made, "csv", "--run", RUN_ID)
 
 
@@ -422,3 +423,28 @@ def test_memory_does_not_grow_with_the_recording(tmp_path: Path, form: str) -> N
     done = export(path, "--to", form, "--output", tmp_path / "out", preexec_fn=limit)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out").stat().st_size > 128 << 20
+
+
+# --- a recording of a real hub ----------------------------------------------------------------------
+
+
+def test_what_a_hub_records_comes_out_bit_for_bit(tmp_path: Path) -> None:
+    values = np.random.default_rng(6).standard_normal((3, 1, 4, 8)).astype("<f4")
+    recording, output = tmp_path / "run.ttrec", tmp_path / "out.npz"
+    words = (recording, "--to", "npz", "--output", output, "--force")
+    with running_hub(tmp_path / "run", "--record", str(tmp_path)) as hub:
+        worker = hub.worker(points=facts(PLAN)["points"])
+        for step, record in enumerate(values, 1):
+            worker.notify("step", step=step, loss=1 / step)
+            fields = {"run": int(HUB_RUN_ID, 16), "step": step, "point": POINTS["MLP1"], "ndim": 3,
+                      "dtype": DTYPES["f32"], "shape": [1, 4, 8, 1]}  # fmt: skip
+            worker.connection.send(make_record(payload_of("f32", record), **fields))
+        wait_until(lambda: ": 3 records, scalars of 3 steps" in export(*words).stdout, "3 records")
+    with np.load(output) as live:
+        while_it_ran = dict(live)
+    assert export(*words).returncode == 0
+    with np.load(output) as finished:
+        check_arrays(dict(finished), while_it_ran)
+        assert same(finished["MLP1.layers.1"], values)
+        assert list(finished["MLP1.layers.1.steps"]) == [1, 2, 3]
+        assert list(finished["scalars.loss"]) == [1, 1 / 2, 1 / 3]
