@@ -2,13 +2,14 @@
 # Builds the fuzz targets of tests/fuzz with clang's libFuzzer and the address and undefined-behaviour
 # sanitizers, and runs them one after the other; each starts from its corpus.
 #
-#   scripts/fuzz.sh [all|expression|record|recording|upgrade_request|viewer_message]… [--runs N] [--seconds N]
+#   scripts/fuzz.sh [all|TARGET]… [--runs N] [--seconds N]
 #
+#   TARGET      expression, record, recording, upgrade_request or viewer_message
 #   --runs      inputs of each target, 1,000,000
 #   --seconds   at most so long each, 0: no bound
 #
-# What a target finds is written to build/fuzz/found/<target>-<kind>-<hash> and fails the script: keep it as
-# tests/fuzz/corpus/<target>/regression-<what> with the correction. What it learnt stays in
+# What a target finds is written to build/fuzz/found/<target>-<kind>-<hash> and fails the script: keep
+# it as tests/fuzz/corpus/<target>/regression-<what> with the correction. What it learnt stays in
 # build/fuzz/learnt/<target> for the next run. TT_CLANG names another clang++.
 set -euo pipefail
 
@@ -23,10 +24,12 @@ usage() { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
 
 # The first compiler that has libFuzzer; Debian has it in libclang-rt-<version>-dev.
 find_clang() {
-  local compiler
-  for compiler in ${TT_CLANG:-clang++ clang++-{20..14}}; do
-    if command -v "$compiler" >/dev/null && echo 'extern "C" int LLVMFuzzerTestOneInput() { return 0; }' |
-      "$compiler" -x c++ -fsanitize=fuzzer,address - -o /dev/null 2>/dev/null; then
+  local empty='extern "C" int LLVMFuzzerTestOneInput() { return 0; }'
+  local compiler candidates=(clang++ clang++-{20..14})
+  if [[ -n ${TT_CLANG:-} ]]; then candidates=("$TT_CLANG"); fi
+  for compiler in "${candidates[@]}"; do
+    if command -v "$compiler" >/dev/null &&
+      "$compiler" -x c++ -fsanitize=fuzzer,address - -o /dev/null 2>/dev/null <<<"$empty"; then
       echo "$compiler"
       return
     fi
@@ -40,13 +43,25 @@ build() {
   cmake --build --preset fuzz --parallel "$(build_jobs)"
 }
 
+# Bytes of an input: long ones take long and seldom find more.
+longest() {
+  case $1 in
+    recording) echo 32768 ;;
+    viewer_message) echo 1024 ;;
+    *) echo 8192 ;;
+  esac
+}
+
+# Short stacks of allocations and little freed memory kept cost least.
 run_target() {
+  export ASAN_OPTIONS=${ASAN_OPTIONS:-malloc_context_size=5:quarantine_size_mb=32}
+  export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
   local target=$1 limits=(-runs="$runs")
   if [[ $seconds -gt 0 ]]; then limits+=(-max_total_time="$seconds"); fi
   mkdir -p "build/fuzz/learnt/$target" build/fuzz/found
   echo "== $target, $runs runs"
-  "build/fuzz/bin/${target}_fuzz" "${limits[@]}" -max_len=16384 -timeout=10 -rss_limit_mb=2048 \
-    -print_final_stats=1 -verbosity=1 -artifact_prefix="build/fuzz/found/$target-" \
+  "build/fuzz/bin/${target}_fuzz" "${limits[@]}" -max_len="$(longest "$target")" -timeout=10 \
+    -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="build/fuzz/found/$target-" \
     "build/fuzz/learnt/$target" "tests/fuzz/corpus/$target" 2>&1 | tee "build/fuzz/$target.log" |
     grep -Ev '^#[0-9]+.*(NEW|REDUCE|RELOAD)'
 }

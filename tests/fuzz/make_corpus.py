@@ -110,7 +110,8 @@ def notify(who: str, event: str, **params: object) -> bytes:
 
 
 def play(*events: bytes) -> bytes:
-    return b"\x1e".join(events)
+    """Events, after everybody but x has connected."""
+    return b"\x1e".join((b"w", b"a", b"b", b"c", *events))
 
 
 def golden_plays() -> Seeds:
@@ -134,7 +135,7 @@ def control_plays() -> Seeds:
     yield "late_answer", play(claim, pause, b"t61", answer)
     yield "lease_expires", play(claim, pause, answer, paused, b"t31", b"t31")
     yield "holder_leaves", play(claim, pause, b"da", answer, text_event("b", 2, "control.claim"))
-    yield "trainer_leaves", play(claim, pause, b"dw", text_event("a", 4, "control.stop"), b"j")
+    yield "trainer_leaves", play(claim, pause, b"dw", text_event("a", 4, "control.stop"), b"w")
     yield "take_over", play(claim, text_event("b", 2, "control.claim", take_over=True, name="Bob"),
                             pause, text_event("b", 3, "control.release"))
     yield "not_controller", play(text_event("b", 2, "plan.set", plan={"entries": []}))
@@ -171,8 +172,8 @@ def record_plays() -> Seeds:
                                   text_event("a", 4, "subscribe", entries=[-1]),
                                   text_event("a", 5, "subscribe", other=1))
     yield "plan", play(several, notify("w", "plan", plan={"number": 2, "entries": []}), several)
-    yield "steps", play(*(notify("w", "step", step=n, loss=1.5) for n in range(3)), b"j", b"dab",
-                        b"j", b"r")
+    yield "steps", play(*(notify("w", "step", step=n, loss=1.5) for n in range(3)), b"dab", b"a",
+                        b"b", b"r")
     yield "log_flood", play(*[notify("w", "log", message="x" * 900)] * 20)
     for number, (wire, _, _) in enumerate(records()):
         yield f"golden_record_{number:02}", play(b"W" + wire, b"r", b"A" + wire[:20])

@@ -2,13 +2,18 @@
 // them, which no JSON text holds. The first byte of an event says what happens, the rest is its
 // text:
 //
-//   a b c   text of a viewer; a and b have said hello, c has not     A B C   the same, binary
-//   w x     text of a worker; w is the trainer, x has not said hello W X     records, their CRCs
-//   mended R       8 bytes each: a record of w: entry, layer, point, plan, prompt set, 8-byte words
-//   of payload,
-//           two spare ones
-//   r       everybody reads what waits           d   the clients named in the text leave
-//   j       those who left come again            t   so many seconds go by
+//   a b c   text of a viewer; a and b say hello first, c does not
+//   A B C   the same, binary
+//   w x     text of a worker; w says hello first, x does not
+//   W X     a record, its CRC mended
+//   R       8 bytes each: a record of w: entry, layer, point, plan, prompt set, 8-byte words of
+//           payload, two spare ones
+//   r       everybody reads what waits
+//   d       the clients named in the text leave
+//   t       so many seconds go by
+//
+// Clients connect when they are first named, and again after they have left; without a text that is
+// all.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -142,15 +147,12 @@ std::string mend(std::string_view text) {
 
 class Play {
  public:
-  Play() {
-    for (const char name : std::string_view("wabcx")) {
-      join(name);
-    }
-  }
-
   void event(char what, std::string_view text) {
-    if (clients_.contains(what)) {
-      say(what, text);
+    if (is_client(what)) {
+      join(what);
+      if (!text.empty()) {
+        say(what, text);
+      }
     } else if (what == 'r') {
       for (const auto& [name, client] : clients_) {
         client->read();
@@ -158,10 +160,6 @@ class Play {
     } else if (what == 'd') {
       for (const char name : text) {
         drop(name);
-      }
-    } else if (what == 'j') {
-      for (const char name : std::string_view("wabcx")) {
-        join(name);
       }
     } else if (what == 't') {
       pass_time(text);
@@ -189,6 +187,10 @@ class Play {
   // The biggest is made of one 'R' or came as one 'W'.
   static constexpr std::size_t kHeader = protocol::kRecordHeaderBytes;
 
+  static bool is_client(char name) {
+    return std::string_view("abcwx").find(name) != std::string_view::npos;
+  }
+
   void join(char name) {
     if (clients_.contains(name)) {
       return;
@@ -213,11 +215,11 @@ class Play {
   void say_binary(char what, std::string_view text) {
     const bool made = what == 'R';
     const char name = made ? 'w' : static_cast<char>(what - 'A' + 'a');
-    const auto client = clients_.find(name);
-    if (client != clients_.end()) {
+    if (is_client(name)) {
+      join(name);
       const std::string message = made ? make_records(text) : mend(text);
       biggest_ = std::max({biggest_, text.size(), kHeader + 8U * UINT8_MAX});
-      room_.on_binary(*client->second, message, now_);
+      room_.on_binary(*clients_.at(name), message, now_);
     }
   }
 
