@@ -195,7 +195,7 @@ int fail(const HubFlags& flags, const tt::base::Error& error) {
   if (flags.ready_fd < 0) {
     std::fprintf(stderr, "tensor-tracer-hub: %s\n", text.c_str());
   }
-  return error.code == "usage" ? kUsage : kFailed;
+  return error.code == "usage" || error.code == "not_a_recording" ? kUsage : kFailed;
 }
 
 // A replay has no run's directory; what it needs goes with it.

@@ -29,14 +29,15 @@ void Room::restore(json facts, const std::vector<json>& steps) {
   mirror_.lose();
 }
 
-void Room::join(Client& client, Clock::time_point now) {
+void Room::join(Client& client, Clock::time_point now, bool may_be_silent) {
   const bool viewer = client.role() == Role::kViewer;
   std::string session(viewer ? "v" : "w");
   session += std::to_string(viewer ? ++last_viewer_ : ++last_worker_);
-  members_.emplace(
-      &client,
-      Member{
-          .session = session, .gate = MessageGate(options_.messages), .joined = now, .heard = now});
+  members_.emplace(&client, Member{.session = session,
+                                   .gate = MessageGate(options_.messages),
+                                   .joined = now,
+                                   .may_be_silent = may_be_silent,
+                                   .heard = now});
   spdlog::info("client_joined: {}", session);
 }
 
@@ -152,7 +153,8 @@ void Room::tick(Clock::time_point now) {
     if (client->queue().release_held(now)) {
       client->wake();
     }
-    if (!member.greeted && !member.legacy && now - member.joined > options_.hello_timeout) {
+    const bool must_speak = !member.greeted && !member.legacy && !member.may_be_silent;
+    if (must_speak && now - member.joined > options_.hello_timeout) {
       client->close("no hello");
     }
   }

@@ -51,7 +51,9 @@ class Room {
   /// A queue for a client to be.
   SendQueue make_queue() { return {options_.queue, mirror_.latest()}; }
 
-  void join(Client& client, Clock::time_point now);
+  /// `may_be_silent`: it connected as clients of the legacy dialects do, which speak when their
+  /// user does.
+  void join(Client& client, Clock::time_point now, bool may_be_silent = false);
   void leave(Client& client);
   void on_text(Client& client, std::string_view text, Clock::time_point now);
   /// Keeps large records where they are, small ones and those of the second form as copies.
@@ -75,6 +77,7 @@ class Room {
     bool greeted = false;
     std::uint64_t rank = 0;  // workers: the global rank
     Clock::time_point joined;
+    bool may_be_silent = false;
     Clock::time_point heard;                  // when it said something last
     std::optional<LegacyViewer> legacy = {};  // none: it speaks the native protocol
   };

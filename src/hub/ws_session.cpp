@@ -85,7 +85,8 @@ void WsSession::on_accept(beast::error_code failure) {
   }
   open_ = true;
   ++context_.room.metrics().connections;
-  context_.room.join(*this, Clock::now());
+  context_.room.join(*this, Clock::now(),
+                     request_.target().starts_with("/?") || request_.target() == "/");
   read();
   wake();
 }

@@ -68,6 +68,14 @@ class RoomTest : public testing::Test {
                          .queue = {.total_bytes = 4000, .fresh_bytes = 300, .batch_bytes = 300}}};
 };
 
+TEST_F(RoomTest, AClientAtTheLegacyPathMayWaitForItsUser) {
+  FakeClient client(Role::kViewer, room_);
+  room_.join(client, now_, true);
+  room_.tick(start_ + 60s);
+  EXPECT_EQ(client.closed, "");
+  room_.leave(client);
+}
+
 TEST_F(RoomTest, ASilentClientIsClosed) {
   const auto silent = join(Role::kViewer);
   const auto polite = greeted(Role::kViewer);

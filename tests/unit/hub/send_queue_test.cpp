@@ -190,15 +190,15 @@ TEST_F(SendQueueTest, TranslatedRecordsGoOutAsTextsOneByOneAndDropsAreNotTold) {
   latest_.put(record(2, "no"));
   queue_.offer_latest();
   for (const char* bytes : {"no", "b", "no", "c"}) {
-    queue_.push_record(record(3, bytes));
+    queue_.push_record(record(3, bytes), now_);
   }
   ASSERT_TRUE(queue_.push_text(text("t")));
   const Outgoing first = queue_.pop();
   EXPECT_TRUE(first.text);
   EXPECT_EQ(drain(), (std::vector<std::string>{"<a>", "<b>", "<c>"}));
   for (const char* bytes : {"d", "e"}) {
-    queue_.push_record(record(4, std::string(400, *bytes)));
-    queue_.push_record(record(4, std::string(400, *bytes)));
+    queue_.push_record(record(4, std::string(400, *bytes)), now_);
+    queue_.push_record(record(4, std::string(400, *bytes)), now_);
   }
   EXPECT_EQ(drain(), (std::vector<std::string>{"<" + std::string(400, 'e') + ">"}));
   EXPECT_EQ(told_, 0);
