@@ -47,7 +47,7 @@ void mend(std::string& message, bool payload) {
 }
 
 // In 128 bits nothing overflows: four extents of 32 bits are cut off at 2^96 before the last one.
-using Wide = unsigned __int128;
+__extension__ using Wide = unsigned __int128;
 
 Wide bytes_of_shape(const RecordHeader& header) {
   constexpr Wide kHuge = Wide{1} << 90U;

@@ -55,8 +55,8 @@ bool replay(const fs::path& path) {
 int main(int argc, char** argv) {
   std::size_t count = 0;
   bool well = true;
-  for (const std::string place : std::vector<std::string>(argv + 1, argv + argc)) {
-    for (const fs::path& path : inputs_of(place)) {
+  for (int word = 1; word < argc; ++word) {
+    for (const fs::path& path : inputs_of(argv[word])) {
       well = replay(path) && well;
       ++count;
     }

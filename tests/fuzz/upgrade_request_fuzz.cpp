@@ -5,6 +5,7 @@
 
 #include "fuzz.h"
 #include "hub/auth.h"
+#include "hub/context.h"
 #include "hub/history.h"
 #include "hub/http_answers.h"
 #include "hub/query.h"
@@ -25,6 +26,7 @@ ServerOptions make_options() {
   ServerOptions options;
   options.run_id = "5f0c1234abcd5678";
   options.token = kToken;
+  options.viewer_token = "watcher-token";
   options.worker_token = kWorkerToken;
   return options;
 }
@@ -82,15 +84,16 @@ bool says(std::string_view input, const HttpRequest& request, std::string_view t
 
 void check_roles(std::string_view input, const HttpRequest& request, const ServerOptions& options) {
   for (const Role role : {Role::kViewer, Role::kWorker}) {
-    const bool allowed = has_token(request, role, options);
-    require(!allowed || says(input, request, role == Role::kViewer ? kToken : kWorkerToken),
+    const bool allowed = right_of(request, role, options).has_value();
+    require(!allowed || says(input, request, role == Role::kViewer ? kToken : kWorkerToken) ||
+                says(input, request, "watcher-token"),
             "no right without its token");
   }
   const auto role = role_of(request);
   if (websocket::is_upgrade(request) && role) {
-    static_cast<void>(has_token(request, *role, options));
+    static_cast<void>(right_of(request, *role, options));
   }
-  require(!asks_history(request, options) || has_token(request, Role::kViewer, options),
+  require(!asks_history(request, options) || right_of(request, Role::kViewer, options),
           "history needs the token");
 }
 
@@ -122,6 +125,7 @@ void check_header_values(const HttpRequest& request) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const ServerOptions options = make_options();
+  Context context(options, RoomOptions{});
   const std::string_view input = tt::fuzz::as_text(data, size);
   const auto request = parse(input);
   if (!request) {
@@ -131,12 +135,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   check_header_values(*request);
   check_query(*request);
   check_roles(input, *request, options);
-  if (const auto refused = refuse_foreign(*request)) {
+  if (const auto refused = refuse_foreign(*request, options.access)) {
     require(refused->result() == http::status::forbidden, "foreign requests are forbidden");
     check_response(*request, *refused);
     return 0;
   }
-  const HttpResponse answer = answer_plain(*request, options);
+  const HttpResponse answer = answer_plain(*request, context);
   require(answer.count(http::field::set_cookie) == 0 || input.find("token") != input.npos,
           "a cookie only for a token");
   check_response(*request, answer);

@@ -18,7 +18,7 @@ struct HubStart {
   double lease_seconds = 30;
   bool viewers_need_token = true;
   std::vector<std::string> allow_origins = {};  // of pages besides the hub's own
-  std::vector<std::string> flags;               // more of the hub's, such as --record DIR
+  std::vector<std::string> flags = {};          // more of the hub's, such as --record DIR
 };
 
 struct HubInfo {
