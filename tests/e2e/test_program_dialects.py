@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ def test_a_run_that_waits_starts_and_sends_what_it_computed(
     request_: dict[str, Any], name: str, tmp_path: Path
 ) -> None:
     first, each = ORDERS[name]
-    flags = tiny_flags(write_text(tmp_path / "text.txt")) | {"train_iters": STEPS}
+    flags = tiny_flags(write_text(tmp_path / "text.txt"))
+    flags |= {"train_iters": STEPS, "record": str(tmp_path)}
     with live_run(flags, tmp_path / "run") as run:
         token_file = run.run_dir / "token"
         address = run.address()
@@ -69,7 +71,8 @@ def test_a_run_that_waits_starts_and_sends_what_it_computed(
             socket.send(json.dumps(request_))
             updates, starts = read_updates(socket, passes * (len(first) + LAYERS * len(each)))
         run.wait()
-        asked = (run.run_dir / "hub.log").read_text().count("plan.set")
+    trail = sqlite3.connect(tmp_path / "run.ttrec")
+    (asked,) = trail.execute("SELECT count(*) FROM events WHERE kind = 'plan.set'").fetchone()
     assert (starts, asked) == (1, 1), "the trainer writes a plan back as the hub writes it"
     for begin in range(0, len(updates), len(updates) // passes):
         one = updates[begin : begin + len(updates) // passes]

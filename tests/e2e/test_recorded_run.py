@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,8 @@ def test_what_a_viewer_saw_is_what_was_recorded(flags: Flags, tmp_path: Path) ->
         while not hub.exists():
             assert process.poll() is None
         with connect(run_dir=tmp_path / "run") as run:
+            while run.facts is None:
+                time.sleep(0.01)
             seen = {(r.step, r.layer): r.values for r in run.records(point="HiddenStates", timeout=20)}
     finally:
         assert process.wait(20) == 0
