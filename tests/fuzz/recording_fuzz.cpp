@@ -21,17 +21,18 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMostFrames = 100;
 constexpr std::size_t kMostRows = 50;
 
-/// A file of this process, removed with it.
+/// A file of this process, removed with it; so is what SQLite puts beside it.
 class OwnFile {
  public:
   OwnFile()
       : path_((fs::is_directory("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path()) /
               ("tt-fuzz-" + std::to_string(getpid()) + ".ttrec")) {}
-  ~OwnFile() { fs::remove(path_); }
+  ~OwnFile() { remove(); }
   OwnFile(const OwnFile&) = delete;
   OwnFile& operator=(const OwnFile&) = delete;
 
   void write(std::string_view bytes) const {
+    remove();  // the log of another input is none of this one
     std::ofstream file(path_, std::ios::binary | std::ios::trunc);
     file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
     require(file.good(), "the file can be written");
@@ -39,6 +40,12 @@ class OwnFile {
   std::string path() const { return path_.string(); }
 
  private:
+  void remove() const {
+    for (const char* ending : {"", "-wal", "-shm", "-journal"}) {
+      fs::remove(path() + ending);
+    }
+  }
+
   fs::path path_;
 };
 
