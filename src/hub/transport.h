@@ -23,7 +23,7 @@ namespace tt::hub {
 /// Thread: the hub's I/O thread only.
 class Transport {
  public:
-  using executor_type = tcp::socket::executor_type;
+  using executor_type = tcp::socket::executor_type;  // NOLINT(readability-identifier-naming)
 
   Transport(tcp::socket socket, std::size_t read_ahead)
       : state_(std::make_shared<State>(std::move(socket), read_ahead)) {}
