@@ -133,8 +133,9 @@ void add_scalars(const ScalarTable& table, std::vector<Array>& out) {
   };
   whole("step", table.steps);
   whole("time_ns", table.time_ns);
-  for (const auto& [name, column] : table.columns) {
-    out.push_back({.name = "scalars." + name,
+  for (const auto& entry : table.columns) {
+    const std::vector<std::optional<double>>& column = entry.second;
+    out.push_back({.name = "scalars." + entry.first,
                    .dtype = Dtype::kF64,
                    .shape = {column.size()},
                    .write = [&column](const ByteSink& sink) {
