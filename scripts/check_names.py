@@ -35,13 +35,14 @@ def compile_commands(root: Path, build: str, everything: bool) -> list[dict[str,
 
 
 def flags_of(command: str) -> list[str]:
-    """What decides the meaning of the source: include folders, macros, the language."""
+    """What decides the meaning of the source: include folders, macros, the language. A precompiled
+    header is left out: clang reads none of GCC's, and a source includes what it uses."""
     words = _FOREIGN_FLAGS.sub("", command).split()
     flags = []
     for word, following in zip(words, words[1:] + [""]):
         if word.startswith(("-I", "-D", "-std=")):
             flags.append(word.replace("\\", ""))
-        elif word in ("-isystem", "-include"):
+        elif word == "-isystem":
             flags += [word, following]
     return flags
 
