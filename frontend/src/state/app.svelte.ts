@@ -7,7 +7,7 @@ import { SeriesStore } from '../store/series_store';
 import { spacingOf } from '../store/spacing';
 import type { StepRange } from '../worker/history_client';
 import type { EmptyView, View, ViewFrame, ViewQuery } from '../store/frames';
-import type { Connection, HubEvent, Traffic } from '../worker/link_messages';
+import type { Connection, HubEvent, Slot, Traffic } from '../worker/link_messages';
 import { WorkerLink } from '../worker/worker_link';
 import { exchangeToken, socketUrl, tokenOf } from './auth';
 import { type Chip, chipOf } from './connection_chip';
@@ -101,7 +101,7 @@ export class App implements Disposable {
     this.control = new Controller(this.link);
     this.trash.use(this.link.onConnection((connection) => this.onConnection(connection)));
     this.trash.use(this.link.onEvents((events) => this.onEvents(events)));
-    this.trash.use(this.link.onView((view) => this.onView(view)));
+    this.trash.use(this.link.onView(({ slot, view }) => this.onView(slot, view)));
     this.trash.use(this.link.onTraffic((traffic) => (this.traffic = traffic)));
     this.followTheme();
     const timer = setInterval(() => {
@@ -324,10 +324,15 @@ export class App implements Disposable {
     const text = JSON.stringify(query);
     if (text === this.sentQuery) return;
     this.sentQuery = text;
-    this.link.query(query);
+    this.link.query('main', query);
   }
 
-  private onView(view: View): void {
+  private onView(slot: Slot, view: View): void {
+    if (slot === 'main') this.onMainView(view);
+    void this.scheduler.settled().then(() => this.link.drawn(slot));
+  }
+
+  private onMainView(view: View): void {
     if ('frame' in view) {
       this.frame = view.frame;
       this.empty = null;
@@ -335,7 +340,6 @@ export class App implements Disposable {
       this.frame = null;
       this.empty = view.empty;
     }
-    void this.scheduler.settled().then(() => this.link.drawn());
   }
 
   /** Captured steps between the newest picture and the run, while following. */

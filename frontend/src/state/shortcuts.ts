@@ -10,7 +10,7 @@ export const kShortcuts = [
   { action: 'step-forward', keys: ['→'], match: ['ArrowRight', 'l'], text: 'One captured step on' },
   { action: 'follow', keys: ['f'], match: ['f'], text: 'Follow the newest step' },
   { action: 'aggregate', keys: ['a'], match: ['a'], text: 'Mean or largest |x| over the tiles' },
-  { action: 'plan', keys: ['t'], match: ['t'], text: 'Go to the trace configuration' },
+  { action: 'tab', keys: ['1', '…', '5'], match: ['1', '2', '3', '4', '5'], text: 'Go to a view' },
   { action: 'help', keys: ['?'], match: ['?'], text: 'This sheet' },
 ] as const;
 

@@ -8,6 +8,7 @@ test('the default view needs no query', () => {
 
 test('every member survives the address', () => {
   const view: ViewState = {
+    tab: 'compare',
     point: 'MLP1 & co',
     layer: 3,
     row: 2,

@@ -1,5 +1,8 @@
+import { kTabs, type Tab } from './tabs';
+
 /** Everything that makes one view of a run, as it stands in the address. */
 export interface ViewState {
+  readonly tab: Tab;
   /** Name of the watched entry; '' takes the plan's first. */
   readonly point: string;
   readonly layer: number;
@@ -24,6 +27,7 @@ export interface ViewState {
 }
 
 export const kDefaultView: ViewState = {
+  tab: 'tensors',
   point: '',
   layer: 1,
   row: 0,
@@ -57,6 +61,7 @@ export function parseViewState(search: string): ViewState {
   };
   const smoothing = Number(query.get('smooth') ?? Number.NaN);
   return {
+    tab: kTabs.find(({ tab }) => tab === query.get('tab'))?.tab ?? kDefaultView.tab,
     point: (query.get('point') ?? '').slice(0, 200),
     layer: whole('layer', 0) ?? kDefaultView.layer,
     row: whole('row', 0) ?? 0,
@@ -82,6 +87,7 @@ export function formatViewState(view: ViewState): string {
   const put = (name: string, value: string, isDefault: boolean): void => {
     if (!isDefault) query.set(name, value);
   };
+  put('tab', view.tab, view.tab === kDefaultView.tab);
   put('point', view.point, view.point === '');
   put('layer', String(view.layer), view.layer === kDefaultView.layer);
   put('row', String(view.row), view.row === 0);

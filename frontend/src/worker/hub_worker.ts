@@ -1,16 +1,23 @@
 import { webSocketPipe } from '../protocol/pipe';
 import type { TensorRecord } from '../protocol/record';
 import { RingStore } from '../store/ring_store';
-import type { View, ViewQuery } from '../store/frames';
+import type { View } from '../store/frames';
 import { buildView } from '../store/view';
 import { HistoryClient, hubFetcher } from './history_client';
 import { HubSession } from './hub_session';
-import type { FromWorker, HubEvent, Traffic, ToWorker } from './link_messages';
+import {
+  type FromWorker,
+  type HubEvent,
+  kSlots,
+  type Slot,
+  type Traffic,
+  type ToWorker,
+} from './link_messages';
 import { readPastSteps } from './past_steps';
 import { Scrubber } from './scrubber';
+import { ViewSender } from './view_sender';
 
-// The worker's entry: owns the socket, the store and the building of views. The page gets at most
-// one view that it has not drawn yet, so a slow or hidden page never piles up work.
+// The worker's entry: owns the socket, the store and the building of views.
 
 interface WorkerScope {
   postMessage(message: FromWorker, transfer?: Transferable[]): void;
@@ -26,11 +33,8 @@ class HubWorker {
   private history: HistoryClient | undefined;
   private scrubber: Scrubber | undefined;
   private historyAsked = 0;
-  private query: ViewQuery | undefined;
+  private readonly views = new Map(kSlots.map((slot) => [slot, this.makeSender(slot)]));
   private run = '';
-  private dirty = false;
-  private drawing = false;
-  private viewTimer: number | undefined;
   private events: HubEvent[] = [];
   private eventsTimer: number | undefined;
   private bytes = 0;
@@ -47,16 +51,14 @@ class HubWorker {
         void this.request(message.token, message.method, message.params);
         break;
       case 'query':
-        this.query = message.query;
-        this.viewChanged();
+        this.views.get(message.slot)?.ask(message.query);
         break;
       case 'drawn':
-        this.drawing = false;
-        if (this.dirty) this.viewChanged();
+        this.views.get(message.slot)?.drawn();
         break;
       case 'sync':
         this.flushEvents();
-        this.postView();
+        for (const view of this.views.values()) view.flush();
         this.post({ kind: 'synced', token: message.token });
         break;
     }
@@ -174,21 +176,15 @@ class HubWorker {
     this.post({ kind: 'answer', token, answer });
   }
 
-  /** Builds the view soon: records of one forward pass come in a burst. */
-  private viewChanged(): void {
-    this.dirty = true;
-    if (this.drawing || this.viewTimer !== undefined || this.query === undefined) return;
-    this.viewTimer = setTimeout(() => this.postView(), 8);
+  private makeSender(slot: Slot): ViewSender {
+    return new ViewSender(
+      (query) => buildView(this.store, query, this.scrubber?.look(query)),
+      (view) => kScope.postMessage({ kind: 'view', slot, view }, numbersOf(view)),
+    );
   }
 
-  private postView(): void {
-    clearTimeout(this.viewTimer);
-    this.viewTimer = undefined;
-    if (!this.dirty || this.query === undefined) return;
-    this.dirty = false;
-    this.drawing = true;
-    const view = buildView(this.store, this.query, this.scrubber?.look(this.query));
-    kScope.postMessage({ kind: 'view', view }, numbersOf(view));
+  private viewChanged(): void {
+    for (const view of this.views.values()) view.changed();
   }
 
   private event(event: HubEvent): void {

@@ -2,6 +2,10 @@ import type { Answer, Hello, Notification, StepFacts } from '../protocol/message
 import type { View, ViewQuery } from '../store/frames';
 import type { StepRange } from './history_client';
 
+/** The places of the page that show a view: one, and beside it the other of a comparison. */
+export const kSlots = ['main', 'other'] as const;
+export type Slot = (typeof kSlots)[number];
+
 /** How the connection to the hub stands. `at` is a time of Date.now(). */
 export type Connection =
   | { readonly kind: 'connecting' }
@@ -33,7 +37,7 @@ export type FromWorker =
   | { readonly kind: 'connection'; readonly connection: Connection }
   | { readonly kind: 'events'; readonly events: readonly HubEvent[] }
   | { readonly kind: 'answer'; readonly token: number; readonly answer: Answer }
-  | { readonly kind: 'view'; readonly view: View }
+  | { readonly kind: 'view'; readonly slot: Slot; readonly view: View }
   | { readonly kind: 'traffic'; readonly traffic: Traffic }
   | { readonly kind: 'synced'; readonly token: number };
 
@@ -45,6 +49,6 @@ export type ToWorker =
       readonly method: string;
       readonly params: unknown;
     }
-  | { readonly kind: 'query'; readonly query: ViewQuery }
-  | { readonly kind: 'drawn' }
+  | { readonly kind: 'query'; readonly slot: Slot; readonly query: ViewQuery | null }
+  | { readonly kind: 'drawn'; readonly slot: Slot }
   | { readonly kind: 'sync'; readonly token: number };
