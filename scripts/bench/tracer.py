@@ -191,11 +191,15 @@ class Run:
 
 
 @contextlib.contextmanager
-def run_of(shape: str, steps: int, data: Path, folder: Path) -> Iterator[Run]:
+def run_of(
+    shape: str, steps: int, data: Path, folder: Path, recorded: bool
+) -> Iterator[Run]:
     candidate = Candidate("", ranks=2, threads=1, tensor=2)
     run_dir = folder / f"run{time.monotonic_ns()}"
     line = candidate.command(shape, steps, data, run_dir)
     line += ["--tensor-tracer-port", "0", "--tensor-tracer-wait"]
+    if recorded:
+        line += ["--record", str(run_dir)]
     with open(folder / "output.txt", "wb") as output:
         process = subprocess.Popen(
             line, env=candidate.environment(), stdout=output, stderr=subprocess.STDOUT
@@ -240,9 +244,12 @@ def captures(entries: list[dict[str, Any]], points: list[dict[str, Any]]) -> int
     return sum(layers[entry["point"]] for entry in entries)
 
 
-def measure(watched: Watched, shape: str, steps: int, data: Path, folder: Path) -> Result:
+def measure(
+    watched: Watched, shape: str, chosen: argparse.Namespace, data: Path, folder: Path
+) -> Result:
+    steps = chosen.steps
     train_iters = 6 + steps + 2 * (steps // BLOCK) * (BLOCK + 3)
-    with run_of(shape, train_iters, data, folder) as run:
+    with run_of(shape, train_iters, data, folder, chosen.record) as run:
         entries = entries_of(watched, run.points)
         first = run.watch(entries) + 2  # two steps to warm up
         run.wait_for_step(first)
@@ -322,6 +329,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=40, help="watched throughout; then as many "
                         "again in each kind of block")
     parser.add_argument("--only", default="", help="sets whose name holds this text")
+    parser.add_argument("--record", action="store_true", help="also record to a file")
     parser.add_argument("--append", type=Path, help="also append the result to this file")
     parsed = parser.parse_args()
     parsed.rounds, parsed.warm_up = 1, 0
@@ -336,12 +344,13 @@ def main() -> None:
         data.write_bytes(random.Random(1).randbytes(1 << 22))
         report = heading(chosen).replace("### Training", "### Watching")
         for shape in chosen.shape or SHAPES:
-            results = {
-                watched.name: measure(watched, shape, chosen.steps, data, folder)
-                for watched in SETS
-                if chosen.only.lower() in watched.name.lower()
-            }
-            report += f"\n\n{describe(shape)}\n\n{table(shape, results)}\n"
+            results = {}
+            for watched in SETS:
+                if chosen.only.lower() in watched.name.lower():
+                    results[watched.name] = measure(watched, shape, chosen, data, folder)
+                    print(table(shape, results), file=sys.stderr)
+            recorded = ", recorded" if chosen.record else ""
+            report += f"\n\n{describe(shape)}{recorded}\n\n{table(shape, results)}\n"
     print(report)
     if chosen.append:
         with open(REPOSITORY / chosen.append, "a") as file:

@@ -118,6 +118,7 @@ base::Result<std::shared_ptr<const trace::DirectionVector>> VectorDirectory::fin
   std::error_code error;
   const auto time = fs::last_write_time(found->second, error).time_since_epoch().count();
   const auto size = fs::file_size(found->second, error);
+  const std::lock_guard lock(mutex_);
   Known& known = known_[name];
   if (known.vector == nullptr || known.time != time || known.size != size) {
     auto read = read_direction_vector(found->second, layers_, hidden_size_);

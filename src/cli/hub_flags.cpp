@@ -40,6 +40,10 @@ void add_common_flags(CLI::App& command, HubFlags& flags) {
   command.add_option("--log-format", flags.log_format, "json or text, a line per event in hub.log")
       ->transform(CLI::CheckedTransformer(std::map<std::string, hub::LogFormat>{
           {"json", hub::LogFormat::kJson}, {"text", hub::LogFormat::kText}}));
+  command
+      .add_option("--compare", flags.compare,
+                  "another recording, with whose runs the page can compare; may be repeated")
+      ->check(CLI::ExistingFile);
   command.add_option("--page-dir", flags.page_dir, "the built page (frontend/dist)");
   const auto seconds = [&](const char* flag, double& field, double least, const char* text) {
     command.add_option(flag, field, text)->check(CLI::Range(least, 86400.0));
@@ -65,6 +69,9 @@ std::vector<std::string> words_of(const HubFlags& flags) {
   words.insert(words.end(), recording.begin(), recording.end());
   if (!access.bind.empty()) {
     words.insert(words.end(), {"--bind", access.bind});
+  }
+  for (const std::string& path : flags.compare) {
+    words.insert(words.end(), {"--compare", path});
   }
   for (const std::string& host : access.hosts) {
     words.insert(words.end(), {"--allow-host", host});

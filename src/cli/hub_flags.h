@@ -27,6 +27,7 @@ struct HubFlags {
   bool linger = false;
   RecordingFlags recording;
   hub::ReplayOptions replay;  // of the command replay
+  std::vector<std::string> compare;
 };
 
 /// The flags of all commands that serve viewers, but for the run's directory.

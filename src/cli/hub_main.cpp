@@ -130,6 +130,7 @@ Result<std::vector<tt::base::ScopedFd>> listeners_of(const HubFlags& flags) {
 
 // A recording that is written, or one that is shown.
 Status choose_source(const HubFlags& flags, tt::hub::ServerOptions& options) {
+  options.compare = flags.compare;
   if (!flags.replay.path.empty()) {
     options.replay = flags.replay;
     return {};

@@ -41,10 +41,14 @@ void open_in_browser(const std::string& page) {
 }
 
 std::vector<std::string> recording_flags(const config::TracerConfig& tracer) {
-  if (tracer.record.empty()) return {};
-  std::vector<std::string> flags = {"--record",           tracer.record,
-                                    "--record-max-bytes", std::to_string(tracer.record_max_bytes),
-                                    "--record-every",     std::to_string(tracer.record_every)};
+  std::vector<std::string> flags;
+  for (const std::string& path : tracer.tensor_tracer_compare) {
+    flags.insert(flags.end(), {"--compare", path});
+  }
+  if (tracer.record.empty()) return flags;
+  flags.insert(flags.end(), {"--record", tracer.record, "--record-max-bytes",
+                             std::to_string(tracer.record_max_bytes), "--record-every",
+                             std::to_string(tracer.record_every)});
   if (!tracer.record_layers.empty()) {
     flags.insert(flags.end(), {"--record-layers", tracer.record_layers});
   }
@@ -108,11 +112,12 @@ std::string HubSession::ssh_command() const {
 const std::string& HubSession::token_path() const { return state_->hub.token_path; }
 const std::string& HubSession::url_with_token() const { return state_->hub.page_url; }
 
-void HubSession::connect(nlohmann::json facts) {
+void HubSession::connect(nlohmann::json facts, PlanCheck check_plan) {
   link::HubClientOptions options;
   options.port = state_->hub.port;
   options.worker_token = state_->hub.worker_token;
   options.run = std::move(facts);
+  options.check_plan = std::move(check_plan);
   options.pause_timeout = std::chrono::milliseconds(
       static_cast<std::int64_t>(state_->config.tensor_tracer_pause_timeout * 1e3));
   state_->client.emplace(std::move(options));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -31,8 +32,11 @@ class HubSession {
   /// What to type on one's own machine to reach the page; empty if the user sits at this one.
   std::string ssh_command() const;
 
+  /// Answers `plan.check` from its params, on a thread of its own.
+  using PlanCheck = std::function<base::Result<nlohmann::json>(const nlohmann::json& params)>;
   /// Connects to the hub with the run's whole facts; from then on outlet and inlet are there.
-  void connect(nlohmann::json facts);
+  /// `check_plan` may be called until finish().
+  void connect(nlohmann::json facts, PlanCheck check_plan);
   trace::Outlet* outlet();
   trace::Inlet* inlet();
   /// Sends what is queued, for at most a second.

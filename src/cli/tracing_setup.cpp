@@ -70,6 +70,7 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
   std::vector<std::string> names;
   for (const data::PromptSet& set : setup.prompts) names.push_back(set.name);
   setup.context = train::make_plan_context(config, shape, setup.vectors.get(), std::move(names));
+  setup.passes = train::make_other_passes(config, setup.prompts);
   auto plan = read_plan(config.tracer.tensor_tracer_plan, setup.context);
   if (!plan) return plan.error();
   setup.plan = std::move(plan).value();

@@ -8,6 +8,7 @@
 #include "tensor_tracer/data/prompts.h"
 #include "tensor_tracer/mesh/mesh.h"
 #include "tensor_tracer/trace/plan.h"
+#include "tensor_tracer/trace/plan_cost.h"
 
 namespace tt::cli {
 
@@ -16,7 +17,8 @@ struct TracingSetup {
   std::vector<data::PromptSet> prompts;
   std::unique_ptr<trace::VectorLibrary> vectors;  // null: none
   trace::PlanContext context;                     // refers to `vectors`
-  std::shared_ptr<const trace::Plan> plan;        // null: nothing is traced
+  trace::OtherPasses passes;
+  std::shared_ptr<const trace::Plan> plan;  // null: nothing is traced
 };
 
 /// Errors name the flag, file and place.

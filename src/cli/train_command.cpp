@@ -22,6 +22,7 @@
 #include "src/cli/train_options.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/model/gpt.h"
+#include "tensor_tracer/train/plan_context.h"
 #include "tensor_tracer/train/trainer.h"
 
 namespace tt::cli {
@@ -111,7 +112,9 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
     log.model(model::num_parameters(run.config.model), run.shape, run.launch);
   }
   if (hub != nullptr) {
-    hub->connect(run_facts(run, *hub, entropy));
+    hub->connect(run_facts(run, *hub, entropy), [&tracing = run.tracing](const auto& params) {
+      return train::check_plan(params, tracing.context, tracing.passes);
+    });
     parts.inlet = hub->inlet();
     parts.outlet = hub->outlet();
     parts.run_id = hub->run_id();

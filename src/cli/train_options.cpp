@@ -149,6 +149,10 @@ void add_page(CLI::App& app, config::TracerConfig& tracer) {
       ->check(CLI::IsMember({"token", "none"}))
       ->group(group)
       ->capture_default_str();
+  app.add_option("--tensor-tracer-compare", tracer.tensor_tracer_compare,
+                 "another recording, with whose runs the page can compare; may be repeated")
+      ->check(CLI::ExistingFile)
+      ->group(group);
   app.add_option("--tensor-tracer-allow-origin", tracer.tensor_tracer_allow_origin,
                  "origin, such as http://localhost:5173, whose pages may connect too")
       ->group(group);

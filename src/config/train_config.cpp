@@ -127,6 +127,7 @@ base::Status check_tracer(const TracerConfig& tracer, const MonitorConfig& monit
       {"--tensor-tracer-linger", tracer.tensor_tracer_linger},
       {"--tensor-tracer-auth", tracer.tensor_tracer_auth != "token"},
       {"--tensor-tracer-allow-origin", !tracer.tensor_tracer_allow_origin.empty()},
+      {"--tensor-tracer-compare", !tracer.tensor_tracer_compare.empty()},
       {"--tensor-tracer-open", tracer.tensor_tracer_open}};
   for (const auto& [flag, given] : needs_port) {
     if (given) return wrong(flag, "there is no page without a port", "add --tensor-tracer-port 0");

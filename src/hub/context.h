@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "connection.h"
+#include "other_runs.h"
 #include "room.h"
 #include "tensor_tracer/hub/server.h"
 #include "tensor_tracer/record/query_thread.h"
@@ -18,6 +19,7 @@ struct Context {
   const ServerOptions options;
   std::unique_ptr<record::Recorder> recorder;     // null: no history is kept
   std::unique_ptr<record::QueryThread> replayed;  // reads the recording that is shown
+  OtherRuns others;
   Room room;
   FailureWindow auth_failures;
   const Clock::time_point started = Clock::now();

@@ -16,13 +16,14 @@ namespace tt::hub {
 class Forwarder {
  public:
   /// Who asked, and under which id; an empty session is the hub itself, which wants no answer.
-  /// Method and params are for the audit trail.
+  /// Method and params are for the audit trail, which keeps what changes something.
   struct Asker {
     std::string session;
     std::uint64_t id = 0;
     std::string who;  // the controller's name
     std::string method;
     nlohmann::json params;
+    bool changes = true;
   };
 
   std::uint64_t add(Asker asker, Clock::time_point deadline);

@@ -72,8 +72,9 @@ class Members {
     }
     const char* const end = value->data() + value->size();
     const auto [dot, code] = std::from_chars(value->data(), end, cursor.step);
-    if (code != std::errc() || dot == end || *dot != '.' ||
-        std::from_chars(dot + 1, end, cursor.id).ptr != end) {
+    const bool has_dot = code == std::errc() && dot != end && *dot == '.';
+    if (!has_dot ||
+        std::from_chars(dot + 1, end, cursor.id) != std::from_chars_result{end, std::errc()}) {
       refuse("after must be what TT-Next said");
     }
     return cursor;
@@ -106,23 +107,24 @@ HttpResponse json_answer(const HttpRequest& request, const json& value) {
   return make_answer(request, http::status::ok, "application/json", protocol::encode_json(value));
 }
 
-json describe(const record::RunInfo& run) {
+json describe(const record::RunInfo& run, record::Recording& recording) {
   return {{"run", run.id},
           {"first_step", run.first_step},
           {"last_step", run.last_step},
-          {"frames", run.frames}};
+          {"first_frame_step", run.first_frame_step},
+          {"frames", recording.count_frames(run.run)}};
 }
 
 HttpResponse answer_summary(const HttpRequest& request, Members& query,
-                            const std::vector<record::RunInfo>& runs, const record::RunInfo* run,
-                            const record::RecorderCounters& counters) {
+                            record::Recording& recording, const std::vector<record::RunInfo>& runs,
+                            const record::RunInfo* run, const record::RecorderCounters& counters) {
   if (const auto wrong = query.wrong()) {
     return refusal(request, http::status::bad_request, *wrong);
   }
-  json summary = run != nullptr ? describe(*run) : json{{"run", nullptr}, {"frames", 0}};
+  json summary = run != nullptr ? describe(*run, recording) : json{{"run", nullptr}, {"frames", 0}};
   summary["runs"] = json::array();
   for (const record::RunInfo& one : runs) {
-    summary["runs"].push_back(describe(one));
+    summary["runs"].push_back(describe(one, recording));
   }
   summary["bytes"] = counters.file_bytes;
   summary["dropped"] = counters.dropped;
@@ -219,9 +221,21 @@ HttpResponse answer_records(const HttpRequest& request, Members& query,
 }  // namespace
 
 bool is_history(std::string_view path) {
-  constexpr std::array<std::string_view, 4> kPaths = {"/history", "/history/steps",
+  constexpr std::array<std::string_view, 5> kPaths = {"/history", "/history/runs", "/history/steps",
                                                       "/history/events", "/history/records"};
   return std::find(kPaths.begin(), kPaths.end(), path) != kPaths.end();
+}
+
+std::optional<std::string> run_asked_for(const HttpRequest& request) {
+  return Members({request.target().data(), request.target().size()}).text("run");
+}
+
+HttpResponse answer_runs(const HttpRequest& request, const OtherRuns& others) {
+  Members query({request.target().data(), request.target().size()});
+  if (const auto wrong = query.wrong()) {
+    return refusal(request, http::status::bad_request, *wrong);
+  }
+  return json_answer(request, others.describe());
 }
 
 HttpResponse answer_history(const HttpRequest& request, record::Recording& recording,
@@ -234,7 +248,8 @@ HttpResponse answer_history(const HttpRequest& request, record::Recording& recor
   const auto run = std::find_if(runs.rbegin(), runs.rend(),
                                 [&](const record::RunInfo& info) { return !id || info.id == *id; });
   if (path == "/history") {
-    return answer_summary(request, query, runs, run == runs.rend() ? nullptr : &*run, counters);
+    return answer_summary(request, query, recording, runs, run == runs.rend() ? nullptr : &*run,
+                          counters);
   }
   if (path == "/history/events") {
     return answer_events(request, query, recording);

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "net.h"
+#include "other_runs.h"
 #include "tensor_tracer/record/recorder.h"
 #include "tensor_tracer/record/recording.h"
 
@@ -13,7 +15,13 @@ namespace tt::hub {
 /// True for the paths that answer_history knows.
 bool is_history(std::string_view path);
 
-/// The answer to GET of such a path.
+/// The id of the run that is asked for; nothing: the newest.
+std::optional<std::string> run_asked_for(const HttpRequest& request);
+
+/// The answer to GET /history/runs.
+HttpResponse answer_runs(const HttpRequest& request, const OtherRuns& others);
+
+/// The answer to GET of the others, from the recording that holds the run.
 HttpResponse answer_history(const HttpRequest& request, record::Recording& recording,
                             const record::RecorderCounters& counters);
 

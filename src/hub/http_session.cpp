@@ -98,21 +98,31 @@ net::awaitable<bool> HttpSession::write(HttpResponse response) {
 
 // The recording is read on its own thread; a slow disk holds up this connection only.
 net::awaitable<HttpResponse> HttpSession::ask_history(HttpRequest request) {
-  if (!context_.has_history()) {
+  if (request.target().substr(0, request.target().find('?')) == "/history/runs") {
+    co_return answer_runs(request, context_.others);
+  }
+  const auto run = run_asked_for(request);
+  record::QueryThread* const other = run ? context_.others.find(*run) : nullptr;
+  if (other == nullptr && !context_.has_history()) {
     co_return make_answer(request, http::status::not_found, "text/plain", "no history is kept\n");
   }
   const auto executor = stream_.get_executor();
   const auto answer = std::make_shared<std::optional<HttpResponse>>();
   const auto answered = std::make_shared<net::steady_timer>(executor, kHistoryTimeout);
-  const auto counters =
-      context_.recorder ? context_.recorder->counters() : record::RecorderCounters{};
-  context_.read_history([=](record::Recording& reader) {
+  const auto counters = other == nullptr && context_.recorder ? context_.recorder->counters()
+                                                              : record::RecorderCounters{};
+  record::QueryThread::Query query = [=](record::Recording& reader) {
     auto response = std::make_shared<HttpResponse>(answer_history(request, reader, counters));
     net::post(executor, [=] {
       *answer = std::move(*response);
       answered->cancel();
     });
-  });
+  };
+  if (other != nullptr) {
+    other->post(std::move(query));
+  } else {
+    context_.read_history(std::move(query));
+  }
   co_await answered->async_wait(kAwait);
   co_return answer->has_value()
       ? std::move(**answer)

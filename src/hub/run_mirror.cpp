@@ -46,8 +46,9 @@ void RunMirror::set_plan(const nlohmann::json& plan) {
     return;
   }
   facts_["plan"] = plan;
-  if (const auto number = plan.find("number");
-      number != plan.end() && number->is_number_unsigned()) {
+  const auto number = plan.find("number");
+  if (number != plan.end() && number->is_number_unsigned() &&
+      number->get<std::uint64_t>() <= UINT32_MAX) {
     latest_.forget_plans_before(number->get<std::uint32_t>());
   }
 }

@@ -106,6 +106,8 @@ class Server {
     return {};
   }
 
+  base::Status open_others() { return context_.others.open(context_.options.compare); }
+
   void run(const std::function<void()>& on_ready) {
     for (tcp::acceptor& acceptor : acceptors_) {
       net::co_spawn(io_, accept(acceptor), net::detached);
@@ -125,6 +127,7 @@ class Server {
       context_.recorder->finish();  // its threads post to the I/O context
     }
     context_.replayed.reset();
+    context_.others.close();
   }
 
  private:
@@ -235,7 +238,8 @@ base::Status serve(std::vector<base::ScopedFd> listeners, const ServerOptions& o
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a full disk, no reason to end
   try {
     Server server(std::move(listeners), options);
-    for (base::Status opened : {server.open_recorder(), server.open_replay()}) {
+    for (base::Status opened :
+         {server.open_recorder(), server.open_replay(), server.open_others()}) {
       if (!opened.ok()) {
         return opened;
       }

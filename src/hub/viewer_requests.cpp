@@ -16,18 +16,21 @@ constexpr std::size_t kMaxWaiting = 32;     // requests of one viewer that wait 
 constexpr std::size_t kMaxNameBytes = 64;   // of a controller's name
 constexpr std::uint64_t kMaxWindow = 1024;  // messages that may be unacknowledged
 
-/// Requests that the hub passes on, and the one parameter that each knows.
+/// Requests that the hub passes on, and the one parameter that each knows. What changes nothing
+/// needs no lease.
 struct Forwarded {
   std::string_view method;
   std::string_view parameter;
+  bool changes = true;
 };
-constexpr std::array<Forwarded, 7> kForwarded = {{{"control.pause", ""},
+constexpr std::array<Forwarded, 8> kForwarded = {{{"control.pause", ""},
                                                   {"replay.seek", "step"},
                                                   {"replay.speed", "speed"},
                                                   {"control.continue", ""},
                                                   {"control.stop", ""},
                                                   {"control.step", "count"},
-                                                  {"plan.set", "plan"}}};
+                                                  {"plan.set", "plan"},
+                                                  {"plan.check", "plan", false}}};
 
 const Forwarded* find_forwarded(std::string_view method) {
   const auto found = std::find_if(kForwarded.begin(), kForwarded.end(),
@@ -37,6 +40,13 @@ const Forwarded* find_forwarded(std::string_view method) {
 
 base::Error error(const char* code, std::string message, std::string where = {}) {
   return {.code = code, .message = std::move(message), .where = std::move(where), .remedy = {}};
+}
+
+base::Error only_views() {
+  return {.code = "not_allowed",
+          .message = "this token only views",
+          .where = {},
+          .remedy = "use the one in the file `token` of the run directory"};
 }
 
 bool knows_version(const json& params) {
@@ -72,8 +82,12 @@ void Room::on_request(Client& client, Member& member, protocol::Request request,
     greet(client, member, request, now);
     return;
   }
-  if (client.role() == Role::kViewer && find_forwarded(request.method) != nullptr) {
-    if (base::Status sent = forward(member, std::move(request), now); !sent.ok()) {
+  const Forwarded* kind = find_forwarded(request.method);
+  if (client.role() == Role::kViewer && kind != nullptr) {
+    const bool allowed = kind->changes || client.may_control();
+    const base::Status sent =
+        allowed ? forward(member, std::move(request), now) : base::Status(only_views());
+    if (!sent.ok()) {
       send(client, protocol::encode_error(id, sent.error()));
     }
     return;
@@ -105,10 +119,7 @@ base::Result<json> Room::answer_viewer(Client& client, Member& member,
 base::Result<json> Room::claim(const Client& client, const Member& member, const json& params,
                                Clock::time_point now) {
   if (!client.may_control()) {
-    return base::Error{.code = "not_allowed",
-                       .message = "this token only views",
-                       .where = {},
-                       .remedy = "use the one in the file `token` of the run directory"};
+    return only_views();
   }
   if (auto known = protocol::check_members(params, {"name", "take_over"}); !known.ok()) {
     return known.error();
@@ -171,12 +182,12 @@ void Room::on_viewer_notification(Client& client, Member& member,
 }
 
 base::Status Room::forward(const Member& member, protocol::Request request, Clock::time_point now) {
-  if (!lease_.held_by(member.session)) {
+  const Forwarded& kind = *find_forwarded(request.method);
+  if (kind.changes && !lease_.held_by(member.session)) {
     return error("not_controller", "claim control first");
   }
-  const std::string_view parameter = find_forwarded(request.method)->parameter;
   for (const auto& [name, value] : request.params.items()) {
-    if (name != parameter) {
+    if (name != kind.parameter) {
       return error("invalid_argument", "this member is not known", name.substr(0, 64));
     }
   }
@@ -186,14 +197,17 @@ base::Status Room::forward(const Member& member, protocol::Request request, Cloc
   if (forwarder_.waiting(member.session) >= kMaxWaiting) {
     return error("busy", "too many requests wait for the trainer");
   }
-  spdlog::info("{}: by {}", request.method, member.session);
-  pause_wanted_ = request.method == "control.pause" || request.method == "control.step" ||
-                  (pause_wanted_ && request.method != "control.continue");
+  if (kind.changes) {
+    spdlog::info("{}: by {}", request.method, member.session);
+    pause_wanted_ = request.method == "control.pause" || request.method == "control.step" ||
+                    (pause_wanted_ && request.method != "control.continue");
+  }
   const std::uint64_t id = forwarder_.add({.session = member.session,
                                            .id = request.id,
                                            .who = lease_.name(),
                                            .method = request.method,
-                                           .params = request.params},
+                                           .params = kind.changes ? request.params : json(),
+                                           .changes = kind.changes},
                                           now + options_.request_timeout);
   send(*leader_, protocol::encode_request(id, request.method, std::move(request.params)));
   return {};

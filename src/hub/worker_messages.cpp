@@ -55,7 +55,9 @@ void Room::on_answer(protocol::Answer answer) {
   if (!asker) {
     return;
   }
-  keep_in_trail(*asker, answer);
+  if (asker->changes) {
+    keep_in_trail(*asker, answer);
+  }
   if (auto* result = std::get_if<json>(&answer.outcome)) {
     finish_request(*asker, std::move(*result));
   } else {

@@ -17,6 +17,9 @@ std::uint64_t count_records(std::string_view message) {
   return count;
 }
 
+// Of the 32 requests that the hub lets wait for each viewer.
+constexpr std::size_t kMostChecks = 8;
+
 }  // namespace
 
 void Channel::push_records(std::string records) {
@@ -98,6 +101,7 @@ void Channel::set_lost(Clock::time_point now) {
     }
     // Who asked has been told that the trainer is gone.
     arrived_requests_.clear();
+    arrived_checks_.clear();
     asked_.clear();
     set_viewers(0);
   }
@@ -107,11 +111,51 @@ void Channel::set_lost(Clock::time_point now) {
 void Channel::deliver(trace::Request request) {
   {
     const std::lock_guard lock(mutex_);
+    if (expects_checks_ && request.method == "plan.check") {
+      deliver_check(std::move(request));
+      return;
+    }
     asked_.emplace(++last_id_, request.id);
     request.id = last_id_;
     arrived_requests_.push_back(std::move(request));
   }
   arrived_.notify_all();
+}
+
+void Channel::deliver_check(trace::Request request) {
+  if (arrived_checks_.size() >= kMostChecks) {
+    push_text_locked(protocol::encode_error(
+        request.id, {"busy", "too many plans wait to be checked", "", "ask again later"}));
+    return;
+  }
+  asked_.emplace(++last_id_, request.id);
+  request.id = last_id_;
+  arrived_checks_.push_back(std::move(request));
+  check_arrived_.notify_one();
+}
+
+void Channel::expect_checks() {
+  const std::lock_guard lock(mutex_);
+  expects_checks_ = true;
+}
+
+std::optional<trace::Request> Channel::take_check() {
+  std::unique_lock lock(mutex_);
+  check_arrived_.wait(lock, [this] { return !arrived_checks_.empty() || !expects_checks_; });
+  if (!expects_checks_) {
+    return std::nullopt;
+  }
+  trace::Request request = std::move(arrived_checks_.front());
+  arrived_checks_.pop_front();
+  return request;
+}
+
+void Channel::end_checks() {
+  {
+    const std::lock_guard lock(mutex_);
+    expects_checks_ = false;
+  }
+  check_arrived_.notify_all();
 }
 
 std::optional<Outgoing> Channel::take() {

@@ -54,11 +54,18 @@ class Channel {
   void wait_until_written(Clock::time_point until);
   std::uint64_t dropped() const;
 
+  // The checker's side.
+  /// From now on requests that only ask go to take_check().
+  void expect_checks();
+  /// Waits for the next of them; none after end_checks().
+  std::optional<trace::Request> take_check();
+  void end_checks();
+
   // The I/O side.
   void set_connected();
   void set_lost(Clock::time_point now);
   void set_viewers(std::uint64_t count) { viewers_.store(count, std::memory_order_relaxed); }
-  /// A request of the hub, under the hub's id.
+  /// A request of the hub, under the hub's id: for the step, or for the checker if it asks only.
   void deliver(trace::Request request);
   /// The next message to write; it counts as unwritten until written() or give_back().
   std::optional<Outgoing> take();
@@ -67,6 +74,7 @@ class Channel {
 
  private:
   void push_text_locked(std::string text);
+  void deliver_check(trace::Request request);
   void make_room();
   bool must_continue(Clock::time_point now) const;
 
@@ -85,6 +93,9 @@ class Channel {
   std::uint64_t dropped_ = 0;
   std::uint64_t told_dropped_ = 0;
   std::vector<trace::Request> arrived_requests_;
+  std::condition_variable check_arrived_;
+  std::deque<trace::Request> arrived_checks_;
+  bool expects_checks_ = false;
   std::map<std::uint64_t, std::uint64_t> asked_;  // our id of a request -> the hub's
   std::uint64_t last_id_ = 0;
   bool connected_ = false;

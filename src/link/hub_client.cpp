@@ -29,7 +29,13 @@ class HubClient::Impl {
         run_(std::move(options.run)),
         connection_(io_, channel, options.port, std::move(options.worker_token),
                     [this] { return opening(); }),
-        thread_([this] { run_io(); }) {}
+        check_plan_(std::move(options.check_plan)) {
+    if (check_plan_) {
+      channel.expect_checks();
+      checker_ = std::thread([this] { run_checks(); });
+    }
+    thread_ = std::thread([this] { run_io(); });
+  }
 
   void wake() {
     net::post(io_, [this] { connection_.wake(); });
@@ -48,6 +54,10 @@ class HubClient::Impl {
   void finish(std::chrono::milliseconds limit) {
     if (!thread_.joinable()) {
       return;
+    }
+    channel.end_checks();
+    if (checker_.joinable()) {
+      checker_.join();
     }
     channel.wait_until_written(Channel::Clock::now() + limit);
     net::post(io_, [this] { connection_.close(); });
@@ -79,6 +89,29 @@ class HubClient::Impl {
     }
   }
 
+  void run_checks() {
+    base::reset_affinity();
+    base::set_thread_name("tt-check");
+    while (const auto request = channel.take_check()) {
+      const base::Result<nlohmann::json> answer = checked(request->params);
+      channel.push_answer(request->id, [&](std::uint64_t hub_id) {
+        return answer ? protocol::encode_result(hub_id, answer.value())
+                      : protocol::encode_error(hub_id, answer.error());
+      });
+      wake();
+    }
+  }
+
+  // Nothing that is asked may end the thread that answers.
+  base::Result<nlohmann::json> checked(const nlohmann::json& params) const {
+    try {
+      return check_plan_(params);
+    } catch (const std::exception& error) {
+      log().error("a plan could not be checked: {}", error.what());
+      return base::Error{"internal", "the plan could not be checked", "plan", ""};
+    }
+  }
+
   std::vector<std::string> opening() {
     const std::lock_guard lock(mutex_);
     std::vector<std::string> messages = {
@@ -101,7 +134,9 @@ class HubClient::Impl {
   net::io_context io_{1};
   HubConnection connection_;
   std::promise<void> ended_;
-  std::thread thread_;  // last: it uses everything above
+  const std::function<base::Result<nlohmann::json>(const nlohmann::json&)> check_plan_;
+  std::thread checker_;
+  std::thread thread_;
 };
 
 HubClient::HubClient(HubClientOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {

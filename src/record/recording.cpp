@@ -26,6 +26,23 @@ base::Error cannot_open(const std::string& path, const std::string& why) {
           .remedy = "give a .ttrec file that `train --record` wrote"};
 }
 
+// What means something in a URI stands as its code.
+std::string escaped(const std::string& path) {
+  std::string out;
+  for (const char letter : path) {
+    if (letter == '%') {
+      out += "%25";
+    } else if (letter == '?') {
+      out += "%3F";
+    } else if (letter == '#') {
+      out += "%23";
+    } else {
+      out += letter;
+    }
+  }
+  return out;
+}
+
 // A file in a folder that cannot be written has no room for SQLite's lock files.
 std::shared_ptr<SQLite::Database> open_read_only(const std::string& path) {
   try {
@@ -34,7 +51,7 @@ std::shared_ptr<SQLite::Database> open_read_only(const std::string& path) {
     database->execAndGet("SELECT count(*) FROM sqlite_schema");
     return database;
   } catch (const SQLite::Exception&) {
-    return std::make_shared<SQLite::Database>("file:" + path + "?immutable=1",
+    return std::make_shared<SQLite::Database>("file:" + escaped(path) + "?immutable=1",
                                               SQLite::OPEN_READONLY | SQLite::OPEN_URI);
   }
 }
@@ -106,8 +123,7 @@ std::vector<RunInfo> Recording::runs() {
       (SELECT min(step) FROM frames f WHERE f.run = runs.run),
       (SELECT max(step) FROM frames f WHERE f.run = runs.run),
       (SELECT min(step) FROM scalars s WHERE s.run = runs.run),
-      (SELECT max(step) FROM scalars s WHERE s.run = runs.run),
-      (SELECT count(*) FROM frames f WHERE f.run = runs.run)
+      (SELECT max(step) FROM scalars s WHERE s.run = runs.run)
     FROM runs ORDER BY start_time, run)sql";
   std::vector<RunInfo> out;
   SQLite::Statement select(impl_->database(), kSql);
@@ -120,13 +136,20 @@ std::vector<RunInfo> Recording::runs() {
                  .facts = parsed(select.getColumn(2).getString()),
                  .first_step = step_at(3),
                  .last_step = std::max(step_at(4), step_at(6)),
-                 .frames = step_at(7)};
+                 .first_frame_step = step_at(3)};
     if (info.first_step == 0 || (step_at(5) != 0 && step_at(5) < info.first_step)) {
       info.first_step = step_at(5);
     }
     out.push_back(std::move(info));
   }
   return out;
+}
+
+std::uint64_t Recording::count_frames(std::uint64_t run) {
+  SQLite::Statement count(impl_->database(), "SELECT count(*) FROM frames WHERE run = ?");
+  count.bind(1, as_signed(run));
+  count.executeStep();
+  return as_unsigned(count.getColumn(0).getInt64());
 }
 
 void Recording::frames(const FrameQuery& query, const std::function<bool(const Frame&)>& take) {

@@ -1,5 +1,6 @@
 #include "tensor_tracer/train/plan_context.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -20,6 +21,29 @@ trace::PlanContext make_plan_context(const config::TrainConfig& config,
   context.vectors = vectors;
   context.prompt_sets = std::move(prompt_sets);
   return context;
+}
+
+trace::OtherPasses make_other_passes(const config::TrainConfig& config,
+                                     const std::vector<data::PromptSet>& prompts) {
+  trace::OtherPasses passes;
+  passes.eval_interval = config.eval_interval;
+  passes.monitor_interval = config.monitor.monitor_interval;
+  for (const data::PromptSet& set : prompts) {
+    std::size_t longest = 0;
+    for (const std::string& text : set.texts) longest = std::max(longest, text.size());
+    passes.prompts.push_back(
+        {static_cast<std::int64_t>(set.texts.size()), static_cast<std::int64_t>(longest)});
+  }
+  return passes;
+}
+
+base::Result<nlohmann::json> check_plan(const nlohmann::json& params,
+                                        const trace::PlanContext& context,
+                                        const trace::OtherPasses& passes) {
+  const auto text = params.is_object() ? params.value("plan", nlohmann::json()) : nlohmann::json();
+  const auto plan = trace::parse_plan(text, context, 0);
+  if (!plan) return plan.error();
+  return trace::to_json(trace::cost_of(plan.value(), context, passes));
 }
 
 }  // namespace tt::train

@@ -124,6 +124,7 @@ def test_history_is_read_in_pieces(hub: Hub) -> None:
         ("/history/records?first=-1", "first"),
         ("/history/records?limit=99999999999", "limit"),
         ("/history/records?after=5", "TT-Next"),
+        ("/history/records?after=5.", "TT-Next"),
         ("/history/records?colour=red", "colour"),
         ("/history/steps?limit=abc", "limit"),
         ("/history/events?after=x", "after"),

@@ -51,7 +51,8 @@ class DecodeError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """One record: its header's fields and its payload as an array (bf16 widened to float32)."""
+    """One record: its header's fields, its bytes on the wire, and its payload as an array (bf16
+    widened to float32)."""
 
     run: int
     sequence: int
@@ -72,6 +73,7 @@ class Record:
     compressor: str
     features: int
     time: int
+    size: int
     values: np.ndarray
 
 
@@ -115,7 +117,7 @@ def _records(message: bytes) -> Iterator[Record]:
             raise DecodeError(f"record at {at} ends at {padded}, the message at {len(message)}")
         if any(message[end:padded]):
             raise DecodeError(f"padding at {end} is not zero")
-        yield _record(header, message[begin:end])
+        yield _record(header, message[begin:end], padded - at)
         at = padded
 
 
@@ -136,7 +138,7 @@ def _check_header(header: dict[str, int], raw: bytes) -> None:
         raise DecodeError("dimensions past ndim are not 1")
 
 
-def _record(header: dict[str, int], payload: bytes) -> Record:
+def _record(header: dict[str, int], payload: bytes, size: int) -> Record:
     if crc32c(payload) != header["payload_crc"]:
         raise DecodeError("the payload's checksum is wrong")
     shape = tuple(header[f"shape{d}"] for d in range(header["ndim"]))
@@ -145,7 +147,7 @@ def _record(header: dict[str, int], payload: bytes) -> Record:
     values["point"] = _known(POINTS, "point", header)
     values["phase"] = _known(PHASES, "phase", header)
     values["compressor"] = _known(COMPRESSORS, "compressor", header)
-    return Record(values=_array(header["dtype"], shape, payload), **values)
+    return Record(size=size, values=_array(header["dtype"], shape, payload), **values)
 
 
 def _known(names: dict[int, str], field: str, header: dict[str, int]) -> str:

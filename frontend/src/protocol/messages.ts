@@ -146,7 +146,11 @@ export type StepFacts = Infer<typeof stepSchema>;
 export const stepsSchema = array(stepSchema);
 
 /** Of `/history`: the steps of which records are kept. */
-export const historySchema = object({ first_step: optional(count), last_step: optional(count) });
+export const historySchema = object({
+  first_step: optional(count),
+  last_step: optional(count),
+  first_frame_step: optional(count),
+});
 
 export const helloSchema = object({
   version: count,

@@ -39,10 +39,10 @@ export class HistoryClient {
   async range(run: string): Promise<StepRange | null> {
     const response = await this.get('history', { run });
     if (response === undefined) return null;
-    const { first_step, last_step } = historySchema(await response.json(), 'history');
-    return first_step === undefined || last_step === undefined || last_step === 0
-      ? null
-      : { first: first_step, last: last_step };
+    const answer = historySchema(await response.json(), 'history');
+    const { first_step, last_step, first_frame_step = 0 } = answer;
+    if (first_step === undefined || last_step === undefined || last_step === 0) return null;
+    return { first: first_frame_step > 0 ? first_frame_step : first_step, last: last_step };
   }
 
   /** The scalars of the last `limit` steps up to `last` (null: of all), ascending. */

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ base::Result<trace::DirectionVector> read_direction_vector(const std::string& pa
                                                            std::int64_t hidden_size);
 
 /// The vectors of one folder, each named by its file without the extension. Files that come later
-/// are found; a file that changed is read again. Thread: the thread that runs the step.
+/// are found; a file that changed is read again. Thread: any.
 class VectorDirectory : public trace::VectorLibrary {
  public:
   VectorDirectory(std::string folder, std::int64_t layers, std::int64_t hidden_size);
@@ -38,7 +39,8 @@ class VectorDirectory : public trace::VectorLibrary {
 
   const std::string folder_;
   const std::int64_t layers_, hidden_size_;
-  std::map<std::string, Known> known_;
+  std::mutex mutex_;
+  std::map<std::string, Known> known_;  // guarded by mutex_
 };
 
 }  // namespace tt::checkpoint

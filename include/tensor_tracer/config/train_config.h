@@ -73,6 +73,7 @@ struct TracerConfig {
   bool tensor_tracer_linger = false;
   std::string tensor_tracer_auth = "token";             // or "none": viewers need no token
   std::vector<std::string> tensor_tracer_allow_origin;  // of pages besides the hub's own
+  std::vector<std::string> tensor_tracer_compare;       // other recordings
   bool tensor_tracer_open = false;
   std::string record;                  // directory of the recording; empty: none
   std::uint64_t record_max_bytes = 0;  // 0: no bound

@@ -40,6 +40,7 @@ struct ServerOptions {
   /// What is kept of the run; nothing: no history.
   std::optional<record::RecorderOptions> recorder = {};
   std::optional<ReplayOptions> replay = {};  // instead of a recorder
+  std::vector<std::string> compare = {};     // other recordings, whose history is served too
   std::size_t max_viewers = 64;
   std::size_t max_workers = 256;    // counted apart: viewers never keep a leader rank out
   std::size_t max_handshakes = 64;  // connections that are no WebSocket, or not yet

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -22,12 +23,16 @@ struct HubClientOptions {
   std::size_t queue_bytes = std::size_t{64} << 20U;
   /// How long a pause may outlive the contact with the hub.
   std::chrono::milliseconds pause_timeout{30'000};
+  /// Answers `plan.check` from its params; called by a thread of the client's own, which waits for
+  /// no step. Empty: such requests go to poll() like the others.
+  std::function<base::Result<nlohmann::json>(const nlohmann::json& params)> check_plan = {};
 };
 
 /// A leader rank's connection to the hub. Its own thread does all I/O and connects again for as
-/// long as this object lives; the calling thread never waits for the network. The last `state`
-/// event, and the last `plan` event as part of the run's facts, are told again after a reconnect.
-/// Thread: made, called and destroyed by the thread that runs the step; has_viewer() by any.
+/// long as this object lives, another answers what only asks; the calling thread never waits for
+/// the network. The last `state` event, and the last `plan` event as part of the run's facts, are
+/// told again after a reconnect. Thread: made, called and destroyed by the thread that runs the
+/// step; has_viewer() by any.
 class HubClient : public trace::Outlet, public trace::Inlet {
  public:
   explicit HubClient(HubClientOptions options);

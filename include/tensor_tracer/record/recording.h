@@ -23,7 +23,7 @@ struct RunInfo {
   nlohmann::json facts;
   std::uint64_t first_step = 0;  // of its frames and scalars; 0: none
   std::uint64_t last_step = 0;
-  std::uint64_t frames = 0;
+  std::uint64_t first_frame_step = 0;  // of its frames alone: the oldest may be gone; 0: none
 };
 
 /// A place in the order of a run's frames: by step, then as written.
@@ -68,6 +68,8 @@ class Recording {
 
   /// The runs, in the order in which they began.
   std::vector<RunInfo> runs();
+  /// How many frames there are of a run; reads an index of all of them.
+  std::uint64_t count_frames(std::uint64_t run);
   /// Calls `take` for each frame that fits, by step and as written, until it returns false.
   void frames(const FrameQuery& query, const std::function<bool(const Frame&)>& take);
   /// The scalars of steps first to last, the last `limit` of them, in order.

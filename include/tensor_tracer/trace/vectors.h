@@ -20,7 +20,7 @@ struct DirectionVector {
 };
 
 /// Direction vectors by name. The implementation reads files of one directory that was named when
-/// the run started; a viewer gives names only. Thread: the thread that runs the step.
+/// the run started; a viewer gives names only. Thread: any.
 class VectorLibrary {
  public:
   virtual ~VectorLibrary() = default;

@@ -4,8 +4,10 @@
 #include <vector>
 
 #include "tensor_tracer/config/train_config.h"
+#include "tensor_tracer/data/prompts.h"
 #include "tensor_tracer/mesh/mesh.h"
 #include "tensor_tracer/trace/plan.h"
+#include "tensor_tracer/trace/plan_cost.h"
 
 namespace tt::train {
 
@@ -14,5 +16,15 @@ namespace tt::train {
 trace::PlanContext make_plan_context(const config::TrainConfig& config,
                                      const mesh::MeshShape& shape, trace::VectorLibrary* vectors,
                                      std::vector<std::string> prompt_sets);
+
+/// The other passes that a plan may watch.
+trace::OtherPasses make_other_passes(const config::TrainConfig& config,
+                                     const std::vector<data::PromptSet>& prompts);
+
+/// Answers `plan.check` (docs/protocol.md): what the plan would send, or why it is refused. Nothing
+/// is changed. Thread: any.
+base::Result<nlohmann::json> check_plan(const nlohmann::json& params,
+                                        const trace::PlanContext& context,
+                                        const trace::OtherPasses& passes);
 
 }  // namespace tt::train

@@ -126,6 +126,20 @@ TEST_F(RoomTest, TooManyWaitingRequestsAreRefused) {
   EXPECT_EQ(ask(*viewer, "control.pause").at("error").at("code"), "busy");
 }
 
+TEST_F(RoomTest, APlanIsCheckedWithoutTheLease) {
+  const auto worker = greeted(Role::kWorker);
+  const auto viewer = greeted(Role::kViewer);
+  EXPECT_EQ(ask(*viewer, "plan.set", {{"plan", json::object()}}).at("error").at("code"),
+            "not_controller");
+  worker->texts();  // there is a viewer
+  EXPECT_TRUE(ask(*viewer, "plan.check", {{"plan", json::object()}}).is_null());
+  const auto asked = worker->texts();
+  ASSERT_EQ(asked.size(), 1U);
+  EXPECT_EQ(asked[0].at("method"), "plan.check");
+  say(*worker, {{"id", asked[0].at("id")}, {"result", {{"bytes_per_step", 1}}}});
+  EXPECT_EQ(viewer->texts().back().at("result"), json({{"bytes_per_step", 1}}));
+}
+
 TEST_F(RoomTest, APauseWithoutALeaseEndsAfterItsTime) {
   // As after a restart of the hub: the trainer comes back paused and nobody holds the lease.
   const auto worker = greeted(Role::kWorker);

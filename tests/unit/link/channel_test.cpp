@@ -158,5 +158,43 @@ TEST(Channel, WaitsUntilEverythingIsWritten) {
   EXPECT_LT(Clock::now() - start, 5s);
 }
 
+trace::Request check(std::uint64_t id) {
+  return {.id = id, .method = "plan.check", .params = nlohmann::json::object()};
+}
+
+TEST(Channel, WhatOnlyAsksGoesToTheCheckerIfThereIsOne) {
+  Channel channel(600, 1s);
+  channel.set_connected();
+  channel.deliver(check(1));
+  EXPECT_EQ(channel.poll(Clock::now()).size(), 1U);
+  channel.expect_checks();
+  channel.deliver(check(2));
+  channel.deliver(request(3));
+  EXPECT_EQ(channel.take_check()->method, "plan.check");
+  EXPECT_EQ(channel.poll(Clock::now()).front().method, "control.pause");
+}
+
+TEST(Channel, AFewChecksWaitAndMoreAreBusy) {
+  Channel channel(10'000, 1s);
+  channel.set_connected();
+  channel.expect_checks();
+  for (std::uint64_t id = 1; id <= 9; ++id) {
+    channel.deliver(check(id));
+  }
+  const auto refused = nlohmann::json::parse(channel.take()->bytes);
+  EXPECT_EQ(refused.at("id"), 9);
+  EXPECT_EQ(refused.at("error").at("code"), "busy");
+  EXPECT_FALSE(channel.take().has_value());
+}
+
+TEST(Channel, TheCheckerEndsWhileItWaits) {
+  Channel channel(600, 1s);
+  channel.expect_checks();
+  std::thread checker([&] { EXPECT_FALSE(channel.take_check().has_value()); });
+  std::this_thread::sleep_for(20ms);
+  channel.end_checks();
+  checker.join();
+}
+
 }  // namespace
 }  // namespace tt::link

@@ -122,7 +122,8 @@ TEST_F(RecorderTest, WhatIsWrittenIsReadBackByteForByte) {
   EXPECT_EQ(runs[0].facts, kFacts);
   EXPECT_EQ(runs[0].first_step, 1U);
   EXPECT_EQ(runs[0].last_step, 3U);
-  EXPECT_EQ(runs[0].frames, 3U);
+  EXPECT_EQ(runs[0].first_frame_step, 1U);
+  EXPECT_EQ(recording.count_frames(runs[0].run), 3U);
 }
 
 TEST_F(RecorderTest, QueriesByPointLayerStepEntryAndCursor) {

@@ -1,0 +1,103 @@
+"""Other recordings beside the hub's own run: `--compare FILE`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hub_harness import RUN_ID, Hub, binary, running_hub, split_records
+from recording_maker import RUN_ID as OTHER_ID
+from recording_maker import Maker, facts
+from program import tiny_flags, write_text
+from test_hub_history import ask, ask_json, feed, wait_for_frames
+from viewer import live_run
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """A finished recording of another run: steps 3 to 5 of MLP1, two layers."""
+    plan = {"number": 1, "entries": [{"point": "MLP1"}]}
+    maker = Maker(tmp_path / "other.ttrec", plan)
+    for step in (3, 4, 5):
+        maker.add_scalars(step, loss=1.5)
+        for layer in (1, 2):
+            maker.add("MLP1", step, "f32", np.full((1, 2, 3), step * 10.0 + layer), layer=layer)
+    return maker.close()
+
+
+def test_its_runs_are_told_and_its_history_is_served(other: Path, tmp_path: Path) -> None:
+    with running_hub(tmp_path / "run", "--compare", str(other)) as hub:
+        feed(hub, range(1, 3))
+        wait_for_frames(hub, 12)
+        [told] = ask_json(hub, "/history/runs")["runs"]
+        plan = {"number": 1, "entries": [{"point": "MLP1"}]}
+        assert told == {"id": OTHER_ID, "name": "test", "facts": facts(plan), "first_step": 3,
+                        "last_step": 5}  # fmt: skip
+        assert [s["step"] for s in ask_json(hub, f"/history/steps?run={OTHER_ID}")] == [3, 4, 5]
+        assert ask_json(hub, f"/history?run={OTHER_ID}")["last_step"] == 5
+        status, headers, body = ask(hub, f"/history/records?run={OTHER_ID}&point=MLP1&first=4&last=4")
+        assert (status, headers["TT-Records"]) == (200, "2")
+        assert [(r["step"], r["layer"]) for r in split_records(body)] == [(4, 1), (4, 2)]
+        assert np.frombuffer(body[-24:], "<f4")[0] == 42.0
+
+
+def test_the_hubs_own_run_stays_what_is_asked_for_without_a_name(
+    other: Path, tmp_path: Path
+) -> None:
+    with running_hub(tmp_path / "run", "--compare", str(other)) as hub:
+        feed(hub, range(1, 3))
+        wait_for_frames(hub, 12)
+        assert ask_json(hub, "/history")["run"] == RUN_ID
+        assert [s["step"] for s in ask_json(hub, "/history/steps")] == [1, 2]
+        assert ask(hub, "/history/steps?run=0000000000000001")[0] == 404
+
+
+def test_it_is_served_where_the_hub_keeps_no_history(other: Path, tmp_path: Path) -> None:
+    flags = ["--history-bytes", "0", "--compare", str(other)]
+    with running_hub(tmp_path / "run", *flags) as hub:
+        assert ask(hub, "/history/steps")[0] == 404
+        assert len(ask_json(hub, f"/history/steps?run={OTHER_ID}")) == 3
+
+
+def test_nobody_reads_it_without_a_token(other: Path, tmp_path: Path, hub: Hub) -> None:
+    assert ask_json(hub, "/history/runs") == {"runs": []}
+    assert ask(hub, "/history/runs?x=1")[0] == 400
+    with running_hub(tmp_path / "second", "--compare", str(other)) as second:
+        assert ask(second, "/history/runs", token=None)[0] == 401
+        assert ask(second, f"/history/steps?run={OTHER_ID}", token="x")[0] == 401
+
+
+@pytest.mark.parametrize("content", [None, b"no recording"], ids=["missing", "foreign"])
+def test_a_file_that_is_no_recording_is_refused(content: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "file.ttrec"
+    if content is not None:
+        path.write_bytes(content)
+    (tmp_path / "run").mkdir()
+    done = subprocess.run(
+        [str(binary()), "serve", "--run-dir", str(tmp_path / "run"), "--port", "0",
+         "--compare", str(path)], capture_output=True, text=True, timeout=10, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert str(path) in done.stderr
+
+
+def runs_of(address: str, token: str) -> Any:
+    request = urllib.request.Request(f"http://{address}/history/runs")
+    request.add_header("Authorization", f"Bearer {token}")
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return json.loads(answer.read())["runs"]
+
+
+def test_a_training_run_passes_its_files_on(other: Path, tmp_path: Path) -> None:
+    flags = tiny_flags(write_text(tmp_path / "text.txt")) | {"tensor_tracer_compare": str(other)}
+    with live_run(flags, tmp_path / "live") as live:
+        address = live.address()
+        token = (live.run_dir / "token").read_text().strip()
+        assert [run["id"] for run in runs_of(address, token)] == [OTHER_ID]
+        with live.viewer():
+            live.wait()
