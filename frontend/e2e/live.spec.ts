@@ -1,5 +1,5 @@
 import { expect, type Page, test } from '@playwright/test';
-import { idle, pixels } from './support.ts';
+import { idle, openPlan, pixels } from './support.ts';
 
 // The page against a real run of tensor-tracer; playwright.live.config.ts asks for TT_PAGE_URL.
 // The run must be training and need no more than a few seconds a step.
@@ -18,8 +18,7 @@ test('a real run is shown, paused, stepped, continued and given another plan', a
   await expect(page.getByTestId('tile-map')).toBeVisible(kPatience);
   expect(page.url()).not.toContain('token');
   const chip = page.getByTestId('chip');
-  // Of the first entry that has tiles: token ids have none.
-  const tiles = page.locator('input[aria-label^="Tiles of entry"]:enabled').first();
+  const tiles = page.locator('input[aria-label^="Tiles of entry"]:enabled');
 
   await test.step('data move and are not constant', async () => {
     const first = await shownStep(page);
@@ -56,6 +55,14 @@ test('a real run is shown, paused, stepped, continued and given another plan', a
   });
 
   await test.step('a plan that does not fit is refused with a reason', async () => {
+    await openPlan(page);
+    // The first entry that has tiles: token ids have none.
+    await page
+      .getByTestId('plan-list')
+      .getByRole('row')
+      .filter({ hasText: 'tile' })
+      .first()
+      .click();
     await tiles.fill('99999999');
     await page.getByTestId('apply').click();
     await expect(page.getByTestId('plan-outcome').locator('.error')).toBeVisible(kPatience);
@@ -64,11 +71,11 @@ test('a real run is shown, paused, stepped, continued and given another plan', a
   await test.step('another plan comes into force', async () => {
     await tiles.fill('16');
     await page.getByTestId('apply').click();
-    const outcome = page.getByTestId('plan-outcome');
-    await expect(outcome).toHaveText(
-      /In force from step \d+ on \d+ ranks?, as plan \d+/,
+    await expect(page.getByTestId('plan-in-force')).toHaveText(
+      /^In force since step \d+ on (\d+)\/\1 ranks, as plan \d+$/,
       kPatience,
     );
+    await page.getByTestId('tab-tensors').click();
     await expect(page.getByText(/^16 tiles of \d+ columns$/)).toBeVisible(kPatience);
     await idle(page);
     await page.screenshot({ path: 'test-results/live-plan.png' });
