@@ -62,6 +62,24 @@ test('while another holds control the page only reads, and offers to take over',
   await expect(page.getByTestId('holder')).toContainText('free');
 });
 
+test('the sheet of control has the focus, and closes by Escape or a click elsewhere', async ({
+  page,
+  hub,
+}) => {
+  await open(page, hub);
+  const sheet = page.getByRole('dialog', { name: 'Control of the run' });
+  await page.getByTestId('holder').press('Enter');
+  await expect(sheet).toBeFocused();
+  await page.keyboard.press('Escape');
+  await expect(sheet).toHaveCount(0);
+  await expect(page.getByTestId('holder')).toBeFocused();
+  await page.getByTestId('holder').click();
+  await sheet.getByRole('textbox').click();
+  await expect(sheet).toBeVisible();
+  await page.mouse.click(400, 500);
+  await expect(sheet).toHaveCount(0);
+});
+
 test('the question mark shows the shortcuts', async ({ page, hub }) => {
   await open(page, hub);
   await page.locator('body').press('?');

@@ -68,6 +68,7 @@ export class PlanEditor {
       const news = inForce !== this.followed && view.plan === '';
       if (view.plan !== this.written || news) {
         this.rows = parseDraft(view.plan) ?? copiesOf(inForce);
+        this.choose(this.chosen);
       }
       this.followed = inForce;
       this.written = view.plan;
@@ -112,7 +113,7 @@ export class PlanEditor {
 
   remove(): void {
     this.rows.splice(this.chosen, 1);
-    this.chosen = Math.max(0, Math.min(this.chosen, this.rows.length - 1));
+    this.choose(this.chosen);
     this.touch();
   }
 
@@ -129,7 +130,7 @@ export class PlanEditor {
   take(rows: readonly PlanRow[], how: 'replace' | 'append'): void {
     const kept = how === 'append' ? this.rows.length : 0;
     this.rows = [...this.rows.slice(0, kept), ...copiesOf(rows)];
-    this.chosen = Math.min(kept, Math.max(0, this.rows.length - 1));
+    this.choose(kept);
     this.touch();
   }
 
@@ -161,8 +162,12 @@ export class PlanEditor {
   /** Ends the draft. The plan that was just set may be told only after the answer. */
   private settle(number = 0): void {
     if ((this.app.plan?.number ?? 0) >= number) this.rows = copiesOf(this.inForce);
-    this.chosen = Math.max(0, Math.min(this.chosen, this.rows.length - 1));
+    this.choose(this.chosen);
     this.write('');
+  }
+
+  private choose(index: number): void {
+    this.chosen = Math.max(0, Math.min(index, this.rows.length - 1));
   }
 
   private write(text: string): void {

@@ -92,7 +92,7 @@ function formatRow(given: PlanRow): string {
   if (row.train !== kPlain.train || row.evaluation) {
     parts.push(`f${row.train ? 't' : ''}${row.evaluation ? 'e' : ''}`);
   }
-  const method = row.method === kExpression ? `=${row.expression}` : row.method;
+  const method = row.method === kExpression ? `=${row.expression.trim()}` : row.method;
   if (method !== kPlain.method) parts.push(`m${method}`);
   for (const vector of row.vectors) parts.push(`v${vector}`);
   if (!row.normalize) parts.push('u');
