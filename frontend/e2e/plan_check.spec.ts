@@ -124,13 +124,13 @@ test('a hub that cannot check is asked once, and the estimate stays open', async
   expect(checks(hub)).toHaveLength(1);
 });
 
-test('a preset replaces the entries, or comes behind them with Shift', async ({ page, hub }) => {
+test('a preset replaces the entries, or is added behind them', async ({ page, hub }) => {
   await visit(page, hub);
   const presets = page.getByTestId('plan-presets');
-  await presets.getByRole('button', { name: 'Predictions' }).click();
+  await presets.locator('.preset').filter({ hasText: 'Predictions' }).click();
   const names = page.getByTestId('plan-list').getByRole('button');
   await expect(names).toHaveText(['Logits', 'InputTokens']);
-  await presets.getByRole('button', { name: 'Seed set' }).click({ modifiers: ['Shift'] });
+  await presets.getByRole('button', { name: 'Add preset Seed set' }).click();
   await expect(names).toHaveText(['Logits', 'InputTokens', 'QKV', 'MLP1', 'MLP2', 'InputTokens']);
   await page.screenshot({ path: 'test-results/plan-preset.png' });
   for (const preset of await presets.locator('.preset').all()) {
