@@ -38,6 +38,8 @@ function refusalOfEntry(entry: Entry, where: string): PlanRefusal | null {
   return refusalOfExpression(entry.compressor?.method ?? 'mean', `${where}.compressor.method`);
 }
 
+const kRemedy = 'docs/expressions.md lists the operators';
+
 /** Knows one operator: whatever else is called is refused as docs/expressions.md shows it. */
 function refusalOfExpression(text: string, where: string): PlanRefusal | null {
   const match = /\.(\w+)\(/.exec(text);
@@ -46,7 +48,7 @@ function refusalOfExpression(text: string, where: string): PlanRefusal | null {
   const column = `line 1, column ${at + 1}`;
   const marks = `${' '.repeat(at)}^${'~'.repeat(match[1].length - 1)}`;
   const message = `there is no "${match[1]}", did you mean "mean"? (${column})\n  ${text}\n  ${marks}`;
-  return { code: 'invalid_expression', message, where: `${where}, ${column}`, remedy: '' };
+  return { code: 'invalid_expression', message, where: `${where}, ${column}`, remedy: kRemedy };
 }
 
 export interface PlanEstimate {

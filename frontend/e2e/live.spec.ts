@@ -68,8 +68,21 @@ test('a real run is shown, paused, stepped, continued and given another plan', a
     await expect(page.getByTestId('plan-outcome').locator('.error')).toBeVisible(kPatience);
   });
 
-  await test.step('another plan comes into force', async () => {
+  await test.step('a draft is checked while it is typed', async () => {
     await tiles.fill('16');
+    await expect(page.getByTestId('plan-bytes')).toHaveText(/^[\d.]+.[KM]?i?B$/, kPatience);
+    await page.getByLabel(/^Method of entry/).selectOption({ label: 'expression …' });
+    const expression = page.getByLabel(/^Expression of entry/);
+    await expression.pressSequentially('data.maen(dim=-1)');
+    const caret = page.getByTestId('expression-caret');
+    await expect.poll(() => caret.textContent(), kPatience).toBe('     ^~~~');
+    await expect(expression).toBeFocused();
+    await page.screenshot({ path: 'test-results/live-expression.png' });
+    await expression.fill('data.abs().amax(dim=-1)');
+    await expect(page.getByTestId('plan-bytes')).not.toHaveText('–', kPatience);
+  });
+
+  await test.step('another plan comes into force', async () => {
     await page.getByTestId('apply').click();
     await expect(page.getByTestId('plan-in-force')).toHaveText(
       /^In force since step \d+ on (\d+)\/\1 ranks, as plan \d+$/,
@@ -79,6 +92,17 @@ test('a real run is shown, paused, stepped, continued and given another plan', a
     await expect(page.getByText(/^16 tiles of \d+ columns$/)).toBeVisible(kPatience);
     await idle(page);
     await page.screenshot({ path: 'test-results/live-plan.png' });
+  });
+
+  await test.step('every preset comes into force', async () => {
+    await openPlan(page);
+    for (const preset of await page.getByTestId('plan-presets').locator('.preset').all()) {
+      const before = await page.getByTestId('plan-in-force').innerText();
+      await preset.click();
+      await page.getByTestId('apply').click();
+      await expect(page.getByTestId('plan-in-force')).not.toHaveText(before, kPatience);
+      await expect(page.getByTestId('plan-outcome')).toHaveText(/No changes/, kPatience);
+    }
   });
 
   expect(complaints).toEqual([]);
