@@ -3,10 +3,11 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { extname, join, normalize } from 'node:path';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { kPoints, kRunId, stepFacts, tileValue } from './fake_data.ts';
+import { kRunId, stepFacts, tileValue } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
 import { answerHistory, type Past } from './fake_history.ts';
 import { encodeRecord } from './fake_record.ts';
+import { estimateOf, refusalOf } from './fake_plan.ts';
 import { type Entry, recordsOf } from './fake_tensors.ts';
 
 type Json = Record<string, unknown>;
@@ -53,6 +54,10 @@ export class FakeHub {
   acknowledged = 0;
   /** A token that only views: told in the hello, or only when control is claimed. */
   viewOnly: 'told' | 'silent' | null = null;
+  /** An old hub does not know `plan.check`. */
+  knowsCheck = true;
+  /** While set, `plan.check` waits: its answers are sent when this is called. */
+  heldChecks: (() => void)[] | null = null;
   /** Null while the run is live. */
   replay: { paused: boolean; speed: number; first_step: number; last_step: number } | null = null;
   /** Steps that the history has no records of; null: it keeps nothing at all. */
@@ -264,6 +269,13 @@ export class FakeHub {
         result({});
         this.setHolder(null);
         return;
+      case 'plan.check': {
+        const { entries } = params.plan as { entries: readonly Entry[] };
+        const answer = (): void => this.answerCheck(entries, result, error);
+        if (this.heldChecks === null) answer();
+        else this.heldChecks.push(answer);
+        return;
+      }
     }
     if (!holds) {
       error(
@@ -308,27 +320,26 @@ export class FakeHub {
     else this.broadcast('state', this.state());
   }
 
+  private answerCheck(
+    entries: readonly Entry[],
+    result: (value: unknown) => void,
+    error: (code: string, message: string, where?: string, remedy?: string) => void,
+  ): void {
+    const refusal = refusalOf(entries);
+    if (!this.knowsCheck) error('unknown_method', 'there is no method plan.check');
+    else if (refusal === null) result(estimateOf(entries));
+    else error(refusal.code, refusal.message, refusal.where, refusal.remedy);
+  }
+
   private setPlan(
     plan: { entries: readonly Entry[] },
     result: (value: unknown) => void,
     error: (code: string, message: string, where?: string, remedy?: string) => void,
   ): void {
-    for (const [i, entry] of plan.entries.entries()) {
-      const point = kPoints.find(({ name }) => name === entry.point);
-      const tiles = entry.compressor?.tiles ?? 1;
-      if (entry.point === 'QKV' && entry.compressor?.kind === 'projection') {
-        const text = '"evil" has 256 numbers, QKV has 768 features';
-        const remedy = 'project a point of the residual stream, such as HiddenStates';
-        error('invalid_argument', text, `plan.entries[${i}].compressor.vectors`, remedy);
-        return;
-      }
-      if (point === undefined || (point.features > 0 && tiles > point.features)) {
-        const at = `plan.entries[${i}].compressor.tiles`;
-        const features = point?.features ?? 0;
-        const text = `${tiles} tiles of ${features} features`;
-        error('invalid_argument', text, at, `ask for at most ${features} tiles`);
-        return;
-      }
+    const refusal = refusalOf(plan.entries);
+    if (refusal !== null) {
+      error(refusal.code, refusal.message, refusal.where, refusal.remedy);
+      return;
     }
     this.plan = { number: this.plan.number + 1, entries: plan.entries };
     result({ step: this.step + 1, ranks: 2, plan: this.plan });

@@ -24,6 +24,7 @@ export interface Entry {
   readonly compressor?: {
     readonly kind: string;
     readonly tiles?: number;
+    readonly method?: string;
     readonly vectors?: readonly string[];
     readonly k?: number;
   };
@@ -157,12 +158,16 @@ function directionOf(entry: Entry): number {
   return entry.direction === 'gradient' ? 1 : 0;
 }
 
-const kDtypes: Readonly<Record<string, number>> = { f64: 1, f32: 2, u8: 7, bf16: 2 };
+const kDtypes: Readonly<Record<string, number>> = { f64: 1, f32: 2, u8: 7, bf16: 4 };
 
-/** f64, f32, and u8 with offset and scale of every line before the codes. */
+/** f64, f32, bf16, and u8 with offset and scale of every line before the codes. */
 function encodeNumbers(values: readonly number[], dtype: number, columns: number): Buffer {
   if (dtype === 1) return Buffer.from(Float64Array.from(values).buffer);
   if (dtype === 2) return Buffer.from(Float32Array.from(values).buffer);
+  if (dtype === 4) {
+    const bits = new Uint32Array(Float32Array.from(values).buffer);
+    return Buffer.from(Uint16Array.from(bits, (each) => (each + 0x8000) >>> 16).buffer);
+  }
   const lines = values.length / columns;
   const out = Buffer.alloc(8 * lines + values.length);
   for (let line = 0; line < lines; line++) {

@@ -169,6 +169,13 @@ export type Boundary = Infer<typeof boundarySchema>;
 
 export const planAnswerSchema = object({ step: count, ranks: count, plan: planSchema });
 
+/** Of `plan.check`: mean bytes per training step that the hub is sent, and records. */
+export const planCheckSchema = object({
+  entries: array(object({ bytes: number, records: number })),
+  bytes_per_step: number,
+});
+export type PlanEstimate = Infer<typeof planCheckSchema>;
+
 export const claimSchema = object({ lease_seconds: number });
 
 export const errorSchema = object({

@@ -39,6 +39,8 @@ export class App implements Disposable {
   run = $state.raw<RunFacts | null>(null);
   runState = $state.raw<RunState | null>(null);
   plan = $state.raw<Plan | null>(null);
+  /** The step from which the plan is in force, if this page has seen it come. */
+  planSince = $state.raw<number | null>(null);
   hubVersion = $state('');
   drops = $state.raw<Drops>(kNoDrops);
   /** The steps that the hub's history tells of. */
@@ -270,7 +272,7 @@ export class App implements Disposable {
         this.control.changed(notification.params);
         return false;
       case 'plan':
-        this.onPlan(notification.params.plan);
+        this.onPlan(notification.params.plan, notification.params.step);
         return false;
       case 'dropped':
         this.drops = withDrops(this.drops, notification.params);
@@ -294,13 +296,17 @@ export class App implements Disposable {
       this.seriesVersion += 1;
     }
     this.run = run;
+    this.control.allRanks = run.mesh.tensor * run.mesh.pipeline * run.mesh.data;
     document.title = `${run.name} – Tensor Tracer`;
     if (run.plan !== undefined && run.plan !== null) this.onPlan(run.plan);
     this.sendQuery();
   }
 
-  private onPlan(plan: Plan): void {
-    if (this.plan?.number !== plan.number) this.drops = ofNewPlan(this.drops);
+  private onPlan(plan: Plan, since: number | null = null): void {
+    if (this.plan?.number !== plan.number) {
+      this.drops = ofNewPlan(this.drops);
+      this.planSince = since;
+    }
     this.plan = plan;
     this.sendQuery();
   }

@@ -25,8 +25,14 @@ test('every member survives the address', () => {
     clip99: true,
     layerLock: 0.53,
     tileLock: 1.5e-5,
+    plan: 'HiddenStates.l1-4.t32*MLP1.m=data_2Emean_28_2D1_29',
   };
   expect(parseViewState(formatViewState(view))).toEqual(view);
+});
+
+test('a draft that no hub would read is left out', () => {
+  const plan = 'HiddenStates*'.repeat(1000);
+  expect(formatViewState({ ...kDefaultView, plan, layer: 2 })).toBe('?layer=2');
 });
 
 test('nonsense falls back member by member', () => {

@@ -1,3 +1,4 @@
+import { kMaxPlanText } from './plan_text';
 import { kTabs, type Tab } from './tabs';
 
 /** Everything that makes one view of a run, as it stands in the address. */
@@ -24,6 +25,8 @@ export interface ViewState {
   /** Locked ends of the scales. */
   readonly layerLock: number | null;
   readonly tileLock: number | null;
+  /** A draft of the trace plan, as plan_text.ts writes it; '' where it is the plan in force. */
+  readonly plan: string;
 }
 
 export const kDefaultView: ViewState = {
@@ -44,6 +47,7 @@ export const kDefaultView: ViewState = {
   clip99: false,
   layerLock: null,
   tileLock: null,
+  plan: '',
 };
 
 const kStats = ['mean', 'std', 'norm'] as const;
@@ -78,6 +82,7 @@ export function parseViewState(search: string): ViewState {
     clip99: query.get('clip') === '99',
     layerLock: positive('llock'),
     tileLock: positive('tlock'),
+    plan: query.get('plan') ?? '',
   };
 }
 
@@ -104,6 +109,7 @@ export function formatViewState(view: ViewState): string {
   put('clip', '99', !view.clip99);
   put('llock', String(view.layerLock), view.layerLock === null);
   put('tlock', String(view.tileLock), view.tileLock === null);
+  put('plan', view.plan, view.plan.length > kMaxPlanText || view.plan === '');
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
 }
