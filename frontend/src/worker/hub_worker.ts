@@ -13,6 +13,7 @@ import {
   type Traffic,
   type ToWorker,
 } from './link_messages';
+import { AuditTrail } from './audit_trail';
 import { readPastSteps } from './past_steps';
 import { Scrubber } from './scrubber';
 import { ViewSender } from './view_sender';
@@ -32,6 +33,7 @@ class HubWorker {
   private session: HubSession | undefined;
   private history: HistoryClient | undefined;
   private scrubber: Scrubber | undefined;
+  private trail: AuditTrail | undefined;
   private historyAsked = 0;
   private readonly views = new Map(kSlots.map((slot) => [slot, this.makeSender(slot)]));
   private run = '';
@@ -84,6 +86,7 @@ class HubWorker {
       this.session = this.makeSession(socketUrl);
       this.history = new HistoryClient(hubFetcher(socketUrl));
       this.scrubber = this.makeScrubber(this.history);
+      this.trail = this.makeTrail(this.history);
     }
     this.session.start();
   }
@@ -96,6 +99,14 @@ class HubWorker {
       onProblem: (problem: string): void => this.problem(problem),
     };
     return new Scrubber(history, this.store, listener, () => Date.now());
+  }
+
+  private makeTrail(history: HistoryClient): AuditTrail {
+    return new AuditTrail(history, {
+      onLines: (lines) => this.event({ kind: 'trail', lines }),
+      onProblem: (problem) => this.problem(problem),
+      after: (seconds, action) => void setTimeout(action, seconds * 1000),
+    });
   }
 
   private makeSession(socketUrl: string): HubSession {
@@ -115,6 +126,7 @@ class HubWorker {
         onHello: (hello) => {
           if (hello.run !== null) this.ofRun(hello.run.id);
           this.event({ kind: 'hello', hello });
+          this.trail?.begin();
           if (hello.run !== null) void this.askHistory(hello.run.id);
         },
         onNotification: (notification) => {
@@ -122,6 +134,7 @@ class HubWorker {
           if (event === 'run') this.ofRun(params.id);
           this.event({ kind: 'notification', notification });
           if (event === 'run') void this.askHistory(params.id);
+          if (event !== 'step') this.trail?.grew();
         },
         onRecords: (records, bytes) => this.take(records, bytes, false),
         onProblem: (problem) => this.problem(problem),
