@@ -286,10 +286,10 @@ export class App implements Disposable {
       const { hello } = event;
       this.hubVersion = hello.hub;
       this.runState = hello.state;
-      this.events.greeted(hello);
       // A replay loses nothing: it only moves.
       if (this.replay === null) this.series.restart();
       if (hello.run !== null) this.onRun(hello.run);
+      this.events.greeted(hello);
       this.control.greeted(hello.session, hello.control, hello.may_control !== false);
     }
     if (this.replay !== null) this.sendQuery();

@@ -1,3 +1,4 @@
+import type { Notification } from '../protocol/messages';
 import { webSocketPipe } from '../protocol/pipe';
 import type { TensorRecord } from '../protocol/record';
 import { RingStore } from '../store/ring_store';
@@ -134,7 +135,8 @@ class HubWorker {
           if (event === 'run') this.ofRun(params.id);
           this.event({ kind: 'notification', notification });
           if (event === 'run') void this.askHistory(params.id);
-          if (event !== 'step') this.trail?.grew();
+          if (event === 'run') this.trail?.begin();
+          else if (isEvent(notification)) this.trail?.grew();
         },
         onRecords: (records, bytes) => this.take(records, bytes, false),
         onProblem: (problem) => this.problem(problem),
@@ -235,6 +237,11 @@ function numbersOf(view: View): Transferable[] {
     case 'passed':
       return [];
   }
+}
+
+/** Whether the hub's audit trail may tell more of it; a replay's moves are not in there. */
+function isEvent({ event, params }: Notification): boolean {
+  return event === 'state' ? params.phase !== 'replay' : event !== 'step';
 }
 
 /** A plain request to the socket's address: the browser hides an upgrade's status from the page. */
