@@ -227,6 +227,80 @@ test('a zoom is shared by all curves, stands in the address and moves by keys', 
   await expect(page.getByTestId('reset-zoom')).toHaveCount(0);
 });
 
+/** How many pixels of a curve's own colour stand in the column of a step. */
+async function inkAt(
+  page: Page,
+  index: number,
+  color: string,
+  zoom: readonly [number, number],
+  step: number,
+): Promise<number> {
+  return page
+    .locator('.uplot')
+    .nth(index)
+    .evaluate(
+      (root, { color, zoom, step }) => {
+        const canvas = root.querySelector('canvas');
+        const over = root.querySelector<HTMLElement>('.u-over');
+        const context = canvas?.getContext('2d');
+        if (!canvas || !over || !context) throw new Error('no curve');
+        const ratio = canvas.width / canvas.clientWidth;
+        const part = (step - zoom[0]) / (zoom[1] - zoom[0]);
+        const x = Math.round((over.offsetLeft + part * over.clientWidth) * ratio);
+        const probe = document.createElement('i');
+        probe.style.color = `var(${color})`;
+        document.body.append(probe);
+        const wanted = getComputedStyle(probe).color.match(/\d+/g)?.map(Number) ?? [];
+        probe.remove();
+        const { data } = context.getImageData(x, 0, 1, canvas.height);
+        let count = 0;
+        for (let i = 0; i < data.length; i += 4) {
+          if (wanted.every((each, k) => Math.abs(each - data[i + k]) < 24)) count += 1;
+        }
+        return count;
+      },
+      { color, zoom, step },
+    );
+}
+
+test('steps that were missed while the hub was away are a gap', async ({ page, hub }) => {
+  await openOverview(page, hub, '&zoom=110-130&events=0');
+  const port = hub.port;
+  await hub.stop();
+  hub.step += 10;
+  hub.firstKept = hub.step - 3;
+  await hub.start(port);
+  await expect(page.getByTestId('shown-step')).toHaveText('step 130', { timeout: 5000 });
+  await idle(page);
+  const ink = await Promise.all(
+    [115, 122, 125, 128].map((step) => inkAt(page, 2, '--rate', [110, 130], step)),
+  );
+  expect(ink.map((count) => count > 0)).toEqual([true, false, false, true]);
+});
+
+test('of very many steps in one pixel the readout tells the one under the mouse', async ({
+  page,
+  hub,
+}) => {
+  hub.step = 6000;
+  await openOverview(page, hub, '&smooth=0');
+  const over = page.locator('.u-over').nth(1);
+  const box = await over.boundingBox();
+  if (box === null) throw new Error('no curve on the page');
+  await over.hover({ position: { x: box.width / 3, y: 30 } });
+  await idle(page);
+  const step = await valueIn(page, 'gradNorm-readout', /step (\d+)/);
+  const left = await page
+    .locator('.u-cursor-x')
+    .nth(1)
+    .evaluate((line) => new DOMMatrix(getComputedStyle(line).transform).m41);
+  expect(Math.abs(step - (1 + (5999 * left) / box.width))).toBeLessThan(5999 / box.width);
+  expect(await valueIn(page, 'gradNorm-readout', /step \d+\s+(\S+)/)).toBe(
+    Number(gradNormAt(step).toPrecision(4)),
+  );
+  await page.screenshot({ path: 'test-results/overview-dense.png' });
+});
+
 for (const colorScheme of ['dark', 'light'] as const) {
   test(`the overview in ${colorScheme}: a picture, and axe`, async ({ page, hub }) => {
     await page.emulateMedia({ colorScheme });

@@ -12,8 +12,12 @@ export function formatNumber(value: number, digits = 4): string {
   return text.replace(/-/g, '−').replace('e+', 'e');
 }
 
-/** A number on an axis: three digits, without zeros at the end of a fraction. */
+/** A number on an axis, without zeros at the end of a fraction; three digits of the very large. */
 export function formatTick(value: number): string {
+  const magnitude = Math.abs(value);
+  if (magnitude >= 1e-3 && magnitude < 1e5) {
+    return String(Number(value.toPrecision(6))).replace('-', '−');
+  }
   const text = formatNumber(Number(value.toPrecision(6)), 3);
   return text.replace(/(\.\d*?)0+(?=e|$)/, '$1').replace(/\.(?=e|$)/, '');
 }

@@ -4,6 +4,7 @@ import { formatTick } from '../base/format';
 import { rowsToDraw } from '../store/decimate';
 import { nearestIndex, type Zoom } from '../store/step_range';
 import { attachZoom, type Zoomable, zoomByKey, zoomToSelection } from './chart_zoom';
+import { drawDenseLine } from './dense_lines';
 import { drawMarks, type Mark, MarkTip } from './marks';
 
 /** How a line is drawn; `color` is CSS, or the name of a custom property of the style sheet. */
@@ -43,6 +44,7 @@ const kDragPixels = 4;
 export class LineChart implements Disposable, Zoomable {
   private plot: uPlot | undefined;
   private content = kNothing;
+  private dense = false;
   private color: (name: string) => string = (name) => name;
   private readonly observer: ResizeObserver;
 
@@ -117,7 +119,11 @@ export class LineChart implements Disposable, Zoomable {
       return value;
     };
     this.plot?.destroy();
-    const plot = new uPlot(this.uplotOptions(width, height), this.rows(width), this.root);
+    const plot = new uPlot(
+      this.uplotOptions(width, height),
+      this.rows(width * devicePixelRatio),
+      this.root,
+    );
     this.plot = plot;
     attachZoom(plot, this);
     new MarkTip(plot, () => this.content.marks);
@@ -130,7 +136,7 @@ export class LineChart implements Disposable, Zoomable {
     if (plot === undefined) return;
     const [min, max] = this.range;
     plot.batch(() => {
-      plot.setData(this.rows(plot.over.clientWidth), false);
+      plot.setData(this.rows(plot.over.clientWidth * devicePixelRatio), false);
       plot.setScale('x', { min, max });
     });
   }
@@ -139,7 +145,8 @@ export class LineChart implements Disposable, Zoomable {
     const { steps, lines } = this.content;
     const [low, high] = this.range;
     const window = { low, high, log: this.log, columns: Math.max(1, columns) };
-    const rows = rowsToDraw(steps, lines, window);
+    const { rows, dense } = rowsToDraw(steps, lines, window);
+    this.dense = dense;
     const { logY } = this.options;
     const drawn = (line: Values): (number | null)[] => {
       const values = rows === null ? line : rows.map((row) => line[row]);
@@ -163,7 +170,7 @@ export class LineChart implements Disposable, Zoomable {
     return {
       width,
       height,
-      padding: [8, 14, 0, 0],
+      padding: [8, 20, 0, 0],
       legend: { show: false },
       cursor: this.cursor(),
       scales: {
@@ -176,10 +183,11 @@ export class LineChart implements Disposable, Zoomable {
         { ...axis, size: 22, gap: 4, space: 56, values: (_, splits) => splits.map(stepLabel) },
         { ...axis, ...ticks, values: (_, splits) => splits.map(tickLabel) },
       ],
-      series: [{}, ...lines.map((line) => seriesOf(line, this.color(line.color)))],
+      series: [{}, ...lines.map((line) => this.series(line))],
       hooks: {
         setCursor: [(plot) => this.options.onCursor(this.rowUnder(plot))],
         setSelect: [(plot) => zoomToSelection(plot, this)],
+        drawSeries: [(plot, index) => this.drawDense(plot, index)],
         draw: [(plot) => this.drawMarks(plot)],
       },
     };
@@ -213,10 +221,29 @@ export class LineChart implements Disposable, Zoomable {
     return row < 0 ? null : row;
   }
 
+  private series(line: LineStyle): uPlot.Series {
+    const series = seriesOf(line, this.color(line.color));
+    if (!isSolid(line)) return series;
+    const paths: uPlot.Series.PathBuilder = (...args) =>
+      this.dense ? null : (kStroke?.(...args) ?? null);
+    return { ...series, paths };
+  }
+
+  private drawDense(plot: uPlot, index: number): void {
+    const line = this.options.lines[index - 1];
+    if (this.dense && isSolid(line)) drawDenseLine(plot, index, this.color(line.color));
+  }
+
   private drawMarks(plot: uPlot): void {
     const { marks, chosen } = this.content;
     drawMarks(plot, marks, chosen, this.color);
   }
+}
+
+const kStroke = uPlot.paths.linear?.();
+
+function isSolid({ kind }: LineStyle): boolean {
+  return kind !== 'points' && kind !== 'dashed';
 }
 
 function seriesOf(line: LineStyle, color: string): uPlot.Series {

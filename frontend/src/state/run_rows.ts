@@ -30,9 +30,10 @@ export function runRows(run: RunFacts): readonly Row[] {
     },
   ];
   const { parameters } = model;
-  const size = parameters === undefined ? '' : `${formatCount(parameters)} parameters · `;
-  const texts = `${formatInteger(model.vocab_size)} tokens · ${model.seq_length} long`;
-  rows.push({ name: '', value: `${size}${texts}`, tip: 'Vocabulary, and length of a sequence' });
+  const size = parameters === undefined ? '' : `${formatCount(parameters)} · `;
+  const texts = `vocabulary ${formatInteger(model.vocab_size)} · length ${model.seq_length}`;
+  const tip = 'Parameters, tokens that there are, tokens of a sequence';
+  rows.push({ name: 'Size', value: `${size}${texts}`, tip });
   if (run.global_batch_size !== undefined) {
     const micro = run.micro_batch_size === undefined ? '' : `, ${run.micro_batch_size} at once`;
     rows.push({ name: 'Batch', value: `${run.global_batch_size} sequences${micro}` });

@@ -25,7 +25,9 @@ describe('rowsToDraw', () => {
       i === 5155 ? 1000 : i === 2702 ? -1000 : i % 997 === 0 ? null : Math.sin(i * 12.9898) * 50,
     );
     const other = x.map((i) => (i % 10 === 3 ? i : null));
-    const rows = rowsToDraw(x, [line, other], kAll) ?? [];
+    const { rows: drawn, dense } = rowsToDraw(x, [line, other], kAll);
+    const rows = drawn ?? [];
+    expect(dense).toBe(true);
     expect(rows.length).toBeLessThan(1000);
     expect(rows).toEqual([...new Set(rows)].sort((a, b) => a - b));
     expect(rows).toContain(5155);
@@ -42,16 +44,19 @@ describe('rowsToDraw', () => {
   test('few rows are all drawn; a narrow window takes one more at each side', () => {
     const x = range(10_000).map((i) => i * 2);
     const line = x.map((i) => i);
-    expect(rowsToDraw(x.slice(0, 200), [line], kAll)).toBeNull();
+    expect(rowsToDraw(x.slice(0, 200), [line], kAll)).toEqual({ rows: null, dense: false });
     const window = { low: 101, high: 107, log: false, columns: 100 };
-    expect(rowsToDraw(x, [line], window)).toEqual([50, 51, 52, 53, 54, 55]);
-    expect(rowsToDraw(x, [line], { ...window, low: 50_000, high: 50_010 })).toEqual([9999]);
+    const near = { rows: [50, 51, 52, 53, 54, 55], dense: false };
+    expect(rowsToDraw(x, [line], window)).toEqual(near);
+    const beyond = { ...window, low: 50_000, high: 50_010 };
+    expect(rowsToDraw(x, [line], beyond)).toEqual({ rows: [9999], dense: false });
   });
 
   test('on a logarithmic axis the columns are even on the screen', () => {
     const x = range(10_000).map((i) => i + 1);
     const line = x.map((i) => i);
-    const rows = rowsToDraw(x, [line], { low: 1, high: 10_000, log: true, columns: 100 }) ?? [];
+    const rows =
+      rowsToDraw(x, [line], { low: 1, high: 10_000, log: true, columns: 100 }).rows ?? [];
     // Below step 25 a column holds less than one step, so all of them are drawn.
     expect(rows.slice(0, 20)).toEqual(range(20));
     expect(rows.filter((row) => x[row] > 5000).length).toBeLessThan(20);

@@ -24,23 +24,29 @@ export function lowerBound(sorted: readonly number[], wanted: number): number {
   return low;
 }
 
+/** Rows to draw; null: all. `dense`: they stand for many more in every pixel column. */
+export interface DrawnRows {
+  readonly rows: readonly number[] | null;
+  readonly dense: boolean;
+}
+
 /**
  * The rows that draw the same picture as all of them: those in the window with one more at each
  * side, and where they are far more than pixels, of every pixel column the first, the last and each
- * line's least, largest and one missing value. Null: all rows.
+ * line's least, largest and one missing value.
  */
 export function rowsToDraw(
   x: readonly number[],
   lines: readonly Values[],
   window: Window,
-): readonly number[] | null {
-  if (x.length <= kRowsPerColumn * window.columns) return null;
+): DrawnRows {
+  if (x.length <= kRowsPerColumn * window.columns) return { rows: null, dense: false };
   const begin = Math.max(0, lowerBound(x, window.low) - 1);
   const end = Math.min(x.length, lowerBound(x, window.high) + 2);
   const rows: number[] = [];
   if (end - begin <= kRowsPerColumn * window.columns) {
     for (let row = begin; row < end; row++) rows.push(row);
-    return rows;
+    return { rows, dense: false };
   }
   let from = begin;
   for (let column = 1; from < end; column++) {
@@ -50,7 +56,7 @@ export function rowsToDraw(
     if (to > from) pushColumn(rows, lines, from, to);
     from = to;
   }
-  return rows;
+  return { rows, dense: true };
 }
 
 /** Where a pixel column begins, on the axis. */
