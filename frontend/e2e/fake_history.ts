@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { kPoints, kRunId, stepFacts } from './fake_data.ts';
 import { encodeRecord } from './fake_record.ts';
 import { type Entry, recordsOf, type TileValue } from './fake_tensors.ts';
+import type { TrailLine } from './fake_trail.ts';
 
 /** What the fake hub's history is read from. */
 export interface Past {
@@ -12,16 +13,22 @@ export interface Past {
   readonly holes: ReadonlySet<number>;
   readonly plan: { readonly number: number; readonly entries: readonly Entry[] };
   readonly value: TileValue;
+  readonly trail: readonly TrailLine[];
 }
 
 /** Answers GET /history and what lies below it, as docs/protocol.md says. */
 export function answerHistory(url: URL, past: Past | null, response: ServerResponse): void {
   const query = url.searchParams;
+  const number = (name: string, otherwise: number): number => Number(query.get(name) ?? otherwise);
+  if (past !== null && url.pathname === '/history/events') {
+    const later = past.trail.filter(({ id }) => id > number('after', 0));
+    json(response, later.slice(0, number('limit', 2000)));
+    return;
+  }
   if (past === null || query.get('run') !== kRunId) {
     response.writeHead(404).end('there is no such run here yet\n');
     return;
   }
-  const number = (name: string, otherwise: number): number => Number(query.get(name) ?? otherwise);
   const first = Math.max(past.first, number('first', 1));
   const last = Math.min(past.last, number('last', past.last));
   if (url.pathname === '/history') {

@@ -9,6 +9,7 @@ import { answerHistory, type Past } from './fake_history.ts';
 import { encodeRecord } from './fake_record.ts';
 import { estimateOf, refusalOf } from './fake_plan.ts';
 import { type Entry, recordsOf } from './fake_tensors.ts';
+import { FakeTrail } from './fake_trail.ts';
 
 type Json = Record<string, unknown>;
 interface Viewer {
@@ -63,6 +64,8 @@ export class FakeHub {
   /** Steps that the history has no records of; null: it keeps nothing at all. */
   holes: Set<number> | null = new Set();
   readonly requests: { readonly method: string; readonly params: Json }[] = [];
+  /** What `/history/events` tells. */
+  readonly trail = new FakeTrail();
   step: number;
   phase = 'training';
   /** The oldest step whose scalars it still knows. */
@@ -136,6 +139,7 @@ export class FakeHub {
   }
 
   broadcast(event: string, params: unknown): void {
+    this.trail.note(event, params, this.step);
     for (const { socket, greeted } of this.viewers) {
       if (greeted) socket.send(JSON.stringify({ event, params }));
     }
@@ -165,7 +169,8 @@ export class FakeHub {
     if (this.holes === null) return null;
     const { plan, holes, firstKept: first } = this;
     const last = this.replay?.last_step ?? this.step;
-    return { first, last, holes, plan, value: this.value.bind(this) };
+    const { lines: trail } = this.trail;
+    return { first, last, holes, plan, value: this.value.bind(this), trail };
   }
 
   /** What the wire carries for one tile, as float32. */
@@ -263,10 +268,18 @@ export class FakeHub {
           return;
         }
         result({ lease_seconds: 30 });
+        this.trail.add(
+          method,
+          this.step,
+          { take_over: params.take_over },
+          viewer.session,
+          String(params.name),
+        );
         this.setHolder({ session: viewer.session, name: String(params.name) });
         return;
       case 'control.release':
         result({});
+        this.trail.add(method, this.step, {}, viewer.session, this.holder?.name);
         this.setHolder(null);
         return;
       case 'plan.check': {
@@ -277,6 +290,11 @@ export class FakeHub {
         return;
       }
     }
+    const done = (value: { readonly step: number }): void => {
+      const detail = { params, result: value, step: value.step };
+      this.trail.add(method, value.step, detail, viewer.session, this.holder?.name);
+      result(value);
+    };
     if (!holds) {
       error(
         'not_controller',
@@ -286,22 +304,22 @@ export class FakeHub {
       );
     } else if (method === 'control.stop') {
       this.setPhase('finished');
-      result(boundary);
+      done(boundary);
     } else if (this.replay !== null) {
       this.answerReplay(this.replay, method, params);
       result({ step: this.step, ranks: 0 });
     } else if (method === 'control.pause') {
       this.setPhase('paused');
-      result(boundary);
+      done(boundary);
     } else if (method === 'control.continue') {
       this.setPhase('training');
-      result(boundary);
+      done(boundary);
     } else if (method === 'control.step') {
       this.phase = 'paused';
       this.advance();
-      result({ ...boundary, step: this.step });
+      done({ ...boundary, step: this.step });
     } else if (method === 'plan.set') {
-      this.setPlan(params.plan as { entries: readonly Entry[] }, result, error);
+      this.setPlan(params.plan as { entries: readonly Entry[] }, done, error);
     } else {
       error('unknown_method', method);
     }
@@ -333,7 +351,7 @@ export class FakeHub {
 
   private setPlan(
     plan: { entries: readonly Entry[] },
-    result: (value: unknown) => void,
+    result: (value: { readonly step: number; readonly [member: string]: unknown }) => void,
     error: (code: string, message: string, where?: string, remedy?: string) => void,
   ): void {
     const refusal = refusalOf(plan.entries);

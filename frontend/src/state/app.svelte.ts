@@ -1,8 +1,8 @@
 import { type Disposable, Trash } from '../base/disposable';
 import { RafScheduler } from '../base/raf_scheduler';
-import type { Theme } from '../draw/lut';
 import { formatLayers } from '../protocol/layers';
 import type { Notification, Plan, RunFacts, RunState, StepFacts } from '../protocol/messages';
+import { alarmsOf } from '../store/alarms';
 import { SeriesStore } from '../store/series_store';
 import { spacingOf } from '../store/spacing';
 import type { StepRange } from '../worker/history_client';
@@ -13,8 +13,12 @@ import { exchangeToken, socketUrl, tokenOf } from './auth';
 import { type Chip, chipOf } from './connection_chip';
 import { Controller } from './controller.svelte';
 import { type Drops, kNoDrops, ofNewPlan, withDrops } from './drops';
+import { lagOf } from './lag';
+import { preferredView, rememberView } from './preferences';
 import { replayOf } from './replay';
+import { RunEvents } from './run_events.svelte';
 import { stepFrom, trackOf } from './step_track';
+import { ThemeSwitch } from './theme.svelte';
 import { closest, promptLengths, watchedEntries } from './watched';
 import { formatViewState, parseViewState, type ViewState } from './url_state';
 
@@ -32,6 +36,8 @@ export class App implements Disposable {
   readonly link = new WorkerLink();
   readonly scheduler = new RafScheduler();
   readonly series = new SeriesStore();
+  readonly events = new RunEvents();
+  readonly themes = new ThemeSwitch();
   readonly control: Controller;
 
   connection = $state.raw<Connection>({ kind: 'connecting' });
@@ -50,12 +56,11 @@ export class App implements Disposable {
   latest = $state.raw<StepFacts | null>(null);
   /** Rises whenever the scalars change; they themselves are not reactive. */
   seriesVersion = $state(0);
-  view = $state.raw<ViewState>(parseViewState(location.search));
+  view = $state.raw<ViewState>(parseViewState(location.search, preferredView()));
   frame = $state.raw<ViewFrame | null>(null);
   empty = $state.raw<EmptyView | null>(null);
   /** Token column under the mouse, shared by both maps. */
   hoverColumn = $state<number | null>(null);
-  theme = $state<Theme>('light');
   now = $state(Date.now());
 
   /** What can be shown: the entries of the plan that have features. */
@@ -74,6 +79,16 @@ export class App implements Disposable {
   readonly layer = $derived(closest(this.layerChoices, this.view.layer));
   /** Null while the run is live. */
   readonly replay = $derived(replayOf(this.runState));
+  /** Nothing later is shown: a replay has not come to it, or the view is held. */
+  readonly until = $derived(least(this.replay?.step ?? null, this.view.hold));
+  /** What happened up to what is shown, by step. */
+  readonly happened = $derived.by(() => {
+    const { until } = this;
+    return [...this.events.all, ...alarmsOf(this.scalars())]
+      .filter(({ step }) => until === null || step <= until)
+      .sort((a, b) => a.step - b.step);
+  });
+  readonly theme = $derived(this.themes.shown);
   readonly paused = $derived(this.replay?.paused ?? this.runState?.phase === 'paused');
   private readonly evaluations = $derived.by(() => {
     const evaluated = this.allScalars().filter((facts) => typeof facts.valid_loss === 'number');
@@ -88,7 +103,15 @@ export class App implements Disposable {
     return trackOf(kept, this.history, spacingOf(kept, this.every));
   });
   private readonly waiting = $derived(this.connection.kind === 'reconnecting');
-  readonly lag = $derived.by(() => this.computeLag());
+  /** The newest step, also while the view is held; of a replay the one that it is at. */
+  readonly newestStep = $derived(
+    this.replay?.step ?? Math.max(this.runState?.step ?? 0, this.latest?.step ?? 0),
+  );
+  /** Steps that the picture is behind; a held view is behind on purpose. */
+  readonly lag = $derived.by(() => {
+    const { frame, point, phase, newestStep } = this;
+    return this.view.hold === null ? lagOf(frame, point, phase, newestStep) : 0;
+  });
   readonly chip: Chip = $derived(
     chipOf(this.connection, this.runState, this.lag, this.waiting ? this.now : 0),
   );
@@ -105,7 +128,7 @@ export class App implements Disposable {
     this.trash.use(this.link.onEvents((events) => this.onEvents(events)));
     this.trash.use(this.link.onView(({ slot, view }) => this.onView(slot, view)));
     this.trash.use(this.link.onTraffic((traffic) => (this.traffic = traffic)));
-    this.followTheme();
+    this.trash.use(this.themes.start(() => this.scheduler.redraw()));
     const timer = setInterval(() => {
       if (this.waiting) this.now = Date.now();
     }, 100);
@@ -146,6 +169,7 @@ export class App implements Disposable {
   /** Changes the view; the address and the worker follow. */
   show(change: Partial<ViewState>): void {
     this.view = { ...this.view, ...change };
+    rememberView(change);
     clearTimeout(this.addressTimer);
     this.addressTimer = setTimeout(() => this.writeAddress(), kAddressDelayMs);
     this.sendQuery();
@@ -186,10 +210,25 @@ export class App implements Disposable {
     if (current !== undefined) this.show({ step: stepFrom(this.track, current, by) });
   }
 
-  /** The scalars that are shown: of a replay those that it has come to. */
+  follow(): void {
+    this.show({ step: null, hold: null });
+  }
+
+  /** Holds the view as it stands, while the run and the intake go on; or follows again. */
+  toggleHold(): void {
+    if (this.view.hold !== null) this.follow();
+    else this.show({ hold: this.newestStep, step: this.view.step ?? this.frame?.step ?? null });
+  }
+
+  /** The scalars that are shown. */
   scalars(): readonly StepFacts[] {
     const all = this.allScalars();
-    return this.replay === null ? all : this.series.upTo(this.replay.step);
+    return this.until === null ? all : this.series.upTo(this.until);
+  }
+
+  private newestScalars(): StepFacts | undefined {
+    const { replay, series } = this;
+    return replay === null ? series.last : series.upTo(replay.step).at(-1);
   }
 
   /** Read together with their version, so that what is derived from them follows. */
@@ -238,6 +277,10 @@ export class App implements Disposable {
         scalars = true;
         continue;
       }
+      if (event.kind === 'trail') {
+        this.events.merge(event.lines);
+        continue;
+      }
       if (event.kind === 'history') {
         this.history = event.range;
         continue;
@@ -248,15 +291,17 @@ export class App implements Disposable {
       // A replay loses nothing: it only moves.
       if (this.replay === null) this.series.restart();
       if (hello.run !== null) this.onRun(hello.run);
+      this.events.greeted(hello);
       this.control.greeted(hello.session, hello.control, hello.may_control !== false);
     }
     if (this.replay !== null) this.sendQuery();
     if (!scalars && this.replay === null) return;
-    this.latest = this.scalars().at(-1) ?? null;
+    this.latest = this.newestScalars() ?? null;
     if (scalars) this.seriesVersion += 1;
   }
 
   private onNotification(notification: Notification): boolean {
+    this.events.add(notification, this.newestStep);
     switch (notification.event) {
       case 'step':
         this.series.add(notification.params);
@@ -290,6 +335,7 @@ export class App implements Disposable {
   private onRun(run: RunFacts): void {
     if (this.run !== null && this.run.id !== run.id) {
       this.series.clear();
+      this.events.clear();
       this.frame = null;
       this.history = null;
       this.latest = null;
@@ -322,7 +368,7 @@ export class App implements Disposable {
       phase: this.phase === 'eval' ? 1 : 0,
       lengths: promptLengths(this.point, this.tokenizer),
       layer: this.layer,
-      until: this.replay?.step ?? null,
+      until: this.until,
       every: this.every,
       pointName: facts.name,
       layerRanges: facts.last_layer > 0 && layers.length > 0 ? formatLayers(layers) : null,
@@ -347,26 +393,10 @@ export class App implements Disposable {
       this.empty = view.empty;
     }
   }
+}
 
-  /** Captured steps between the newest picture and the run, while following. */
-  private computeLag(): number {
-    if (this.frame === null || this.runState === null || this.point === null) return 0;
-    if (this.phase === 'eval' || this.point.promptSet > 0 || !this.point.enabled) return 0;
-    const newest = this.frame.steps[this.frame.steps.length - 1] ?? 0;
-    const behind = Math.max(this.runState.step, this.latest?.step ?? 0) - newest;
-    return Math.max(0, Math.floor(behind / this.point.every));
-  }
-
-  private followTheme(): void {
-    const dark = matchMedia('(prefers-color-scheme: dark)');
-    const apply = (): void => {
-      this.theme = dark.matches ? 'dark' : 'light';
-      this.scheduler.redraw();
-    };
-    dark.addEventListener('change', apply);
-    this.trash.defer(() => dark.removeEventListener('change', apply));
-    apply();
-  }
+function least(a: number | null, b: number | null): number | null {
+  return a === null || b === null ? (a ?? b) : Math.min(a, b);
 }
 
 function phaseOf(phases: readonly string[], wanted: 'train' | 'eval'): 'train' | 'eval' {

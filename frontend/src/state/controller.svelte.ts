@@ -9,6 +9,7 @@ import {
 } from '../protocol/messages';
 import { SchemaError } from '../base/schema';
 import type { WorkerLink } from '../worker/worker_link';
+import { readStored, writeStored } from './preferences';
 
 const kNameKey = 'tensor-tracer.name';
 
@@ -38,7 +39,7 @@ export interface PlanOutcome {
 export class Controller {
   session = $state('');
   holder = $state.raw<Control['holder']>(null);
-  name = $state(localStorage.getItem(kNameKey) ?? '');
+  name = $state(readStored(kNameKey) ?? '');
   /** The request on its way, '' for none. */
   pending = $state('');
   error = $state.raw<HubError | null>(null);
@@ -83,7 +84,7 @@ export class Controller {
 
   rename(name: string): void {
     this.name = name.slice(0, 60);
-    localStorage.setItem(kNameKey, this.name);
+    writeStored(kNameKey, this.name);
   }
 
   async claim(takeOver: boolean): Promise<boolean> {

@@ -1,14 +1,20 @@
 import { expect, test } from 'vitest';
-import { stepsPerSecond } from './pace';
+import { secondsLeft, stepsPerSecond } from './pace';
 
-test('the pace is that of the last steps which tell their time', () => {
-  const facts = [
-    ...Array.from({ length: 30 }, (_, i) => ({ step: i + 1, step_ms: 9999 })),
-    ...Array.from({ length: 18 }, (_, i) => ({ step: 31 + i, step_ms: 400 })),
-    { step: 49, step_ms: null },
-    { step: 50, step_ms: 100 },
-  ];
-  expect(stepsPerSecond(facts)).toBeCloseTo(19 / (18 * 0.4 + 0.1), 10);
+const kOld = Array.from({ length: 50 }, (_, i) => ({ step: i + 1, step_ms: 9000 }));
+const kFresh = Array.from({ length: 20 }, (_, i) => ({ step: 51 + i, step_ms: 400 }));
+const kSlowOnce = kFresh.map((facts, i) => (i === 3 ? { ...facts, step_ms: 60_000 } : facts));
+
+test('the middle of the newest step times counts', () => {
+  expect(stepsPerSecond([...kOld, ...kSlowOnce])).toBe(2.5);
+  expect(secondsLeft([...kOld, ...kSlowOnce], 70, 170)).toBe(40);
+  expect(secondsLeft(kFresh, 200, 170)).toBe(0);
+});
+
+test('without times, or without an end, it is not known', () => {
+  const timeless = [{ step: 1 }, { step: 2, step_ms: null }];
+  expect(stepsPerSecond(timeless)).toBeNull();
   expect(stepsPerSecond([])).toBeNull();
-  expect(stepsPerSecond([{ step: 1 }])).toBeNull();
+  expect(secondsLeft(timeless, 2, 10)).toBeNull();
+  expect(secondsLeft([{ step: 1, step_ms: 10 }], 1, undefined)).toBeNull();
 });

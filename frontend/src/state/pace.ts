@@ -2,12 +2,30 @@ import type { StepFacts } from '../protocol/messages';
 
 const kSteps = 20;
 
-/** Steps per second over the last ones; null before the first. */
-export function stepsPerSecond(facts: readonly StepFacts[]): number | null {
+/** The middle one of the newest step times, in seconds; null: none is known. */
+function secondsPerStep(facts: readonly StepFacts[]): number | null {
   const times = facts
     .slice(-kSteps)
     .map(({ step_ms }) => step_ms)
-    .filter((time): time is number => typeof time === 'number' && time > 0);
-  if (times.length === 0) return null;
-  return (1000 * times.length) / times.reduce((sum, time) => sum + time, 0);
+    .filter((time): time is number => typeof time === 'number' && time > 0)
+    .sort((a, b) => a - b);
+  const middle = times[times.length >>> 1];
+  return middle === undefined ? null : middle / 1000;
+}
+
+/** Null before the first step. */
+export function stepsPerSecond(facts: readonly StepFacts[]): number | null {
+  const seconds = secondsPerStep(facts);
+  return seconds === null ? null : 1 / seconds;
+}
+
+/** Until the last step, as the newest ones go; null: not known. */
+export function secondsLeft(
+  facts: readonly StepFacts[],
+  step: number,
+  total: number | undefined,
+): number | null {
+  const seconds = secondsPerStep(facts);
+  if (total === undefined || seconds === null) return null;
+  return Math.max(0, total - step) * seconds;
 }

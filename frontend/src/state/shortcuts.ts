@@ -1,6 +1,11 @@
 /** What the keyboard can do; the sheet of shortcuts is made from this list. */
 export const kShortcuts = [
-  { action: 'pause', keys: ['Space'], match: [' '], text: 'Pause or continue training' },
+  {
+    action: 'pause',
+    keys: ['Space'],
+    match: [' '],
+    text: 'Pause or continue training, for everybody',
+  },
   { action: 'step', keys: ['.'], match: ['.'], text: 'Train one step, then pause' },
   { action: 'layer-up', keys: ['↑'], match: ['ArrowUp', 'k'], text: 'Layer above' },
   { action: 'layer-down', keys: ['↓'], match: ['ArrowDown', 'j'], text: 'Layer below' },
@@ -9,6 +14,7 @@ export const kShortcuts = [
   { action: 'step-back', keys: ['←'], match: ['ArrowLeft', 'h'], text: 'One captured step back' },
   { action: 'step-forward', keys: ['→'], match: ['ArrowRight', 'l'], text: 'One captured step on' },
   { action: 'follow', keys: ['f'], match: ['f'], text: 'Follow the newest step' },
+  { action: 'hold', keys: ['p'], match: ['p'], text: 'Hold the view; training goes on' },
   { action: 'aggregate', keys: ['a'], match: ['a'], text: 'Mean or largest |x| over the tiles' },
   { action: 'tab', keys: ['1', '…', '5'], match: ['1', '2', '3', '4', '5'], text: 'Go to a view' },
   { action: 'help', keys: ['?'], match: ['?'], text: 'This sheet' },

@@ -1,4 +1,5 @@
 import { kMaxPlanText } from './plan_text';
+import type { Zoom } from '../store/step_range';
 import { kTabs, type Tab } from './tabs';
 
 /** Everything that makes one view of a run, as it stands in the address. */
@@ -27,6 +28,15 @@ export interface ViewState {
   readonly tileLock: number | null;
   /** A draft of the trace plan, as plan_text.ts writes it; '' where it is the plan in force. */
   readonly plan: string;
+  readonly logX: boolean;
+  readonly logRate: boolean;
+  readonly logSpeed: boolean;
+  /** Events stand as marks on every time axis. */
+  readonly events: boolean;
+  /** The steps that the curves show; null: all. */
+  readonly zoom: Zoom;
+  /** The view is held: nothing newer than this step is shown. */
+  readonly hold: number | null;
 }
 
 export const kDefaultView: ViewState = {
@@ -48,12 +58,18 @@ export const kDefaultView: ViewState = {
   layerLock: null,
   tileLock: null,
   plan: '',
+  logX: false,
+  logRate: false,
+  logSpeed: false,
+  events: true,
+  zoom: null,
+  hold: null,
 };
 
 const kStats = ['mean', 'std', 'norm'] as const;
 
-/** Reads a query string; whatever does not fit is left at its default. */
-export function parseViewState(search: string): ViewState {
+/** Reads a query string; what it does not tell, or wrongly, is as in `preferred`. */
+export function parseViewState(search: string, preferred: ViewState = kDefaultView): ViewState {
   const query = new URLSearchParams(search);
   const whole = (name: string, low: number): number | null => {
     const text = query.get(name);
@@ -62,6 +78,10 @@ export function parseViewState(search: string): ViewState {
   const positive = (name: string): number | null => {
     const value = Number(query.get(name) ?? Number.NaN);
     return Number.isFinite(value) && value > 0 ? value : null;
+  };
+  const flag = (name: string, otherwise: boolean): boolean => {
+    const text = query.get(name);
+    return text === '1' || text === '0' ? text === '1' : otherwise;
   };
   const smoothing = Number(query.get('smooth') ?? Number.NaN);
   return {
@@ -76,14 +96,28 @@ export function parseViewState(search: string): ViewState {
     phase: query.get('phase') === 'eval' ? 'eval' : 'train',
     aggregate: query.get('agg') === 'absmax' ? 'absmax' : 'mean',
     step: whole('step', 1),
-    smoothing: smoothing >= 0 && smoothing <= 0.999 ? smoothing : kDefaultView.smoothing,
-    logLoss: query.get('logloss') === '1',
-    logGrad: query.get('loggrad') === '1',
+    smoothing: smoothing >= 0 && smoothing <= 0.999 ? smoothing : preferred.smoothing,
+    logLoss: flag('logloss', preferred.logLoss),
+    logGrad: flag('loggrad', preferred.logGrad),
     clip99: query.get('clip') === '99',
     layerLock: positive('llock'),
     tileLock: positive('tlock'),
     plan: query.get('plan') ?? '',
+    logX: flag('logx', preferred.logX),
+    logRate: flag('loglr', preferred.logRate),
+    logSpeed: flag('logtps', preferred.logSpeed),
+    events: flag('events', preferred.events),
+    zoom: zoomOf(query.get('zoom') ?? ''),
+    hold: whole('hold', 0),
   };
+}
+
+/** "10.5-200" */
+function zoomOf(text: string): Zoom {
+  const parts = /^(\d{1,15}(?:\.\d{1,2})?)-(\d{1,15}(?:\.\d{1,2})?)$/.exec(text);
+  if (parts === null) return null;
+  const [low, high] = [Number(parts[1]), Number(parts[2])];
+  return low < high ? [low, high] : null;
 }
 
 /** Writes the view as a query string with only what differs from the defaults. */
@@ -110,6 +144,12 @@ export function formatViewState(view: ViewState): string {
   put('llock', String(view.layerLock), view.layerLock === null);
   put('tlock', String(view.tileLock), view.tileLock === null);
   put('plan', view.plan, view.plan.length > kMaxPlanText || view.plan === '');
+  put('logx', '1', !view.logX);
+  put('loglr', '1', !view.logRate);
+  put('logtps', '1', !view.logSpeed);
+  put('events', '0', view.events);
+  put('zoom', view.zoom?.join('-') ?? '', view.zoom === null);
+  put('hold', String(view.hold), view.hold === null);
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
 }

@@ -1,4 +1,10 @@
-import { historySchema, type StepFacts, stepsSchema } from '../protocol/messages';
+import {
+  type AuditLine,
+  auditTrailSchema,
+  historySchema,
+  type StepFacts,
+  stepsSchema,
+} from '../protocol/messages';
 import { decodeRecords, type TensorRecord } from '../protocol/record';
 
 /** Asks for an address below the hub's own: "history/steps?…". */
@@ -53,6 +59,12 @@ export class HistoryClient {
   ): Promise<readonly StepFacts[] | undefined> {
     const response = await this.get('history/steps', { run, limit, last });
     return response === undefined ? undefined : stepsSchema(await response.json(), 'steps');
+  }
+
+  /** Lines of the audit trail behind the one of this id, oldest first. */
+  async events(after: number, limit: number): Promise<readonly AuditLine[] | undefined> {
+    const response = await this.get('history/events', { after, limit });
+    return response === undefined ? undefined : auditTrailSchema(await response.json(), 'events');
   }
 
   async records(query: RecordsQuery): Promise<RecordsPage | undefined> {

@@ -1,3 +1,4 @@
+import type { Notification } from '../protocol/messages';
 import { webSocketPipe } from '../protocol/pipe';
 import type { TensorRecord } from '../protocol/record';
 import { RingStore } from '../store/ring_store';
@@ -13,6 +14,7 @@ import {
   type Traffic,
   type ToWorker,
 } from './link_messages';
+import { AuditTrail } from './audit_trail';
 import { readPastSteps } from './past_steps';
 import { Scrubber } from './scrubber';
 import { ViewSender } from './view_sender';
@@ -32,6 +34,7 @@ class HubWorker {
   private session: HubSession | undefined;
   private history: HistoryClient | undefined;
   private scrubber: Scrubber | undefined;
+  private trail: AuditTrail | undefined;
   private historyAsked = 0;
   private readonly views = new Map(kSlots.map((slot) => [slot, this.makeSender(slot)]));
   private run = '';
@@ -84,6 +87,7 @@ class HubWorker {
       this.session = this.makeSession(socketUrl);
       this.history = new HistoryClient(hubFetcher(socketUrl));
       this.scrubber = this.makeScrubber(this.history);
+      this.trail = this.makeTrail(this.history);
     }
     this.session.start();
   }
@@ -96,6 +100,14 @@ class HubWorker {
       onProblem: (problem: string): void => this.problem(problem),
     };
     return new Scrubber(history, this.store, listener, () => Date.now());
+  }
+
+  private makeTrail(history: HistoryClient): AuditTrail {
+    return new AuditTrail(history, {
+      onLines: (lines) => this.event({ kind: 'trail', lines }),
+      onProblem: (problem) => this.problem(problem),
+      after: (seconds, action) => void setTimeout(action, seconds * 1000),
+    });
   }
 
   private makeSession(socketUrl: string): HubSession {
@@ -115,6 +127,7 @@ class HubWorker {
         onHello: (hello) => {
           if (hello.run !== null) this.ofRun(hello.run.id);
           this.event({ kind: 'hello', hello });
+          this.trail?.begin();
           if (hello.run !== null) void this.askHistory(hello.run.id);
         },
         onNotification: (notification) => {
@@ -122,6 +135,8 @@ class HubWorker {
           if (event === 'run') this.ofRun(params.id);
           this.event({ kind: 'notification', notification });
           if (event === 'run') void this.askHistory(params.id);
+          if (event === 'run') this.trail?.begin();
+          else if (isEvent(notification)) this.trail?.grew();
         },
         onRecords: (records, bytes) => this.take(records, bytes, false),
         onProblem: (problem) => this.problem(problem),
@@ -222,6 +237,11 @@ function numbersOf(view: View): Transferable[] {
     case 'passed':
       return [];
   }
+}
+
+/** Whether the hub's audit trail may tell more of it; a replay's moves are not in there. */
+function isEvent({ event, params }: Notification): boolean {
+  return event === 'state' ? params.phase !== 'replay' : event !== 'step';
 }
 
 /** A plain request to the socket's address: the browser hides an upgrade's status from the page. */
