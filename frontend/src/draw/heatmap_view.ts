@@ -1,6 +1,7 @@
+import { foldExtremes } from '../store/fold';
 import type { MapData } from '../store/map_data';
 import { type Lut, unpack } from './lut';
-import { foldExtremes, paintCells, type Scale } from './paint';
+import { paintCells, type Scale } from './paint';
 
 /** What a heat map shows; the view draws it and keeps nothing else. */
 export interface HeatmapModel {
@@ -12,6 +13,8 @@ export interface HeatmapModel {
   readonly markedRow: number | null;
   readonly columnLabel: (col: number) => string;
   readonly showColumns: boolean;
+  /** As many labels as fit: words of a text, not numbers of an axis. */
+  readonly dense: boolean;
   readonly cursor: Cell | null;
   readonly inkMuted: string;
   readonly inkStrong: string;
@@ -123,7 +126,8 @@ export class HeatmapView {
   private drawRows(model: HeatmapModel, plotHeight: number): void {
     const { context } = this;
     const rowHeight = plotHeight / model.map.rows;
-    const every = rowHeight >= 13 ? 1 : niceStep(20 / rowHeight);
+    const [whole, apart] = model.dense ? [11, 11] : [13, 20];
+    const every = rowHeight >= whole ? 1 : niceStep(apart / rowHeight);
     context.font = kFont;
     context.textAlign = 'right';
     context.textBaseline = 'middle';
@@ -143,8 +147,8 @@ export class HeatmapView {
   private drawColumns(model: HeatmapModel, plotWidth: number, plotHeight: number): void {
     const { context } = this;
     const columnWidth = plotWidth / model.map.cols;
-    const every = niceStep(56 / columnWidth);
     context.font = kFont;
+    const every = model.dense ? this.densestStep(model, columnWidth) : niceStep(56 / columnWidth);
     context.textAlign = 'center';
     context.textBaseline = 'top';
     context.fillStyle = model.inkMuted;
@@ -156,6 +160,19 @@ export class HeatmapView {
       const at = Math.min(Math.max(x, kGutterLeft + half), this.width - half);
       context.fillText(text, at, plotHeight + 5);
     }
+  }
+
+  /** The smallest step of columns at which no label touches the next. */
+  private densestStep({ map, columnLabel }: HeatmapModel, columnWidth: number): number {
+    const widths = Array.from(
+      { length: map.cols },
+      (_, col) => this.context.measureText(columnLabel(col)).width,
+    );
+    let step = 1;
+    const fits = (): boolean =>
+      widths.every((width, col) => col % step !== 0 || width + 3 <= step * columnWidth);
+    while (step < map.cols && !fits()) step *= 2;
+    return step;
   }
 
   private drawCursor(model: HeatmapModel, at: Cell, plotWidth: number, plotHeight: number): void {

@@ -308,10 +308,10 @@ export class App implements Disposable {
   private sendQuery(): void {
     if (this.point === null) return;
     const { facts, entry, direction, promptSet, form, firstToken, layers } = this.point;
-    const { row, head, vector, aggregate, step } = this.view;
+    const { row, head, vector, aggregate, layout, step } = this.view;
     const query: ViewQuery = {
       ...{ point: facts.flag, entry, direction, promptSet, form, firstToken },
-      ...{ row, head, vector, aggregate, step },
+      ...{ row, head, vector, aggregate, layout, step },
       plan: this.plan?.number ?? 0,
       phase: this.phase === 'eval' ? 1 : 0,
       lengths: promptLengths(this.point, this.tokenizer),

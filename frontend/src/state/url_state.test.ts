@@ -25,13 +25,17 @@ test('every member survives the address', () => {
     clip99: true,
     layerLock: 0.53,
     tileLock: 1.5e-5,
+    layout: 'over',
+    ranges: 'own',
+    ridge: 'layers',
+    threshold: -0.25,
   };
   expect(parseViewState(formatViewState(view))).toEqual(view);
 });
 
 test('nonsense falls back member by member', () => {
   const view = parseViewState(
-    '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&head=x&stat=mode&over=all&point=QKV',
+    '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&head=x&stat=mode&over=all&point=QKV&maps=2&ranges=all&ridge=x&thr=high',
   );
   expect(view).toEqual({ ...kDefaultView, point: 'QKV' });
 });

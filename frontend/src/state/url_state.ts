@@ -12,7 +12,7 @@ export interface ViewState {
   readonly vector: number;
   /** What of a row's projections the curves show. */
   readonly over: 'last' | 'mean';
-  readonly stat: 'mean' | 'std' | 'norm';
+  readonly stat: 'mean' | 'std' | 'norm' | 'bad';
   readonly phase: 'train' | 'eval';
   readonly aggregate: 'mean' | 'absmax';
   /** A step of the past, or null to follow the newest. */
@@ -24,6 +24,14 @@ export interface ViewState {
   /** Locked ends of the scales. */
   readonly layerLock: number | null;
   readonly tileLock: number | null;
+  /** Tiles of one layer large, of all layers, or summed up over the steps. */
+  readonly layout: 'one' | 'all' | 'over';
+  /** Small maps have one colour range, or each its own. */
+  readonly ranges: 'shared' | 'own';
+  /** Rows of the histogram ridge. */
+  readonly ridge: 'steps' | 'layers';
+  /** Projections beyond it raise the alarm. */
+  readonly threshold: number | null;
 }
 
 export const kDefaultView: ViewState = {
@@ -44,9 +52,14 @@ export const kDefaultView: ViewState = {
   clip99: false,
   layerLock: null,
   tileLock: null,
+  layout: 'one',
+  ranges: 'shared',
+  ridge: 'steps',
+  threshold: null,
 };
 
-const kStats = ['mean', 'std', 'norm'] as const;
+const kStats = ['mean', 'std', 'norm', 'bad'] as const;
+const kLayouts = ['one', 'all', 'over'] as const;
 
 /** Reads a query string; whatever does not fit is left at its default. */
 export function parseViewState(search: string): ViewState {
@@ -58,6 +71,10 @@ export function parseViewState(search: string): ViewState {
   const positive = (name: string): number | null => {
     const value = Number(query.get(name) ?? Number.NaN);
     return Number.isFinite(value) && value > 0 ? value : null;
+  };
+  const finite = (name: string): number | null => {
+    const text = query.get(name) ?? '';
+    return text !== '' && Number.isFinite(Number(text)) ? Number(text) : null;
   };
   const smoothing = Number(query.get('smooth') ?? Number.NaN);
   return {
@@ -78,6 +95,10 @@ export function parseViewState(search: string): ViewState {
     clip99: query.get('clip') === '99',
     layerLock: positive('llock'),
     tileLock: positive('tlock'),
+    layout: kLayouts.find((layout) => layout === query.get('maps')) ?? 'one',
+    ranges: query.get('ranges') === 'own' ? 'own' : 'shared',
+    ridge: query.get('ridge') === 'layers' ? 'layers' : 'steps',
+    threshold: finite('thr'),
   };
 }
 
@@ -104,6 +125,10 @@ export function formatViewState(view: ViewState): string {
   put('clip', '99', !view.clip99);
   put('llock', String(view.layerLock), view.layerLock === null);
   put('tlock', String(view.tileLock), view.tileLock === null);
+  put('maps', view.layout, view.layout === 'one');
+  put('ranges', view.ranges, view.ranges === 'shared');
+  put('ridge', view.ridge, view.ridge === 'steps');
+  put('thr', String(view.threshold), view.threshold === null);
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
 }

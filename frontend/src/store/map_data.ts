@@ -19,10 +19,15 @@ export interface MapData {
   readonly cols: number;
   readonly values: Floats;
   readonly present: Uint8Array;
+  /** 1 for each cell without data, where single cells of a row may be missing. */
+  readonly absent?: Uint8Array;
   readonly stats: MapStats;
 }
 
 const kBins = 4096;
+
+/** Of a map without finite numbers. */
+const kNoNumbers = { min: 0, max: 0, absMax: 0, abs99: 0, finite: 0 } as const;
 
 export function statsOf(values: Floats, present: Uint8Array, cols: number): MapStats {
   let min = Number.POSITIVE_INFINITY;
@@ -44,7 +49,7 @@ export function statsOf(values: Floats, present: Uint8Array, cols: number): MapS
       else nan += 1;
     }
   }
-  if (finite === 0) return { min: 0, max: 0, absMax: 0, abs99: 0, finite, nan, posInf, negInf };
+  if (finite === 0) return { ...kNoNumbers, nan, posInf, negInf };
   const absMax = Math.max(Math.abs(min), Math.abs(max));
   const abs99 = quantile99(values, present, cols, absMax, finite);
   return { min, max, absMax, abs99, finite, nan, posInf, negInf };
