@@ -54,6 +54,7 @@ export class App implements Disposable {
   /** Token column under the mouse, shared by both maps. */
   hoverColumn = $state<number | null>(null);
   theme = $state<Theme>('light');
+  private alarm: string | null = null;
   now = $state(Date.now());
 
   /** What can be shown: the entries of the plan that have features. */
@@ -281,6 +282,19 @@ export class App implements Disposable {
     }
   }
 
+  /** An alarm of the view that is shown: in the log once, and in the title while it lasts. */
+  setAlarm(alarm: string | null): void {
+    this.alarm = alarm;
+    const known = this.log.some(({ message }) => message === alarm);
+    if (alarm !== null && !known) this.note({ level: 'warning', message: alarm });
+    this.writeTitle();
+  }
+
+  private writeTitle(): void {
+    if (this.run === null) return;
+    document.title = `${this.alarm === null ? '' : '⚠ '}${this.run.name} – Tensor Tracer`;
+  }
+
   private note(line: LogLine): void {
     this.log = [...this.log.slice(-99), line];
   }
@@ -294,7 +308,7 @@ export class App implements Disposable {
       this.seriesVersion += 1;
     }
     this.run = run;
-    document.title = `${run.name} – Tensor Tracer`;
+    this.writeTitle();
     if (run.plan !== undefined && run.plan !== null) this.onPlan(run.plan);
     this.sendQuery();
   }
