@@ -33,6 +33,9 @@ const kFont = '10.5px system-ui, sans-serif';
 export class HeatmapView {
   private readonly context: CanvasRenderingContext2D;
   private readonly cells = document.createElement('canvas');
+  /** Of labels in the font of the axes. */
+  private readonly widths = new Map<string, number>();
+  private image: ImageData | undefined;
   private painted: { map: MapData; scale: Scale; lut: Lut; w: number; h: number } | undefined;
   private width = 0;
   private height = 0;
@@ -113,13 +116,15 @@ export class HeatmapView {
       old.scale.high === scale.high;
     if (same) return;
     const folded = foldExtremes(map, h, w);
-    this.cells.width = folded.cols;
-    this.cells.height = folded.rows;
-    const context = this.cells.getContext('2d');
+    const context = this.cells.getContext('2d', { alpha: false });
     if (context === null) return;
-    const image = context.createImageData(folded.cols, folded.rows);
-    this.clipped = paintCells(folded, scale, lut, new Uint32Array(image.data.buffer));
-    context.putImageData(image, 0, 0);
+    if (this.image?.width !== folded.cols || this.image.height !== folded.rows) {
+      this.cells.width = folded.cols;
+      this.cells.height = folded.rows;
+      this.image = context.createImageData(folded.cols, folded.rows);
+    }
+    this.clipped = paintCells(folded, scale, lut, new Uint32Array(this.image.data.buffer));
+    context.putImageData(this.image, 0, 0);
     this.painted = { map, scale, lut, w, h };
   }
 
@@ -164,15 +169,21 @@ export class HeatmapView {
 
   /** The smallest step of columns at which no label touches the next. */
   private densestStep({ map, columnLabel }: HeatmapModel, columnWidth: number): number {
-    const widths = Array.from(
-      { length: map.cols },
-      (_, col) => this.context.measureText(columnLabel(col)).width,
-    );
+    const widths = Array.from({ length: map.cols }, (_, col) => this.widthOf(columnLabel(col)));
     let step = 1;
     const fits = (): boolean =>
       widths.every((width, col) => col % step !== 0 || width + 3 <= step * columnWidth);
     while (step < map.cols && !fits()) step *= 2;
     return step;
+  }
+
+  private widthOf(text: string): number {
+    let width = this.widths.get(text);
+    if (width === undefined) {
+      width = this.context.measureText(text).width;
+      this.widths.set(text, width);
+    }
+    return width;
   }
 
   private drawCursor(model: HeatmapModel, at: Cell, plotWidth: number, plotHeight: number): void {

@@ -1,10 +1,11 @@
-import { codesOf, kFirstName, linesToFloats, specialOf } from '../protocol/numbers';
+import { codesOf, type Floats, kFirstName, linesToFloats, specialOf } from '../protocol/numbers';
 import { kU8, kU8LineBytes, type TensorRecord } from '../protocol/record';
 import { type MapData, statsOf } from './map_data';
 
 /**
  * Folds a map to at most `rows` × `cols` cells so that nothing notable is lost: each cell shows
- * the NaN, the Inf or the value farthest from 0 of those that it stands for.
+ * the NaN, the Inf or the value farthest from 0 of those that it stands for. A missing cell's value
+ * is 0.
  */
 export function foldExtremes(map: MapData, rows: number, cols: number): MapData {
   const outRows = Math.max(1, Math.min(rows, map.rows));
@@ -18,36 +19,45 @@ export function foldExtremes(map: MapData, rows: number, cols: number): MapData 
     if (map.present[row] === 0) continue;
     const outRow = Math.floor((row * outRows) / map.rows);
     present[outRow] = 1;
-    foldRow(map, row * map.cols, ends, values, outRow * outCols, absent);
+    foldRow(map.values, row * map.cols, ends, values, outRow * outCols);
+    if (map.absent === undefined || absent === undefined) continue;
+    foldAbsent(map.absent, row * map.cols, ends, absent, outRow * outCols);
   }
   return { rows: outRows, cols: outCols, values, present, absent, stats: map.stats };
 }
 
 /** Folds the cells of one row from `start` on into `out`, from `to` on. */
 function foldRow(
-  { values, absent }: MapData,
+  values: Floats,
   start: number,
   ends: Uint32Array,
   out: Float32Array,
   to: number,
-  outAbsent: Uint8Array | undefined,
+): void {
+  let i = start;
+  for (let bin = 0; bin < ends.length; bin++) {
+    const end = start + ends[bin];
+    let low = out[to + bin];
+    let high = low;
+    // Without branches, and a NaN once met stays.
+    for (; i < end; i++) {
+      low = Math.min(low, values[i]);
+      high = Math.max(high, values[i]);
+    }
+    out[to + bin] = -low > high ? low : high;
+  }
+}
+
+/** Of each folded cell whether all that it stands for is missing. */
+function foldAbsent(
+  absent: Uint8Array,
+  start: number,
+  ends: Uint32Array,
+  out: Uint8Array,
+  to: number,
 ): void {
   for (let bin = 0, col = 0; bin < ends.length; bin++) {
-    let held = out[to + bin];
-    let size = Math.abs(held);
-    for (; col < ends[bin]; col++) {
-      if (absent !== undefined && outAbsent !== undefined) {
-        if (absent[start + col] === 1) continue;
-        outAbsent[to + bin] = 0;
-      }
-      const value = values[start + col];
-      // False only for what is not larger; a NaN once held is never let go.
-      if (!(Math.abs(value) <= size) && size === size) {
-        held = value;
-        size = Math.abs(value);
-      }
-    }
-    out[to + bin] = held;
+    for (; col < ends[bin]; col++) out[to + bin] &= absent[start + col];
   }
 }
 
@@ -142,9 +152,11 @@ function foldCodeLine(
     let least = 255;
     let most = 0;
     for (let i = from; i < end; i++) {
-      const code = codes[i];
-      if (code > most) most = code;
-      if (code < least) least = code;
+      // The larger and the smaller without branches, which random codes would mispredict.
+      const above = codes[i] - most;
+      most += above & ~(above >> 31);
+      const below = codes[i] - least;
+      least += below & (below >> 31);
     }
     let value: number;
     if (most < kFirstName) {

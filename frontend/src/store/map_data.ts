@@ -63,13 +63,14 @@ function quantile99(
   absMax: number,
   finite: number,
 ): number {
-  if (absMax === 0) return 0;
+  const binsPerUnit = kBins / absMax;
+  if (!Number.isFinite(binsPerUnit)) return absMax;
   const bins = new Uint32Array(kBins + 1);
   for (let row = 0; row < present.length; row++) {
     if (present[row] === 0) continue;
     for (let i = row * cols; i < (row + 1) * cols; i++) {
       const magnitude = Math.abs(values[i]);
-      if (magnitude <= absMax) bins[((magnitude / absMax) * kBins) | 0] += 1;
+      if (magnitude <= absMax) bins[(magnitude * binsPerUnit) | 0] += 1;
     }
   }
   const wanted = Math.ceil(finite * 0.99);
