@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import { kPoints, kRunId, stepFacts } from './fake_data.ts';
 import { encodeRecord } from './fake_record.ts';
-import { type Entry, recordsOf, type TileValue } from './fake_tensors.ts';
+import { type Entry, recordsOf, type StatValue, type TileValue } from './fake_tensors.ts';
 import type { TrailLine } from './fake_trail.ts';
 
 /** What the fake hub's history is read from. */
@@ -14,6 +14,7 @@ export interface Past {
   readonly plan: { readonly number: number; readonly entries: readonly Entry[] };
   readonly value: TileValue;
   readonly trail: readonly TrailLine[];
+  readonly stat: StatValue;
 }
 
 /** Answers GET /history and what lies below it, as docs/protocol.md says. */
@@ -47,11 +48,11 @@ export function answerHistory(url: URL, past: Past | null, response: ServerRespo
   }
 }
 
-function recordsAt({ plan, value }: Past, step: number, point: string): Buffer[] {
+function recordsAt({ plan, value, stat }: Past, step: number, point: string): Buffer[] {
   const run = BigInt(`0x${kRunId}`);
   return plan.entries.flatMap((entry, index) => {
     if (entry.point !== point) return [];
-    return recordsOf(entry, step, value).map(({ fields, payload }) =>
+    return recordsOf(entry, step, value, stat).map(({ fields, payload }) =>
       encodeRecord({ run, sequence: 1, plan: plan.number, step, entry: index, ...fields }, payload),
     );
   });

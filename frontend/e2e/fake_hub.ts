@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { extname, join, normalize } from 'node:path';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { kRunId, stepFacts, tileValue } from './fake_data.ts';
+import { kRunId, statAt, stepFacts, tileValue } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
 import { answerHistory, type Past } from './fake_history.ts';
 import { encodeRecord } from './fake_record.ts';
@@ -46,6 +46,8 @@ export interface FakeHubOptions {
   readonly intervalMs?: number;
   /** Cells that are not finite: (layer, token, tile) -> value. */
   readonly poison?: (layer: number, token: number, tile: number) => number | undefined;
+  /** Numbers of `stats` that are not the usual ones: (layer, step, index) -> value. */
+  readonly stat?: (layer: number, step: number, index: number) => number | undefined;
 }
 
 /** A stand-in for hub and trainer that speaks docs/protocol.md to viewers. */
@@ -145,6 +147,11 @@ export class FakeHub {
     }
   }
 
+  /** A binary message of a test's own making. */
+  sendBinary(message: Buffer): void {
+    for (const { socket, greeted } of this.viewers) if (greeted) socket.send(message);
+  }
+
   setHolder(holder: Holder | null): void {
     this.holder = holder;
     this.broadcast('control', { holder });
@@ -170,7 +177,8 @@ export class FakeHub {
     const { plan, holes, firstKept: first } = this;
     const last = this.replay?.last_step ?? this.step;
     const { lines: trail } = this.trail;
-    return { first, last, holes, plan, value: this.value.bind(this), trail };
+    const [value, stat] = [this.value.bind(this), this.stat.bind(this)];
+    return { first, last, holes, plan, value, stat, trail };
   }
 
   /** What the wire carries for one tile, as float32. */
@@ -184,6 +192,10 @@ export class FakeHub {
   ): number {
     const poisoned = this.options.poison?.(layer, token, tile);
     return Math.fround(poisoned ?? tileValue(flag, layer, step, token, tile, tiles));
+  }
+
+  stat(layer: number, step: number, index: number): number {
+    return this.options.stat?.(layer, step, index) ?? statAt(layer, step, index);
   }
 
   private tick(): void {
@@ -386,7 +398,7 @@ export class FakeHub {
     const run = BigInt(`0x${kRunId}`);
     const value = this.value.bind(this);
     const parts = this.plan.entries.flatMap((entry, index) =>
-      recordsOf(entry, step, value).map(({ fields, payload }) => {
+      recordsOf(entry, step, value, this.stat.bind(this)).map(({ fields, payload }) => {
         this.sequence += 1;
         const about = { run, sequence: this.sequence, plan: this.plan.number, step, entry: index };
         return encodeRecord({ ...about, ...fields }, payload);

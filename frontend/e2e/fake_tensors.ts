@@ -44,6 +44,9 @@ export type TileValue = (
   tiles: number,
 ) => number;
 
+/** A number of `stats`, as the hub of a test wants it. */
+export type StatValue = (layer: number, step: number, index: number) => number;
+
 type Fields = Omit<RecordFields, 'run' | 'sequence' | 'plan' | 'step' | 'entry'>;
 export interface FakeRecord {
   readonly fields: Fields;
@@ -57,7 +60,12 @@ interface Numbers {
 }
 
 /** What an entry sends at a step, layer by layer; nothing where it takes nothing. */
-export function recordsOf(entry: Entry, step: number, value: TileValue): FakeRecord[] {
+export function recordsOf(
+  entry: Entry,
+  step: number,
+  value: TileValue,
+  stat: StatValue = statAt,
+): FakeRecord[] {
   if (entry.enabled === false || step % (entry.every ?? 1) !== 0) return [];
   const point = kPoints.find(({ name }) => name === entry.point);
   if (point === undefined) throw new Error(entry.point);
@@ -65,7 +73,7 @@ export function recordsOf(entry: Entry, step: number, value: TileValue): FakeRec
   if (point.features === 0) return [tokensOf(entry, step)];
   const layers = point.layered ? layersOf(entry.layers) : [0];
   return layers.map((layer) => {
-    const numbers = numbersOf(entry, point, layer, step, value);
+    const numbers = numbersOf(entry, point, layer, step, value, stat);
     const dtype = kDtypes[entry.dtype ?? 'f32'];
     const { shape, compressor, values } = numbers;
     const about = { point: point.flag, layer, features: point.features, dtype, compressor, shape };
@@ -80,6 +88,7 @@ function numbersOf(
   layer: number,
   step: number,
   value: TileValue,
+  stat: StatValue,
 ): Numbers {
   const kind = entry.compressor?.kind ?? (point.name === 'Logits' ? 'topk' : 'tile');
   const [first, end] = entry.tokens ?? [0, kSequence];
@@ -90,7 +99,7 @@ function numbersOf(
       return {
         shape: [58],
         compressor: 3,
-        values: range(0, 58).map((i) => statAt(layer, step, i)),
+        values: range(0, 58).map((i) => stat(layer, step, i)),
       };
     case 'empty':
       return { shape: [1, kSequence, 0], compressor: 2, values: [] };

@@ -83,6 +83,11 @@ export function dtypeName(dtype: number): string {
   return kDtypes.get(dtype)?.name ?? `dtype ${dtype}`;
 }
 
+/** Bytes of one number, or undefined for a dtype that this version does not know. */
+export function dtypeBytes(dtype: number): number | undefined {
+  return kDtypes.get(dtype)?.bytes;
+}
+
 export const kCompressors = ['none', 'tile', 'empty', 'stats', 'projection', 'topk'] as const;
 
 export function compressorName(compressor: number): string {

@@ -61,6 +61,7 @@ export class App implements Disposable {
   empty = $state.raw<EmptyView | null>(null);
   /** Token column under the mouse, shared by both maps. */
   hoverColumn = $state<number | null>(null);
+  private alarm: string | null = null;
   now = $state(Date.now());
 
   /** What can be shown: the entries of the plan that have features. */
@@ -328,6 +329,19 @@ export class App implements Disposable {
     }
   }
 
+  /** An alarm of the view that is shown: in the log once, and in the title while it lasts. */
+  setAlarm(alarm: string | null): void {
+    this.alarm = alarm;
+    const known = this.log.some(({ message }) => message === alarm);
+    if (alarm !== null && !known) this.note({ level: 'warning', message: alarm });
+    this.writeTitle();
+  }
+
+  private writeTitle(): void {
+    if (this.run === null) return;
+    document.title = `${this.alarm === null ? '' : '⚠ '}${this.run.name} – Tensor Tracer`;
+  }
+
   private note(line: LogLine): void {
     this.log = [...this.log.slice(-99), line];
   }
@@ -343,7 +357,7 @@ export class App implements Disposable {
     }
     this.run = run;
     this.control.allRanks = run.mesh.tensor * run.mesh.pipeline * run.mesh.data;
-    document.title = `${run.name} – Tensor Tracer`;
+    this.writeTitle();
     if (run.plan !== undefined && run.plan !== null) this.onPlan(run.plan);
     this.sendQuery();
   }
@@ -360,10 +374,10 @@ export class App implements Disposable {
   private sendQuery(): void {
     if (this.point === null) return;
     const { facts, entry, direction, promptSet, form, firstToken, layers } = this.point;
-    const { row, head, vector, aggregate, step } = this.view;
+    const { row, head, vector, aggregate, layout, step } = this.view;
     const query: ViewQuery = {
       ...{ point: facts.flag, entry, direction, promptSet, form, firstToken },
-      ...{ row, head, vector, aggregate, step },
+      ...{ row, head, vector, aggregate, layout, step },
       plan: this.plan?.number ?? 0,
       phase: this.phase === 'eval' ? 1 : 0,
       lengths: promptLengths(this.point, this.tokenizer),

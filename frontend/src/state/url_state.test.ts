@@ -32,6 +32,10 @@ test('every member survives the address', () => {
     events: false,
     zoom: [10.5, 200],
     hold: 130,
+    layout: 'over',
+    ranges: 'own',
+    ridge: 'layers',
+    threshold: -0.25,
   };
   expect(parseViewState(formatViewState(view))).toEqual(view);
 });
@@ -44,6 +48,7 @@ test('a draft that no hub would read is left out', () => {
 test('nonsense falls back member by member', () => {
   const view = parseViewState(
     '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&head=x&stat=mode&over=all&point=QKV&zoom=9-3&hold=x&events=2',
+    '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&head=x&stat=mode&over=all&point=QKV&maps=2&ranges=all&ridge=x&thr=high',
   );
   expect(view).toEqual({ ...kDefaultView, point: 'QKV' });
 });

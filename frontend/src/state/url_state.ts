@@ -14,7 +14,7 @@ export interface ViewState {
   readonly vector: number;
   /** What of a row's projections the curves show. */
   readonly over: 'last' | 'mean';
-  readonly stat: 'mean' | 'std' | 'norm';
+  readonly stat: 'mean' | 'std' | 'norm' | 'bad';
   readonly phase: 'train' | 'eval';
   readonly aggregate: 'mean' | 'absmax';
   /** A step of the past, or null to follow the newest. */
@@ -37,6 +37,14 @@ export interface ViewState {
   readonly zoom: Zoom;
   /** The view is held: nothing newer than this step is shown. */
   readonly hold: number | null;
+  /** Tiles of one layer large, of all layers, or summed up over the steps. */
+  readonly layout: 'one' | 'all' | 'over';
+  /** Small maps have one colour range, or each its own. */
+  readonly ranges: 'shared' | 'own';
+  /** Rows of the histogram ridge. */
+  readonly ridge: 'steps' | 'layers';
+  /** Projections beyond it raise the alarm. */
+  readonly threshold: number | null;
 }
 
 export const kDefaultView: ViewState = {
@@ -64,9 +72,14 @@ export const kDefaultView: ViewState = {
   events: true,
   zoom: null,
   hold: null,
+  layout: 'one',
+  ranges: 'shared',
+  ridge: 'steps',
+  threshold: null,
 };
 
-const kStats = ['mean', 'std', 'norm'] as const;
+const kStats = ['mean', 'std', 'norm', 'bad'] as const;
+const kLayouts = ['one', 'all', 'over'] as const;
 
 /** Reads a query string; what it does not tell, or wrongly, is as in `preferred`. */
 export function parseViewState(search: string, preferred: ViewState = kDefaultView): ViewState {
@@ -82,6 +95,9 @@ export function parseViewState(search: string, preferred: ViewState = kDefaultVi
   const flag = (name: string, otherwise: boolean): boolean => {
     const text = query.get(name);
     return text === '1' || text === '0' ? text === '1' : otherwise;
+  const finite = (name: string): number | null => {
+    const text = query.get(name) ?? '';
+    return text !== '' && Number.isFinite(Number(text)) ? Number(text) : null;
   };
   const smoothing = Number(query.get('smooth') ?? Number.NaN);
   return {
@@ -109,6 +125,10 @@ export function parseViewState(search: string, preferred: ViewState = kDefaultVi
     events: flag('events', preferred.events),
     zoom: zoomOf(query.get('zoom') ?? ''),
     hold: whole('hold', 0),
+    layout: kLayouts.find((layout) => layout === query.get('maps')) ?? 'one',
+    ranges: query.get('ranges') === 'own' ? 'own' : 'shared',
+    ridge: query.get('ridge') === 'layers' ? 'layers' : 'steps',
+    threshold: finite('thr'),
   };
 }
 
@@ -150,6 +170,10 @@ export function formatViewState(view: ViewState): string {
   put('events', '0', view.events);
   put('zoom', view.zoom?.join('-') ?? '', view.zoom === null);
   put('hold', String(view.hold), view.hold === null);
+  put('maps', view.layout, view.layout === 'one');
+  put('ranges', view.ranges, view.ranges === 'shared');
+  put('ridge', view.ridge, view.ridge === 'steps');
+  put('thr', String(view.threshold), view.threshold === null);
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
 }

@@ -18,6 +18,7 @@ export const kTestQuery: ViewQuery = {
   head: 0,
   vector: 0,
   aggregate: 'mean',
+  layout: 'one',
   step: null,
   until: null,
   every: 1,

@@ -229,11 +229,16 @@ function numbersOf(view: View): Transferable[] {
       return [frame.layerMap.values.buffer, frame.tileMap.values.buffer];
     case 'projection':
       return [frame.layerMap.values.buffer];
-    case 'attention':
+    case 'layers':
+      return frame.maps.flatMap((map) => (map === null ? [] : [map.values.buffer]));
+    case 'over':
       return [frame.map.values.buffer];
+    case 'attention':
+      return [frame.map, ...frame.small].map(({ values }) => values.buffer);
     case 'topk':
       return [frame.map.values.buffer, frame.ids.buffer];
     case 'stats':
+      return [frame.stepRidge.bins.buffer, frame.layerRidge.bins.buffer];
     case 'passed':
       return [];
   }

@@ -25,7 +25,8 @@ export class ViewSender {
 
   drawn(): void {
     this.drawing = false;
-    if (this.dirty) this.changed();
+    // What came meanwhile has waited long enough.
+    if (this.dirty && this.timer === undefined) this.flush();
   }
 
   /** What the view is built from has changed: builds it soon. */
