@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import { kPoints, kRunId, stepFacts } from './fake_data.ts';
+import { factsOf } from './fake_facts.ts';
 import { encodeRecord } from './fake_record.ts';
 import { type Entry, recordsOf, type TileValue } from './fake_tensors.ts';
 
@@ -14,10 +15,27 @@ export interface Past {
   readonly value: TileValue;
 }
 
+/** A recording that the fake hub offers beside its run. */
+export interface OtherPast extends Past {
+  readonly id: string;
+  readonly name: string;
+}
+
 /** Answers GET /history and what lies below it, as docs/protocol.md says. */
-export function answerHistory(url: URL, past: Past | null, response: ServerResponse): void {
+export function answerHistory(
+  url: URL,
+  own: Past | null,
+  others: readonly OtherPast[],
+  response: ServerResponse,
+): void {
   const query = url.searchParams;
-  if (past === null || query.get('run') !== kRunId) {
+  if (url.pathname === '/history/runs') {
+    json(response, { runs: others.map(runOf) });
+    return;
+  }
+  const run = query.get('run') ?? '';
+  const past = run === kRunId ? own : (others.find(({ id }) => id === run) ?? null);
+  if (past === null) {
     response.writeHead(404).end('there is no such run here yet\n');
     return;
   }
@@ -25,7 +43,7 @@ export function answerHistory(url: URL, past: Past | null, response: ServerRespo
   const first = Math.max(past.first, number('first', 1));
   const last = Math.min(past.last, number('last', past.last));
   if (url.pathname === '/history') {
-    json(response, { run: kRunId, first_step: past.first, last_step: past.last });
+    json(response, { run, first_step: past.first, last_step: past.last });
   } else if (url.pathname === '/history/steps') {
     json(response, range(first, last).slice(-number('limit', 2000)).map(stepFacts));
   } else if (!kPoints.some(({ name }) => name === query.get('point'))) {
@@ -33,15 +51,19 @@ export function answerHistory(url: URL, past: Past | null, response: ServerRespo
   } else {
     const steps = range(first, last).filter((step) => !past.holes.has(step));
     const body = Buffer.concat(
-      steps.flatMap((step) => recordsAt(past, step, query.get('point') ?? '')),
+      steps.flatMap((step) => recordsAt(past, run, step, query.get('point') ?? '')),
     );
     response.setHeader('Content-Type', 'application/octet-stream');
     response.end(body);
   }
 }
 
-function recordsAt({ plan, value }: Past, step: number, point: string): Buffer[] {
-  const run = BigInt(`0x${kRunId}`);
+function runOf({ id, name, plan, first, last }: OtherPast): unknown {
+  return { id, name, facts: { ...factsOf(plan), id, name }, first_step: first, last_step: last };
+}
+
+function recordsAt({ plan, value }: Past, id: string, step: number, point: string): Buffer[] {
+  const run = BigInt(`0x${id}`);
   return plan.entries.flatMap((entry, index) => {
     if (entry.point !== point) return [];
     return recordsOf(entry, step, value).map(({ fields, payload }) =>

@@ -5,7 +5,7 @@ import { extname, join, normalize } from 'node:path';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { kPoints, kRunId, stepFacts, tileValue } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
-import { answerHistory, type Past } from './fake_history.ts';
+import { answerHistory, type OtherPast, type Past } from './fake_history.ts';
 import { encodeRecord } from './fake_record.ts';
 import { type Entry, recordsOf } from './fake_tensors.ts';
 
@@ -55,6 +55,8 @@ export class FakeHub {
   viewOnly: 'told' | 'silent' | null = null;
   /** Null while the run is live. */
   replay: { paused: boolean; speed: number; first_step: number; last_step: number } | null = null;
+  /** Recordings that it was started with to compare. */
+  others: readonly OtherPast[] = [];
   /** Steps that the history has no records of; null: it keeps nothing at all. */
   holes: Set<number> | null = new Set();
   readonly requests: { readonly method: string; readonly params: Json }[] = [];
@@ -205,7 +207,7 @@ export class FakeHub {
     }
     if (path.startsWith('/history')) {
       const url = new URL(request.url ?? '/', 'http://hub');
-      if (this.allowed(request)) answerHistory(url, this.past(), response);
+      if (this.allowed(request)) answerHistory(url, this.past(), this.others, response);
       else response.writeHead(401).end();
       return;
     }

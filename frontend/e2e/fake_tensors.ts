@@ -24,6 +24,7 @@ export interface Entry {
   readonly compressor?: {
     readonly kind: string;
     readonly tiles?: number;
+    readonly method?: string;
     readonly vectors?: readonly string[];
     readonly k?: number;
   };

@@ -148,6 +148,18 @@ export const stepsSchema = array(stepSchema);
 /** Of `/history`: the steps of which records are kept. */
 export const historySchema = object({ first_step: optional(count), last_step: optional(count) });
 
+const otherRunSchema = object({
+  id: string,
+  name: string,
+  facts: runSchema,
+  first_step: withDefault(count, 1),
+  last_step: count,
+});
+/** A recording that the hub offers beside its own run. */
+export type OtherRunFacts = Infer<typeof otherRunSchema>;
+
+export const runsSchema = object({ runs: array(otherRunSchema) });
+
 export const helloSchema = object({
   version: count,
   session: string,

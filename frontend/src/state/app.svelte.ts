@@ -1,7 +1,6 @@
 import { type Disposable, Trash } from '../base/disposable';
 import { RafScheduler } from '../base/raf_scheduler';
 import type { Theme } from '../draw/lut';
-import { formatLayers } from '../protocol/layers';
 import type { Notification, Plan, RunFacts, RunState, StepFacts } from '../protocol/messages';
 import { SeriesStore } from '../store/series_store';
 import { spacingOf } from '../store/spacing';
@@ -11,11 +10,13 @@ import type { Connection, HubEvent, Slot, Traffic } from '../worker/link_message
 import { WorkerLink } from '../worker/worker_link';
 import { exchangeToken, socketUrl, tokenOf } from './auth';
 import { type Chip, chipOf } from './connection_chip';
+import { Comparison } from './comparison.svelte';
 import { Controller } from './controller.svelte';
 import { type Drops, kNoDrops, ofNewPlan, withDrops } from './drops';
+import { queryOf } from './queries';
 import { replayOf } from './replay';
 import { stepFrom, trackOf } from './step_track';
-import { closest, promptLengths, watchedEntries } from './watched';
+import { closest, phaseOf, predictingEntries, type WatchedEntry, watchedEntries } from './watched';
 import { formatViewState, parseViewState, type ViewState } from './url_state';
 
 // Browsers refuse more than some 200 changes of the address in 30 s; a slider makes more.
@@ -33,6 +34,7 @@ export class App implements Disposable {
   readonly scheduler = new RafScheduler();
   readonly series = new SeriesStore();
   readonly control: Controller;
+  readonly comparison: Comparison;
 
   connection = $state.raw<Connection>({ kind: 'connecting' });
   needsToken = $state<'none' | 'missing' | 'refused'>('none');
@@ -57,7 +59,12 @@ export class App implements Disposable {
   now = $state(Date.now());
 
   /** What can be shown: the entries of the plan that have features. */
-  readonly points = $derived.by(() => watchedEntries(this.run, this.plan));
+  readonly watched = $derived.by(() => watchedEntries(this.run, this.plan));
+  /** Those that the shown tab can choose from: with the text its predictions, if there are any. */
+  readonly points = $derived.by(() => {
+    const predicting = this.view.tab === 'text' ? predictingEntries(this.watched) : [];
+    return predicting.length > 0 ? predicting : this.watched;
+  });
   readonly point = $derived(
     this.points.find((each) => each.name === this.view.point) ??
       this.points.find(({ enabled }) => enabled) ??
@@ -78,9 +85,7 @@ export class App implements Disposable {
     return evaluated.map(({ step }) => step);
   });
   /** The shown entry takes every so many steps. */
-  private readonly every = $derived(
-    this.phase === 'eval' ? spacingOf(this.evaluations, 1) : (this.point?.every ?? 1),
-  );
+  private readonly every = $derived(this.everyOf(this.point, this.phase));
   readonly track = $derived.by(() => {
     const kept = this.frame?.steps ?? this.empty?.steps ?? [];
     return trackOf(kept, this.history, spacingOf(kept, this.every));
@@ -99,6 +104,7 @@ export class App implements Disposable {
 
   constructor() {
     this.control = new Controller(this.link);
+    this.comparison = new Comparison(this);
     this.trash.use(this.link.onConnection((connection) => this.onConnection(connection)));
     this.trash.use(this.link.onEvents((events) => this.onEvents(events)));
     this.trash.use(this.link.onView(({ slot, view }) => this.onView(slot, view)));
@@ -161,6 +167,11 @@ export class App implements Disposable {
     return this.run?.points.find((point) => point.flag === flag)?.name ?? '';
   }
 
+  /** How many steps lie between two that an entry takes. */
+  everyOf(entry: WatchedEntry | null, phase: 'train' | 'eval'): number {
+    return phase === 'eval' ? spacingOf(this.evaluations, 1) : (entry?.every ?? 1);
+  }
+
   moveLayer(by: number): void {
     const index = this.layerChoices.indexOf(this.layer);
     const next = this.layerChoices[index + by];
@@ -181,7 +192,8 @@ export class App implements Disposable {
   /** Moves through the captured steps; beyond the last one the view follows again. */
   moveStep(by: 1 | -1): void {
     const current = this.view.step ?? this.frame?.step;
-    if (current !== undefined) this.show({ step: stepFrom(this.track, current, by) });
+    const track = this.comparison.active ? this.comparison.a.track : this.track;
+    if (current !== undefined) this.show({ step: stepFrom(track, current, by) });
   }
 
   /** The scalars that are shown: of a replay those that it has come to. */
@@ -238,6 +250,11 @@ export class App implements Disposable {
       }
       if (event.kind === 'history') {
         this.history = event.range;
+        continue;
+      }
+      if (event.kind === 'runs') {
+        this.comparison.runs = event.runs;
+        this.sendQuery();
         continue;
       }
       const { hello } = event;
@@ -306,29 +323,32 @@ export class App implements Disposable {
   }
 
   private sendQuery(): void {
+    this.comparison.sendQuery();
     if (this.point === null) return;
-    const { facts, entry, direction, promptSet, form, firstToken, layers } = this.point;
-    const { row, head, vector, aggregate, step } = this.view;
-    const query: ViewQuery = {
-      ...{ point: facts.flag, entry, direction, promptSet, form, firstToken },
-      ...{ row, head, vector, aggregate, step },
-      plan: this.plan?.number ?? 0,
-      phase: this.phase === 'eval' ? 1 : 0,
-      lengths: promptLengths(this.point, this.tokenizer),
-      layer: this.layer,
-      until: this.replay?.step ?? null,
-      every: this.every,
-      pointName: facts.name,
-      layerRanges: facts.last_layer > 0 && layers.length > 0 ? formatLayers(layers) : null,
-    };
+    const query = this.comparison.active ? this.comparison.sideA.query : this.query(this.point);
+    if (query === null) return;
     const text = JSON.stringify(query);
     if (text === this.sentQuery) return;
     this.sentQuery = text;
     this.link.query('main', query);
   }
 
+  private query(point: WatchedEntry): ViewQuery {
+    return queryOf(point, this.view, {
+      plan: this.plan?.number ?? 0,
+      tokenizer: this.tokenizer,
+      phase: this.phase,
+      layer: this.layer,
+      step: this.view.step,
+      until: this.replay?.step ?? null,
+      every: this.every,
+      run: '',
+    });
+  }
+
   private onView(slot: Slot, view: View): void {
     if (slot === 'main') this.onMainView(view);
+    else this.comparison.onView(view);
     void this.scheduler.settled().then(() => this.link.drawn(slot));
   }
 
@@ -345,6 +365,7 @@ export class App implements Disposable {
   /** Captured steps between the newest picture and the run, while following. */
   private computeLag(): number {
     if (this.frame === null || this.runState === null || this.point === null) return 0;
+    if (this.frame.query.run !== '') return 0;
     if (this.phase === 'eval' || this.point.promptSet > 0 || !this.point.enabled) return 0;
     const newest = this.frame.steps[this.frame.steps.length - 1] ?? 0;
     const behind = Math.max(this.runState.step, this.latest?.step ?? 0) - newest;
@@ -361,9 +382,4 @@ export class App implements Disposable {
     this.trash.defer(() => dark.removeEventListener('change', apply));
     apply();
   }
-}
-
-function phaseOf(phases: readonly string[], wanted: 'train' | 'eval'): 'train' | 'eval' {
-  if (phases.includes(wanted) || phases.length === 0) return wanted;
-  return phases[0] === 'eval' ? 'eval' : 'train';
 }

@@ -25,13 +25,18 @@ test('every member survives the address', () => {
     clip99: true,
     layerLock: 0.53,
     tileLock: 1.5e-5,
+    runA: '5f0c12ab34cd56ef',
+    runB: '00000000000000aa',
+    stepB: 40,
+    phaseB: 'eval',
+    token: 17,
   };
   expect(parseViewState(formatViewState(view))).toEqual(view);
 });
 
 test('nonsense falls back member by member', () => {
   const view = parseViewState(
-    '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&head=x&stat=mode&over=all&point=QKV',
+    '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&head=x&stat=mode&over=all&runa=5F0C&runb=..&stepb=0&token=-1&point=QKV',
   );
   expect(view).toEqual({ ...kDefaultView, point: 'QKV' });
 });

@@ -24,6 +24,13 @@ export interface ViewState {
   /** Locked ends of the scales. */
   readonly layerLock: number | null;
   readonly tileLock: number | null;
+  /** Comparison: ids of other recordings, '' for the run itself; A has the step and phase above. */
+  readonly runA: string;
+  readonly runB: string;
+  readonly stepB: number | null;
+  readonly phaseB: 'train' | 'eval';
+  /** Token of the row whose predictions are shown; null: the first. */
+  readonly token: number | null;
 }
 
 export const kDefaultView: ViewState = {
@@ -44,6 +51,11 @@ export const kDefaultView: ViewState = {
   clip99: false,
   layerLock: null,
   tileLock: null,
+  runA: '',
+  runB: '',
+  stepB: null,
+  phaseB: 'train',
+  token: null,
 };
 
 const kStats = ['mean', 'std', 'norm'] as const;
@@ -78,7 +90,16 @@ export function parseViewState(search: string): ViewState {
     clip99: query.get('clip') === '99',
     layerLock: positive('llock'),
     tileLock: positive('tlock'),
+    runA: runOf(query.get('runa')),
+    runB: runOf(query.get('runb')),
+    stepB: whole('stepb', 1),
+    phaseB: query.get('phaseb') === 'eval' ? 'eval' : 'train',
+    token: whole('token', 0),
   };
+}
+
+function runOf(id: string | null): string {
+  return id !== null && /^[0-9a-f]{16}$/.test(id) ? id : '';
 }
 
 /** Writes the view as a query string with only what differs from the defaults. */
@@ -104,6 +125,11 @@ export function formatViewState(view: ViewState): string {
   put('clip', '99', !view.clip99);
   put('llock', String(view.layerLock), view.layerLock === null);
   put('tlock', String(view.tileLock), view.tileLock === null);
+  put('runa', view.runA, view.runA === '');
+  put('runb', view.runB, view.runB === '');
+  put('stepb', String(view.stepB), view.stepB === null);
+  put('phaseb', view.phaseB, view.phaseB === 'train');
+  put('token', String(view.token), view.token === null);
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
 }

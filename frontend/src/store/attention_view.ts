@@ -17,7 +17,8 @@ export function attentionView(scene: Scene): AttentionFrame | undefined {
   const tiled = width !== base.features;
   const cols = tiled ? width : tokensOfRow(scene.query, row.name, 0, width);
   const start = (row.row * heads + head) * queries * width;
-  const out = new Float64Array(shownQueries * cols);
+  const size = shownQueries * cols;
+  const out = values instanceof Float64Array ? new Float64Array(size) : new Float32Array(size);
   for (let query = 0; query < shownQueries; query++) {
     const line = start + query * width;
     out.set(values.subarray(line, line + cols), query * cols);

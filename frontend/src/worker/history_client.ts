@@ -1,4 +1,10 @@
-import { historySchema, type StepFacts, stepsSchema } from '../protocol/messages';
+import {
+  historySchema,
+  type OtherRunFacts,
+  runsSchema,
+  type StepFacts,
+  stepsSchema,
+} from '../protocol/messages';
 import { decodeRecords, type TensorRecord } from '../protocol/record';
 
 /** Asks for an address below the hub's own: "history/steps?…". */
@@ -43,6 +49,12 @@ export class HistoryClient {
     return first_step === undefined || last_step === undefined || last_step === 0
       ? null
       : { first: first_step, last: last_step };
+  }
+
+  /** The other recordings that the hub was started with. */
+  async runs(): Promise<readonly OtherRunFacts[]> {
+    const response = await this.get('history/runs', {});
+    return response === undefined ? [] : runsSchema(await response.json(), 'runs').runs;
   }
 
   /** The scalars of the last `limit` steps up to `last` (null: of all), ascending. */

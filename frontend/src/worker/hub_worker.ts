@@ -13,6 +13,7 @@ import {
   type Traffic,
   type ToWorker,
 } from './link_messages';
+import { OtherRuns } from './other_runs';
 import { readPastSteps } from './past_steps';
 import { Scrubber } from './scrubber';
 import { ViewSender } from './view_sender';
@@ -32,6 +33,7 @@ class HubWorker {
   private session: HubSession | undefined;
   private history: HistoryClient | undefined;
   private scrubber: Scrubber | undefined;
+  private others: OtherRuns | undefined;
   private historyAsked = 0;
   private readonly views = new Map(kSlots.map((slot) => [slot, this.makeSender(slot)]));
   private run = '';
@@ -84,6 +86,7 @@ class HubWorker {
       this.session = this.makeSession(socketUrl);
       this.history = new HistoryClient(hubFetcher(socketUrl));
       this.scrubber = this.makeScrubber(this.history);
+      this.others = this.makeOthers(this.history);
     }
     this.session.start();
   }
@@ -96,6 +99,19 @@ class HubWorker {
       onProblem: (problem: string): void => this.problem(problem),
     };
     return new Scrubber(history, this.store, listener, () => Date.now());
+  }
+
+  private makeOthers(history: HistoryClient): OtherRuns {
+    const listener = {
+      onFetched: (records: number, bytes: number): void => {
+        this.bytes += bytes;
+        this.records += records;
+        this.viewChanged();
+      },
+      onChanged: (): void => this.viewChanged(),
+      onProblem: (problem: string): void => this.problem(problem),
+    };
+    return new OtherRuns(history, listener, () => Date.now());
   }
 
   private makeSession(socketUrl: string): HubSession {
@@ -116,6 +132,7 @@ class HubWorker {
           if (hello.run !== null) this.ofRun(hello.run.id);
           this.event({ kind: 'hello', hello });
           if (hello.run !== null) void this.askHistory(hello.run.id);
+          void this.askRuns();
         },
         onNotification: (notification) => {
           const { event, params } = notification;
@@ -162,6 +179,14 @@ class HubWorker {
     }
   }
 
+  private async askRuns(): Promise<void> {
+    try {
+      this.event({ kind: 'runs', runs: (await this.history?.runs()) ?? [] });
+    } catch (error) {
+      this.problem(`history/runs: ${String(error)}`);
+    }
+  }
+
   private ofRun(id: string): void {
     if (this.run !== '' && this.run !== id) this.store.clear();
     if (this.run !== id) this.scrubber?.ofRun(id);
@@ -178,7 +203,10 @@ class HubWorker {
 
   private makeSender(slot: Slot): ViewSender {
     return new ViewSender(
-      (query) => buildView(this.store, query, this.scrubber?.look(query)),
+      (query) =>
+        query.run !== '' && this.others !== undefined
+          ? this.others.build(query)
+          : buildView(this.store, query, this.scrubber?.look(query)),
       (view) => kScope.postMessage({ kind: 'view', slot, view }, numbersOf(view)),
     );
   }

@@ -1,4 +1,4 @@
-import type { Answer, Hello, Notification, StepFacts } from '../protocol/messages';
+import type { Answer, Hello, Notification, OtherRunFacts, StepFacts } from '../protocol/messages';
 import type { View, ViewQuery } from '../store/frames';
 import type { StepRange } from './history_client';
 
@@ -31,6 +31,8 @@ export type HubEvent =
   | { readonly kind: 'past'; readonly facts: readonly StepFacts[]; readonly stride: number }
   /** The steps that the hub's history tells of; null: it keeps none. */
   | { readonly kind: 'history'; readonly range: StepRange | null }
+  /** The recordings that the hub offers beside its run. */
+  | { readonly kind: 'runs'; readonly runs: readonly OtherRunFacts[] }
   | { readonly kind: 'notification'; readonly notification: Notification };
 
 export type FromWorker =
