@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { extname, join, normalize } from 'node:path';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { kPoints, kRunId, stepFacts, tileValue } from './fake_data.ts';
+import { kPoints, kRunId, logitAt, stepFacts, tileValue } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
 import { answerHistory, type OtherPast, type Past } from './fake_history.ts';
 import { encodeRecord } from './fake_record.ts';
@@ -55,6 +55,8 @@ export class FakeHub {
   viewOnly: 'told' | 'silent' | null = null;
   /** Null while the run is live. */
   replay: { paused: boolean; speed: number; first_step: number; last_step: number } | null = null;
+  /** What the model predicts. */
+  logit = logitAt;
   /** Recordings that it was started with to compare. */
   others: readonly OtherPast[] = [];
   /** Steps that the history has no records of; null: it keeps nothing at all. */
@@ -359,7 +361,7 @@ export class FakeHub {
     const run = BigInt(`0x${kRunId}`);
     const value = this.value.bind(this);
     const parts = this.plan.entries.flatMap((entry, index) =>
-      recordsOf(entry, step, value).map(({ fields, payload }) => {
+      recordsOf(entry, step, value, this.logit).map(({ fields, payload }) => {
         this.sequence += 1;
         const about = { run, sequence: this.sequence, plan: this.plan.number, step, entry: index };
         return encodeRecord({ ...about, ...fields }, payload);

@@ -59,12 +59,6 @@ export class Comparison {
     return this.app.view.tab === 'compare';
   }
 
-  /** The name of a side's run, for headings; '' where both are the hub's own. */
-  runName(side: Side): string {
-    if (this.sideA.runId === '' && this.sideB.runId === '') return '';
-    return side.run?.name ?? this.app.run?.name ?? '';
-  }
-
   choose(side: SideName, change: Partial<Pick<Side, 'runId' | 'phase' | 'step'>>): void {
     const { runId: run, phase, step } = change;
     // Steps of one run mean nothing in another.
