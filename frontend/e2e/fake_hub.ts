@@ -3,11 +3,11 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { extname, join, normalize } from 'node:path';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { kRunId, statAt, stepFacts, tileValue } from './fake_data.ts';
+import { kRunId, logitAt, statAt, stepFacts, tileValue } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
-import { answerHistory, type Past } from './fake_history.ts';
+import { answerHistory, type OtherPast, type Past } from './fake_history.ts';
 import { encodeRecord } from './fake_record.ts';
-import { estimateOf, refusalOf } from './fake_plan.ts';
+import { answerCheck, refusalOf } from './fake_plan.ts';
 import { type Entry, recordsOf } from './fake_tensors.ts';
 import { FakeTrail } from './fake_trail.ts';
 
@@ -42,7 +42,7 @@ export interface FakeHubOptions {
   readonly dist: string;
   readonly port?: number;
   readonly firstStep?: number;
-  /** 0: steps come only from `advance`. */
+  /** Without it steps come only from `advance`. */
   readonly intervalMs?: number;
   /** Cells that are not finite: (layer, token, tile) -> value. */
   readonly poison?: (layer: number, token: number, tile: number) => number | undefined;
@@ -63,6 +63,10 @@ export class FakeHub {
   heldChecks: (() => void)[] | null = null;
   /** Null while the run is live. */
   replay: { paused: boolean; speed: number; first_step: number; last_step: number } | null = null;
+  /** What the model predicts. */
+  logit = logitAt;
+  /** Recordings that it was started with to compare. */
+  others: readonly OtherPast[] = [];
   /** Steps that the history has no records of; null: it keeps nothing at all. */
   holes: Set<number> | null = new Set();
   readonly requests: { readonly method: string; readonly params: Json }[] = [];
@@ -116,10 +120,9 @@ export class FakeHub {
       sockets.handleUpgrade(request, socket, head, (each) => this.onViewer(each));
     });
     await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
-    this.server = server;
-    this.sockets = sockets;
-    const interval = this.options.intervalMs ?? 0;
-    if (interval > 0) this.timer = setInterval(() => this.tick(), interval);
+    [this.server, this.sockets] = [server, sockets];
+    const { intervalMs } = this.options;
+    if (intervalMs !== undefined) this.timer = setInterval(() => this.tick(), intervalMs);
   }
 
   /** Dies like a killed process: every connection ends at once. */
@@ -173,8 +176,8 @@ export class FakeHub {
   }
 
   private past(): Past | null {
-    if (this.holes === null) return null;
     const { plan, holes, firstKept: first } = this;
+    if (holes === null) return null;
     const last = this.replay?.last_step ?? this.step;
     const { lines: trail } = this.trail;
     const [value, stat] = [this.value.bind(this), this.stat.bind(this)];
@@ -182,16 +185,9 @@ export class FakeHub {
   }
 
   /** What the wire carries for one tile, as float32. */
-  value(
-    flag: number,
-    layer: number,
-    step: number,
-    token: number,
-    tile: number,
-    tiles: number,
-  ): number {
-    const poisoned = this.options.poison?.(layer, token, tile);
-    return Math.fround(poisoned ?? tileValue(flag, layer, step, token, tile, tiles));
+  value(...place: Parameters<typeof tileValue>): number {
+    const [, layer, , token, tile] = place;
+    return Math.fround(this.options.poison?.(layer, token, tile) ?? tileValue(...place));
   }
 
   stat(layer: number, step: number, index: number): number {
@@ -227,7 +223,7 @@ export class FakeHub {
     }
     if (path.startsWith('/history')) {
       const url = new URL(request.url ?? '/', 'http://hub');
-      if (this.allowed(request)) answerHistory(url, this.past(), response);
+      if (this.allowed(request)) answerHistory(url, this.past(), this.others, response);
       else response.writeHead(401).end();
       return;
     }
@@ -296,7 +292,7 @@ export class FakeHub {
         return;
       case 'plan.check': {
         const { entries } = params.plan as { entries: readonly Entry[] };
-        const answer = (): void => this.answerCheck(entries, result, error);
+        const answer = (): void => answerCheck(entries, this.knowsCheck, result, error);
         if (this.heldChecks === null) answer();
         else this.heldChecks.push(answer);
         return;
@@ -350,17 +346,6 @@ export class FakeHub {
     else this.broadcast('state', this.state());
   }
 
-  private answerCheck(
-    entries: readonly Entry[],
-    result: (value: unknown) => void,
-    error: (code: string, message: string, where?: string, remedy?: string) => void,
-  ): void {
-    const refusal = refusalOf(entries);
-    if (!this.knowsCheck) error('unknown_method', 'there is no method plan.check');
-    else if (refusal === null) result(estimateOf(entries));
-    else error(refusal.code, refusal.message, refusal.where, refusal.remedy);
-  }
-
   private setPlan(
     plan: { entries: readonly Entry[] },
     result: (value: { readonly step: number; readonly [member: string]: unknown }) => void,
@@ -396,9 +381,9 @@ export class FakeHub {
   private sendRecords(viewer: Viewer, step: number): void {
     if (!viewer.greeted) return;
     const run = BigInt(`0x${kRunId}`);
-    const value = this.value.bind(this);
+    const [value, stat] = [this.value.bind(this), this.stat.bind(this)];
     const parts = this.plan.entries.flatMap((entry, index) =>
-      recordsOf(entry, step, value, this.stat.bind(this)).map(({ fields, payload }) => {
+      recordsOf(entry, step, value, stat, this.logit).map(({ fields, payload }) => {
         this.sequence += 1;
         const about = { run, sequence: this.sequence, plan: this.plan.number, step, entry: index };
         return encodeRecord({ ...about, ...fields }, payload);

@@ -71,3 +71,16 @@ export function estimateOf(entries: readonly Entry[]): PlanEstimate {
     bytes_per_step: estimates.reduce((sum, { bytes }) => sum + bytes, 0),
   };
 }
+
+/** What `plan.check` answers; an old hub does not know it. */
+export function answerCheck(
+  entries: readonly Entry[],
+  known: boolean,
+  result: (value: unknown) => void,
+  error: (code: string, message: string, where?: string, remedy?: string) => void,
+): void {
+  const refusal = refusalOf(entries);
+  if (!known) error('unknown_method', 'there is no method plan.check');
+  else if (refusal === null) result(estimateOf(entries));
+  else error(refusal.code, refusal.message, refusal.where, refusal.remedy);
+}

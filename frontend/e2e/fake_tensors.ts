@@ -65,6 +65,7 @@ export function recordsOf(
   step: number,
   value: TileValue,
   stat: StatValue = statAt,
+  logit = logitAt,
 ): FakeRecord[] {
   if (entry.enabled === false || step % (entry.every ?? 1) !== 0) return [];
   const point = kPoints.find(({ name }) => name === entry.point);
@@ -73,7 +74,7 @@ export function recordsOf(
   if (point.features === 0) return [tokensOf(entry, step)];
   const layers = point.layered ? layersOf(entry.layers) : [0];
   return layers.map((layer) => {
-    const numbers = numbersOf(entry, point, layer, step, value, stat);
+    const numbers = numbersOf(entry, point, layer, step, value, stat, logit);
     const dtype = kDtypes[entry.dtype ?? 'f32'];
     const { shape, compressor, values } = numbers;
     const about = { point: point.flag, layer, features: point.features, dtype, compressor, shape };
@@ -89,6 +90,7 @@ function numbersOf(
   step: number,
   value: TileValue,
   stat: StatValue,
+  logit: typeof logitAt,
 ): Numbers {
   const kind = entry.compressor?.kind ?? (point.name === 'Logits' ? 'topk' : 'tile');
   const [first, end] = entry.tokens ?? [0, kSequence];
@@ -106,7 +108,7 @@ function numbersOf(
     case 'projection':
       return projection(entry, layer, step, tokens);
     case 'topk':
-      return topK(step, tokens, entry.compressor?.k ?? 10);
+      return topK(step, tokens, entry.compressor?.k ?? 10, logit);
     default: {
       const tiles = kind === 'none' ? point.features : (entry.compressor?.tiles ?? 64);
       const values = tokens.flatMap((token) =>
@@ -139,9 +141,9 @@ function projection(entry: Entry, layer: number, step: number, tokens: readonly 
   return { shape: [prompts, length, vectors], compressor: 4, values };
 }
 
-function topK(step: number, tokens: readonly number[], k: number): Numbers {
+function topK(step: number, tokens: readonly number[], k: number, logit: typeof logitAt): Numbers {
   const ranks = tokens.flatMap((token) => range(0, k).map((rank) => ({ token, rank })));
-  const best = ranks.map(({ token, rank }) => logitAt(step, token, rank));
+  const best = ranks.map(({ token, rank }) => logit(step, token, rank));
   const values = [...best.map(({ value }) => value), ...best.map(({ id }) => id)];
   return { shape: [2, 1, tokens.length, k], compressor: 5, values };
 }

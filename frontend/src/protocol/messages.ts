@@ -167,6 +167,18 @@ export type AuditLine = Infer<typeof auditSchema>;
 
 export const auditTrailSchema = array(auditSchema);
 
+const otherRunSchema = object({
+  id: string,
+  name: string,
+  facts: runSchema,
+  first_step: withDefault(count, 1),
+  last_step: count,
+});
+/** A recording that the hub offers beside its own run. */
+export type OtherRunFacts = Infer<typeof otherRunSchema>;
+
+export const runsSchema = object({ runs: array(otherRunSchema) });
+
 export const helloSchema = object({
   version: count,
   session: string,

@@ -64,6 +64,7 @@ const kDtypes: ReadonlyMap<number, DtypeInfo> = new Map([
   [7, { name: 'u8', bytes: 1 }],
 ]);
 
+export const kF64 = 1;
 export const kU8 = 7;
 /** Offset and scale that stand before the codes for every line of a u8 payload. */
 export const kU8LineBytes = 8;

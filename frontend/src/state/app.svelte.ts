@@ -1,6 +1,5 @@
 import { type Disposable, Trash } from '../base/disposable';
 import { RafScheduler } from '../base/raf_scheduler';
-import { formatLayers } from '../protocol/layers';
 import type { Notification, Plan, RunFacts, RunState, StepFacts } from '../protocol/messages';
 import { alarmsOf } from '../store/alarms';
 import { SeriesStore } from '../store/series_store';
@@ -9,17 +8,20 @@ import type { StepRange } from '../worker/history_client';
 import type { EmptyView, View, ViewFrame, ViewQuery } from '../store/frames';
 import type { Connection, HubEvent, Slot, Traffic } from '../worker/link_messages';
 import { WorkerLink } from '../worker/worker_link';
-import { exchangeToken, socketUrl, tokenOf } from './auth';
+import { socketUrl } from './auth';
 import { type Chip, chipOf } from './connection_chip';
+import { Comparison } from './comparison.svelte';
 import { Controller } from './controller.svelte';
 import { type Drops, kNoDrops, ofNewPlan, withDrops } from './drops';
-import { lagOf } from './lag';
+import { earlierOf, lagOf } from './lag';
 import { preferredView, rememberView } from './preferences';
+import { queryOf } from './queries';
 import { replayOf } from './replay';
 import { RunEvents } from './run_events.svelte';
 import { stepFrom, trackOf } from './step_track';
+import { SignIn } from './sign_in.svelte';
 import { ThemeSwitch } from './theme.svelte';
-import { closest, promptLengths, watchedEntries } from './watched';
+import { closest, phaseOf, predictingEntries, type WatchedEntry, watchedEntries } from './watched';
 import { formatViewState, parseViewState, type ViewState } from './url_state';
 
 // Browsers refuse more than some 200 changes of the address in 30 s; a slider makes more.
@@ -38,10 +40,11 @@ export class App implements Disposable {
   readonly series = new SeriesStore();
   readonly events = new RunEvents();
   readonly themes = new ThemeSwitch();
+  readonly signIn = new SignIn(() => this.link.start(socketUrl(document.baseURI), kStoreBytes));
   readonly control: Controller;
+  readonly comparison: Comparison;
 
   connection = $state.raw<Connection>({ kind: 'connecting' });
-  needsToken = $state<'none' | 'missing' | 'refused'>('none');
   run = $state.raw<RunFacts | null>(null);
   runState = $state.raw<RunState | null>(null);
   plan = $state.raw<Plan | null>(null);
@@ -65,7 +68,12 @@ export class App implements Disposable {
   now = $state(Date.now());
 
   /** What can be shown: the entries of the plan that have features. */
-  readonly points = $derived.by(() => watchedEntries(this.run, this.plan));
+  readonly watched = $derived.by(() => watchedEntries(this.run, this.plan));
+  /** Those that the shown tab can choose from: with the text its predictions, if there are any. */
+  readonly points = $derived.by(() => {
+    const predicting = this.view.tab === 'text' ? predictingEntries(this.watched) : [];
+    return predicting.length > 0 ? predicting : this.watched;
+  });
   readonly point = $derived(
     this.points.find((each) => each.name === this.view.point) ??
       this.points.find(({ enabled }) => enabled) ??
@@ -81,12 +89,12 @@ export class App implements Disposable {
   /** Null while the run is live. */
   readonly replay = $derived(replayOf(this.runState));
   /** Nothing later is shown: a replay has not come to it, or the view is held. */
-  readonly until = $derived(least(this.replay?.step ?? null, this.view.hold));
+  readonly until = $derived(earlierOf(this.replay?.step ?? null, this.view.hold));
   /** What happened up to what is shown, by step. */
   readonly happened = $derived.by(() => {
-    const { until } = this;
+    const until = this.until ?? Infinity;
     return [...this.events.all, ...alarmsOf(this.scalars())]
-      .filter(({ step }) => until === null || step <= until)
+      .filter(({ step }) => step <= until)
       .sort((a, b) => a.step - b.step);
   });
   readonly theme = $derived(this.themes.shown);
@@ -96,9 +104,7 @@ export class App implements Disposable {
     return evaluated.map(({ step }) => step);
   });
   /** The shown entry takes every so many steps. */
-  private readonly every = $derived(
-    this.phase === 'eval' ? spacingOf(this.evaluations, 1) : (this.point?.every ?? 1),
-  );
+  private readonly every = $derived(this.everyOf(this.point, this.phase));
   readonly track = $derived.by(() => {
     const kept = this.frame?.steps ?? this.empty?.steps ?? [];
     return trackOf(kept, this.history, spacingOf(kept, this.every));
@@ -118,13 +124,13 @@ export class App implements Disposable {
   );
 
   private readonly trash = new Trash();
-  private token: string | undefined;
-  private tokenTried = false;
+  private readonly listening = new AbortController();
   private sentQuery = '';
   private addressTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor() {
     this.control = new Controller(this.link);
+    this.comparison = new Comparison(this);
     this.trash.use(this.link.onConnection((connection) => this.onConnection(connection)));
     this.trash.use(this.link.onEvents((events) => this.onEvents(events)));
     this.trash.use(this.link.onView(({ slot, view }) => this.onView(slot, view)));
@@ -134,37 +140,14 @@ export class App implements Disposable {
       if (this.waiting) this.now = Date.now();
     }, 100);
     this.trash.defer(() => clearInterval(timer));
-    const onFailure = (event: PromiseRejectionEvent): void => {
-      this.note({ level: 'error', message: `the page failed: ${String(event.reason)}` });
-    };
-    addEventListener('unhandledrejection', onFailure);
-    this.trash.defer(() => removeEventListener('unhandledrejection', onFailure));
-    const onHash = (): void => void this.signIn();
-    addEventListener('hashchange', onHash);
-    this.trash.defer(() => removeEventListener('hashchange', onHash));
+    const { signal } = this.listening;
+    addEventListener('hashchange', () => void this.signIn.begin(), { signal });
+    addEventListener('unhandledrejection', ({ reason }) => this.noteFailure(reason), { signal });
+    this.trash.defer(() => this.listening.abort());
   }
 
   dispose(): void {
     this.trash.dispose();
-  }
-
-  /** Exchanges the token of the address, if there is one, and connects. */
-  async signIn(): Promise<void> {
-    const token = tokenOf(location.hash);
-    if (token !== undefined) {
-      this.token = token;
-      history.replaceState(null, '', location.pathname + location.search);
-    }
-    if (this.token !== undefined) {
-      const outcome = await exchangeToken(this.token);
-      if (outcome === 'refused') {
-        this.token = undefined;
-        this.needsToken = 'refused';
-        return;
-      }
-    }
-    this.needsToken = 'none';
-    this.link.start(socketUrl(document.baseURI), kStoreBytes);
   }
 
   /** Changes the view; the address and the worker follow. */
@@ -177,6 +160,7 @@ export class App implements Disposable {
   }
 
   private writeAddress(): void {
+    clearTimeout(this.addressTimer);
     this.addressTimer = undefined;
     const address = location.pathname + formatViewState(this.view) + location.hash;
     history.replaceState(null, '', address);
@@ -186,6 +170,11 @@ export class App implements Disposable {
   pointNameOf(frame: ViewFrame | null): string {
     const flag = frame?.query.point;
     return this.run?.points.find((point) => point.flag === flag)?.name ?? '';
+  }
+
+  /** How many steps lie between two that an entry takes. */
+  everyOf(entry: WatchedEntry | null, phase: 'train' | 'eval'): number {
+    return phase === 'eval' ? spacingOf(this.evaluations, 1) : (entry?.every ?? 1);
   }
 
   moveLayer(by: number): void {
@@ -208,7 +197,8 @@ export class App implements Disposable {
   /** Moves through the captured steps; beyond the last one the view follows again. */
   moveStep(by: 1 | -1): void {
     const current = this.view.step ?? this.frame?.step;
-    if (current !== undefined) this.show({ step: stepFrom(this.track, current, by) });
+    const track = this.comparison.active ? this.comparison.a.track : this.track;
+    if (current !== undefined) this.show({ step: stepFrom(track, current, by) });
   }
 
   follow(): void {
@@ -239,10 +229,7 @@ export class App implements Disposable {
 
   /** Resolves when everything sent so far has arrived and is drawn. For tests. */
   async idle(): Promise<void> {
-    if (this.addressTimer !== undefined) {
-      clearTimeout(this.addressTimer);
-      this.writeAddress();
-    }
+    if (this.addressTimer !== undefined) this.writeAddress();
     await this.link.sync();
     await this.scheduler.settled();
     await this.scheduler.settled();
@@ -251,19 +238,9 @@ export class App implements Disposable {
   private onConnection(connection: Connection): void {
     this.connection = connection;
     this.now = Date.now();
-    if (connection.kind === 'open') this.tokenTried = false;
+    if (connection.kind === 'open') this.signIn.connected();
     else this.control.disconnected();
-    if (connection.kind === 'refused' && connection.reason === 'token') void this.signInAgain();
-  }
-
-  /** The cookie is gone or of another hub: the token of this page may still be good. */
-  private async signInAgain(): Promise<void> {
-    if (this.token === undefined || this.tokenTried) {
-      this.needsToken = 'missing';
-      return;
-    }
-    this.tokenTried = true;
-    await this.signIn();
+    if (connection.kind === 'refused' && connection.reason === 'token') void this.signIn.again();
   }
 
   private onEvents(events: readonly HubEvent[]): void {
@@ -284,6 +261,11 @@ export class App implements Disposable {
       }
       if (event.kind === 'history') {
         this.history = event.range;
+        continue;
+      }
+      if (event.kind === 'runs') {
+        this.comparison.runs = event.runs;
+        this.sendQuery();
         continue;
       }
       const { hello } = event;
@@ -342,6 +324,10 @@ export class App implements Disposable {
     document.title = `${this.alarm === null ? '' : '⚠ '}${this.run.name} – Tensor Tracer`;
   }
 
+  private noteFailure(reason: unknown): void {
+    this.note({ level: 'error', message: `the page failed: ${String(reason)}` });
+  }
+
   private note(line: LogLine): void {
     this.log = [...this.log.slice(-99), line];
   }
@@ -372,29 +358,32 @@ export class App implements Disposable {
   }
 
   private sendQuery(): void {
+    this.comparison.sendQuery();
     if (this.point === null) return;
-    const { facts, entry, direction, promptSet, form, firstToken, layers } = this.point;
-    const { row, head, vector, aggregate, layout, step } = this.view;
-    const query: ViewQuery = {
-      ...{ point: facts.flag, entry, direction, promptSet, form, firstToken },
-      ...{ row, head, vector, aggregate, layout, step },
-      plan: this.plan?.number ?? 0,
-      phase: this.phase === 'eval' ? 1 : 0,
-      lengths: promptLengths(this.point, this.tokenizer),
-      layer: this.layer,
-      until: this.until,
-      every: this.every,
-      pointName: facts.name,
-      layerRanges: facts.last_layer > 0 && layers.length > 0 ? formatLayers(layers) : null,
-    };
+    const query = this.comparison.active ? this.comparison.sideA.query : this.query(this.point);
+    if (query === null) return;
     const text = JSON.stringify(query);
     if (text === this.sentQuery) return;
     this.sentQuery = text;
     this.link.query('main', query);
   }
 
+  private query(point: WatchedEntry): ViewQuery {
+    return queryOf(point, this.view, {
+      plan: this.plan?.number ?? 0,
+      tokenizer: this.tokenizer,
+      phase: this.phase,
+      layer: this.layer,
+      step: this.view.step,
+      until: this.until,
+      every: this.every,
+      run: '',
+    });
+  }
+
   private onView(slot: Slot, view: View): void {
     if (slot === 'main') this.onMainView(view);
+    else this.comparison.onView(view);
     void this.scheduler.settled().then(() => this.link.drawn(slot));
   }
 
@@ -407,13 +396,4 @@ export class App implements Disposable {
       this.empty = view.empty;
     }
   }
-}
-
-function least(a: number | null, b: number | null): number | null {
-  return a === null || b === null ? (a ?? b) : Math.min(a, b);
-}
-
-function phaseOf(phases: readonly string[], wanted: 'train' | 'eval'): 'train' | 'eval' {
-  if (phases.includes(wanted) || phases.length === 0) return wanted;
-  return phases[0] === 'eval' ? 'eval' : 'train';
 }

@@ -13,3 +13,8 @@ export function lagOf(
   const newest = frame.steps[frame.steps.length - 1] ?? 0;
   return Math.max(0, Math.floor((newestStep - newest) / point.every));
 }
+
+/** The earlier of two steps; null is no step. */
+export function earlierOf(a: number | null, b: number | null): number | null {
+  return a === null || b === null ? (a ?? b) : Math.min(a, b);
+}

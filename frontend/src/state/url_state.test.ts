@@ -36,6 +36,11 @@ test('every member survives the address', () => {
     ranges: 'own',
     ridge: 'layers',
     threshold: -0.25,
+    runA: '5f0c12ab34cd56ef',
+    runB: '00000000000000aa',
+    stepB: 40,
+    phaseB: 'eval',
+    token: 17,
   };
   expect(parseViewState(formatViewState(view))).toEqual(view);
 });
@@ -47,8 +52,9 @@ test('a draft that no hub would read is left out', () => {
 
 test('nonsense falls back member by member', () => {
   const view = parseViewState(
-    '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&head=x&stat=mode&over=all&point=QKV&zoom=9-3&hold=x&events=2',
-    '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&head=x&stat=mode&over=all&point=QKV&maps=2&ranges=all&ridge=x&thr=high',
+    '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&head=x&stat=mode&over=all' +
+      '&point=QKV&zoom=9-3&hold=x&events=2&maps=2&ranges=all&ridge=x&thr=high' +
+      '&runa=5F0C&runb=..&stepb=0&token=-1',
   );
   expect(view).toEqual({ ...kDefaultView, point: 'QKV' });
 });

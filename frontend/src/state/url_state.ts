@@ -45,6 +45,13 @@ export interface ViewState {
   readonly ridge: 'steps' | 'layers';
   /** Projections beyond it raise the alarm. */
   readonly threshold: number | null;
+  /** Comparison: ids of other recordings, '' for the run itself; A has the step and phase above. */
+  readonly runA: string;
+  readonly runB: string;
+  readonly stepB: number | null;
+  readonly phaseB: 'train' | 'eval';
+  /** Token of the row whose predictions are shown; null: the first. */
+  readonly token: number | null;
 }
 
 export const kDefaultView: ViewState = {
@@ -76,6 +83,11 @@ export const kDefaultView: ViewState = {
   ranges: 'shared',
   ridge: 'steps',
   threshold: null,
+  runA: '',
+  runB: '',
+  stepB: null,
+  phaseB: 'train',
+  token: null,
 };
 
 const kStats = ['mean', 'std', 'norm', 'bad'] as const;
@@ -95,6 +107,7 @@ export function parseViewState(search: string, preferred: ViewState = kDefaultVi
   const flag = (name: string, otherwise: boolean): boolean => {
     const text = query.get(name);
     return text === '1' || text === '0' ? text === '1' : otherwise;
+  };
   const finite = (name: string): number | null => {
     const text = query.get(name) ?? '';
     return text !== '' && Number.isFinite(Number(text)) ? Number(text) : null;
@@ -129,6 +142,11 @@ export function parseViewState(search: string, preferred: ViewState = kDefaultVi
     ranges: query.get('ranges') === 'own' ? 'own' : 'shared',
     ridge: query.get('ridge') === 'layers' ? 'layers' : 'steps',
     threshold: finite('thr'),
+    runA: runOf(query.get('runa')),
+    runB: runOf(query.get('runb')),
+    stepB: whole('stepb', 1),
+    phaseB: query.get('phaseb') === 'eval' ? 'eval' : 'train',
+    token: whole('token', 0),
   };
 }
 
@@ -138,6 +156,10 @@ function zoomOf(text: string): Zoom {
   if (parts === null) return null;
   const [low, high] = [Number(parts[1]), Number(parts[2])];
   return low < high ? [low, high] : null;
+}
+
+function runOf(id: string | null): string {
+  return id !== null && /^[0-9a-f]{16}$/.test(id) ? id : '';
 }
 
 /** Writes the view as a query string with only what differs from the defaults. */
@@ -174,6 +196,11 @@ export function formatViewState(view: ViewState): string {
   put('ranges', view.ranges, view.ranges === 'shared');
   put('ridge', view.ridge, view.ridge === 'steps');
   put('thr', String(view.threshold), view.threshold === null);
+  put('runa', view.runA, view.runA === '');
+  put('runb', view.runB, view.runB === '');
+  put('stepb', String(view.stepB), view.stepB === null);
+  put('phaseb', view.phaseB, view.phaseB === 'train');
+  put('token', String(view.token), view.token === null);
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
 }

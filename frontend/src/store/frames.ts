@@ -32,6 +32,8 @@ export interface ViewQuery {
   /** The point and the layers as the hub's history is asked for them; layers null: all. */
   readonly pointName: string;
   readonly layerRanges: string | null;
+  /** Another recording that the hub offers; empty: the run that it serves. */
+  readonly run: string;
 }
 
 /** What every view of one step tells. */

@@ -24,6 +24,7 @@ export const kTestQuery: ViewQuery = {
   every: 1,
   pointName: 'HiddenStates',
   layerRanges: null,
+  run: '',
 };
 
 /** The frame of one kind; throws when the view is another or none. */

@@ -2,6 +2,8 @@ import {
   type AuditLine,
   auditTrailSchema,
   historySchema,
+  type OtherRunFacts,
+  runsSchema,
   type StepFacts,
   stepsSchema,
 } from '../protocol/messages';
@@ -49,6 +51,12 @@ export class HistoryClient {
     const { first_step, last_step, first_frame_step = 0 } = answer;
     if (first_step === undefined || last_step === undefined || last_step === 0) return null;
     return { first: first_frame_step > 0 ? first_frame_step : first_step, last: last_step };
+  }
+
+  /** The other recordings that the hub was started with. */
+  async runs(): Promise<readonly OtherRunFacts[]> {
+    const response = await this.get('history/runs', {});
+    return response === undefined ? [] : runsSchema(await response.json(), 'runs').runs;
   }
 
   /** The scalars of the last `limit` steps up to `last` (null: of all), ascending. */

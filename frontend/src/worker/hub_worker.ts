@@ -15,6 +15,7 @@ import {
   type ToWorker,
 } from './link_messages';
 import { AuditTrail } from './audit_trail';
+import { OtherRuns } from './other_runs';
 import { readPastSteps } from './past_steps';
 import { Scrubber } from './scrubber';
 import { ViewSender } from './view_sender';
@@ -35,6 +36,7 @@ class HubWorker {
   private history: HistoryClient | undefined;
   private scrubber: Scrubber | undefined;
   private trail: AuditTrail | undefined;
+  private others: OtherRuns | undefined;
   private historyAsked = 0;
   private readonly views = new Map(kSlots.map((slot) => [slot, this.makeSender(slot)]));
   private run = '';
@@ -88,6 +90,7 @@ class HubWorker {
       this.history = new HistoryClient(hubFetcher(socketUrl));
       this.scrubber = this.makeScrubber(this.history);
       this.trail = this.makeTrail(this.history);
+      this.others = this.makeOthers(this.history);
     }
     this.session.start();
   }
@@ -110,6 +113,19 @@ class HubWorker {
     });
   }
 
+  private makeOthers(history: HistoryClient): OtherRuns {
+    const listener = {
+      onFetched: (records: number, bytes: number): void => {
+        this.bytes += bytes;
+        this.records += records;
+        this.viewChanged();
+      },
+      onChanged: (): void => this.viewChanged(),
+      onProblem: (problem: string): void => this.problem(problem),
+    };
+    return new OtherRuns(history, listener, () => Date.now());
+  }
+
   private makeSession(socketUrl: string): HubSession {
     return new HubSession(
       {
@@ -129,6 +145,7 @@ class HubWorker {
           this.event({ kind: 'hello', hello });
           this.trail?.begin();
           if (hello.run !== null) void this.askHistory(hello.run.id);
+          void this.askRuns();
         },
         onNotification: (notification) => {
           const { event, params } = notification;
@@ -177,6 +194,14 @@ class HubWorker {
     }
   }
 
+  private async askRuns(): Promise<void> {
+    try {
+      this.event({ kind: 'runs', runs: (await this.history?.runs()) ?? [] });
+    } catch (error) {
+      this.problem(`history/runs: ${String(error)}`);
+    }
+  }
+
   private ofRun(id: string): void {
     if (this.run !== '' && this.run !== id) this.store.clear();
     if (this.run !== id) this.scrubber?.ofRun(id);
@@ -193,7 +218,10 @@ class HubWorker {
 
   private makeSender(slot: Slot): ViewSender {
     return new ViewSender(
-      (query) => buildView(this.store, query, this.scrubber?.look(query)),
+      (query) =>
+        query.run !== '' && this.others !== undefined
+          ? this.others.build(query)
+          : buildView(this.store, query, this.scrubber?.look(query)),
       (view) => kScope.postMessage({ kind: 'view', slot, view }, numbersOf(view)),
     );
   }

@@ -1,4 +1,11 @@
-import type { Answer, AuditLine, Hello, Notification, StepFacts } from '../protocol/messages';
+import type {
+  Answer,
+  AuditLine,
+  Hello,
+  Notification,
+  OtherRunFacts,
+  StepFacts,
+} from '../protocol/messages';
 import type { View, ViewQuery } from '../store/frames';
 import type { StepRange } from './history_client';
 
@@ -33,6 +40,8 @@ export type HubEvent =
   | { readonly kind: 'history'; readonly range: StepRange | null }
   /** Lines of the hub's audit trail, oldest first. */
   | { readonly kind: 'trail'; readonly lines: readonly AuditLine[] }
+  /** The recordings that the hub offers beside its run. */
+  | { readonly kind: 'runs'; readonly runs: readonly OtherRunFacts[] }
   | { readonly kind: 'notification'; readonly notification: Notification };
 
 export type FromWorker =
