@@ -27,6 +27,7 @@ describe('foldExtremes', () => {
       [1, 4],
       [2, 3],
       [2, 7],
+      [1, 8],
     ]) {
       const expected = foldExtremes(wide, rows, cols).values;
       expect([...foldExtremes(map, rows, cols).values]).toEqual([...expected]);

@@ -21,10 +21,12 @@ export function foldExtremes(map: MapData, rows: number, cols: number): MapData 
     if (map.present[row] === 0) continue;
     const outRow = Math.floor((row * outRows) / map.rows);
     present[outRow] = 1;
-    if (bits !== undefined) foldBits(bits, row * map.cols, ends, outBits, outRow * outCols);
-    else foldRow(map.values, row * map.cols, ends, values, outRow * outCols);
+    const [start, to] = [row * map.cols, outRow * outCols];
+    if (bits === undefined) foldRow(map.values, start, ends, values, to);
+    else if (outCols === map.cols) foldOnto(bits, start, outCols, outBits, to);
+    else foldBits(bits, start, ends, outBits, to);
     if (map.absent === undefined || absent === undefined) continue;
-    foldAbsent(map.absent, row * map.cols, ends, absent, outRow * outCols);
+    foldAbsent(map.absent, start, ends, absent, to);
   }
   return { rows: outRows, cols: outCols, values, present, absent, stats: map.stats };
 }
@@ -75,6 +77,22 @@ function foldBits(
       held ^= (held ^ bits) & isNotLess;
     }
     out[to + bin] = held;
+  }
+}
+
+/** As foldBits, where the columns stay. */
+function foldOnto(
+  values: Int32Array,
+  start: number,
+  cols: number,
+  out: Int32Array,
+  to: number,
+): void {
+  for (let col = 0; col < cols; col++) {
+    const bits = values[start + col];
+    const held = out[to + col];
+    const more = (bits & kSizeBits) - (held & kSizeBits);
+    out[to + col] = held ^ ((held ^ bits) & ~(more >> 31));
   }
 }
 
