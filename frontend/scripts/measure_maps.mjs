@@ -1,9 +1,14 @@
 // Measures the speed of the maps in a browser (goals UX-2 and UX-10), with a synthetic producer and
 // no trainer beside it:
 //   vite build && node scripts/measure_maps.mjs [SECONDS]
-import { chromium } from '@playwright/test';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { availableParallelism, loadavg, tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { runnerImport } from 'vite';
+import { WebSocket } from 'ws';
 
 const seconds = Number(process.argv[2] ?? 60);
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
@@ -51,14 +56,91 @@ const quantile = (numbers, q) =>
   [...numbers].sort((a, b) => a - b)[Math.min(numbers.length - 1, Math.floor(q * numbers.length))];
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
+/** A bare client of the browser: Playwright would have every frame of the socket sent to it. */
+class Browser {
+  async launch() {
+    this.folder = mkdtempSync(join(tmpdir(), 'measure-maps-'));
+    this.child = spawn(process.env['TT_CHROMIUM'] ?? '/usr/bin/chromium', [
+      ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking'],
+      ...['--remote-debugging-port=0', `--user-data-dir=${this.folder}`, 'about:blank'],
+    ]);
+    const url = await new Promise((resolve) => {
+      let text = '';
+      this.child.stderr.on('data', (part) => {
+        text += part;
+        const found = /listening on (ws:\S+)/.exec(text);
+        if (found !== null) resolve(found[1]);
+      });
+    });
+    this.waiting = new Map();
+    this.socket = new WebSocket(url, { perMessageDeflate: false });
+    this.socket.on('message', (data) => {
+      const { id, result, error } = JSON.parse(data);
+      this.waiting.get(id)?.(
+        error === undefined ? result : Promise.reject(new Error(error.message)),
+      );
+      this.waiting.delete(id);
+    });
+    await once(this.socket, 'open');
+  }
+
+  send(method, params = {}, sessionId = undefined) {
+    const id = (this.lastId = (this.lastId ?? 0) + 1);
+    this.socket.send(JSON.stringify({ id, method, params, sessionId }));
+    return new Promise((resolve) => this.waiting.set(id, resolve));
+  }
+
+  async close() {
+    const gone = once(this.child, 'exit');
+    await this.send('Browser.close');
+    await gone;
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+class Page {
+  constructor(browser) {
+    this.browser = browser;
+  }
+
+  async open(url) {
+    const { targetId } = await this.browser.send('Target.createTarget', { url: 'about:blank' });
+    const attached = { targetId, flatten: true };
+    ({ sessionId: this.session } = await this.browser.send('Target.attachToTarget', attached));
+    const size = { width: 1280, height: 720, deviceScaleFactor: 1, mobile: false };
+    await this.send('Emulation.setDeviceMetricsOverride', size);
+    await this.send('Page.enable');
+    await this.send('Page.addScriptToEvaluateOnNewDocument', { source: `(${watchPage})()` });
+    await this.send('Page.navigate', { url });
+  }
+
+  send(method, params) {
+    return this.browser.send(method, params, this.session);
+  }
+
+  async evaluate(expression) {
+    const how = { expression, awaitPromise: true, returnByValue: true };
+    const { result, exceptionDetails } = await this.send('Runtime.evaluate', how);
+    if (exceptionDetails !== undefined) throw new Error(exceptionDetails.text);
+    return result.value;
+  }
+
+  async until(expression) {
+    while (!(await this.evaluate(expression))) await sleep(50);
+  }
+
+  close() {
+    return this.send('Page.close');
+  }
+}
+
 async function opened(browser) {
   const hub = new FakeHub({ dist: here('../dist'), firstStep: 1 });
   hub.plan = { number: 1, entries: [{ point: 'RawAttentionScore', layers: '1' }] };
   await hub.start();
-  const page = await browser.newPage({ viewport: { width: 1280, height: 720 } });
-  await page.addInitScript(watchPage);
-  await page.goto(hub.url);
-  await page.getByTestId('attention-map').waitFor();
+  const page = new Page(browser);
+  await page.open(hub.url);
+  await page.until(`document.querySelector('[data-testid="attention-map"]') !== null`);
   return { hub, page };
 }
 
@@ -114,49 +196,70 @@ async function stream(hub, producer, perSecond, forSeconds) {
   return { messages: (step - first) / took, megabytes: bytes / took / 1e6 };
 }
 
-const browser = await chromium.launch({
-  executablePath: process.env['TT_CHROMIUM'] ?? '/usr/bin/chromium',
-  args: ['--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking'],
-});
+/** CPU seconds by process, and of the page's main thread: what a busy machine blurs less. */
+async function costMeter(browser, page) {
+  await page.send('Performance.enable', { timeDomain: 'threadTicks' });
+  const read = async () => {
+    const { metrics } = await page.send('Performance.getMetrics');
+    const { processInfo } = await browser.send('SystemInfo.getProcessInfo');
+    const spent = { main: metrics.find(({ name }) => name === 'TaskDuration').value };
+    for (const { type, cpuTime } of processInfo) spent[type] = (spent[type] ?? 0) + cpuTime;
+    return spent;
+  };
+  const before = await read();
+  return async () => {
+    const after = await read();
+    return Object.fromEntries(
+      Object.entries(after).map(([name, value]) => [name, value - (before[name] ?? 0)]),
+    );
+  };
+}
 
-{
+async function measureLive(browser) {
   const { hub, page } = await opened(browser);
   const producer = new Producer(12, 512);
   await stream(hub, producer, 33, 3);
-  await page.evaluate(() => Object.assign(window.seen, { frames: [], long: [], steps: 0 }));
+  await page.evaluate('Object.assign(seen, { frames: [], long: [], steps: 0 }) && 0');
+  const cost = await costMeter(browser, page);
   const sent = await stream(hub, producer, 33, seconds);
-  const { frames, long, steps } = await page.evaluate(() => window.seen);
+  const spent = await cost();
+  const { frames, long, steps } = await page.evaluate('seen');
   console.log(`12 heads x 512 x 512, u8, live for ${seconds} s:`);
   console.log(`  sent ${sent.megabytes.toFixed(1)} MB/s, ${sent.messages.toFixed(1)} steps/s`);
   console.log(`  shown ${(steps / seconds).toFixed(1)} steps/s`);
   const ms = (q) => quantile(frames, q).toFixed(1);
   console.log(`  frame's script: median ${ms(0.5)} ms, p95 ${ms(0.95)} ms, max ${ms(1)} ms`);
+  console.log('  CPU of a shown step, in ms:');
+  for (const [name, spell] of Object.entries(spent)) {
+    console.log(`    ${name}: ${((1000 * spell) / steps).toFixed(1)}`);
+  }
+  console.log(
+    `  the machine's load: ${loadavg()[0].toFixed(1)} on ${availableParallelism()} cores`,
+  );
   const over = long.filter((duration) => duration > 50);
   console.log(`  long tasks over 50 ms: ${over.length} ${over.map(Math.round).join(' ')}`);
   await page.close();
   await hub.stop();
 }
 
-{
+async function measureRedraw(browser) {
   const { hub, page } = await opened(browser);
-  const producer = new Producer(1, 2048);
   hub.step = 2;
-  hub.sendBinary(producer.message(2));
-  await page.getByText('2048 keys').waitFor();
-  const map = page.getByTestId('attention-map');
+  hub.sendBinary(new Producer(1, 2048).message(2));
+  await page.until(`document.body.textContent.includes('2048 keys')`);
   const redraws = [];
   for (let i = 0; i < 20; i++) {
-    await page.evaluate(() => window.__tt.idle().then(() => (window.seen.frames = [])));
-    await page.getByRole('button', { name: i % 2 === 0 ? '99 %' : 'full' }).click();
-    await page.evaluate(() => window.__tt.idle());
-    redraws.push(await page.evaluate(() => Math.max(...window.seen.frames)));
+    const name = i % 2 === 0 ? '99 %' : 'full';
+    const button = `[...document.querySelectorAll('button')].find((b) => b.textContent === '${name}')`;
+    await page.evaluate(`__tt.idle().then(() => { seen.frames = []; ${button}.click(); })`);
+    redraws.push(await page.evaluate('__tt.idle().then(() => Math.max(...seen.frames))'));
   }
-  const box = await map.boundingBox();
   for (let i = 0; i < 60; i++) {
-    await page.mouse.move(box.x + 60 + 7 * i, box.y + 10 + 5 * i);
+    const place = { x: 420 + 7 * i, y: 180 + 5 * i };
+    await page.send('Input.dispatchMouseEvent', { type: 'mouseMoved', ...place });
     await sleep(30);
   }
-  const { tips } = await page.evaluate(() => window.seen);
+  const tips = await page.evaluate('seen.tips');
   const ms = (numbers, q) => `${quantile(numbers, q).toFixed(1)} ms`;
   console.log('2048 x 2048:');
   console.log(`  redraw: median ${ms(redraws, 0.5)}, p95 ${ms(redraws, 0.95)}`);
@@ -164,4 +267,9 @@ const browser = await chromium.launch({
   await page.close();
   await hub.stop();
 }
+
+const browser = new Browser();
+await browser.launch();
+await measureLive(browser);
+await measureRedraw(browser);
 await browser.close();

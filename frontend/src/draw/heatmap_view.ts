@@ -36,6 +36,7 @@ export class HeatmapView {
   /** Of labels in the font of the axes. */
   private readonly widths = new Map<string, number>();
   private image: ImageData | undefined;
+  private fold: { of: MapData; h: number; w: number; folded: MapData } | undefined;
   private painted: { map: MapData; scale: Scale; lut: Lut; w: number; h: number } | undefined;
   private width = 0;
   private height = 0;
@@ -115,7 +116,7 @@ export class HeatmapView {
       old.scale.low === scale.low &&
       old.scale.high === scale.high;
     if (same) return;
-    const folded = foldExtremes(map, h, w);
+    const folded = this.folded(map, h, w);
     const context = this.cells.getContext('2d', { alpha: false });
     if (context === null) return;
     if (this.image?.width !== folded.cols || this.image.height !== folded.rows) {
@@ -126,6 +127,15 @@ export class HeatmapView {
     this.clipped = paintCells(folded, scale, lut, new Uint32Array(this.image.data.buffer));
     context.putImageData(this.image, 0, 0);
     this.painted = { map, scale, lut, w, h };
+  }
+
+  /** Another scale needs no other fold. */
+  private folded(map: MapData, h: number, w: number): MapData {
+    const kept = this.fold;
+    if (kept?.of === map && kept.h === h && kept.w === w) return kept.folded;
+    const folded = foldExtremes(map, h, w);
+    this.fold = { of: map, h, w, folded };
+    return folded;
   }
 
   private drawRows(model: HeatmapModel, plotHeight: number): void {

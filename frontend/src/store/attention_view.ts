@@ -4,7 +4,7 @@ import type { MapData } from './map_data';
 import { type Row, type Scene, tokenBaseOf, tokensOf, tokensOfRow } from './scene';
 
 // All heads stand side by side: so many pixels are left for one.
-const kMostSmall = 128;
+const kMostSmall = 96;
 
 /** Queries × keys of one head; records of [rows, heads, queries, keys], the keys perhaps tiled. */
 export function attentionView(scene: Scene): AttentionFrame | undefined {

@@ -17,6 +17,23 @@ describe('foldExtremes', () => {
     expect([...folded.values]).toEqual([-3, Number.NaN]);
   });
 
+  test('float32 and float64 fold alike', () => {
+    const { NaN: nan, POSITIVE_INFINITY: inf } = Number;
+    const values = [0, 0, 1e-42, -2, 1.5, inf, -7, -inf, 3e38, nan, inf, 5, -1e-30, 0, 1e-31, 0];
+    const map = mapOf(2, 8, values);
+    const wide = { ...map, values: Float64Array.from(map.values) };
+    for (const [rows, cols] of [
+      [1, 1],
+      [1, 4],
+      [2, 3],
+      [2, 7],
+      [1, 8],
+    ]) {
+      const expected = foldExtremes(wide, rows, cols).values;
+      expect([...foldExtremes(map, rows, cols).values]).toEqual([...expected]);
+    }
+  });
+
   test('parts are even: no cell is left out, none stands twice', () => {
     const map = mapOf(1, 7, [1, 0, 0, 2, 0, 0, 3]);
     expect([...foldExtremes(map, 1, 3).values]).toEqual([1, 2, 3]);

@@ -15,13 +15,18 @@ export function foldExtremes(map: MapData, rows: number, cols: number): MapData 
   const present = new Uint8Array(outRows);
   const absent = map.absent === undefined ? undefined : new Uint8Array(values.length).fill(1);
   const ends = endsOf(map.cols, outCols);
+  const bits = bitsOf(map.values);
+  const outBits = new Int32Array(values.buffer);
   for (let row = 0; row < map.rows; row++) {
     if (map.present[row] === 0) continue;
     const outRow = Math.floor((row * outRows) / map.rows);
     present[outRow] = 1;
-    foldRow(map.values, row * map.cols, ends, values, outRow * outCols);
+    const [start, to] = [row * map.cols, outRow * outCols];
+    if (bits === undefined) foldRow(map.values, start, ends, values, to);
+    else if (outCols === map.cols) foldOnto(bits, start, outCols, outBits, to);
+    else foldBits(bits, start, ends, outBits, to);
     if (map.absent === undefined || absent === undefined) continue;
-    foldAbsent(map.absent, row * map.cols, ends, absent, outRow * outCols);
+    foldAbsent(map.absent, start, ends, absent, to);
   }
   return { rows: outRows, cols: outCols, values, present, absent, stats: map.stats };
 }
@@ -37,15 +42,65 @@ function foldRow(
   let i = start;
   for (let bin = 0; bin < ends.length; bin++) {
     const end = start + ends[bin];
-    let low = out[to + bin];
-    let high = low;
-    // Without branches, and a NaN once met stays.
-    for (; i < end; i++) {
-      low = Math.min(low, values[i]);
-      high = Math.max(high, values[i]);
-    }
-    out[to + bin] = -low > high ? low : high;
+    let held = out[to + bin];
+    for (; i < end; i++) if (isLarger(values[i], held)) held = values[i];
+    out[to + bin] = held;
   }
+}
+
+/** In size, with Inf above all numbers and NaN above all. */
+function isLarger(value: number, held: number): boolean {
+  return held === held && !(Math.abs(value) <= Math.abs(held));
+}
+
+/**
+ * As foldRow, of float32 by their bits: without the sign they are ordered as the sizes are, with Inf
+ * and NaN at the end. There is no branch that numbers of all sizes would mispredict.
+ */
+function foldBits(
+  values: Int32Array,
+  start: number,
+  ends: Uint32Array,
+  out: Int32Array,
+  to: number,
+): void {
+  let i = start;
+  for (let bin = 0; bin < ends.length; bin++) {
+    const end = start + ends[bin];
+    let held = out[to + bin];
+    let size = held & kSizeBits;
+    for (; i < end; i++) {
+      const bits = values[i];
+      const more = (bits & kSizeBits) - size;
+      const isNotLess = ~(more >> 31);
+      size += more & isNotLess;
+      held ^= (held ^ bits) & isNotLess;
+    }
+    out[to + bin] = held;
+  }
+}
+
+/** As foldBits, where the columns stay. */
+function foldOnto(
+  values: Int32Array,
+  start: number,
+  cols: number,
+  out: Int32Array,
+  to: number,
+): void {
+  for (let col = 0; col < cols; col++) {
+    const bits = values[start + col];
+    const held = out[to + col];
+    const more = (bits & kSizeBits) - (held & kSizeBits);
+    out[to + col] = held ^ ((held ^ bits) & ~(more >> 31));
+  }
+}
+
+const kSizeBits = 0x7fffffff;
+
+function bitsOf(values: Floats): Int32Array | undefined {
+  if (values instanceof Float64Array) return undefined;
+  return new Int32Array(values.buffer, values.byteOffset, values.length);
 }
 
 /** Of each folded cell whether all that it stands for is missing. */
@@ -122,72 +177,90 @@ function foldCodes(record: TensorRecord, range: LineRange, most: number): MapDat
   const cols = Math.min(most, width);
   const values = new Float32Array(rows * cols);
   const ends = endsOf(width, cols);
+  const ranks = { least: new Uint8Array(cols), most: new Uint8Array(cols) };
   const tally = { min: Infinity, max: -Infinity, nan: 0, posInf: 0, negInf: 0 };
   for (let line = 0; line < lines; line++) {
     const head = (first + line) * kU8LineBytes;
-    const scaleOf = {
-      offset: heads.getFloat32(head, true),
-      scale: heads.getFloat32(head + 4, true),
-    };
+    const offset = heads.getFloat32(head, true);
+    const scale = heads.getFloat32(head + 4, true);
     const start = (first + line) * columns;
+    const part = codes.subarray(start, start + width);
     const to = Math.floor((line * rows) / lines) * cols;
-    foldCodeLine(codes, start, scaleOf, ends, values, to, tally);
+    const out = values.subarray(to, to + cols);
+    const largest = largestCodes(part, ends, ranks.most);
+    if (largest >= kFirstName) {
+      foldNamed(part, ends, { offset, scale }, out, tally);
+      continue;
+    }
+    // Of a line without negative numbers the least ones lie nearest to 0: no cell shows them.
+    const least = offset < 0 ? leastCodes(part, ends, ranks.least) : 0;
+    tally.min = Math.min(tally.min, offset + least * scale);
+    tally.max = Math.max(tally.max, offset + largest * scale);
+    for (let bin = 0; bin < cols; bin++) {
+      const low = offset < 0 ? offset + ranks.least[bin] * scale : 0;
+      const high = offset + ranks.most[bin] * scale;
+      const value = -low > high ? low : high;
+      if (isLarger(value, out[bin])) out[bin] = value;
+    }
   }
   const present = new Uint8Array(rows).fill(1);
   return { rows, cols, values, present, stats: statsOfFold(values, present, cols, tally, range) };
 }
 
-function foldCodeLine(
-  codes: Uint8Array,
-  start: number,
-  { offset, scale }: { readonly offset: number; readonly scale: number },
-  ends: Uint32Array,
-  out: Float32Array,
-  to: number,
-  tally: Tally,
-): void {
-  let from = start;
-  for (let bin = 0; bin < ends.length; bin++) {
-    const end = start + ends[bin];
-    let least = 255;
+/** The largest code of each part of a line; returns that of the line. */
+function largestCodes(codes: Uint8Array, ends: Uint32Array, out: Uint8Array): number {
+  let ofLine = 0;
+  for (let bin = 0, i = 0; bin < ends.length; bin++) {
+    const end = ends[bin];
     let most = 0;
-    for (let i = from; i < end; i++) {
-      // The larger and the smaller without branches, which random codes would mispredict.
+    for (; i < end; i++) {
+      // Without a branch, which random codes would mispredict.
       const above = codes[i] - most;
       most += above & ~(above >> 31);
+    }
+    out[bin] = most;
+    if (most > ofLine) ofLine = most;
+  }
+  return ofLine;
+}
+
+/** The least code of each part of a line; returns that of the line. */
+function leastCodes(codes: Uint8Array, ends: Uint32Array, out: Uint8Array): number {
+  let ofLine = 255;
+  for (let bin = 0, i = 0; bin < ends.length; bin++) {
+    const end = ends[bin];
+    let least = 255;
+    for (; i < end; i++) {
       const below = codes[i] - least;
       least += below & (below >> 31);
     }
-    let value: number;
-    if (most < kFirstName) {
-      const low = offset + least * scale;
-      const high = offset + most * scale;
-      if (low < tally.min) tally.min = low;
-      if (high > tally.max) tally.max = high;
-      value = -low > high ? low : high;
-    } else {
-      value = foldNamed(codes.subarray(from, end), offset, scale, tally);
-    }
-    const held = out[to + bin];
-    if (held === held && !(Math.abs(value) <= Math.abs(held))) out[to + bin] = value;
-    from = end;
+    out[bin] = least;
+    if (least < ofLine) ofLine = least;
   }
+  return ofLine;
 }
 
-/** A cell that has NaN or Inf among its codes. */
-function foldNamed(codes: Uint8Array, offset: number, scale: number, tally: Tally): number {
-  let held = 0;
-  for (const code of codes) {
-    const value = code < kFirstName ? offset + code * scale : specialOf(code);
-    if (code < kFirstName) {
-      tally.min = Math.min(tally.min, value);
-      tally.max = Math.max(tally.max, value);
-    } else if (value !== value) tally.nan += 1;
-    else if (value > 0) tally.posInf += 1;
-    else tally.negInf += 1;
-    if (held === held && !(Math.abs(value) <= Math.abs(held))) held = value;
+/** A line that has NaN or Inf among its codes. */
+function foldNamed(
+  codes: Uint8Array,
+  ends: Uint32Array,
+  { offset, scale }: { readonly offset: number; readonly scale: number },
+  out: Float32Array,
+  tally: Tally,
+): void {
+  for (let bin = 0, i = 0; bin < ends.length; bin++) {
+    for (; i < ends[bin]; i++) {
+      const code = codes[i];
+      const value = code < kFirstName ? offset + code * scale : specialOf(code);
+      if (code < kFirstName) {
+        tally.min = Math.min(tally.min, value);
+        tally.max = Math.max(tally.max, value);
+      } else if (value !== value) tally.nan += 1;
+      else if (value > 0) tally.posInf += 1;
+      else tally.negInf += 1;
+      if (isLarger(value, out[bin])) out[bin] = value;
+    }
   }
-  return held;
 }
 
 /** The 99th percentile is that of the folded cells: no less than that of all numbers. */
