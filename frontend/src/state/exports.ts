@@ -19,6 +19,11 @@ export function exportedOf(app: App): Exported {
   const { tab } = app.view;
   if (tab === 'compare') return ofComparison(app);
   if (tab === 'overview') return ofCurves(app);
+  if (tab === 'text' && app.frame !== null && app.frame.kind !== 'topk') {
+    // Without predictions only the text is shown.
+    const exported = ofFrame(app, app.frame);
+    return { ...exported, arrays: exported.arrays.filter((array) => array.name === 'tokens') };
+  }
   if (tab !== 'plan' && app.frame !== null) return ofFrame(app, app.frame);
   const name = kTabs.find((each) => each.tab === tab)?.name ?? tab;
   return { name: fileName(app, tab), title: name, facts: runFacts(app), arrays: [] };
