@@ -69,6 +69,13 @@ const kViews: readonly {
       await expect(page.getByRole('heading', { name: 'B, step 40: L2' })).toBeVisible(kPickWait);
     },
   },
+  {
+    name: 'the past',
+    reach: async (page) => {
+      await page.getByLabel('Step shown, of those kept').fill('60');
+      await expect(page.getByTestId('step-source')).toContainText('Fetched');
+    },
+  },
   { name: 'plan', reach: (page) => page.getByTestId('tab-plan').click() },
 ];
 
@@ -76,6 +83,10 @@ const kViews: readonly {
 async function picture(page: Page): Promise<Buffer> {
   await page.mouse.move(2, 2);
   await page.evaluate(() => (document.activeElement as HTMLElement | null)?.blur());
+  // What was hovered or pressed before is painted anew as a whole.
+  await page.setViewportSize({ width: 1200, height: 700 });
+  await idle(page);
+  await page.setViewportSize({ width: 1280, height: 720 });
   await idle(page);
   await idle(page);
   const mask = [page.locator('footer'), page.locator('.facts')];
@@ -115,6 +126,7 @@ for (const { name, reach } of kViews) {
     if (name === 'compare') {
       await expect(other.getByRole('heading', { name: 'B, step 40: L2' })).toBeVisible(kPickWait);
       await expect(other.getByTestId('side-B')).toContainText('from history');
+      await expect(other.getByLabel('Step of B', { exact: true })).toHaveValue('40');
     }
     const [first, second] = [await picture(page), await picture(other)];
     if (!first.equals(second)) {

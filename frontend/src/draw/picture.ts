@@ -30,6 +30,9 @@ export async function pictureOf(
     context.fillText(line, kPadding, kPadding + (index + 0.5) * kLineHeight);
   });
   context.translate(kPadding - box.left, top - box.top);
+  context.beginPath();
+  context.rect(box.left, box.top, box.width, box.height);
+  context.clip();
   paint(context, root);
   return new Promise((resolve) => canvas.toBlob(resolve, 'image/png'));
 }

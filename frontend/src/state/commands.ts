@@ -1,5 +1,5 @@
 import type { App } from './app.svelte';
-import { exportView, kFormats } from './exports';
+import { exportView, hasNumbers, kFormats } from './export_formats';
 import { copyLink } from './share';
 import { kTabs } from './tabs';
 import { layerName } from './watched';
@@ -279,6 +279,7 @@ function fileCommands(app: App): readonly Command[] {
       id: `export-${format}`,
       group: 'File' as const,
       text: `Export ${name}: ${text}`,
+      hindrance: format === 'png' || hasNumbers(app) ? undefined : 'this view shows no numbers',
       run: () => void exportView(app, format),
     })),
   ];

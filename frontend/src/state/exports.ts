@@ -5,27 +5,26 @@ import type { ViewFrame } from '../store/frames';
 import { toColumns } from '../store/series_store';
 import type { App } from './app.svelte';
 import { csvOf, type Exported, npzOf } from './export_files';
+import type { Format } from './export_formats';
 import { kTabs } from './tabs';
 
-export const kFormats = [
-  { format: 'png', name: 'PNG picture', text: 'the view with its title, axes and legend' },
-  { format: 'csv', name: 'CSV tables', text: 'the numbers, for a spreadsheet' },
-  { format: 'npz', name: 'NPZ arrays', text: 'the numbers bit by bit, for numpy' },
-] as const;
-export type Format = (typeof kFormats)[number]['format'];
-
 /** What the current view hands to a file; without arrays it has no numbers. */
-export function exportedOf(app: App): Exported {
+function exportedOf(app: App): Exported {
   const { tab } = app.view;
   if (tab === 'compare') return ofComparison(app);
   if (tab === 'overview') return ofCurves(app);
+  if (tab === 'text' && app.frame !== null && app.frame.kind !== 'topk') {
+    // Without predictions only the text is shown.
+    const exported = ofFrame(app, app.frame);
+    return { ...exported, arrays: exported.arrays.filter((array) => array.name === 'tokens') };
+  }
   if (tab !== 'plan' && app.frame !== null) return ofFrame(app, app.frame);
   const name = kTabs.find((each) => each.tab === tab)?.name ?? tab;
   return { name: fileName(app, tab), title: name, facts: runFacts(app), arrays: [] };
 }
 
 /** Saves the current view to a file of the browser's downloads. */
-export async function exportView(app: App, format: Format): Promise<void> {
+export async function saveView(app: App, format: Format): Promise<void> {
   const exported = exportedOf(app);
   const name = `${exported.name}.${format}`;
   const blob = await blobOf(exported, format);
