@@ -84,6 +84,19 @@ test('every member of an entry is edited in its form', async ({ page, hub }) => 
   ]);
 });
 
+test('a vector that came later can be chosen once the plan names it', async ({ page, hub }) => {
+  const compressor = { kind: 'projection', vectors: ['late'] };
+  hub.plan = { number: 1, entries: [...hub.plan.entries, { point: 'HiddenStates', compressor }] };
+  await visit(page, hub);
+  await page.getByLabel('Compressor of entry 1').selectOption('projection');
+  const vectors = page.getByLabel('Vectors of entry 1').getByRole('checkbox');
+  await expect(vectors).toHaveCount(3);
+  for (const vector of await vectors.all()) await expect(vector).toBeChecked();
+  await page.getByLabel('Vectors of entry 1').getByLabel('late').uncheck();
+  await expect(vectors).toHaveCount(3);
+  await expect(page.getByTestId('plan-changes')).toContainText('vectors evil, sycophancy');
+});
+
 test('a refused plan shows the error and its remedy; a good one when it is in force', async ({
   page,
   hub,

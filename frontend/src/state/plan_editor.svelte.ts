@@ -1,5 +1,5 @@
 import { untrack } from 'svelte';
-import type { HubError, PlanEntry, PointFacts } from '../protocol/messages';
+import type { HubError, PlanEntry, PointFacts, RunFacts } from '../protocol/messages';
 import type { App } from './app.svelte';
 import { changesOf } from './plan_diff';
 import { type FormError, placeOf, planOf } from './plan_form';
@@ -14,6 +14,14 @@ export class PlanEditor {
   chosen = $state(0);
   readonly checker: PlanChecker;
 
+  /** With vectors that came into the run's folder after its start, if the plan names them. */
+  readonly run = $derived.by((): RunFacts | null => {
+    const { run } = this.app;
+    const named = [...this.inForce, ...this.rows].flatMap(({ vectors }) => vectors);
+    if (run === null) return null;
+    const vectors = [...run.vectors, ...named];
+    return { ...run, vectors: vectors.filter((name, at) => vectors.indexOf(name) === at) };
+  });
   readonly points = $derived.by(() => this.app.run?.points ?? []);
   readonly inForce = $derived.by((): readonly PlanRow[] =>
     this.app.plan === null ? [] : rowsOf(this.app.plan, this.points),
