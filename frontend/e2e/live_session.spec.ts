@@ -75,7 +75,7 @@ test('the first session works word for word', async ({ page }) => {
   await reader.press('one layer');
   await expect(page.getByTestId('tile-map')).toBeVisible();
   await reader.press('Hold view');
-  await expect(page.getByTestId('held')).toHaveText(/[1-9]\d* new steps? since/, kPatience);
+  await expect(page.getByTestId('held')).toHaveText(/[1-9]\d* new\s+steps? since/, kPatience);
   await reader.press('View held');
 
   await reader.press('Pause');
@@ -99,6 +99,7 @@ test('the first session works word for word', async ({ page }) => {
   await expect(page.getByTestId('plan-in-force')).toContainText(/on 2\/2 ranks/, kPatience);
   await reader.press('Tensors');
   await expect(page.getByTestId('stats-table')).toBeVisible(kPatience);
+  await page.getByTestId('point').selectOption({ label: 'HiddenStates · stats' });
   await waitForSteps(page, 25);
   await picture(page, 'statistics');
 

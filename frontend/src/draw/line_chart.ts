@@ -36,7 +36,7 @@ export interface ChartContent {
 }
 
 const kNothing: ChartContent = { steps: [], lines: [], zoom: null, marks: [], chosen: null };
-const kAxisWidth = 44;
+const kAxisWidth = 52;
 // A shorter way is a click.
 const kDragPixels = 4;
 
