@@ -83,13 +83,18 @@ const kViews: readonly {
 async function picture(page: Page): Promise<Buffer> {
   await page.mouse.move(2, 2);
   await page.evaluate(() => (document.activeElement as HTMLElement | null)?.blur());
+  // The hub is asked what the plan costs a moment after it is shown.
+  const estimate = page.getByTestId('plan-estimate');
+  if (await estimate.isVisible()) await expect(estimate).not.toContainText('–');
+  await expect(page.locator('[data-testid="plan-estimate"].stale')).toHaveCount(0);
   // What was hovered or pressed before is painted anew as a whole.
   await page.setViewportSize({ width: 1200, height: 700 });
   await idle(page);
   await page.setViewportSize({ width: 1280, height: 720 });
   await idle(page);
   await idle(page);
-  const mask = [page.locator('footer'), page.locator('.facts')];
+  const traffic = page.getByText('records/s');
+  const mask = [page.locator('footer'), page.locator('.facts'), traffic];
   return page.screenshot({ mask, animations: 'disabled' });
 }
 
