@@ -1,6 +1,6 @@
 import { expect } from '@playwright/test';
 import type { FakeHub } from './fake_hub.ts';
-import { advance, open, test } from './support.ts';
+import { open, test } from './support.ts';
 
 function methods(hub: FakeHub): string[] {
   return hub.requests.map(({ method }) => method).filter((method) => method !== 'ping');
@@ -10,10 +10,10 @@ test('pause, step and continue claim a free lease and are sent', async ({ page, 
   await open(page, hub);
   await page.getByTestId('pause').click();
   await expect(page.getByTestId('chip')).toHaveText('paused after step 120');
-  await expect(page.getByTestId('message')).toHaveText('Paused after step 120 on 2 ranks');
+  await expect(page.getByTestId('message')).toHaveText('Paused after step 120 on 2/2 ranks');
   await expect(page.getByTestId('holder')).toContainText('you');
   await page.getByTestId('step-once').click();
-  await expect(page.getByTestId('message')).toHaveText('Step 121 done on 2 ranks');
+  await expect(page.getByTestId('message')).toHaveText('Step 121 done on 2/2 ranks');
   await expect(page.getByTestId('shown-step')).toHaveText('step 121');
   await page.getByTestId('pause').click();
   await expect(page.getByTestId('chip')).toHaveText('live');
@@ -34,7 +34,7 @@ test('space and the full stop do the same', async ({ page, hub }) => {
   await page.locator('body').press(' ');
   await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'paused');
   await page.locator('body').press('.');
-  await expect(page.getByTestId('message')).toHaveText('Step 121 done on 2 ranks');
+  await expect(page.getByTestId('message')).toHaveText('Step 121 done on 2/2 ranks');
   await page.locator('body').press(' ');
   await expect(page.getByTestId('chip')).toHaveText('live');
 });
@@ -47,8 +47,6 @@ test('while another holds control the page only reads, and offers to take over',
   await open(page, hub);
   await expect(page.getByTestId('holder')).toContainText('Ada');
   await expect(page.getByTestId('pause')).toBeDisabled();
-  await expect(page.getByTestId('apply')).toBeDisabled();
-  await expect(page.getByTestId('plan-outcome')).toContainText('Ada holds control');
   await page.locator('body').press(' ');
   await expect(page.getByTestId('message')).toContainText('Ada holds control');
   expect(methods(hub)).toEqual(['hello']);
@@ -64,59 +62,22 @@ test('while another holds control the page only reads, and offers to take over',
   await expect(page.getByTestId('holder')).toContainText('free');
 });
 
-test('a refused plan shows the error and its remedy; a good one when it is in force', async ({
+test('the sheet of control has the focus, and closes by Escape or a click elsewhere', async ({
   page,
   hub,
 }) => {
   await open(page, hub);
-  const tiles = page.getByLabel('Tiles of entry 1');
-  await tiles.fill('1000');
-  await page.getByTestId('apply').click();
-  const outcome = page.getByTestId('plan-outcome');
-  await expect(outcome).toContainText('1000 tiles of 256 features');
-  await expect(outcome).toContainText('ask for at most 256 tiles');
-  await page.screenshot({ path: 'test-results/plan-error.png' });
-  await expect(page.getByTestId('entry-error-1')).toHaveText('tiles: 1000 tiles of 256 features');
-  expect(hub.plan.number).toBe(1);
-
-  await tiles.fill('32');
-  await page.getByLabel('Layers of entry 1').fill('2-3');
-  await page.getByLabel('More of entry 2').click();
-  await page.getByLabel('Dtype of entry 2').selectOption('bf16');
-  await page.getByTestId('apply').click();
-  await expect(outcome).toHaveText('In force from step 121 on 2 ranks, as plan 2');
-  expect(hub.plan.entries).toEqual([
-    {
-      point: 'HiddenStates',
-      every: 1,
-      phases: ['train', 'eval'],
-      layers: '2-3',
-      compressor: { kind: 'tile', tiles: 32 },
-      dtype: 'f32',
-    },
-    {
-      point: 'MLP1',
-      every: 1,
-      layers: '1-4',
-      compressor: { kind: 'tile', tiles: 32 },
-      dtype: 'bf16',
-    },
-    { point: 'InputTokens', every: 1, compressor: { kind: 'none' } },
-  ]);
-  await advance(page, hub, 1);
-  await expect(page.getByTestId('layer')).toHaveValue('2');
-  await expect(page.getByRole('heading', { name: 'Layer 2: tiles × tokens' })).toBeVisible();
-  await expect(page.getByText('32 tiles of 256 columns')).toBeVisible();
-});
-
-test('what is being typed survives news of the run', async ({ page, hub }) => {
-  await open(page, hub);
-  await page.getByLabel('Layers of entry 1').fill('1-2');
-  hub.broadcast('plan', { plan: { ...hub.plan, number: 9 }, step: 121 });
-  await advance(page, hub, 2);
-  await expect(page.getByLabel('Layers of entry 1')).toHaveValue('1-2');
-  await page.getByRole('button', { name: 'Revert' }).click();
-  await expect(page.getByLabel('Layers of entry 1')).toHaveValue('1-4');
+  const sheet = page.getByRole('dialog', { name: 'Control of the run' });
+  await page.getByTestId('holder').press('Enter');
+  await expect(sheet).toBeFocused();
+  await page.keyboard.press('Escape');
+  await expect(sheet).toHaveCount(0);
+  await expect(page.getByTestId('holder')).toBeFocused();
+  await page.getByTestId('holder').click();
+  await sheet.getByRole('textbox').click();
+  await expect(sheet).toBeVisible();
+  await page.mouse.click(400, 500);
+  await expect(sheet).toHaveCount(0);
 });
 
 test('the question mark shows the shortcuts', async ({ page, hub }) => {

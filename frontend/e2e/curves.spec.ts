@@ -76,7 +76,7 @@ test('smoothing and a logarithmic axis change the picture and the address', asyn
   await idle(page);
   const rough = await picture();
   expect(rough).not.toBe(before);
-  await page.getByRole('button', { name: 'log' }).first().click();
+  await page.getByRole('button', { name: 'log', exact: true }).first().click();
   await idle(page);
   expect(await picture()).not.toBe(rough);
   expect(page.url()).toContain('smooth=0&logloss=1');

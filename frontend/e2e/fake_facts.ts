@@ -33,6 +33,7 @@ export function factsOf(plan: unknown): Readonly<Record<string, unknown>> {
     points,
     prompt_sets: [kPromptSet],
     vectors: kVectors,
+    configuration: { config: 'configs/runs/demo.json', lr: '0.0006', record: 'runs/demo' },
     plan,
   };
 }

@@ -3,11 +3,13 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { extname, join, normalize } from 'node:path';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { kPoints, kRunId, stepFacts, tileValue } from './fake_data.ts';
+import { kRunId, logitAt, statAt, stepFacts, tileValue } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
-import { answerHistory, type Past } from './fake_history.ts';
+import { answerHistory, type OtherPast, type Past } from './fake_history.ts';
 import { encodeRecord } from './fake_record.ts';
+import { answerCheck, refusalOf } from './fake_plan.ts';
 import { type Entry, recordsOf } from './fake_tensors.ts';
+import { FakeTrail } from './fake_trail.ts';
 
 type Json = Record<string, unknown>;
 interface Viewer {
@@ -40,10 +42,12 @@ export interface FakeHubOptions {
   readonly dist: string;
   readonly port?: number;
   readonly firstStep?: number;
-  /** 0: steps come only from `advance`. */
+  /** Without it steps come only from `advance`. */
   readonly intervalMs?: number;
   /** Cells that are not finite: (layer, token, tile) -> value. */
   readonly poison?: (layer: number, token: number, tile: number) => number | undefined;
+  /** Numbers of `stats` that are not the usual ones: (layer, step, index) -> value. */
+  readonly stat?: (layer: number, step: number, index: number) => number | undefined;
 }
 
 /** A stand-in for hub and trainer that speaks docs/protocol.md to viewers. */
@@ -53,11 +57,21 @@ export class FakeHub {
   acknowledged = 0;
   /** A token that only views: told in the hello, or only when control is claimed. */
   viewOnly: 'told' | 'silent' | null = null;
+  /** An old hub does not know `plan.check`. */
+  knowsCheck = true;
+  /** While set, `plan.check` waits: its answers are sent when this is called. */
+  heldChecks: (() => void)[] | null = null;
   /** Null while the run is live. */
   replay: { paused: boolean; speed: number; first_step: number; last_step: number } | null = null;
+  /** What the model predicts. */
+  logit = logitAt;
+  /** Recordings that it was started with to compare. */
+  others: readonly OtherPast[] = [];
   /** Steps that the history has no records of; null: it keeps nothing at all. */
   holes: Set<number> | null = new Set();
   readonly requests: { readonly method: string; readonly params: Json }[] = [];
+  /** What `/history/events` tells. */
+  readonly trail = new FakeTrail();
   step: number;
   phase = 'training';
   /** The oldest step whose scalars it still knows. */
@@ -106,10 +120,9 @@ export class FakeHub {
       sockets.handleUpgrade(request, socket, head, (each) => this.onViewer(each));
     });
     await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
-    this.server = server;
-    this.sockets = sockets;
-    const interval = this.options.intervalMs ?? 0;
-    if (interval > 0) this.timer = setInterval(() => this.tick(), interval);
+    [this.server, this.sockets] = [server, sockets];
+    const { intervalMs } = this.options;
+    if (intervalMs !== undefined) this.timer = setInterval(() => this.tick(), intervalMs);
   }
 
   /** Dies like a killed process: every connection ends at once. */
@@ -131,9 +144,15 @@ export class FakeHub {
   }
 
   broadcast(event: string, params: unknown): void {
+    this.trail.note(event, params, this.step);
     for (const { socket, greeted } of this.viewers) {
       if (greeted) socket.send(JSON.stringify({ event, params }));
     }
+  }
+
+  /** A binary message of a test's own making. */
+  sendBinary(message: Buffer): void {
+    for (const { socket, greeted } of this.viewers) if (greeted) socket.send(message);
   }
 
   setHolder(holder: Holder | null): void {
@@ -157,23 +176,22 @@ export class FakeHub {
   }
 
   private past(): Past | null {
-    if (this.holes === null) return null;
     const { plan, holes, firstKept: first } = this;
+    if (holes === null) return null;
     const last = this.replay?.last_step ?? this.step;
-    return { first, last, holes, plan, value: this.value.bind(this) };
+    const { lines: trail } = this.trail;
+    const [value, stat] = [this.value.bind(this), this.stat.bind(this)];
+    return { first, last, holes, plan, value, stat, trail };
   }
 
   /** What the wire carries for one tile, as float32. */
-  value(
-    flag: number,
-    layer: number,
-    step: number,
-    token: number,
-    tile: number,
-    tiles: number,
-  ): number {
-    const poisoned = this.options.poison?.(layer, token, tile);
-    return Math.fround(poisoned ?? tileValue(flag, layer, step, token, tile, tiles));
+  value(...place: Parameters<typeof tileValue>): number {
+    const [, layer, , token, tile] = place;
+    return Math.fround(this.options.poison?.(layer, token, tile) ?? tileValue(...place));
+  }
+
+  stat(layer: number, step: number, index: number): number {
+    return this.options.stat?.(layer, step, index) ?? statAt(layer, step, index);
   }
 
   private tick(): void {
@@ -205,7 +223,7 @@ export class FakeHub {
     }
     if (path.startsWith('/history')) {
       const url = new URL(request.url ?? '/', 'http://hub');
-      if (this.allowed(request)) answerHistory(url, this.past(), response);
+      if (this.allowed(request)) answerHistory(url, this.past(), this.others, response);
       else response.writeHead(401).end();
       return;
     }
@@ -258,13 +276,33 @@ export class FakeHub {
           return;
         }
         result({ lease_seconds: 30 });
+        this.trail.add(
+          method,
+          this.step,
+          { take_over: params.take_over },
+          viewer.session,
+          String(params.name),
+        );
         this.setHolder({ session: viewer.session, name: String(params.name) });
         return;
       case 'control.release':
         result({});
+        this.trail.add(method, this.step, {}, viewer.session, this.holder?.name);
         this.setHolder(null);
         return;
+      case 'plan.check': {
+        const { entries } = params.plan as { entries: readonly Entry[] };
+        const answer = (): void => answerCheck(entries, this.knowsCheck, result, error);
+        if (this.heldChecks === null) answer();
+        else this.heldChecks.push(answer);
+        return;
+      }
     }
+    const done = (value: { readonly step: number }): void => {
+      const detail = { params, result: value, step: value.step };
+      this.trail.add(method, value.step, detail, viewer.session, this.holder?.name);
+      result(value);
+    };
     if (!holds) {
       error(
         'not_controller',
@@ -274,22 +312,22 @@ export class FakeHub {
       );
     } else if (method === 'control.stop') {
       this.setPhase('finished');
-      result(boundary);
+      done(boundary);
     } else if (this.replay !== null) {
       this.answerReplay(this.replay, method, params);
       result({ step: this.step, ranks: 0 });
     } else if (method === 'control.pause') {
       this.setPhase('paused');
-      result(boundary);
+      done(boundary);
     } else if (method === 'control.continue') {
       this.setPhase('training');
-      result(boundary);
+      done(boundary);
     } else if (method === 'control.step') {
       this.phase = 'paused';
       this.advance();
-      result({ ...boundary, step: this.step });
+      done({ ...boundary, step: this.step });
     } else if (method === 'plan.set') {
-      this.setPlan(params.plan as { entries: readonly Entry[] }, result, error);
+      this.setPlan(params.plan as { entries: readonly Entry[] }, done, error);
     } else {
       error('unknown_method', method);
     }
@@ -310,25 +348,13 @@ export class FakeHub {
 
   private setPlan(
     plan: { entries: readonly Entry[] },
-    result: (value: unknown) => void,
+    result: (value: { readonly step: number; readonly [member: string]: unknown }) => void,
     error: (code: string, message: string, where?: string, remedy?: string) => void,
   ): void {
-    for (const [i, entry] of plan.entries.entries()) {
-      const point = kPoints.find(({ name }) => name === entry.point);
-      const tiles = entry.compressor?.tiles ?? 1;
-      if (entry.point === 'QKV' && entry.compressor?.kind === 'projection') {
-        const text = '"evil" has 256 numbers, QKV has 768 features';
-        const remedy = 'project a point of the residual stream, such as HiddenStates';
-        error('invalid_argument', text, `plan.entries[${i}].compressor.vectors`, remedy);
-        return;
-      }
-      if (point === undefined || (point.features > 0 && tiles > point.features)) {
-        const at = `plan.entries[${i}].compressor.tiles`;
-        const features = point?.features ?? 0;
-        const text = `${tiles} tiles of ${features} features`;
-        error('invalid_argument', text, at, `ask for at most ${features} tiles`);
-        return;
-      }
+    const refusal = refusalOf(plan.entries);
+    if (refusal !== null) {
+      error(refusal.code, refusal.message, refusal.where, refusal.remedy);
+      return;
     }
     this.plan = { number: this.plan.number + 1, entries: plan.entries };
     result({ step: this.step + 1, ranks: 2, plan: this.plan });
@@ -355,9 +381,9 @@ export class FakeHub {
   private sendRecords(viewer: Viewer, step: number): void {
     if (!viewer.greeted) return;
     const run = BigInt(`0x${kRunId}`);
-    const value = this.value.bind(this);
+    const [value, stat] = [this.value.bind(this), this.stat.bind(this)];
     const parts = this.plan.entries.flatMap((entry, index) =>
-      recordsOf(entry, step, value).map(({ fields, payload }) => {
+      recordsOf(entry, step, value, stat, this.logit).map(({ fields, payload }) => {
         this.sequence += 1;
         const about = { run, sequence: this.sequence, plan: this.plan.number, step, entry: index };
         return encodeRecord({ ...about, ...fields }, payload);

@@ -38,7 +38,7 @@ const kFast = ((): Uint32Array => {
   return table;
 })();
 
-function tableCrc32c(bytes: Uint8Array): number {
+export function tableCrc32c(bytes: Uint8Array): number {
   let crc = 0xffffffff;
   for (const byte of bytes) crc = kFast[(crc ^ byte) & 255] ^ (crc >>> 8);
   return ~crc >>> 0;

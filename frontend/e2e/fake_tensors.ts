@@ -24,6 +24,7 @@ export interface Entry {
   readonly compressor?: {
     readonly kind: string;
     readonly tiles?: number;
+    readonly method?: string;
     readonly vectors?: readonly string[];
     readonly k?: number;
   };
@@ -43,6 +44,9 @@ export type TileValue = (
   tiles: number,
 ) => number;
 
+/** A number of `stats`, as the hub of a test wants it. */
+export type StatValue = (layer: number, step: number, index: number) => number;
+
 type Fields = Omit<RecordFields, 'run' | 'sequence' | 'plan' | 'step' | 'entry'>;
 export interface FakeRecord {
   readonly fields: Fields;
@@ -56,7 +60,13 @@ interface Numbers {
 }
 
 /** What an entry sends at a step, layer by layer; nothing where it takes nothing. */
-export function recordsOf(entry: Entry, step: number, value: TileValue): FakeRecord[] {
+export function recordsOf(
+  entry: Entry,
+  step: number,
+  value: TileValue,
+  stat: StatValue = statAt,
+  logit = logitAt,
+): FakeRecord[] {
   if (entry.enabled === false || step % (entry.every ?? 1) !== 0) return [];
   const point = kPoints.find(({ name }) => name === entry.point);
   if (point === undefined) throw new Error(entry.point);
@@ -64,7 +74,7 @@ export function recordsOf(entry: Entry, step: number, value: TileValue): FakeRec
   if (point.features === 0) return [tokensOf(entry, step)];
   const layers = point.layered ? layersOf(entry.layers) : [0];
   return layers.map((layer) => {
-    const numbers = numbersOf(entry, point, layer, step, value);
+    const numbers = numbersOf(entry, point, layer, step, value, stat, logit);
     const dtype = kDtypes[entry.dtype ?? 'f32'];
     const { shape, compressor, values } = numbers;
     const about = { point: point.flag, layer, features: point.features, dtype, compressor, shape };
@@ -79,6 +89,8 @@ function numbersOf(
   layer: number,
   step: number,
   value: TileValue,
+  stat: StatValue,
+  logit: typeof logitAt,
 ): Numbers {
   const kind = entry.compressor?.kind ?? (point.name === 'Logits' ? 'topk' : 'tile');
   const [first, end] = entry.tokens ?? [0, kSequence];
@@ -89,14 +101,14 @@ function numbersOf(
       return {
         shape: [58],
         compressor: 3,
-        values: range(0, 58).map((i) => statAt(layer, step, i)),
+        values: range(0, 58).map((i) => stat(layer, step, i)),
       };
     case 'empty':
       return { shape: [1, kSequence, 0], compressor: 2, values: [] };
     case 'projection':
       return projection(entry, layer, step, tokens);
     case 'topk':
-      return topK(step, tokens, entry.compressor?.k ?? 10);
+      return topK(step, tokens, entry.compressor?.k ?? 10, logit);
     default: {
       const tiles = kind === 'none' ? point.features : (entry.compressor?.tiles ?? 64);
       const values = tokens.flatMap((token) =>
@@ -129,9 +141,9 @@ function projection(entry: Entry, layer: number, step: number, tokens: readonly 
   return { shape: [prompts, length, vectors], compressor: 4, values };
 }
 
-function topK(step: number, tokens: readonly number[], k: number): Numbers {
+function topK(step: number, tokens: readonly number[], k: number, logit: typeof logitAt): Numbers {
   const ranks = tokens.flatMap((token) => range(0, k).map((rank) => ({ token, rank })));
-  const best = ranks.map(({ token, rank }) => logitAt(step, token, rank));
+  const best = ranks.map(({ token, rank }) => logit(step, token, rank));
   const values = [...best.map(({ value }) => value), ...best.map(({ id }) => id)];
   return { shape: [2, 1, tokens.length, k], compressor: 5, values };
 }
@@ -157,12 +169,16 @@ function directionOf(entry: Entry): number {
   return entry.direction === 'gradient' ? 1 : 0;
 }
 
-const kDtypes: Readonly<Record<string, number>> = { f64: 1, f32: 2, u8: 7, bf16: 2 };
+const kDtypes: Readonly<Record<string, number>> = { f64: 1, f32: 2, u8: 7, bf16: 4 };
 
-/** f64, f32, and u8 with offset and scale of every line before the codes. */
+/** f64, f32, bf16, and u8 with offset and scale of every line before the codes. */
 function encodeNumbers(values: readonly number[], dtype: number, columns: number): Buffer {
   if (dtype === 1) return Buffer.from(Float64Array.from(values).buffer);
   if (dtype === 2) return Buffer.from(Float32Array.from(values).buffer);
+  if (dtype === 4) {
+    const bits = new Uint32Array(Float32Array.from(values).buffer);
+    return Buffer.from(Uint16Array.from(bits, (each) => (each + 0x8000) >>> 16).buffer);
+  }
   const lines = values.length / columns;
   const out = Buffer.alloc(8 * lines + values.length);
   for (let line = 0; line < lines; line++) {

@@ -1,6 +1,6 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect } from '@playwright/test';
-import { advance, hoverTile, idle, open, test, tipValue } from './support.ts';
+import { advance, hoverTile, idle, open, openPlan, test, tipValue } from './support.ts';
 
 const kHidden = 7;
 
@@ -70,8 +70,11 @@ test('a replay is moved, sped up and stepped; its plan stays', async ({ page, hu
   hub.setReplay(1, 300);
   await open(page, hub);
   await expect(page.getByTestId('chip')).toHaveText('replay, paused');
+  await openPlan(page);
   await expect(page.getByTestId('apply')).toBeDisabled();
-  await expect(page.getByTestId('plan-outcome')).toContainText('cannot be re-traced');
+  await expect(page.getByTestId('plan-access')).toContainText('cannot be re-traced');
+  await expect(page.getByTestId('plan-claim')).toHaveCount(0);
+  await page.getByTestId('tab-tensors').click();
   await page.getByTestId('speed').selectOption('2');
   await expect(page.getByTestId('holder')).toContainText('you');
   await expect(page.getByTestId('stop')).toHaveCount(0);
@@ -122,7 +125,7 @@ test('stop asks first, and only the holder of control sees it', async ({ page, h
   await page.getByTestId('stop').press('Enter');
   await page.getByTestId('stop-confirm').press('Enter');
   await expect(page.getByTestId('chip')).toHaveText('ended at step 120');
-  await expect(page.getByTestId('message')).toHaveText('The run ends after step 120 on 2 ranks');
+  await expect(page.getByTestId('message')).toHaveText('The run ends after step 120 on 2/2 ranks');
 });
 
 for (const viewOnly of ['told', 'silent'] as const) {
@@ -134,7 +137,10 @@ for (const viewOnly of ['told', 'silent'] as const) {
     await expect(page.getByTestId('view-only')).toHaveText('This token only views.');
     await expect(page.getByTestId('claim')).toHaveCount(0);
     await expect(page.getByTestId('pause')).toBeDisabled();
+    await openPlan(page);
     await expect(page.getByTestId('apply')).toBeDisabled();
+    await expect(page.getByTestId('plan-access')).toHaveText('Read-only: this token only views.');
+    await expect(page.getByTestId('plan-claim')).toHaveCount(0);
   });
 }
 
@@ -143,14 +149,15 @@ test('an entry that is off is shown so, and is switched on again', async ({ page
   hub.plan = { number: 1, entries: [{ ...first, enabled: false }, second, ...rest] };
   await open(page, hub);
   await expect(page.getByTestId('point')).toHaveValue('MLP1');
-  const on = page.getByLabel('Entry 1 on');
-  await expect(on).not.toBeChecked();
-  await page.screenshot({ path: 'test-results/entry-off.png' });
   await page.getByTestId('point').selectOption('HiddenStates');
   await expect(page.getByTestId('no-maps')).toContainText('HiddenStates is off');
+  await openPlan(page);
+  await expect(page.getByLabel('Entry 1 on')).not.toBeChecked();
+  await expect(page.getByTestId('entry-summary-1')).toContainText('off');
+  await page.screenshot({ path: 'test-results/entry-off.png' });
   await page.getByLabel('Entry 2 on').press('Space');
   await page.getByTestId('apply').click();
-  await expect(page.getByTestId('plan-outcome')).toContainText('In force from step 121');
+  await expect(page.getByTestId('plan-in-force')).toContainText('In force since step 121');
   expect(hub.plan.entries.map(({ enabled }) => enabled)).toEqual([false, false, undefined]);
 });
 

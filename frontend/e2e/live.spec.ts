@@ -1,5 +1,5 @@
 import { expect, type Page, test } from '@playwright/test';
-import { idle, pixels } from './support.ts';
+import { idle, openPlan, pixels } from './support.ts';
 
 // The page against a real run of tensor-tracer; playwright.live.config.ts asks for TT_PAGE_URL.
 // The run must be training and need no more than a few seconds a step.
@@ -18,8 +18,7 @@ test('a real run is shown, paused, stepped, continued and given another plan', a
   await expect(page.getByTestId('tile-map')).toBeVisible(kPatience);
   expect(page.url()).not.toContain('token');
   const chip = page.getByTestId('chip');
-  // Of the first entry that has tiles: token ids have none.
-  const tiles = page.locator('input[aria-label^="Tiles of entry"]:enabled').first();
+  const tiles = page.locator('input[aria-label^="Tiles of entry"]:enabled');
 
   await test.step('data move and are not constant', async () => {
     const first = await shownStep(page);
@@ -56,22 +55,54 @@ test('a real run is shown, paused, stepped, continued and given another plan', a
   });
 
   await test.step('a plan that does not fit is refused with a reason', async () => {
+    await openPlan(page);
+    // The first entry that has tiles: token ids have none.
+    await page
+      .getByTestId('plan-list')
+      .getByRole('row')
+      .filter({ hasText: 'tile' })
+      .first()
+      .click();
     await tiles.fill('99999999');
     await page.getByTestId('apply').click();
     await expect(page.getByTestId('plan-outcome').locator('.error')).toBeVisible(kPatience);
   });
 
-  await test.step('another plan comes into force', async () => {
+  await test.step('a draft is checked while it is typed', async () => {
     await tiles.fill('16');
+    await expect(page.getByTestId('plan-bytes')).toHaveText(/^[\d.]+.[KM]?i?B$/, kPatience);
+    await page.getByLabel(/^Method of entry/).selectOption({ label: 'expression …' });
+    const expression = page.getByLabel(/^Expression of entry/);
+    await expression.pressSequentially('data.maen(dim=-1)');
+    const caret = page.getByTestId('expression-caret');
+    await expect.poll(() => caret.textContent(), kPatience).toBe('     ^~~~');
+    await expect(expression).toBeFocused();
+    await page.screenshot({ path: 'test-results/live-expression.png' });
+    await expression.fill('data.abs().amax(dim=-1)');
+    await expect(page.getByTestId('plan-bytes')).not.toHaveText('–', kPatience);
+  });
+
+  await test.step('another plan comes into force', async () => {
     await page.getByTestId('apply').click();
-    const outcome = page.getByTestId('plan-outcome');
-    await expect(outcome).toHaveText(
-      /In force from step \d+ on \d+ ranks?, as plan \d+/,
+    await expect(page.getByTestId('plan-in-force')).toHaveText(
+      /^In force since step \d+ on (\d+)\/\1 ranks, as plan \d+$/,
       kPatience,
     );
+    await page.getByTestId('tab-tensors').click();
     await expect(page.getByText(/^16 tiles of \d+ columns$/)).toBeVisible(kPatience);
     await idle(page);
     await page.screenshot({ path: 'test-results/live-plan.png' });
+  });
+
+  await test.step('every preset comes into force', async () => {
+    await openPlan(page);
+    for (const preset of await page.getByTestId('plan-presets').locator('.preset').all()) {
+      const before = await page.getByTestId('plan-in-force').innerText();
+      await preset.click();
+      await page.getByTestId('apply').click();
+      await expect(page.getByTestId('plan-in-force')).not.toHaveText(before, kPatience);
+      await expect(page.getByTestId('plan-outcome')).toHaveText(/No changes/, kPatience);
+    }
   });
 
   expect(complaints).toEqual([]);

@@ -28,6 +28,20 @@ export async function open(page: Page, hub: FakeHub, testid = 'tile-map'): Promi
   await idle(page);
 }
 
+/** Goes to the Plan view. */
+export async function openPlan(page: Page): Promise<void> {
+  await page.getByTestId('tab-plan').click();
+  await expect(page.getByTestId('plan-list')).toBeVisible();
+  await idle(page);
+}
+
+/** Shows the form of an entry of the plan, from 1. */
+export async function chooseEntry(page: Page, entry: number): Promise<void> {
+  const name = page.getByRole('button', { name: new RegExp(`^Entry ${entry},`) });
+  await name.click();
+  await expect(name).toHaveAttribute('aria-pressed', 'true');
+}
+
 export async function idle(page: Page): Promise<void> {
   await page.evaluate(() => window.__tt?.idle());
 }

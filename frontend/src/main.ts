@@ -22,4 +22,4 @@ const kTarget = document.getElementById('app');
 if (kTarget === null) throw new Error('no #app element');
 mount(AppView, { target: kTarget, props: { app: kApp } });
 window.__tt = { idle: () => kApp.idle(), app: kApp };
-void kApp.signIn();
+void kApp.signIn.begin();

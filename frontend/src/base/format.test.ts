@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { formatBytes, formatCount, formatNumber, formatTick } from './format';
+import { formatBytes, formatCount, formatDuration, formatNumber, formatTick } from './format';
 
 test('numbers for reading', () => {
   expect(formatNumber(0.123456)).toBe('0.1235');
@@ -12,9 +12,9 @@ test('numbers for reading', () => {
 });
 
 test('ticks lose the zeros of a fraction, and no others', () => {
-  const ticks = [380, 100, 0, 2.5, 0.2, -0.6, 20, 1.2e6, 1e5, 3.45e-5];
+  const ticks = [380, 100, 0, 2.5, 0.2, -0.6, 20, 1.2e6, 1e5, 3.45e-5, 5480, 0.1 + 0.2];
   expect(ticks.map(formatTick)).toEqual([
-    ...['380', '100', '0', '2.5', '0.2', '−0.6', '20', '1.2e6', '1e5', '3.45e−5'],
+    ...['380', '100', '0', '2.5', '0.2', '−0.6', '20', '1.2e6', '1e5', '3.45e−5', '5480', '0.3'],
   ]);
 });
 
@@ -23,4 +23,12 @@ test('counts and bytes', () => {
   expect(formatCount(812)).toBe('812');
   expect(formatBytes(1536)).toBe('1.5\u00a0KiB');
   expect(formatBytes(128 * 2 ** 20)).toBe('128\u00a0MiB');
+});
+
+test('durations', () => {
+  const times = [0, 59.4, 60, 200, 3599, 3700, 86_400, 100_000];
+  expect(times.map((seconds) => formatDuration(seconds).replace(/\u00a0/g, ' '))).toEqual([
+    ...['0 s', '59 s', '1 min 00 s', '3 min 20 s', '59 min 59 s', '1 h 02 min'],
+    ...['1 d 00 h', '1 d 04 h'],
+  ]);
 });

@@ -12,8 +12,12 @@ export function formatNumber(value: number, digits = 4): string {
   return text.replace(/-/g, '−').replace('e+', 'e');
 }
 
-/** A number on an axis: three digits, without zeros at the end of a fraction. */
+/** A number on an axis, without zeros at the end of a fraction; three digits of the very large. */
 export function formatTick(value: number): string {
+  const magnitude = Math.abs(value);
+  if (magnitude >= 1e-3 && magnitude < 1e5) {
+    return String(Number(value.toPrecision(6))).replace('-', '−');
+  }
   const text = formatNumber(Number(value.toPrecision(6)), 3);
   return text.replace(/(\.\d*?)0+(?=e|$)/, '$1').replace(/\.(?=e|$)/, '');
 }
@@ -48,4 +52,16 @@ export function formatBytes(value: number): string {
 
 export function formatInteger(value: number): string {
   return value.toLocaleString('en-US').replace(/,/g, '\u202f');
+}
+
+/** 3700 -> "1 h 02 min". */
+export function formatDuration(seconds: number): string {
+  const whole = Math.round(seconds);
+  const two = (value: number): string => String(value).padStart(2, '0');
+  if (whole < 60) return `${whole}\u00a0s`;
+  if (whole < 3600) return `${Math.floor(whole / 60)}\u00a0min ${two(whole % 60)}\u00a0s`;
+  const minutes = Math.round(whole / 60);
+  if (minutes < 60 * 24) return `${Math.floor(minutes / 60)}\u00a0h ${two(minutes % 60)}\u00a0min`;
+  const hours = Math.round(minutes / 60);
+  return `${Math.floor(hours / 24)}\u00a0d ${two(hours % 24)}\u00a0h`;
 }

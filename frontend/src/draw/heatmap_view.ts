@@ -1,6 +1,7 @@
+import { foldExtremes } from '../store/fold';
 import type { MapData } from '../store/map_data';
 import { type Lut, unpack } from './lut';
-import { foldExtremes, paintCells, type Scale } from './paint';
+import { paintCells, type Scale } from './paint';
 
 /** What a heat map shows; the view draws it and keeps nothing else. */
 export interface HeatmapModel {
@@ -12,6 +13,8 @@ export interface HeatmapModel {
   readonly markedRow: number | null;
   readonly columnLabel: (col: number) => string;
   readonly showColumns: boolean;
+  /** As many labels as fit: words of a text, not numbers of an axis. */
+  readonly dense: boolean;
   readonly cursor: Cell | null;
   readonly inkMuted: string;
   readonly inkStrong: string;
@@ -30,6 +33,10 @@ const kFont = '10.5px system-ui, sans-serif';
 export class HeatmapView {
   private readonly context: CanvasRenderingContext2D;
   private readonly cells = document.createElement('canvas');
+  /** Of labels in the font of the axes. */
+  private readonly widths = new Map<string, number>();
+  private image: ImageData | undefined;
+  private fold: { of: MapData; h: number; w: number; folded: MapData } | undefined;
   private painted: { map: MapData; scale: Scale; lut: Lut; w: number; h: number } | undefined;
   private width = 0;
   private height = 0;
@@ -109,21 +116,33 @@ export class HeatmapView {
       old.scale.low === scale.low &&
       old.scale.high === scale.high;
     if (same) return;
-    const folded = foldExtremes(map, h, w);
-    this.cells.width = folded.cols;
-    this.cells.height = folded.rows;
-    const context = this.cells.getContext('2d');
+    const folded = this.folded(map, h, w);
+    const context = this.cells.getContext('2d', { alpha: false });
     if (context === null) return;
-    const image = context.createImageData(folded.cols, folded.rows);
-    this.clipped = paintCells(folded, scale, lut, new Uint32Array(image.data.buffer));
-    context.putImageData(image, 0, 0);
+    if (this.image?.width !== folded.cols || this.image.height !== folded.rows) {
+      this.cells.width = folded.cols;
+      this.cells.height = folded.rows;
+      this.image = context.createImageData(folded.cols, folded.rows);
+    }
+    this.clipped = paintCells(folded, scale, lut, new Uint32Array(this.image.data.buffer));
+    context.putImageData(this.image, 0, 0);
     this.painted = { map, scale, lut, w, h };
+  }
+
+  /** Another scale needs no other fold. */
+  private folded(map: MapData, h: number, w: number): MapData {
+    const kept = this.fold;
+    if (kept?.of === map && kept.h === h && kept.w === w) return kept.folded;
+    const folded = foldExtremes(map, h, w);
+    this.fold = { of: map, h, w, folded };
+    return folded;
   }
 
   private drawRows(model: HeatmapModel, plotHeight: number): void {
     const { context } = this;
     const rowHeight = plotHeight / model.map.rows;
-    const every = rowHeight >= 13 ? 1 : niceStep(20 / rowHeight);
+    const [whole, apart] = model.dense ? [11, 11] : [13, 20];
+    const every = rowHeight >= whole ? 1 : niceStep(apart / rowHeight);
     context.font = kFont;
     context.textAlign = 'right';
     context.textBaseline = 'middle';
@@ -143,8 +162,8 @@ export class HeatmapView {
   private drawColumns(model: HeatmapModel, plotWidth: number, plotHeight: number): void {
     const { context } = this;
     const columnWidth = plotWidth / model.map.cols;
-    const every = niceStep(56 / columnWidth);
     context.font = kFont;
+    const every = model.dense ? this.densestStep(model, columnWidth) : niceStep(56 / columnWidth);
     context.textAlign = 'center';
     context.textBaseline = 'top';
     context.fillStyle = model.inkMuted;
@@ -156,6 +175,25 @@ export class HeatmapView {
       const at = Math.min(Math.max(x, kGutterLeft + half), this.width - half);
       context.fillText(text, at, plotHeight + 5);
     }
+  }
+
+  /** The smallest step of columns at which no label touches the next. */
+  private densestStep({ map, columnLabel }: HeatmapModel, columnWidth: number): number {
+    const widths = Array.from({ length: map.cols }, (_, col) => this.widthOf(columnLabel(col)));
+    let step = 1;
+    const fits = (): boolean =>
+      widths.every((width, col) => col % step !== 0 || width + 3 <= step * columnWidth);
+    while (step < map.cols && !fits()) step *= 2;
+    return step;
+  }
+
+  private widthOf(text: string): number {
+    let width = this.widths.get(text);
+    if (width === undefined) {
+      width = this.context.measureText(text).width;
+      this.widths.set(text, width);
+    }
+    return width;
   }
 
   private drawCursor(model: HeatmapModel, at: Cell, plotWidth: number, plotHeight: number): void {

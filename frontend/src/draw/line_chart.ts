@@ -1,6 +1,11 @@
 import uPlot from 'uplot';
 import type { Disposable } from '../base/disposable';
 import { formatTick } from '../base/format';
+import { rowsToDraw } from '../store/decimate';
+import { nearestIndex, type Zoom } from '../store/step_range';
+import { attachZoom, type Zoomable, zoomByKey, zoomToSelection } from './chart_zoom';
+import { drawDenseLine } from './dense_lines';
+import { drawMarks, type Mark, MarkTip } from './marks';
 
 /** How a line is drawn; `color` is CSS, or the name of a custom property of the style sheet. */
 export interface LineStyle {
@@ -11,40 +16,74 @@ export interface LineStyle {
 
 export interface ChartOptions {
   readonly lines: readonly LineStyle[];
+  readonly logX: boolean;
   readonly logY: boolean;
   /** Index of the row under the cursor, or null; charts of one page share their cursor. */
   readonly onCursor: (index: number | null) => void;
+  readonly onZoom: (zoom: Zoom) => void;
 }
 
 type Values = readonly (number | null)[];
 
-/** A line chart that keeps the user's zoom when data arrive. */
-export class LineChart implements Disposable {
+export interface ChartContent {
+  readonly steps: readonly number[];
+  readonly lines: readonly Values[];
+  /** Null shows all steps. Data that arrive never change it. */
+  readonly zoom: Zoom;
+  readonly marks: readonly Mark[];
+  /** The step that the maps show, if it is not the newest. */
+  readonly chosen: number | null;
+}
+
+const kNothing: ChartContent = { steps: [], lines: [], zoom: null, marks: [], chosen: null };
+const kAxisWidth = 52;
+// A shorter way is a click.
+const kDragPixels = 4;
+
+/** A line chart over steps. Of many more rows than pixels it draws what can be told apart. */
+export class LineChart implements Disposable, Zoomable {
   private plot: uPlot | undefined;
-  private data: uPlot.AlignedData;
-  private zoomed = false;
-  private settingData = false;
+  private content = kNothing;
+  private dense = false;
+  private color: (name: string) => string = (name) => name;
   private readonly observer: ResizeObserver;
 
   constructor(
     private readonly root: HTMLElement,
     private options: ChartOptions,
   ) {
-    this.data = [[], ...options.lines.map(() => [])];
     this.observer = new ResizeObserver(() => this.resize());
     this.observer.observe(root);
   }
 
-  setData(steps: readonly number[], lines: readonly Values[]): void {
-    this.data = [steps as number[], ...lines.map((line) => line as (number | null)[])];
-    if (this.plot === undefined) {
-      this.rebuild();
-      return;
-    }
-    this.settingData = true;
-    this.plot.setData(this.data, !this.zoomed);
-    if (this.zoomed) this.plot.redraw();
-    this.settingData = false;
+  get log(): boolean {
+    return this.options.logX;
+  }
+
+  get all(): readonly [number, number] {
+    const { steps } = this.content;
+    const [first, last] = [steps[0] ?? 1, steps[steps.length - 1] ?? 1];
+    if (first < last) return [first, last];
+    return this.log ? [first / 1.1, first * 1.1] : [first - 0.5, first + 0.5];
+  }
+
+  get range(): readonly [number, number] {
+    return this.content.zoom ?? this.all;
+  }
+
+  zoomTo(zoom: Zoom): void {
+    this.options.onZoom(zoom);
+  }
+
+  /** True if the key was one of the chart's. */
+  onKey(event: KeyboardEvent): boolean {
+    return zoomByKey(event, this);
+  }
+
+  show(content: ChartContent): void {
+    this.content = content;
+    if (this.plot === undefined) this.rebuild();
+    else this.refill();
   }
 
   /** Draws anew with other options, or with the colours of another theme. */
@@ -60,84 +99,152 @@ export class LineChart implements Disposable {
 
   private resize(): void {
     const { clientWidth: width, clientHeight: height } = this.root;
-    if (this.plot === undefined) this.rebuild();
-    else if (width > 0 && height > 0) this.plot.setSize({ width, height });
+    if (this.plot === undefined) {
+      this.rebuild();
+    } else if (width > 0 && height > 0) {
+      this.plot.setSize({ width, height });
+      this.refill();
+    }
   }
 
   private rebuild(): void {
     const { clientWidth: width, clientHeight: height } = this.root;
     if (width === 0 || height === 0) return;
-    const kept = this.zoomed ? this.plot?.scales.x : undefined;
-    const range = kept === undefined ? undefined : { min: kept.min ?? 0, max: kept.max ?? 1 };
+    const style = getComputedStyle(this.root);
+    const known = new Map<string, string>();
+    this.color = (name) => {
+      if (!name.startsWith('--')) return name;
+      const value = known.get(name) ?? style.getPropertyValue(name).trim();
+      known.set(name, value);
+      return value;
+    };
     this.plot?.destroy();
-    this.settingData = true;
-    this.plot = new uPlot(this.uplotOptions(width, height), this.data, this.root);
-    this.settingData = false;
-    if (range !== undefined) this.plot.setScale('x', range);
+    const plot = new uPlot(
+      this.uplotOptions(width, height),
+      this.rows(width * devicePixelRatio),
+      this.root,
+    );
+    this.plot = plot;
+    attachZoom(plot, this);
+    new MarkTip(plot, () => this.content.marks);
+    this.refill();
+  }
+
+  /** Gives uPlot the rows of what is shown now. */
+  private refill(): void {
+    const { plot } = this;
+    if (plot === undefined) return;
+    const [min, max] = this.range;
+    plot.batch(() => {
+      plot.setData(this.rows(plot.over.clientWidth * devicePixelRatio), false);
+      plot.setScale('x', { min, max });
+    });
+  }
+
+  private rows(columns: number): uPlot.AlignedData {
+    const { steps, lines } = this.content;
+    const [low, high] = this.range;
+    const window = { low, high, log: this.log, columns: Math.max(1, columns) };
+    const { rows, dense } = rowsToDraw(steps, lines, window);
+    this.dense = dense;
+    const { logY } = this.options;
+    const drawn = (line: Values): (number | null)[] => {
+      const values = rows === null ? line : rows.map((row) => line[row]);
+      // What is not positive has no place on a logarithmic axis.
+      if (logY) return values.map((value) => (value !== null && value > 0 ? value : null));
+      return values as (number | null)[];
+    };
+    const x = rows === null ? (steps as number[]) : rows.map((row) => steps[row]);
+    return [x, ...this.options.lines.map((_, i) => drawn(lines[i] ?? []))];
   }
 
   private uplotOptions(width: number, height: number): uPlot.Options {
-    const color = this.palette();
+    const { logX, logY, lines } = this.options;
     const axis: uPlot.Axis = {
-      stroke: color('--ink-muted'),
+      stroke: this.color('--ink-muted'),
       font: '10.5px system-ui, sans-serif',
-      grid: { stroke: color('--grid'), width: 1 },
+      grid: { stroke: this.color('--grid'), width: 1 },
       ticks: { show: false },
     };
+    const ticks = { size: kAxisWidth, gap: 5, space: 26 };
     return {
       width,
       height,
-      padding: [8, 14, 0, 0],
+      padding: [8, 20, 0, 0],
       legend: { show: false },
-      cursor: {
-        sync: { key: 'steps' },
-        points: { size: 5, width: 1 },
-        drag: { x: true, y: false },
-        y: false,
+      cursor: this.cursor(),
+      scales: {
+        // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- ambient const enum
+        x: { time: false, distr: logX ? 3 : 1, range: (_, min, max) => [min, max] },
+        // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- ambient const enum
+        y: { distr: logY ? 3 : 1 },
       },
-      // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment -- ambient const enum
-      scales: { x: { time: false }, y: { distr: this.options.logY ? 3 : 1 } },
       axes: [
-        { ...axis, size: 22, gap: 4, space: 56, values: (_, ticks) => ticks.map(stepLabel) },
-        {
-          ...axis,
-          size: kAxisWidth,
-          gap: 5,
-          space: 26,
-          values: (_, ticks) => ticks.map(tickLabel),
-        },
+        { ...axis, size: 22, gap: 4, space: 56, values: (_, splits) => splits.map(stepLabel) },
+        { ...axis, ...ticks, values: (_, splits) => splits.map(tickLabel) },
       ],
-      series: [{}, ...this.options.lines.map((line) => seriesOf(line, color(line.color)))],
-      hooks: this.hooks(),
+      series: [{}, ...lines.map((line) => this.series(line))],
+      hooks: {
+        setCursor: [(plot) => this.options.onCursor(this.rowUnder(plot))],
+        setSelect: [(plot) => zoomToSelection(plot, this)],
+        drawSeries: [(plot, index) => this.drawDense(plot, index)],
+        draw: [(plot) => this.drawMarks(plot)],
+      },
     };
   }
 
-  private hooks(): uPlot.Hooks.Arrays {
+  private cursor(): uPlot.Cursor {
     return {
-      setCursor: [(plot) => this.options.onCursor(plot.cursor.idx ?? null)],
-      setScale: [
-        (plot, key) => {
-          if (key === 'x' && !this.settingData) this.zoomed = this.isZoomed(plot);
+      // The cursor alone is shared in this way: the zoom is the page's.
+      sync: { key: 'steps', filters: { pub: (type) => type === 'mousemove', sub: () => true } },
+      points: { size: 5, width: 1 },
+      drag: { x: true, y: false, setScale: false, dist: kDragPixels },
+      y: false,
+      bind: {
+        mousedown: (_, __, handler) => (event: MouseEvent) => {
+          if (event.button === 0 && !event.shiftKey) handler(event);
+          return null;
         },
-      ],
+        dblclick: () => () => {
+          this.zoomTo(null);
+          return null;
+        },
+      },
     };
   }
 
-  private isZoomed(plot: uPlot): boolean {
-    const steps = this.data[0];
-    if (steps.length < 2) return false;
-    const { min, max } = plot.scales.x;
-    if (min === undefined || max === undefined) return false;
-    return min > steps[0] || max < steps[steps.length - 1];
+  /** The row of the whole data, whatever of it is drawn. */
+  private rowUnder(plot: uPlot): number | null {
+    const { left = -1 } = plot.cursor;
+    if (left < 0) return null;
+    const row = nearestIndex(this.content.steps, plot.posToVal(left, 'x'));
+    return row < 0 ? null : row;
   }
 
-  private palette(): (name: string) => string {
-    const style = getComputedStyle(this.root);
-    return (name) => (name.startsWith('--') ? style.getPropertyValue(name).trim() : name);
+  private series(line: LineStyle): uPlot.Series {
+    const series = seriesOf(line, this.color(line.color));
+    if (!isSolid(line)) return series;
+    const paths: uPlot.Series.PathBuilder = (...args) =>
+      this.dense ? null : (kStroke?.(...args) ?? null);
+    return { ...series, paths };
+  }
+
+  private drawDense(plot: uPlot, index: number): void {
+    const line = this.options.lines[index - 1];
+    if (this.dense && isSolid(line)) drawDenseLine(plot, index, this.color(line.color));
+  }
+
+  private drawMarks(plot: uPlot): void {
+    const { marks, chosen } = this.content;
+    drawMarks(plot, marks, chosen, this.color);
   }
 }
 
-const kAxisWidth = 44;
+const kStroke = uPlot.paths.linear?.();
+
+function isSolid({ kind }: LineStyle): boolean {
+  return kind !== 'points' && kind !== 'dashed';
+}
 
 function seriesOf(line: LineStyle, color: string): uPlot.Series {
   const base: uPlot.Series = { label: line.label, stroke: color, points: { show: false } };

@@ -7,13 +7,16 @@ function colorsOf(theme: 'light' | 'dark', kind: 'diverging' | 'sequential'): Rg
   return [...lutOf(theme, kind).colors].map(unpack);
 }
 
-/** Machado, Oliveira and Fernandes 2009, full deuteranopia and protanopia, on linear light. */
+/** Machado, Oliveira and Fernandes 2009, each at its fullest, on linear light. */
 const kBlindness: Readonly<Record<string, readonly number[]>> = {
   deuteranopia: [
     0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182, 0.04294, 0.968881,
   ],
   protanopia: [
     0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998,
+  ],
+  tritanopia: [
+    1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.3039,
   ],
 };
 
@@ -65,7 +68,8 @@ describe.each(kThemes)('tables of the %s theme', (theme) => {
   test('plus and minus x differ, also for colour-blind eyes', () => {
     const colors = colorsOf(theme, 'diverging');
     for (const blindness of [undefined, ...Object.values(kBlindness)]) {
-      for (const distance of [48, 64, 96, 112]) {
+      // Nearer to the middle a colour is as weak as its value.
+      for (let distance = 20; distance < 128; distance++) {
         const minus = colors[127 - distance];
         const plus = colors[128 + distance];
         expect(difference(minus, plus, blindness)).toBeGreaterThanOrEqual(20);
@@ -78,6 +82,20 @@ describe.each(kThemes)('tables of the %s theme', (theme) => {
       for (const color of colorsOf(theme, kind)) {
         for (const reserved of Object.values(kReserved)) {
           expect(difference(color, reserved)).toBeGreaterThan(25);
+        }
+      }
+    }
+  });
+
+  test('no two names of a cell look alike, also for colour-blind eyes', () => {
+    for (const kind of ['diverging', 'sequential'] as const) {
+      const { nan, posInf, negInf, under, over, missing } = lutOf(theme, kind);
+      const names = [nan, posInf, negInf, under, over, missing].map(unpack);
+      for (const [i, a] of names.entries()) {
+        for (const b of names.slice(i + 1)) {
+          for (const blindness of [undefined, ...Object.values(kBlindness)]) {
+            expect(difference(a, b, blindness)).toBeGreaterThan(9);
+          }
         }
       }
     }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type MapData, statsOf } from '../store/map_data';
 import { lutOf } from './lut';
-import { foldExtremes, paintCells, scaleFor } from './paint';
+import { paintCells, scaleFor, sharedScale } from './paint';
 
 const kLut = lutOf('light', 'diverging');
 
@@ -46,19 +46,12 @@ describe('paintCells', () => {
     paintCells(mapOf(2, 2, [0, 0, 0, 0], Uint8Array.of(0, 1)), { low: -1, high: 1 }, kLut, out);
     expect([...out]).toEqual([kLut.missing, kLut.missing, kLut.colors[128], kLut.colors[128]]);
   });
-});
 
-describe('foldExtremes', () => {
-  test('a fold keeps the value farthest from 0, and NaN before all', () => {
-    const map = mapOf(2, 4, [0.1, -3, 1, 2, 0, 0, Number.NaN, 5]);
-    const folded = foldExtremes(map, 1, 2);
-    expect([folded.rows, folded.cols]).toEqual([1, 2]);
-    expect([...folded.values]).toEqual([-3, Number.NaN]);
-  });
-
-  test('a map that fits is left as it is', () => {
-    const map = mapOf(1, 2, [1, 2]);
-    expect(foldExtremes(map, 10, 10)).toBe(map);
+  test('single cells without data too', () => {
+    const out = new Uint32Array(3);
+    const map = { ...mapOf(1, 3, [0, 0, 9]), absent: Uint8Array.of(0, 1, 0) };
+    expect(paintCells(map, { low: -1, high: 1 }, kLut, out)).toBe(1);
+    expect([...out]).toEqual([kLut.colors[128], kLut.missing, kLut.over]);
   });
 });
 
@@ -75,6 +68,13 @@ describe('scaleFor', () => {
 
   test('99 % leaves the outlier out', () => {
     expect(scaleFor(map, 'diverging', true, null).high).toBeLessThan(1.1);
+  });
+
+  test('many maps have the scale of the largest', () => {
+    const maps = [mapOf(1, 2, [1, -4]), map, mapOf(1, 1, [0])];
+    expect(sharedScale(maps, 'diverging', false, null)).toEqual({ low: -50, high: 50 });
+    expect(sharedScale(maps, 'sequential', false, 7)).toEqual({ low: 0, high: 7 });
+    expect(sharedScale([], 'diverging', true, null)).toEqual({ low: -1, high: 1 });
   });
 
   test('a locked scale stays, and a map of zeros has one too', () => {

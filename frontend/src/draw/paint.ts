@@ -1,5 +1,5 @@
 import type { MapData } from '../store/map_data';
-import type { Lut } from './lut';
+import type { Lut, MapKind } from './lut';
 
 /** The values at the two ends of the colours. */
 export interface Scale {
@@ -14,6 +14,7 @@ export function paintCells(map: MapData, scale: Scale, lut: Lut, out: Uint32Arra
   const { low, high } = scale;
   const factor = high > low ? 255 / (high - low) : 0;
   let clipped = 0;
+  if (map.absent !== undefined) return paintSparse(map, map.absent, scale, lut, out);
   for (let row = 0; row < map.rows; row++) {
     const end = (row + 1) * cols;
     if (present[row] === 0) {
@@ -39,41 +40,44 @@ export function paintCells(map: MapData, scale: Scale, lut: Lut, out: Uint32Arra
   return clipped;
 }
 
-/**
- * Folds a map to at most `rows` × `cols` cells so that nothing notable is lost: each cell shows
- * the NaN, the Inf or the value farthest from 0 of those that it stands for.
- */
-export function foldExtremes(map: MapData, rows: number, cols: number): MapData {
-  const outRows = Math.max(1, Math.min(rows, map.rows));
-  const outCols = Math.max(1, Math.min(cols, map.cols));
-  if (outRows === map.rows && outCols === map.cols) return map;
-  const values = new Float64Array(outRows * outCols);
-  const present = new Uint8Array(outRows);
-  const columns = Uint32Array.from({ length: map.cols }, (_, c) =>
-    Math.floor((c * outCols) / map.cols),
-  );
-  for (let row = 0; row < map.rows; row++) {
-    if (map.present[row] === 0) continue;
-    const outRow = Math.floor((row * outRows) / map.rows);
-    present[outRow] = 1;
-    for (let col = 0; col < map.cols; col++) {
-      const value = map.values[row * map.cols + col];
-      const at = outRow * outCols + columns[col];
-      const held = values[at];
-      if (held === held && !(Math.abs(value) <= Math.abs(held))) values[at] = value;
-    }
-  }
-  return { rows: outRows, cols: outCols, values, present, stats: map.stats };
+/** Paints a map of which single cells are missing. */
+function paintSparse(
+  map: MapData,
+  absent: Uint8Array,
+  scale: Scale,
+  lut: Lut,
+  out: Uint32Array,
+): number {
+  const clipped = paintCells({ ...map, absent: undefined }, scale, lut, out);
+  for (let i = 0; i < absent.length; i++) if (absent[i] === 1) out[i] = lut.missing;
+  return clipped;
 }
 
 /** The scale for a map: symmetric about 0 where the kind is diverging, from 0 where it is not. */
 export function scaleFor(
   map: MapData,
-  kind: 'diverging' | 'sequential',
+  kind: MapKind,
   clip99: boolean,
   locked: number | null,
 ): Scale {
-  const limit = locked ?? (clip99 ? map.stats.abs99 : map.stats.absMax);
+  return scaleTo(locked ?? limitOf(map, clip99), kind);
+}
+
+/** One scale for many maps. */
+export function sharedScale(
+  maps: readonly MapData[],
+  kind: MapKind,
+  clip99: boolean,
+  locked: number | null,
+): Scale {
+  return scaleTo(locked ?? Math.max(0, ...maps.map((map) => limitOf(map, clip99))), kind);
+}
+
+function limitOf({ stats }: MapData, clip99: boolean): number {
+  return clip99 ? stats.abs99 : stats.absMax;
+}
+
+function scaleTo(limit: number, kind: MapKind): Scale {
   const high = limit > 0 ? limit : 1;
   return { low: kind === 'diverging' ? -high : 0, high };
 }

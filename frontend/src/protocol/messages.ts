@@ -101,6 +101,8 @@ export const runSchema = object({
   points: array(pointSchema),
   prompt_sets: withDefault(array(promptSetSchema), []),
   vectors: withDefault(array(string), []),
+  /** The options that were given, as they were written. */
+  configuration: optional(mapOf(unknown)),
   plan: optional(nullable(planSchema)),
 });
 export type RunFacts = Infer<typeof runSchema>;
@@ -152,6 +154,31 @@ export const historySchema = object({
   first_frame_step: optional(count),
 });
 
+/** One line of the hub's audit trail, `/history/events`. */
+export const auditSchema = object({
+  id: count,
+  time_ns: number,
+  step: count,
+  kind: string,
+  who: withDefault(string, ''),
+  detail: unknown,
+});
+export type AuditLine = Infer<typeof auditSchema>;
+
+export const auditTrailSchema = array(auditSchema);
+
+const otherRunSchema = object({
+  id: string,
+  name: string,
+  facts: runSchema,
+  first_step: withDefault(count, 1),
+  last_step: count,
+});
+/** A recording that the hub offers beside its own run. */
+export type OtherRunFacts = Infer<typeof otherRunSchema>;
+
+export const runsSchema = object({ runs: array(otherRunSchema) });
+
 export const helloSchema = object({
   version: count,
   session: string,
@@ -169,6 +196,13 @@ export type Boundary = Infer<typeof boundarySchema>;
 
 export const planAnswerSchema = object({ step: count, ranks: count, plan: planSchema });
 
+/** Of `plan.check`: mean bytes per training step that the hub is sent, and records. */
+export const planCheckSchema = object({
+  entries: array(object({ bytes: number, records: number })),
+  bytes_per_step: number,
+});
+export type PlanEstimate = Infer<typeof planCheckSchema>;
+
 export const claimSchema = object({ lease_seconds: number });
 
 export const errorSchema = object({
@@ -179,15 +213,15 @@ export const errorSchema = object({
 });
 export type HubError = Infer<typeof errorSchema>;
 
-const droppedSchema = object({
+export const droppedSchema = object({
   records: count,
   where: withDefault(string, 'viewer'),
   /** Records by plan entry. */
   entries: optional(mapOf(count)),
 });
 export type DroppedFacts = Infer<typeof droppedSchema>;
-const planEventSchema = object({ plan: planSchema, step: count });
-const logSchema = object({ level: string, message: string });
+export const planEventSchema = object({ plan: planSchema, step: count });
+export const logSchema = object({ level: string, message: string });
 
 export type Notification =
   | { readonly event: 'run'; readonly params: RunFacts }

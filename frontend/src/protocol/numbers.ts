@@ -1,11 +1,27 @@
-import { kU8, kU8LineBytes, linesOf, type TensorRecord } from './record';
+import { dtypeBytes, kU8, kU8LineBytes, linesOf, type TensorRecord } from './record';
 
 export type Floats = Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
 
 /** The payload as numbers, or undefined for a dtype that this version cannot show. */
-export function toFloats(record: TensorRecord): Floats | undefined {
-  const { payload } = record;
-  switch (record.header.dtype) {
+export function toFloats({ header, payload }: TensorRecord): Floats | undefined {
+  if (header.dtype !== kU8) return floatsOf(header.dtype, payload);
+  return codesToFloats(payload, header.shape, 0, linesOf(header.shape));
+}
+
+/** A copy of `count` lines of the last dim from line `first` on, as numbers. */
+export function linesToFloats(
+  { header, payload }: TensorRecord,
+  first: number,
+  count: number,
+): Floats | undefined {
+  const { dtype, shape } = header;
+  if (dtype === kU8) return codesToFloats(payload, shape, first, count);
+  const line = (dtypeBytes(dtype) ?? 0) * (shape.at(-1) ?? 1);
+  return floatsOf(dtype, payload.slice(first * line, (first + count) * line));
+}
+
+function floatsOf(dtype: number, payload: ArrayBuffer): Floats | undefined {
+  switch (dtype) {
     case 1:
       return new Float64Array(payload);
     case 2:
@@ -18,8 +34,6 @@ export function toFloats(record: TensorRecord): Floats | undefined {
       return Float64Array.from(new Int32Array(payload));
     case 6:
       return Float64Array.from(new BigInt64Array(payload), Number);
-    case kU8:
-      return codesToFloats(payload, record.header.shape);
     default:
       return undefined;
   }
@@ -38,29 +52,47 @@ function bfloatsToFloats(halves: Uint16Array): Float32Array<ArrayBuffer> {
   return new Float32Array(bits.buffer);
 }
 
-// Codes from here on are names; those below are numbers.
-const kCodeNan = 253;
+/** Codes from here on are names; those below are numbers. */
+export const kFirstName = 253;
 const kCodePosInf = 254;
 const kCodeNegInf = 255;
 
-/** Every line has an offset and a scale; all of them stand before the codes. */
-function codesToFloats(payload: ArrayBuffer, shape: readonly number[]): Float32Array<ArrayBuffer> {
+/** The parts of a u8 payload: offset and scale of every line stand before all codes. */
+export function codesOf(
+  payload: ArrayBuffer,
+  shape: readonly number[],
+): { readonly heads: DataView; readonly codes: Uint8Array; readonly columns: number } {
   const lines = linesOf(shape);
-  const heads = new DataView(payload);
-  const codes = new Uint8Array(payload, lines * kU8LineBytes);
-  const columns = lines === 0 ? 0 : codes.length / lines;
-  const out = new Float32Array(codes.length);
-  for (let line = 0; line < lines; line++) {
-    const offset = heads.getFloat32(line * kU8LineBytes, true);
-    const scale = heads.getFloat32(line * kU8LineBytes + 4, true);
-    for (let i = line * columns; i < (line + 1) * columns; i++) {
-      out[i] = codes[i] < kCodeNan ? offset + codes[i] * scale : specialOf(codes[i]);
+  const heads = new DataView(payload, 0, lines * kU8LineBytes);
+  return {
+    heads,
+    codes: new Uint8Array(payload, lines * kU8LineBytes),
+    columns: shape.at(-1) ?? 1,
+  };
+}
+
+function codesToFloats(
+  payload: ArrayBuffer,
+  shape: readonly number[],
+  first: number,
+  count: number,
+): Float32Array<ArrayBuffer> {
+  const { heads, codes, columns } = codesOf(payload, shape);
+  const out = new Float32Array(count * columns);
+  for (let line = 0, at = 0; line < count; line++) {
+    const head = (first + line) * kU8LineBytes;
+    const offset = heads.getFloat32(head, true);
+    const scale = heads.getFloat32(head + 4, true);
+    const start = (first + line) * columns;
+    for (let i = start; i < start + columns; i++, at++) {
+      out[at] = codes[i] < kFirstName ? offset + codes[i] * scale : specialOf(codes[i]);
     }
   }
   return out;
 }
 
-function specialOf(code: number): number {
+/** The value of a code that is a name. */
+export function specialOf(code: number): number {
   if (code === kCodePosInf) return Number.POSITIVE_INFINITY;
   return code === kCodeNegInf ? Number.NEGATIVE_INFINITY : Number.NaN;
 }

@@ -64,6 +64,7 @@ const kDtypes: ReadonlyMap<number, DtypeInfo> = new Map([
   [7, { name: 'u8', bytes: 1 }],
 ]);
 
+export const kF64 = 1;
 export const kU8 = 7;
 /** Offset and scale that stand before the codes for every line of a u8 payload. */
 export const kU8LineBytes = 8;
@@ -81,6 +82,11 @@ export function linesOf(shape: readonly number[]): number {
 /** The dtype's name, or "dtype 9" for one that this version does not know. */
 export function dtypeName(dtype: number): string {
   return kDtypes.get(dtype)?.name ?? `dtype ${dtype}`;
+}
+
+/** Bytes of one number, or undefined for a dtype that this version does not know. */
+export function dtypeBytes(dtype: number): number | undefined {
+  return kDtypes.get(dtype)?.bytes;
 }
 
 export const kCompressors = ['none', 'tile', 'empty', 'stats', 'projection', 'topk'] as const;

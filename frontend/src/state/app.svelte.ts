@@ -1,21 +1,27 @@
 import { type Disposable, Trash } from '../base/disposable';
 import { RafScheduler } from '../base/raf_scheduler';
-import type { Theme } from '../draw/lut';
-import { formatLayers } from '../protocol/layers';
 import type { Notification, Plan, RunFacts, RunState, StepFacts } from '../protocol/messages';
+import { alarmsOf } from '../store/alarms';
 import { SeriesStore } from '../store/series_store';
 import { spacingOf } from '../store/spacing';
 import type { StepRange } from '../worker/history_client';
 import type { EmptyView, View, ViewFrame, ViewQuery } from '../store/frames';
-import type { Connection, HubEvent, Traffic } from '../worker/link_messages';
+import type { Connection, HubEvent, Slot, Traffic } from '../worker/link_messages';
 import { WorkerLink } from '../worker/worker_link';
-import { exchangeToken, socketUrl, tokenOf } from './auth';
+import { socketUrl } from './auth';
 import { type Chip, chipOf } from './connection_chip';
+import { Comparison } from './comparison.svelte';
 import { Controller } from './controller.svelte';
 import { type Drops, kNoDrops, ofNewPlan, withDrops } from './drops';
+import { earlierOf, lagOf } from './lag';
+import { preferredView, rememberView } from './preferences';
+import { queryOf } from './queries';
 import { replayOf } from './replay';
+import { RunEvents } from './run_events.svelte';
 import { stepFrom, trackOf } from './step_track';
-import { closest, promptLengths, watchedEntries } from './watched';
+import { SignIn } from './sign_in.svelte';
+import { ThemeSwitch } from './theme.svelte';
+import { closest, phaseOf, predictingEntries, type WatchedEntry, watchedEntries } from './watched';
 import { formatViewState, parseViewState, type ViewState } from './url_state';
 
 // Browsers refuse more than some 200 changes of the address in 30 s; a slider makes more.
@@ -32,13 +38,18 @@ export class App implements Disposable {
   readonly link = new WorkerLink();
   readonly scheduler = new RafScheduler();
   readonly series = new SeriesStore();
+  readonly events = new RunEvents();
+  readonly themes = new ThemeSwitch();
+  readonly signIn = new SignIn(() => this.link.start(socketUrl(document.baseURI), kStoreBytes));
   readonly control: Controller;
+  readonly comparison: Comparison;
 
   connection = $state.raw<Connection>({ kind: 'connecting' });
-  needsToken = $state<'none' | 'missing' | 'refused'>('none');
   run = $state.raw<RunFacts | null>(null);
   runState = $state.raw<RunState | null>(null);
   plan = $state.raw<Plan | null>(null);
+  /** The step from which the plan is in force, if this page has seen it come. */
+  planSince = $state.raw<number | null>(null);
   hubVersion = $state('');
   drops = $state.raw<Drops>(kNoDrops);
   /** The steps that the hub's history tells of. */
@@ -48,16 +59,21 @@ export class App implements Disposable {
   latest = $state.raw<StepFacts | null>(null);
   /** Rises whenever the scalars change; they themselves are not reactive. */
   seriesVersion = $state(0);
-  view = $state.raw<ViewState>(parseViewState(location.search));
+  view = $state.raw<ViewState>(parseViewState(location.search, preferredView()));
   frame = $state.raw<ViewFrame | null>(null);
   empty = $state.raw<EmptyView | null>(null);
   /** Token column under the mouse, shared by both maps. */
   hoverColumn = $state<number | null>(null);
-  theme = $state<Theme>('light');
+  private alarm: string | null = null;
   now = $state(Date.now());
 
   /** What can be shown: the entries of the plan that have features. */
-  readonly points = $derived.by(() => watchedEntries(this.run, this.plan));
+  readonly watched = $derived.by(() => watchedEntries(this.run, this.plan));
+  /** Those that the shown tab can choose from: with the text its predictions, if there are any. */
+  readonly points = $derived.by(() => {
+    const predicting = this.view.tab === 'text' ? predictingEntries(this.watched) : [];
+    return predicting.length > 0 ? predicting : this.watched;
+  });
   readonly point = $derived(
     this.points.find((each) => each.name === this.view.point) ??
       this.points.find(({ enabled }) => enabled) ??
@@ -72,84 +88,79 @@ export class App implements Disposable {
   readonly layer = $derived(closest(this.layerChoices, this.view.layer));
   /** Null while the run is live. */
   readonly replay = $derived(replayOf(this.runState));
+  /** Nothing later is shown: a replay has not come to it, or the view is held. */
+  readonly until = $derived(earlierOf(this.replay?.step ?? null, this.view.hold));
+  /** What happened up to what is shown, by step. */
+  readonly happened = $derived.by(() => {
+    const until = this.until ?? Infinity;
+    return [...this.events.all, ...alarmsOf(this.scalars())]
+      .filter(({ step }) => step <= until)
+      .sort((a, b) => a.step - b.step);
+  });
+  readonly theme = $derived(this.themes.shown);
   readonly paused = $derived(this.replay?.paused ?? this.runState?.phase === 'paused');
   private readonly evaluations = $derived.by(() => {
     const evaluated = this.allScalars().filter((facts) => typeof facts.valid_loss === 'number');
     return evaluated.map(({ step }) => step);
   });
   /** The shown entry takes every so many steps. */
-  private readonly every = $derived(
-    this.phase === 'eval' ? spacingOf(this.evaluations, 1) : (this.point?.every ?? 1),
-  );
+  private readonly every = $derived(this.everyOf(this.point, this.phase));
   readonly track = $derived.by(() => {
     const kept = this.frame?.steps ?? this.empty?.steps ?? [];
     return trackOf(kept, this.history, spacingOf(kept, this.every));
   });
   private readonly waiting = $derived(this.connection.kind === 'reconnecting');
-  readonly lag = $derived.by(() => this.computeLag());
+  /** The newest step, also while the view is held; of a replay the one that it is at. */
+  readonly newestStep = $derived(
+    this.replay?.step ?? Math.max(this.runState?.step ?? 0, this.latest?.step ?? 0),
+  );
+  /** Steps that the picture is behind; a held view is behind on purpose. */
+  readonly lag = $derived.by(() => {
+    const { frame, point, phase, newestStep } = this;
+    return this.view.hold === null ? lagOf(frame, point, phase, newestStep) : 0;
+  });
   readonly chip: Chip = $derived(
     chipOf(this.connection, this.runState, this.lag, this.waiting ? this.now : 0),
   );
 
   private readonly trash = new Trash();
-  private token: string | undefined;
-  private tokenTried = false;
+  private readonly listening = new AbortController();
   private sentQuery = '';
   private addressTimer: ReturnType<typeof setTimeout> | undefined;
 
   constructor() {
     this.control = new Controller(this.link);
+    this.comparison = new Comparison(this);
     this.trash.use(this.link.onConnection((connection) => this.onConnection(connection)));
     this.trash.use(this.link.onEvents((events) => this.onEvents(events)));
-    this.trash.use(this.link.onView((view) => this.onView(view)));
+    this.trash.use(this.link.onView(({ slot, view }) => this.onView(slot, view)));
     this.trash.use(this.link.onTraffic((traffic) => (this.traffic = traffic)));
-    this.followTheme();
+    this.trash.use(this.themes.start(() => this.scheduler.redraw()));
     const timer = setInterval(() => {
       if (this.waiting) this.now = Date.now();
     }, 100);
     this.trash.defer(() => clearInterval(timer));
-    const onFailure = (event: PromiseRejectionEvent): void => {
-      this.note({ level: 'error', message: `the page failed: ${String(event.reason)}` });
-    };
-    addEventListener('unhandledrejection', onFailure);
-    this.trash.defer(() => removeEventListener('unhandledrejection', onFailure));
-    const onHash = (): void => void this.signIn();
-    addEventListener('hashchange', onHash);
-    this.trash.defer(() => removeEventListener('hashchange', onHash));
+    const { signal } = this.listening;
+    addEventListener('hashchange', () => void this.signIn.begin(), { signal });
+    addEventListener('unhandledrejection', ({ reason }) => this.noteFailure(reason), { signal });
+    this.trash.defer(() => this.listening.abort());
   }
 
   dispose(): void {
     this.trash.dispose();
   }
 
-  /** Exchanges the token of the address, if there is one, and connects. */
-  async signIn(): Promise<void> {
-    const token = tokenOf(location.hash);
-    if (token !== undefined) {
-      this.token = token;
-      history.replaceState(null, '', location.pathname + location.search);
-    }
-    if (this.token !== undefined) {
-      const outcome = await exchangeToken(this.token);
-      if (outcome === 'refused') {
-        this.token = undefined;
-        this.needsToken = 'refused';
-        return;
-      }
-    }
-    this.needsToken = 'none';
-    this.link.start(socketUrl(document.baseURI), kStoreBytes);
-  }
-
   /** Changes the view; the address and the worker follow. */
   show(change: Partial<ViewState>): void {
     this.view = { ...this.view, ...change };
+    rememberView(change);
     clearTimeout(this.addressTimer);
     this.addressTimer = setTimeout(() => this.writeAddress(), kAddressDelayMs);
     this.sendQuery();
   }
 
   private writeAddress(): void {
+    clearTimeout(this.addressTimer);
     this.addressTimer = undefined;
     const address = location.pathname + formatViewState(this.view) + location.hash;
     history.replaceState(null, '', address);
@@ -159,6 +170,11 @@ export class App implements Disposable {
   pointNameOf(frame: ViewFrame | null): string {
     const flag = frame?.query.point;
     return this.run?.points.find((point) => point.flag === flag)?.name ?? '';
+  }
+
+  /** How many steps lie between two that an entry takes. */
+  everyOf(entry: WatchedEntry | null, phase: 'train' | 'eval'): number {
+    return phase === 'eval' ? spacingOf(this.evaluations, 1) : (entry?.every ?? 1);
   }
 
   moveLayer(by: number): void {
@@ -181,13 +197,29 @@ export class App implements Disposable {
   /** Moves through the captured steps; beyond the last one the view follows again. */
   moveStep(by: 1 | -1): void {
     const current = this.view.step ?? this.frame?.step;
-    if (current !== undefined) this.show({ step: stepFrom(this.track, current, by) });
+    const track = this.comparison.active ? this.comparison.a.track : this.track;
+    if (current !== undefined) this.show({ step: stepFrom(track, current, by) });
   }
 
-  /** The scalars that are shown: of a replay those that it has come to. */
+  follow(): void {
+    this.show({ step: null, hold: null });
+  }
+
+  /** Holds the view as it stands, while the run and the intake go on; or follows again. */
+  toggleHold(): void {
+    if (this.view.hold !== null) this.follow();
+    else this.show({ hold: this.newestStep, step: this.view.step ?? this.frame?.step ?? null });
+  }
+
+  /** The scalars that are shown. */
   scalars(): readonly StepFacts[] {
     const all = this.allScalars();
-    return this.replay === null ? all : this.series.upTo(this.replay.step);
+    return this.until === null ? all : this.series.upTo(this.until);
+  }
+
+  private newestScalars(): StepFacts | undefined {
+    const { replay, series } = this;
+    return replay === null ? series.last : series.upTo(replay.step).at(-1);
   }
 
   /** Read together with their version, so that what is derived from them follows. */
@@ -197,10 +229,7 @@ export class App implements Disposable {
 
   /** Resolves when everything sent so far has arrived and is drawn. For tests. */
   async idle(): Promise<void> {
-    if (this.addressTimer !== undefined) {
-      clearTimeout(this.addressTimer);
-      this.writeAddress();
-    }
+    if (this.addressTimer !== undefined) this.writeAddress();
     await this.link.sync();
     await this.scheduler.settled();
     await this.scheduler.settled();
@@ -209,19 +238,9 @@ export class App implements Disposable {
   private onConnection(connection: Connection): void {
     this.connection = connection;
     this.now = Date.now();
-    if (connection.kind === 'open') this.tokenTried = false;
+    if (connection.kind === 'open') this.signIn.connected();
     else this.control.disconnected();
-    if (connection.kind === 'refused' && connection.reason === 'token') void this.signInAgain();
-  }
-
-  /** The cookie is gone or of another hub: the token of this page may still be good. */
-  private async signInAgain(): Promise<void> {
-    if (this.token === undefined || this.tokenTried) {
-      this.needsToken = 'missing';
-      return;
-    }
-    this.tokenTried = true;
-    await this.signIn();
+    if (connection.kind === 'refused' && connection.reason === 'token') void this.signIn.again();
   }
 
   private onEvents(events: readonly HubEvent[]): void {
@@ -236,8 +255,17 @@ export class App implements Disposable {
         scalars = true;
         continue;
       }
+      if (event.kind === 'trail') {
+        this.events.merge(event.lines);
+        continue;
+      }
       if (event.kind === 'history') {
         this.history = event.range;
+        continue;
+      }
+      if (event.kind === 'runs') {
+        this.comparison.runs = event.runs;
+        this.sendQuery();
         continue;
       }
       const { hello } = event;
@@ -246,15 +274,17 @@ export class App implements Disposable {
       // A replay loses nothing: it only moves.
       if (this.replay === null) this.series.restart();
       if (hello.run !== null) this.onRun(hello.run);
+      this.events.greeted(hello);
       this.control.greeted(hello.session, hello.control, hello.may_control !== false);
     }
     if (this.replay !== null) this.sendQuery();
     if (!scalars && this.replay === null) return;
-    this.latest = this.scalars().at(-1) ?? null;
+    this.latest = this.newestScalars() ?? null;
     if (scalars) this.seriesVersion += 1;
   }
 
   private onNotification(notification: Notification): boolean {
+    this.events.add(notification, this.newestStep);
     switch (notification.event) {
       case 'step':
         this.series.add(notification.params);
@@ -270,7 +300,7 @@ export class App implements Disposable {
         this.control.changed(notification.params);
         return false;
       case 'plan':
-        this.onPlan(notification.params.plan);
+        this.onPlan(notification.params.plan, notification.params.step);
         return false;
       case 'dropped':
         this.drops = withDrops(this.drops, notification.params);
@@ -281,6 +311,23 @@ export class App implements Disposable {
     }
   }
 
+  /** An alarm of the view that is shown: in the log once, and in the title while it lasts. */
+  setAlarm(alarm: string | null): void {
+    this.alarm = alarm;
+    const known = this.log.some(({ message }) => message === alarm);
+    if (alarm !== null && !known) this.note({ level: 'warning', message: alarm });
+    this.writeTitle();
+  }
+
+  private writeTitle(): void {
+    if (this.run === null) return;
+    document.title = `${this.alarm === null ? '' : '⚠ '}${this.run.name} – Tensor Tracer`;
+  }
+
+  private noteFailure(reason: unknown): void {
+    this.note({ level: 'error', message: `the page failed: ${String(reason)}` });
+  }
+
   private note(line: LogLine): void {
     this.log = [...this.log.slice(-99), line];
   }
@@ -288,46 +335,59 @@ export class App implements Disposable {
   private onRun(run: RunFacts): void {
     if (this.run !== null && this.run.id !== run.id) {
       this.series.clear();
+      this.events.clear();
       this.frame = null;
       this.history = null;
       this.latest = null;
       this.seriesVersion += 1;
     }
     this.run = run;
-    document.title = `${run.name} – Tensor Tracer`;
+    this.control.allRanks = run.mesh.tensor * run.mesh.pipeline * run.mesh.data;
+    this.writeTitle();
     if (run.plan !== undefined && run.plan !== null) this.onPlan(run.plan);
     this.sendQuery();
   }
 
-  private onPlan(plan: Plan): void {
-    if (this.plan?.number !== plan.number) this.drops = ofNewPlan(this.drops);
+  private onPlan(plan: Plan, since: number | null = null): void {
+    if (this.plan?.number !== plan.number) {
+      this.drops = ofNewPlan(this.drops);
+      this.planSince = since;
+    }
     this.plan = plan;
     this.sendQuery();
   }
 
   private sendQuery(): void {
+    this.comparison.sendQuery();
     if (this.point === null) return;
-    const { facts, entry, direction, promptSet, form, firstToken, layers } = this.point;
-    const { row, head, vector, aggregate, step } = this.view;
-    const query: ViewQuery = {
-      ...{ point: facts.flag, entry, direction, promptSet, form, firstToken },
-      ...{ row, head, vector, aggregate, step },
-      plan: this.plan?.number ?? 0,
-      phase: this.phase === 'eval' ? 1 : 0,
-      lengths: promptLengths(this.point, this.tokenizer),
-      layer: this.layer,
-      until: this.replay?.step ?? null,
-      every: this.every,
-      pointName: facts.name,
-      layerRanges: facts.last_layer > 0 && layers.length > 0 ? formatLayers(layers) : null,
-    };
+    const query = this.comparison.active ? this.comparison.sideA.query : this.query(this.point);
+    if (query === null) return;
     const text = JSON.stringify(query);
     if (text === this.sentQuery) return;
     this.sentQuery = text;
-    this.link.query(query);
+    this.link.query('main', query);
   }
 
-  private onView(view: View): void {
+  private query(point: WatchedEntry): ViewQuery {
+    return queryOf(point, this.view, {
+      plan: this.plan?.number ?? 0,
+      tokenizer: this.tokenizer,
+      phase: this.phase,
+      layer: this.layer,
+      step: this.view.step,
+      until: this.until,
+      every: this.every,
+      run: '',
+    });
+  }
+
+  private onView(slot: Slot, view: View): void {
+    if (slot === 'main') this.onMainView(view);
+    else this.comparison.onView(view);
+    void this.scheduler.settled().then(() => this.link.drawn(slot));
+  }
+
+  private onMainView(view: View): void {
     if ('frame' in view) {
       this.frame = view.frame;
       this.empty = null;
@@ -335,31 +395,5 @@ export class App implements Disposable {
       this.frame = null;
       this.empty = view.empty;
     }
-    void this.scheduler.settled().then(() => this.link.drawn());
   }
-
-  /** Captured steps between the newest picture and the run, while following. */
-  private computeLag(): number {
-    if (this.frame === null || this.runState === null || this.point === null) return 0;
-    if (this.phase === 'eval' || this.point.promptSet > 0 || !this.point.enabled) return 0;
-    const newest = this.frame.steps[this.frame.steps.length - 1] ?? 0;
-    const behind = Math.max(this.runState.step, this.latest?.step ?? 0) - newest;
-    return Math.max(0, Math.floor(behind / this.point.every));
-  }
-
-  private followTheme(): void {
-    const dark = matchMedia('(prefers-color-scheme: dark)');
-    const apply = (): void => {
-      this.theme = dark.matches ? 'dark' : 'light';
-      this.scheduler.redraw();
-    };
-    dark.addEventListener('change', apply);
-    this.trash.defer(() => dark.removeEventListener('change', apply));
-    apply();
-  }
-}
-
-function phaseOf(phases: readonly string[], wanted: 'train' | 'eval'): 'train' | 'eval' {
-  if (phases.includes(wanted) || phases.length === 0) return wanted;
-  return phases[0] === 'eval' ? 'eval' : 'train';
 }

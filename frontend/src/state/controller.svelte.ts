@@ -9,6 +9,7 @@ import {
 } from '../protocol/messages';
 import { SchemaError } from '../base/schema';
 import type { WorkerLink } from '../worker/worker_link';
+import { readStored, writeStored } from './preferences';
 
 const kNameKey = 'tensor-tracer.name';
 
@@ -38,13 +39,17 @@ export interface PlanOutcome {
 export class Controller {
   session = $state('');
   holder = $state.raw<Control['holder']>(null);
-  name = $state(localStorage.getItem(kNameKey) ?? '');
+  name = $state(readStored(kNameKey) ?? '');
   /** The request on its way, '' for none. */
   pending = $state('');
   error = $state.raw<HubError | null>(null);
   notice = $state('');
   /** The token of this page only views: the hub lets it never claim. */
   viewOnly = $state(false);
+  /** The last plan that this page has set. */
+  applied = $state.raw<PlanOutcome | null>(null);
+  /** Ranks of the run; 0 where that is not known. */
+  allRanks = $state(0);
 
   readonly mine = $derived(this.holder !== null && this.holder.session === this.session);
   readonly others = $derived(this.holder !== null && this.holder.session !== this.session);
@@ -64,7 +69,11 @@ export class Controller {
   }
 
   changed(control: Control): void {
-    this.holder = control.holder;
+    const { holder } = control;
+    if (this.mine && holder !== null && holder.session !== this.session) {
+      this.notice = `${holder.name} has taken over control`;
+    }
+    this.holder = holder;
   }
 
   disconnected(): void {
@@ -75,7 +84,7 @@ export class Controller {
 
   rename(name: string): void {
     this.name = name.slice(0, 60);
-    localStorage.setItem(kNameKey, this.name);
+    writeStored(kNameKey, this.name);
   }
 
   async claim(takeOver: boolean): Promise<boolean> {
@@ -143,7 +152,14 @@ export class Controller {
     const outcome = read(await this.ask('plan.set', { plan }), planAnswerSchema);
     if (!outcome.ok) return outcome;
     const { step, ranks, plan: applied } = outcome.value;
-    return { ok: true, value: { number: applied.number, step, ranks } };
+    this.applied = { number: applied.number, step, ranks };
+    return { ok: true, value: this.applied };
+  }
+
+  /** "2/2 ranks": so many have done it. */
+  ranksText(ranks: number): string {
+    if (this.allRanks > 0) return `${ranks}/${this.allRanks} ranks`;
+    return `${ranks} ${ranks === 1 ? 'rank' : 'ranks'}`;
   }
 
   private heldByOther(): HubError {
@@ -166,10 +182,7 @@ export class Controller {
     if (!outcome.ok) return;
     const { step, ranks } = outcome.value;
     // A replay has no ranks.
-    this.notice =
-      ranks === 0
-        ? describe(step)
-        : `${describe(step)} on ${ranks} ${ranks === 1 ? 'rank' : 'ranks'}`;
+    this.notice = ranks === 0 ? describe(step) : `${describe(step)} on ${this.ranksText(ranks)}`;
   }
 
   /** Claims the lease when it is free, asks, and claims once more should the lease have ended. */

@@ -64,3 +64,22 @@ test('the speed of a replay is set', async () => {
   await stage.control.setSpeed(2);
   expect(stage.asked.at(-1)).toEqual(['replay.speed', { speed: 2 }]);
 });
+
+test('how many ranks of all have done it is told', () => {
+  expect(stage.control.ranksText(1)).toBe('1 rank');
+  expect(stage.control.ranksText(2)).toBe('2 ranks');
+  stage.control.allRanks = 4;
+  expect(stage.control.ranksText(4)).toBe('4/4 ranks');
+});
+
+test('who loses control to another is told so, who gives it back is not', async () => {
+  await stage.control.claim(false);
+  stage.control.changed({ holder: { session: 'v1', name: 'viewer v1' } });
+  expect(stage.control.notice).toBe('');
+  stage.control.changed({ holder: { session: 'v9', name: 'Ada' } });
+  expect(stage.control.notice).toBe('Ada has taken over control');
+  stage.control.notice = '';
+  stage.control.changed({ holder: null });
+  stage.control.changed({ holder: { session: 'v8', name: 'Bob' } });
+  expect(stage.control.notice).toBe('');
+});

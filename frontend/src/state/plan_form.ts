@@ -1,6 +1,6 @@
 import { parseLayers } from '../protocol/layers';
 import type { CompressorFacts, PlanEntry, PointFacts } from '../protocol/messages';
-import { isTokens, type PlanRow } from './plan_row';
+import { isTokens, kExpression, type PlanRow } from './plan_row';
 
 /** What is wrong with an entry; `field` is the member's name on the wire. */
 export interface FormError {
@@ -28,10 +28,10 @@ export function planOf(rows: readonly PlanRow[], points: readonly PointFacts[]):
   return { ok: true, plan: { entries } };
 }
 
+export type Place = Pick<FormError, 'row' | 'field'>;
+
 /** The entry and member that an error's `where` names: "plan.entries[2].compressor.tiles". */
-export function placeOf(
-  where: string | null | undefined,
-): { readonly row: number; readonly field: string } | null {
+export function placeOf(where: string | null | undefined): Place | null {
   const match = /entries\[(\d+)\](?:\.([\w.]+))?/.exec(where ?? '');
   if (match === null) return null;
   const members = (match[2] ?? '').split('.').filter((name) => name !== '');
@@ -65,7 +65,10 @@ function compressorProblem(row: PlanRow): Problem | undefined {
   const wrong = (text: string): boolean => !isEmpty(text) && !isWhole(text);
   switch (row.kind) {
     case 'tile':
-      return wrong(row.tiles) ? ['tiles', 'a whole number from 1'] : undefined;
+      if (wrong(row.tiles)) return ['tiles', 'a whole number from 1'];
+      return row.method === kExpression && isEmpty(row.expression)
+        ? ['method', 'write an expression of data, such as data.abs().amax(dim=-1)']
+        : undefined;
     case 'topk':
       return wrong(row.k) ? ['k', 'a whole number from 1'] : undefined;
     case 'projection':
@@ -115,7 +118,8 @@ function compressorOf(row: PlanRow): CompressorFacts {
   const { kind } = row;
   switch (kind) {
     case 'tile': {
-      const method = row.method === 'mean' ? undefined : row.method;
+      const named = row.method === 'mean' ? undefined : row.method;
+      const method = row.method === kExpression ? row.expression.trim() : named;
       return { kind, tiles: wholeOf(row.tiles), method, ...row.rest };
     }
     case 'stats': {

@@ -18,7 +18,9 @@ export interface PlanRow {
   tokens: string;
   kind: string;
   tiles: string;
+  /** One of kMethods, or `kExpression`. */
   method: string;
+  expression: string;
   range: string;
   bins: string;
   vectors: string[];
@@ -26,10 +28,12 @@ export interface PlanRow {
   k: string;
   dtype: string;
   /** Members of the compressor that the form does not show, kept as they are. */
-  readonly rest: Pick<CompressorFacts, 'tiles_one_rank' | 'method_one_rank'>;
+  rest: Pick<CompressorFacts, 'tiles_one_rank' | 'method_one_rank'>;
 }
 
 export const kMethods = ['mean', 'sum', 'absmax'] as const;
+/** The choice of a method that is none of the trainer's own. */
+export const kExpression = 'expression';
 
 export function rowsOf(plan: Plan, points: readonly PointFacts[]): PlanRow[] {
   return plan.entries.map((entry) =>
@@ -62,13 +66,17 @@ function rowOf(entry: PlanEntry, point: PointFacts | undefined): PlanRow {
   };
 }
 
-function compressorFields(
-  of: CompressorFacts,
-): Pick<PlanRow, 'kind' | 'tiles' | 'method' | 'range' | 'bins' | 'vectors' | 'normalize' | 'k'> {
+type CompressorFields =
+  'kind' | 'tiles' | 'method' | 'expression' | 'range' | 'bins' | 'vectors' | 'normalize' | 'k';
+
+function compressorFields(of: CompressorFacts): Pick<PlanRow, CompressorFields> {
+  const method = of.method ?? 'mean';
+  const builtIn = (kMethods as readonly string[]).includes(method);
   return {
     kind: of.kind,
     tiles: String(of.tiles ?? ''),
-    method: of.method ?? 'mean',
+    method: builtIn ? method : kExpression,
+    expression: builtIn ? '' : method,
     range: of.range?.join(':') ?? '',
     // Without a range there is nothing to choose.
     bins: of.range === undefined ? '' : String(of.bins ?? ''),
@@ -138,10 +146,11 @@ export function fitRow(
   }
 }
 
-/** What the closed entry does not show: "gradient · probes · rows 0:4". */
+/** What the columns of the list do not show: "gradient · probes · rows 0:4". */
 export function summaryOf(row: PlanRow): string {
   const window = (name: string, text: string): string => (text === '' ? '' : `${name} ${text}`);
   const rows = row.rows === '0' ? 'all rows' : row.rows === '1' ? '' : window('rows', row.rows);
+  const reduced = row.method === kExpression ? row.expression : row.method;
   const eitherPhase = row.train ? 'train + eval' : 'eval';
   const batches = row.microBatches === '0' ? '' : window('micro-batches', row.microBatches);
   return [
@@ -153,6 +162,8 @@ export function summaryOf(row: PlanRow): string {
     rows,
     window('tokens', row.tokens),
     row.kind === 'projection' ? row.vectors.join(', ') : '',
+    row.kind === 'tile' && row.method !== 'mean' ? reduced : '',
+    row.kind === 'stats' ? window('histogram', row.range) : '',
     row.dtype === 'f32' || row.dtype === 'i32' ? '' : row.dtype,
   ]
     .filter((part) => part !== '')

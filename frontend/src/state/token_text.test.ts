@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { columnLabelOf, tokenContext, tokenText } from './token_text';
+import { columnLabelOf, tokenContext, tokenOfText, tokenText } from './token_text';
 
 test('bytes print as themselves where they print', () => {
   expect(tokenText(65, 'byte')).toBe('A');
@@ -24,4 +24,11 @@ test('columns are named by position, and by token where it is known', () => {
   const label = columnLabelOf({ tokens: Int32Array.of(65, -1), positions }, 'byte');
   expect([label(0), label(1)]).toEqual(['8 A', '9 ·']);
   expect(columnLabelOf({ tokens: null, positions }, 'byte')(1)).toBe('9');
+});
+
+test('in a text that is read, spaces and line breaks are what they are', () => {
+  const text = [65, 32, 10, 255, -1].map((id) => tokenOfText(id, 'byte')).join('');
+  expect(text).toBe('A ⏎\n\\xff·');
+  expect(tokenOfText(7, 'gpt2')).toBe('#7 ');
+  expect(tokenOfText(-1, 'gpt2')).toBe('·');
 });

@@ -19,6 +19,13 @@ export function tokenText(id: number, tokenizer: string): string {
   return `\\x${id.toString(16).padStart(2, '0')}`;
 }
 
+/** A token in a text that is read: spaces and line breaks are what they are. */
+export function tokenOfText(id: number, tokenizer: string): string {
+  if (tokenizer !== 'byte' && id >= 0) return `#${id} `;
+  if (id === 32) return ' ';
+  return id === 10 ? `${tokenText(id, tokenizer)}\n` : tokenText(id, tokenizer);
+}
+
 /** Labels for the columns of a map: the position, and the token where it was captured. */
 export function columnLabelOf(
   frame: { readonly tokens: Int32Array | null; readonly positions: Int32Array },

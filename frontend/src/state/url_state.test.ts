@@ -8,6 +8,7 @@ test('the default view needs no query', () => {
 
 test('every member survives the address', () => {
   const view: ViewState = {
+    tab: 'compare',
     point: 'MLP1 & co',
     layer: 3,
     row: 2,
@@ -24,13 +25,43 @@ test('every member survives the address', () => {
     clip99: true,
     layerLock: 0.53,
     tileLock: 1.5e-5,
+    plan: 'HiddenStates.l1-4.t32*MLP1.m=data_2Emean_28_2D1_29',
+    logX: true,
+    logRate: true,
+    logSpeed: true,
+    events: false,
+    zoom: [10.5, 200],
+    hold: 130,
+    layout: 'over',
+    ranges: 'own',
+    ridge: 'layers',
+    threshold: -0.25,
+    runA: '5f0c12ab34cd56ef',
+    runB: '00000000000000aa',
+    stepB: 40,
+    phaseB: 'eval',
+    token: 17,
   };
   expect(parseViewState(formatViewState(view))).toEqual(view);
 });
 
+test('a draft that no hub would read is left out', () => {
+  const plan = 'HiddenStates*'.repeat(1000);
+  expect(formatViewState({ ...kDefaultView, plan, layer: 2 })).toBe('?layer=2');
+});
+
 test('nonsense falls back member by member', () => {
   const view = parseViewState(
-    '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&head=x&stat=mode&over=all&point=QKV',
+    '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&head=x&stat=mode&over=all' +
+      '&point=QKV&zoom=9-3&hold=x&events=2&maps=2&ranges=all&ridge=x&thr=high' +
+      '&runa=5F0C&runb=..&stepb=0&token=-1',
   );
   expect(view).toEqual({ ...kDefaultView, point: 'QKV' });
+});
+
+test('what the address does not tell is as preferred', () => {
+  const preferred = { ...kDefaultView, smoothing: 0.5, logX: true, logLoss: true, events: false };
+  expect(parseViewState('', preferred)).toEqual(preferred);
+  const told = parseViewState('?smooth=0.9&logx=0&logloss=1&events=1', preferred);
+  expect(told).toEqual({ ...preferred, smoothing: 0.9, logX: false, events: true });
 });

@@ -40,6 +40,24 @@ export function watchedEntries(run: RunFacts | null, plan: Plan | null): readonl
   return watched;
 }
 
+/** Entries that tell what the model predicts for the next token. */
+export function predictingEntries(watched: readonly WatchedEntry[]): readonly WatchedEntry[] {
+  return watched.filter(({ facts, form }) => facts.flag === kLogitsFlag && form === 'topk');
+}
+
+/** What a plan lacks for the text with its predictions, to be added to it. */
+export function missingForText(plan: Plan): readonly PlanEntry[] {
+  const has = (test: (entry: PlanEntry) => boolean): boolean => plan.entries.some(test);
+  const predicts = has(
+    ({ point, compressor }) => point === 'Logits' && (compressor?.kind ?? 'topk') === 'topk',
+  );
+  const tokens = has(({ point, prompts }) => point === 'InputTokens' && prompts === undefined);
+  return [
+    ...(predicts ? [] : [{ point: 'Logits', compressor: { kind: 'topk', k: 10 } }]),
+    ...(tokens ? [] : [{ point: 'InputTokens' }]),
+  ];
+}
+
 function watchedOf(
   run: RunFacts,
   entry: PlanEntry,
@@ -109,6 +127,12 @@ function layersOf(entry: PlanEntry, facts: PointFacts): readonly number[] {
   const all = Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i);
   const chosen = entry.layers === undefined ? undefined : parseLayers(entry.layers);
   return chosen === undefined ? all : chosen.filter((layer) => all.includes(layer));
+}
+
+/** The phase that is shown: the one asked for, if the entry takes it. */
+export function phaseOf(phases: readonly string[], wanted: 'train' | 'eval'): 'train' | 'eval' {
+  if (phases.includes(wanted) || phases.length === 0) return wanted;
+  return phases[0] === 'eval' ? 'eval' : 'train';
 }
 
 export function closest(choices: readonly number[], wanted: number): number {

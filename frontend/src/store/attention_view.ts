@@ -1,29 +1,30 @@
-import { toFloats } from '../protocol/numbers';
 import type { AttentionFrame } from './frames';
-import { statsOf } from './map_data';
-import { type Scene, tokenBaseOf, tokensOf, tokensOfRow } from './scene';
+import { foldLines, type LineRange, mapOfLines } from './fold';
+import type { MapData } from './map_data';
+import { type Row, type Scene, tokenBaseOf, tokensOf, tokensOfRow } from './scene';
+
+// All heads stand side by side: so many pixels are left for one.
+const kMostSmall = 96;
 
 /** Queries × keys of one head; records of [rows, heads, queries, keys], the keys perhaps tiled. */
 export function attentionView(scene: Scene): AttentionFrame | undefined {
   const { shape } = scene.parts[0].header;
   const [, , queries, width] = shape;
   const found = tokenBaseOf(scene, 0, queries);
-  const values = found === undefined ? undefined : toFloats(found.row.record);
-  if (found === undefined || values === undefined) return undefined;
-  const { base, row, cols: shownQueries } = found;
+  if (found === undefined) return undefined;
+  const { base, row, cols: lines } = found;
   const heads = row.record.header.shape[1];
   const head = Math.min(scene.query.head, heads - 1);
   if (head < 0) return undefined;
   const tiled = width !== base.features;
   const cols = tiled ? width : tokensOfRow(scene.query, row.name, 0, width);
-  const start = (row.row * heads + head) * queries * width;
-  const out = new Float64Array(shownQueries * cols);
-  for (let query = 0; query < shownQueries; query++) {
-    const line = start + query * width;
-    out.set(values.subarray(line, line + cols), query * cols);
-  }
-  const present = new Uint8Array(shownQueries).fill(1);
-  const stats = statsOf(out, present, cols);
+  const rangeOf = (each: number): LineRange => ({
+    first: (row.row * heads + each) * queries,
+    lines,
+    width: cols,
+  });
+  const map = mapOfLines(row.record, rangeOf(head));
+  if (map === undefined) return undefined;
   const { ids, positions } = tokensOf(scene, row.name, 0, cols);
   return {
     ...base,
@@ -31,10 +32,17 @@ export function attentionView(scene: Scene): AttentionFrame | undefined {
     heads,
     head,
     keys: base.features,
-    map: { rows: shownQueries, cols, values: out, present, stats },
+    map,
+    small: heads > 1 ? smallOf(row, heads, rangeOf) : [],
     tokens: tiled ? null : ids,
     positions,
     queryTokens: base.tokens,
     queryPositions: base.positions,
   };
+}
+
+function smallOf({ record }: Row, heads: number, rangeOf: (head: number) => LineRange): MapData[] {
+  return Array.from({ length: heads }, (_, head) =>
+    foldLines(record, rangeOf(head), kMostSmall),
+  ).filter((map) => map !== undefined);
 }

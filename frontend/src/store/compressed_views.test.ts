@@ -22,6 +22,17 @@ describe('attention', () => {
     expect(frameOf(filled(), 'attention', { ...query, head: 9 }).head).toBe(1);
   });
 
+  test('all heads stand beside it, small', () => {
+    const { small } = frameOf(filled(), 'attention', { ...query, row: 1 });
+    expect(small.map((map) => [...map.values])).toEqual([
+      [12, 13, 14, 15, 16, 17],
+      [18, 19, 20, 21, 22, 23],
+    ]);
+    const one = new RingStore(1e6);
+    one.insert(makeRecord({ ...header, shape: [1, 1, 2, 3] }, new Float32Array(6)));
+    expect(frameOf(one, 'attention', query).small).toEqual([]);
+  });
+
   test('queries start at the window of the entry, keys at 0', () => {
     const frame = frameOf(filled(), 'attention', { ...query, firstToken: 1 });
     expect([...frame.queryPositions]).toEqual([1, 2]);
@@ -68,6 +79,35 @@ describe('stats', () => {
     expect(frame.history.lines.mean).toEqual([[1, 2, 3], none, [-1, null, -3]]);
     expect(frame.history.lines.std).toEqual([[0.5, 0.5, 0.5], none, none]);
     expect(frame.history.lines.norm[0]).toEqual([2, 2, 2]);
+    expect(frame.departure).toBeNull();
+  });
+
+  test('NaN and Inf are counted together, and the first layer that has one is told', () => {
+    const store = new RingStore(1e6);
+    for (const step of [1, 2, 3]) {
+      const broken = numbers(0, 1, 4, 4);
+      if (step > 1) broken.set([1, 2, 3], 7);
+      store.insert(makeRecord({ ...header, step, layer: 1 }, numbers(0, 1, 4, 4)));
+      store.insert(makeRecord({ ...header, step, layer: 2 }, broken));
+    }
+    const { history, departure } = frameOf(store, 'stats', query);
+    expect(history.lines.bad).toEqual([
+      [0, 0, 0],
+      [0, 6, 6],
+    ]);
+    expect(departure).toEqual({ layer: 2, step: 2, bad: 6, times: 0 });
+  });
+
+  test('ridges: of one layer over the steps, of all layers at this one', () => {
+    const store = new RingStore(1e6);
+    for (const step of [4, 5]) {
+      for (const layer of [1, 3]) {
+        store.insert(makeRecord({ ...header, step, layer }, numbers(0, 1, step, layer)));
+      }
+    }
+    const { stepRidge, layerRidge } = frameOf(store, 'stats', { ...query, layer: 3 });
+    expect(stepRidge).toEqual({ names: [4, 5], bins: Float64Array.of(4, 3, 5, 3) });
+    expect(layerRidge).toEqual({ names: [1, 3], bins: Float64Array.of(5, 1, 5, 3) });
   });
 
   test('each micro-batch has its own', () => {

@@ -22,6 +22,8 @@ export interface ViewQuery {
   readonly head: number;
   readonly vector: number;
   readonly aggregate: 'mean' | 'absmax';
+  /** Of tiles: one layer large, all layers, or a summary over the steps. */
+  readonly layout: 'one' | 'all' | 'over';
   readonly step: number | null;
   /** While following: later steps are not shown yet, as a replay has not come to them. */
   readonly until: number | null;
@@ -30,6 +32,8 @@ export interface ViewQuery {
   /** The point and the layers as the hub's history is asked for them; layers null: all. */
   readonly pointName: string;
   readonly layerRanges: string | null;
+  /** Another recording that the hub offers; empty: the run that it serves. */
+  readonly run: string;
 }
 
 /** What every view of one step tells. */
@@ -65,6 +69,23 @@ export interface MapsFrame extends FrameBase {
   readonly tileMap: MapData;
 }
 
+/** Tiles × tokens of every layer, small. */
+export interface LayersFrame extends FrameBase {
+  readonly kind: 'layers';
+  readonly tiles: number;
+  /** One of each of `layers`, folded to few cells; null: not captured. */
+  readonly maps: readonly (MapData | null)[];
+}
+
+/** One number of each layer and step. */
+export interface OverFrame extends FrameBase {
+  readonly kind: 'over';
+  /** Layers down, steps across. */
+  readonly map: MapData;
+  /** The step of each column, of gaps too. */
+  readonly columns: readonly number[];
+}
+
 /** Attention of one head: queries down, keys (or tiles of them) across. */
 export interface AttentionFrame extends FrameBase {
   readonly kind: 'attention';
@@ -72,6 +93,8 @@ export interface AttentionFrame extends FrameBase {
   readonly head: number;
   readonly keys: number;
   readonly map: MapData;
+  /** All heads, folded to few cells. */
+  readonly small: readonly MapData[];
   readonly queryTokens: Int32Array | null;
   readonly queryPositions: Int32Array;
 }
@@ -97,6 +120,23 @@ export const kStatNames = [
   '−Inf',
 ] as const;
 
+/** Histograms side by side: of one layer at many steps, or of many layers at one step. */
+export interface Ridge {
+  /** Steps or layers, one of each row. */
+  readonly names: readonly number[];
+  /** Row by row. */
+  readonly bins: Float64Array<ArrayBuffer>;
+}
+
+/** Where a layer left its range, and how. */
+export interface Departure {
+  readonly layer: number;
+  readonly step: number;
+  /** How many numbers were not finite; or else how large the norm was, in its usual ones. */
+  readonly bad: number;
+  readonly times: number;
+}
+
 export interface StatsFrame extends FrameBase {
   readonly kind: 'stats';
   /** Ten numbers for each layer, NaN for one that was not captured. */
@@ -104,6 +144,10 @@ export interface StatsFrame extends FrameBase {
   /** The histogram of the chosen layer. */
   readonly bins: Float64Array<ArrayBuffer>;
   readonly history: History;
+  readonly stepRidge: Ridge;
+  readonly layerRidge: Ridge;
+  /** The first layer that left its range; null: none has. */
+  readonly departure: Departure | null;
 }
 
 export interface ProjectionFrame extends FrameBase {
@@ -132,7 +176,14 @@ export interface PassedFrame extends FrameBase {
 }
 
 export type ViewFrame =
-  MapsFrame | AttentionFrame | StatsFrame | ProjectionFrame | TopKFrame | PassedFrame;
+  | MapsFrame
+  | LayersFrame
+  | OverFrame
+  | AttentionFrame
+  | StatsFrame
+  | ProjectionFrame
+  | TopKFrame
+  | PassedFrame;
 
 /** Nothing to show, and why. */
 export interface EmptyView {

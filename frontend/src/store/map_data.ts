@@ -19,10 +19,15 @@ export interface MapData {
   readonly cols: number;
   readonly values: Floats;
   readonly present: Uint8Array;
+  /** 1 for each cell without data, where single cells of a row may be missing. */
+  readonly absent?: Uint8Array;
   readonly stats: MapStats;
 }
 
 const kBins = 4096;
+
+/** Of a map without finite numbers. */
+const kNoNumbers = { min: 0, max: 0, absMax: 0, abs99: 0, finite: 0 } as const;
 
 export function statsOf(values: Floats, present: Uint8Array, cols: number): MapStats {
   let min = Number.POSITIVE_INFINITY;
@@ -44,7 +49,7 @@ export function statsOf(values: Floats, present: Uint8Array, cols: number): MapS
       else nan += 1;
     }
   }
-  if (finite === 0) return { min: 0, max: 0, absMax: 0, abs99: 0, finite, nan, posInf, negInf };
+  if (finite === 0) return { ...kNoNumbers, nan, posInf, negInf };
   const absMax = Math.max(Math.abs(min), Math.abs(max));
   const abs99 = quantile99(values, present, cols, absMax, finite);
   return { min, max, absMax, abs99, finite, nan, posInf, negInf };
@@ -58,13 +63,14 @@ function quantile99(
   absMax: number,
   finite: number,
 ): number {
-  if (absMax === 0) return 0;
+  const binsPerUnit = kBins / absMax;
+  if (!Number.isFinite(binsPerUnit)) return absMax;
   const bins = new Uint32Array(kBins + 1);
   for (let row = 0; row < present.length; row++) {
     if (present[row] === 0) continue;
     for (let i = row * cols; i < (row + 1) * cols; i++) {
       const magnitude = Math.abs(values[i]);
-      if (magnitude <= absMax) bins[((magnitude / absMax) * kBins) | 0] += 1;
+      if (magnitude <= absMax) bins[(magnitude * binsPerUnit) | 0] += 1;
     }
   }
   const wanted = Math.ceil(finite * 0.99);

@@ -1,6 +1,7 @@
 import { type Floats, toFloats } from '../protocol/numbers';
 import type { MapsFrame } from './frames';
 import { type MapData, statsOf } from './map_data';
+import { kF64 } from '../protocol/record';
 import { rowNamed, type Scene, tokenBaseOf } from './scene';
 
 /** Layers × tokens and, of one layer, tiles × tokens; records of [rows, sequence, tiles]. */
@@ -36,7 +37,8 @@ export function layersByTokens(
   cols: number,
   fold: Fold,
 ): MapData {
-  const out = new Float32Array(layers.length * cols);
+  const size = layers.length * cols;
+  const out = isDouble(group, layers) ? new Float64Array(size) : new Float32Array(size);
   const present = new Uint8Array(layers.length);
   layers.forEach((layer, index) => {
     const place = rowNamed(group.layers.get(layer), 0, name);
@@ -57,6 +59,10 @@ export function layersByTokens(
     present,
     stats: statsOf(out, present, cols),
   };
+}
+
+function isDouble(group: Scene['group'], layers: readonly number[]): boolean {
+  return layers.some((layer) => group.layers.get(layer)?.[0]?.header.dtype === kF64);
 }
 
 function meanOf(values: Floats, start: number, length: number): number {

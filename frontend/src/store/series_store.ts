@@ -40,7 +40,7 @@ export class SeriesStore {
 
   /** Those up to a step. */
   upTo(step: number): readonly StepFacts[] {
-    return this.facts.slice(0, this.lowerBound(step + 1));
+    return this.facts.slice(0, firstFrom(this.facts, step + 1));
   }
 
   clear(): void {
@@ -60,9 +60,9 @@ export class SeriesStore {
   add(facts: StepFacts): void {
     if (this.restarted) {
       this.restarted = false;
-      this.facts.length = this.lowerBound(facts.step);
+      this.facts.length = firstFrom(this.facts, facts.step);
     }
-    const at = this.lowerBound(facts.step);
+    const at = firstFrom(this.facts, facts.step);
     if (at === this.facts.length) this.push(facts);
     else if (this.facts[at].step === facts.step) this.facts[at] = { ...this.facts[at], ...facts };
     else this.facts.splice(at, 0, facts);
@@ -95,17 +95,33 @@ export class SeriesStore {
     this.thinned *= 2;
     this.facts = this.facts.filter((each) => each === last || keepsStep(each, this.thinned));
   }
+}
 
-  private lowerBound(step: number): number {
-    let low = 0;
-    let high = this.facts.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if (this.facts[middle].step < step) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+/** What is known of a step; of a row that is a gap nothing. */
+export function factsAt(facts: readonly StepFacts[], step: number): StepFacts | undefined {
+  const found = facts[firstFrom(facts, step)];
+  return found?.step === step ? found : undefined;
+}
+
+/** The newest validation up to a step. */
+export function lastValid(facts: readonly StepFacts[], step: number): number | undefined {
+  for (let i = firstFrom(facts, step + 1) - 1; i >= 0; i--) {
+    const value = facts[i].valid_loss;
+    if (typeof value === 'number') return value;
   }
+  return undefined;
+}
+
+/** The index of the first that is not before a step. */
+function firstFrom(facts: readonly StepFacts[], step: number): number {
+  let low = 0;
+  let high = facts.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (facts[middle].step < step) low = middle + 1;
+    else high = middle;
+  }
+  return low;
 }
 
 export type Column = (number | null)[];
@@ -119,10 +135,19 @@ export interface Columns {
   readonly loss: Column;
   readonly gradNorm: Column;
   readonly validLoss: Column;
+  readonly rate: Column;
+  readonly speed: Column;
 }
 
 export function toColumns(facts: readonly StepFacts[], stride = 1): Columns {
-  const columns: Columns = { steps: [], loss: [], gradNorm: [], validLoss: [] };
+  const columns: Columns = {
+    steps: [],
+    loss: [],
+    gradNorm: [],
+    validLoss: [],
+    rate: [],
+    speed: [],
+  };
   let previous: number | undefined;
   for (const fact of facts) {
     if (previous !== undefined && fact.step > previous + stride) pushRow(columns, previous + 1, {});
@@ -137,6 +162,8 @@ function pushRow(columns: Columns, step: number, facts: Partial<StepFacts>): voi
   columns.loss.push(finite(facts.loss));
   columns.gradNorm.push(finite(facts.grad_norm));
   columns.validLoss.push(finite(facts.valid_loss));
+  columns.rate.push(finite(facts.lr));
+  columns.speed.push(finite(facts.tokens_per_second));
 }
 
 function finite(value: number | null | undefined): number | null {

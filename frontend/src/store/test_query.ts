@@ -18,11 +18,13 @@ export const kTestQuery: ViewQuery = {
   head: 0,
   vector: 0,
   aggregate: 'mean',
+  layout: 'one',
   step: null,
   until: null,
   every: 1,
   pointName: 'HiddenStates',
   layerRanges: null,
+  run: '',
 };
 
 /** The frame of one kind; throws when the view is another or none. */

@@ -1,7 +1,9 @@
 import { attentionView } from './attention_view';
 import { formOf } from './form';
 import type { EmptyView, View, ViewFrame, ViewQuery } from './frames';
+import { layersView } from './layers_view';
 import { mapsView } from './maps_view';
+import { overView } from './over_view';
 import { projectionView } from './projection_view';
 import type { RingStore, SeriesQuery } from './ring_store';
 import { baseOf, type Scene } from './scene';
@@ -44,7 +46,7 @@ function frameOf(scene: Scene): ViewFrame | undefined {
   const { compressor, shape } = scene.parts[0].header;
   switch (formOf(compressor)) {
     case 'values':
-      return shape.length === 4 ? attentionView(scene) : mapsView(scene);
+      return shape.length === 4 ? attentionView(scene) : tilesView(scene);
     case 'stats':
       return statsView(scene);
     case 'projection':
@@ -57,6 +59,17 @@ function frameOf(scene: Scene): ViewFrame | undefined {
     }
     case 'other':
       return undefined;
+  }
+}
+
+function tilesView(scene: Scene): ViewFrame | undefined {
+  switch (scene.query.layout) {
+    case 'one':
+      return mapsView(scene);
+    case 'all':
+      return layersView(scene);
+    case 'over':
+      return overView(scene);
   }
 }
 

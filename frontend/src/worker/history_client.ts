@@ -1,4 +1,12 @@
-import { historySchema, type StepFacts, stepsSchema } from '../protocol/messages';
+import {
+  type AuditLine,
+  auditTrailSchema,
+  historySchema,
+  type OtherRunFacts,
+  runsSchema,
+  type StepFacts,
+  stepsSchema,
+} from '../protocol/messages';
 import { decodeRecords, type TensorRecord } from '../protocol/record';
 
 /** Asks for an address below the hub's own: "history/steps?…". */
@@ -45,6 +53,12 @@ export class HistoryClient {
     return { first: first_frame_step > 0 ? first_frame_step : first_step, last: last_step };
   }
 
+  /** The other recordings that the hub was started with. */
+  async runs(): Promise<readonly OtherRunFacts[]> {
+    const response = await this.get('history/runs', {});
+    return response === undefined ? [] : runsSchema(await response.json(), 'runs').runs;
+  }
+
   /** The scalars of the last `limit` steps up to `last` (null: of all), ascending. */
   async steps(
     run: string,
@@ -53,6 +67,12 @@ export class HistoryClient {
   ): Promise<readonly StepFacts[] | undefined> {
     const response = await this.get('history/steps', { run, limit, last });
     return response === undefined ? undefined : stepsSchema(await response.json(), 'steps');
+  }
+
+  /** Lines of the audit trail behind the one of this id, oldest first. */
+  async events(after: number, limit: number): Promise<readonly AuditLine[] | undefined> {
+    const response = await this.get('history/events', { after, limit });
+    return response === undefined ? undefined : auditTrailSchema(await response.json(), 'events');
   }
 
   async records(query: RecordsQuery): Promise<RecordsPage | undefined> {

@@ -1,16 +1,26 @@
+import type { Notification } from '../protocol/messages';
 import { webSocketPipe } from '../protocol/pipe';
 import type { TensorRecord } from '../protocol/record';
 import { RingStore } from '../store/ring_store';
-import type { View, ViewQuery } from '../store/frames';
+import type { View } from '../store/frames';
 import { buildView } from '../store/view';
 import { HistoryClient, hubFetcher } from './history_client';
 import { HubSession } from './hub_session';
-import type { FromWorker, HubEvent, Traffic, ToWorker } from './link_messages';
+import {
+  type FromWorker,
+  type HubEvent,
+  kSlots,
+  type Slot,
+  type Traffic,
+  type ToWorker,
+} from './link_messages';
+import { AuditTrail } from './audit_trail';
+import { OtherRuns } from './other_runs';
 import { readPastSteps } from './past_steps';
 import { Scrubber } from './scrubber';
+import { ViewSender } from './view_sender';
 
-// The worker's entry: owns the socket, the store and the building of views. The page gets at most
-// one view that it has not drawn yet, so a slow or hidden page never piles up work.
+// The worker's entry: owns the socket, the store and the building of views.
 
 interface WorkerScope {
   postMessage(message: FromWorker, transfer?: Transferable[]): void;
@@ -25,12 +35,11 @@ class HubWorker {
   private session: HubSession | undefined;
   private history: HistoryClient | undefined;
   private scrubber: Scrubber | undefined;
+  private trail: AuditTrail | undefined;
+  private others: OtherRuns | undefined;
   private historyAsked = 0;
-  private query: ViewQuery | undefined;
+  private readonly views = new Map(kSlots.map((slot) => [slot, this.makeSender(slot)]));
   private run = '';
-  private dirty = false;
-  private drawing = false;
-  private viewTimer: number | undefined;
   private events: HubEvent[] = [];
   private eventsTimer: number | undefined;
   private bytes = 0;
@@ -47,16 +56,14 @@ class HubWorker {
         void this.request(message.token, message.method, message.params);
         break;
       case 'query':
-        this.query = message.query;
-        this.viewChanged();
+        this.views.get(message.slot)?.ask(message.query);
         break;
       case 'drawn':
-        this.drawing = false;
-        if (this.dirty) this.viewChanged();
+        this.views.get(message.slot)?.drawn();
         break;
       case 'sync':
         this.flushEvents();
-        this.postView();
+        for (const view of this.views.values()) view.flush();
         this.post({ kind: 'synced', token: message.token });
         break;
     }
@@ -82,6 +89,8 @@ class HubWorker {
       this.session = this.makeSession(socketUrl);
       this.history = new HistoryClient(hubFetcher(socketUrl));
       this.scrubber = this.makeScrubber(this.history);
+      this.trail = this.makeTrail(this.history);
+      this.others = this.makeOthers(this.history);
     }
     this.session.start();
   }
@@ -94,6 +103,27 @@ class HubWorker {
       onProblem: (problem: string): void => this.problem(problem),
     };
     return new Scrubber(history, this.store, listener, () => Date.now());
+  }
+
+  private makeTrail(history: HistoryClient): AuditTrail {
+    return new AuditTrail(history, {
+      onLines: (lines) => this.event({ kind: 'trail', lines }),
+      onProblem: (problem) => this.problem(problem),
+      after: (seconds, action) => void setTimeout(action, seconds * 1000),
+    });
+  }
+
+  private makeOthers(history: HistoryClient): OtherRuns {
+    const listener = {
+      onFetched: (records: number, bytes: number): void => {
+        this.bytes += bytes;
+        this.records += records;
+        this.viewChanged();
+      },
+      onChanged: (): void => this.viewChanged(),
+      onProblem: (problem: string): void => this.problem(problem),
+    };
+    return new OtherRuns(history, listener, () => Date.now());
   }
 
   private makeSession(socketUrl: string): HubSession {
@@ -113,13 +143,17 @@ class HubWorker {
         onHello: (hello) => {
           if (hello.run !== null) this.ofRun(hello.run.id);
           this.event({ kind: 'hello', hello });
+          this.trail?.begin();
           if (hello.run !== null) void this.askHistory(hello.run.id);
+          void this.askRuns();
         },
         onNotification: (notification) => {
           const { event, params } = notification;
           if (event === 'run') this.ofRun(params.id);
           this.event({ kind: 'notification', notification });
           if (event === 'run') void this.askHistory(params.id);
+          if (event === 'run') this.trail?.begin();
+          else if (isEvent(notification)) this.trail?.grew();
         },
         onRecords: (records, bytes) => this.take(records, bytes, false),
         onProblem: (problem) => this.problem(problem),
@@ -160,6 +194,14 @@ class HubWorker {
     }
   }
 
+  private async askRuns(): Promise<void> {
+    try {
+      this.event({ kind: 'runs', runs: (await this.history?.runs()) ?? [] });
+    } catch (error) {
+      this.problem(`history/runs: ${String(error)}`);
+    }
+  }
+
   private ofRun(id: string): void {
     if (this.run !== '' && this.run !== id) this.store.clear();
     if (this.run !== id) this.scrubber?.ofRun(id);
@@ -174,21 +216,18 @@ class HubWorker {
     this.post({ kind: 'answer', token, answer });
   }
 
-  /** Builds the view soon: records of one forward pass come in a burst. */
-  private viewChanged(): void {
-    this.dirty = true;
-    if (this.drawing || this.viewTimer !== undefined || this.query === undefined) return;
-    this.viewTimer = setTimeout(() => this.postView(), 8);
+  private makeSender(slot: Slot): ViewSender {
+    return new ViewSender(
+      (query) =>
+        query.run !== '' && this.others !== undefined
+          ? this.others.build(query)
+          : buildView(this.store, query, this.scrubber?.look(query)),
+      (view) => kScope.postMessage({ kind: 'view', slot, view }, numbersOf(view)),
+    );
   }
 
-  private postView(): void {
-    clearTimeout(this.viewTimer);
-    this.viewTimer = undefined;
-    if (!this.dirty || this.query === undefined) return;
-    this.dirty = false;
-    this.drawing = true;
-    const view = buildView(this.store, this.query, this.scrubber?.look(this.query));
-    kScope.postMessage({ kind: 'view', view }, numbersOf(view));
+  private viewChanged(): void {
+    for (const view of this.views.values()) view.changed();
   }
 
   private event(event: HubEvent): void {
@@ -218,14 +257,24 @@ function numbersOf(view: View): Transferable[] {
       return [frame.layerMap.values.buffer, frame.tileMap.values.buffer];
     case 'projection':
       return [frame.layerMap.values.buffer];
-    case 'attention':
+    case 'layers':
+      return frame.maps.flatMap((map) => (map === null ? [] : [map.values.buffer]));
+    case 'over':
       return [frame.map.values.buffer];
+    case 'attention':
+      return [frame.map, ...frame.small].map(({ values }) => values.buffer);
     case 'topk':
       return [frame.map.values.buffer, frame.ids.buffer];
     case 'stats':
+      return [frame.stepRidge.bins.buffer, frame.layerRidge.bins.buffer];
     case 'passed':
       return [];
   }
+}
+
+/** Whether the hub's audit trail may tell more of it; a replay's moves are not in there. */
+function isEvent({ event, params }: Notification): boolean {
+  return event === 'state' ? params.phase !== 'replay' : event !== 'step';
 }
 
 /** A plain request to the socket's address: the browser hides an upgrade's status from the page. */

@@ -1,6 +1,17 @@
-import type { Answer, Hello, Notification, StepFacts } from '../protocol/messages';
+import type {
+  Answer,
+  AuditLine,
+  Hello,
+  Notification,
+  OtherRunFacts,
+  StepFacts,
+} from '../protocol/messages';
 import type { View, ViewQuery } from '../store/frames';
 import type { StepRange } from './history_client';
+
+/** The places of the page that show a view: one, and beside it the other of a comparison. */
+export const kSlots = ['main', 'other'] as const;
+export type Slot = (typeof kSlots)[number];
 
 /** How the connection to the hub stands. `at` is a time of Date.now(). */
 export type Connection =
@@ -27,13 +38,17 @@ export type HubEvent =
   | { readonly kind: 'past'; readonly facts: readonly StepFacts[]; readonly stride: number }
   /** The steps that the hub's history tells of; null: it keeps none. */
   | { readonly kind: 'history'; readonly range: StepRange | null }
+  /** Lines of the hub's audit trail, oldest first. */
+  | { readonly kind: 'trail'; readonly lines: readonly AuditLine[] }
+  /** The recordings that the hub offers beside its run. */
+  | { readonly kind: 'runs'; readonly runs: readonly OtherRunFacts[] }
   | { readonly kind: 'notification'; readonly notification: Notification };
 
 export type FromWorker =
   | { readonly kind: 'connection'; readonly connection: Connection }
   | { readonly kind: 'events'; readonly events: readonly HubEvent[] }
   | { readonly kind: 'answer'; readonly token: number; readonly answer: Answer }
-  | { readonly kind: 'view'; readonly view: View }
+  | { readonly kind: 'view'; readonly slot: Slot; readonly view: View }
   | { readonly kind: 'traffic'; readonly traffic: Traffic }
   | { readonly kind: 'synced'; readonly token: number };
 
@@ -45,6 +60,6 @@ export type ToWorker =
       readonly method: string;
       readonly params: unknown;
     }
-  | { readonly kind: 'query'; readonly query: ViewQuery }
-  | { readonly kind: 'drawn' }
+  | { readonly kind: 'query'; readonly slot: Slot; readonly query: ViewQuery | null }
+  | { readonly kind: 'drawn'; readonly slot: Slot }
   | { readonly kind: 'sync'; readonly token: number };

@@ -2,14 +2,19 @@ import { type Disposable } from '../base/disposable';
 import { Emitter } from '../base/emitter';
 import type { Answer } from '../protocol/messages';
 import type { View, ViewQuery } from '../store/frames';
-import type { Connection, FromWorker, HubEvent, ToWorker, Traffic } from './link_messages';
+import type { Connection, FromWorker, HubEvent, Slot, ToWorker, Traffic } from './link_messages';
+
+export interface SlotView {
+  readonly slot: Slot;
+  readonly view: View;
+}
 
 /** The page's end of the worker: typed events out, typed calls in. */
 export class WorkerLink {
   private readonly worker: Worker;
   private readonly connections = new Emitter<Connection>();
   private readonly hubEvents = new Emitter<readonly HubEvent[]>();
-  private readonly views = new Emitter<View>();
+  private readonly views = new Emitter<SlotView>();
   private readonly traffics = new Emitter<Traffic>();
   private readonly answers = new Map<number, (answer: Answer) => void>();
   private readonly syncs = new Map<number, () => void>();
@@ -28,7 +33,7 @@ export class WorkerLink {
     return this.hubEvents.addListener(listener);
   }
 
-  onView(listener: (view: View) => void): Disposable {
+  onView(listener: (view: SlotView) => void): Disposable {
     return this.views.addListener(listener);
   }
 
@@ -49,13 +54,14 @@ export class WorkerLink {
     });
   }
 
-  query(query: ViewQuery): void {
-    this.post({ kind: 'query', query });
+  /** What a slot shows from now on; null: nothing. */
+  query(slot: Slot, query: ViewQuery | null): void {
+    this.post({ kind: 'query', slot, query });
   }
 
-  /** Tells the worker that the last view is on screen, so that it may send the next. */
-  drawn(): void {
-    this.post({ kind: 'drawn' });
+  /** Tells the worker that a slot's last view is on screen, so that it may send the next. */
+  drawn(slot: Slot): void {
+    this.post({ kind: 'drawn', slot });
   }
 
   /** Resolves when the worker has handled everything sent so far and its news have arrived. */
@@ -76,7 +82,7 @@ export class WorkerLink {
         this.hubEvents.emit(message.events);
         break;
       case 'view':
-        this.views.emit(message.view);
+        this.views.emit(message);
         break;
       case 'traffic':
         this.traffics.emit(message.traffic);

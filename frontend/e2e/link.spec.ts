@@ -1,0 +1,145 @@
+import { type BrowserContext, expect, type Page } from '@playwright/test';
+import type { FakeHub } from './fake_hub.ts';
+import type { Entry } from './fake_tensors.ts';
+import { idle, test } from './support.ts';
+
+// UX-6: the copied link shows the same pixels in a browser that was never here.
+
+const kEntries: readonly Entry[] = [
+  { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } },
+  { point: 'HiddenStates', compressor: { kind: 'stats' } },
+  { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil', 'sycophancy'] } },
+  { point: 'RawAttentionScore', tokens: [0, 48] },
+  { point: 'Logits', compressor: { kind: 'topk', k: 5 } },
+  { point: 'InputTokens' },
+];
+
+const kPickWait = { timeout: 10_000 };
+
+/** States of the tabs, as a user reaches them. */
+const kViews: readonly {
+  readonly name: string;
+  readonly reach: (page: Page) => Promise<void>;
+}[] = [
+  {
+    name: 'overview',
+    reach: async (page) => {
+      await page.getByTestId('tab-overview').click();
+      await page.getByRole('button', { name: 'log' }).first().click();
+    },
+  },
+  {
+    name: 'maps',
+    reach: async (page) => {
+      await page.getByTestId('layer').selectOption('3');
+      await page.getByRole('button', { name: 'max |x|' }).click();
+      await page.getByRole('button', { name: '99 %' }).click();
+      await page.getByLabel('Lock the scale of the tile map').click();
+    },
+  },
+  {
+    name: 'attention',
+    reach: async (page) => {
+      await page.getByTestId('point').selectOption('RawAttentionScore');
+      await page.getByTestId('head').selectOption('2');
+    },
+  },
+  {
+    name: 'projection',
+    reach: async (page) => {
+      await page.getByTestId('point').selectOption('HiddenStates · projection');
+      await page.getByTestId('vector').selectOption('sycophancy');
+      await page.getByRole('button', { name: 'mean', exact: true }).click();
+    },
+  },
+  {
+    name: 'text',
+    reach: async (page) => {
+      await page.getByTestId('tab-text').click();
+      await page.getByTestId('tokens').getByRole('option').nth(17).click();
+    },
+  },
+  {
+    name: 'compare',
+    reach: async (page) => {
+      await page.getByTestId('tab-compare').click();
+      await page.getByTestId('layer').selectOption('2');
+      await page.getByTestId('step-B').fill('40');
+      await page.getByTestId('step-B').press('Enter');
+      await expect(page.getByRole('heading', { name: 'B, step 40: L2' })).toBeVisible(kPickWait);
+    },
+  },
+  {
+    name: 'the past',
+    reach: async (page) => {
+      await page.getByLabel('Step shown, of those kept').fill('60');
+      await expect(page.getByTestId('step-source')).toContainText('Fetched');
+    },
+  },
+  { name: 'plan', reach: (page) => page.getByTestId('tab-plan').click() },
+];
+
+/** The page without what is no view: traffic, and what the pages happen to hold of the past. */
+async function picture(page: Page): Promise<Buffer> {
+  await page.mouse.move(2, 2);
+  await page.evaluate(() => (document.activeElement as HTMLElement | null)?.blur());
+  // The hub is asked what the plan costs a moment after it is shown.
+  const estimate = page.getByTestId('plan-estimate');
+  if (await estimate.isVisible()) await expect(estimate).not.toContainText('–');
+  await expect(page.locator('[data-testid="plan-estimate"].stale')).toHaveCount(0);
+  // What was hovered or pressed before is painted anew as a whole.
+  await page.setViewportSize({ width: 1200, height: 700 });
+  await idle(page);
+  await page.setViewportSize({ width: 1280, height: 720 });
+  await idle(page);
+  await idle(page);
+  const traffic = page.getByText('records/s');
+  const mask = [page.locator('footer'), page.locator('.facts'), traffic];
+  return page.screenshot({ mask, animations: 'disabled' });
+}
+
+async function visit(context: BrowserContext, hub: FakeHub, url: string): Promise<Page> {
+  const page = await context.newPage();
+  await page.goto(`${url}#token=${hub.token}`);
+  await expect(page.getByTestId('chip')).toHaveText('live');
+  await expect.poll(() => page.evaluate(() => window.__tt?.app.series.all.length)).toBe(120);
+  await idle(page);
+  return page;
+}
+
+for (const { name, reach } of kViews) {
+  test(`the link of ${name} shows the same pixels elsewhere`, async ({ browser, hub }) => {
+    hub.plan = { number: 1, entries: kEntries };
+    const kOptions = {
+      viewport: { width: 1280, height: 720 },
+      colorScheme: 'dark',
+      reducedMotion: 'reduce',
+    } as const;
+    const here = await browser.newContext({
+      ...kOptions,
+      permissions: ['clipboard-read', 'clipboard-write'],
+    });
+    const page = await visit(here, hub, hub.url.split('#')[0]);
+    await reach(page);
+    await idle(page);
+    await page.getByRole('button', { name: 'Copy link' }).click();
+    await expect(page.getByTestId('message')).toHaveText('Link copied');
+    const link = await page.evaluate(() => navigator.clipboard.readText());
+    expect(link).not.toContain(hub.token);
+    const there = await browser.newContext(kOptions);
+    const other = await visit(there, hub, link);
+    if (name === 'compare') {
+      await expect(other.getByRole('heading', { name: 'B, step 40: L2' })).toBeVisible(kPickWait);
+      await expect(other.getByTestId('side-B')).toContainText('from history');
+      await expect(other.getByLabel('Step of B', { exact: true })).toHaveValue('40');
+    }
+    const [first, second] = [await picture(page), await picture(other)];
+    if (!first.equals(second)) {
+      await page.screenshot({ path: `test-results/link-${name}-here.png` });
+      await other.screenshot({ path: `test-results/link-${name}-there.png` });
+    }
+    expect(first.equals(second)).toBe(true);
+    await here.close();
+    await there.close();
+  });
+}

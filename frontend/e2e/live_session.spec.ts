@@ -1,0 +1,117 @@
+import { expect, type Page, test } from '@playwright/test';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { idle } from './support.ts';
+
+// docs/first_session.md, pressed button by button against a real run (playwright.live.config.ts).
+// TT_PICTURES=DIR keeps the pictures that the docs show.
+
+const kDoc = readFileSync(
+  fileURLToPath(new URL('../../docs/first_session.md', import.meta.url)),
+  'utf8',
+).replace(/\s+/g, ' ');
+const kPatience = { timeout: 60_000 };
+
+/** The words in bold, in the order of the text. */
+const kBold = [...kDoc.matchAll(/\*\*(.+?)\*\*/g)].map((match) => match[1]);
+
+class Reader {
+  private at = 0;
+
+  constructor(private readonly page: Page) {}
+
+  /** Presses what the text names next. */
+  async press(name: string): Promise<void> {
+    expect(kBold[this.at], 'the next bold word of the text').toBe(name);
+    this.at += 1;
+    const button = this.page.getByRole('button', { name, exact: true });
+    const preset = this.page.getByTestId('plan-presets').getByText(name, { exact: true });
+    await button.or(preset).first().click();
+  }
+
+  readAll(): void {
+    expect(this.at).toBe(kBold.length);
+  }
+}
+
+async function picture(page: Page, name: string): Promise<void> {
+  const folder = process.env.TT_PICTURES ?? 'test-results/session';
+  await page.mouse.move(0, 0);
+  await idle(page);
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme });
+    await idle(page);
+    await page.screenshot({ path: `${folder}/${name}-${colorScheme}.png` });
+  }
+}
+
+async function waitForSteps(page: Page, count: number): Promise<void> {
+  const step = async (): Promise<number> =>
+    Number((await page.getByTestId('step').innerText()).split('/')[0].replace(/\D/g, ''));
+  const from = await step();
+  await expect.poll(step, kPatience).toBeGreaterThanOrEqual(from + count);
+}
+
+test('the first session works word for word', async ({ page }) => {
+  test.setTimeout(300_000);
+  await page.setViewportSize({ width: 1440, height: 900 });
+  const complaints: string[] = [];
+  page.on('pageerror', (error) => complaints.push(error.message));
+  const reader = new Reader(page);
+  await page.goto(process.env.TT_PAGE_URL ?? '');
+  await expect(page.getByTestId('tile-map')).toBeVisible(kPatience);
+
+  await reader.press('Overview');
+  await waitForSteps(page, 5);
+  await picture(page, 'overview');
+
+  await reader.press('Tensors');
+  await expect(page.getByTestId('tile-map')).toBeVisible();
+  await picture(page, 'tensors');
+  await reader.press('all layers');
+  await expect(page.getByTestId('layer-maps')).toBeVisible();
+  await reader.press('over steps');
+  await expect(page.getByTestId('over-map')).toBeVisible();
+  await reader.press('one layer');
+  await expect(page.getByTestId('tile-map')).toBeVisible();
+  await reader.press('Hold view');
+  await expect(page.getByTestId('held')).toHaveText(/[1-9]\d* new\s+steps? since/, kPatience);
+  await reader.press('View held');
+
+  await reader.press('Pause');
+  const chip = page.getByTestId('chip');
+  await expect(chip).toHaveAttribute('data-word', 'paused', kPatience);
+  await reader.press('Step');
+  await expect(page.getByTestId('message')).toContainText(/Step \d+ done on/, kPatience);
+  await reader.press('Continue');
+  await expect(chip).toHaveText(/live|lagging/, kPatience);
+
+  await reader.press('Compare');
+  await page.getByRole('slider', { name: 'Step of B' }).press('Home');
+  await expect(page.getByTestId('compare-note')).toBeVisible(kPatience);
+  await picture(page, 'compare');
+
+  await reader.press('Plan');
+  await reader.press('Statistics of everything');
+  await expect(page.getByTestId('plan-bytes')).not.toHaveText('–', kPatience);
+  await picture(page, 'plan');
+  await reader.press('Apply');
+  await expect(page.getByTestId('plan-in-force')).toContainText(/on 2\/2 ranks/, kPatience);
+  await reader.press('Tensors');
+  await expect(page.getByTestId('stats-table')).toBeVisible(kPatience);
+  await page.getByTestId('point').selectOption({ label: 'HiddenStates · stats' });
+  await waitForSteps(page, 25);
+  await picture(page, 'statistics');
+
+  await reader.press('Text');
+  await reader.press('Add Logits and InputTokens to the plan');
+  await expect(page.getByTestId('tokens')).toBeVisible(kPatience);
+  await waitForSteps(page, 3);
+  await picture(page, 'text');
+
+  await reader.press('Export ▾');
+  await expect(page.getByTestId('export-npz')).toBeVisible();
+
+  reader.readAll();
+  expect(complaints).toEqual([]);
+});

@@ -1,0 +1,116 @@
+import AxeBuilder from '@axe-core/playwright';
+import { expect, type Page } from '@playwright/test';
+import { kSequence, logitAt, tokenAt } from './fake_data.ts';
+import type { FakeHub } from './fake_hub.ts';
+import { advance, idle, test } from './support.ts';
+
+const kTopK = { point: 'Logits', compressor: { kind: 'topk', k: 5 } } as const;
+
+async function openText(page: Page, hub: FakeHub, query = ''): Promise<void> {
+  await page.goto(hub.url.replace('/#', `/?tab=text${query}#`));
+  await expect(page.getByTestId('tokens')).toBeVisible();
+  await idle(page);
+}
+
+function watchText(hub: FakeHub): void {
+  hub.plan = { number: 1, entries: [kTopK, { point: 'InputTokens' }] };
+}
+
+test('the tokens of the batch, and what the model predicts after each', async ({ page, hub }) => {
+  watchText(hub);
+  await openText(page, hub);
+  const tokens = page.getByTestId('tokens').getByRole('option');
+  await expect(tokens).toHaveCount(kSequence);
+  const text = await tokens.allInnerTexts();
+  const expected = Array.from({ length: kSequence }, (_, at) => tokenAt(120, at));
+  expect(text.join('').replace(/␣/g, ' ').replace(/⏎/g, '\n')).toBe(
+    String.fromCharCode(...expected),
+  );
+  // The fake model is always right: of all but the last the true next token is known.
+  await expect(page.getByTestId('tally')).toContainText('right 100.0 %');
+  await expect(page.getByTestId('tally')).toContainText('of 255');
+  await tokens.nth(8).hover();
+  await expect(page.getByTestId('verdict')).toContainText('is number 1.');
+  const rows = page.getByTestId('predictions').locator('tbody tr');
+  await expect(rows).toHaveCount(5);
+  const best = [0, 1, 2, 3, 4].map((rank) => logitAt(120, 8, rank));
+  await expect(rows.nth(1)).toContainText(String(best[1].id));
+  await expect(rows.nth(1)).toContainText(best[1].value.toPrecision(4));
+  await expect(rows.nth(0)).toContainText('✓');
+  const weights = best.map(({ value }) => Math.exp(value - best[0].value));
+  const sum = weights.reduce((total, each) => total + each, 0);
+  const most = (100 * weights[0]) / sum;
+  const least = (100 * weights[0]) / (sum + 251 * weights[4]);
+  await expect(rows.nth(0)).toContainText(`${least.toFixed(1)}–${most.toFixed(1)} %`);
+  await tokens.nth(kSequence - 1).hover();
+  await expect(page.getByTestId('verdict')).toHaveText('The true next token is not known.');
+});
+
+test('keys go from token to token, and the link remembers the one that is shown', async ({
+  page,
+  hub,
+}) => {
+  watchText(hub);
+  await openText(page, hub);
+  const box = page.getByTestId('tokens');
+  await box.focus();
+  for (let i = 0; i < 3; i++) await page.keyboard.press('ArrowRight');
+  await expect(page.getByRole('heading', { name: 'After position 3' })).toBeVisible();
+  await page.keyboard.press('ArrowDown');
+  const chosen = (): Promise<number> =>
+    box.locator('[aria-selected="true"]').evaluate((each) => Number(each.dataset['col']));
+  expect(await chosen()).toBeGreaterThan(5);
+  await page.keyboard.press('ArrowUp');
+  expect(await chosen()).toBeLessThan(8);
+  await page.keyboard.press('End');
+  expect(await chosen()).toBe(kSequence - 1);
+  await idle(page);
+  expect(new URL(page.url()).searchParams.get('token')).toBe(String(kSequence - 1));
+  await advance(page, hub, 1);
+  expect(await chosen()).toBe(kSequence - 1);
+});
+
+test('without a topk entry the tab says so, and its button adds one', async ({ page, hub }) => {
+  await openText(page, hub);
+  await expect(page.getByTestId('text-lacks')).toContainText('does not take the best next tokens');
+  await expect(page.getByTestId('predictions')).toHaveCount(0);
+  await page.screenshot({ path: 'test-results/text-lacks.png' });
+  await page.getByTestId('text-add').click();
+  await expect(page.getByTestId('text-lacks')).toHaveCount(0);
+  expect(hub.plan.entries.at(-1)).toEqual({
+    point: 'Logits',
+    compressor: { kind: 'topk', k: 10 },
+  });
+  expect(hub.plan.entries).toHaveLength(4);
+  await advance(page, hub, 1);
+  await expect(page.getByTestId('predictions').locator('tbody tr')).toHaveCount(10);
+});
+
+test('who may not change the plan is told why', async ({ page, hub }) => {
+  hub.setHolder({ session: 'v99', name: 'Ada' });
+  await openText(page, hub);
+  await expect(page.getByTestId('text-add')).toBeDisabled();
+  await expect(page.getByTestId('text-lacks')).toContainText('Ada holds control.');
+});
+
+for (const colorScheme of ['dark', 'light'] as const) {
+  test(`pictures and axe of the text, ${colorScheme}`, async ({ page, hub }) => {
+    test.slow();
+    await page.emulateMedia({ colorScheme });
+    // A model that learnt another text: right now and then.
+    hub.logit = (step, token, rank) => ({
+      id: tokenAt(step, token + 1) + ((rank + (token % 7)) % 7) - (token % 3),
+      value: 9 - (0.4 + (token % 5) / 3) * rank,
+    });
+    watchText(hub);
+    await openText(page, hub, '&token=40');
+    await page.screenshot({ path: `test-results/text-${colorScheme}.png` });
+    const { violations } = await new AxeBuilder({ page })
+      .exclude('[data-testid="tokens"] [role="option"]:nth-child(n + 60)')
+      .analyze();
+    const serious = violations.filter(
+      ({ impact }) => impact === 'serious' || impact === 'critical',
+    );
+    expect(serious.map(({ id, nodes }) => `${id} ${String(nodes[0]?.target[0])}`)).toEqual([]);
+  });
+}

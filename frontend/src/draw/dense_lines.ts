@@ -1,0 +1,75 @@
+import type uPlot from 'uplot';
+
+interface Bar {
+  top: number;
+  bottom: number;
+  /** Where the line leaves the column. */
+  end: number;
+}
+
+/**
+ * A line with more points than pixels: of every pixel column a bar from its least to its largest
+ * value, and to where the line comes from. It looks as the stroke does and costs a tenth of it.
+ */
+export function drawDenseLine(plot: uPlot, index: number, color: string): void {
+  const { ctx, data, bbox } = plot;
+  const { alpha = 1, width = 1 } = plot.series[index];
+  const [steps, values] = [data[0], data[index]];
+  const toX = placer(plot, 'x');
+  const toY = placer(plot, 'y');
+  const thick = width * devicePixelRatio;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  ctx.globalAlpha = alpha;
+  ctx.fillStyle = color;
+  // Whole pixels, and columns that are alike at once: that is what a canvas fills fastest.
+  let [begin, end, above, below] = [0, 0, 0, 0];
+  const flush = (): void => {
+    if (end > begin) ctx.fillRect(begin, above, end - begin, below - above);
+  };
+  const fill = (column: number, { top, bottom }: Bar): void => {
+    const high = Math.round(top - thick / 2);
+    const low = Math.max(high + 1, Math.round(bottom + thick / 2));
+    if (column !== end || high !== above || low !== below) {
+      flush();
+      [begin, above, below] = [column, high, low];
+    }
+    end = column + 1;
+  };
+  let column = Number.NaN;
+  let bar: Bar | null = null;
+  for (let row = 0; row < steps.length; row++) {
+    const value = values[row];
+    const at = Math.floor(toX(steps[row]));
+    if (at !== column || value === null || value === undefined) {
+      if (bar !== null) fill(column, bar);
+      // The next column goes on where this one ended; a missing value breaks the line.
+      const from: number | null = bar === null || value === null ? null : bar.end;
+      bar = from === null ? null : { top: from, bottom: from, end: from };
+      column = at;
+    }
+    if (value === null || value === undefined) continue;
+    const y = toY(value);
+    bar ??= { top: y, bottom: y, end: y };
+    bar.top = Math.min(bar.top, y);
+    bar.bottom = Math.max(bar.bottom, y);
+    bar.end = y;
+  }
+  if (bar !== null) fill(column, bar);
+  flush();
+  ctx.restore();
+}
+
+/** Places on the canvas for values of a scale; it is the same as `valToPos`, but looks up once. */
+function placer(plot: uPlot, scale: 'x' | 'y'): (value: number) => number {
+  const { min = 0, max = 1, distr } = plot.scales[scale];
+  const isLog = (distr as number | undefined) === 3;
+  const [from, to] = [plot.valToPos(min, scale, true), plot.valToPos(max, scale, true)];
+  const [low, high] = isLog ? [Math.log(min), Math.log(max)] : [min, max];
+  const factor = (to - from) / (high - low || 1);
+  return isLog
+    ? (value) => from + (Math.log(value) - low) * factor
+    : (value) => from + (value - low) * factor;
+}

@@ -1,0 +1,37 @@
+/** An error of an expression, taken apart: what is wrong, and where in the text. */
+export interface ExpressionError {
+  readonly message: string;
+  /** From 1, in characters; null where the error is not about a place. */
+  readonly caret: {
+    readonly line: number;
+    readonly column: number;
+    readonly length: number;
+  } | null;
+}
+
+/** Takes apart "there is no "maen" (line 1, column 6)" with the source and a caret line below it. */
+export function expressionErrorOf(
+  message: string,
+  where: string | null | undefined,
+): ExpressionError {
+  const [head, ...below] = message.split('\n');
+  const marks = below.findLast((line) => /^\s*\^~*\s*$/.test(line));
+  const place = placeIn(head) ?? placeIn(where ?? '');
+  const text = head.replace(/\s*\(line \d+, column \d+\)\s*$/, '');
+  const length = Math.max(1, marks?.trim().length ?? 1);
+  return { message: text, caret: place === null ? null : { ...place, length } };
+}
+
+/** What stands below the field: the line, if there are several, and the caret below it. */
+export function caretText(source: string, caret: NonNullable<ExpressionError['caret']>): string {
+  const lines = source.split('\n');
+  const marks = `${' '.repeat(caret.column - 1)}^${'~'.repeat(caret.length - 1)}`;
+  return lines.length === 1 ? marks : `${lines[caret.line - 1] ?? ''}\n${marks}`;
+}
+
+function placeIn(text: string): { readonly line: number; readonly column: number } | null {
+  const match = /line (\d+), column (\d+)/.exec(text);
+  if (match === null) return null;
+  const [line, column] = [Number(match[1]), Number(match[2])];
+  return line < 1 || column < 1 || column > 10_000 ? null : { line, column };
+}

@@ -1,0 +1,109 @@
+import { kExpression, type PlanRow } from './plan_row';
+import { formatDraft } from './plan_text';
+
+/** What applying a draft does to one entry. */
+export interface PlanChange {
+  readonly kind: 'added' | 'removed' | 'changed' | 'moved';
+  /** Number of the entry, from 1: in the draft, or of a removed one in the plan in force. */
+  readonly entry: number;
+  readonly point: string;
+  /** Members as "layers 1-4 → 2-3"; none where the kind says all. */
+  readonly members: readonly string[];
+}
+
+/** What differs between the plan in force and a draft, in the draft's order, removals last. */
+export function changesOf(
+  inForce: readonly PlanRow[],
+  draft: readonly PlanRow[],
+): readonly PlanChange[] {
+  const partners = partnersOf(inForce, draft);
+  const changes: PlanChange[] = [];
+  let furthest = -1;
+  draft.forEach((row, index) => {
+    const about = { entry: index + 1, point: row.point };
+    const partner = partners[index];
+    if (partner === -1) {
+      changes.push({ kind: 'added', ...about, members: [] });
+      return;
+    }
+    const members = membersOf(inForce[partner], row);
+    if (members.length > 0) changes.push({ kind: 'changed', ...about, members });
+    else if (partner < furthest) changes.push({ kind: 'moved', ...about, members });
+    furthest = Math.max(furthest, partner);
+  });
+  inForce.forEach((row, index) => {
+    if (partners.includes(index)) return;
+    changes.push({ kind: 'removed', entry: index + 1, point: row.point, members: [] });
+  });
+  return changes;
+}
+
+/** Of each entry of the draft the entry in force that it was, -1 for a new one. */
+function partnersOf(inForce: readonly PlanRow[], draft: readonly PlanRow[]): readonly number[] {
+  const partners = draft.map(() => -1);
+  const free = new Set(inForce.keys());
+  // The same entry first, then the most alike of the same point.
+  const likenesses: readonly ((row: PlanRow) => string)[] = [
+    (row) => formatDraft([row]),
+    (row) => [row.point, row.direction, row.prompts, row.kind].join(),
+    (row) => [row.point, row.direction, row.prompts].join(),
+    (row) => row.point,
+  ];
+  for (const likeness of likenesses) {
+    draft.forEach((row, index) => {
+      if (partners[index] !== -1) return;
+      const found = [...free].find((each) => likeness(inForce[each]) === likeness(row));
+      if (found === undefined) return;
+      partners[index] = found;
+      free.delete(found);
+    });
+  }
+  return partners;
+}
+
+const kMembers: readonly (readonly [name: string, of: (row: PlanRow) => string])[] = [
+  ['', (row) => (row.enabled ? 'on' : 'off')],
+  ['direction', (row) => row.direction],
+  ['layers', (row) => or(row.layers, 'all')],
+  ['compressor', (row) => row.kind],
+  ['tiles', (row) => (row.kind === 'tile' ? or(row.tiles, 'default') : '')],
+  ['method', (row) => (row.kind === 'tile' ? methodOf(row) : '')],
+  ['k', (row) => (row.kind === 'topk' ? or(row.k, '10') : '')],
+  ['histogram', (row) => (row.kind === 'stats' ? or(row.range, '|x|') : '')],
+  ['bins', (row) => (row.kind === 'stats' && row.range !== '' ? or(row.bins, '64') : '')],
+  ['vectors', (row) => (row.kind === 'projection' ? row.vectors.join(', ') : '')],
+  ['by length', (row) => (row.kind === 'projection' && !row.normalize ? 'no' : 'yes')],
+  ['every', (row) => row.every],
+  ['data', (row) => or(row.prompts, "the run's own")],
+  ['phases', phasesOf],
+  ['micro-batches', (row) => (row.prompts === '' ? or(row.microBatches, '0') : '')],
+  ['rows', (row) => (row.rows.trim() === '0' ? 'all' : or(row.rows, '1'))],
+  ['tokens', (row) => or(row.tokens, 'all')],
+  ['dtype', (row) => row.dtype],
+];
+
+function membersOf(before: PlanRow, after: PlanRow): readonly string[] {
+  return kMembers.flatMap(([name, of]) => {
+    const [old, now] = [of(before), of(after)];
+    if (old === now) return [];
+    if (name === '') return [now];
+    // A member that only one of the compressors has.
+    if (old === '' || now === '') return now === '' ? [] : [`${name} ${now}`];
+    return [`${name} ${old} → ${now}`];
+  });
+}
+
+function phasesOf(row: PlanRow): string {
+  if (row.prompts !== '') return '';
+  return [row.train ? 'train' : '', row.evaluation ? 'eval' : '']
+    .filter((phase) => phase !== '')
+    .join(' + ');
+}
+
+function methodOf(row: PlanRow): string {
+  return row.method === kExpression ? row.expression.trim() : row.method;
+}
+
+function or(text: string, fallback: string): string {
+  return text.trim() === '' ? fallback : text.trim();
+}

@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest';
+import type { RunFacts, RunState } from '../protocol/messages';
+import { endOf } from './run_end';
+
+const kFinished: RunState = { phase: 'finished', step: 300 };
+
+function runWith(configuration?: Record<string, unknown>): RunFacts {
+  return { host: 'login-1', ...(configuration && { configuration }) } as unknown as RunFacts;
+}
+
+test('a run that goes on has no end', () => {
+  for (const phase of ['starting', 'training', 'paused', 'evaluating', 'replay'] as const) {
+    expect(endOf({ phase, step: 3 }, runWith(), null, undefined)).toBeNull();
+  }
+  expect(endOf(null, null, null, undefined)).toBeNull();
+});
+
+test('the end names the step, the losses and how to replay it', () => {
+  const end = endOf(kFinished, runWith({ record: 'runs/demo/' }), { step: 300, loss: 1.875 }, 2.5);
+  expect(end).toEqual({
+    tone: 'idle',
+    text: 'The run ended at step 300 · loss 1.875 · valid 2.500',
+    advice: 'Replay it on login-1, where it was started:',
+    command: 'tensor-tracer replay runs/demo/run.ttrec',
+  });
+  const lost = endOf({ phase: 'lost', step: 7 }, runWith(), { step: 8, loss: null }, undefined);
+  expect(lost?.text).toBe('The trainer was lost at step 8 · loss NaN');
+  expect(lost?.tone).toBe('bad');
+});
+
+test('the command is one word for each of its parts', () => {
+  const command = (record: unknown): string | null | undefined =>
+    endOf(kFinished, runWith({ record }), null, undefined)?.command;
+  expect(command('/data/run 1')).toBe("tensor-tracer replay '/data/run 1/run.ttrec'");
+  expect(command("it's")).toBe("tensor-tracer replay 'it'\\''s/run.ttrec'");
+  expect(command('$HOME')).toBe("tensor-tracer replay '$HOME/run.ttrec'");
+});
+
+test('a run that was not recorded says so; one that does not tell gets the general form', () => {
+  const silent = endOf(kFinished, runWith({ lr: '0.1' }), null, undefined);
+  expect(silent?.command).toBeNull();
+  expect(silent?.advice).toContain('--record DIR');
+  expect(endOf(kFinished, runWith(), null, undefined)?.command).toBe(
+    'tensor-tracer replay DIR/run.ttrec',
+  );
+});

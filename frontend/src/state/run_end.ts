@@ -1,0 +1,53 @@
+import { formatNumber } from '../base/format';
+import type { RunFacts, RunState, StepFacts } from '../protocol/messages';
+
+/** What the page says once a run has ended. */
+export interface RunEnd {
+  readonly tone: 'idle' | 'bad';
+  readonly text: string;
+  /** What stands before the command, or in its place. */
+  readonly advice: string;
+  /** Shows the recording again; null where there is none. */
+  readonly command: string | null;
+}
+
+/** Null while the run goes on. `valid`: its last validation loss. */
+export function endOf(
+  state: RunState | null,
+  run: RunFacts | null,
+  latest: StepFacts | null,
+  valid: number | undefined,
+): RunEnd | null {
+  if (state === null || (state.phase !== 'finished' && state.phase !== 'lost')) return null;
+  const losses = [lossText('loss', latest?.loss), lossText('valid', valid)];
+  const step = Math.max(state.step, latest?.step ?? 0);
+  const isLost = state.phase === 'lost';
+  const what = isLost ? `The trainer was lost at step ${step}` : `The run ended at step ${step}`;
+  const text = [what, ...losses.filter((each) => each !== '')].join(' · ');
+  return { tone: isLost ? 'bad' : 'idle', text, ...replayOf(run) };
+}
+
+function lossText(name: string, value: number | null | undefined): string {
+  return value === undefined ? '' : `${name} ${formatNumber(value ?? Number.NaN, 4)}`;
+}
+
+function replayOf(run: RunFacts | null): Pick<RunEnd, 'advice' | 'command'> {
+  const given = run?.configuration;
+  const record = given?.record;
+  if (typeof record === 'string' && record !== '') {
+    const file = `${record.replace(/\/+$/, '')}/run.ttrec`;
+    const host = run?.host === undefined ? '' : ` on ${run.host}`;
+    const where = file.startsWith('/') ? host : `${host}, where it was started`;
+    return { advice: `Replay it${where}:`, command: `tensor-tracer replay ${quoted(file)}` };
+  }
+  if (given !== undefined) {
+    const advice = 'It was not recorded; with --record DIR the next one can be replayed.';
+    return { advice, command: null };
+  }
+  return { advice: 'If it was recorded:', command: 'tensor-tracer replay DIR/run.ttrec' };
+}
+
+/** As a shell reads it as one word. */
+function quoted(path: string): string {
+  return /^[\w./:@%+=,-]+$/.test(path) ? path : `'${path.replace(/'/g, "'\\''")}'`;
+}

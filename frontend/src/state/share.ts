@@ -1,0 +1,22 @@
+import type { App } from './app.svelte';
+import { formatViewState } from './url_state';
+
+/** The address of what is shown; the token is never in it. */
+export function linkOf(app: App): string {
+  return location.origin + location.pathname + formatViewState(app.view);
+}
+
+export async function copyLink(app: App): Promise<void> {
+  const done = await copyText(linkOf(app));
+  app.control.error = null;
+  app.control.notice = done ? 'Link copied' : 'The browser lets nothing be copied';
+}
+
+async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

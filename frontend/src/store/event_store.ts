@@ -1,0 +1,115 @@
+import type { AuditLine, Notification } from '../protocol/messages';
+import { joined, ReportReader, type RunEvent } from './run_event';
+
+/** Older events than these are forgotten. */
+export const kMostEvents = 5000;
+
+/** An event and the kinds of report that told of it. */
+interface Entry {
+  event: RunEvent;
+  readonly sources: Set<string>;
+}
+
+/**
+ * The events of a run, told twice: by notifications as they happen, and by the hub's audit trail,
+ * which knows who asked. Reports of one thing are one event.
+ */
+export class EventStore {
+  private entries: Entry[] = [];
+  private readonly byWhat = new Map<string, Entry[]>();
+  private readonly seen = new Set<string>();
+  private live = new ReportReader();
+  private trail = new ReportReader();
+
+  /** From the first to the last step; drops that follow each other are one. */
+  get all(): readonly RunEvent[] {
+    const events: RunEvent[] = [];
+    for (const { event } of this.entries) {
+      const last = events[events.length - 1];
+      const both = last === undefined ? undefined : joined(last, event);
+      if (both === undefined) events.push(event);
+      else events[events.length - 1] = both;
+    }
+    return events;
+  }
+
+  clear(): void {
+    this.entries = [];
+    this.byWhat.clear();
+    this.seen.clear();
+    this.live = new ReportReader();
+    this.trail = new ReportReader();
+  }
+
+  /** How a hello says that the run stands: only what changes from then on is an event. */
+  greeted(state: unknown, control: unknown): void {
+    this.live = new ReportReader();
+    const common = { step: 0, time: 0, who: '' };
+    this.live.read({ ...common, kind: 'state', detail: state });
+    this.live.read({ ...common, kind: 'control', detail: control });
+  }
+
+  /** A notification that came just now, at a step; true if it is an event. */
+  add(notification: Notification, step: number, time: number): boolean {
+    const { event: kind, params: detail } = notification;
+    if (kind === 'step' || kind === 'run') return false;
+    const at = kind === 'state' ? notification.params.step : step;
+    const event = this.live.read({ kind, step: at, time, who: '', detail });
+    if (event === undefined) return false;
+    this.insert(event, 'live');
+    this.settle();
+    return true;
+  }
+
+  /** Lines of the audit trail, oldest first; those that are known already are left out. */
+  merge(lines: readonly AuditLine[]): void {
+    for (const { id, time_ns, step, kind, who, detail } of lines) {
+      // A hub that began a new history counts from 1 again.
+      const key = `${id}/${time_ns}`;
+      if (this.seen.has(key)) continue;
+      this.seen.add(key);
+      const event = this.trail.read({ kind, step, time: time_ns / 1e6, who, detail });
+      if (event !== undefined) this.insert(event, kind);
+    }
+    this.settle();
+  }
+
+  private insert(event: RunEvent, source: string): void {
+    const alike = this.byWhat.get(event.what) ?? [];
+    const known = alike.findLast((entry) => isSame(entry, event, source));
+    if (known !== undefined) {
+      known.sources.add(source);
+      known.event = combined(known.event, event, source);
+      return;
+    }
+    const entry = { event, sources: new Set([source]) };
+    this.entries.push(entry);
+    this.byWhat.set(event.what, [...alike, entry]);
+  }
+
+  private settle(): void {
+    this.entries.sort(byStep);
+    if (this.entries.length <= kMostEvents) return;
+    this.entries = this.entries.slice(-kMostEvents);
+    this.byWhat.clear();
+    for (const entry of this.entries) {
+      const { what } = entry.event;
+      this.byWhat.set(what, [...(this.byWhat.get(what) ?? []), entry]);
+    }
+  }
+}
+
+/** The same thing, and not yet told by this kind of report: two equal log lines are two events. */
+function isSame({ event: known, sources }: Entry, event: RunEvent, source: string): boolean {
+  return Math.abs(known.step - event.step) <= 1 && !sources.has(source);
+}
+
+/** The trail counts more than the notification, and who asked more than who did not. */
+function combined(known: RunEvent, event: RunEvent, source: string): RunEvent {
+  const better = source === 'live' || (known.who !== '' && event.who === '') ? known : event;
+  return { ...better, who: known.who === '' ? event.who : known.who };
+}
+
+function byStep({ event: a }: Entry, { event: b }: Entry): number {
+  return a.step - b.step || a.time - b.time;
+}

@@ -1,0 +1,48 @@
+import type { View, ViewQuery } from '../store/frames';
+
+// Records of one forward pass come in a burst.
+const kDelayMs = 8;
+
+/**
+ * Builds and sends the views of one place of the page: at most one that is not drawn yet, so a slow
+ * or hidden page never piles up work.
+ */
+export class ViewSender {
+  private query: ViewQuery | null = null;
+  private dirty = false;
+  private drawing = false;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(
+    private readonly build: (query: ViewQuery) => View,
+    private readonly send: (view: View) => void,
+  ) {}
+
+  ask(query: ViewQuery | null): void {
+    this.query = query;
+    this.changed();
+  }
+
+  drawn(): void {
+    this.drawing = false;
+    // What came meanwhile has waited long enough.
+    if (this.dirty && this.timer === undefined) this.flush();
+  }
+
+  /** What the view is built from has changed: builds it soon. */
+  changed(): void {
+    this.dirty = true;
+    if (this.drawing || this.timer !== undefined || this.query === null) return;
+    this.timer = setTimeout(() => this.flush(), kDelayMs);
+  }
+
+  /** Sends at once what is not sent yet. */
+  flush(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    if (!this.dirty || this.query === null) return;
+    this.dirty = false;
+    this.drawing = true;
+    this.send(this.build(this.query));
+  }
+}

@@ -1,0 +1,157 @@
+"""examples/persona_direction.py against a real run, and against what cannot become a direction."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from fake_hub import FakeHub
+from hub_harness import FACTS, REPOSITORY
+from program import tiny_flags, write_text
+from reference_gpt import Export, activations
+from viewer import live_run
+
+INTERVAL = 10
+LAYERS = 2
+HIDDEN = 32
+SETS = {"calls": ["def f(x):", "return loss", "x"], "prose": ["Once upon a time", "é, he said"]}
+
+
+def run_example(*arguments: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "clients" / "python")}
+    command = [sys.executable, str(REPOSITORY / "examples" / "persona_direction.py"), *arguments]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=seconds, check=False
+    )
+
+
+def expected_direction(exports: Path, step: int, tokens: str) -> np.ndarray:
+    """By PyTorch, from the weights that the step after the evaluation begins with."""
+    export = Export.read(exports / f"step_{step + 1:06d}.safetensors")
+    means = []
+    for texts in SETS.values():
+        prompts = []
+        for text in texts:
+            states = activations(export.config, export.weights, torch.tensor([list(text.encode())]))
+            rows = [states["Embedding", 0], *(states["HiddenStates", n + 1] for n in range(LAYERS))]
+            hidden = torch.stack([row[0] for row in rows]).double().numpy()
+            prompts.append(hidden[:, -1] if tokens == "last" else hidden.mean(axis=1))
+        means.append(np.mean(prompts, axis=0))
+    return means[0] - means[1]
+
+
+@pytest.mark.parametrize("tokens", ["last", "mean"])
+def test_the_direction_of_a_real_run(tokens: str, tmp_path: Path) -> None:
+    vectors = tmp_path / "vectors"
+    vectors.mkdir()
+    files = [tmp_path / f"{name}.txt" for name in SETS]
+    for file, texts in zip(files, SETS.values(), strict=True):
+        file.write_text("\n".join(texts) + "\n")
+    flags = tiny_flags(write_text(tmp_path / "text.txt")) | {
+        "train_iters": 3000,
+        "tensor_model_parallel_size": 2,
+        "tensor_tracer_vectors": str(vectors),
+        "monitor_interval": INTERVAL,
+        "export_tensors": str(tmp_path / "exports"),
+        "export_at": ",".join(str(step + 1) for step in range(INTERVAL, 1000, INTERVAL)),
+        "monitor_prompts": str(files[0]),
+        "monitor-prompts": str(files[1]),  # the same flag once more
+    }
+    with live_run(flags, tmp_path / "live", ranks=2) as run:
+        run.address()
+        done = run_example(
+            str(run.run_dir), *SETS, "--name", "code", "--step", "20", "--tokens", tokens
+        )
+        assert done.returncode == 0, done.stderr
+        with run.viewer() as viewer:
+            viewer.wait_for(
+                lambda: any(record.compressor == "projection" for record in viewer.records),
+                "a projection",
+            )
+            assert viewer.hello["control"] == {"holder": None}
+            plan = viewer.run["plan"]
+    read = re.search(r"read calls and prose at step (\d+)", done.stdout)
+    assert read is not None and int(read[1]) >= 20 and int(read[1]) % INTERVAL == 0, done.stdout
+    assert re.search(r"projection in force from step \d+ on 2 ranks", done.stdout)
+    direction = np.load(vectors / "code.npy")
+    assert direction.shape == (LAYERS + 1, HIDDEN) and direction.dtype == np.float32
+    expected = expected_direction(tmp_path / "exports", int(read[1]), tokens)
+    assert np.abs(direction - expected).max() <= 1e-5 * np.abs(expected).max()
+    assert np.abs(expected).max() > 0.01
+    # The plan is the default one, with the projection behind it.
+    points = [(entry["point"], entry.get("prompts")) for entry in plan["entries"]]
+    assert points == [
+        ("InputTokens", None), ("HiddenStates", None),
+        *((point, name) for name in SETS for point in ("InputTokens", "HiddenStates")),
+        ("HiddenStates", None),
+    ]  # fmt: skip
+    assert plan["entries"][-1]["compressor"]["vectors"] == ["code"]
+    assert [path.name for path in vectors.iterdir()] == ["code.npy"]
+
+
+MODEL = {"num_layers": LAYERS, "hidden_size": HIDDEN}
+PROMPTS = [{"name": name, "interval": 10, "prompts": texts} for name, texts in SETS.items()]
+
+
+def facts(folder: Path, **change: Any) -> dict[str, Any]:
+    about = {"model": MODEL, "prompt_sets": PROMPTS, "tokenizer": {"kind": "byte"}}
+    return FACTS | about | {"configuration": {"tensor-tracer-vectors": str(folder)}} | change
+
+
+BAD_INPUT = {
+    "no such set": ({}, ("calls", "pros"), 'the run has no prompt set "pros"; it has calls, prose'),
+    "the same set": ({}, ("calls", "calls"), "the two prompt sets are the same"),
+    "no sets": ({"prompt_sets": []}, ("calls", "prose"), "start it with --monitor-prompts"),
+    "no folder": ({"configuration": {}}, ("calls", "prose"), "start it with --tensor-tracer-vectors"),
+    "elsewhere": ({}, ("calls", "prose", "--vectors", "no/such"), "give the run's one with --vectors"),
+    "a path": ({}, ("calls", "prose", "--name", "../x"), '"../x" is no name for a file'),
+    "taken": ({}, ("calls", "prose", "--name", "there"), "choose another --name"),
+    "other form": ({}, ("calls", "prose", "--name", "form", "--replace"), 'form.pt" exists'),
+    "tokens": ({"tokenizer": {"kind": "bpe"}}, ("calls", "prose"), "only prompts of the byte tokenizer"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_INPUT)
+def test_bad_input_is_one_line(case: str, tmp_path: Path) -> None:
+    change, arguments, message = BAD_INPUT[case]
+    folder = tmp_path / "vectors"
+    folder.mkdir()
+    (folder / "there.npy").touch()
+    (folder / "form.pt").touch()
+    with FakeHub() as hub:
+        hub.hello["run"] = facts(folder, **change)
+        done = run_example(str(hub.write_run_dir(tmp_path)), "--name", "new", *arguments)
+        asked = {request["method"] for request in hub.got if "method" in request}
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+    assert message in done.stderr
+    assert asked <= {"hello", "ping"}, "the control is not touched"
+
+
+def test_a_run_that_ends_too_early(tmp_path: Path) -> None:
+    (tmp_path / "vectors").mkdir()
+    with FakeHub() as hub:
+        hub.hello["run"] = facts(tmp_path / "vectors")
+        hub.hello["state"] = {"phase": "finished", "step": 7}
+        hub.answers = {"control.claim": {"lease_seconds": 30}}
+        run_dir = hub.write_run_dir(tmp_path)
+        environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "clients" / "python")}
+        command = [sys.executable, str(REPOSITORY / "examples" / "persona_direction.py")]
+        program = subprocess.Popen(
+            [*command, str(run_dir), *SETS, "--name", "new"],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        while not hub.named("control.claim"):
+            assert program.poll() is None, program.communicate()
+        hub.tell("step", step=7)
+    errors = program.communicate(timeout=20)[1]
+    assert program.returncode == 1 and errors.count("\n") == 1
+    assert "the run ended after step 7, before step 200; give an earlier --step" in errors
+    assert not list((tmp_path / "vectors").iterdir())
