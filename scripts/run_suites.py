@@ -95,6 +95,7 @@ def all_suites() -> list[Suite]:
         pytest_suite("scripts", "tests/scripts", "fast"),
         page_check("check"),
         page_check("lint"),
+        page_check("size"),
         vitest_suite(),
         ctest_suite(),
         pytest_suite("oracle", "tests/oracle", "whole"),

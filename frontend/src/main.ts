@@ -1,8 +1,9 @@
 import 'uplot/dist/uPlot.min.css';
 import './app.css';
 
-import { mount } from 'svelte';
+import { mount, tick } from 'svelte';
 import AppView from './app.svelte';
+import { tabsLoaded } from './panels/later_tabs';
 import { App } from './state/app.svelte';
 
 /** What end-to-end tests may ask of the page. */
@@ -21,5 +22,12 @@ const kApp = new App();
 const kTarget = document.getElementById('app');
 if (kTarget === null) throw new Error('no #app element');
 mount(AppView, { target: kTarget, props: { app: kApp } });
-window.__tt = { idle: () => kApp.idle(), app: kApp };
+
+async function idle(): Promise<void> {
+  await tabsLoaded();
+  await tick();
+  await kApp.idle();
+}
+
+window.__tt = { idle, app: kApp };
 void kApp.signIn.begin();
