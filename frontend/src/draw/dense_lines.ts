@@ -17,34 +17,20 @@ export function drawDenseLine(plot: uPlot, index: number, color: string): void {
   const [steps, values] = [data[0], data[index]];
   const toX = placer(plot, 'x');
   const toY = placer(plot, 'y');
-  const thick = width * devicePixelRatio;
   ctx.save();
   ctx.beginPath();
   ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
   ctx.clip();
   ctx.globalAlpha = alpha;
   ctx.fillStyle = color;
-  // Whole pixels, and columns that are alike at once: that is what a canvas fills fastest.
-  let [begin, end, above, below] = [0, 0, 0, 0];
-  const flush = (): void => {
-    if (end > begin) ctx.fillRect(begin, above, end - begin, below - above);
-  };
-  const fill = (column: number, { top, bottom }: Bar): void => {
-    const high = Math.round(top - thick / 2);
-    const low = Math.max(high + 1, Math.round(bottom + thick / 2));
-    if (column !== end || high !== above || low !== below) {
-      flush();
-      [begin, above, below] = [column, high, low];
-    }
-    end = column + 1;
-  };
+  const filler = new ColumnFiller(ctx, width * devicePixelRatio);
   let column = Number.NaN;
   let bar: Bar | null = null;
   for (let row = 0; row < steps.length; row++) {
     const value = values[row];
     const at = Math.floor(toX(steps[row]));
     if (at !== column || value === null || value === undefined) {
-      if (bar !== null) fill(column, bar);
+      if (bar !== null) filler.fill(column, bar);
       // The next column goes on where this one ended; a missing value breaks the line.
       const from: number | null = bar === null || value === null ? null : bar.end;
       bar = from === null ? null : { top: from, bottom: from, end: from };
@@ -57,9 +43,37 @@ export function drawDenseLine(plot: uPlot, index: number, color: string): void {
     bar.bottom = Math.max(bar.bottom, y);
     bar.end = y;
   }
-  if (bar !== null) fill(column, bar);
-  flush();
+  if (bar !== null) filler.fill(column, bar);
+  filler.flush();
   ctx.restore();
+}
+
+/** Whole pixels, and columns that are alike at once: that is what a canvas fills fastest. */
+class ColumnFiller {
+  private begin = 0;
+  private end = 0;
+  private above = 0;
+  private below = 0;
+
+  constructor(
+    private readonly ctx: CanvasRenderingContext2D,
+    private readonly thick: number,
+  ) {}
+
+  fill(column: number, { top, bottom }: Bar): void {
+    const high = Math.round(top - this.thick / 2);
+    const low = Math.max(high + 1, Math.round(bottom + this.thick / 2));
+    if (column !== this.end || high !== this.above || low !== this.below) {
+      this.flush();
+      [this.begin, this.above, this.below] = [column, high, low];
+    }
+    this.end = column + 1;
+  }
+
+  flush(): void {
+    const { begin, end, above, below } = this;
+    if (end > begin) this.ctx.fillRect(begin, above, end - begin, below - above);
+  }
 }
 
 /** Places on the canvas for values of a scale; it is the same as `valToPos`, but looks up once. */

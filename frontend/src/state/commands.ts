@@ -1,4 +1,5 @@
 import type { App } from './app.svelte';
+import type { Controller } from './controller.svelte';
 import { exportView, hasNumbers, kFormats } from './export_formats';
 import { copyLink } from './share';
 import { kTabs } from './tabs';
@@ -33,6 +34,7 @@ export function commandsOf(app: App, page: PageActions): readonly Command[] {
     ...stepCommands(app),
     ...placeCommands(app),
     ...switchCommands(app),
+    ...curveCommands(app),
     ...fileCommands(app),
     {
       id: 'palette',
@@ -54,24 +56,7 @@ export function commandsOf(app: App, page: PageActions): readonly Command[] {
 
 function runCommands(app: App): readonly Command[] {
   const { control, paused } = app;
-  const hindrance = control.viewOnly
-    ? 'this token only views'
-    : control.others
-      ? `${control.holder?.name ?? 'another'} holds control`
-      : undefined;
-  const lease: readonly Command[] = control.mine
-    ? [{ id: 'release', group: 'Run', text: 'Release control', run: () => void control.release() }]
-    : [
-        {
-          id: 'claim',
-          group: 'Run',
-          text: control.others
-            ? `Take over control from ${control.holder?.name ?? ''}`
-            : 'Claim control',
-          hindrance: control.viewOnly ? hindrance : undefined,
-          run: () => void control.claim(control.others),
-        },
-      ];
+  const hindrance = hindranceOf(control);
   return [
     {
       id: 'pause',
@@ -91,8 +76,28 @@ function runCommands(app: App): readonly Command[] {
       hindrance,
       run: () => void control.step(),
     },
-    ...lease,
+    leaseCommand(control),
   ];
+}
+
+function hindranceOf({ viewOnly, others, holder }: Controller): string | undefined {
+  if (viewOnly) return 'this token only views';
+  return others ? `${holder?.name ?? 'another'} holds control` : undefined;
+}
+
+function leaseCommand(control: Controller): Command {
+  const group = 'Run';
+  if (control.mine) {
+    return { id: 'release', group, text: 'Release control', run: () => void control.release() };
+  }
+  const { others, holder, viewOnly } = control;
+  return {
+    id: 'claim',
+    group,
+    text: others ? `Take over control from ${holder?.name ?? ''}` : 'Claim control',
+    hindrance: viewOnly ? hindranceOf(control) : undefined,
+    run: () => void control.claim(others),
+  };
 }
 
 function tabCommands(app: App): readonly Command[] {
@@ -214,13 +219,12 @@ function chosenPlaces(app: App): readonly Command[] {
   ];
 }
 
+function change(app: App, id: string, text: string, to: Parameters<App['show']>[0]): Command {
+  return { ...{ id, text }, group: 'Show', run: () => app.show(to) };
+}
+
 function switchCommands(app: App): readonly Command[] {
   const { view } = app;
-  const change = (id: string, text: string, to: Parameters<App['show']>[0]): Command => ({
-    ...{ id, text },
-    group: 'Show',
-    run: () => app.show(to),
-  });
   return [
     {
       id: 'aggregate',
@@ -231,17 +235,23 @@ function switchCommands(app: App): readonly Command[] {
       run: () =>
         app.show({ aggregate: view.aggregate === 'mean' ? 'absmax' : 'mean', layerLock: null }),
     },
-    change('clip', view.clip99 ? 'Scale: full' : 'Scale: 99 % of the values', {
+    change(app, 'clip', view.clip99 ? 'Scale: full' : 'Scale: 99 % of the values', {
       clip99: !view.clip99,
     }),
-    change('phase', view.phase === 'train' ? 'Phase: eval' : 'Phase: train', {
+    change(app, 'phase', view.phase === 'train' ? 'Phase: eval' : 'Phase: train', {
       phase: view.phase === 'train' ? 'eval' : 'train',
     }),
-    change('over', view.over === 'last' ? 'Projection: mean of tokens' : 'Projection: last token', {
-      over: view.over === 'last' ? 'mean' : 'last',
-    }),
+    change(
+      app,
+      'over',
+      view.over === 'last' ? 'Projection: mean of tokens' : 'Projection: last token',
+      {
+        over: view.over === 'last' ? 'mean' : 'last',
+      },
+    ),
     ...(['mean', 'std', 'norm', 'bad'] as const).map((stat) =>
       change(
+        app,
         `stat-${stat}`,
         `Statistic: ${stat === 'bad' ? 'numbers that are not finite' : stat}`,
         {
@@ -249,15 +259,21 @@ function switchCommands(app: App): readonly Command[] {
         },
       ),
     ),
-    change('unlock', 'Unlock the scales', { layerLock: null, tileLock: null }),
-    change('log-loss', view.logLoss ? 'Loss: linear axis' : 'Loss: logarithmic axis', {
+    change(app, 'unlock', 'Unlock the scales', { layerLock: null, tileLock: null }),
+  ];
+}
+
+function curveCommands(app: App): readonly Command[] {
+  const { view } = app;
+  return [
+    change(app, 'log-loss', view.logLoss ? 'Loss: linear axis' : 'Loss: logarithmic axis', {
       logLoss: !view.logLoss,
     }),
-    change('events', view.events ? 'Curves: hide events' : 'Curves: show events', {
+    change(app, 'events', view.events ? 'Curves: hide events' : 'Curves: show events', {
       events: !view.events,
     }),
-    change('zoom', 'Curves: all steps', { zoom: null }),
-    change('log-x', view.logX ? 'Steps: linear axis' : 'Steps: logarithmic axis', {
+    change(app, 'zoom', 'Curves: all steps', { zoom: null }),
+    change(app, 'log-x', view.logX ? 'Steps: linear axis' : 'Steps: logarithmic axis', {
       logX: !view.logX,
     }),
     {
@@ -266,7 +282,7 @@ function switchCommands(app: App): readonly Command[] {
       text: `Theme: another than ${app.themes.choice}`,
       run: () => app.themes.next(),
     },
-    change('log-grad', view.logGrad ? 'Gradient: linear axis' : 'Gradient: logarithmic axis', {
+    change(app, 'log-grad', view.logGrad ? 'Gradient: linear axis' : 'Gradient: logarithmic axis', {
       logGrad: !view.logGrad,
     }),
   ];

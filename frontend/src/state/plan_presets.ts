@@ -19,7 +19,13 @@ const kSlow = 10;
 
 /** What can be traced of this run without much thought; nothing that it does not have. */
 export function presetsOf(run: Shape): readonly Preset[] {
-  const presets: readonly Preset[] = [
+  return [...presetsOfEveryRun(run), ...presetsOfSome(run)]
+    .filter(({ entries }) => entries.length > 0)
+    .map((preset) => withTokens(run, preset));
+}
+
+function presetsOfEveryRun(run: Shape): readonly Preset[] {
+  return [
     {
       name: 'Overview',
       text: 'Hidden states of all layers, 64 tiles',
@@ -43,6 +49,12 @@ export function presetsOf(run: Shape): readonly Preset[] {
         .map(({ name }) => ({ ...statsOf(name), direction: 'gradient' as const })),
     },
     attentionOf(run),
+  ];
+}
+
+/** What needs an output layer, vectors or prompts. */
+function presetsOfSome(run: Shape): readonly Preset[] {
+  return [
     {
       name: 'Predictions',
       text: 'The ten best next tokens of each position',
@@ -64,9 +76,6 @@ export function presetsOf(run: Shape): readonly Preset[] {
       ),
     },
   ];
-  return presets
-    .filter(({ entries }) => entries.length > 0)
-    .map((preset) => withTokens(run, preset));
 }
 
 function pointsOf(run: Shape, names: readonly string[]): readonly PointFacts[] {

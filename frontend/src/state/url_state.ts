@@ -92,61 +92,106 @@ export const kDefaultView: ViewState = {
 
 const kStats = ['mean', 'std', 'norm', 'bad'] as const;
 const kLayouts = ['one', 'all', 'over'] as const;
+const kPhases = ['train', 'eval'] as const;
+
+/** Members of a query string, each null where it does not fit. */
+class Members {
+  private readonly query: URLSearchParams;
+
+  constructor(search: string) {
+    this.query = new URLSearchParams(search);
+  }
+
+  text(name: string): string {
+    return this.query.get(name) ?? '';
+  }
+
+  whole(name: string, low: number): number | null {
+    const text = this.text(name);
+    return /^\d{1,15}$/.test(text) && Number(text) >= low ? Number(text) : null;
+  }
+
+  finite(name: string): number | null {
+    const text = this.text(name);
+    return text !== '' && Number.isFinite(Number(text)) ? Number(text) : null;
+  }
+
+  positive(name: string): number | null {
+    const value = this.finite(name);
+    return value !== null && value > 0 ? value : null;
+  }
+
+  flag(name: string, otherwise: boolean): boolean {
+    const text = this.text(name);
+    return text === '1' || text === '0' ? text === '1' : otherwise;
+  }
+
+  /** The one of the choices that stands there, or else the first. */
+  oneOf<T extends string>(name: string, choices: readonly [T, ...T[]]): T {
+    return choices.find((choice) => choice === this.text(name)) ?? choices[0];
+  }
+}
 
 /** Reads a query string; what it does not tell, or wrongly, is as in `preferred`. */
 export function parseViewState(search: string, preferred: ViewState = kDefaultView): ViewState {
-  const query = new URLSearchParams(search);
-  const whole = (name: string, low: number): number | null => {
-    const text = query.get(name);
-    return text !== null && /^\d{1,15}$/.test(text) && Number(text) >= low ? Number(text) : null;
-  };
-  const positive = (name: string): number | null => {
-    const value = Number(query.get(name) ?? Number.NaN);
-    return Number.isFinite(value) && value > 0 ? value : null;
-  };
-  const flag = (name: string, otherwise: boolean): boolean => {
-    const text = query.get(name);
-    return text === '1' || text === '0' ? text === '1' : otherwise;
-  };
-  const finite = (name: string): number | null => {
-    const text = query.get(name) ?? '';
-    return text !== '' && Number.isFinite(Number(text)) ? Number(text) : null;
-  };
-  const smoothing = Number(query.get('smooth') ?? Number.NaN);
+  const members = new Members(search);
+  return { ...placeOf(members), ...curvesOf(members, preferred), ...comparisonOf(members) };
+}
+
+type CurveView = Pick<
+  ViewState,
+  'smoothing' | 'logLoss' | 'logGrad' | 'logX' | 'logRate' | 'logSpeed' | 'events' | 'zoom' | 'hold'
+>;
+type ComparisonView = Pick<ViewState, 'runA' | 'runB' | 'stepB' | 'phaseB' | 'token'>;
+type PlaceView = Omit<ViewState, keyof CurveView | keyof ComparisonView>;
+
+function placeOf(members: Members): PlaceView {
   return {
-    tab: kTabs.find(({ tab }) => tab === query.get('tab'))?.tab ?? kDefaultView.tab,
-    point: (query.get('point') ?? '').slice(0, 200),
-    layer: whole('layer', 0) ?? kDefaultView.layer,
-    row: whole('row', 0) ?? 0,
-    head: whole('head', 0) ?? 0,
-    vector: whole('vector', 0) ?? 0,
-    over: query.get('over') === 'mean' ? 'mean' : 'last',
-    stat: kStats.find((stat) => stat === query.get('stat')) ?? 'mean',
-    phase: query.get('phase') === 'eval' ? 'eval' : 'train',
-    aggregate: query.get('agg') === 'absmax' ? 'absmax' : 'mean',
-    step: whole('step', 1),
-    smoothing: smoothing >= 0 && smoothing <= 0.999 ? smoothing : preferred.smoothing,
-    logLoss: flag('logloss', preferred.logLoss),
-    logGrad: flag('loggrad', preferred.logGrad),
-    clip99: query.get('clip') === '99',
-    layerLock: positive('llock'),
-    tileLock: positive('tlock'),
-    plan: query.get('plan') ?? '',
-    logX: flag('logx', preferred.logX),
-    logRate: flag('loglr', preferred.logRate),
-    logSpeed: flag('logtps', preferred.logSpeed),
-    events: flag('events', preferred.events),
-    zoom: zoomOf(query.get('zoom') ?? ''),
-    hold: whole('hold', 0),
-    layout: kLayouts.find((layout) => layout === query.get('maps')) ?? 'one',
-    ranges: query.get('ranges') === 'own' ? 'own' : 'shared',
-    ridge: query.get('ridge') === 'layers' ? 'layers' : 'steps',
-    threshold: finite('thr'),
-    runA: runOf(query.get('runa')),
-    runB: runOf(query.get('runb')),
-    stepB: whole('stepb', 1),
-    phaseB: query.get('phaseb') === 'eval' ? 'eval' : 'train',
-    token: whole('token', 0),
+    tab: kTabs.find(({ tab }) => tab === members.text('tab'))?.tab ?? kDefaultView.tab,
+    point: members.text('point').slice(0, 200),
+    layer: members.whole('layer', 0) ?? kDefaultView.layer,
+    row: members.whole('row', 0) ?? 0,
+    head: members.whole('head', 0) ?? 0,
+    vector: members.whole('vector', 0) ?? 0,
+    over: members.oneOf('over', ['last', 'mean']),
+    stat: members.oneOf('stat', kStats),
+    phase: members.oneOf('phase', kPhases),
+    aggregate: members.oneOf('agg', ['mean', 'absmax']),
+    step: members.whole('step', 1),
+    clip99: members.text('clip') === '99',
+    layerLock: members.positive('llock'),
+    tileLock: members.positive('tlock'),
+    plan: members.text('plan'),
+    layout: members.oneOf('maps', kLayouts),
+    ranges: members.oneOf('ranges', ['shared', 'own']),
+    ridge: members.oneOf('ridge', ['steps', 'layers']),
+    threshold: members.finite('thr'),
+  };
+}
+
+function curvesOf(members: Members, preferred: ViewState): CurveView {
+  const smoothing = members.finite('smooth');
+  const isSmoothing = smoothing !== null && smoothing >= 0 && smoothing <= 0.999;
+  return {
+    smoothing: isSmoothing ? smoothing : preferred.smoothing,
+    logLoss: members.flag('logloss', preferred.logLoss),
+    logGrad: members.flag('loggrad', preferred.logGrad),
+    logX: members.flag('logx', preferred.logX),
+    logRate: members.flag('loglr', preferred.logRate),
+    logSpeed: members.flag('logtps', preferred.logSpeed),
+    events: members.flag('events', preferred.events),
+    zoom: zoomOf(members.text('zoom')),
+    hold: members.whole('hold', 0),
+  };
+}
+
+function comparisonOf(members: Members): ComparisonView {
+  return {
+    runA: runOf(members.text('runa')),
+    runB: runOf(members.text('runb')),
+    stepB: members.whole('stepb', 1),
+    phaseB: members.oneOf('phaseb', kPhases),
+    token: members.whole('token', 0),
   };
 }
 
@@ -158,14 +203,16 @@ function zoomOf(text: string): Zoom {
   return low < high ? [low, high] : null;
 }
 
-function runOf(id: string | null): string {
-  return id !== null && /^[0-9a-f]{16}$/.test(id) ? id : '';
+function runOf(id: string): string {
+  return /^[0-9a-f]{16}$/.test(id) ? id : '';
 }
+
+type Put = (name: string, value: string, isDefault: boolean) => void;
 
 /** Writes the view as a query string with only what differs from the defaults. */
 export function formatViewState(view: ViewState): string {
   const query = new URLSearchParams();
-  const put = (name: string, value: string, isDefault: boolean): void => {
+  const put: Put = (name, value, isDefault) => {
     if (!isDefault) query.set(name, value);
   };
   put('tab', view.tab, view.tab === kDefaultView.tab);
@@ -196,11 +243,15 @@ export function formatViewState(view: ViewState): string {
   put('ranges', view.ranges, view.ranges === 'shared');
   put('ridge', view.ridge, view.ridge === 'steps');
   put('thr', String(view.threshold), view.threshold === null);
+  putComparison(put, view);
+  const text = query.toString();
+  return text === '' ? '' : `?${text}`;
+}
+
+function putComparison(put: Put, view: ViewState): void {
   put('runa', view.runA, view.runA === '');
   put('runb', view.runB, view.runB === '');
   put('stepb', String(view.stepB), view.stepB === null);
   put('phaseb', view.phaseB, view.phaseB === 'train');
   put('token', String(view.token), view.token === null);
-  const text = query.toString();
-  return text === '' ? '' : `?${text}`;
 }

@@ -1,6 +1,12 @@
 import type { PlainArray } from '../base/npy';
 import type { FramePair, MapPair } from './compare';
-import { kStatNames, type History, type ViewFrame } from './frames';
+import {
+  type AttentionFrame,
+  type History,
+  kStatNames,
+  type MapsFrame,
+  type ViewFrame,
+} from './frames';
 import type { MapData } from './map_data';
 import { standingsOf } from './predictions';
 
@@ -23,15 +29,8 @@ export function arraysOf(frame: ViewFrame): readonly ExportArray[] {
   const positions: ExportAxis = { name: 'position', labels: [...frame.positions] };
   const layers: ExportAxis = { name: 'layer', labels: frame.layers };
   switch (frame.kind) {
-    case 'maps': {
-      const tiles: ExportAxis = { name: 'tile', labels: counted(frame.tiles) };
-      const fold = frame.query.aggregate === 'mean' ? 'mean' : 'largest |x|';
-      return [
-        ...mapArrays('layers', `${fold} over tiles`, frame.layerMap, layers, positions),
-        ...mapArrays('tiles', 'as on the wire', frame.tileMap, tiles, positions),
-        ...idsOf(frame, positions),
-      ];
-    }
+    case 'maps':
+      return tileArrays(frame, layers, positions);
     case 'layers':
       return frame.maps.flatMap((map, at) => layerArrays(frame.layers[at], map));
     case 'over': {
@@ -39,14 +38,8 @@ export function arraysOf(frame: ViewFrame): readonly ExportArray[] {
       const fold = frame.query.aggregate === 'mean' ? 'mean' : 'largest |x|';
       return mapArrays('over', `${fold} over tokens and tiles`, frame.map, layers, steps);
     }
-    case 'attention': {
-      const queries: ExportAxis = { name: 'query', labels: [...frame.queryPositions] };
-      const keys: ExportAxis = { name: 'key', labels: [...frame.positions] };
-      return [
-        ...mapArrays('attention', 'as on the wire', frame.map, queries, keys),
-        ...idsOf(frame, keys),
-      ];
-    }
+    case 'attention':
+      return attentionArrays(frame);
     case 'projection':
       return [
         ...mapArrays('projection', 'as on the wire', frame.layerMap, layers, positions),
@@ -68,6 +61,29 @@ export function arraysOf(frame: ViewFrame): readonly ExportArray[] {
     case 'passed':
       return [];
   }
+}
+
+function tileArrays(
+  frame: MapsFrame,
+  layers: ExportAxis,
+  positions: ExportAxis,
+): readonly ExportArray[] {
+  const tiles: ExportAxis = { name: 'tile', labels: counted(frame.tiles) };
+  const fold = frame.query.aggregate === 'mean' ? 'mean' : 'largest |x|';
+  return [
+    ...mapArrays('layers', `${fold} over tiles`, frame.layerMap, layers, positions),
+    ...mapArrays('tiles', 'as on the wire', frame.tileMap, tiles, positions),
+    ...idsOf(frame, positions),
+  ];
+}
+
+function attentionArrays(frame: AttentionFrame): readonly ExportArray[] {
+  const queries: ExportAxis = { name: 'query', labels: [...frame.queryPositions] };
+  const keys: ExportAxis = { name: 'key', labels: [...frame.positions] };
+  return [
+    ...mapArrays('attention', 'as on the wire', frame.map, queries, keys),
+    ...idsOf(frame, keys),
+  ];
 }
 
 /** A small map as it is drawn: cells that share a pixel are one. */

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { View, ViewQuery } from '../store/frames';
 import { kTestQuery } from '../store/test_query';
-import { encodeRecord } from '../../e2e/fake_record';
-import { HistoryClient } from './history_client';
+import { makeRecord } from '../store/test_records';
+import type { HistoryClient, RecordsQuery } from './history_client';
 import { OtherRuns } from './other_runs';
 
 /** A history whose every record holds four times the run's last digit. */
@@ -11,20 +11,16 @@ class Stage {
   readonly problems: string[] = [];
   answersAs: string | null = null;
   readonly runs = new OtherRuns(
-    new HistoryClient((path) => {
-      const query = new URLSearchParams(path.split('?')[1]);
-      const run = query.get('run') ?? '';
-      this.asked.push(`${run} ${query.get('point')} ${query.get('first')}-${query.get('last')}`);
-      const step = Number(query.get('last'));
-      const number = Number(run.at(-1));
-      const payload = Buffer.from(Float32Array.from([number, number, number, number]).buffer);
-      const about = { sequence: 1, plan: 1, step, entry: 0, phase: 0, layer: 1, dtype: 2 };
-      const fields = { ...about, compressor: 1, point: 7, features: 8, shape: [1, 2, 2] };
-      const id = BigInt(`0x${this.answersAs ?? run}`);
-      const isEmpty = query.get('point') !== 'HiddenStates';
-      const body = isEmpty ? Buffer.alloc(0) : encodeRecord({ run: id, ...fields }, payload);
-      return Promise.resolve(new Response(new Uint8Array(body)));
-    }),
+    {
+      records: ({ run, point, first, last }: RecordsQuery) => {
+        this.asked.push(`${run} ${point} ${first}-${last}`);
+        const number = Number(run.at(-1));
+        const header = { run: this.answersAs ?? run, step: last };
+        const record = makeRecord(header, new Float32Array(4).fill(number));
+        const records = point === 'HiddenStates' ? [record] : [];
+        return Promise.resolve({ records, bytes: 144 * records.length, next: null });
+      },
+    } as unknown as HistoryClient,
     {
       onFetched: () => undefined,
       onChanged: () => undefined,
