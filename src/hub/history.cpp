@@ -241,7 +241,7 @@ HttpResponse answer_runs(const HttpRequest& request, const OtherRuns& others) {
 HttpResponse answer_history(const HttpRequest& request, record::Recording& recording,
                             const record::RecorderCounters& counters) {
   const std::string target(request.target().data(), request.target().size());
-  const std::string path = target.substr(0, target.find('?'));
+  const std::string_view path = path_of(request);
   Members query(target);
   const auto id = query.text("run");
   const std::vector<record::RunInfo> runs = recording.runs();

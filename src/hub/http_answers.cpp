@@ -21,10 +21,14 @@ constexpr protocol::TextLimits kAuthLimits{.bytes = 4096, .depth = 2};
 
 std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
 
+}  // namespace
+
 std::string_view path_of(const HttpRequest& request) {
   const std::string_view target = view(request.target());
   return target.substr(0, target.find('?'));
 }
+
+namespace {
 
 // Nothing that ends a source or a directive of the policy.
 bool is_plain(std::string_view host) {

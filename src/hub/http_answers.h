@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "auth.h"
 #include "context.h"
@@ -13,6 +15,9 @@ namespace tt::hub {
 /// The answer that refuses this request, or nothing if Host and Origin are in order. Every request
 /// passes here first.
 std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const Access& access);
+
+/// What stands before the query of the request's target.
+std::string_view path_of(const HttpRequest& request);
 
 /// The role that an upgrade asks for by its path, or nothing.
 std::optional<Role> role_of(const HttpRequest& request);

@@ -98,7 +98,7 @@ net::awaitable<bool> HttpSession::write(HttpResponse response) {
 
 // The recording is read on its own thread; a slow disk holds up this connection only.
 net::awaitable<HttpResponse> HttpSession::ask_history(HttpRequest request) {
-  if (request.target().substr(0, request.target().find('?')) == "/history/runs") {
+  if (path_of(request) == "/history/runs") {
     co_return answer_runs(request, context_.others);
   }
   const auto run = run_asked_for(request);

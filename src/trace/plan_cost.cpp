@@ -94,12 +94,12 @@ double share(std::int64_t every, std::int64_t interval) {
 EntryCost cost_of_prompts(const PlanEntry& entry, const PlanContext& context,
                           const OtherPasses& passes) {
   const OtherPasses::Prompts& set = passes.prompts.at(entry.prompt_set - 1);
+  const std::int64_t batch = context.micro_batch_size;
+  const auto full_batches = static_cast<double>(set.rows / batch);
+  const double times = share(entry.every, passes.monitor_interval);
   EntryCost cost;
-  for (std::int64_t row = 0; row < set.rows; row += context.micro_batch_size) {
-    const std::int64_t rows = std::min(context.micro_batch_size, set.rows - row);
-    add(cost, cost_of_pass(entry, context, {rows, set.tokens}),
-        share(entry.every, passes.monitor_interval));
-  }
+  add(cost, cost_of_pass(entry, context, {batch, set.tokens}), times * full_batches);
+  add(cost, cost_of_pass(entry, context, {set.rows % batch, set.tokens}), times);
   return cost;
 }
 
