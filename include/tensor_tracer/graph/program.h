@@ -1,0 +1,149 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/expr/diagnostic.h"
+#include "tensor_tracer/expr/script.h"
+
+namespace tt::graph {
+
+/// `layers[12]`, or with `is_each` `layers[layer + offset]`: every layer of when(layers=…).
+struct LayerRef {
+  bool is_each = false;
+  int number = 0;  // the layer, or the offset
+
+  int at(int layer) const { return is_each ? layer + number : number; }
+};
+
+/// A named place of the forward pass, or its gradient.
+struct Place {
+  std::string point;              // "HiddenStates", …, or a weight: graph/places.h
+  std::optional<LayerRef> layer;  // none: outside the layers
+  bool gradient = false;
+  expr::NodeId heads = expr::kNoNode;  // the subscript behind .heads, one integer, slice or list
+};
+
+/// What a part of an expression stands for besides operators and numbers.
+enum class LeafKind : std::uint8_t {
+  kPlace,      // a getter: `place`
+  kParameter,  // `name`
+  kBinding,    // the value `name` of an earlier line: `value`
+  kVector,     // vector("name")[row]
+  kFile,       // file("name")["key"]
+  kNoise,      // noise(place, "normal" or "uniform" in `key`, seed=`seed`): of the place's shape
+  kSaved,      // saved("name")
+  kLayer,      // `layer`, an integer
+};
+
+struct Leaf {
+  LeafKind kind = LeafKind::kPlace;
+  expr::NodeId node = expr::kNoNode;  // the whole subtree of the script that this leaf is
+  Place place = {};
+  std::string name = {};
+  std::string key = {};
+  LayerRef row = {};
+  std::int64_t seed = 0;
+  std::size_t value = 0;
+};
+
+/// An expression that is evaluated once: a binding, or what a write, save or condition uses.
+struct Value {
+  std::string name;  // of a binding, else empty
+  expr::NodeId root = expr::kNoNode;
+  std::vector<Leaf> leaves;  // in source order
+};
+
+/// A named number that can be changed while the program runs.
+struct Parameter {
+  std::string name;
+  double value = 0.0;
+  std::optional<double> min = std::nullopt;
+  std::optional<double> max = std::nullopt;
+  /// With ramp_steps > 0 the number in force goes from here to the value in as many steps.
+  double ramp_from = 0.0;
+  std::int64_t ramp_steps = 0;
+  expr::Span span = {};
+
+  bool admits(double number) const;
+  /// In the n-th step of the program, from 0, when the value asked for is `target`.
+  double in_step(double target, std::int64_t n) const;
+};
+
+enum class EffectKind : std::uint8_t { kWrite, kSave, kSkip };
+
+/// What a line does besides naming a value.
+struct Effect {
+  EffectKind kind = EffectKind::kWrite;
+  Place place = {};                            // kWrite; kSkip: its layer only
+  expr::NodeId index = expr::kNoNode;          // kWrite: the subscript behind the place
+  std::size_t value = 0;                       // kWrite, kSave: index in Program::values
+  std::optional<std::size_t> condition = {};   // index in Program::values
+  std::string name = {};                       // kSave
+  bool sends = true;                           // kSave: to the viewers, not for saved() alone
+  expr::Span span = {};                        // of the line
+};
+
+/// Closed ranges of whole numbers, as "1-4,8" says them; negative ones count from the end.
+using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+/// When and where a program acts. Empty ranges: everywhere.
+struct Schedule {
+  bool in_train = true;
+  bool in_eval = false;
+  std::vector<std::string> prompt_sets;  // names; "*": all
+  Ranges steps;                          // of the run
+  std::int64_t every = 1;                // steps
+  std::vector<int> layers;               // what `layer` stands for, ascending; filled in by parsing
+  Ranges rows;                           // of the global batch, from 0
+  Ranges tokens;                         // positions in the sequence
+  std::string token_text;                // positions where the tokens spell this
+};
+
+/// A program as text, resolved: names, places and order are checked, shapes are not. Immutable;
+/// copies share the text. Thread: any.
+struct Program {
+  std::shared_ptr<const expr::Script> script;
+  std::vector<Parameter> parameters;
+  std::vector<Value> values;  // in source order, so that a binding stands before its users
+  std::vector<Effect> effects;
+  Schedule when;
+  bool uses_each_layer = false;  // some place, vector or number says `layer`
+
+  const expr::Ast& ast() const { return script->ast; }
+};
+
+/// The run that a program is checked for.
+struct Model {
+  int num_layers = 1;
+  std::vector<std::string> prompt_sets = {};
+};
+
+/// How large a program may be, besides expr::kScriptLimits.
+inline constexpr std::size_t kMaxEffects = 100;      // after `layer` is put in
+inline constexpr std::size_t kMaxParameters = 50;
+inline constexpr std::size_t kMaxNameBytes = 64;
+
+/// Reads and checks the text form (docs/intervention_graph.md): names, places, the order of reads
+/// and writes, limits. What is wrong is an Error as in expr::to_error(). Needs no libtorch; shapes
+/// are checked by intervene. Thread: any.
+base::Result<Program> parse_program(std::string_view text, const Model& model);
+
+/// True if the effect, a write, leaves its place as it was for these numbers of the parameters,
+/// by arithmetic on 0 and 1 alone: x + 0 * v, 1 * x, where(c, x, x). Such a write is not executed.
+/// The answer holds for numbers that are finite. Thread: any.
+bool is_identity(const Program& program, const Effect& effect,
+                 const std::map<std::string, double>& parameters);
+
+/// The place as people write it: "layers[12].output", "layers[layer].mlp.output.grad", "logits".
+std::string to_string(const Place& place);
+
+}  // namespace tt::graph
