@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "src/cli/hub_session.h"
+#include "src/cli/intervention_setup.h"
 #include "src/cli/parse.h"
 #include "src/cli/run_log.h"
 #include "src/cli/tracing_setup.h"
@@ -39,6 +40,7 @@ struct Prepared {
   mesh::MeshShape shape;
   data::TextCorpus corpus;
   TracingSetup tracing;
+  InterventionSetup intervention;
   nlohmann::json given = {};  // options as they were written
 };
 
@@ -59,15 +61,15 @@ base::Result<Prepared> prepare(config::TrainConfig config, const comm::Launch& l
   auto corpus = data::TextCorpus::open(config.data.data_path, config.data.data_exclude);
   if (!corpus) return corpus.error();
   if (auto status = check_data_size(config, corpus.value()); !status) return status.error();
+  auto tracing = prepare_tracing(config, shape.value());
+  if (!tracing) return tracing.error();
   // Without a viewer's way in nothing is traced.
-  TracingSetup tracing;
-  if (config::has_hub(config.tracer)) {
-    auto prepared = prepare_tracing(config, shape.value());
-    if (!prepared) return prepared.error();
-    tracing = std::move(prepared).value();
-  }
-  return Prepared{std::move(config), launch, shape.value(), std::move(corpus).value(),
-                  std::move(tracing)};
+  if (!config::has_hub(config.tracer)) tracing.value().plan = nullptr;
+  auto intervention = prepare_interventions(config, shape.value(), tracing.value());
+  if (!intervention) return intervention.error();
+  return Prepared{std::move(config),           launch,
+                  shape.value(),               std::move(corpus).value(),
+                  std::move(tracing).value(), std::move(intervention).value()};
 }
 
 int threads_per_rank(const Prepared& run) {
@@ -111,8 +113,12 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
     log.corpus(run.corpus, entropy);
     log.model(model::num_parameters(run.config.model), run.shape, run.launch);
   }
+  const auto engine = make_engine(run.intervention, parts.groups.tensor, parts.groups.control);
+  parts.intervenor = engine.get();
   if (hub != nullptr) {
-    hub->connect(run_facts(run, *hub, entropy), [&tracing = run.tracing](const auto& params) {
+    nlohmann::json facts = run_facts(run, *hub, entropy);
+    facts["interventions"] = engine->describe(1)["programs"];
+    hub->connect(std::move(facts), [&tracing = run.tracing](const auto& params) {
       return train::check_plan(params, tracing.context, tracing.passes);
     });
     parts.inlet = hub->inlet();

@@ -42,8 +42,8 @@ std::optional<std::int64_t> to_bound(const Value& value, bool& is_valid) {
 
 }  // namespace
 
-std::optional<TensorValue> Checker::check() {
-  const Value value = evaluate(ast_.root());
+std::optional<TensorValue> Checker::check(NodeId root) {
+  const Value value = evaluate(root);
   if (problem_) return std::nullopt;
   if (const auto* tensor = value.get<TensorValue>()) return *tensor;
   const auto* sequence = value.get<Sequence>();
@@ -55,7 +55,7 @@ std::optional<TensorValue> Checker::check() {
   } else if (value.is<Callable>()) {
     remedy = "call it: add parentheses";
   }
-  fail(ast_.node(ast_.root()).span, "the expression gives " + describe(value) + ", not a tensor",
+  fail(ast_.node(root).span, "the expression gives " + describe(value) + ", not a tensor",
        remedy);
   return std::nullopt;
 }
@@ -65,8 +65,14 @@ Value Checker::fail(Span span, std::string what, std::string remedy) {
   return {};
 }
 
+Value Checker::substitute(const Substitution& known) const {
+  if (const auto* input = std::get_if<std::size_t>(&known)) return {recorder_.input(*input)};
+  return {std::get<std::int64_t>(known)};
+}
+
 Value Checker::evaluate(NodeId id) {
   if (problem_) return {};
+  if (const auto known = known_.find(id); known != known_.end()) return substitute(known->second);
   const Node& node = ast_.node(id);
   switch (node.kind) {
     case Kind::kInt:

@@ -17,7 +17,7 @@ class GradientReducer {
   GradientReducer(std::vector<nn::Parameter> parameters, const comm::ProcessGroup& tensor,
                   const comm::ProcessGroup& data);
 
-  /// Sums what several tensor ranks hold copies of (keys and values of fewer groups than ranks),
+  /// Gives zeros to what has no gradient, as in layers that were skipped; sums what several tensor ranks hold copies of (keys and values of fewer groups than ranks),
   /// then averages over data replicas.
   void reduce() const;
 

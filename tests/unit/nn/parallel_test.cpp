@@ -9,11 +9,13 @@
 #include <mutex>
 #include <string>
 
+#include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/nn/attention.h"
 #include "tensor_tracer/nn/embedding.h"
 #include "tensor_tracer/nn/mlp.h"
 #include "tensor_tracer/nn/random.h"
+#include "tensor_tracer/trace/shards.h"
 #include "tensor_tracer/train/gradients.h"
 
 namespace tt::nn {
@@ -24,7 +26,7 @@ using LayerRun = std::function<Results(const BuildContext&)>;
 
 at::Tensor fixed_noise(const char* name, at::IntArrayRef shape) {
   return at::empty(shape, at::kDouble)
-      .normal_(0.0, 1.0, at::detail::createCPUGenerator(hash_of(name)));
+      .normal_(0.0, 1.0, at::detail::createCPUGenerator(base::hash_of(name)));
 }
 
 BuildContext context_of(const comm::ProcessGroup& group) {
@@ -144,7 +146,7 @@ TEST(ParallelLayers, VocabParallelCrossEntropyEqualsPyTorchs) {
   const at::Tensor labels = at::arange(12, at::kLong);
   const LayerRun run = [&](const BuildContext& context) {
     const auto placement = trace::Placement::shard(1, {{vocabulary, context.tensor.size()}});
-    at::Tensor local = take_shard(fixed_noise("logits", {12, vocabulary}) * 30, placement,
+    at::Tensor local = trace::take_shard(fixed_noise("logits", {12, vocabulary}) * 30, placement,
                                   context.tensor.rank(), context.tensor.size())
                            .set_requires_grad(true);
     const at::Tensor loss = vocab_parallel_cross_entropy(
