@@ -59,6 +59,10 @@ class ValueReader {
 
   // Operators take no string first, which tells a misspelt vector("evil") from tile(x).
   bool check_callee(const Node& call, const Node& callee) {
+    if (is_reserved(callee.text)) {
+      return reading_.fail(callee.span, quoted(callee.text) + " is not called",
+                           "take the parentheses behind it away");
+    }
     const bool has_string =
         call.children.size() > 1 && reading_.node(call.children[1]).kind == Kind::kString;
     const std::string meant =
@@ -78,6 +82,11 @@ class ValueReader {
   // this program.
   bool check_unknown(const Node& node) {
     const auto below = names_.lines.find(node.text);
+    const std::size_t here = reading_.line_of(value_.root);
+    if (below != names_.lines.end() && below->second <= here) {
+      return reading_.fail(node.span, "the line that gives " + quoted(node.text) + " uses it",
+                           "for a value of an earlier pass write saved(\"name\")");
+    }
     if (below != names_.lines.end()) {
       return reading_.fail(node.span,
                            quoted(node.text) + " is not there yet: line " +
