@@ -94,6 +94,13 @@ nlohmann::json run_facts(const Prepared& run, const HubSession& hub, double entr
   return facts;
 }
 
+base::Result<nlohmann::json> check(const std::string& method, const nlohmann::json& params,
+                                   const TracingSetup& tracing) {
+  if (method == "plan.check") return train::check_plan(params, tracing.context, tracing.passes);
+  return base::Error{"unknown_method", "the trainer does not know \"" + method + "\"", "method",
+                     ""};
+}
+
 void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLog& log) {
   const bool is_first = world.group().rank() == 0;
   train::TrainerParts parts;
@@ -112,9 +119,10 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
     log.model(model::num_parameters(run.config.model), run.shape, run.launch);
   }
   if (hub != nullptr) {
-    hub->connect(run_facts(run, *hub, entropy), [&tracing = run.tracing](const auto& params) {
-      return train::check_plan(params, tracing.context, tracing.passes);
-    });
+    hub->connect(run_facts(run, *hub, entropy),
+                 [&tracing = run.tracing](const std::string& method, const auto& params) {
+                   return check(method, params, tracing);
+                 });
     parts.inlet = hub->inlet();
     parts.outlet = hub->outlet();
     parts.run_id = hub->run_id();
