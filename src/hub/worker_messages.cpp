@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, 7> kPassedOn = {
 
 // Of two events with one key a slow viewer gets the later one.
 std::string data_key(const protocol::Notification& notification) {
-  nlohmann::json key = {notification.event};
+  nlohmann::json key = nlohmann::json::array({notification.event});
   if (notification.event == "saved") {
     for (const char* member : {"program", "name", "layer", "phase", "prompt_set"}) {
       key.push_back(notification.params.value(member, nlohmann::json()));

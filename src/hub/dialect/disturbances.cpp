@@ -65,8 +65,9 @@ base::Result<std::string> program_of(const Kind& kind, const json& configs) {
   const json& fn = member(configs, fn_name);
   const json& coef = member(configs, coef_name);
   if (fn != "noise1" && fn != "noise2") {
-    return wrong(fn_name, "must be \"noise1\" or \"noise2\"",
-                 "noise1 adds numbers of deviation coef, noise2 multiplies by 1 - coef to 1 + coef");
+    return wrong(
+        fn_name, "must be \"noise1\" or \"noise2\"",
+        "noise1 adds numbers of deviation coef, noise2 multiplies by 1 - coef to 1 + coef");
   }
   if (!coef.is_number() || !std::isfinite(coef.get<double>())) {
     return wrong(coef_name, "must be a finite number", "give one such as 0.05");

@@ -28,7 +28,8 @@ json on(const std::string& which, const char* fn, const json& coef) {
 }
 
 TEST(Disturbances, AreAllOffWhereNoneIsOn) {
-  const json off = {{"megascope weight", ""}, {"megascope calculation", ""}, {"megascope system", ""}};
+  const json off = {
+      {"megascope weight", ""}, {"megascope calculation", ""}, {"megascope system", ""}};
   EXPECT_EQ(read({}), off);
   EXPECT_EQ(read({{"weight_perturbation", false}, {"weight_perturbation_coef", "x"}}), off);
   EXPECT_EQ(read({{"weight_perturbation", "False"}, {"other", 3}}), off);

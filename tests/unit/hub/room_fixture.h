@@ -54,8 +54,11 @@ class RoomTest : public testing::Test {
     client->texts();
     return client;
   }
-  void say(Client& client, const nlohmann::json& message) { room_.on_text(client, message.dump(), now_); }
-  nlohmann::json ask(FakeClient& client, const std::string& method, const nlohmann::json& params = nlohmann::json::object()) {
+  void say(Client& client, const nlohmann::json& message) {
+    room_.on_text(client, message.dump(), now_);
+  }
+  nlohmann::json ask(FakeClient& client, const std::string& method,
+                     const nlohmann::json& params = nlohmann::json::object()) {
     client.texts();
     say(client, {{"id", 2}, {"method", method}, {"params", params}});
     const auto texts = client.texts();

@@ -79,7 +79,7 @@ TEST_F(RoomInterventionsTest, TheLeasesEndRevertsProgramsWithoutKeep) {
   const auto worker = greeted(Role::kWorker);
   const auto viewer = greeted(Role::kViewer);
   ask(*viewer, "control.claim");
-  tell_programs(*worker, {kKept});
+  tell_programs(*worker, json::array({kKept}));
   worker->texts();
   ask(*viewer, "control.release");
   EXPECT_TRUE(methods(*worker).empty()) << "what is kept stays";
@@ -113,7 +113,7 @@ TEST_F(RoomInterventionsTest, ATakeOverRevertsNothing) {
   const auto ada = greeted(Role::kViewer);
   const auto bob = greeted(Role::kViewer);
   ask(*ada, "control.claim");
-  tell_programs(*worker, {kSteer});
+  tell_programs(*worker, json::array({kSteer}));
   ask(*bob, "control.claim", {{"take_over", true}});
   room_.leave(*ada);
   room_.tick(start_ + 29s);
@@ -134,7 +134,7 @@ TEST_F(RoomInterventionsTest, ProgramsThatNobodysLeaseCoversEndAfterItsTime) {
   EXPECT_TRUE(methods(*worker).empty());
   room_.tick(Clock::now() + 31s);
   EXPECT_EQ(methods(*worker), std::vector<std::string>{"intervention.revert"});
-  tell_programs(*worker, {kKept});
+  tell_programs(*worker, json::array({kKept}));
   room_.tick(Clock::now() + 90s);
   EXPECT_TRUE(methods(*worker).empty());
 }
@@ -142,7 +142,7 @@ TEST_F(RoomInterventionsTest, ProgramsThatNobodysLeaseCoversEndAfterItsTime) {
 TEST_F(RoomInterventionsTest, LateViewersGetTheProgramsInForce) {
   const auto worker = greeted(Role::kWorker);
   const auto viewer = greeted(Role::kViewer);
-  tell_programs(*worker, {kSteer});
+  tell_programs(*worker, json::array({kSteer}));
   EXPECT_EQ(viewer->texts().at(0).at("params").at("programs"), json::array({kSteer}));
   EXPECT_EQ(facts_of_a_late_viewer().at("interventions"), json::array({kSteer}));
   say(*worker, {{"event", "interventions"}, {"params", {{"programs", 7}}}});
@@ -186,14 +186,14 @@ TEST_F(RoomInterventionsTest, ASlowViewerLosesSavedNumbersAndIsNotClosed) {
 TEST_F(RoomInterventionsTest, MetricsCountWhatTheLeaderTells) {
   const auto worker = greeted(Role::kWorker);
   const auto other = join(Role::kWorker);
-  say(*other, {{"id", 1},
-               {"method", "hello"},
-               {"params",
-                {{"versions", {1}}, {"role", "worker"}, {"rank", 4}, {"run", json::object()}}}});
+  say(*other,
+      {{"id", 1},
+       {"method", "hello"},
+       {"params", {{"versions", {1}}, {"role", "worker"}, {"rank", 4}, {"run", json::object()}}}});
   tell_programs(*worker, {kSteer, kKept});
-  const json applied = {{"programs", {{{"forwards", 4U}, {"positions", 100U}},
-                                      {{"forwards", 1U}, {"positions", "x"}},
-                                      7}}};
+  const json applied = {
+      {"programs",
+       {{{"forwards", 4U}, {"positions", 100U}}, {{"forwards", 1U}, {"positions", "x"}}, 7}}};
   for (FakeClient* client : {worker.get(), other.get()}) {
     say(*client, {{"event", "applied"}, {"params", applied}});
   }
