@@ -22,6 +22,7 @@
 #include "src/cli/tracing_setup.h"
 #include "src/cli/train_options.h"
 #include "tensor_tracer/comm/world.h"
+#include "tensor_tracer/intervene/check.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/train/plan_context.h"
 #include "tensor_tracer/train/trainer.h"
@@ -96,6 +97,14 @@ nlohmann::json run_facts(const Prepared& run, const HubSession& hub, double entr
   return facts;
 }
 
+base::Result<nlohmann::json> check(const std::string& method, const nlohmann::json& params,
+                                   const Prepared& run) {
+  if (method == "plan.check") {
+    return train::check_plan(params, run.tracing.context, run.tracing.passes);
+  }
+  return intervene::check_program(params, run.intervention.context);
+}
+
 void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLog& log) {
   const bool is_first = world.group().rank() == 0;
   train::TrainerParts parts;
@@ -118,8 +127,8 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
   if (hub != nullptr) {
     nlohmann::json facts = run_facts(run, *hub, entropy);
     facts["interventions"] = engine->describe(1)["programs"];
-    hub->connect(std::move(facts), [&tracing = run.tracing](const auto& params) {
-      return train::check_plan(params, tracing.context, tracing.passes);
+    hub->connect(std::move(facts), [&run](const std::string& method, const auto& params) {
+      return check(method, params, run);
     });
     parts.inlet = hub->inlet();
     parts.outlet = hub->outlet();

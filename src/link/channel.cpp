@@ -17,6 +17,10 @@ std::uint64_t count_records(std::string_view message) {
   return count;
 }
 
+bool only_asks(const trace::Request& request) {
+  return request.method == "plan.check" || request.method == "intervention.check";
+}
+
 // Of the 32 requests that the hub lets wait for each viewer.
 constexpr std::size_t kMostChecks = 8;
 
@@ -52,16 +56,18 @@ void Channel::make_room() {
   }
 }
 
-bool Channel::must_continue(Clock::time_point now) const {
-  return !connected_ && !continue_told_ && now - lost_at_ >= pause_timeout_;
+bool Channel::must_let_go(Clock::time_point now) const {
+  return !connected_ && !let_go_told_ && now - lost_at_ >= pause_timeout_;
 }
 
 std::vector<trace::Request> Channel::poll(Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   std::vector<trace::Request> requests = std::exchange(arrived_requests_, {});
-  if (must_continue(now)) {
-    continue_told_ = true;
-    requests.push_back({.id = 0, .method = "control.continue", .params = nlohmann::json::object()});
+  if (must_let_go(now)) {
+    let_go_told_ = true;
+    for (const char* method : {"intervention.revert", "control.continue"}) {
+      requests.push_back({.id = 0, .method = method, .params = nlohmann::json::object()});
+    }
   }
   return requests;
 }
@@ -69,8 +75,8 @@ std::vector<trace::Request> Channel::poll(Clock::time_point now) {
 void Channel::wait(Clock::time_point until) {
   std::unique_lock lock(mutex_);
   // Contact may be lost while this waits, and found again.
-  while (arrived_requests_.empty() && !must_continue(Clock::now()) && Clock::now() < until) {
-    const bool pause_may_end = !connected_ && !continue_told_;
+  while (arrived_requests_.empty() && !must_let_go(Clock::now()) && Clock::now() < until) {
+    const bool pause_may_end = !connected_ && !let_go_told_;
     arrived_.wait_until(lock, pause_may_end ? std::min(until, lost_at_ + pause_timeout_) : until);
   }
 }
@@ -89,7 +95,7 @@ std::uint64_t Channel::dropped() const {
 void Channel::set_connected() {
   const std::lock_guard lock(mutex_);
   connected_ = true;
-  continue_told_ = false;
+  let_go_told_ = false;
 }
 
 void Channel::set_lost(Clock::time_point now) {
@@ -111,7 +117,7 @@ void Channel::set_lost(Clock::time_point now) {
 void Channel::deliver(trace::Request request) {
   {
     const std::lock_guard lock(mutex_);
-    if (expects_checks_ && request.method == "plan.check") {
+    if (expects_checks_ && only_asks(request)) {
       deliver_check(std::move(request));
       return;
     }
@@ -125,7 +131,7 @@ void Channel::deliver(trace::Request request) {
 void Channel::deliver_check(trace::Request request) {
   if (arrived_checks_.size() >= kMostChecks) {
     push_text_locked(protocol::encode_error(
-        request.id, {"busy", "too many plans wait to be checked", "", "ask again later"}));
+        request.id, {"busy", "too many requests wait to be checked", "", "ask again later"}));
     return;
   }
   asked_.emplace(++last_id_, request.id);

@@ -47,6 +47,8 @@ class Channel {
       push_text_locked(encode(asked.mapped()));
     }
   }
+  /// What has arrived. Once contact has been lost for the pause time-out the hub's part is played
+  /// here: programs without `keep` are reverted and a pause ends, by requests with the id 0.
   std::vector<trace::Request> poll(Clock::time_point now);
   void wait(Clock::time_point until);
   bool has_viewer() const { return viewers_.load(std::memory_order_relaxed) > 0; }
@@ -76,7 +78,7 @@ class Channel {
   void push_text_locked(std::string text);
   void deliver_check(trace::Request request);
   void make_room();
-  bool must_continue(Clock::time_point now) const;
+  bool must_let_go(Clock::time_point now) const;
 
   const std::size_t max_bytes_;
   const std::chrono::milliseconds pause_timeout_;
@@ -99,7 +101,7 @@ class Channel {
   std::map<std::uint64_t, std::uint64_t> asked_;  // our id of a request -> the hub's
   std::uint64_t last_id_ = 0;
   bool connected_ = false;
-  bool continue_told_ = false;  // since contact was lost
+  bool let_go_told_ = false;  // since contact was lost
   Clock::time_point lost_at_;
 };
 
