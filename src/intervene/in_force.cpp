@@ -67,8 +67,8 @@ bool InForce::is_due(const trace::ForwardScope& scope, const graph::Model& model
   if (!is_step(when, scope.step)) return false;
   if (scope.prompt_set > 0) {
     const std::string& set = model.prompt_sets[scope.prompt_set - 1];
-    return std::ranges::any_of(when.prompt_sets, [&set](const std::string& name) {
-      return name == "*" || name == set;
+    return std::ranges::any_of(when.prompt_sets, [&set](const std::string& wanted) {
+      return wanted == "*" || wanted == set;
     });
   }
   return scope.phase == trace::Phase::kTrain ? when.in_train : when.in_eval;
