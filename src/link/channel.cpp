@@ -28,14 +28,23 @@ constexpr std::size_t kMostChecks = 8;
 
 void Channel::push_records(std::string records) {
   const std::lock_guard lock(mutex_);
-  bytes_ += records.size();
-  records_.push_back(std::move(records));
-  make_room();
+  push_data_locked({.text = false, .bytes = std::move(records), .is_data = true});
 }
 
 void Channel::push_text(std::string text) {
   const std::lock_guard lock(mutex_);
   push_text_locked(std::move(text));
+}
+
+void Channel::push_data(std::string text) {
+  const std::lock_guard lock(mutex_);
+  push_data_locked({.text = true, .bytes = std::move(text), .is_data = true});
+}
+
+void Channel::push_data_locked(Outgoing data) {
+  bytes_ += data.bytes.size();
+  data_.push_back(std::move(data));
+  make_room();
 }
 
 void Channel::push_text_locked(std::string text) {
@@ -45,10 +54,11 @@ void Channel::push_text_locked(std::string text) {
 }
 
 void Channel::make_room() {
-  while (bytes_ > max_bytes_ && !records_.empty()) {
-    bytes_ -= records_.front().size();
-    dropped_ += count_records(records_.front());
-    records_.pop_front();
+  while (bytes_ > max_bytes_ && !data_.empty()) {
+    const Outgoing& oldest = data_.front();
+    bytes_ -= oldest.bytes.size();
+    (oldest.text ? untold_events_ : dropped_) += oldest.text ? 1 : count_records(oldest.bytes);
+    data_.pop_front();
   }
   while (bytes_ > max_bytes_ && !texts_.empty()) {
     bytes_ -= texts_.front().size();
@@ -84,7 +94,7 @@ void Channel::wait(Clock::time_point until) {
 void Channel::wait_until_written(Clock::time_point until) {
   std::unique_lock lock(mutex_);
   emptied_.wait_until(lock, until,
-                      [this] { return texts_.empty() && records_.empty() && !in_flight_; });
+                      [this] { return texts_.empty() && data_.empty() && !in_flight_; });
 }
 
 std::uint64_t Channel::dropped() const {
@@ -166,21 +176,31 @@ void Channel::end_checks() {
 
 std::optional<Outgoing> Channel::take() {
   const std::lock_guard lock(mutex_);
-  Outgoing message;
-  if (dropped_ > told_dropped_) {
-    const std::uint64_t fresh = dropped_ - std::exchange(told_dropped_, dropped_);
-    message = {
-        true, protocol::encode_notification("dropped", {{"records", fresh}, {"where", "trainer"}})};
-  } else if (!texts_.empty() || !records_.empty()) {
-    std::deque<std::string>& queue = texts_.empty() ? records_ : texts_;
-    bytes_ -= queue.front().size();
-    message = {&queue == &texts_, std::move(queue.front())};
-    queue.pop_front();
-  } else {
+  std::optional<Outgoing> message = notice_of_drops();
+  if (!message && !texts_.empty()) {
+    message = {.text = true, .bytes = std::move(texts_.front())};
+    texts_.pop_front();
+    bytes_ -= message->bytes.size();
+  } else if (!message && !data_.empty()) {
+    message = std::move(data_.front());
+    data_.pop_front();
+    bytes_ -= message->bytes.size();
+  }
+  in_flight_ = in_flight_ || message.has_value();
+  return message;
+}
+
+std::optional<Outgoing> Channel::notice_of_drops() {
+  if (dropped_ == told_dropped_ && untold_events_ == 0) {
     return std::nullopt;
   }
-  in_flight_ = true;
-  return message;
+  const std::uint64_t fresh = dropped_ - std::exchange(told_dropped_, dropped_);
+  nlohmann::json params = {{"records", fresh}, {"where", "trainer"}};
+  if (untold_events_ > 0) {
+    params["events"] = std::exchange(untold_events_, 0);
+  }
+  return Outgoing{.text = true,
+                  .bytes = protocol::encode_notification("dropped", std::move(params))};
 }
 
 void Channel::written() {
@@ -195,7 +215,11 @@ void Channel::give_back(Outgoing message) {
   const std::lock_guard lock(mutex_);
   in_flight_ = false;
   bytes_ += message.bytes.size();
-  (message.text ? texts_ : records_).push_front(std::move(message.bytes));
+  if (message.is_data) {
+    data_.push_front(std::move(message));
+  } else {
+    texts_.push_front(std::move(message.bytes));
+  }
   make_room();
 }
 

@@ -21,7 +21,8 @@ namespace tt::link {
 /// One WebSocket message to the hub.
 struct Outgoing {
   bool text = false;
-  std::string bytes;
+  std::string bytes = {};
+  bool is_data = false;  // records, and events that come as often; dropped before other texts
 };
 
 /// What stands between the thread that runs the step and the thread that does the I/O: the bounded
@@ -37,6 +38,8 @@ class Channel {
   // The step's side.
   void push_records(std::string records);
   void push_text(std::string text);
+  /// An event that comes as often as records do: it waits with them and is dropped as they are.
+  void push_data(std::string text);
   /// Queues `text` as the answer that the hub waits for under `encode(id)`; of a request whose
   /// connection has ended since then, drops it.
   template <typename Encode>
@@ -76,6 +79,8 @@ class Channel {
 
  private:
   void push_text_locked(std::string text);
+  void push_data_locked(Outgoing data);
+  std::optional<Outgoing> notice_of_drops();
   void deliver_check(trace::Request request);
   void make_room();
   bool must_let_go(Clock::time_point now) const;
@@ -89,11 +94,12 @@ class Channel {
   std::condition_variable arrived_;
   std::condition_variable emptied_;
   std::deque<std::string> texts_;
-  std::deque<std::string> records_;
+  std::deque<Outgoing> data_;
   std::size_t bytes_ = 0;
   bool in_flight_ = false;
-  std::uint64_t dropped_ = 0;
+  std::uint64_t dropped_ = 0;  // records
   std::uint64_t told_dropped_ = 0;
+  std::uint64_t untold_events_ = 0;  // dropped as data
   std::vector<trace::Request> arrived_requests_;
   std::condition_variable check_arrived_;
   std::deque<trace::Request> arrived_checks_;

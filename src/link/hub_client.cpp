@@ -161,7 +161,11 @@ void HubClient::send_event(std::string_view event, nlohmann::json params) noexce
   try {
     std::string text = protocol::encode_notification(event, params);
     impl_->remember(event, params, text);
-    impl_->channel.push_text(std::move(text));
+    if (event == "saved" || event == "applied") {
+      impl_->channel.push_data(std::move(text));
+    } else {
+      impl_->channel.push_text(std::move(text));
+    }
     impl_->wake();
   } catch (const std::exception& error) {
     log().error("an event was not queued: {}", error.what());

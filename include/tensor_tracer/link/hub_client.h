@@ -19,7 +19,8 @@ struct HubClientOptions {
   std::string worker_token;  // HubInfo::worker_token
   nlohmann::json run;        // "The run's facts" of docs/protocol.md
   std::uint64_t rank = 0;    // global; requests reach rank 0 only
-  /// What may wait for the hub; above it the oldest records are dropped and counted.
+  /// What may wait for the hub; above it the oldest records, and events `saved` and `applied`, are
+  /// dropped and counted.
   std::size_t queue_bytes = std::size_t{64} << 20U;
   /// How long a pause may outlive the contact with the hub.
   std::chrono::milliseconds pause_timeout{30'000};

@@ -51,6 +51,26 @@ TEST(Channel, DropsTheOldestRecordsFirstAndCountsEach) {
   EXPECT_FALSE(channel.take().has_value());
 }
 
+TEST(Channel, EventsThatAreDataAreDroppedAsRecordsAre) {
+  Channel channel(600, 1s);
+  channel.push_text("state");
+  channel.push_data(std::string(250, 'a'));
+  channel.push_records(two_records());
+  channel.push_data(std::string(250, 'b'));
+  channel.push_records(two_records());
+  const auto told = channel.take();
+  EXPECT_EQ(nlohmann::json::parse(told->bytes).at("params"),
+            nlohmann::json::parse(R"({"records": 2, "where": "trainer", "events": 1})"));
+  EXPECT_EQ(channel.take()->bytes, "state");
+  const auto saved = channel.take();
+  EXPECT_TRUE(saved->text);
+  EXPECT_EQ(saved->bytes.front(), 'b');
+  channel.give_back(*saved);
+  EXPECT_EQ(channel.take()->bytes, saved->bytes);
+  EXPECT_EQ(channel.take()->bytes, two_records());
+  EXPECT_FALSE(channel.take().has_value());
+}
+
 TEST(Channel, EventsGoOnlyWhenNoRecordIsLeft) {
   Channel channel(600, 1s);
   channel.push_records(two_records());
