@@ -37,6 +37,22 @@ void print_summary(const std::string& path, const nlohmann::json& checked) {
   }
 }
 
+bool check_file(const std::string& path, const intervene::Context& context, bool as_json) {
+  const auto file = read_program_file(path);
+  if (!file) return fail(file.error()) == 0;
+  const auto checked = intervene::check_program({{"program", file.value().program}}, context);
+  if (!checked) {
+    fmt::print(stderr, "{}: {}\n", path, to_string(checked.error()));
+    return false;
+  }
+  if (as_json) {
+    fmt::print("{}\n", checked.value().dump(2));
+  } else {
+    print_summary(path, checked.value());
+  }
+  return true;
+}
+
 }  // namespace
 
 int run_check(int argc, const char* const* argv) {
@@ -65,18 +81,7 @@ int run_check(int argc, const char* const* argv) {
   if (!setup) return fail(setup.error());
   int wrong = 0;
   for (const std::string& path : paths) {
-    const auto file = read_program_file(path);
-    if (!file) return fail(file.error());
-    const auto checked =
-        intervene::check_program({{"program", file.value().program}}, setup.value().context);
-    if (!checked) {
-      fmt::print(stderr, "{}: {}\n", path, to_string(checked.error()));
-      wrong = 2;
-    } else if (as_json) {
-      fmt::print("{}\n", checked.value().dump(2));
-    } else {
-      print_summary(path, checked.value());
-    }
+    if (!check_file(path, setup.value().context, as_json)) wrong = 2;
   }
   return wrong;
 }

@@ -46,7 +46,8 @@ base::Result<ProgramFile> read_program_file(const std::string& path) {
   std::string text(std::istreambuf_iterator<char>(in), {});
   if (file.extension() != ".json") return ProgramFile{file.stem().string(), std::move(text)};
   nlohmann::json graph = nlohmann::json::parse(text, nullptr, false);
-  if (!graph.is_object()) return wrong(path, "is not a JSON object", "see docs/intervention_graph.md");
+  if (!graph.is_object())
+    return wrong(path, "is not a JSON object", "see docs/intervention_graph.md");
   return ProgramFile{file.stem().string(), std::move(graph)};
 }
 
@@ -89,9 +90,8 @@ std::unique_ptr<intervene::Engine> make_engine(const InterventionSetup& setup,
   context.tensor_rank = tensor.rank();
   auto engine = std::make_unique<intervene::Engine>(std::move(context), tensor, world);
   for (const ProgramFile& file : setup.programs) {
-    const auto applied =
-        engine->request("intervention.apply",
-                        {{"name", file.name}, {"program", file.program}, {"keep", true}}, 1);
+    const auto applied = engine->request(
+        "intervention.apply", {{"name", file.name}, {"program", file.program}, {"keep", true}}, 1);
     TT_CHECK(applied.ok(), "a checked program was refused");
   }
   if (const std::string changes = engine->take_changes(1); !changes.empty()) {

@@ -68,9 +68,12 @@ base::Result<Prepared> prepare(config::TrainConfig config, const comm::Launch& l
   if (!config::has_hub(config.tracer)) tracing.value().plan = nullptr;
   auto intervention = prepare_interventions(config, shape.value(), tracing.value());
   if (!intervention) return intervention.error();
-  return Prepared{std::move(config),           launch,
-                  shape.value(),               std::move(corpus).value(),
-                  std::move(tracing).value(), std::move(intervention).value()};
+  return Prepared{std::move(config),
+                  launch,
+                  shape.value(),
+                  std::move(corpus).value(),
+                  std::move(tracing).value(),
+                  std::move(intervention).value()};
 }
 
 int threads_per_rank(const Prepared& run) {

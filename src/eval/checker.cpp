@@ -55,8 +55,7 @@ std::optional<TensorValue> Checker::check(NodeId root) {
   } else if (value.is<Callable>()) {
     remedy = "call it: add parentheses";
   }
-  fail(ast_.node(root).span, "the expression gives " + describe(value) + ", not a tensor",
-       remedy);
+  fail(ast_.node(root).span, "the expression gives " + describe(value) + ", not a tensor", remedy);
   return std::nullopt;
 }
 
@@ -72,8 +71,11 @@ Value Checker::substitute(const Substitution& known) const {
 
 Value Checker::evaluate(NodeId id) {
   if (problem_) return {};
-  if (const auto known = known_.find(id); known != known_.end()) return substitute(known->second);
-  const Node& node = ast_.node(id);
+  const auto known = known_.find(id);
+  return known != known_.end() ? substitute(known->second) : evaluate_node(ast_.node(id));
+}
+
+Value Checker::evaluate_node(const Node& node) {
   switch (node.kind) {
     case Kind::kInt:
       return {node.integer};

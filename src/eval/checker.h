@@ -31,6 +31,7 @@ class Checker {
 
   // checker.cpp
   Value evaluate(NodeId id);
+  Value evaluate_node(const Node& node);
   Value substitute(const Substitution& known) const;
   Value evaluate_sequence(const Node& node);
   Value evaluate_slice(const Node& node);

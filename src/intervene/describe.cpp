@@ -14,9 +14,8 @@ using nlohmann::json;
 // `layers[layer]` as the layer that it is here.
 json describe_place(graph::Place place, int layer) {
   if (place.layer) place.layer = graph::LayerRef{false, place.layer->at(layer)};
-  json form = {{"place", graph::to_string(place)},
-               {"point", place.point},
-               {"gradient", place.gradient}};
+  json form = {
+      {"place", graph::to_string(place)}, {"point", place.point}, {"gradient", place.gradient}};
   if (place.layer) form["layer"] = place.layer->number;
   return form;
 }

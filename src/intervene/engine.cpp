@@ -80,8 +80,8 @@ bool Engine::begin_forward(const trace::ForwardScope& scope, const at::Tensor& t
   state.frame = nullptr;
   if (state.in_force.empty() && state.preview == nullptr) return false;
   const bool is_leader = state.tensor.rank() == 0;
-  state.frame = std::make_shared<Frame>(Surroundings{
-      state.context, state.tensor, scope, tokens, is_leader ? &state.saved : nullptr});
+  state.frame = std::make_shared<Frame>(
+      Surroundings{state.context, state.tensor, scope, tokens, is_leader ? &state.saved : nullptr});
   std::vector<Entry> entries;
   std::vector<std::uint64_t> made_of;
   for (const auto& program : state.in_force) state.add_runs(program, entries, made_of);

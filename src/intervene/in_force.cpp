@@ -14,8 +14,8 @@ constexpr std::size_t kMaxShapes = 16;
 
 bool contains(const graph::Ranges& ranges, std::int64_t number) {
   return ranges.empty() || std::ranges::any_of(ranges, [number](const auto& range) {
-    return number >= range.first && number <= range.second;
-  });
+           return number >= range.first && number <= range.second;
+         });
 }
 
 bool is_step(const graph::Schedule& when, std::int64_t step) {

@@ -52,11 +52,11 @@ struct Unit {
   at::ScalarType dtype = at::kFloat;
   bool is_local = false;
   trace::Placement placement;
-  bool is_plain = true;             // of parameters and constants only
-  bool needs_contiguous = false;    // its bits may depend on strides, and those on the mesh
-  std::int64_t moment = -1;         // when its latest input is there; -1: at once
-  std::size_t key = 0;              // of the place that is met then
-  std::vector<std::string> saved;   // names it waits for
+  bool is_plain = true;            // of parameters and constants only
+  bool needs_contiguous = false;   // its bits may depend on strides, and those on the mesh
+  std::int64_t moment = -1;        // when its latest input is there; -1: at once
+  std::size_t key = 0;             // of the place that is met then
+  std::vector<std::string> saved;  // names it waits for
 };
 
 /// How a write gets its new tensor.
@@ -72,8 +72,8 @@ struct Write {
   std::optional<Indices> heads;
   std::optional<Indices> index;
   WritePath path = WritePath::kShards;
-  at::Tensor region;             // bool, logical: what heads and index select; undefined: all
-  std::int64_t positions = 0;    // tokens that the region reaches
+  at::Tensor region;           // bool, logical: what heads and index select; undefined: all
+  std::int64_t positions = 0;  // tokens that the region reaches
   std::int64_t moment = 0;
   std::size_t key = 0;
 };
@@ -84,8 +84,8 @@ struct Instance {
   Shape shape;
   std::vector<Getter> getters;
   std::vector<NoiseSource> noises;
-  std::vector<Unit> units;       // by value of the program
-  std::vector<Write> writes;     // in source order
+  std::vector<Unit> units;    // by value of the program
+  std::vector<Write> writes;  // in source order
 };
 
 /// Checks shapes and dtypes on tensors without data. Errors as in expr::to_error().

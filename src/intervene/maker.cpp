@@ -124,8 +124,8 @@ base::Status Maker::use_shards(std::size_t index, std::vector<Seen> seen,
     if (!fit_to_shards(one, *common, unit.shape.size())) return {};
     inputs.push_back({"", one.shape, one.dtype});
   }
-  auto program = eval::Program::check(program_.ast(), program_.values[index].root,
-                                      std::move(inputs), known);
+  auto program =
+      eval::Program::check(program_.ast(), program_.values[index].root, std::move(inputs), known);
   if (!program) return program.error();
   unit.program = std::move(program).value();
   for (std::size_t i = 0; i < seen.size(); ++i) unit.sources[i] = seen[i].source;
@@ -139,8 +139,8 @@ bool Maker::fit_to_shards(Seen& seen, const trace::Placement& placement,
                           std::size_t rank_of_result) {
   if (seen.placement != nullptr) {
     if (seen.shape.size() != rank_of_result) return false;
-    seen.shape = trace::shard_shape(placement, seen.shape, context_.tensor_rank,
-                                    context_.tensor_ranks);
+    seen.shape =
+        trace::shard_shape(placement, seen.shape, context_.tensor_rank, context_.tensor_ranks);
     return true;
   }
   // A shard's part of the gradient of what is whole would have to be summed over ranks.
@@ -152,8 +152,8 @@ bool Maker::fit_to_shards(Seen& seen, const trace::Placement& placement,
   if (seen.shape[static_cast<std::size_t>(dim)] != placement.full_size()) return false;
   trace::Placement along = placement;
   along.dim = static_cast<int>(dim);
-  seen.source.constant = trace::take_shard(seen.source.constant, along, context_.tensor_rank,
-                                           context_.tensor_ranks);
+  seen.source.constant =
+      trace::take_shard(seen.source.constant, along, context_.tensor_rank, context_.tensor_ranks);
   seen.shape = seen.source.constant.sizes().vec();
   return true;
 }

@@ -62,8 +62,8 @@ bool Spot::has_addends() const {
 }
 
 std::size_t spot_key(trace::PointFlag flag, int layer, bool gradient, int num_layers) {
-  const auto place = static_cast<std::size_t>(layer) * trace::kNumPointFlags +
-                     static_cast<std::size_t>(flag);
+  const auto place =
+      static_cast<std::size_t>(layer) * trace::kNumPointFlags + static_cast<std::size_t>(flag);
   return place + (gradient ? spot_keys(num_layers) / 2 : 0);
 }
 

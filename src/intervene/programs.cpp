@@ -40,8 +40,7 @@ const graph::Parameter* find_parameter(const graph::Program& program, const std:
   return found == program.parameters.end() ? nullptr : &*found;
 }
 
-base::Result<std::map<std::string, double>> targets_of(const InForce& program,
-                                                       const json& params) {
+base::Result<std::map<std::string, double>> targets_of(const InForce& program, const json& params) {
   std::map<std::string, double> targets = program.targets;
   const json given = params.value("parameters", json::object());
   if (!given.is_object()) return wrong("parameters", "must be an object of numbers");
@@ -119,7 +118,8 @@ base::Result<json> Engine::State::set(const json& params) {
   if (parameter == nullptr) {
     std::vector<std::string> names;
     for (const graph::Parameter& one : program.value().parameters) names.push_back(one.name);
-    return wrong("parameter", "the program has no such parameter", "there are: " + json(names).dump());
+    return wrong("parameter", "the program has no such parameter",
+                 "there are: " + json(names).dump());
   }
   const json value = params.value("value", json());
   if (auto status = check_number(*parameter, value); !status) return status.error();

@@ -34,9 +34,14 @@ json writes_of(const InForce& program, const std::int64_t* positions) {
 }
 
 json to_json(const InForce& program, const std::int64_t* sums) {
-  return {{"name", program.name},     {"ranks", sums[0]},    {"of_ranks", sums[1]},
-          {"forwards", sums[2]},      {"positions", sums[3]}, {"identity", sums[4]},
-          {"waiting", sums[5]},       {"failed", sums[6]},
+  return {{"name", program.name},
+          {"ranks", sums[0]},
+          {"of_ranks", sums[1]},
+          {"forwards", sums[2]},
+          {"positions", sums[3]},
+          {"identity", sums[4]},
+          {"waiting", sums[5]},
+          {"failed", sums[6]},
           {"writes", writes_of(program, sums + kPerProgram)}};
 }
 

@@ -75,8 +75,7 @@ at::Tensor scatter_shards(const at::Tensor& full, const Placement& placement,
 at::Tensor scatter_addends(const at::Tensor& full, const Placement& placement,
                            const comm::ProcessGroup& group) {
   at::Tensor local = trace::take_shard(full, placement, group.rank(), group.size());
-  for (const auto& interval :
-       trace::intervals_of_rank(placement, group.rank(), group.size())) {
+  for (const auto& interval : trace::intervals_of_rank(placement, group.rank(), group.size())) {
     if (interval.owner == group.rank()) continue;
     local.narrow(placement.dim, interval.local_begin, interval.end - interval.begin).zero_();
   }

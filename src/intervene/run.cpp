@@ -242,8 +242,8 @@ void Run::count(const Write& write, const at::Tensor& condition) {
   const bool may_be_fewer = condition.defined() || selected_.defined();
   if (may_be_fewer && !write.spot.is_weight) {
     const at::NoGradGuard no_grad;
-    at::Tensor touched = write.region.defined() ? write.region.clone()
-                                                : at::ones(write.spot.shape, at::kBool);
+    at::Tensor touched =
+        write.region.defined() ? write.region.clone() : at::ones(write.spot.shape, at::kBool);
     if (condition.defined()) {
       at::Tensor none = at::zeros(write.spot.shape, at::kBool);
       Write everywhere = write;

@@ -16,7 +16,7 @@ struct Surroundings {
   const Context& context;
   const comm::ProcessGroup& tensor;
   trace::ForwardScope scope;
-  at::Tensor tokens;                     // int64 [batch, sequence]
+  at::Tensor tokens;                             // int64 [batch, sequence]
   std::vector<nlohmann::json>* saved = nullptr;  // "saved" notifications; null: not on this rank
 };
 
@@ -26,8 +26,6 @@ class Run {
  public:
   Run(InForce& program, std::shared_ptr<const Ready> ready, std::size_t instance,
       at::Tensor selected, const Surroundings& around);
-
-  const Instance& instance() const { return instance_; }
 
   /// Reads `now`, this rank's part of the getter's place.
   void get(std::size_t getter, const at::Tensor& now);

@@ -53,7 +53,8 @@ base::Result<Maker::Seen> Maker::see(const Leaf& leaf, std::size_t value) {
 }
 
 Maker::Seen Maker::see_place(const Leaf& leaf, std::size_t value) {
-  Getter getter{find_spot(leaf.place, made_.layer, context_, made_.shape), std::nullopt, value, 0, 0};
+  Getter getter{find_spot(leaf.place, made_.layer, context_, made_.shape), std::nullopt, value, 0,
+                0};
   Seen seen;
   seen.shape = getter.spot.shape;
   seen.dtype = getter.spot.dtype;

@@ -42,9 +42,9 @@ struct Engine::State {
   const comm::ProcessGroup world;
 
   // Forward passes.
-  std::shared_ptr<Frame> frame;  // of the open forward, and until its backward is done
-  std::shared_ptr<const Table> table;        // of the forward before this one
-  std::vector<std::uint64_t> table_is_for;   // what it was made of
+  std::shared_ptr<Frame> frame;             // of the open forward, and until its backward is done
+  std::shared_ptr<const Table> table;       // of the forward before this one
+  std::vector<std::uint64_t> table_is_for;  // what it was made of
   std::vector<nlohmann::json> saved;
 
   // Programs.

@@ -106,9 +106,8 @@ class Planner {
         if (source.kind == Source::Kind::kValue) used.push_back(source.index);
       }
     } else if (action.kind == ActionKind::kWrite || action.kind == ActionKind::kSave) {
-      const std::size_t effect = action.kind == ActionKind::kWrite
-                                     ? instance_.writes[action.index].effect
-                                     : action.index;
+      const std::size_t effect =
+          action.kind == ActionKind::kWrite ? instance_.writes[action.index].effect : action.index;
       used.push_back(program_.effects[effect].value);
       if (program_.effects[effect].condition) used.push_back(*program_.effects[effect].condition);
     }
@@ -158,8 +157,8 @@ Table::Table(const std::vector<Entry>& entries, const Context& context)
     }
   }
   // The tokens are there from the beginning.
-  const std::size_t tokens = spot_key(trace::PointFlag::kInputTokens, 0, false,
-                                      context.model.num_layers);
+  const std::size_t tokens =
+      spot_key(trace::PointFlag::kInputTokens, 0, false, context.model.num_layers);
   for (Planned& one : all) {
     if (one.key == tokens) one.key = keys_;
   }

@@ -14,8 +14,8 @@ enum class ActionKind : std::uint8_t { kGet, kCompute, kWrite, kSave, kSkip };
 /// One thing to do when the forward or the backward meets a place.
 struct Action {
   ActionKind kind = ActionKind::kGet;
-  std::size_t run = 0;    // index in the forward's runs
-  std::size_t index = 0;  // of the getter, value, write or effect
+  std::size_t run = 0;                  // index in the forward's runs
+  std::size_t index = 0;                // of the getter, value, write or effect
   std::vector<std::size_t> frees = {};  // values whose last use this is
 };
 
@@ -45,8 +45,8 @@ class Table {
  private:
   std::size_t keys_ = 0;
   std::vector<Action> actions_;
-  std::vector<std::size_t> begin_;             // by key, and one more for what is at once
-  std::vector<std::vector<Action>> skips_;     // by layer
+  std::vector<std::size_t> begin_;          // by key, and one more for what is at once
+  std::vector<std::vector<Action>> skips_;  // by layer
 };
 
 }  // namespace tt::intervene

@@ -121,8 +121,8 @@ WritePath Maker::path_of(const graph::Effect& effect, const Write& write) const 
     const Unit& condition = made_.units[*effect.condition];
     const auto from_right = static_cast<std::int64_t>(write.spot.shape.size()) - placement.dim;
     const auto dim = static_cast<std::int64_t>(condition.shape.size()) - from_right;
-    const bool is_alike = condition.is_local && trace::to_string(condition.placement) ==
-                                                    trace::to_string(placement);
+    const bool is_alike =
+        condition.is_local && trace::to_string(condition.placement) == trace::to_string(placement);
     condition_fits = is_alike || (!condition.is_local && !write.index && !write.heads &&
                                   (dim < 0 || condition.shape[static_cast<std::size_t>(dim)] == 1));
   }
@@ -131,9 +131,9 @@ WritePath Maker::path_of(const graph::Effect& effect, const Write& write) const 
   if (value.is_plain && is_one && !(effect.condition && write.region.defined())) {
     return WritePath::kFilled;
   }
-  const bool is_alike =
-      value.is_local && trace::to_string(value.placement) == trace::to_string(placement) &&
-      value.shape == write.spot.shape;
+  const bool is_alike = value.is_local &&
+                        trace::to_string(value.placement) == trace::to_string(placement) &&
+                        value.shape == write.spot.shape;
   return is_alike && !write.region.defined() ? WritePath::kShards : WritePath::kGathered;
 }
 
@@ -166,10 +166,10 @@ base::Status Maker::check_save(const graph::Effect& effect) const {
   for (const std::int64_t size : unit.shape) numbers *= size;
   const std::int64_t limit = effect.sends ? kMaxSentNumbers : kMaxKeptNumbers;
   if (numbers > limit) {
-    return wrong(program_.values[effect.value].root,
-                 "this has " + std::to_string(numbers) + " numbers, a save takes " +
-                     std::to_string(limit),
-                 effect.sends ? "reduce it, or keep it only: send=False" : "reduce it");
+    return wrong(
+        program_.values[effect.value].root,
+        "this has " + std::to_string(numbers) + " numbers, a save takes " + std::to_string(limit),
+        effect.sends ? "reduce it, or keep it only: send=False" : "reduce it");
   }
   return {};
 }

@@ -84,8 +84,9 @@ at::Tensor TransformerLayer::drop(const at::Tensor& x_BTH, const char* site,
   if (dropout_ == 0.0 || !context.is_training) return x_BTH;
   std::vector<std::int64_t> rows;
   for (std::int64_t row = 0; row < x_BTH.size(0); ++row) rows.push_back(context.first_row + row);
-  const std::uint64_t key = base::mix(base::mix(context.seed, base::hash_of(layer_name(layer_) + site)),
-                                    static_cast<std::uint64_t>(context.step));
+  const std::uint64_t key =
+      base::mix(base::mix(context.seed, base::hash_of(layer_name(layer_) + site)),
+                static_cast<std::uint64_t>(context.step));
   return x_BTH * nn::dropout_factors(key, rows, x_BTH.size(1) * x_BTH.size(2), dropout_)
                      .view(x_BTH.sizes())
                      .to(x_BTH.scalar_type());
@@ -94,9 +95,8 @@ at::Tensor TransformerLayer::drop(const at::Tensor& x_BTH, const char* site,
 at::Tensor TransformerLayer::forward(const at::Tensor& x_BTH,
                                      const nn::ForwardContext& context) const {
   const at::Tensor attended = attention_.forward(input_norm_.forward(x_BTH), context);
-  const at::Tensor mid_BTH =
-      context.point(trace::PointFlag::kResidualMid, layer_,
-                    x_BTH + drop(attended, ".attention_dropout", context));
+  const at::Tensor mid_BTH = context.point(trace::PointFlag::kResidualMid, layer_,
+                                           x_BTH + drop(attended, ".attention_dropout", context));
   const at::Tensor fed = mlp_.forward(mlp_norm_.forward(mid_BTH), context);
   return mid_BTH + drop(fed, ".mlp_dropout", context);
 }

@@ -162,13 +162,22 @@ std::vector<trace::WeightDescription> make_weights(const config::ModelConfig& co
     return Placement::shard(0, segments);
   };
   const auto columns = [ranks](std::int64_t size) { return Placement::shard(1, {{size, ranks}}); };
-  return {{"QkvWeight", PointFlag::kQkvWeight, 1, layers, {rows(qkv).full_size(), hidden}, rows(qkv)},
-          {"ProjWeight", PointFlag::kProjWeight, 1, layers, {hidden, heads}, columns(heads)},
-          {"Fc1Weight", PointFlag::kFc1Weight, 1, layers, {rows(fc1).full_size(), hidden}, rows(fc1)},
-          {"Fc2Weight", PointFlag::kFc2Weight, 1, layers, {hidden, config.ffn_size()},
-           columns(config.ffn_size())},
-          {"OutputWeight", PointFlag::kOutputWeight, 0, 0, {config.vocab_size, hidden},
-           rows({{config.vocab_size, ranks}})}};
+  return {
+      {"QkvWeight", PointFlag::kQkvWeight, 1, layers, {rows(qkv).full_size(), hidden}, rows(qkv)},
+      {"ProjWeight", PointFlag::kProjWeight, 1, layers, {hidden, heads}, columns(heads)},
+      {"Fc1Weight", PointFlag::kFc1Weight, 1, layers, {rows(fc1).full_size(), hidden}, rows(fc1)},
+      {"Fc2Weight",
+       PointFlag::kFc2Weight,
+       1,
+       layers,
+       {hidden, config.ffn_size()},
+       columns(config.ffn_size())},
+      {"OutputWeight",
+       PointFlag::kOutputWeight,
+       0,
+       0,
+       {config.vocab_size, hidden},
+       rows({{config.vocab_size, ranks}})}};
 }
 
 }  // namespace tt::model

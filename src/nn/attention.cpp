@@ -97,8 +97,9 @@ at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                         tensor_rank_ * local_heads_ + head);
     }
   }
-  const std::uint64_t key = base::mix(base::mix(context.seed, base::hash_of(options_.name + ".dropout")),
-                                static_cast<std::uint64_t>(context.step));
+  const std::uint64_t key =
+      base::mix(base::mix(context.seed, base::hash_of(options_.name + ".dropout")),
+                static_cast<std::uint64_t>(context.step));
   const at::Tensor keep_BNTT = dropout_factors(key, streams, length * length, options_.dropout)
                                    .view(probability_BNTT.sizes())
                                    .to(probability_BNTT.scalar_type());
@@ -125,8 +126,7 @@ void Attention::show_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k
 at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context) const {
   const int layer = options_.layer;
   const at::Tensor qkv_weight = context.place(trace::PointFlag::kQkvWeight, layer, qkv_.weight());
-  const at::Tensor qkv =
-      context.point(trace::PointFlag::kQkv, layer, qkv_.forward(x, qkv_weight));
+  const at::Tensor qkv = context.point(trace::PointFlag::kQkv, layer, qkv_.forward(x, qkv_weight));
   const std::int64_t batch = x.size(0);
   const std::int64_t length = x.size(1);
   const std::int64_t size = options_.head_size;

@@ -29,7 +29,8 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
   at::Tensor full = at::zeros(full_shape, at::kFloat);
   if (init == Init::kOnes) full.fill_(1.0);
   if (init == Init::kNormal) {
-    full.normal_(0.0, std, at::detail::createCPUGenerator(base::mix(context.seed, base::hash_of(name))));
+    full.normal_(0.0, std,
+                 at::detail::createCPUGenerator(base::mix(context.seed, base::hash_of(name))));
   }
   at::Tensor local = full;
   if (placement.kind == Placement::Kind::kShard) {
@@ -49,8 +50,8 @@ at::Tensor gather_full(const at::Tensor& local, const Placement& placement,
   std::vector<std::size_t> counts;
   std::size_t total = 0;
   for (int rank = 0; rank < group.size(); ++rank) {
-    counts.push_back(
-        bytes_of(trace::shard_shape(placement, full_shape, rank, group.size()), own.element_size()));
+    counts.push_back(bytes_of(trace::shard_shape(placement, full_shape, rank, group.size()),
+                              own.element_size()));
     total += counts.back();
   }
   TT_CHECK_EQ(counts[static_cast<std::size_t>(group.rank())], own.nbytes());
@@ -64,8 +65,8 @@ at::Tensor gather_full(const at::Tensor& local, const Placement& placement,
   at::Tensor full = at::empty(full_shape, own.options());
   std::byte* begin = all.data();
   for (int rank = 0; rank < group.size(); ++rank) {
-    const at::Tensor part =
-        at::from_blob(begin, trace::shard_shape(placement, full_shape, rank, group.size()), own.options());
+    const at::Tensor part = at::from_blob(
+        begin, trace::shard_shape(placement, full_shape, rank, group.size()), own.options());
     for (const Interval& at : trace::intervals_of_rank(placement, rank, group.size())) {
       const std::int64_t width = at.end - at.begin;
       full.narrow(placement.dim, at.begin, width)

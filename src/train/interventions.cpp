@@ -39,9 +39,9 @@ void RunControl::intervene(const trace::Request& request, std::int64_t next_step
     }
     pending = {request.id, std::move(answer).value()};
   } else if (request.method == "intervention.apply") {
-    inlet_->answer(request.id, {{"step", next_step},
-                                {"ranks", control_.size()},
-                                {"program", std::move(answer).value()}});
+    inlet_->answer(
+        request.id,
+        {{"step", next_step}, {"ranks", control_.size()}, {"program", std::move(answer).value()}});
   } else {
     answer.value()["step"] = next_step;
     answer.value()["ranks"] = control_.size();
@@ -65,8 +65,9 @@ void RunControl::agree_on_programs(const std::string& changes, std::int64_t step
   if (outlet_ == nullptr || control_.rank() != 0) return;
   if (!in_force) {
     outlet_->send_event("log", {{"level", "error"},
-                                {"message", "a rank could not take the programs, perhaps it "
-                                            "cannot read a file; those before stay in force"}});
+                                {"message",
+                                 "a rank could not take the programs, perhaps it "
+                                 "cannot read a file; those before stay in force"}});
   }
   outlet_->send_event("interventions", intervenor_->describe(step));
 }
@@ -114,8 +115,9 @@ double Trainer::preview_loss(std::int64_t number, trace::Phase phase) {
             ? batches_.train(number, global_batch_, first_row, config_.micro_batch_size)
             : batches_.valid(0, global_batch_, first_row, config_.micro_batch_size);
     const trace::ForwardScope scope{number, micro, first_row, phase};
-    const nn::ForwardContext context{tracer_,   static_cast<std::uint64_t>(config_.seed), number,
-                                     first_row, false, acting(scope, batch.tokens)};
+    const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed),
+                                     number,  first_row,
+                                     false,   acting(scope, batch.tokens)};
     sum += model_.loss(batch.tokens, batch.labels, context).item<double>();
     end_interventions();
   }
@@ -137,12 +139,11 @@ base::Result<nlohmann::json> Trainer::preview(const nlohmann::json& params, std:
   parts_.intervenor->end_preview();
   const double train_off = preview_loss(number, trace::Phase::kTrain);
   const double valid_off = preview_loss(number, trace::Phase::kEval);
-  return nlohmann::json{
-      {"step", done},
-      {"batches",
-       {{{"batch", "train"}, {"loss_off", train_off}, {"loss_on", train_on}},
-        {{"batch", "valid"}, {"loss_off", valid_off}, {"loss_on", valid_on}}}},
-      {"writes", std::move(writes)}};
+  return nlohmann::json{{"step", done},
+                        {"batches",
+                         {{{"batch", "train"}, {"loss_off", train_off}, {"loss_on", train_on}},
+                          {{"batch", "valid"}, {"loss_off", valid_off}, {"loss_on", valid_on}}}},
+                        {"writes", std::move(writes)}};
 }
 
 }  // namespace tt::train

@@ -170,7 +170,8 @@ void RunControl::share_decision(std::int64_t step) {
   broadcast(control_, &message, sizeof message);
   must_stop_ = message.stop != 0;
   TT_CHECK_EQ(message.step, step);
-  if (message.plan_bytes > 0) share_plan(message.plan_number, std::move(text), message.plan_bytes, step);
+  if (message.plan_bytes > 0)
+    share_plan(message.plan_number, std::move(text), message.plan_bytes, step);
   if (message.program_bytes > 0) {
     changes.resize(message.program_bytes);
     broadcast(control_, changes.data(), changes.size());

@@ -133,8 +133,9 @@ double Trainer::forward_backward(std::int64_t number) {
         batches_.train(number, global_batch_, first_row, config_.micro_batch_size);
     const trace::ForwardScope scope{number, micro, first_row, trace::Phase::kTrain};
     tracer_.begin_forward(scope);
-    const nn::ForwardContext context{tracer_,   static_cast<std::uint64_t>(config_.seed), number,
-                                     first_row, true, acting(scope, batch.tokens)};
+    const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed),
+                                     number,  first_row,
+                                     true,    acting(scope, batch.tokens)};
     const at::Tensor loss = model_.loss(batch.tokens, batch.labels, context);
     tracer_.end_forward();
     loss.backward(at::full_like(loss, 1.0 / static_cast<double>(num_micro_batches_)));
@@ -171,8 +172,9 @@ double Trainer::forward_only(std::int64_t number, std::int64_t index) {
     // Of the evaluation's many forwards the first is watched.
     const trace::ForwardScope scope{number, micro, first_row, trace::Phase::kEval};
     if (index == 0) tracer_.begin_forward(scope);
-    const nn::ForwardContext context{tracer_,   static_cast<std::uint64_t>(config_.seed), number,
-                                     first_row, false, acting(scope, batch.tokens)};
+    const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed),
+                                     number,  first_row,
+                                     false,   acting(scope, batch.tokens)};
     sum += model_.loss(batch.tokens, batch.labels, context).item<double>();
     tracer_.end_forward();
     tracer_.finish();
@@ -194,8 +196,9 @@ void Trainer::run_prompts(std::int64_t number) {
       if (!tracer_.armed()) break;
       const at::Tensor part =
           tokens.narrow(0, row, std::min(config_.micro_batch_size, tokens.size(0) - row));
-      const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed), number,
-                                       row,     false, acting(scope, part)};
+      const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed),
+                                       number,  row,
+                                       false,   acting(scope, part)};
       model_.logits(part, context);
       tracer_.end_forward();
       tracer_.finish();

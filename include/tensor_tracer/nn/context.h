@@ -43,9 +43,7 @@ struct ForwardContext {
       return intervenor->at_point(flag, layer, x);
     return x;
   }
-  bool skips(int layer) const {
-    return intervenor != nullptr && intervenor->skips(layer);
-  }
+  bool skips(int layer) const { return intervenor != nullptr && intervenor->skips(layer); }
 };
 
 }  // namespace tt::nn

@@ -16,9 +16,8 @@
 namespace tt::train {
 
 /// Carries out, at step boundaries, what the controller asked for: rank 0 decides, one fixed-size
-/// broadcast tells all ranks, so every rank pauses and changes its plan and its programs at the same
-/// step.
-/// Thread: the thread that runs the step.
+/// broadcast tells all ranks, so every rank pauses and changes its plan and its programs at the
+/// same step. Thread: the thread that runs the step.
 class RunControl {
  public:
   /// Carries out "intervention.preview" between steps, on every rank; the answer of rank 0.

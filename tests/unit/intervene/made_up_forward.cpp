@@ -21,8 +21,7 @@ constexpr std::int64_t kSequence = 5;
 constexpr std::int64_t kHidden = 64;
 
 at::Tensor random(const std::vector<std::int64_t>& shape, std::uint64_t seed) {
-  return at::empty(shape, at::kDouble)
-      .normal_(0.0, 1.0, at::detail::createCPUGenerator(seed));
+  return at::empty(shape, at::kDouble).normal_(0.0, 1.0, at::detail::createCPUGenerator(seed));
 }
 
 class Vectors : public trace::VectorLibrary {
@@ -157,7 +156,8 @@ class Pass {
       made_[name + ".grad"] = whole(gradient, gradient_placement(leaf.second));
     }
     const auto report = engine_.report(3);
-    const std::int64_t positions = report ? (*report)["programs"][0]["positions"].get<std::int64_t>() : 0;
+    const std::int64_t positions =
+        report ? (*report)["programs"][0]["positions"].get<std::int64_t>() : 0;
     made_["positions"] = at::full({}, positions, at::kLong);
     return std::move(made_);
   }
@@ -195,7 +195,8 @@ class Pass {
     // Of copies the owner's counts.
     at::Tensor weight = part(random(place.shape, seed + 1), place.placement);
     if (is_cut(place.placement)) {
-      for (const auto& at : trace::intervals_of_rank(place.placement, group_.rank(), group_.size())) {
+      for (const auto& at :
+           trace::intervals_of_rank(place.placement, group_.rank(), group_.size())) {
         if (at.owner == group_.rank()) continue;
         weight.narrow(place.placement.dim, at.local_begin, at.end - at.begin).zero_();
       }

@@ -86,8 +86,9 @@ void expect_same(const MadeUp& whole, const MadeUp& cut, const std::string& what
   for (const auto& [place, tensor] : whole) {
     const at::Tensor& other = cut.at(place);
     ASSERT_EQ(tensor.sizes(), other.sizes()) << what << "\n" << place;
-    EXPECT_TRUE(same_bits(tensor, other)) << what << "\n" << place << " differs by "
-                                          << (tensor - other).abs().max().item<double>();
+    EXPECT_TRUE(same_bits(tensor, other))
+        << what << "\n"
+        << place << " differs by " << (tensor - other).abs().max().item<double>();
   }
 }
 

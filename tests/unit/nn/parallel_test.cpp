@@ -79,7 +79,7 @@ Results through(const Forward& forward, const std::vector<Parameter>& parameters
 
 struct NoTrace {
   trace::Tracer tracer{trace::PlanContext{}, {}, comm::ProcessGroup(), nullptr};
-  ForwardContext context(bool is_training = true) { return {tracer, 5, 3, 8, is_training}; }
+  ForwardContext context(bool is_training = true) { return {tracer, 5, 3, 8, is_training, nullptr}; }
 };
 
 LayerRun attention_with(std::int64_t groups, double rotary_base, double dropout) {
@@ -147,7 +147,7 @@ TEST(ParallelLayers, VocabParallelCrossEntropyEqualsPyTorchs) {
   const LayerRun run = [&](const BuildContext& context) {
     const auto placement = trace::Placement::shard(1, {{vocabulary, context.tensor.size()}});
     at::Tensor local = trace::take_shard(fixed_noise("logits", {12, vocabulary}) * 30, placement,
-                                  context.tensor.rank(), context.tensor.size())
+                                         context.tensor.rank(), context.tensor.size())
                            .set_requires_grad(true);
     const at::Tensor loss = vocab_parallel_cross_entropy(
         local, labels, first_local_token(vocabulary, context.tensor), context.tensor);
