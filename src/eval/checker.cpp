@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "src/eval/builtins.h"
 #include "src/eval/scalar.h"
 
 namespace tt::eval {
@@ -42,10 +43,16 @@ std::optional<std::int64_t> to_bound(const Value& value, bool& is_valid) {
 
 }  // namespace
 
-std::optional<TensorValue> Checker::check(NodeId root) {
+std::optional<TensorValue> Checker::check(NodeId root, bool takes_number) {
   const Value value = evaluate(root);
   if (problem_) return std::nullopt;
   if (const auto* tensor = value.get<TensorValue>()) return *tensor;
+  if (takes_number && value.is_number()) {
+    std::string why;
+    const auto dtype = value.is<double>() ? std::optional(at::kDouble) : std::nullopt;
+    const auto number = make_tensor(value, dtype, why);
+    if (number) return recorder_.constant(*number);
+  }
   const auto* sequence = value.get<Sequence>();
   std::string remedy = "an expression gives one tensor";
   if (sequence != nullptr && !sequence->names.empty()) {

@@ -21,7 +21,8 @@ class Checker {
       : ast_(ast), known_(known), recorder_(recorder) {}
 
   /// The tensor that the expression under `root` gives; nothing, and problem(), if it is wrong.
-  std::optional<TensorValue> check(expr::NodeId root);
+  /// `takes_number`: a number counts as a tensor without dimensions.
+  std::optional<TensorValue> check(expr::NodeId root, bool takes_number);
   const std::optional<expr::Problem>& problem() const { return problem_; }
 
  private:

@@ -35,10 +35,11 @@ constexpr std::array<std::string_view, 42> kExactElementwise = {
 constexpr double kTrialCost = 1 << 20;
 
 base::Result<Plan> make_plan(const expr::Ast& ast, expr::NodeId root, std::vector<Input> inputs,
-                             const Substitutions& known, const Limits& limits) {
+                             const Substitutions& known, bool takes_number,
+                             const Limits& limits) {
   Recorder recorder(ast.source(), std::move(inputs), limits);
   Checker checker(ast, known, recorder);
-  const auto result = checker.check(root);
+  const auto result = checker.check(root, takes_number);
   if (!result) return expr::to_error(ast.source(), *checker.problem());
   auto plan = recorder.finish(*result);
   if (!plan) {
@@ -143,31 +144,41 @@ std::optional<expr::Problem> find_wrong_dtype(const Plan& plan) {
   return std::nullopt;
 }
 
+base::Result<Plan> check_plan(const expr::Ast& ast, expr::NodeId root, std::vector<Input> inputs,
+                              const Substitutions& known, bool takes_number,
+                              const Limits& limits) {
+  if (const auto status = check_inputs(inputs, limits); !status.ok()) return status.error();
+  const c10::NoGradGuard no_grad;
+  const NoWarnings no_warnings;
+  try {
+    auto plan = make_plan(ast, root, std::move(inputs), known, takes_number, limits);
+    if (!plan.ok()) return plan;
+    if (const auto wrong = find_wrong_dtype(plan.value())) {
+      return expr::to_error(ast.source(), *wrong);
+    }
+    return plan;
+  } catch (const std::exception& error) {
+    return expr::to_error(ast.source(), {ast.node(root).span, first_sentence(error), ""});
+  }
+}
+
 }  // namespace
 
 base::Result<Program> Program::check(std::string_view text, std::vector<Input> inputs,
                                      const Limits& limits, const expr::Limits& text_limits) {
   const auto ast = expr::parse(text, text_limits);
   if (!ast.ok()) return ast.error();
-  return check(ast.value(), ast.value().root(), std::move(inputs), {}, limits);
+  auto plan = check_plan(ast.value(), ast.value().root(), std::move(inputs), {}, false, limits);
+  if (!plan) return plan.error();
+  return Program(std::make_shared<const Plan>(std::move(plan).value()));
 }
 
 base::Result<Program> Program::check(const expr::Ast& ast, expr::NodeId root,
                                      std::vector<Input> inputs, const Substitutions& known,
                                      const Limits& limits) {
-  if (const auto status = check_inputs(inputs, limits); !status.ok()) return status.error();
-  const c10::NoGradGuard no_grad;
-  const NoWarnings no_warnings;
-  try {
-    auto plan = make_plan(ast, root, std::move(inputs), known, limits);
-    if (!plan.ok()) return plan.error();
-    if (const auto wrong = find_wrong_dtype(plan.value())) {
-      return expr::to_error(ast.source(), *wrong);
-    }
-    return Program(std::make_shared<const Plan>(std::move(plan).value()));
-  } catch (const std::exception& error) {
-    return expr::to_error(ast.source(), {ast.node(root).span, first_sentence(error), ""});
-  }
+  auto plan = check_plan(ast, root, std::move(inputs), known, true, limits);
+  if (!plan) return plan.error();
+  return Program(std::make_shared<const Plan>(std::move(plan).value()));
 }
 
 const std::vector<std::int64_t>& Program::result_shape() const { return plan_->shape; }

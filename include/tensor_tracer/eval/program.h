@@ -48,7 +48,7 @@ class Program {
                                      const expr::Limits& text_limits = {});
 
   /// The same of the expression under `root` in a larger text, whose errors name the place in all
-  /// of it. What `known` names is not looked into.
+  /// of it. What `known` names is not looked into; a number counts as a tensor without dimensions.
   static base::Result<Program> check(const expr::Ast& ast, expr::NodeId root,
                                      std::vector<Input> inputs, const Substitutions& known,
                                      const Limits& limits = {});
