@@ -33,7 +33,8 @@ def without(w: Tensor, s: Seen) -> Tensor:
 
 
 PLACES = [
-    Graph("embedding", "embedding.output += 0.1", {("Embedding", 0): lambda x, s: x + 0.1}),
+    Graph("embedding", 'embedding.output += 0.1 * vector("evil")[0]',
+          {("Embedding", 0): lambda x, s: x + 0.1 * s.vector("evil", 0)}),
     Graph("input", "layers[3].input *= 1.5", {("HiddenStates", 2): lambda x, s: 1.5 * x}),
     Graph("first_input", "layers[1].input = layers[1].input.tanh()",
           {("Embedding", 0): lambda x, s: x.tanh()}),
@@ -71,8 +72,8 @@ PLACES = [
           {("MLPActivation", 2): largest}),
     Graph("mlp_output", "m = layers[2].MLP2\nlayers[2].MLP2 = m * m.softmax(dim=-1)",
           {("MLP2", 2): lambda x, s: x * x.softmax(dim=-1)}),
-    Graph("output", "h = layers[2].output\nlayers[2].output = h - h.mean(dim=-1, keepdim=True)",
-          {("HiddenStates", 2): lambda x, s: x - x.mean(dim=-1, keepdim=True)}),
+    Graph("output", "h = layers[2].output\nlayers[2].output = h - 0.5 * h.mean(dim=1, keepdim=True)",
+          {("HiddenStates", 2): lambda x, s: x - 0.5 * x.mean(dim=1, keepdim=True)}),
     Graph("last_layer", "layers[4].HiddenStates *= 0.5", {("HiddenStates", 4): lambda x, s: 0.5 * x}),
     Graph("last_token", "layers[3].output[:, -1] *= 2",
           {("HiddenStates", 3): lambda x, s: put(x, (ROWS, -1), 2 * x[:, -1])}),
