@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from graphs import EVERYTHING, LLAMA, TINY, at_steps, write_world
+from graphs import EVERYTHING, HIDDEN, LLAMA, TINY, at_steps, write_world
 from hooked_gpt import Expected, Graph, Saved, World, expected
 from reference_gpt import Config, Export, loss_and_gradients, parameter_shapes
 from torch import Tensor
@@ -40,9 +40,14 @@ def export(request: pytest.FixtureRequest) -> Export:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     world = write_world(tmp_path_factory.mktemp("world"))
-    # Any numbers of the place's shape do: those of a matrix, of an activation.
-    world.noise = lambda name, step, row, layer: torch.full((), 0.3 + 0.1 * layer)
+    world.noise = some_noise
     yield world
+
+
+def some_noise(name: str, step: int, row: int, layer: int) -> Tensor:
+    """Every place that programs put noise on has as many columns."""
+    random = torch.Generator().manual_seed(1000 * row + 10 * layer + len(name) + ord(name[0]))
+    return torch.randn(HIDDEN, generator=random).double()
 
 
 def run(graph: Graph, export: Export, world: World) -> Expected:
