@@ -119,8 +119,6 @@ GRADIENTS = [
     Graph("gradient_key_value",
           "layers[2].attention.key.grad *= 3\nlayers[2].attention.value.grad *= 0.25",
           gradients={("Key", 2): lambda g, s: 3 * g, ("Value", 2): lambda g, s: 0.25 * g}),
-    Graph("gradient_weight", "layers[2].mlp.fc2.weight.grad *= 0.5",
-          gradients={("mlp.fc2.weight", 2): lambda g, s: 0.5 * g}),
     Graph("both_directions", "layers[2].output *= 2\nlayers[4].output.grad *= 0.5",
           {("HiddenStates", 2): lambda x, s: 2 * x},
           gradients={("HiddenStates", 4): lambda g, s: 0.5 * g}),
