@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import EVERYTHING
+from graphs import EVERYTHING, write_world
 from test_intervention_control import SMALL, apply, claim, in_force, step
 from viewer import LiveRun, RequestError, Viewer, live_run
 
@@ -45,7 +46,7 @@ class Mutator:
 
     def __init__(self, seed: int, graphs: list[dict[str, Any]]) -> None:
         self._random = random.Random(seed)
-        self._texts = [graph.text for graph in EVERYTHING.values()]
+        self._texts = [re.sub(r"^#.*\n", "", g.text, flags=re.M).strip() for g in EVERYTHING.values()]
         self._graphs = graphs
 
     def next(self) -> Any:
@@ -99,8 +100,11 @@ class Mutator:
 
 @pytest.fixture(scope="module")
 def run(flags, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveRun]:
+    folder = tmp_path_factory.mktemp("hostile")
+    write_world(folder)
     changes = SMALL | {"num_layers": 4, "tensor_model_parallel_size": 2}
-    with live_run(flags | changes, tmp_path_factory.mktemp("hostile"), 2) as live:
+    changes |= {"tensor_tracer_vectors": str(folder / "vectors")}
+    with live_run(flags | changes, folder, 2) as live:
         yield live
 
 
@@ -177,7 +181,7 @@ def test_hostile_programs_are_not_applied(run: LiveRun) -> None:
      "layers[1].output = layers[3].output", "layers[1].output = layers[3].output.grad",
      "skip(layers[2])\nlayers[2].mlp.output = 0", "tokens = 0", "layers[1].attention.scores = 0",
      "layers[5].output = 0", "layers[0].output = 0", 'when(prompts="nobody")\nlayers[1].output = 0',
-     'save(layers[1].output, "x")\nsave(layers[2].output, "x")', "a = 1", "layers[1].attention.context.heads[4] = 0",
+     'save(layers[1].output, "x")\nsave(layers[2].output, "x")', "layers[1].attention.context.heads[4] = 0",
      "layers[1].mlp.fc1[..., 4096] = 0", "layers[1].mlp.fc2.weight.grad = 0", "layers[1].output[::-1] = 0"],
     ids=lambda program: repr(program)[:40],
 )  # fmt: skip
