@@ -25,11 +25,6 @@ if os.environ.get("TT_ALL_MESHES"):
 GLOBAL_BATCH = 4
 
 
-@pytest.fixture(scope="session")
-def runs(flags, tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    return Runs(flags, tmp_path_factory.mktemp("interventions"))
-
-
 def close(found: Tensor, wanted: Tensor, relative: float, floor: float = 0.0) -> str | None:
     """What is wrong, measured by the largest number; None if nothing."""
     if found.shape != wanted.shape:
