@@ -44,6 +44,7 @@ __version__ = "0.1.0"
 Array = npt.NDArray[Any]
 Ranges = str | SupportsInt | Iterable[SupportsInt]  # "1-4,8", 3 or range(1, 5)
 Points = str | Iterable[str]
+Program = str | Path | Mapping[str, Any]  # the text, a .tti file, or the JSON form
 
 POINTS = {
     1: "QKV", 2: "RawAttentionScore", 3: "ContextLayer", 4: "MLP1", 5: "MLP2",
@@ -63,6 +64,7 @@ _ACK_SECONDS = 0.02  # between acks, which count against the hub's rate limit
 _ANSWER_SECONDS = 330.0  # the hub gives up on the trainer after 300
 _MAX_STEPS = 100_000  # that wait for a loop over steps()
 _SENT_AGAIN = 2_000  # steps that the hub repeats after a hello
+_MAX_SAVED = 10_000  # values of programs that wait for a loop over saved()
 
 _log = logging.getLogger("tensor_tracer")
 
@@ -317,7 +319,8 @@ class State(NamedTuple):
 
 
 class Boundary(NamedTuple):
-    """After which step, and on how many ranks, something took effect."""
+    """After which step, and on how many ranks, something took effect; of a plan and of interventions
+    the first step with it."""
 
     step: int
     ranks: int
@@ -409,6 +412,8 @@ class Run:
         self._answers: dict[int, dict[str, Any] | None] = {}  # by request; None: not yet
         self._steps: deque[dict[str, Any]] = deque(maxlen=_MAX_STEPS)
         self._said_steps: deque[str] = deque(maxlen=_SENT_AGAIN)
+        self._applied: deque[dict[str, Any]] = deque(maxlen=_MAX_STEPS)
+        self._saved: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
         self._messages: deque[bytes] = deque()
         self._records: deque[Record] = deque()
         self._said_records: dict[tuple[Any, ...], tuple[int, int]] = {}
@@ -447,6 +452,52 @@ class Run:
         """The `step` notifications: first the last 2,000, then as they arrive."""
         while (step := self._next(self._steps, timeout)) is not None:
             yield step
+
+    def saved(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
+        """What programs save, as it arrives: `saved` notifications with an array as `values`."""
+        while (saved := self._next(self._saved, timeout)) is not None:
+            values = np.array([float(value) for value in saved["values"]])
+            yield saved | {"values": values.reshape(saved["shape"])}
+
+    def applied(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
+        """The `applied` notifications: after each step what the programs in force did in it."""
+        while (applied := self._next(self._applied, timeout)) is not None:
+            yield applied
+
+    @property
+    def interventions(self) -> list[dict[str, Any]]:
+        """The programs in force."""
+        return list((self.facts or {}).get("interventions") or ())
+
+    def check_intervention(self, program: Program) -> dict[str, Any]:
+        """What a program reads, writes and saves; HubError if it is wrong. Changes nothing."""
+        return self.request("intervention.check", {"program": _program(program)})
+
+    def intervene(
+        self, name: str, program: Program, parameters: Mapping[str, float] | None = None,
+        ttl: int | None = None, keep: bool = False,
+    ) -> Boundary:  # fmt: skip
+        """Puts a program in force, instead of one of the same name. `ttl`: for so many steps.
+        `keep`: also when nobody holds the control any more. Needs the control, as all below."""
+        given = {"name": name, "program": _program(program), "parameters": parameters, "ttl": ttl}
+        params = {k: v for k, v in given.items() if v is not None} | ({"keep": True} if keep else {})
+        return _boundary(self.request("intervention.apply", params))
+
+    def set_parameter(self, name: str, parameter: str, value: float) -> Boundary:
+        """Of a program in force, from the boundary's step on."""
+        params = {"name": name, "parameter": parameter, "value": value}
+        return _boundary(self.request("intervention.set", params))
+
+    def remove_intervention(self, name: str | None = None) -> Boundary:
+        """One program, or all."""
+        return _boundary(self.request("intervention.remove", {"name": name} if name else {}))
+
+    def preview_intervention(
+        self, program: Program, parameters: Mapping[str, float] | None = None
+    ) -> dict[str, Any]:
+        """The loss without and with it, and how far it moves what it writes. Nothing stays."""
+        given = {"parameters": parameters} if parameters else {}
+        return self.request("intervention.preview", {"program": _program(program)} | given)
 
     def control(self, name: str, take_over: bool = False) -> Control:
         """Claims the control of the run; `busy` if another holds it."""
@@ -638,6 +689,12 @@ class Run:
             self.holder = params["holder"]
         elif event == "plan":
             self.facts = (self.facts or {}) | {"plan": params["plan"]}
+        elif event == "interventions":
+            self.facts = (self.facts or {}) | {"interventions": params["programs"]}
+        elif event == "applied":
+            self._applied.append(params)
+        elif event == "saved":
+            self._saved.append(params)
         elif event == "step" and text not in self._said_steps:
             self._said_steps.append(text)
             self._steps.append(_numbers(params))
@@ -647,6 +704,16 @@ class Run:
         elif event == "log":
             level = logging.getLevelName(str(params["level"]).upper())
             _log.log(level if isinstance(level, int) else logging.INFO, "%s", params["message"])
+
+
+def _boundary(result: Mapping[str, Any]) -> Boundary:
+    return Boundary(result["step"], result["ranks"], result.get("plan"))
+
+
+def _program(program: Program) -> str | dict[str, Any]:
+    if isinstance(program, Path):
+        return program.read_text(encoding="utf-8")
+    return program if isinstance(program, str) else dict(program)
 
 
 class Control:
@@ -686,8 +753,7 @@ class Control:
         return self._ask("control.stop")
 
     def _ask(self, method: str, params: Mapping[str, Any] | None = None) -> Boundary:
-        result = self._run.request(method, params)
-        return Boundary(result["step"], result["ranks"], result.get("plan"))
+        return _boundary(self._run.request(method, params))
 
 
 def connect(

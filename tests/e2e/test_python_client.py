@@ -207,6 +207,36 @@ def test_reconnect_survives_the_death_of_the_hub(tmp_path: Path, caplog: pytest.
         back.stop()
 
 
+def test_interventions_of_a_run(hub: Hub) -> None:
+    """Through the real hub: requests reach the trainer, and what it tells comes back."""
+    worker = hub.worker()
+    with follow(hub) as run:
+        with pytest.raises(HubError, match="not_controller"):
+            run.intervene("steer", "layers[1].output *= 2")
+        trainer = serve_requests(worker, 4)
+        with run.control("Ada"):
+            assert run.intervene("steer", "layers[1].output *= 2", {"a": 2.0}, ttl=5) == (10, 2, None)
+            assert run.set_parameter("steer", "a", 2.5).step == 11
+            assert run.remove_intervention().step == 12
+            assert run.check_intervention({"version": 1, "nodes": []})["step"] == 13
+        trainer.join()
+        assert [(r["method"], r["params"]) for r in worker.requests[:4]] == [
+            ("intervention.apply", {"name": "steer", "program": "layers[1].output *= 2",
+                                    "parameters": {"a": 2.0}, "ttl": 5}),
+            ("intervention.set", {"name": "steer", "parameter": "a", "value": 2.5}),
+            ("intervention.remove", {}),
+            ("intervention.check", {"program": {"version": 1, "nodes": []}}),
+        ]  # fmt: skip
+        worker.notify("interventions", step=10, programs=[{"name": "steer"}], reason="apply")
+        worker.notify("saved", step=10, program="steer", name="n", shape=[2], values=[1.5, "NaN"])
+        worker.notify("applied", step=10, programs=[{"name": "steer", "forwards": 4}])
+        [applied] = run.applied(timeout=1)
+        [saved] = run.saved(timeout=1)
+        assert run.interventions == [{"name": "steer"}]
+        assert saved["values"][0] == 1.5 and np.isnan(saved["values"][1])
+        assert applied["programs"][0]["forwards"] == 4
+
+
 # Against a hub that the test plays
 
 
@@ -246,6 +276,58 @@ def test_the_golden_requests(fake: FakeHub) -> None:
             if message["params"] is not None:
                 sent["params"] = message["params"]
             assert json.loads(message["text"]) == sent == fake.got[-1] | {"id": message["id"]}
+
+
+def test_interventions_as_they_are_asked_for(fake: FakeHub, tmp_path: Path) -> None:
+    program = tmp_path / "scale.tti"
+    program.write_text("layers[1].output *= 2  # é\n", encoding="utf-8")
+    boundary = {"step": 13, "ranks": 2, "removed": ["a"], "program": {}, "value": 1.0}
+    fake.answers = {f"intervention.{method}": boundary for method in ("apply", "set", "remove")}
+    fake.answers["intervention.preview"] = {"step": 12, "batches": [], "writes": []}
+    with connect(fake.url) as run:
+        assert run.interventions == []
+        assert run.intervene("a", program, keep=True) == (13, 2, None)
+        assert run.intervene("a", {"nodes": []}) == (13, 2, None)
+        assert run.remove_intervention("a") == (13, 2, None)
+        assert run.preview_intervention("x", {"b": 1.0})["batches"] == []
+        run.preview_intervention("x")
+        text = "layers[1].output *= 2  # é\n"
+        assert fake.named("intervention.apply") == [
+            {"name": "a", "program": text, "keep": True}, {"name": "a", "program": {"nodes": []}}]
+        assert fake.named("intervention.remove") == [{"name": "a"}]
+        assert fake.named("intervention.preview") == [
+            {"program": "x", "parameters": {"b": 1.0}}, {"program": "x"}]
+        refusal = {"code": "invalid_expression", "message": "no maen\n  ^~~~", "where": "line 3", "remedy": ""}
+        fake.answers["intervention.check"] = refusal
+        with pytest.raises(HubError) as refused:
+            run.check_intervention("layers[1].output = maen(h)")
+        assert vars(refused.value) == refusal
+
+
+def test_the_programs_in_force_are_kept_up_to_date(fake: FakeHub) -> None:
+    fake.hello["run"] = FACTS | {"interventions": [{"name": "a"}]}
+    with connect(fake.url) as run:
+        assert run.interventions == [{"name": "a"}]
+        for programs in ([{"name": "a"}, {"name": "b"}], [{"name": "b"}]):
+            fake.tell("interventions", step=13, programs=programs, reason="apply")
+            wait_until(lambda p=programs: run.interventions == p, "the programs")
+        fake.tell("run", **FACTS)
+        wait_until(lambda: run.interventions == [], "a trainer without programs")
+
+
+def test_saved_and_applied_come_in_order(fake: FakeHub) -> None:
+    with connect(fake.url) as run:
+        for step in (1, 2):
+            values = [[1.5, "NaN"], ["-Infinity", 2]][step - 1]
+            fake.tell("saved", step=step, program="a", name="n", shape=[1, 2], values=values)
+            fake.tell("applied", step=step, programs=[{"name": "a", "forwards": step}])
+        fake.tell("saved", step=3, program="a", name="number", shape=[], values=[7])
+        first, second, third = run.saved(timeout=0.5)
+        assert first["values"].shape == (1, 2) and first["values"].dtype == np.float64
+        assert np.array_equal(first["values"], [[1.5, np.nan]], equal_nan=True)
+        assert np.array_equal(second["values"], [[-np.inf, 2.0]])
+        assert third["values"] == 7.0 and third["values"].shape == ()
+        assert [a["programs"][0]["forwards"] for a in run.applied(timeout=0.5)] == [1, 2]
 
 
 def test_what_cannot_be_read_is_left_out(fake: FakeHub) -> None:

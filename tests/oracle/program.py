@@ -7,14 +7,14 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from reference_gpt import Export
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-Flags = Mapping[str, str | int | float | bool]
+Flags = Mapping[str, str | int | float | bool | Sequence[str]]
 
 
 def binary(name: str = "tensor-tracer") -> Path:
@@ -27,13 +27,16 @@ def binary(name: str = "tensor-tracer") -> Path:
 
 
 def to_arguments(flags: Flags) -> list[str]:
-    """{"num_layers": 2, "swiglu": True} -> ["--num-layers", "2", "--swiglu"]; False is left out."""
+    """{"num_layers": 2, "swiglu": True} -> ["--num-layers", "2", "--swiglu"]; False is left out,
+    of a list each value follows."""
     arguments: list[str] = []
     for name, value in flags.items():
         if value is False:
             continue
         arguments.append("--" + name.replace("_", "-"))
-        if value is not True:
+        if isinstance(value, list | tuple):
+            arguments += value
+        elif value is not True:
             arguments.append(str(value))
     return arguments
 

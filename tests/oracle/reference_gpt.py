@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -89,18 +90,26 @@ def _below(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
 
 
+Edit = Callable[[str, int, Tensor], Tensor]
+
+
 class ReferenceGpt:
     """The forward pass over a dictionary of full, logical weights.
 
     With `capture` set, `captured[point, layer]` holds the activations `[batch, sequence, features]`
     of the last forward pass, under the trace points' names, still in their graph; layers count
-    from 1.
+    from 1. `edit` gets every activation, and every matrix by a name like `mlp.fc1.weight`, and what
+    it returns takes their place. `skips` says which layers are left out.
     """
 
-    def __init__(self, config: Config, weights: dict[str, Tensor], capture: bool = False) -> None:
+    def __init__(
+        self, config: Config, weights: dict[str, Tensor], capture: bool = False,
+        edit: Edit | None = None, skips: Callable[[int], bool] | None = None,
+    ) -> None:  # fmt: skip
         self.config = config
         self.weights = weights
         self.captured: dict[tuple[str, int], Tensor] | None = {} if capture else None
+        self._edit, self._skips = edit, skips
 
     def loss(self, tokens: Tensor, labels: Tensor) -> Tensor:
         """Mean cross entropy over all tokens, in nats."""
@@ -112,32 +121,30 @@ class ReferenceGpt:
         if self.config.position_embedding_type == "learned_absolute":
             positions = self.weights["embedding.position_embeddings.weight"]
             hidden = hidden + positions[: tokens.shape[1]]
-        self._keep("Embedding", 0, hidden)
+        hidden = self._pass("Embedding", 0, hidden)
         for layer in range(1, self.config.num_layers + 1):
-            hidden = self._layer(layer, hidden)
-            self._keep("HiddenStates", layer, hidden)
-        hidden = self._norm("final_norm", hidden)
-        self._keep("FinalNorm", 0, hidden)
+            if self._skips is None or not self._skips(layer):
+                hidden = self._layer(layer, hidden)
+            hidden = self._pass("HiddenStates", layer, hidden)
+        hidden = self._pass("FinalNorm", 0, self._norm("final_norm", hidden))
         untied = self.config.untie_embeddings_and_output_weights
         name = "output_layer.weight" if untied else "embedding.word_embeddings.weight"
-        logits = hidden @ self.weights[name].T
-        self._keep("Logits", 0, logits)
-        return logits
+        weight = self._edited("output_layer.weight", 0, self.weights[name])
+        return self._pass("Logits", 0, hidden @ weight.T)
 
     def _layer(self, layer: int, hidden: Tensor) -> Tensor:
         prefix = f"layers.{layer}"
         hidden = hidden + self._attention(layer, self._norm(f"{prefix}.input_norm", hidden))
-        self._keep("ResidualMid", layer, hidden)
+        hidden = self._pass("ResidualMid", layer, hidden)
         return hidden + self._mlp(layer, self._norm(f"{prefix}.mlp_norm", hidden))
 
     def _attention(self, layer: int, x: Tensor) -> Tensor:
         config, (batch, sequence, _) = self.config, x.shape
         heads, groups, size = config.num_attention_heads, config.groups, config.head_size
-        qkv = self._linear(f"layers.{layer}.attention.qkv", x)
-        self._keep("QKV", layer, qkv)
-        query, key, value = qkv.split([heads * size, groups * size, groups * size], dim=-1)
-        for point, part in (("Query", query), ("Key", key), ("Value", value)):
-            self._keep(point, layer, part)
+        qkv = self._pass("QKV", layer, self._linear(layer, "attention.qkv", x))
+        parts = qkv.split([heads * size, groups * size, groups * size], dim=-1)
+        names = ("Query", "Key", "Value")
+        query, key, value = (self._pass(name, layer, x) for name, x in zip(names, parts))
         query = query.view(batch, sequence, heads, size).transpose(1, 2)
         key = key.view(batch, sequence, groups, size).transpose(1, 2)
         value = value.view(batch, sequence, groups, size).transpose(1, 2)
@@ -149,30 +156,27 @@ class ReferenceGpt:
         scores = query @ key.transpose(-1, -2) / math.sqrt(size)
         future = torch.ones(sequence, sequence, dtype=torch.bool).triu(1)
         probabilities = scores.masked_fill(future, -math.inf).softmax(dim=-1)
-        self._keep("RawAttentionScore", layer, probabilities)
+        probabilities = self._pass("RawAttentionScore", layer, probabilities)
         attended = probabilities @ value
         attended = attended.transpose(1, 2).reshape(batch, sequence, heads * size)
-        self._keep("ContextLayer", layer, attended)
-        out = self._linear(f"layers.{layer}.attention.proj", attended)
-        self._keep("AttentionOutput", layer, out)
-        return out
+        attended = self._pass("ContextLayer", layer, attended)
+        return self._pass("AttentionOutput", layer, self._linear(layer, "attention.proj", attended))
 
     def _mlp(self, layer: int, x: Tensor) -> Tensor:
-        inner = self._linear(f"layers.{layer}.mlp.fc1", x)
-        self._keep("MLP1", layer, inner)
+        inner = self._pass("MLP1", layer, self._linear(layer, "mlp.fc1", x))
         if self.config.swiglu:
             gate, up = inner.chunk(2, dim=-1)
             inner = F.silu(gate) * up
         else:
             inner = F.gelu(inner, approximate="tanh")
-        self._keep("MLPActivation", layer, inner)
-        out = self._linear(f"layers.{layer}.mlp.fc2", inner)
-        self._keep("MLP2", layer, out)
-        return out
+        inner = self._pass("MLPActivation", layer, inner)
+        return self._pass("MLP2", layer, self._linear(layer, "mlp.fc2", inner))
 
-    def _linear(self, name: str, x: Tensor) -> Tensor:
-        bias = self.weights[f"{name}.bias"] if self.config.add_bias_linear else None
-        return F.linear(x, self.weights[f"{name}.weight"], bias)
+    def _linear(self, layer: int, name: str, x: Tensor) -> Tensor:
+        whole = f"layers.{layer}.{name}"
+        weight = self._edited(f"{name}.weight", layer, self.weights[f"{whole}.weight"])
+        bias = self.weights[f"{whole}.bias"] if self.config.add_bias_linear else None
+        return F.linear(x, weight, bias)
 
     def _norm(self, name: str, x: Tensor) -> Tensor:
         weight, epsilon = self.weights[f"{name}.weight"], self.config.norm_epsilon
@@ -180,9 +184,14 @@ class ReferenceGpt:
             return x * torch.rsqrt(x.square().mean(dim=-1, keepdim=True) + epsilon) * weight
         return F.layer_norm(x, weight.shape, weight, self.weights[f"{name}.bias"], epsilon)
 
-    def _keep(self, point: str, layer: int, value: Tensor) -> None:
+    def _pass(self, point: str, layer: int, value: Tensor) -> Tensor:
+        value = self._edited(point, layer, value)
         if self.captured is not None:
             self.captured[point, layer] = value
+        return value
+
+    def _edited(self, name: str, layer: int, value: Tensor) -> Tensor:
+        return value if self._edit is None else self._edit(name, layer, value)
 
 
 def rotate(x: Tensor, base: float) -> Tensor:

@@ -22,6 +22,7 @@ class RequestError(Exception):
     def __init__(self, error: dict[str, Any]) -> None:
         super().__init__(f"{error['code']}: {error['message']}")
         self.code: str = error["code"]
+        self.message: str = error["message"]
 
 
 class Viewer:
@@ -41,12 +42,20 @@ class Viewer:
         self, method: str, params: dict[str, Any] | None = None, timeout: float = 30
     ) -> dict[str, Any]:
         """Sends a request and waits for its answer's result; raises RequestError."""
+        return self.result_of(self.start(method, params), method, timeout)
+
+    def start(self, method: str, params: dict[str, Any] | None = None) -> int:
+        """Sends a request; its number."""
         number, self._next_id = self._next_id, self._next_id + 1
         message: dict[str, Any] = {"id": number, "method": method}
         if params is not None:
             message["params"] = params
         self._connection.send(json.dumps(message))
-        self.wait_for(lambda: number in self._answers, f"the answer to {method}", timeout)
+        return number
+
+    def result_of(self, number: int, what: str, timeout: float = 30) -> dict[str, Any]:
+        """Waits for the answer to a request that was started; raises RequestError."""
+        self.wait_for(lambda: number in self._answers, f"the answer to {what}", timeout)
         answer = self._answers.pop(number)
         if "error" in answer:
             raise RequestError(answer["error"])

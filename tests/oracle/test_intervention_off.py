@@ -1,0 +1,174 @@
+"""Off is off: programs that do nothing, act elsewhere, or are gone leave every bit of the training
+as it is, and the same program leaves the same bits twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from graphs import write_world
+from program import Flags, Run, train
+from reference_gpt import Export, loss_and_gradients
+from test_intervention_control import apply, paused, step
+from viewer import Viewer, live_run
+
+STEPS = 10
+MESHES = [(1, 1), (2, 1), (2, 2)]
+STRONG = "layers[1].output *= 3\nlayers[2].attention.qkv.weight *= 2\nlayers[1].mlp.fc1.grad *= 5"
+QUIET = {
+    "strength_0": 'a = param(0.0)\nlayers[1].output += a * vector("evil")[1]',
+    "times_1": "a = param(1.0)\nlayers[1].mlp.fc1 *= a\nlayers[2].mlp.fc2.weight *= a",
+    "far_steps": f'when(steps="1000000-")\n{STRONG}',
+    "no_rows": f'when(rows="1000-")\n{STRONG}'.replace("\nlayers[2].attention.qkv.weight *= 2", ""),
+    "evaluation": 'when(phase="eval")\nlayers[1].output *= 3\nlayers[2].attention.qkv.weight *= 2',
+    "prompts": 'when(prompts="*")\nlayers[1].output *= 3',
+    "never": "if layers[1].output.norm() < 0: layers[1].output *= 3",
+    "saves": 'save(layers[1].output.norm(), "n")\nsave(layers[2].output.grad.norm(), "g")',
+}
+
+
+def small(flags: Flags, mesh: tuple[int, int], **more: Any) -> dict[str, Any]:
+    return dict(flags) | {
+        "train_iters": STEPS,
+        "micro_batch_size": 2,
+        "tensor_model_parallel_size": mesh[0],
+        "params_dtype": "float64",
+        "eval_interval": 4,
+        "eval_iters": 1,
+    } | more
+
+
+def with_programs(folder: Path, programs: dict[str, str]) -> dict[str, Any]:
+    """The flags that start a run with these."""
+    write_world(folder)
+    paths = []
+    for name, text in programs.items():
+        paths.append(str(folder / "programs" / f"{name}.tti"))
+        Path(paths[-1]).write_text(text)
+    (folder / "probes.txt").write_text("def f(x):\n")
+    return {
+        "interventions": paths, "tensor_tracer_vectors": str(folder / "vectors"),
+        "monitor_prompts": str(folder / "probes.txt"), "monitor_interval": 3,
+    }  # fmt: skip
+
+
+def assert_same_bits(one: Export, other: Export) -> None:
+    for mine, theirs in ((one.weights, other.weights), (one.gradients, other.gradients)):
+        for name, value in mine.items():
+            assert torch.equal(value, theirs[name]), name
+
+
+def assert_untouched_step(export: Export) -> None:
+    """The gradients are those that PyTorch finds at the step's own weights, with no program."""
+    loss, gradients = loss_and_gradients(export.config, export.weights, export.tokens, export.labels)
+    assert export.loss == pytest.approx(loss.item(), rel=1e-9)
+    norm = torch.stack([g.norm() for g in gradients.values()]).norm()
+    for name, gradient in gradients.items():
+        allowed = 1e-9 * gradient.abs().max() + 1e-14 * norm
+        assert (export.gradients[name] - gradient).abs().max() <= allowed, name
+
+
+def touched_step(export: Export) -> bool:
+    _, gradients = loss_and_gradients(export.config, export.weights, export.tokens, export.labels)
+    return any((export.gradients[n] - g).abs().max() > 1e-6 * g.abs().max() for n, g in gradients.items())
+
+
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_programs_that_do_nothing_change_no_bit(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
+    """All of them in force together, for ten steps: weights, gradients, every loss."""
+    ranks, last = mesh[0] * mesh[1], str(STEPS)
+    alone = train(small(flags, mesh), tmp_path / "alone", ranks, last)
+    loud = {"evaluation"}
+    silent = with_programs(tmp_path, {k: v for k, v in QUIET.items() if k not in loud})
+    watched = train(small(flags, mesh) | silent, tmp_path / "silent", ranks, last)
+    assert_same_bits(alone.export(STEPS), watched.export(STEPS))
+    assert [(s["loss"], s.get("valid_loss")) for s in alone.steps] == [
+        (s["loss"], s.get("valid_loss")) for s in watched.steps]
+
+
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_evaluation_alone_is_changed(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
+    """The loss of evaluations, and nothing of the training."""
+    ranks, last = mesh[0] * mesh[1], str(STEPS)
+    alone = train(small(flags, mesh), tmp_path / "alone", ranks, last)
+    programs = with_programs(tmp_path, {"evaluation": QUIET["evaluation"]})
+    other = train(small(flags, mesh) | programs, tmp_path / "other", ranks, last)
+    assert_same_bits(alone.export(STEPS), other.export(STEPS))
+    assert alone.losses() == other.losses()
+    pairs = [(a["valid_loss"], b["valid_loss"]) for a, b in zip(alone.steps, other.steps) if "valid_loss" in a]
+    assert pairs and all(abs(a - b) > 1e-6 for a, b in pairs)
+
+
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_steps_after_a_program_are_plain_training(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
+    """On in steps 3 to 6: those steps are changed, all others are not, and a second run is the same."""
+    programs = with_programs(tmp_path, {"strong": f'when(steps="3-6")\n{STRONG}'})
+    runs = [
+        train(small(flags, mesh) | programs, tmp_path / name, mesh[0] * mesh[1], f"1-{STEPS}")
+        for name in ("first", "second")
+    ]
+    for number in range(1, STEPS + 1):
+        export = runs[0].export(number)
+        assert_same_bits(export, runs[1].export(number))
+        if 3 <= number <= 6:
+            assert touched_step(export), number
+        else:
+            assert_untouched_step(export)
+
+
+def live(flags: Flags, mesh: tuple[int, int], folder: Path, act: Any) -> Run:
+    """A run with a viewer that does something with it, and then lets it go on to its end."""
+    changes = {"train_iters": 40, "export_tensors": str(folder / "exports"), "export_at": "1-40"}
+    write_world(folder)
+    vectors = {"tensor_tracer_vectors": str(folder / "vectors")}
+    with live_run(small(flags, mesh) | changes | vectors, folder, mesh[0] * mesh[1]) as run:
+        with run.viewer() as viewer:
+            act(viewer)
+            viewer.request("control.continue")
+            viewer.wait_for(lambda: 40 in viewer.steps(), "the last step", 60)
+        run.wait()
+    return Run([], folder / "exports")
+
+
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_removed_programs_leave_plain_training(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
+    """Applied, changed and removed while the run is paused, from a viewer."""
+    spans: list[tuple[int, int]] = []
+
+    def on_and_off(viewer: Viewer) -> None:
+        paused(viewer)
+        first = apply(viewer, "strong", f"a = param(3.0)\nlayers[1].output *= a\n{STRONG}")["step"]
+        step(viewer)
+        viewer.request("intervention.set", {"name": "strong", "parameter": "a", "value": 1.5})
+        step(viewer)
+        spans.append((first, viewer.request("intervention.remove")["step"]))
+
+    run = live(flags, mesh, tmp_path, on_and_off)
+    first, end = spans[0]
+    assert end == first + 2
+    for number in range(1, 41):
+        export = run.export(number)
+        if first <= number < end:
+            assert touched_step(export), number
+        else:
+            assert_untouched_step(export)
+
+
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_checks_and_previews_change_no_bit(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
+    """And programs that are gone again before a step."""
+
+    def look(viewer: Viewer) -> None:
+        paused(viewer)
+        for program in (STRONG, QUIET["strength_0"], "skip(layers[2])"):
+            viewer.request("intervention.check", {"program": program})
+            viewer.request("intervention.preview", {"program": program})
+            apply(viewer, "gone", program)
+            viewer.request("intervention.remove", {"name": "gone"})
+        step(viewer)
+
+    looked = live(flags, mesh, tmp_path / "looked", look)
+    alone = live(flags, mesh, tmp_path / "alone", lambda viewer: paused(viewer))
+    assert_same_bits(looked.export(40), alone.export(40))
