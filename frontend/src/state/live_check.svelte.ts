@@ -47,7 +47,9 @@ export class LiveCheck<P, T> {
     clearTimeout(this.timer);
     this.asked = '';
     this.known = true;
+    this.error = null;
     this.hindrance = null;
+    this.fresh = false;
   }
 
   dispose(): void {
