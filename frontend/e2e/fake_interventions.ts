@@ -28,8 +28,8 @@ interface Refusal {
 }
 
 export interface Reply {
-  result(value: unknown): void;
-  error(code: string, message: string, where?: string, remedy?: string): void;
+  readonly result: (value: unknown) => void;
+  readonly error: (code: string, message: string, where?: string, remedy?: string) => void;
 }
 
 interface Run {

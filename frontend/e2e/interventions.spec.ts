@@ -1,49 +1,11 @@
 import AxeBuilder from '@axe-core/playwright';
-import { expect, type Locator, type Page } from '@playwright/test';
+import { expect, type Page } from '@playwright/test';
 import type { FakeHub } from './fake_hub.ts';
 import { kPositions } from './fake_interventions.ts';
-import { advance, idle, open, test } from './support.ts';
+import { apply, arm, asked, grouped, kSteer, type, visit } from './interventions_support.ts';
+import { idle, open, test } from './support.ts';
 
-// The Interventions view: type, check, arm, preview, apply, turn, revert.
-
-const kSteer = [
-  'alpha = param(4.0, min=0.0, max=20.0)',
-  'h = layers[2].output',
-  'layers[2].output = h + alpha * vector("evil")[2]',
-  'save(h.norm(dim=-1).mean(), "late_norm")',
-].join('\n');
-
-async function visit(page: Page, hub: FakeHub, query = ''): Promise<void> {
-  await page.goto(`http://127.0.0.1:${hub.port}/?tab=interventions${query}#token=${hub.token}`);
-  await expect(page.getByTestId('program-text')).toBeVisible();
-  await idle(page);
-}
-
-async function type(page: Page, text: string, name = ''): Promise<void> {
-  await page.getByLabel('Name of the program').fill(name);
-  await page.getByTestId('program-text').fill(text);
-}
-
-async function arm(page: Page, text = kSteer, name = 'steer'): Promise<void> {
-  await type(page, text, name);
-  await page.getByTestId('arm').click();
-  await expect(page.getByTestId('armed')).toBeVisible();
-}
-
-async function apply(page: Page, text = kSteer, name = 'steer'): Promise<void> {
-  await arm(page, text, name);
-  await page.getByTestId('apply-program').click();
-  await expect(page.getByTestId(`program-${name}`)).toBeVisible();
-}
-
-function asked(hub: FakeHub, method: string): readonly Readonly<Record<string, unknown>>[] {
-  return hub.requests.filter((each) => each.method === method).map(({ params }) => params);
-}
-
-/** As the page writes large numbers. */
-function grouped(number: number): string {
-  return number.toLocaleString('en-US').replace(/,/g, '\u202f');
-}
+// The Interventions view: type, check, arm, preview, apply.
 
 async function seriousFindings(page: Page): Promise<readonly string[]> {
   const { violations } = await new AxeBuilder({ page }).analyze();
@@ -155,13 +117,13 @@ test('arm, preview, apply: what it would do first, then the step and the ranks',
   await page.getByTestId('preview').click();
   const preview = page.getByTestId('preview-result');
   await expect(preview.getByRole('row', { name: 'last training batch' })).toHaveText(
-    /2\.3100\s+2\.3900\s+\+0\.0800$/,
+    /2\.3100\s*2\.3900\s*\+0\.0800$/,
   );
   await expect(preview.getByRole('row', { name: 'first evaluation batch' })).toHaveText(
-    /2\.4000\s+2\.3750\s+−0\.0250$/,
+    /2\.4000\s*2\.3750\s*−0\.0250$/,
   );
   await expect(preview.getByRole('row', { name: 'layers[2].output' })).toHaveText(
-    new RegExp(`${grouped(kPositions)}\\s+320\\.00\\s+32\\.000\\s+10\\.0 %$`),
+    new RegExp(`${grouped(kPositions)}\\s*320\\.00\\s*32\\.000\\s*10\\.0 %$`),
   );
   expect(asked(hub, 'intervention.preview')).toEqual([
     { program: kSteer, parameters: { alpha: 8 } },
@@ -220,137 +182,6 @@ test('a preview is of what stands in the form, and a refusal is shown', async ({
   await expect(page.getByTestId('armed')).toHaveCount(0);
 });
 
-test('50 fast moves of a slider: one request at a time, and the last value stays', async ({
-  page,
-  hub,
-}) => {
-  await visit(page, hub);
-  await apply(page);
-  hub.interventions.setDelayMs = 60;
-  const slider = page.getByRole('slider', { name: 'alpha of steer' });
-  await slider.evaluate((element) => {
-    const input = element as HTMLInputElement;
-    for (let i = 1; i <= 50; i++) {
-      input.value = String(i / 5);
-      input.dispatchEvent(new Event('input', { bubbles: true }));
-    }
-  });
-  await expect(page.getByTestId('dial-alpha')).toHaveText(/^10\.00\s+from step 121$/);
-  const sent = asked(hub, 'intervention.set').map(({ value }) => value);
-  expect(sent).toEqual([0.2, 10]);
-  expect(hub.interventions.mostSets).toBe(1);
-  expect(hub.interventions.programs[0].parameters[0].value).toBe(10);
-  await slider.press('ArrowRight');
-  await expect(page.getByTestId('dial-alpha')).toContainText('10.10');
-  expect(await slider.inputValue()).toBe('10.1');
-  // Another page turns it: the slider follows.
-  const [program] = hub.interventions.programs;
-  const parameters = [{ ...program.parameters[0], value: 3 }];
-  hub.interventions.become([{ ...program, parameters }], 'set');
-  await expect(slider).toHaveValue('3');
-});
-
-test('a parameter without ends is a field', async ({ page, hub }) => {
-  await visit(page, hub);
-  await apply(page, 'beta = param(1.0, min=0.5)\nlayers[2].output *= beta', 'scale');
-  const field = page.getByRole('textbox', { name: 'beta of scale' });
-  await field.fill('0.1');
-  await field.press('Enter');
-  await expect(page.getByTestId('program-scale').getByRole('alert')).toHaveText('beta: from 0.5');
-  await field.fill('2');
-  await field.press('Enter');
-  await expect(page.getByTestId('dial-beta')).toContainText('2.000');
-  expect(asked(hub, 'intervention.set')).toEqual([{ name: 'scale', parameter: 'beta', value: 2 }]);
-});
-
-test('one is reverted, then all; the chip stands on every tab and leads there', async ({
-  page,
-  hub,
-}) => {
-  await visit(page, hub);
-  const chip = page.getByTestId('interventions-chip');
-  await expect(chip).toHaveCount(0);
-  for (const name of ['one', 'two', 'three']) await apply(page, kSteer, name);
-  await expect(chip).toHaveText(/3\s+interventions/);
-  await page.getByRole('button', { name: 'Revert two' }).click();
-  await expect(page.getByTestId('program-two')).toHaveCount(0);
-  await expect(page.getByTestId('message')).toHaveText(
-    'Reverted two: step 121 runs without on 2/2 ranks',
-  );
-  for (const tab of ['overview', 'tensors', 'text', 'compare', 'plan']) {
-    await page.getByTestId(`tab-${tab}`).click();
-    await expect(chip).toHaveText(/2\s+interventions/);
-  }
-  await chip.click();
-  await page.getByTestId('revert-all').click();
-  await expect(page.getByTestId('program-count')).toHaveText('0');
-  expect(hub.interventions.programs).toEqual([]);
-  expect(asked(hub, 'intervention.remove')).toEqual([{ name: 'two' }, {}]);
-  await expect(chip).toHaveCount(0);
-  await expect(page.getByTestId('revert-all')).toBeDisabled();
-});
-
-test('what befell programs stands among the events; what they do at each step does not', async ({
-  page,
-  hub,
-}) => {
-  await visit(page, hub);
-  await apply(page);
-  await advance(page, hub, 0);
-  for (let i = 0; i < 5; i++) hub.advance();
-  await page.getByTestId('revert-all').click();
-  await expect(page.getByTestId('program-count')).toHaveText('0');
-  await apply(page, kSteer, 'late');
-  hub.interventions.become([], 'lease');
-  await page.getByTestId('tab-overview').click();
-  const list = page.getByTestId('event-list').getByRole('listitem');
-  const interventions = list.filter({ hasText: 'Intervention' });
-  const wanted = [
-    'Intervention late reverted: the lease of control ended',
-    'Intervention late applied',
-    'Intervention steer reverted',
-    'Intervention steer applied',
-  ];
-  // The audit trail tells the same, and who asked: no line comes twice.
-  await expect(interventions.filter({ hasText: 'viewer' })).toHaveCount(3);
-  await expect(interventions.locator('.text')).toHaveText(wanted);
-  await expect(list).toHaveCount(5);
-  await page.screenshot({ path: 'test-results/interventions-events.png' });
-});
-
-test('saved values: the latest of each, single numbers over the steps', async ({ page, hub }) => {
-  await visit(page, hub);
-  await apply(page, `${kSteer}\nsave(h, "all_rows")`);
-  for (let i = 0; i < 3; i++) hub.advance();
-  const rows = page.getByTestId('saved').getByRole('row');
-  await expect(rows.nth(1)).toHaveText(/steer · late_norm\s*123\s*one number\s*12\.30\s*12\.30/);
-  await expect(rows.nth(2)).toHaveText(/steer · all_rows\s*123\s*3\s*−123\.0\s*1\.500\s*1\.50/);
-  await expect(rows.nth(2)).toContainText('NaN');
-  const chart = page.getByRole('img', { name: 'steer · late_norm by step' });
-  await expect(chart.locator('canvas')).toBeVisible();
-});
-
-test('while another holds control all is shown and nothing can be done', async ({ page, hub }) => {
-  await visit(page, hub);
-  await apply(page);
-  hub.setHolder({ session: 'v99', name: 'Ada' });
-  await expect(page.getByTestId('interventions-access')).toHaveText(
-    'Read-only: Ada holds control.',
-  );
-  await expect(page.getByTestId('program-steer')).toBeVisible();
-  const locked: readonly Locator[] = [
-    page.getByTestId('revert-all'),
-    page.getByTestId('arm'),
-    page.getByRole('button', { name: 'Revert steer' }),
-    page.getByRole('slider', { name: 'alpha of steer' }),
-  ];
-  for (const control of locked) await expect(control).toBeDisabled();
-  await page.screenshot({ path: 'test-results/interventions-read-only.png' });
-  await page.getByTestId('interventions-claim').click();
-  await expect(page.getByTestId('interventions-access')).toHaveText('You hold control.');
-  for (const control of locked) await expect(control).toBeEnabled();
-});
-
 for (const kind of ['told', 'silent'] as const) {
   test(`a token that only views: checking needs another, ${kind}`, async ({ page, hub }) => {
     hub.viewOnly = kind;
@@ -406,35 +237,6 @@ test('Edit brings a program back into the editor; Enter keeps the indentation', 
   await expect(field).toHaveValue('x = (1 +\n    2 +\n    3)');
 });
 
-test('a replay shows the programs and their counters; its buttons are off', async ({
-  page,
-  hub,
-}) => {
-  hub.setReplay(1, 300);
-  await visit(page, hub);
-  const recorded = { name: 'steer', text: kSteer, since: 13, saves: [], keep: false };
-  const parameters = [{ name: 'alpha', value: 4, min: 0, max: 20 }];
-  const writes = [{ place: 'layers[2].output' }];
-  hub.interventions.become([{ ...recorded, parameters, writes }], 'apply');
-  hub.interventions.stepped(120);
-  const card = page.getByTestId('program-steer');
-  await expect(card).toContainText('applied at step 120 on 2/2 ranks');
-  await expect(page.getByTestId('interventions-access')).toHaveText(/^A recording runs nothing/);
-  await expect(page.getByRole('slider', { name: 'alpha of steer' })).toBeDisabled();
-  await expect(page.getByTestId('revert-all')).toBeDisabled();
-  await type(page, kSteer);
-  await expect(page.getByTestId('program-verdict')).toHaveText('A recording checks no programs.');
-  expect(asked(hub, 'intervention.check')).toEqual([]);
-});
-
-test('what is in force is known to a page that comes later', async ({ page, hub, context }) => {
-  await visit(page, hub);
-  await apply(page);
-  const other = await context.newPage();
-  await other.goto(hub.url);
-  await expect(other.getByTestId('interventions-chip')).toHaveText(/1\s+intervention$/);
-});
-
 test('the keyboard goes all the way, and the palette reverts', async ({ page, hub }) => {
   await open(page, hub);
   await page.locator('body').press('6');
@@ -455,7 +257,9 @@ test('the keyboard goes all the way, and the palette reverts', async ({ page, hu
   await expect(page.getByTestId('program-program')).toBeVisible();
   await page.keyboard.press('Control+k');
   await page.keyboard.type('revert all');
-  await expect(page.getByRole('option').first()).toContainText('Revert all interventions');
+  await expect(page.getByTestId('palette').getByRole('option').first()).toContainText(
+    'Revert all interventions',
+  );
   await page.keyboard.press('Enter');
   await expect(page.getByTestId('program-count')).toHaveText('0');
 });

@@ -109,7 +109,9 @@ function interventionCommands({ control, interventions, replay }: App): readonly
     group: 'Run',
     run: () => void interventions.revert(name),
   });
-  const each = programs.map(({ name }) => revert(`revert-program-${name}`, `intervention ${name}`, name));
+  const each = programs.map(({ name }) =>
+    revert(`revert-program-${name}`, `intervention ${name}`, name),
+  );
   return programs.length === 0 ? [] : [revert('revert-all', 'all interventions'), ...each];
 }
 

@@ -38,7 +38,7 @@ export function cutAt(
   caret: NonNullable<ExpressionError['caret']>,
 ): readonly [before: string, about: string] {
   const lines = source.split('\n');
-  const line = [...(lines[caret.line - 1] ?? '')];
+  const line = Array.from(lines[caret.line - 1] ?? '');
   const above = lines.slice(0, caret.line - 1).map((each) => `${each}\n`);
   const start = caret.column - 1;
   const before = above.join('') + line.slice(0, start).join('');

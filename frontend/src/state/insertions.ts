@@ -41,3 +41,9 @@ export function insertionsOf(vectors: readonly string[], layer: number): readonl
     { title: 'Weights', texts: [...inLayer(kWeights), 'output_layer.weight'] },
   ].filter(({ texts }) => texts.length > 0);
 }
+
+/** Puts a piece where the cursor stands, or in the place of what is chosen; gives the new text. */
+export function insertInto(area: HTMLTextAreaElement, piece: string): string {
+  area.setRangeText(piece, area.selectionStart, area.selectionEnd, 'end');
+  return area.value;
+}

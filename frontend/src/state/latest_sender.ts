@@ -11,11 +11,6 @@ export class LatestSender<T> {
     private readonly pauseMs: number,
   ) {}
 
-  /** Nothing is on its way, and nothing waits. */
-  get idle(): boolean {
-    return this.running === null;
-  }
-
   /** Resolves when this value, or a later one, has been sent. */
   push(value: T): Promise<void> {
     this.wanted = { value };

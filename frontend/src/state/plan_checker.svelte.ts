@@ -22,7 +22,7 @@ export class PlanChecker {
   /** Bytes per step of the last draft that was answered. */
   readonly bytesPerStep = $derived.by(() => this.live.answered?.result.bytes_per_step ?? null);
   /** By the entry's JSON. */
-  private readonly estimates = $derived.by(() => {
+  private readonly estimates = $derived.by((): Readonly<Record<string, EntryEstimate>> => {
     const { answered } = this.live;
     const pairs = (answered?.asked.plan.entries ?? []).map(
       (entry, index): [string, EntryEstimate] => [
@@ -30,7 +30,7 @@ export class PlanChecker {
         answered?.result.entries[index] ?? kUnknown,
       ],
     );
-    return new Map(pairs);
+    return Object.fromEntries(pairs);
   });
 
   constructor(link: Pick<WorkerLink, 'request'>) {
@@ -61,6 +61,6 @@ export class PlanChecker {
 
   /** Of an entry as it was last answered; null before that. */
   estimateOf(entry: PlanEntry): EntryEstimate | null {
-    return this.estimates.get(JSON.stringify(entry)) ?? null;
+    return this.estimates[JSON.stringify(entry)] ?? null;
   }
 }
