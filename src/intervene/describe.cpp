@@ -52,24 +52,27 @@ json describe_parameters(const graph::Program& program) {
 
 }  // namespace
 
-json describe_program(const graph::Program& program, const Ready& ready) {
+json describe_program(const graph::Program& program, const Ready& ready,
+                      const std::vector<bool>& says_layer) {
   json writes = json::array();
   json reads = json::array();
   json saves = json::array();
   json skips = json::array();
   std::int64_t positions = 0;
   for (const Instance& instance : ready.instances) {
+    const bool is_first = &instance == &ready.instances.front();
     for (const Write& write : instance.writes) {
+      if (!is_first && !says_layer[write.effect]) continue;
       json form = describe_place(program.effects[write.effect].place, instance.layer);
       form["runs"] = how(write.path, write.spot);
       writes.push_back(std::move(form));
       positions = std::max(positions, write.positions);
     }
     add_reads(program, instance.layer, reads);
-    for (const graph::Effect& effect : program.effects) {
-      if (effect.kind == graph::EffectKind::kSkip) {
-        skips.push_back(effect.place.layer->at(instance.layer));
-      }
+    for (std::size_t i = 0; i < program.effects.size(); ++i) {
+      const graph::Effect& effect = program.effects[i];
+      if (effect.kind != graph::EffectKind::kSkip || (!is_first && !says_layer[i])) continue;
+      skips.push_back(effect.place.layer->at(instance.layer));
     }
   }
   for (const graph::Effect& effect : program.effects) {

@@ -6,7 +6,9 @@
 
 namespace tt::intervene {
 
-/// The result of "intervention.check" in docs/protocol.md.
-nlohmann::json describe_program(const graph::Program& program, const Ready& ready);
+/// The result of "intervention.check" in docs/protocol.md. `says_layer`: by effect; others are
+/// described once.
+nlohmann::json describe_program(const graph::Program& program, const Ready& ready,
+                                const std::vector<bool>& says_layer);
 
 }  // namespace tt::intervene

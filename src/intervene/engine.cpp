@@ -59,7 +59,8 @@ void Engine::State::add_runs(const std::shared_ptr<InForce>& program, std::vecto
   }
   made_of.push_back(reinterpret_cast<std::uintptr_t>(ready.get()));
   for (std::size_t i = 0; i < ready->instances.size(); ++i) {
-    entries.push_back({&program->program, &ready->instances[i], &program->is_identity});
+    entries.push_back({&program->program, &ready->instances[i],
+                       i == 0 ? &program->is_identity : &program->is_done});
     frame->runs.emplace_back(*program, ready, i, selected, around);
   }
   frame->programs.push_back(program);

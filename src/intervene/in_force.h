@@ -51,6 +51,7 @@ struct InForce {
   std::string name;
   graph::Program program;
   nlohmann::json form;  // as "intervention.check" describes it
+  std::vector<bool> says_layer;  // by effect: `layer` is in its line, or in what it uses
   std::map<std::string, double> targets;
   std::int64_t since = 1;
   std::optional<std::int64_t> until;  // its last step
@@ -61,6 +62,7 @@ struct InForce {
   std::int64_t step = -1;
   std::vector<at::Tensor> parameters;  // double, without dims
   std::vector<bool> is_identity;       // by effect
+  std::vector<bool> is_done;           // by effect: left out for all layers but the first
 
   std::map<Shape, std::shared_ptr<const Ready>> ready;
   std::map<ForwardKind, std::map<std::string, at::Tensor>> kept;

@@ -78,7 +78,8 @@ at::Tensor Run::noise_of(const NoiseSource& noise, bool is_local) const {
 at::Tensor Run::saved_of(const std::string& name) const {
   const auto kept = program_.kept.find(kind_of(around_.scope));
   if (kept == program_.kept.end()) return {};
-  const auto found = kept->second.find(saved_name(name, instance_.layer));
+  auto found = kept->second.find(saved_name(name, instance_.layer));
+  if (found == kept->second.end()) found = kept->second.find(name);
   return found == kept->second.end() ? at::Tensor() : found->second;
 }
 
@@ -277,7 +278,8 @@ void Run::save(std::size_t index) {
   if (effect.condition && !full_of(values_[*effect.condition]).all().item<bool>()) return;
   const at::Tensor value = full_of(slot).detach();
   act();
-  program_.kept[kind_of(around_.scope)][saved_name(effect.name, instance_.layer)] = value.clone();
+  const int layer = program_.says_layer[index] ? instance_.layer : 0;
+  program_.kept[kind_of(around_.scope)][saved_name(effect.name, layer)] = value.clone();
   if (!effect.sends || around_.saved == nullptr) return;
   nlohmann::json values = nlohmann::json::array();
   const at::Tensor numbers = value.to(at::kDouble).contiguous();
@@ -291,7 +293,7 @@ void Run::save(std::size_t index) {
                             {"first_row", scope.first_row},
                             {"program", program_.name},
                             {"name", effect.name},
-                            {"layer", instance_.layer},
+                            {"layer", layer},
                             {"shape", value.sizes().vec()},
                             {"values", std::move(values)}});
 }

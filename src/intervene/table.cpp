@@ -90,7 +90,7 @@ class Planner {
     }
     for (std::size_t i = 0; i < program_.effects.size(); ++i) {
       const graph::Effect& effect = program_.effects[i];
-      if (effect.kind != graph::EffectKind::kSave) continue;
+      if (effect.kind != graph::EffectKind::kSave || left_out_[i]) continue;
       const Unit* unit = &instance_.units[effect.value];
       if (effect.condition && instance_.units[*effect.condition].moment > unit->moment) {
         unit = &instance_.units[*effect.condition];
@@ -151,7 +151,7 @@ Table::Table(const std::vector<Entry>& entries, const Context& context)
     for (Planned& one : Planner(entry, run, keys_).plan()) all.push_back(std::move(one));
     for (std::size_t i = 0; i < entry.program->effects.size(); ++i) {
       const graph::Effect& effect = entry.program->effects[i];
-      if (effect.kind != graph::EffectKind::kSkip) continue;
+      if (effect.kind != graph::EffectKind::kSkip || (*entry.is_left_out)[i]) continue;
       const int layer = effect.place.layer->at(entry.instance->layer);
       skips_[static_cast<std::size_t>(layer)].push_back({ActionKind::kSkip, run, i});
     }

@@ -23,7 +23,7 @@ struct Action {
 struct Entry {
   const graph::Program* program = nullptr;
   const Instance* instance = nullptr;
-  const std::vector<bool>* is_left_out = nullptr;  // by effect: writes that change nothing
+  const std::vector<bool>* is_left_out = nullptr;  // by effect: not executed
 };
 
 /// What is to be done at each place of one forward, by spot_key(): programs in their order, in each

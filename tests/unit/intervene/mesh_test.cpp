@@ -31,8 +31,8 @@ const std::vector<std::string> kPrograms = {
     "layers[3].mlp.fc1 = -layers[3].mlp.fc1",
     "layers[1].attention.context.heads[3] = 0.0",
     "layers[1].attention.context.heads[[0, 6]] = 1.0",
-    "c = layers[1].attention.context\nlayers[1].attention.context.heads[2:5] = "
-    "c.heads[2:5].mean(dim=1, keepdim=True)",
+    "layers[1].attention.context.heads[2:5] = "
+    "layers[1].attention.context.heads[2:5].mean(dim=1, keepdim=True)",
     "layers[1].attention.context.heads[3][:, -1] = layers[1].attention.context.heads[4][:, 0]",
     "layers[2].attention.query = layers[2].attention.query * 0.9",
     "layers[2].attention.key = layers[2].attention.key.softmax(-1)",

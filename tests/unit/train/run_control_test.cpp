@@ -161,7 +161,8 @@ TEST(RunControl, WaitsForAViewerWhenAsked) {
   comm::run_local(2, [&](const comm::ProcessGroup& group) {
     trace::Tracer tracer(make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(), nullptr);
     trace::Inlet* inlet = group.rank() == 0 ? &script : nullptr;
-    RunControl(group, inlet, group.rank() == 0 ? &script : nullptr, tracer).wait_for_viewer();
+    RunControl(group, inlet, group.rank() == 0 ? &script : nullptr, tracer, nullptr, {})
+        .wait_for_viewer();
   });
   EXPECT_EQ(script.waits, 3);
 }
