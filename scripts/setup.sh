@@ -174,7 +174,7 @@ install_page_packages() {
 # Everything the built page depends on: names and contents of the sources, tests left out.
 page_hash() {
   local files
-  mapfile -d '' files < <(cd "$TT_ROOT" && find frontend \( -name node_modules -o -name dist \
+  mapfile -d '' files < <(cd "$TT_ROOT" && find frontend configs/interventions \( -name node_modules -o -name dist \
     -o -name test-results -o -name playwright-report -o -name e2e -o -name '.*' \) -prune \
     -o -type f ! -name '*.test.ts' -print0 | sort -z)
   [[ ${#files[@]} -gt 0 ]] || fail "frontend/ is empty: is the clone complete?"

@@ -1,7 +1,7 @@
 import { kLayers, kPoints, kPromptSet, kRunId, kSequence, kVectors } from './fake_data.ts';
 
 /** The facts of the synthetic run. */
-export function factsOf(plan: unknown): Readonly<Record<string, unknown>> {
+export function factsOf(plan: unknown, interventions?: unknown): Readonly<Record<string, unknown>> {
   const points = kPoints.map(({ name, flag, features, text, layered, gradient, dims }) => ({
     ...{ name, flag, features, text, dims },
     first_layer: layered ? 1 : 0,
@@ -35,5 +35,6 @@ export function factsOf(plan: unknown): Readonly<Record<string, unknown>> {
     vectors: kVectors,
     configuration: { config: 'configs/runs/demo.json', lr: '0.0006', record: 'runs/demo' },
     plan,
+    interventions,
   };
 }

@@ -1,11 +1,11 @@
-import { createReadStream, existsSync } from 'node:fs';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { extname, join, normalize } from 'node:path';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { kRunId, logitAt, statAt, stepFacts, tileValue } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
+import { sendFile } from './fake_files.ts';
 import { answerHistory, type OtherPast, type Past } from './fake_history.ts';
+import { FakeInterventions } from './fake_interventions.ts';
 import { encodeRecord } from './fake_record.ts';
 import { answerCheck, refusalOf } from './fake_plan.ts';
 import { type Entry, recordsOf } from './fake_tensors.ts';
@@ -31,12 +31,6 @@ interface Holder {
 const kCsp =
   "default-src 'self'; style-src 'self' 'unsafe-inline'; worker-src 'self' blob:; " +
   "frame-ancestors 'none'; base-uri 'none'";
-const kTypes: Readonly<Record<string, string>> = {
-  '.html': 'text/html; charset=utf-8',
-  '.js': 'text/javascript',
-  '.css': 'text/css',
-  '.svg': 'image/svg+xml',
-};
 
 export interface FakeHubOptions {
   readonly dist: string;
@@ -72,6 +66,7 @@ export class FakeHub {
   readonly requests: { readonly method: string; readonly params: Json }[] = [];
   /** What `/history/events` tells. */
   readonly trail = new FakeTrail();
+  readonly interventions = new FakeInterventions(this);
   step: number;
   phase = 'training';
   /** The oldest step whose scalars it still knows. */
@@ -141,6 +136,7 @@ export class FakeHub {
     this.broadcast('state', this.state());
     for (const viewer of this.viewers) this.sendRecords(viewer, this.step);
     this.broadcast('step', stepFacts(this.step));
+    this.interventions.stepped(this.step);
   }
 
   broadcast(event: string, params: unknown): void {
@@ -227,13 +223,7 @@ export class FakeHub {
       else response.writeHead(401).end();
       return;
     }
-    const file = join(this.options.dist, normalize(path === '/' ? '/index.html' : path));
-    if (!file.startsWith(this.options.dist) || !existsSync(file)) {
-      response.writeHead(404).end();
-      return;
-    }
-    response.setHeader('Content-Type', kTypes[extname(file)] ?? 'application/octet-stream');
-    createReadStream(file).pipe(response);
+    sendFile(this.options.dist, path, response);
   }
 
   private onViewer(socket: WebSocket): void {
@@ -297,6 +287,10 @@ export class FakeHub {
         else this.heldChecks.push(answer);
         return;
       }
+      case 'intervention.check':
+        if (this.viewOnly === null) this.interventions.check(params, { result, error });
+        else error('not_allowed', 'this token only views');
+        return;
     }
     const done = (value: { readonly step: number }): void => {
       const detail = { params, result: value, step: value.step };
@@ -329,7 +323,8 @@ export class FakeHub {
     } else if (method === 'plan.set') {
       this.setPlan(params.plan as { entries: readonly Entry[] }, done, error);
     } else {
-      error('unknown_method', method);
+      const reply = (value: unknown): void => done(value as { step: number });
+      this.interventions.answer(method, params, { result: reply, error });
     }
   }
 
@@ -366,7 +361,7 @@ export class FakeHub {
       version: 1,
       session: viewer.session,
       hub: '0.1.0',
-      run: factsOf(this.plan),
+      run: factsOf(this.plan, this.interventions.programs),
       state: this.state(),
       control: { holder: this.holder },
       ...(this.viewOnly === 'told' ? { may_control: false } : {}),

@@ -10,7 +10,7 @@ export interface TrailLine {
 }
 
 // What the hub writes down of its own notifications.
-const kKept = ['state', 'plan', 'log', 'dropped'];
+const kKept = ['state', 'plan', 'interventions', 'log', 'dropped'];
 
 /** The audit trail of the fake hub. */
 export class FakeTrail {

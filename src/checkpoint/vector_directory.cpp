@@ -22,8 +22,11 @@ struct Format {
   const char* extension;
   base::Result<at::Tensor> (*read)(const std::string& bytes);
 };
+base::Result<at::Tensor> only_tensor_of_safetensors(const std::string& bytes) {
+  return tensor_of_safetensors(bytes, "");
+}
 constexpr Format kFormats[] = {
-    {".pt", tensor_of_pt}, {".safetensors", tensor_of_safetensors}, {".npy", tensor_of_npy}};
+    {".pt", tensor_of_pt}, {".safetensors", only_tensor_of_safetensors}, {".npy", tensor_of_npy}};
 
 const Format* format_of(const fs::path& path) {
   const auto* found = std::ranges::find(kFormats, path.extension().string(), &Format::extension);

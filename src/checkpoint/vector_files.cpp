@@ -90,7 +90,8 @@ base::Result<at::Tensor> tensor_of_npy(const std::string& bytes) {
   return copy_of(bytes, begin, bytes.size() - begin, shape, *dtype);
 }
 
-base::Result<at::Tensor> tensor_of_safetensors(const std::string& bytes) {
+base::Result<at::Tensor> tensor_of_safetensors(const std::string& bytes,
+                                               const std::string& wanted) {
   std::uint64_t length = 0;
   if (bytes.size() > 8) std::memcpy(&length, bytes.data(), 8);
   if (length == 0 || length > bytes.size() - 8) return wrong("it is not a safetensors file");
@@ -99,12 +100,12 @@ base::Result<at::Tensor> tensor_of_safetensors(const std::string& bytes) {
   if (!header.is_object()) return wrong("its header is not JSON");
   std::optional<nlohmann::json> only;
   for (const auto& [name, entry] : header.items()) {
-    if (name == "__metadata__") continue;
+    if (name == "__metadata__" || (!wanted.empty() && name != wanted)) continue;
     if (only) return wrong("it holds several tensors");
     only = entry;
   }
   try {
-    if (!only) return wrong("it holds no tensor");
+    if (!only) return wrong("it holds no tensor" + (wanted.empty() ? "" : " \"" + wanted + "\""));
     const auto dtype = safetensors_dtype(only->at("dtype"));
     if (!dtype) return wrong("it is of dtype " + only->at("dtype").get<std::string>());
     const auto offsets = only->at("data_offsets").get<std::vector<std::uint64_t>>();

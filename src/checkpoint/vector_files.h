@@ -11,6 +11,7 @@ namespace tt::checkpoint {
 
 base::Result<at::Tensor> tensor_of_pt(const std::string& bytes);
 base::Result<at::Tensor> tensor_of_npy(const std::string& bytes);
-base::Result<at::Tensor> tensor_of_safetensors(const std::string& bytes);
+/// With a name that tensor of several, else the only one.
+base::Result<at::Tensor> tensor_of_safetensors(const std::string& bytes, const std::string& name);
 
 }  // namespace tt::checkpoint

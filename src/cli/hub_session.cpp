@@ -112,12 +112,12 @@ std::string HubSession::ssh_command() const {
 const std::string& HubSession::token_path() const { return state_->hub.token_path; }
 const std::string& HubSession::url_with_token() const { return state_->hub.page_url; }
 
-void HubSession::connect(nlohmann::json facts, PlanCheck check_plan) {
+void HubSession::connect(nlohmann::json facts, Check check) {
   link::HubClientOptions options;
   options.port = state_->hub.port;
   options.worker_token = state_->hub.worker_token;
   options.run = std::move(facts);
-  options.check_plan = std::move(check_plan);
+  options.check = std::move(check);
   options.pause_timeout = std::chrono::milliseconds(
       static_cast<std::int64_t>(state_->config.tensor_tracer_pause_timeout * 1e3));
   state_->client.emplace(std::move(options));

@@ -32,11 +32,12 @@ class HubSession {
   /// What to type on one's own machine to reach the page; empty if the user sits at this one.
   std::string ssh_command() const;
 
-  /// Answers `plan.check` from its params, on a thread of its own.
-  using PlanCheck = std::function<base::Result<nlohmann::json>(const nlohmann::json& params)>;
+  /// Answers `plan.check` and `intervention.check`, on a thread of its own.
+  using Check = std::function<base::Result<nlohmann::json>(const std::string& method,
+                                                           const nlohmann::json& params)>;
   /// Connects to the hub with the run's whole facts; from then on outlet and inlet are there.
-  /// `check_plan` may be called until finish().
-  void connect(nlohmann::json facts, PlanCheck check_plan);
+  /// `check` may be called until finish().
+  void connect(nlohmann::json facts, Check check);
   trace::Outlet* outlet();
   trace::Inlet* inlet();
   /// Sends what is queued, for at most a second.

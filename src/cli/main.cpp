@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/cli/check_command.h"
 #include "src/cli/points_command.h"
 #include "src/cli/train_command.h"
 
@@ -17,6 +18,7 @@ constexpr std::string_view kUsage =
 
   tensor-tracer train …   train, with the live page on --tensor-tracer-port
   tensor-tracer points …  list what can be traced, for the same options as train
+  tensor-tracer check …   whether programs that change values fit a run
   tensor-tracer hub …     the page's server alone (the program tensor-tracer-hub)
   tensor-tracer replay …  the page over a recording
   tensor-tracer export …  a recording as NPZ, safetensors, CSV or TensorBoard events
@@ -40,14 +42,21 @@ int become_hub(char** words_after_it) {
   return 2;
 }
 
+using Command = int (*)(int, const char* const*);
+
+Command find_command(std::string_view name) {
+  if (name == "train") return tt::cli::run_train;
+  if (name == "points") return tt::cli::run_points;
+  return name == "check" ? tt::cli::run_check : nullptr;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "--help";
-  if (command == "train" || command == "points") {
+  if (const Command run = find_command(command); run != nullptr) {
     try {
-      return command == "train" ? tt::cli::run_train(argc - 1, argv + 1)
-                                : tt::cli::run_points(argc - 1, argv + 1);
+      return run(argc - 1, argv + 1);
     } catch (const std::exception& error) {
       fmt::print(stderr, "tensor-tracer: {}\n", error.what());
       return 1;

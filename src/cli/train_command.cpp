@@ -16,11 +16,13 @@
 #include <utility>
 
 #include "src/cli/hub_session.h"
+#include "src/cli/intervention_setup.h"
 #include "src/cli/parse.h"
 #include "src/cli/run_log.h"
 #include "src/cli/tracing_setup.h"
 #include "src/cli/train_options.h"
 #include "tensor_tracer/comm/world.h"
+#include "tensor_tracer/intervene/check.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/train/plan_context.h"
 #include "tensor_tracer/train/trainer.h"
@@ -39,6 +41,7 @@ struct Prepared {
   mesh::MeshShape shape;
   data::TextCorpus corpus;
   TracingSetup tracing;
+  InterventionSetup intervention;
   nlohmann::json given = {};  // options as they were written
 };
 
@@ -59,15 +62,18 @@ base::Result<Prepared> prepare(config::TrainConfig config, const comm::Launch& l
   auto corpus = data::TextCorpus::open(config.data.data_path, config.data.data_exclude);
   if (!corpus) return corpus.error();
   if (auto status = check_data_size(config, corpus.value()); !status) return status.error();
+  auto tracing = prepare_tracing(config, shape.value());
+  if (!tracing) return tracing.error();
   // Without a viewer's way in nothing is traced.
-  TracingSetup tracing;
-  if (config::has_hub(config.tracer)) {
-    auto prepared = prepare_tracing(config, shape.value());
-    if (!prepared) return prepared.error();
-    tracing = std::move(prepared).value();
-  }
-  return Prepared{std::move(config), launch, shape.value(), std::move(corpus).value(),
-                  std::move(tracing)};
+  if (!config::has_hub(config.tracer)) tracing.value().plan = nullptr;
+  auto intervention = prepare_interventions(config, shape.value(), tracing.value());
+  if (!intervention) return intervention.error();
+  return Prepared{std::move(config),
+                  launch,
+                  shape.value(),
+                  std::move(corpus).value(),
+                  std::move(tracing).value(),
+                  std::move(intervention).value()};
 }
 
 int threads_per_rank(const Prepared& run) {
@@ -94,6 +100,14 @@ nlohmann::json run_facts(const Prepared& run, const HubSession& hub, double entr
   return facts;
 }
 
+base::Result<nlohmann::json> check(const std::string& method, const nlohmann::json& params,
+                                   const Prepared& run) {
+  if (method == "plan.check") {
+    return train::check_plan(params, run.tracing.context, run.tracing.passes);
+  }
+  return intervene::check_program(params, run.intervention.context);
+}
+
 void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLog& log) {
   const bool is_first = world.group().rank() == 0;
   train::TrainerParts parts;
@@ -111,9 +125,13 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
     log.corpus(run.corpus, entropy);
     log.model(model::num_parameters(run.config.model), run.shape, run.launch);
   }
+  const auto engine = make_engine(run.intervention, parts.groups.tensor, parts.groups.control);
+  parts.intervenor = engine.get();
   if (hub != nullptr) {
-    hub->connect(run_facts(run, *hub, entropy), [&tracing = run.tracing](const auto& params) {
-      return train::check_plan(params, tracing.context, tracing.passes);
+    nlohmann::json facts = run_facts(run, *hub, entropy);
+    facts["interventions"] = engine->describe(1)["programs"];
+    hub->connect(std::move(facts), [&run](const std::string& method, const auto& params) {
+      return check(method, params, run);
     });
     parts.inlet = hub->inlet();
     parts.outlet = hub->outlet();

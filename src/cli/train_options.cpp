@@ -194,6 +194,16 @@ void add_tracer(CLI::App& app, config::TracerConfig& tracer, config::MonitorConf
       ->capture_default_str();
 }
 
+void add_interventions(CLI::App& app, config::InterventionConfig& intervention) {
+  const std::string group = "Interventions";
+  app.add_option("--interventions", intervention.interventions,
+                 "files of programs (docs/intervention_graph.md) in force from the first step on")
+      ->group(group);
+  app.add_option("--intervention-files", intervention.intervention_files,
+                 "folder of safetensors files that programs may read")
+      ->group(group);
+}
+
 }  // namespace
 
 void add_train_options(CLI::App& app, TrainConfig& config) {
@@ -206,6 +216,7 @@ void add_train_options(CLI::App& app, TrainConfig& config) {
   add_training(app, config);
   add_optimizer(app, config.optimizer);
   add_tracer(app, config.tracer, config.monitor);
+  add_interventions(app, config.intervention);
   add_recording(app, config.tracer);
   add_page(app, config.tracer);
 }

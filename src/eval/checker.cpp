@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "src/eval/builtins.h"
 #include "src/eval/scalar.h"
 
 namespace tt::eval {
@@ -42,10 +43,16 @@ std::optional<std::int64_t> to_bound(const Value& value, bool& is_valid) {
 
 }  // namespace
 
-std::optional<TensorValue> Checker::check() {
-  const Value value = evaluate(ast_.root());
+std::optional<TensorValue> Checker::check(NodeId root, bool takes_number) {
+  const Value value = evaluate(root);
   if (problem_) return std::nullopt;
   if (const auto* tensor = value.get<TensorValue>()) return *tensor;
+  if (takes_number && value.is_number()) {
+    std::string why;
+    const auto dtype = value.is<double>() ? std::optional(at::kDouble) : std::nullopt;
+    const auto number = make_tensor(value, dtype, why);
+    if (number) return recorder_.constant(*number);
+  }
   const auto* sequence = value.get<Sequence>();
   std::string remedy = "an expression gives one tensor";
   if (sequence != nullptr && !sequence->names.empty()) {
@@ -55,8 +62,7 @@ std::optional<TensorValue> Checker::check() {
   } else if (value.is<Callable>()) {
     remedy = "call it: add parentheses";
   }
-  fail(ast_.node(ast_.root()).span, "the expression gives " + describe(value) + ", not a tensor",
-       remedy);
+  fail(ast_.node(root).span, "the expression gives " + describe(value) + ", not a tensor", remedy);
   return std::nullopt;
 }
 
@@ -65,9 +71,18 @@ Value Checker::fail(Span span, std::string what, std::string remedy) {
   return {};
 }
 
+Value Checker::substitute(const Substitution& known) const {
+  if (const auto* input = std::get_if<std::size_t>(&known)) return {recorder_.input(*input)};
+  return {std::get<std::int64_t>(known)};
+}
+
 Value Checker::evaluate(NodeId id) {
   if (problem_) return {};
-  const Node& node = ast_.node(id);
+  const auto known = known_.find(id);
+  return known != known_.end() ? substitute(known->second) : evaluate_node(ast_.node(id));
+}
+
+Value Checker::evaluate_node(const Node& node) {
   switch (node.kind) {
     case Kind::kInt:
       return {node.integer};

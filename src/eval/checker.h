@@ -17,10 +17,12 @@ namespace tt::eval {
 /// Thread: one.
 class Checker {
  public:
-  Checker(const expr::Ast& ast, Recorder& recorder) : ast_(ast), recorder_(recorder) {}
+  Checker(const expr::Ast& ast, const Substitutions& known, Recorder& recorder)
+      : ast_(ast), known_(known), recorder_(recorder) {}
 
-  /// The tensor that the expression gives; nothing, and problem(), if it is wrong.
-  std::optional<TensorValue> check();
+  /// The tensor that the expression under `root` gives; nothing, and problem(), if it is wrong.
+  /// `takes_number`: a number counts as a tensor without dimensions.
+  std::optional<TensorValue> check(expr::NodeId root, bool takes_number);
   const std::optional<expr::Problem>& problem() const { return problem_; }
 
  private:
@@ -30,6 +32,8 @@ class Checker {
 
   // checker.cpp
   Value evaluate(NodeId id);
+  Value evaluate_node(const Node& node);
+  Value substitute(const Substitution& known) const;
   Value evaluate_sequence(const Node& node);
   Value evaluate_slice(const Node& node);
   Value evaluate_unary(const Node& node);
@@ -67,6 +71,7 @@ class Checker {
   std::optional<std::int64_t> count_indexed(const std::vector<NodeId>& items);
 
   const expr::Ast& ast_;
+  const Substitutions& known_;
   Recorder& recorder_;
   std::optional<expr::Problem> problem_;
 };

@@ -4,7 +4,9 @@
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <string_view>
 
 #include "src/eval/checker.h"
 #include "src/eval/plan.h"
@@ -15,18 +17,33 @@
 namespace tt::eval {
 namespace {
 
+// What rounds exactly, so that vectors and their remainders give the same bits. Sorted.
+constexpr std::array<std::string_view, 42> kExactElementwise = {
+    "aten::_to_copy",    "aten::abs",         "aten::add",         "aten::bitwise_and",
+    "aten::bitwise_not", "aten::bitwise_or",  "aten::bitwise_xor", "aten::ceil",
+    "aten::clamp",       "aten::clamp_max",   "aten::clamp_min",   "aten::copysign",
+    "aten::div",         "aten::eq",          "aten::floor",       "aten::fmax",
+    "aten::fmin",        "aten::ge",          "aten::gt",          "aten::isfinite",
+    "aten::isnan",       "aten::le",          "aten::logical_and", "aten::logical_not",
+    "aten::logical_or",  "aten::logical_xor", "aten::lt",          "aten::maximum",
+    "aten::minimum",     "aten::mul",         "aten::ne",          "aten::neg",
+    "aten::positive",    "aten::relu",        "aten::round",       "aten::rsub",
+    "aten::sign",        "aten::sqrt",        "aten::sub",         "aten::to",
+    "aten::trunc",       "aten::where"};
+
 // Programs up to this cost are tried out when they are checked, in a millisecond or so.
 constexpr double kTrialCost = 1 << 20;
 
-base::Result<Plan> make_plan(const expr::Ast& ast, std::vector<Input> inputs,
+base::Result<Plan> make_plan(const expr::Ast& ast, expr::NodeId root, std::vector<Input> inputs,
+                             const Substitutions& known, bool takes_number,
                              const Limits& limits) {
   Recorder recorder(ast.source(), std::move(inputs), limits);
-  Checker checker(ast, recorder);
-  const auto result = checker.check();
+  Checker checker(ast, known, recorder);
+  const auto result = checker.check(root, takes_number);
   if (!result) return expr::to_error(ast.source(), *checker.problem());
   auto plan = recorder.finish(*result);
   if (!plan) {
-    const expr::Span span = ast.node(ast.root()).span;
+    const expr::Span span = ast.node(root).span;
     return expr::to_error(ast.source(), {span, recorder.problem(), "reduce more, or take less"});
   }
   return std::move(*plan);
@@ -81,7 +98,6 @@ class NoWarnings : public c10::WarningHandler {
 
 // `step` is the number of the step that is running, for whoever catches the exception.
 at::Tensor execute(const Plan& plan, const std::vector<at::Tensor>& inputs, std::size_t& step) {
-  const c10::NoGradGuard no_grad;
   const NoWarnings no_warnings;
   const c10::Device device = inputs.empty() ? c10::Device(at::kCPU) : inputs.front().device();
   std::vector<at::Tensor> slots(plan.slots);
@@ -94,8 +110,19 @@ at::Tensor execute(const Plan& plan, const std::vector<at::Tensor>& inputs, std:
     std::ranges::move(results, slots.begin() + now.first_result);
     for (const std::uint32_t slot : now.dead) slots[slot].reset();
   }
-  const at::Tensor& result = slots[plan.result];
-  return result.requires_grad() ? result.detach() : result;
+  return slots[plan.result];
+}
+
+// torch.add(a, b, alpha=2) may be a fused multiply-add.
+bool has_factor(const Step& step) {
+  const auto& arguments = step.op.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const auto* value = std::get_if<c10::IValue>(&step.arguments[i]);
+    if (arguments[i].name() == "alpha" && (value == nullptr || value->toScalar().toDouble() != 1)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // Meta kernels take dtypes that the real ones refuse. What costs next to nothing is run once on
@@ -117,23 +144,41 @@ std::optional<expr::Problem> find_wrong_dtype(const Plan& plan) {
   return std::nullopt;
 }
 
+base::Result<Plan> check_plan(const expr::Ast& ast, expr::NodeId root, std::vector<Input> inputs,
+                              const Substitutions& known, bool takes_number,
+                              const Limits& limits) {
+  if (const auto status = check_inputs(inputs, limits); !status.ok()) return status.error();
+  const c10::NoGradGuard no_grad;
+  const NoWarnings no_warnings;
+  try {
+    auto plan = make_plan(ast, root, std::move(inputs), known, takes_number, limits);
+    if (!plan.ok()) return plan;
+    if (const auto wrong = find_wrong_dtype(plan.value())) {
+      return expr::to_error(ast.source(), *wrong);
+    }
+    return plan;
+  } catch (const std::exception& error) {
+    return expr::to_error(ast.source(), {ast.node(root).span, first_sentence(error), ""});
+  }
+}
+
 }  // namespace
 
 base::Result<Program> Program::check(std::string_view text, std::vector<Input> inputs,
                                      const Limits& limits, const expr::Limits& text_limits) {
   const auto ast = expr::parse(text, text_limits);
   if (!ast.ok()) return ast.error();
-  if (const auto status = check_inputs(inputs, limits); !status.ok()) return status.error();
-  const c10::NoGradGuard no_grad;
-  const NoWarnings no_warnings;
-  try {
-    auto plan = make_plan(ast.value(), std::move(inputs), limits);
-    if (!plan.ok()) return plan.error();
-    if (const auto wrong = find_wrong_dtype(plan.value())) return expr::to_error(text, *wrong);
-    return Program(std::make_shared<const Plan>(std::move(plan).value()));
-  } catch (const std::exception& error) {
-    return expr::to_error(text, {{}, first_sentence(error), ""});
-  }
+  auto plan = check_plan(ast.value(), ast.value().root(), std::move(inputs), {}, false, limits);
+  if (!plan) return plan.error();
+  return Program(std::make_shared<const Plan>(std::move(plan).value()));
+}
+
+base::Result<Program> Program::check(const expr::Ast& ast, expr::NodeId root,
+                                     std::vector<Input> inputs, const Substitutions& known,
+                                     const Limits& limits) {
+  auto plan = check_plan(ast, root, std::move(inputs), known, true, limits);
+  if (!plan) return plan.error();
+  return Program(std::make_shared<const Plan>(std::move(plan).value()));
 }
 
 const std::vector<std::int64_t>& Program::result_shape() const { return plan_->shape; }
@@ -142,6 +187,13 @@ double Program::cost() const { return plan_->cost; }
 const std::string& Program::text() const { return plan_->text; }
 
 base::Result<at::Tensor> Program::run(const std::vector<at::Tensor>& inputs) const {
+  const c10::NoGradGuard no_grad;
+  auto result = run_with_gradient(inputs);
+  if (!result.ok() || !result.value().requires_grad()) return result;
+  return result.value().detach();
+}
+
+base::Result<at::Tensor> Program::run_with_gradient(const std::vector<at::Tensor>& inputs) const {
   if (const auto status = check_arguments(*plan_, inputs); !status.ok()) return status.error();
   std::size_t step = 0;
   try {
@@ -156,6 +208,13 @@ base::Result<at::Tensor> Program::run(const std::vector<at::Tensor>& inputs) con
   } catch (const std::exception& error) {
     return base::Error{"expression_failed", first_sentence(error), "", ""};
   }
+}
+
+bool Program::acts_by_element() const {
+  return std::ranges::all_of(plan_->steps, [](const Step& step) {
+    return std::ranges::binary_search(kExactElementwise, step.op.schema().name()) &&
+           !has_factor(step);
+  });
 }
 
 bool Program::acts_on_last_dim_only(std::size_t input) const {

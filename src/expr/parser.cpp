@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "src/expr/refusals.h"
-
 namespace tt::expr {
 namespace {
 
@@ -55,8 +53,8 @@ std::string shown(const Token& token) {
 
 }  // namespace
 
-Parser::Parser(std::vector<Token> tokens, const Limits& limits)
-    : tokens_(std::move(tokens)), limits_(limits) {}
+Parser::Parser(std::vector<Token> tokens, const Limits& limits, Form form)
+    : tokens_(std::move(tokens)), limits_(limits), form_(form) {}
 
 const Token& Parser::peek(std::size_t ahead) const {
   return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
@@ -86,7 +84,7 @@ NodeId Parser::fail(Span span, std::string what, std::string remedy) {
 
 // The token that stands where `expected` should.
 NodeId Parser::refuse_token(const std::string& expected) {
-  if (const auto refusal = find_refusal(peek())) {
+  if (const auto refusal = find_refusal(peek(), form_)) {
     return fail(refusal->span, refusal->what, refusal->remedy);
   }
   return fail(peek().span, "expected " + expected + " but found " + shown(peek()), "");
@@ -125,9 +123,11 @@ NodeId Parser::add(Node node) {
                 "split it, or use sum(stack([...])) for a long sum");
   }
   if (nodes_.size() >= limits_.max_nodes) {
-    return fail(node.span,
-                "the expression has more than " + std::to_string(limits_.max_nodes) + " parts",
-                "split it");
+    return fail(
+        node.span,
+        (form_ == Form::kScript ? "the script has more than " : "the expression has more than ") +
+            std::to_string(limits_.max_nodes) + " parts",
+        "split it");
   }
   nodes_.push_back(std::move(node));
   depths_.push_back(depth);

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "src/expr/lexer.h"
+#include "src/expr/refusals.h"
 #include "tensor_tracer/expr/ast.h"
 #include "tensor_tracer/expr/diagnostic.h"
 #include "tensor_tracer/expr/limits.h"
+#include "tensor_tracer/expr/script.h"
 
 namespace tt::expr {
 
@@ -16,18 +18,25 @@ namespace tt::expr {
 /// returns kNoNode at once. Owner: the caller of what the constructor is given. Thread: one.
 class Parser {
  public:
-  Parser(std::vector<Token> tokens, const Limits& limits);
+  Parser(std::vector<Token> tokens, const Limits& limits, Form form = Form::kExpression);
 
   /// One expression without a comma at its top.
   NodeId parse_expression();
   /// Passes over line ends; true at the end of the text, else what follows is the problem.
   bool expect_end();
   void skip_newlines();
+  /// All lines up to the end of the text.
+  std::vector<Statement> parse_statements();
 
   const std::optional<Problem>& problem() const { return problem_; }
   std::vector<Node> take_nodes() { return std::move(nodes_); }
 
  private:
+  // statement.cpp: lines.
+  Statement parse_statement();
+  NodeId parse_condition();
+  void parse_assignment(Statement& statement);
+  bool expect_line_end();
   // parser.cpp: operators, from the loosest to the tightest.
   NodeId parse_binary(int level);
   NodeId parse_unary();
@@ -60,6 +69,7 @@ class Parser {
 
   std::vector<Token> tokens_;
   const Limits& limits_;
+  Form form_;
   std::size_t at_ = 0;
   std::uint32_t last_end_ = 0;  // of the token passed last
   std::size_t nesting_ = 0;

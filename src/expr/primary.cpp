@@ -1,5 +1,4 @@
 #include "src/expr/parser.h"
-#include "src/expr/refusals.h"
 
 namespace tt::expr {
 

@@ -51,6 +51,39 @@ constexpr std::array kRefusals = {
     Refusal{">>=", "an expression changes nothing", "divide by a power of two with //"},
 };
 
+constexpr std::string_view kLine =
+    "a line is name = value, place = value, a call, or if condition: one of these";
+constexpr std::string_view kNoElse = "write one more line, with the opposite condition: if ~(...):";
+
+// Where the words of an expression would be wrong in a script.
+constexpr std::array kScriptRefusals = {
+    Refusal{"else", "there is no \"else\"", kNoElse},
+    Refusal{"elif", "there is no \"elif\"", kNoElse},
+    Refusal{"for", "there are no loops and no comprehensions",
+            "operators act on whole tensors; layers[layer] stands for every layer"},
+    Refusal{"while", "there are no loops",
+            "operators act on whole tensors; layers[layer] stands for every layer"},
+    Refusal{"def", "there are no functions of one's own", "name a value: name = expression"},
+    Refusal{"class", "there are no classes of one's own", "name a value: name = expression"},
+    Refusal{"await", "\"await\" is not part of the language", kLine},
+    Refusal{"yield", "\"yield\" is not part of the language", kLine},
+    Refusal{"->", "\"->\" is not part of the language", kLine},
+    Refusal{"=", "an assignment inside an expression", "a line has one =; to compare, write =="},
+    Refusal{":=", "an assignment inside an expression",
+            "name the value on a line of its own: name = expression"},
+    Refusal{"+=", "an assignment inside an expression", "begin the line with what is assigned"},
+    Refusal{"-=", "an assignment inside an expression", "begin the line with what is assigned"},
+    Refusal{"*=", "an assignment inside an expression", "begin the line with what is assigned"},
+    Refusal{"/=", "an assignment inside an expression", "begin the line with what is assigned"},
+    Refusal{"//=", "there is no \"//=\"", "write a = a // b"},
+    Refusal{"%=", "there is no \"%=\"", "write a = a % b"},
+    Refusal{"**=", "there is no \"**=\"", "write a = a ** b"},
+    Refusal{"@=", "there is no \"@=\"", "write a = a @ b"},
+    Refusal{"&=", "there is no \"&=\"", "write a = a & b"},
+    Refusal{"|=", "there is no \"|=\"", "write a = a | b"},
+    Refusal{"^=", "there is no \"^=\"", "write a = a ^ b"},
+};
+
 constexpr std::array<std::string_view, 21> kStatements = {
     "as",       "assert", "async",  "break",   "class", "continue", "def",
     "del",      "elif",   "except", "finally", "from",  "global",   "import",
@@ -58,15 +91,20 @@ constexpr std::array<std::string_view, 21> kStatements = {
 
 }  // namespace
 
-std::optional<Problem> find_refusal(const Token& token) {
+std::optional<Problem> find_refusal(const Token& token, Form form) {
   if (token.kind != TokenKind::kName && token.kind != TokenKind::kPunctuation) return std::nullopt;
-  const auto found = std::ranges::find(kRefusals, token.text, &Refusal::token);
-  if (found != kRefusals.end()) {
+  const auto look_up = [&](const auto& table) -> std::optional<Problem> {
+    const auto found = std::ranges::find(table, token.text, &Refusal::token);
+    if (found == table.end()) return std::nullopt;
     return Problem{token.span, std::string(found->what), std::string(found->remedy)};
+  };
+  if (form == Form::kScript) {
+    if (auto problem = look_up(kScriptRefusals)) return problem;
   }
+  if (auto problem = look_up(kRefusals)) return problem;
   if (std::ranges::find(kStatements, token.text) == kStatements.end()) return std::nullopt;
   return Problem{token.span, "\"" + token.text + "\" is not part of the language",
-                 std::string(kNoProgram)};
+                 std::string(form == Form::kScript ? kLine : kNoProgram)};
 }
 
 bool is_keyword(const std::string& word) {

@@ -22,6 +22,7 @@ using nlohmann::json;
 
 constexpr std::size_t kDefaultBytes = std::size_t{4} << 20U;
 constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
+constexpr std::size_t kMostEventBytes = std::size_t{16} << 20U;
 constexpr std::size_t kDefaultRows = 2000;
 constexpr std::size_t kMostRows = 100'000;
 
@@ -149,13 +150,16 @@ HttpResponse answer_steps(const HttpRequest& request, Members& query, record::Re
 
 HttpResponse answer_events(const HttpRequest& request, Members& query,
                            record::Recording& recording) {
-  const auto after = query.number<std::int64_t>("after", 0, INT64_MAX);
-  const auto limit = query.number<std::size_t>("limit", kDefaultRows, kMostRows);
+  const record::EventQuery wanted{
+      .after = query.number<std::int64_t>("after", 0, INT64_MAX),
+      .limit = query.number<std::size_t>("limit", kDefaultRows, kMostRows),
+      .max_bytes = kMostEventBytes,
+      .kind = query.text("kind")};
   if (const auto wrong = query.wrong()) {
     return refusal(request, http::status::bad_request, *wrong);
   }
   json events = json::array();
-  for (auto& [id, event] : recording.events(after, limit)) {
+  for (auto& [id, event] : recording.events(wanted)) {
     events.push_back({{"id", id},
                       {"time_ns", event.time_ns},
                       {"step", event.step},

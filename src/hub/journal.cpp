@@ -44,17 +44,23 @@ void Journal::record(const protocol::RecordHeader& header, const SharedBytes& by
 }
 
 void Journal::event(std::string kind, nlohmann::json detail, std::string session, std::string who) {
-  if (recorder_ == nullptr) {
-    return;
+  keep({.kind = std::move(kind),
+        .session = std::move(session),
+        .who = std::move(who),
+        .detail = std::move(detail)});
+}
+
+void Journal::data(std::string kind, nlohmann::json detail, std::size_t bytes) {
+  keep({.kind = std::move(kind), .detail = std::move(detail), .bytes = bytes});
+}
+
+void Journal::keep(record::Event event) {
+  if (recorder_ != nullptr) {
+    event.run = run_;
+    event.time_ns = wall_time_ns();
+    event.step = step_of(event.detail).value_or(step_);
+    recorder_->add_event(std::move(event));
   }
-  const std::uint64_t step = step_of(detail).value_or(step_);
-  recorder_->add_event({.run = run_,
-                        .time_ns = wall_time_ns(),
-                        .step = step,
-                        .kind = std::move(kind),
-                        .session = std::move(session),
-                        .who = std::move(who),
-                        .detail = std::move(detail)});
 }
 
 }  // namespace tt::hub

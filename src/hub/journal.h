@@ -28,8 +28,13 @@ class Journal {
   /// `detail`, or else the run's.
   void event(std::string kind, nlohmann::json detail, std::string session = {},
              std::string who = {});
+  /// An event that comes as often as records do, of so many bytes: where the disk is slow it is
+  /// dropped as they are.
+  void data(std::string kind, nlohmann::json detail, std::size_t bytes);
 
  private:
+  void keep(record::Event event);
+
   record::Recorder* recorder_ = nullptr;
   std::uint64_t run_ = 0;
   std::uint64_t step_ = 0;

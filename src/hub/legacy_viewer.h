@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -12,6 +15,14 @@ struct LegacyViewer {
   std::optional<dialect::Dialect> dialect;  // none: it has not asked for anything yet
   nlohmann::json waiting;                   // what it asked before a trainer came, or null
   bool started = false;                     // it has got `start`, updates follow
+
+  /// What one run_training_step asks of the trainer.
+  struct Asked {
+    std::size_t unanswered = 0;
+    std::optional<base::Error> refused = {};  // the first refusal
+  };
+  std::map<std::uint64_t, Asked> asked = {};  // by the id of its requests
+  std::uint64_t last_asked = 0;
 };
 
 }  // namespace tt::hub

@@ -87,8 +87,9 @@ void Room::run_training_step(Client& client, Member& member, json message, Clock
 
 base::Status Room::watch_for(Client& client, Member& member, const json& message,
                              Clock::time_point now) {
-  if (auto none = dialect::check_disturbances(message); !none.ok()) {
-    return none;
+  const auto disturbances = dialect::read_disturbances(*member.legacy->dialect, message);
+  if (!disturbances) {
+    return disturbances.error();
   }
   const auto plan = dialect::make_plan(*member.legacy->dialect, message, mirror_.facts());
   if (!plan) {
@@ -96,12 +97,10 @@ base::Status Room::watch_for(Client& client, Member& member, const json& message
   }
   const bool holds = lease_.held_by(member.session) ||
                      claim(client, member, {{"name", name_of(*member.legacy->dialect)}}, now).ok();
-  const json& in_force = dialect::member(dialect::member(mirror_.facts(), "plan"), "entries");
-  // Another plan may be on its way.
-  const bool differs =
-      forwarder_.waiting(member.session) > 0 || in_force != plan.value().at("entries");
-  if (holds && differs) {
-    if (auto sent = forward(member, {0, "plan.set", {{"plan", plan.value()}}}, now); !sent.ok()) {
+  std::vector<protocol::Request> wishes;
+  if (holds) {
+    wishes = wishes_for(member, plan.value(), disturbances.value());
+    if (auto sent = ask_for_legacy(member, wishes, now); !sent.ok()) {
       return sent;
     }
   }
@@ -109,8 +108,52 @@ base::Status Room::watch_for(Client& client, Member& member, const json& message
   if (!std::exchange(member.greeted, true)) {
     tell_viewer_count();
   }
-  if (!holds || !differs) {
+  if (wishes.empty()) {
     start_legacy(client, member);
+  }
+  return {};
+}
+
+// What must be asked for so that this plan and these disturbances, and no others, are in force.
+std::vector<protocol::Request> Room::wishes_for(
+    const Member& member, const json& plan,
+    const std::vector<dialect::Disturbance>& disturbances) const {
+  // Others may be on their way.
+  const bool unsure = forwarder_.waiting(member.session) > 0;
+  std::vector<protocol::Request> wishes;
+  for (const auto& [name, program] : disturbances) {
+    const json* const known = mirror_.find_program(name);
+    if (program.empty() && (unsure || known != nullptr)) {
+      wishes.push_back({0, "intervention.remove", {{"name", name}}});
+    } else if (!program.empty() &&
+               (unsure || known == nullptr || dialect::member(*known, "text") != program)) {
+      wishes.push_back({0, "intervention.apply", {{"name", name}, {"program", program}}});
+    }
+  }
+  const json& in_force = dialect::member(dialect::member(mirror_.facts(), "plan"), "entries");
+  if (unsure || in_force != plan.at("entries")) {
+    wishes.push_back({0, "plan.set", {{"plan", plan}}});
+  }
+  return wishes;
+}
+
+base::Status Room::ask_for_legacy(Member& member, std::vector<protocol::Request> wishes,
+                                  Clock::time_point now) {
+  LegacyViewer& legacy = *member.legacy;
+  LegacyViewer::Asked asked;
+  ++legacy.last_asked;
+  for (protocol::Request& wish : wishes) {
+    wish.id = legacy.last_asked;
+    if (auto sent = forward(member, std::move(wish), now); !sent.ok()) {
+      asked.refused = sent.error();
+      break;
+    }
+    ++asked.unanswered;
+  }
+  if (asked.unanswered > 0) {
+    legacy.asked.emplace(legacy.last_asked, std::move(asked));
+  } else if (asked.refused) {
+    return *asked.refused;
   }
   return {};
 }
@@ -136,12 +179,44 @@ void Room::finish_request(const Forwarder::Asker& asker, base::Result<json> outc
   if (!asked.legacy) {
     send(*viewer, outcome.ok() ? protocol::encode_result(asker.id, std::move(outcome).value())
                                : protocol::encode_error(asker.id, outcome.error()));
-  } else if (outcome.ok()) {
+  } else {
+    finish_for_legacy(*viewer, asked, asker, outcome);
+  }
+}
+
+// The mirror learns from the answer what the trainer's events tell a moment later: the next
+// run_training_step may come first.
+void Room::finish_for_legacy(Client& viewer, Member& member, const Forwarder::Asker& asker,
+                             const base::Result<json>& outcome) {
+  const bool removal = asker.method == "intervention.remove";
+  if (outcome.ok() && asker.method == "plan.set") {
     mirror_.set_plan(dialect::member(outcome.value(), "plan"));
     show_plan_to_legacy();
-    start_legacy(*viewer, asked);
+  } else if (outcome.ok() && asker.method == "intervention.apply") {
+    mirror_.put_program(dialect::member(outcome.value(), "program"));
+  } else if (outcome.ok() && removal) {
+    mirror_.drop_program(asker.params.at("name"));
+  }
+  const auto found = member.legacy->asked.find(asker.id);
+  if (found == member.legacy->asked.end()) {
+    return;
+  }
+  LegacyViewer::Asked& asked = found->second;
+  // A program that is not there is as good as removed.
+  const bool lost =
+      !outcome.ok() && (outcome.error().code == "no_trainer" || outcome.error().code == "timeout");
+  if (!asked.refused && !outcome.ok() && (!removal || lost)) {
+    asked.refused = outcome.error();
+  }
+  if (--asked.unanswered > 0) {
+    return;
+  }
+  const std::optional<base::Error> refused = std::move(asked.refused);
+  member.legacy->asked.erase(found);
+  if (refused) {
+    send(viewer, dialect::error_text(*refused));
   } else {
-    send(*viewer, dialect::error_text(outcome.error()));
+    start_legacy(viewer, member);
   }
 }
 

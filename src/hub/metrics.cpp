@@ -63,6 +63,21 @@ void Metrics::on_step(const nlohmann::json& params) {
   }
 }
 
+void Metrics::on_applied(const nlohmann::json& params) {
+  const auto programs = params.is_object() ? params.find("programs") : params.end();
+  if (programs == params.end() || !programs->is_array()) {
+    return;
+  }
+  const auto count = [](const nlohmann::json& program, const char* member) {
+    const auto value = program.is_object() ? program.find(member) : program.end();
+    return value != program.end() && value->is_number_unsigned() ? value->get<std::uint64_t>() : 0;
+  };
+  for (const nlohmann::json& program : *programs) {
+    applications += count(program, "forwards");
+    positions += count(program, "positions");
+  }
+}
+
 void Metrics::on_dropped(const nlohmann::json& params) {
   const auto dropped = params.is_object() ? params.find("records") : params.end();
   if (dropped != params.end() && dropped->is_number_unsigned()) {

@@ -46,6 +46,8 @@ struct Metrics {
   void on_step(const nlohmann::json& params);
   /// A `dropped` of a worker.
   void on_dropped(const nlohmann::json& params);
+  /// An `applied` of the leader.
+  void on_applied(const nlohmann::json& params);
   void count_http(unsigned status) { ++http[status / 100 % http.size()]; }
   Traffic& of(Role role) { return role == Role::kViewer ? viewer : worker; }
 
@@ -57,6 +59,8 @@ struct Metrics {
   Traffic viewer;
   Traffic worker;
   std::array<std::uint64_t, 6> http{};  // answers by the first digit of their status
+  std::uint64_t applications = 0;       // forwards in which a program acted
+  std::uint64_t positions = 0;          // that programs wrote
   std::uint64_t records = 0;
   std::uint64_t damaged_records = 0;
   std::uint64_t dropped_for_viewers = 0;  // of viewers that have left
@@ -73,6 +77,7 @@ struct Survey {
   std::size_t viewers = 0;
   std::map<std::uint64_t, double> silent_seconds = {};  // connected workers by global rank
   bool controlled = false;
+  std::size_t programs = 0;            // in force
   std::size_t queued_for_viewers = 0;  // bytes
   std::size_t queued_for_workers = 0;
   std::uint64_t dropped_for_viewers = 0;  // of viewers that are here

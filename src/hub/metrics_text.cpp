@@ -204,6 +204,13 @@ void add_faults(Page& page, const Metrics& metrics, const Survey& survey) {
   page.counter("hub_errors_total", "Failures inside the hub that it survived.", metrics.errors);
 }
 
+void add_programs(Page& page, const Metrics& metrics, const Survey& survey) {
+  page.gauge("interventions_active", "Programs in force.", survey.programs);
+  page.counter("interventions_applications_total", "Forwards in which a program acted.",
+               metrics.applications);
+  page.counter("interventions_positions_total", "Tokens that programs wrote.", metrics.positions);
+}
+
 void add_process(Page& page, const ProcessFacts& process) {
   page.counter("process_cpu_seconds_total", "CPU time of the hub.", process.cpu_seconds);
   page.gauge("process_resident_memory_bytes", "Memory of the hub.", process.resident_bytes);
@@ -222,6 +229,7 @@ std::string render_metrics(const Metrics& metrics, const Survey& survey,
   add_clients(page, metrics, survey);
   add_traffic(page, metrics);
   add_faults(page, metrics, survey);
+  add_programs(page, metrics, survey);
   add_process(page, process);
   return page.take();
 }

@@ -10,6 +10,7 @@ namespace tt::hub {
 namespace {
 
 using namespace std::chrono_literals;
+using nlohmann::json;
 
 constexpr std::size_t kMessageBytes = std::size_t{4} << 20U;
 constexpr std::size_t kLookBack = 50;  // steps whose records a seek shows where none is newer
@@ -19,6 +20,11 @@ constexpr double kFastest = 100;
 
 base::Error wrong(const char* where, std::string message) {
   return {.code = "invalid_argument", .message = std::move(message), .where = where, .remedy = {}};
+}
+
+json programs_of(const json& object, const char* member) {
+  const auto programs = object.is_object() ? object.find(member) : object.end();
+  return programs != object.end() && programs->is_array() ? *programs : json::array();
 }
 
 }  // namespace
@@ -31,6 +37,7 @@ Replayer::Replayer(net::io_context& io, Room& room, record::Recording recording,
       recording_(std::move(recording)),
       run_(std::move(run)),
       steps_(recording_.step_times(run_.run)),
+      program_events_(recording_.program_events(run_.run)),
       speed_(speed),
       paused_(paused),
       timer_(io) {}
@@ -99,6 +106,7 @@ void Replayer::set_paused(bool paused) {
   paused_ = paused;
   if (!paused && next_ == steps_.size()) {
     next_ = 0;  // once more from the beginning
+    show_programs(0);
   }
 }
 
@@ -126,6 +134,7 @@ base::Status Replayer::seek(const json& params) {
   if (next_ > 0) {
     show_latest(next_ - 1);
   }
+  show_programs(current_step());
   return {};
 }
 
@@ -181,6 +190,7 @@ void Replayer::play_next() {
 
 void Replayer::show_step(std::size_t index) {
   const std::uint64_t step = steps_[index].first;
+  show_program_events(step);
   std::vector<std::string> frames;
   record::FrameQuery query;
   query.run = run_.run;
@@ -193,6 +203,30 @@ void Replayer::show_step(std::size_t index) {
   for (record::StepRow& row : recording_.steps(run_.run, step, step, 1)) {
     say(protocol::encode_notification("step", std::move(row.params)));
   }
+}
+
+// What the trainer told of its programs in that step.
+void Replayer::show_program_events(std::uint64_t step) {
+  for (const record::ProgramEvent& event :
+       std::ranges::equal_range(program_events_, step, {}, &record::ProgramEvent::step)) {
+    say(protocol::encode_notification(event.kind, recording_.event_detail(event.id)));
+  }
+}
+
+// The programs in force in that step, after a jump to it.
+void Replayer::show_programs(std::uint64_t step) {
+  if (program_events_.empty()) {
+    return;
+  }
+  const json before = {{"programs", programs_of(run_.facts, "interventions")}};
+  std::int64_t last = 0;
+  for (const record::ProgramEvent& event : program_events_) {
+    last = event.step <= step && event.kind == "interventions" ? event.id : last;
+  }
+  const json told = last > 0 ? recording_.event_detail(last) : before;
+  say(protocol::encode_notification(
+      "interventions",
+      {{"step", step}, {"programs", programs_of(told, "programs")}, {"reason", "replay"}}));
 }
 
 // What a viewer of the live run saw at that step: of each key the latest record.

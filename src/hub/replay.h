@@ -53,6 +53,8 @@ class Replayer : public Client {
   void show_step(std::size_t index);
   void show_latest(std::size_t index);
   void send_frames(const std::vector<std::string>& frames);
+  void show_program_events(std::uint64_t step);
+  void show_programs(std::uint64_t step);
   std::uint64_t current_step() const;
 
   net::io_context& io_;
@@ -60,6 +62,7 @@ class Replayer : public Client {
   record::Recording recording_;
   const record::RunInfo run_;
   const std::vector<std::pair<std::uint64_t, std::uint64_t>> steps_;  // step, time in ns
+  const std::vector<record::ProgramEvent> program_events_;            // by step
   std::size_t next_ = 0;                                              // index of the step to show
   double speed_;
   bool paused_;

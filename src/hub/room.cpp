@@ -10,8 +10,8 @@
 namespace tt::hub {
 namespace {
 constexpr protocol::TextLimits kViewerLimits{};
-// The run's facts name every trace point.
-constexpr protocol::TextLimits kWorkerLimits{.bytes = std::size_t{1} << 20U, .depth = 32};
+// A `saved` event has up to 65,536 numbers, the run's facts every program in force.
+constexpr protocol::TextLimits kWorkerLimits{.bytes = std::size_t{4} << 20U, .depth = 32};
 }  // namespace
 
 Room::Room(const RoomOptions& options)
@@ -161,12 +161,25 @@ void Room::tick(Clock::time_point now) {
   if (lease_.expire(now)) {
     end_lease("lease expired");
   }
+  end_what_outlived_its_lease(now);
+}
+
+// As after a restart of this hub.
+void Room::end_what_outlived_its_lease(Clock::time_point now) {
   if (lease_.held()) {
     holder_seen_ = now;
-  } else if (leader_ != nullptr && mirror_.phase() == "paused" &&
-             now - holder_seen_ > options_.lease) {
-    // A pause that outlived its lease, for example because this hub was restarted.
-    holder_seen_ = now;
+    return;
+  }
+  const bool paused = mirror_.phase() == "paused";
+  const bool changed = mirror_.has_programs_to_revert();
+  if (leader_ == nullptr || !(paused || changed) || now - holder_seen_ <= options_.lease) {
+    return;
+  }
+  holder_seen_ = now;
+  if (changed) {
+    revert_programs("nobody holds the lease");
+  }
+  if (paused) {
     continue_run("nobody holds the lease");
   }
 }
@@ -258,6 +271,9 @@ void Room::end_lease(std::string_view why) {
   spdlog::info("control_free: {}", why);
   journal_.event("control.free", {{"why", why}});
   broadcast("control", lease_.describe());
+  if (revert_wanted_ || mirror_.has_programs_to_revert()) {
+    revert_programs(why);
+  }
   if (pause_wanted_ || mirror_.phase() == "paused") {
     continue_run(why);
   }
@@ -269,10 +285,23 @@ void Room::continue_run(std::string_view why) {
     return;
   }
   spdlog::info("pause_ends: {}", why);
-  const std::uint64_t id = forwarder_.add(
-      {.session = {}, .id = 0, .who = {}, .method = "control.continue", .params = {}},
-      Clock::now() + options_.request_timeout);
-  send(*leader_, protocol::encode_request(id, "control.continue", json::object()));
+  ask_trainer("control.continue");
+}
+
+void Room::revert_programs(std::string_view why) {
+  revert_wanted_ = false;
+  if (leader_ == nullptr || options_.replay) {
+    return;
+  }
+  spdlog::info("programs_end: {}", why);
+  ask_trainer("intervention.revert");
+}
+
+void Room::ask_trainer(const std::string& method) {
+  const std::uint64_t id =
+      forwarder_.add({.session = {}, .id = 0, .who = {}, .method = method, .params = {}},
+                     Clock::now() + options_.request_timeout);
+  send(*leader_, protocol::encode_request(id, method, json::object()));
 }
 
 }  // namespace tt::hub

@@ -9,8 +9,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "client.h"
+#include "dialect/disturbances.h"
 #include "dialect/shown_records.h"
 #include "forwarder.h"
 #include "journal.h"
@@ -97,6 +99,10 @@ class Room {
   void warn(std::string_view level, const std::string& message);
   void end_lease(std::string_view why);
   void continue_run(std::string_view why);
+  void revert_programs(std::string_view why);
+  void end_what_outlived_its_lease(Clock::time_point now);
+  /// A request of the hub's own, which wants no answer.
+  void ask_trainer(const std::string& method);
 
   // viewer_requests.cpp
   void on_request(Client& client, Member& member, protocol::Request request, Clock::time_point now);
@@ -120,8 +126,15 @@ class Room {
   void run_training_step(Client& client, Member& member, json message, Clock::time_point now);
   base::Status watch_for(Client& client, Member& member, const json& message,
                          Clock::time_point now);
+  std::vector<protocol::Request> wishes_for(
+      const Member& member, const json& plan,
+      const std::vector<dialect::Disturbance>& disturbances) const;
+  base::Status ask_for_legacy(Member& member, std::vector<protocol::Request> wishes,
+                              Clock::time_point now);
   void start_legacy(Client& client, Member& member);
   void finish_request(const Forwarder::Asker& asker, base::Result<json> outcome);
+  void finish_for_legacy(Client& viewer, Member& member, const Forwarder::Asker& asker,
+                         const base::Result<json>& outcome);
   void tend_legacy_viewers(Clock::time_point now);
   void show_plan_to_legacy();
   bool wants_record(const Member& member, const protocol::RecordHeader& header) const;
@@ -133,6 +146,8 @@ class Room {
   void keep_in_trail(const Forwarder::Asker& asker, const protocol::Answer& answer);
   void on_notification(Client& client, const Member& member,
                        const protocol::Notification& notification, std::string_view text);
+  void follow_leader(const protocol::Notification& notification, const SharedBytes& text);
+  void pass_on_data(const protocol::Notification& notification, const SharedBytes& text);
   void lose_leader();
 
   const RoomOptions options_;
@@ -147,6 +162,7 @@ class Room {
   std::uint64_t last_viewer_ = 0;
   std::uint64_t last_worker_ = 0;
   bool pause_wanted_ = false;      // a holder asked for a pause that nobody has ended
+  bool revert_wanted_ = false;     // a holder asked for a program that ends with the lease
   Clock::time_point holder_seen_;  // when somebody held the lease last
 };
 

@@ -6,6 +6,7 @@ namespace tt::hub {
 
 Survey Room::survey(Clock::time_point now) {
   Survey survey{.controlled = lease_.held(),
+                .programs = mirror_.programs().size(),
                 .waiting_requests = forwarder_.size(),
                 .phase = mirror_.phase(),
                 .facts = mirror_.facts(),

@@ -1,11 +1,13 @@
 #include "run_mirror.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace tt::hub {
 namespace {
 std::string text_of(const nlohmann::json& object, const char* member) {
-  const auto value = object.find(member);
+  const auto value = object.is_object() ? object.find(member) : object.end();
   return value != object.end() && value->is_string() ? value->get<std::string>() : "";
 }
 }  // namespace
@@ -51,6 +53,48 @@ void RunMirror::set_plan(const nlohmann::json& plan) {
       number->get<std::uint64_t>() <= UINT32_MAX) {
     latest_.forget_plans_before(number->get<std::uint32_t>());
   }
+}
+
+void RunMirror::set_programs(const nlohmann::json& programs) {
+  if (facts_.is_object() && programs.is_array()) {
+    facts_["interventions"] = programs;
+  }
+}
+
+void RunMirror::put_program(const nlohmann::json& program) {
+  if (program.is_object() && program.contains("name")) {
+    drop_program(program.at("name"));
+    nlohmann::json now = programs();
+    now.push_back(program);
+    set_programs(now);
+  }
+}
+
+void RunMirror::drop_program(const nlohmann::json& name) {
+  nlohmann::json left = nlohmann::json::array();
+  std::ranges::copy_if(programs(), std::back_inserter(left), [&](const nlohmann::json& program) {
+    return !program.is_object() || program.value("name", nlohmann::json()) != name;
+  });
+  set_programs(left);
+}
+
+const nlohmann::json& RunMirror::programs() const {
+  static const nlohmann::json none = nlohmann::json::array();
+  const auto programs = facts_.is_object() ? facts_.find("interventions") : facts_.end();
+  return programs != facts_.end() && programs->is_array() ? *programs : none;
+}
+
+const nlohmann::json* RunMirror::find_program(std::string_view name) const {
+  const nlohmann::json& all = programs();
+  const auto found = std::ranges::find_if(
+      all, [&](const nlohmann::json& program) { return text_of(program, "name") == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+bool RunMirror::has_programs_to_revert() const {
+  return std::ranges::any_of(programs(), [](const nlohmann::json& program) {
+    return program.is_object() && program.value("keep", nlohmann::json()) != true;
+  });
 }
 
 std::string RunMirror::phase() const { return text_of(state_, "phase"); }

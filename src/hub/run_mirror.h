@@ -28,10 +28,21 @@ class RunMirror {
   bool lose();
   void add_step(SharedBytes message);
   void set_plan(const nlohmann::json& plan);
+  /// The programs in force, all of them.
+  void set_programs(const nlohmann::json& programs);
+  /// One of them, instead of one of the same name.
+  void put_program(const nlohmann::json& program);
+  void drop_program(const nlohmann::json& name);
 
   const nlohmann::json& facts() const { return facts_; }
   const nlohmann::json& state() const { return state_; }
   std::string phase() const;
+  /// A list; empty if there are none.
+  const nlohmann::json& programs() const;
+  /// Null if it is not in force. Owner: this; ends with the next change.
+  const nlohmann::json* find_program(std::string_view name) const;
+  /// Programs are in force that end with the controller's lease.
+  bool has_programs_to_revert() const;
   const std::deque<SharedBytes>& steps() const { return steps_; }
   LatestRecords& latest() { return latest_; }
 

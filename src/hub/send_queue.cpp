@@ -17,6 +17,21 @@ bool SendQueue::push_text(SharedBytes text) {
   return true;
 }
 
+void SendQueue::push_data(const std::string& key, SharedBytes text) {
+  const auto newest = newest_data_.find(key);
+  if (data_bytes_ > limits_.fresh_bytes && newest != newest_data_.end()) {
+    SharedBytes& waiting = newest->second->text;
+    data_bytes_ += text->size();
+    data_bytes_ -= waiting->size();
+    waiting = std::move(text);
+    ++untold_data_;
+  } else {
+    data_bytes_ += text->size();
+    newest_data_[key] = data_.insert(data_.end(), {.key = key, .text = std::move(text)});
+  }
+  make_room();
+}
+
 bool Subscription::wants(const StoredRecord& record) const {
   return (!entries || entries->contains(record.key.entry)) &&
          (!points || points->contains(record.point)) &&
@@ -124,6 +139,17 @@ Outgoing SendQueue::pop() {
   if (window_is_full()) {
     return {};
   }
+  Outgoing next = data_turn_ && !data_.empty() ? pop_data() : pop_batch();
+  return next.empty() && !data_.empty() ? pop_data() : next;
+}
+
+Outgoing SendQueue::pop_data() {
+  data_turn_ = false;
+  return {.text = true, .parts = {take_oldest_data()}};
+}
+
+Outgoing SendQueue::pop_batch() {
+  data_turn_ = true;
   while (true) {
     Outgoing batch;
     std::size_t size = 0;
@@ -141,15 +167,20 @@ Outgoing SendQueue::pop() {
 
 Outgoing SendQueue::pop_texts() {
   Outgoing out{.text = true, .parts = {}};
-  if (!untold_.empty() && !translate_) {
+  if ((!untold_.empty() || untold_data_ > 0) && !translate_) {
     std::uint64_t fresh = 0;
     nlohmann::json entries = nlohmann::json::object();
     for (const auto& [entry, count] : std::exchange(untold_, {})) {
       fresh += count;
       entries[std::to_string(entry)] = count;
     }
-    out.parts.push_back(std::make_shared<const std::string>(protocol::encode_notification(
-        "dropped", {{"records", fresh}, {"where", "viewer"}, {"entries", std::move(entries)}})));
+    nlohmann::json params = {
+        {"records", fresh}, {"where", "viewer"}, {"entries", std::move(entries)}};
+    if (untold_data_ > 0) {
+      params["events"] = std::exchange(untold_data_, 0);
+    }
+    out.parts.push_back(std::make_shared<const std::string>(
+        protocol::encode_notification("dropped", std::move(params))));
   } else if (!texts_.empty()) {
     text_bytes_ -= texts_.front()->size();
     out.parts.push_back(std::move(texts_.front()));
@@ -223,12 +254,30 @@ void SendQueue::erase(Records::iterator record) {
   records_.erase(record);
 }
 
-// One record stays even if it is bigger than everything allowed: else nobody ever saw it.
+// One record and one data text stay even if they are bigger than everything allowed: else nobody
+// ever saw them. Of what may go, that goes which takes more.
 void SendQueue::make_room() {
-  while (bytes() > limits_.total_bytes && records_.size() > 1) {
-    count_dropped(records_.front().key.entry, 1);
-    erase(records_.begin());
+  while (bytes() > limits_.total_bytes && (records_.size() > 1 || data_.size() > 1)) {
+    if (data_.size() > 1 && (records_.size() <= 1 || data_bytes_ > record_bytes_)) {
+      take_oldest_data();
+      ++untold_data_;
+    } else {
+      count_dropped(records_.front().key.entry, 1);
+      erase(records_.begin());
+    }
   }
+}
+
+SharedBytes SendQueue::take_oldest_data() {
+  const auto oldest = data_.begin();
+  const auto newest = newest_data_.find(oldest->key);
+  if (newest->second == oldest) {
+    newest_data_.erase(newest);
+  }
+  SharedBytes text = std::move(oldest->text);
+  data_bytes_ -= text->size();
+  data_.erase(oldest);
+  return text;
 }
 
 }  // namespace tt::hub

@@ -51,10 +51,11 @@ struct Outgoing {
 /// A text in place of one whole record; nothing if the client does not get that record.
 using RecordTranslator = std::function<std::optional<std::string>(std::string_view record)>;
 
-/// What waits to be written to one client. Texts go first and are never dropped. A replaced record
-/// gives its place to the newer one, so that every key gets its turn on a slow connection. Drops
-/// are counted and told to the client by a `dropped` notification. With a window, no more binary
-/// messages than that are out before the client has acknowledged them.
+/// What waits to be written to one client. Texts go first and are never dropped, but for those that
+/// are data: they take turns with the records. A replaced record or data text gives its place to
+/// the newer one, so that every key gets its turn on a slow connection. Drops are counted and told
+/// to the client by a `dropped` notification. With a window, no more binary messages than that are
+/// out before the client has acknowledged them, and data texts wait for it too.
 /// Thread: the hub's I/O thread only. Owner: `latest` outlives the queue.
 class SendQueue {
  public:
@@ -63,6 +64,9 @@ class SendQueue {
 
   /// False: it did not fit and the connection must be closed.
   [[nodiscard]] bool push_text(SharedBytes text);
+  /// A text that may be dropped: above SendQueueLimits::fresh_bytes of such texts the latest of a
+  /// key wins, above total_bytes of all that waits the oldest go.
+  void push_data(const std::string& key, SharedBytes text);
   void push_record(const StoredRecord& record, Clock::time_point now);
   /// Queues the records whose pause is over; true if there were any.
   bool release_held(Clock::time_point now);
@@ -82,12 +86,17 @@ class SendQueue {
   /// What to write next; empty if nothing waits.
   Outgoing pop();
 
-  std::size_t bytes() const { return text_bytes_ + record_bytes_; }
-  /// Records that this client will never see.
+  std::size_t bytes() const { return text_bytes_ + data_bytes_ + record_bytes_; }
+  /// Records that this client will never see; data texts are not counted here.
   std::uint64_t dropped() const { return dropped_; }
 
  private:
   using Records = std::list<StoredRecord>;
+  struct DataText {
+    std::string key;
+    SharedBytes text;
+  };
+  using DataTexts = std::list<DataText>;
 
   bool window_is_full() const { return window_ > 0 && sent_ - acknowledged_ >= window_; }
   bool must_wait(const StoredRecord& record, Clock::time_point now);
@@ -98,7 +107,10 @@ class SendQueue {
   void append(const StoredRecord& record);
   void erase(Records::iterator record);
   void make_room();
+  SharedBytes take_oldest_data();
   Outgoing pop_texts();
+  Outgoing pop_data();
+  Outgoing pop_batch();
   void pop_latest(Outgoing& batch, std::size_t& size);
   void pop_records(Outgoing& batch, std::size_t& size);
 
@@ -109,6 +121,11 @@ class SendQueue {
 
   std::deque<SharedBytes> texts_;
   std::size_t text_bytes_ = 0;
+
+  DataTexts data_;
+  std::unordered_map<std::string, DataTexts::iterator> newest_data_;  // by key
+  std::size_t data_bytes_ = 0;
+  bool data_turn_ = false;  // after records
 
   Records records_;
   std::unordered_map<protocol::RecordKey, std::vector<Records::iterator>> by_key_;
@@ -127,6 +144,7 @@ class SendQueue {
 
   std::uint64_t dropped_ = 0;
   std::map<std::uint32_t, std::uint64_t> untold_;  // of them, by plan entry
+  std::uint64_t untold_data_ = 0;                  // data texts
 };
 
 }  // namespace tt::hub

@@ -16,21 +16,32 @@ constexpr std::size_t kMaxWaiting = 32;     // requests of one viewer that wait 
 constexpr std::size_t kMaxNameBytes = 64;   // of a controller's name
 constexpr std::uint64_t kMaxWindow = 1024;  // messages that may be unacknowledged
 
-/// Requests that the hub passes on, and the one parameter that each knows. What changes nothing
-/// needs no lease.
+/// Requests that the hub passes on, and the parameters that each knows. What changes nothing needs
+/// no lease.
 struct Forwarded {
   std::string_view method;
-  std::string_view parameter;
+  std::array<std::string_view, 5> parameters = {};
   bool changes = true;
+
+  bool knows(std::string_view parameter) const {
+    return !parameter.empty() && std::ranges::find(parameters, parameter) != parameters.end();
+  }
 };
-constexpr std::array<Forwarded, 8> kForwarded = {{{"control.pause", ""},
-                                                  {"replay.seek", "step"},
-                                                  {"replay.speed", "speed"},
-                                                  {"control.continue", ""},
-                                                  {"control.stop", ""},
-                                                  {"control.step", "count"},
-                                                  {"plan.set", "plan"},
-                                                  {"plan.check", "plan", false}}};
+constexpr std::array<Forwarded, 13> kForwarded = {{
+    {"control.pause"},
+    {"replay.seek", {"step"}},
+    {"replay.speed", {"speed"}},
+    {"control.continue"},
+    {"control.stop"},
+    {"control.step", {"count"}},
+    {"plan.set", {"plan"}},
+    {"plan.check", {"plan"}, false},
+    {"intervention.check", {"program"}, false},
+    {"intervention.apply", {"name", "program", "parameters", "ttl", "keep"}},
+    {"intervention.set", {"name", "parameter", "value"}},
+    {"intervention.remove", {"name"}},
+    {"intervention.preview", {"program", "parameters"}},
+}};
 
 const Forwarded* find_forwarded(std::string_view method) {
   const auto found = std::find_if(kForwarded.begin(), kForwarded.end(),
@@ -187,7 +198,7 @@ base::Status Room::forward(const Member& member, protocol::Request request, Cloc
     return error("not_controller", "claim control first");
   }
   for (const auto& [name, value] : request.params.items()) {
-    if (name != kind.parameter) {
+    if (!kind.knows(name)) {
       return error("invalid_argument", "this member is not known", name.substr(0, 64));
     }
   }
@@ -201,6 +212,8 @@ base::Status Room::forward(const Member& member, protocol::Request request, Cloc
     spdlog::info("{}: by {}", request.method, member.session);
     pause_wanted_ = request.method == "control.pause" || request.method == "control.step" ||
                     (pause_wanted_ && request.method != "control.continue");
+    revert_wanted_ = revert_wanted_ || (request.method == "intervention.apply" &&
+                                        request.params.value("keep", json()) != true);
   }
   const std::uint64_t id = forwarder_.add({.session = member.session,
                                            .id = request.id,

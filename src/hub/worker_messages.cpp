@@ -1,10 +1,29 @@
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 #include "room.h"
 
 namespace tt::hub {
+namespace {
+
+constexpr std::array<std::string_view, 7> kPassedOn = {
+    "step", "plan", "interventions", "applied", "saved", "dropped", "log"};
+
+// Of two events with one key a slow viewer gets the later one.
+std::string data_key(const protocol::Notification& notification) {
+  nlohmann::json key = nlohmann::json::array({notification.event});
+  if (notification.event == "saved") {
+    for (const char* member : {"program", "name", "layer", "phase", "prompt_set"}) {
+      key.push_back(notification.params.value(member, nlohmann::json()));
+    }
+  }
+  return protocol::encode_json(std::move(key));
+}
+
+}  // namespace
 
 void Room::greet_worker(Client& client, Member& member, const protocol::Request& request) {
   const json rank = request.params.value("rank", json(0U));
@@ -90,7 +109,7 @@ void Room::on_notification(Client& client, const Member& member,
     }
     return;
   }
-  if (event != "step" && event != "plan" && event != "dropped" && event != "log") {
+  if (std::ranges::find(kPassedOn, event) == kPassedOn.end()) {
     spdlog::debug("unknown_event: {}: {}", member.session, event.substr(0, 64));
     return;
   }
@@ -98,18 +117,46 @@ void Room::on_notification(Client& client, const Member& member,
   if (event == "dropped") {
     metrics_.on_dropped(notification.params);
   }
-  if (event == "step" && from_leader) {
-    metrics_.on_step(notification.params);
-    mirror_.add_step(shared);
-    journal_.step(notification.params);
-  } else {
+  if (from_leader) {
+    follow_leader(notification, shared);
+  }
+  if (event == "applied" || event == "saved") {
+    pass_on_data(notification, shared);
+    return;
+  }
+  if (event != "step" || !from_leader) {
     journal_.event(event, notification.params);
   }
-  if (event == "plan" && from_leader) {
-    mirror_.set_plan(notification.params.value("plan", json()));
-    show_plan_to_legacy();
-  }
   broadcast(shared);
+}
+
+void Room::follow_leader(const protocol::Notification& notification, const SharedBytes& text) {
+  const json& params = notification.params;
+  if (notification.event == "step") {
+    metrics_.on_step(params);
+    mirror_.add_step(text);
+    journal_.step(params);
+  } else if (notification.event == "plan") {
+    mirror_.set_plan(params.value("plan", json()));
+    show_plan_to_legacy();
+  } else if (notification.event == "interventions") {
+    mirror_.set_programs(params.value("programs", json()));
+  } else if (notification.event == "applied") {
+    metrics_.on_applied(params);
+  }
+}
+
+// They come as often as records do, and a viewer or a disk that is slow loses them as it does
+// records.
+void Room::pass_on_data(const protocol::Notification& notification, const SharedBytes& text) {
+  journal_.data(notification.event, notification.params, text->size());
+  const std::string key = data_key(notification);
+  for (const auto& [client, member] : members_) {
+    if (client->role() == Role::kViewer && member.greeted && !member.legacy) {
+      client->queue().push_data(key, text);
+      client->wake();
+    }
+  }
 }
 
 }  // namespace tt::hub

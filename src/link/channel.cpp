@@ -17,6 +17,10 @@ std::uint64_t count_records(std::string_view message) {
   return count;
 }
 
+bool only_asks(const trace::Request& request) {
+  return request.method == "plan.check" || request.method == "intervention.check";
+}
+
 // Of the 32 requests that the hub lets wait for each viewer.
 constexpr std::size_t kMostChecks = 8;
 
@@ -24,14 +28,23 @@ constexpr std::size_t kMostChecks = 8;
 
 void Channel::push_records(std::string records) {
   const std::lock_guard lock(mutex_);
-  bytes_ += records.size();
-  records_.push_back(std::move(records));
-  make_room();
+  push_data_locked({.text = false, .bytes = std::move(records), .is_data = true});
 }
 
 void Channel::push_text(std::string text) {
   const std::lock_guard lock(mutex_);
   push_text_locked(std::move(text));
+}
+
+void Channel::push_data(std::string text) {
+  const std::lock_guard lock(mutex_);
+  push_data_locked({.text = true, .bytes = std::move(text), .is_data = true});
+}
+
+void Channel::push_data_locked(Outgoing data) {
+  bytes_ += data.bytes.size();
+  data_.push_back(std::move(data));
+  make_room();
 }
 
 void Channel::push_text_locked(std::string text) {
@@ -41,10 +54,11 @@ void Channel::push_text_locked(std::string text) {
 }
 
 void Channel::make_room() {
-  while (bytes_ > max_bytes_ && !records_.empty()) {
-    bytes_ -= records_.front().size();
-    dropped_ += count_records(records_.front());
-    records_.pop_front();
+  while (bytes_ > max_bytes_ && !data_.empty()) {
+    const Outgoing& oldest = data_.front();
+    bytes_ -= oldest.bytes.size();
+    (oldest.text ? untold_events_ : dropped_) += oldest.text ? 1 : count_records(oldest.bytes);
+    data_.pop_front();
   }
   while (bytes_ > max_bytes_ && !texts_.empty()) {
     bytes_ -= texts_.front().size();
@@ -52,16 +66,18 @@ void Channel::make_room() {
   }
 }
 
-bool Channel::must_continue(Clock::time_point now) const {
-  return !connected_ && !continue_told_ && now - lost_at_ >= pause_timeout_;
+bool Channel::must_let_go(Clock::time_point now) const {
+  return !connected_ && !let_go_told_ && now - lost_at_ >= pause_timeout_;
 }
 
 std::vector<trace::Request> Channel::poll(Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   std::vector<trace::Request> requests = std::exchange(arrived_requests_, {});
-  if (must_continue(now)) {
-    continue_told_ = true;
-    requests.push_back({.id = 0, .method = "control.continue", .params = nlohmann::json::object()});
+  if (must_let_go(now)) {
+    let_go_told_ = true;
+    for (const char* method : {"intervention.revert", "control.continue"}) {
+      requests.push_back({.id = 0, .method = method, .params = nlohmann::json::object()});
+    }
   }
   return requests;
 }
@@ -69,8 +85,8 @@ std::vector<trace::Request> Channel::poll(Clock::time_point now) {
 void Channel::wait(Clock::time_point until) {
   std::unique_lock lock(mutex_);
   // Contact may be lost while this waits, and found again.
-  while (arrived_requests_.empty() && !must_continue(Clock::now()) && Clock::now() < until) {
-    const bool pause_may_end = !connected_ && !continue_told_;
+  while (arrived_requests_.empty() && !must_let_go(Clock::now()) && Clock::now() < until) {
+    const bool pause_may_end = !connected_ && !let_go_told_;
     arrived_.wait_until(lock, pause_may_end ? std::min(until, lost_at_ + pause_timeout_) : until);
   }
 }
@@ -78,7 +94,7 @@ void Channel::wait(Clock::time_point until) {
 void Channel::wait_until_written(Clock::time_point until) {
   std::unique_lock lock(mutex_);
   emptied_.wait_until(lock, until,
-                      [this] { return texts_.empty() && records_.empty() && !in_flight_; });
+                      [this] { return texts_.empty() && data_.empty() && !in_flight_; });
 }
 
 std::uint64_t Channel::dropped() const {
@@ -89,7 +105,7 @@ std::uint64_t Channel::dropped() const {
 void Channel::set_connected() {
   const std::lock_guard lock(mutex_);
   connected_ = true;
-  continue_told_ = false;
+  let_go_told_ = false;
 }
 
 void Channel::set_lost(Clock::time_point now) {
@@ -111,7 +127,7 @@ void Channel::set_lost(Clock::time_point now) {
 void Channel::deliver(trace::Request request) {
   {
     const std::lock_guard lock(mutex_);
-    if (expects_checks_ && request.method == "plan.check") {
+    if (expects_checks_ && only_asks(request)) {
       deliver_check(std::move(request));
       return;
     }
@@ -125,7 +141,7 @@ void Channel::deliver(trace::Request request) {
 void Channel::deliver_check(trace::Request request) {
   if (arrived_checks_.size() >= kMostChecks) {
     push_text_locked(protocol::encode_error(
-        request.id, {"busy", "too many plans wait to be checked", "", "ask again later"}));
+        request.id, {"busy", "too many requests wait to be checked", "", "ask again later"}));
     return;
   }
   asked_.emplace(++last_id_, request.id);
@@ -160,21 +176,31 @@ void Channel::end_checks() {
 
 std::optional<Outgoing> Channel::take() {
   const std::lock_guard lock(mutex_);
-  Outgoing message;
-  if (dropped_ > told_dropped_) {
-    const std::uint64_t fresh = dropped_ - std::exchange(told_dropped_, dropped_);
-    message = {
-        true, protocol::encode_notification("dropped", {{"records", fresh}, {"where", "trainer"}})};
-  } else if (!texts_.empty() || !records_.empty()) {
-    std::deque<std::string>& queue = texts_.empty() ? records_ : texts_;
-    bytes_ -= queue.front().size();
-    message = {&queue == &texts_, std::move(queue.front())};
-    queue.pop_front();
-  } else {
+  std::optional<Outgoing> message = notice_of_drops();
+  if (!message && !texts_.empty()) {
+    message = {.text = true, .bytes = std::move(texts_.front())};
+    texts_.pop_front();
+    bytes_ -= message->bytes.size();
+  } else if (!message && !data_.empty()) {
+    message = std::move(data_.front());
+    data_.pop_front();
+    bytes_ -= message->bytes.size();
+  }
+  in_flight_ = in_flight_ || message.has_value();
+  return message;
+}
+
+std::optional<Outgoing> Channel::notice_of_drops() {
+  if (dropped_ == told_dropped_ && untold_events_ == 0) {
     return std::nullopt;
   }
-  in_flight_ = true;
-  return message;
+  const std::uint64_t fresh = dropped_ - std::exchange(told_dropped_, dropped_);
+  nlohmann::json params = {{"records", fresh}, {"where", "trainer"}};
+  if (untold_events_ > 0) {
+    params["events"] = std::exchange(untold_events_, 0);
+  }
+  return Outgoing{.text = true,
+                  .bytes = protocol::encode_notification("dropped", std::move(params))};
 }
 
 void Channel::written() {
@@ -189,7 +215,11 @@ void Channel::give_back(Outgoing message) {
   const std::lock_guard lock(mutex_);
   in_flight_ = false;
   bytes_ += message.bytes.size();
-  (message.text ? texts_ : records_).push_front(std::move(message.bytes));
+  if (message.is_data) {
+    data_.push_front(std::move(message));
+  } else {
+    texts_.push_front(std::move(message.bytes));
+  }
   make_room();
 }
 

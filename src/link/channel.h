@@ -21,7 +21,8 @@ namespace tt::link {
 /// One WebSocket message to the hub.
 struct Outgoing {
   bool text = false;
-  std::string bytes;
+  std::string bytes = {};
+  bool is_data = false;  // records, and events that come as often; dropped before other texts
 };
 
 /// What stands between the thread that runs the step and the thread that does the I/O: the bounded
@@ -37,6 +38,8 @@ class Channel {
   // The step's side.
   void push_records(std::string records);
   void push_text(std::string text);
+  /// An event that comes as often as records do: it waits with them and is dropped as they are.
+  void push_data(std::string text);
   /// Queues `text` as the answer that the hub waits for under `encode(id)`; of a request whose
   /// connection has ended since then, drops it.
   template <typename Encode>
@@ -47,6 +50,8 @@ class Channel {
       push_text_locked(encode(asked.mapped()));
     }
   }
+  /// What has arrived. Once contact has been lost for the pause time-out the hub's part is played
+  /// here: programs without `keep` are reverted and a pause ends, by requests with the id 0.
   std::vector<trace::Request> poll(Clock::time_point now);
   void wait(Clock::time_point until);
   bool has_viewer() const { return viewers_.load(std::memory_order_relaxed) > 0; }
@@ -74,9 +79,11 @@ class Channel {
 
  private:
   void push_text_locked(std::string text);
+  void push_data_locked(Outgoing data);
+  std::optional<Outgoing> notice_of_drops();
   void deliver_check(trace::Request request);
   void make_room();
-  bool must_continue(Clock::time_point now) const;
+  bool must_let_go(Clock::time_point now) const;
 
   const std::size_t max_bytes_;
   const std::chrono::milliseconds pause_timeout_;
@@ -87,11 +94,12 @@ class Channel {
   std::condition_variable arrived_;
   std::condition_variable emptied_;
   std::deque<std::string> texts_;
-  std::deque<std::string> records_;
+  std::deque<Outgoing> data_;
   std::size_t bytes_ = 0;
   bool in_flight_ = false;
-  std::uint64_t dropped_ = 0;
+  std::uint64_t dropped_ = 0;  // records
   std::uint64_t told_dropped_ = 0;
+  std::uint64_t untold_events_ = 0;  // dropped as data
   std::vector<trace::Request> arrived_requests_;
   std::condition_variable check_arrived_;
   std::deque<trace::Request> arrived_checks_;
@@ -99,7 +107,7 @@ class Channel {
   std::map<std::uint64_t, std::uint64_t> asked_;  // our id of a request -> the hub's
   std::uint64_t last_id_ = 0;
   bool connected_ = false;
-  bool continue_told_ = false;  // since contact was lost
+  bool let_go_told_ = false;  // since contact was lost
   Clock::time_point lost_at_;
 };
 

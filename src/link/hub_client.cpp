@@ -29,8 +29,8 @@ class HubClient::Impl {
         run_(std::move(options.run)),
         connection_(io_, channel, options.port, std::move(options.worker_token),
                     [this] { return opening(); }),
-        check_plan_(std::move(options.check_plan)) {
-    if (check_plan_) {
+        check_(std::move(options.check)) {
+    if (check_) {
       channel.expect_checks();
       checker_ = std::thread([this] { run_checks(); });
     }
@@ -48,6 +48,8 @@ class HubClient::Impl {
       last_state_ = text;
     } else if (event == "plan" && params.contains("plan")) {
       run_["plan"] = params.at("plan");
+    } else if (event == "interventions" && params.contains("programs")) {
+      run_["interventions"] = params.at("programs");
     }
   }
 
@@ -93,7 +95,7 @@ class HubClient::Impl {
     base::reset_affinity();
     base::set_thread_name("tt-check");
     while (const auto request = channel.take_check()) {
-      const base::Result<nlohmann::json> answer = checked(request->params);
+      const base::Result<nlohmann::json> answer = checked(*request);
       channel.push_answer(request->id, [&](std::uint64_t hub_id) {
         return answer ? protocol::encode_result(hub_id, answer.value())
                       : protocol::encode_error(hub_id, answer.error());
@@ -103,12 +105,12 @@ class HubClient::Impl {
   }
 
   // Nothing that is asked may end the thread that answers.
-  base::Result<nlohmann::json> checked(const nlohmann::json& params) const {
+  base::Result<nlohmann::json> checked(const trace::Request& request) const {
     try {
-      return check_plan_(params);
+      return check_(request.method, request.params);
     } catch (const std::exception& error) {
-      log().error("a plan could not be checked: {}", error.what());
-      return base::Error{"internal", "the plan could not be checked", "plan", ""};
+      log().error("{} failed: {}", request.method, error.what());
+      return base::Error{"internal", "this could not be checked", request.method, ""};
     }
   }
 
@@ -134,7 +136,7 @@ class HubClient::Impl {
   net::io_context io_{1};
   HubConnection connection_;
   std::promise<void> ended_;
-  const std::function<base::Result<nlohmann::json>(const nlohmann::json&)> check_plan_;
+  const HubClientOptions::Check check_;
   std::thread checker_;
   std::thread thread_;
 };
@@ -159,7 +161,11 @@ void HubClient::send_event(std::string_view event, nlohmann::json params) noexce
   try {
     std::string text = protocol::encode_notification(event, params);
     impl_->remember(event, params, text);
-    impl_->channel.push_text(std::move(text));
+    if (event == "saved" || event == "applied") {
+      impl_->channel.push_data(std::move(text));
+    } else {
+      impl_->channel.push_text(std::move(text));
+    }
     impl_->wake();
   } catch (const std::exception& error) {
     log().error("an event was not queued: {}", error.what());

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/nn/random.h"
 
 // Shapes: B batch, T sequence, N tokens (B × T), H hidden, V local vocabulary.
@@ -83,8 +84,9 @@ at::Tensor TransformerLayer::drop(const at::Tensor& x_BTH, const char* site,
   if (dropout_ == 0.0 || !context.is_training) return x_BTH;
   std::vector<std::int64_t> rows;
   for (std::int64_t row = 0; row < x_BTH.size(0); ++row) rows.push_back(context.first_row + row);
-  const std::uint64_t key = nn::mix(nn::mix(context.seed, nn::hash_of(layer_name(layer_) + site)),
-                                    static_cast<std::uint64_t>(context.step));
+  const std::uint64_t key =
+      base::mix(base::mix(context.seed, base::hash_of(layer_name(layer_) + site)),
+                static_cast<std::uint64_t>(context.step));
   return x_BTH * nn::dropout_factors(key, rows, x_BTH.size(1) * x_BTH.size(2), dropout_)
                      .view(x_BTH.sizes())
                      .to(x_BTH.scalar_type());
@@ -93,12 +95,10 @@ at::Tensor TransformerLayer::drop(const at::Tensor& x_BTH, const char* site,
 at::Tensor TransformerLayer::forward(const at::Tensor& x_BTH,
                                      const nn::ForwardContext& context) const {
   const at::Tensor attended = attention_.forward(input_norm_.forward(x_BTH), context);
-  const at::Tensor mid_BTH = x_BTH + drop(attended, ".attention_dropout", context);
-  context.tracer.capture(trace::PointFlag::kResidualMid, layer_, mid_BTH);
+  const at::Tensor mid_BTH = context.point(trace::PointFlag::kResidualMid, layer_,
+                                           x_BTH + drop(attended, ".attention_dropout", context));
   const at::Tensor fed = mlp_.forward(mlp_norm_.forward(mid_BTH), context);
-  const at::Tensor y_BTH = mid_BTH + drop(fed, ".mlp_dropout", context);
-  context.tracer.capture(trace::PointFlag::kHiddenStates, layer_, y_BTH);
-  return y_BTH;
+  return mid_BTH + drop(fed, ".mlp_dropout", context);
 }
 
 std::vector<nn::Parameter> TransformerLayer::parameters() const {
@@ -144,11 +144,12 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
   if (position_embeddings_) {
     x_BTH = x_BTH + nn::in_dtype(*position_embeddings_, dtype_).narrow(0, 0, tokens_BT.size(1));
   }
-  context.tracer.capture(trace::PointFlag::kEmbedding, 0, x_BTH);
-  for (const TransformerLayer& layer : layers_) x_BTH = layer.forward(x_BTH, context);
-  x_BTH = final_norm_.forward(x_BTH);
-  context.tracer.capture(trace::PointFlag::kFinalNorm, 0, x_BTH);
-  return x_BTH;
+  x_BTH = context.point(trace::PointFlag::kEmbedding, 0, x_BTH);
+  for (int layer = 1; const TransformerLayer& part : layers_) {
+    if (!context.skips(layer)) x_BTH = part.forward(x_BTH, context);
+    x_BTH = context.point(trace::PointFlag::kHiddenStates, layer++, x_BTH);
+  }
+  return context.point(trace::PointFlag::kFinalNorm, 0, final_norm_.forward(x_BTH));
 }
 
 at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,
@@ -162,10 +163,10 @@ at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,
 at::Tensor Gpt::logits(const at::Tensor& tokens_BT, const nn::ForwardContext& context) const {
   const at::Tensor x_BTH = hidden_states(tokens_BT, context);
   const nn::Parameter& weight = output_layer_ ? *output_layer_ : word_embeddings_.weight();
-  const at::Tensor logits_BTV =
-      nn::column_parallel_matmul(x_BTH, nn::in_dtype(weight, dtype_), group_);
-  context.tracer.capture(trace::PointFlag::kLogits, 0, logits_BTV);
-  return logits_BTV;
+  const at::Tensor weight_VH =
+      context.place(trace::PointFlag::kOutputWeight, 0, nn::in_dtype(weight, dtype_));
+  return context.point(trace::PointFlag::kLogits, 0,
+                       nn::column_parallel_matmul(x_BTH, weight_VH, group_));
 }
 
 std::vector<nn::Parameter> Gpt::parameters() const {

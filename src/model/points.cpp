@@ -151,4 +151,33 @@ trace::Catalogue make_catalogue(const config::ModelConfig& config, int tensor_ra
   return trace::Catalogue(std::move(points));
 }
 
+std::vector<trace::WeightDescription> make_weights(const config::ModelConfig& config, int ranks) {
+  const int layers = static_cast<int>(config.num_layers);
+  const std::int64_t hidden = config.hidden_size;
+  const std::int64_t heads = config.num_attention_heads * config.head_size();
+  const auto qkv = nn::qkv_segments(config.num_attention_heads, config.query_groups(),
+                                    config.head_size(), ranks);
+  const auto fc1 = nn::fc1_segments(config.ffn_size(), config.swiglu, ranks);
+  const auto rows = [](const std::vector<trace::Segment>& segments) {
+    return Placement::shard(0, segments);
+  };
+  const auto columns = [ranks](std::int64_t size) { return Placement::shard(1, {{size, ranks}}); };
+  return {
+      {"QkvWeight", PointFlag::kQkvWeight, 1, layers, {rows(qkv).full_size(), hidden}, rows(qkv)},
+      {"ProjWeight", PointFlag::kProjWeight, 1, layers, {hidden, heads}, columns(heads)},
+      {"Fc1Weight", PointFlag::kFc1Weight, 1, layers, {rows(fc1).full_size(), hidden}, rows(fc1)},
+      {"Fc2Weight",
+       PointFlag::kFc2Weight,
+       1,
+       layers,
+       {hidden, config.ffn_size()},
+       columns(config.ffn_size())},
+      {"OutputWeight",
+       PointFlag::kOutputWeight,
+       0,
+       0,
+       {config.vocab_size, hidden},
+       rows({{config.vocab_size, ranks}})}};
+}
+
 }  // namespace tt::model

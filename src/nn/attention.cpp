@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/nn/random.h"
 
 // Shapes: B batch, T sequence, N local heads, G local query groups, D head size, H hidden.
@@ -96,17 +97,23 @@ at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                         tensor_rank_ * local_heads_ + head);
     }
   }
-  const std::uint64_t key = mix(mix(context.seed, hash_of(options_.name + ".dropout")),
-                                static_cast<std::uint64_t>(context.step));
+  const std::uint64_t key =
+      base::mix(base::mix(context.seed, base::hash_of(options_.name + ".dropout")),
+                static_cast<std::uint64_t>(context.step));
   const at::Tensor keep_BNTT = dropout_factors(key, streams, length * length, options_.dropout)
                                    .view(probability_BNTT.sizes())
                                    .to(probability_BNTT.scalar_type());
   return (probability_BNTT * keep_BNTT).matmul(v_BNTD);
 }
 
-void Attention::capture_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
-                                      const ForwardContext& context) const {
+// To programs and to the tracer; attention itself does not use them.
+void Attention::show_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
+                                   const ForwardContext& context) const {
   constexpr auto kPoint = trace::PointFlag::kRawAttentionScore;
+  if (context.intervenor != nullptr && context.intervenor->reads(kPoint, options_.layer)) {
+    context.place(kPoint, options_.layer, probabilities(q_BNTD, k_BNTD));
+  }
+  if (!context.tracer.armed()) return;
   const std::int64_t rows = context.tracer.rows_wanted(kPoint, options_.layer, q_BNTD.size(0));
   if (rows == 0) return;
   const at::NoGradGuard no_grad;
@@ -117,17 +124,18 @@ void Attention::capture_probabilities(const at::Tensor& q_BNTD, const at::Tensor
 }
 
 at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context) const {
-  const at::Tensor qkv = qkv_.forward(x);
-  context.tracer.capture(trace::PointFlag::kQkv, options_.layer, qkv);
+  const int layer = options_.layer;
+  const at::Tensor qkv_weight = context.place(trace::PointFlag::kQkvWeight, layer, qkv_.weight());
+  const at::Tensor qkv = context.point(trace::PointFlag::kQkv, layer, qkv_.forward(x, qkv_weight));
   const std::int64_t batch = x.size(0);
   const std::int64_t length = x.size(1);
   const std::int64_t size = options_.head_size;
   // One split: its gradient is one concatenation, where narrow's is a sum of zero-filled copies.
   const auto parts =
       qkv.split_with_sizes({local_heads_ * size, local_groups_ * size, local_groups_ * size}, -1);
-  context.tracer.capture(trace::PointFlag::kQuery, options_.layer, parts[0]);
-  context.tracer.capture(trace::PointFlag::kKey, options_.layer, parts[1]);
-  context.tracer.capture(trace::PointFlag::kValue, options_.layer, parts[2]);
+  const at::Tensor q = context.point(trace::PointFlag::kQuery, layer, parts[0]);
+  const at::Tensor k = context.point(trace::PointFlag::kKey, layer, parts[1]);
+  const at::Tensor v = context.point(trace::PointFlag::kValue, layer, parts[2]);
   const auto heads_of = [&](const at::Tensor& part) {
     return part.view({batch, length, -1, size}).transpose(1, 2);
   };
@@ -139,17 +147,16 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
         .expand({batch, local_groups_, repeat, length, size})
         .reshape({batch, local_heads_, length, size});
   };
-  const at::Tensor q_BNTD = rotate(heads_of(parts[0]));
-  const at::Tensor k_BNTD = for_each_head(rotate(heads_of(parts[1])));
-  const at::Tensor v_BNTD = for_each_head(heads_of(parts[2]));
-  if (context.tracer.armed()) capture_probabilities(q_BNTD, k_BNTD, context);
-  const at::Tensor y = attend(q_BNTD, k_BNTD, v_BNTD, context)
-                           .transpose(1, 2)
-                           .reshape({batch, length, local_heads_ * size});
-  context.tracer.capture(trace::PointFlag::kContextLayer, options_.layer, y);
-  const at::Tensor output = proj_.forward(y);
-  context.tracer.capture(trace::PointFlag::kAttentionOutput, options_.layer, output);
-  return output;
+  const at::Tensor q_BNTD = rotate(heads_of(q));
+  const at::Tensor k_BNTD = for_each_head(rotate(heads_of(k)));
+  const at::Tensor v_BNTD = for_each_head(heads_of(v));
+  show_probabilities(q_BNTD, k_BNTD, context);
+  const at::Tensor y = context.point(trace::PointFlag::kContextLayer, layer,
+                                     attend(q_BNTD, k_BNTD, v_BNTD, context)
+                                         .transpose(1, 2)
+                                         .reshape({batch, length, local_heads_ * size}));
+  const at::Tensor weight = context.place(trace::PointFlag::kProjWeight, layer, proj_.weight());
+  return context.point(trace::PointFlag::kAttentionOutput, layer, proj_.forward(y, weight));
 }
 
 std::vector<Parameter> Attention::parameters() const {

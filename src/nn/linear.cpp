@@ -77,11 +77,10 @@ ColumnParallelLinear::ColumnParallelLinear(const BuildContext& context,
           trace::Placement::shard(0, segments), Init::kNormal, options.init_std)),
       bias_(make_bias(context, options, trace::Placement::shard(0, segments))) {}
 
-at::Tensor ColumnParallelLinear::forward(const at::Tensor& x) const {
+at::Tensor ColumnParallelLinear::forward(const at::Tensor& x, const at::Tensor& weight) const {
   std::optional<at::Tensor> bias;
   if (bias_) bias = in_dtype(*bias_, dtype_);
-  return ParallelProduct::apply(x, in_dtype(weight_, dtype_), bias, group_,
-                                SumOver::kInputGradient);
+  return ParallelProduct::apply(x, weight, bias, group_, SumOver::kInputGradient);
 }
 
 std::vector<Parameter> ColumnParallelLinear::parameters() const { return list(weight_, bias_); }
@@ -95,10 +94,10 @@ RowParallelLinear::RowParallelLinear(const BuildContext& context, const LinearOp
           options.init_std)),
       bias_(make_bias(context, options, trace::Placement::replicate())) {}
 
-at::Tensor RowParallelLinear::forward(const at::Tensor& x) const {
+at::Tensor RowParallelLinear::forward(const at::Tensor& x, const at::Tensor& weight) const {
   std::optional<at::Tensor> bias;
   if (bias_) bias = in_dtype(*bias_, dtype_);
-  return ParallelProduct::apply(x, in_dtype(weight_, dtype_), bias, group_, SumOver::kOutput);
+  return ParallelProduct::apply(x, weight, bias, group_, SumOver::kOutput);
 }
 
 std::vector<Parameter> RowParallelLinear::parameters() const { return list(weight_, bias_); }

@@ -20,8 +20,9 @@ Mlp::Mlp(const BuildContext& context, const MlpOptions& options)
                      options.bias, options.output_init_std}) {}
 
 at::Tensor Mlp::forward(const at::Tensor& x, const ForwardContext& context) const {
-  const at::Tensor inner = fc1_.forward(x);
-  context.tracer.capture(trace::PointFlag::kMlp1, options_.layer, inner);
+  const int layer = options_.layer;
+  const at::Tensor fc1 = context.place(trace::PointFlag::kFc1Weight, layer, fc1_.weight());
+  const at::Tensor inner = context.point(trace::PointFlag::kMlp1, layer, fc1_.forward(x, fc1));
   at::Tensor active;
   if (options_.swiglu) {
     const auto parts = inner.chunk(2, -1);
@@ -29,10 +30,9 @@ at::Tensor Mlp::forward(const at::Tensor& x, const ForwardContext& context) cons
   } else {
     active = at::gelu(inner, "tanh");
   }
-  context.tracer.capture(trace::PointFlag::kMlpActivation, options_.layer, active);
-  const at::Tensor y = fc2_.forward(active);
-  context.tracer.capture(trace::PointFlag::kMlp2, options_.layer, y);
-  return y;
+  active = context.point(trace::PointFlag::kMlpActivation, layer, active);
+  const at::Tensor fc2 = context.place(trace::PointFlag::kFc2Weight, layer, fc2_.weight());
+  return context.point(trace::PointFlag::kMlp2, layer, fc2_.forward(active, fc2));
 }
 
 std::vector<Parameter> Mlp::parameters() const {

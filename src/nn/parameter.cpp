@@ -7,19 +7,14 @@
 #include <span>
 
 #include "tensor_tracer/base/check.h"
-#include "tensor_tracer/nn/random.h"
+#include "tensor_tracer/base/hash.h"
+#include "tensor_tracer/trace/shards.h"
 
 namespace tt::nn {
 namespace {
 
 using trace::Interval;
 using trace::Placement;
-
-std::vector<std::int64_t> local_shape(const Placement& placement,
-                                      std::vector<std::int64_t> full_shape, int rank, int ranks) {
-  full_shape[static_cast<std::size_t>(placement.dim)] = trace::local_size(placement, rank, ranks);
-  return full_shape;
-}
 
 std::size_t bytes_of(const std::vector<std::int64_t>& shape, std::size_t element) {
   for (const std::int64_t size : shape) element *= static_cast<std::size_t>(size);
@@ -34,22 +29,15 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
   at::Tensor full = at::zeros(full_shape, at::kFloat);
   if (init == Init::kOnes) full.fill_(1.0);
   if (init == Init::kNormal) {
-    full.normal_(0.0, std, at::detail::createCPUGenerator(mix(context.seed, hash_of(name))));
+    full.normal_(0.0, std,
+                 at::detail::createCPUGenerator(base::mix(context.seed, base::hash_of(name))));
   }
   at::Tensor local = full;
   if (placement.kind == Placement::Kind::kShard) {
-    local = take_shard(full, placement, context.tensor.rank(), context.tensor.size());
+    local = trace::take_shard(full, placement, context.tensor.rank(), context.tensor.size());
   }
   local = local.to(context.params_dtype);
   return {name, local.set_requires_grad(true), placement, full_shape};
-}
-
-at::Tensor take_shard(const at::Tensor& full, const Placement& placement, int rank, int ranks) {
-  std::vector<at::Tensor> parts;
-  for (const Interval& interval : trace::intervals_of_rank(placement, rank, ranks)) {
-    parts.push_back(full.narrow(placement.dim, interval.begin, interval.end - interval.begin));
-  }
-  return at::cat(parts, placement.dim);
 }
 
 at::Tensor gather_full(const at::Tensor& local, const Placement& placement,
@@ -62,8 +50,8 @@ at::Tensor gather_full(const at::Tensor& local, const Placement& placement,
   std::vector<std::size_t> counts;
   std::size_t total = 0;
   for (int rank = 0; rank < group.size(); ++rank) {
-    counts.push_back(
-        bytes_of(local_shape(placement, full_shape, rank, group.size()), own.element_size()));
+    counts.push_back(bytes_of(trace::shard_shape(placement, full_shape, rank, group.size()),
+                              own.element_size()));
     total += counts.back();
   }
   TT_CHECK_EQ(counts[static_cast<std::size_t>(group.rank())], own.nbytes());
@@ -77,8 +65,8 @@ at::Tensor gather_full(const at::Tensor& local, const Placement& placement,
   at::Tensor full = at::empty(full_shape, own.options());
   std::byte* begin = all.data();
   for (int rank = 0; rank < group.size(); ++rank) {
-    const at::Tensor part =
-        at::from_blob(begin, local_shape(placement, full_shape, rank, group.size()), own.options());
+    const at::Tensor part = at::from_blob(
+        begin, trace::shard_shape(placement, full_shape, rank, group.size()), own.options());
     for (const Interval& at : trace::intervals_of_rank(placement, rank, group.size())) {
       const std::int64_t width = at.end - at.begin;
       full.narrow(placement.dim, at.begin, width)

@@ -7,19 +7,6 @@
 
 namespace tt::nn {
 
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
-std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t x = a * 0x9e3779b97f4a7c15 + b;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
 at::Tensor dropout_factors(std::uint64_t key, const std::vector<std::int64_t>& streams,
                            std::int64_t per_stream, double rate) {
   const auto count = static_cast<std::int64_t>(streams.size());

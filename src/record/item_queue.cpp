@@ -30,6 +30,17 @@ void ItemQueue::push(FrameItem frame) {
   }
 }
 
+void ItemQueue::push(Event event) {
+  const std::lock_guard lock(mutex_);
+  const bool fits = event.bytes == 0 || event_bytes_ + event.bytes <= max_bytes_;
+  if (counters_.stopped || !fits) {
+    counters_.dropped += event.bytes > 0 ? 1 : 0;
+    return;
+  }
+  event_bytes_ += event.bytes;
+  others_.emplace_back(std::move(event));
+}
+
 void ItemQueue::push_other(Item item) {
   const std::lock_guard lock(mutex_);
   if (!counters_.stopped) {
@@ -59,6 +70,7 @@ ItemQueue::Work ItemQueue::take_locked() {
   Work work;
   work.queries = std::exchange(queries_, {});
   work.items = std::exchange(others_, {});
+  event_bytes_ = 0;
   while (!frames_.empty() && work.bytes < kTransactionBytes) {
     work.bytes += frames_.front().bytes->size();
     ++work.records;
@@ -86,7 +98,7 @@ bool ItemQueue::stop() {
   counters_.dropped += frames_.size();
   frames_.clear();
   others_.clear();
-  bytes_ = 0;
+  bytes_ = event_bytes_ = 0;
   return !std::exchange(counters_.stopped, true);
 }
 
@@ -101,7 +113,7 @@ void ItemQueue::end() {
 RecorderCounters ItemQueue::counters() const {
   const std::lock_guard lock(mutex_);
   RecorderCounters counters = counters_;
-  counters.queue_bytes = bytes_;
+  counters.queue_bytes = bytes_ + event_bytes_;
   return counters;
 }
 

@@ -29,6 +29,7 @@ class ItemQueue {
   explicit ItemQueue(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
   void push(FrameItem frame);
+  void push(Event event);
   template <typename Other>
   void push(Other item) {
     push_other(std::move(item));
@@ -56,7 +57,8 @@ class ItemQueue {
   std::deque<FrameItem> frames_;
   std::vector<Item> others_;
   std::vector<QueryThread::Query> queries_;
-  std::size_t bytes_ = 0;  // of frames_
+  std::size_t bytes_ = 0;        // of frames_
+  std::size_t event_bytes_ = 0;  // of those events in others_ that may be dropped
   RecorderCounters counters_;
   bool ending_ = false;
 };

@@ -219,15 +219,24 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> Recording::step_times(std::
   return out;
 }
 
-std::vector<std::pair<std::int64_t, Event>> Recording::events(std::int64_t after,
-                                                              std::size_t limit) {
+std::vector<std::pair<std::int64_t, Event>> Recording::events(const EventQuery& query) {
+  const std::string kinds = query.kind ? "kind = ?3" : "kind NOT IN ('applied', 'saved')";
   SQLite::Statement select(impl_->database(),
                            "SELECT id, run, time_ns, step, kind, session, who, detail FROM events "
-                           "WHERE id > ? ORDER BY id LIMIT ?");
-  select.bind(1, after);
-  select.bind(2, static_cast<std::int64_t>(limit));
+                           "WHERE id > ?1 AND " +
+                               kinds + " ORDER BY id LIMIT ?2");
+  select.bind(1, query.after);
+  select.bind(2, static_cast<std::int64_t>(query.limit));
+  if (query.kind) {
+    select.bind(3, *query.kind);
+  }
   std::vector<std::pair<std::int64_t, Event>> out;
+  std::size_t bytes = 0;
   while (select.executeStep()) {
+    bytes += static_cast<std::size_t>(select.getColumn(7).getBytes());
+    if (!out.empty() && bytes > query.max_bytes) {
+      break;
+    }
     const auto number = [&](int column) {
       return as_unsigned(select.getColumn(column).getInt64());
     };
@@ -241,6 +250,26 @@ std::vector<std::pair<std::int64_t, Event>> Recording::events(std::int64_t after
                            .detail = parsed(select.getColumn(7).getString())});
   }
   return out;
+}
+
+std::vector<ProgramEvent> Recording::program_events(std::uint64_t run) {
+  SQLite::Statement select(impl_->database(),
+                           "SELECT step, id, kind FROM events WHERE run = ? "
+                           "AND kind IN ('interventions', 'applied', 'saved') ORDER BY step, id");
+  select.bind(1, as_signed(run));
+  std::vector<ProgramEvent> out;
+  while (select.executeStep()) {
+    out.push_back({.step = as_unsigned(select.getColumn(0).getInt64()),
+                   .id = select.getColumn(1).getInt64(),
+                   .kind = select.getColumn(2).getString()});
+  }
+  return out;
+}
+
+json Recording::event_detail(std::int64_t id) {
+  SQLite::Statement select(impl_->database(), "SELECT detail FROM events WHERE id = ?");
+  select.bind(1, id);
+  return select.executeStep() ? parsed(select.getColumn(0).getString()) : json();
 }
 
 }  // namespace tt::record

@@ -34,6 +34,10 @@ CREATE TABLE events (
   kind TEXT NOT NULL, session TEXT NOT NULL, who TEXT NOT NULL, detail TEXT NOT NULL);
 )sql";
 
+// For what bounds the file; recordings of before have it not.
+constexpr const char* kIndexes = R"sql(
+CREATE INDEX IF NOT EXISTS data_events ON events (time_ns) WHERE kind IN ('applied', 'saved'))sql";
+
 base::Error not_a_recording(std::string message) {
   return {.code = "not_a_recording", .message = std::move(message), .where = {}, .remedy = {}};
 }
@@ -46,10 +50,15 @@ bool is_empty(SQLite::Database& database) {
 
 base::Status prepare_schema(SQLite::Database& database) {
   if (!is_empty(database)) {
-    return check_schema(database);
+    base::Status known = check_schema(database);
+    if (known.ok()) {
+      database.exec(kIndexes);
+    }
+    return known;
   }
   database.exec("BEGIN IMMEDIATE");
   database.exec(kTables);
+  database.exec(kIndexes);
   SQLite::Statement meta(database, "INSERT INTO meta VALUES ('schema_version', ?)");
   meta.bind(1, std::to_string(kSchemaVersion));
   meta.exec();

@@ -19,6 +19,14 @@ constexpr const char* kEraseOldestFrames = R"sql(
        newest AS (SELECT run, step FROM frames ORDER BY id DESC LIMIT 1)
   DELETE FROM frames WHERE (run, step) IN (SELECT run, step FROM oldest)
                        AND (run, step) NOT IN (SELECT run, step FROM newest))sql";
+// Data events: kDataKinds.
+constexpr const char* kEraseEventsBeforeFrames = R"sql(
+  DELETE FROM events WHERE kind IN ('applied', 'saved')
+                       AND time_ns < (SELECT time_ns FROM frames ORDER BY id LIMIT 1))sql";
+constexpr const char* kEraseOldestEvents = R"sql(
+  DELETE FROM events
+  WHERE id IN (SELECT id FROM events WHERE kind IN ('applied', 'saved') ORDER BY id LIMIT 16)
+    AND id < (SELECT max(id) FROM events WHERE kind IN ('applied', 'saved')))sql";
 constexpr const char* kEraseOldestScalars = R"sql(
   DELETE FROM scalars WHERE (run, step) IN (SELECT run, min(step) FROM scalars)
                         AND step < (SELECT max(step) FROM scalars))sql";
@@ -164,11 +172,16 @@ void Writer::insert(const RunItem& item) {
   }
 }
 
-// The oldest steps go first; scalars, which are small, only when no frame is left. The newest step
-// stays even if it is bigger than everything allowed.
+// The oldest steps go first, and the data events with them; scalars, which are small, only when no
+// frame is left. The newest step and data event stay even if they are bigger than everything
+// allowed.
 void Writer::prune() {
   while (max_bytes_ > 0 && used_bytes() > max_bytes_) {
     if (database_.exec(kEraseOldestFrames) > 0) {
+      database_.exec(kEraseEventsBeforeFrames);
+      continue;
+    }
+    if (database_.exec(kEraseOldestEvents) > 0) {
       continue;
     }
     const bool frames_left = database_.execAndGet("SELECT EXISTS (SELECT 1 FROM frames)").getInt();

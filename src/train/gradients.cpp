@@ -37,6 +37,10 @@ GradientReducer::GradientReducer(std::vector<nn::Parameter> parameters,
 
 void GradientReducer::reduce() const {
   const at::NoGradGuard no_grad;
+  for (const nn::Parameter& parameter : parameters_) {
+    at::Tensor& gradient = parameter.local.mutable_grad();
+    if (!gradient.defined()) gradient = at::zeros_like(parameter.local);
+  }
   for (const Copied& part : copied_) {
     at::Tensor shared = part.parameter.grad().narrow(part.dim, part.begin, part.size);
     at::Tensor sum = shared.contiguous();

@@ -21,8 +21,10 @@ constexpr auto kPoll = 50ms;
 struct ControlMessage {
   std::int64_t step = 0;
   std::uint32_t plan_number = 0;
-  std::uint32_t plan_bytes = 0;  // of the plan's JSON, which follows when it is new
-  std::uint32_t stop = 0;        // 1: the step is not run, nor any later one
+  std::uint32_t plan_bytes = 0;     // of the plan's JSON, which follows when it is new
+  std::uint32_t program_bytes = 0;  // of the programs' JSON, likewise
+  std::uint32_t preview_bytes = 0;  // of a preview's parameters; another message follows it
+  std::uint32_t stop = 0;           // 1: the step is not run, nor any later one
 };
 
 void broadcast(const comm::ProcessGroup& group, void* bytes, std::size_t size) {
@@ -37,8 +39,14 @@ nlohmann::json member(const nlohmann::json& params, const char* key, nlohmann::j
 }  // namespace
 
 RunControl::RunControl(const comm::ProcessGroup& control, trace::Inlet* inlet,
-                       trace::Outlet* outlet, trace::Tracer& tracer)
-    : control_(control), inlet_(inlet), outlet_(outlet), tracer_(tracer) {}
+                       trace::Outlet* outlet, trace::Tracer& tracer, trace::Intervenor* intervenor,
+                       Preview preview)
+    : control_(control),
+      inlet_(inlet),
+      outlet_(outlet),
+      tracer_(tracer),
+      intervenor_(intervenor),
+      preview_(std::move(preview)) {}
 
 void RunControl::wait_for_viewer() {
   if (inlet_ != nullptr) {
@@ -49,23 +57,30 @@ void RunControl::wait_for_viewer() {
 }
 
 bool RunControl::before_step(std::int64_t step) {
-  if (inlet_ != nullptr) decide(step);
-  share_decision(step);
+  if (inlet_ != nullptr) count_single_step(step);
+  do {
+    if (inlet_ != nullptr) decide(step);
+    share_decision(step);
+    if (!preview_params_.empty()) run_preview(step);
+  } while (std::exchange(preview_params_, {}) != "");
   if (must_stop_) return false;
   if (new_plan_ != nullptr) tracer_.set_plan(std::move(new_plan_));
   new_plan_ = nullptr;
   return true;
 }
 
+void RunControl::count_single_step(std::int64_t next_step) {
+  if (single_steps_ == 0 || --single_steps_ > 0) return;
+  end_single_steps(next_step - 1);
+  tell_state("paused", next_step - 1);
+}
+
 void RunControl::decide(std::int64_t next_step) {
   disable_switched_off(next_step);
-  if (single_steps_ > 0 && --single_steps_ == 0) {
-    end_single_steps(next_step - 1);
-    tell_state("paused", next_step - 1);
-  }
   while (true) {
     for (const trace::Request& request : inlet_->poll()) carry_out(request, next_step);
-    if (!is_paused_ || single_steps_ > 0 || must_stop_) return;
+    answer_sets(next_step);
+    if (!is_paused_ || single_steps_ > 0 || must_stop_ || preview_id_) return;
     inlet_->wait(kPoll);
   }
 }
@@ -89,6 +104,8 @@ void RunControl::carry_out(const trace::Request& request, std::int64_t next_step
   };
   if (request.method == "plan.set") {
     set_plan(request, next_step);
+  } else if (intervenor_ != nullptr && request.method.starts_with("intervention.")) {
+    intervene(request, next_step);
   } else if (request.method == "control.pause" || request.method == "control.continue") {
     single_steps_ = 0;
     end_single_steps(done);
@@ -142,18 +159,36 @@ void RunControl::share_decision(std::int64_t step) {
   const bool is_root = control_.rank() == 0;
   std::string text;
   if (new_plan_ != nullptr) text = trace::to_json(*new_plan_, tracer_.context()).dump();
-  ControlMessage message{step, plan_number_, static_cast<std::uint32_t>(text.size()),
+  std::string changes;
+  if (is_root && intervenor_ != nullptr) changes = intervenor_->take_changes(step);
+  ControlMessage message{step,
+                         plan_number_,
+                         static_cast<std::uint32_t>(text.size()),
+                         static_cast<std::uint32_t>(changes.size()),
+                         static_cast<std::uint32_t>(preview_params_.size()),
                          must_stop_ ? 1U : 0U};
   broadcast(control_, &message, sizeof message);
   must_stop_ = message.stop != 0;
   TT_CHECK_EQ(message.step, step);
-  if (message.plan_bytes == 0) return;
-  text.resize(message.plan_bytes);
+  if (message.plan_bytes > 0)
+    share_plan(message.plan_number, std::move(text), message.plan_bytes, step);
+  if (message.program_bytes > 0) {
+    changes.resize(message.program_bytes);
+    broadcast(control_, changes.data(), changes.size());
+    agree_on_programs(changes, step);
+  }
+  if (message.preview_bytes == 0) return;
+  preview_params_.resize(message.preview_bytes);
+  broadcast(control_, preview_params_.data(), preview_params_.size());
+}
+
+void RunControl::share_plan(std::uint32_t number, std::string text, std::size_t size,
+                            std::int64_t step) {
+  text.resize(size);
   broadcast(control_, text.data(), text.size());
-  if (!is_root) {
-    plan_number_ = message.plan_number;
-    auto plan =
-        trace::parse_plan(nlohmann::json::parse(text), tracer_.context(), message.plan_number);
+  if (control_.rank() != 0) {
+    plan_number_ = number;
+    auto plan = trace::parse_plan(nlohmann::json::parse(text), tracer_.context(), number);
     new_plan_ = plan ? std::make_shared<const trace::Plan>(std::move(plan).value()) : nullptr;
   }
   agree_on_plan(step);

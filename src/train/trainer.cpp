@@ -56,7 +56,10 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
       schedule_(schedule_of(config)),
       tracer_(parts_.plan_context, {parts_.run_id, parts_.groups.coordinates}, parts_.groups.tracer,
               parts_.outlet),
-      control_(parts_.groups.control, parts_.inlet, parts_.outlet, tracer_) {
+      control_(parts_.groups.control, parts_.inlet, parts_.outlet, tracer_, parts_.intervenor,
+               [this](const nlohmann::json& params, std::int64_t done) {
+                 return preview(params, done);
+               }) {
   if (!config.export_tensors.empty()) {
     export_steps_ = config::parse_steps(config.export_at).value();
   }
@@ -80,6 +83,7 @@ void Trainer::run() {
     }
     if (number % config_.monitor.monitor_interval == 0 || is_last) run_prompts(number);
     tell(report);
+    tell_interventions(number);
     parts_.groups.tensor.verify_sequence();
     parts_.groups.data.verify_sequence();
   }
@@ -127,13 +131,16 @@ double Trainer::forward_backward(std::int64_t number) {
         (micro * replicas + parts_.groups.coordinates.data) * config_.micro_batch_size;
     const data::Batch batch =
         batches_.train(number, global_batch_, first_row, config_.micro_batch_size);
-    tracer_.begin_forward({number, micro, first_row, trace::Phase::kTrain});
-    const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed), number,
-                                     first_row, true};
+    const trace::ForwardScope scope{number, micro, first_row, trace::Phase::kTrain};
+    tracer_.begin_forward(scope);
+    const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed),
+                                     number,  first_row,
+                                     true,    acting(scope, batch.tokens)};
     const at::Tensor loss = model_.loss(batch.tokens, batch.labels, context);
     tracer_.end_forward();
     loss.backward(at::full_like(loss, 1.0 / static_cast<double>(num_micro_batches_)));
     tracer_.end_backward();
+    end_interventions();
     sum += loss.item<double>();
   }
   return sum / static_cast<double>(num_micro_batches_);
@@ -163,12 +170,15 @@ double Trainer::forward_only(std::int64_t number, std::int64_t index) {
     const data::Batch batch =
         batches_.valid(index, global_batch_, first_row, config_.micro_batch_size);
     // Of the evaluation's many forwards the first is watched.
-    if (index == 0) tracer_.begin_forward({number, micro, first_row, trace::Phase::kEval});
-    const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed), number,
-                                     first_row, false};
+    const trace::ForwardScope scope{number, micro, first_row, trace::Phase::kEval};
+    if (index == 0) tracer_.begin_forward(scope);
+    const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed),
+                                     number,  first_row,
+                                     false,   acting(scope, batch.tokens)};
     sum += model_.loss(batch.tokens, batch.labels, context).item<double>();
     tracer_.end_forward();
     tracer_.finish();
+    end_interventions();
   }
   return sum / static_cast<double>(num_micro_batches_);
 }
@@ -180,15 +190,19 @@ void Trainer::run_prompts(std::int64_t number) {
     const at::Tensor tokens = parts_.prompts[set].tokens();
     std::int64_t micro = 0;
     for (std::int64_t row = 0; row < tokens.size(0); row += config_.micro_batch_size, ++micro) {
-      tracer_.begin_forward(
-          {number, micro, row, trace::Phase::kEval, static_cast<std::uint32_t>(set) + 1});
+      const trace::ForwardScope scope{number, micro, row, trace::Phase::kEval,
+                                      static_cast<std::uint32_t>(set) + 1};
+      tracer_.begin_forward(scope);
       if (!tracer_.armed()) break;
-      const std::int64_t rows = std::min(config_.micro_batch_size, tokens.size(0) - row);
-      const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed), number,
-                                       row, false};
-      model_.logits(tokens.narrow(0, row, rows), context);
+      const at::Tensor part =
+          tokens.narrow(0, row, std::min(config_.micro_batch_size, tokens.size(0) - row));
+      const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed),
+                                       number,  row,
+                                       false,   acting(scope, part)};
+      model_.logits(part, context);
       tracer_.end_forward();
       tracer_.finish();
+      end_interventions();
     }
   }
 }

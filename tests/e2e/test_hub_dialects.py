@@ -73,6 +73,7 @@ class Trainer:
         self.peer.notify("state", phase=phase, step=1)
         self.number = 1
         self.refuse: dict[str, str] | None = None
+        self.programs: dict[str, dict[str, Any]] = {}
         self.hold = threading.Event()  # set: answers come
         self.hold.set()
         self.asked: list[dict[str, Any]] = []
@@ -93,7 +94,9 @@ class Trainer:
                     self._answer(message)
 
     def _answer(self, message: dict[str, Any]) -> None:
-        if message["method"] != "plan.set":
+        if message["method"].startswith("intervention."):
+            self._intervene(message)
+        elif message["method"] != "plan.set":
             phase = "training" if message["method"] == "control.continue" else "paused"
             self.peer.notify("state", phase=phase, step=1)
             self.peer.send({"id": message["id"], "result": {"step": 1, "ranks": 1}})
@@ -104,6 +107,26 @@ class Trainer:
             plan = message["params"]["plan"] | {"number": self.number}
             self.peer.send({"id": message["id"], "result": {"step": 2, "ranks": 1, "plan": plan}})
             self.peer.notify("plan", plan=plan, step=2)
+
+    def _intervene(self, message: dict[str, Any]) -> None:
+        params = message["params"]
+        result: dict[str, Any] = {"step": 2, "ranks": 1}
+        if "program" in params and "weight" in params["program"] and self.refuse is not None:
+            self.peer.send({"id": message["id"], "error": self.refuse})
+            return
+        if message["method"] == "intervention.apply":
+            program = {"name": params["name"], "text": params["program"], "keep": False}
+            self.programs[params["name"]] = result["program"] = program
+        elif message["method"] == "intervention.revert":
+            self.programs.clear()
+        elif params["name"] in self.programs:
+            result["removed"] = [self.programs.pop(params["name"])["name"]]
+        else:
+            error = {"code": "invalid_argument", "message": "no such program"}
+            self.peer.send({"id": message["id"], "error": error})
+            return
+        self.peer.send({"id": message["id"], "result": result})
+        self.peer.notify("interventions", step=2, programs=list(self.programs.values()), reason="x")
 
     def methods(self) -> list[str]:
         return [m["method"] for m in self.asked if m["method"] != "viewers"]

@@ -217,6 +217,7 @@ def test_a_killed_hub_comes_back_and_the_run_goes_on(tmp_path: Path) -> None:
         trainer.wait_connected()
         trainer.tell('event state {"phase": "training", "step": 5}')
         trainer.tell('event plan {"plan": {"number": 7}, "step": 5}')
+        trainer.tell('event interventions {"programs": [{"name": "a", "keep": true}], "step": 5}')
         trainer.tell("records 1 100")
         first = trainer.viewer()
         first.receive_until(lambda: len(first.records) == 1, "a record")
@@ -238,6 +239,7 @@ def test_a_killed_hub_comes_back_and_the_run_goes_on(tmp_path: Path) -> None:
             )  # fmt: skip
             run = (again.named("run") or [again.hello["result"]["run"]])[-1]
             assert run["plan"] == {"number": 7}
+            assert run["interventions"] == [{"name": "a", "keep": True}]
 
 
 def test_kill_of_the_trainer_ends_hub_and_port(tmp_path: Path) -> None:
@@ -324,7 +326,10 @@ def test_a_pause_ends_when_contact_is_lost_for_too_long(tmp_path: Path) -> None:
         os.kill(trainer.supervisor_pid(), signal.SIGKILL)
         wait_until(lambda: not port_open(trainer.port), "the hub's end")
         said = trainer.tell("wait 5000")
-        assert said["requests"] == [{"id": 0, "method": "control.continue", "params": {}}]
+        assert said["requests"] == [
+            {"id": 0, "method": method, "params": {}}
+            for method in ("intervention.revert", "control.continue")
+        ]
         assert 300 < said["waited_ms"] < 1500
         assert trainer.tell("wait 100")["requests"] == [], "once only"
 

@@ -47,6 +47,40 @@ EXPRESSIONS = {
     "huge_number": "1" * 50 + "e999",
 }
 
+PROGRAMS = {
+    "steering": "alpha = param(4.0, min=0.0, max=20.0)\nh = layers[12].output\n"
+                "layers[12].output = h + alpha * vector(\"evil\")[12]\n"
+                "save(layers[20].output[:, -1].norm(dim=-1), \"late_norm\")",
+    "every_layer": "when(layers=\"8-12\", steps=\"100-\", every=2)\n"
+                   "layers[layer + 1].output += 0.5 * vector(\"evil\")[layer] * layer",
+    "when": "when(phase=\"train,eval\", prompts=\"probes,chat\", steps=\"5,10-20\", rows=\"0-3,-1\", "
+            "tokens=\"-1\", token_text=\" not\")\nlogits *= 2",
+    "conditions": "if (layers[4].output @ vector(\"evil\")[4] > 3)[..., None]: layers[4].output = 0.0\n"
+                  "if layers[4].output.mean() > 0: skip(layers[5])\n"
+                  "if ~(tokens == 3).any(): save(tokens, \"ids\", send=False)",
+    "heads": "layers[3].attention.context.heads[[0, 2]][:, -1] *= 0\n"
+             "layers[3].attention.query.heads[1:3].grad *= 0.5\nlayers[3].Key.heads[-1] = 0",
+    "saved": "old = saved(\"x\")\nlayers[2].output = old\nsave(layers[9].output, \"x\", send=False)",
+    "noise": "layers[3].mid += noise(layers[3].mid, \"uniform\", seed=7)\nEmbedding -= noise(Embedding)",
+    "file": "logits[:, 1:-1:2, [5, 7]] = file(\"clean.safetensors\")[\"resid\"]",
+    "weights": "layers[2].attention.qkv.weight *= 0.5\nlayers[2].Fc2Weight[0] = 0\noutput_layer.weight *= 2",
+    "gradients": "layers[3].output.grad += layers[4].output.grad * layers[20].output\n"
+                 "save(layers[3].output.grad.norm(), \"g\")",
+    "ramp": "a = param(4.0, ramp_from=-1.0, ramp_steps=100)\nb = param(-2, max=0)\nlogits = a * b",
+    "literals": "k = 3\nl = [0, (1,), \"fro\\n\"]\nn = -0.5\nh = k\nlogits = h * n + l[0]",
+    "operators": "x = -2 ** 2 + (-2) ** 2 - --1 + 2 ** -3 ** 2\ny = (1 < 2) & (3 >= 4) | ~(1 != 2) ^ x\n"
+                 "z = torch.linalg.norm(x, ord=\"fro\").T[(0, 1),][None:, ::2, ...]\nsave(y + z, \"s\")",
+    "old_value": "h = layers[3].output\nlayers[3].output = 0\nlayers[3].output = h",
+    "too_late": "layers[12].output = layers[20].output",
+    "misspelt": "layers[12].ouput = alhpa",
+    "blocks": "if x:\n  y = 1\nelse: z = 2",
+    "no_effect": "x = 1",
+    "skipped": "skip(layers[3])\nlayers[3].mid = 0",
+    "waits": "save(saved(\"a\") + 1, \"a\")",
+    "empty": "",
+    "not_utf8": "logits = 1 # \udcff",
+}
+
 TOKEN, WORKER_TOKEN = "viewer-token", "worker-token"
 UPGRADE = {"Host": "localhost:8765", "Upgrade": "websocket", "Connection": "Upgrade",
            "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version": "13"}
@@ -61,6 +95,66 @@ def expression_seeds() -> Seeds:
     for name, text in EXPRESSIONS.items():
         yield name, text.encode()
     yield "lone_bytes", b"data + \xff\xc3( \x00\x01"
+
+
+def program_seeds() -> Seeds:
+    for name, text in PROGRAMS.items():
+        yield name, text.encode("utf-8", "surrogateescape")
+
+
+def graph(*nodes: dict, **more: object) -> bytes:
+    return json.dumps({"version": 1, "nodes": nodes} | more).encode()
+
+
+def node(number: int, kind: str, **fields: object) -> dict:
+    return {"id": str(number), "type": kind} | fields
+
+
+def use(number: int) -> dict:
+    return {"node": str(number)}
+
+
+def graph_seeds() -> Seeds:
+    logits = node(1, "getter", point="Logits")
+    hidden = node(2, "getter", point="HiddenStates", layer=12, name="h")
+    yield "steering", graph(
+        node(1, "parameter", name="alpha", value=4.0, min=0, max=20, ramp_from=1, ramp_steps=9),
+        hidden, node(3, "constant", vector="evil", row=12),
+        node(4, "operator", operator="*", arguments=[use(1), use(3)]),
+        node(5, "operator", operator="+", arguments=[use(2), use(4)]),
+        node(6, "setter", point="HiddenStates", layer=12, value=use(5)), when={"steps": "100-200"})
+    yield "forms", graph(
+        logits, node(2, "operator", operator="topk", form="method", arguments=[use(1), 2],
+                     keywords={"dim": -1}),
+        node(3, "operator", operator="values", form="attribute", arguments=[use(2)]),
+        node(4, "operator", operator="index", form="index",
+             arguments=[use(3), {"slice": [None, -1, None]}, {"name": "..."}]),
+        node(5, "operator", operator="linalg.norm", form="function", arguments=[use(4)],
+             keywords={"ord": {"string": "fro"}, "dim": {"tuple": [0, 1]}}),
+        node(6, "save", name="x", value=use(5), send=False))
+    yield "leaves", graph(
+        node(1, "noise", point="MLP2", layer="layer-1", distribution="uniform", seed=3),
+        node(2, "saved", save="x", name="old"), node(3, "constant", file="f", tensor="t"),
+        node(4, "constant", value={"list": [1, use(2)]}, name="l"),
+        node(5, "save", name="x", value={"list": [use(1), use(3), use(4), {"name": "layer"}]}),
+        when={"layers": "2-4"})
+    yield "conditions", graph(
+        node(9, "skip", layer=5, condition="8"), node(8, "condition", value=use(7)),
+        node(7, "operator", operator=">", arguments=[use(2), 0]), hidden,
+        node(1, "setter", point="ContextLayer", layer=13, heads={"list": [0, 2]}, gradient=True,
+             index=[{"slice": [None, None, None]}, -1], value=0, condition="8"))
+    yield "read_before_write", graph(
+        logits, node(2, "setter", point="Logits", value=0), node(3, "save", name="x", value=use(1)))
+    yield "cycle", graph(node(1, "operator", operator="neg", arguments=[use(2)]),
+                         node(2, "operator", operator="neg", arguments=[use(1)]))
+    yield "missing", graph(node(1, "save", name="x", value=use(7)))
+    yield "unknown_member", graph(node(1, "skip", layer=5, layers=6))
+    yield "newline_in_name", graph(node(1, "save", name="x\n\"", value={"name": "a\nb"}))
+    yield "deep", graph(node(1, "save", name="x", value=json.loads(
+        '{"list":[' * 120 + "1" + "]}" * 120)))
+    yield "version", b'{"version": 2, "nodes": []}'
+    yield "text", json.dumps(PROGRAMS["steering"]).encode()
+    yield "empty", b"{}"
 
 
 def upgrade_seeds() -> Seeds:
@@ -274,8 +368,9 @@ def recording_seeds() -> Seeds:
         yield f"page_{page}", damaged(whole, 512 * page, b"\x0d\xff\xff\x00\x30\x00\x00" + b"\xff" * 40)
 
 
-TARGETS = {"expression": expression_seeds, "upgrade_request": upgrade_seeds,
-           "viewer_message": viewer_seeds, "record": record_seeds, "recording": recording_seeds}
+TARGETS = {"expression": expression_seeds, "graph": graph_seeds, "program": program_seeds,
+           "upgrade_request": upgrade_seeds, "viewer_message": viewer_seeds,
+           "record": record_seeds, "recording": recording_seeds}
 
 
 def main() -> None:

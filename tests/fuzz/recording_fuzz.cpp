@@ -107,7 +107,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     }
   });
   attempt([&] {
-    require(recording.value().events(0, kMostRows).size() <= kMostRows, "the limit of events");
+    require(recording.value().events({.limit = kMostRows}).size() <= kMostRows,
+            "the limit of events");
   });
   read_history(recording.value());
   return 0;

@@ -10,6 +10,7 @@ const kLoaders: Record<LaterTab, () => Promise<{ default: TabView }>> = {
   text: () => import('./text_tab.svelte'),
   compare: () => import('./compare_tab.svelte'),
   plan: () => import('./plan_tab.svelte'),
+  interventions: () => import('./interventions_tab.svelte'),
 };
 
 const loads = new Map<LaterTab, Promise<{ default: TabView }>>();

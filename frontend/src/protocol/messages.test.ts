@@ -227,3 +227,44 @@ describe('the golden messages of version 1', () => {
     expect(sent.map((text) => JSON.parse(text) as unknown)).toEqual(wanted);
   });
 });
+
+describe('what is told of interventions', () => {
+  function told(event: string, params: unknown): unknown {
+    const message = parseTextMessage(JSON.stringify({ event, params }));
+    return message.kind === 'notification' ? message.notification.params : message;
+  }
+
+  test('a program in force, by the run and by its event', () => {
+    const program = {
+      name: 'steer',
+      parameters: [{ name: 'alpha', value: 2, min: 0 }],
+      since: 13,
+      when: { steps: '100-200' },
+      writes: [{ place: 'layers[12].output', point: 'HiddenStates', layer: 12, gradient: false }],
+    };
+    expect(told('interventions', { step: 13, programs: [program], reason: 'apply' })).toEqual({
+      step: 13,
+      programs: [
+        {
+          ...program,
+          ...{ text: '', keep: false, saves: [], skips: [], reads: [] },
+          writes: [{ ...program.writes[0], runs: '' }],
+        },
+      ],
+      reason: 'apply',
+    });
+    const run = parse(runSchema, { ...kRun, interventions: [program] });
+    expect(run.interventions?.[0].since).toBe(13);
+    expect(parse(runSchema, kRun)).not.toHaveProperty('interventions');
+  });
+
+  test('what they did in a step, and what they saved', () => {
+    const did = { name: 'steer', forwards: 4, positions: 4096, ranks: 2, of_ranks: 2 };
+    const applied = told('applied', { step: 13, programs: [{ ...did, later: 1 }] });
+    const nothing = { identity: 0, waiting: 0, failed: 0 };
+    expect(applied).toEqual({ step: 13, programs: [{ ...did, ...nothing }] });
+    const saved = { step: 13, program: 'steer', name: 'n', shape: [2], values: [1.5, 'NaN'] };
+    expect(told('saved', saved)).toMatchObject({ values: [1.5, Number.NaN], phase: 'train' });
+    expect(() => told('saved', { ...saved, values: ['x'] })).toThrow(/values\[1\]|values\[0\]/);
+  });
+});

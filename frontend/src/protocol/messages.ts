@@ -18,6 +18,15 @@ import {
   unknown,
   withDefault,
 } from '../base/schema';
+import {
+  type AppliedFacts,
+  appliedSchema,
+  type InterventionsFacts,
+  interventionsSchema,
+  programSchema,
+  type SavedFacts,
+  savedSchema,
+} from './interventions';
 
 // The text messages of docs/protocol.md. A member that this version does not know is ignored.
 
@@ -104,6 +113,8 @@ export const runSchema = object({
   /** The options that were given, as they were written. */
   configuration: optional(mapOf(unknown)),
   plan: optional(nullable(planSchema)),
+  /** The programs in force. */
+  interventions: optional(nullable(array(programSchema))),
 });
 export type RunFacts = Infer<typeof runSchema>;
 
@@ -230,6 +241,9 @@ export type Notification =
   | { readonly event: 'step'; readonly params: StepFacts }
   | { readonly event: 'dropped'; readonly params: DroppedFacts }
   | { readonly event: 'plan'; readonly params: Infer<typeof planEventSchema> }
+  | { readonly event: 'interventions'; readonly params: InterventionsFacts }
+  | { readonly event: 'applied'; readonly params: AppliedFacts }
+  | { readonly event: 'saved'; readonly params: SavedFacts }
   | { readonly event: 'log'; readonly params: Infer<typeof logSchema> };
 
 export type Answer =
@@ -270,6 +284,12 @@ function parseNotification(event: string, params: unknown): TextMessage {
       return of({ event, params: droppedSchema(params, 'params') });
     case 'plan':
       return of({ event, params: planEventSchema(params, 'params') });
+    case 'interventions':
+      return of({ event, params: interventionsSchema(params, 'params') });
+    case 'applied':
+      return of({ event, params: appliedSchema(params, 'params') });
+    case 'saved':
+      return of({ event, params: savedSchema(params, 'params') });
     case 'log':
       return of({ event, params: logSchema(params, 'params') });
     default:

@@ -13,11 +13,13 @@ import { type Chip, chipOf } from './connection_chip';
 import { Comparison } from './comparison.svelte';
 import { Controller } from './controller.svelte';
 import { type Drops, kNoDrops, ofNewPlan, withDrops } from './drops';
+import { Interventions } from './interventions.svelte';
 import { earlierOf, lagOf } from './lag';
 import { preferredView, rememberView } from './preferences';
 import { queryOf } from './queries';
 import { replayOf } from './replay';
 import { RunEvents } from './run_events.svelte';
+import { RunLog } from './run_log.svelte';
 import { stepFrom, trackOf } from './step_track';
 import { SignIn } from './sign_in.svelte';
 import { ThemeSwitch } from './theme.svelte';
@@ -28,20 +30,17 @@ import { formatViewState, parseViewState, type ViewState } from './url_state';
 const kAddressDelayMs = 150;
 const kStoreBytes = 128 * 2 ** 20;
 
-export interface LogLine {
-  readonly level: string;
-  readonly message: string;
-}
-
 /** The page's state. Panels read it and call its methods; only events of the hub change it. */
 export class App implements Disposable {
   readonly link = new WorkerLink();
   readonly scheduler = new RafScheduler();
   readonly series = new SeriesStore();
   readonly events = new RunEvents();
+  readonly log = new RunLog();
   readonly themes = new ThemeSwitch();
   readonly signIn = new SignIn(() => this.link.start(socketUrl(document.baseURI), kStoreBytes));
   readonly control: Controller;
+  readonly interventions: Interventions;
   readonly comparison: Comparison;
 
   connection = $state.raw<Connection>({ kind: 'connecting' });
@@ -54,7 +53,6 @@ export class App implements Disposable {
   drops = $state.raw<Drops>(kNoDrops);
   /** The steps that the hub's history tells of. */
   history = $state.raw<StepRange | null>(null);
-  log = $state.raw<readonly LogLine[]>([]);
   traffic = $state.raw<Traffic | null>(null);
   latest = $state.raw<StepFacts | null>(null);
   /** Rises whenever the scalars change; they themselves are not reactive. */
@@ -130,6 +128,7 @@ export class App implements Disposable {
 
   constructor() {
     this.control = new Controller(this.link);
+    this.interventions = new Interventions(this.control);
     this.comparison = new Comparison(this);
     this.trash.use(this.link.onConnection((connection) => this.onConnection(connection)));
     this.trash.use(this.link.onEvents((events) => this.onEvents(events)));
@@ -142,7 +141,7 @@ export class App implements Disposable {
     this.trash.defer(() => clearInterval(timer));
     const { signal } = this.listening;
     addEventListener('hashchange', () => void this.signIn.begin(), { signal });
-    addEventListener('unhandledrejection', ({ reason }) => this.noteFailure(reason), { signal });
+    addEventListener('unhandledrejection', ({ reason }) => this.log.fail(reason), { signal });
     this.trash.defer(() => this.listening.abort());
   }
 
@@ -285,6 +284,7 @@ export class App implements Disposable {
 
   private onNotification(notification: Notification): boolean {
     this.events.add(notification, this.newestStep);
+    this.interventions.take(notification);
     switch (notification.event) {
       case 'step':
         this.series.add(notification.params);
@@ -306,7 +306,9 @@ export class App implements Disposable {
         this.drops = withDrops(this.drops, notification.params);
         return false;
       case 'log':
-        this.note(notification.params);
+        this.log.note(notification.params);
+        return false;
+      default:
         return false;
     }
   }
@@ -314,8 +316,7 @@ export class App implements Disposable {
   /** An alarm of the view that is shown: in the log once, and in the title while it lasts. */
   setAlarm(alarm: string | null): void {
     this.alarm = alarm;
-    const known = this.log.some(({ message }) => message === alarm);
-    if (alarm !== null && !known) this.note({ level: 'warning', message: alarm });
+    if (alarm !== null) this.log.warn(alarm);
     this.writeTitle();
   }
 
@@ -324,18 +325,11 @@ export class App implements Disposable {
     document.title = `${this.alarm === null ? '' : '⚠ '}${this.run.name} – Tensor Tracer`;
   }
 
-  private noteFailure(reason: unknown): void {
-    this.note({ level: 'error', message: `the page failed: ${String(reason)}` });
-  }
-
-  private note(line: LogLine): void {
-    this.log = [...this.log.slice(-99), line];
-  }
-
   private onRun(run: RunFacts): void {
     if (this.run !== null && this.run.id !== run.id) {
       this.series.clear();
       this.events.clear();
+      this.interventions.clear();
       this.frame = null;
       this.history = null;
       this.latest = null;
@@ -344,6 +338,7 @@ export class App implements Disposable {
     this.run = run;
     this.control.allRanks = run.mesh.tensor * run.mesh.pipeline * run.mesh.data;
     this.writeTitle();
+    this.interventions.inForce(run.interventions ?? []);
     if (run.plan !== undefined && run.plan !== null) this.onPlan(run.plan);
     this.sendQuery();
   }

@@ -30,6 +30,7 @@ export interface PageActions {
 export function commandsOf(app: App, page: PageActions): readonly Command[] {
   return [
     ...runCommands(app),
+    ...interventionCommands(app),
     ...tabCommands(app),
     ...stepCommands(app),
     ...placeCommands(app),
@@ -98,6 +99,20 @@ function leaseCommand(control: Controller): Command {
     hindrance: viewOnly ? hindranceOf(control) : undefined,
     run: () => void control.claim(others),
   };
+}
+
+function interventionCommands({ control, interventions, replay }: App): readonly Command[] {
+  const { programs } = interventions;
+  const hindrance = replay === null ? hindranceOf(control) : 'a recording runs nothing';
+  const revert = (id: string, what: string, name?: string): Command => ({
+    ...{ id, text: `Revert ${what}`, hindrance },
+    group: 'Run',
+    run: () => void interventions.revert(name),
+  });
+  const each = programs.map(({ name }) =>
+    revert(`revert-program-${name}`, `intervention ${name}`, name),
+  );
+  return programs.length === 0 ? [] : [revert('revert-all', 'all interventions'), ...each];
 }
 
 function tabCommands(app: App): readonly Command[] {

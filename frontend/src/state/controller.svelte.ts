@@ -7,8 +7,9 @@ import {
   planAnswerSchema,
   type PlanEntry,
 } from '../protocol/messages';
-import { SchemaError } from '../base/schema';
+import { type Parser, SchemaError } from '../base/schema';
 import type { WorkerLink } from '../worker/worker_link';
+import { LatestSender } from './latest_sender';
 import { readStored, writeStored } from './preferences';
 
 const kNameKey = 'tensor-tracer.name';
@@ -55,8 +56,10 @@ export class Controller {
   readonly others = $derived(this.holder !== null && this.holder.session !== this.session);
 
   private heldBefore = false;
-  private wantedSeek: number | null = null;
-  private seeking: Promise<void> | null = null;
+  private readonly seeks = new LatestSender(
+    (step: number) => this.tell('replay.seek', { step }),
+    kSeekPauseMs,
+  );
 
   constructor(private readonly link: WorkerLink) {}
 
@@ -123,18 +126,7 @@ export class Controller {
 
   /** Moves a replay; while a slider moves, only its last place counts. */
   seek(step: number): Promise<void> {
-    this.wantedSeek = step;
-    this.seeking ??= this.followSeeks().finally(() => (this.seeking = null));
-    return this.seeking;
-  }
-
-  private async followSeeks(): Promise<void> {
-    while (this.wantedSeek !== null) {
-      const step = this.wantedSeek;
-      this.wantedSeek = null;
-      await this.tell('replay.seek', { step });
-      await new Promise((resolve) => setTimeout(resolve, kSeekPauseMs));
-    }
+    return this.seeks.push(step);
   }
 
   setSpeed(speed: number): Promise<void> {
@@ -149,7 +141,7 @@ export class Controller {
 
   /** Sends a plan; the error, if any, is the form's to show. */
   async setPlan(plan: { entries: readonly PlanEntry[] }): Promise<Outcome<PlanOutcome>> {
-    const outcome = read(await this.ask('plan.set', { plan }), planAnswerSchema);
+    const outcome = await this.carryOut('plan.set', { plan }, planAnswerSchema);
     if (!outcome.ok) return outcome;
     const { step, ranks, plan: applied } = outcome.value;
     this.applied = { number: applied.number, step, ranks };
@@ -177,7 +169,7 @@ export class Controller {
     describe: (step: number) => string,
   ): Promise<void> {
     if (this.pending !== '') return;
-    const outcome = read(await this.ask(method, params), boundarySchema);
+    const outcome = await this.carryOut(method, params, boundarySchema);
     this.error = outcome.ok ? null : outcome.error;
     if (!outcome.ok) return;
     const { step, ranks } = outcome.value;
@@ -185,28 +177,42 @@ export class Controller {
     this.notice = ranks === 0 ? describe(step) : `${describe(step)} on ${this.ranksText(ranks)}`;
   }
 
-  /** Claims the lease when it is free, asks, and claims once more should the lease have ended. */
+  /** A request of the controller's; its error is the asker's to show. */
+  async carryOut<T>(method: string, params: unknown, schema: Parser<T>): Promise<Outcome<T>> {
+    return read(await this.ask(method, params), schema);
+  }
+
+  /** The same for a slider that moves: other buttons need not wait for it. */
+  async adjust<T>(method: string, params: unknown, schema: Parser<T>): Promise<Outcome<T>> {
+    return read(await this.askHolding(method, params), schema);
+  }
+
   private async ask(method: string, params: unknown): Promise<Answer> {
-    if (this.viewOnly) return { id: 0, ok: false, error: kViewOnly };
-    if (this.others) return { id: 0, ok: false, error: this.heldByOther() };
     this.pending = method;
     this.notice = '';
     this.error = null;
     try {
-      if (this.holder === null && !(await this.claim(false)) && this.error !== null) {
-        return { id: 0, ok: false, error: this.error };
-      }
-      const answer = await this.link.request(method, params);
-      if (answer.ok || answer.error.code !== 'not_controller' || this.others) return answer;
-      if (!(await this.claim(false))) return answer;
-      return await this.link.request(method, params);
+      return await this.askHolding(method, params);
     } finally {
       this.pending = '';
     }
   }
+
+  /** Claims the lease when it is free, asks, and claims once more should the lease have ended. */
+  private async askHolding(method: string, params: unknown): Promise<Answer> {
+    if (this.viewOnly) return { id: 0, ok: false, error: kViewOnly };
+    if (this.others) return { id: 0, ok: false, error: this.heldByOther() };
+    if (this.holder === null && !(await this.claim(false)) && this.error !== null) {
+      return { id: 0, ok: false, error: this.error };
+    }
+    const answer = await this.link.request(method, params);
+    if (answer.ok || answer.error.code !== 'not_controller' || this.others) return answer;
+    if (!(await this.claim(false))) return answer;
+    return this.link.request(method, params);
+  }
 }
 
-function read<T>(answer: Answer, schema: (value: unknown, path: string) => T): Outcome<T> {
+function read<T>(answer: Answer, schema: Parser<T>): Outcome<T> {
   if (!answer.ok) return answer;
   try {
     return { ok: true, value: schema(answer.result, 'result') };

@@ -4,6 +4,7 @@ import type { EventKind, RunEvent } from '../store/run_event';
 /** How each kind of event is drawn, and called in the list. */
 export const kEventStyles: Readonly<Record<EventKind, { color: string; name: string }>> = {
   plan: { color: '--mark-plan', name: 'plan' },
+  intervention: { color: '--mark-intervention', name: 'intervention' },
   control: { color: '--mark-control', name: 'control' },
   run: { color: '--mark-run', name: 'run' },
   drop: { color: '--mark-drop', name: 'drops' },

@@ -14,6 +14,7 @@ export function hasNumbers(app: App): boolean {
     case 'overview':
       return app.scalars().length > 0;
     case 'plan':
+    case 'interventions':
       return false;
     case 'compare':
       return comparison.compared.pair !== null;

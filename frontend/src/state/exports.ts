@@ -18,7 +18,8 @@ function exportedOf(app: App): Exported {
     const exported = ofFrame(app, app.frame);
     return { ...exported, arrays: exported.arrays.filter((array) => array.name === 'tokens') };
   }
-  if (tab !== 'plan' && app.frame !== null) return ofFrame(app, app.frame);
+  if (tab !== 'plan' && tab !== 'interventions' && app.frame !== null)
+    return ofFrame(app, app.frame);
   const name = kTabs.find((each) => each.tab === tab)?.name ?? tab;
   return { name: fileName(app, tab), title: name, facts: runFacts(app), arrays: [] };
 }

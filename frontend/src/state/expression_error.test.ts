@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { caretText, expressionErrorOf } from './expression_error';
+import { caretLines, caretText, cutAt, expressionErrorOf } from './expression_error';
 
 // As the trainer writes them, docs/expressions.md.
 const kMessage =
@@ -30,4 +30,11 @@ test('the caret stands below its character, in its line', () => {
   expect(caretText('data.maen(dim=-1)', caret)).toBe('     ^~~~');
   expect(caretText('(data\n.maen())', { line: 2, column: 2, length: 4 })).toBe('.maen())\n ^~~~');
   expect(caretText('', { line: 1, column: 1, length: 1 })).toBe('^');
+});
+
+test('a text is cut where the caret points, by characters and not by their halves', () => {
+  const source = 'a = 1\n  😀 = b(2)\n';
+  expect(cutAt(source, { line: 2, column: 7, length: 2 })).toEqual(['a = 1\n  😀 = ', 'b(']);
+  expect(cutAt(source, { line: 9, column: 1, length: 1 })[1]).toBe('');
+  expect(caretLines('maen(1)', { line: 1, column: 1, length: 4 })).toBe('maen(1)\n^~~~');
 });

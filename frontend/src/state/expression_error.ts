@@ -24,9 +24,29 @@ export function expressionErrorOf(
 
 /** What stands below the field: the line, if there are several, and the caret below it. */
 export function caretText(source: string, caret: NonNullable<ExpressionError['caret']>): string {
+  return source.includes('\n') ? caretLines(source, caret) : marksOf(caret);
+}
+
+/** The line with the caret below it. */
+export function caretLines(source: string, caret: NonNullable<ExpressionError['caret']>): string {
+  return `${source.split('\n')[caret.line - 1] ?? ''}\n${marksOf(caret)}`;
+}
+
+/** A text cut where the caret points: what is before, and what it is about. */
+export function cutAt(
+  source: string,
+  caret: NonNullable<ExpressionError['caret']>,
+): readonly [before: string, about: string] {
   const lines = source.split('\n');
-  const marks = `${' '.repeat(caret.column - 1)}^${'~'.repeat(caret.length - 1)}`;
-  return lines.length === 1 ? marks : `${lines[caret.line - 1] ?? ''}\n${marks}`;
+  const line = Array.from(lines[caret.line - 1] ?? '');
+  const above = lines.slice(0, caret.line - 1).map((each) => `${each}\n`);
+  const start = caret.column - 1;
+  const before = above.join('') + line.slice(0, start).join('');
+  return [before, line.slice(start, start + caret.length).join('')];
+}
+
+function marksOf({ column, length }: NonNullable<ExpressionError['caret']>): string {
+  return `${' '.repeat(column - 1)}^${'~'.repeat(length - 1)}`;
 }
 
 function placeIn(text: string): { readonly line: number; readonly column: number } | null {

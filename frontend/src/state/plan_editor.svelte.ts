@@ -1,11 +1,15 @@
 import { untrack } from 'svelte';
 import type { HubError, PlanEntry, PointFacts, RunFacts } from '../protocol/messages';
+import { accessOf } from './access';
 import type { App } from './app.svelte';
 import { changesOf } from './plan_diff';
 import { type FormError, placeOf, planOf } from './plan_form';
 import { type EntryEstimate, PlanChecker } from './plan_checker.svelte';
 import { newRow, type PlanRow, rowsOf } from './plan_row';
 import { formatDraft, parseDraft } from './plan_text';
+
+const kFree = 'Nobody holds control: Apply claims it.';
+const kReplayed = 'A recording cannot be re-traced: this is the plan it was made with.';
 
 /** The draft of a trace plan: it follows the plan in force until it is edited, then it is kept. */
 export class PlanEditor {
@@ -28,16 +32,8 @@ export class PlanEditor {
   );
   readonly edited = $derived.by(() => this.app.view.plan !== '');
   readonly changes = $derived(this.edited ? changesOf(this.inForce, this.rows) : []);
-  readonly readOnly = $derived.by(() => {
-    const { connection, control, replay, run } = this.app;
-    return (
-      connection.kind !== 'open' ||
-      control.others ||
-      control.viewOnly ||
-      replay !== null ||
-      run === null
-    );
-  });
+  readonly access = $derived.by(() => accessOf(this.app, kFree, kReplayed));
+  readonly readOnly = $derived(this.access.readOnly);
   /** What is wrong with the draft, or why the last one was refused. */
   readonly error = $derived.by(
     (): HubError | null => this.problem ?? this.refused ?? this.checker.error,

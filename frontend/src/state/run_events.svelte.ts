@@ -7,8 +7,8 @@ export class RunEvents {
   private version = $state(0);
   readonly all = $derived.by(() => (this.version < 0 ? [] : this.store.all));
 
-  greeted({ state, control }: Hello): void {
-    this.store.greeted(state, control);
+  greeted({ state, control, run }: Hello): void {
+    this.store.greeted(state, control, run?.interventions ?? []);
   }
 
   add(notification: Notification, step: number): void {

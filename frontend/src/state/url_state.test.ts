@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest';
-import { formatViewState, kDefaultView, parseViewState, type ViewState } from './url_state';
+import {
+  fitsAddress,
+  formatViewState,
+  kDefaultView,
+  parseViewState,
+  type ViewState,
+} from './url_state';
 
 test('the default view needs no query', () => {
   expect(formatViewState(kDefaultView)).toBe('');
@@ -26,6 +32,8 @@ test('every member survives the address', () => {
     layerLock: 0.53,
     tileLock: 1.5e-5,
     plan: 'HiddenStates.l1-4.t32*MLP1.m=data_2Emean_28_2D1_29',
+    programName: 'steer & co',
+    program: 'a = param(1)\n\n  layers[2].output += a * vector("böse")[2] # 50 %\n',
     logX: true,
     logRate: true,
     logSpeed: true,
@@ -48,6 +56,16 @@ test('every member survives the address', () => {
 test('a draft that no hub would read is left out', () => {
   const plan = 'HiddenStates*'.repeat(1000);
   expect(formatViewState({ ...kDefaultView, plan, layer: 2 })).toBe('?layer=2');
+});
+
+test('a program that no hub would read is left out, and a plan beside it leaves it less room', () => {
+  const program = 'a = 1\n'.repeat(450);
+  const view = { ...kDefaultView, program, layer: 2 };
+  expect(fitsAddress(view)).toBe(true);
+  expect(parseViewState(formatViewState(view))).toEqual(view);
+  const plan = 'x'.repeat(3000);
+  expect(formatViewState({ ...view, plan })).toBe(`?layer=2&plan=${plan}`);
+  expect(formatViewState({ ...view, program: program.repeat(2) })).toBe('?layer=2');
 });
 
 test('nonsense falls back member by member', () => {

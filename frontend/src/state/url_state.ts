@@ -28,6 +28,9 @@ export interface ViewState {
   readonly tileLock: number | null;
   /** A draft of the trace plan, as plan_text.ts writes it; '' where it is the plan in force. */
   readonly plan: string;
+  /** A draft of an intervention: its name, and its text as it was typed. */
+  readonly programName: string;
+  readonly program: string;
   readonly logX: boolean;
   readonly logRate: boolean;
   readonly logSpeed: boolean;
@@ -73,6 +76,8 @@ export const kDefaultView: ViewState = {
   layerLock: null,
   tileLock: null,
   plan: '',
+  programName: '',
+  program: '',
   logX: false,
   logRate: false,
   logSpeed: false,
@@ -89,6 +94,10 @@ export const kDefaultView: ViewState = {
   phaseB: 'train',
   token: null,
 };
+
+export const kMaxProgramName = 64;
+/** Characters of both drafts together, as the address writes them. */
+const kMaxDrafts = 6000;
 
 const kStats = ['mean', 'std', 'norm', 'bad'] as const;
 const kLayouts = ['one', 'all', 'over'] as const;
@@ -162,6 +171,8 @@ function placeOf(members: Members): PlaceView {
     layerLock: members.positive('llock'),
     tileLock: members.positive('tlock'),
     plan: members.text('plan'),
+    programName: members.text('pname').slice(0, kMaxProgramName),
+    program: members.text('program'),
     layout: members.oneOf('maps', kLayouts),
     ranges: members.oneOf('ranges', ['shared', 'own']),
     ridge: members.oneOf('ridge', ['steps', 'layers']),
@@ -209,6 +220,12 @@ function runOf(id: string): string {
 
 type Put = (name: string, value: string, isDefault: boolean) => void;
 
+/** Whether the address can hold the program: the hub reads 8 KiB of a request with its headers. */
+export function fitsAddress({ program, plan }: ViewState): boolean {
+  const room = kMaxDrafts - (plan.length > kMaxPlanText ? 0 : plan.length);
+  return new URLSearchParams({ program }).toString().length <= room;
+}
+
 /** Writes the view as a query string with only what differs from the defaults. */
 export function formatViewState(view: ViewState): string {
   const query = new URLSearchParams();
@@ -233,6 +250,8 @@ export function formatViewState(view: ViewState): string {
   put('llock', String(view.layerLock), view.layerLock === null);
   put('tlock', String(view.tileLock), view.tileLock === null);
   put('plan', view.plan, view.plan.length > kMaxPlanText || view.plan === '');
+  put('pname', view.programName, view.programName === '');
+  put('program', view.program, view.program === '' || !fitsAddress(view));
   put('logx', '1', !view.logX);
   put('loglr', '1', !view.logRate);
   put('logtps', '1', !view.logSpeed);

@@ -1,8 +1,12 @@
 import type { AuditLine, Notification } from '../protocol/messages';
+import type { Program } from '../protocol/interventions';
 import { joined, ReportReader, type RunEvent } from './run_event';
 
 /** Older events than these are forgotten. */
 export const kMostEvents = 5000;
+
+/** They come with every step, or are no events. */
+const kUntold: readonly Notification['event'][] = ['step', 'run', 'applied', 'saved'];
 
 /** An event and the kinds of report that told of it. */
 interface Entry {
@@ -42,8 +46,9 @@ export class EventStore {
   }
 
   /** How a hello says that the run stands: only what changes from then on is an event. */
-  greeted(state: unknown, control: unknown): void {
+  greeted(state: unknown, control: unknown, programs: readonly Program[] = []): void {
     this.live = new ReportReader();
+    this.live.begin(programs);
     const common = { step: 0, time: 0, who: '' };
     this.live.read({ ...common, kind: 'state', detail: state });
     this.live.read({ ...common, kind: 'control', detail: control });
@@ -52,7 +57,8 @@ export class EventStore {
   /** A notification that came just now, at a step; true if it is an event. */
   add(notification: Notification, step: number, time: number): boolean {
     const { event: kind, params: detail } = notification;
-    if (kind === 'step' || kind === 'run') return false;
+    if (kind === 'run') this.live.begin(notification.params.interventions ?? []);
+    if (kUntold.includes(kind)) return false;
     const at = kind === 'state' ? notification.params.step : step;
     const event = this.live.read({ kind, step: at, time, who: '', detail });
     if (event === undefined) return false;

@@ -9,8 +9,10 @@ import {
   type RunState,
   stateSchema,
 } from '../protocol/messages';
+import type { Program } from '../protocol/interventions';
+import { askedGist, InterventionReader, isSameDial } from './intervention_events';
 
-export type EventKind = 'plan' | 'control' | 'run' | 'drop' | 'alarm' | 'log';
+export type EventKind = 'plan' | 'intervention' | 'control' | 'run' | 'drop' | 'alarm' | 'log';
 
 /** Something that happened in the run, at a step. */
 export interface RunEvent {
@@ -39,17 +41,23 @@ export interface Report {
   readonly detail: unknown;
 }
 
-const refusedSchema = object({ method: string, message: string });
+const refusedSchema = object({ method: string, code: withDefault(string, ''), message: string });
 const claimedSchema = object({ take_over: withDefault(boolean, false) });
 const appliedSchema = object({ result: optional(planEventSchema) });
 
 /** What a report is about, without step and time. */
-type Gist = Pick<RunEvent, 'kind' | 'tone' | 'text' | 'what'> & Partial<RunEvent>;
+export type Gist = Pick<RunEvent, 'kind' | 'tone' | 'text' | 'what'> & Partial<RunEvent>;
 
 /** Reads one source of reports in their order: what a state means depends on the one before. */
 export class ReportReader {
   private phase: RunState['phase'] | undefined;
   private holder: string | undefined;
+  private readonly interventions = new InterventionReader();
+
+  /** The programs that are in force before the first report. */
+  begin(programs: readonly Program[]): void {
+    this.interventions.begin(programs);
+  }
 
   /** Undefined: nothing that is worth a line. */
   read(report: Report): RunEvent | undefined {
@@ -68,6 +76,8 @@ export class ReportReader {
         return planGist(read(planEventSchema, detail));
       case 'plan.set':
         return planGist(read(appliedSchema, detail)?.result);
+      case 'interventions':
+        return this.interventions.changed(detail, read);
       case 'control': {
         const control = read(controlSchema, detail);
         return control && this.ofControl(control.holder?.name ?? '', false);
@@ -84,6 +94,7 @@ export class ReportReader {
       case 'refused':
         return refusedGist(detail);
     }
+    if (kIntervenes.test(kind)) return askedGist(kind, detail, read) ?? plain('control', kind);
     return kAsked.get(kind) ?? (kSilent.test(kind) ? undefined : plain('control', kind));
   }
 
@@ -134,7 +145,8 @@ const kAsked: ReadonlyMap<string, Gist> = new Map([
 ]);
 
 // Steps come too often, and a replay's moves are none of the run's.
-const kSilent = /^(step|run|replay\..*)$/;
+const kSilent = /^(step|run|replay\..*|applied|saved|intervention\.(check|preview))$/;
+const kIntervenes = /^intervention\.(apply|set|remove|revert)$/;
 
 function plain(kind: EventKind, text: string): Gist {
   return { kind, tone: 'plain', text, what: `${kind}/${text}` };
@@ -176,13 +188,17 @@ function logGist(detail: unknown): Gist | undefined {
 
 function refusedGist(detail: unknown): Gist | undefined {
   const refused = read(refusedSchema, detail);
-  if (refused === undefined) return undefined;
+  // A slider that moves on replaces its own values.
+  if (refused === undefined || refused.code === 'superseded') return undefined;
   const text = `${refused.method} refused: ${refused.message}`;
   return { kind: 'log', tone: 'warn', text, what: `refused/${text}` };
 }
 
-/** Two events told as one: drops that come one after the other at the same place. */
+/** Two events told as one: drops at the same place, or values of one slider, one after the other. */
 export function joined(first: RunEvent, second: RunEvent): RunEvent | undefined {
+  if (first.who === second.who && isSameDial(first.what, second.what)) {
+    return { ...second, step: first.step, lastStep: second.lastStep };
+  }
   if (first.kind !== 'drop' || second.kind !== 'drop') return undefined;
   const where = first.what.split('/')[1];
   if (where !== second.what.split('/')[1]) return undefined;

@@ -274,7 +274,8 @@ function numbersOf(view: View): Transferable[] {
 
 /** Whether the hub's audit trail may tell more of it; a replay's moves are not in there. */
 function isEvent({ event, params }: Notification): boolean {
-  return event === 'state' ? params.phase !== 'replay' : event !== 'step';
+  if (event === 'state') return params.phase !== 'replay';
+  return event !== 'step' && event !== 'applied' && event !== 'saved';
 }
 
 /** A plain request to the socket's address: the browser hides an upgrade's status from the page. */

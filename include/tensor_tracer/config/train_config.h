@@ -94,12 +94,19 @@ struct MonitorConfig {
   std::int64_t monitor_interval = 50;        // steps
 };
 
+/// Programs that change values inside the model: docs/intervention_graph.md.
+struct InterventionConfig {
+  std::vector<std::string> interventions;  // files, in force from the first step on
+  std::string intervention_files;          // folder of tensors that programs may read; empty: none
+};
+
 struct TrainConfig {
   ModelConfig model;
   DataConfig data;
   OptimizerConfig optimizer;
   TracerConfig tracer;
   MonitorConfig monitor;
+  InterventionConfig intervention;
   int tensor_model_parallel_size = 1;
   std::int64_t micro_batch_size = 8;
   std::int64_t global_batch_size = 0;  // 0: micro_batch_size × data-parallel size

@@ -4,13 +4,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/eval/limits.h"
+#include "tensor_tracer/expr/ast.h"
 #include "tensor_tracer/expr/limits.h"
 
 namespace tt::eval {
@@ -21,6 +24,11 @@ struct Input {
   std::vector<std::int64_t> shape;
   at::ScalarType dtype = at::kFloat;
 };
+
+/// A subtree that stands for a value known to whoever checks: an input by its index, or a whole
+/// number.
+using Substitution = std::variant<std::size_t, std::int64_t>;
+using Substitutions = std::map<expr::NodeId, Substitution>;
 
 struct Plan;
 
@@ -39,6 +47,12 @@ class Program {
                                      const Limits& limits = {},
                                      const expr::Limits& text_limits = {});
 
+  /// The same of the expression under `root` in a larger text, whose errors name the place in all
+  /// of it. What `known` names is not looked into; a number counts as a tensor without dimensions.
+  static base::Result<Program> check(const expr::Ast& ast, expr::NodeId root,
+                                     std::vector<Input> inputs, const Substitutions& known,
+                                     const Limits& limits = {});
+
   const std::vector<std::int64_t>& result_shape() const;
   at::ScalarType result_dtype() const;
   /// Estimated element operations of one run: n for an element-wise operator or a reduction of n
@@ -51,6 +65,13 @@ class Program {
   /// shapes or dtypes than checked are an Error with code "invalid_argument"; a failure inside
   /// libtorch is an Error with code "expression_failed", never an exception.
   base::Result<at::Tensor> run(const std::vector<at::Tensor>& inputs) const;
+
+  /// The same with a gradient where an input has one, under the caller's grad mode.
+  base::Result<at::Tensor> run_with_gradient(const std::vector<at::Tensor>& inputs) const;
+
+  /// True if every operator acts on each element alone, with broadcasting from the last dimension,
+  /// and rounds exactly, so that no bit depends on which part of its inputs it is given.
+  bool acts_by_element() const;
 
   /// For an input of shape [lines, tiles, width]: true if the result is of shape [lines, tiles, …]
   /// and its part at (line, tile) depends on nothing of that input but the `width` numbers at

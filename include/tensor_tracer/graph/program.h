@@ -83,13 +83,13 @@ enum class EffectKind : std::uint8_t { kWrite, kSave, kSkip };
 /// What a line does besides naming a value.
 struct Effect {
   EffectKind kind = EffectKind::kWrite;
-  Place place = {};                            // kWrite; kSkip: its layer only
-  expr::NodeId index = expr::kNoNode;          // kWrite: the subscript behind the place
-  std::size_t value = 0;                       // kWrite, kSave: index in Program::values
-  std::optional<std::size_t> condition = {};   // index in Program::values
-  std::string name = {};                       // kSave
-  bool sends = true;                           // kSave: to the viewers, not for saved() alone
-  expr::Span span = {};                        // of the line
+  Place place = {};                           // kWrite; kSkip: its layer only
+  expr::NodeId index = expr::kNoNode;         // kWrite: the subscript behind the place
+  std::size_t value = 0;                      // kWrite, kSave: index in Program::values
+  std::optional<std::size_t> condition = {};  // index in Program::values
+  std::string name = {};                      // kSave
+  bool sends = true;                          // kSave: to the viewers, not for saved() alone
+  expr::Span span = {};                       // of the line
 };
 
 /// Closed ranges of whole numbers, as "1-4,8" says them; negative ones count from the end.
@@ -128,7 +128,7 @@ struct Model {
 };
 
 /// How large a program may be, besides expr::kScriptLimits.
-inline constexpr std::size_t kMaxEffects = 100;      // after `layer` is put in
+inline constexpr std::size_t kMaxEffects = 100;  // after `layer` is put in
 inline constexpr std::size_t kMaxParameters = 50;
 inline constexpr std::size_t kMaxNameBytes = 64;
 
@@ -143,7 +143,12 @@ base::Result<Program> parse_program(std::string_view text, const Model& model);
 bool is_identity(const Program& program, const Effect& effect,
                  const std::map<std::string, double>& parameters);
 
-/// The place as people write it: "layers[12].output", "layers[layer].mlp.output.grad", "logits".
+/// Whether the effect happens once for every layer of `program.when.layers`: it says `layer`, or
+/// uses a value or a save that does. Else it happens once. Thread: any.
+bool is_each(const Program& program, const Effect& effect);
+
+/// The place as people write it, without its heads: "layers[12].output",
+/// "layers[layer].mlp.output.grad", "logits".
 std::string to_string(const Place& place);
 
 }  // namespace tt::graph

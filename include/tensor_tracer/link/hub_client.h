@@ -19,20 +19,23 @@ struct HubClientOptions {
   std::string worker_token;  // HubInfo::worker_token
   nlohmann::json run;        // "The run's facts" of docs/protocol.md
   std::uint64_t rank = 0;    // global; requests reach rank 0 only
-  /// What may wait for the hub; above it the oldest records are dropped and counted.
+  /// What may wait for the hub; above it the oldest records, and events `saved` and `applied`, are
+  /// dropped and counted.
   std::size_t queue_bytes = std::size_t{64} << 20U;
   /// How long a pause may outlive the contact with the hub.
   std::chrono::milliseconds pause_timeout{30'000};
-  /// Answers `plan.check` from its params; called by a thread of the client's own, which waits for
-  /// no step. Empty: such requests go to poll() like the others.
-  std::function<base::Result<nlohmann::json>(const nlohmann::json& params)> check_plan = {};
+  /// Answers what only asks, `plan.check` and `intervention.check`; called by a thread of the
+  /// client's own, which waits for no step. Empty: such requests go to poll() like the others.
+  using Check = std::function<base::Result<nlohmann::json>(const std::string& method,
+                                                           const nlohmann::json& params)>;
+  Check check = {};
 };
 
 /// A leader rank's connection to the hub. Its own thread does all I/O and connects again for as
 /// long as this object lives, another answers what only asks; the calling thread never waits for
-/// the network. The last `state` event, and the last `plan` event as part of the run's facts, are
-/// told again after a reconnect. Thread: made, called and destroyed by the thread that runs the
-/// step; has_viewer() by any.
+/// the network. The last `state` event, and the last `plan` and `interventions` events as part of
+/// the run's facts, are told again after a reconnect. Thread: made, called and destroyed by the
+/// thread that runs the step; has_viewer() by any.
 class HubClient : public trace::Outlet, public trace::Inlet {
  public:
   explicit HubClient(HubClientOptions options);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/trace/catalogue.h"
 
@@ -7,5 +9,9 @@ namespace tt::model {
 
 /// The trace points of a GPT and how each lies on a tensor axis of `tensor_ranks` ranks.
 trace::Catalogue make_catalogue(const config::ModelConfig& config, int tensor_ranks);
+
+/// The matrices of a GPT that programs may change for a forward, and how each lies.
+std::vector<trace::WeightDescription> make_weights(const config::ModelConfig& config,
+                                                   int tensor_ranks);
 
 }  // namespace tt::model

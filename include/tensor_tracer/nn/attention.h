@@ -35,8 +35,8 @@ class Attention {
   std::vector<Parameter> parameters() const;
 
  private:
-  void capture_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
-                             const ForwardContext& context) const;
+  void show_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
+                          const ForwardContext& context) const;
   at::Tensor probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const;
   at::Tensor rotate(const at::Tensor& x_BNTD) const;
   at::Tensor attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD, const at::Tensor& v_BNTD,

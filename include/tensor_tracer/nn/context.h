@@ -3,8 +3,10 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <utility>
 
 #include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/trace/intervenor.h"
 #include "tensor_tracer/trace/tracer.h"
 
 namespace tt::nn {
@@ -20,13 +22,28 @@ struct BuildContext {
   double init_std = 0.02;
 };
 
-/// What one forward pass is given besides its input. The tracer outlives the pass.
+/// What one forward pass is given besides its input. Tracer and intervenor outlive the pass.
 struct ForwardContext {
   trace::Tracer& tracer;
   std::uint64_t seed = 0;
   std::int64_t step = 1;
-  std::int64_t first_row = 0;  // of this micro-batch, in the global batch
-  bool is_training = true;     // dropout on
+  std::int64_t first_row = 0;               // of this micro-batch, in the global batch
+  bool is_training = true;                  // dropout on
+  trace::Intervenor* intervenor = nullptr;  // null: no program acts in this forward
+
+  /// `x` as it goes on from a trace point: changed by programs, then captured.
+  at::Tensor point(trace::PointFlag flag, int layer, at::Tensor x) const {
+    x = place(flag, layer, std::move(x));
+    tracer.capture(flag, layer, x);
+    return x;
+  }
+  /// The same of what is not captured.
+  at::Tensor place(trace::PointFlag flag, int layer, at::Tensor x) const {
+    if (intervenor != nullptr) [[unlikely]]
+      return intervenor->at_point(flag, layer, x);
+    return x;
+  }
+  bool skips(int layer) const { return intervenor != nullptr && intervenor->skips(layer); }
 };
 
 }  // namespace tt::nn

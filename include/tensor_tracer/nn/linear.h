@@ -27,8 +27,11 @@ class ColumnParallelLinear {
   /// `segments`: how the out dim is cut (trace/placement.h); their sizes sum to out_features.
   ColumnParallelLinear(const BuildContext& context, const LinearOptions& options,
                        const std::vector<trace::Segment>& segments);
-  /// x [..., in] -> [..., local out], both in the compute dtype.
-  at::Tensor forward(const at::Tensor& x) const;
+  /// x [..., in] -> [..., local out], both in the compute dtype. `weight` [local out, in] stands
+  /// for weight().
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& weight) const;
+  /// In the compute dtype.
+  at::Tensor weight() const { return in_dtype(weight_, dtype_); }
   std::vector<Parameter> parameters() const;
 
  private:
@@ -43,8 +46,10 @@ class ColumnParallelLinear {
 class RowParallelLinear {
  public:
   RowParallelLinear(const BuildContext& context, const LinearOptions& options);
-  /// x [..., local in] -> [..., out].
-  at::Tensor forward(const at::Tensor& x) const;
+  /// x [..., local in] -> [..., out]. `weight` [out, local in] stands for weight().
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& weight) const;
+  /// In the compute dtype.
+  at::Tensor weight() const { return in_dtype(weight_, dtype_); }
   std::vector<Parameter> parameters() const;
 
  private:

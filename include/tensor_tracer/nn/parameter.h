@@ -29,11 +29,7 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
                          const std::vector<std::int64_t>& full_shape,
                          const trace::Placement& placement, Init init, double std = 0.0);
 
-/// The rows of `full` that `rank` of `ranks` holds, in its local order; a copy.
-at::Tensor take_shard(const at::Tensor& full, const trace::Placement& placement, int rank,
-                      int ranks);
-
-/// The inverse, collective over `group`: the full tensor on rank 0, undefined elsewhere.
+/// Collective over `group`: the full tensor on rank 0, undefined elsewhere.
 /// `local` is this rank's shard of a tensor of `full_shape`.
 at::Tensor gather_full(const at::Tensor& local, const trace::Placement& placement,
                        const std::vector<std::int64_t>& full_shape,

@@ -3,16 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 namespace tt::nn {
-
-/// FNV-1a of the text.
-std::uint64_t hash_of(std::string_view text);
-
-/// One well-mixed 64-bit number of two (the finaliser of SplitMix64, Steele et al. 2014).
-std::uint64_t mix(std::uint64_t a, std::uint64_t b);
 
 /// Dropout factors, 0 with probability `rate`, else 1 / (1 - rate): float [streams, per_stream].
 /// Row i is drawn by Philox 4x32-10 (Salmon et al. 2011) under `key` from the subsequence

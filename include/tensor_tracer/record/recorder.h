@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/base/shared_bytes.h"
@@ -40,15 +42,20 @@ struct RecorderOptions {
   std::string vfs = {};
 };
 
+/// Kinds of events that come as often as records do: the oldest go with the oldest frames.
+inline constexpr std::array<std::string_view, 2> kDataKinds = {"applied", "saved"};
+
 /// One line of the audit trail.
 struct Event {
   std::uint64_t run = 0;
   std::uint64_t time_ns = 0;  // since 1970, UTC
   std::uint64_t step = 0;
-  std::string kind;     // "control.pause", "plan", "dropped", "log", …
-  std::string session;  // "v3"; empty: the hub or the trainer
-  std::string who;      // the controller's name
-  nlohmann::json detail;
+  std::string kind = {};     // "control.pause", "plan", "dropped", "log", …
+  std::string session = {};  // "v3"; empty: the hub or the trainer
+  std::string who = {};      // the controller's name
+  nlohmann::json detail = {};
+  /// Of one that may be dropped while it waits for the disk: about what it takes. 0: it is kept.
+  std::size_t bytes = 0;
 };
 
 struct RecorderCounters {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -56,6 +57,23 @@ struct StepRow {
   nlohmann::json params;
 };
 
+/// Events with an id beyond `after`, the first `limit` of them.
+struct EventQuery {
+  std::int64_t after = 0;
+  std::size_t limit = 0;
+  /// Of their details; one event is always given.
+  std::size_t max_bytes = std::numeric_limits<std::size_t>::max();
+  /// Of this kind; without it all but those of kDataKinds.
+  std::optional<std::string> kind = {};
+};
+
+/// What the trainer told of its programs: an event of kind `interventions` or of kDataKinds.
+struct ProgramEvent {
+  std::uint64_t step = 0;
+  std::int64_t id = 0;
+  std::string kind;
+};
+
 /// A reader of a recording, which may still be written. Each call sees one committed state.
 /// Thread: one at a time.
 class Recording {
@@ -78,8 +96,12 @@ class Recording {
   /// All steps of which there are frames or scalars, in order, each with the time when its scalars
   /// were told, or that of the step before it.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> step_times(std::uint64_t run);
-  /// Events with an id greater than `after`, with their ids, oldest first.
-  std::vector<std::pair<std::int64_t, Event>> events(std::int64_t after, std::size_t limit);
+  /// With their ids, oldest first.
+  std::vector<std::pair<std::int64_t, Event>> events(const EventQuery& query);
+  /// Those of a run, by step and as they arrived.
+  std::vector<ProgramEvent> program_events(std::uint64_t run);
+  /// The `detail` of the event of this id; null if there is none (any more).
+  nlohmann::json event_detail(std::int64_t id);
 
  private:
   friend class Recorder;

@@ -29,7 +29,14 @@ enum class PointFlag : std::uint16_t {
   kMlpActivation = 21,
   kFinalNorm = 22,
   kLogits = 23,
+  // Weights: places of interventions, not captured.
+  kQkvWeight = 32,
+  kProjWeight = 33,
+  kFc1Weight = 34,
+  kFc2Weight = 35,
+  kOutputWeight = 36,
 };
+inline constexpr std::size_t kNumPointFlags = 37;
 
 /// One named place in the forward pass. Its logical tensor has the dims named here, of which the
 /// last, the features, are compressed; InputTokens is [2, batch, sequence] of integers.
@@ -49,6 +56,16 @@ struct PointDescription {
   std::optional<int> hidden_state = std::nullopt;
 
   bool holds_integers() const { return features == 0; }
+};
+
+/// A matrix that a forward pass uses: a place of interventions, not of the catalogue.
+struct WeightDescription {
+  std::string name;
+  PointFlag flag = PointFlag::kQkvWeight;
+  int first_layer = 1;  // as for points
+  int last_layer = 1;
+  std::vector<std::int64_t> shape;  // [out, in]
+  Placement placement;              // on the tensor axis
 };
 
 /// The trace points of one model. Immutable. Thread: any.

@@ -39,8 +39,8 @@ class Inlet {
  public:
   virtual ~Inlet() = default;
   /// The requests that arrived since the last call, oldest first. Never blocks. When contact with
-  /// the hub was lost for longer than the pause time-out it yields one "control.continue" with
-  /// id 0, which needs no answer.
+  /// the hub was lost for longer than the pause time-out it yields one "intervention.revert" and
+  /// one "control.continue" with id 0, which need no answer.
   virtual std::vector<Request> poll() = 0;
   /// Sleeps until a request is there or the time is over.
   virtual void wait(std::chrono::milliseconds limit) = 0;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,6 +30,14 @@ class VectorLibrary {
   virtual std::vector<std::string> names() = 0;
   /// Reads the file anew if it changed. Errors: no such name, another shape than this model's.
   virtual base::Result<std::shared_ptr<const DirectionVector>> find(const std::string& name) = 0;
+};
+
+/// Tensors of the files of one directory that was named when the run started. Thread: any.
+class TensorFiles {
+ public:
+  virtual ~TensorFiles() = default;
+  /// Errors: no such file, no such tensor in it.
+  virtual base::Result<at::Tensor> find(const std::string& file, const std::string& name) = 0;
 };
 
 }  // namespace tt::trace

@@ -17,8 +17,9 @@ class GradientReducer {
   GradientReducer(std::vector<nn::Parameter> parameters, const comm::ProcessGroup& tensor,
                   const comm::ProcessGroup& data);
 
-  /// Sums what several tensor ranks hold copies of (keys and values of fewer groups than ranks),
-  /// then averages over data replicas.
+  /// Gives zeros to what has no gradient, as in layers that were skipped; sums what several tensor
+  /// ranks hold copies of (keys and values of fewer groups than ranks), then averages over data
+  /// replicas.
   void reduce() const;
 
   /// Euclidean norm over the gradients of the full model; every number counts once. The same bits

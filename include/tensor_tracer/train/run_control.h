@@ -1,23 +1,33 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/trace/intervenor.h"
 #include "tensor_tracer/trace/outlet.h"
 #include "tensor_tracer/trace/tracer.h"
 
 namespace tt::train {
 
 /// Carries out, at step boundaries, what the controller asked for: rank 0 decides, one fixed-size
-/// broadcast tells all ranks, so every rank pauses and changes its plan at the same step.
-/// Thread: the thread that runs the step.
+/// broadcast tells all ranks, so every rank pauses and changes its plan and its programs at the
+/// same step. Thread: the thread that runs the step.
 class RunControl {
  public:
+  /// Carries out "intervention.preview" between steps, on every rank; the answer of rank 0.
+  using Preview = std::function<base::Result<nlohmann::json>(const nlohmann::json& params,
+                                                             std::int64_t steps_done)>;
+
   /// `inlet` and `outlet`: on global rank 0 those of the hub, null without one and elsewhere.
+  /// `intervenor`: null, or on every rank.
   RunControl(const comm::ProcessGroup& control, trace::Inlet* inlet, trace::Outlet* outlet,
-             trace::Tracer& tracer);
+             trace::Tracer& tracer, trace::Intervenor* intervenor, Preview preview);
 
   /// Holds the run until a viewer is connected to the hub. Collective.
   void wait_for_viewer();
@@ -31,24 +41,41 @@ class RunControl {
 
  private:
   void decide(std::int64_t next_step);
+  void count_single_step(std::int64_t next_step);
   void carry_out(const trace::Request& request, std::int64_t next_step);
   void set_plan(const trace::Request& request, std::int64_t next_step);
   void end_single_steps(std::int64_t done);
   void share_decision(std::int64_t step);
+  void share_plan(std::uint32_t number, std::string text, std::size_t size, std::int64_t step);
   void agree_on_plan(std::int64_t step);
   void disable_switched_off(std::int64_t next_step);
   void tell_state(const char* phase, std::int64_t step) const;
+  // interventions.cpp
+  void intervene(const trace::Request& request, std::int64_t next_step);
+  void answer_sets(std::int64_t next_step);
+  void agree_on_programs(const std::string& changes, std::int64_t step);
+  void run_preview(std::int64_t next_step);
 
   comm::ProcessGroup control_;
   trace::Inlet* const inlet_;
   trace::Outlet* const outlet_;
   trace::Tracer& tracer_;
+  trace::Intervenor* const intervenor_;
+  const Preview preview_;
   bool is_paused_ = false;
   bool must_stop_ = false;
   std::int64_t single_steps_ = 0;  // still to run while paused
   std::optional<std::uint64_t> single_steps_request_;
   std::shared_ptr<const trace::Plan> new_plan_;
   std::uint32_t plan_number_ = 0;
+  /// Values of parameters that are not answered yet, by program and parameter.
+  struct PendingSet {
+    std::uint64_t id = 0;
+    nlohmann::json answer;
+  };
+  std::map<std::pair<std::string, std::string>, PendingSet> pending_sets_;
+  std::optional<std::uint64_t> preview_id_;  // rank 0: of the request that is to be carried out
+  std::string preview_params_;               // JSON; empty: none
 };
 
 }  // namespace tt::train

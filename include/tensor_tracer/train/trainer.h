@@ -13,6 +13,7 @@
 #include "tensor_tracer/data/prompts.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/optim/adamw.h"
+#include "tensor_tracer/trace/intervenor.h"
 #include "tensor_tracer/trace/outlet.h"
 #include "tensor_tracer/trace/tracer.h"
 #include "tensor_tracer/train/gradients.h"
@@ -51,6 +52,7 @@ struct TrainerParts {
   std::uint64_t run_id = 0;
   trace::PlanContext plan_context;
   std::shared_ptr<const trace::Plan> plan;         // the first one; null: nothing is traced
+  trace::Intervenor* intervenor = nullptr;         // null: the run knows no programs
   std::vector<data::PromptSet> prompts;            // by the plan context's prompt sets
   std::function<void(const StepReport&)> on_step;  // called on every rank
 };
@@ -80,6 +82,11 @@ class Trainer {
   void run_prompts(std::int64_t number);
   void export_step(std::int64_t number, double loss);
   void tell(const StepReport& report);
+  trace::Intervenor* acting(const trace::ForwardScope& scope, const at::Tensor& tokens) const;
+  void end_interventions() const;
+  void tell_interventions(std::int64_t number) const;
+  base::Result<nlohmann::json> preview(const nlohmann::json& params, std::int64_t done);
+  double preview_loss(std::int64_t number, trace::Phase phase);
   double mean_over_data(double value) const;
 
   const config::TrainConfig config_;

@@ -89,23 +89,4 @@ bool is_on(const json& value) {
   return text == "true";
 }
 
-base::Status check_disturbances(const json& message) {
-  const json& configs = member(message, "disturbance_configs");
-  if (!configs.is_object() && !configs.is_null()) {
-    return base::Error{.code = "invalid_argument",
-                       .message = "must be an object",
-                       .where = "disturbance_configs",
-                       .remedy = {}};
-  }
-  for (const auto& [name, value] : configs.items()) {
-    if (is_on(value)) {
-      return base::Error{.code = "invalid_argument",
-                         .message = "this hub does not change what a run computes",
-                         .where = "disturbance_configs." + name.substr(0, 64),
-                         .remedy = "send false"};
-    }
-  }
-  return {};
-}
-
 }  // namespace tt::hub::dialect

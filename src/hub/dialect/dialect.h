@@ -36,8 +36,4 @@ Dialect dialect_of(const nlohmann::json& message);
 
 /// A switch of either dialect: true, or the text "true" in any case.
 bool is_on(const nlohmann::json& value);
-
-/// An error if the message switches a disturbance on.
-base::Status check_disturbances(const nlohmann::json& message);
-
 }  // namespace tt::hub::dialect

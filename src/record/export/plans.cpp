@@ -20,7 +20,7 @@ Plans::Plans(Recording& recording, const RunInfo& run) {
   add(member(run.facts, "plan"));
   std::int64_t last = 0;
   while (true) {
-    const auto events = recording.events(last, kEventsAtOnce);
+    const auto events = recording.events({.after = last, .limit = kEventsAtOnce});
     for (const auto& [id, event] : events) {
       if (event.run == run.run && event.kind == "plan") {
         add(member(event.detail, "plan"));

@@ -73,20 +73,6 @@ TEST(Dialect, SwitchesAreTrueOrTheTextTrue) {
   }
 }
 
-TEST(Dialect, ADisturbanceThatIsOnIsRefusedByName) {
-  const auto check = [](const json& configs) {
-    const auto status = check_disturbances({{"disturbance_configs", configs}});
-    return status.ok() ? "" : base::to_string(status.error());
-  };
-  EXPECT_EQ(check({{"weight_perturbation", false}, {"weight_perturbation_coef", 0.5}}), "");
-  EXPECT_EQ(
-      check({{"system_perturbation", "True"}}),
-      "disturbance_configs.system_perturbation: this hub does not change what a run computes; "
-      "send false");
-  EXPECT_EQ(check(json::array({true})), "disturbance_configs: must be an object");
-  EXPECT_TRUE(check_disturbances({{"type", "run_training_step"}}).ok());
-}
-
 TEST(DialectPlan, OfTensorTracerHasEveryMember) {
   const json plan = plan_of(Dialect::kTensorTracer, json::parse(R"({"visualization_flags":
       {"HiddenStates":"True","QKV_mat_mul":true,"MLP2_mat_mul":"no","InputTokens":"true","X":true},

@@ -46,6 +46,24 @@ TEST(Metrics, TakeNothingThatIsNoNumber) {
   EXPECT_EQ(metrics.dropped_by_trainer, 3U);
 }
 
+TEST(Metrics, TellWhatProgramsDid) {
+  Metrics metrics;
+  for (const json& params : {json(), json(1), json{{"programs", 3}}, json{{"programs", {1, {}}}},
+                             json{{"programs", {{{"forwards", -1}, {"positions", 2.5}}}}}}) {
+    metrics.on_applied(params);
+  }
+  EXPECT_EQ(metrics.applications + metrics.positions, 0U);
+  const json program = {{"name", "steer"}, {"forwards", 4U}, {"positions", 512U}};
+  metrics.on_applied({{"programs", {program, program}}});
+  Survey survey;
+  survey.programs = 2;
+  const std::string text = rendered(metrics, survey);
+  EXPECT_THAT(text, HasSubstr("\ntensor_tracer_interventions_active 2\n"));
+  EXPECT_THAT(text, HasSubstr("\ntensor_tracer_interventions_applications_total 8\n"));
+  EXPECT_THAT(text, HasSubstr("\ntensor_tracer_interventions_positions_total 1024\n"));
+  EXPECT_THAT(text, Not(HasSubstr("steer")));
+}
+
 TEST(Metrics, EscapeAndCutLabels) {
   Survey survey;
   survey.facts = {{"name", "a\"b\\c\nd"}, {"host", std::string(127, 'x') + "\u00e9"}};

@@ -6,67 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "room_fixture.h"
+
 namespace tt::hub {
 namespace {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
-
-class FakeClient : public Client {
- public:
-  FakeClient(Role role, Room& room) : Client(role, room.make_queue()) {}
-  void wake() override {}
-  void close(std::string_view reason) override { closed = reason; }
-  void close_after_sending(std::string_view reason) override { closed = reason; }
-
-  /// All texts that wait, parsed.
-  std::vector<json> texts() {
-    std::vector<json> out;
-    for (Outgoing next = queue().pop(); !next.empty(); next = queue().pop()) {
-      if (next.text) {
-        out.push_back(json::parse(*next.parts.front()));
-      }
-    }
-    return out;
-  }
-
-  std::string closed;
-};
-
-class RoomTest : public testing::Test {
- protected:
-  std::unique_ptr<FakeClient> join(Role role) {
-    auto client = std::make_unique<FakeClient>(role, room_);
-    room_.join(*client, now_);
-    return client;
-  }
-  std::unique_ptr<FakeClient> greeted(Role role) {
-    auto client = join(role);
-    const char* name = role == Role::kViewer ? "viewer" : "worker";
-    json params = {{"versions", {1}}, {"role", name}};
-    if (role == Role::kWorker) {
-      params["run"] = {{"id", "1"}};
-    }
-    say(*client, {{"id", 1}, {"method", "hello"}, {"params", params}});
-    client->texts();
-    return client;
-  }
-  void say(Client& client, const json& message) { room_.on_text(client, message.dump(), now_); }
-  json ask(FakeClient& client, const std::string& method, const json& params = json::object()) {
-    client.texts();
-    say(client, {{"id", 2}, {"method", method}, {"params", params}});
-    const auto texts = client.texts();
-    return texts.empty() ? json() : texts.back();
-  }
-
-  const Clock::time_point start_ = Clock::now();
-  Clock::time_point now_ = start_;
-  Room room_{RoomOptions{.lease = 30s,
-                         .request_timeout = 60s,
-                         .hello_timeout = 10s,
-                         .latest_bytes = 1000,
-                         .queue = {.total_bytes = 4000, .fresh_bytes = 300, .batch_bytes = 300}}};
-};
 
 TEST_F(RoomTest, AClientAtTheLegacyPathMayWaitForItsUser) {
   FakeClient client(Role::kViewer, room_);

@@ -269,6 +269,53 @@ TEST_F(SendQueueTest, AWindowStopsBinaryMessagesUntilTheyAreAcknowledged) {
   EXPECT_EQ(drain().size(), 1U);
 }
 
+TEST_F(SendQueueTest, DataTextsTakeTurnsWithRecordsAndWaitForTheWindow) {
+  queue_.set_window(1);
+  for (const char* bytes : {"d1", "d2"}) {
+    queue_.push_data("key", text(bytes));
+  }
+  queue_.push_record(record(1, std::string(200, 'a')), now_);
+  queue_.push_record(record(2, std::string(200, 'b')), now_);
+  ASSERT_TRUE(queue_.push_text(text("control")));
+  EXPECT_EQ(drain(), (std::vector<std::string>{"control", std::string(200, 'a')}));
+  EXPECT_TRUE(queue_.acknowledge(1));
+  EXPECT_EQ(drain(), (std::vector<std::string>{"d1", std::string(200, 'b')}));
+  EXPECT_TRUE(queue_.acknowledge(2));
+  EXPECT_EQ(drain(), (std::vector<std::string>{"d2"}));
+  EXPECT_EQ(queue_.bytes(), 0U);
+}
+
+TEST_F(SendQueueTest, OfDataTextsTheLatestOfAKeyWinsWhenMuchWaits) {
+  for (const char first : {'a', 'b', 'c', 'd'}) {
+    queue_.push_data("one", text(std::string(200, first)));
+    queue_.push_data("two", text(std::string(100, first)));
+  }
+  EXPECT_EQ(queue_.bytes(), 500U) << "300 bytes wait before anything is replaced";
+  const Outgoing notice = queue_.pop();
+  EXPECT_EQ(
+      nlohmann::json::parse(*notice.parts.front()).at("params"),
+      nlohmann::json::parse(R"({"records": 0, "where": "viewer", "entries": {}, "events": 5})"));
+  EXPECT_EQ(drain(), (std::vector<std::string>{std::string(200, 'a'), std::string(100, 'd'),
+                                               std::string(200, 'd')}));
+  EXPECT_EQ(queue_.dropped(), 0U) << "no records";
+}
+
+TEST_F(SendQueueTest, DataTextsNeverRefuseATextAndTheOldestGo) {
+  for (int key = 0; key < 20; ++key) {
+    queue_.push_data(std::to_string(key), text(std::string(100, static_cast<char>('a' + key))));
+    EXPECT_LE(queue_.bytes(), 1000U);
+  }
+  queue_.push_record(record(1, std::string(100, 'R')), now_);
+  ASSERT_TRUE(queue_.push_text(text(std::string(600, 'T'))));
+  const auto out = drain();
+  ASSERT_EQ(out.size(), 5U);
+  EXPECT_EQ(out[0].front(), 'T');
+  EXPECT_EQ(out[1].front(), 'R');
+  EXPECT_EQ(out[4].front(), 't') << "the newest";
+  queue_.push_data("big", text(std::string(5000, 'B')));
+  EXPECT_EQ(drain().size(), 1U) << "one stays even if it is bigger than everything allowed";
+}
+
 TEST_F(SendQueueTest, DropsAreToldByEntry) {
   for (int i = 0; i < 4; ++i) {
     queue_.push_record(record(1, std::string(400, 'x'), 5), now_);

@@ -51,6 +51,26 @@ TEST(Channel, DropsTheOldestRecordsFirstAndCountsEach) {
   EXPECT_FALSE(channel.take().has_value());
 }
 
+TEST(Channel, EventsThatAreDataAreDroppedAsRecordsAre) {
+  Channel channel(600, 1s);
+  channel.push_text("state");
+  channel.push_data(std::string(250, 'a'));
+  channel.push_records(two_records());
+  channel.push_data(std::string(250, 'b'));
+  channel.push_records(two_records());
+  const auto told = channel.take();
+  EXPECT_EQ(nlohmann::json::parse(told->bytes).at("params"),
+            nlohmann::json::parse(R"({"records": 2, "where": "trainer", "events": 1})"));
+  EXPECT_EQ(channel.take()->bytes, "state");
+  const auto saved = channel.take();
+  EXPECT_TRUE(saved->text);
+  EXPECT_EQ(saved->bytes.front(), 'b');
+  channel.give_back(*saved);
+  EXPECT_EQ(channel.take()->bytes, saved->bytes);
+  EXPECT_EQ(channel.take()->bytes, two_records());
+  EXPECT_FALSE(channel.take().has_value());
+}
+
 TEST(Channel, EventsGoOnlyWhenNoRecordIsLeft) {
   Channel channel(600, 1s);
   channel.push_records(two_records());
@@ -99,7 +119,7 @@ TEST(Channel, RequestsOfALostConnectionAreForgotten) {
   channel.push_answer(taken.at(0).id, no_answer);
 }
 
-TEST(Channel, YieldsOneContinueWhenContactIsLostForTooLong) {
+TEST(Channel, LetsGoOnceWhenContactIsLostForTooLong) {
   Channel channel(600, 10s);
   channel.set_connected();
   const Clock::time_point lost = Clock::now() + 5s;
@@ -107,15 +127,18 @@ TEST(Channel, YieldsOneContinueWhenContactIsLostForTooLong) {
   channel.set_lost(lost);
   EXPECT_TRUE(channel.poll(lost + 10s - 1ms).empty());
   const auto requests = channel.poll(lost + 10s);
-  ASSERT_EQ(requests.size(), 1U);
+  ASSERT_EQ(requests.size(), 2U);
   EXPECT_EQ(requests[0].id, 0U);
-  EXPECT_EQ(requests[0].method, "control.continue");
+  EXPECT_EQ(requests[0].method, "intervention.revert");
+  EXPECT_EQ(requests[0].params, nlohmann::json::object());
+  EXPECT_EQ(requests[1].id, 0U);
+  EXPECT_EQ(requests[1].method, "control.continue");
   EXPECT_TRUE(channel.poll(lost + 100s).empty());
   channel.set_lost(lost + 100s);
   EXPECT_TRUE(channel.poll(lost + 200s).empty()) << "a failed attempt to connect is no new loss";
   channel.set_connected();
   channel.set_lost(lost + 300s);
-  EXPECT_EQ(channel.poll(lost + 310s).size(), 1U);
+  EXPECT_EQ(channel.poll(lost + 310s).size(), 2U);
 }
 
 TEST(Channel, WaitEndsWithARequestWithTheTimeAndWithTheLossOfContact) {
@@ -138,7 +161,7 @@ TEST(Channel, WaitEndsWithARequestWithTheTimeAndWithTheLossOfContact) {
       channel.set_lost(Clock::now());
     });
     channel.wait(start + 10s);
-    EXPECT_EQ(channel.poll(Clock::now()).size(), 1U);
+    EXPECT_EQ(channel.poll(Clock::now()).size(), 2U);
   }
   EXPECT_LT(Clock::now() - start, 5s);
 }
@@ -158,8 +181,8 @@ TEST(Channel, WaitsUntilEverythingIsWritten) {
   EXPECT_LT(Clock::now() - start, 5s);
 }
 
-trace::Request check(std::uint64_t id) {
-  return {.id = id, .method = "plan.check", .params = nlohmann::json::object()};
+trace::Request check(std::uint64_t id, const char* method = "plan.check") {
+  return {.id = id, .method = method, .params = nlohmann::json::object()};
 }
 
 TEST(Channel, WhatOnlyAsksGoesToTheCheckerIfThereIsOne) {
@@ -170,7 +193,9 @@ TEST(Channel, WhatOnlyAsksGoesToTheCheckerIfThereIsOne) {
   channel.expect_checks();
   channel.deliver(check(2));
   channel.deliver(request(3));
+  channel.deliver(check(4, "intervention.check"));
   EXPECT_EQ(channel.take_check()->method, "plan.check");
+  EXPECT_EQ(channel.take_check()->method, "intervention.check");
   EXPECT_EQ(channel.poll(Clock::now()).front().method, "control.pause");
 }
 

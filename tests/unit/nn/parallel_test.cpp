@@ -9,11 +9,13 @@
 #include <mutex>
 #include <string>
 
+#include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/nn/attention.h"
 #include "tensor_tracer/nn/embedding.h"
 #include "tensor_tracer/nn/mlp.h"
 #include "tensor_tracer/nn/random.h"
+#include "tensor_tracer/trace/shards.h"
 #include "tensor_tracer/train/gradients.h"
 
 namespace tt::nn {
@@ -24,7 +26,7 @@ using LayerRun = std::function<Results(const BuildContext&)>;
 
 at::Tensor fixed_noise(const char* name, at::IntArrayRef shape) {
   return at::empty(shape, at::kDouble)
-      .normal_(0.0, 1.0, at::detail::createCPUGenerator(hash_of(name)));
+      .normal_(0.0, 1.0, at::detail::createCPUGenerator(base::hash_of(name)));
 }
 
 BuildContext context_of(const comm::ProcessGroup& group) {
@@ -77,7 +79,7 @@ Results through(const Forward& forward, const std::vector<Parameter>& parameters
 
 struct NoTrace {
   trace::Tracer tracer{trace::PlanContext{}, {}, comm::ProcessGroup(), nullptr};
-  ForwardContext context(bool is_training = true) { return {tracer, 5, 3, 8, is_training}; }
+  ForwardContext context(bool is_training = true) { return {tracer, 5, 3, 8, is_training, nullptr}; }
 };
 
 LayerRun attention_with(std::int64_t groups, double rotary_base, double dropout) {
@@ -144,8 +146,8 @@ TEST(ParallelLayers, VocabParallelCrossEntropyEqualsPyTorchs) {
   const at::Tensor labels = at::arange(12, at::kLong);
   const LayerRun run = [&](const BuildContext& context) {
     const auto placement = trace::Placement::shard(1, {{vocabulary, context.tensor.size()}});
-    at::Tensor local = take_shard(fixed_noise("logits", {12, vocabulary}) * 30, placement,
-                                  context.tensor.rank(), context.tensor.size())
+    at::Tensor local = trace::take_shard(fixed_noise("logits", {12, vocabulary}) * 30, placement,
+                                         context.tensor.rank(), context.tensor.size())
                            .set_requires_grad(true);
     const at::Tensor loss = vocab_parallel_cross_entropy(
         local, labels, first_local_token(vocabulary, context.tensor), context.tensor);

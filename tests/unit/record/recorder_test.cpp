@@ -192,13 +192,84 @@ TEST_F(RecorderTest, EventsHaveACursor) {
     }
   }
   Recording recording = reader();
-  const auto first = recording.events(0, 2);
+  const auto first = recording.events({.limit = 2});
   ASSERT_EQ(first.size(), 2U);
   EXPECT_EQ(first[1].second.session, "v1");
   EXPECT_EQ(first[1].second.detail, (json{{"ranks", 2}}));
-  const auto rest = recording.events(first[1].first, 10);
+  const auto rest = recording.events({.after = first[1].first, .limit = 10});
   ASSERT_EQ(rest.size(), 1U);
   EXPECT_EQ(rest[0].second.who, "Ada");
+}
+
+Event saved(std::uint64_t step, std::size_t size) {
+  return {.run = kRun,
+          .time_ns = 1'700'000'000'000'000'000ULL + step,
+          .step = step,
+          .kind = "saved",
+          .detail = {{"values", std::string(size, 'x')}},
+          .bytes = size};
+}
+
+TEST_F(RecorderTest, EventsThatAreDataAreAskedForByTheirKind) {
+  {
+    const auto recorder = start();
+    recorder->add_event({.run = kRun, .step = 1, .kind = "interventions", .detail = {{"a", 1}}});
+    for (std::uint64_t step = 1; step <= 3; ++step) {
+      recorder->add_event(saved(step, 1000));
+      recorder->add_event({.run = kRun, .step = step, .kind = "applied", .detail = {}});
+    }
+    recorder->add_event({.run = 7, .step = 2, .kind = "plan", .detail = {}});
+  }
+  Recording recording = reader();
+  EXPECT_EQ(recording.events({.limit = 9}).size(), 2U);
+  EXPECT_EQ(recording.events({.limit = 9, .kind = "applied"}).size(), 3U);
+  EXPECT_EQ(recording.events({.limit = 9, .max_bytes = 2100, .kind = "saved"}).size(), 2U);
+  EXPECT_EQ(recording.events({.limit = 9, .max_bytes = 1, .kind = "saved"}).size(), 1U);
+  std::string kinds;
+  for (const ProgramEvent& event : recording.program_events(kRun)) {
+    kinds += std::to_string(event.step) + event.kind.front();
+  }
+  EXPECT_EQ(kinds, "1i1s1a2s2a3s3a");
+  EXPECT_EQ(recording.event_detail(1), (json{{"a", 1}}));
+  EXPECT_EQ(recording.event_detail(99), json());
+}
+
+TEST_F(RecorderTest, EventsThatAreDataGoWithTheOldestFrames) {
+  constexpr std::uint64_t kMax = 4 << 20;
+  {
+    const auto recorder = start([&](RecorderOptions& options) { options.max_bytes = kMax; });
+    recorder->add_event({.run = kRun, .step = 1, .kind = "plan", .detail = {}});
+    for (std::uint64_t step = 1; step <= 40; ++step) {
+      add(*recorder, make_record(step, 7, 1, 100'000));
+      recorder->add_event(saved(step, 100'000));
+    }
+    for (std::uint64_t step = 41; step <= 100; ++step) {
+      recorder->add_event(saved(step, 100'000));
+    }
+  }
+  Recording recording = reader();
+  EXPECT_EQ(recording.events({.limit = 9}).size(), 1U) << "the audit trail stays";
+  const auto left = recording.program_events(kRun);
+  ASSERT_FALSE(left.empty());
+  EXPECT_LT(left.size(), 42U);
+  EXPECT_EQ(left.back().step, 100U);
+  EXPECT_EQ(left.back().step - left.front().step + 1, left.size());
+}
+
+TEST_F(RecorderTest, EventsThatAreDataAreDroppedWhereTheDiskIsSlow) {
+  const auto recorder = start([](RecorderOptions& options) {
+    options.queue_bytes = 5000;
+    options.commit_interval = std::chrono::hours(1);
+  });
+  for (std::uint64_t step = 1; step <= 4; ++step) {
+    recorder->add_event(saved(step, 2000));
+    recorder->add_event({.run = kRun, .step = step, .kind = "log", .detail = {}});
+  }
+  EXPECT_EQ(recorder->counters().dropped, 2U);
+  recorder->finish();
+  Recording recording = reader();
+  EXPECT_EQ(recording.program_events(kRun).size(), 2U);
+  EXPECT_EQ(recording.events({.limit = 9}).size(), 4U);
 }
 
 TEST_F(RecorderTest, TheOldestStepsMakeRoom) {

@@ -13,8 +13,8 @@
 
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/model/points.h"
-#include "tensor_tracer/nn/parameter.h"
 #include "tensor_tracer/protocol/record.h"
+#include "tensor_tracer/trace/shards.h"
 
 namespace tt::trace {
 namespace {
@@ -124,7 +124,7 @@ std::vector<Record> watch(int ranks, std::int64_t groups, const json& plan, at::
         const PointDescription& point = points.at(flag);
         at::Tensor local = logical(flag, layer, point.features, dtype);
         if (point.tensor.kind == Placement::Kind::kShard) {
-          local = nn::take_shard(local, point.tensor, group.rank(), ranks);
+          local = take_shard(local, point.tensor, group.rank(), ranks);
         }
         tracer.capture(flag, layer, local);
       }

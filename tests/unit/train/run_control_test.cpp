@@ -73,7 +73,8 @@ std::vector<std::vector<std::uint32_t>> run(
     const bool is_first = group.rank() == 0;
     trace::Tracer tracer(make_plan_context({}, {}, vectors_of(group.rank()), {}), {},
                          comm::ProcessGroup(), nullptr);
-    RunControl control(group, is_first ? &script : nullptr, is_first ? &script : nullptr, tracer);
+    RunControl control(group, is_first ? &script : nullptr, is_first ? &script : nullptr, tracer,
+                       nullptr, {});
     for (std::int64_t step = 1; step <= steps; ++step) {
       if (!control.before_step(step)) break;
       plans[static_cast<std::size_t>(group.rank())].push_back(tracer.plan().number);

@@ -1,0 +1,29 @@
+import type { App } from './app.svelte';
+
+/** Whether the page may change nothing of the run, and who could. */
+export interface Access {
+  readonly readOnly: boolean;
+  readonly claimable: boolean;
+  readonly text: string;
+}
+
+/** `free`: what is said where nobody holds control; `replayed`: where a recording is played. */
+export function accessOf(app: App, free: string, replayed: string): Access {
+  const { connection, control, replay, run } = app;
+  const open = connection.kind === 'open';
+  const { viewOnly, others, mine, holder } = control;
+  return {
+    readOnly: !open || others || viewOnly || replay !== null || run === null,
+    claimable: open && !viewOnly && !mine && run !== null && replay === null,
+    text: textOf(),
+  };
+
+  function textOf(): string {
+    if (replay !== null) return replayed;
+    if (!open) return 'Read-only: the hub is not connected.';
+    if (viewOnly) return 'Read-only: this token only views.';
+    if (others) return `Read-only: ${holder?.name ?? ''} holds control.`;
+    if (run === null) return 'Read-only: no trainer has connected yet.';
+    return mine ? 'You hold control.' : free;
+  }
+}

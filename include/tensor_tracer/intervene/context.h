@@ -1,0 +1,31 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tensor_tracer/graph/program.h"
+#include "tensor_tracer/trace/catalogue.h"
+#include "tensor_tracer/trace/vectors.h"
+
+namespace tt::intervene {
+
+/// The run that programs are checked against. Libraries may be null and outlive it. Thread: any.
+struct Context {
+  std::shared_ptr<const trace::Catalogue> catalogue;
+  std::vector<trace::WeightDescription> weights;
+  graph::Model model;
+  trace::VectorLibrary* vectors = nullptr;
+  trace::TensorFiles* files = nullptr;
+  int tensor_ranks = 1;
+  int tensor_rank = 0;  // this one's
+  std::int64_t micro_batch_size = 1;
+  std::int64_t seq_length = 1;
+  std::int64_t head_size = 1;
+  at::ScalarType dtype = at::kFloat;  // of activations, and of weights as a forward uses them
+  std::uint64_t seed = 0;
+};
+
+}  // namespace tt::intervene

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/intervene/context.h"
+#include "tensor_tracer/trace/intervenor.h"
+
+namespace tt::intervene {
+
+/// Limits besides those of graph and eval; each has a test.
+inline constexpr std::size_t kMaxPrograms = 32;
+inline constexpr std::int64_t kMaxSentNumbers = 65'536;
+inline constexpr std::int64_t kMaxKeptNumbers = std::int64_t{1} << 24;  // of one program's saves
+
+/// The programs of one rank.
+///
+/// A program is made ready for the shape of a forward once: each value is an eval::Program, run on
+/// this rank's shards where every operator rounds exactly and acts on each number alone and all
+/// tensors it meets are cut alike, otherwise on gathered logical tensors by every rank. A value is
+/// freed when its last user has run. Owner: the caller outlives it. Thread: as trace::Intervenor.
+class Engine : public trace::Intervenor {
+ public:
+  /// `tensor`: along the tensor axis, in step with the model's own collectives. `world`: all ranks,
+  /// for report() and end_preview().
+  Engine(Context context, const comm::ProcessGroup& tensor, const comm::ProcessGroup& world);
+  ~Engine() override;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  bool begin_forward(const trace::ForwardScope& scope, const at::Tensor& tokens) override;
+  at::Tensor at_point(trace::PointFlag flag, int layer, const at::Tensor& local) override;
+  bool reads(trace::PointFlag flag, int layer) const override;
+  bool skips(int layer) override;
+  void end_pass() override;
+
+  base::Result<nlohmann::json> request(const std::string& method, const nlohmann::json& params,
+                                       std::int64_t next_step) override;
+  std::string take_changes(std::int64_t next_step) override;
+  base::Status prepare(const std::string& changes) override;
+  void install(bool in_force) override;
+  nlohmann::json describe(std::int64_t step) const override;
+  std::optional<nlohmann::json> report(std::int64_t step) override;
+  std::vector<nlohmann::json> take_saved() override;
+  base::Status begin_preview(const nlohmann::json& params) override;
+  nlohmann::json preview_writes() override;
+  void end_preview() override;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tt::intervene

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/trace/catalogue.h"
+#include "tensor_tracer/trace/plan.h"
+
+namespace tt::trace {
+
+/// What changes values inside the model while it runs, one for each rank: programs in force, the
+/// same on every rank. Whatever goes wrong in a program is counted and told, and never reaches
+/// training. Thread: the thread that runs the step.
+///
+///     if (intervenor.begin_forward(scope, tokens)) … x = intervenor.at_point(flag, layer, x) …
+///     loss.backward();            // gradients are changed by hooks
+///     intervenor.end_pass();
+class Intervenor {
+ public:
+  virtual ~Intervenor() = default;
+
+  /// True if some program acts in this forward: the one branch of a place without. `tokens` int64
+  /// [batch, sequence].
+  virtual bool begin_forward(const ForwardScope& scope, const at::Tensor& tokens) = 0;
+  /// What the forward goes on with instead of `local`, this rank's shard of the place; itself where
+  /// nothing is changed. Collective along the tensor axis.
+  virtual at::Tensor at_point(PointFlag flag, int layer, const at::Tensor& local) = 0;
+  /// Some program reads this place, which is computed only to be read.
+  virtual bool reads(PointFlag flag, int layer) const = 0;
+  /// The layer is left out. Collective along the tensor axis.
+  virtual bool skips(int layer) = 0;
+  /// After the backward, or after a forward that has none.
+  virtual void end_pass() = 0;
+
+  /// Global rank 0, between steps: what an "intervention.apply", "set", "remove" or "revert" asks
+  /// for, to be in force from `next_step` on once install() has had it. The answer, or why not;
+  /// then nothing changes.
+  virtual base::Result<nlohmann::json> request(const std::string& method,
+                                               const nlohmann::json& params,
+                                               std::int64_t next_step) = 0;
+  /// Global rank 0: ends what step `next_step` is too late for, and gives what install() is to be
+  /// given on every rank; empty: nothing changed since the last call.
+  virtual std::string take_changes(std::int64_t next_step) = 0;
+  /// Every rank: reads `changes`. Error: this rank cannot take them.
+  virtual base::Status prepare(const std::string& changes) = 0;
+  /// Every rank, after prepare(): puts them in force, or with false forgets them.
+  virtual void install(bool in_force) = 0;
+  /// The notification "interventions" of docs/protocol.md for what is in force.
+  virtual nlohmann::json describe(std::int64_t step) const = 0;
+  /// What programs did since the last call, as the notification "applied" has it, on global rank 0;
+  /// none where no program is in force. Collective over all ranks.
+  virtual std::optional<nlohmann::json> report(std::int64_t step) = 0;
+  /// Notifications "saved" since the last call, on leaders.
+  virtual std::vector<nlohmann::json> take_saved() = 0;
+
+  /// Until end_preview() the program of "intervention.preview" acts in every training forward
+  /// beside those in force. The same on every rank. Error: it is wrong.
+  virtual base::Status begin_preview(const nlohmann::json& params) = 0;
+  /// The "writes" of its answer so far, on every rank. Collective over all ranks.
+  virtual nlohmann::json preview_writes() = 0;
+  /// REQUIRES: begin_preview() was ok.
+  virtual void end_preview() = 0;
+};
+
+}  // namespace tt::trace

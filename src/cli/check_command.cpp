@@ -1,0 +1,89 @@
+#include "src/cli/check_command.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "src/cli/intervention_setup.h"
+#include "src/cli/parse.h"
+#include "src/cli/train_options.h"
+#include "tensor_tracer/intervene/check.h"
+
+namespace tt::cli {
+namespace {
+
+int fail(const base::Error& error) {
+  fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
+  return 2;
+}
+
+void print_summary(const std::string& path, const nlohmann::json& checked) {
+  fmt::print("{}: right\n", path);
+  for (const auto& write : checked["writes"]) {
+    fmt::print("  writes {} ({})\n", write["place"].get<std::string>(),
+               write["runs"].get<std::string>());
+  }
+  for (const auto& read : checked["reads"]) {
+    fmt::print("  reads {}\n", read["place"].get<std::string>());
+  }
+  for (const auto& save : checked["saves"]) fmt::print("  saves {}\n", save.get<std::string>());
+  for (const auto& skip : checked["skips"]) fmt::print("  skips layer {}\n", skip.get<int>());
+  for (const auto& parameter : checked["parameters"]) {
+    fmt::print("  parameter {} = {}\n", parameter["name"].get<std::string>(),
+               parameter["value"].dump());
+  }
+}
+
+bool check_file(const std::string& path, const intervene::Context& context, bool as_json) {
+  const auto file = read_program_file(path);
+  if (!file) return fail(file.error()) == 0;
+  const auto checked = intervene::check_program({{"program", file.value().program}}, context);
+  if (!checked) {
+    fmt::print(stderr, "{}: {}\n", path, to_string(checked.error()));
+    return false;
+  }
+  if (as_json) {
+    fmt::print("{}\n", checked.value().dump(2));
+  } else {
+    print_summary(path, checked.value());
+  }
+  return true;
+}
+
+}  // namespace
+
+int run_check(int argc, const char* const* argv) {
+  config::TrainConfig config;
+  std::vector<std::string> paths;
+  bool as_json = false;
+  CLI::App app("Check programs (docs/intervention_graph.md) for the run of the same options.",
+               "tensor-tracer check");
+  add_train_options(app, config);
+  app.add_option("files", paths, "text, or JSON where the name ends in .json")->required();
+  app.add_flag("--json", as_json, "as intervention.check answers, docs/protocol.md")
+      ->group("Output");
+  auto parsed = parse(app, argc, argv);
+  if (!parsed) return fail(parsed.error());
+  if (parsed.value().text) {
+    fmt::print("{}", *parsed.value().text);
+    return 0;
+  }
+  // As on the smallest mesh that the configuration fits.
+  auto shape = config::check(config, config.tensor_model_parallel_size);
+  if (!shape) return fail(shape.error());
+  auto tracing = prepare_tracing(config, shape.value());
+  if (!tracing) return fail(tracing.error());
+  config.intervention.interventions.clear();
+  auto setup = prepare_interventions(config, shape.value(), tracing.value());
+  if (!setup) return fail(setup.error());
+  int wrong = 0;
+  for (const std::string& path : paths) {
+    if (!check_file(path, setup.value().context, as_json)) wrong = 2;
+  }
+  return wrong;
+}
+
+}  // namespace tt::cli

@@ -1,0 +1,105 @@
+#include "src/cli/intervention_setup.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "tensor_tracer/base/check.h"
+#include "tensor_tracer/checkpoint/tensor_directory.h"
+#include "tensor_tracer/intervene/check.h"
+#include "tensor_tracer/model/points.h"
+
+namespace tt::cli {
+namespace {
+
+base::Error wrong(std::string flag, std::string message, std::string remedy) {
+  return {"invalid_argument", std::move(message), std::move(flag), std::move(remedy)};
+}
+
+intervene::Context make_context(const config::TrainConfig& config, const mesh::MeshShape& shape,
+                                const TracingSetup& tracing) {
+  intervene::Context context;
+  context.catalogue =
+      std::make_shared<const trace::Catalogue>(model::make_catalogue(config.model, shape.tensor));
+  context.weights = model::make_weights(config.model, shape.tensor);
+  context.model.num_layers = static_cast<int>(config.model.num_layers);
+  for (const data::PromptSet& set : tracing.prompts) context.model.prompt_sets.push_back(set.name);
+  context.vectors = tracing.vectors.get();
+  context.tensor_ranks = shape.tensor;
+  context.micro_batch_size = config.micro_batch_size;
+  context.seq_length = config.model.seq_length;
+  context.head_size = config.model.head_size();
+  const at::ScalarType params = config.params_dtype == "float64" ? at::kDouble : at::kFloat;
+  context.dtype = config.bf16 ? at::kBFloat16 : params;
+  context.seed = static_cast<std::uint64_t>(config.seed);
+  return context;
+}
+
+}  // namespace
+
+base::Result<ProgramFile> read_program_file(const std::string& path) {
+  std::ifstream in(path);
+  if (!in) return wrong("--interventions", "\"" + path + "\" cannot be read", "give a file");
+  const std::filesystem::path file(path);
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  if (file.extension() != ".json") return ProgramFile{file.stem().string(), std::move(text)};
+  nlohmann::json graph = nlohmann::json::parse(text, nullptr, false);
+  if (!graph.is_object())
+    return wrong(path, "is not a JSON object", "see docs/intervention_graph.md");
+  return ProgramFile{file.stem().string(), std::move(graph)};
+}
+
+base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig& config,
+                                                      const mesh::MeshShape& shape,
+                                                      const TracingSetup& tracing) {
+  InterventionSetup setup;
+  const std::string& folder = config.intervention.intervention_files;
+  if (!folder.empty() && !std::filesystem::is_directory(folder)) {
+    return wrong("--intervention-files", "\"" + folder + "\" is not a folder",
+                 "give the folder that holds the files");
+  }
+  if (!folder.empty()) setup.files = std::make_unique<checkpoint::TensorDirectory>(folder);
+  setup.context = make_context(config, shape, tracing);
+  setup.context.files = setup.files.get();
+  for (const std::string& path : config.intervention.interventions) {
+    auto read = read_program_file(path);
+    if (!read) return read.error();
+    if (std::ranges::find(setup.programs, read.value().name, &ProgramFile::name) !=
+        setup.programs.end()) {
+      return wrong("--interventions", "two files are named \"" + read.value().name + "\"",
+                   "rename one");
+    }
+    const auto checked =
+        intervene::check_program({{"program", read.value().program}}, setup.context);
+    if (!checked) {
+      base::Error error = checked.error();
+      error.message = path + ": " + error.message;
+      return error;
+    }
+    setup.programs.push_back(std::move(read).value());
+  }
+  return setup;
+}
+
+std::unique_ptr<intervene::Engine> make_engine(const InterventionSetup& setup,
+                                               const comm::ProcessGroup& tensor,
+                                               const comm::ProcessGroup& world) {
+  intervene::Context context = setup.context;
+  context.tensor_rank = tensor.rank();
+  auto engine = std::make_unique<intervene::Engine>(std::move(context), tensor, world);
+  for (const ProgramFile& file : setup.programs) {
+    const auto applied = engine->request(
+        "intervention.apply", {{"name", file.name}, {"program", file.program}, {"keep", true}}, 1);
+    TT_CHECK(applied.ok(), "a checked program was refused");
+  }
+  if (const std::string changes = engine->take_changes(1); !changes.empty()) {
+    const base::Status status = engine->prepare(changes);
+    TT_CHECK(status.ok(), "a checked program was refused");
+    engine->install(true);
+  }
+  return engine;
+}
+
+}  // namespace tt::cli

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/base/result.h"
+
+namespace tt::graph {
+
+enum class NodeType {
+  kGetter,
+  kSetter,
+  kOperator,
+  kConstant,
+  kNoise,
+  kSaved,
+  kParameter,
+  kCondition,
+  kSave,
+  kSkip,
+};
+
+/// One node of a graph in JSON. Its members are known ones, none that it needs is missing, and its
+/// arguments are no deeper than an expression may be; what they hold is not checked.
+struct GraphNode {
+  const nlohmann::json* fields = nullptr;
+  std::string id;
+  NodeType type = NodeType::kGetter;
+  std::string name;                      // of a value's line; empty without one
+  std::vector<std::size_t> needs;        // indices, one for each use
+  std::optional<std::size_t> condition;  // index
+  std::size_t place = 0;                 // in the list, from 0
+
+  bool is_effect() const {
+    return type == NodeType::kSetter || type == NodeType::kSave || type == NodeType::kSkip;
+  }
+  bool is_value() const { return !is_effect() && type != NodeType::kCondition; }
+};
+
+struct Graph {
+  std::vector<GraphNode> nodes;
+  std::map<std::string, std::size_t> by_id;
+  std::vector<std::size_t> order;  // every node behind what it needs, else as listed
+};
+
+/// `code` "invalid_graph".
+base::Error graph_error(const std::string& where, std::string message, std::string remedy = "");
+
+/// Text from outside, short and without control characters.
+std::string shown(const std::string& text);
+
+/// Letters, digits and underscores, not two of them in a row, no digit first, 64 bytes at most.
+bool is_identifier(const std::string& text);
+
+/// The nodes of `graph`, which must outlive them. Thread: any.
+base::Result<Graph> read_graph(const nlohmann::json& graph);
+
+}  // namespace tt::graph

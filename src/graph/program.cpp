@@ -1,0 +1,89 @@
+#include "tensor_tracer/graph/program.h"
+
+#include <algorithm>
+#include <set>
+
+#include "src/graph/layers.h"
+#include "src/graph/order.h"
+#include "src/graph/statements.h"
+#include "tensor_tracer/graph/places.h"
+
+namespace tt::graph {
+namespace {
+
+using expr::Statement;
+
+const Statement* find_when(const Reading& reading, const Program& program) {
+  const auto found = std::ranges::find_if(
+      program.script->statements,
+      [&](const Statement& statement) { return reading.called(statement.value) == "when"; });
+  return found == program.script->statements.end() ? nullptr : &*found;
+}
+
+bool check_whole(Reading& reading, const Program& program) {
+  const auto& statements = program.script->statements;
+  if (program.effects.empty()) {
+    return reading.fail(statements.back().span, "the program changes nothing and saves nothing",
+                        "write a place, for example layers[12].output = ..., or "
+                        "save(..., \"name\")");
+  }
+  const Statement* when = find_when(reading, program);
+  if (when != nullptr && !program.uses_each_layer && !program.when.layers.empty()) {
+    return reading.fail(when->span, "layers= says what \"layer\" stands for, and no line has it",
+                        "write layers[layer], or take layers= away");
+  }
+  return true;
+}
+
+bool check_saved(Reading& reading, const Program& program) {
+  std::vector<std::string> saves;
+  for (const Effect& effect : program.effects) {
+    if (effect.kind == EffectKind::kSave) saves.push_back(effect.name);
+  }
+  for (const Value& value : program.values) {
+    for (const Leaf& leaf : value.leaves) {
+      if (leaf.kind != LeafKind::kSaved || std::ranges::find(saves, leaf.name) != saves.end()) {
+        continue;
+      }
+      return reading.fail(reading.node(leaf.node).span,
+                          "no line saves " + quoted(leaf.name) + expr::suggestion(leaf.name, saves),
+                          "write save(..., " + quoted(leaf.name) + ")");
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+base::Result<Program> parse_program(std::string_view text, const Model& model) {
+  auto script = expr::parse_script(text);
+  if (!script.ok()) return script.error();
+  Program program;
+  program.script = std::make_shared<const expr::Script>(std::move(script).value());
+  Reading reading(program.ast(), model);
+  const bool is_sound = read_statements(reading, program) && settle_layers(reading, program) &&
+                        check_whole(reading, program) && check_saved(reading, program) &&
+                        check_order(reading, program);
+  if (!is_sound) return expr::to_error(text, *reading.problem());
+  return program;
+}
+
+bool is_each(const Program& program, const Effect& effect) {
+  return is_each(program, effect, find_layered(program));
+}
+
+std::string to_string(const Place& place) {
+  const PlaceKind* kind = find_place(place.point);
+  std::string text = kind == nullptr ? place.point : kind->path;
+  if (place.layer) {
+    const int number = place.layer->number;
+    std::string inside = place.layer->is_each ? "layer" : std::to_string(number);
+    if (place.layer->is_each && number != 0) {
+      inside += (number > 0 ? " + " : " - ") + std::to_string(std::abs(number));
+    }
+    text = "layers[" + inside + "]." + text;
+  }
+  return place.gradient ? text + ".grad" : text;
+}
+
+}  // namespace tt::graph

@@ -1,0 +1,121 @@
+#include "src/graph/value_reader.h"
+
+#include <algorithm>
+
+#include "src/graph/words.h"
+
+namespace tt::graph {
+namespace {
+
+using expr::Kind;
+using expr::kNoNode;
+using expr::Node;
+using expr::NodeId;
+
+// Walks an expression down to its leaves; the parser has bounded its depth.
+class ValueReader {
+ public:
+  ValueReader(Reading& reading, const Names& names, Value& value)
+      : reading_(reading), names_(names), value_(value) {}
+
+  bool visit(NodeId id) {
+    if (id == kNoNode) return true;
+    Leaf leaf;
+    const Found found = find_leaf(reading_, names_, id, leaf);
+    if (found == Found::kLeaf) value_.leaves.push_back(std::move(leaf));
+    if (found != Found::kNothing) return found == Found::kLeaf;
+    const Node& node = reading_.node(id);
+    switch (node.kind) {
+      case Kind::kName:
+        return check_unknown(node);
+      case Kind::kAttribute:
+        return is_module(id) || (check_member(node) && visit(node.children[0]));
+      case Kind::kCall:
+        return visit_callee(node) && visit_all(node, 1);
+      default:
+        return visit_all(node, 0);
+    }
+  }
+
+ private:
+  bool visit_all(const Node& node, std::size_t first) {
+    return std::all_of(node.children.begin() + static_cast<std::ptrdiff_t>(first),
+                       node.children.end(), [this](NodeId child) { return visit(child); });
+  }
+
+  // torch, torch.linalg.norm
+  bool is_module(NodeId id) const {
+    while (reading_.node(id).kind == Kind::kAttribute) id = reading_.node(id).children[0];
+    return reading_.is_name(id, "torch");
+  }
+
+  bool visit_callee(const Node& call) {
+    const Node& callee = reading_.node(call.children[0]);
+    if (callee.kind == Kind::kName) return check_callee(call, callee);
+    if (callee.kind == Kind::kAttribute) return visit(call.children[0]);
+    return reading_.fail(callee.span, "this is no operator that could be called",
+                         "take the parentheses behind it away");
+  }
+
+  // Operators take no string first, which tells a misspelt vector("evil") from tile(x).
+  bool check_callee(const Node& call, const Node& callee) {
+    if (is_reserved(callee.text)) {
+      return reading_.fail(callee.span, quoted(callee.text) + " is not called",
+                           "take the parentheses behind it away");
+    }
+    const bool has_string =
+        call.children.size() > 1 && reading_.node(call.children[1]).kind == Kind::kString;
+    const std::string meant =
+        has_string ? expr::suggestion(callee.text, {"vector", "file", "saved"}) : "";
+    return meant.empty() ||
+           reading_.fail(callee.span, "there is no " + quoted(callee.text) + meant,
+                         "docs/intervention_graph.md lists what stands in an expression");
+  }
+
+  bool check_member(const Node& node) {
+    if (node.text != "grad" && node.text != "heads") return true;
+    return reading_.fail(node.name_span, "only a place has \"" + node.text + "\", not a value",
+                         "write it behind the place: layers[12].attention.context." + node.text);
+  }
+
+  // Names of operators and constants are looked up by eval; here only what is nearer to a name of
+  // this program.
+  bool check_unknown(const Node& node) {
+    const auto below = names_.lines.find(node.text);
+    const std::size_t here = reading_.line_of(value_.root);
+    if (below != names_.lines.end() && below->second <= here) {
+      return reading_.fail(node.span, "the line that gives " + quoted(node.text) + " uses it",
+                           "for a value of an earlier pass write saved(\"name\")");
+    }
+    if (below != names_.lines.end()) {
+      return reading_.fail(node.span,
+                           quoted(node.text) + " is not there yet: line " +
+                               std::to_string(below->second) + " gives it",
+                           "move that line up");
+    }
+    if (is_reserved(node.text)) {
+      return !is_special_call(node.text) ||
+             reading_.fail(node.span, quoted(node.text) + " is called with parentheses",
+                           "docs/intervention_graph.md says how");
+    }
+    std::vector<std::string> known = place_words();
+    known.emplace_back("layer");
+    for (const auto& [name, line] : names_.lines) known.push_back(name);
+    const std::string meant = expr::suggestion(node.text, known);
+    return meant.empty() || reading_.fail(node.span, "there is no " + quoted(node.text) + meant,
+                                          "a name is given on a line above: name = expression");
+  }
+
+  Reading& reading_;
+  const Names& names_;
+  Value& value_;
+};
+
+}  // namespace
+
+bool read_value(Reading& reading, const Names& names, NodeId root, Value& value) {
+  value.root = root;
+  return ValueReader(reading, names, value).visit(root);
+}
+
+}  // namespace tt::graph

@@ -1,0 +1,139 @@
+#include "tensor_tracer/intervene/engine.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "src/intervene/state.h"
+
+namespace tt::intervene {
+
+Engine::Engine(Context context, const comm::ProcessGroup& tensor, const comm::ProcessGroup& world)
+    : state_(std::make_unique<State>(std::move(context), tensor, world)) {}
+
+Engine::~Engine() = default;
+
+at::Tensor Frame::act(std::span<const Action> actions, at::Tensor now) {
+  for (const Action& action : actions) {
+    Run& run = runs[action.run];
+    switch (action.kind) {
+      case ActionKind::kGet:
+        run.get(action.index, now);
+        break;
+      case ActionKind::kCompute:
+        run.compute(action.index);
+        break;
+      case ActionKind::kWrite:
+        now = run.write(action.index, now);
+        break;
+      case ActionKind::kSave:
+        run.save(action.index);
+        break;
+      case ActionKind::kSkip:
+        break;
+    }
+    for (const std::size_t value : action.frees) run.free(value);
+  }
+  return now;
+}
+
+// A program's part of a forward that it is due in.
+void Engine::State::add_runs(const std::shared_ptr<InForce>& program, std::vector<Entry>& entries,
+                             std::vector<std::uint64_t>& made_of) {
+  const Surroundings& around = frame->around;
+  if (!program->is_due(around.scope, context.model)) return;
+  program->begin_step(around.scope.step);
+  program->counts.was_due = true;
+  const auto ready = program->ready_for({around.tokens.size(0), around.tokens.size(1)}, context);
+  if (ready->error) {
+    ++program->counts.failed;
+    return;
+  }
+  const at::Tensor selected = program->selected(around.scope, around.tokens);
+  if (selected.defined() && !selected.any().item<bool>()) return;
+  for (const bool is_identity : program->is_identity) {
+    if (is_identity) {
+      program->counts.identity += static_cast<std::int64_t>(ready->instances.size());
+    }
+    made_of.push_back(is_identity ? 1 : 0);
+  }
+  made_of.push_back(reinterpret_cast<std::uintptr_t>(ready.get()));
+  for (std::size_t i = 0; i < ready->instances.size(); ++i) {
+    entries.push_back({&program->program, &ready->instances[i], &program->is_identity});
+    frame->runs.emplace_back(*program, ready, i, selected, around);
+  }
+  frame->programs.push_back(program);
+}
+
+// Forwards of one kind use one table over and over.
+void Engine::State::use_table(const std::vector<Entry>& entries,
+                              std::vector<std::uint64_t> made_of) {
+  if (table == nullptr || made_of != table_is_for) {
+    table = std::make_shared<const Table>(entries, context);
+    table_is_for = std::move(made_of);
+  }
+  frame->table = table;
+}
+
+bool Engine::begin_forward(const trace::ForwardScope& scope, const at::Tensor& tokens) {
+  State& state = *state_;
+  state.frame = nullptr;
+  if (state.in_force.empty() && state.preview == nullptr) return false;
+  const bool is_leader = state.tensor.rank() == 0;
+  state.frame = std::make_shared<Frame>(
+      Surroundings{state.context, state.tensor, scope, tokens, is_leader ? &state.saved : nullptr});
+  std::vector<Entry> entries;
+  std::vector<std::uint64_t> made_of;
+  for (const auto& program : state.in_force) state.add_runs(program, entries, made_of);
+  if (state.preview != nullptr) state.add_runs(state.preview, entries, made_of);
+  if (entries.empty()) {
+    state.frame = nullptr;
+    return false;
+  }
+  state.use_table(entries, std::move(made_of));
+  state.frame->act(state.frame->table->at_once(), tokens);
+  return true;
+}
+
+// Gradients are changed and read by hooks, which are no nodes of the graph.
+void Engine::State::watch_gradient(const at::Tensor& value, std::size_t key) {
+  const std::span<const Action> actions = frame->table->at(key);
+  if (actions.empty() || !value.requires_grad()) return;
+  value.register_hook([frame = frame, actions](const at::Tensor& gradient) {
+    const at::NoGradGuard no_grad;
+    return frame->act(actions, gradient);
+  });
+}
+
+at::Tensor Engine::at_point(trace::PointFlag flag, int layer, const at::Tensor& local) {
+  State& state = *state_;
+  const int layers = state.context.model.num_layers;
+  const auto actions = state.frame->table->at(spot_key(flag, layer, false, layers));
+  at::Tensor now = actions.empty() ? local : state.frame->act(actions, local);
+  state.watch_gradient(now, spot_key(flag, layer, true, layers));
+  return now;
+}
+
+bool Engine::reads(trace::PointFlag flag, int layer) const {
+  const int layers = state_->context.model.num_layers;
+  return !state_->frame->table->at(spot_key(flag, layer, false, layers)).empty();
+}
+
+bool Engine::skips(int layer) {
+  Frame& frame = *state_->frame;
+  bool is_skipped = false;
+  for (const Action& action : frame.table->skips_of(layer)) {
+    if (frame.runs[action.run].skips(action.index)) is_skipped = true;
+  }
+  return is_skipped;
+}
+
+// Values hold the graph, whose hooks hold the frame.
+void Engine::end_pass() {
+  if (state_->frame != nullptr) state_->frame->runs.clear();
+  state_->frame = nullptr;
+}
+
+std::vector<nlohmann::json> Engine::take_saved() { return std::exchange(state_->saved, {}); }
+
+}  // namespace tt::intervene

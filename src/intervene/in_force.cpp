@@ -1,0 +1,155 @@
+#include "src/intervene/in_force.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "src/intervene/describe.h"
+#include "tensor_tracer/graph/json.h"
+
+namespace tt::intervene {
+namespace {
+
+constexpr std::size_t kMaxShapes = 16;
+
+bool contains(const graph::Ranges& ranges, std::int64_t number) {
+  return ranges.empty() || std::ranges::any_of(ranges, [number](const auto& range) {
+           return number >= range.first && number <= range.second;
+         });
+}
+
+bool is_step(const graph::Schedule& when, std::int64_t step) {
+  if (!contains(when.steps, step)) return false;
+  std::int64_t first = 1;
+  for (const auto& [begin, end] : when.steps) {
+    if (step >= begin && step <= end) first = begin;
+  }
+  return (step - first) % when.every == 0;
+}
+
+// Negative positions count from the end.
+at::Tensor mask_of(const graph::Ranges& ranges, std::int64_t first, std::int64_t size) {
+  at::Tensor mask = at::zeros({size}, at::kBool);
+  bool* out = mask.mutable_data_ptr<bool>();
+  for (std::int64_t i = 0; i < size; ++i) {
+    out[i] = contains(ranges, first + i) || contains(ranges, i - size);
+  }
+  return mask;
+}
+
+// Tokens are bytes.
+at::Tensor spelled(const at::Tensor& tokens, const std::string& text) {
+  const at::Tensor ids = tokens.contiguous();
+  at::Tensor mask = at::zeros(ids.sizes(), at::kBool);
+  const auto length = static_cast<std::int64_t>(text.size());
+  for (std::int64_t row = 0; row < ids.size(0); ++row) {
+    const auto* line = ids.const_data_ptr<std::int64_t>() + row * ids.size(1);
+    bool* out = mask.mutable_data_ptr<bool>() + row * ids.size(1);
+    for (std::int64_t at = 0; at + length <= ids.size(1); ++at) {
+      const bool is_here = std::equal(text.begin(), text.end(), line + at, [](char c, auto token) {
+        return static_cast<unsigned char>(c) == token;
+      });
+      if (is_here) std::fill_n(out + at, length, true);
+    }
+  }
+  return mask;
+}
+
+}  // namespace
+
+std::string saved_name(const std::string& name, int layer) {
+  return layer == 0 ? name : name + "@" + std::to_string(layer);
+}
+
+bool InForce::is_due(const trace::ForwardScope& scope, const graph::Model& model) const {
+  if (is_preview) return true;
+  const graph::Schedule& when = program.when;
+  if (!is_step(when, scope.step)) return false;
+  if (scope.prompt_set > 0) {
+    const std::string& set = model.prompt_sets[scope.prompt_set - 1];
+    return std::ranges::any_of(when.prompt_sets, [&set](const std::string& wanted) {
+      return wanted == "*" || wanted == set;
+    });
+  }
+  return scope.phase == trace::Phase::kTrain ? when.in_train : when.in_eval;
+}
+
+void InForce::begin_step(std::int64_t number) {
+  if (step == number) return;
+  step = number;
+  std::map<std::string, double> numbers;
+  parameters.clear();
+  for (const graph::Parameter& parameter : program.parameters) {
+    const double now = parameter.in_step(targets.at(parameter.name), number - since);
+    numbers[parameter.name] = now;
+    parameters.push_back(at::full({}, now, at::kDouble));
+  }
+  is_identity.clear();
+  for (const graph::Effect& effect : program.effects) {
+    is_identity.push_back(effect.kind == graph::EffectKind::kWrite &&
+                          graph::is_identity(program, effect, numbers));
+  }
+}
+
+std::shared_ptr<const Ready> InForce::ready_for(const Shape& shape, const Context& context) {
+  if (const auto found = ready.find(shape); found != ready.end()) return found->second;
+  if (ready.size() >= kMaxShapes) ready.clear();
+  auto made = std::make_shared<Ready>();
+  for (const int layer : layers_of(program)) {
+    auto instance = make_instance(program, context, shape, layer);
+    if (!instance) {
+      made->error = instance.error();
+      break;
+    }
+    made->instances.push_back(std::move(instance).value());
+  }
+  return ready[shape] = std::move(made);
+}
+
+at::Tensor InForce::selected(const trace::ForwardScope& scope, const at::Tensor& tokens) const {
+  const graph::Schedule& when = program.when;
+  at::Tensor all;
+  const auto narrow_to = [&all](const at::Tensor& mask) {
+    all = all.defined() ? all.logical_and(mask) : mask;
+  };
+  const auto shape = tokens.sizes();
+  if (!when.rows.empty()) {
+    narrow_to(mask_of(when.rows, scope.first_row, shape[0]).unsqueeze(1).expand(shape));
+  }
+  if (!when.tokens.empty()) narrow_to(mask_of(when.tokens, 0, shape[1]).expand(shape));
+  if (!when.token_text.empty()) narrow_to(spelled(tokens, when.token_text));
+  return all;
+}
+
+nlohmann::json InForce::describe() const {
+  nlohmann::json described = form;
+  described.erase("graph");
+  described.erase("positions");
+  described["name"] = name;
+  described["since"] = since;
+  described["keep"] = keep;
+  if (until) described["until"] = *until;
+  for (nlohmann::json& parameter : described["parameters"]) {
+    parameter["value"] = targets.at(parameter["name"]);
+  }
+  return described;
+}
+
+base::Result<std::shared_ptr<InForce>> make_in_force(const nlohmann::json& program,
+                                                     const Context& context) {
+  auto read = graph::read_program(program, context.model);
+  if (!read) return read.error();
+  auto made = std::make_shared<InForce>();
+  made->program = std::move(read).value();
+  const auto ready = made->ready_for({context.micro_batch_size, context.seq_length}, context);
+  if (ready->error) return *ready->error;
+  made->form = describe_program(made->program, *ready);
+  for (const graph::Parameter& parameter : made->program.parameters) {
+    made->targets[parameter.name] = parameter.value;
+  }
+  made->changes.resize(made->program.effects.size());
+  made->counts.writes.resize(made->program.effects.size());
+  return made;
+}
+
+}  // namespace tt::intervene

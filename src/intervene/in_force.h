@@ -1,0 +1,88 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "src/intervene/instance.h"
+#include "tensor_tracer/trace/plan.h"
+
+namespace tt::intervene {
+
+/// A program for one shape of the forward, for every layer it stands for.
+struct Ready {
+  std::vector<Instance> instances;
+  std::optional<base::Error> error;  // it does not fit this shape
+};
+
+/// What a program did since the last report, on this rank.
+struct Counts {
+  bool was_due = false;  // some forward was one of its own
+  bool acted = false;
+  std::int64_t forwards = 0;
+  std::int64_t positions = 0;
+  std::int64_t identity = 0;
+  std::int64_t waiting = 0;
+  std::int64_t failed = 0;
+  std::vector<std::int64_t> writes;  // positions by effect
+};
+
+/// Squares over what a write of a preview covers.
+struct Change {
+  double before = 0.0;
+  double change = 0.0;
+};
+
+/// Saves are kept by what kind of forward, over which rows, made them.
+using ForwardKind = std::tuple<trace::Phase, std::uint32_t, std::int64_t>;
+
+/// Under which a save of a program for several layers is kept.
+std::string saved_name(const std::string& name, int layer);
+
+/// One program in force on one rank.
+struct InForce {
+  std::string name;
+  graph::Program program;
+  nlohmann::json form;  // as "intervention.check" describes it
+  std::map<std::string, double> targets;
+  std::int64_t since = 1;
+  std::optional<std::int64_t> until;  // its last step
+  bool keep = false;
+  bool is_preview = false;  // acts in every forward, and sums what it changes
+
+  // Of the step `step`.
+  std::int64_t step = -1;
+  std::vector<at::Tensor> parameters;  // double, without dims
+  std::vector<bool> is_identity;       // by effect
+
+  std::map<Shape, std::shared_ptr<const Ready>> ready;
+  std::map<ForwardKind, std::map<std::string, at::Tensor>> kept;
+  Counts counts;
+  std::vector<Change> changes;  // by effect
+
+  const std::string& text() const { return program.ast().source(); }
+  /// Whether its `when` names this forward of a run.
+  bool is_due(const trace::ForwardScope& scope, const graph::Model& model) const;
+  /// Sets what depends on the numbers in force.
+  void begin_step(std::int64_t number);
+  /// Made on demand; the oldest of many shapes are forgotten.
+  std::shared_ptr<const Ready> ready_for(const Shape& shape, const Context& context);
+  /// The tokens that rows, tokens and token_text of `when` select, bool [batch, sequence];
+  /// undefined: all.
+  at::Tensor selected(const trace::ForwardScope& scope, const at::Tensor& tokens) const;
+  /// {"name", "text", "parameters", "since", …} of docs/protocol.md.
+  nlohmann::json describe() const;
+};
+
+/// Reads a program and makes it ready for training forwards; `form` and all.
+base::Result<std::shared_ptr<InForce>> make_in_force(const nlohmann::json& program,
+                                                     const Context& context);
+
+}  // namespace tt::intervene

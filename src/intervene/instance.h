@@ -1,0 +1,105 @@
+#pragma once
+
+#include <ATen/TensorIndexing.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/intervene/noise.h"
+#include "src/intervene/places.h"
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/eval/program.h"
+#include "tensor_tracer/graph/program.h"
+#include "tensor_tracer/intervene/context.h"
+
+namespace tt::intervene {
+
+using Indices = std::vector<at::indexing::TensorIndex>;
+
+/// Reads a place's tensor when the forward, or with spot.gradient the backward, meets it.
+struct Getter {
+  Spot spot;
+  std::optional<Indices> heads;
+  std::size_t value = 0;  // of the program, whose line it belongs to
+  std::int64_t moment = 0;
+  std::size_t key = 0;
+};
+
+/// Where one input of a value comes from.
+struct Source {
+  enum class Kind { kGetter, kValue, kParameter, kConstant, kNoise, kSaved };
+  Kind kind = Kind::kGetter;
+  std::size_t index = 0;  // of the getter, value, parameter or noise
+  at::Tensor constant = {};
+  std::string name = {};  // kSaved
+};
+
+struct NoiseSource {
+  NoiseKind kind;
+  Spot spot;
+};
+
+/// A value of the program, ready to run on what `sources` give: with `is_local` on shards, whose
+/// result lies as `placement` says; else on logical tensors, by every rank alike.
+struct Unit {
+  std::optional<eval::Program> program;
+  std::vector<Source> sources;
+  std::vector<std::int64_t> shape;  // logical
+  at::ScalarType dtype = at::kFloat;
+  bool is_local = false;
+  trace::Placement placement;
+  bool is_plain = true;            // of parameters and constants only
+  bool needs_contiguous = false;   // its bits may depend on strides, and those on the mesh
+  std::int64_t moment = -1;        // when its latest input is there; -1: at once
+  std::size_t key = 0;             // of the place that is met then
+  std::vector<std::string> saved;  // names it waits for
+};
+
+/// How a write gets its new tensor.
+enum class WritePath : std::uint8_t {
+  kShards,    // value and place are cut alike, or whole on every rank
+  kFilled,    // one number goes to a part of the shard
+  kGathered,  // the logical tensor is made, written and cut again
+};
+
+struct Write {
+  std::size_t effect = 0;
+  Spot spot;
+  std::optional<Indices> heads;
+  std::optional<Indices> index;
+  WritePath path = WritePath::kShards;
+  at::Tensor region;           // bool, logical: what heads and index select; undefined: all
+  std::int64_t positions = 0;  // tokens that the region reaches
+  std::int64_t moment = 0;
+  std::size_t key = 0;
+};
+
+/// A program for one `layer` and one shape of the forward. Immutable.
+struct Instance {
+  int layer = 0;
+  Shape shape;
+  std::vector<Getter> getters;
+  std::vector<NoiseSource> noises;
+  std::vector<Unit> units;    // by value of the program
+  std::vector<Write> writes;  // in source order
+};
+
+/// Checks shapes and dtypes on tensors without data. Errors as in expr::to_error().
+base::Result<Instance> make_instance(const graph::Program& program, const Context& context,
+                                     const Shape& shape, int layer);
+
+/// The layers that a program is made ready for: 0 alone where nothing says `layer`.
+std::vector<int> layers_of(const graph::Program& program);
+
+/// What a subscript selects, behind so many dims that are taken whole. REQUIRES: integers, slices,
+/// ellipsis, lists of integers.
+Indices read_indices(const expr::Ast& ast, expr::NodeId subscript, std::size_t whole_dims);
+
+/// [batch, sequence, features] as [batch, sequence, heads, head size]; a view.
+at::Tensor by_heads(const at::Tensor& x, std::int64_t head_size);
+
+}  // namespace tt::intervene

@@ -1,0 +1,161 @@
+#include "src/intervene/maker.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "tensor_tracer/base/check.h"
+#include "tensor_tracer/expr/diagnostic.h"
+#include "tensor_tracer/trace/shards.h"
+
+namespace tt::intervene {
+
+at::Tensor meta_tensor(const std::vector<std::int64_t>& shape, at::ScalarType dtype) {
+  return at::empty(shape, at::TensorOptions().dtype(dtype).device(at::kMeta));
+}
+
+at::Tensor by_heads(const at::Tensor& x, std::int64_t head_size) {
+  return x.unflatten(-1, {x.size(-1) / head_size, head_size});
+}
+
+std::vector<int> layers_of(const graph::Program& program) {
+  return program.uses_each_layer ? program.when.layers : std::vector<int>{0};
+}
+
+base::Result<Instance> make_instance(const graph::Program& program, const Context& context,
+                                     const Shape& shape, int layer) {
+  try {
+    return Maker(program, context, shape, layer).make();
+  } catch (const std::exception& error) {
+    const std::string what = error.what();
+    return expr::to_error(program.ast().source(), {{}, what.substr(0, what.find('\n')), ""});
+  }
+}
+
+Maker::Maker(const graph::Program& program, const Context& context, const Shape& shape, int layer)
+    : program_(program), context_(context) {
+  made_.layer = layer;
+  made_.shape = shape;
+  made_.units.resize(program.values.size());
+}
+
+base::Error Maker::wrong(expr::NodeId node, std::string what, std::string remedy) const {
+  return expr::to_error(program_.ast().source(),
+                        {program_.ast().node(node).span, std::move(what), std::move(remedy)});
+}
+
+base::Result<Instance> Maker::make() {
+  for (std::size_t i = 0; i < program_.values.size(); ++i) {
+    if (auto status = make_unit(i); !status) return status.error();
+  }
+  for (std::size_t i = 0; i < program_.effects.size(); ++i) {
+    const graph::Effect& effect = program_.effects[i];
+    base::Status status;
+    if (effect.kind == graph::EffectKind::kWrite) status = add_write(i);
+    if (effect.kind == graph::EffectKind::kSave) status = check_save(effect);
+    if (effect.kind == graph::EffectKind::kSkip) status = check_skip(effect);
+    if (!status) return status.error();
+  }
+  return std::move(made_);
+}
+
+base::Status Maker::make_unit(std::size_t index) {
+  const graph::Value& value = program_.values[index];
+  std::vector<Seen> seen;
+  std::vector<eval::Input> inputs;
+  eval::Substitutions known;
+  for (const graph::Leaf& leaf : value.leaves) {
+    if (leaf.kind == graph::LeafKind::kLayer) {
+      known[leaf.node] = std::int64_t{made_.layer};
+      continue;
+    }
+    auto one = see(leaf, index);
+    if (!one) return one.error();
+    known[leaf.node] = inputs.size();
+    inputs.push_back({leaf.name, one.value().shape, one.value().dtype});
+    seen.push_back(std::move(one).value());
+  }
+  auto program = eval::Program::check(program_.ast(), value.root, std::move(inputs), known);
+  if (!program) return program.error();
+  Unit& unit = made_.units[index];
+  unit.shape = program.value().result_shape();
+  unit.dtype = program.value().result_dtype();
+  unit.program = std::move(program).value();
+  for (const Seen& one : seen) unit.sources.push_back(one.source);
+  if (unit.program->acts_by_element()) {
+    unit.needs_contiguous = false;
+    if (context_.tensor_ranks > 1) return use_shards(index, std::move(seen), known);
+  }
+  return {};
+}
+
+// The one placement of all that is cut, or null.
+const trace::Placement* common_placement(const std::vector<const trace::Placement*>& all) {
+  const trace::Placement* common = nullptr;
+  for (const trace::Placement* one : all) {
+    if (one == nullptr) continue;
+    if (common != nullptr && trace::to_string(*common) != trace::to_string(*one)) return nullptr;
+    common = one;
+  }
+  return common;
+}
+
+// Turns the value into one of shards where all it meets allows that.
+base::Status Maker::use_shards(std::size_t index, std::vector<Seen> seen,
+                               const eval::Substitutions& known) {
+  Unit& unit = made_.units[index];
+  std::vector<const trace::Placement*> placements;
+  for (Seen& one : seen) {
+    const std::size_t at = one.source.index;
+    if (one.source.kind == Source::Kind::kGetter && made_.getters[at].spot.is_sharded()) {
+      if (one.is_part || made_.getters[at].spot.has_addends()) return {};
+      one.placement = &made_.getters[at].spot.placement;
+    } else if (one.source.kind == Source::Kind::kNoise && made_.noises[at].spot.is_sharded()) {
+      one.placement = &made_.noises[at].spot.placement;
+    } else if (one.source.kind == Source::Kind::kValue && made_.units[at].is_local) {
+      one.placement = &made_.units[at].placement;
+    }
+    placements.push_back(one.placement);
+  }
+  const trace::Placement* common = common_placement(placements);
+  if (common == nullptr) return {};
+  std::vector<eval::Input> inputs;
+  for (Seen& one : seen) {
+    if (!fit_to_shards(one, *common, unit.shape.size())) return {};
+    inputs.push_back({"", one.shape, one.dtype});
+  }
+  auto program =
+      eval::Program::check(program_.ast(), program_.values[index].root, std::move(inputs), known);
+  if (!program) return program.error();
+  unit.program = std::move(program).value();
+  for (std::size_t i = 0; i < seen.size(); ++i) unit.sources[i] = seen[i].source;
+  unit.is_local = true;
+  unit.placement = *common;
+  return {};
+}
+
+// Makes `seen` what a value of shards is given of it; false: it needs logical tensors.
+bool Maker::fit_to_shards(Seen& seen, const trace::Placement& placement,
+                          std::size_t rank_of_result) {
+  if (seen.placement != nullptr) {
+    if (seen.shape.size() != rank_of_result) return false;
+    seen.shape =
+        trace::shard_shape(placement, seen.shape, context_.tensor_rank, context_.tensor_ranks);
+    return true;
+  }
+  // A shard's part of the gradient of what is whole would have to be summed over ranks.
+  if (seen.has_gradient) return false;
+  const auto from_right = static_cast<std::int64_t>(rank_of_result) - placement.dim;
+  const auto dim = static_cast<std::int64_t>(seen.shape.size()) - from_right;
+  if (dim < 0 || seen.shape[static_cast<std::size_t>(dim)] == 1) return true;
+  if (seen.source.kind != Source::Kind::kConstant) return false;
+  if (seen.shape[static_cast<std::size_t>(dim)] != placement.full_size()) return false;
+  trace::Placement along = placement;
+  along.dim = static_cast<int>(dim);
+  seen.source.constant =
+      trace::take_shard(seen.source.constant, along, context_.tensor_rank, context_.tensor_ranks);
+  seen.shape = seen.source.constant.sizes().vec();
+  return true;
+}
+
+}  // namespace tt::intervene

@@ -1,0 +1,115 @@
+#include "src/intervene/noise.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/PhiloxRNGEngine.h>
+
+#include <cmath>
+#include <numbers>
+#include <utility>
+#include <vector>
+
+#include "tensor_tracer/base/hash.h"
+
+namespace tt::intervene {
+namespace {
+
+using Interval = std::pair<std::int64_t, std::int64_t>;  // [first, second)
+
+constexpr std::int64_t kPerBlock = 4;  // numbers of one step of Philox's counter
+
+std::uint64_t key_of(const NoiseKind& kind, const Spot& spot, const trace::ForwardScope& scope,
+                     std::uint64_t run_seed) {
+  std::uint64_t key = base::mix(run_seed, base::hash_of("noise"));
+  for (const std::int64_t part :
+       {kind.seed, std::int64_t{kind.is_uniform}, scope.step,
+        static_cast<std::int64_t>(scope.phase), std::int64_t{scope.prompt_set},
+        static_cast<std::int64_t>(spot.flag), std::int64_t{spot.layer}}) {
+    key = base::mix(key, static_cast<std::uint64_t>(part));
+  }
+  return key;
+}
+
+// Four neighbouring columns of a line.
+void draw_block(at::Philox4_32& engine, bool is_uniform, float* four) {
+  constexpr double kUnit = 1.0 / 4294967296.0;
+  for (int i = 0; i < 4; i += 2) {
+    const double a = engine() * kUnit;
+    const double b = engine() * kUnit;
+    if (is_uniform) {
+      // 24 bits, so that rounding to float never gives 1.
+      four[i] = static_cast<float>(std::floor(a * 16777216.0) / 16777216.0);
+      four[i + 1] = static_cast<float>(std::floor(b * 16777216.0) / 16777216.0);
+    } else {
+      const double radius = std::sqrt(-2.0 * std::log1p(-a));
+      const double angle = 2.0 * std::numbers::pi * b;
+      four[i] = static_cast<float>(radius * std::cos(angle));
+      four[i + 1] = static_cast<float>(radius * std::sin(angle));
+    }
+  }
+}
+
+float* draw_line(std::uint64_t key, std::uint64_t line, bool is_uniform,
+                 const std::vector<Interval>& columns, float* out) {
+  for (const auto& [first, end] : columns) {
+    at::Philox4_32 engine(key, line, static_cast<std::uint64_t>(first / kPerBlock));
+    float four[kPerBlock] = {};
+    draw_block(engine, is_uniform, four);
+    for (std::int64_t column = first; column < end; ++column) {
+      if (column > first && column % kPerBlock == 0) draw_block(engine, is_uniform, four);
+      *out++ = four[column % kPerBlock];
+    }
+  }
+  return out;
+}
+
+// Indices along a dim: all of it, or what this rank holds.
+std::vector<Interval> held(const Spot& spot, int dim, int rank, int ranks, bool is_local) {
+  if (!is_local || !spot.is_sharded() || spot.placement.dim != dim) {
+    return {{0, spot.shape[static_cast<std::size_t>(dim)]}};
+  }
+  std::vector<Interval> intervals;
+  for (const auto& interval : trace::intervals_of_rank(spot.placement, rank, ranks)) {
+    intervals.emplace_back(interval.begin, interval.end);
+  }
+  return intervals;
+}
+
+std::vector<std::uint64_t> lines_of(const Spot& spot, const trace::ForwardScope& scope, int rank,
+                                    int ranks, bool is_local) {
+  std::vector<std::uint64_t> lines;
+  if (spot.is_weight) {
+    for (const auto& [first, end] : held(spot, 0, rank, ranks, is_local)) {
+      for (std::int64_t row = first; row < end; ++row) {
+        lines.push_back(static_cast<std::uint64_t>(row));
+      }
+    }
+    return lines;
+  }
+  for (std::int64_t row = 0; row < spot.shape[0]; ++row) {
+    for (std::int64_t token = 0; token < spot.shape[1]; ++token) {
+      lines.push_back((static_cast<std::uint64_t>(scope.first_row + row) << 32U) +
+                      static_cast<std::uint64_t>(token));
+    }
+  }
+  return lines;
+}
+
+}  // namespace
+
+at::Tensor draw_noise(const NoiseKind& kind, const Spot& spot, const trace::ForwardScope& scope,
+                      std::uint64_t run_seed, int rank, int ranks, bool is_local) {
+  const int last = static_cast<int>(spot.shape.size()) - 1;
+  const auto columns = held(spot, last, rank, ranks, is_local);
+  const auto lines = lines_of(spot, scope, rank, ranks, is_local);
+  std::vector<std::int64_t> shape = spot.shape;
+  shape.back() = 0;
+  for (const auto& [first, end] : columns) shape.back() += end - first;
+  if (spot.is_weight) shape.front() = static_cast<std::int64_t>(lines.size());
+  at::Tensor noise = at::empty(shape, at::kFloat);
+  const std::uint64_t key = key_of(kind, spot, scope, run_seed);
+  float* out = noise.mutable_data_ptr<float>();
+  for (const std::uint64_t line : lines) out = draw_line(key, line, kind.is_uniform, columns, out);
+  return noise.to(spot.dtype);
+}
+
+}  // namespace tt::intervene

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+
+#include "src/intervene/places.h"
+#include "tensor_tracer/trace/plan.h"
+
+namespace tt::intervene {
+
+/// What a noise leaf draws besides where.
+struct NoiseKind {
+  bool is_uniform = false;  // [0, 1); else normal, mean 0, deviation 1
+  std::int64_t seed = 0;
+};
+
+/// Numbers of the spot's shape, or with `is_local` of this rank's shard of it: Philox 4x32-10
+/// (Salmon et al. 2011) keyed by (seed, step, phase, prompt set, place, layer) and counted by the
+/// logical place of each number (row of the global batch, token, feature; of a weight its row and
+/// column), so any shard holds the bits of the whole. Normal by Box and Muller (1958).
+/// REQUIRES: the spot has a shape [batch, sequence, features], or is a weight.
+at::Tensor draw_noise(const NoiseKind& kind, const Spot& spot, const trace::ForwardScope& scope,
+                      std::uint64_t run_seed, int rank, int ranks, bool is_local);
+
+}  // namespace tt::intervene

@@ -1,0 +1,241 @@
+// Which programs are in force: requests on global rank 0, then the same text on every rank.
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "src/intervene/state.h"
+#include "tensor_tracer/graph/json.h"
+
+namespace tt::intervene {
+namespace {
+
+using nlohmann::json;
+
+base::Error wrong(const char* where, std::string message, std::string remedy = "") {
+  return {"invalid_argument", std::move(message), where, std::move(remedy)};
+}
+
+base::Result<std::string> name_of(const json& params) {
+  const json name = params.value("name", json());
+  const bool is_name = name.is_string() && !name.get_ref<const std::string&>().empty() &&
+                       name.get_ref<const std::string&>().size() <= graph::kMaxNameBytes;
+  if (!is_name) return wrong("name", "a program's name is a text of 1 to 64 bytes");
+  return name.get<std::string>();
+}
+
+base::Status check_number(const graph::Parameter& parameter, const json& value) {
+  if (!value.is_number()) return wrong("value", "\"" + parameter.name + "\" is a number");
+  const double number = value.get<double>();
+  if (std::isfinite(number) && parameter.admits(number)) return {};
+  const auto shown = [](double bound) { return json(bound).dump(); };
+  return wrong("value", "\"" + parameter.name + "\" lies between " +
+                            (parameter.min ? shown(*parameter.min) : "any number") + " and " +
+                            (parameter.max ? shown(*parameter.max) : "any number") + ", not at " +
+                            value.dump());
+}
+
+const graph::Parameter* find_parameter(const graph::Program& program, const std::string& name) {
+  const auto found = std::ranges::find(program.parameters, name, &graph::Parameter::name);
+  return found == program.parameters.end() ? nullptr : &*found;
+}
+
+base::Result<std::map<std::string, double>> targets_of(const InForce& program, const json& params) {
+  std::map<std::string, double> targets = program.targets;
+  const json given = params.value("parameters", json::object());
+  if (!given.is_object()) return wrong("parameters", "must be an object of numbers");
+  for (const auto& [name, value] : given.items()) {
+    const graph::Parameter* parameter = find_parameter(program.program, name);
+    if (parameter == nullptr) {
+      return wrong("parameters", "the program has no parameter \"" + name.substr(0, 64) + "\"");
+    }
+    if (auto status = check_number(*parameter, value); !status) return status.error();
+    targets[name] = value.get<double>();
+  }
+  return targets;
+}
+
+json to_json(const Wanted& wanted) {
+  json form = {{"name", wanted.name},
+               {"text", wanted.text},
+               {"parameters", wanted.targets},
+               {"since", wanted.since},
+               {"keep", wanted.keep}};
+  if (wanted.until) form["until"] = *wanted.until;
+  return form;
+}
+
+}  // namespace
+
+Wanted* Engine::State::find_wanted(const std::string& name) {
+  const auto found = std::ranges::find(wanted, name, &Wanted::name);
+  return found == wanted.end() ? nullptr : &*found;
+}
+
+base::Result<json> Engine::State::apply(const json& params, std::int64_t next_step) {
+  const auto name = name_of(params);
+  if (!name) return name.error();
+  const json ttl = params.value("ttl", json());
+  const bool has_ttl = ttl.is_number_unsigned() && ttl >= 1U && ttl <= 1'000'000'000U;
+  if (!ttl.is_null() && !has_ttl) return wrong("ttl", "must be a number of steps, 1 or more");
+  const json keep = params.value("keep", json(false));
+  if (!keep.is_boolean()) return wrong("keep", "must be true or false");
+  auto made = make_in_force(params.value("program", json()), context);
+  if (!made) return made.error();
+  auto targets = targets_of(*made.value(), params);
+  if (!targets) return targets.error();
+  Wanted* known = find_wanted(name.value());
+  if (known == nullptr && wanted.size() >= kMaxPrograms) {
+    return wrong("name", std::to_string(kMaxPrograms) + " programs are in force already",
+                 "remove one");
+  }
+  if (known == nullptr) known = &wanted.emplace_back();
+  InForce& program = *made.value();
+  program.name = name.value();
+  program.since = next_step;
+  program.keep = keep.get<bool>();
+  if (has_ttl) program.until = next_step + ttl.get<std::int64_t>() - 1;
+  program.targets = targets.value();
+  *known = {program.name,  program.text(), program.targets,
+            program.since, program.until,  program.keep};
+  has_changed = true;
+  wanted_reason = "apply";
+  return program.describe();
+}
+
+base::Result<json> Engine::State::set(const json& params) {
+  const auto name = name_of(params);
+  if (!name) return name.error();
+  Wanted* known = find_wanted(name.value());
+  if (known == nullptr) {
+    return base::Error{"not_found", "no program \"" + name.value() + "\" is in force", "name", ""};
+  }
+  const json parameter_name = params.value("parameter", json());
+  const auto program = graph::parse_program(known->text, context.model);
+  if (!program) return program.error();
+  const graph::Parameter* parameter =
+      parameter_name.is_string() ? find_parameter(program.value(), parameter_name) : nullptr;
+  if (parameter == nullptr) {
+    std::vector<std::string> names;
+    for (const graph::Parameter& one : program.value().parameters) names.push_back(one.name);
+    return wrong("parameter", "the program has no such parameter",
+                 "there are: " + json(names).dump());
+  }
+  const json value = params.value("value", json());
+  if (auto status = check_number(*parameter, value); !status) return status.error();
+  known->targets[parameter->name] = value.get<double>();
+  has_changed = true;
+  wanted_reason = "set";
+  return json{{"value", value}};
+}
+
+base::Result<json> Engine::State::remove(const json& params) {
+  std::vector<std::string> removed;
+  if (!params.contains("name")) {
+    for (const Wanted& one : wanted) removed.push_back(one.name);
+    wanted.clear();
+  } else {
+    const auto name = name_of(params);
+    if (!name) return name.error();
+    if (find_wanted(name.value()) == nullptr) {
+      return base::Error{"not_found", "no program \"" + name.value() + "\" is in force", "name",
+                         ""};
+    }
+    std::erase_if(wanted, [&](const Wanted& one) { return one.name == name.value(); });
+    removed.push_back(name.value());
+  }
+  has_changed = has_changed || !removed.empty();
+  wanted_reason = "remove";
+  return json{{"removed", removed}};
+}
+
+json Engine::State::revert() {
+  if (std::erase_if(wanted, [](const Wanted& one) { return !one.keep; }) > 0) {
+    has_changed = true;
+    wanted_reason = "lease";
+  }
+  return json::object();
+}
+
+base::Result<json> Engine::request(const std::string& method, const json& params,
+                                   std::int64_t next_step) {
+  if (method == "intervention.revert") return state_->revert();
+  if (!params.is_object()) return wrong("params", "must be an object");
+  if (method == "intervention.apply") return state_->apply(params, next_step);
+  if (method == "intervention.set") return state_->set(params);
+  if (method == "intervention.remove") return state_->remove(params);
+  return base::Error{"unknown_method", "there is no \"" + method + "\"", "method", ""};
+}
+
+std::string Engine::take_changes(std::int64_t next_step) {
+  State& state = *state_;
+  const auto is_over = [next_step](const Wanted& one) {
+    return one.until && *one.until < next_step;
+  };
+  if (std::erase_if(state.wanted, is_over) > 0) {
+    state.has_changed = true;
+    state.wanted_reason = "expired";
+  }
+  if (!std::exchange(state.has_changed, false)) return {};
+  json programs = json::array();
+  for (const Wanted& one : state.wanted) programs.push_back(to_json(one));
+  return json{{"reason", state.wanted_reason}, {"programs", std::move(programs)}}.dump();
+}
+
+base::Status Engine::prepare(const std::string& changes) {
+  State& state = *state_;
+  state.prepared.clear();
+  state.prepared_targets.clear();
+  const json given = json::parse(changes);
+  state.prepared_reason = given.at("reason");
+  for (const json& one : given.at("programs")) {
+    const std::string name = one.at("name");
+    const std::int64_t since = one.at("since");
+    const auto known = std::ranges::find_if(state.in_force, [&](const auto& program) {
+      return program->name == name && program->since == since && program->text() == one.at("text");
+    });
+    std::shared_ptr<InForce> program;
+    if (known != state.in_force.end()) {
+      program = *known;
+    } else {
+      auto made = make_in_force(one.at("text"), state.context);
+      if (!made) return made.error();
+      program = std::move(made).value();
+      program->name = name;
+      program->since = since;
+    }
+    if (one.contains("until")) program->until = one.at("until").get<std::int64_t>();
+    program->keep = one.at("keep");
+    state.prepared.push_back(std::move(program));
+    state.prepared_targets.push_back(one.at("parameters"));
+  }
+  return {};
+}
+
+void Engine::install(bool in_force) {
+  State& state = *state_;
+  if (in_force) {
+    state.reason = state.prepared_reason;
+    state.in_force = std::move(state.prepared);
+    for (std::size_t i = 0; i < state.in_force.size(); ++i) {
+      state.in_force[i]->targets = state.prepared_targets[i];
+      state.in_force[i]->step = -1;
+    }
+  } else {
+    state.reason = "failed";
+    state.wanted.clear();
+    for (const auto& program : state.in_force) {
+      state.wanted.push_back({program->name, program->text(), program->targets, program->since,
+                              program->until, program->keep});
+    }
+  }
+  state.prepared.clear();
+}
+
+json Engine::describe(std::int64_t step) const {
+  json programs = json::array();
+  for (const auto& program : state_->in_force) programs.push_back(program->describe());
+  return {{"step", step}, {"programs", std::move(programs)}, {"reason", state_->reason}};
+}
+
+}  // namespace tt::intervene

@@ -1,0 +1,136 @@
+// What programs did, summed over ranks; and previews, which are measured and leave nothing.
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <utility>
+
+#include "src/intervene/state.h"
+
+namespace tt::intervene {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kPerProgram = 7;  // numbers in front of those of its effects
+
+// Ranks of one tensor group do the same; their first one counts for all.
+void append(std::vector<std::int64_t>& sums, const Counts& counts, bool counts_here) {
+  const std::int64_t once = counts_here ? 1 : 0;
+  sums.insert(sums.end(), {counts.acted ? 1 : 0, counts.was_due ? 1 : 0, once * counts.forwards,
+                           once * counts.positions, once * counts.identity, once * counts.waiting,
+                           once * counts.failed});
+  for (const std::int64_t positions : counts.writes) sums.push_back(once * positions);
+}
+
+json writes_of(const InForce& program, const std::int64_t* positions) {
+  json writes = json::array();
+  for (std::size_t i = 0; i < program.program.effects.size(); ++i) {
+    const graph::Effect& effect = program.program.effects[i];
+    if (effect.kind != graph::EffectKind::kWrite) continue;
+    writes.push_back({{"place", graph::to_string(effect.place)}, {"positions", positions[i]}});
+  }
+  return writes;
+}
+
+json to_json(const InForce& program, const std::int64_t* sums) {
+  return {{"name", program.name},
+          {"ranks", sums[0]},
+          {"of_ranks", sums[1]},
+          {"forwards", sums[2]},
+          {"positions", sums[3]},
+          {"identity", sums[4]},
+          {"waiting", sums[5]},
+          {"failed", sums[6]},
+          {"writes", writes_of(program, sums + kPerProgram)}};
+}
+
+Counts fresh_counts(const InForce& program) {
+  Counts counts;
+  counts.writes.resize(program.program.effects.size());
+  return counts;
+}
+
+}  // namespace
+
+std::optional<json> Engine::report(std::int64_t step) {
+  State& state = *state_;
+  if (state.in_force.empty()) return std::nullopt;
+  std::vector<std::int64_t> sums;
+  for (const auto& program : state.in_force) {
+    append(sums, program->counts, state.tensor.rank() == 0);
+    program->counts = fresh_counts(*program);
+  }
+  at::Tensor total = at::tensor(sums, at::kLong);
+  state.world.all_reduce(total);
+  if (state.world.rank() != 0) return std::nullopt;
+  json programs = json::array();
+  const auto* next = total.const_data_ptr<std::int64_t>();
+  for (const auto& program : state.in_force) {
+    programs.push_back(to_json(*program, next));
+    next += kPerProgram + static_cast<std::int64_t>(program->counts.writes.size());
+  }
+  return json{{"step", step}, {"programs", std::move(programs)}};
+}
+
+base::Status Engine::begin_preview(const json& params) {
+  State& state = *state_;
+  auto made = make_in_force(params.value("program", json()), state.context);
+  if (!made) return made.error();
+  InForce& program = *made.value();
+  for (const auto& [name, value] : params.value("parameters", json::object()).items()) {
+    if (!program.targets.contains(name) || !value.is_number()) {
+      return base::Error{"invalid_argument", "the program has no such parameter, or not a number",
+                         "parameters", ""};
+    }
+    program.targets[name] = value.get<double>();
+  }
+  program.name = "preview";
+  program.is_preview = true;
+  state.preview = std::move(made).value();
+  state.saved_before = state.saved.size();
+  for (const auto& one : state.in_force) {
+    state.counts_before.push_back(one->counts);
+    state.kept_before.push_back(one->kept);
+  }
+  return {};
+}
+
+json Engine::preview_writes() {
+  const State& state = *state_;
+  const InForce& program = *state.preview;
+  const double once = state.tensor.rank() == 0 ? 1.0 : 0.0;
+  std::vector<double> sums;
+  for (std::size_t i = 0; i < program.changes.size(); ++i) {
+    sums.insert(sums.end(), {once * program.changes[i].before, once * program.changes[i].change,
+                             once * static_cast<double>(program.counts.writes[i])});
+  }
+  at::Tensor total = at::tensor(sums, at::kDouble);
+  state.world.all_reduce(total);
+  json writes = json::array();
+  const double* next = total.const_data_ptr<double>();
+  for (const graph::Effect& effect : program.program.effects) {
+    if (effect.kind == graph::EffectKind::kWrite) {
+      writes.push_back({{"place", graph::to_string(effect.place)},
+                        {"positions", static_cast<std::int64_t>(next[2])},
+                        {"norm_before", std::sqrt(next[0])},
+                        {"norm_change", std::sqrt(next[1])}});
+    }
+    next += 3;
+  }
+  return writes;
+}
+
+void Engine::end_preview() {
+  State& state = *state_;
+  for (std::size_t i = 0; i < state.in_force.size(); ++i) {
+    state.in_force[i]->counts = state.counts_before[i];
+    state.in_force[i]->kept = std::move(state.kept_before[i]);
+  }
+  state.counts_before.clear();
+  state.kept_before.clear();
+  state.saved.resize(state.saved_before);
+  state.preview = nullptr;
+}
+
+}  // namespace tt::intervene

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/trace/placement.h"
+
+/// Between shards and logical tensors, with gradients. What is whole is computed alike by every
+/// rank, so its gradient is the same on all and is not summed. All are collective over the group;
+/// placement and group outlive the graph. REQUIRES: a sharded placement.
+namespace tt::intervene {
+
+/// The logical tensor, contiguous, of every rank's shard.
+at::Tensor gather_shards(const at::Tensor& local, const trace::Placement& placement,
+                         const comm::ProcessGroup& group);
+
+/// This rank's shard of the logical tensor.
+at::Tensor scatter_shards(const at::Tensor& full, const trace::Placement& placement,
+                          const comm::ProcessGroup& group);
+
+/// The same of a gradient, whose copies are addends: the owner gets it, others zeros.
+at::Tensor scatter_addends(const at::Tensor& full, const trace::Placement& placement,
+                           const comm::ProcessGroup& group);
+
+}  // namespace tt::intervene

@@ -1,0 +1,315 @@
+#include "src/intervene/run.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <utility>
+
+#include "src/intervene/resharding.h"
+#include "tensor_tracer/trace/shards.h"
+
+namespace tt::intervene {
+namespace {
+
+ForwardKind kind_of(const trace::ForwardScope& scope) {
+  return {scope.phase, scope.prompt_set, scope.first_row};
+}
+
+// [batch, sequence] for a tensor of more dims.
+at::Tensor widen(at::Tensor mask, std::int64_t dims) {
+  while (mask.dim() < dims) mask = mask.unsqueeze(-1);
+  return mask;
+}
+
+nlohmann::json number(double value) {
+  if (std::isfinite(value)) return value;
+  if (std::isnan(value)) return "NaN";
+  return value > 0 ? "Infinity" : "-Infinity";
+}
+
+}  // namespace
+
+Run::Run(InForce& program, std::shared_ptr<const Ready> ready, std::size_t instance,
+         at::Tensor selected, const Surroundings& around)
+    : program_(program),
+      ready_(std::move(ready)),
+      instance_(ready_->instances[instance]),
+      selected_(std::move(selected)),
+      around_(around),
+      getters_(instance_.getters.size()),
+      values_(instance_.units.size()) {}
+
+void Run::act() {
+  program_.counts.acted = true;
+  if (!std::exchange(has_acted_, true)) ++program_.counts.forwards;
+}
+
+// A preview tells of its training batch.
+bool Run::is_counted() const {
+  return !program_.is_preview || around_.scope.phase == trace::Phase::kTrain;
+}
+
+void Run::fail() { ++program_.counts.failed; }
+
+void Run::get(std::size_t index, const at::Tensor& now) {
+  const Getter& getter = instance_.getters[index];
+  Slot& slot = getters_[index];
+  if (getter.spot.is_sharded()) {
+    slot.placement = &getter.spot.placement;
+    slot.local = now;
+  } else {
+    slot.full = now;
+  }
+  if (!getter.heads) return;
+  slot.full = by_heads(full_of(slot), getter.spot.head_size).index(*getter.heads);
+  slot.local = at::Tensor();
+}
+
+const at::Tensor& Run::full_of(Slot& slot) const {
+  if (!slot.full.defined()) slot.full = gather_shards(slot.local, *slot.placement, around_.tensor);
+  return slot.full;
+}
+
+at::Tensor Run::noise_of(const NoiseSource& noise, bool is_local) const {
+  return draw_noise(noise.kind, noise.spot, around_.scope, around_.context.seed,
+                    around_.tensor.rank(), around_.tensor.size(), is_local);
+}
+
+at::Tensor Run::saved_of(const std::string& name) const {
+  const auto kept = program_.kept.find(kind_of(around_.scope));
+  if (kept == program_.kept.end()) return {};
+  const auto found = kept->second.find(saved_name(name, instance_.layer));
+  return found == kept->second.end() ? at::Tensor() : found->second;
+}
+
+at::Tensor Run::input_of(const Source& source, bool is_local) {
+  switch (source.kind) {
+    case Source::Kind::kGetter: {
+      Slot& slot = getters_[source.index];
+      return is_local && slot.local.defined() ? slot.local : full_of(slot);
+    }
+    case Source::Kind::kValue: {
+      Slot& slot = values_[source.index];
+      return is_local && slot.local.defined() ? slot.local : full_of(slot);
+    }
+    case Source::Kind::kParameter:
+      return program_.parameters[source.index];
+    case Source::Kind::kNoise:
+      return noise_of(instance_.noises[source.index], is_local);
+    case Source::Kind::kSaved:
+      return saved_of(source.name);
+    default:
+      return source.constant;
+  }
+}
+
+bool Run::must_wait(const Unit& unit) const {
+  for (const std::string& name : unit.saved) {
+    if (!saved_of(name).defined()) return true;
+  }
+  return false;
+}
+
+void Run::compute(std::size_t index) {
+  const Unit& unit = instance_.units[index];
+  if (must_wait(unit)) return;
+  std::vector<at::Tensor> inputs;
+  for (const Source& source : unit.sources) {
+    const bool is_there =
+        (source.kind != Source::Kind::kGetter || getters_[source.index].is_defined()) &&
+        (source.kind != Source::Kind::kValue || values_[source.index].is_defined());
+    if (!is_there) return;  // whoever needs this value counts it
+    inputs.push_back(input_of(source, unit.is_local));
+    if (unit.needs_contiguous) inputs.back() = inputs.back().contiguous();
+    if (source.kind == Source::Kind::kGetter) getters_[source.index] = {};
+  }
+  auto result = unit.program->run_with_gradient(inputs);
+  if (!result) return;
+  Slot& slot = values_[index];
+  (unit.is_local ? slot.local : slot.full) = std::move(result).value();
+  slot.placement = &unit.placement;
+}
+
+at::Tensor Run::condition_of(const graph::Effect& effect, bool is_local) {
+  if (!effect.condition) return {};
+  Slot& slot = values_[*effect.condition];
+  return is_local && slot.local.defined() ? slot.local : full_of(slot);
+}
+
+at::Tensor Run::whole(const Write& write, const at::Tensor& local) const {
+  if (!write.spot.is_sharded()) return local;
+  if (write.spot.gradient) {
+    return trace::all_gather_full(local, write.spot.placement, around_.tensor);
+  }
+  return gather_shards(local, write.spot.placement, around_.tensor);
+}
+
+at::Tensor Run::cut(const Write& write, const at::Tensor& full) const {
+  if (!write.spot.is_sharded()) return full;
+  if (write.spot.gradient) return scatter_addends(full, write.spot.placement, around_.tensor);
+  return scatter_shards(full, write.spot.placement, around_.tensor);
+}
+
+// The old tensor with the value where heads, index, condition and selection say.
+at::Tensor Run::renew(const Write& write, const at::Tensor& old, const at::Tensor& value,
+                      const at::Tensor& condition) const {
+  const at::Tensor cast = value.to(old.scalar_type());
+  const auto chosen = [&](const at::Tensor& part) {
+    const at::Tensor wide = cast.expand_as(part);
+    return condition.defined() ? at::where(condition, wide, part) : wide;
+  };
+  at::Tensor renewed;
+  if (!write.heads && !write.index) {
+    renewed = chosen(old);
+  } else {
+    renewed = old.clone();
+    at::Tensor part = write.heads ? by_heads(renewed, write.spot.head_size) : renewed;
+    if (!write.heads) {
+      part.index_put_(*write.index, chosen(old.index(*write.index)));
+    } else {
+      at::Tensor inside = by_heads(old, write.spot.head_size).index(*write.heads);
+      if (write.index) {
+        inside = inside.clone();
+        inside.index_put_(*write.index, chosen(inside.index(*write.index)));
+      } else {
+        inside = chosen(inside);
+      }
+      part.index_put_(*write.heads, inside);
+    }
+  }
+  if (selected_.defined() && !write.spot.is_weight) {
+    renewed = at::where(widen(selected_, old.dim()), renewed, old);
+  }
+  return renewed.contiguous();
+}
+
+// One number for a part of the shard.
+at::Tensor Run::fill(const Write& write, const at::Tensor& now, const at::Tensor& value,
+                     const at::Tensor& condition) const {
+  at::Tensor where;
+  const auto narrow_to = [&where](const at::Tensor& mask) {
+    where = where.defined() ? where.logical_and(mask) : mask;
+  };
+  if (write.region.defined()) {
+    narrow_to(trace::take_shard(write.region, write.spot.placement, around_.tensor.rank(),
+                                around_.tensor.size()));
+  }
+  if (condition.defined()) narrow_to(condition);
+  if (selected_.defined() && !write.spot.is_weight) narrow_to(widen(selected_, now.dim()));
+  const at::Tensor one = value.to(now.scalar_type()).reshape({});
+  return where.defined() ? at::where(where, one, now) : one.expand_as(now).contiguous();
+}
+
+at::Tensor Run::write_gathered(const Write& write, const at::Tensor& now) {
+  const graph::Effect& effect = program_.program.effects[write.effect];
+  const at::Tensor old = whole(write, now);
+  const at::Tensor& value = full_of(values_[effect.value]);
+  return cut(write, renew(write, old, value, condition_of(effect, false)));
+}
+
+at::Tensor Run::write(std::size_t index, const at::Tensor& now) {
+  const Write& write = instance_.writes[index];
+  const graph::Effect& effect = program_.program.effects[write.effect];
+  const bool waits = must_wait(instance_.units[effect.value]) ||
+                     (effect.condition && must_wait(instance_.units[*effect.condition]));
+  if (waits) {
+    ++program_.counts.waiting;
+    return now;
+  }
+  Slot& value = values_[effect.value];
+  if (!value.is_defined() || (effect.condition && !values_[*effect.condition].is_defined())) {
+    fail();
+    return now;
+  }
+  act();
+  at::Tensor renewed;
+  if (write.path == WritePath::kGathered) {
+    renewed = write_gathered(write, now);
+  } else if (write.path == WritePath::kFilled) {
+    renewed = fill(write, now, full_of(value), condition_of(effect, true));
+  } else {
+    const at::Tensor& from = write.spot.is_sharded() ? value.local : full_of(value);
+    renewed = renew(write, now, from, condition_of(effect, write.spot.is_sharded()));
+  }
+  count(write, condition_of(effect, false));
+  if (program_.is_preview && is_counted()) sum_change(write, now, renewed);
+  return renewed;
+}
+
+void Run::count(const Write& write, const at::Tensor& condition) {
+  if (!is_counted()) return;
+  std::int64_t positions = write.positions;
+  const bool may_be_fewer = condition.defined() || selected_.defined();
+  if (may_be_fewer && !write.spot.is_weight) {
+    const at::NoGradGuard no_grad;
+    at::Tensor touched =
+        write.region.defined() ? write.region.clone() : at::ones(write.spot.shape, at::kBool);
+    if (condition.defined()) {
+      at::Tensor none = at::zeros(write.spot.shape, at::kBool);
+      Write everywhere = write;
+      everywhere.region = at::Tensor();
+      touched = renew(everywhere, none, at::ones({}, at::kBool), condition);
+    } else {
+      touched = touched.logical_and(widen(selected_, touched.dim()));
+    }
+    positions = touched.flatten(2).any(-1).sum().item<std::int64_t>();
+  }
+  program_.counts.positions += positions;
+  program_.counts.writes[write.effect] += positions;
+}
+
+void Run::sum_change(const Write& write, const at::Tensor& before, const at::Tensor& after) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor old = whole(write, before.detach()).to(at::kDouble);
+  const at::Tensor difference = whole(write, after.detach()).to(at::kDouble) - old;
+  Change& change = program_.changes[write.effect];
+  change.before += old.square().sum().item<double>();
+  change.change += difference.square().sum().item<double>();
+}
+
+void Run::save(std::size_t index) {
+  const graph::Effect& effect = program_.program.effects[index];
+  Slot& slot = values_[effect.value];
+  if (!slot.is_defined() || (effect.condition && !values_[*effect.condition].is_defined())) {
+    must_wait(instance_.units[effect.value]) ? void(++program_.counts.waiting) : fail();
+    return;
+  }
+  if (effect.condition && !full_of(values_[*effect.condition]).all().item<bool>()) return;
+  const at::Tensor value = full_of(slot).detach();
+  act();
+  program_.kept[kind_of(around_.scope)][saved_name(effect.name, instance_.layer)] = value.clone();
+  if (!effect.sends || around_.saved == nullptr) return;
+  nlohmann::json values = nlohmann::json::array();
+  const at::Tensor numbers = value.to(at::kDouble).contiguous();
+  const double* first = numbers.const_data_ptr<double>();
+  for (std::int64_t i = 0; i < numbers.numel(); ++i) values.push_back(number(first[i]));
+  const trace::ForwardScope& scope = around_.scope;
+  around_.saved->push_back({{"step", scope.step},
+                            {"micro_batch", scope.micro_batch},
+                            {"phase", scope.phase == trace::Phase::kTrain ? "train" : "eval"},
+                            {"prompt_set", scope.prompt_set},
+                            {"first_row", scope.first_row},
+                            {"program", program_.name},
+                            {"name", effect.name},
+                            {"layer", instance_.layer},
+                            {"shape", value.sizes().vec()},
+                            {"values", std::move(values)}});
+}
+
+bool Run::skips(std::size_t index) {
+  const graph::Effect& effect = program_.program.effects[index];
+  at::Tensor decision = at::ones({1}, at::kByte);
+  if (effect.condition) {
+    Slot& slot = values_[*effect.condition];
+    decision.fill_(slot.is_defined() && full_of(slot).all().item<bool>() ? 1 : 0);
+    around_.tensor.broadcast(decision, 0);
+  }
+  if (decision.item<std::uint8_t>() == 0) return false;
+  act();
+  const std::int64_t positions = instance_.shape.batch * instance_.shape.sequence;
+  program_.counts.positions += positions;
+  program_.counts.writes[index] += positions;
+  return true;
+}
+
+}  // namespace tt::intervene

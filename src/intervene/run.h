@@ -1,0 +1,78 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "src/intervene/in_force.h"
+#include "tensor_tracer/comm/process_group.h"
+
+namespace tt::intervene {
+
+/// What all runs of one forward share. Outlives them.
+struct Surroundings {
+  const Context& context;
+  const comm::ProcessGroup& tensor;
+  trace::ForwardScope scope;
+  at::Tensor tokens;                             // int64 [batch, sequence]
+  std::vector<nlohmann::json>* saved = nullptr;  // "saved" notifications; null: not on this rank
+};
+
+/// One program for one `layer` in one forward and its backward: the values so far. What fails is
+/// counted; nothing is thrown. Thread: the thread that runs the step.
+class Run {
+ public:
+  Run(InForce& program, std::shared_ptr<const Ready> ready, std::size_t instance,
+      at::Tensor selected, const Surroundings& around);
+
+  /// Reads `now`, this rank's part of the getter's place.
+  void get(std::size_t getter, const at::Tensor& now);
+  void compute(std::size_t value);
+  /// What stands in the place of `now` afterwards.
+  at::Tensor write(std::size_t write, const at::Tensor& now);
+  void save(std::size_t effect);
+  /// Whether the layer of this effect is left out; the same on every tensor rank.
+  bool skips(std::size_t effect);
+  void free(std::size_t value) { values_[value] = {}; }
+
+ private:
+  /// A tensor as this rank's shard, as the logical tensor, or both.
+  struct Slot {
+    at::Tensor local;
+    at::Tensor full;
+    const trace::Placement* placement = nullptr;  // of `local`
+    bool is_defined() const { return local.defined() || full.defined(); }
+  };
+
+  const at::Tensor& full_of(Slot& slot) const;
+  at::Tensor input_of(const Source& source, bool is_local);
+  at::Tensor noise_of(const NoiseSource& noise, bool is_local) const;
+  at::Tensor saved_of(const std::string& name) const;
+  bool must_wait(const Unit& unit) const;
+  at::Tensor condition_of(const graph::Effect& effect, bool is_local);
+  at::Tensor renew(const Write& write, const at::Tensor& old, const at::Tensor& value,
+                   const at::Tensor& condition) const;
+  at::Tensor fill(const Write& write, const at::Tensor& now, const at::Tensor& value,
+                  const at::Tensor& condition) const;
+  at::Tensor write_gathered(const Write& write, const at::Tensor& now);
+  at::Tensor whole(const Write& write, const at::Tensor& local) const;
+  at::Tensor cut(const Write& write, const at::Tensor& full) const;
+  void count(const Write& write, const at::Tensor& condition);
+  void sum_change(const Write& write, const at::Tensor& before, const at::Tensor& after);
+  bool is_counted() const;
+  void act();
+  void fail();
+
+  InForce& program_;
+  const std::shared_ptr<const Ready> ready_;
+  const Instance& instance_;
+  const at::Tensor selected_;
+  const Surroundings& around_;
+  std::vector<Slot> getters_;
+  std::vector<Slot> values_;
+  bool has_acted_ = false;
+};
+
+}  // namespace tt::intervene

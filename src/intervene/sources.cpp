@@ -1,0 +1,174 @@
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "src/intervene/maker.h"
+#include "tensor_tracer/graph/places.h"
+
+namespace tt::intervene {
+namespace {
+
+void wait_until(Unit& unit, std::int64_t moment, std::size_t key) {
+  if (moment <= unit.moment) return;
+  unit.moment = moment;
+  unit.key = key;
+}
+
+}  // namespace
+
+using graph::Leaf;
+using graph::LeafKind;
+
+std::int64_t Maker::spot_moment(const graph::Place& place, const Spot& spot) const {
+  return graph::moment_of(*graph::find_place(place.point), spot.layer, spot.gradient,
+                          context_.model.num_layers);
+}
+
+std::size_t Maker::spot_key(const Spot& spot) const {
+  return intervene::spot_key(spot.flag, spot.layer, spot.gradient, context_.model.num_layers);
+}
+
+base::Result<Maker::Seen> Maker::see(const Leaf& leaf, std::size_t value) {
+  Unit& unit = made_.units[value];
+  switch (leaf.kind) {
+    case LeafKind::kPlace:
+      return see_place(leaf, value);
+    case LeafKind::kBinding:
+      return see_value(leaf, value);
+    case LeafKind::kNoise:
+      unit.is_plain = false;
+      return see_noise(leaf);
+    case LeafKind::kVector:
+      return see_vector(leaf);
+    case LeafKind::kFile:
+      return see_file(leaf);
+    case LeafKind::kSaved:
+      unit.is_plain = false;
+      unit.saved.push_back(leaf.name);
+      return see_saved(leaf);
+    default:
+      return see_parameter(leaf);
+  }
+}
+
+Maker::Seen Maker::see_place(const Leaf& leaf, std::size_t value) {
+  Getter getter{find_spot(leaf.place, made_.layer, context_, made_.shape), std::nullopt, value, 0,
+                0};
+  Seen seen;
+  seen.shape = getter.spot.shape;
+  seen.dtype = getter.spot.dtype;
+  seen.has_gradient = at::isFloatingType(seen.dtype);
+  if (leaf.place.heads != expr::kNoNode) {
+    getter.heads = read_indices(program_.ast(), leaf.place.heads, 2);
+    const at::Tensor heads = by_heads(meta_tensor(seen.shape, seen.dtype), getter.spot.head_size);
+    seen.shape = heads.index(*getter.heads).sizes().vec();
+    seen.is_part = true;
+  }
+  Unit& unit = made_.units[value];
+  unit.is_plain = false;
+  unit.needs_contiguous = unit.needs_contiguous || getter.spot.is_cut;
+  getter.moment = spot_moment(leaf.place, getter.spot);
+  getter.key = spot_key(getter.spot);
+  wait_until(unit, getter.moment, getter.key);
+  seen.source.index = made_.getters.size();
+  made_.getters.push_back(std::move(getter));
+  return seen;
+}
+
+Maker::Seen Maker::see_value(const Leaf& leaf, std::size_t value) {
+  Unit& unit = made_.units[value];
+  const Unit& used = made_.units[leaf.value];
+  Seen seen;
+  seen.source.kind = Source::Kind::kValue;
+  seen.source.index = leaf.value;
+  seen.shape = used.shape;
+  seen.dtype = used.dtype;
+  seen.has_gradient = !used.is_plain && at::isFloatingType(used.dtype);
+  unit.is_plain = unit.is_plain && used.is_plain;
+  unit.needs_contiguous = unit.needs_contiguous || used.needs_contiguous;
+  wait_until(unit, used.moment, used.key);
+  unit.saved.insert(unit.saved.end(), used.saved.begin(), used.saved.end());
+  return seen;
+}
+
+base::Result<Maker::Seen> Maker::see_noise(const Leaf& leaf) {
+  NoiseSource noise{{leaf.key == "uniform", leaf.seed},
+                    find_spot(leaf.place, made_.layer, context_, made_.shape)};
+  if (!noise.spot.is_weight && noise.spot.shape.size() != 3) {
+    return wrong(leaf.node, "there is no noise of this place's shape",
+                 "name a place of [batch, sequence, features], or a weight");
+  }
+  Seen seen;
+  seen.shape = noise.spot.shape;
+  seen.dtype = noise.spot.dtype;
+  seen.source.kind = Source::Kind::kNoise;
+  seen.source.index = made_.noises.size();
+  made_.noises.push_back(std::move(noise));
+  return seen;
+}
+
+Maker::Seen Maker::see_parameter(const Leaf& leaf) const {
+  const auto parameter = std::ranges::find(program_.parameters, leaf.name, &graph::Parameter::name);
+  Seen seen;
+  seen.source.kind = Source::Kind::kParameter;
+  seen.source.index = static_cast<std::size_t>(parameter - program_.parameters.begin());
+  seen.dtype = at::kDouble;
+  return seen;
+}
+
+base::Result<Maker::Seen> Maker::see_vector(const Leaf& leaf) const {
+  if (context_.vectors == nullptr) {
+    return wrong(leaf.node, "this run has no vectors", "start it with --tensor-tracer-vectors");
+  }
+  const auto vector = context_.vectors->find(leaf.name);
+  if (!vector) return wrong(leaf.node, vector.error().message, vector.error().remedy);
+  const int row = leaf.row.at(made_.layer);
+  if (row == 0 && !vector.value()->has_embedding_row) {
+    return wrong(leaf.node, "the file of \"" + leaf.name + "\" has no row of the embedding",
+                 "its rows count from 1");
+  }
+  const std::int64_t size = vector.value()->hidden_size;
+  at::Tensor numbers = at::empty({size}, at::kFloat);
+  std::copy_n(vector.value()->row(row), size, numbers.mutable_data_ptr<float>());
+  Seen seen;
+  seen.source.kind = Source::Kind::kConstant;
+  seen.source.constant = numbers.to(context_.dtype);
+  seen.shape = {size};
+  seen.dtype = context_.dtype;
+  return seen;
+}
+
+base::Result<Maker::Seen> Maker::see_file(const Leaf& leaf) const {
+  if (context_.files == nullptr) {
+    return wrong(leaf.node, "this run has no files", "start it with --intervention-files");
+  }
+  const auto tensor = context_.files->find(leaf.name, leaf.key);
+  if (!tensor) return wrong(leaf.node, tensor.error().message, tensor.error().remedy);
+  Seen seen;
+  seen.source.kind = Source::Kind::kConstant;
+  seen.source.constant = tensor.value().to(context_.dtype).contiguous();
+  seen.shape = tensor.value().sizes().vec();
+  seen.dtype = context_.dtype;
+  return seen;
+}
+
+// It has the shape of what is saved, which an earlier line says.
+base::Result<Maker::Seen> Maker::see_saved(const Leaf& leaf) const {
+  const auto effect = std::ranges::find_if(program_.effects, [&](const graph::Effect& one) {
+    return one.kind == graph::EffectKind::kSave && one.name == leaf.name;
+  });
+  const bool is_known = effect != program_.effects.end() && made_.units[effect->value].program;
+  if (!is_known) {
+    return wrong(leaf.node, "no line above this one saves \"" + leaf.name + "\"",
+                 "put save(…, \"" + leaf.name + "\") above");
+  }
+  Seen seen;
+  seen.source.kind = Source::Kind::kSaved;
+  seen.source.name = leaf.name;
+  seen.shape = made_.units[effect->value].shape;
+  seen.dtype = made_.units[effect->value].dtype;
+  return seen;
+}
+
+}  // namespace tt::intervene

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/intervene/run.h"
+#include "src/intervene/table.h"
+#include "tensor_tracer/intervene/engine.h"
+
+namespace tt::intervene {
+
+/// One forward and its backward. Tensor hooks hold it until the graph is gone.
+struct Frame {
+  explicit Frame(Surroundings surroundings) : around(std::move(surroundings)) {}
+  Surroundings around;
+  std::vector<std::shared_ptr<InForce>> programs;  // kept alive
+  std::vector<Run> runs;
+  std::shared_ptr<const Table> table;
+
+  /// Does what is to be done; what stands in the place of `now` afterwards.
+  at::Tensor act(std::span<const Action> actions, at::Tensor now);
+};
+
+/// A program that a request asked for, as it travels to the other ranks.
+struct Wanted {
+  std::string name;
+  std::string text;
+  std::map<std::string, double> targets;
+  std::int64_t since = 1;
+  std::optional<std::int64_t> until;
+  bool keep = false;
+};
+
+struct Engine::State {
+  State(Context about, const comm::ProcessGroup& along_tensor, const comm::ProcessGroup& all)
+      : context(std::move(about)), tensor(along_tensor), world(all) {}
+
+  const Context context;
+  const comm::ProcessGroup tensor;
+  const comm::ProcessGroup world;
+
+  // Forward passes.
+  std::shared_ptr<Frame> frame;             // of the open forward, and until its backward is done
+  std::shared_ptr<const Table> table;       // of the forward before this one
+  std::vector<std::uint64_t> table_is_for;  // what it was made of
+  std::vector<nlohmann::json> saved;
+
+  // Programs.
+  std::vector<std::shared_ptr<InForce>> in_force;
+  std::vector<std::shared_ptr<InForce>> prepared;
+  std::vector<std::map<std::string, double>> prepared_targets;
+  std::string reason = "apply";
+  std::string prepared_reason;
+
+  // Global rank 0: what is to be in force.
+  std::vector<Wanted> wanted;
+  bool has_changed = false;
+  std::string wanted_reason = "apply";
+
+  // A preview.
+  std::shared_ptr<InForce> preview;
+  std::vector<Counts> counts_before;
+  std::vector<std::map<ForwardKind, std::map<std::string, at::Tensor>>> kept_before;
+  std::size_t saved_before = 0;
+
+  void add_runs(const std::shared_ptr<InForce>& program, std::vector<Entry>& entries,
+                std::vector<std::uint64_t>& made_of);
+  void use_table(const std::vector<Entry>& entries, std::vector<std::uint64_t> made_of);
+  void watch_gradient(const at::Tensor& value, std::size_t key);
+  base::Result<nlohmann::json> apply(const nlohmann::json& params, std::int64_t next_step);
+  base::Result<nlohmann::json> set(const nlohmann::json& params);
+  base::Result<nlohmann::json> remove(const nlohmann::json& params);
+  nlohmann::json revert();
+  Wanted* find_wanted(const std::string& name);
+};
+
+}  // namespace tt::intervene

@@ -1,0 +1,177 @@
+#include "src/intervene/table.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+
+#include "src/intervene/places.h"
+
+namespace tt::intervene {
+namespace {
+
+/// An action with what its place among the others depends on.
+struct Planned {
+  Action action;
+  std::size_t key = 0;
+  std::int64_t moment = 0;
+  std::uint32_t line = 0;  // where the statement begins in the text
+  int rank = 0;            // reads, then values, then what is done with them
+};
+
+class Planner {
+ public:
+  Planner(const Entry& entry, std::size_t run, std::size_t at_once)
+      : program_(*entry.program),
+        instance_(*entry.instance),
+        left_out_(*entry.is_left_out),
+        run_(run),
+        at_once_(at_once),
+        line_of_value_(program_.values.size()),
+        is_needed_(program_.values.size(), false) {
+    for (std::size_t i = 0; i < program_.values.size(); ++i) {
+      line_of_value_[i] = program_.ast().node(program_.values[i].root).span.begin;
+    }
+  }
+
+  std::vector<Planned> plan() {
+    for (std::size_t i = 0; i < program_.effects.size(); ++i) {
+      if (!left_out_[i]) need(program_.effects[i]);
+    }
+    add_values();
+    add_effects();
+    std::ranges::stable_sort(planned_, {}, [](const Planned& one) {
+      return std::tuple(one.moment, one.line, one.rank);
+    });
+    free_values();
+    return std::move(planned_);
+  }
+
+ private:
+  void need(const graph::Effect& effect) {
+    const auto mark = [&](std::size_t value) {
+      line_of_value_[value] = std::min(line_of_value_[value], effect.span.begin);
+      need_value(value);
+    };
+    if (effect.kind != graph::EffectKind::kSkip) mark(effect.value);
+    if (effect.condition) mark(*effect.condition);
+  }
+
+  void need_value(std::size_t value) {
+    if (is_needed_[value]) return;
+    is_needed_[value] = true;
+    for (const Source& source : instance_.units[value].sources) {
+      if (source.kind == Source::Kind::kValue) need_value(source.index);
+    }
+  }
+
+  void add(ActionKind kind, std::size_t index, std::size_t key, std::int64_t moment,
+           std::uint32_t line, int rank) {
+    planned_.push_back({{kind, run_, index}, moment < 0 ? at_once_ : key, moment, line, rank});
+  }
+
+  void add_values() {
+    for (std::size_t i = 0; i < instance_.getters.size(); ++i) {
+      const Getter& getter = instance_.getters[i];
+      if (!is_needed_[getter.value]) continue;
+      add(ActionKind::kGet, i, getter.key, getter.moment, line_of_value_[getter.value], 0);
+    }
+    for (std::size_t i = 0; i < instance_.units.size(); ++i) {
+      const Unit& unit = instance_.units[i];
+      if (is_needed_[i]) add(ActionKind::kCompute, i, unit.key, unit.moment, line_of_value_[i], 1);
+    }
+  }
+
+  void add_effects() {
+    for (std::size_t i = 0; i < instance_.writes.size(); ++i) {
+      const Write& write = instance_.writes[i];
+      if (left_out_[write.effect]) continue;
+      const std::uint32_t line = program_.effects[write.effect].span.begin;
+      add(ActionKind::kWrite, i, write.key, write.moment, line, 2);
+    }
+    for (std::size_t i = 0; i < program_.effects.size(); ++i) {
+      const graph::Effect& effect = program_.effects[i];
+      if (effect.kind != graph::EffectKind::kSave) continue;
+      const Unit* unit = &instance_.units[effect.value];
+      if (effect.condition && instance_.units[*effect.condition].moment > unit->moment) {
+        unit = &instance_.units[*effect.condition];
+      }
+      add(ActionKind::kSave, i, unit->key, unit->moment, effect.span.begin, 2);
+    }
+  }
+
+  std::vector<std::size_t> used_by(const Action& action) const {
+    std::vector<std::size_t> used;
+    if (action.kind == ActionKind::kCompute) {
+      for (const Source& source : instance_.units[action.index].sources) {
+        if (source.kind == Source::Kind::kValue) used.push_back(source.index);
+      }
+    } else if (action.kind == ActionKind::kWrite || action.kind == ActionKind::kSave) {
+      const std::size_t effect =
+          action.kind == ActionKind::kWrite ? instance_.writes[action.index].effect : action.index;
+      used.push_back(program_.effects[effect].value);
+      if (program_.effects[effect].condition) used.push_back(*program_.effects[effect].condition);
+    }
+    return used;
+  }
+
+  // The last user frees; what a skip asks for stays.
+  void free_values() {
+    std::vector<bool> is_used_later(program_.values.size(), false);
+    for (const graph::Effect& effect : program_.effects) {
+      if (effect.kind == graph::EffectKind::kSkip && effect.condition) {
+        is_used_later[*effect.condition] = true;
+      }
+    }
+    for (auto planned = planned_.rbegin(); planned != planned_.rend(); ++planned) {
+      for (const std::size_t value : used_by(planned->action)) {
+        if (!is_used_later[value]) planned->action.frees.push_back(value);
+        is_used_later[value] = true;
+      }
+    }
+  }
+
+  const graph::Program& program_;
+  const Instance& instance_;
+  const std::vector<bool>& left_out_;
+  const std::size_t run_;
+  const std::size_t at_once_;
+  std::vector<std::uint32_t> line_of_value_;
+  std::vector<bool> is_needed_;
+  std::vector<Planned> planned_;
+};
+
+}  // namespace
+
+Table::Table(const std::vector<Entry>& entries, const Context& context)
+    : keys_(spot_keys(context.model.num_layers)),
+      skips_(static_cast<std::size_t>(context.model.num_layers) + 1) {
+  std::vector<Planned> all;
+  for (std::size_t run = 0; run < entries.size(); ++run) {
+    const Entry& entry = entries[run];
+    for (Planned& one : Planner(entry, run, keys_).plan()) all.push_back(std::move(one));
+    for (std::size_t i = 0; i < entry.program->effects.size(); ++i) {
+      const graph::Effect& effect = entry.program->effects[i];
+      if (effect.kind != graph::EffectKind::kSkip) continue;
+      const int layer = effect.place.layer->at(entry.instance->layer);
+      skips_[static_cast<std::size_t>(layer)].push_back({ActionKind::kSkip, run, i});
+    }
+  }
+  // The tokens are there from the beginning.
+  const std::size_t tokens =
+      spot_key(trace::PointFlag::kInputTokens, 0, false, context.model.num_layers);
+  for (Planned& one : all) {
+    if (one.key == tokens) one.key = keys_;
+  }
+  std::ranges::stable_sort(all, {}, &Planned::key);
+  begin_.assign(keys_ + 2, 0);
+  for (const Planned& one : all) ++begin_[one.key + 1];
+  for (std::size_t key = 1; key < begin_.size(); ++key) begin_[key] += begin_[key - 1];
+  for (Planned& one : all) actions_.push_back(std::move(one.action));
+}
+
+std::span<const Action> Table::skips_of(int layer) const {
+  if (skips_.empty()) return {};
+  return skips_[static_cast<std::size_t>(layer)];
+}
+
+}  // namespace tt::intervene

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/intervene/in_force.h"
+
+namespace tt::intervene {
+
+enum class ActionKind : std::uint8_t { kGet, kCompute, kWrite, kSave, kSkip };
+
+/// One thing to do when the forward or the backward meets a place.
+struct Action {
+  ActionKind kind = ActionKind::kGet;
+  std::size_t run = 0;                  // index in the forward's runs
+  std::size_t index = 0;                // of the getter, value, write or effect
+  std::vector<std::size_t> frees = {};  // values whose last use this is
+};
+
+/// A program for one layer as a table is made of it.
+struct Entry {
+  const graph::Program* program = nullptr;
+  const Instance* instance = nullptr;
+  const std::vector<bool>* is_left_out = nullptr;  // by effect: writes that change nothing
+};
+
+/// What is to be done at each place of one forward, by spot_key(): programs in their order, in each
+/// the lines in theirs. Values that only serve what is left out are not computed.
+class Table {
+ public:
+  Table() = default;
+  Table(const std::vector<Entry>& entries, const Context& context);
+
+  /// Before the first place: values that need none, and those of the tokens.
+  std::span<const Action> at_once() const { return at(keys_); }
+  std::span<const Action> at(std::size_t key) const {
+    return {actions_.data() + begin_[key], begin_[key + 1] - begin_[key]};
+  }
+  /// kSkip actions of this layer, met at its input.
+  std::span<const Action> skips_of(int layer) const;
+  bool empty() const { return actions_.empty(); }
+
+ private:
+  std::size_t keys_ = 0;
+  std::vector<Action> actions_;
+  std::vector<std::size_t> begin_;          // by key, and one more for what is at once
+  std::vector<std::vector<Action>> skips_;  // by layer
+};
+
+}  // namespace tt::intervene

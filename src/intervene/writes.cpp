@@ -1,0 +1,187 @@
+#include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "src/intervene/maker.h"
+#include "tensor_tracer/intervene/engine.h"
+
+namespace tt::intervene {
+namespace {
+
+using expr::Kind;
+
+std::string shown(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t size : shape) {
+    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  }
+  return text + "]";
+}
+
+bool broadcasts_to(const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to) {
+  if (from.size() > to.size()) return false;
+  for (std::size_t i = 1; i <= from.size(); ++i) {
+    const std::int64_t size = from[from.size() - i];
+    if (size != 1 && size != to[to.size() - i]) return false;
+  }
+  return true;
+}
+
+// An integer, which may stand behind a sign.
+std::int64_t integer_of(const expr::Ast& ast, expr::NodeId id) {
+  const expr::Node& node = ast.node(id);
+  if (node.kind != Kind::kUnary) return node.integer;
+  const std::int64_t value = ast.node(node.children[0]).integer;
+  return node.op == expr::Operator::kNegative ? -value : value;
+}
+
+std::optional<c10::SymInt> bound_of(const expr::Ast& ast, expr::NodeId id) {
+  if (id == expr::kNoNode || ast.node(id).kind == Kind::kNone) return std::nullopt;
+  return c10::SymInt(integer_of(ast, id));
+}
+
+at::indexing::TensorIndex index_of(const expr::Ast& ast, expr::NodeId id) {
+  const expr::Node& node = ast.node(id);
+  if (node.kind == Kind::kEllipsis) return at::indexing::Ellipsis;
+  if (node.kind == Kind::kSlice) {
+    return at::indexing::Slice(bound_of(ast, node.children[0]), bound_of(ast, node.children[1]),
+                               bound_of(ast, node.children[2]));
+  }
+  if (node.kind != Kind::kList) return integer_of(ast, id);
+  std::vector<std::int64_t> places;
+  for (const expr::NodeId item : node.children) places.push_back(integer_of(ast, item));
+  return at::tensor(places, at::kLong);
+}
+
+}  // namespace
+
+Indices read_indices(const expr::Ast& ast, expr::NodeId subscript, std::size_t whole_dims) {
+  Indices indices(whole_dims, at::indexing::Slice());
+  const expr::Node& node = ast.node(subscript);
+  if (node.kind != Kind::kTuple) {
+    indices.push_back(index_of(ast, subscript));
+    return indices;
+  }
+  for (const expr::NodeId item : node.children) indices.push_back(index_of(ast, item));
+  return indices;
+}
+
+// Finds what the subscripts select, and with them that they fit the place.
+void Maker::find_region(Write& write) const {
+  write.positions = made_.shape.batch * made_.shape.sequence;
+  if (!write.heads && !write.index) return;
+  at::Tensor region = at::zeros(write.spot.shape, at::kBool);
+  at::Tensor part = write.heads ? by_heads(region, write.spot.head_size) : region;
+  if (write.heads && !write.index) {
+    part.index_put_(*write.heads, true);
+  } else if (!write.heads) {
+    part.index_put_(*write.index, true);
+  } else {
+    at::Tensor inside = at::zeros_like(part.index(*write.heads));
+    inside.index_put_(*write.index, true);
+    part.index_put_(*write.heads, inside);
+  }
+  write.region = region;
+  if (!write.spot.is_weight) write.positions = region.flatten(2).any(-1).sum().item<std::int64_t>();
+}
+
+base::Status Maker::check_fit(const graph::Effect& effect,
+                              const std::vector<std::int64_t>& target) {
+  const auto check = [&](std::size_t value, const char* what) -> base::Status {
+    const Unit& unit = made_.units[value];
+    if (broadcasts_to(unit.shape, target)) return {};
+    return wrong(program_.values[value].root,
+                 std::string(what) + " has shape " + shown(unit.shape) + ", what is written " +
+                     shown(target),
+                 "the first must broadcast to the second; [..., None] adds a dimension");
+  };
+  if (auto status = check(effect.value, "the value"); !status) return status;
+  if (!at::isFloatingType(made_.units[effect.value].dtype) &&
+      made_.units[effect.value].dtype != at::kLong) {
+    return wrong(program_.values[effect.value].root, "a place is written with numbers, not a mask",
+                 "convert it, for example with .float()");
+  }
+  if (!effect.condition) return {};
+  if (made_.units[*effect.condition].dtype != at::kBool) {
+    return wrong(program_.values[*effect.condition].root, "a condition is true or false",
+                 "compare, for example … > 0");
+  }
+  return check(*effect.condition, "the condition");
+}
+
+WritePath Maker::path_of(const graph::Effect& effect, const Write& write) const {
+  const Unit& value = made_.units[effect.value];
+  if (!write.spot.is_sharded()) return WritePath::kShards;
+  if (write.spot.has_addends()) return WritePath::kGathered;
+  const trace::Placement& placement = write.spot.placement;
+  bool condition_fits = true;
+  if (effect.condition) {
+    const Unit& condition = made_.units[*effect.condition];
+    const auto from_right = static_cast<std::int64_t>(write.spot.shape.size()) - placement.dim;
+    const auto dim = static_cast<std::int64_t>(condition.shape.size()) - from_right;
+    const bool is_alike =
+        condition.is_local && trace::to_string(condition.placement) == trace::to_string(placement);
+    condition_fits = is_alike || (!condition.is_local && !write.index && !write.heads &&
+                                  (dim < 0 || condition.shape[static_cast<std::size_t>(dim)] == 1));
+  }
+  const bool is_one = std::ranges::all_of(value.shape, [](std::int64_t size) { return size == 1; });
+  if (!condition_fits) return WritePath::kGathered;
+  if (value.is_plain && is_one && !(effect.condition && write.region.defined())) {
+    return WritePath::kFilled;
+  }
+  const bool is_alike = value.is_local &&
+                        trace::to_string(value.placement) == trace::to_string(placement) &&
+                        value.shape == write.spot.shape;
+  return is_alike && !write.region.defined() ? WritePath::kShards : WritePath::kGathered;
+}
+
+base::Status Maker::add_write(std::size_t index) {
+  const graph::Effect& effect = program_.effects[index];
+  Write write;
+  write.effect = index;
+  write.spot = find_spot(effect.place, made_.layer, context_, made_.shape);
+  write.moment = spot_moment(effect.place, write.spot);
+  write.key = spot_key(write.spot);
+  at::Tensor part = meta_tensor(write.spot.shape, write.spot.dtype);
+  if (effect.place.heads != expr::kNoNode) {
+    write.heads = read_indices(program_.ast(), effect.place.heads, 2);
+    part = by_heads(part, write.spot.head_size).index(*write.heads);
+  }
+  if (effect.index != expr::kNoNode) {
+    write.index = read_indices(program_.ast(), effect.index, 0);
+    part = part.index(*write.index);
+  }
+  if (auto status = check_fit(effect, part.sizes().vec()); !status) return status;
+  find_region(write);
+  write.path = path_of(effect, write);
+  made_.writes.push_back(std::move(write));
+  return {};
+}
+
+base::Status Maker::check_save(const graph::Effect& effect) const {
+  const Unit& unit = made_.units[effect.value];
+  std::int64_t numbers = 1;
+  for (const std::int64_t size : unit.shape) numbers *= size;
+  const std::int64_t limit = effect.sends ? kMaxSentNumbers : kMaxKeptNumbers;
+  if (numbers > limit) {
+    return wrong(
+        program_.values[effect.value].root,
+        "this has " + std::to_string(numbers) + " numbers, a save takes " + std::to_string(limit),
+        effect.sends ? "reduce it, or keep it only: send=False" : "reduce it");
+  }
+  return {};
+}
+
+base::Status Maker::check_skip(const graph::Effect& effect) const {
+  if (!effect.condition) return {};
+  const Unit& unit = made_.units[*effect.condition];
+  const bool is_one = std::ranges::all_of(unit.shape, [](std::int64_t size) { return size == 1; });
+  if (unit.dtype == at::kBool && is_one) return {};
+  return wrong(program_.values[*effect.condition].root,
+               "the condition of a skip is one truth value, this has shape " + shown(unit.shape),
+               "reduce it, for example (…).any()");
+}
+
+}  // namespace tt::intervene

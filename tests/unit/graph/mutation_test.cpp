@@ -1,0 +1,198 @@
+// Broken programs give an answer: never an exception, a crash or an endless loop.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <random>
+
+#include "samples.h"
+#include "tensor_tracer/graph/json.h"
+
+namespace tt::graph {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kMutations = 10'000;
+
+std::string mutate_text(std::string text, std::mt19937& random) {
+  constexpr std::string_view kPieces[] = {"layers[layer]",
+                                          ".output",
+                                          ".grad",
+                                          ".heads[1]",
+                                          "[:, -1]",
+                                          "if h: ",
+                                          "save(h, \"x\")",
+                                          "\n",
+                                          "= ",
+                                          "+= ",
+                                          "(",
+                                          ")",
+                                          "[",
+                                          "]",
+                                          "h",
+                                          "12",
+                                          "-",
+                                          ":",
+                                          "when(steps=\"1-\")",
+                                          "vector(\"v\")",
+                                          "[layer]",
+                                          "saved(\"x\")",
+                                          "noise(h)",
+                                          ",",
+                                          "param(1)",
+                                          "#",
+                                          "\"",
+                                          "\xFF"};
+  const auto pick = [&](std::size_t count) { return std::size_t{random()} % count; };
+  for (std::size_t edits = 1 + pick(3); edits > 0 && !text.empty(); --edits) {
+    const std::size_t at = pick(text.size());
+    switch (pick(4)) {
+      case 0:
+        text.erase(at, 1 + pick(8));
+        break;
+      case 1:
+        text.resize(at);
+        break;
+      case 2:
+        text.insert(at, text.substr(pick(text.size()), pick(30)));
+        break;
+      default:
+        text.insert(at, kPieces[pick(std::size(kPieces))]);
+        break;
+    }
+  }
+  return text;
+}
+
+// One value somewhere inside is replaced, removed or doubled.
+void mutate_json(json& value, std::mt19937& random) {
+  const json pieces[] = {nullptr,
+                         true,
+                         -1,
+                         3,
+                         1e300,
+                         "1",
+                         "layer+1",
+                         "x",
+                         "__",
+                         "",
+                         json::array(),
+                         json::object(),
+                         {{"node", "1"}},
+                         {{"node", "2"}},
+                         {{"list", {1, {{"node", "3"}}}}},
+                         {{"slice", {nullptr, 1, nullptr}}},
+                         {{"name", "layer"}},
+                         {{"string", "\n\""}},
+                         18446744073709551615U};
+  if (value.is_structured() && !value.empty() && random() % 8 != 0) {
+    auto at = value.begin();
+    std::advance(at, random() % value.size());
+    if (random() % 10 == 0 && value.is_array()) {
+      value.push_back(json(*at));
+    } else if (random() % 20 == 0) {
+      value.erase(at);
+    } else {
+      mutate_json(*at, random);
+    }
+    return;
+  }
+  value = pieces[random() % std::size(pieces)];
+}
+
+// What is taken comes back from both of its forms.
+void check_sound(const Program& program, const std::string& from) {
+  const json graph = to_json(program);
+  const std::string text = to_text(program);
+  const auto again = parse_program(text, test_model());
+  ASSERT_TRUE(again.ok()) << from << "\n--\n" << text << "\n" << again.error().message;
+  EXPECT_EQ(to_json(again.value()), graph) << from << "\n--\n" << text;
+  for (const Effect& effect : program.effects) is_identity(program, effect, {});
+}
+
+TEST(GraphMutation, EveryTextGivesAProgramOrAnError) {
+  std::mt19937 random(1);
+  int sound = 0;
+  for (int i = 0; i < kMutations; ++i) {
+    const auto sample = kSamples[static_cast<std::size_t>(i) % std::size(kSamples)];
+    const std::string text = mutate_text(std::string(sample), random);
+    const auto program = parse_program(text, test_model());
+    if (program.ok()) {
+      ++sound;
+      check_sound(program.value(), text);
+    } else {
+      EXPECT_EQ(program.error().code, "invalid_expression") << text;
+      EXPECT_NE(program.error().message.find("\n  "), std::string::npos) << text;
+    }
+  }
+  EXPECT_GT(sound, kMutations / 50);
+  EXPECT_LT(sound, kMutations / 2);
+}
+
+TEST(GraphMutation, EveryGraphGivesAProgramOrAnError) {
+  std::vector<json> graphs;
+  for (const std::string_view sample : kSamples) {
+    graphs.push_back(to_json(parse_program(sample, test_model()).value()));
+  }
+  std::mt19937 random(2);
+  int sound = 0;
+  for (int i = 0; i < kMutations; ++i) {
+    json graph = graphs[static_cast<std::size_t>(i) % graphs.size()];
+    for (auto edits = 1 + random() % 2; edits > 0; --edits) mutate_json(graph["nodes"], random);
+    const auto program = read_program(graph, test_model());
+    if (program.ok()) {
+      ++sound;
+      check_sound(program.value(), graph.dump());
+    } else {
+      EXPECT_FALSE(program.error().message.empty());
+    }
+  }
+  EXPECT_GT(sound, kMutations / 50);
+  EXPECT_LT(sound, kMutations / 2);
+}
+
+double milliseconds_for(const json& text_or_graph) {
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_FALSE(read_program(text_or_graph, test_model()).ok());
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+// Far above what they take (about 1 ms), for machines that are busy.
+constexpr double kSoon = 100.0;
+
+TEST(GraphHostile, LargeTextsAreRefusedSoon) {
+  std::string names;
+  for (int i = 0; i < 199; ++i)
+    names += "a" + std::to_string(i) + " = [a" + std::to_string(i) + "]\n";
+  std::string lists = "b0 = [1, 1]\n";
+  for (int i = 1; i < 199; ++i) {
+    const std::string last = "b" + std::to_string(i - 1);
+    lists += "b" + std::to_string(i) + " = [" + last + ", " + last + "]\n";
+  }
+  EXPECT_LT(milliseconds_for(names), kSoon);
+  EXPECT_LT(milliseconds_for(lists), kSoon);
+  EXPECT_LT(milliseconds_for(std::string(16384, '(')), kSoon);
+  EXPECT_LT(milliseconds_for(std::string(1 << 20, 'x')), kSoon);
+  std::string writes;
+  for (int i = 0; i < 199; ++i) writes += "layers[layer].output += layers[layer].mid * layer\n";
+  EXPECT_LT(milliseconds_for(writes), kSoon);
+}
+
+TEST(GraphHostile, LargeGraphsAreRefusedSoon) {
+  json nodes = {{{"id", "0"}, {"type", "getter"}, {"point", "Logits"}}};
+  for (int i = 1; i < 4000; ++i) {
+    const json last = {{"node", std::to_string(i - 1)}};
+    nodes.push_back({{"id", std::to_string(i)},
+                     {"type", "operator"},
+                     {"operator", "stack"},
+                     {"arguments", {{{"list", {last, last, last}}}}}});
+  }
+  EXPECT_LT(milliseconds_for({{"version", 1}, {"nodes", nodes}}), kSoon);
+  nodes[0] = {
+      {"id", "0"}, {"type", "operator"}, {"operator", "neg"}, {"arguments", {{{"node", "3999"}}}}};
+  EXPECT_LT(milliseconds_for({{"version", 1}, {"nodes", nodes}}), kSoon);
+}
+
+}  // namespace
+}  // namespace tt::graph

@@ -1,0 +1,119 @@
+#include "tensor_tracer/graph/places.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tensor_tracer/graph/program.h"
+
+namespace tt::graph {
+namespace {
+
+struct Row {
+  const char* written;
+  const char* point;
+  bool writable;
+  bool has_gradient;
+  bool has_heads;
+};
+
+// The table of docs/intervention_graph.md, in the order of the forward pass.
+constexpr Row kRows[] = {
+    {"tokens", "InputTokens", false, false, false},
+    {"embedding.output", "Embedding", true, true, false},
+    {"layers[7].attention.qkv.weight", "QkvWeight", true, false, false},
+    {"layers[7].attention.qkv", "QKV", true, true, false},
+    {"layers[7].attention.query", "Query", true, true, true},
+    {"layers[7].attention.key", "Key", true, true, true},
+    {"layers[7].attention.value", "Value", true, true, true},
+    {"layers[7].attention.scores", "RawAttentionScore", false, false, false},
+    {"layers[7].attention.context", "ContextLayer", true, true, true},
+    {"layers[7].attention.proj.weight", "ProjWeight", true, false, false},
+    {"layers[7].attention.output", "AttentionOutput", true, true, false},
+    {"layers[7].mid", "ResidualMid", true, true, false},
+    {"layers[7].mlp.fc1.weight", "Fc1Weight", true, false, false},
+    {"layers[7].mlp.fc1", "MLP1", true, true, false},
+    {"layers[7].mlp.activation", "MLPActivation", true, true, false},
+    {"layers[7].mlp.fc2.weight", "Fc2Weight", true, false, false},
+    {"layers[7].mlp.output", "MLP2", true, true, false},
+    {"layers[7].output", "HiddenStates", true, true, false},
+    {"final_norm.output", "FinalNorm", true, true, false},
+    {"output_layer.weight", "OutputWeight", true, false, false},
+    {"logits", "Logits", true, true, false},
+};
+
+// What `text` reads, if it is sound.
+std::string point_of(const std::string& text) {
+  const auto program = parse_program("save(" + text + ", \"x\")", {24, {}});
+  if (!program.ok()) return program.error().message;
+  const Leaf& leaf = program.value().values[0].leaves.at(0);
+  return leaf.node == program.value().values[0].root ? leaf.place.point : "a part";
+}
+
+TEST(Places, EveryRowOfTheManual) {
+  ASSERT_EQ(place_kinds().size(), std::size(kRows));
+  for (std::size_t i = 0; i < std::size(kRows); ++i) {
+    const Row& row = kRows[i];
+    const PlaceKind& kind = place_kinds()[i];
+    EXPECT_EQ(kind.point, row.point);
+    EXPECT_EQ(kind.writable, row.writable) << row.point;
+    EXPECT_EQ(kind.has_gradient, row.has_gradient) << row.point;
+    EXPECT_EQ(kind.has_heads, row.has_heads) << row.point;
+    EXPECT_EQ(kind.in_layer, std::string(row.written).starts_with("layers")) << row.point;
+    EXPECT_EQ(kind.is_weight, std::string(row.written).ends_with("weight")) << row.point;
+    EXPECT_EQ(point_of(row.written), row.point);
+    EXPECT_EQ(point_of((kind.in_layer ? "layers[7]." : "") + kind.point), row.point);
+    EXPECT_EQ(find_place(kind.path), &kind);
+    EXPECT_EQ(find_place(kind.point), &kind);
+    std::optional<LayerRef> layer;
+    if (kind.in_layer) layer = LayerRef{false, 7};
+    EXPECT_EQ(to_string(Place{.point = kind.point, .layer = layer}), row.written);
+  }
+  EXPECT_EQ(find_place("layers"), nullptr);
+}
+
+TEST(Places, InputIsWhatComesBefore) {
+  const auto place = [](const std::string& text) {
+    const auto program = parse_program("save(" + text + ", \"x\")", {24, {}});
+    return program.ok() ? to_string(program.value().values[0].leaves.at(0).place)
+                        : program.error().message;
+  };
+  EXPECT_EQ(place("layers[1].input"), "embedding.output");
+  EXPECT_EQ(place("layers[2].input"), "layers[1].output");
+  EXPECT_EQ(place("layers[24].input.grad"), "layers[23].output.grad");
+}
+
+TEST(Places, TheForwardPassMeetsThemInOrder) {
+  constexpr int kLayers = 3;
+  std::vector<std::int64_t> forward;
+  std::vector<std::int64_t> backward;
+  const auto meet = [&](const PlaceKind& kind, int layer) {
+    forward.push_back(moment_of(kind, layer, false, kLayers));
+    backward.push_back(moment_of(kind, layer, true, kLayers));
+  };
+  const auto& kinds = place_kinds();
+  for (std::size_t i = 0; i < 2; ++i) meet(kinds[i], 99);
+  for (int layer = 1; layer <= kLayers; ++layer) {
+    for (const PlaceKind& kind : kinds) {
+      if (kind.in_layer) meet(kind, layer);
+    }
+  }
+  for (std::size_t i = kinds.size() - 3; i < kinds.size(); ++i) meet(kinds[i], 99);
+  for (std::size_t i = 1; i < forward.size(); ++i) {
+    EXPECT_EQ(forward[i], forward[i - 1] + 1);
+    EXPECT_LT(backward[i], backward[i - 1]);
+  }
+  EXPECT_GT(backward.back(), forward.back());
+}
+
+TEST(Places, AreWrittenWithTheirLayer) {
+  EXPECT_EQ(to_string(Place{.point = "MLP2", .layer = LayerRef{true, 0}, .gradient = true}),
+            "layers[layer].mlp.output.grad");
+  EXPECT_EQ(to_string(Place{.point = "MLP2", .layer = LayerRef{true, 2}}),
+            "layers[layer + 2].mlp.output");
+  EXPECT_EQ(to_string(Place{.point = "MLP2", .layer = LayerRef{true, -1}}),
+            "layers[layer - 1].mlp.output");
+}
+
+}  // namespace
+}  // namespace tt::graph

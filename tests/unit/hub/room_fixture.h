@@ -1,0 +1,77 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hub/room.h"
+
+/// A room without sockets, for tests of what it says to whom. Thread: the test's.
+namespace tt::hub {
+
+/// Keeps what it is told. Owner: the test; the room must not outlive it.
+class FakeClient : public Client {
+ public:
+  FakeClient(Role role, Room& room) : Client(role, room.make_queue()) {}
+  void wake() override {}
+  void close(std::string_view reason) override { closed = reason; }
+  void close_after_sending(std::string_view reason) override { closed = reason; }
+
+  /// All texts that wait, parsed.
+  std::vector<nlohmann::json> texts() {
+    std::vector<nlohmann::json> out;
+    for (Outgoing next = queue().pop(); !next.empty(); next = queue().pop()) {
+      if (next.text) {
+        out.push_back(nlohmann::json::parse(*next.parts.front()));
+      }
+    }
+    return out;
+  }
+
+  std::string closed;
+};
+
+/// `now_` is the time of all that is said.
+class RoomTest : public testing::Test {
+ protected:
+  std::unique_ptr<FakeClient> join(Role role) {
+    auto client = std::make_unique<FakeClient>(role, room_);
+    room_.join(*client, now_);
+    return client;
+  }
+  std::unique_ptr<FakeClient> greeted(Role role) {
+    auto client = join(role);
+    const char* name = role == Role::kViewer ? "viewer" : "worker";
+    nlohmann::json params = {{"versions", {1}}, {"role", name}};
+    if (role == Role::kWorker) {
+      params["run"] = {{"id", "1"}};
+    }
+    say(*client, {{"id", 1}, {"method", "hello"}, {"params", params}});
+    client->texts();
+    return client;
+  }
+  void say(Client& client, const nlohmann::json& message) {
+    room_.on_text(client, message.dump(), now_);
+  }
+  nlohmann::json ask(FakeClient& client, const std::string& method,
+                     const nlohmann::json& params = nlohmann::json::object()) {
+    client.texts();
+    say(client, {{"id", 2}, {"method", method}, {"params", params}});
+    const auto texts = client.texts();
+    return texts.empty() ? nlohmann::json() : texts.back();
+  }
+
+  const Clock::time_point start_ = Clock::now();
+  Clock::time_point now_ = start_;
+  Room room_{RoomOptions{.lease = std::chrono::seconds(30),
+                         .request_timeout = std::chrono::seconds(60),
+                         .hello_timeout = std::chrono::seconds(10),
+                         .latest_bytes = 1000,
+                         .queue = {.total_bytes = 4000, .fresh_bytes = 300, .batch_bytes = 300}}};
+};
+
+}  // namespace tt::hub

@@ -1,0 +1,234 @@
+#include "tests/unit/intervene/made_up_forward.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+#include "tensor_tracer/comm/world.h"
+#include "tensor_tracer/graph/places.h"
+#include "tensor_tracer/intervene/engine.h"
+#include "tensor_tracer/model/points.h"
+#include "tensor_tracer/trace/shards.h"
+
+namespace tt::intervene {
+namespace {
+
+constexpr int kLayers = 3;
+constexpr std::int64_t kBatch = 4;
+constexpr std::int64_t kSequence = 5;
+constexpr std::int64_t kHidden = 64;
+
+at::Tensor random(const std::vector<std::int64_t>& shape, std::uint64_t seed) {
+  return at::empty(shape, at::kDouble).normal_(0.0, 1.0, at::detail::createCPUGenerator(seed));
+}
+
+class Vectors : public trace::VectorLibrary {
+ public:
+  std::vector<std::string> names() override { return {"evil"}; }
+  base::Result<std::shared_ptr<const trace::DirectionVector>> find(
+      const std::string& name) override {
+    auto vector = std::make_shared<trace::DirectionVector>();
+    vector->name = name;
+    vector->hidden_size = kHidden;
+    vector->has_embedding_row = true;
+    const at::Tensor rows = random({(kLayers + 1) * kHidden}, 1).to(at::kFloat);
+    const auto* first = rows.const_data_ptr<float>();
+    vector->rows.assign(first, first + rows.numel());
+    return std::shared_ptr<const trace::DirectionVector>(vector);
+  }
+};
+
+class Files : public trace::TensorFiles {
+ public:
+  base::Result<at::Tensor> find(const std::string&, const std::string&) override {
+    return random({kSequence, kHidden}, 2);
+  }
+};
+
+config::ModelConfig model_of(std::int64_t query_groups) {
+  config::ModelConfig model;
+  model.num_layers = kLayers;
+  model.hidden_size = kHidden;
+  model.num_attention_heads = 8;
+  model.num_query_groups = query_groups;
+  model.ffn_hidden_size = 168;
+  model.seq_length = kSequence;
+  model.vocab_size = 37;
+  model.swiglu = true;
+  return model;
+}
+
+Context context_of(const config::ModelConfig& model, const comm::ProcessGroup& group,
+                   at::ScalarType dtype) {
+  static Vectors vectors;
+  static Files files;
+  Context context;
+  context.catalogue =
+      std::make_shared<const trace::Catalogue>(model::make_catalogue(model, group.size()));
+  context.weights = model::make_weights(model, group.size());
+  context.model.num_layers = kLayers;
+  context.vectors = &vectors;
+  context.files = &files;
+  context.tensor_ranks = group.size();
+  context.tensor_rank = group.rank();
+  context.micro_batch_size = kBatch;
+  context.seq_length = kSequence;
+  context.head_size = model.head_size();
+  context.dtype = dtype;
+  context.seed = 7;
+  return context;
+}
+
+/// One place of the model, made up.
+struct Made {
+  std::string name;
+  trace::PointFlag flag;
+  int layer = 0;
+  std::vector<std::int64_t> shape;
+  trace::Placement placement;
+};
+
+Made made_up(const graph::PlaceKind& kind, int layer, const Context& context) {
+  Made made{kind.point + (layer > 0 ? " " + std::to_string(layer) : ""), {}, layer, {}, {}};
+  for (const auto& weight : context.weights) {
+    if (weight.name != kind.point) continue;
+    made.flag = weight.flag;
+    made.shape = weight.shape;
+    made.placement = weight.placement;
+    return made;
+  }
+  const auto& point = context.catalogue->points()[*context.catalogue->find(kind.point)];
+  made.flag = point.flag;
+  made.placement = point.tensor;
+  made.shape = {kBatch, kSequence, point.features};
+  if (point.dims.size() == 4) made.shape = {kBatch, 8, kSequence, kSequence};
+  return made;
+}
+
+std::vector<Made> all_places(const Context& context) {
+  std::vector<Made> all;
+  const auto& kinds = graph::place_kinds();
+  const auto add = [&](bool in_layer, std::size_t from, std::size_t to, int layer) {
+    for (std::size_t i = from; i < to; ++i) {
+      if (kinds[i].in_layer == in_layer && kinds[i].point != "InputTokens") {
+        all.push_back(made_up(kinds[i], layer, context));
+      }
+    }
+  };
+  std::size_t first = 0;
+  while (!kinds[first].in_layer) ++first;
+  std::size_t last = first;
+  while (kinds[last].in_layer) ++last;
+  add(false, 0, first, 0);
+  for (int layer = 1; layer <= kLayers; ++layer) add(true, first, last, layer);
+  add(false, last, kinds.size(), 0);
+  return all;
+}
+
+/// One rank's pass.
+class Pass {
+ public:
+  Pass(const comm::ProcessGroup& group, const Context& context, const std::string& program)
+      : group_(group), context_(context), engine_(context, group, group) {
+    if (program.empty()) return;
+    const auto answer =
+        engine_.request("intervention.apply", {{"name", "p"}, {"program", program}}, 1);
+    if (!answer) throw std::runtime_error(program + "\n" + to_string(answer.error()));
+    if (!engine_.prepare(engine_.take_changes(1))) throw std::runtime_error("not prepared");
+    engine_.install(true);
+  }
+
+  MadeUp run() {
+    const at::Tensor tokens = at::arange(kBatch * kSequence, at::kLong).view({kBatch, kSequence});
+    const bool acts = engine_.begin_forward({3, 0, 0, trace::Phase::kTrain}, tokens);
+    at::Tensor loss = at::zeros({}, at::kDouble);
+    std::uint64_t seed = 100;
+    for (const Made& place : all_places(context_)) {
+      loss = loss + meet(place, seed += 2, acts);
+    }
+    loss.backward();
+    engine_.end_pass();
+    for (const auto& [name, leaf] : leaves_) {
+      const at::Tensor gradient =
+          leaf.first.grad().defined() ? leaf.first.grad() : at::zeros_like(leaf.first);
+      made_[name + ".grad"] = whole(gradient, gradient_placement(leaf.second));
+    }
+    const auto report = engine_.report(3);
+    const std::int64_t positions =
+        report ? (*report)["programs"][0]["positions"].get<std::int64_t>() : 0;
+    made_["positions"] = at::full({}, positions, at::kLong);
+    return std::move(made_);
+  }
+
+ private:
+  bool is_cut(const trace::Placement& placement) const {
+    return placement.kind == trace::Placement::Kind::kShard;
+  }
+  at::Tensor part(const at::Tensor& full, const trace::Placement& placement) const {
+    if (!is_cut(placement)) return full;
+    return trace::take_shard(full, placement, group_.rank(), group_.size());
+  }
+  at::Tensor whole(const at::Tensor& local, const trace::Placement& placement) const {
+    return is_cut(placement) ? trace::all_gather_full(local, placement, group_) : local.clone();
+  }
+  // Several ranks hold addends of the gradient of what they hold copies of.
+  trace::Placement gradient_placement(trace::Placement placement) const {
+    for (trace::Segment& one : placement.segments) one.partial = one.pieces < group_.size();
+    return placement;
+  }
+
+  at::Tensor meet(const Made& place, std::uint64_t seed, bool acts) {
+    const bool is_read_only = place.flag == trace::PointFlag::kRawAttentionScore;
+    if (is_read_only && !(acts && engine_.reads(place.flag, place.layer))) {
+      return at::zeros({}, at::kDouble);
+    }
+    const at::Tensor leaf = part(random(place.shape, seed).to(context_.dtype), place.placement)
+                                .contiguous()
+                                .requires_grad_(true);
+    const at::Tensor x = leaf * 1;
+    const at::Tensor y = acts ? engine_.at_point(place.flag, place.layer, x) : x;
+    if (is_read_only) return at::zeros({}, at::kDouble);
+    leaves_[place.name] = {leaf, place.placement};
+    made_[place.name] = whole(y.detach(), place.placement);
+    // Of copies the owner's counts.
+    at::Tensor weight = part(random(place.shape, seed + 1), place.placement);
+    if (is_cut(place.placement)) {
+      for (const auto& at :
+           trace::intervals_of_rank(place.placement, group_.rank(), group_.size())) {
+        if (at.owner == group_.rank()) continue;
+        weight.narrow(place.placement.dim, at.local_begin, at.end - at.begin).zero_();
+      }
+    }
+    return (y.to(at::kDouble) * weight).sum();
+  }
+
+  const comm::ProcessGroup& group_;
+  const Context context_;
+  Engine engine_;
+  MadeUp made_;
+  std::map<std::string, std::pair<at::Tensor, trace::Placement>> leaves_;
+};
+
+}  // namespace
+
+MadeUp forward_and_backward(int ranks, std::int64_t query_groups, const std::string& program,
+                            at::ScalarType dtype) {
+  MadeUp made;
+  comm::run_local(ranks, [&](const comm::ProcessGroup& group) {
+    const Context context = context_of(model_of(query_groups), group, dtype);
+    MadeUp own = Pass(group, context, program).run();
+    if (group.rank() == 0) made = std::move(own);
+  });
+  return made;
+}
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor left = a.contiguous();
+  const at::Tensor right = b.contiguous();
+  return left.nbytes() == right.nbytes() &&
+         std::memcmp(left.const_data_ptr(), right.const_data_ptr(), left.nbytes()) == 0;
+}
+
+}  // namespace tt::intervene

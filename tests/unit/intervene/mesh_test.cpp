@@ -1,0 +1,130 @@
+// Programs over made-up tensors: on every tensor axis the bits of one rank.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tests/unit/intervene/made_up_forward.h"
+
+namespace tt::intervene {
+namespace {
+
+// Every kind of place, operator and subscript; reads and writes of one, several and other places.
+const std::vector<std::string> kPrograms = {
+    "layers[2].output = layers[2].output + 0.5 * vector(\"evil\")[2]",
+    "h = layers[2].output\nlayers[2].output = h - (h @ vector(\"evil\")[2])[..., None] * "
+    "vector(\"evil\")[2]",
+    "layers[2].output *= 1.5",
+    "layers[1].mlp.activation = layers[1].mlp.activation.clamp(-0.5, 0.5)",
+    "layers[1].mlp.activation = layers[1].mlp.activation.relu() * 2 - 1",
+    "layers[1].mlp.activation = layers[1].mlp.activation.tanh()",
+    "layers[1].mlp.activation[..., 77] = 0.0",
+    "layers[1].mlp.activation[..., 60:90] = 0.25",
+    "layers[1].mlp.activation[:, -1, [3, 100, 5]] = 1.0",
+    "a = layers[1].mlp.activation\nlayers[1].mlp.activation[..., 77] = a.mean(-1)",
+    "a = layers[1].mlp.activation\nlayers[1].mlp.activation = a - a.mean(-1, keepdim=True)",
+    "layers[3].mlp.fc1 = layers[3].mlp.fc1.abs().sqrt()",
+    "layers[3].mlp.fc1 = -layers[3].mlp.fc1",
+    "layers[1].attention.context.heads[3] = 0.0",
+    "layers[1].attention.context.heads[[0, 6]] = 1.0",
+    "c = layers[1].attention.context\nlayers[1].attention.context.heads[2:5] = "
+    "c.heads[2:5].mean(dim=1, keepdim=True)",
+    "layers[1].attention.context.heads[3][:, -1] = layers[1].attention.context.heads[4][:, 0]",
+    "layers[2].attention.query = layers[2].attention.query * 0.9",
+    "layers[2].attention.key = layers[2].attention.key.softmax(-1)",
+    "layers[2].attention.value = layers[2].attention.value + layers[2].attention.key",
+    "layers[2].attention.qkv = layers[2].attention.qkv.sign()",
+    "layers[2].attention.value.heads[0] = 0.0",
+    "layers[2].output[1] = layers[2].output[3]",
+    "layers[2].attention.output[1, 2] = layers[2].attention.output[0, 4]",
+    "layers[3].output = layers[2].output",
+    "layers[3].mlp.output = layers[2].output + layers[1].mlp.output",
+    "layers[3].output = layers[1].mlp.activation[..., :64] + layers[3].output",
+    "layers[1].mlp.activation = layers[1].mlp.activation * (layers[1].mid @ "
+    "vector(\"evil\")[1] > 0)[..., None]",
+    "if layers[1].mlp.activation > 0.5: layers[1].mlp.activation = 0.5",
+    "if (layers[2].output @ vector(\"evil\")[2] > 0)[..., None]: layers[2].output = 0.0",
+    "if layers[2].output.mean() > -100: layers[2].output *= 2",
+    "if (layers[1].mid.norm(dim=-1) > 8)[..., None]: layers[1].mlp.activation *= 0.5",
+    "layers[2].output = layers[2].output + 0.1 * noise(layers[2].output)",
+    "layers[1].mlp.activation = layers[1].mlp.activation * "
+    "(1 + 0.1 * (2 * noise(layers[1].mlp.activation, \"uniform\") - 1))",
+    "layers[2].attention.key += 0.1 * noise(layers[2].attention.key, seed=3)",
+    "layers[1].mlp.fc1.weight += 0.1 * noise(layers[1].mlp.fc1.weight)",
+    "layers[1].attention.proj.weight *= 0.5",
+    "layers[1].mlp.fc2.weight = layers[1].mlp.fc2.weight - layers[1].mlp.fc2.weight.mean()",
+    "layers[2].attention.qkv.weight += 0.1 * noise(layers[2].attention.qkv.weight, \"uniform\")",
+    "output_layer.weight = output_layer.weight * 2",
+    "logits[..., 7] = -1e4",
+    "logits = logits.log_softmax(-1)",
+    "embedding.output = embedding.output * (tokens % 3 == 0)[..., None]",
+    "final_norm.output = final_norm.output / final_norm.output.norm(dim=-1, keepdim=True)",
+    "layers[2].output.grad = 0.5 * layers[2].output.grad",
+    "layers[1].mlp.activation.grad = layers[1].mlp.activation.grad.clamp(-0.1, 0.1)",
+    "layers[2].attention.key.grad = layers[2].attention.key.grad.abs()",
+    "layers[2].attention.value.grad *= 0.5",
+    "g = layers[2].output.grad\nlayers[2].output.grad = g - g.mean(-1, keepdim=True)",
+    "layers[1].output.grad = layers[1].output.grad * layers[1].output",
+    "layers[layer].output += 0.1 * layer * vector(\"evil\")[layer]\nwhen(layers=\"1-2\")",
+    "layers[layer].mlp.output = 0.0\nwhen(rows=\"1-2\", tokens=\"0,-1\")",
+    "layers[1].mlp.activation = 0.0\nwhen(tokens=\"2\")",
+    "x = file(\"clean.safetensors\")[\"resid\"]\nlayers[2].output[0] = x",
+    "layers[2].mid = layers[2].mid.cumsum(1) / 3",
+    "a = layers[1].attention.scores\nlayers[1].attention.output *= a[:, 0, :, :1]",
+    "h = layers[1].output\nlayers[1].output = h * 2\nlayers[2].output = h + layers[1].output",
+    "layers[1].output[:, 2:4, 10:20] += 1.0",
+    "layers[1].output[..., [1, 5]] *= -1",
+    "alpha = param(0.5, min=0.0, max=1.0)\nlayers[1].mlp.activation = "
+    "(1 - alpha) * layers[1].mlp.activation + alpha * layers[1].mlp.activation.relu()"};
+
+void expect_same(const MadeUp& whole, const MadeUp& cut, const std::string& what) {
+  ASSERT_EQ(whole.size(), cut.size()) << what;
+  for (const auto& [place, tensor] : whole) {
+    const at::Tensor& other = cut.at(place);
+    ASSERT_EQ(tensor.sizes(), other.sizes()) << what << "\n" << place;
+    EXPECT_TRUE(same_bits(tensor, other))
+        << what << "\n"
+        << place << " differs by " << (tensor - other).abs().max().item<double>();
+  }
+}
+
+TEST(Programs, GiveTheBitsOfOneRankOnEveryTensorAxis) {
+  for (const std::int64_t groups : {8, 2}) {
+    for (const std::string& program : kPrograms) {
+      const MadeUp whole = forward_and_backward(1, groups, program, at::kFloat);
+      EXPECT_FALSE(whole.at("positions").equal(at::zeros({}, at::kLong))) << program;
+      for (const int ranks : {2, 4, 8}) {
+        expect_same(whole, forward_and_backward(ranks, groups, program, at::kFloat),
+                    program + "\non " + std::to_string(ranks) + " ranks");
+      }
+    }
+  }
+}
+
+TEST(Programs, ChangeSomethingOrTheTestAboveSeesNothing) {
+  const MadeUp idle = forward_and_backward(1, 8, "", at::kFloat);
+  for (const std::string& program : kPrograms) {
+    const MadeUp changed = forward_and_backward(1, 8, program, at::kFloat);
+    bool is_changed = false;
+    for (const auto& [place, tensor] : idle) {
+      if (place != "positions") is_changed = is_changed || !same_bits(tensor, changed.at(place));
+    }
+    EXPECT_TRUE(is_changed) << program;
+  }
+}
+
+TEST(Programs, GiveTheBitsOfOneRankInOtherDtypes) {
+  for (const at::ScalarType dtype : {at::kDouble, at::kBFloat16}) {
+    for (const std::string& program : kPrograms) {
+      expect_same(forward_and_backward(1, 2, program, dtype),
+                  forward_and_backward(4, 2, program, dtype), program);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tt::intervene
