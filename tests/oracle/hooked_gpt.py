@@ -130,6 +130,15 @@ class Seen:
     def skips(self, layer: int) -> bool:
         return self.graph.skips(layer, self)
 
+    def saved(self) -> dict[tuple[str, int], Tensor]:
+        """After the backward pass, by name and layer, 0 without one."""
+        alone = {**self.graph.saves, **self.graph.kept}
+        found = {(name, 0): save(self).detach() for name, save in alone.items()}
+        for name, save in self.graph.layered.items():
+            for self.layer in self.graph.layers:
+                found[name, self.layer] = save(self).detach()
+        return found
+
 
 Saved = dict[tuple[str, int, int], Tensor]  # by name, first row, layer
 
@@ -141,18 +150,10 @@ class Expected:
     saved: Saved
 
 
-def saves_of(graph: Graph, seen: Seen) -> dict[tuple[str, int], Tensor]:
-    """By name and layer, 0 without one."""
-    alone = {**graph.saves, **graph.kept}
-    found = {(name, 0): save(seen).detach() for name, save in alone.items()}
-    for name, save in graph.layered.items():
-        for layer in graph.layers:
-            seen.layer = layer
-            found[name, layer] = save(seen).detach()
-    return found
-
-
-def expected(graph: Graph, export: Export, world: World, step: int, before: Saved | None = None) -> Expected:
+def expected(
+    graph: Graph, export: Export, world: World, step: int, before: Saved | None = None,
+    make: type[Seen] = Seen,
+) -> Expected:  # fmt: skip
     """Loss, gradients and saves of one training step. `before`: what the step before it saved."""
     leaves = {n: w.detach().clone().requires_grad_() for n, w in export.weights.items()}
     total = {name: torch.zeros_like(leaf) for name, leaf in leaves.items()}
@@ -160,9 +161,8 @@ def expected(graph: Graph, export: Export, world: World, step: int, before: Save
     loss, saved = 0.0, {}
     for first in range(0, len(export.tokens), MICRO_BATCH):
         rows = slice(first, first + MICRO_BATCH)
-        seen = Seen(graph, world, export.tokens[rows], first, step)
-        kept = {name: x for (name, at, _), x in (before or {}).items() if at == first}
-        seen.before = kept
+        seen = make(graph, world, export.tokens[rows], first, step)
+        seen.before = {name: x for (name, at, _), x in (before or {}).items() if at == first}
         model = ReferenceGpt(export.config, leaves, edit=seen.edit, skips=seen.skips)
         part = model.loss(export.tokens[rows], export.labels[rows]) / groups
         gradients = torch.autograd.grad(part, list(leaves.values()), allow_unused=True)
@@ -170,7 +170,7 @@ def expected(graph: Graph, export: Export, world: World, step: int, before: Save
             if gradient is not None:
                 total[name] += gradient
         loss += part.item()
-        for (name, layer), value in saves_of(graph, seen).items():
+        for (name, layer), value in seen.saved().items():
             saved[name, first, layer] = value
     return Expected(loss, total, saved)
 

@@ -87,6 +87,7 @@ def observe(flags: Flags, placed: Sequence[Scheduled], mesh: Mesh, folder: Path)
     changes = TINY | mesh_flags(mesh) | {
         "train_iters": last,
         "tensor_tracer_vectors": str(folder / "vectors"),
+        "intervention_files": str(folder / "programs"),
         "tensor_tracer_plan": str(folder / "plan.json"),
         "export_tensors": str(folder / "exports"),
         "export_at": f"2-{last}",
@@ -136,12 +137,13 @@ class Runs:
         """Why programs are refused, by name, so that one of them does not keep the others from running."""
         if shape not in self._refused:
             folder = self._folder / f"{shape}-check"
-            world = write_world(folder)
-            assert set(world.files) == {"resid", "rows"}
+            write_world(folder)
             changes = TINY | SHAPES[shape] | {
-                "train_iters": 100_000, "tensor_tracer_vectors": str(folder / "vectors")}  # fmt: skip
+                "train_iters": 100_000, "tensor_tracer_vectors": str(folder / "vectors"),
+                "intervention_files": str(folder / "programs"),
+            }  # fmt: skip
             with live_run(dict(self._flags) | changes, folder) as run, run.viewer() as viewer:
-                texts = {g.name: g.text for g in EVERYTHING.values() if "file(" not in g.text}
+                texts = {graph.name: graph.text for graph in EVERYTHING.values()}
                 answers = {name: check(viewer, text) for name, text in texts.items()}
             self._refused[shape] = {n: answer for n, answer in answers.items() if answer is not None}
         return self._refused[shape]

@@ -33,7 +33,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
     (folder / "probes.txt").write_text("def f(x):\n")
     config |= {
         "tensor_tracer_vectors": str(folder / "vectors"), "data_path": str(data),
-        "monitor_prompts": str(folder / "probes.txt"),
+        "monitor_prompts": str(folder / "probes.txt"), "intervention_files": str(folder),
+        "tensor_tracer_port": 0,
     }  # fmt: skip
     (folder / "demo.json").write_text(json.dumps(config))
     return folder

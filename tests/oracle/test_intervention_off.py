@@ -49,7 +49,7 @@ def with_programs(folder: Path, programs: dict[str, str]) -> dict[str, Any]:
         Path(paths[-1]).write_text(text)
     (folder / "probes.txt").write_text("def f(x):\n")
     return {
-        "interventions": paths, "tensor_tracer_vectors": str(folder / "vectors"),
+        "interventions": paths, "tensor_tracer_port": 0, "tensor_tracer_vectors": str(folder / "vectors"),
         "monitor_prompts": str(folder / "probes.txt"), "monitor_interval": 3,
     }  # fmt: skip
 

@@ -103,7 +103,8 @@ def run(flags, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveRun]:
     folder = tmp_path_factory.mktemp("hostile")
     write_world(folder)
     changes = SMALL | {"num_layers": 4, "tensor_model_parallel_size": 2}
-    changes |= {"tensor_tracer_vectors": str(folder / "vectors")}
+    changes |= {"tensor_tracer_vectors": str(folder / "vectors"),
+                "intervention_files": str(folder / "programs")}  # fmt: skip
     with live_run(flags | changes, folder, 2) as live:
         yield live
 
