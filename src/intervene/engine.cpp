@@ -43,6 +43,7 @@ void Engine::State::add_runs(const std::shared_ptr<InForce>& program, std::vecto
   const Surroundings& around = frame->around;
   if (!program->is_due(around.scope, context.model)) return;
   program->begin_step(around.scope.step);
+  program->acted_in = nullptr;
   program->counts.was_due = true;
   const auto ready = program->ready_for({around.tokens.size(0), around.tokens.size(1)}, context);
   if (ready->error) {
@@ -134,7 +135,5 @@ void Engine::end_pass() {
   if (state_->frame != nullptr) state_->frame->runs.clear();
   state_->frame = nullptr;
 }
-
-std::vector<nlohmann::json> Engine::take_saved() { return std::exchange(state_->saved, {}); }
 
 }  // namespace tt::intervene

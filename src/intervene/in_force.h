@@ -67,6 +67,7 @@ struct InForce {
   std::map<Shape, std::shared_ptr<const Ready>> ready;
   std::map<ForwardKind, std::map<std::string, at::Tensor>> kept;
   Counts counts;
+  const void* acted_in = nullptr;  // the forward in which it acted last
   std::vector<Change> changes;  // by effect
 
   const std::string& text() const { return program.ast().source(); }

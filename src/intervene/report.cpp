@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "src/intervene/state.h"
@@ -51,7 +53,52 @@ Counts fresh_counts(const InForce& program) {
   return counts;
 }
 
+// The texts of all ranks on global rank 0, in the order of ranks.
+std::vector<std::string> gather_texts(const std::string& own, const comm::ProcessGroup& world) {
+  at::Tensor sizes = at::zeros({world.size()}, at::kLong);
+  const at::Tensor size = at::full({1}, static_cast<std::int64_t>(own.size()), at::kLong);
+  world.all_gather(size, sizes);
+  std::vector<std::size_t> counts;
+  std::size_t total = 0;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    counts.push_back(static_cast<std::size_t>(sizes[rank].item<std::int64_t>()));
+    total += counts.back();
+  }
+  std::string all(world.rank() == 0 ? total : 0, '\0');
+  world
+      .gather_bytes(std::as_bytes(std::span(own)), counts, std::as_writable_bytes(std::span(all)), 0)
+      .wait();
+  std::vector<std::string> texts;
+  for (std::size_t begin = 0; begin < all.size();) {
+    texts.push_back(all.substr(begin, counts[texts.size()]));
+    begin += counts[texts.size() - 1];
+  }
+  return texts;
+}
+
+bool sends_saves(const InForce& program) {
+  return std::ranges::any_of(program.program.effects, [](const graph::Effect& effect) {
+    return effect.kind == graph::EffectKind::kSave && effect.sends;
+  });
+}
+
 }  // namespace
+
+std::vector<json> Engine::take_saved() {
+  State& state = *state_;
+  std::vector<json> own = std::exchange(state.saved, {});
+  const bool is_one = state.world.size() == state.tensor.size();
+  if (is_one || std::ranges::none_of(state.in_force, [](const auto& one) {
+        return sends_saves(*one);
+      })) {
+    return own;
+  }
+  std::vector<json> all;
+  for (const std::string& text : gather_texts(json(own).dump(), state.world)) {
+    for (json& one : json::parse(text)) all.push_back(std::move(one));
+  }
+  return all;
+}
 
 std::optional<json> Engine::report(std::int64_t step) {
   State& state = *state_;

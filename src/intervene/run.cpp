@@ -41,7 +41,8 @@ Run::Run(InForce& program, std::shared_ptr<const Ready> ready, std::size_t insta
 
 void Run::act() {
   program_.counts.acted = true;
-  if (!std::exchange(has_acted_, true)) ++program_.counts.forwards;
+  // Once for all layers of the program.
+  if (std::exchange(program_.acted_in, &around_) != &around_) ++program_.counts.forwards;
 }
 
 // A preview tells of its training batch.

@@ -72,7 +72,6 @@ class Run {
   const Surroundings& around_;
   std::vector<Slot> getters_;
   std::vector<Slot> values_;
-  bool has_acted_ = false;
 };
 
 }  // namespace tt::intervene

@@ -97,7 +97,7 @@ void Trainer::tell_interventions(std::int64_t number) const {
   if (parts_.intervenor == nullptr) return;
   const auto report = parts_.intervenor->report(number);
   const auto saved = parts_.intervenor->take_saved();
-  if (parts_.outlet == nullptr) return;
+  if (parts_.outlet == nullptr || parts_.groups.world.rank() != 0) return;
   for (const nlohmann::json& one : saved) parts_.outlet->send_event("saved", one);
   if (report) parts_.outlet->send_event("applied", *report);
 }
