@@ -123,7 +123,8 @@ class GraphReader {
         return fail(node.id, "the " + name + " has no \"" + member + "\"");
       }
     }
-    for (const auto& [key, value] : fields.items()) {
+    for (auto member = fields.begin(); member != fields.end(); ++member) {
+      const std::string& key = member.key();
       const bool known = key == "id" || key == "type" ||
                          std::ranges::find(row->needed, key) != row->needed.end() ||
                          std::ranges::find(row->others, key) != row->others.end();
@@ -190,10 +191,10 @@ class GraphReader {
                                std::to_string(expr::kScriptLimits.max_depth));
     }
     if (!argument.is_object()) return true;
-    for (const auto& [key, value] : argument.items()) {
-      if (key == "node" && !add_need(value, node)) return false;
-      if (!value.is_array()) continue;
-      for (const json& item : value) {
+    for (auto member = argument.begin(); member != argument.end(); ++member) {
+      if (member.key() == "node" && !add_need(*member, node)) return false;
+      if (!member->is_array()) continue;
+      for (const json& item : *member) {
         if (!find_needs_in(item, node, depth + 1)) return false;
       }
     }
@@ -201,7 +202,8 @@ class GraphReader {
   }
 
   bool add_need(const json& id, GraphNode& node) {
-    const std::string text = id.is_string() ? id.get<std::string>() : "";
+    static const std::string none;
+    const std::string& text = id.is_string() ? id.get_ref<const std::string&>() : none;
     const auto found = graph_.by_id.find(text);
     if (found == graph_.by_id.end()) {
       return fail(node.id, "it uses the node \"" + shown(text) + "\", which is not there");

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
@@ -43,7 +43,7 @@ struct GraphNode {
 
 struct Graph {
   std::vector<GraphNode> nodes;
-  std::map<std::string, std::size_t> by_id;
+  std::unordered_map<std::string, std::size_t> by_id;
   std::vector<std::size_t> order;  // every node behind what it needs, else as listed
 };
 

@@ -1,10 +1,11 @@
 #include "tensor_tracer/graph/program.h"
 
 #include <algorithm>
-#include <set>
+#include <cstdlib>
 
 #include "src/graph/layers.h"
 #include "src/graph/order.h"
+#include "src/graph/saves.h"
 #include "src/graph/statements.h"
 #include "tensor_tracer/graph/places.h"
 
@@ -35,24 +36,6 @@ bool check_whole(Reading& reading, const Program& program) {
   return true;
 }
 
-bool check_saved(Reading& reading, const Program& program) {
-  std::vector<std::string> saves;
-  for (const Effect& effect : program.effects) {
-    if (effect.kind == EffectKind::kSave) saves.push_back(effect.name);
-  }
-  for (const Value& value : program.values) {
-    for (const Leaf& leaf : value.leaves) {
-      if (leaf.kind != LeafKind::kSaved || std::ranges::find(saves, leaf.name) != saves.end()) {
-        continue;
-      }
-      return reading.fail(reading.node(leaf.node).span,
-                          "no line saves " + quoted(leaf.name) + expr::suggestion(leaf.name, saves),
-                          "write save(..., " + quoted(leaf.name) + ")");
-    }
-  }
-  return true;
-}
-
 }  // namespace
 
 base::Result<Program> parse_program(std::string_view text, const Model& model) {
@@ -62,7 +45,7 @@ base::Result<Program> parse_program(std::string_view text, const Model& model) {
   program.script = std::make_shared<const expr::Script>(std::move(script).value());
   Reading reading(program.ast(), model);
   const bool is_sound = read_statements(reading, program) && settle_layers(reading, program) &&
-                        check_whole(reading, program) && check_saved(reading, program) &&
+                        check_whole(reading, program) && check_saves(reading, program) &&
                         check_order(reading, program);
   if (!is_sound) return expr::to_error(text, *reading.problem());
   return program;

@@ -55,26 +55,6 @@ at::Tensor spelled(const at::Tensor& tokens, const std::string& text) {
   return mask;
 }
 
-bool says_layer_in(const graph::Place& place) { return place.layer && place.layer->is_each; }
-
-// By effect.
-std::vector<bool> find_layer(const graph::Program& program) {
-  std::vector<bool> values;
-  for (const graph::Value& value : program.values) {
-    values.push_back(std::ranges::any_of(value.leaves, [&values](const graph::Leaf& leaf) {
-      if (leaf.kind == graph::LeafKind::kBinding) return static_cast<bool>(values[leaf.value]);
-      return leaf.kind == graph::LeafKind::kLayer || leaf.row.is_each || says_layer_in(leaf.place);
-    }));
-  }
-  std::vector<bool> effects;
-  for (const graph::Effect& effect : program.effects) {
-    const bool has_value = effect.kind != graph::EffectKind::kSkip;
-    effects.push_back(says_layer_in(effect.place) || (has_value && values[effect.value]) ||
-                      (effect.condition && values[*effect.condition]));
-  }
-  return effects;
-}
-
 }  // namespace
 
 std::string saved_name(const std::string& name, int layer) {
@@ -165,7 +145,9 @@ base::Result<std::shared_ptr<InForce>> make_in_force(const nlohmann::json& progr
   made->program = std::move(read).value();
   const auto ready = made->ready_for({context.micro_batch_size, context.seq_length}, context);
   if (ready->error) return *ready->error;
-  made->says_layer = find_layer(made->program);
+  for (const graph::Effect& effect : made->program.effects) {
+    made->says_layer.push_back(graph::is_each(made->program, effect));
+  }
   made->form = describe_program(made->program, *ready, made->says_layer);
   for (const graph::Parameter& parameter : made->program.parameters) {
     made->targets[parameter.name] = parameter.value;
