@@ -32,6 +32,7 @@ test('50 fast moves of a slider: one request at a time, and the last value stays
   const parameters = [{ ...program.parameters[0], value: 3 }];
   hub.interventions.become([{ ...program, parameters }], 'set');
   await expect(slider).toHaveValue('3');
+  await expect(page.getByTestId('dial-alpha')).toHaveText('3.000');
 });
 
 test('a parameter without ends is a field', async ({ page, hub }) => {
