@@ -32,6 +32,7 @@ test('50 fast moves of a slider: one request at a time, and the last value stays
   const parameters = [{ ...program.parameters[0], value: 3 }];
   hub.interventions.become([{ ...program, parameters }], 'set');
   await expect(slider).toHaveValue('3');
+  await expect(page.getByTestId('dial-alpha')).toHaveText('3.000');
 });
 
 test('a parameter without ends is a field', async ({ page, hub }) => {
@@ -87,12 +88,12 @@ test('what befell programs stands among the events; what they do at each step do
   hub.interventions.become([], 'lease');
   await page.getByTestId('tab-overview').click();
   const list = page.getByTestId('event-list').getByRole('listitem');
-  const interventions = list.filter({ hasText: 'Intervention' });
+  const interventions = list.filter({ has: page.getByTitle('intervention', { exact: true }) });
   const wanted = [
-    'Intervention late reverted: the lease of control ended',
-    'Intervention late applied',
-    'Intervention steer reverted',
-    'Intervention steer applied',
+    'Reverted late: the lease of control ended',
+    'Applied late',
+    'Reverted steer',
+    'Applied steer',
   ];
   // The audit trail tells the same, and who asked: no line comes twice.
   await expect(interventions.filter({ hasText: 'viewer' })).toHaveCount(3);

@@ -5,9 +5,6 @@ import { joined, ReportReader, type RunEvent } from './run_event';
 /** Older events than these are forgotten. */
 export const kMostEvents = 5000;
 
-/** They come with every step, or are no events. */
-const kUntold: readonly Notification['event'][] = ['step', 'run', 'applied', 'saved'];
-
 /** An event and the kinds of report that told of it. */
 interface Entry {
   event: RunEvent;
@@ -58,7 +55,7 @@ export class EventStore {
   add(notification: Notification, step: number, time: number): boolean {
     const { event: kind, params: detail } = notification;
     if (kind === 'run') this.live.begin(notification.params.interventions ?? []);
-    if (kUntold.includes(kind)) return false;
+    if (kind === 'step' || kind === 'run') return false;
     const at = kind === 'state' ? notification.params.step : step;
     const event = this.live.read({ kind, step: at, time, who: '', detail });
     if (event === undefined) return false;

@@ -43,10 +43,7 @@ test('what befell a program is told once, with who asked', () => {
     line('intervention.remove', 20, { params: {}, result: { removed: ['steer'] } }, 'Ada'),
     line('interventions', 20, facts(20, 'remove', {})),
   ]);
-  expect(texts()).toEqual([
-    '13 Intervention steer applied (Ada)',
-    '20 Intervention steer reverted (Ada)',
-  ]);
+  expect(texts()).toEqual(['13 Applied steer (Ada)', '20 Reverted steer (Ada)']);
   expect(store.all.map(({ kind }) => kind)).toEqual(['intervention', 'intervention']);
 });
 
@@ -58,9 +55,9 @@ test('an end that nobody asked for says why', () => {
   tell(13, 'failed', { c: [2, 0], d: [2, 0] });
   tell(14, 'lease', {});
   expect(texts()).toEqual([
-    '12 Intervention a ended: its steps are over',
-    '13 Intervention b failed and was taken out',
-    '14 Intervention c, d reverted: the lease of control ended',
+    '12 Ended a: its steps are over',
+    '13 Failed and was taken out: b',
+    '14 Reverted c, d: the lease of control ended',
   ]);
   expect(store.all.map(({ tone }) => tone)).toEqual(['plain', 'bad', 'warn']);
 });
@@ -72,9 +69,9 @@ test('the moves of one slider are one line, with the last value', () => {
   store.merge([line('intervention.set', 39, asked)]);
   tell(40, 'set', { steer: [13, 39], other: [13, 2] });
   expect(texts()).toEqual([
-    '13 Intervention other, steer applied',
-    '14 Intervention steer: alpha = 39',
-    '40 Intervention other: alpha = 2',
+    '13 Applied other, steer',
+    '14 steer: alpha = 39',
+    '40 other: alpha = 2',
   ]);
   expect(store.all[1].lastStep).toBe(39);
 });
@@ -82,7 +79,7 @@ test('the moves of one slider are one line, with the last value', () => {
 test('one of the same name is applied anew; another stays and is not told', () => {
   tell(13, 'apply', { steer: [13, 4], other: [13, 1] });
   tell(20, 'apply', { steer: [20, 4], other: [13, 1] });
-  expect(texts()[1]).toBe('20 Intervention steer applied');
+  expect(texts()[1]).toBe('20 Applied steer');
 });
 
 test('what programs do and save is no event, nor is a value that a later one replaced', () => {

@@ -13,11 +13,11 @@ const removedSchema = object({
 
 /** How what befell programs is told, by the reason that the hub gives. */
 const kWords: Readonly<Record<string, (names: string) => string>> = {
-  apply: (names) => `Intervention ${names} applied`,
-  remove: (names) => `Intervention ${names} reverted`,
-  expired: (names) => `Intervention ${names} ended: its steps are over`,
-  lease: (names) => `Intervention ${names} reverted: the lease of control ended`,
-  failed: (names) => `Intervention ${names} failed and was taken out`,
+  apply: (names) => `Applied ${names}`,
+  remove: (names) => `Reverted ${names}`,
+  expired: (names) => `Ended ${names}: its steps are over`,
+  lease: (names) => `Reverted ${names}: the lease of control ended`,
+  failed: (names) => `Failed and was taken out: ${names}`,
 };
 const kTones: Readonly<Record<string, Gist['tone']>> = { lease: 'warn', failed: 'bad' };
 
@@ -86,7 +86,7 @@ function setGist(before: readonly Program[], programs: readonly Program[]): Gist
 
 function valueGist(name: string, parameter: string, value: number): Gist {
   const about = `intervention/set/${name}/${parameter}`;
-  const text = `Intervention ${name}: ${parameter} = ${value}`;
+  const text = `${name}: ${parameter} = ${value}`;
   return { kind: 'intervention', tone: 'plain', text, what: `${about}/${value}` };
 }
 
