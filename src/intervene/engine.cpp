@@ -132,7 +132,10 @@ bool Engine::skips(int layer) {
 
 // Values hold the graph, whose hooks hold the frame.
 void Engine::end_pass() {
-  if (state_->frame != nullptr) state_->frame->runs.clear();
+  Frame* frame = state_->frame.get();
+  if (frame == nullptr) return;
+  frame->runs.clear();
+  for (const auto& program : frame->programs) program->end_pass(frame->around.scope);
   state_->frame = nullptr;
 }
 

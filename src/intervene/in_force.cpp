@@ -93,6 +93,13 @@ void InForce::begin_step(std::int64_t number) {
   }
 }
 
+void InForce::end_pass(const trace::ForwardScope& scope) {
+  for (auto& [saved, value] : saves) {
+    kept[{scope.phase, scope.prompt_set, scope.first_row}][saved] = std::move(value);
+  }
+  saves.clear();
+}
+
 std::shared_ptr<const Ready> InForce::ready_for(const Shape& shape, const Context& context) {
   if (const auto found = ready.find(shape); found != ready.end()) return found->second;
   if (ready.size() >= kMaxShapes) ready.clear();

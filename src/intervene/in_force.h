@@ -65,7 +65,8 @@ struct InForce {
   std::vector<bool> is_done;           // by effect: left out for all layers but the first
 
   std::map<Shape, std::shared_ptr<const Ready>> ready;
-  std::map<ForwardKind, std::map<std::string, at::Tensor>> kept;
+  std::map<ForwardKind, std::map<std::string, at::Tensor>> kept;  // of forwards before this one
+  std::map<std::string, at::Tensor> saves;                        // of this one
   Counts counts;
   const void* acted_in = nullptr;  // the forward in which it acted last
   std::vector<Change> changes;  // by effect
@@ -75,6 +76,8 @@ struct InForce {
   bool is_due(const trace::ForwardScope& scope, const graph::Model& model) const;
   /// Sets what depends on the numbers in force.
   void begin_step(std::int64_t number);
+  /// What this forward saved can be read by the next one of its kind.
+  void end_pass(const trace::ForwardScope& scope);
   /// Made on demand; the oldest of many shapes are forgotten.
   std::shared_ptr<const Ready> ready_for(const Shape& shape, const Context& context);
   /// The tokens that rows, tokens and token_text of `when` select, bool [batch, sequence];

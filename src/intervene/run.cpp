@@ -11,10 +11,6 @@
 namespace tt::intervene {
 namespace {
 
-ForwardKind kind_of(const trace::ForwardScope& scope) {
-  return {scope.phase, scope.prompt_set, scope.first_row};
-}
-
 // [batch, sequence] for a tensor of more dims.
 at::Tensor widen(at::Tensor mask, std::int64_t dims) {
   while (mask.dim() < dims) mask = mask.unsqueeze(-1);
@@ -77,7 +73,8 @@ at::Tensor Run::noise_of(const NoiseSource& noise, bool is_local) const {
 }
 
 at::Tensor Run::saved_of(const std::string& name) const {
-  const auto kept = program_.kept.find(kind_of(around_.scope));
+  const trace::ForwardScope& scope = around_.scope;
+  const auto kept = program_.kept.find({scope.phase, scope.prompt_set, scope.first_row});
   if (kept == program_.kept.end()) return {};
   auto found = kept->second.find(saved_name(name, instance_.layer));
   if (found == kept->second.end()) found = kept->second.find(name);
@@ -280,7 +277,7 @@ void Run::save(std::size_t index) {
   const at::Tensor value = full_of(slot).detach();
   act();
   const int layer = program_.says_layer[index] ? instance_.layer : 0;
-  program_.kept[kind_of(around_.scope)][saved_name(effect.name, layer)] = value.clone();
+  program_.saves[saved_name(effect.name, layer)] = value.clone();
   if (!effect.sends || around_.saved == nullptr) return;
   nlohmann::json values = nlohmann::json::array();
   const at::Tensor numbers = value.to(at::kDouble).contiguous();
