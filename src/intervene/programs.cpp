@@ -150,11 +150,16 @@ base::Result<json> Engine::State::remove(const json& params) {
 }
 
 json Engine::State::revert() {
-  if (std::erase_if(wanted, [](const Wanted& one) { return !one.keep; }) > 0) {
+  std::vector<std::string> removed;
+  for (const Wanted& one : wanted) {
+    if (!one.keep) removed.push_back(one.name);
+  }
+  if (!removed.empty()) {
+    std::erase_if(wanted, [](const Wanted& one) { return !one.keep; });
     has_changed = true;
     wanted_reason = "lease";
   }
-  return json::object();
+  return {{"removed", removed}};
 }
 
 base::Result<json> Engine::request(const std::string& method, const json& params,
