@@ -35,8 +35,7 @@ constexpr std::array<std::string_view, 42> kExactElementwise = {
 constexpr double kTrialCost = 1 << 20;
 
 base::Result<Plan> make_plan(const expr::Ast& ast, expr::NodeId root, std::vector<Input> inputs,
-                             const Substitutions& known, bool takes_number,
-                             const Limits& limits) {
+                             const Substitutions& known, bool takes_number, const Limits& limits) {
   Recorder recorder(ast.source(), std::move(inputs), limits);
   Checker checker(ast, known, recorder);
   const auto result = checker.check(root, takes_number);
@@ -145,8 +144,7 @@ std::optional<expr::Problem> find_wrong_dtype(const Plan& plan) {
 }
 
 base::Result<Plan> check_plan(const expr::Ast& ast, expr::NodeId root, std::vector<Input> inputs,
-                              const Substitutions& known, bool takes_number,
-                              const Limits& limits) {
+                              const Substitutions& known, bool takes_number, const Limits& limits) {
   if (const auto status = check_inputs(inputs, limits); !status.ok()) return status.error();
   const c10::NoGradGuard no_grad;
   const NoWarnings no_warnings;

@@ -93,8 +93,9 @@ void Room::keep_in_trail(const Forwarder::Asker& asker, const protocol::Answer& 
     journal_.event(asker.method, std::move(detail), asker.session, asker.who);
   } else {
     const auto& error = std::get<base::Error>(answer.outcome);
-    journal_.event("refused", {{"method", asker.method}, {"message", error.message}}, asker.session,
-                   asker.who);
+    journal_.event("refused",
+                   {{"method", asker.method}, {"code", error.code}, {"message", error.message}},
+                   asker.session, asker.who);
   }
 }
 

@@ -50,7 +50,7 @@ std::string saved_name(const std::string& name, int layer);
 struct InForce {
   std::string name;
   graph::Program program;
-  nlohmann::json form;  // as "intervention.check" describes it
+  nlohmann::json form;           // as "intervention.check" describes it
   std::vector<bool> says_layer;  // by effect: `layer` is in its line, or in what it uses
   std::map<std::string, double> targets;
   std::int64_t since = 1;
@@ -69,7 +69,7 @@ struct InForce {
   std::map<std::string, at::Tensor> saves;                        // of this one
   Counts counts;
   const void* acted_in = nullptr;  // the forward in which it acted last
-  std::vector<Change> changes;  // by effect
+  std::vector<Change> changes;     // by effect
 
   const std::string& text() const { return program.ast().source(); }
   /// Whether its `when` names this forward of a run.

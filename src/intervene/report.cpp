@@ -66,7 +66,8 @@ std::vector<std::string> gather_texts(const std::string& own, const comm::Proces
   }
   std::string all(world.rank() == 0 ? total : 0, '\0');
   world
-      .gather_bytes(std::as_bytes(std::span(own)), counts, std::as_writable_bytes(std::span(all)), 0)
+      .gather_bytes(std::as_bytes(std::span(own)), counts, std::as_writable_bytes(std::span(all)),
+                    0)
       .wait();
   std::vector<std::string> texts;
   for (std::size_t begin = 0; begin < all.size();) {
@@ -88,9 +89,8 @@ std::vector<json> Engine::take_saved() {
   State& state = *state_;
   std::vector<json> own = std::exchange(state.saved, {});
   const bool is_one = state.world.size() == state.tensor.size();
-  if (is_one || std::ranges::none_of(state.in_force, [](const auto& one) {
-        return sends_saves(*one);
-      })) {
+  if (is_one ||
+      std::ranges::none_of(state.in_force, [](const auto& one) { return sends_saves(*one); })) {
     return own;
   }
   std::vector<json> all;

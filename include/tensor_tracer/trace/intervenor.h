@@ -56,8 +56,8 @@ class Intervenor {
   /// What programs did since the last call, as the notification "applied" has it, on global rank 0;
   /// none where no program is in force. Collective over all ranks.
   virtual std::optional<nlohmann::json> report(std::int64_t step) = 0;
-  /// Notifications "saved" since the last call, of all replicas on global rank 0. Collective over all
-  /// ranks.
+  /// Notifications "saved" since the last call, of all replicas on global rank 0. Collective over
+  /// all ranks.
   virtual std::vector<nlohmann::json> take_saved() = 0;
 
   /// Until end_preview() the program of "intervention.preview" acts in every training forward
