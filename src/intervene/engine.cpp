@@ -13,24 +13,34 @@ Engine::Engine(Context context, const comm::ProcessGroup& tensor, const comm::Pr
 
 Engine::~Engine() = default;
 
+at::Tensor Frame::act(const Action& action, const at::Tensor& now) {
+  Run& run = runs[action.run];
+  switch (action.kind) {
+    case ActionKind::kGet:
+      run.get(action.index, now);
+      break;
+    case ActionKind::kCompute:
+      run.compute(action.index);
+      break;
+    case ActionKind::kWrite:
+      return run.write(action.index, now);
+    case ActionKind::kSave:
+      run.save(action.index);
+      break;
+    case ActionKind::kSkip:
+      break;
+  }
+  return now;
+}
+
+// What libtorch refuses, it refuses on all ranks of the tensor axis.
 at::Tensor Frame::act(std::span<const Action> actions, at::Tensor now) {
   for (const Action& action : actions) {
     Run& run = runs[action.run];
-    switch (action.kind) {
-      case ActionKind::kGet:
-        run.get(action.index, now);
-        break;
-      case ActionKind::kCompute:
-        run.compute(action.index);
-        break;
-      case ActionKind::kWrite:
-        now = run.write(action.index, now);
-        break;
-      case ActionKind::kSave:
-        run.save(action.index);
-        break;
-      case ActionKind::kSkip:
-        break;
+    try {
+      now = act(action, now);
+    } catch (const c10::Error&) {
+      run.fail();
     }
     for (const std::size_t value : action.frees) run.free(value);
   }

@@ -36,6 +36,8 @@ class Run {
   /// Whether the layer of this effect is left out; the same on every tensor rank.
   bool skips(std::size_t effect);
   void free(std::size_t value) { values_[value] = {}; }
+  /// A line could not run.
+  void fail();
 
  private:
   /// A tensor as this rank's shard, as the logical tensor, or both.
@@ -63,7 +65,6 @@ class Run {
   void sum_change(const Write& write, const at::Tensor& before, const at::Tensor& after);
   bool is_counted() const;
   void act();
-  void fail();
 
   InForce& program_;
   const std::shared_ptr<const Ready> ready_;

@@ -21,6 +21,9 @@ struct Frame {
 
   /// Does what is to be done; what stands in the place of `now` afterwards.
   at::Tensor act(std::span<const Action> actions, at::Tensor now);
+
+ private:
+  at::Tensor act(const Action& action, const at::Tensor& now);
 };
 
 /// A program that a request asked for, as it travels to the other ranks.
