@@ -41,7 +41,8 @@ intervene::Context make_context(const config::TrainConfig& config, const mesh::M
 
 base::Result<ProgramFile> read_program_file(const std::string& path) {
   std::ifstream in(path);
-  if (!in) return wrong("--interventions", "\"" + path + "\" cannot be read", "give a file");
+  if (!in || !std::filesystem::is_regular_file(path))
+    return wrong("--interventions", "\"" + path + "\" cannot be read", "give a file");
   const std::filesystem::path file(path);
   std::string text(std::istreambuf_iterator<char>(in), {});
   if (file.extension() != ".json") return ProgramFile{file.stem().string(), std::move(text)};
@@ -66,6 +67,11 @@ base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig&
   for (const std::string& path : config.intervention.interventions) {
     auto read = read_program_file(path);
     if (!read) return read.error();
+    if (read.value().name.size() > graph::kMaxNameBytes ||
+        setup.programs.size() >= intervene::kMaxPrograms) {
+      return wrong("--interventions", "\"" + path + "\" has too long a name, or is one too many",
+                   "names have 64 bytes at most, and 32 programs may be in force");
+    }
     if (std::ranges::find(setup.programs, read.value().name, &ProgramFile::name) !=
         setup.programs.end()) {
       return wrong("--interventions", "two files are named \"" + read.value().name + "\"",

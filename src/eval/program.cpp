@@ -208,6 +208,16 @@ base::Result<at::Tensor> Program::run_with_gradient(const std::vector<at::Tensor
   }
 }
 
+std::optional<expr::Span> Program::find_gradient_stop() const {
+  for (const Step& step : plan_->steps) {
+    const c10::FunctionSchema& schema = step.op.schema();
+    const bool is_remainder_of_number =
+        schema.name() == "aten::remainder" && schema.overload_name() == "Scalar_Tensor";
+    if (schema.name() == "aten::floor_divide" || is_remainder_of_number) return step.span;
+  }
+  return std::nullopt;
+}
+
 bool Program::acts_by_element() const {
   return std::ranges::all_of(plan_->steps, [](const Step& step) {
     return std::ranges::binary_search(kExactElementwise, step.op.schema().name()) &&

@@ -63,7 +63,7 @@ class ScheduleReader {
     given_ = read_arguments(reading_, call, kWhen);
     return !given_.empty() && read_phase() && read_prompts() && read_every() &&
            read_ranges(kSteps, "steps", false, schedule_.steps) && read_layers() &&
-           read_ranges(kRows, "rows", true, schedule_.rows) &&
+           read_ranges(kRows, "rows", false, schedule_.rows) &&
            read_ranges(kTokens, "tokens", true, schedule_.tokens) &&
            (!has(kTokenText) || read_string(reading_, given_[kTokenText], "token_text",
                                             kMaxTextBytes, schedule_.token_text));

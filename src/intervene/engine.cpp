@@ -47,6 +47,22 @@ at::Tensor Frame::act(std::span<const Action> actions, at::Tensor now) {
   return now;
 }
 
+// What is new to this rank is new to all; a rank that cannot read a file must not leave the others
+// waiting in a collective.
+std::shared_ptr<const Ready> Engine::State::agree_on_ready(InForce& program, const Shape& shape) {
+  const bool is_new = !program.ready.contains(shape);
+  auto ready = program.ready_for(shape, context);
+  if (!is_new || tensor.size() == 1) return ready;
+  at::Tensor could = at::full({1}, ready->error ? 0 : 1, at::kInt);
+  tensor.all_reduce(could);
+  if (could.item<int>() < tensor.size() && !ready->error) {
+    auto refused = std::make_shared<Ready>();
+    refused->error = base::Error{"invalid_argument", "another rank cannot read a file", "", ""};
+    ready = program.ready[shape] = std::move(refused);
+  }
+  return ready;
+}
+
 // A program's part of a forward that it is due in.
 void Engine::State::add_runs(const std::shared_ptr<InForce>& program, std::vector<Entry>& entries,
                              std::vector<std::uint64_t>& made_of) {
@@ -55,22 +71,17 @@ void Engine::State::add_runs(const std::shared_ptr<InForce>& program, std::vecto
   program->begin_step(around.scope.step);
   program->acted_in = nullptr;
   program->counts.was_due = true;
-  const auto ready = program->ready_for({around.tokens.size(0), around.tokens.size(1)}, context);
+  const auto ready = agree_on_ready(*program, {around.tokens.size(0), around.tokens.size(1)});
   if (ready->error) {
     ++program->counts.failed;
     return;
   }
   const at::Tensor selected = program->selected(around.scope, around.tokens);
-  if (selected.defined() && !selected.any().item<bool>()) return;
-  for (const bool is_identity : program->is_identity) {
-    if (is_identity) {
-      program->counts.identity += static_cast<std::int64_t>(ready->instances.size());
-    }
-    made_of.push_back(is_identity ? 1 : 0);
-  }
+  program->count_identity(ready->instances.size());
+  made_of.insert(made_of.end(), program->is_identity.begin(), program->is_identity.end());
   made_of.push_back(reinterpret_cast<std::uintptr_t>(ready.get()));
   for (std::size_t i = 0; i < ready->instances.size(); ++i) {
-    entries.push_back({&program->program, &ready->instances[i],
+    entries.push_back({&program->program, frame->programs.size(), ready, &ready->instances[i],
                        i == 0 ? &program->is_identity : &program->is_done});
     frame->runs.emplace_back(*program, ready, i, selected, around);
   }
@@ -90,14 +101,15 @@ void Engine::State::use_table(const std::vector<Entry>& entries,
 bool Engine::begin_forward(const trace::ForwardScope& scope, const at::Tensor& tokens) {
   State& state = *state_;
   state.frame = nullptr;
-  if (state.in_force.empty() && state.preview == nullptr) return false;
+  if (state.in_force.empty() && !state.preview_acts) return false;
   const bool is_leader = state.tensor.rank() == 0;
-  state.frame = std::make_shared<Frame>(
-      Surroundings{state.context, state.tensor, scope, tokens, is_leader ? &state.saved : nullptr});
+  state.frame = std::make_shared<Frame>(Surroundings{state.context, state.tensor, scope, tokens,
+                                                     is_leader ? &state.saved : nullptr,
+                                                     &state.numbers_sent});
   std::vector<Entry> entries;
   std::vector<std::uint64_t> made_of;
   for (const auto& program : state.in_force) state.add_runs(program, entries, made_of);
-  if (state.preview != nullptr) state.add_runs(state.preview, entries, made_of);
+  if (state.preview_acts) state.add_runs(state.preview, entries, made_of);
   if (entries.empty()) {
     state.frame = nullptr;
     return false;

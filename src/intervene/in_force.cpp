@@ -1,11 +1,15 @@
 #include "src/intervene/in_force.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "src/intervene/describe.h"
+#include "tensor_tracer/expr/diagnostic.h"
 #include "tensor_tracer/graph/json.h"
+#include "tensor_tracer/intervene/engine.h"
 
 namespace tt::intervene {
 namespace {
@@ -20,10 +24,8 @@ bool contains(const graph::Ranges& ranges, std::int64_t number) {
 
 bool is_step(const graph::Schedule& when, std::int64_t step) {
   if (!contains(when.steps, step)) return false;
-  std::int64_t first = 1;
-  for (const auto& [begin, end] : when.steps) {
-    if (step >= begin && step <= end) first = begin;
-  }
+  std::int64_t first = when.steps.empty() ? 1 : when.steps.front().first;
+  for (const auto& [begin, end] : when.steps) first = std::min(first, begin);
   return (step - first) % when.every == 0;
 }
 
@@ -55,6 +57,25 @@ at::Tensor spelled(const at::Tensor& tokens, const std::string& text) {
   return mask;
 }
 
+// All that a program's saves keep, over the layers that it stands for.
+base::Status check_kept(const graph::Program& program, const Ready& ready) {
+  std::int64_t kept = 0;
+  for (const graph::Effect& effect : program.effects) {
+    if (effect.kind != graph::EffectKind::kSave) continue;
+    for (const Instance& instance : ready.instances) {
+      kept += c10::multiply_integers(instance.units[effect.value].shape);
+    }
+    if (kept > kMaxKeptNumbers) {
+      return expr::to_error(program.ast().source(),
+                            {effect.span,
+                             "with this line the program keeps " + std::to_string(kept) +
+                                 " numbers, the limit is " + std::to_string(kMaxKeptNumbers),
+                             "reduce what is saved, or save fewer layers"});
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string saved_name(const std::string& name, int layer) {
@@ -80,7 +101,8 @@ void InForce::begin_step(std::int64_t number) {
   std::map<std::string, double> numbers;
   parameters.clear();
   for (const graph::Parameter& parameter : program.parameters) {
-    const double now = parameter.in_step(targets.at(parameter.name), number - since);
+    const double now =
+        parameter.in_step(targets.at(parameter.name), std::max<std::int64_t>(number - since, 0));
     numbers[parameter.name] = now;
     parameters.push_back(at::full({}, now, at::kDouble));
   }
@@ -93,11 +115,14 @@ void InForce::begin_step(std::int64_t number) {
   }
 }
 
-void InForce::end_pass(const trace::ForwardScope& scope) {
-  for (auto& [saved, value] : saves) {
-    kept[{scope.phase, scope.prompt_set, scope.first_row}][saved] = std::move(value);
+void InForce::count_identity(std::size_t layers) {
+  for (std::size_t i = 0; i < is_identity.size(); ++i) {
+    if (is_identity[i]) counts.identity += says_layer[i] ? static_cast<std::int64_t>(layers) : 1;
   }
-  saves.clear();
+}
+
+void InForce::end_pass(const trace::ForwardScope& scope) {
+  kept[{scope.phase, scope.prompt_set, scope.first_row}] = std::exchange(saves, {});
 }
 
 std::shared_ptr<const Ready> InForce::ready_for(const Shape& shape, const Context& context) {
@@ -152,6 +177,7 @@ base::Result<std::shared_ptr<InForce>> make_in_force(const nlohmann::json& progr
   made->program = std::move(read).value();
   const auto ready = made->ready_for({context.micro_batch_size, context.seq_length}, context);
   if (ready->error) return *ready->error;
+  if (auto status = check_kept(made->program, *ready); !status) return status.error();
   for (const graph::Effect& effect : made->program.effects) {
     made->says_layer.push_back(graph::is_each(made->program, effect));
   }

@@ -76,6 +76,7 @@ struct InForce {
   bool is_due(const trace::ForwardScope& scope, const graph::Model& model) const;
   /// Sets what depends on the numbers in force.
   void begin_step(std::int64_t number);
+  void count_identity(std::size_t layers);
   /// What this forward saved can be read by the next one of its kind.
   void end_pass(const trace::ForwardScope& scope);
   /// Made on demand; the oldest of many shapes are forgotten.

@@ -53,7 +53,8 @@ struct Unit {
   bool is_local = false;
   trace::Placement placement;
   bool is_plain = true;            // of parameters and constants only
-  bool needs_contiguous = false;   // its bits may depend on strides, and those on the mesh
+  bool is_exact = false;           // every operator acts on each number alone
+  bool meets_cut = false;          // of places whose strides depend on the mesh
   std::int64_t moment = -1;        // when its latest input is there; -1: at once
   std::size_t key = 0;             // of the place that is met then
   std::vector<std::string> saved;  // names it waits for

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "tensor_tracer/base/check.h"
@@ -12,6 +13,14 @@ namespace tt::intervene {
 
 at::Tensor meta_tensor(const std::vector<std::int64_t>& shape, at::ScalarType dtype) {
   return at::empty(shape, at::TensorOptions().dtype(dtype).device(at::kMeta));
+}
+
+std::string shown_shape(const std::vector<std::int64_t>& shape) {
+  std::string text = "[";
+  for (const std::int64_t size : shape) {
+    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  }
+  return text + "]";
 }
 
 at::Tensor by_heads(const at::Tensor& x, std::int64_t head_size) {
@@ -42,6 +51,18 @@ Maker::Maker(const graph::Program& program, const Context& context, const Shape&
 base::Error Maker::wrong(expr::NodeId node, std::string what, std::string remedy) const {
   return expr::to_error(program_.ast().source(),
                         {program_.ast().node(node).span, std::move(what), std::move(remedy)});
+}
+
+// What the subscript selects, as a tensor without data; lists are looked into.
+base::Result<at::Tensor> Maker::select(const at::Tensor& x, const Indices& indices,
+                                       expr::NodeId subscript) const {
+  try {
+    const at::Tensor data = at::zeros({}, at::kBool).expand(x.sizes());
+    return meta_tensor(data.index(indices).sizes().vec(), x.scalar_type());
+  } catch (const c10::Error&) {
+    return wrong(subscript, "this does not fit the shape " + shown_shape(x.sizes().vec()),
+                 "positions count from 0; -1 is the last");
+  }
 }
 
 base::Result<Instance> Maker::make() {
@@ -81,12 +102,19 @@ base::Status Maker::make_unit(std::size_t index) {
   unit.shape = program.value().result_shape();
   unit.dtype = program.value().result_dtype();
   unit.program = std::move(program).value();
+  unit.is_exact = unit.program->acts_by_element();
   for (const Seen& one : seen) unit.sources.push_back(one.source);
-  if (unit.program->acts_by_element()) {
-    unit.needs_contiguous = false;
-    if (context_.tensor_ranks > 1) return use_shards(index, std::move(seen), known);
-  }
-  return {};
+  if (auto status = check_gradient(index, seen); !status) return status;
+  if (!unit.is_exact || context_.tensor_ranks == 1) return {};
+  return use_shards(index, std::move(seen), known);
+}
+
+base::Status Maker::check_gradient(std::size_t index, const std::vector<Seen>& seen) const {
+  const auto stop = made_.units[index].program->find_gradient_stop();
+  if (!stop || std::ranges::none_of(seen, &Seen::has_gradient)) return {};
+  return expr::to_error(program_.ast().source(),
+                        {*stop, "no gradient flows through this operator",
+                         "write floor(a / b) for a // b, and a - b * floor(a / b) for a % b"});
 }
 
 // The one placement of all that is cut, or null.

@@ -26,11 +26,14 @@ class Maker {
 
   base::Error wrong(expr::NodeId node, std::string what, std::string remedy) const;
 
+  base::Result<at::Tensor> select(const at::Tensor& x, const Indices& indices,
+                                  expr::NodeId subscript) const;
+
   // sources.cpp
   std::int64_t spot_moment(const graph::Place& place, const Spot& spot) const;
   std::size_t spot_key(const Spot& spot) const;
   base::Result<Seen> see(const graph::Leaf& leaf, std::size_t value);
-  Seen see_place(const graph::Leaf& leaf, std::size_t value);
+  base::Result<Seen> see_place(const graph::Leaf& leaf, std::size_t value);
   base::Result<Seen> see_noise(const graph::Leaf& leaf);
   Seen see_parameter(const graph::Leaf& leaf) const;
   Seen see_value(const graph::Leaf& leaf, std::size_t value);
@@ -39,6 +42,7 @@ class Maker {
   base::Result<Seen> see_saved(const graph::Leaf& leaf) const;
   // maker.cpp
   base::Status make_unit(std::size_t index);
+  base::Status check_gradient(std::size_t index, const std::vector<Seen>& seen) const;
   base::Status use_shards(std::size_t index, std::vector<Seen> seen,
                           const eval::Substitutions& known);
   bool fit_to_shards(Seen& seen, const trace::Placement& placement, std::size_t rank_of_result);
@@ -47,6 +51,7 @@ class Maker {
   base::Status check_fit(const graph::Effect& effect, const std::vector<std::int64_t>& target);
   WritePath path_of(const graph::Effect& effect, const Write& write) const;
   void find_region(Write& write) const;
+  base::Status check_where(const graph::Effect& effect, bool has_no_rows) const;
   base::Status check_save(const graph::Effect& effect) const;
   base::Status check_skip(const graph::Effect& effect) const;
 
@@ -54,6 +59,9 @@ class Maker {
   const Context& context_;
   Instance made_;
 };
+
+/// "[2, 3]".
+std::string shown_shape(const std::vector<std::int64_t>& shape);
 
 /// A tensor without data.
 at::Tensor meta_tensor(const std::vector<std::int64_t>& shape, at::ScalarType dtype);

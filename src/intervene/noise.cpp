@@ -29,16 +29,18 @@ std::uint64_t key_of(const NoiseKind& kind, const Spot& spot, const trace::Forwa
   return key;
 }
 
+// As many as the dtype tells apart below 1, so that rounding never gives 1.
+double steps_below_one(at::ScalarType dtype) { return dtype == at::kBFloat16 ? 256.0 : 16777216.0; }
+
 // Four neighbouring columns of a line.
-void draw_block(at::Philox4_32& engine, bool is_uniform, float* four) {
+void draw_block(at::Philox4_32& engine, bool is_uniform, double steps, float* four) {
   constexpr double kUnit = 1.0 / 4294967296.0;
   for (int i = 0; i < 4; i += 2) {
     const double a = engine() * kUnit;
     const double b = engine() * kUnit;
     if (is_uniform) {
-      // 24 bits, so that rounding to float never gives 1.
-      four[i] = static_cast<float>(std::floor(a * 16777216.0) / 16777216.0);
-      four[i + 1] = static_cast<float>(std::floor(b * 16777216.0) / 16777216.0);
+      four[i] = static_cast<float>(std::floor(a * steps) / steps);
+      four[i + 1] = static_cast<float>(std::floor(b * steps) / steps);
     } else {
       const double radius = std::sqrt(-2.0 * std::log1p(-a));
       const double angle = 2.0 * std::numbers::pi * b;
@@ -48,14 +50,14 @@ void draw_block(at::Philox4_32& engine, bool is_uniform, float* four) {
   }
 }
 
-float* draw_line(std::uint64_t key, std::uint64_t line, bool is_uniform,
+float* draw_line(std::uint64_t key, std::uint64_t line, bool is_uniform, double steps,
                  const std::vector<Interval>& columns, float* out) {
   for (const auto& [first, end] : columns) {
     at::Philox4_32 engine(key, line, static_cast<std::uint64_t>(first / kPerBlock));
     float four[kPerBlock] = {};
-    draw_block(engine, is_uniform, four);
+    draw_block(engine, is_uniform, steps, four);
     for (std::int64_t column = first; column < end; ++column) {
-      if (column > first && column % kPerBlock == 0) draw_block(engine, is_uniform, four);
+      if (column > first && column % kPerBlock == 0) draw_block(engine, is_uniform, steps, four);
       *out++ = four[column % kPerBlock];
     }
   }
@@ -108,7 +110,10 @@ at::Tensor draw_noise(const NoiseKind& kind, const Spot& spot, const trace::Forw
   at::Tensor noise = at::empty(shape, at::kFloat);
   const std::uint64_t key = key_of(kind, spot, scope, run_seed);
   float* out = noise.mutable_data_ptr<float>();
-  for (const std::uint64_t line : lines) out = draw_line(key, line, kind.is_uniform, columns, out);
+  const double steps = steps_below_one(spot.dtype);
+  for (const std::uint64_t line : lines) {
+    out = draw_line(key, line, kind.is_uniform, steps, columns, out);
+  }
   return noise.to(spot.dtype);
 }
 

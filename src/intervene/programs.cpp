@@ -40,6 +40,18 @@ const graph::Parameter* find_parameter(const graph::Program& program, const std:
   return found == program.parameters.end() ? nullptr : &*found;
 }
 
+json to_json(const Wanted& wanted) {
+  json form = {{"name", wanted.name},
+               {"text", wanted.text},
+               {"parameters", wanted.targets},
+               {"since", wanted.since},
+               {"keep", wanted.keep}};
+  if (wanted.until) form["until"] = *wanted.until;
+  return form;
+}
+
+}  // namespace
+
 base::Result<std::map<std::string, double>> targets_of(const InForce& program, const json& params) {
   std::map<std::string, double> targets = program.targets;
   const json given = params.value("parameters", json::object());
@@ -55,17 +67,12 @@ base::Result<std::map<std::string, double>> targets_of(const InForce& program, c
   return targets;
 }
 
-json to_json(const Wanted& wanted) {
-  json form = {{"name", wanted.name},
-               {"text", wanted.text},
-               {"parameters", wanted.targets},
-               {"since", wanted.since},
-               {"keep", wanted.keep}};
-  if (wanted.until) form["until"] = *wanted.until;
-  return form;
+base::Error Engine::State::not_in_force(const std::string& name) const {
+  std::string names;
+  for (const Wanted& one : wanted) names += (names.empty() ? "" : ", ") + one.name;
+  return {"not_found", "no program \"" + name + "\" is in force", "name",
+          names.empty() ? "none is" : "there are: " + names};
 }
-
-}  // namespace
 
 Wanted* Engine::State::find_wanted(const std::string& name) {
   const auto found = std::ranges::find(wanted, name, &Wanted::name);
@@ -108,7 +115,7 @@ base::Result<json> Engine::State::set(const json& params) {
   if (!name) return name.error();
   Wanted* known = find_wanted(name.value());
   if (known == nullptr) {
-    return base::Error{"not_found", "no program \"" + name.value() + "\" is in force", "name", ""};
+    return not_in_force(name.value());
   }
   const json parameter_name = params.value("parameter", json());
   const auto program = graph::parse_program(known->text, context.model);
@@ -138,8 +145,7 @@ base::Result<json> Engine::State::remove(const json& params) {
     const auto name = name_of(params);
     if (!name) return name.error();
     if (find_wanted(name.value()) == nullptr) {
-      return base::Error{"not_found", "no program \"" + name.value() + "\" is in force", "name",
-                         ""};
+      return not_in_force(name.value());
     }
     std::erase_if(wanted, [&](const Wanted& one) { return one.name == name.value(); });
     removed.push_back(name.value());
@@ -184,35 +190,33 @@ std::string Engine::take_changes(std::int64_t next_step) {
   if (!std::exchange(state.has_changed, false)) return {};
   json programs = json::array();
   for (const Wanted& one : state.wanted) programs.push_back(to_json(one));
-  return json{{"reason", state.wanted_reason}, {"programs", std::move(programs)}}.dump();
+  return json{{"reason", state.wanted_reason}, {"programs", std::move(programs)}}.dump(
+      -1, ' ', false, json::error_handler_t::replace);
 }
 
 base::Status Engine::prepare(const std::string& changes) {
   State& state = *state_;
   state.prepared.clear();
-  state.prepared_targets.clear();
   const json given = json::parse(changes);
   state.prepared_reason = given.at("reason");
   for (const json& one : given.at("programs")) {
     const std::string name = one.at("name");
     const std::int64_t since = one.at("since");
+    Prepared prepared{nullptr, one.at("parameters"), std::nullopt, one.at("keep")};
+    if (one.contains("until")) prepared.until = one.at("until").get<std::int64_t>();
     const auto known = std::ranges::find_if(state.in_force, [&](const auto& program) {
       return program->name == name && program->since == since && program->text() == one.at("text");
     });
-    std::shared_ptr<InForce> program;
     if (known != state.in_force.end()) {
-      program = *known;
+      prepared.program = *known;
     } else {
       auto made = make_in_force(one.at("text"), state.context);
       if (!made) return made.error();
-      program = std::move(made).value();
-      program->name = name;
-      program->since = since;
+      prepared.program = std::move(made).value();
+      prepared.program->name = name;
+      prepared.program->since = since;
     }
-    if (one.contains("until")) program->until = one.at("until").get<std::int64_t>();
-    program->keep = one.at("keep");
-    state.prepared.push_back(std::move(program));
-    state.prepared_targets.push_back(one.at("parameters"));
+    state.prepared.push_back(std::move(prepared));
   }
   return {};
 }
@@ -221,20 +225,36 @@ void Engine::install(bool in_force) {
   State& state = *state_;
   if (in_force) {
     state.reason = state.prepared_reason;
-    state.in_force = std::move(state.prepared);
-    for (std::size_t i = 0; i < state.in_force.size(); ++i) {
-      state.in_force[i]->targets = state.prepared_targets[i];
-      state.in_force[i]->step = -1;
+    state.in_force.clear();
+    for (Prepared& one : state.prepared) {
+      one.program->targets = std::move(one.targets);
+      one.program->until = one.until;
+      one.program->keep = one.keep;
+      one.program->step = -1;
+      state.in_force.push_back(std::move(one.program));
     }
   } else {
     state.reason = "failed";
-    state.wanted.clear();
-    for (const auto& program : state.in_force) {
-      state.wanted.push_back({program->name, program->text(), program->targets, program->since,
-                              program->until, program->keep});
-    }
+    state.want_what_is_in_force();
   }
   state.prepared.clear();
+}
+
+bool Engine::give_up() {
+  State& state = *state_;
+  if (state.in_force.empty()) return false;
+  state.in_force.clear();
+  state.want_what_is_in_force();
+  state.reason = "failed";
+  return true;
+}
+
+void Engine::State::want_what_is_in_force() {
+  wanted.clear();
+  for (const auto& program : in_force) {
+    wanted.push_back({program->name, program->text(), program->targets, program->since,
+                      program->until, program->keep});
+  }
 }
 
 json Engine::describe(std::int64_t step) const {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -88,6 +89,7 @@ bool sends_saves(const InForce& program) {
 std::vector<json> Engine::take_saved() {
   State& state = *state_;
   std::vector<json> own = std::exchange(state.saved, {});
+  state.numbers_sent = 0;
   const bool is_one = state.world.size() == state.tensor.size();
   if (is_one ||
       std::ranges::none_of(state.in_force, [](const auto& one) { return sends_saves(*one); })) {
@@ -125,15 +127,12 @@ base::Status Engine::begin_preview(const json& params) {
   auto made = make_in_force(params.value("program", json()), state.context);
   if (!made) return made.error();
   InForce& program = *made.value();
-  for (const auto& [name, value] : params.value("parameters", json::object()).items()) {
-    if (!program.targets.contains(name) || !value.is_number()) {
-      return base::Error{"invalid_argument", "the program has no such parameter, or not a number",
-                         "parameters", ""};
-    }
-    program.targets[name] = value.get<double>();
-  }
+  auto targets = targets_of(program, params);
+  if (!targets) return targets.error();
+  program.targets = std::move(targets).value();
   program.name = "preview";
   program.is_preview = true;
+  program.since = std::numeric_limits<std::int32_t>::min();  // past every ramp
   state.preview = std::move(made).value();
   state.saved_before = state.saved.size();
   for (const auto& one : state.in_force) {
@@ -142,6 +141,8 @@ base::Status Engine::begin_preview(const json& params) {
   }
   return {};
 }
+
+void Engine::turn_preview(bool acts) { state_->preview_acts = acts; }
 
 json Engine::preview_writes() {
   const State& state = *state_;
@@ -178,6 +179,7 @@ void Engine::end_preview() {
   state.kept_before.clear();
   state.saved.resize(state.saved_before);
   state.preview = nullptr;
+  state.preview_acts = false;
 }
 
 }  // namespace tt::intervene

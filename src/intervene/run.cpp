@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/intervene/resharding.h"
+#include "tensor_tracer/intervene/engine.h"
 #include "tensor_tracer/trace/shards.h"
 
 namespace tt::intervene {
@@ -31,6 +32,7 @@ Run::Run(InForce& program, std::shared_ptr<const Ready> ready, std::size_t insta
       ready_(std::move(ready)),
       instance_(ready_->instances[instance]),
       selected_(std::move(selected)),
+      selects_nothing_(selected_.defined() && !selected_.any().item<bool>()),
       around_(around),
       getters_(instance_.getters.size()),
       values_(instance_.units.size()) {}
@@ -109,6 +111,12 @@ bool Run::must_wait(const Unit& unit) const {
   return false;
 }
 
+bool Run::must_wait(const graph::Effect& effect) const {
+  const bool has_value = effect.kind != graph::EffectKind::kSkip;
+  return (has_value && must_wait(instance_.units[effect.value])) ||
+         (effect.condition && must_wait(instance_.units[*effect.condition]));
+}
+
 void Run::compute(std::size_t index) {
   const Unit& unit = instance_.units[index];
   if (must_wait(unit)) return;
@@ -119,7 +127,7 @@ void Run::compute(std::size_t index) {
         (source.kind != Source::Kind::kValue || values_[source.index].is_defined());
     if (!is_there) return;  // whoever needs this value counts it
     inputs.push_back(input_of(source, unit.is_local));
-    if (unit.needs_contiguous) inputs.back() = inputs.back().contiguous();
+    if (unit.meets_cut && !unit.is_exact) inputs.back() = inputs.back().contiguous();
     if (source.kind == Source::Kind::kGetter) getters_[source.index] = {};
   }
   auto result = unit.program->run_with_gradient(inputs);
@@ -207,11 +215,10 @@ at::Tensor Run::write_gathered(const Write& write, const at::Tensor& now) {
 }
 
 at::Tensor Run::write(std::size_t index, const at::Tensor& now) {
+  if (selects_nothing_) return now;
   const Write& write = instance_.writes[index];
   const graph::Effect& effect = program_.program.effects[write.effect];
-  const bool waits = must_wait(instance_.units[effect.value]) ||
-                     (effect.condition && must_wait(instance_.units[*effect.condition]));
-  if (waits) {
+  if (must_wait(effect)) {
     ++program_.counts.waiting;
     return now;
   }
@@ -269,8 +276,12 @@ void Run::sum_change(const Write& write, const at::Tensor& before, const at::Ten
 void Run::save(std::size_t index) {
   const graph::Effect& effect = program_.program.effects[index];
   Slot& slot = values_[effect.value];
+  if (must_wait(effect)) {
+    ++program_.counts.waiting;
+    return;
+  }
   if (!slot.is_defined() || (effect.condition && !values_[*effect.condition].is_defined())) {
-    must_wait(instance_.units[effect.value]) ? void(++program_.counts.waiting) : fail();
+    fail();
     return;
   }
   if (effect.condition && !full_of(values_[*effect.condition]).all().item<bool>()) return;
@@ -279,6 +290,8 @@ void Run::save(std::size_t index) {
   const int layer = program_.says_layer[index] ? instance_.layer : 0;
   program_.saves[saved_name(effect.name, layer)] = value.clone();
   if (!effect.sends || around_.saved == nullptr) return;
+  *around_.numbers_sent += static_cast<std::size_t>(value.numel());
+  if (*around_.numbers_sent > kMaxSentOfStep) return fail();
   nlohmann::json values = nlohmann::json::array();
   const at::Tensor numbers = value.to(at::kDouble).contiguous();
   const double* first = numbers.const_data_ptr<double>();
@@ -298,6 +311,7 @@ void Run::save(std::size_t index) {
 
 bool Run::skips(std::size_t index) {
   const graph::Effect& effect = program_.program.effects[index];
+  if (must_wait(effect)) ++program_.counts.waiting;
   at::Tensor decision = at::ones({1}, at::kByte);
   if (effect.condition) {
     Slot& slot = values_[*effect.condition];

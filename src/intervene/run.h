@@ -18,6 +18,7 @@ struct Surroundings {
   trace::ForwardScope scope;
   at::Tensor tokens;                             // int64 [batch, sequence]
   std::vector<nlohmann::json>* saved = nullptr;  // "saved" notifications; null: not on this rank
+  std::size_t* numbers_sent = nullptr;           // by them in this step
 };
 
 /// One program for one `layer` in one forward and its backward: the values so far. What fails is
@@ -53,6 +54,7 @@ class Run {
   at::Tensor noise_of(const NoiseSource& noise, bool is_local) const;
   at::Tensor saved_of(const std::string& name) const;
   bool must_wait(const Unit& unit) const;
+  bool must_wait(const graph::Effect& effect) const;
   at::Tensor condition_of(const graph::Effect& effect, bool is_local);
   at::Tensor renew(const Write& write, const at::Tensor& old, const at::Tensor& value,
                    const at::Tensor& condition) const;
@@ -70,6 +72,7 @@ class Run {
   const std::shared_ptr<const Ready> ready_;
   const Instance& instance_;
   const at::Tensor selected_;
+  const bool selects_nothing_;
   const Surroundings& around_;
   std::vector<Slot> getters_;
   std::vector<Slot> values_;

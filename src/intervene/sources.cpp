@@ -52,7 +52,7 @@ base::Result<Maker::Seen> Maker::see(const Leaf& leaf, std::size_t value) {
   }
 }
 
-Maker::Seen Maker::see_place(const Leaf& leaf, std::size_t value) {
+base::Result<Maker::Seen> Maker::see_place(const Leaf& leaf, std::size_t value) {
   Getter getter{find_spot(leaf.place, made_.layer, context_, made_.shape), std::nullopt, value, 0,
                 0};
   Seen seen;
@@ -61,13 +61,15 @@ Maker::Seen Maker::see_place(const Leaf& leaf, std::size_t value) {
   seen.has_gradient = at::isFloatingType(seen.dtype);
   if (leaf.place.heads != expr::kNoNode) {
     getter.heads = read_indices(program_.ast(), leaf.place.heads, 2);
-    const at::Tensor heads = by_heads(meta_tensor(seen.shape, seen.dtype), getter.spot.head_size);
-    seen.shape = heads.index(*getter.heads).sizes().vec();
+    auto part = select(by_heads(meta_tensor(seen.shape, seen.dtype), getter.spot.head_size),
+                       *getter.heads, leaf.place.heads);
+    if (!part) return part.error();
+    seen.shape = part.value().sizes().vec();
     seen.is_part = true;
   }
   Unit& unit = made_.units[value];
   unit.is_plain = false;
-  unit.needs_contiguous = unit.needs_contiguous || getter.spot.is_cut;
+  unit.meets_cut = unit.meets_cut || getter.spot.is_cut;
   getter.moment = spot_moment(leaf.place, getter.spot);
   getter.key = spot_key(getter.spot);
   wait_until(unit, getter.moment, getter.key);
@@ -86,7 +88,7 @@ Maker::Seen Maker::see_value(const Leaf& leaf, std::size_t value) {
   seen.dtype = used.dtype;
   seen.has_gradient = !used.is_plain && at::isFloatingType(used.dtype);
   unit.is_plain = unit.is_plain && used.is_plain;
-  unit.needs_contiguous = unit.needs_contiguous || used.needs_contiguous;
+  unit.meets_cut = unit.meets_cut || used.meets_cut;
   wait_until(unit, used.moment, used.key);
   unit.saved.insert(unit.saved.end(), used.saved.begin(), used.saved.end());
   return seen;

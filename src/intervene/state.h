@@ -36,6 +36,18 @@ struct Wanted {
   bool keep = false;
 };
 
+/// One of them as a rank has read it, with what becomes its own once all ranks could.
+struct Prepared {
+  std::shared_ptr<InForce> program;
+  std::map<std::string, double> targets;
+  std::optional<std::int64_t> until;
+  bool keep = false;
+};
+
+/// The values of the parameters with those of "parameters" in `params`, or which is wrong.
+base::Result<std::map<std::string, double>> targets_of(const InForce& program,
+                                                       const nlohmann::json& params);
+
 struct Engine::State {
   State(Context about, const comm::ProcessGroup& along_tensor, const comm::ProcessGroup& all)
       : context(std::move(about)), tensor(along_tensor), world(all) {}
@@ -49,11 +61,11 @@ struct Engine::State {
   std::shared_ptr<const Table> table;       // of the forward before this one
   std::vector<std::uint64_t> table_is_for;  // what it was made of
   std::vector<nlohmann::json> saved;
+  std::size_t numbers_sent = 0;  // by them
 
   // Programs.
   std::vector<std::shared_ptr<InForce>> in_force;
-  std::vector<std::shared_ptr<InForce>> prepared;
-  std::vector<std::map<std::string, double>> prepared_targets;
+  std::vector<Prepared> prepared;
   std::string reason = "apply";
   std::string prepared_reason;
 
@@ -64,18 +76,22 @@ struct Engine::State {
 
   // A preview.
   std::shared_ptr<InForce> preview;
+  bool preview_acts = false;
   std::vector<Counts> counts_before;
   std::vector<std::map<ForwardKind, std::map<std::string, at::Tensor>>> kept_before;
   std::size_t saved_before = 0;
 
   void add_runs(const std::shared_ptr<InForce>& program, std::vector<Entry>& entries,
                 std::vector<std::uint64_t>& made_of);
+  std::shared_ptr<const Ready> agree_on_ready(InForce& program, const Shape& shape);
   void use_table(const std::vector<Entry>& entries, std::vector<std::uint64_t> made_of);
   void watch_gradient(const at::Tensor& value, std::size_t key);
   base::Result<nlohmann::json> apply(const nlohmann::json& params, std::int64_t next_step);
   base::Result<nlohmann::json> set(const nlohmann::json& params);
   base::Result<nlohmann::json> remove(const nlohmann::json& params);
   nlohmann::json revert();
+  void want_what_is_in_force();
+  base::Error not_in_force(const std::string& name) const;
   Wanted* find_wanted(const std::string& name);
 };
 

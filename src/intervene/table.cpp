@@ -12,6 +12,7 @@ namespace {
 /// An action with what its place among the others depends on.
 struct Planned {
   Action action;
+  std::size_t program = 0;
   std::size_t key = 0;
   std::int64_t moment = 0;
   std::uint32_t line = 0;  // where the statement begins in the text
@@ -25,6 +26,7 @@ class Planner {
         instance_(*entry.instance),
         left_out_(*entry.is_left_out),
         run_(run),
+        program_index_(entry.program_index),
         at_once_(at_once),
         line_of_value_(program_.values.size()),
         is_needed_(program_.values.size(), false) {
@@ -66,7 +68,8 @@ class Planner {
 
   void add(ActionKind kind, std::size_t index, std::size_t key, std::int64_t moment,
            std::uint32_t line, int rank) {
-    planned_.push_back({{kind, run_, index}, moment < 0 ? at_once_ : key, moment, line, rank});
+    planned_.push_back(
+        {{kind, run_, index}, program_index_, moment < 0 ? at_once_ : key, moment, line, rank});
   }
 
   void add_values() {
@@ -134,6 +137,7 @@ class Planner {
   const Instance& instance_;
   const std::vector<bool>& left_out_;
   const std::size_t run_;
+  const std::size_t program_index_;
   const std::size_t at_once_;
   std::vector<std::uint32_t> line_of_value_;
   std::vector<bool> is_needed_;
@@ -148,6 +152,7 @@ Table::Table(const std::vector<Entry>& entries, const Context& context)
   std::vector<Planned> all;
   for (std::size_t run = 0; run < entries.size(); ++run) {
     const Entry& entry = entries[run];
+    made_of_.push_back(entry.ready);
     for (Planned& one : Planner(entry, run, keys_).plan()) all.push_back(std::move(one));
     for (std::size_t i = 0; i < entry.program->effects.size(); ++i) {
       const graph::Effect& effect = entry.program->effects[i];
@@ -162,7 +167,9 @@ Table::Table(const std::vector<Entry>& entries, const Context& context)
   for (Planned& one : all) {
     if (one.key == tokens) one.key = keys_;
   }
-  std::ranges::stable_sort(all, {}, &Planned::key);
+  std::ranges::stable_sort(all, {}, [](const Planned& one) {
+    return std::tuple(one.key, one.program, one.moment, one.line, one.action.run, one.rank);
+  });
   begin_.assign(keys_ + 2, 0);
   for (const Planned& one : all) ++begin_[one.key + 1];
   for (std::size_t key = 1; key < begin_.size(); ++key) begin_[key] += begin_[key - 1];

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -22,7 +23,9 @@ struct Action {
 /// A program for one layer as a table is made of it.
 struct Entry {
   const graph::Program* program = nullptr;
-  const Instance* instance = nullptr;
+  std::size_t program_index = 0;  // of those in force
+  std::shared_ptr<const Ready> ready = {};
+  const Instance* instance = nullptr;              // of `ready`
   const std::vector<bool>* is_left_out = nullptr;  // by effect: not executed
 };
 
@@ -45,8 +48,9 @@ class Table {
  private:
   std::size_t keys_ = 0;
   std::vector<Action> actions_;
-  std::vector<std::size_t> begin_;          // by key, and one more for what is at once
-  std::vector<std::vector<Action>> skips_;  // by layer
+  std::vector<std::size_t> begin_;                     // by key, and one more for what is at once
+  std::vector<std::vector<Action>> skips_;             // by layer
+  std::vector<std::shared_ptr<const Ready>> made_of_;  // a table is known by their addresses
 };
 
 }  // namespace tt::intervene

@@ -5,20 +5,13 @@
 #include <utility>
 
 #include "src/intervene/maker.h"
+#include "tensor_tracer/expr/diagnostic.h"
 #include "tensor_tracer/intervene/engine.h"
 
 namespace tt::intervene {
 namespace {
 
 using expr::Kind;
-
-std::string shown(const std::vector<std::int64_t>& shape) {
-  std::string text = "[";
-  for (const std::int64_t size : shape) {
-    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  }
-  return text + "]";
-}
 
 bool broadcasts_to(const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to) {
   if (from.size() > to.size()) return false;
@@ -68,7 +61,7 @@ Indices read_indices(const expr::Ast& ast, expr::NodeId subscript, std::size_t w
   return indices;
 }
 
-// Finds what the subscripts select, and with them that they fit the place.
+// Marks what the subscripts select.
 void Maker::find_region(Write& write) const {
   write.positions = made_.shape.batch * made_.shape.sequence;
   if (!write.heads && !write.index) return;
@@ -93,8 +86,8 @@ base::Status Maker::check_fit(const graph::Effect& effect,
     const Unit& unit = made_.units[value];
     if (broadcasts_to(unit.shape, target)) return {};
     return wrong(program_.values[value].root,
-                 std::string(what) + " has shape " + shown(unit.shape) + ", what is written " +
-                     shown(target),
+                 std::string(what) + " has shape " + shown_shape(unit.shape) +
+                     ", what is written " + shown_shape(target),
                  "the first must broadcast to the second; [..., None] adds a dimension");
   };
   if (auto status = check(effect.value, "the value"); !status) return status;
@@ -109,6 +102,18 @@ base::Status Maker::check_fit(const graph::Effect& effect,
                  "compare, for example … > 0");
   }
   return check(*effect.condition, "the condition");
+}
+
+// rows, tokens and token_text choose positions of a batch.
+base::Status Maker::check_where(const graph::Effect& effect, bool has_no_rows) const {
+  const graph::Schedule& when = program_.when;
+  const bool chooses = !when.rows.empty() || !when.tokens.empty() || !when.token_text.empty();
+  if (!chooses || !has_no_rows) return {};
+  return expr::to_error(program_.ast().source(),
+                        {effect.span,
+                         "rows, tokens and token_text choose positions, which a weight and a skip "
+                         "do not have",
+                         "leave them out of when(…), or put this line into a program of its own"});
 }
 
 WritePath Maker::path_of(const graph::Effect& effect, const Write& write) const {
@@ -147,12 +152,17 @@ base::Status Maker::add_write(std::size_t index) {
   at::Tensor part = meta_tensor(write.spot.shape, write.spot.dtype);
   if (effect.place.heads != expr::kNoNode) {
     write.heads = read_indices(program_.ast(), effect.place.heads, 2);
-    part = by_heads(part, write.spot.head_size).index(*write.heads);
+    auto heads = select(by_heads(part, write.spot.head_size), *write.heads, effect.place.heads);
+    if (!heads) return heads.error();
+    part = std::move(heads).value();
   }
   if (effect.index != expr::kNoNode) {
     write.index = read_indices(program_.ast(), effect.index, 0);
-    part = part.index(*write.index);
+    auto indexed = select(part, *write.index, effect.index);
+    if (!indexed) return indexed.error();
+    part = std::move(indexed).value();
   }
+  if (auto status = check_where(effect, write.spot.is_weight); !status) return status;
   if (auto status = check_fit(effect, part.sizes().vec()); !status) return status;
   find_region(write);
   write.path = path_of(effect, write);
@@ -175,13 +185,15 @@ base::Status Maker::check_save(const graph::Effect& effect) const {
 }
 
 base::Status Maker::check_skip(const graph::Effect& effect) const {
+  if (auto status = check_where(effect, true); !status) return status;
   if (!effect.condition) return {};
   const Unit& unit = made_.units[*effect.condition];
   const bool is_one = std::ranges::all_of(unit.shape, [](std::int64_t size) { return size == 1; });
   if (unit.dtype == at::kBool && is_one) return {};
-  return wrong(program_.values[*effect.condition].root,
-               "the condition of a skip is one truth value, this has shape " + shown(unit.shape),
-               "reduce it, for example (…).any()");
+  return wrong(
+      program_.values[*effect.condition].root,
+      "the condition of a skip is one truth value, this has shape " + shown_shape(unit.shape),
+      "reduce it, for example (…).any()");
 }
 
 }  // namespace tt::intervene

@@ -146,7 +146,8 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
   }
   x_BTH = context.point(trace::PointFlag::kEmbedding, 0, x_BTH);
   for (int layer = 1; const TransformerLayer& part : layers_) {
-    if (!context.skips(layer)) x_BTH = part.forward(x_BTH, context);
+    // A view, so that its gradient is met apart from that of the layer before.
+    x_BTH = context.skips(layer) ? x_BTH.view_as(x_BTH) : part.forward(x_BTH, context);
     x_BTH = context.point(trace::PointFlag::kHiddenStates, layer++, x_BTH);
   }
   return context.point(trace::PointFlag::kFinalNorm, 0, final_norm_.forward(x_BTH));

@@ -133,9 +133,13 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
   // One split: its gradient is one concatenation, where narrow's is a sum of zero-filled copies.
   const auto parts =
       qkv.split_with_sizes({local_heads_ * size, local_groups_ * size, local_groups_ * size}, -1);
-  const at::Tensor q = context.point(trace::PointFlag::kQuery, layer, parts[0]);
-  const at::Tensor k = context.point(trace::PointFlag::kKey, layer, parts[1]);
-  const at::Tensor v = context.point(trace::PointFlag::kValue, layer, parts[2]);
+  // Outputs of one node get their gradients together, programs want them one after the other.
+  const auto own = [&](const at::Tensor& part) {
+    return context.intervenor != nullptr ? part.view_as(part) : part;
+  };
+  const at::Tensor q = context.point(trace::PointFlag::kQuery, layer, own(parts[0]));
+  const at::Tensor k = context.point(trace::PointFlag::kKey, layer, own(parts[1]));
+  const at::Tensor v = context.point(trace::PointFlag::kValue, layer, own(parts[2]));
   const auto heads_of = [&](const at::Tensor& part) {
     return part.view({batch, length, -1, size}).transpose(1, 2);
   };

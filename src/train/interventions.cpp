@@ -102,6 +102,22 @@ void Trainer::tell_interventions(std::int64_t number) const {
   if (report) parts_.outlet->send_event("applied", *report);
 }
 
+// A loss that is not finite ends the run, but not where programs may have made it so: they end, and
+// the step changes no weight. The same on every rank.
+bool Trainer::blames_programs(std::int64_t number) {
+  if (parts_.intervenor == nullptr || !parts_.intervenor->give_up()) return false;
+  gradients_.zero();
+  if (parts_.outlet != nullptr && parts_.groups.world.rank() == 0) {
+    parts_.outlet->send_event(
+        "log", {{"level", "error"},
+                {"message", "the loss of step " + std::to_string(number) +
+                                " is not finite with programs in force: they are removed, and the "
+                                "step changes no weight"}});
+    parts_.outlet->send_event("interventions", parts_.intervenor->describe(number + 1));
+  }
+  return true;
+}
+
 // Forward only, without dropout, so that both passes differ by the program alone.
 double Trainer::preview_loss(std::int64_t number, trace::Phase phase) {
   const at::NoGradGuard no_grad;
@@ -133,12 +149,13 @@ base::Result<nlohmann::json> Trainer::preview(const nlohmann::json& params, std:
     if (!status.ok()) return status.error();
     return base::Error{"invalid_argument", "another rank cannot read a file", "program", ""};
   }
+  const double train_off = preview_loss(number, trace::Phase::kTrain);
+  const double valid_off = preview_loss(number, trace::Phase::kEval);
+  parts_.intervenor->turn_preview(true);
   const double train_on = preview_loss(number, trace::Phase::kTrain);
   const double valid_on = preview_loss(number, trace::Phase::kEval);
   nlohmann::json writes = parts_.intervenor->preview_writes();
   parts_.intervenor->end_preview();
-  const double train_off = preview_loss(number, trace::Phase::kTrain);
-  const double valid_off = preview_loss(number, trace::Phase::kEval);
   return nlohmann::json{{"step", done},
                         {"batches",
                          {{{"batch", "train"}, {"loss_off", train_off}, {"loss_on", train_on}},

@@ -103,16 +103,7 @@ StepReport Trainer::step(std::int64_t number) {
   if (std::ranges::find(export_steps_, number) != export_steps_.end()) {
     export_step(number, report.loss);
   }
-  // Both numbers are the same on all ranks, so all stop or none.
-  if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
-    tell(report);
-    throw TrainError("loss " + std::to_string(report.loss) + " or gradient norm " +
-                     std::to_string(report.grad_norm) + " is not finite at step " +
-                     std::to_string(number));
-  }
-  if (config_.optimizer.clip_grad > 0)
-    gradients_.clip(report.grad_norm, config_.optimizer.clip_grad);
-  optimizer_.step(report.lr);
+  update(report);
   tracer_.finish();
   const std::chrono::duration<double> seconds = Clock::now() - begin;
   const std::int64_t tokens = global_batch_ * config_.model.seq_length;
@@ -121,6 +112,21 @@ StepReport Trainer::step(std::int64_t number) {
   report.tokens_per_second = static_cast<double>(tokens) / seconds.count();
   report.consumed_tokens = number * tokens;
   return report;
+}
+
+void Trainer::update(const StepReport& report) {
+  // Both numbers are the same on all ranks, so all stop or none.
+  if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
+    if (blames_programs(report.step)) return;
+    tell(report);
+    throw TrainError("loss " + std::to_string(report.loss) + " or gradient norm " +
+                     std::to_string(report.grad_norm) + " is not finite at step " +
+                     std::to_string(report.step));
+  }
+  if (config_.optimizer.clip_grad > 0) {
+    gradients_.clip(report.grad_norm, config_.optimizer.clip_grad);
+  }
+  optimizer_.step(report.lr);
 }
 
 double Trainer::forward_backward(std::int64_t number) {
@@ -138,7 +144,10 @@ double Trainer::forward_backward(std::int64_t number) {
                                      true,    acting(scope, batch.tokens)};
     const at::Tensor loss = model_.loss(batch.tokens, batch.labels, context);
     tracer_.end_forward();
-    loss.backward(at::full_like(loss, 1.0 / static_cast<double>(num_micro_batches_)));
+    // A program may have cut the loss off from all weights.
+    if (loss.requires_grad()) {
+      loss.backward(at::full_like(loss, 1.0 / static_cast<double>(num_micro_batches_)));
+    }
     tracer_.end_backward();
     end_interventions();
     sum += loss.item<double>();
@@ -183,8 +192,9 @@ double Trainer::forward_only(std::int64_t number, std::int64_t index) {
   return sum / static_cast<double>(num_micro_batches_);
 }
 
-// Only where somebody watches, and on the replica that is watched.
+// Only where somebody watches or a program acts, and on the replica that is watched.
 void Trainer::run_prompts(std::int64_t number) {
+  if (parts_.groups.coordinates.data != 0) return;
   const at::NoGradGuard no_grad;
   for (std::size_t set = 0; set < parts_.prompts.size(); ++set) {
     const at::Tensor tokens = parts_.prompts[set].tokens();
@@ -193,12 +203,12 @@ void Trainer::run_prompts(std::int64_t number) {
       const trace::ForwardScope scope{number, micro, row, trace::Phase::kEval,
                                       static_cast<std::uint32_t>(set) + 1};
       tracer_.begin_forward(scope);
-      if (!tracer_.armed()) break;
       const at::Tensor part =
           tokens.narrow(0, row, std::min(config_.micro_batch_size, tokens.size(0) - row));
-      const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed),
-                                       number,  row,
-                                       false,   acting(scope, part)};
+      trace::Intervenor* intervenor = acting(scope, part);
+      if (!tracer_.armed() && intervenor == nullptr) break;
+      const nn::ForwardContext context{
+          tracer_, static_cast<std::uint64_t>(config_.seed), number, row, false, intervenor};
       model_.logits(part, context);
       tracer_.end_forward();
       tracer_.finish();

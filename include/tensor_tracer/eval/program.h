@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -68,6 +69,9 @@ class Program {
 
   /// The same with a gradient where an input has one, under the caller's grad mode.
   base::Result<at::Tensor> run_with_gradient(const std::vector<at::Tensor>& inputs) const;
+
+  /// The operator through which no gradient can flow, if there is one: // and number % tensor.
+  std::optional<expr::Span> find_gradient_stop() const;
 
   /// True if every operator acts on each element alone, with broadcasting from the last dimension,
   /// and rounds exactly, so that no bit depends on which part of its inputs it is given.

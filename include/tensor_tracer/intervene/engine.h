@@ -14,6 +14,8 @@ namespace tt::intervene {
 inline constexpr std::size_t kMaxPrograms = 32;
 inline constexpr std::int64_t kMaxSentNumbers = 65'536;
 inline constexpr std::int64_t kMaxKeptNumbers = std::int64_t{1} << 24;  // of one program's saves
+inline constexpr std::size_t kMaxSentOfStep = std::size_t{1}
+                                              << 20;  // numbers of all saves, by rank
 
 /// The programs of one rank.
 ///
@@ -41,10 +43,12 @@ class Engine : public trace::Intervenor {
   std::string take_changes(std::int64_t next_step) override;
   base::Status prepare(const std::string& changes) override;
   void install(bool in_force) override;
+  bool give_up() override;
   nlohmann::json describe(std::int64_t step) const override;
   std::optional<nlohmann::json> report(std::int64_t step) override;
   std::vector<nlohmann::json> take_saved() override;
   base::Status begin_preview(const nlohmann::json& params) override;
+  void turn_preview(bool acts) override;
   nlohmann::json preview_writes() override;
   void end_preview() override;
 

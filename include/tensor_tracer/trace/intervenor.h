@@ -51,6 +51,8 @@ class Intervenor {
   virtual base::Status prepare(const std::string& changes) = 0;
   /// Every rank, after prepare(): puts them in force, or with false forgets them.
   virtual void install(bool in_force) = 0;
+  /// Every rank: the loss is not finite. Ends all programs; false: there was none.
+  virtual bool give_up() = 0;
   /// The notification "interventions" of docs/protocol.md for what is in force.
   virtual nlohmann::json describe(std::int64_t step) const = 0;
   /// What programs did since the last call, as the notification "applied" has it, on global rank 0;
@@ -60,9 +62,11 @@ class Intervenor {
   /// all ranks.
   virtual std::vector<nlohmann::json> take_saved() = 0;
 
-  /// Until end_preview() the program of "intervention.preview" acts in every training forward
-  /// beside those in force. The same on every rank. Error: it is wrong.
+  /// Until end_preview() nothing is counted, kept or told. The same on every rank. Error: the
+  /// program of "intervention.preview" is wrong.
   virtual base::Status begin_preview(const nlohmann::json& params) = 0;
+  /// Whether that program acts in every forward beside those in force; not at first.
+  virtual void turn_preview(bool acts) = 0;
   /// The "writes" of its answer so far, on every rank. Collective over all ranks.
   virtual nlohmann::json preview_writes() = 0;
   /// REQUIRES: begin_preview() was ok.

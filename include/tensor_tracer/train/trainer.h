@@ -76,6 +76,7 @@ class Trainer {
 
  private:
   StepReport step(std::int64_t number);
+  void update(const StepReport& report);
   double forward_backward(std::int64_t number);
   double evaluate(std::int64_t number);
   double forward_only(std::int64_t number, std::int64_t index);
@@ -84,6 +85,7 @@ class Trainer {
   void tell(const StepReport& report);
   trace::Intervenor* acting(const trace::ForwardScope& scope, const at::Tensor& tokens) const;
   void end_interventions() const;
+  bool blames_programs(std::int64_t number);
   void tell_interventions(std::int64_t number) const;
   base::Result<nlohmann::json> preview(const nlohmann::json& params, std::int64_t done);
   double preview_loss(std::int64_t number, trace::Phase phase);

@@ -74,6 +74,7 @@ const std::vector<std::string> kPrograms = {
     "layers[1].mlp.activation = 0.0\nwhen(tokens=\"2\")",
     "x = file(\"clean.safetensors\")[\"resid\"]\nlayers[2].output[0] = x",
     "layers[2].mid = layers[2].mid.cumsum(1) / 3",
+    "m = layers[1].mid.mean(-1, keepdim=True)\nlayers[1].mlp.activation *= m",
     "a = layers[1].attention.scores\nlayers[1].attention.output *= a[:, 0, :, :1]",
     "h = layers[1].output\nlayers[1].output = h * 2\nlayers[2].output = h + layers[1].output",
     "layers[1].output[:, 2:4, 10:20] += 1.0",
