@@ -22,7 +22,7 @@ ALPHA = (
     'save(alpha + 0.0 * layers[1].output[0, 0, 0], "alpha")\n'
     "layers[1].output *= 1 + 1e-6 * alpha"
 )
-PROMPTS = ["def f(x):", "é", "a longer prompt, with é in it"]
+PROMPTS = ["def f(x):", "é", "a longer one, é"]
 
 
 def apply(viewer: Viewer, name: str, program: Any, **more: Any) -> dict[str, Any]:
@@ -255,7 +255,8 @@ def test_given_and_refused_values(viewer: Viewer) -> None:
 
 
 def saved_after_a_step(viewer: Viewer) -> float:
-    return saved(viewer, "alpha")[step(viewer)]
+    last = step(viewer)
+    return saved(viewer, "alpha")[last]
 
 
 def test_a_slider_moved_a_thousand_times(viewer: Viewer, record_property) -> None:

@@ -141,7 +141,8 @@ def test_noise_is_what_it_says(runs: Runs) -> None:
     assert uniform.min() >= 0 and uniform.max() < 1
     assert abs(uniform.mean() - 0.5) < 5 * (1 / 12 / uniform.numel()) ** 0.5
     assert abs(uniform.var() - 1 / 12) < 5 * (1 / 180 / uniform.numel()) ** 0.5
-    assert normal.unique().numel() == normal.numel(), "places, rows or positions share numbers"
+    # Drawn with the bits of float32, so that a few of them may be equal.
+    assert normal.unique().numel() >= normal.numel() - 8, "places, rows or positions share numbers"
     related = torch.corrcoef(normal) - torch.eye(len(normal))
     assert related.abs().max() < 6 / normal.shape[1] ** 0.5
 
