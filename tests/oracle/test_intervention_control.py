@@ -242,7 +242,7 @@ def test_given_and_refused_values(viewer: Viewer) -> None:
     answer = apply(viewer, "a", ALPHA, parameters={"alpha": 3.0})
     assert answer["program"]["parameters"][0]["value"] == 3.0
     assert saved_after_a_step(viewer) == 3.0
-    for value in (-1.0, 2000.5, "NaN", "Infinity", None, "x", [1], 10**400):
+    for value in (-1.0, 2000.5, "NaN", "Infinity", None, "x", [1], 1e308):
         with pytest.raises(RequestError) as refused:
             viewer.request("intervention.set", {"name": "a", "parameter": "alpha", "value": value})
         assert refused.value.code in {"invalid_argument", "invalid_request"}, value
