@@ -53,10 +53,10 @@ TINY = {
 }
 
 
-def write_world(folder: Path) -> World:
+def write_world(folder: Path, layers: int = LAYERS) -> World:
     """The direction vectors, in `folder`/vectors, and clean.safetensors beside the programs."""
     random = torch.Generator().manual_seed(5)
-    evil = torch.randn(LAYERS + 1, HIDDEN, generator=random)
+    evil = torch.randn(layers + 1, HIDDEN, generator=random)
     files = {
         "resid": torch.randn(HIDDEN, generator=random).double(),
         "rows": torch.randn(SEQUENCE, HIDDEN, generator=random).double(),

@@ -14,7 +14,7 @@ from reference_gpt import Export, loss_and_gradients
 from test_intervention_control import apply, paused, step
 from viewer import Viewer, live_run
 
-STEPS = 10
+STEPS, LAYERS = 10, 2
 MESHES = [(1, 1), (2, 1), (2, 2)]
 STRONG = "layers[1].output *= 3\nlayers[2].attention.qkv.weight *= 2\nlayers[1].mlp.fc1.grad *= 5"
 QUIET = {
@@ -42,7 +42,7 @@ def small(flags: Flags, mesh: tuple[int, int], **more: Any) -> dict[str, Any]:
 
 def with_programs(folder: Path, programs: dict[str, str]) -> dict[str, Any]:
     """The flags that start a run with these."""
-    write_world(folder)
+    write_world(folder, LAYERS)
     paths = []
     for name, text in programs.items():
         paths.append(str(folder / "programs" / f"{name}.tti"))
@@ -121,7 +121,7 @@ def test_steps_after_a_program_are_plain_training(mesh: tuple[int, int], flags, 
 def live(flags: Flags, mesh: tuple[int, int], folder: Path, act: Any) -> Run:
     """A run with a viewer that does something with it, and then lets it go on to its end."""
     changes = {"train_iters": 40, "export_tensors": str(folder / "exports"), "export_at": "1-40"}
-    write_world(folder)
+    write_world(folder, LAYERS)
     vectors = {"tensor_tracer_vectors": str(folder / "vectors")}
     with live_run(small(flags, mesh) | changes | vectors, folder, mesh[0] * mesh[1]) as run:
         with run.viewer() as viewer:

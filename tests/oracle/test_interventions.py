@@ -119,12 +119,7 @@ def test_it_acts_exactly_once(name: str, shape: str, mesh: tuple[int, int], runs
         waits = name in {"from_before", "patch_previous"} and step == placed.first
         assert one["failed"] == 0, dump(one)
         assert (one["waiting"] > 0) == waits, dump(one)
-        if name == "skip_if_not":  # never true
-            assert one["forwards"] == one["positions"] == one["ranks"] == 0, dump(one)
-        elif name == "token_text":  # where it is spelled
-            assert 0 < one["forwards"] <= GLOBAL_BATCH // MICRO_BATCH, dump(one)
-            assert 0 < one["ranks"] <= one["of_ranks"], dump(one)
-        elif not waits:
+        if not waits:
             assert one["forwards"] == GLOBAL_BATCH // MICRO_BATCH, dump(one)
             assert one["ranks"] == one["of_ranks"] == mesh[0] * mesh[1], dump(one)
     if name == "identity":
@@ -146,8 +141,8 @@ def test_noise_is_what_it_says(runs: Runs) -> None:
     assert uniform.min() >= 0 and uniform.max() < 1
     assert abs(uniform.mean() - 0.5) < 5 * (1 / 12 / uniform.numel()) ** 0.5
     assert abs(uniform.var() - 1 / 12) < 5 * (1 / 180 / uniform.numel()) ** 0.5
-    # Of 8,192 numbers of 24 bits a few pairs are equal by chance.
-    assert normal.unique().numel() > 0.998 * normal.numel(), "places, rows or positions share numbers"
+    # Drawn with the bits of float32, so that a few of them may be equal.
+    assert normal.unique().numel() >= normal.numel() - 8, "places, rows or positions share numbers"
     related = torch.corrcoef(normal) - torch.eye(len(normal))
     assert related.abs().max() < 6 / normal.shape[1] ** 0.5
 
