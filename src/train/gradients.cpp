@@ -55,7 +55,6 @@ void GradientReducer::reduce() const {
       parameter.local.mutable_grad() = gradient;
     }
     data_.all_reduce(gradient);
-    gradient.div_(data_.size());
   }
 }
 

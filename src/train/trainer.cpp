@@ -132,6 +132,8 @@ void Trainer::update(const StepReport& report) {
 double Trainer::forward_backward(std::int64_t number) {
   double sum = 0.0;
   const int replicas = parts_.groups.shape.data;
+  // Of the loss of the global batch, so that the gradient of any place is the same on every mesh.
+  const double share = 1.0 / static_cast<double>(num_micro_batches_ * replicas);
   for (std::int64_t micro = 0; micro < num_micro_batches_; ++micro) {
     const std::int64_t first_row =
         (micro * replicas + parts_.groups.coordinates.data) * config_.micro_batch_size;
@@ -146,7 +148,7 @@ double Trainer::forward_backward(std::int64_t number) {
     tracer_.end_forward();
     // A program may have cut the loss off from all weights.
     if (loss.requires_grad()) {
-      loss.backward(at::full_like(loss, 1.0 / static_cast<double>(num_micro_batches_)));
+      loss.backward(at::full_like(loss, share));
     }
     tracer_.end_backward();
     end_interventions();

@@ -18,7 +18,7 @@ class GradientReducer {
                   const comm::ProcessGroup& data);
 
   /// Gives zeros to what has no gradient, as in layers that were skipped; sums what several tensor
-  /// ranks hold copies of (keys and values of fewer groups than ranks), then averages over data
+  /// ranks hold copies of (keys and values of fewer groups than ranks), then sums over data
   /// replicas.
   void reduce() const;
 
