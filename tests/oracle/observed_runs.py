@@ -70,7 +70,7 @@ class Observed:
                 if (p, s) == (program, step)}  # fmt: skip
 
 
-def drain(viewer: Viewer, seconds: float = 120) -> None:
+def drain(viewer: Viewer, seconds: float = 300) -> None:
     """Everything, until the hub has sent all and ends."""
     with contextlib.suppress(ConnectionClosed):
         viewer.drain(seconds)

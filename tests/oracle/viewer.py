@@ -61,7 +61,7 @@ class Viewer:
             raise RequestError(answer["error"])
         return answer["result"]
 
-    def wait_for(self, condition: Callable[[], bool], what: str, timeout: float = 30) -> None:
+    def wait_for(self, condition: Callable[[], bool], what: str, timeout: float = 60) -> None:
         """Receives until the condition holds."""
         end = time.monotonic() + timeout
         while not condition():
@@ -122,7 +122,7 @@ class LiveRun:
         code = self.process.wait(timeout)
         assert code == 0, f"exit code {code}\n{self.output()}"
 
-    def address(self, timeout: float = 30) -> str:
+    def address(self, timeout: float = 90) -> str:
         """host:port of the hub, as soon as it has one."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
