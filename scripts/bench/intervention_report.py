@@ -1,0 +1,97 @@
+"""The tables of interventions.py."""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+KINDS = ("steer", "patch", "save")
+OURS, HOOKS = "tensor-tracer", "hooks"
+TITLES = {OURS: "tensor-tracer", HOOKS: "PyTorch, raw hooks"}
+HEAD = ("library", "bare ms", "steer ms", "patch ms", "save 12 ms")
+
+
+class Figures:
+    """What the cycles of one shape say, in milliseconds."""
+
+    def __init__(self, measured: dict[str, list[Any]], clock: str) -> None:
+        self.by = {name: [cycle[clock] for cycle in cycles] for name, cycles in measured.items()}
+
+    def bare(self, library: str) -> float:
+        """The median bare forward."""
+        return statistics.median(cycle["bare"] for cycle in self.by[library]) / 1e3
+
+    def _differences(self, library: str, kind: str) -> list[float]:
+        return sorted((cycle[kind] - cycle["bare"]) / 1e3 for cycle in self.by[library])
+
+    def overhead(self, library: str, kind: str) -> float:
+        """The median of what this kind took longer."""
+        return statistics.median(self._differences(library, kind))
+
+    def noise(self, library: str, kind: str) -> float:
+        """Half of the 95 % interval of that median, from the ranks of the differences."""
+        found = self._differences(library, kind)
+        reach = 0.98 * len(found) ** 0.5
+        low = max(0, math.floor((len(found) - 1) / 2 - reach))
+        high = min(len(found) - 1, math.ceil((len(found) - 1) / 2 + reach))
+        return (found[high] - found[low]) / 2
+
+
+def table(figures: Figures, missing: Sequence[str]) -> str:
+    """Overheads with their noise and their share of the same library's bare forward."""
+    lines = ["| " + " | ".join(HEAD) + " |", "|---" + "|---:" * (len(HEAD) - 1) + "|"]
+    for library in figures.by:
+        bare = figures.bare(library)
+        cells = [TITLES.get(library, library), f"{bare:.3f}"]
+        for kind in KINDS:
+            over = figures.overhead(library, kind)
+            noise = figures.noise(library, kind)
+            cells.append(f"{over:+.3f} ± {noise:.3f} ({over / bare * 100:+.1f} %)")
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += [f"| {name} | missing | | | |" for name in missing]
+    return "\n".join(lines)
+
+
+def goals(figures: Figures) -> str:
+    """One line for each goal."""
+    parts = [("bare forward", figures.bare(OURS), figures.bare(HOOKS))]
+    for kind in KINDS:
+        parts.append((kind, figures.overhead(OURS, kind), figures.overhead(HOOKS, kind)))
+    lines = []
+    for name, ours, other in parts:
+        verdict = "met" if ours <= other else "missed"
+        lines.append(f"* {name}: {ours:.3f} ms, raw hooks {other:.3f} ms: {verdict}")
+    return "\n".join(lines)
+
+
+def heading(results: Sequence[dict[str, Any]], clock: str, date: str, torch: str) -> str:
+    """Where, when and with what."""
+    model = platform.processor() or platform.machine()
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.partition(":")[2].strip()
+            break
+    loads = [load for result in results for load in result["load"]]
+    times = "CPU time" if clock == "cpu" else "time by the wall's clock"
+    return (
+        f"### Interventions, {date}\n\n{model}, {os.cpu_count()} CPUs; PyTorch {torch}, one thread, "
+        f"float32; {times}; load of the last minute {min(loads):.1f} to {max(loads):.1f}."
+    )
+
+
+def report(results: Sequence[dict[str, Any]], clock: str, date: str, torch: str) -> str:
+    """All shapes."""
+    text = heading(results, clock, date, torch)
+    for result in results:
+        shape = result["shape"]
+        figures = Figures(result["measured"], clock)
+        counted = f"{result['rounds']} rounds of {result['cycles']} cycles each"
+        numbers = ", ".join(f"{name} {number}" for name, number in shape.items())
+        text += f"\n\n**{result['setting']}** ({numbers}; {counted}):\n\n"
+        text += f"{table(figures, result['missing'])}\n\n{goals(figures)}\n"
+    return text
