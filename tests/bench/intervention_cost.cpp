@@ -1,9 +1,11 @@
-// Times forwards of a GPT without and with a program, on one thread, at scripts/bench/interventions.py's
-// word. Arguments: layers hidden heads vocabulary batch sequence. Standard input, one line each:
+// Times forwards of a GPT without and with a program, on one thread, at
+// scripts/bench/interventions.py's word. Arguments: layers hidden heads vocabulary batch sequence.
+// Standard input, one line each:
 //
 //   weights FILE       writes all parameters, float32 one behind the other
 //   logits KIND FILE   writes the logits of one forward of this kind
-//   time N             does N cycles of a forward of each kind; answers with the microseconds, cycle by
+//   time N             does N cycles of a forward of each kind; answers with the microseconds,
+//   cycle by
 //                      cycle: of bare, steer, patch, save by the wall's clock, then CPU time
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -81,7 +83,8 @@ Shape read_shape(char** argv) {
 
 intervene::Context make_context(const Shape& shape, Vectors& vectors) {
   intervene::Context context;
-  context.catalogue = std::make_shared<const trace::Catalogue>(model::make_catalogue(shape.model, 1));
+  context.catalogue =
+      std::make_shared<const trace::Catalogue>(model::make_catalogue(shape.model, 1));
   context.weights = model::make_weights(shape.model, 1);
   context.model.num_layers = static_cast<int>(shape.model.num_layers);
   context.vectors = &vectors;
@@ -94,7 +97,8 @@ intervene::Context make_context(const Shape& shape, Vectors& vectors) {
 // One program each, none for "bare", as a run has them in force.
 std::unique_ptr<intervene::Engine> make_engine(const intervene::Context& context,
                                                const std::string& program) {
-  auto engine = std::make_unique<intervene::Engine>(context, comm::ProcessGroup(), comm::ProcessGroup());
+  auto engine =
+      std::make_unique<intervene::Engine>(context, comm::ProcessGroup(), comm::ProcessGroup());
   if (program.empty()) return engine;
   const auto applied =
       engine->request("intervention.apply", {{"name", "bench"}, {"program", program}}, 1);
