@@ -178,6 +178,8 @@ base::Result<json> Engine::request(const std::string& method, const json& params
   return base::Error{"unknown_method", "there is no \"" + method + "\"", "method", ""};
 }
 
+bool Engine::has_changes() const { return state_->has_changed; }
+
 std::string Engine::take_changes(std::int64_t next_step) {
   State& state = *state_;
   const auto is_over = [next_step](const Wanted& one) {

@@ -25,6 +25,7 @@ struct ControlMessage {
   std::uint32_t program_bytes = 0;  // of the programs' JSON, likewise
   std::uint32_t preview_bytes = 0;  // of a preview's parameters; another message follows it
   std::uint32_t stop = 0;           // 1: the step is not run, nor any later one
+  std::uint32_t again = 0;          // 1: the run is paused or previews; another message follows
 };
 
 void broadcast(const comm::ProcessGroup& group, void* bytes, std::size_t size) {
@@ -58,11 +59,13 @@ void RunControl::wait_for_viewer() {
 
 bool RunControl::before_step(std::int64_t step) {
   if (inlet_ != nullptr) count_single_step(step);
-  do {
+  bool again = true;
+  while (again) {
     if (inlet_ != nullptr) decide(step);
-    share_decision(step);
+    again = share_decision(step);
     if (!preview_params_.empty()) run_preview(step);
-  } while (std::exchange(preview_params_, {}) != "");
+    preview_params_.clear();
+  }
   if (must_stop_) return false;
   if (new_plan_ != nullptr) tracer_.set_plan(std::move(new_plan_));
   new_plan_ = nullptr;
@@ -80,7 +83,8 @@ void RunControl::decide(std::int64_t next_step) {
   while (true) {
     for (const trace::Request& request : inlet_->poll()) carry_out(request, next_step);
     answer_sets(next_step);
-    if (!is_paused_ || single_steps_ > 0 || must_stop_ || preview_id_) return;
+    const bool has_news = preview_id_ || (intervenor_ != nullptr && intervenor_->has_changes());
+    if (!is_held() || has_news) return;
     inlet_->wait(kPoll);
   }
 }
@@ -155,7 +159,7 @@ void RunControl::end_single_steps(std::int64_t done) {
   single_steps_request_.reset();
 }
 
-void RunControl::share_decision(std::int64_t step) {
+bool RunControl::share_decision(std::int64_t step) {
   const bool is_root = control_.rank() == 0;
   std::string text;
   if (new_plan_ != nullptr) text = trace::to_json(*new_plan_, tracer_.context()).dump();
@@ -166,7 +170,8 @@ void RunControl::share_decision(std::int64_t step) {
                          static_cast<std::uint32_t>(text.size()),
                          static_cast<std::uint32_t>(changes.size()),
                          static_cast<std::uint32_t>(preview_params_.size()),
-                         must_stop_ ? 1U : 0U};
+                         must_stop_ ? 1U : 0U,
+                         is_held() || !preview_params_.empty() ? 1U : 0U};
   broadcast(control_, &message, sizeof message);
   must_stop_ = message.stop != 0;
   TT_CHECK_EQ(message.step, step);
@@ -177,9 +182,11 @@ void RunControl::share_decision(std::int64_t step) {
     broadcast(control_, changes.data(), changes.size());
     agree_on_programs(changes, step);
   }
-  if (message.preview_bytes == 0) return;
-  preview_params_.resize(message.preview_bytes);
-  broadcast(control_, preview_params_.data(), preview_params_.size());
+  if (message.preview_bytes > 0) {
+    preview_params_.resize(message.preview_bytes);
+    broadcast(control_, preview_params_.data(), preview_params_.size());
+  }
+  return message.again != 0;
 }
 
 void RunControl::share_plan(std::uint32_t number, std::string text, std::size_t size,

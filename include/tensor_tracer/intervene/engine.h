@@ -40,6 +40,7 @@ class Engine : public trace::Intervenor {
 
   base::Result<nlohmann::json> request(const std::string& method, const nlohmann::json& params,
                                        std::int64_t next_step) override;
+  bool has_changes() const override;
   std::string take_changes(std::int64_t next_step) override;
   base::Status prepare(const std::string& changes) override;
   void install(bool in_force) override;

@@ -44,6 +44,8 @@ class Intervenor {
   virtual base::Result<nlohmann::json> request(const std::string& method,
                                                const nlohmann::json& params,
                                                std::int64_t next_step) = 0;
+  /// Global rank 0: take_changes() has something to give because of a request.
+  virtual bool has_changes() const = 0;
   /// Global rank 0: ends what step `next_step` is too late for, and gives what install() is to be
   /// given on every rank; empty: nothing changed since the last call.
   virtual std::string take_changes(std::int64_t next_step) = 0;

@@ -45,7 +45,9 @@ class RunControl {
   void carry_out(const trace::Request& request, std::int64_t next_step);
   void set_plan(const trace::Request& request, std::int64_t next_step);
   void end_single_steps(std::int64_t done);
-  void share_decision(std::int64_t step);
+  /// True if another message follows before the step.
+  bool share_decision(std::int64_t step);
+  bool is_held() const { return is_paused_ && single_steps_ == 0 && !must_stop_; }
   void share_plan(std::uint32_t number, std::string text, std::size_t size, std::int64_t step);
   void agree_on_plan(std::int64_t step);
   void disable_switched_off(std::int64_t next_step);
