@@ -168,8 +168,8 @@ class ScheduleReader {
       }
     }
     std::ranges::sort(schedule_.layers);
-    const auto repeated = std::ranges::unique(schedule_.layers);
-    schedule_.layers.erase(repeated.begin(), repeated.end());
+    schedule_.layers.erase(std::unique(schedule_.layers.begin(), schedule_.layers.end()),
+                           schedule_.layers.end());
     return true;
   }
 

@@ -207,9 +207,9 @@ void Replayer::show_step(std::size_t index) {
 
 // What the trainer told of its programs in that step.
 void Replayer::show_program_events(std::uint64_t step) {
-  for (const record::ProgramEvent& event :
-       std::ranges::equal_range(program_events_, step, {}, &record::ProgramEvent::step)) {
-    say(protocol::encode_notification(event.kind, recording_.event_detail(event.id)));
+  auto event = std::ranges::lower_bound(program_events_, step, {}, &record::ProgramEvent::step);
+  for (; event != program_events_.end() && event->step == step; ++event) {
+    say(protocol::encode_notification(event->kind, recording_.event_detail(event->id)));
   }
 }
 
