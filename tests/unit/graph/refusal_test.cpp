@@ -159,7 +159,7 @@ constexpr Case kCases[] = {
     {"when(steps=\"1,,2\")", "line 1, column 12", "\"\" in steps is neither", ""},
     {"when(steps=\"1 2\")", "line 1, column 12", "\"1 2\" in steps is neither", ""},
     {"when(steps=\"99999999999999999999\")", "line 1, column 12", "is neither", ""},
-    {"when(rows=\"-3--1\")", "line 1, column 11", "is neither", "\"-1\" for the last"},
+    {"when(tokens=\"-3--1\")", "line 1, column 13", "is neither", "\"-1\" for the last"},
     {"when(every=0)", "line 1, column 12", "every is a whole number", "every=2"},
     {"when(every=\"2\")", "line 1, column 12", "every is a whole number", ""},
     {"when(layers=\"0-3\")", "line 1, column 13", "layers count from 1 to 24", "1-24"},
