@@ -127,9 +127,9 @@ def test_a_worker_may_not_send_more_than_256_mib(shared_hub: Hub) -> None:
         worker.expect_close(1009)
 
 
-def test_a_text_of_a_worker_of_more_than_1_mib_is_answered(shared_hub: Hub) -> None:
+def test_a_text_of_a_worker_of_more_than_4_mib_is_answered(shared_hub: Hub) -> None:
     with RawWebSocket(shared_hub, "/worker") as worker:
         worker.receive()  # viewers
-        worker.send(frame(TEXT, request(2, MIB + 1)))
+        worker.send(frame(TEXT, request(2, 4 * MIB + 1)))
         assert worker.answer(0)["error"]["code"] == "too_large"
         worker.expect_alive()
