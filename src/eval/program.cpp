@@ -143,6 +143,28 @@ std::optional<expr::Problem> find_wrong_dtype(const Plan& plan) {
   return std::nullopt;
 }
 
+template <typename Predicate>
+bool all_slots(const Step& step, const Predicate& predicate) {
+  return std::ranges::all_of(step.arguments, [&](const PlanArgument& argument) {
+    if (const auto* slot = std::get_if<Slot>(&argument)) return predicate(*slot);
+    const auto* list = std::get_if<SlotList>(&argument);
+    return list == nullptr || std::ranges::all_of(*list, predicate);
+  });
+}
+
+// Whether the step could run, and has, on what `slots` hold. What throws is left for run().
+bool run_early(const Step& step, std::vector<at::Tensor>& slots) {
+  if (all_slots(step, [](Slot) { return false; })) return false;
+  if (!all_slots(step, [&](Slot slot) { return slots[slot.index].defined(); })) return false;
+  try {
+    std::vector<at::Tensor> results = call(step.op, step.arguments, slots, at::kCPU);
+    std::ranges::move(results, slots.begin() + step.first_result);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 base::Result<Plan> check_plan(const expr::Ast& ast, expr::NodeId root, std::vector<Input> inputs,
                               const Substitutions& known, bool takes_number, const Limits& limits) {
   if (const auto status = check_inputs(inputs, limits); !status.ok()) return status.error();
@@ -206,6 +228,29 @@ base::Result<at::Tensor> Program::run_with_gradient(const std::vector<at::Tensor
   } catch (const std::exception& error) {
     return base::Error{"expression_failed", first_sentence(error), "", ""};
   }
+}
+
+Program Program::fold(const std::vector<at::Tensor>& known) const {
+  const c10::NoGradGuard no_grad;
+  const NoWarnings no_warnings;
+  std::vector<at::Tensor> slots(plan_->slots);
+  std::ranges::copy(known, slots.begin());
+  for (const auto& [slot, tensor] : plan_->constants) slots[slot] = tensor;
+  auto plan = std::make_shared<Plan>(*plan_);
+  plan->steps.clear();
+  for (const Step& step : plan_->steps) {
+    if (!run_early(step, slots)) plan->steps.push_back(step);
+  }
+  plan->constants.clear();
+  const auto keep = [&](Slot slot) {
+    const bool is_input = slot.index < plan->inputs.size();
+    const at::Tensor& tensor = slots[slot.index];
+    if (!is_input && tensor.defined()) plan->constants.emplace_back(slot.index, tensor);
+    return true;
+  };
+  for (const Step& step : plan->steps) all_slots(step, keep);
+  keep({plan->result});
+  return Program(std::move(plan));
 }
 
 std::optional<expr::Span> Program::find_gradient_stop() const {

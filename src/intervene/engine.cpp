@@ -115,6 +115,7 @@ bool Engine::begin_forward(const trace::ForwardScope& scope, const at::Tensor& t
     return false;
   }
   state.use_table(entries, std::move(made_of));
+  acts_ = state.frame->table->acts();
   state.frame->act(state.frame->table->at_once(), tokens);
   return true;
 }

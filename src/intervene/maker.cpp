@@ -77,6 +77,11 @@ base::Result<Instance> Maker::make() {
     if (effect.kind == graph::EffectKind::kSkip) status = check_skip(effect);
     if (!status) return status.error();
   }
+  for (Unit& unit : made_.units) {
+    std::vector<at::Tensor> known;
+    for (const Source& source : unit.sources) known.push_back(source.constant);
+    unit.program = unit.program->fold(known);
+  }
   return std::move(made_);
 }
 

@@ -161,9 +161,10 @@ at::Tensor Run::cut(const Write& write, const at::Tensor& full) const {
 at::Tensor Run::renew(const Write& write, const at::Tensor& old, const at::Tensor& value,
                       const at::Tensor& condition) const {
   const at::Tensor cast = value.to(old.scalar_type());
+  const bool is_some = condition.defined();
   const auto chosen = [&](const at::Tensor& part) {
-    const at::Tensor wide = cast.expand_as(part);
-    return condition.defined() ? at::where(condition, wide, part) : wide;
+    const at::Tensor wide = cast.sizes() == part.sizes() ? cast : cast.expand_as(part);
+    return is_some ? at::where(condition, wide, part) : wide;
   };
   at::Tensor renewed;
   if (!write.heads && !write.index) {
@@ -172,7 +173,7 @@ at::Tensor Run::renew(const Write& write, const at::Tensor& old, const at::Tenso
     renewed = old.clone();
     at::Tensor part = write.heads ? by_heads(renewed, write.spot.head_size) : renewed;
     if (!write.heads) {
-      part.index_put_(*write.index, chosen(old.index(*write.index)));
+      part.index_put_(*write.index, is_some ? chosen(old.index(*write.index)) : cast);
     } else {
       at::Tensor inside = by_heads(old, write.spot.head_size).index(*write.heads);
       if (write.index) {
@@ -288,7 +289,9 @@ void Run::save(std::size_t index) {
   const at::Tensor value = full_of(slot).detach();
   act();
   const int layer = program_.says_layer[index] ? instance_.layer : 0;
-  program_.saves[saved_name(effect.name, layer)] = value.clone();
+  const bool is_view = value.storage().nbytes() != value.nbytes();
+  const bool may_change = instance_.units[effect.value].may_change;
+  program_.saves[saved_name(effect.name, layer)] = is_view || may_change ? value.clone() : value;
   if (!effect.sends || around_.saved == nullptr) return;
   *around_.numbers_sent += static_cast<std::size_t>(value.numel());
   if (*around_.numbers_sent > kMaxSentOfStep) return fail();

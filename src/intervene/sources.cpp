@@ -70,6 +70,7 @@ base::Result<Maker::Seen> Maker::see_place(const Leaf& leaf, std::size_t value) 
   Unit& unit = made_.units[value];
   unit.is_plain = false;
   unit.meets_cut = unit.meets_cut || getter.spot.is_cut;
+  unit.may_change = unit.may_change || getter.spot.is_weight || getter.spot.gradient;
   getter.moment = spot_moment(leaf.place, getter.spot);
   getter.key = spot_key(getter.spot);
   wait_until(unit, getter.moment, getter.key);
@@ -89,6 +90,7 @@ Maker::Seen Maker::see_value(const Leaf& leaf, std::size_t value) {
   seen.has_gradient = !used.is_plain && at::isFloatingType(used.dtype);
   unit.is_plain = unit.is_plain && used.is_plain;
   unit.meets_cut = unit.meets_cut || used.meets_cut;
+  unit.may_change = unit.may_change || used.may_change;
   wait_until(unit, used.moment, used.key);
   unit.saved.insert(unit.saved.end(), used.saved.begin(), used.saved.end());
   return seen;

@@ -174,6 +174,11 @@ Table::Table(const std::vector<Entry>& entries, const Context& context)
   for (const Planned& one : all) ++begin_[one.key + 1];
   for (std::size_t key = 1; key < begin_.size(); ++key) begin_[key] += begin_[key - 1];
   for (Planned& one : all) actions_.push_back(std::move(one.action));
+  const std::size_t values = keys_ / 2;
+  acts_ = std::make_unique<bool[]>(values);
+  for (std::size_t key = 0; key < values; ++key) {
+    acts_[key] = !at(key).empty() || !at(key + values).empty();
+  }
 }
 
 std::span<const Action> Table::skips_of(int layer) const {

@@ -44,11 +44,14 @@ class Table {
   /// kSkip actions of this layer, met at its input.
   std::span<const Action> skips_of(int layer) const;
   bool empty() const { return actions_.empty(); }
+  /// By spot_key() of the value: whether it or its gradient has actions.
+  const bool* acts() const { return acts_.get(); }
 
  private:
   std::size_t keys_ = 0;
   std::vector<Action> actions_;
-  std::vector<std::size_t> begin_;                     // by key, and one more for what is at once
+  std::vector<std::size_t> begin_;  // by key, and one more for what is at once
+  std::unique_ptr<bool[]> acts_;
   std::vector<std::vector<Action>> skips_;             // by layer
   std::vector<std::shared_ptr<const Ready>> made_of_;  // a table is known by their addresses
 };

@@ -135,7 +135,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
       qkv.split_with_sizes({local_heads_ * size, local_groups_ * size, local_groups_ * size}, -1);
   // Outputs of one node get their gradients together, programs want them one after the other.
   const auto own = [&](const at::Tensor& part) {
-    return context.intervenor != nullptr ? part.view_as(part) : part;
+    return context.intervenor != nullptr && part.requires_grad() ? part.view_as(part) : part;
   };
   const at::Tensor q = context.point(trace::PointFlag::kQuery, layer, own(parts[0]));
   const at::Tensor k = context.point(trace::PointFlag::kKey, layer, own(parts[1]));

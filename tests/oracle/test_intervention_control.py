@@ -154,6 +154,16 @@ def test_rows_and_tokens_are_counted(viewer: Viewer) -> None:
     assert applied(viewer, "some")[last]["positions"] == 3 * 4
 
 
+def test_a_saved_weight_is_that_of_its_step(viewer: Viewer) -> None:
+    """The optimizer writes weights in place; what is saved stays."""
+    paused(viewer)
+    weight = "w = layers[1].mlp.fc1.weight\n"
+    apply(viewer, "kept", f'{weight}save(w, "w", send=False)\nsave((w - saved("w")).abs().max(), "moved")')
+    last = step(viewer, 3)
+    assert set(saved(viewer, "moved")) == {last - 1, last}
+    assert min(saved(viewer, "moved").values()) > 0
+
+
 # When they begin and end
 
 

@@ -70,6 +70,10 @@ class Program {
   /// The same with a gradient where an input has one, under the caller's grad mode.
   base::Result<at::Tensor> run_with_gradient(const std::vector<at::Tensor>& inputs) const;
 
+  /// The same program with what depends on nothing but these inputs computed here, once. `known`:
+  /// by input, undefined where it is not known; run() is still given all of them.
+  Program fold(const std::vector<at::Tensor>& known) const;
+
   /// The operator through which no gradient can flow, if there is one: // and number % tensor.
   std::optional<expr::Span> find_gradient_stop() const;
 

@@ -39,7 +39,7 @@ struct ForwardContext {
   }
   /// The same of what is not captured.
   at::Tensor place(trace::PointFlag flag, int layer, at::Tensor x) const {
-    if (intervenor != nullptr) [[unlikely]]
+    if (intervenor != nullptr && intervenor->acts_at(flag, layer)) [[unlikely]]
       return intervenor->at_point(flag, layer, x);
     return x;
   }

@@ -28,6 +28,11 @@ class Intervenor {
   /// True if some program acts in this forward: the one branch of a place without. `tokens` int64
   /// [batch, sequence].
   virtual bool begin_forward(const ForwardScope& scope, const at::Tensor& tokens) = 0;
+  /// Whether at_point() has something to do there, now or in the backward. REQUIRES:
+  /// begin_forward() was true.
+  bool acts_at(PointFlag flag, int layer) const {
+    return acts_[static_cast<std::size_t>(layer) * kNumPointFlags + static_cast<std::size_t>(flag)];
+  }
   /// What the forward goes on with instead of `local`, this rank's shard of the place; itself where
   /// nothing is changed. Collective along the tensor axis.
   virtual at::Tensor at_point(PointFlag flag, int layer, const at::Tensor& local) = 0;
@@ -73,6 +78,10 @@ class Intervenor {
   virtual nlohmann::json preview_writes() = 0;
   /// REQUIRES: begin_preview() was ok.
   virtual void end_preview() = 0;
+
+ protected:
+  /// By layer, then by flag, of the open forward: most places of a forward have nothing to do.
+  const bool* acts_ = nullptr;
 };
 
 }  // namespace tt::trace

@@ -144,6 +144,36 @@ TEST(Program, CopiesShareOnePlanAndRepeatBitForBit) {
   EXPECT_TRUE(at::equal(first.value(), second.value()));
 }
 
+TEST(Program, FoldsWhatItKnows) {
+  const auto program =
+      Program::check("data + (vector * 3).sum() * vector[0]",
+                     {{"data", {2, 3}, at::kDouble}, {"vector", {3}, at::kDouble}});
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  const at::Tensor data = at::randn({2, 3}, at::kDouble);
+  const at::Tensor vector = at::randn({3}, at::kDouble);
+  const auto expected = program.value().run({data, vector});
+  const Program folded = program.value().fold({at::Tensor(), vector.clone()});
+  const auto all = program.value().fold({data, vector});
+  const auto result = folded.run({data, at::zeros_like(vector)});
+  ASSERT_TRUE(expected.ok() && result.ok()) << result.error().message;
+  EXPECT_TRUE(at::equal(result.value(), expected.value()));
+  EXPECT_TRUE(at::equal(all.run({data, vector}).value(), expected.value()));
+  EXPECT_TRUE(at::equal(program.value().run({data, vector}).value(), expected.value()));
+}
+
+TEST(Program, LeavesWhatFailsToTheRun) {
+  const auto program = Program::check(
+      "data + vector.gather(-1, index)",
+      {{"data", {2}, at::kDouble}, {"vector", {3}, at::kDouble}, {"index", {2}, at::kLong}});
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  const at::Tensor vector = at::zeros({3}, at::kDouble);
+  const at::Tensor index = at::full({2}, 9, at::kLong);
+  const Program folded = program.value().fold({at::Tensor(), vector, index});
+  const auto result = folded.run({at::zeros({2}, at::kDouble), vector, index});
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, "expression_failed");
+}
+
 TEST(Program, ShowsWhereTheMistakeIs) {
   const auto program = check("data.maen(dim=-1)");
   ASSERT_FALSE(program.ok());

@@ -188,7 +188,8 @@ class Pass {
                                 .contiguous()
                                 .requires_grad_(true);
     const at::Tensor x = leaf * 1;
-    const at::Tensor y = acts ? engine_.at_point(place.flag, place.layer, x) : x;
+    const bool is_met = acts && engine_.acts_at(place.flag, place.layer);
+    const at::Tensor y = is_met ? engine_.at_point(place.flag, place.layer, x) : x;
     if (is_read_only) return at::zeros({}, at::kDouble);
     leaves_[place.name] = {leaf, place.placement};
     made_[place.name] = whole(y.detach(), place.placement);
