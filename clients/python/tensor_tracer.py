@@ -11,6 +11,7 @@ Messages and records are those of docs/protocol.md, recordings those of docs/rec
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import difflib
@@ -45,6 +46,7 @@ Array = npt.NDArray[Any]
 Ranges = str | SupportsInt | Iterable[SupportsInt]  # "1-4,8", 3 or range(1, 5)
 Points = str | Iterable[str]
 Program = str | Path | Mapping[str, Any]  # the text, a .tti file, or the JSON form
+Plan = Mapping[str, Any] | Iterable[Mapping[str, Any]]  # whole, or its entries
 
 POINTS = {
     1: "QKV", 2: "RawAttentionScore", 3: "ContextLayer", 4: "MLP1", 5: "MLP2",
@@ -493,11 +495,23 @@ class Run:
         return _boundary(self.request("intervention.remove", {"name": name} if name else {}))
 
     def preview_intervention(
-        self, program: Program, parameters: Mapping[str, float] | None = None
-    ) -> dict[str, Any]:
-        """The loss without and with it, and how far it moves what it writes. Nothing stays."""
-        given = {"parameters": parameters} if parameters else {}
-        return self.request("intervention.preview", {"program": _program(program)} | given)
+        self, program: Program, parameters: Mapping[str, float] | None = None,
+        plan: Plan | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """The loss without and with it, and how far it moves what it writes. Nothing stays.
+
+        With a plan, whose entries take the phase "eval", "records" holds what it watches of the
+        first evaluation batch: {"off": […], "on": […]}, each a list of Record.
+        """
+        given: dict[str, Any] = {"parameters": parameters} if parameters else {}
+        given |= {"plan": _plan(plan)} if plan else {}
+        answer = self.request("intervention.preview", {"program": _program(program)} | given)
+        if "records" in answer:
+            sides = answer["records"].items()
+            answer["records"] = {
+                side: list(decode_records(base64.b64decode(text))) for side, text in sides
+            }
+        return answer
 
     def control(self, name: str, take_over: bool = False) -> Control:
         """Claims the control of the run; `busy` if another holds it."""
@@ -710,6 +724,10 @@ def _boundary(result: Mapping[str, Any]) -> Boundary:
     return Boundary(result["step"], result["ranks"], result.get("plan"))
 
 
+def _plan(plan: Plan) -> Mapping[str, Any]:
+    return plan if isinstance(plan, Mapping) else {"entries": list(plan)}
+
+
 def _program(program: Program) -> str | dict[str, Any]:
     if isinstance(program, Path):
         return program.read_text(encoding="utf-8")
@@ -743,10 +761,9 @@ class Control:
         """Does so many steps and pauses; returns when they are done."""
         return self._ask("control.step", {"count": count})
 
-    def set_plan(self, plan: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Boundary:
-        """A plan, or its entries; in force from the boundary's step on, as `plan` of the boundary."""
-        whole = plan if isinstance(plan, Mapping) else {"entries": list(plan)}
-        return self._ask("plan.set", {"plan": whole})
+    def set_plan(self, plan: Plan) -> Boundary:
+        """In force from the boundary's step on, as `plan` of the boundary."""
+        return self._ask("plan.set", {"plan": _plan(plan)})
 
     def stop(self) -> Boundary:
         """The run ends after the current step."""

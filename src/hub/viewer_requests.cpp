@@ -40,7 +40,7 @@ constexpr std::array<Forwarded, 13> kForwarded = {{
     {"intervention.apply", {"name", "program", "parameters", "ttl", "keep"}},
     {"intervention.set", {"name", "parameter", "value"}},
     {"intervention.remove", {"name"}},
-    {"intervention.preview", {"program", "parameters"}},
+    {"intervention.preview", {"program", "parameters", "plan"}},
 }};
 
 const Forwarded* find_forwarded(std::string_view method) {

@@ -4,19 +4,11 @@
 
 #include <utility>
 
+#include "src/train/all_could.h"
 #include "tensor_tracer/train/run_control.h"
 #include "tensor_tracer/train/trainer.h"
 
 namespace tt::train {
-namespace {
-
-bool all_could(const comm::ProcessGroup& group, bool could) {
-  at::Tensor ready = at::full({1}, could ? 1 : 0, at::kInt);
-  group.all_reduce(ready);
-  return ready.item<int>() == group.size();
-}
-
-}  // namespace
 
 void RunControl::intervene(const trace::Request& request, std::int64_t next_step) {
   if (request.method == "intervention.preview") {
@@ -116,51 +108,6 @@ bool Trainer::blames_programs(std::int64_t number) {
     parts_.outlet->send_event("interventions", parts_.intervenor->describe(number + 1));
   }
   return true;
-}
-
-// Forward only, without dropout, so that both passes differ by the program alone.
-double Trainer::preview_loss(std::int64_t number, trace::Phase phase) {
-  const at::NoGradGuard no_grad;
-  double sum = 0.0;
-  for (std::int64_t micro = 0; micro < num_micro_batches_; ++micro) {
-    const std::int64_t first_row =
-        (micro * parts_.groups.shape.data + parts_.groups.coordinates.data) *
-        config_.micro_batch_size;
-    const data::Batch batch =
-        phase == trace::Phase::kTrain
-            ? batches_.train(number, global_batch_, first_row, config_.micro_batch_size)
-            : batches_.valid(0, global_batch_, first_row, config_.micro_batch_size);
-    const trace::ForwardScope scope{number, micro, first_row, phase};
-    const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed),
-                                     number,  first_row,
-                                     false,   acting(scope, batch.tokens)};
-    sum += model_.loss(batch.tokens, batch.labels, context).item<double>();
-    end_interventions();
-  }
-  return mean_over_data(sum / static_cast<double>(num_micro_batches_));
-}
-
-base::Result<nlohmann::json> Trainer::preview(const nlohmann::json& params, std::int64_t done) {
-  const std::int64_t number = std::max<std::int64_t>(done, 1);
-  const base::Status status = parts_.intervenor->begin_preview(params);
-  const bool could = all_could(parts_.groups.control, status.ok());
-  if (!could) {
-    if (status.ok()) parts_.intervenor->end_preview();
-    if (!status.ok()) return status.error();
-    return base::Error{"invalid_argument", "another rank cannot read a file", "program", ""};
-  }
-  const double train_off = preview_loss(number, trace::Phase::kTrain);
-  const double valid_off = preview_loss(number, trace::Phase::kEval);
-  parts_.intervenor->turn_preview(true);
-  const double train_on = preview_loss(number, trace::Phase::kTrain);
-  const double valid_on = preview_loss(number, trace::Phase::kEval);
-  nlohmann::json writes = parts_.intervenor->preview_writes();
-  parts_.intervenor->end_preview();
-  return nlohmann::json{{"step", done},
-                        {"batches",
-                         {{{"batch", "train"}, {"loss_off", train_off}, {"loss_on", train_on}},
-                          {{"batch", "valid"}, {"loss_off", valid_off}, {"loss_on", valid_on}}}},
-                        {"writes", std::move(writes)}};
 }
 
 }  // namespace tt::train

@@ -43,6 +43,7 @@ def test_they_reach_the_trainer_and_the_answer_comes_back(hub: Hub) -> None:
         ("intervention.apply", APPLY),
         ("intervention.set", {"name": "steer", "parameter": "alpha", "value": 2.5}),
         ("intervention.preview", {"program": {"version": 1, "nodes": []}, "parameters": {"a": 1}}),
+        ("intervention.preview", {"program": TEXT, "plan": {"entries": []}}),
         ("intervention.remove", {"name": "steer"}),
         ("intervention.remove", {}),
         ("intervention.check", {"program": TEXT}),
@@ -55,7 +56,7 @@ def test_they_reach_the_trainer_and_the_answer_comes_back(hub: Hub) -> None:
         assert error_code(viewer.request(method, params | {"x": 1})) == "invalid_argument"
     assert error_code(viewer.request("intervention.revert")) == "unknown_method"
     # Nothing that asks only is in the trail.
-    wait_until(lambda: len(trail(hub)) == 5, "the audit trail")
+    wait_until(lambda: len(trail(hub)) == 6, "the audit trail")
     assert {line["who"] for line in trail(hub)} == {"Ada"}
     assert trail(hub)[0]["detail"] == {
         "params": APPLY, "result": {"step": 3, "ranks": 2}, "step": 3,

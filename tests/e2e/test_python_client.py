@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import os
@@ -16,9 +17,10 @@ import pytest
 import tensor_tracer
 from fake_hub import TOKEN, FakeHub
 from hub_harness import FACTS, REPOSITORY, Hub, Peer, make_record, running_hub, wait_until
-from tensor_tracer import ConnectionLost, HubError, RecordError, Run, connect
+from tensor_tracer import ConnectionLost, HubError, RecordError, Run, connect, decode_records
 
 GOLDEN = json.loads((REPOSITORY / "tests/golden/messages_v1.json").read_text())["messages"]
+GOLDEN_BYTES = (REPOSITORY / "tests/golden/record_v1.bin").read_bytes()
 
 
 def follow(hub: Hub, **options: object) -> Run:
@@ -291,12 +293,19 @@ def test_interventions_as_they_are_asked_for(fake: FakeHub, tmp_path: Path) -> N
         assert run.remove_intervention("a") == (13, 2, None)
         assert run.preview_intervention("x", {"b": 1.0})["batches"] == []
         run.preview_intervention("x")
+        records = base64.b64encode(GOLDEN_BYTES).decode()
+        fake.answers["intervention.preview"] |= {"records": {"off": records, "on": ""}}
+        found = run.preview_intervention("x", plan=[{"point": "MLP1"}])["records"]
+        assert found["on"] == [] and len(found["off"]) > 1
+        for one, golden in zip(found["off"], decode_records(GOLDEN_BYTES), strict=True):
+            assert (one.point, one.layer) == (golden.point, golden.layer)
         text = "layers[1].output *= 2  # é\n"
         assert fake.named("intervention.apply") == [
             {"name": "a", "program": text, "keep": True}, {"name": "a", "program": {"nodes": []}}]
         assert fake.named("intervention.remove") == [{"name": "a"}]
         assert fake.named("intervention.preview") == [
-            {"program": "x", "parameters": {"b": 1.0}}, {"program": "x"}]
+            {"program": "x", "parameters": {"b": 1.0}}, {"program": "x"},
+            {"program": "x", "plan": {"entries": [{"point": "MLP1"}]}}]
         refusal = {"code": "invalid_expression", "message": "no maen\n  ^~~~", "where": "line 3", "remedy": ""}
         fake.answers["intervention.check"] = refusal
         with pytest.raises(HubError) as refused:

@@ -3,12 +3,15 @@ act on every mesh, sliders in mid-run, leases, and what is refused."""
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from decoder import decode
 from test_control import claim
 from viewer import LiveRun, RequestError, Viewer, live_run
 
@@ -321,7 +324,8 @@ def test_values_in_a_burst(viewer: Viewer) -> None:
 
 def test_preview_says_what_would_happen(viewer: Viewer) -> None:
     """And nothing stays: the loss without is that of the last step."""
-    last = paused(viewer)
+    paused(viewer)
+    last = step(viewer)
     loss = next(one["loss"] for one in viewer.named("step") if one["step"] == last)
     answer = viewer.request("intervention.preview", {"program": HALVE})
     train = next(one for one in answer["batches"] if one["batch"] == "train")
@@ -334,3 +338,38 @@ def test_preview_says_what_would_happen(viewer: Viewer) -> None:
     assert viewer.named("interventions")[-1:] == [] or in_force(viewer) == []
     step(viewer)
     assert last + 1 not in applied(viewer, "preview")
+
+
+def test_preview_shows_the_same_batch_without_and_with_it(viewer: Viewer) -> None:
+    """Records of the evaluation batch, at every mesh those of whole tensors."""
+    last = paused(viewer)
+    watched = {"layers": "1-2", "phases": ["eval"], "rows": 1, "compressor": {"kind": "none"}}
+    points = ("InputTokens", "MLP1", "MLP2", "HiddenStates")
+    entries = [watched | {"point": name} for name in points]
+    del entries[0]["layers"]
+    asked = {"program": HALVE, "plan": {"entries": entries}}
+    records = viewer.request("intervention.preview", asked)["records"]
+    off, on = ({(one.point, one.layer): one for one in decode(base64.b64decode(records[side]))}
+               for side in ("off", "on"))  # fmt: skip
+    assert off.keys() == on.keys() and len(off) == 7
+    assert {(one.step, one.phase) for one in [*off.values(), *on.values()]} == {(last, "eval")}
+    halved = off["MLP2", 1].values
+    assert np.abs(halved).max() > 0 and np.array_equal(on["MLP2", 1].values, 0.5 * halved)
+    for key in (("InputTokens", 0), ("MLP1", 1)):
+        assert np.array_equal(off[key].values, on[key].values), key
+    for key in (("HiddenStates", 1), ("MLP1", 2), ("HiddenStates", 2)):
+        assert not np.array_equal(off[key].values, on[key].values), key
+    assert "records" not in viewer.request("intervention.preview", {"program": HALVE})
+
+
+def test_a_preview_refuses_a_wrong_plan_and_too_much(viewer: Viewer) -> None:
+    """And the run goes on."""
+    paused(viewer)
+    big = {"layers": "1-2", "phases": ["eval"], "rows": 0, "compressor": {"kind": "none"}, "dtype": "f64"}
+    points = ("QKV", "MLP1", "MLPActivation", "MLP2", "HiddenStates", "RawAttentionScore")
+    all_of_them = [big | {"point": name} for name in points] * 9
+    for entries, code in (([{"point": "Nothing"}], "invalid_argument"), (all_of_them, "too_large")):
+        with pytest.raises(RequestError) as refused:
+            viewer.request("intervention.preview", {"program": HALVE, "plan": {"entries": entries}})
+        assert refused.value.code == code, refused.value
+    step(viewer)

@@ -88,7 +88,9 @@ class Trainer {
   bool blames_programs(std::int64_t number);
   void tell_interventions(std::int64_t number) const;
   base::Result<nlohmann::json> preview(const nlohmann::json& params, std::int64_t done);
-  double preview_loss(std::int64_t number, trace::Phase phase);
+  class PreviewWatch;
+  base::Status begin_preview(const nlohmann::json& params, std::optional<PreviewWatch>& watch);
+  double preview_loss(std::int64_t number, trace::Phase phase, trace::Tracer& tracer);
   double mean_over_data(double value) const;
 
   const config::TrainConfig config_;
