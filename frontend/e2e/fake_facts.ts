@@ -33,7 +33,8 @@ export function factsOf(plan: unknown, interventions?: unknown): Readonly<Record
     points,
     prompt_sets: [kPromptSet],
     vectors: kVectors,
-    configuration: { config: 'configs/runs/demo.json', lr: '0.0006', record: 'runs/demo' },
+    configuration: { config: 'configs/runs/demo.json', lr: '0.0006' },
+    recording: 'runs/demo/run.ttrec',
     plan,
     interventions,
   };

@@ -45,8 +45,11 @@ class Room {
  public:
   explicit Room(const RoomOptions& options);
 
-  /// `recorder` outlives the room.
-  void record_to(record::Recorder& recorder) { journal_.start(recorder); }
+  /// `recorder` outlives the room. `path`: told to viewers; empty: of a file that does not stay.
+  void record_to(record::Recorder& recorder, std::string path) {
+    journal_.start(recorder);
+    recording_ = std::move(path);
+  }
   /// Shows the run of an earlier hub until its trainer connects again.
   void restore(nlohmann::json facts, const std::vector<nlohmann::json>& steps);
 
@@ -156,6 +159,7 @@ class Room {
   Lease lease_;
   Forwarder forwarder_;
   Journal journal_;
+  std::string recording_;
   Members members_;
   dialect::ShownRecords shown_records_;  // to legacy viewers
   Client* leader_ = nullptr;             // the worker of global rank 0

@@ -64,6 +64,8 @@ class Server {
       return {};
     }
     record::RecorderOptions options = *context_.options.recorder;
+    const bool is_temporary = options.temporary;
+    const std::string path = options.path;
     options.on_alarm = [this](const base::Error& error) {
       net::post(io_, [this, error] { context_.room.on_recording_stopped(error); });
     };
@@ -73,7 +75,7 @@ class Server {
       return opened.error();
     }
     context_.recorder = std::move(opened).value();
-    context_.room.record_to(*context_.recorder);
+    context_.room.record_to(*context_.recorder, is_temporary ? "" : path);
     restore();
     return {};
   }

@@ -27,7 +27,7 @@ std::string data_key(const protocol::Notification& notification) {
 
 void Room::greet_worker(Client& client, Member& member, const protocol::Request& request) {
   const json rank = request.params.value("rank", json(0U));
-  const json facts = request.params.value("run", json());
+  json facts = request.params.value("run", json());
   if (!rank.is_number_unsigned() || !facts.is_object()) {
     send(client, protocol::encode_error(request.id,
                                         {"invalid_argument", "a worker says its rank and its run",
@@ -41,6 +41,7 @@ void Room::greet_worker(Client& client, Member& member, const protocol::Request&
                                                     {"hub", TT_VERSION}}));
   if (member.rank == 0) {
     replace_leader(client, member);
+    if (!recording_.empty()) facts["recording"] = recording_;
     mirror_.set_facts(facts);
     journal_.facts(facts);
     show_plan_to_legacy();

@@ -117,12 +117,11 @@ base::Result<nlohmann::json> Trainer::preview(const nlohmann::json& params, std:
   parts_.intervenor->end_preview();
   const std::size_t bytes = std::max(records_off.size(), records_on.size());
   if (bytes > kMaxRecordBytes) return too_many_bytes(bytes);
-  nlohmann::json answer = {
-      {"step", done},
-      {"batches",
-       {{{"batch", "train"}, {"loss_off", train_off}, {"loss_on", train_on}},
-        {{"batch", "valid"}, {"loss_off", valid_off}, {"loss_on", valid_on}}}},
-      {"writes", std::move(writes)}};
+  nlohmann::json answer = {{"step", done},
+                           {"batches",
+                            {{{"batch", "train"}, {"loss_off", train_off}, {"loss_on", train_on}},
+                             {{"batch", "valid"}, {"loss_off", valid_off}, {"loss_on", valid_on}}}},
+                           {"writes", std::move(writes)}};
   if (watch) {
     answer["records"] = {{"off", base::to_base64(records_off)},
                          {"on", base::to_base64(records_on)}};

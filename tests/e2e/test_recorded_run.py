@@ -66,6 +66,29 @@ def test_what_a_viewer_saw_is_what_was_recorded(flags: Flags, tmp_path: Path) ->
         assert np.array_equal(values, kept[place], equal_nan=True), place
 
 
+def test_two_runs_in_one_folder_have_a_recording_each_and_say_which(flags: Flags, tmp_path: Path) -> None:
+    told = []
+    for name in ("first", "second"):
+        line = command(
+            {**flags, "run_dir": str(tmp_path / name), "record": str(tmp_path), "tensor_tracer_port": 0,
+             "tensor_tracer_wait": True}, 1,
+        )  # fmt: skip
+        process = subprocess.Popen(line, env=environment(), stdout=subprocess.DEVNULL)
+        try:
+            while not (tmp_path / name / "hub.json").exists():
+                assert process.poll() is None
+            with connect(run_dir=tmp_path / name) as run:
+                while run.facts is None:
+                    time.sleep(0.01)
+                told.append((run.facts["recording"], run.facts["id"]))
+                assert list(run.records(timeout=20))
+        finally:
+            assert process.wait(20) == 0
+    assert told[0][0] == str(tmp_path / "run.ttrec") != told[1][0]
+    for path, run_id in told:
+        assert open_recording(path).facts["id"] == run_id
+
+
 def test_the_runs_controller_can_end_it(flags: Flags, tmp_path: Path) -> None:
     line = command(
         {**flags, "run_dir": str(tmp_path / "run"), "train_iters": 100000, "tensor_tracer_port": 0,

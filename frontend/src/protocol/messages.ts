@@ -112,6 +112,7 @@ export const runSchema = object({
   vectors: withDefault(array(string), []),
   /** The options that were given, as they were written. */
   configuration: optional(mapOf(unknown)),
+  recording: optional(string),
   plan: optional(nullable(planSchema)),
   /** The programs in force. */
   interventions: optional(nullable(array(programSchema))),

@@ -4,8 +4,8 @@ import { endOf } from './run_end';
 
 const kFinished: RunState = { phase: 'finished', step: 300 };
 
-function runWith(configuration?: Record<string, unknown>): RunFacts {
-  return { host: 'login-1', ...(configuration && { configuration }) } as unknown as RunFacts;
+function runWith(recording?: string): RunFacts {
+  return { host: 'login-1', ...(recording && { recording }) } as unknown as RunFacts;
 }
 
 test('a run that goes on has no end', () => {
@@ -16,7 +16,7 @@ test('a run that goes on has no end', () => {
 });
 
 test('the end names the step, the losses and how to replay it', () => {
-  const end = endOf(kFinished, runWith({ record: 'runs/demo/' }), { step: 300, loss: 1.875 }, 2.5);
+  const end = endOf(kFinished, runWith('runs/demo/run.ttrec'), { step: 300, loss: 1.875 }, 2.5);
   expect(end).toEqual({
     tone: 'idle',
     text: 'The run ended at step 300 · loss 1.875 · valid 2.500',
@@ -29,18 +29,15 @@ test('the end names the step, the losses and how to replay it', () => {
 });
 
 test('the command is one word for each of its parts', () => {
-  const command = (record: unknown): string | null | undefined =>
-    endOf(kFinished, runWith({ record }), null, undefined)?.command;
-  expect(command('/data/run 1')).toBe("tensor-tracer replay '/data/run 1/run.ttrec'");
-  expect(command("it's")).toBe("tensor-tracer replay 'it'\\''s/run.ttrec'");
-  expect(command('$HOME')).toBe("tensor-tracer replay '$HOME/run.ttrec'");
+  const command = (recording: string): string | null | undefined =>
+    endOf(kFinished, runWith(recording), null, undefined)?.command;
+  expect(command('/data/run 1/run.ttrec')).toBe("tensor-tracer replay '/data/run 1/run.ttrec'");
+  expect(command("it's/run.ttrec")).toBe("tensor-tracer replay 'it'\\''s/run.ttrec'");
+  expect(command('$HOME/run.ttrec')).toBe("tensor-tracer replay '$HOME/run.ttrec'");
 });
 
-test('a run that was not recorded says so; one that does not tell gets the general form', () => {
-  const silent = endOf(kFinished, runWith({ lr: '0.1' }), null, undefined);
+test('a run that was not recorded says so', () => {
+  const silent = endOf(kFinished, runWith(), null, undefined);
   expect(silent?.command).toBeNull();
   expect(silent?.advice).toContain('--record DIR');
-  expect(endOf(kFinished, runWith(), null, undefined)?.command).toBe(
-    'tensor-tracer replay DIR/run.ttrec',
-  );
 });

@@ -32,19 +32,14 @@ function lossText(name: string, value: number | null | undefined): string {
 }
 
 function replayOf(run: RunFacts | null): Pick<RunEnd, 'advice' | 'command'> {
-  const given = run?.configuration;
-  const record = given?.record;
-  if (typeof record === 'string' && record !== '') {
-    const file = `${record.replace(/\/+$/, '')}/run.ttrec`;
+  const file = run?.recording ?? '';
+  if (file !== '') {
     const host = run?.host === undefined ? '' : ` on ${run.host}`;
     const where = file.startsWith('/') ? host : `${host}, where it was started`;
     return { advice: `Replay it${where}:`, command: `tensor-tracer replay ${quoted(file)}` };
   }
-  if (given !== undefined) {
-    const advice = 'It was not recorded; with --record DIR the next one can be replayed.';
-    return { advice, command: null };
-  }
-  return { advice: 'If it was recorded:', command: 'tensor-tracer replay DIR/run.ttrec' };
+  const advice = 'It was not recorded; with --record DIR the next one can be replayed.';
+  return { advice, command: null };
 }
 
 /** As a shell reads it as one word. */
