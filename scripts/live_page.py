@@ -17,12 +17,15 @@ ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 120.0  # seconds until the run has a page
 
 
+PROGRAM = Path(os.environ.get("TT_BIN_DIR", ROOT / "build/release/bin")) / "tensor-tracer"
+
+
 def start_run(folder: Path) -> subprocess.Popen[bytes]:
-    program = Path(os.environ.get("TT_BIN_DIR", ROOT / "build/release/bin")) / "tensor-tracer"
     mpirun = shutil.which("mpirun") or sys.exit("mpirun is missing")
-    command = [mpirun, "--quiet", "--oversubscribe", "-np", "2", str(program), "train",
+    command = [mpirun, "--quiet", "--oversubscribe", "-np", "2", str(PROGRAM), "train",
                "--config", "configs/runs/demo.json", "--data-path", "docs", "src",
-               "--run-dir", str(folder), "--train-iters", "100000", "--tensor-tracer-port", "0"]
+               "--run-dir", str(folder), "--train-iters", "100000", "--tensor-tracer-port", "0",
+               "--record", str(folder)]
     environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL)
 
@@ -62,8 +65,8 @@ def main() -> int:
         try:
             url = wait_for_page(run, folder)
             command = ["npm", "run", "e2e:live", "--", *sys.argv[1:]]
-            return subprocess.run(command, cwd=ROOT / "frontend",
-                                  env=os.environ | {"TT_PAGE_URL": url}).returncode
+            told = {"TT_PAGE_URL": url, "TT_RECORDING": str(folder / "run.ttrec"), "TT_PROGRAM": str(PROGRAM)}
+            return subprocess.run(command, cwd=ROOT / "frontend", env=os.environ | told).returncode
         finally:
             stop_run(run)
 

@@ -1,0 +1,65 @@
+import { expect, type Page, test } from '@playwright/test';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { idle } from './support.ts';
+
+// What a run showed and what its recording shows are the same pixels. TT_RECORDING: the file that
+// the run of TT_PAGE_URL writes; TT_PROGRAM: the program that replays it.
+
+const kPatience = { timeout: 60_000 };
+const kMaps = ['layer-map', 'tile-map'] as const;
+
+/** The pictures of the maps of a step that stands still. */
+async function pictures(page: Page): Promise<Buffer[]> {
+  await page.mouse.move(0, 0);
+  await idle(page);
+  const taken: Buffer[] = [];
+  for (const map of kMaps) taken.push(await page.getByTestId(map).screenshot());
+  return taken;
+}
+
+async function shownStep(page: Page): Promise<number> {
+  return Number((await page.getByTestId('shown-step').innerText()).replace(/\D/g, ''));
+}
+
+/** The address that it prints. */
+function addressOf(replay: ChildProcess): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let said = '';
+    replay.on('exit', (code) => reject(new Error(`replay ended with ${code}: ${said}`)));
+    replay.stdout?.on('data', (piece: Buffer) => {
+      said += piece.toString();
+      const url = /http:\/\/127\.0\.0\.1:\d+\//.exec(said)?.[0];
+      if (url !== undefined) resolve(url);
+    });
+  });
+}
+
+test('a recording shows the pixels that the run showed', async ({ page, context }) => {
+  await page.goto(process.env.TT_PAGE_URL ?? '');
+  await expect(page.getByTestId('tile-map')).toBeVisible(kPatience);
+  await expect.poll(() => shownStep(page), kPatience).toBeGreaterThan(2);
+  await page.getByTestId('pause').click();
+  await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'paused', kPatience);
+  await idle(page);
+  const held = await shownStep(page);
+  const live = await pictures(page);
+  const line = ['replay', process.env.TT_RECORDING ?? '', '--port', '0', '--auth', 'none'];
+  const replay = spawn(process.env.TT_PROGRAM ?? '', [...line, '--paused']);
+  try {
+    const other = await context.newPage();
+    await other.goto(await addressOf(replay));
+    await expect(other.getByTestId('chip')).toHaveText('replay, paused', kPatience);
+    await other.getByTestId('seek').fill(String(held));
+    await expect.poll(() => shownStep(other), kPatience).toBe(held);
+    const shown = await pictures(other);
+    kMaps.forEach((map, index) => {
+      expect(shown[index].equals(live[index]), `${map} of step ${held}`).toBe(true);
+    });
+    await other.getByTestId('seek').fill(String(held - 1));
+    await expect.poll(() => shownStep(other), kPatience).toBe(held - 1);
+    expect((await pictures(other))[1].equals(live[1]), 'another step has other pixels').toBe(false);
+  } finally {
+    replay.kill('SIGTERM');
+  }
+  await page.getByTestId('pause').click();
+});
