@@ -1,7 +1,9 @@
 // The trainer's part of interventions, as docs/protocol.md has it: it knows as much of the language
 // as the tests need.
 
-import { kSequence } from './fake_data.ts';
+import { kSequence, type tileValue } from './fake_data.ts';
+import { type FakeChange, previewRecords } from './fake_preview.ts';
+import type { Entry } from './fake_tensors.ts';
 
 type Json = Record<string, unknown>;
 
@@ -35,6 +37,7 @@ export interface Reply {
 interface Run {
   readonly step: number;
   broadcast(event: string, params: unknown): void;
+  value(...place: Parameters<typeof tileValue>): number;
 }
 
 const kCalls = ['param', 'vector', 'save', 'when', 'skip', 'clamp', 'norm', 'abs', 'mean', 'sum'];
@@ -53,6 +56,8 @@ export class FakeInterventions {
   mostSets = 0;
   /** What the next `intervention.apply` or `intervention.preview` is refused with. */
   refusal: Refusal | null = null;
+  /** How the records of a preview come: an older trainer has none, an older hub refuses the plan. */
+  previewRecords: 'whole' | 'none' | 'refused' | 'damaged' = 'whole';
   private sets = 0;
 
   constructor(private readonly run: Run) {}
@@ -150,11 +155,17 @@ export class FakeInterventions {
     this.become(left, 'remove');
   }
 
-  private preview(params: Json, { result }: Reply): void {
-    const { writes } = effectsOf(textOf(params.program));
+  private preview(params: Json, { result, error }: Reply): void {
+    if (this.previewRecords === 'refused' && params.plan !== undefined) {
+      error('invalid_argument', 'this member is not known', 'plan');
+      return;
+    }
+    const text = textOf(params.program);
+    const { writes } = effectsOf(text);
     const chosen = params.parameters as Readonly<Record<string, number>> | undefined;
     const change = chosen?.alpha ?? 4;
     result({
+      ...this.recordsOf(params, changeOf(text, change)),
       step: this.run.step,
       batches: [
         { batch: 'train', loss_off: 2.31, loss_on: 2.31 + change / 100 },
@@ -165,6 +176,20 @@ export class FakeInterventions {
       })),
     });
   }
+
+  private recordsOf({ plan }: Json, change: FakeChange): Json {
+    if (plan === undefined || this.previewRecords === 'none') return {};
+    const { off, on } = previewRecords(this.run, plan as { entries: readonly Entry[] }, change);
+    return { records: { off, on: this.previewRecords === 'damaged' ? on.slice(0, 400) : on } };
+  }
+}
+
+/** `layers[3].output = 1.5 * …` scales; everything else shifts. */
+function changeOf(text: string, by: number): FakeChange {
+  const layer = Number(/^layers\[(\d+)\].*=/m.exec(text)?.[1] ?? 1);
+  const factor = /= ([\d.]+) \*/.exec(text)?.[1];
+  if (factor === undefined) return { layer, factor: 1, shift: by / 8 };
+  return { layer, factor: Number(factor), shift: 0 };
 }
 
 function textOf(program: unknown): string {

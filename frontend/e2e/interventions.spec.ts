@@ -125,7 +125,7 @@ test('arm, preview, apply: what it would do first, then the step and the ranks',
   await expect(preview.getByRole('row', { name: 'layers[2].output' })).toHaveText(
     new RegExp(`${grouped(kPositions)}\\s*320\\.00\\s*32\\.000\\s*10\\.0 %$`),
   );
-  expect(asked(hub, 'intervention.preview')).toEqual([
+  expect(asked(hub, 'intervention.preview')).toMatchObject([
     { program: kSteer, parameters: { alpha: 8 } },
   ]);
   await page.screenshot({ path: 'test-results/interventions-preview.png' });

@@ -6,7 +6,8 @@ import {
   parseTextMessage,
 } from './messages';
 import type { Pipe, PipeFactory } from './pipe';
-import { decodeRecords, type TensorRecord } from './record';
+import type { TensorRecord } from './record';
+import { decodeRecords } from './record_reader';
 
 export interface HubClientListener {
   onHello(hello: Hello): void;

@@ -121,5 +121,7 @@ export const previewSchema = object({
     ),
     [],
   ),
+  /** Read by store/before_after.ts: what is wrong with them must not hide the rest. */
+  records: unknown,
 });
 export type Preview = Infer<typeof previewSchema>;

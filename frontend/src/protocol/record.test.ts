@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { toFloats, toIntegers } from './numbers';
-import { compressorName, decodeRecords, dtypeName } from './record';
+import { compressorName, dtypeName } from './record';
+import { decodeRecords } from './record_reader';
 
 // One record, byte for byte from the table of docs/protocol.md; checksums by a tool of their own.
 const kHeaderHex =

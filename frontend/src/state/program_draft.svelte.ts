@@ -6,10 +6,13 @@ import {
   programCheckSchema,
 } from '../protocol/interventions';
 import type { HubError } from '../protocol/messages';
+import { readBeforeAfter } from '../store/before_after';
 import { accessOf } from './access';
 import type { App } from './app.svelte';
 import { expressionErrorOf } from './expression_error';
+import type { Outcome } from './controller.svelte';
 import { LiveCheck } from './live_check.svelte';
+import { previewPlan } from './preview_plan';
 import { programOf, wrongValue } from './program_words';
 import { fitsAddress } from './url_state';
 
@@ -33,6 +36,8 @@ export class ProgramDraft {
   ttl = $state('');
   keep = $state(false);
   preview = $state.raw<Preview | null>(null);
+  /** The layer whose tiles the maps of a preview show; null: the last. */
+  previewLayer = $state<number | null>(null);
   /** The last program that this page has applied, and the step from which it is in force. */
   applied = $state.raw<{ name: string; step: number; ranks: number } | null>(null);
 
@@ -51,6 +56,8 @@ export class ProgramDraft {
   readonly isFine = $derived.by(() => this.checker.fresh && this.error === null);
   /** Why nobody says whether the draft is good; '' where somebody does. */
   readonly hindrance = $derived.by(() => this.hindranceOf());
+  /** The maps of the preview; null where its answer has none. */
+  readonly beforeAfter = $derived(readBeforeAfter(this.preview?.records));
   /** What is wrong with what was typed for the armed program; '' where nothing is. */
   readonly wrong = $derived.by(() => this.wrongOf());
 
@@ -124,11 +131,22 @@ export class ProgramDraft {
     if (armed === null || this.wrong !== '') return;
     const params = { program: armed.program, parameters: this.parametersOf(armed) };
     const before = JSON.stringify(this.values);
-    const { control } = this.app;
-    const outcome = await control.carryOut('intervention.preview', params, previewSchema);
+    const outcome = await this.previewOf(params);
     if (this.armed !== armed || JSON.stringify(this.values) !== before) return;
     this.preview = outcome.ok ? outcome.value : null;
     this.refused = outcome.ok ? null : outcome.error;
+  }
+
+  /** With the records of an evaluation batch, without them where the hub does not take a plan. */
+  private async previewOf(params: object): Promise<Outcome<Preview>> {
+    const { control, run } = this.app;
+    const plan = previewPlan(run);
+    const ask = (asked: object): Promise<Outcome<Preview>> =>
+      control.carryOut('intervention.preview', asked, previewSchema);
+    if (plan === null) return ask(params);
+    const outcome = await ask({ ...params, plan });
+    const refused = !outcome.ok && /^plan\b/.test(outcome.error.where ?? '');
+    return refused ? ask(params) : outcome;
   }
 
   async apply(): Promise<void> {

@@ -7,7 +7,8 @@ import {
   type StepFacts,
   stepsSchema,
 } from '../protocol/messages';
-import { decodeRecords, type TensorRecord } from '../protocol/record';
+import type { TensorRecord } from '../protocol/record';
+import { decodeRecords } from '../protocol/record_reader';
 
 /** Asks for an address below the hub's own: "history/steps?…". */
 export type Fetcher = (path: string) => Promise<Response>;

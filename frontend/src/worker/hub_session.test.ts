@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Hello, Notification } from '../protocol/messages';
 import type { PipeListener } from '../protocol/pipe';
-import { decodeRecords } from '../protocol/record';
+import { decodeRecords } from '../protocol/record_reader';
 import { HubSession } from './hub_session';
 import type { Connection } from './link_messages';
 
