@@ -88,6 +88,7 @@ void Room::on_answer(protocol::Answer answer) {
 void Room::keep_in_trail(const Forwarder::Asker& asker, const protocol::Answer& answer) {
   if (const auto* result = std::get_if<json>(&answer.outcome)) {
     json detail = {{"params", asker.params}, {"result", *result}};
+    if (result->is_object()) detail["result"].erase("records");  // may be megabytes, of a preview
     if (result->is_object() && result->contains("step")) {
       detail["step"] = result->at("step");
     }

@@ -51,13 +51,15 @@ def test_they_reach_the_trainer_and_the_answer_comes_back(hub: Hub) -> None:
         number = viewer.start_request(method, params)
         request = take(worker)[0]
         assert (request["method"], request["params"]) == (method, params)
-        worker.send({"id": request["id"], "result": {"step": 3, "ranks": 2}})
-        assert viewer.answer_to(number)["result"] == {"step": 3, "ranks": 2}
+        result = {"step": 3, "ranks": 2} | ({"records": {"off": "AA=="}} if "plan" in params else {})
+        worker.send({"id": request["id"], "result": result})
+        assert viewer.answer_to(number)["result"] == result
         assert error_code(viewer.request(method, params | {"x": 1})) == "invalid_argument"
     assert error_code(viewer.request("intervention.revert")) == "unknown_method"
     # Nothing that asks only is in the trail.
     wait_until(lambda: len(trail(hub)) == 6, "the audit trail")
     assert {line["who"] for line in trail(hub)} == {"Ada"}
+    assert all(line["detail"]["result"] == {"step": 3, "ranks": 2} for line in trail(hub))
     assert trail(hub)[0]["detail"] == {
         "params": APPLY, "result": {"step": 3, "ranks": 2}, "step": 3,
     }  # fmt: skip

@@ -5,8 +5,8 @@ const kTokens = 'InputTokens';
 const kMostTiles = 24;
 /** Fewer tell too little: tokens are left out instead. */
 const kFewestTiles = 8;
-/** Of the numbers of both sides. In base64 they must leave room in the 4 MiB of a worker's text. */
-const kMostBytes = 2.5e6;
+/** Of the numbers of one side; with the tokens and the headers a preview sends 1 MiB of each. */
+const kMostBytes = 900_000;
 const kNumberBytes = 4;
 
 /** What a preview is to take of the evaluation batch; null where the run has no such point. */
@@ -17,7 +17,7 @@ export function previewPlan(
   if (run === null || point === undefined) return null;
   const layers = point.last_layer - point.first_layer + 1;
   const sequence = Math.max(1, run.model.seq_length);
-  const cells = Math.floor(kMostBytes / (2 * kNumberBytes * layers));
+  const cells = Math.floor(kMostBytes / (kNumberBytes * layers));
   const most = Math.min(kMostTiles, point.features);
   const fewest = Math.min(kFewestTiles, point.features);
   const tiles = Math.min(most, Math.max(fewest, Math.floor(cells / sequence)));
