@@ -110,6 +110,20 @@ test('the first session works word for word', async ({ page }) => {
   await waitForSteps(page, 3);
   await picture(page, 'text');
 
+  await reader.press('Interventions');
+  await page.getByLabel('Ready-made programs').selectOption('scale');
+  await reader.press('Fill in');
+  await expect(page.getByTestId('program-verdict')).toHaveText(/^The program is fine/, kPatience);
+  await reader.press('Arm…');
+  await reader.press('Preview');
+  await expect(page.getByTestId('before-after')).toBeVisible(kPatience);
+  await picture(page, 'interventions');
+  await reader.press('Apply');
+  const force = page.getByTestId('interventions-in-force');
+  await expect(force).toContainText(/applied at step .* on 2\/2 ranks, .* positions/, kPatience);
+  await reader.press('Revert all');
+  await expect(page.getByTestId('program-scale')).toHaveCount(0, kPatience);
+
   await reader.press('Export ▾');
   await expect(page.getByTestId('export-npz')).toBeVisible();
 
