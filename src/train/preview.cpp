@@ -1,6 +1,7 @@
 // The answer of "intervention.preview": the last training batch and the first evaluation batch
 // without and with a program.
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <optional>
 #include <string>
