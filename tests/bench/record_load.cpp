@@ -5,8 +5,8 @@
 //   fill FILE RECORD_BYTES RECORDS       a recording of that many records, which stays
 //   seek FILE COUNT                      opens it and reads single (step, layer, point)
 //
-// The first two answer with seconds and CPU seconds; the last with milliseconds, of opening it, of the
-// first read, then of COUNT reads at random.
+// The first two answer with seconds and CPU seconds; the last with milliseconds, of opening it, of
+// the first read, then of COUNT reads at random.
 #include <fcntl.h>
 #include <unistd.h>
 
