@@ -63,7 +63,7 @@ def goals(figures: Figures) -> str:
     lines = []
     for kind in ("bare", *KINDS):
         ours, other = (figures.median(library, kind) for library in (OURS, HOOKS))
-        noise = figures.noise(OURS, kind) + figures.noise(HOOKS, kind)
+        noise = math.hypot(figures.noise(OURS, kind), figures.noise(HOOKS, kind))
         verdict = "met" if ours <= other else "missed"
         if abs(ours - other) < noise:
             verdict = "equal within the noise"
