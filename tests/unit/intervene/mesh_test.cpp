@@ -3,9 +3,14 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/intervene/made_up_forward.h"
@@ -104,6 +109,41 @@ TEST(Programs, GiveTheBitsOfOneRankOnEveryTensorAxis) {
       }
     }
   }
+}
+
+// As users find them; what needs a prompt's forward or rows of a file is given those of the test.
+std::map<std::string, std::string> ready_made() {
+  const std::string folder = std::string(TT_DOCS_DIR) + "/../configs/interventions";
+  std::map<std::string, std::string> programs;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".tti") continue;
+    std::ifstream file(entry.path());
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    for (const auto& [from, to] : {std::pair("when(prompts=\"*\")\n", ""),
+                                   std::pair("output[:, -1] = file", "output[0] = file")}) {
+      if (const auto at = text.find(from); at != std::string::npos) {
+        text.replace(at, std::string_view(from).size(), to);
+      }
+    }
+    programs[entry.path().stem()] = text;
+  }
+  return programs;
+}
+
+TEST(Programs, ThatAreReadyMadeGiveTheBitsOfOneRankToo) {
+  const auto programs = ready_made();
+  ASSERT_GE(programs.size(), 25U);
+  std::size_t written = 0;
+  for (const auto& [name, program] : programs) {
+    const MadeUp whole = forward_and_backward(1, 8, program, at::kFloat);
+    written += whole.at("positions").equal(at::zeros({}, at::kLong)) ? 0 : 1;
+    for (const int ranks : {2, 4, 8}) {
+      expect_same(whole, forward_and_backward(ranks, 8, program, at::kFloat),
+                  name + "\non " + std::to_string(ranks) + " ranks");
+    }
+  }
+  // All but those that save, or wait for a pass before.
+  EXPECT_GE(written, programs.size() - 3);
 }
 
 TEST(Programs, ChangeSomethingOrTheTestAboveSeesNothing) {
