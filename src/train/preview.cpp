@@ -37,12 +37,6 @@ base::Error too_many_bytes(std::size_t bytes) {
 
 }  // namespace
 
-bool all_could(const comm::ProcessGroup& group, bool could) {
-  at::Tensor ready = at::full({1}, could ? 1 : 0, at::kInt);
-  group.all_reduce(ready);
-  return ready.item<int>() == group.size();
-}
-
 /// What a preview's plan watches of its evaluation batch.
 class Trainer::PreviewWatch {
  public:
@@ -73,14 +67,14 @@ double Trainer::preview_loss(std::int64_t number, trace::Phase phase, trace::Tra
             ? batches_.train(number, global_batch_, first_row, config_.micro_batch_size)
             : batches_.valid(0, global_batch_, first_row, config_.micro_batch_size);
     const trace::ForwardScope scope{number, micro, first_row, phase};
-    const bool is_watched = &tracer != &tracer_;
-    if (is_watched) tracer.begin_forward(scope);
+    // The run's own tracer watches no preview.
+    if (&tracer != &tracer_) tracer.begin_forward(scope);
     const nn::ForwardContext context{tracer, static_cast<std::uint64_t>(config_.seed),
                                      number, first_row,
                                      false,  acting(scope, batch.tokens)};
     sum += model_.loss(batch.tokens, batch.labels, context).item<double>();
-    if (is_watched) tracer.end_forward();
-    if (is_watched) tracer.finish();
+    tracer.end_forward();
+    tracer.finish();
     end_interventions();
   }
   return mean_over_data(sum / static_cast<double>(num_micro_batches_));

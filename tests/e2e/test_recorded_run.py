@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 from program import Flags, binary, command, environment, tiny_flags, write_text
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "clients" / "python"))
-from tensor_tracer import connect, open_recording  # noqa: E402
+from tensor_tracer import Run, connect, open_recording  # noqa: E402
 
 STEPS = 6
 
@@ -22,6 +24,22 @@ STEPS = 6
 def flags(tmp_path_factory: pytest.TempPathFactory) -> Flags:
     text = write_text(tmp_path_factory.mktemp("data") / "text.txt")
     return {**tiny_flags(text), "train_iters": STEPS, "log_format": "json", "eval_interval": 0}
+
+
+@contextlib.contextmanager
+def watched(line: list[str], run_dir: Path) -> Iterator[Run]:
+    """A viewer of a run that waits for it; the run must come to its own end."""
+    process = subprocess.Popen(line, env=environment(), stdout=subprocess.DEVNULL)
+    try:
+        while not (run_dir / "hub.json").exists():
+            assert process.poll() is None
+        with connect(run_dir=run_dir) as run:
+            while run.facts is None:
+                time.sleep(0.01)
+            yield run
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
 
 
 def test_without_a_port_a_recording_is_written_and_nobody_listens(flags: Flags, tmp_path: Path) -> None:
@@ -47,17 +65,8 @@ def test_what_a_viewer_saw_is_what_was_recorded(flags: Flags, tmp_path: Path) ->
         {**flags, "run_dir": str(tmp_path / "run"), "record": str(tmp_path), "tensor_tracer_port": 0,
          "tensor_tracer_wait": True}, 1,
     )  # fmt: skip
-    process = subprocess.Popen(line, env=environment(), stdout=subprocess.DEVNULL)
-    try:
-        hub = tmp_path / "run" / "hub.json"
-        while not hub.exists():
-            assert process.poll() is None
-        with connect(run_dir=tmp_path / "run") as run:
-            while run.facts is None:
-                time.sleep(0.01)
-            seen = {(r.step, r.layer): r.values for r in run.records(point="HiddenStates", timeout=20)}
-    finally:
-        assert process.wait(20) == 0
+    with watched(line, tmp_path / "run") as run:
+        seen = {(r.step, r.layer): r.values for r in run.records(point="HiddenStates", timeout=20)}
     recording = open_recording(tmp_path / "run.ttrec")
     kept = {(r.step, r.layer): r.values for r in recording.records(point="HiddenStates")}
     assert len(kept) >= STEPS
@@ -73,17 +82,9 @@ def test_two_runs_in_one_folder_have_a_recording_each_and_say_which(flags: Flags
             {**flags, "run_dir": str(tmp_path / name), "record": str(tmp_path), "tensor_tracer_port": 0,
              "tensor_tracer_wait": True}, 1,
         )  # fmt: skip
-        process = subprocess.Popen(line, env=environment(), stdout=subprocess.DEVNULL)
-        try:
-            while not (tmp_path / name / "hub.json").exists():
-                assert process.poll() is None
-            with connect(run_dir=tmp_path / name) as run:
-                while run.facts is None:
-                    time.sleep(0.01)
-                told.append((run.facts["recording"], run.facts["id"]))
-                assert list(run.records(timeout=20))
-        finally:
-            assert process.wait(20) == 0
+        with watched(line, tmp_path / name) as run:
+            told.append((run.facts["recording"], run.facts["id"]))
+            assert list(run.records(timeout=20))
     assert told[0][0] == str(tmp_path / "run.ttrec") != told[1][0]
     for path, run_id in told:
         assert open_recording(path).facts["id"] == run_id
