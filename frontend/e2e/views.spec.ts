@@ -254,6 +254,42 @@ test('projections: a threshold raises the alarm at the step of its crossing', as
   await expect(page).toHaveTitle('shakespeare-demo – Tensor Tracer');
 });
 
+test('the alarm watches its projection while the page shows something else', async ({
+  page,
+  hub,
+}) => {
+  watch(
+    hub,
+    { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } },
+    { point: 'HiddenStates', compressor: kEvil },
+  );
+  await open(page, hub);
+  await page.getByTestId('point').selectOption('HiddenStates · projection');
+  await page.getByTestId('layer').selectOption('2');
+  await idle(page);
+  const at = (step: number): number => projectionAt(2, step, 0, kSequence - 1, 0);
+  await page.getByTestId('threshold').fill(((at(123) + at(124)) / 2).toFixed(3));
+  await page.getByTestId('threshold').press('Enter');
+  await idle(page);
+  await page.getByTestId('point').selectOption('HiddenStates');
+  await page.getByTestId('layer').selectOption('3');
+  await page.getByTestId('tab-overview').click();
+  await expect(page.getByTestId('overview')).toBeVisible();
+  await idle(page);
+  await page.reload();
+  await idle(page);
+  const alarm = page.getByTestId('alarm');
+  await advance(page, hub, 3);
+  await expect(alarm).toHaveCount(0);
+  await advance(page, hub);
+  await expect(alarm).toContainText(/L2 of HiddenStates on evil crossed .* at step 124/);
+  await expect(page).toHaveTitle('⚠ shakespeare-demo – Tensor Tracer');
+  await alarm.getByRole('button').click();
+  await expect(page.getByTestId('projection-map')).toBeVisible();
+  await expect(page.getByTestId('layer')).toHaveValue('2');
+  await expect(page.getByTestId('shown-step')).toHaveText('step 124');
+});
+
 test('the text of a row is coloured by its projections', async ({ page, hub }) => {
   watch(hub, { point: 'HiddenStates', compressor: kEvil });
   await open(page, hub, 'projection-map');

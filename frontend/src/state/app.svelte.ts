@@ -313,7 +313,7 @@ export class App implements Disposable {
     }
   }
 
-  /** An alarm of the view that is shown: in the log once, and in the title while it lasts. */
+  /** An alarm of a projection: in the log once, and in the title while it lasts. */
   setAlarm(alarm: string | null): void {
     this.alarm = alarm;
     if (alarm !== null) this.log.warn(alarm);
@@ -378,7 +378,7 @@ export class App implements Disposable {
 
   private onView(slot: Slot, view: View): void {
     if (slot === 'main') this.onMainView(view);
-    else this.comparison.onView(view);
+    else if (slot === 'other') this.comparison.onView(view);
     void this.scheduler.settled().then(() => this.link.drawn(slot));
   }
 

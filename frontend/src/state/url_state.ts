@@ -46,8 +46,10 @@ export interface ViewState {
   readonly ranges: 'shared' | 'own';
   /** Rows of the histogram ridge. */
   readonly ridge: 'steps' | 'layers';
-  /** Projections beyond it raise the alarm. */
+  /** A projection beyond it raises the alarm, in whatever view the page is. */
   readonly threshold: number | null;
+  /** Which projection, as guard.ts writes it; '' where there is no threshold. */
+  readonly guard: string;
   /** Comparison: ids of other recordings, '' for the run itself; A has the step and phase above. */
   readonly runA: string;
   readonly runB: string;
@@ -88,6 +90,7 @@ export const kDefaultView: ViewState = {
   ranges: 'shared',
   ridge: 'steps',
   threshold: null,
+  guard: '',
   runA: '',
   runB: '',
   stepB: null,
@@ -96,6 +99,7 @@ export const kDefaultView: ViewState = {
 };
 
 export const kMaxProgramName = 64;
+const kMaxGuard = 240;
 /** Characters of both drafts together, as the address writes them. */
 const kMaxDrafts = 6000;
 
@@ -177,6 +181,7 @@ function placeOf(members: Members): PlaceView {
     ranges: members.oneOf('ranges', ['shared', 'own']),
     ridge: members.oneOf('ridge', ['steps', 'layers']),
     threshold: members.finite('thr'),
+    guard: members.text('guard').slice(0, kMaxGuard),
   };
 }
 
@@ -262,6 +267,7 @@ export function formatViewState(view: ViewState): string {
   put('ranges', view.ranges, view.ranges === 'shared');
   put('ridge', view.ridge, view.ridge === 'steps');
   put('thr', String(view.threshold), view.threshold === null);
+  put('guard', view.guard, view.guard === '' || view.threshold === null);
   putComparison(put, view);
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
