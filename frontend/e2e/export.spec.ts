@@ -203,7 +203,9 @@ test('the curves are exported too, and the plan has only its picture', async ({ 
   await expect.poll(() => page.evaluate(() => window.__tt?.app.series.all.length)).toBe(120);
   await idle(page);
   const { arrays } = read(await save(page, 'npz'));
-  expect(arrays.loss).toMatchObject({ dtype: 'float64', shape: [120] });
+  for (const name of ['loss', 'valid_loss', 'grad_norm', 'lr', 'tokens_per_second']) {
+    expect(arrays[name], name).toMatchObject({ dtype: 'float64', shape: [120] });
+  }
   await page.getByTestId('tab-plan').click();
   await page.getByTestId('export').click();
   await expect(page.getByTestId('export-npz')).toHaveAttribute('aria-disabled', 'true');

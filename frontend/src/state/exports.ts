@@ -93,9 +93,18 @@ function ofComparison(app: App): Exported {
 }
 
 function ofCurves(app: App): Exported {
-  const { steps, loss, validLoss, gradNorm } = toColumns(app.scalars(), app.series.stride);
+  const { steps, loss, validLoss, gradNorm, rate, speed } = toColumns(
+    app.scalars(),
+    app.series.stride,
+  );
   const rows = { name: 'step', labels: steps };
-  const columns = { loss, valid_loss: validLoss, grad_norm: gradNorm };
+  const columns = {
+    loss,
+    valid_loss: validLoss,
+    grad_norm: gradNorm,
+    lr: rate,
+    tokens_per_second: speed,
+  };
   return {
     name: fileName(app, 'curves'),
     title: `Curves to step ${steps.at(-1) ?? 0}`,
