@@ -1,0 +1,66 @@
+import { expect, type Page } from '@playwright/test';
+import { apply } from './interventions_support.ts';
+import { idle, test } from './support.ts';
+
+// Every view on the smallest screen, and at 200 % there: a quarter of its CSS pixels are left.
+
+const kTile = { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } };
+const kViews: readonly (readonly [name: string, query: string, testid: string])[] = [
+  ['overview', 'tab=overview', 'overview'],
+  ['tensor map', '', 'tile-map'],
+  ['all layers', 'maps=all', 'layer-maps'],
+  ['over steps', 'maps=over', 'over-map'],
+  ['attention', 'point=RawAttentionScore', 'head-maps'],
+  ['statistics', 'point=HiddenStates+·+stats', 'ridge'],
+  ['projections', 'point=HiddenStates+·+projection&thr=0.1', 'alarm'],
+  ['text', 'tab=text', 'tokens'],
+  ['compare', 'tab=compare&stepb=110', 'compare-tiles-difference'],
+  ['plan', 'tab=plan', 'plan-list'],
+  ['interventions', 'tab=interventions', 'program-text'],
+];
+
+/** Controls whose middle cannot be brought under the mouse: cut off, or below something else. */
+function unreachable(page: Page): Promise<readonly string[]> {
+  return page.evaluate(() => {
+    const found: string[] = [];
+    const all = document.querySelectorAll('button, select, input, textarea, a[href], canvas');
+    for (const control of all) {
+      if (!control.checkVisibility({ visibilityProperty: true })) continue;
+      control.scrollIntoView({ block: 'center', inline: 'center' });
+      const { left, top, width, height } = control.getBoundingClientRect();
+      const hit = document.elementFromPoint(left + width / 2, top + height / 2);
+      // A canvas lies with its marks in a box of their own.
+      const box = control.tagName === 'CANVAS' ? control.parentElement : control;
+      if (box?.contains(hit) === true) continue;
+      const name = control.getAttribute('data-testid') ?? control.textContent?.trim() ?? '';
+      const by = hit === null ? 'is off the screen' : `is below ${hit.tagName} ${hit.className}`;
+      found.push(`${control.tagName} ${name} ${control.getAttribute('aria-label') ?? ''} ${by}`);
+    }
+    return found;
+  });
+}
+
+for (const [name, query, testid] of kViews) {
+  test(`every control of ${name} can be reached at 100 and at 200 %`, async ({ page, hub }) => {
+    hub.plan = {
+      number: 1,
+      entries: [
+        kTile,
+        { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil'] } },
+        { point: 'HiddenStates', compressor: { kind: 'stats' } },
+        { point: 'RawAttentionScore', tokens: [0, 16] },
+        { point: 'Logits', compressor: { kind: 'topk', k: 5 } },
+        { point: 'InputTokens' },
+      ],
+    };
+    await page.goto(hub.url.replace('/#', `/?${query}#`));
+    await expect(page.getByTestId(testid)).toBeVisible();
+    if (name === 'interventions') await apply(page);
+    await idle(page);
+    expect(await unreachable(page)).toEqual([]);
+    await page.setViewportSize({ width: 640, height: 360 });
+    await idle(page);
+    expect(await unreachable(page)).toEqual([]);
+    await page.screenshot({ path: `test-results/zoom-${name.replace(' ', '-')}.png` });
+  });
+}
