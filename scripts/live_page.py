@@ -65,7 +65,8 @@ def main() -> int:
         try:
             url = wait_for_page(run, folder)
             command = ["npm", "run", "e2e:live", "--", *sys.argv[1:]]
-            told = {"TT_PAGE_URL": url, "TT_RECORDING": str(folder / "run.ttrec"), "TT_PROGRAM": str(PROGRAM)}
+            told = {"TT_PAGE_URL": url, "TT_RECORDING": str(folder / "run.ttrec"), "TT_PROGRAM": str(PROGRAM),
+                    "TT_PYTHON": sys.executable}
             return subprocess.run(command, cwd=ROOT / "frontend", env=os.environ | told).returncode
         finally:
             stop_run(run)
