@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from graphs import EVERYTHING, write_world
 from test_intervention_control import SMALL, apply, claim, in_force, step
-from viewer import LiveRun, RequestError, Viewer, live_run
+from viewer import LiveRun, RequestError, Viewer, assert_memory_is_flat, live_run
 
 COUNT = int(os.environ.get("TT_HOSTILE_PROGRAMS", "2000"))
 SEED = int(os.environ.get("TT_HOSTILE_SEED", "1"))
@@ -136,19 +137,55 @@ def test_hostile_programs_are_refused_and_cost_no_step(run: LiveRun, record_prop
         viewers = [stack.enter_context(run.viewer()) for _ in range(VIEWERS)]
         mutator = Mutator(SEED, graphs_of(viewers[0]))
         outcomes: Counter[str] = Counter()
-        begin = time.monotonic()
-        for _ in range(0, COUNT, VIEWERS):
+        memory: list[dict[int, float]] = []
+        for sent in range(0, COUNT, VIEWERS):
             numbers = [v.start("intervention.check", {"program": mutator.next()}) for v in viewers]
             outcomes.update(outcome(v, n) for v, n in zip(viewers, numbers, strict=True))
+            if sent > COUNT // 4 and sent % 80 == 0:  # by then every buffer has had its largest programs
+                memory.append(run.memory_mib())
             time.sleep(0.005)
-        each = (time.monotonic() - begin) / COUNT * 1e3
         first = viewers[0].steps()[-1]
         viewers[0].wait_for(lambda: viewers[0].steps()[-1] > first + 5, "more steps")
         steps = viewers[0].steps()
     assert steps == list(range(steps[0], steps[-1] + 1)), "a step is lost"
     assert outcomes.total() - outcomes["good"] > 0.5 * COUNT, outcomes
-    record_property("hostile_programs", f"{dict(outcomes)}, {each:.1f} ms each")
-    print(f"{dict(outcomes)}, {each:.1f} ms each, seed {SEED}")
+    assert_memory_is_flat(memory)
+    growth = {process: round(mib - memory[0][process], 1) for process, mib in memory[-1].items()}
+    record_property("hostile_programs", f"{dict(outcomes)}, growth in MiB {growth}, seed {SEED}")
+
+
+def milliseconds(viewer: Viewer, program: Any) -> tuple[float, bool]:
+    """How long the answer takes, and whether it is a refusal."""
+    begin = time.monotonic()
+    refused = outcome(viewer, viewer.start("intervention.check", {"program": program})) != "good"
+    return (time.monotonic() - begin) * 1e3, refused
+
+
+def test_a_refusal_takes_no_longer_than_the_check_of_a_good_program(run: LiveRun, record_property) -> None:
+    """One at a time, good and hostile ones in turn, beside a paused run."""
+    texts = [graph.text for graph in EVERYTHING.values()]
+    good: list[float] = []
+    refused: list[float] = []
+    with contextlib.ExitStack() as stack:
+        viewers = [stack.enter_context(run.viewer()) for _ in range(VIEWERS)]
+        mutator = Mutator(SEED + 2, graphs_of(viewers[0]))
+        claim(viewers[0])
+        viewers[0].request("control.pause")
+        for turn in range(COUNT // 2):
+            viewer = viewers[turn % VIEWERS]
+            for program in (texts[turn % len(texts)], mutator.next()):
+                took, is_refused = milliseconds(viewer, program)
+                (refused if is_refused else good).append(took)
+        viewers[0].request("control.continue")
+    assert len(refused) > COUNT // 4
+    figures = {
+        name: {q: round(float(np.quantile(times, q)), 2) for q in (0.5, 0.99, 1)}
+        for name, times in {"good": good, "refused": refused}.items()
+    }
+    record_property("refusal_ms_by_quantile", str(figures))
+    print(figures)
+    assert figures["refused"][0.5] < 2 * figures["good"][0.5]
+    assert figures["refused"][0.99] < 4 * figures["good"][0.99]
 
 
 def test_hostile_programs_are_not_applied(run: LiveRun) -> None:

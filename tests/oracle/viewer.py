@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import time
@@ -117,6 +118,19 @@ class LiveRun:
         """The end of what the run has printed so far."""
         return (self.folder / "output.txt").read_text(errors="replace")[-4000:]
 
+    def memory_mib(self) -> dict[int, float]:
+        """Resident memory of every rank and the hub, by process."""
+        found = {}
+        for folder in Path("/proc").iterdir():
+            try:
+                line = (folder / "cmdline").read_bytes()
+                if str(self.run_dir).encode() in line and b"tensor-tracer" in line.split(b"\0")[0]:
+                    pages = int((folder / "statm").read_text().split()[1])
+                    found[int(folder.name)] = pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+            except (OSError, IndexError, ValueError):
+                continue
+        return found
+
     def wait(self, timeout: float = 60) -> None:
         """Waits for the run's own end, which must be a good one."""
         code = self.process.wait(timeout)
@@ -146,6 +160,15 @@ class LiveRun:
             viewer = Viewer(connection)
             viewer.wait_for(lambda: viewer.run is not None, "the trainer")
             yield viewer
+
+
+def assert_memory_is_flat(samples: list[dict[int, float]]) -> None:
+    """No process's largest sample of the second half is above the first half's."""
+    half = len(samples) // 2
+    for process in samples[0]:
+        early = max(sample[process] for sample in samples[:half])
+        late = max(sample[process] for sample in samples[half:])
+        assert late <= early * 1.05 + 4, (process, early, late)
 
 
 @contextlib.contextmanager
