@@ -25,8 +25,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kBusyMilliseconds = 2000;
-
 base::Error cannot_record(const std::string& path, const std::string& why) {
   return {.code = "cannot_record",
           .message = "this recording cannot be written: " + why,
@@ -34,9 +32,15 @@ base::Error cannot_record(const std::string& path, const std::string& why) {
           .remedy = "give another directory, or move the file away"};
 }
 
-// Pages of 32 KiB: a record of 48 KiB takes two, not twelve.
-void set_up(SQLite::Database& database, bool durable) {
-  database.exec("PRAGMA page_size = 32768");
+// A temporary file is read by this process alone, and by the next one if this is killed: a rollback
+// journal holds only what changes of old pages, where a log takes every new byte twice and sums it.
+void set_up_temporary(SQLite::Database& database) {
+  database.exec("PRAGMA locking_mode = EXCLUSIVE");
+  database.exec("PRAGMA journal_mode = PERSIST");
+  database.exec("PRAGMA synchronous = OFF");
+}
+
+void set_up_recording(SQLite::Database& database) {
   const auto wal = [&] {
     return database.execAndGet("PRAGMA journal_mode = WAL").getString() == "wal";
   };
@@ -50,7 +54,7 @@ void set_up(SQLite::Database& database, bool durable) {
     database.exec("PRAGMA locking_mode = EXCLUSIVE");
     wal();
   }
-  database.exec(durable ? "PRAGMA synchronous = NORMAL" : "PRAGMA synchronous = OFF");
+  database.exec("PRAGMA synchronous = NORMAL");
   database.exec("PRAGMA journal_size_limit = 67108864");
 }
 
@@ -62,7 +66,9 @@ base::Result<std::shared_ptr<SQLite::Database>> open_for_writing(const RecorderO
   try {
     auto database = std::make_shared<SQLite::Database>(
         options.path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMilliseconds, options.vfs);
-    set_up(*database, !options.temporary);
+    // A record of 48 KiB takes two such pages, not twelve.
+    database->exec("PRAGMA page_size = 32768");
+    options.temporary ? set_up_temporary(*database) : set_up_recording(*database);
     if (base::Status prepared = prepare_schema(*database); !prepared.ok()) {
       return cannot_record(options.path, prepared.error().message);
     }
@@ -129,7 +135,7 @@ class Recorder::Impl {
     queue_.end();
     thread_.join();
     if (options_.temporary) {
-      for (const char* suffix : {"", "-wal", "-shm"}) {
+      for (const char* suffix : {"", "-journal"}) {
         std::error_code ignored;
         std::filesystem::remove(options_.path + suffix, ignored);
       }

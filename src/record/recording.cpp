@@ -17,8 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kBusyMilliseconds = 2000;
-
 base::Error cannot_open(const std::string& path, const std::string& why) {
   return {.code = "not_a_recording",
           .message = "this recording cannot be read: " + why,

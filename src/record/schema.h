@@ -9,6 +9,8 @@
 namespace tt::record {
 
 inline constexpr int kSchemaVersion = 1;
+/// How long another's lock is waited for.
+inline constexpr int kBusyMilliseconds = 2000;
 
 /// Makes the tables of docs/recording.md in an empty file, or checks that they are there.
 base::Status prepare_schema(SQLite::Database& database);
