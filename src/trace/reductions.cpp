@@ -68,18 +68,65 @@ TT_INLINE void add_tail(Lanes<Number>& sum, const Number* values, std::int64_t c
 }
 
 template <typename Number>
+TT_INLINE void add_all(Lanes<Number>& sum, const Number* values, std::int64_t n,
+                       const Number* readable_end) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) add_lanes(sum, values + i);
+  if (i < n) add_tail(sum, values + i, n - i, values + i + kLanes <= readable_end);
+}
+
+template <typename Number>
 TT_INLINE Number sum_of(const Number* values, std::int64_t n, const Number* readable_end) {
   Lanes<Number> lanes = {};
-  std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) add_lanes(lanes, values + i);
-  if (i < n) add_tail(lanes, values + i, n - i, values + i + kLanes <= readable_end);
+  add_all(lanes, values, n, readable_end);
   return tree<Number>(lanes);
+}
+
+template <typename Number>
+struct FourOf {
+  typedef Number Type __attribute__((vector_size(4 * sizeof(Number)), aligned(sizeof(Number))));
+};
+template <typename Number>
+using Four = typename FourOf<Number>::Type;
+
+// The first two additions of tree, of two cells: a, b, then a and b of the other half.
+template <typename Number>
+TT_INLINE void add_halves(const Lanes<Number>& a, const Lanes<Number>& b, Four<Number>& sums) {
+  const Four<Number> x = __builtin_shufflevector(a, a, 0, 1, 2, 3) +  //
+                         __builtin_shufflevector(a, a, 4, 5, 6, 7);
+  const Four<Number> y = __builtin_shufflevector(b, b, 0, 1, 2, 3) +  //
+                         __builtin_shufflevector(b, b, 4, 5, 6, 7);
+  sums = __builtin_shufflevector(x, y, 0, 4, 1, 5) + __builtin_shufflevector(x, y, 2, 6, 3, 7);
+}
+
+// tree of four cells at once. They are four names and no array, which would live in memory.
+template <typename Number>
+TT_INLINE void trees(const Lanes<Number>& a, const Lanes<Number>& b, const Lanes<Number>& c,
+                     const Lanes<Number>& d, Number* sums) {
+  Four<Number> x, y;
+  add_halves<Number>(a, b, x);
+  add_halves<Number>(c, d, y);
+  *reinterpret_cast<Four<Number>*>(sums) = __builtin_shufflevector(x, y, 0, 1, 4, 5) +  //
+                                           __builtin_shufflevector(x, y, 2, 3, 6, 7);
 }
 
 template <typename Number>
 TT_INLINE void sums_of(const Number* values, const Number* readable_end, const std::int32_t* widths,
                        std::int64_t count, Number* sums) {
-  for (std::int64_t i = 0; i < count; ++i) {
+  std::int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    Lanes<Number> a = {}, b = {}, c = {}, d = {};
+    add_all(a, values, widths[i], readable_end);
+    values += widths[i];
+    add_all(b, values, widths[i + 1], readable_end);
+    values += widths[i + 1];
+    add_all(c, values, widths[i + 2], readable_end);
+    values += widths[i + 2];
+    add_all(d, values, widths[i + 3], readable_end);
+    values += widths[i + 3];
+    trees<Number>(a, b, c, d, sums + i);
+  }
+  for (; i < count; ++i) {
     sums[i] = sum_of(values, widths[i], readable_end);
     values += widths[i];
   }
@@ -111,14 +158,10 @@ TT_INLINE Number absolute_max_of(const Number* values, std::int64_t n) {
 
 // Half of the running sums in double: with eight at once the compiler leaves its registers.
 typedef double Half __attribute__((vector_size(32)));
-template <typename Number>
-struct FourOf {
-  typedef Number Type __attribute__((vector_size(4 * sizeof(Number)), aligned(sizeof(Number))));
-};
 
 template <bool kSquares, typename Number>
 TT_INLINE void add_shifted(Half& sum, const Number* values, double shift) {
-  const auto four = *reinterpret_cast<const typename FourOf<Number>::Type*>(values);
+  const auto four = *reinterpret_cast<const Four<Number>*>(values);
   const Half away = __builtin_convertvector(four, Half) - shift;
   sum += kSquares ? away * away : away;
 }
