@@ -1,6 +1,7 @@
 #include "src/cli/run_log.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -32,6 +33,13 @@ std::string bar(double share) {
   return text;
 }
 
+// Without AVX-512 oneDNN multiplies bfloat16 number by number.
+bool multiplies_bf16_fast() {
+  const auto asks =
+      c10::Dispatcher::singleton().findSchema({"mkldnn::_is_mkldnn_bf16_supported", ""});
+  return !asks || asks->typed<bool()>().call();
+}
+
 }  // namespace
 
 RunLog::RunLog(const config::TrainConfig& config, const comm::Launch& launch)
@@ -56,6 +64,11 @@ void RunLog::model(std::int64_t num_parameters, const mesh::MeshShape& shape,
   say(fmt::format("model  {} parameters, {} layers of {}; {}", with_commas(num_parameters),
                   config_.model.num_layers, config_.model.hidden_size,
                   config_.bf16 ? "bf16" : config_.params_dtype));
+  if (config_.bf16 && !multiplies_bf16_fast()) {
+    say("       slow: this CPU has no AVX-512, which bf16 needs to be faster than float32; leave "
+        "out "
+        "--bf16");
+  }
   say(fmt::format("mesh   tensor {} x data {}, {} rank{}, {} thread{} each", shape.tensor,
                   shape.data, launch.world_size, launch.world_size == 1 ? "" : "s",
                   at::get_num_threads(), at::get_num_threads() == 1 ? "" : "s"));
