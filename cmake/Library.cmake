@@ -9,6 +9,7 @@ function(tt_library folder)
     set(scope PUBLIC)
     target_link_libraries(${target} PRIVATE tt_warnings PUBLIC tt_options)
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR})
+    tt_group_sources(${target})
   else()
     add_library(${target} INTERFACE)
     set(scope INTERFACE)
@@ -17,6 +18,15 @@ function(tt_library folder)
   target_link_libraries(${target} ${scope} ${arg_DEPENDS})
   if(arg_TORCH)
     tt_use_torch(${target})
+  endif()
+endfunction()
+
+# Most of a source's compile time are the headers that it shares with its neighbours.
+function(tt_group_sources target)
+  if(TT_UNITY_BUILD)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
+    # A source that another includes looks like a header to the compiler.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   endif()
 endfunction()
 

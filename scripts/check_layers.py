@@ -60,7 +60,8 @@ EXTERNAL: list[tuple[re.Pattern[str], set[str], str]] = [
 
 # CMake targets of libtorch and MPI, and the word of tt_library that links libtorch.
 TORCH_TARGETS = {"TORCH", "tt_torch", "tt_torch_pch", "tt_use_torch"}
-HELPER_TARGETS = {"tt_options", "tt_warnings", "tt_mpi", "tt_minizip", "tt_library"} | TORCH_TARGETS
+HELPER_TARGETS = {"tt_options", "tt_warnings", "tt_mpi", "tt_minizip", "tt_library",
+                  "tt_group_sources"} | TORCH_TARGETS
 
 # --- The page: folder of frontend/src -> folders it may import; "." is src itself ---------------
 

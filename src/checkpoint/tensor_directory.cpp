@@ -10,7 +10,7 @@
 namespace tt::checkpoint {
 namespace {
 
-constexpr std::uintmax_t kMaxFileBytes = 256 << 20;
+constexpr std::uintmax_t kMaxTensorFileBytes = 256 << 20;
 
 base::Error wrong(const std::string& message, std::string remedy) {
   return {"invalid_argument", message, "--intervention-files", std::move(remedy)};
@@ -28,7 +28,7 @@ base::Result<at::Tensor> TensorDirectory::find(const std::string& file, const st
     return wrong("there is no file \"" + file + "\" in the folder of --intervention-files",
                  "give the name of a file in it");
   }
-  if (std::filesystem::file_size(path, error) > kMaxFileBytes || error) {
+  if (std::filesystem::file_size(path, error) > kMaxTensorFileBytes || error) {
     return wrong("\"" + file + "\" is larger than 256 MiB", "save only what the program reads");
   }
   std::ifstream in(path, std::ios::binary);

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kMaxFileBytes = 256 << 20;
+constexpr std::uintmax_t kMaxVectorFileBytes = 256 << 20;
 
 struct Format {
   const char* extension;
@@ -40,7 +40,7 @@ base::Error wrong(const std::string& file, const std::string& message, std::stri
 base::Result<std::string> bytes_of(const fs::path& path) {
   std::error_code error;
   const auto size = fs::file_size(path, error);
-  if (error || size > kMaxFileBytes) {
+  if (error || size > kMaxVectorFileBytes) {
     return wrong(path.filename(), error ? "cannot be read" : "is larger than 256 MiB",
                  "put a file of one vector there");
   }

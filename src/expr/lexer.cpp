@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <array>
 
+#include "src/expr/text.h"
+
 namespace tt::expr {
 namespace {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
 // The longest first.

@@ -2,11 +2,11 @@
 #include <charconv>
 
 #include "src/expr/lexer.h"
+#include "src/expr/text.h"
 
 namespace tt::expr {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_word(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }

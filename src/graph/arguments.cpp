@@ -9,7 +9,7 @@ using expr::kNoNode;
 using expr::Node;
 using expr::NodeId;
 
-std::string quoted(std::string_view text) { return '"' + std::string(text) + '"'; }
+std::string in_quotes(std::string_view text) { return '"' + std::string(text) + '"'; }
 
 std::string Reading::called(NodeId id) const {
   if (node(id).kind != Kind::kCall) return "";
@@ -61,19 +61,20 @@ std::vector<NodeId> read_arguments(Reading& reading, NodeId call, const Signatur
       const std::vector<std::string> known(signature.arguments.begin(), signature.arguments.end());
       reading.fail(
           argument.name_span,
-          name + "() has no " + quoted(argument.text) + expr::suggestion(argument.text, known),
+          name + "() has no " + in_quotes(argument.text) + expr::suggestion(argument.text, known),
           remedy);
       return {};
     }
     if (given[place] != kNoNode) {
-      reading.fail(argument.span, quoted(signature.arguments[place]) + " is given twice", remedy);
+      reading.fail(argument.span, in_quotes(signature.arguments[place]) + " is given twice",
+                   remedy);
       return {};
     }
     given[place] = argument.kind == Kind::kKeyword ? argument.children[0] : whole.children[i];
   }
   for (std::size_t i = 0; i < signature.required; ++i) {
     if (given[i] != kNoNode) continue;
-    reading.fail(whole.span, name + "() needs " + quoted(signature.arguments[i]), remedy);
+    reading.fail(whole.span, name + "() needs " + in_quotes(signature.arguments[i]), remedy);
     return {};
   }
   return given;

@@ -34,7 +34,7 @@ class LeafReader {
       return false;
     }
     leaf_.kind = LeafKind::kVector;
-    return read_layer_ref(reading_, subscript, "vector(" + quoted(leaf_.name) + ")", leaf_.row);
+    return read_layer_ref(reading_, subscript, "vector(" + in_quotes(leaf_.name) + ")", leaf_.row);
   }
 
   // file("clean.safetensors")["resid"]
@@ -46,7 +46,7 @@ class LeafReader {
     }
     if (leaf_.name.find_first_of("/\\") != std::string::npos || leaf_.name.starts_with(".")) {
       return reading_.fail(reading_.node(given[0]).span,
-                           quoted(leaf_.name) + " is not the plain name of a file",
+                           in_quotes(leaf_.name) + " is not the plain name of a file",
                            "put the file into the program's folder and write its name alone");
     }
     leaf_.kind = LeafKind::kFile;

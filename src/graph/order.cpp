@@ -129,9 +129,9 @@ class OrderChecker {
 
   bool refuse_read(const Effect& effect, const Leaf& leaf, const Latest& read, int layer) {
     const expr::Span span = reading_.node(leaf.node).span;
-    const std::string what = leaf.kind == LeafKind::kBinding
-                                 ? quoted(leaf.name) + " reads " + to_string(read.place) + ", which"
-                                 : to_string(read.place);
+    const std::string what = leaf.kind == LeafKind::kBinding ? in_quotes(leaf.name) + " reads " +
+                                                                   to_string(read.place) + ", which"
+                                                             : to_string(read.place);
     const bool is_skip = effect.kind == EffectKind::kSkip;
     const Place written = at_layer(effect.place, layer);
     const std::string target =

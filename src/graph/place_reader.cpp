@@ -156,7 +156,7 @@ class PlaceReader {
     }
     return reading_.fail(
         next()->name_span,
-        written() + " has no " + quoted(next()->text) + expr::suggestion(next()->text, known),
+        written() + " has no " + in_quotes(next()->text) + expr::suggestion(next()->text, known),
         remedy);
   }
 

@@ -48,7 +48,7 @@ class Reading {
 };
 
 /// `text` in double quotes.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 /// How one of the words with parentheses is called.
 struct Signature {

@@ -53,7 +53,7 @@ bool check_saves(Reading& reading, const Program& program) {
     for (const Leaf& leaf : value.leaves) {
       if (leaf.kind != LeafKind::kSaved || kept.contains(leaf.name)) continue;
       const expr::Span span = reading.node(leaf.node).span;
-      const std::string name = quoted(leaf.name);
+      const std::string name = in_quotes(leaf.name);
       if (std::ranges::find(saves, leaf.name) == saves.end()) {
         return reading.fail(span, "no line saves " + name + expr::suggestion(leaf.name, saves),
                             "write save(..., " + name + ")");

@@ -86,7 +86,7 @@ class ScheduleReader {
         phases, [](const std::string& phase) { return phase == "train" || phase == "eval"; });
     if (!is_all && !is_known) {
       return reading_.fail(
-          span(kPhase), "there is no phase " + quoted(text),
+          span(kPhase), "there is no phase " + in_quotes(text),
           "write \"train\", \"eval\", \"train,eval\" or \"all\"; for prompts there "
           "is prompts=\"...\"");
     }
@@ -116,9 +116,9 @@ class ScheduleReader {
     const auto& known = reading_.model().prompt_sets;
     if (name == "*" || std::ranges::find(known, name) != known.end()) return true;
     std::string remedy = "there is \"*\" for all";
-    for (const std::string& set : known) remedy += ", " + quoted(set);
+    for (const std::string& set : known) remedy += ", " + in_quotes(set);
     return reading_.fail(
-        span(kPrompts), "there is no prompt set " + quoted(name) + expr::suggestion(name, known),
+        span(kPrompts), "there is no prompt set " + in_quotes(name) + expr::suggestion(name, known),
         known.empty() ? "the run has none: --tensor-tracer-prompts names a file of "
                         "prompts"
                       : remedy);
@@ -145,7 +145,7 @@ class ScheduleReader {
         continue;
       }
       return reading_.fail(
-          span(member), quoted(piece) + " in " + what + " is neither a number nor a range",
+          span(member), in_quotes(piece) + " in " + what + " is neither a number nor a range",
           may_be_negative ? "write \"3\", \"1-4,8\", \"100-\", or \"-1\" for the last"
                           : "write \"3\", \"1-4,8\" or \"100-\"");
     }

@@ -94,7 +94,7 @@ class StatementReader {
   }
 
   bool check_name(const Node& target) {
-    const std::string name = quoted(target.text);
+    const std::string name = in_quotes(target.text);
     if (is_reserved(target.text)) {
       return reading_.fail(target.span, name + " stands for itself and cannot be given away",
                            target.text == "layers" || target.text == "embedding"
@@ -222,7 +222,7 @@ class StatementReader {
     };
     if (std::ranges::any_of(program_.effects, same)) {
       return reading_.fail(reading_.node(given[1]).span,
-                           "there is a save of the name " + quoted(effect.name) + " already",
+                           "there is a save of the name " + in_quotes(effect.name) + " already",
                            "take another name");
     }
     if (given[2] != kNoNode) {

@@ -60,7 +60,7 @@ class ValueReader {
   // Operators take no string first, which tells a misspelt vector("evil") from tile(x).
   bool check_callee(const Node& call, const Node& callee) {
     if (is_reserved(callee.text)) {
-      return reading_.fail(callee.span, quoted(callee.text) + " is not called",
+      return reading_.fail(callee.span, in_quotes(callee.text) + " is not called",
                            "take the parentheses behind it away");
     }
     const bool has_string =
@@ -68,7 +68,7 @@ class ValueReader {
     const std::string meant =
         has_string ? expr::suggestion(callee.text, {"vector", "file", "saved"}) : "";
     return meant.empty() ||
-           reading_.fail(callee.span, "there is no " + quoted(callee.text) + meant,
+           reading_.fail(callee.span, "there is no " + in_quotes(callee.text) + meant,
                          "docs/intervention_graph.md lists what stands in an expression");
   }
 
@@ -84,25 +84,25 @@ class ValueReader {
     const auto below = names_.lines.find(node.text);
     const std::size_t here = reading_.line_of(value_.root);
     if (below != names_.lines.end() && below->second <= here) {
-      return reading_.fail(node.span, "the line that gives " + quoted(node.text) + " uses it",
+      return reading_.fail(node.span, "the line that gives " + in_quotes(node.text) + " uses it",
                            "for a value of an earlier pass write saved(\"name\")");
     }
     if (below != names_.lines.end()) {
       return reading_.fail(node.span,
-                           quoted(node.text) + " is not there yet: line " +
+                           in_quotes(node.text) + " is not there yet: line " +
                                std::to_string(below->second) + " gives it",
                            "move that line up");
     }
     if (is_reserved(node.text)) {
       return !is_special_call(node.text) ||
-             reading_.fail(node.span, quoted(node.text) + " is called with parentheses",
+             reading_.fail(node.span, in_quotes(node.text) + " is called with parentheses",
                            "docs/intervention_graph.md says how");
     }
     std::vector<std::string> known = place_words();
     known.emplace_back("layer");
     for (const auto& [name, line] : names_.lines) known.push_back(name);
     const std::string meant = expr::suggestion(node.text, known);
-    return meant.empty() || reading_.fail(node.span, "there is no " + quoted(node.text) + meant,
+    return meant.empty() || reading_.fail(node.span, "there is no " + in_quotes(node.text) + meant,
                                           "a name is given on a line above: name = expression");
   }
 

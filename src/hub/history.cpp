@@ -100,10 +100,6 @@ class Members {
   std::optional<std::string> wrong_;
 };
 
-HttpResponse refusal(const HttpRequest& request, http::status status, const std::string& why) {
-  return make_answer(request, status, "text/plain; charset=utf-8", why + "\n");
-}
-
 HttpResponse json_answer(const HttpRequest& request, const json& value) {
   return make_answer(request, http::status::ok, "application/json", protocol::encode_json(value));
 }

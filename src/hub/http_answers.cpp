@@ -44,10 +44,6 @@ std::string content_policy(std::string_view host) {
          "; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; object-src 'none'";
 }
 
-HttpResponse refusal(const HttpRequest& request, http::status status, std::string text) {
-  return make_answer(request, status, kText, std::move(text) + "\n");
-}
-
 // Both tokens are compared whatever the first says, so that the time tells neither.
 std::optional<Right> viewer_right(std::string_view token, const ServerOptions& options) {
   const bool controls = equal_constant_time(token, options.token);
@@ -114,6 +110,10 @@ HttpResponse answer_metrics(const HttpRequest& request, Context& context) {
 }
 
 }  // namespace
+
+HttpResponse refusal(const HttpRequest& request, http::status status, const std::string& why) {
+  return make_answer(request, status, kText, why + "\n");
+}
 
 HttpResponse make_answer(const HttpRequest& request, http::status status,
                          std::string_view content_type, std::string body) {

@@ -35,6 +35,9 @@ bool asks_history(const HttpRequest& request, const ServerOptions& options);
 /// The answer to any other request that is no upgrade.
 HttpResponse answer_plain(const HttpRequest& request, Context& context);
 
+/// One line of plain text.
+HttpResponse refusal(const HttpRequest& request, http::status status, const std::string& why);
+
 HttpResponse make_answer(const HttpRequest& request, http::status status,
                          std::string_view content_type, std::string body);
 

@@ -28,7 +28,7 @@ constexpr std::array<Kind, 3> kKinds = {{
     {"system_perturbation", "megascope system", kLayerOutput},
 }};
 
-base::Error wrong(const std::string& name, std::string message, std::string remedy) {
+base::Error wrong_member(const std::string& name, std::string message, std::string remedy) {
   return {.code = "invalid_argument",
           .message = std::move(message),
           .where = "disturbance_configs" + (name.empty() ? "" : "." + name.substr(0, 64)),
@@ -37,16 +37,17 @@ base::Error wrong(const std::string& name, std::string message, std::string reme
 
 base::Status check_switches(Dialect dialect, const json& configs) {
   if (!configs.is_object() && !configs.is_null()) {
-    return wrong("", "must be an object", "");
+    return wrong_member("", "must be an object", "");
   }
   for (const auto& [name, value] : configs.items()) {
     const bool known = dialect == Dialect::kMegaScope &&
                        std::ranges::find(kKinds, name, &Kind::member) != kKinds.end();
     if (is_on(value) && !known) {
-      return wrong(name,
-                   dialect == Dialect::kMegaScope ? "this switch is not known"
-                                                  : "Tensor Tracer's clients disturb nothing",
-                   "send false");
+      return wrong_member(name,
+                          dialect == Dialect::kMegaScope
+                              ? "this switch is not known"
+                              : "Tensor Tracer's clients disturb nothing",
+                          "send false");
     }
   }
   return {};
@@ -65,12 +66,12 @@ base::Result<std::string> program_of(const Kind& kind, const json& configs) {
   const json& fn = member(configs, fn_name);
   const json& coef = member(configs, coef_name);
   if (fn != "noise1" && fn != "noise2") {
-    return wrong(
+    return wrong_member(
         fn_name, "must be \"noise1\" or \"noise2\"",
         "noise1 adds numbers of deviation coef, noise2 multiplies by 1 - coef to 1 + coef");
   }
   if (!coef.is_number() || !std::isfinite(coef.get<double>())) {
-    return wrong(coef_name, "must be a finite number", "give one such as 0.05");
+    return wrong_member(coef_name, "must be a finite number", "give one such as 0.05");
   }
   std::string text = "when(phase=\"train\")";
   for (const std::string_view place : kind.places) {
