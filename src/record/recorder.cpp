@@ -16,6 +16,7 @@
 #include "json_values.h"
 #include "recording_impl.h"
 #include "schema.h"
+#include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/record/query_thread.h"
 #include "writer.h"
@@ -62,8 +63,23 @@ bool is_exclusive(SQLite::Database& database) {
   return database.execAndGet("PRAGMA locking_mode").getString() == "exclusive";
 }
 
+// SQLite gives what it puts beside a file that file's permissions, so these come first.
+base::Status make_private(const std::string& path) {
+  using std::filesystem::perms;
+  if (!std::filesystem::exists(path)) {
+    return base::write_private_file(path, "");
+  }
+  if (std::filesystem::is_regular_file(path)) {
+    std::filesystem::permissions(path, perms::owner_read | perms::owner_write);
+  }
+  return {};
+}
+
 base::Result<std::shared_ptr<SQLite::Database>> open_for_writing(const RecorderOptions& options) {
   try {
+    if (base::Status made = make_private(options.path); !made.ok()) {
+      return cannot_record(options.path, made.error().message);
+    }
     auto database = std::make_shared<SQLite::Database>(
         options.path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMilliseconds, options.vfs);
     // A record of 48 KiB takes two such pages, not twelve.
@@ -72,8 +88,6 @@ base::Result<std::shared_ptr<SQLite::Database>> open_for_writing(const RecorderO
     if (base::Status prepared = prepare_schema(*database); !prepared.ok()) {
       return cannot_record(options.path, prepared.error().message);
     }
-    std::filesystem::permissions(
-        options.path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
     return database;
   } catch (const std::exception& error) {
     return cannot_record(options.path, error.what());

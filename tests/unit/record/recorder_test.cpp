@@ -356,6 +356,23 @@ TEST_F(RecorderTest, ATemporaryFileIsGoneAtTheEnd) {
   EXPECT_TRUE(fs::is_empty(folder_));
 }
 
+TEST_F(RecorderTest, NobodyElseReadsTheFileOrWhatStandsBesideIt) {
+  for (const bool temporary : {false, true}) {
+    const auto recorder = start([&](RecorderOptions& options) { options.temporary = temporary; });
+    add(*recorder, make_record(1, 7, 1));
+    while (recorder->counters().records < 1) {
+      std::this_thread::yield();
+    }
+    std::size_t files = 0;
+    for (const auto& file : fs::directory_iterator(folder_)) {
+      const fs::perms all = file.status().permissions();
+      EXPECT_EQ(all, fs::perms::owner_read | fs::perms::owner_write) << file.path();
+      ++files;
+    }
+    EXPECT_GE(files, 2U) << "a log or a journal";
+  }
+}
+
 TEST_F(RecorderTest, AFileThatWasLeftIsGoneOnWith) {
   for (std::uint64_t step = 1; step <= 2; ++step) {
     const auto recorder = start();
@@ -375,7 +392,7 @@ TEST_F(RecorderTest, WhatCannotBeARecordingIsRefused) {
     EXPECT_EQ(opened.error().where, path);
     return opened.error().message;
   };
-  EXPECT_NE(refused(folder_ + "/no/such/run.ttrec").find("unable to open"), std::string::npos);
+  EXPECT_NE(refused(folder_ + "/no/such/run.ttrec").find("No such file"), std::string::npos);
   std::ofstream(path()) << std::string(10'000, 'x');
   EXPECT_NE(refused(path()).find("not a database"), std::string::npos);
   EXPECT_FALSE(Recording::open(path()).ok());
