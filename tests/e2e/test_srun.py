@@ -1,0 +1,84 @@
+"""Ranks started by a real srun: a Slurm of its own on loopback, where its daemons are installed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from program import Flags, binary, environment, step_log, tiny_flags, to_arguments, train, write_text
+from slurm_cluster import slurm_cluster, why_not
+from test_program import processes_naming, wait_until
+
+pytestmark = pytest.mark.skipif(why_not() != "", reason=why_not())
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    with slurm_cluster(tmp_path_factory.mktemp("slurm")) as variables:
+        yield variables
+
+
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory: pytest.TempPathFactory) -> Flags:
+    return tiny_flags(write_text(tmp_path_factory.mktemp("data") / "text.txt"))
+
+
+def srun(flags: Flags, ranks: int, *options: str) -> list[str]:
+    return ["srun", *options, "-n", str(ranks), str(binary()), "train", *to_arguments(flags)]
+
+
+def run(line: list[str], cluster: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        line, env=environment() | cluster, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize(("ranks", "tensor"), [(1, 1), (2, 2), (4, 2)])
+def test_srun_trains_as_mpirun_does(
+    ranks: int, tensor: int, flags: Flags, cluster: dict[str, str], tmp_path: Path
+) -> None:
+    same = {**flags, "train_iters": 5, "tensor_model_parallel_size": tensor, "log_format": "json"}
+    done = run(srun({**same, "run_dir": str(tmp_path / "srun")}, ranks, "--mpi=pmix"), cluster)
+    assert done.returncode == 0, done.stderr
+    losses = [step["loss"] for step in step_log(done.stdout)]
+    assert len(losses) == 5
+    assert losses == train(same, tmp_path / "mpirun", ranks).losses()
+
+
+def test_without_the_plug_in_one_line_says_what_to_type(flags: Flags, cluster: dict[str, str]) -> None:
+    done = run(srun({**flags, "tensor_model_parallel_size": 2}, 2, "--mpi=none"), cluster)
+    assert done.returncode == 2
+    ours = {line for line in done.stderr.splitlines() if line.startswith("tensor-tracer:")}
+    assert len(ours) == 1 and "use srun --mpi=pmix" in ours.pop(), done.stderr
+
+
+def test_a_mesh_that_does_not_fit_is_refused(flags: Flags, cluster: dict[str, str]) -> None:
+    done = run(srun({**flags, "tensor_model_parallel_size": 2}, 3, "--mpi=pmix"), cluster)
+    assert done.returncode == 2
+    assert "world size 3, tensor-parallel size 2" in done.stderr
+
+
+def test_a_cancelled_step_leaves_nothing(flags: Flags, cluster: dict[str, str], tmp_path: Path) -> None:
+    """scancel asks with SIGTERM; srun passes Ctrl-C on."""
+    endless = {**flags, "train_iters": 1_000_000, "tensor_model_parallel_size": 2,
+               "tensor_tracer_port": 0}
+    for number, how in enumerate(("scancel", "Ctrl-C")):
+        folder = tmp_path / str(number)
+        with open(tmp_path / f"{number}.out", "wb") as output:
+            process = subprocess.Popen(
+                srun({**endless, "run_dir": str(folder)}, 2, "--mpi=pmix", "--job-name", f"n{number}"),
+                env=environment() | cluster, stdout=output, stderr=subprocess.STDOUT)
+        wait_until(lambda at=folder: (at / "hub.json").is_file(), 60, "the hub")
+        time.sleep(1)
+        if how == "scancel":
+            subprocess.run(["scancel", "--signal=TERM", "--name", f"n{number}"],
+                           env=environment() | cluster, check=True)
+        else:
+            process.send_signal(signal.SIGINT)  # srun tells how the tasks are
+            process.send_signal(signal.SIGINT)  # the second one within a second ends them
+        wait_until(lambda at=folder: processes_naming(str(at)) == [], 10, how)
+        assert process.wait(30) != 0
