@@ -40,8 +40,9 @@ void open_in_browser(const std::string& page) {
   ::posix_spawnp(&child, program.c_str(), nullptr, nullptr, words, environ);
 }
 
-std::vector<std::string> recording_flags(const config::TracerConfig& tracer) {
-  std::vector<std::string> flags;
+std::vector<std::string> hub_flags(const config::TracerConfig& tracer) {
+  std::vector<std::string> flags = {"--ready-timeout",
+                                    std::to_string(tracer.tensor_tracer_ready_timeout)};
   for (const std::string& path : tracer.tensor_tracer_compare) {
     flags.insert(flags.end(), {"--compare", path});
   }
@@ -81,7 +82,7 @@ base::Result<HubSession> HubSession::start(const config::TrainConfig& config) {
   start.run_dir = config.run_dir.empty() ? "runs/" + state->id_text : config.run_dir;
   start.run_id = state->id_text;
   start.port = config.tracer.tensor_tracer_port.value_or(0);
-  start.flags = recording_flags(config.tracer);
+  start.flags = hub_flags(config.tracer);
   start.linger = config.tracer.tensor_tracer_linger;
   start.viewers_need_token = config.tracer.tensor_tracer_auth == "token";
   start.allow_origins = config.tracer.tensor_tracer_allow_origin;

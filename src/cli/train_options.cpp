@@ -83,9 +83,9 @@ void add_optimizer(CLI::App& app, config::OptimizerConfig& optimizer) {
   option("--lr-decay-iters", optimizer.lr_decay_iters, "step of the cosine's end; 0: train iters");
   option("--weight-decay", optimizer.weight_decay, "of matrices; biases and norms have none");
   option("--clip-grad", optimizer.clip_grad, "largest gradient norm; 0: off");
-  option("--adam-beta1", optimizer.adam_beta1, "");
-  option("--adam-beta2", optimizer.adam_beta2, "");
-  option("--adam-eps", optimizer.adam_eps, "");
+  option("--adam-beta1", optimizer.adam_beta1, "decay of the mean of gradients, a step");
+  option("--adam-beta2", optimizer.adam_beta2, "decay of the mean of their squares, a step");
+  option("--adam-eps", optimizer.adam_eps, "added to the root of that mean");
 }
 
 void add_data_and_output(CLI::App& app, TrainConfig& config) {
@@ -189,6 +189,11 @@ void add_tracer(CLI::App& app, config::TracerConfig& tracer, config::MonitorConf
       ->capture_default_str();
   app.add_option("--tensor-tracer-pause-timeout", tracer.tensor_tracer_pause_timeout,
                  "seconds without hub or lease holder after which a pause ends")
+      ->check(CLI::PositiveNumber)
+      ->group(group)
+      ->capture_default_str();
+  app.add_option("--tensor-tracer-ready-timeout", tracer.tensor_tracer_ready_timeout,
+                 "seconds without a step after which the hub's /readyz says so")
       ->check(CLI::PositiveNumber)
       ->group(group)
       ->capture_default_str();

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -12,6 +14,8 @@ namespace {
 constexpr protocol::TextLimits kViewerLimits{};
 // A `saved` event has up to 65,536 numbers, the run's facts every program in force.
 constexpr protocol::TextLimits kWorkerLimits{.bytes = std::size_t{4} << 20U, .depth = 32};
+// A worker tells of these, answers checks and pings while its step may hang.
+const std::set<std::string> kOfOtherThreads = {"log", "dropped"};
 }  // namespace
 
 Room::Room(const RoomOptions& options)
@@ -37,7 +41,8 @@ void Room::join(Client& client, Clock::time_point now, bool may_be_silent) {
                                    .gate = MessageGate(options_.messages),
                                    .joined = now,
                                    .may_be_silent = may_be_silent,
-                                   .heard = now});
+                                   .heard = now,
+                                   .moved = now});
   spdlog::info("client_joined: {}", session);
 }
 
@@ -97,7 +102,9 @@ void Room::on_text(Client& client, std::string_view text, Clock::time_point now)
       on_answer(std::move(*answer));
     }
   } else {
-    on_notification(client, member, std::get<protocol::Notification>(message), text);
+    const auto& notification = std::get<protocol::Notification>(message);
+    member.moved = kOfOtherThreads.contains(notification.event) ? member.moved : now;
+    on_notification(client, member, notification, text);
   }
 }
 
@@ -119,6 +126,7 @@ void Room::on_binary(Client& client, const SharedBytes& message, Clock::time_poi
     on_malformed(client, {0, {"invalid_request", "binary messages come from workers", "", ""}});
     return;
   }
+  member->second.moved = now;
   // The payload's CRC is the viewers' to check: they see what the leader computed.
   protocol::RecordReader reader(*message, protocol::RecordCheck::kHeader);
   while (const auto record = reader.next()) {

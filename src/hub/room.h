@@ -84,6 +84,7 @@ class Room {
     Clock::time_point joined;
     bool may_be_silent = false;
     Clock::time_point heard;                  // when it said something last
+    Clock::time_point moved;                  // workers: when its step thread did
     std::optional<LegacyViewer> legacy = {};  // none: it speaks the native protocol
   };
   using Members = std::map<Client*, Member>;

@@ -36,11 +36,12 @@ base::Status Room::ready(Clock::time_point now, std::chrono::milliseconds timeou
   }
   const std::string phase = mirror_.phase();
   const bool rests = phase == "paused" || phase == "waiting" || phase == "finished";
-  const auto silent = std::chrono::duration_cast<std::chrono::seconds>(now - leader->second.heard);
-  if (!rests && now - leader->second.heard > timeout) {
+  const auto since = now - leader->second.moved;
+  if (!rests && since > timeout) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since).count();
     return base::Error{.code = "silent",
-                       .message = "the trainer has said nothing for " +
-                                  std::to_string(silent.count()) + " s in phase " + phase,
+                       .message = "the trainer's steps have said nothing for " +
+                                  std::to_string(seconds) + " s in phase " + phase,
                        .where = {},
                        .remedy = {}};
   }

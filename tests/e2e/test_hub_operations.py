@@ -119,6 +119,9 @@ def test_ready_while_the_trainer_speaks(tmp_path: Path) -> None:
         worker.notify("state", phase="training", step=1)
         assert state() == (200, "")
         wait_until(lambda: state() == (503, "silent"), "silence", timeout=2)
+        worker.notify("log", level="info", message="another thread lives")
+        time.sleep(0.1)
+        assert state() == (503, "silent"), "a hung step"
         worker.notify("step", **STEP)
         wait_until(lambda: state() == (200, ""), "a step")
         worker.notify("state", phase="paused", step=2)

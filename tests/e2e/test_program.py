@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,7 +56,8 @@ def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None
 BAD_INPUT = {
     "heads": ({"num_attention_heads": 2, "tensor_model_parallel_size": 4}, 4,
               "--num-attention-heads: 2 is not divisible by --tensor-model-parallel-size 4"),
-    "world size": ({"tensor_model_parallel_size": 2}, 3, "3"),
+    "world size": ({"tensor_model_parallel_size": 2}, 3,
+                   "world size 3, tensor-parallel size 2, pipeline-parallel size 1: 2 x 1 = 2 does not divide 3"),
     "batch": ({"global_batch_size": 7}, 2, "--global-batch-size: 7 is not divisible by"),
     "missing data": ({"data_path": "no/such/file"}, 2, "\"no/such/file\" does not exist"),
     "empty data": ({"data_path": "empty.txt"}, 2, "\"empty.txt\" holds no text"),
@@ -135,6 +139,46 @@ def test_port_in_use_ends_every_rank(flags: Flags, tmp_path: Path) -> None:
     assert processes_naming(str(tmp_path)) == []
 
 
+def test_a_stopped_rank_is_not_ready(flags: Flags, tmp_path: Path) -> None:
+    """Rank 1 stands still: rank 0 hangs in a collective, while its other threads live."""
+    changes = {"train_iters": 1_000_000, "tensor_model_parallel_size": 2, "tensor_tracer_ready_timeout": 1}
+    with live_run({**flags, **changes}, tmp_path, 2) as started, started.viewer() as viewer:
+        viewer.wait_for(lambda: len(viewer.steps()) > 3, "some steps")
+        header = {"Authorization": f"Bearer {(started.run_dir / 'token').read_text().strip()}"}
+
+        def status() -> int:
+            url = f"http://{started.address()}/readyz"
+            try:
+                return urllib.request.urlopen(urllib.request.Request(url, headers=header)).status
+            except urllib.error.HTTPError as error:
+                return error.code
+
+        assert status() == 200
+        ranks = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ")
+                 if is_rank(path, 1, str(tmp_path))]
+        assert len(ranks) == 1
+        os.kill(ranks[0], signal.SIGSTOP)
+        try:
+            # As an open plan editor does, whose questions another thread answers.
+            end = time.monotonic() + 6
+            while status() == 200 and time.monotonic() < end:
+                viewer.request("plan.check", {"plan": {"entries": []}})
+                time.sleep(0.05)
+            assert status() == 503
+        finally:
+            os.kill(ranks[0], signal.SIGCONT)
+        wait_until(lambda: status() == 200, 6, "ready again")
+
+
+def is_rank(environ: Path, rank: int, run: str) -> bool:
+    try:
+        named = f"OMPI_COMM_WORLD_RANK={rank}".encode() in environ.read_bytes().split(b"\0")
+        line = (environ.parent / "cmdline").read_bytes()
+    except OSError:
+        return False
+    return named and run.encode() in line and line.split(b"\0")[0].endswith(b"/tensor-tracer")
+
+
 def test_torchrun_is_told_to_use_mpirun(flags: Flags) -> None:
     env = environment() | {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0"}
     done = run(command(flags), env)
@@ -142,22 +186,31 @@ def test_torchrun_is_told_to_use_mpirun(flags: Flags) -> None:
     assert "mpirun" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
-def test_help_names_every_flag_of_the_readme() -> None:
+def test_help_explains_every_flag() -> None:
+    """Also those that README speaks of, but for the hub's and the scripts' own."""
     text = run([str(binary()), "train", "--help"]).stdout
-    for flag in ("--data-path", "--tensor-tracer-port", "--config", "--bf16", "--export-at"):
-        assert flag in text
+    blocks = re.split(r"\n(?=  -)", text)[1:]
+    assert len(blocks) > 60
+    for block in blocks:
+        words = re.sub(r"^  \S+(,\S+)?( [A-Z]\S*| \[.*?\]| \.\.\.)*", "", block)
+        assert re.search(r"[a-z]{2,}", words), f"no word about {block!r}"
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    elsewhere = {"--help", "--open", "--point", "--to", "--output", "--compare"}
+    for flag in set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", readme)) - elsewhere:
+        assert f"  {flag} " in text or f"  {flag}\n" in text, flag
     assert run([str(binary()), "--version"]).stdout.startswith("tensor-tracer 0.")
     assert run([str(binary()), "hub", "--help"]).returncode == 0
 
 
 def test_the_readmes_plain_line(flags: Flags, tmp_path: Path) -> None:
+    """As it stands there, with the text and the port of this test and a short end."""
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    plain = "mpirun -np 2 tensor-tracer train --data-path"
-    assert plain in readme and "--tensor-tracer-port 8765" in readme
-    line = ["mpirun", "-np", "2", "--oversubscribe", str(binary()), "train", "--data-path",
-            str(flags["data_path"]), "--tensor-tracer-port", "0", "--train-iters", "2",
-            "--run-dir", str(tmp_path / "run"), "--eval-iters", "1", "--seq-length", "64"]
-    done = run(line)
+    plain = "mpirun -np 2 tensor-tracer train --data-path my_texts/ --tensor-tracer-port 8765"
+    assert f"\n{plain}\n" in readme and "export PATH=$PWD/build/release/bin:$PATH" in readme
+    typed = plain.replace("my_texts/", str(flags["data_path"])).replace("8765", "0")
+    ends = f"--train-iters 2 --run-dir {tmp_path / 'run'} --eval-iters 1 --seq-length 64"
+    env = environment() | {"PATH": f"{binary().parent}:{os.environ['PATH']}", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    done = run([*typed.split(), *ends.split()], env)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert any(line.startswith("step      2/2  loss") and "valid loss" in line for line in lines)
@@ -167,8 +220,15 @@ def test_the_readmes_plain_line(flags: Flags, tmp_path: Path) -> None:
 
 def test_json_log_is_all_of_standard_output(flags: Flags, tmp_path: Path) -> None:
     done = run(command({**flags, "train_iters": 3, "log_format": "json", "tensor_tracer_port": 0,
-                        "run_dir": str(tmp_path / "run")}))
-    assert [json.loads(line)["step"] for line in done.stdout.splitlines()] == [1, 2, 3]
+                        "eval_interval": 2, "run_dir": str(tmp_path / "run")}))
+    steps = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [step["step"] for step in steps] == [1, 2, 3]
+    told = {"step", "loss", "lr", "grad_norm", "tokens_per_second", "step_ms", "consumed_tokens"}
+    tokens = int(flags["global_batch_size"]) * int(flags["seq_length"])
+    for step in steps:
+        assert told <= step.keys() and step["consumed_tokens"] == step["step"] * tokens
+        assert step["step_ms"] > 0 and ("valid_loss" in step) == (step["step"] in (2, 3))
+        assert step["tokens_per_second"] == pytest.approx(tokens / step["step_ms"] * 1e3, rel=0.01)
     assert "connected to the hub" in done.stderr and "unigram entropy" in done.stderr
 
 

@@ -70,6 +70,7 @@ struct TracerConfig {
   std::string tensor_tracer_plan;             // JSON file; empty: the default plan
   std::string tensor_tracer_vectors;          // folder of direction vectors; empty: none
   double tensor_tracer_pause_timeout = 30.0;  // seconds
+  double tensor_tracer_ready_timeout = 300.0;
   bool tensor_tracer_linger = false;
   std::string tensor_tracer_auth = "token";             // or "none": viewers need no token
   std::vector<std::string> tensor_tracer_allow_origin;  // of pages besides the hub's own
