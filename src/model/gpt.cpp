@@ -137,9 +137,9 @@ Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config)
 
 at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
                               const nn::ForwardContext& context) const {
-  if (context.tracer.armed()) {
-    context.tracer.capture(trace::PointFlag::kInputTokens, 0, ids_and_positions(tokens_BT));
-  }
+  context.tracer.capture_made(trace::PointFlag::kInputTokens, 0,
+                              {2, tokens_BT.size(0), tokens_BT.size(1)}, at::kLong,
+                              [&] { return ids_and_positions(tokens_BT); });
   at::Tensor x_BTH = word_embeddings_.forward(tokens_BT);
   if (position_embeddings_) {
     x_BTH = x_BTH + nn::in_dtype(*position_embeddings_, dtype_).narrow(0, 0, tokens_BT.size(1));

@@ -116,11 +116,13 @@ void Attention::show_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k
   if (!context.tracer.armed()) return;
   const std::int64_t rows = context.tracer.rows_wanted(kPoint, options_.layer, q_BNTD.size(0));
   if (rows == 0) return;
-  const at::NoGradGuard no_grad;
   const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  context.tracer.capture(
-      kPoint, options_.layer,
-      probabilities(q_BNTD.narrow(0, 0, rows).to(dtype), k_BNTD.narrow(0, 0, rows).to(dtype)));
+  const std::int64_t length = q_BNTD.size(2);
+  context.tracer.capture_made(kPoint, options_.layer, {rows, q_BNTD.size(1), length, length}, dtype,
+                              [&] {
+                                return probabilities(q_BNTD.narrow(0, 0, rows).to(dtype),
+                                                     k_BNTD.narrow(0, 0, rows).to(dtype));
+                              });
 }
 
 at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context) const {

@@ -142,6 +142,7 @@ void Tracer::State::write(Pass& pass, const Slot& slot, const at::Tensor& local)
   const at::NoGradGuard no_grad;
   const PlanEntry& entry = plan->entries[slot.entry];
   if (slot.packing == nullptr) {
+    TT_CHECK(local.is_cpu(), "only CPU tensors are captured");
     const at::Tensor integers = local_integers(entry, local);
     std::memcpy(part, integers.const_data_ptr(), integers.nbytes());
     return;
@@ -301,6 +302,25 @@ void Tracer::capture_watched(PointFlag flag, int layer, const at::Tensor& local)
       state.switch_off(entry, error.what());
     }
   }
+}
+
+void Tracer::make_and_capture(PointFlag flag, int layer, at::IntArrayRef sizes,
+                              at::ScalarType dtype, const std::function<at::Tensor()>& make) {
+  State& state = *state_;
+  at::Tensor local;
+  try {
+    const CpuTimer timer(state.cpu_seconds);
+    const at::NoGradGuard no_grad;
+    local = make();
+  } catch (const std::exception& error) {
+    // The other ranks count on this one's bytes: the slots are added, and stay unwritten.
+    local = at::empty(sizes, at::TensorOptions(dtype).device(at::kMeta));
+    for (const std::size_t entry :
+         state.entries_of_point[state.context.catalogue->index_of(flag)]) {
+      if (state.takes(entry, layer)) state.switch_off(entry, error.what());
+    }
+  }
+  capture_watched(flag, layer, local);
 }
 
 void Tracer::end_forward() {

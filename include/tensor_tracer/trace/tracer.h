@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tensor_tracer/comm/process_group.h"
@@ -69,8 +71,18 @@ class Tracer {
       capture_watched(flag, layer, local);
   }
 
-  /// For points that are computed only to be watched: the first so many batch rows of `batch` that
-  /// the open forward's entries want of it; 0: none.
+  /// Of a point that is computed only to be watched: captures what `make` returns, of these sizes
+  /// and on this dtype. Should it throw, the entries are switched off and training goes on; the
+  /// ranks' buffers stay of one shape.
+  template <typename Make>
+  void capture_made(PointFlag flag, int layer, at::IntArrayRef sizes, at::ScalarType dtype,
+                    Make&& make) {
+    if (armed_) [[unlikely]]
+      make_and_capture(flag, layer, sizes, dtype, std::forward<Make>(make));
+  }
+
+  /// For such points: the first so many batch rows of `batch` that the open forward's entries want
+  /// of it; 0: none.
   std::int64_t rows_wanted(PointFlag flag, int layer, std::int64_t batch) const;
 
   /// Leader: entries of the plan that were switched off since the last call, because they failed or
@@ -82,6 +94,8 @@ class Tracer {
 
  private:
   void capture_watched(PointFlag flag, int layer, const at::Tensor& local) noexcept;
+  void make_and_capture(PointFlag flag, int layer, at::IntArrayRef sizes, at::ScalarType dtype,
+                        const std::function<at::Tensor()>& make);
 
   struct State;
   std::unique_ptr<State> state_;

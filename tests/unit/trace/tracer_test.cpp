@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <span>
 #include <utility>
 #include <vector>
@@ -226,6 +227,47 @@ TEST(Tracer, ACaptureThatFailsIsToldAndTheRestGoesOn) {
               testing::HasSubstr("plan entry 0 (HiddenStates) was switched off"));
   EXPECT_THAT(tracer.take_switched_off(), testing::ElementsAre(0u));
   EXPECT_THAT(tracer.take_switched_off(), testing::IsEmpty());
+}
+
+TEST(Tracer, WhatCannotBeMadeOnOneRankIsToldAndTheRestGoesOn) {
+  for (const int failing : {0, 1}) {
+    Collector collector;
+    comm::run_local(2, [&](const comm::ProcessGroup& group) {
+      const PlanContext about = context(2, 8);
+      Tracer tracer(about, {}, group, group.rank() == 0 ? &collector : nullptr);
+      const json plan = {{"entries",
+                          {{{"point", "RawAttentionScore"}, {"rows", 0}},
+                           {{"point", "InputTokens"}},
+                           {{"point", "MLP2"}}}}};
+      tracer.set_plan(plan_of(plan, about));
+      const auto make = [&](const at::Tensor& good) {
+        if (group.rank() == failing) throw std::runtime_error("no memory left");
+        return good;
+      };
+      for (int step = 1; step <= 2; ++step) {
+        tracer.begin_forward({step, 0, 0, Phase::kTrain});
+        tracer.capture_made(PointFlag::kInputTokens, 0, {2, 4, 5}, at::kLong, [&] {
+          return make(at::zeros({2, 4, 5}, at::kLong));
+        });
+        tracer.capture_made(PointFlag::kRawAttentionScore, 1, {4, 4, 5, 5}, at::kFloat, [&] {
+          return make(at::ones({4, 4, 5, 5}));
+        });
+        tracer.capture(PointFlag::kMlp2, 1, at::ones({4, 5, 64}));
+        tracer.end_forward();
+        tracer.finish();
+      }
+    });
+    std::map<std::uint32_t, int> records;
+    for (const auto& record : collector.all) ++records[record.header.entry];
+    // Of the ids the leader's are sent alone.
+    const std::map<std::uint32_t, int> expected =
+        failing == 0 ? std::map<std::uint32_t, int>{{2, 2}}
+                     : std::map<std::uint32_t, int>{{1, 2}, {2, 2}};
+    EXPECT_EQ(records, expected);
+    const std::string told = failing == 0 ? "no memory left" : "a rank could not capture it";
+    ASSERT_EQ(collector.events.size(), failing == 0 ? 2U : 1U);
+    EXPECT_THAT(collector.events[0].second["message"].get<std::string>(), testing::HasSubstr(told));
+  }
 }
 
 TEST(Tracer, AnEntryThatTakesTooLongOnAnyRankIsSwitchedOff) {
