@@ -38,6 +38,19 @@ const kViews: readonly {
     },
   },
   {
+    name: 'all layers',
+    reach: async (page) => {
+      await page.getByRole('button', { name: 'all layers' }).click();
+      await page.getByRole('button', { name: 'each its own' }).click();
+    },
+  },
+  {
+    name: 'steps',
+    reach: async (page) => {
+      await page.getByRole('button', { name: 'over steps' }).click();
+    },
+  },
+  {
     name: 'attention',
     reach: async (page) => {
       await page.getByTestId('point').selectOption('RawAttentionScore');

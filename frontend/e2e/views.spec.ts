@@ -1,4 +1,3 @@
-import AxeBuilder from '@axe-core/playwright';
 import { expect, type Locator, type Page } from '@playwright/test';
 import { attentionAt, kLayers, kSequence, projectionAt, statAt, tokenAt } from './fake_data.ts';
 import { FakeHub } from './fake_hub.ts';
@@ -161,6 +160,13 @@ test('attention: all heads beside the large one', async ({ page, hub }) => {
   const third = heads.locator('canvas').nth(2);
   expect(await smallColor(third, [40, 75], [48, 96])).toBe('246,247,248');
   expect(await smallColor(third, [40, 12], [48, 96])).not.toBe('246,247,248');
+  await third.hover({ position: await smallSpot(third, [40, 12], [48, 96]) });
+  const keys = [32, 33, 34].map((key) => attentionAt(1, 2, 40, key, 120));
+  expect(await tipValue(page)).toBe(digits(Math.max(...keys)));
+  await expect(page.getByTestId('tip')).toContainText('position 40');
+  await expect(page.getByTestId('tip').locator('mark')).toHaveText(
+    String.fromCharCode(tokenAt(120, 32)),
+  );
   await heads.getByRole('button').nth(2).click();
   await expect(page.getByTestId('head')).toHaveValue('2');
   await idle(page);
@@ -322,37 +328,6 @@ test('of a monitored prompt the text is known without its tokens', async ({ page
   watch(hub, { point: 'HiddenStates', prompts: 'probes', compressor: kEvil });
   await open(page, hub, 'projection-map');
   await expect(page.getByTestId('token-colors')).toHaveText('Once upon a time');
-});
-
-test('no serious finding of axe in these views', async ({ page, hub }) => {
-  watch(
-    hub,
-    { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } },
-    { point: 'HiddenStates', compressor: kEvil },
-    { point: 'RawAttentionScore', tokens: [0, 16] },
-  );
-  await open(page, hub);
-  const check = async (): Promise<void> => {
-    const { violations } = await new AxeBuilder({ page }).analyze();
-    const serious = violations.filter(
-      ({ impact }) => impact === 'serious' || impact === 'critical',
-    );
-    expect(
-      serious.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${String(node.target[0])}`)),
-    ).toEqual([]);
-  };
-  for (const name of ['all layers', 'over steps']) {
-    await choose(page, name);
-    await check();
-  }
-  await page.getByTestId('point').selectOption('RawAttentionScore');
-  await expect(page.getByTestId('head-maps')).toBeVisible();
-  await check();
-  await page.getByTestId('point').selectOption('HiddenStates · projection');
-  await page.getByTestId('threshold').fill('0.1');
-  await page.getByTestId('threshold').press('Enter');
-  await expect(page.getByTestId('alarm')).toBeVisible();
-  await check();
 });
 
 // Pictures for review: test-results/view-*.png.
