@@ -290,6 +290,7 @@ test('the alarm watches its projection while the page shows something else', asy
   await advance(page, hub);
   await expect(alarm).toContainText(/L2 of HiddenStates on evil crossed .* at step 124/);
   await expect(page).toHaveTitle('⚠ shakespeare-demo – Tensor Tracer');
+  await expect(page.getByTestId('event-list')).toContainText('on evil crossed');
   await alarm.getByRole('button').click();
   await expect(page.getByTestId('projection-map')).toBeVisible();
   await expect(page.getByTestId('layer')).toHaveValue('2');

@@ -8,7 +8,7 @@ import { type Guard, parseGuard } from './guard';
 import { queryOf } from './queries';
 import { closest, layerName, phaseOf, type WatchedEntry } from './watched';
 
-/** A projection that is beyond its threshold. */
+/** A projection that is beyond its threshold, or was. */
 export interface Alarm {
   readonly text: string;
   readonly crossing: Crossing;
@@ -23,7 +23,7 @@ export class AlarmWatch implements Disposable {
   private readonly entry = $derived.by(() =>
     this.app.watched.find(({ name, form }) => name === this.guard?.entry && form === 'projection'),
   );
-  readonly alarm = $derived.by(() => this.raised());
+  readonly last = $derived.by(() => this.lastAlarm());
 
   private readonly listening: Disposable;
   private asked = 'null';
@@ -75,7 +75,7 @@ export class AlarmWatch implements Disposable {
     this.frame = frame;
   }
 
-  private raised(): Alarm | null {
+  private lastAlarm(): Alarm | null {
     const { frame, guard, entry, app } = this;
     const { threshold } = app.view;
     if (frame === null || guard === undefined || entry === undefined || threshold === null) {
@@ -83,7 +83,7 @@ export class AlarmWatch implements Disposable {
     }
     const line = frame.history.lines[guard.over][frame.layers.indexOf(frame.layer)] ?? [];
     const crossing = lastCrossing(frame.history.steps, line, threshold);
-    if (crossing?.until !== null) return null;
+    if (crossing === undefined) return null;
     const point = entry.facts.name;
     const vector = entry.compressor.vectors?.[frame.vector] ?? `vector ${frame.vector}`;
     const what = `${layerName(frame.layer, point)} of ${point} on ${vector}`;

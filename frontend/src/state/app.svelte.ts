@@ -2,6 +2,7 @@ import { type Disposable, Trash } from '../base/disposable';
 import { RafScheduler } from '../base/raf_scheduler';
 import type { Notification, Plan, RunFacts, RunState, StepFacts } from '../protocol/messages';
 import { alarmsOf } from '../store/alarms';
+import type { RunEvent } from '../store/run_event';
 import { SeriesStore } from '../store/series_store';
 import { spacingOf } from '../store/spacing';
 import type { StepRange } from '../worker/history_client';
@@ -63,6 +64,8 @@ export class App implements Disposable {
   /** Token column under the mouse, shared by both maps. */
   hoverColumn = $state<number | null>(null);
   private alarm: string | null = null;
+  /** Where a watched projection crossed its threshold last. */
+  crossed = $state.raw<RunEvent | null>(null);
   now = $state(Date.now());
 
   /** What can be shown: the entries of the plan that have features. */
@@ -91,7 +94,8 @@ export class App implements Disposable {
   /** What happened up to what is shown, by step. */
   readonly happened = $derived.by(() => {
     const until = this.until ?? Infinity;
-    return [...this.events.all, ...alarmsOf(this.scalars())]
+    const crossed = this.crossed === null ? [] : [this.crossed];
+    return [...this.events.all, ...alarmsOf(this.scalars()), ...crossed]
       .filter(({ step }) => step <= until)
       .sort((a, b) => a.step - b.step);
   });

@@ -28,7 +28,8 @@ function nameOf(value: number | null): string {
   return value > 0 ? '+Inf' : '−Inf';
 }
 
-function alarm(step: number, text: string): RunEvent {
+/** An alarm that began at a step. */
+export function alarm(step: number, text: string): RunEvent {
   const common = { kind: 'alarm', tone: 'bad', time: 0, who: '', records: 0 } as const;
   return { ...common, step, lastStep: step, text, what: `alarm/${text}` };
 }
