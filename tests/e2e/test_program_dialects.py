@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from program import tiny_flags, write_text
+from test_program import wait_until
 from viewer import live_run
 from websockets.sync.client import ClientConnection, connect
 
@@ -72,8 +73,13 @@ def test_a_run_that_waits_starts_and_sends_what_it_computed(
             updates, starts = read_updates(socket, passes * (len(first) + LAYERS * len(each)))
         run.wait()
     trail = sqlite3.connect(tmp_path / "run.ttrec")
-    (asked,) = trail.execute("SELECT count(*) FROM events WHERE kind = 'plan.set'").fetchone()
-    assert (starts, asked) == (1, 1), "the trainer writes a plan back as the hub writes it"
+
+
+    def asked() -> int:
+        return int(trail.execute("SELECT count(*) FROM events WHERE kind = 'plan.set'").fetchone()[0])
+
+    wait_until(lambda: asked() > 0, 10, "the hub's last commit")
+    assert (starts, asked()) == (1, 1), "the trainer writes a plan back as the hub writes it"
     for begin in range(0, len(updates), len(updates) // passes):
         one = updates[begin : begin + len(updates) // passes]
         assert sorted((u["layer_id"], u["update_type"]) for u in one) == sorted(
