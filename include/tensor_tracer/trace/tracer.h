@@ -72,7 +72,7 @@ class Tracer {
   }
 
   /// Of a point that is computed only to be watched: captures what `make` returns, of these sizes
-  /// and on this dtype. Should it throw, the entries are switched off and training goes on; the
+  /// and this dtype. Should it throw, the entries are switched off and training goes on; the
   /// ranks' buffers stay of one shape.
   template <typename Make>
   void capture_made(PointFlag flag, int layer, at::IntArrayRef sizes, at::ScalarType dtype,
