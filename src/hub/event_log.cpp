@@ -1,6 +1,5 @@
 #include "tensor_tracer/hub/event_log.h"
 
-#include <spdlog/details/null_mutex.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 
@@ -10,6 +9,7 @@
 #include <cstdio>
 #include <ctime>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -21,6 +21,19 @@ using Time = spdlog::log_clock::time_point;
 
 constexpr auto kPause = std::chrono::seconds(1);  // between two lines of one kind
 constexpr std::size_t kMaxKinds = 256;
+
+struct Place {
+  std::optional<std::uint64_t> rank = {};
+  std::optional<std::uint64_t> step = {};
+};
+thread_local Place this_place;
+
+std::string described(const Place& place) {
+  std::string text;
+  text += place.rank ? " [rank " + std::to_string(*place.rank) + "]" : "";
+  text += place.step ? " [step " + std::to_string(*place.step) + "]" : "";
+  return text;
+}
 
 std::string utc(Time time) {
   const std::time_t seconds = spdlog::log_clock::to_time_t(time);
@@ -44,7 +57,7 @@ std::string_view event_of(std::string_view message) {
   return is_event ? word : "log";
 }
 
-class EventSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+class EventSink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   EventSink(std::shared_ptr<spdlog::sinks::sink> out, LogFormat format, std::string run)
       : out_(std::move(out)), format_(format), run_(std::move(run)) {
@@ -54,7 +67,7 @@ class EventSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
     for (const auto& [event, kind] : kinds_) {
       if (kind.left_out > 0) {
         write(spdlog::log_clock::now(), spdlog::level::info, event, "the last of their kind",
-              kind.left_out);
+              kind.left_out, {});
       }
     }
   }
@@ -84,28 +97,32 @@ class EventSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
       known->second.written = message.time;
       left_out = std::exchange(known->second.left_out, 0);
     }
-    write(message.time, message.level, event, text, left_out);
+    write(message.time, message.level, event, text, left_out, this_place);
   }
 
   void flush_() override { out_->flush(); }
 
   void write(Time time, spdlog::level::level_enum level, std::string_view event,
-             std::string_view text, std::uint64_t left_out) {
+             std::string_view text, std::uint64_t left_out, const Place& place) {
     const auto name = spdlog::level::to_string_view(level);
     const std::string level_name(name.data(), name.size());
     std::string line;
     if (format_ == LogFormat::kJson) {
-      nlohmann::ordered_json json = {{"ts", utc(time)},
-                                     {"level", level_name},
-                                     {"event", event},
-                                     {"run", run_},
-                                     {"message", text}};
+      nlohmann::ordered_json json = {
+          {"ts", utc(time)}, {"level", level_name}, {"event", event}, {"run", run_}};
+      if (place.rank) {
+        json["rank"] = *place.rank;
+      }
+      if (place.step) {
+        json["step"] = *place.step;
+      }
+      json["message"] = text;
       if (left_out > 0) {
         json["left_out"] = left_out;
       }
       line = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     } else {
-      line = utc(time) + " " + level_name + " " + std::string(text);
+      line = utc(time) + " " + level_name + " " + std::string(text) + described(place);
       line += left_out > 0 ? " (" + std::to_string(left_out) + " more left out)" : "";
     }
     out_->log({time, {}, {}, level, line});
@@ -118,6 +135,12 @@ class EventSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
 };
 
 }  // namespace
+
+void set_log_step(std::uint64_t step) { this_place.step = step; }
+
+LogRank::LogRank(std::optional<std::uint64_t> rank)
+    : before_(std::exchange(this_place.rank, rank)) {}
+LogRank::~LogRank() { this_place.rank = before_; }
 
 std::shared_ptr<spdlog::sinks::sink> make_event_sink(std::shared_ptr<spdlog::sinks::sink> out,
                                                      LogFormat format, std::string run) {

@@ -195,6 +195,17 @@ bool asks_history(const HttpRequest& request, const ServerOptions& options) {
          right_of(request, Role::kViewer, options).has_value();
 }
 
+namespace {
+
+HttpResponse refuse_method(const HttpRequest& request, std::string_view allowed) {
+  HttpResponse response =
+      refusal(request, http::status::method_not_allowed, std::string(allowed) + " only");
+  response.set(http::field::allow, {allowed.data(), allowed.size()});
+  return response;
+}
+
+}  // namespace
+
 HttpResponse answer_plain(const HttpRequest& request, Context& context) {
   const std::string_view path = path_of(request);
   const bool needs_token = path == "/readyz" || path == "/metrics" || is_history(path);
@@ -209,15 +220,11 @@ HttpResponse answer_plain(const HttpRequest& request, Context& context) {
   }
   const bool reads = request.method() == http::verb::get || request.method() == http::verb::head;
   if (path == "/auth") {
-    return request.method() == http::verb::post
-               ? answer_auth(request, context)
-               : refusal(request, http::status::method_not_allowed, "POST only");
+    return request.method() == http::verb::post ? answer_auth(request, context)
+                                                : refuse_method(request, "POST");
   }
-  if (!reads) {
-    return refusal(request, http::status::method_not_allowed, "GET only");
-  }
-  if (is_history(path)) {
-    return refusal(request, http::status::unauthorized, "a token is needed");
+  if (!reads || is_history(path)) {  // whose GET is answered elsewhere
+    return refuse_method(request, is_history(path) ? "GET" : "GET, HEAD");
   }
   if (path == "/healthz") {
     return make_answer(request, http::status::ok, kJson, R"({"status":"ok"})");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "clock.h"
+#include "tensor_tracer/hub/event_log.h"
 
 namespace tt::hub {
 namespace {
@@ -26,15 +27,20 @@ void Journal::facts(const nlohmann::json& facts) {
 }
 
 void Journal::state(const nlohmann::json& state) {
-  step_ = step_of(state).value_or(step_);
+  reach(state);
   event("state", state);
 }
 
 void Journal::step(const nlohmann::json& params) {
-  step_ = step_of(params).value_or(step_);
+  reach(params);
   if (recorder_ != nullptr) {
     recorder_->add_step(run_, params, wall_time_ns());
   }
+}
+
+void Journal::reach(const nlohmann::json& where) {
+  step_ = step_of(where).value_or(step_);
+  set_log_step(step_);
 }
 
 void Journal::record(const protocol::RecordHeader& header, const SharedBytes& bytes) {

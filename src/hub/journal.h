@@ -34,6 +34,8 @@ class Journal {
 
  private:
   void keep(record::Event event);
+  /// The step of what is told from now on, to the recorder and in the log.
+  void reach(const nlohmann::json& where);
 
   record::Recorder* recorder_ = nullptr;
   std::uint64_t run_ = 0;

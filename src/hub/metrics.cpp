@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <optional>
+#include <span>
 
 #include "tensor_tracer/base/thread.h"
 
@@ -36,6 +38,20 @@ std::optional<double> number_of(const nlohmann::json& object, std::string_view m
                                : std::nullopt;
 }
 
+double number_or(const nlohmann::json& object, std::string_view member, double otherwise) {
+  return object.is_object() ? number_of(object, member).value_or(otherwise) : otherwise;
+}
+
+// docs/protocol.md, "stats": NaN, +Infinity and -Infinity come after seven other numbers.
+constexpr std::size_t kFirstCountOfStats = 7;
+
+template <typename Number>
+double element(std::span<const std::byte> payload, std::size_t index) {
+  Number number{};
+  std::memcpy(&number, payload.data() + index * sizeof(Number), sizeof(Number));
+  return number;
+}
+
 }  // namespace
 
 void Histogram::observe(double value) {
@@ -61,6 +77,40 @@ void Metrics::on_step(const nlohmann::json& params) {
   if (const auto cost = number_of(params, "tracer_ms"); cost && *cost >= 0) {
     tracer_seconds += *cost / 1e3;
   }
+  const auto add = [&](std::string_view member, std::optional<double>& sum) {
+    if (const auto cost = number_of(params, member); cost && *cost >= 0) {
+      sum = sum.value_or(0) + *cost / 1e3;
+    }
+  };
+  add("gather_ms", gather_seconds);
+  add("encode_ms", encode_seconds);
+  nonfinite_losses += std::isfinite(number_or(params, "loss", 0)) ? 0 : 1;
+  nonfinite_gradient_norms += std::isfinite(number_or(params, "grad_norm", 0)) ? 0 : 1;
+}
+
+void Metrics::on_record(const protocol::RecordView& record) {
+  const protocol::Dtype dtype = record.header.dtype;
+  const bool wide = dtype == protocol::Dtype::kF64;
+  const std::size_t end = kFirstCountOfStats + nonfinite_numbers.size();
+  if (record.header.compressor != protocol::RecordCompressor::kStats ||
+      !(wide || dtype == protocol::Dtype::kF32) ||
+      record.payload.size() < end * protocol::dtype_bytes(dtype)) {
+    return;
+  }
+  for (std::size_t i = 0; i < nonfinite_numbers.size(); ++i) {
+    const std::size_t at = kFirstCountOfStats + i;
+    const double count =
+        wide ? element<double>(record.payload, at) : element<float>(record.payload, at);
+    nonfinite_numbers[i] += count > 0 && std::isfinite(count) ? count : 0;
+  }
+}
+
+LinkFacts parse_link(const nlohmann::json& params) {
+  const auto natural = [&](std::string_view member) {
+    const double number = number_or(params, member, 0);
+    return number > 0 && std::isfinite(number) ? number : 0;
+  };
+  return {.send_seconds = natural("send_seconds"), .queue_bytes = natural("queue_bytes")};
 }
 
 void Metrics::on_applied(const nlohmann::json& params) {

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "client.h"
+#include "tensor_tracer/protocol/record.h"
 #include "tensor_tracer/record/recorder.h"
 
 /// What `GET /metrics` tells: docs/operations.md. Thread: the hub's I/O thread only.
@@ -48,6 +50,8 @@ struct Metrics {
   void on_dropped(const nlohmann::json& params);
   /// An `applied` of the leader.
   void on_applied(const nlohmann::json& params);
+  /// A record of a worker: those of `stats` tell how many numbers were not finite.
+  void on_record(const protocol::RecordView& record);
   void count_http(unsigned status) { ++http[status / 100 % http.size()]; }
   Traffic& of(Role role) { return role == Role::kViewer ? viewer : worker; }
 
@@ -55,6 +59,11 @@ struct Metrics {
   std::map<std::string, double, std::less<>> step;
   Histogram step_seconds;
   double tracer_seconds = 0;
+  std::optional<double> gather_seconds = {};  // once a step has told it
+  std::optional<double> encode_seconds = {};
+  std::uint64_t nonfinite_losses = 0;  // steps
+  std::uint64_t nonfinite_gradient_norms = 0;
+  std::array<double, 3> nonfinite_numbers{};  // NaN, +Inf, -Inf
 
   Traffic viewer;
   Traffic worker;
@@ -72,10 +81,23 @@ struct Metrics {
   std::uint64_t errors = 0;  // exceptions that ended less than the hub
 };
 
+/// What a worker's `link` tells of its side of the connection.
+struct LinkFacts {
+  double send_seconds = 0;
+  double queue_bytes = 0;
+};
+LinkFacts parse_link(const nlohmann::json& params);
+
+/// One connected worker.
+struct WorkerSurvey {
+  double silent_seconds = 0;
+  std::optional<LinkFacts> link = std::nullopt;  // none: it has not told yet
+};
+
 /// What is so at this moment.
 struct Survey {
   std::size_t viewers = 0;
-  std::map<std::uint64_t, double> silent_seconds = {};  // connected workers by global rank
+  std::map<std::uint64_t, WorkerSurvey> workers = {};  // by global rank
   bool controlled = false;
   std::size_t programs = 0;            // in force
   std::size_t queued_for_viewers = 0;  // bytes

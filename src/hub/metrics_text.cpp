@@ -14,8 +14,8 @@ namespace {
 using Label = std::pair<std::string_view, std::string_view>;
 using Labels = std::initializer_list<Label>;
 
-constexpr std::array<std::string_view, 7> kPhases = {"starting",   "waiting",  "training", "paused",
-                                                     "evaluating", "finished", "lost"};
+constexpr std::array<std::string_view, 8> kPhases = {
+    "starting", "waiting", "training", "paused", "evaluating", "finished", "lost", "replay"};
 constexpr std::size_t kMaxLabelBytes = 128;
 
 std::string format_number(double value) {
@@ -127,8 +127,26 @@ void add_step(Page& page, const Metrics& metrics) {
   add("tokens_per_second", "tokens_per_second", "Training speed of the last step.");
   add("step_ms", "last_step_duration_seconds", "Duration of the last step.", 1e-3);
   add("consumed_tokens", "consumed_tokens", "Tokens trained on since the run began.");
+}
+
+void add_tracer(Page& page, const Metrics& metrics) {
   page.counter("trace_cpu_seconds_total", "CPU time that rank 0 spent in the tracer.",
                metrics.tracer_seconds);
+  if (metrics.gather_seconds) {
+    page.counter("trace_gather_seconds_total", "Time of it in gathers.", *metrics.gather_seconds);
+  }
+  if (metrics.encode_seconds) {
+    page.counter("trace_encode_seconds_total", "Time of it that made records of what was gathered.",
+                 *metrics.encode_seconds);
+  }
+  page.head("nonfinite_steps_total", "counter", "Steps whose number was NaN or infinite.");
+  page.sample(static_cast<double>(metrics.nonfinite_losses), {{"number", "loss"}});
+  page.sample(static_cast<double>(metrics.nonfinite_gradient_norms), {{"number", "gradient_norm"}});
+  page.head("nonfinite_values_total", "counter", "Watched values that records of stats counted.");
+  constexpr std::array<std::string_view, 3> kKinds = {"NaN", "+Inf", "-Inf"};
+  for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
+    page.sample(metrics.nonfinite_numbers[kind], {{"kind", kKinds[kind]}});
+  }
 }
 
 void add_step_times(Page& page, const Histogram& times) {
@@ -143,13 +161,31 @@ void add_step_times(Page& page, const Histogram& times) {
   page.sample(count, {}, "_count");
 }
 
+void add_workers(Page& page, const Survey& survey) {
+  const auto add = [&](std::string_view name, std::string_view type, std::string_view help,
+                       auto number_of) {
+    page.head(name, type, help);
+    for (const auto& [rank, worker] : survey.workers) {
+      const std::optional<double> number = number_of(worker);
+      if (number) page.sample(*number, {{"rank", std::to_string(rank)}});
+    }
+  };
+  page.gauge("workers", "Leader ranks that are connected.", survey.workers.size());
+  add("worker_heartbeat_age_seconds", "gauge", "Time since a leader rank's last message.",
+      [](const WorkerSurvey& worker) { return std::optional(worker.silent_seconds); });
+  const auto of_link = [](double LinkFacts::*member) {
+    return [member](const WorkerSurvey& worker) {
+      return worker.link ? std::optional((*worker.link).*member) : std::nullopt;
+    };
+  };
+  add("worker_send_seconds_total", "counter", "Time that a leader rank's writes to the hub took.",
+      of_link(&LinkFacts::send_seconds));
+  add("worker_queue_bytes", "gauge", "Bytes that wait in a leader rank for the hub.",
+      of_link(&LinkFacts::queue_bytes));
+}
+
 void add_clients(Page& page, const Metrics& metrics, const Survey& survey) {
   page.gauge("viewers", "Viewers that are connected.", survey.viewers);
-  page.gauge("workers", "Leader ranks that are connected.", survey.silent_seconds.size());
-  page.head("worker_heartbeat_age_seconds", "gauge", "Time since a leader rank's last message.");
-  for (const auto& [rank, seconds] : survey.silent_seconds) {
-    page.sample(seconds, {{"rank", std::to_string(rank)}});
-  }
   page.gauge("controller_held", "1 while somebody holds the control lease.", survey.controlled);
   page.counter("leases_total", "Claims of control that were granted.", metrics.leases);
   page.gauge("waiting_requests", "Requests that wait for the trainer's answer.",
@@ -226,6 +262,8 @@ std::string render_metrics(const Metrics& metrics, const Survey& survey,
   add_infos(page, survey);
   add_step(page, metrics);
   add_step_times(page, metrics.step_seconds);
+  add_tracer(page, metrics);
+  add_workers(page, survey);
   add_clients(page, metrics, survey);
   add_traffic(page, metrics);
   add_faults(page, metrics, survey);

@@ -15,7 +15,7 @@ constexpr protocol::TextLimits kViewerLimits{};
 // A `saved` event has up to 65,536 numbers, the run's facts every program in force.
 constexpr protocol::TextLimits kWorkerLimits{.bytes = std::size_t{4} << 20U, .depth = 32};
 // A worker tells of these, answers checks and pings while its step may hang.
-const std::set<std::string> kOfOtherThreads = {"log", "dropped"};
+const std::set<std::string> kOfOtherThreads = {"log", "dropped", "link"};
 }  // namespace
 
 Room::Room(const RoomOptions& options)
@@ -131,6 +131,7 @@ void Room::on_binary(Client& client, const SharedBytes& message, Clock::time_poi
   protocol::RecordReader reader(*message, protocol::RecordCheck::kHeader);
   while (const auto record = reader.next()) {
     ++metrics_.records;
+    metrics_.on_record(*record);
     StoredRecord stored{.key = protocol::key_of(record->header),
                         .plan = record->header.plan,
                         .point = record->header.point,
@@ -150,6 +151,12 @@ void Room::on_binary(Client& client, const SharedBytes& message, Clock::time_poi
                   base::to_string(reader.status().error()));
     warn("error", "a record of the trainer is damaged: " + reader.status().error().message);
   }
+}
+
+std::optional<std::uint64_t> Room::rank_of(Client& client) const {
+  const auto member = members_.find(&client);
+  const bool known = member != members_.end() && client.role() == Role::kWorker;
+  return known && member->second.greeted ? std::optional(member->second.rank) : std::nullopt;
 }
 
 void Room::tick(Clock::time_point now) {

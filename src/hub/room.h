@@ -64,6 +64,8 @@ class Room {
   /// Keeps large records where they are, small ones and those of the second form as copies.
   void on_binary(Client& client, const SharedBytes& message, Clock::time_point now);
   void on_binary(Client& client, std::string_view bytes, Clock::time_point now);
+  /// The global rank of a worker that has said hello.
+  std::optional<std::uint64_t> rank_of(Client& client) const;
   /// Ends what has timed out; call it about ten times a second.
   void tick(Clock::time_point now);
   /// The disk failed: everybody is told.
@@ -80,7 +82,8 @@ class Room {
     std::string session;  // "v3" or "w1"
     MessageGate gate;     // viewers
     bool greeted = false;
-    std::uint64_t rank = 0;  // workers: the global rank
+    std::uint64_t rank = 0;                        // workers: the global rank
+    std::optional<LinkFacts> link = std::nullopt;  // workers
     Clock::time_point joined;
     bool may_be_silent = false;
     Clock::time_point heard;                  // when it said something last
@@ -148,8 +151,8 @@ class Room {
   void replace_leader(Client& client, Member& member);
   void on_answer(protocol::Answer answer);
   void keep_in_trail(const Forwarder::Asker& asker, const protocol::Answer& answer);
-  void on_notification(Client& client, const Member& member,
-                       const protocol::Notification& notification, std::string_view text);
+  void on_notification(Client& client, Member& member, const protocol::Notification& notification,
+                       std::string_view text);
   void follow_leader(const protocol::Notification& notification, const SharedBytes& text);
   void pass_on_data(const protocol::Notification& notification, const SharedBytes& text);
   void lose_leader();

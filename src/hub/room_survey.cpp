@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "room.h"
 
 namespace tt::hub {
@@ -19,8 +17,11 @@ Survey Room::survey(Clock::time_point now) {
       survey.viewers += member.greeted ? 1 : 0;
     } else if (member.greeted) {
       const double silent = std::chrono::duration<double>(now - member.heard).count();
-      const auto [known, fresh] = survey.silent_seconds.emplace(member.rank, silent);
-      known->second = std::min(known->second, silent);
+      const auto [known, fresh] = survey.workers.emplace(
+          member.rank, WorkerSurvey{.silent_seconds = silent, .link = member.link});
+      if (!fresh && silent < known->second.silent_seconds) {
+        known->second = {.silent_seconds = silent, .link = member.link};
+      }
     }
   }
   return survey;

@@ -29,11 +29,9 @@ class Transport {
       : state_(std::make_shared<State>(std::move(socket), read_ahead)) {}
 
   executor_type get_executor() { return state_->socket.get_executor(); }
-  tcp::socket& socket() { return state_->socket; }
-  void close() {
-    beast::error_code ignored;
-    state_->socket.close(ignored);
-  }
+  void close() { state_->close(); }
+  /// It reads to the client's end and then closes by itself.
+  bool is_draining() const { return state_->draining; }
   /// Bytes have arrived that nobody has read yet.
   bool has_input() const { return state_->ahead_begin < state_->ahead_end; }
 
@@ -56,12 +54,28 @@ class Transport {
     return compose(WriteFrame{state_, frame}, token);
   }
 
+  /// Says that nothing more comes and reads to the client's own end, for kLinger at most. Closed
+  /// before that, the system would answer what still arrives with a reset, and the client would
+  /// lose the close frame. (Beast's own teardown of 1.81 closes after one read.)
+  template <typename Token>
+  auto async_drain(Token&& token) {
+    return net::async_compose<Token, void(beast::error_code)>(Drain{state_}, token, state_->socket);
+  }
+
  private:
+  static constexpr std::chrono::seconds kLinger{2};
+
   struct State {
     State(tcp::socket accepted, std::size_t read_ahead)
         : socket(std::move(accepted)),
           turn(socket.get_executor(), std::chrono::steady_clock::time_point::max()),
+          linger(socket.get_executor()),
           ahead(read_ahead) {}
+
+    void close() {
+      beast::error_code ignored;
+      socket.close(ignored);
+    }
 
     void end_turn() {
       writing = false;
@@ -70,7 +84,9 @@ class Transport {
 
     tcp::socket socket;
     net::steady_timer turn;  // cancelled when somebody's turn has ended
+    net::steady_timer linger;
     bool writing = false;
+    bool draining = false;
     int own_waiting = 0;
     std::vector<char> ahead;
     std::size_t ahead_begin = 0;
@@ -193,14 +209,45 @@ class Transport {
     }
   };
 
+  struct Drain {
+    Shared state;
+
+    template <typename Self>
+    void operator()(Self& self, beast::error_code failure = {}, std::size_t /*bytes*/ = 0) {
+      State& s = *state;
+      if (failure) {
+        s.linger.cancel();
+        s.close();
+        self.complete(failure == net::error::eof ? beast::error_code() : failure);
+        return;
+      }
+      if (!s.draining) {
+        begin();
+      }
+      s.socket.async_read_some(net::buffer(s.ahead), std::move(self));
+    }
+
+    void begin() {
+      state->draining = true;
+      beast::error_code ignored;  // the read will tell
+      state->socket.shutdown(tcp::socket::shutdown_send, ignored);
+      state->linger.expires_after(kLinger);
+      state->linger.async_wait([lasting = state](beast::error_code cancelled) {
+        if (!cancelled) {
+          lasting->close();
+        }
+      });
+    }
+  };
+
   Shared state_;
 };
 
 inline void beast_close_socket(Transport& transport) { transport.close(); }
 
 template <typename Handler>
-void async_teardown(beast::role_type role, Transport& transport, Handler&& handler) {
-  websocket::async_teardown(role, transport.socket(), std::forward<Handler>(handler));
+void async_teardown(beast::role_type /*role*/, Transport& transport, Handler&& handler) {
+  transport.async_drain(std::forward<Handler>(handler));
 }
 
 }  // namespace tt::hub

@@ -5,12 +5,16 @@
 #include <utility>
 
 #include "room.h"
+#include "tensor_tracer/hub/event_log.h"
 
 namespace tt::hub {
 namespace {
 
 constexpr std::array<std::string_view, 7> kPassedOn = {
     "step", "plan", "interventions", "applied", "saved", "dropped", "log"};
+
+// What is said once for all ranks.
+constexpr std::array<std::string_view, 4> kOfTheLeader = {"state", "step", "plan", "interventions"};
 
 // Of two events with one key a slow viewer gets the later one.
 std::string data_key(const protocol::Notification& notification) {
@@ -36,6 +40,8 @@ void Room::greet_worker(Client& client, Member& member, const protocol::Request&
   }
   member.greeted = true;
   member.rank = rank.get<std::uint64_t>();
+  const LogRank about(member.rank);
+  spdlog::info("worker_joined: {}", member.session);
   send(client, protocol::encode_result(request.id, {{"version", protocol::kProtocolVersion},
                                                     {"session", member.session},
                                                     {"hub", TT_VERSION}}));
@@ -101,15 +107,22 @@ void Room::keep_in_trail(const Forwarder::Asker& asker, const protocol::Answer& 
   }
 }
 
-void Room::on_notification(Client& client, const Member& member,
+void Room::on_notification(Client& client, Member& member,
                            const protocol::Notification& notification, std::string_view text) {
   const std::string& event = notification.event;
   const bool from_leader = &client == leader_;
+  if (!from_leader && std::ranges::find(kOfTheLeader, event) != kOfTheLeader.end()) {
+    return;
+  }
   if (event == "state") {
-    if (from_leader && mirror_.set_state(notification.params)) {
+    if (mirror_.set_state(notification.params)) {
       journal_.state(notification.params);
       broadcast(std::make_shared<const std::string>(text));
     }
+    return;
+  }
+  if (event == "link") {
+    member.link = parse_link(notification.params);
     return;
   }
   if (std::ranges::find(kPassedOn, event) == kPassedOn.end()) {
@@ -127,7 +140,7 @@ void Room::on_notification(Client& client, const Member& member,
     pass_on_data(notification, shared);
     return;
   }
-  if (event != "step" || !from_leader) {
+  if (event != "step") {
     journal_.event(event, notification.params);
   }
   broadcast(shared);

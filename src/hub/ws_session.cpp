@@ -8,6 +8,8 @@
 #include <exception>
 #include <utility>
 
+#include "tensor_tracer/hub/event_log.h"
+
 namespace tt::hub {
 namespace {
 constexpr std::size_t kMaxViewerMessage = std::size_t{64} << 10U;
@@ -100,6 +102,7 @@ void WsSession::read() {
 
 void WsSession::on_read(beast::error_code failure) {
   if (failure) {
+    const LogRank about(context_.room.rank_of(*this));
     if (failure != websocket::error::closed && failure != net::error::operation_aborted) {
       spdlog::info("connection_ended: {}", failure.message());
     }
@@ -125,6 +128,7 @@ void WsSession::handle_message() {
   Traffic& traffic = context_.room.metrics().of(role());
   ++traffic.messages_in;
   traffic.bytes_in += message.size();
+  const LogRank about(context_.room.rank_of(*this));
   try {
     if (stream_.got_text()) {
       context_.room.on_text(*this, message, Clock::now());
@@ -216,7 +220,10 @@ std::size_t WsSession::make_frame() {
 void WsSession::on_write(beast::error_code failure) {
   in_flight_ = {};
   if (failure) {
-    kill();
+    // After a violation the client is told why: closed now, that would be lost.
+    if (!stream_.next_layer().is_draining()) {
+      kill();
+    }
     return;
   }
   if (more_will_come()) {

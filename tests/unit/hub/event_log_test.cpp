@@ -5,7 +5,9 @@
 #include <spdlog/sinks/ostream_sink.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
+#include <thread>
 #include <vector>
 
 namespace tt::hub {
@@ -52,6 +54,36 @@ TEST_F(EventLogTest, OneJsonObjectALine) {
                            {"message", "client_joined: v3"}}));
   EXPECT_EQ(said[1].at("event"), "log");
   EXPECT_EQ(said[1].at("level"), "warning");
+}
+
+TEST_F(EventLogTest, LinesTellTheStepAndTheRankTheyAreAbout) {
+  // A thread of its own: what is known of the run belongs to the thread.
+  std::thread([this] {
+    say("a: before any step", 0);
+    set_log_step(12);
+    {
+      const LogRank about(3);
+      say("b: a worker", 0);
+      const LogRank nobody(std::nullopt);
+      say("c: no worker", 0);
+    }
+    say("d: after it", 0);
+    sink_ = make(LogFormat::kText);
+    const LogRank about(3);
+    say("e: for people", 0);
+  }).join();
+  std::string text = out_.str();
+  const std::string people = "info e: for people [rank 3] [step 12]\n";
+  ASSERT_TRUE(text.ends_with(people)) << text;
+  out_.str(text.substr(0, text.find("2023-11-14T22:13:20.123Z info")));
+  const auto said = lines();
+  ASSERT_EQ(said.size(), 4U);
+  EXPECT_FALSE(said[0].contains("step") || said[0].contains("rank"));
+  EXPECT_EQ(said[1].at("rank"), 3);
+  EXPECT_EQ(said[1].at("step"), 12);
+  EXPECT_FALSE(said[2].contains("rank"));
+  EXPECT_FALSE(said[3].contains("rank"));
+  EXPECT_EQ(said[3].at("step"), 12);
 }
 
 TEST_F(EventLogTest, BytesThatAreNoTextStayOneLine) {

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <span>
+#include <vector>
+
 namespace tt::hub {
 namespace {
 
@@ -64,6 +68,64 @@ TEST(Metrics, TellWhatProgramsDid) {
   EXPECT_THAT(text, Not(HasSubstr("steer")));
 }
 
+TEST(Metrics, AddUpWhatTheTracersPartsTookOnceTheyAreTold) {
+  Metrics metrics;
+  metrics.on_step({{"step", 1}, {"gather_ms", "NaN"}, {"encode_ms", -1}});
+  EXPECT_THAT(rendered(metrics), Not(HasSubstr("gather")));
+  EXPECT_THAT(rendered(metrics), Not(HasSubstr("encode")));
+  metrics.on_step({{"step", 2}, {"gather_ms", 500.0}, {"encode_ms", 0}});
+  metrics.on_step({{"step", 3}, {"gather_ms", 1000.0}});
+  EXPECT_THAT(rendered(metrics), HasSubstr("\ntensor_tracer_trace_gather_seconds_total 1.5\n"));
+  EXPECT_THAT(rendered(metrics), HasSubstr("\ntensor_tracer_trace_encode_seconds_total 0\n"));
+}
+
+TEST(Metrics, CountStepsWhoseNumbersAreNotFinite) {
+  Metrics metrics;
+  metrics.on_step({{"step", 1}, {"loss", 2.5}, {"grad_norm", 1}});
+  metrics.on_step({{"step", 2}, {"loss", "NaN"}, {"grad_norm", "Infinity"}});
+  metrics.on_step({{"step", 3}, {"loss", "-Infinity"}});
+  const std::string text = rendered(metrics);
+  EXPECT_THAT(text, HasSubstr("nonfinite_steps_total{number=\"loss\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("nonfinite_steps_total{number=\"gradient_norm\"} 1\n"));
+}
+
+template <typename Number>
+void add_record(Metrics& metrics, protocol::Dtype dtype, protocol::RecordCompressor compressor,
+                std::vector<Number> numbers) {
+  const auto payload = std::as_bytes(std::span<const Number>(numbers));
+  const protocol::RecordHeader header{.dtype = dtype, .compressor = compressor};
+  metrics.on_record({.header = header, .payload = payload, .whole = {}});
+}
+
+TEST(Metrics, CountWhatStatsCounted) {
+  using enum protocol::Dtype;
+  using enum protocol::RecordCompressor;
+  Metrics metrics;
+  add_record<double>(metrics, kF64, kStats, {9, 1, 1, 1, 1, 1, 0, 3, 2, 1, 7, 7});
+  add_record<float>(metrics, kF32, kStats, {9, 1, 1, 1, 1, 1, 0, 4, 0, 0});
+  const double nan = std::nan("");
+  add_record<double>(metrics, kF64, kStats, {9, 1, 1, 1, 1, 1, 0, nan, -5, HUGE_VAL});
+  add_record<double>(metrics, kF64, kStats, {9, 1, 1, 1, 1, 1, 0, 3, 2});
+  add_record<float>(metrics, kF32, kTile, {9, 1, 1, 1, 1, 1, 0, 4, 8, 8});
+  add_record<float>(metrics, kU8, kStats, {9, 1, 1, 1, 1, 1, 0, 4, 8, 8});
+  const std::string text = rendered(metrics);
+  EXPECT_THAT(text, HasSubstr("nonfinite_values_total{kind=\"NaN\"} 7\n"));
+  EXPECT_THAT(text, HasSubstr("nonfinite_values_total{kind=\"+Inf\"} 2\n"));
+  EXPECT_THAT(text, HasSubstr("nonfinite_values_total{kind=\"-Inf\"} 1\n"));
+}
+
+TEST(Metrics, TellEachWorkersSideOfItsConnection) {
+  for (const json& params : {json(), json(1), json{{"send_seconds", "NaN"}, {"queue_bytes", -1}}}) {
+    EXPECT_EQ(parse_link(params).send_seconds, 0);
+    EXPECT_EQ(parse_link(params).queue_bytes, 0);
+  }
+  Survey survey;
+  survey.workers[4].link = parse_link({{"send_seconds", 1.5}, {"queue_bytes", 4096}});
+  const std::string text = rendered({}, survey);
+  EXPECT_THAT(text, HasSubstr("worker_send_seconds_total{rank=\"4\"} 1.5\n"));
+  EXPECT_THAT(text, HasSubstr("worker_queue_bytes{rank=\"4\"} 4096\n"));
+}
+
 TEST(Metrics, EscapeAndCutLabels) {
   Survey survey;
   survey.facts = {{"name", "a\"b\\c\nd"}, {"host", std::string(127, 'x') + "\u00e9"}};
@@ -75,7 +137,7 @@ TEST(Metrics, EscapeAndCutLabels) {
 TEST(Metrics, AddWhatViewersMissedWhoAreHereAndWhoLeft) {
   Metrics metrics;
   metrics.dropped_for_viewers = 3;
-  Survey survey{.silent_seconds = {{0, 1.5}, {4, 2.5}}};
+  Survey survey{.workers = {{0, {.silent_seconds = 1.5}}, {4, {.silent_seconds = 2.5}}}};
   survey.dropped_for_viewers = 4;
   const std::string text = rendered(metrics, survey);
   EXPECT_THAT(text, HasSubstr("records_dropped_total{reason=\"viewer\"} 7\n"));

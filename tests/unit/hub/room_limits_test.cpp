@@ -119,6 +119,9 @@ TEST_F(RoomLimitsTest, ReadyWhileTheTrainerSpeaksOrRests) {
   now_ = start_ + 11s;
   room_.on_binary(*trainer, "", now_);
   EXPECT_EQ(ready_code(start_ + 21s), "ready") << "records count";
+  now_ = start_ + 21s;
+  say(*trainer, {{"event", "link"}, {"params", {{"send_seconds", 1.5}}}});
+  EXPECT_EQ(ready_code(start_ + 22s), "silent") << "another thread's word";
   for (const char* phase : {"paused", "waiting", "finished"}) {
     say_state(*trainer, phase);
     EXPECT_EQ(ready_code(start_ + 1h), "ready") << phase;
@@ -134,9 +137,22 @@ TEST_F(RoomLimitsTest, TheSurveyCountsWhoIsGreeted) {
   room_.join(*silent, now_);
   const Survey survey = room_.survey(start_ + 3s);
   EXPECT_EQ(survey.viewers, 1U);
-  EXPECT_EQ(survey.silent_seconds, (std::map<std::uint64_t, double>{{0, 3.0}}));
+  ASSERT_EQ(survey.workers.size(), 1U);
+  EXPECT_EQ(survey.workers.at(0).silent_seconds, 3.0);
   EXPECT_GT(survey.queued_for_workers, 0U) << "the number of viewers";
   EXPECT_FALSE(survey.controlled);
+}
+
+TEST_F(RoomLimitsTest, WhatAWorkerTellsOfItsSideIsNoViewersBusiness) {
+  const auto trainer = greeted(Role::kWorker);
+  const auto viewer = greeted(Role::kViewer);
+  viewer->texts();
+  const json told = {{"send_seconds", 1.5}, {"queue_bytes", 4096}};
+  say(*trainer, {{"event", "link"}, {"params", told}});
+  EXPECT_TRUE(viewer->texts().empty());
+  const LinkFacts link = room_.survey(now_).workers.at(0).link.value();
+  EXPECT_EQ(link.send_seconds, 1.5);
+  EXPECT_EQ(link.queue_bytes, 4096);
 }
 
 TEST_F(RoomLimitsTest, AcknowledgementsAreFreeAndNeverLost) {
