@@ -6,6 +6,8 @@ namespace tt::record {
 namespace {
 // A transaction of this size keeps the write-ahead log small.
 constexpr std::size_t kTransactionBytes = std::size_t{8} << 20U;
+// Steps and audit lines: some hours of a disk that does not answer.
+constexpr std::size_t kMostOthers = 100'000;
 }  // namespace
 
 void ItemQueue::push(FrameItem frame) {
@@ -32,9 +34,12 @@ void ItemQueue::push(FrameItem frame) {
 
 void ItemQueue::push(Event event) {
   const std::lock_guard lock(mutex_);
-  const bool fits = event.bytes == 0 || event_bytes_ + event.bytes <= max_bytes_;
-  if (counters_.stopped || !fits) {
-    counters_.dropped += event.bytes > 0 ? 1 : 0;
+  if (event.bytes == 0) {
+    push_other_locked(std::move(event));
+    return;
+  }
+  if (counters_.stopped || event_bytes_ + event.bytes > max_bytes_) {
+    ++counters_.dropped;
     return;
   }
   event_bytes_ += event.bytes;
@@ -43,9 +48,18 @@ void ItemQueue::push(Event event) {
 
 void ItemQueue::push_other(Item item) {
   const std::lock_guard lock(mutex_);
-  if (!counters_.stopped) {
-    others_.push_back(std::move(item));
+  push_other_locked(std::move(item));
+}
+
+void ItemQueue::push_other_locked(Item item) {
+  if (counters_.stopped) {
+    return;
   }
+  if (others_.size() >= kMostOthers && !std::holds_alternative<RunItem>(item)) {
+    ++counters_.dropped;
+    return;
+  }
+  others_.push_back(std::move(item));
 }
 
 void ItemQueue::push_query(QueryThread::Query query) {

@@ -48,6 +48,7 @@ class ItemQueue {
 
  private:
   void push_other(Item item);
+  void push_other_locked(Item item);
   Work take_locked();
 
   const std::size_t max_bytes_;

@@ -272,6 +272,23 @@ TEST_F(RecorderTest, EventsThatAreDataAreDroppedWhereTheDiskIsSlow) {
   EXPECT_EQ(recording.events({.limit = 9}).size(), 4U);
 }
 
+TEST_F(RecorderTest, StepsAndAuditLinesAreBoundedWhereTheDiskDoesNotAnswer) {
+  constexpr std::size_t kMost = 100'000;
+  const auto recorder =
+      start([](RecorderOptions& options) { options.commit_interval = std::chrono::hours(1); });
+  for (std::uint64_t step = 2; step <= kMost; ++step) {  // the run itself waits, too
+    recorder->add_step(kRun, {{"step", step}, {"loss", 1.5}}, 1);
+  }
+  EXPECT_EQ(recorder->counters().dropped, 0U);
+  recorder->add_event({.run = kRun, .step = 1, .kind = "log", .detail = {}});
+  recorder->add_step(kRun, {{"step", kMost + 1}, {"loss", 1.5}}, 1);
+  EXPECT_EQ(recorder->counters().dropped, 2U);
+  recorder->finish();
+  Recording recording = reader();
+  EXPECT_TRUE(recording.events({.limit = 9}).empty());
+  EXPECT_EQ(recording.steps(kRun, kMost - 4, kMost + 9, 1000).size(), 5U);
+}
+
 TEST_F(RecorderTest, TheOldestStepsMakeRoom) {
   constexpr std::uint64_t kMax = 4 << 20;
   {
