@@ -63,6 +63,7 @@ void Channel::make_room() {
   while (bytes_ > max_bytes_ && !texts_.empty()) {
     bytes_ -= texts_.front().size();
     texts_.pop_front();
+    ++untold_events_;
   }
 }
 
@@ -100,6 +101,11 @@ void Channel::wait_until_written(Clock::time_point until) {
 std::uint64_t Channel::dropped() const {
   const std::lock_guard lock(mutex_);
   return dropped_;
+}
+
+std::size_t Channel::waiting_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_;
 }
 
 void Channel::set_connected() {

@@ -58,6 +58,7 @@ class Channel {
   /// Waits until everything is written, or until then.
   void wait_until_written(Clock::time_point until);
   std::uint64_t dropped() const;
+  std::size_t waiting_bytes() const;
 
   // The checker's side.
   /// From now on requests that only ask go to take_check().
@@ -99,7 +100,7 @@ class Channel {
   bool in_flight_ = false;
   std::uint64_t dropped_ = 0;  // records
   std::uint64_t told_dropped_ = 0;
-  std::uint64_t untold_events_ = 0;  // dropped as data
+  std::uint64_t untold_events_ = 0;  // dropped texts
   std::vector<trace::Request> arrived_requests_;
   std::condition_variable check_arrived_;
   std::deque<trace::Request> arrived_checks_;

@@ -24,6 +24,7 @@ constexpr std::chrono::milliseconds kFirstPause = 100ms;
 constexpr std::chrono::milliseconds kLongestPause = 2000ms;
 constexpr auto kHandshakeTimeout = 5s;
 constexpr auto kIdleTimeout = 30s;
+constexpr auto kTellTimes = 1s;
 constexpr std::size_t kMaxMessage = std::size_t{1} << 20U;
 constexpr std::size_t kWriteBuffer = std::size_t{64} << 10U;
 constexpr protocol::TextLimits kLimits{.bytes = kMaxMessage, .depth = 40};
@@ -156,8 +157,13 @@ void HubConnection::write() {
     return;
   }
   in_flight_ = channel_.take();
+  if (!in_flight_ && told_bytes_ > 0) {  // the last word is that nothing waits any more
+    tell_times(Channel::Clock::now());
+    in_flight_ = channel_.take();
+  }
   if (in_flight_) {
     stream_->text(in_flight_->text);
+    write_began_ = Channel::Clock::now();
     stream_->async_write(net::buffer(in_flight_->bytes),
                          [this](beast::error_code failure, std::size_t) { on_written(failure); });
   }
@@ -171,8 +177,18 @@ void HubConnection::on_written(beast::error_code failure) {
     return;
   }
   in_flight_.reset();
+  const auto now = Channel::Clock::now();
+  send_time_ += now - write_began_;
+  if (now - times_told_ >= kTellTimes) tell_times(now);
   channel_.written();
   write();
+}
+
+void HubConnection::tell_times(Channel::Clock::time_point now) {
+  times_told_ = now;
+  told_bytes_ = channel_.waiting_bytes();
+  channel_.push_text(protocol::encode_notification(
+      "link", {{"send_seconds", send_time_.count()}, {"queue_bytes", told_bytes_}}));
 }
 
 void HubConnection::close() {

@@ -43,6 +43,8 @@ class HubConnection {
   void handle(std::string_view text);
   void write();
   void on_written(boost::beast::error_code failure);
+  /// About once a second while messages go out: how long they took, and what waits.
+  void tell_times(Channel::Clock::time_point now);
 
   boost::asio::io_context& io_;
   Channel& channel_;
@@ -52,6 +54,10 @@ class HubConnection {
   std::optional<Stream> stream_;
   boost::beast::flat_buffer buffer_;
   std::optional<Outgoing> in_flight_;
+  Channel::Clock::time_point write_began_;
+  Channel::Clock::time_point times_told_ = Channel::Clock::now();
+  std::chrono::duration<double> send_time_{0};
+  std::size_t told_bytes_ = 0;  // that wait, as told last
   std::chrono::milliseconds pause_;
   bool open_ = false;
   bool greeted_ = false;

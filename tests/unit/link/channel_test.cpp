@@ -77,7 +77,8 @@ TEST(Channel, EventsGoOnlyWhenNoRecordIsLeft) {
   channel.push_text(std::string(500, 'a'));
   EXPECT_EQ(channel.dropped(), 2U);
   channel.push_text(std::string(500, 'b'));
-  channel.take();  // the drops
+  EXPECT_EQ(nlohmann::json::parse(channel.take()->bytes).at("params"),
+            nlohmann::json::parse(R"({"records": 2, "where": "trainer", "events": 1})"));
   EXPECT_EQ(channel.take()->bytes.front(), 'b');
   EXPECT_FALSE(channel.take().has_value());
 }
