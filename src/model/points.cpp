@@ -1,5 +1,6 @@
 #include "tensor_tracer/model/points.h"
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +70,7 @@ PointDescription probabilities(const config::ModelConfig& config, int ranks) {
   point.bias = "not applicable";
   point.text = "attention probabilities by head, recomputed from queries and keys, before dropout";
   point.dims = {"batch", "heads", "sequence", "keys"};
+  point.gradient = point.tensor;
   return point;
 }
 
@@ -115,6 +117,25 @@ PointDescription logits(const config::ModelConfig& config, int ranks) {
                                   "scores of the next token, before the softmax"));
 }
 
+// Probabilities are computed anew in float32, or in float64 where the model is.
+std::string dtype_of(const PointDescription& point, const std::string& activations) {
+  if (point.holds_integers()) return "int64";
+  const bool is_made = point.flag == PointFlag::kRawAttentionScore;
+  return is_made && activations != "float64" ? "float32" : activations;
+}
+
+void set_shape(PointDescription& point, const config::ModelConfig& config,
+               const ForwardShape& forward) {
+  const std::map<std::string, std::int64_t> sizes = {{"ids_positions", 2},
+                                                     {"batch", forward.batch},
+                                                     {"sequence", config.seq_length},
+                                                     {"heads", config.num_attention_heads},
+                                                     {"keys", config.seq_length},
+                                                     {"features", point.features}};
+  for (const std::string& dim : point.dims) point.shape.push_back(sizes.at(dim));
+  point.dtype = dtype_of(point, forward.dtype);
+}
+
 std::vector<PointDescription> mlp_points(const config::ModelConfig& config, int ranks,
                                          const std::string& bias) {
   const auto fc1 = nn::fc1_segments(config.ffn_size(), config.swiglu, ranks);
@@ -130,7 +151,8 @@ std::vector<PointDescription> mlp_points(const config::ModelConfig& config, int 
 
 }  // namespace
 
-trace::Catalogue make_catalogue(const config::ModelConfig& config, int tensor_ranks) {
+trace::Catalogue make_catalogue(const config::ModelConfig& config, int tensor_ranks,
+                                const ForwardShape& forward) {
   const std::string bias = config.disable_bias_linear ? "none" : "included";
   std::vector<PointDescription> points = {
       input_tokens(),
@@ -148,6 +170,7 @@ trace::Catalogue make_catalogue(const config::ModelConfig& config, int tensor_ra
                                               "not applicable", "input of the output layer")));
   points.back().hidden_state = static_cast<int>(config.num_layers);
   points.push_back(logits(config, tensor_ranks));
+  for (PointDescription& point : points) set_shape(point, config, forward);
   return trace::Catalogue(std::move(points));
 }
 

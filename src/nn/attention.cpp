@@ -76,20 +76,33 @@ at::Tensor Attention::rotate(const at::Tensor& x_BNTD) const {
 at::Tensor Attention::probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const {
   const std::int64_t length = q_BNTD.size(2);
   const double scale = 1.0 / std::sqrt(static_cast<double>(options_.head_size));
-  const at::Tensor future_TT = at::ones({length, length}, at::kBool).triu(1);
-  return (q_BNTD * scale)
-      .matmul(k_BNTD.transpose(-2, -1))
-      .masked_fill(future_TT, -std::numeric_limits<double>::infinity())
-      .softmax(-1);
+  const double infinity = std::numeric_limits<double>::infinity();
+  const at::Tensor future_TT = at::full({length, length}, -infinity, q_BNTD.options()).triu_(1);
+  // In place, which is cheaper than a mask of booleans. The future is zeroed before it becomes
+  // -inf, so that a key that is not finite stays unseen by those before it.
+  return (q_BNTD * scale).matmul(k_BNTD.transpose(-2, -1)).tril_().add_(future_TT).softmax(-1);
 }
 
 at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                              const at::Tensor& v_BNTD, const ForwardContext& context) const {
   if (options_.dropout == 0.0 || !context.is_training) {
-    return at::scaled_dot_product_attention(q_BNTD, k_BNTD, v_BNTD, {}, 0.0, /*is_causal=*/true);
+    const at::Tensor y_BNTD =
+        at::scaled_dot_product_attention(q_BNTD, k_BNTD, v_BNTD, {}, 0.0, /*is_causal=*/true);
+    // y = probabilities @ v, of which the fused operator keeps no probabilities.
+    if (context.tracer.armed()) {
+      const auto make = [v_BNTD](const at::Tensor& gradient_BNTD, at::ScalarType dtype) {
+        const at::Tensor rows_BNTD = v_BNTD.narrow(0, 0, gradient_BNTD.size(0));
+        return gradient_BNTD.to(dtype).matmul(rows_BNTD.to(dtype).transpose(2, 3));
+      };
+      show_gradient(y_BNTD, context, make);
+    }
+    return y_BNTD;
   }
   const std::int64_t length = q_BNTD.size(2);
   const at::Tensor probability_BNTT = probabilities(q_BNTD, k_BNTD);
+  show_gradient(probability_BNTT, context, [](const at::Tensor& gradient, at::ScalarType dtype) {
+    return gradient.to(dtype);
+  });
   std::vector<std::int64_t> streams;
   for (std::int64_t row = 0; row < q_BNTD.size(0); ++row) {
     for (std::int64_t head = 0; head < local_heads_; ++head) {
@@ -123,6 +136,24 @@ void Attention::show_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k
                                 return probabilities(q_BNTD.narrow(0, 0, rows).to(dtype),
                                                      k_BNTD.narrow(0, 0, rows).to(dtype));
                               });
+}
+
+// The gradient of the probabilities, which `make` computes from the first rows of that of `from`,
+// to the tracer.
+void Attention::show_gradient(const at::Tensor& from_BNTX, const ForwardContext& context,
+                              const MakeGradient& make) const {
+  const std::int64_t rows = context.tracer.rows_wanted(
+      trace::PointFlag::kRawAttentionScore, options_.layer, from_BNTX.size(0), /*gradient=*/true);
+  if (rows == 0) return;
+  const auto dtype = from_BNTX.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const std::int64_t length = from_BNTX.size(2);
+  context.tracer.capture_made_gradient(trace::PointFlag::kRawAttentionScore, options_.layer,
+                                       {{rows, from_BNTX.size(1), length, length},
+                                        dtype,
+                                        from_BNTX,
+                                        [rows, dtype, make](const at::Tensor& gradient) {
+                                          return make(gradient.narrow(0, 0, rows), dtype);
+                                        }});
 }
 
 at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context) const {

@@ -4,8 +4,25 @@
 #include <utility>
 
 #include "tensor_tracer/base/check.h"
+#include "tensor_tracer/graph/places.h"
 
 namespace tt::trace {
+
+namespace {
+
+// Replicas see other rows.
+std::string placement_on_data(const PointDescription& point) {
+  const auto batch = std::ranges::find(point.dims, "batch") - point.dims.begin();
+  return "shard(" + std::to_string(batch) + ")";
+}
+
+}  // namespace
+
+std::string PointDescription::path() const {
+  const graph::PlaceKind* place = graph::find_place(name);
+  TT_CHECK(place != nullptr, name);
+  return place->in_layer ? "layers[n]." + place->path : place->path;
+}
 
 Catalogue::Catalogue(std::vector<PointDescription> points) : points_(std::move(points)) {}
 
@@ -27,15 +44,18 @@ nlohmann::json Catalogue::to_json() const {
   nlohmann::json list = nlohmann::json::array();
   for (const PointDescription& point : points_) {
     nlohmann::json item = {{"name", point.name},
+                           {"path", point.path()},
                            {"flag", static_cast<int>(point.flag)},
                            {"first_layer", point.first_layer},
                            {"last_layer", point.last_layer},
                            {"dims", point.dims},
+                           {"shape", point.shape},
+                           {"dtype", point.dtype},
                            {"features", point.features},
                            {"placement",
                             {{"tensor", to_string(point.tensor)},
                              {"pipeline", "replicate"},
-                             {"data", point.holds_integers() ? "shard(1)" : "shard(0)"}}},
+                             {"data", placement_on_data(point)}}},
                            {"bias", point.bias},
                            {"text", point.text}};
     if (point.gradient) item["gradient_placement"] = {{"tensor", to_string(*point.gradient)}};

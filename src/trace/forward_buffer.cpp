@@ -37,7 +37,7 @@ std::size_t ForwardBuffer::add(Slot slot) {
   }
   const auto own = static_cast<std::size_t>(group_.rank());
   if (own_.size() < rank_bytes_[own]) own_.resize(rank_bytes_[own]);
-  if (slot.bytes_of(own) > 0) std::memset(own_.data() + slot.offset[own], 0, kMarkBytes);
+  if (slot.bytes_of(own) > 0) std::memset(own_.data() + slot.offset[own], 0, kMarkBytes + 1);
   slots_.push_back(std::move(slot));
   return slots_.size() - 1;
 }
@@ -52,6 +52,15 @@ void ForwardBuffer::mark_written(const Slot& slot, bool took_too_long) {
   const auto own = static_cast<std::size_t>(group_.rank());
   if (slot.bytes_of(own) == 0) return;
   own_[slot.offset[own]] = took_too_long ? kTookTooLongMark : kWrittenMark;
+}
+
+void ForwardBuffer::mark_failed(const Slot& slot, std::string_view why) {
+  std::byte* text = own_part(slot);
+  if (text == nullptr) return;
+  const std::size_t room = slot.bytes_of(static_cast<std::size_t>(group_.rank())) - kMarkBytes;
+  std::memset(text, 0, room);
+  std::memcpy(text, why.data(), std::min(why.size(), room));
+  own_[slot.offset[static_cast<std::size_t>(group_.rank())]] = std::byte{0};
 }
 
 void ForwardBuffer::start_gather() {
@@ -91,6 +100,17 @@ ForwardBuffer::Outcome ForwardBuffer::outcome(const Slot& slot) const {
     if (mark == std::byte{0}) worst = Outcome::kFailed;
   }
   return worst;
+}
+
+std::string ForwardBuffer::failure(const Slot& slot) const {
+  for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank) {
+    if (slot.bytes_of(rank) == 0 || *marked_part(slot, rank) != std::byte{0}) continue;
+    const auto* text = reinterpret_cast<const char*>(marked_part(slot, rank) + kMarkBytes);
+    const std::string why(text, strnlen(text, slot.bytes_of(rank) - kMarkBytes));
+    return "tensor rank " + std::to_string(rank) +
+           (why.empty() ? " could not capture it" : ": " + why);
+  }
+  return "";
 }
 
 }  // namespace tt::trace

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensor_tracer/comm/process_group.h"
@@ -40,6 +42,8 @@ class ForwardBuffer {
   /// This rank's part of the slot; null when it has none.
   std::byte* own_part(const Slot& slot);
   void mark_written(const Slot& slot, bool took_too_long);
+  /// The part stays marked as failed and tells the others why, as far as its bytes hold the text.
+  void mark_failed(const Slot& slot, std::string_view why);
 
   /// Posts the one gather; nothing is sent when only rank 0 has anything.
   void start_gather();
@@ -52,6 +56,8 @@ class ForwardBuffer {
   enum class Outcome { kWritten, kTookTooLong, kFailed };
   /// Rank 0, after finish_gather: the worst of all ranks.
   Outcome outcome(const Slot& slot) const;
+  /// Rank 0, after finish_gather: "rank 1: why", of the first rank whose part is marked as failed.
+  std::string failure(const Slot& slot) const;
 
  private:
   const std::byte* marked_part(const Slot& slot, std::size_t rank) const;

@@ -225,7 +225,7 @@ base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
                                 context.tensor_ranks,
                                 context.vectors,
                                 max_lines(point, context),
-                                context.limits.max_expression_cost};
+                                context.limits.expression};
   auto compressor =
       parse_compressor(text.value("compressor", json()), where + ".compressor", about);
   if (!compressor) return compressor.error();

@@ -31,6 +31,12 @@ class CpuTimer {
   const double begin_;
 };
 
+// Without the stack that libtorch tells below the first line.
+std::string reason_of(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
 // The forward half of a step's watched pass, or the backward half.
 struct Pass {
   explicit Pass(const comm::ProcessGroup& group) : buffer(group) {}
@@ -75,7 +81,8 @@ struct Tracer::State {
   std::vector<std::size_t> newly_off;
   std::vector<double> entry_seconds;  // per entry, in the passes that are open
   Pass forward, backward;
-  double cpu_seconds = 0.0;
+  TracerSeconds seconds;
+  std::string made_wrong;  // why the tensor that is being captured has no numbers
 
   const PointDescription& point_of(const PlanEntry& entry) const {
     return context.catalogue->points()[entry.point];
@@ -84,14 +91,17 @@ struct Tracer::State {
   const CachedPacking& packing_for(std::size_t entry, const at::Tensor& local);
   std::optional<Slot> slot_for(std::size_t entry, int layer, const at::Tensor& local);
   void write(Pass& pass, const Slot& slot, const at::Tensor& local);
-  void write_timed(Pass& pass, const Slot& slot, const at::Tensor& local);
+  using Make = std::function<at::Tensor(const at::Tensor&)>;
+  void write_timed(Pass& pass, const Slot& slot, const at::Tensor& local, const Make& make = {});
   bool took_too_long(std::size_t entry) const {
     return entry_seconds[entry] > context.limits.max_entry_seconds;
   }
   void append_record(std::string& message, const Pass& pass, const Slot& slot);
   void capture(std::size_t entry, int layer, const at::Tensor& local);
   void capture_gradient(std::size_t entry, int layer, const at::Tensor& local);
-  void write_gradient(std::size_t slot_index, const at::Tensor& gradient) noexcept;
+  void capture_made_gradient(std::size_t entry, int layer, const MadeGradient& made);
+  void write_gradient(std::size_t slot_index, const at::Tensor& gradient,
+                      const Make& make) noexcept;
   void post(Pass& pass);
   void complete(Pass& pass);
   void switch_off(std::size_t entry, const std::string& why) noexcept;
@@ -151,10 +161,15 @@ void Tracer::State::write(Pass& pass, const Slot& slot, const at::Tensor& local)
   slot.packing->pack(point_of(entry).hidden_state.value_or(slot.layer), rank, numbers.view, part);
 }
 
-void Tracer::State::write_timed(Pass& pass, const Slot& slot, const at::Tensor& local) {
-  {
+// Whoever made the numbers and could not is `made_wrong`.
+void Tracer::State::write_timed(Pass& pass, const Slot& slot, const at::Tensor& local,
+                                const Make& make) {
+  try {
     const CpuTimer timer(entry_seconds[slot.entry]);
-    write(pass, slot, local);
+    write(pass, slot, make ? make(local) : local);
+  } catch (const std::exception& error) {
+    pass.buffer.mark_failed(slot, made_wrong.empty() ? reason_of(error) : made_wrong);
+    throw;
   }
   pass.buffer.mark_written(slot, took_too_long(slot.entry));
 }
@@ -173,31 +188,50 @@ void Tracer::State::capture_gradient(std::size_t entry, int layer, const at::Ten
   const std::size_t index = backward.buffer.add(std::move(*wanted));
   backward.is_open = true;
   local.register_hook(
-      [this, index](const at::Tensor& gradient) { write_gradient(index, gradient); });
+      [this, index](const at::Tensor& gradient) { write_gradient(index, gradient, {}); });
 }
 
-void Tracer::State::write_gradient(std::size_t slot_index, const at::Tensor& gradient) noexcept {
+void Tracer::State::capture_made_gradient(std::size_t entry, int layer, const MadeGradient& made) {
+  if (!made.from.requires_grad()) return;
+  const at::Tensor like = at::empty(made.sizes, at::TensorOptions(made.dtype).device(at::kMeta));
+  std::optional<Slot> wanted = slot_for(entry, layer, like);
+  if (!wanted) return;
+  const std::size_t index = backward.buffer.add(std::move(*wanted));
+  backward.is_open = true;
+  made.from.register_hook([this, index, make = made.make](const at::Tensor& gradient) {
+    write_gradient(index, gradient, make);
+  });
+}
+
+void Tracer::State::write_gradient(std::size_t slot_index, const at::Tensor& gradient,
+                                   const Make& make) noexcept {
   if (!backward.is_open) return;
-  const CpuTimer timer(cpu_seconds);
+  const CpuTimer timer(seconds.all);
   const Slot& slot = backward.buffer.slots()[slot_index];
   try {
-    write_timed(backward, slot, gradient);
+    const at::NoGradGuard no_grad;
+    write_timed(backward, slot, gradient, make);
   } catch (const std::exception& error) {
-    switch_off(slot.entry, error.what());
+    switch_off(slot.entry, reason_of(error));
   }
 }
 
 void Tracer::State::post(Pass& pass) {
   pass.is_open = false;
   pass.is_pending = true;
+  const CpuTimer timer(seconds.gather);
   pass.buffer.start_gather();
 }
 
 void Tracer::State::complete(Pass& pass) {
   if (!pass.is_pending) return;
   pass.is_pending = false;
-  pass.buffer.finish_gather();
+  {
+    const CpuTimer timer(seconds.gather);
+    pass.buffer.finish_gather();
+  }
   if (outlet == nullptr || rank != 0) return;
+  const CpuTimer timer(seconds.encode);
   std::string message;
   for (const Slot& slot : pass.buffer.slots()) {
     if (!switched_off[slot.entry]) append_record(message, pass, slot);
@@ -208,14 +242,14 @@ void Tracer::State::complete(Pass& pass) {
 void Tracer::State::append_record(std::string& message, const Pass& pass, const Slot& slot) {
   const ForwardBuffer::Outcome outcome = pass.buffer.outcome(slot);
   if (outcome == ForwardBuffer::Outcome::kFailed) {
-    switch_off(slot.entry, "a rank could not capture it");
+    switch_off(slot.entry, pass.buffer.failure(slot));
     return;
   }
   try {
     const CpuTimer timer(entry_seconds[slot.entry]);
     writer.append(message, *plan, pass.scope, slot, pass.buffer.parts_of(slot));
   } catch (const std::exception& error) {
-    switch_off(slot.entry, error.what());
+    switch_off(slot.entry, reason_of(error));
   }
   if (outcome == ForwardBuffer::Outcome::kTookTooLong || took_too_long(slot.entry)) {
     switch_off(slot.entry, "it took more than " + std::to_string(context.limits.max_entry_seconds) +
@@ -259,7 +293,7 @@ const PlanContext& Tracer::context() const { return state_->context; }
 std::vector<std::size_t> Tracer::take_switched_off() {
   return std::exchange(state_->newly_off, {});
 }
-double Tracer::cpu_seconds() const { return state_->cpu_seconds; }
+TracerSeconds Tracer::seconds() const { return state_->seconds; }
 
 void Tracer::begin_forward(const ForwardScope& scope) {
   State& state = *state_;
@@ -276,12 +310,13 @@ void Tracer::begin_forward(const ForwardScope& scope) {
   state.forward.is_open = true;
 }
 
-std::int64_t Tracer::rows_wanted(PointFlag flag, int layer, std::int64_t batch) const {
+std::int64_t Tracer::rows_wanted(PointFlag flag, int layer, std::int64_t batch,
+                                 bool gradient) const {
   if (!armed_) return 0;
   const State& state = *state_;
   std::int64_t rows = 0;
   for (const std::size_t entry : state.entries_of_point[state.context.catalogue->index_of(flag)]) {
-    if (!state.takes(entry, layer)) continue;
+    if (!state.takes(entry, layer) || state.plan->entries[entry].gradient != gradient) continue;
     rows = std::max(rows, std::min(batch, state.plan->entries[entry].end_row.value_or(batch)));
   }
   return rows;
@@ -289,7 +324,7 @@ std::int64_t Tracer::rows_wanted(PointFlag flag, int layer, std::int64_t batch) 
 
 void Tracer::capture_watched(PointFlag flag, int layer, const at::Tensor& local) noexcept {
   State& state = *state_;
-  const CpuTimer timer(state.cpu_seconds);
+  const CpuTimer timer(state.seconds.all);
   for (const std::size_t entry : state.entries_of_point[state.context.catalogue->index_of(flag)]) {
     if (!state.takes(entry, layer)) continue;
     try {
@@ -299,7 +334,7 @@ void Tracer::capture_watched(PointFlag flag, int layer, const at::Tensor& local)
         state.capture(entry, layer, local);
       }
     } catch (const std::exception& error) {
-      state.switch_off(entry, error.what());
+      state.switch_off(entry, reason_of(error));
     }
   }
 }
@@ -309,7 +344,7 @@ void Tracer::make_and_capture(PointFlag flag, int layer, at::IntArrayRef sizes,
   State& state = *state_;
   at::Tensor local;
   try {
-    const CpuTimer timer(state.cpu_seconds);
+    const CpuTimer timer(state.seconds.all);
     const at::NoGradGuard no_grad;
     local = make();
   } catch (const std::exception& error) {
@@ -317,23 +352,39 @@ void Tracer::make_and_capture(PointFlag flag, int layer, at::IntArrayRef sizes,
     local = at::empty(sizes, at::TensorOptions(dtype).device(at::kMeta));
     for (const std::size_t entry :
          state.entries_of_point[state.context.catalogue->index_of(flag)]) {
-      if (state.takes(entry, layer)) state.switch_off(entry, error.what());
+      const bool is_meant = state.takes(entry, layer) && !state.plan->entries[entry].gradient;
+      if (is_meant) state.switch_off(entry, reason_of(error));
     }
+    state.made_wrong = reason_of(error);
   }
   capture_watched(flag, layer, local);
+  state.made_wrong.clear();
+}
+
+void Tracer::capture_made_gradient(PointFlag flag, int layer, const MadeGradient& made) {
+  State& state = *state_;
+  const CpuTimer timer(state.seconds.all);
+  for (const std::size_t entry : state.entries_of_point[state.context.catalogue->index_of(flag)]) {
+    if (!state.takes(entry, layer) || !state.plan->entries[entry].gradient) continue;
+    try {
+      state.capture_made_gradient(entry, layer, made);
+    } catch (const std::exception& error) {
+      state.switch_off(entry, reason_of(error));
+    }
+  }
 }
 
 void Tracer::end_forward() {
   if (!armed_) return;
   armed_ = false;
-  const CpuTimer timer(state_->cpu_seconds);
+  const CpuTimer timer(state_->seconds.all);
   state_->post(state_->forward);
 }
 
 void Tracer::end_backward() {
   State& state = *state_;
   if (!state.forward.is_pending && !state.backward.is_open) return;
-  const CpuTimer timer(state.cpu_seconds);
+  const CpuTimer timer(state.seconds.all);
   state.complete(state.forward);
   if (state.backward.is_open) state.post(state.backward);
 }
@@ -341,7 +392,7 @@ void Tracer::end_backward() {
 void Tracer::finish() {
   State& state = *state_;
   if (!state.forward.is_pending && !state.backward.is_pending) return;
-  const CpuTimer timer(state.cpu_seconds);
+  const CpuTimer timer(state.seconds.all);
   state.complete(state.forward);
   state.complete(state.backward);
 }

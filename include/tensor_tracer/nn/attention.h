@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,9 @@ class Attention {
  private:
   void show_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                           const ForwardContext& context) const;
+  using MakeGradient = std::function<at::Tensor(const at::Tensor& gradient, at::ScalarType dtype)>;
+  void show_gradient(const at::Tensor& from_BNTX, const ForwardContext& context,
+                     const MakeGradient& make) const;
   at::Tensor probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const;
   at::Tensor rotate(const at::Tensor& x_BNTD) const;
   at::Tensor attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD, const at::Tensor& v_BNTD,

@@ -50,12 +50,16 @@ struct PointDescription {
   std::string bias;           // "included", "none" or "not applicable"
   std::string text;           // one line for people
   std::vector<std::string> dims = {"batch", "sequence", "features"};
+  std::vector<std::int64_t> shape;  // logical, of one forward of a training micro-batch
+  std::string dtype;                // of PyTorch: "float32", "bfloat16", …
   /// Of the gradient; none: nothing flows back through what is captured here.
   std::optional<Placement> gradient = std::nullopt;
   /// The hidden state that this point is compared with (0: the embedding); none: its layer number.
   std::optional<int> hidden_state = std::nullopt;
 
   bool holds_integers() const { return features == 0; }
+  /// Where the forward pass meets it, as programs name it: "layers[n].attention.qkv", "logits".
+  std::string path() const;
 };
 
 /// A matrix that a forward pass uses: a place of interventions, not of the catalogue.

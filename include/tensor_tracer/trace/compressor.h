@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
+#include "tensor_tracer/eval/limits.h"
 #include "tensor_tracer/protocol/record.h"
 #include "tensor_tracer/trace/catalogue.h"
 #include "tensor_tracer/trace/layout.h"
@@ -62,7 +63,7 @@ struct CompressorContext {
   int tensor_ranks = 1;
   VectorLibrary* vectors = nullptr;  // null: the run has none
   std::int64_t max_lines = 1;        // batch rows × lines of the largest capture
-  double max_cost = 1e9;             // element operations of an expression for one capture
+  eval::Limits limits = {};          // of an expression, for one capture
 };
 
 /// Reads {"kind": "tile" | "none" | "empty" | "stats" | "projection" | "topk", …}; null: the

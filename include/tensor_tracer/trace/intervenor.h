@@ -74,6 +74,8 @@ class Intervenor {
   virtual base::Status begin_preview(const nlohmann::json& params) = 0;
   /// Whether that program acts in every forward beside those in force; not at first.
   virtual void turn_preview(bool acts) = 0;
+  /// It writes gradients: its training forward is to be followed by a backward.
+  virtual bool preview_writes_gradients() const = 0;
   /// The "writes" of its answer so far, on every rank. Collective over all ranks.
   virtual nlohmann::json preview_writes() = 0;
   /// REQUIRES: begin_preview() was ok.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
+#include "tensor_tracer/eval/limits.h"
 #include "tensor_tracer/protocol/record.h"
 #include "tensor_tracer/trace/catalogue.h"
 #include "tensor_tracer/trace/compressor.h"
@@ -26,12 +27,12 @@ struct ForwardScope {
   std::uint32_t prompt_set = 0;  // 0: the run's own data
 };
 
-/// Limits of what a plan may ask for; each has a test.
+/// Limits of what a plan may ask for, its expressions included; each has a test.
 struct PlanLimits {
   std::size_t max_entries = 64;
   std::int64_t max_every = 1'000'000;
-  double max_expression_cost = 1e9;  // element operations for one capture
-  double max_entry_seconds = 1.0;    // of CPU time in one pass, on one rank
+  double max_entry_seconds = 1.0;               // of CPU time in one pass, on one rank
+  eval::Limits expression = {.max_cost = 1e9};  // of a method, for one capture
 };
 
 /// What a plan is checked against: the run that takes it. `vectors` outlives it.

@@ -24,6 +24,21 @@ struct TracerIdentity {
   mesh::Coordinates coordinates;
 };
 
+/// CPU seconds in a tracer, and what of them went to gathers and to making records.
+struct TracerSeconds {
+  double all = 0.0;
+  double gather = 0.0;
+  double encode = 0.0;
+};
+
+/// The gradient of a point that is computed only to be watched.
+struct MadeGradient {
+  std::vector<std::int64_t> sizes;
+  at::ScalarType dtype = at::kFloat;
+  at::Tensor from;                                    // of the forward, in the graph
+  std::function<at::Tensor(const at::Tensor&)> make;  // of the gradient of `from`
+};
+
 /// Captures what the plan names during a forward pass and its backward pass, reduces it on the
 /// shard, gathers it once per pass over the tensor axis, and hands finished records to the outlet
 /// on the leader (tensor rank 0 of data replica 0). Ranks of other replicas capture nothing.
@@ -81,16 +96,22 @@ class Tracer {
       make_and_capture(flag, layer, sizes, dtype, std::forward<Make>(make));
   }
 
+  /// The gradient of such a point, for entries that want it: captures what `make` computes in the
+  /// backward pass from the gradient of `from`, of these sizes and this dtype. As capture_made.
+  /// REQUIRES: rows_wanted() of the gradient is not 0.
+  void capture_made_gradient(PointFlag flag, int layer, const MadeGradient& made);
+
   /// For such points: the first so many batch rows of `batch` that the open forward's entries want
-  /// of it; 0: none.
-  std::int64_t rows_wanted(PointFlag flag, int layer, std::int64_t batch) const;
+  /// of it, or of its gradient; 0: none.
+  std::int64_t rows_wanted(PointFlag flag, int layer, std::int64_t batch,
+                           bool gradient = false) const;
 
   /// Leader: entries of the plan that were switched off since the last call, because they failed or
   /// took too long on some rank. They send nothing; a plan that disables them ends their cost too.
   std::vector<std::size_t> take_switched_off();
 
-  /// CPU seconds that this thread has spent in the tracer.
-  double cpu_seconds() const;
+  /// CPU seconds that this thread has spent in the tracer so far.
+  TracerSeconds seconds() const;
 
  private:
   void capture_watched(PointFlag flag, int layer, const at::Tensor& local) noexcept;

@@ -107,15 +107,17 @@ class ProjectionCompressor : public Compressor {
  public:
   ProjectionCompressor(std::vector<std::string> names,
                        const std::vector<std::shared_ptr<const DirectionVector>>& vectors,
-                       bool normalize)
-      : names_(std::move(names)), normalize_(normalize) {
+                       bool normalize, json layer_base)
+      : names_(std::move(names)), normalize_(normalize), layer_base_(std::move(layer_base)) {
     const auto hidden_states =
         static_cast<std::int64_t>(vectors.front()->rows.size()) / vectors.front()->hidden_size;
     floats_ = rows_of<float>(vectors, normalize, hidden_states);
     doubles_ = rows_of<double>(vectors, normalize, hidden_states);
   }
   json to_json() const override {
-    return {{"kind", "projection"}, {"vectors", names_}, {"normalize", normalize_}};
+    json form = {{"kind", "projection"}, {"vectors", names_}, {"normalize", normalize_}};
+    if (!layer_base_.is_null()) form["layer_base"] = layer_base_;
+    return form;
   }
   protocol::RecordCompressor code() const override {
     return protocol::RecordCompressor::kProjection;
@@ -128,6 +130,7 @@ class ProjectionCompressor : public Compressor {
  private:
   const std::vector<std::string> names_;
   const bool normalize_;
+  const json layer_base_;  // as asked for; null: as the file's rows tell
   std::shared_ptr<const Rows<float>> floats_;
   std::shared_ptr<const Rows<double>> doubles_;
 };
@@ -148,11 +151,37 @@ base::Status parse_names(const json& text, const std::string& where, VectorLibra
   return {};
 }
 
+base::Status check_vector(const DirectionVector& vector, const std::string& where,
+                          const PointDescription& point) {
+  if (vector.hidden_size != point.features) {
+    return wrong(where,
+                 "\"" + vector.name + "\" has " + std::to_string(vector.hidden_size) +
+                     " numbers, " + point.name + " has " + std::to_string(point.features) +
+                     " features",
+                 "project a point of the residual stream, such as HiddenStates");
+  }
+  if (point.hidden_state == 0 && !vector.has_embedding_row) {
+    return wrong(where, "\"" + vector.name + "\" has no row for the embedding",
+                 "project layers from 1 on");
+  }
+  return {};
+}
+
+// A file's number of rows tells what its first row is; who says it wants to be sure.
+base::Status check_base(const json& base, const DirectionVector& vector, const std::string& where) {
+  if (base.is_null() || (base == 0) == vector.has_embedding_row) return {};
+  return wrong(where,
+               "\"" + vector.name + "\" begins with " +
+                   (vector.has_embedding_row ? "the embedding's row: 0" : "the row of layer 1: 1"));
+}
+
 }  // namespace
 
 ParsedCompressor parse_projection(const json& text, const std::string& where,
                                   const CompressorContext& context) {
-  if (auto status = refuse_unknown_keys(text, where, {"kind", "vectors", "normalize"}); !status) {
+  if (auto status =
+          refuse_unknown_keys(text, where, {"kind", "vectors", "normalize", "layer_base"});
+      !status) {
     return status.error();
   }
   if (context.vectors == nullptr) {
@@ -162,6 +191,10 @@ ParsedCompressor parse_projection(const json& text, const std::string& where,
   std::vector<std::string> names;
   if (auto status = parse_names(text, where + ".vectors", *context.vectors, names); !status) {
     return status.error();
+  }
+  const json base = text.value("layer_base", json());
+  if (!base.is_null() && (!base.is_number_integer() || (base != 0 && base != 1))) {
+    return wrong(where + ".layer_base", "must be 0 or 1, the layer of a vector's first row");
   }
   const json normalize = text.value("normalize", json(true));
   if (!normalize.is_boolean()) return wrong(where + ".normalize", "must be true or false");
@@ -173,21 +206,12 @@ ParsedCompressor parse_projection(const json& text, const std::string& where,
       error.where = where + ".vectors: " + error.where;
       return error;
     }
-    const DirectionVector& vector = *found.value();
-    if (vector.hidden_size != context.point.features) {
-      return wrong(where + ".vectors",
-                   "\"" + name + "\" has " + std::to_string(vector.hidden_size) + " numbers, " +
-                       context.point.name + " has " + std::to_string(context.point.features) +
-                       " features",
-                   "project a point of the residual stream, such as HiddenStates");
-    }
-    if (context.point.hidden_state == 0 && !vector.has_embedding_row) {
-      return wrong(where + ".vectors", "\"" + name + "\" has no row for the embedding",
-                   "project layers from 1 on");
-    }
+    base::Status status = check_vector(*found.value(), where + ".vectors", context.point);
+    if (status) status = check_base(base, *found.value(), where + ".layer_base");
+    if (!status) return status.error();
     vectors.push_back(std::move(found).value());
   }
-  return made<ProjectionCompressor>(std::move(names), vectors, normalize.get<bool>());
+  return made<ProjectionCompressor>(std::move(names), vectors, normalize.get<bool>(), base);
 }
 
 }  // namespace tt::trace

@@ -177,6 +177,13 @@ std::optional<Stages> stages_of(const CompressorContext& context, std::int64_t t
   return Stages{std::move(*first), tile_boundaries(between, tiles)};
 }
 
+// What a method over these tiles is checked against.
+ExpressionScope scope_of(const CompressorContext& context, std::vector<std::int64_t> boundaries) {
+  const std::int64_t features = boundaries.back();
+  return {features,       std::move(boundaries),         context.max_lines,
+          context.limits, context.point.dims.size() - 2, context.point.dtype == "float64"};
+}
+
 base::Status parse_one_rank(const json& text, const std::string& where,
                             const CompressorContext& context, std::int64_t tiles, Method& method,
                             std::optional<OneRank>& out) {
@@ -187,8 +194,7 @@ base::Status parse_one_rank(const json& text, const std::string& where,
   if (!status) return status;
   const bool is_cut =
       context.placement.kind == Placement::Kind::kShard && context.placement.dim == 2;
-  ExpressionScope scope{features, tile_boundaries(features, one_rank.tiles), context.max_lines,
-                        context.max_cost};
+  ExpressionScope scope = scope_of(context, tile_boundaries(features, one_rank.tiles));
   if (is_cut && context.tensor_ranks > 1) {
     const auto stages = stages_of(context, one_rank.tiles, tiles);
     if (!stages) {
@@ -199,8 +205,7 @@ base::Status parse_one_rank(const json& text, const std::string& where,
                    "leave it out: tiles are then those of the whole tensor");
     }
     scope.boundaries = stages->first;
-    const ExpressionScope second{stages->second.back(), stages->second, context.max_lines,
-                                 context.max_cost};
+    const ExpressionScope second = scope_of(context, stages->second);
     status = parse_method(text, "method", where, second, method);
     if (!status) return status;
   }
@@ -225,9 +230,8 @@ ParsedCompressor parse_tile(const json& text, const std::string& where,
   if (!status) return status.error();
   Method method;
   std::optional<OneRank> one_rank;
-  status = parse_method(
-      text, "method", where,
-      {features, tile_boundaries(features, tiles), context.max_lines, context.max_cost}, method);
+  const ExpressionScope scope = scope_of(context, tile_boundaries(features, tiles));
+  status = parse_method(text, "method", where, scope, method);
   if (status) status = parse_one_rank(text, where, context, tiles, method, one_rank);
   if (!status) return status.error();
   return made<TileCompressor>(tiles, std::move(method), std::move(one_rank));

@@ -30,11 +30,13 @@ std::int64_t portion_of(std::int64_t width) {
   return std::clamp(fits, kPortionStep, kMostTiles);
 }
 
+bool is_by_line(const std::vector<std::int64_t>& result, std::int64_t lines) {
+  return !result.empty() && result.front() == lines;
+}
+
 base::Result<eval::Program> program_for(const std::string& text,
                                         const std::vector<std::int64_t>& shape, bool is_double,
-                                        double max_cost) {
-  eval::Limits limits;
-  if (max_cost > 0) limits.max_cost = max_cost;
+                                        const eval::Limits& limits = {}) {
   return eval::Program::check(text, {{"data", shape, is_double ? at::kDouble : at::kFloat}},
                               limits);
 }
@@ -188,16 +190,26 @@ std::shared_ptr<const Packing> whole_packing(const std::string& text, const Logi
                                              std::int64_t tiles, bool is_double) {
   const std::int64_t lines = shape.rows * shape.wanted_lines();
   const std::vector<std::int64_t> data = {lines, tiles, shape.features / tiles};
-  eval::Program program = required(program_for(text, data, is_double, 0));
+  eval::Program program = required(program_for(text, data, is_double));
   std::vector<std::int64_t> result = program.result_shape();
-  if (!result.empty() && result.front() == lines) {
+  if (is_by_line(result, lines)) {
     result.erase(result.begin());
     result.insert(result.begin(), shape.line_dims.begin(), shape.line_dims.end());
     result.insert(result.begin(), shape.rows);
   }
-  TT_CHECK(result.size() <= protocol::kRecordMaxDims, "the result has more than four dims");
+  TT_CHECK(result.size() <= protocol::kRecordMaxDims, "checked when the plan was taken");
   return std::make_shared<TensorExpressionPacking>(
       make_copy_packing(shape, is_double), std::move(program), data, std::move(result), is_double);
+}
+
+base::Status check_dims(const std::vector<std::int64_t>& result, const ExpressionScope& scope) {
+  const std::size_t dims =
+      result.size() + (is_by_line(result, scope.max_lines) ? scope.line_dims : 0);
+  if (dims <= protocol::kRecordMaxDims) return {};
+  return base::Error{"invalid_expression",
+                     "its result has " + std::to_string(dims) + " dims, a record has " +
+                         std::to_string(protocol::kRecordMaxDims) + " at most",
+                     "", "flatten or reduce it"};
 }
 
 }  // namespace
@@ -208,7 +220,7 @@ base::Result<Reach> check_expression(const std::string& text, const ExpressionSc
   bool each_tile = true;
   for (const std::int64_t width : widths_of(scope.boundaries)) {
     const std::int64_t portion = portion_of(width);
-    auto program = program_for(text, {portion, 1, width}, false, scope.max_cost);
+    auto program = program_for(text, {portion, 1, width}, scope.is_double, scope.limits);
     if (!program) {
       each_tile = false;
       break;
@@ -218,17 +230,20 @@ base::Result<Reach> check_expression(const std::string& text, const ExpressionSc
   }
   if (each_tile) {
     cost *= static_cast<double>(scope.max_lines * tiles);
-    if (cost <= scope.max_cost) return Reach::kTile;
+    if (cost <= scope.limits.max_cost) return Reach::kTile;
     return base::Error{"invalid_expression",
                        "costs about " + std::to_string(static_cast<std::int64_t>(cost)) +
                            " element operations for each capture, more than " +
-                           std::to_string(static_cast<std::int64_t>(scope.max_cost)),
+                           std::to_string(static_cast<std::int64_t>(scope.limits.max_cost)),
                        "", "take fewer rows, tokens or tiles, or a simpler expression"};
   }
   // What is wrong with the text itself matters more than the number of tiles.
-  auto program =
-      program_for(text, {scope.max_lines, tiles, scope.features / tiles}, false, scope.max_cost);
+  auto program = program_for(text, {scope.max_lines, tiles, scope.features / tiles},
+                             scope.is_double, scope.limits);
   if (!program) return program.error();
+  if (auto status = check_dims(program.value().result_shape(), scope); !status) {
+    return status.error();
+  }
   if (scope.features % tiles == 0) return Reach::kTensor;
   return base::Error{"invalid_expression",
                      "looks beyond its own tile, so it gets the whole tensor and needs tiles of "
@@ -247,8 +262,7 @@ std::shared_ptr<const Packing> make_expression_packing(const std::string& text, 
   }
   std::map<std::int64_t, eval::Program> programs;
   for (const std::int64_t width : widths_of(boundaries)) {
-    programs.emplace(width,
-                     required(program_for(text, {portion_of(width), 1, width}, is_double, 0)));
+    programs.emplace(width, required(program_for(text, {portion_of(width), 1, width}, is_double)));
   }
   if (is_double) {
     return std::make_shared<TileExpressionPacking<double>>(shape, boundaries, std::move(programs));

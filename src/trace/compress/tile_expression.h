@@ -21,7 +21,9 @@ struct ExpressionScope {
   std::int64_t features = 1;
   std::vector<std::int64_t> boundaries;  // of tiles
   std::int64_t max_lines = 1;            // rows × lines of the largest capture
-  double max_cost = 0;                   // element operations for one capture
+  eval::Limits limits;                   // for one capture
+  std::size_t line_dims = 1;             // of the point, between batch and features
+  bool is_double = false;                // `data`; else float32, whatever the model computes in
 };
 
 /// Checks syntax, names, shapes and cost. Errors show line, column and a caret; their `where` is

@@ -212,6 +212,23 @@ TEST(Packing, IsTheSameBitForBitHoweverLinesAreCut) {
   }
 }
 
+TEST(Packing, IsTheSameBitForBitForEveryNumberOfLinesAndColumns) {
+  for (const std::int64_t lines : {1, 7, 64, 96}) {
+    for (const std::int64_t features : {768, 1000, 4096, 14336}) {
+      const at::Tensor whole = normal({1, lines, features}, at::kFloat);
+      const Layout layout{"columns", 2, {features}, 0};
+      for (const json& compressor : kCompressors) {
+        if (!fits(compressor, features)) continue;
+        const at::Tensor expected = traced_on(whole, layout, 1, {compressor});
+        for (const int ranks : {2, 8}) {
+          EXPECT_TRUE(same_bits(traced_on(whole, layout, ranks, {compressor}), expected))
+              << lines << " x " << features << ", " << ranks << " ranks, " << compressor;
+        }
+      }
+    }
+  }
+}
+
 TEST(Packing, WindowOfLinesIsTheSameBitForBit) {
   expect_invariant({"columns", 2, {768}, 0}, 64, 768, {{}, 5, 41});
   expect_invariant({"lines", 1, {64}, 0}, 64, 768, {{}, 5, 41});

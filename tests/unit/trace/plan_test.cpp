@@ -74,8 +74,8 @@ TEST(Plan, RefusesWhatDoesNotFitAndNamesIt) {
       {R"({"entries": [{"point": "QKV", "micro_batches": 1}]})", "micro_batches must be text"},
       {R"({"entries": [{"point": "QKV", "direction": "back"}]})",
        "\"back\" is neither \"value\" nor \"gradient\""},
-      {R"({"entries": [{"point": "RawAttentionScore", "direction": "gradient"}]})",
-       "RawAttentionScore has no gradient"},
+      {R"({"entries": [{"point": "InputTokens", "direction": "gradient"}]})",
+       "InputTokens has no gradient"},
       {R"({"entries": [{"point": "QKV", "direction": "gradient", "phases": ["eval"]}]})",
        "evaluation has no gradients"},
       {R"({"entries": [{"point": "QKV", "prompts": "none"}]})",
@@ -145,9 +145,41 @@ TEST(Plan, ExpressionThatCostsTooMuchIsRefused) {
       {"entries",
        {{{"point", "QKV"}, {"compressor", {{"kind", "tile"}, {"method", "data.exp().std(-1)"}}}}}}};
   ASSERT_TRUE(parse_plan(text, about, 1).ok());
-  about.limits.max_expression_cost = 1000;
+  about.limits.expression.max_cost = 1000;
   EXPECT_THAT(to_string(parse_plan(text, about, 1).error()),
               testing::HasSubstr("the limit is 1000"));
+}
+
+TEST(Plan, ExpressionIsCheckedInTheDtypeThatItRunsIn) {
+  for (const char* dtype : {"bfloat16", "float32", "float64"}) {
+    PlanContext about = context();
+    config::ModelConfig model;
+    about.catalogue =
+        std::make_shared<const Catalogue>(model::make_catalogue(model, 2, {2, dtype}));
+    const bool is_double = std::string(dtype) == "float64";
+    for (const bool says_double : {false, true}) {
+      const std::string q = says_double ? "tensor([0.5], dtype=torch.float64)" : "tensor([0.5])";
+      const json compressor = {
+          {"kind", "tile"}, {"tiles", 1}, {"method", "data.quantile(" + q + ", dim=-1)"}};
+      const auto plan =
+          parse_plan({{"entries", {{{"point", "QKV"}, {"compressor", compressor}}}}}, about, 1);
+      EXPECT_EQ(plan.ok(), says_double == is_double) << dtype << " " << q;
+    }
+  }
+}
+
+TEST(Plan, ExpressionWithMoreDimsThanARecordIsRefused) {
+  for (const auto& [method, told] :
+       {std::pair("data[:, :, :, None]", "its result has 5 dims"),
+        std::pair("data[None, None]", "its result has 5 dims"), std::pair("data.cumsum(-1)", "")}) {
+    const json entry = {{"point", "QKV"},
+                        {"compressor", {{"kind", "tile"}, {"tiles", 1}, {"method", method}}}};
+    const auto plan = parse_plan({{"entries", {entry}}}, context(), 1);
+    EXPECT_EQ(plan.ok(), std::string(told).empty()) << method;
+    if (!plan) {
+      EXPECT_THAT(to_string(plan.error()), testing::HasSubstr(told));
+    }
+  }
 }
 
 TEST(Plan, EntryLimitExceeded) {

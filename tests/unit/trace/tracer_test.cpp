@@ -264,9 +264,50 @@ TEST(Tracer, WhatCannotBeMadeOnOneRankIsToldAndTheRestGoesOn) {
         failing == 0 ? std::map<std::uint32_t, int>{{2, 2}}
                      : std::map<std::uint32_t, int>{{1, 2}, {2, 2}};
     EXPECT_EQ(records, expected);
-    const std::string told = failing == 0 ? "no memory left" : "a rank could not capture it";
+    const std::string told = failing == 0 ? "no memory left" : "tensor rank 1: no memory left";
     ASSERT_EQ(collector.events.size(), failing == 0 ? 2U : 1U);
     EXPECT_THAT(collector.events[0].second["message"].get<std::string>(), testing::HasSubstr(told));
+  }
+}
+
+TEST(Tracer, AGradientThatIsMadeIsSentOrToldAndTheBackwardGoesOn) {
+  for (const bool fails : {false, true}) {
+    Collector collector;
+    comm::run_local(2, [&](const comm::ProcessGroup& group) {
+      const PlanContext about = context(2, 8);
+      Tracer tracer(about, {}, group, group.rank() == 0 ? &collector : nullptr);
+      const json entry = {{"point", "RawAttentionScore"},
+                          {"rows", 0},
+                          {"compressor", {{"kind", "none"}}},
+                          {"direction", "gradient"}};
+      tracer.set_plan(plan_of({{"entries", {entry}}}, about));
+      tracer.begin_forward({1, 0, 0, Phase::kTrain});
+      EXPECT_EQ(tracer.rows_wanted(PointFlag::kRawAttentionScore, 1, 4), 0);
+      EXPECT_EQ(tracer.rows_wanted(PointFlag::kRawAttentionScore, 1, 4, true), 4);
+      const at::Tensor x = at::ones({4, 4, 5, 2}).requires_grad_(true);
+      const at::Tensor y = 1 * x;
+      const auto make = [&](const at::Tensor& gradient) {
+        if (fails && group.rank() == 1) throw std::runtime_error("no memory left\nhere and there");
+        return gradient.sum(-1, true).expand({4, 4, 5, 5});
+      };
+      tracer.capture_made_gradient(PointFlag::kRawAttentionScore, 1,
+                                   {{4, 4, 5, 5}, at::kFloat, y, make});
+      tracer.end_forward();
+      (3 * y).sum().backward();
+      tracer.end_backward();
+      tracer.finish();
+      EXPECT_TRUE(at::equal(x.grad(), at::full_like(x, 3)));
+    });
+    if (fails) {
+      EXPECT_TRUE(collector.all.empty());
+      ASSERT_EQ(collector.events.size(), 1U);
+      EXPECT_THAT(collector.events[0].second["message"].get<std::string>(),
+                  testing::EndsWith("switched off: tensor rank 1: no memory left"));
+    } else {
+      ASSERT_EQ(collector.all.size(), 1U);
+      EXPECT_TRUE(collector.events.empty());
+      EXPECT_TRUE(at::equal(collector.all[0].values, at::full({4, 8, 5, 5}, 6.0F)));
+    }
   }
 }
 

@@ -1,0 +1,136 @@
+// What a tracer costs besides time: allocations and messages, counted.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "tensor_tracer/comm/world.h"
+#include "tensor_tracer/model/points.h"
+#include "tensor_tracer/trace/tracer.h"
+#include "tests/unit/comm/counting_group.h"
+
+namespace {
+
+thread_local std::size_t allocations = 0;
+
+void* allocate(std::size_t bytes) {
+  ++allocations;
+  if (void* memory = std::malloc(bytes)) return memory;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+// Every `new` of this program, libtorch's included, is counted by the thread that asks for it.
+void* operator new(std::size_t bytes) { return allocate(bytes); }
+void* operator new[](std::size_t bytes) { return allocate(bytes); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace tt::trace {
+namespace {
+
+constexpr std::int64_t kLayers = 3;
+
+PlanContext context_of(const comm::ProcessGroup& group) {
+  config::ModelConfig model;
+  model.num_layers = kLayers;
+  PlanContext about;
+  about.catalogue = std::make_shared<const Catalogue>(model::make_catalogue(model, group.size()));
+  about.tensor_ranks = group.size();
+  about.micro_batch_size = 2;
+  about.seq_length = 4;
+  return about;
+}
+
+class Silent : public Outlet {
+ public:
+  void send_records(std::string) noexcept override {}
+  void send_event(std::string_view, nlohmann::json) noexcept override {}
+};
+
+/// Steps of a training loop that does nothing but pass its trace points.
+class Loop {
+ public:
+  explicit Loop(const comm::ProcessGroup& group)
+      : group_(comm::make_counting(group, traffic)),
+        context_(context_of(group)),
+        tracer(context_, {1, {group.rank(), 0, 0}}, group_,
+               group.rank() == 0 ? &outlet_ : nullptr) {
+    const auto& point = context_.catalogue->at(PointFlag::kHiddenStates);
+    hidden_ = at::ones({2, 4, point.features}).requires_grad_(true);
+  }
+
+  void step(std::int64_t number) {
+    tracer.begin_forward({number, 0, 0, Phase::kTrain});
+    for (int layer = 1; layer <= kLayers; ++layer) {
+      tracer.capture(PointFlag::kHiddenStates, layer, hidden_);
+      tracer.capture_made(PointFlag::kRawAttentionScore, layer, {2, 4, 4, 4}, at::kFloat, [] {
+        return at::zeros({2, 4, 4, 4});
+      });
+      if (tracer.rows_wanted(PointFlag::kRawAttentionScore, layer, 2) > 0) ++rows_asked_for;
+    }
+    tracer.end_forward();
+    tracer.end_backward();
+    tracer.finish();
+  }
+
+  void watch(const char* entries) {
+    auto plan = parse_plan(nlohmann::json::parse(entries), context_, 1);
+    ASSERT_TRUE(plan) << to_string(plan.error());
+    tracer.set_plan(std::make_shared<const Plan>(std::move(plan).value()));
+  }
+
+  std::shared_ptr<comm::Traffic> traffic = std::make_shared<comm::Traffic>();
+  int rows_asked_for = 0;
+
+ private:
+  comm::ProcessGroup group_;
+  PlanContext context_;
+  Silent outlet_;
+  at::Tensor hidden_;
+
+ public:
+  Tracer tracer;
+};
+
+TEST(IdleTracer, AllocatesNothingAndSendsNothing) {
+  comm::run_local(2, [](const comm::ProcessGroup& group) {
+    Loop loop(group);
+    const std::size_t before = allocations;
+    for (std::int64_t number = 1; number <= 10; ++number) loop.step(number);
+    EXPECT_EQ(allocations - before, 0U);
+    EXPECT_EQ(loop.traffic->messages(), 0);
+    EXPECT_EQ(loop.rows_asked_for, 0);
+  });
+}
+
+TEST(IdleTracer, StepsThatAPlanLeavesOutCostAsLittle) {
+  comm::run_local(2, [](const comm::ProcessGroup& group) {
+    Loop loop(group);
+    loop.watch(R"({"entries": [{"point": "HiddenStates", "every": 100}]})");
+    const std::size_t before = allocations;
+    for (std::int64_t number = 1; number <= 10; ++number) loop.step(number);
+    EXPECT_EQ(allocations - before, 0U);
+    EXPECT_EQ(loop.traffic->messages(), 0);
+  });
+}
+
+TEST(WatchingTracer, SendsOneGatherForAllPointsOfAForward) {
+  comm::run_local(2, [](const comm::ProcessGroup& group) {
+    Loop loop(group);
+    loop.watch(R"({"entries": [{"point": "HiddenStates"}, {"point": "RawAttentionScore"},
+                               {"point": "HiddenStates", "compressor": {"kind": "stats"}}]})");
+    for (std::int64_t number = 1; number <= 5; ++number) loop.step(number);
+    EXPECT_EQ(loop.traffic->gathers, 5);
+    EXPECT_EQ(loop.traffic->messages(), 5);
+    EXPECT_EQ(loop.rows_asked_for, 5 * kLayers);
+  });
+}
+
+}  // namespace
+}  // namespace tt::trace
