@@ -185,8 +185,8 @@ base::Result<Plan> check_plan(const expr::Ast& ast, expr::NodeId root, std::vect
 }  // namespace
 
 base::Result<Program> Program::check(std::string_view text, std::vector<Input> inputs,
-                                     const Limits& limits, const expr::Limits& text_limits) {
-  const auto ast = expr::parse(text, text_limits);
+                                     const Limits& limits) {
+  const auto ast = expr::parse(text, limits.text);
   if (!ast.ok()) return ast.error();
   auto plan = check_plan(ast.value(), ast.value().root(), std::move(inputs), {}, false, limits);
   if (!plan) return plan.error();

@@ -15,11 +15,6 @@ struct Latest {
   Place place = {};
 };
 
-Place at_layer(Place place, int layer) {
-  if (place.layer) place.layer = LayerRef{false, place.layer->at(layer)};
-  return place;
-}
-
 class OrderChecker {
  public:
   OrderChecker(Reading& reading, const Program& program)
@@ -78,7 +73,7 @@ class OrderChecker {
   Latest latest_of(const Leaf& leaf, const std::vector<Latest>& known, int layer) const {
     if (leaf.kind == LeafKind::kBinding) return known[leaf.value];
     if (leaf.kind != LeafKind::kPlace) return {};
-    return {moment(leaf.place, layer), at_layer(leaf.place, layer)};
+    return {moment(leaf.place, layer), leaf.place.in(layer)};
   }
 
   // Of every value; a binding stands before its users.
@@ -99,7 +94,7 @@ class OrderChecker {
   bool check_effect(const Effect& effect) {
     if (effect.kind == EffectKind::kSave) return true;
     for (const int layer : layers_of(effect)) {
-      Place written = at_layer(effect.place, layer);
+      Place written = effect.place.in(layer);
       std::int64_t limit = 0;
       if (effect.kind == EffectKind::kSkip) {
         limit = moment_before(written.layer->number);
@@ -133,7 +128,7 @@ class OrderChecker {
                                                                    to_string(read.place) + ", which"
                                                              : to_string(read.place);
     const bool is_skip = effect.kind == EffectKind::kSkip;
-    const Place written = at_layer(effect.place, layer);
+    const Place written = effect.place.in(layer);
     const std::string target =
         is_skip ? "the input of layers[" + std::to_string(written.layer->number) + "]"
                 : to_string(written);

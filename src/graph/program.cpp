@@ -55,6 +55,12 @@ bool is_each(const Program& program, const Effect& effect) {
   return is_each(program, effect, find_layered(program));
 }
 
+Place Place::in(int of_layer) const {
+  Place place = *this;
+  if (layer) place.layer = LayerRef{false, layer->at(of_layer)};
+  return place;
+}
+
 std::string to_string(const Place& place) {
   const PlaceKind* kind = find_place(place.point);
   std::string text = kind == nullptr ? place.point : kind->path;

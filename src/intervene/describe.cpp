@@ -11,9 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-// `layers[layer]` as the layer that it is here.
-json describe_place(graph::Place place, int layer) {
-  if (place.layer) place.layer = graph::LayerRef{false, place.layer->at(layer)};
+json describe_place(const graph::Place& named, int layer) {
+  const graph::Place place = named.in(layer);
   json form = {
       {"place", graph::to_string(place)}, {"point", place.point}, {"gradient", place.gradient}};
   if (place.layer) form["layer"] = place.layer->number;

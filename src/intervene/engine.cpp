@@ -7,6 +7,12 @@
 #include "src/intervene/state.h"
 
 namespace tt::intervene {
+namespace {
+
+// Positions of a step that wait to be counted together: a step may have many evaluations.
+constexpr std::int64_t kMaxTouched = 1 << 22;
+
+}  // namespace
 
 Engine::Engine(Context context, const comm::ProcessGroup& tensor, const comm::ProcessGroup& world)
     : state_(std::make_unique<State>(std::move(context), tensor, world)) {}
@@ -77,7 +83,7 @@ void Engine::State::add_runs(const std::shared_ptr<InForce>& program, std::vecto
     return;
   }
   const at::Tensor selected = program->selected(around.scope, around.tokens);
-  program->count_identity(ready->instances.size());
+  program->count_identity();
   made_of.insert(made_of.end(), program->is_identity.begin(), program->is_identity.end());
   made_of.push_back(reinterpret_cast<std::uintptr_t>(ready.get()));
   for (std::size_t i = 0; i < ready->instances.size(); ++i) {
@@ -160,6 +166,7 @@ void Engine::end_pass() {
   frame->runs.clear();
   for (const auto& program : frame->programs) program->end_pass(frame->around.scope);
   state_->frame = nullptr;
+  state_->join_touched(kMaxTouched);
 }
 
 }  // namespace tt::intervene

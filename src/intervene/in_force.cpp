@@ -115,9 +115,10 @@ void InForce::begin_step(std::int64_t number) {
   }
 }
 
-void InForce::count_identity(std::size_t layers) {
+void InForce::count_identity() {
   for (std::size_t i = 0; i < is_identity.size(); ++i) {
-    if (is_identity[i]) counts.identity += says_layer[i] ? static_cast<std::int64_t>(layers) : 1;
+    const std::size_t times = says_layer[i] ? layers.size() : 1;
+    if (is_identity[i]) counts.identity += static_cast<std::int64_t>(times);
   }
 }
 
@@ -129,7 +130,7 @@ std::shared_ptr<const Ready> InForce::ready_for(const Shape& shape, const Contex
   if (const auto found = ready.find(shape); found != ready.end()) return found->second;
   if (ready.size() >= kMaxShapes) ready.clear();
   auto made = std::make_shared<Ready>();
-  for (const int layer : layers_of(program)) {
+  for (const int layer : layers) {
     auto instance = make_instance(program, context, shape, layer);
     if (!instance) {
       made->error = instance.error();
@@ -175,6 +176,7 @@ base::Result<std::shared_ptr<InForce>> make_in_force(const nlohmann::json& progr
   if (!read) return read.error();
   auto made = std::make_shared<InForce>();
   made->program = std::move(read).value();
+  made->layers = layers_of(made->program);
   const auto ready = made->ready_for({context.micro_batch_size, context.seq_length}, context);
   if (ready->error) return *ready->error;
   if (auto status = check_kept(made->program, *ready); !status) return status.error();
@@ -185,8 +187,8 @@ base::Result<std::shared_ptr<InForce>> make_in_force(const nlohmann::json& progr
   for (const graph::Parameter& parameter : made->program.parameters) {
     made->targets[parameter.name] = parameter.value;
   }
-  made->changes.resize(made->program.effects.size());
-  made->counts.writes.resize(made->program.effects.size());
+  made->changes.resize(made->num_places());
+  made->counts.places.resize(made->num_places());
   return made;
 }
 

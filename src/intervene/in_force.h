@@ -22,6 +22,14 @@ struct Ready {
   std::optional<base::Error> error;  // it does not fit this shape
 };
 
+/// Positions that a write on shards reached, as far as this rank's shard tells: bool [batch,
+/// sequence]. Those of all ranks of the tensor axis are joined when they are reported, so that a
+/// masked write needs no message.
+struct Touched {
+  std::size_t place = 0;  // as in Counts::places
+  at::Tensor positions;
+};
+
 /// What a program did since the last report, on this rank.
 struct Counts {
   bool was_due = false;  // some forward was one of its own
@@ -31,7 +39,8 @@ struct Counts {
   std::int64_t identity = 0;
   std::int64_t waiting = 0;
   std::int64_t failed = 0;
-  std::vector<std::int64_t> writes;  // positions by effect
+  std::vector<std::int64_t> places;  // positions by effect, then by layer: InForce::place_of
+  std::vector<Touched> touched;      // to be added to `positions` and `places`
 };
 
 /// Squares over what a write of a preview covers.
@@ -52,6 +61,7 @@ struct InForce {
   graph::Program program;
   nlohmann::json form;           // as "intervention.check" describes it
   std::vector<bool> says_layer;  // by effect: `layer` is in its line, or in what it uses
+  std::vector<int> layers;       // that it is made ready for, as layers_of()
   std::map<std::string, double> targets;
   std::int64_t since = 1;
   std::optional<std::int64_t> until;  // its last step
@@ -69,14 +79,18 @@ struct InForce {
   std::map<std::string, at::Tensor> saves;                        // of this one
   Counts counts;
   const void* acted_in = nullptr;  // the forward in which it acted last
-  std::vector<Change> changes;     // by effect
+  std::vector<Change> changes;     // by place, as Counts::places
 
   const std::string& text() const { return program.ast().source(); }
+  std::size_t num_places() const { return program.effects.size() * layers.size(); }
+  std::size_t place_of(std::size_t effect, std::size_t instance) const {
+    return effect * layers.size() + instance;
+  }
   /// Whether its `when` names this forward of a run.
   bool is_due(const trace::ForwardScope& scope, const graph::Model& model) const;
   /// Sets what depends on the numbers in force.
   void begin_step(std::int64_t number);
-  void count_identity(std::size_t layers);
+  void count_identity();
   /// What this forward saved can be read by the next one of its kind.
   void end_pass(const trace::ForwardScope& scope);
   /// Made on demand; the oldest of many shapes are forgotten.

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kPerProgram = 7;  // numbers in front of those of its effects
+constexpr std::int64_t kPerProgram = 7;  // numbers in front of those of its places
 
 // Ranks of one tensor group do the same; their first one counts for all.
 void append(std::vector<std::int64_t>& sums, const Counts& counts, bool counts_here) {
@@ -23,16 +23,33 @@ void append(std::vector<std::int64_t>& sums, const Counts& counts, bool counts_h
   sums.insert(sums.end(), {counts.acted ? 1 : 0, counts.was_due ? 1 : 0, once * counts.forwards,
                            once * counts.positions, once * counts.identity, once * counts.waiting,
                            once * counts.failed});
-  for (const std::int64_t positions : counts.writes) sums.push_back(once * positions);
+  for (const std::int64_t positions : counts.places) sums.push_back(once * positions);
+}
+
+/// Goes through the places of a program that a report names: those of writes and skips, for the
+/// layers that they are about.
+template <typename Visit>
+void for_each_place(const InForce& program, Visit&& visit) {
+  for (std::size_t effect = 0; effect < program.program.effects.size(); ++effect) {
+    const graph::Effect& one = program.program.effects[effect];
+    if (one.kind == graph::EffectKind::kSave) continue;
+    const std::size_t layers = program.says_layer[effect] ? program.layers.size() : 1;
+    for (std::size_t i = 0; i < layers; ++i) {
+      const graph::Place place = one.place.in(program.layers[i]);
+      visit(one,
+            one.kind == graph::EffectKind::kSkip
+                ? "skip(layers[" + std::to_string(place.layer->number) + "])"
+                : graph::to_string(place),
+            program.place_of(effect, i));
+    }
+  }
 }
 
 json writes_of(const InForce& program, const std::int64_t* positions) {
   json writes = json::array();
-  for (std::size_t i = 0; i < program.program.effects.size(); ++i) {
-    const graph::Effect& effect = program.program.effects[i];
-    if (effect.kind != graph::EffectKind::kWrite) continue;
-    writes.push_back({{"place", graph::to_string(effect.place)}, {"positions", positions[i]}});
-  }
+  for_each_place(program, [&](const graph::Effect&, const std::string& name, std::size_t place) {
+    writes.push_back({{"place", name}, {"positions", positions[place]}});
+  });
   return writes;
 }
 
@@ -50,7 +67,7 @@ json to_json(const InForce& program, const std::int64_t* sums) {
 
 Counts fresh_counts(const InForce& program) {
   Counts counts;
-  counts.writes.resize(program.program.effects.size());
+  counts.places.resize(program.num_places());
   return counts;
 }
 
@@ -86,6 +103,35 @@ bool sends_saves(const InForce& program) {
 
 }  // namespace
 
+// A position counts once, whoever reached it. All ranks of the tensor axis have touched the same
+// places, so they are at one whether there is a message.
+void Engine::State::join_touched(std::int64_t more_than) {
+  std::vector<std::shared_ptr<InForce>> programs = in_force;
+  if (preview != nullptr) programs.push_back(preview);
+  std::vector<at::Tensor> masks;
+  std::int64_t numbers = 0;
+  for (const auto& program : programs) {
+    for (const Touched& one : program->counts.touched) {
+      masks.push_back(one.positions.flatten());
+      numbers += one.positions.numel();
+    }
+  }
+  if (numbers <= more_than) return;
+  at::Tensor joined = at::cat(masks).to(at::kInt);
+  tensor.all_reduce(joined, comm::ReduceOp::kMax);
+  std::int64_t begin = 0;
+  for (const auto& program : programs) {
+    Counts& counts = program->counts;
+    for (const Touched& one : std::exchange(counts.touched, {})) {
+      const std::int64_t size = one.positions.numel();
+      const auto positions = joined.narrow(0, begin, size).sum().item<std::int64_t>();
+      counts.positions += positions;
+      counts.places[one.place] += positions;
+      begin += size;
+    }
+  }
+}
+
 std::vector<json> Engine::take_saved() {
   State& state = *state_;
   std::vector<json> own = std::exchange(state.saved, {});
@@ -105,6 +151,7 @@ std::vector<json> Engine::take_saved() {
 std::optional<json> Engine::report(std::int64_t step) {
   State& state = *state_;
   if (state.in_force.empty()) return std::nullopt;
+  state.join_touched(0);
   std::vector<std::int64_t> sums;
   for (const auto& program : state.in_force) {
     append(sums, program->counts, state.tensor.rank() == 0);
@@ -117,7 +164,7 @@ std::optional<json> Engine::report(std::int64_t step) {
   const auto* next = total.const_data_ptr<std::int64_t>();
   for (const auto& program : state.in_force) {
     programs.push_back(to_json(*program, next));
-    next += kPerProgram + static_cast<std::int64_t>(program->counts.writes.size());
+    next += kPerProgram + static_cast<std::int64_t>(program->num_places());
   }
   return json{{"step", step}, {"programs", std::move(programs)}};
 }
@@ -135,6 +182,7 @@ base::Status Engine::begin_preview(const json& params) {
   program.since = std::numeric_limits<std::int32_t>::min();  // past every ramp
   state.preview = std::move(made).value();
   state.saved_before = state.saved.size();
+  state.numbers_sent_before = state.numbers_sent;
   for (const auto& one : state.in_force) {
     state.counts_before.push_back(one->counts);
     state.kept_before.push_back(one->kept);
@@ -144,28 +192,35 @@ base::Status Engine::begin_preview(const json& params) {
 
 void Engine::turn_preview(bool acts) { state_->preview_acts = acts; }
 
+bool Engine::preview_writes_gradients() const {
+  return std::ranges::any_of(state_->preview->program.effects, [](const graph::Effect& effect) {
+    return effect.kind == graph::EffectKind::kWrite && effect.place.gradient;
+  });
+}
+
 json Engine::preview_writes() {
-  const State& state = *state_;
+  State& state = *state_;
+  state.join_touched(0);
   const InForce& program = *state.preview;
   const double once = state.tensor.rank() == 0 ? 1.0 : 0.0;
   std::vector<double> sums;
   for (std::size_t i = 0; i < program.changes.size(); ++i) {
     sums.insert(sums.end(), {once * program.changes[i].before, once * program.changes[i].change,
-                             once * static_cast<double>(program.counts.writes[i])});
+                             once * static_cast<double>(program.counts.places[i])});
   }
   at::Tensor total = at::tensor(sums, at::kDouble);
   state.world.all_reduce(total);
   json writes = json::array();
-  const double* next = total.const_data_ptr<double>();
-  for (const graph::Effect& effect : program.program.effects) {
-    if (effect.kind == graph::EffectKind::kWrite) {
-      writes.push_back({{"place", graph::to_string(effect.place)},
-                        {"positions", static_cast<std::int64_t>(next[2])},
-                        {"norm_before", std::sqrt(next[0])},
-                        {"norm_change", std::sqrt(next[1])}});
-    }
-    next += 3;
-  }
+  const double* numbers = total.const_data_ptr<double>();
+  for_each_place(program,
+                 [&](const graph::Effect& effect, const std::string& name, std::size_t at) {
+                   if (effect.kind != graph::EffectKind::kWrite) return;
+                   const double* of_place = numbers + 3 * at;
+                   writes.push_back({{"place", name},
+                                     {"positions", static_cast<std::int64_t>(of_place[2])},
+                                     {"norm_before", std::sqrt(of_place[0])},
+                                     {"norm_change", std::sqrt(of_place[1])}});
+                 });
   return writes;
 }
 
@@ -178,6 +233,7 @@ void Engine::end_preview() {
   state.counts_before.clear();
   state.kept_before.clear();
   state.saved.resize(state.saved_before);
+  state.numbers_sent = state.numbers_sent_before;
   state.preview = nullptr;
   state.preview_acts = false;
 }

@@ -30,6 +30,7 @@ Run::Run(InForce& program, std::shared_ptr<const Ready> ready, std::size_t insta
          at::Tensor selected, const Surroundings& around)
     : program_(program),
       ready_(std::move(ready)),
+      index_(instance),
       instance_(ready_->instances[instance]),
       selected_(std::move(selected)),
       selects_nothing_(selected_.defined() && !selected_.any().item<bool>()),
@@ -238,38 +239,51 @@ at::Tensor Run::write(std::size_t index, const at::Tensor& now) {
     const at::Tensor& from = write.spot.is_sharded() ? value.local : full_of(value);
     renewed = renew(write, now, from, condition_of(effect, write.spot.is_sharded()));
   }
-  count(write, condition_of(effect, false));
+  count(write, now);
   if (program_.is_preview && is_counted()) sum_change(write, now, renewed);
   return renewed;
 }
 
-void Run::count(const Write& write, const at::Tensor& condition) {
-  if (!is_counted()) return;
-  std::int64_t positions = write.positions;
-  const bool may_be_fewer = condition.defined() || selected_.defined();
-  if (may_be_fewer && !write.spot.is_weight) {
-    const at::NoGradGuard no_grad;
-    at::Tensor touched =
-        write.region.defined() ? write.region.clone() : at::ones(write.spot.shape, at::kBool);
-    if (condition.defined()) {
-      at::Tensor none = at::zeros(write.spot.shape, at::kBool);
-      Write everywhere = write;
-      everywhere.region = at::Tensor();
-      touched = renew(everywhere, none, at::ones({}, at::kBool), condition);
-    } else {
-      touched = touched.logical_and(widen(selected_, touched.dim()));
-    }
-    positions = touched.flatten(2).any(-1).sum().item<std::int64_t>();
-  }
+void Run::count(std::size_t effect, std::int64_t positions) {
   program_.counts.positions += positions;
-  program_.counts.writes[write.effect] += positions;
+  program_.counts.places[program_.place_of(effect, index_)] += positions;
+}
+
+// Which numbers of the logical tensor it wrote.
+at::Tensor Run::touched_by(const Write& write, const at::Tensor& condition) const {
+  if (!condition.defined()) {
+    const at::Tensor region =
+        write.region.defined() ? write.region : at::ones(write.spot.shape, at::kBool);
+    return region.logical_and(widen(selected_, region.dim()));
+  }
+  const at::Tensor none = at::zeros(write.spot.shape, at::kBool);
+  return renew(write, none, at::ones({}, at::kBool), condition);
+}
+
+// A condition that was computed on shards is not gathered to be counted.
+void Run::count(const Write& write, const at::Tensor& now) {
+  if (!is_counted()) return;
+  const graph::Effect& effect = program_.program.effects[write.effect];
+  if (write.spot.is_weight || !(effect.condition || selected_.defined())) {
+    return count(write.effect, write.positions);
+  }
+  const at::NoGradGuard no_grad;
+  const Slot* condition = effect.condition ? &values_[*effect.condition] : nullptr;
+  if (condition == nullptr || condition->full.defined() || condition->placement->dim < 2) {
+    const at::Tensor touched = touched_by(write, condition_of(effect, false));
+    return count(write.effect, touched.flatten(2).any(-1).sum().item<std::int64_t>());
+  }
+  at::Tensor touched = condition->local.expand(now.sizes());
+  if (selected_.defined()) touched = touched.logical_and(widen(selected_, now.dim()));
+  program_.counts.touched.push_back(
+      {program_.place_of(write.effect, index_), touched.flatten(2).any(-1)});
 }
 
 void Run::sum_change(const Write& write, const at::Tensor& before, const at::Tensor& after) {
   const at::NoGradGuard no_grad;
   const at::Tensor old = whole(write, before.detach()).to(at::kDouble);
   const at::Tensor difference = whole(write, after.detach()).to(at::kDouble) - old;
-  Change& change = program_.changes[write.effect];
+  Change& change = program_.changes[program_.place_of(write.effect, index_)];
   change.before += old.square().sum().item<double>();
   change.change += difference.square().sum().item<double>();
 }
@@ -323,9 +337,7 @@ bool Run::skips(std::size_t index) {
   }
   if (decision.item<std::uint8_t>() == 0) return false;
   act();
-  const std::int64_t positions = instance_.shape.batch * instance_.shape.sequence;
-  program_.counts.positions += positions;
-  program_.counts.writes[index] += positions;
+  if (is_counted()) count(index, instance_.shape.batch * instance_.shape.sequence);
   return true;
 }
 

@@ -63,13 +63,16 @@ class Run {
   at::Tensor write_gathered(const Write& write, const at::Tensor& now);
   at::Tensor whole(const Write& write, const at::Tensor& local) const;
   at::Tensor cut(const Write& write, const at::Tensor& full) const;
-  void count(const Write& write, const at::Tensor& condition);
+  void count(const Write& write, const at::Tensor& now);
+  void count(std::size_t effect, std::int64_t positions);
+  at::Tensor touched_by(const Write& write, const at::Tensor& condition) const;
   void sum_change(const Write& write, const at::Tensor& before, const at::Tensor& after);
   bool is_counted() const;
   void act();
 
   InForce& program_;
   const std::shared_ptr<const Ready> ready_;
+  const std::size_t index_;  // of the instance
   const Instance& instance_;
   const at::Tensor selected_;
   const bool selects_nothing_;

@@ -80,11 +80,15 @@ struct Engine::State {
   std::vector<Counts> counts_before;
   std::vector<std::map<ForwardKind, std::map<std::string, at::Tensor>>> kept_before;
   std::size_t saved_before = 0;
+  std::size_t numbers_sent_before = 0;
 
   void add_runs(const std::shared_ptr<InForce>& program, std::vector<Entry>& entries,
                 std::vector<std::uint64_t>& made_of);
   std::shared_ptr<const Ready> agree_on_ready(InForce& program, const Shape& shape);
   void use_table(const std::vector<Entry>& entries, std::vector<std::uint64_t> made_of);
+  /// Adds what ranks know of their shards alone to the counts, once there are more numbers of it.
+  /// Collective along the tensor axis.
+  void join_touched(std::int64_t more_than);
   void watch_gradient(const at::Tensor& value, std::size_t key);
   base::Result<nlohmann::json> apply(const nlohmann::json& params, std::int64_t next_step);
   base::Result<nlohmann::json> set(const nlohmann::json& params);

@@ -2,10 +2,14 @@
 
 #include <cstdint>
 
+#include "tensor_tracer/expr/limits.h"
+
 namespace tt::eval {
 
 /// What an expression may cost. All of it is known before anything runs, and refused if too much.
 struct Limits {
+  /// Of what is typed.
+  expr::Limits text = {};
   /// Dimensions of any value.
   std::int64_t max_rank = 8;
   /// Elements of the result.

@@ -15,7 +15,6 @@
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/eval/limits.h"
 #include "tensor_tracer/expr/ast.h"
-#include "tensor_tracer/expr/limits.h"
 
 namespace tt::eval {
 
@@ -45,8 +44,7 @@ class Program {
   /// admitted. Whatever is wrong with the text or over a limit is an Error as in expr::to_error().
   /// REQUIRES: the names of the inputs differ.
   static base::Result<Program> check(std::string_view text, std::vector<Input> inputs,
-                                     const Limits& limits = {},
-                                     const expr::Limits& text_limits = {});
+                                     const Limits& limits = {});
 
   /// The same of the expression under `root` in a larger text, whose errors name the place in all
   /// of it. What `known` names is not looked into; a number counts as a tensor without dimensions.

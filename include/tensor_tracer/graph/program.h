@@ -30,6 +30,9 @@ struct Place {
   std::optional<LayerRef> layer;  // none: outside the layers
   bool gradient = false;
   expr::NodeId heads = expr::kNoNode;  // the subscript behind .heads, one integer, slice or list
+
+  /// With `layers[layer + 1]` as the layer that it is where `layer` is this one.
+  Place in(int of_layer) const;
 };
 
 /// What a part of an expression stands for besides operators and numbers.

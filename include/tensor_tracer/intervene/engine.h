@@ -50,6 +50,7 @@ class Engine : public trace::Intervenor {
   std::vector<nlohmann::json> take_saved() override;
   base::Status begin_preview(const nlohmann::json& params) override;
   void turn_preview(bool acts) override;
+  bool preview_writes_gradients() const override;
   nlohmann::json preview_writes() override;
   void end_preview() override;
 

@@ -88,8 +88,8 @@ TEST(EvalLimits, Cost) {
 }
 
 TEST(EvalLimits, TextLimitsComeFirst) {
-  const auto program = Program::check("data + 1", {{"data", {4}, at::kDouble}}, {},
-                                      expr::Limits{.max_source_bytes = 7});
+  const auto program =
+      Program::check("data + 1", {{"data", {4}, at::kDouble}}, {.text = {.max_source_bytes = 7}});
   EXPECT_THAT(program.error().message, HasSubstr("8 bytes, the limit is 7"));
 }
 

@@ -11,6 +11,7 @@
 #include "tensor_tracer/intervene/engine.h"
 #include "tensor_tracer/model/points.h"
 #include "tensor_tracer/trace/shards.h"
+#include "tests/unit/comm/counting_group.h"
 
 namespace tt::intervene {
 namespace {
@@ -58,27 +59,6 @@ config::ModelConfig model_of(std::int64_t query_groups) {
   model.vocab_size = 37;
   model.swiglu = true;
   return model;
-}
-
-Context context_of(const config::ModelConfig& model, const comm::ProcessGroup& group,
-                   at::ScalarType dtype) {
-  static Vectors vectors;
-  static Files files;
-  Context context;
-  context.catalogue =
-      std::make_shared<const trace::Catalogue>(model::make_catalogue(model, group.size()));
-  context.weights = model::make_weights(model, group.size());
-  context.model.num_layers = kLayers;
-  context.vectors = &vectors;
-  context.files = &files;
-  context.tensor_ranks = group.size();
-  context.tensor_rank = group.rank();
-  context.micro_batch_size = kBatch;
-  context.seq_length = kSequence;
-  context.head_size = model.head_size();
-  context.dtype = dtype;
-  context.seed = 7;
-  return context;
 }
 
 /// One place of the model, made up.
@@ -131,7 +111,11 @@ std::vector<Made> all_places(const Context& context) {
 class Pass {
  public:
   Pass(const comm::ProcessGroup& group, const Context& context, const std::string& program)
-      : group_(group), context_(context), engine_(context, group, group) {
+      : group_(group),
+        context_(context),
+        reads_the_pass_before_(program.find("saved(") != std::string::npos),
+        traffic_(std::make_shared<comm::Traffic>()),
+        engine_(context, comm::make_counting(group, traffic_), group) {
     if (program.empty()) return;
     const auto answer =
         engine_.request("intervention.apply", {{"name", "p"}, {"program", program}}, 1);
@@ -141,15 +125,9 @@ class Pass {
   }
 
   MadeUp run() {
-    const at::Tensor tokens = at::arange(kBatch * kSequence, at::kLong).view({kBatch, kSequence});
-    const bool acts = engine_.begin_forward({3, 0, 0, trace::Phase::kTrain}, tokens);
-    at::Tensor loss = at::zeros({}, at::kDouble);
-    std::uint64_t seed = 100;
-    for (const Made& place : all_places(context_)) {
-      loss = loss + meet(place, seed += 2, acts);
-    }
-    loss.backward();
-    engine_.end_pass();
+    if (reads_the_pass_before_) pass();
+    pass();
+    made_["messages"] = at::full({}, traffic_->messages(), at::kLong);
     for (const auto& [name, leaf] : leaves_) {
       const at::Tensor gradient =
           leaf.first.grad().defined() ? leaf.first.grad() : at::zeros_like(leaf.first);
@@ -163,6 +141,18 @@ class Pass {
   }
 
  private:
+  void pass() {
+    const at::Tensor tokens = at::arange(kBatch * kSequence, at::kLong).view({kBatch, kSequence});
+    const bool acts = engine_.begin_forward({3, 0, 0, trace::Phase::kTrain}, tokens);
+    at::Tensor loss = at::zeros({}, at::kDouble);
+    std::uint64_t seed = 100;
+    for (const Made& place : all_places(context_)) {
+      loss = loss + meet(place, seed += 2, acts);
+    }
+    loss.backward();
+    engine_.end_pass();
+  }
+
   bool is_cut(const trace::Placement& placement) const {
     return placement.kind == trace::Placement::Kind::kShard;
   }
@@ -207,6 +197,8 @@ class Pass {
 
   const comm::ProcessGroup& group_;
   const Context context_;
+  const bool reads_the_pass_before_;
+  const std::shared_ptr<comm::Traffic> traffic_;
   Engine engine_;
   MadeUp made_;
   std::map<std::string, std::pair<at::Tensor, trace::Placement>> leaves_;
@@ -214,11 +206,33 @@ class Pass {
 
 }  // namespace
 
+Context made_up_context(std::int64_t query_groups, const comm::ProcessGroup& group,
+                        at::ScalarType dtype) {
+  const config::ModelConfig model = model_of(query_groups);
+  static Vectors vectors;
+  static Files files;
+  Context context;
+  context.catalogue =
+      std::make_shared<const trace::Catalogue>(model::make_catalogue(model, group.size()));
+  context.weights = model::make_weights(model, group.size());
+  context.model.num_layers = kLayers;
+  context.vectors = &vectors;
+  context.files = &files;
+  context.tensor_ranks = group.size();
+  context.tensor_rank = group.rank();
+  context.micro_batch_size = kBatch;
+  context.seq_length = kSequence;
+  context.head_size = model.head_size();
+  context.dtype = dtype;
+  context.seed = 7;
+  return context;
+}
+
 MadeUp forward_and_backward(int ranks, std::int64_t query_groups, const std::string& program,
                             at::ScalarType dtype) {
   MadeUp made;
   comm::run_local(ranks, [&](const comm::ProcessGroup& group) {
-    const Context context = context_of(model_of(query_groups), group, dtype);
+    const Context context = made_up_context(query_groups, group, dtype);
     MadeUp own = Pass(group, context, program).run();
     if (group.rank() == 0) made = std::move(own);
   });

@@ -85,11 +85,15 @@ const std::vector<std::string> kPrograms = {
     "layers[1].output[:, 2:4, 10:20] += 1.0",
     "layers[1].output[..., [1, 5]] *= -1",
     "alpha = param(0.5, min=0.0, max=1.0)\nlayers[1].mlp.activation = "
-    "(1 - alpha) * layers[1].mlp.activation + alpha * layers[1].mlp.activation.relu()"};
+    "(1 - alpha) * layers[1].mlp.activation + alpha * layers[1].mlp.activation.relu()",
+    "save(layers[1].mlp.activation, \"before\", send=False)\n"
+    "layers[1].mlp.activation = 0.5 * saved(\"before\")",
+    "save(layers[2].output[3], \"row\", send=False)\nlayers[2].output[1] = saved(\"row\")"};
 
 void expect_same(const MadeUp& whole, const MadeUp& cut, const std::string& what) {
   ASSERT_EQ(whole.size(), cut.size()) << what;
   for (const auto& [place, tensor] : whole) {
+    if (place == "messages") continue;
     const at::Tensor& other = cut.at(place);
     ASSERT_EQ(tensor.sizes(), other.sizes()) << what << "\n" << place;
     EXPECT_TRUE(same_bits(tensor, other))
@@ -99,11 +103,12 @@ void expect_same(const MadeUp& whole, const MadeUp& cut, const std::string& what
 }
 
 TEST(Programs, GiveTheBitsOfOneRankOnEveryTensorAxis) {
-  for (const std::int64_t groups : {8, 2}) {
+  for (const std::int64_t groups : {8, 2, 1}) {
+    const std::vector<int> cut = groups == 1 ? std::vector{4} : std::vector{2, 4, 8};
     for (const std::string& program : kPrograms) {
       const MadeUp whole = forward_and_backward(1, groups, program, at::kFloat);
       EXPECT_FALSE(whole.at("positions").equal(at::zeros({}, at::kLong))) << program;
-      for (const int ranks : {2, 4, 8}) {
+      for (const int ranks : cut) {
         expect_same(whole, forward_and_backward(ranks, groups, program, at::kFloat),
                     program + "\non " + std::to_string(ranks) + " ranks");
       }
@@ -152,10 +157,31 @@ TEST(Programs, ChangeSomethingOrTheTestAboveSeesNothing) {
     const MadeUp changed = forward_and_backward(1, 8, program, at::kFloat);
     bool is_changed = false;
     for (const auto& [place, tensor] : idle) {
-      if (place != "positions") is_changed = is_changed || !same_bits(tensor, changed.at(place));
+      if (place != "positions" && place != "messages")
+        is_changed = is_changed || !same_bits(tensor, changed.at(place));
     }
     EXPECT_TRUE(is_changed) << program;
   }
+}
+
+// What acts on each number alone needs no message, not even to be counted.
+TEST(Programs, OnShardsSendNothing) {
+  const std::string activation = "layers[1].mlp.activation";
+  for (const std::string& program :
+       {activation + " = " + activation + ".relu() * 2 - 1",
+        activation + " = " + activation + ".clamp(-0.5, 0.5)\nwhen(rows=\"1-2\", tokens=\"0,-1\")",
+        activation + "[..., 60:90] = 0.25", "if " + activation + " > 0.5: " + activation + " = 0.5",
+        "if " + activation + " > 0.5: " + activation + " *= 0.5\nwhen(tokens=\"-1\")",
+        activation + ".grad = " + activation + ".grad.clamp(-0.1, 0.1)",
+        std::string("layers[2].output = layers[2].output + 0.5 * vector(\"evil\")[2]")}) {
+    const MadeUp made = forward_and_backward(4, 8, program, at::kFloat);
+    EXPECT_EQ(made.at("messages").item<std::int64_t>(), 0) << program;
+    EXPECT_GT(made.at("positions").item<std::int64_t>(), 0) << program;
+  }
+  const MadeUp gathered = forward_and_backward(
+      4, 8, activation + " = " + activation + " - " + activation + ".mean(-1, keepdim=True)",
+      at::kFloat);
+  EXPECT_GT(gathered.at("messages").item<std::int64_t>(), 0);
 }
 
 TEST(Programs, GiveTheBitsOfOneRankInOtherDtypes) {
