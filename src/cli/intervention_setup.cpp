@@ -21,8 +21,7 @@ base::Error wrong(std::string flag, std::string message, std::string remedy) {
 intervene::Context make_context(const config::TrainConfig& config, const mesh::MeshShape& shape,
                                 const TracingSetup& tracing) {
   intervene::Context context;
-  context.catalogue =
-      std::make_shared<const trace::Catalogue>(model::make_catalogue(config.model, shape.tensor));
+  context.catalogue = tracing.context.catalogue;
   context.weights = model::make_weights(config.model, shape.tensor);
   context.model.num_layers = static_cast<int>(config.model.num_layers);
   for (const data::PromptSet& set : tracing.prompts) context.model.prompt_sets.push_back(set.name);

@@ -18,18 +18,23 @@ std::string layers_of(const trace::PointDescription& point) {
   return fmt::format("{}-{}", point.first_layer, point.last_layer);
 }
 
+// [batch 8, sequence 256, features 768]
 std::string dims_of(const trace::PointDescription& point) {
-  return fmt::format("[{}]", fmt::join(point.dims, ", "));
+  std::vector<std::string> dims;
+  for (std::size_t i = 0; i < point.dims.size(); ++i) {
+    dims.push_back(fmt::format("{} {}", point.dims[i], point.shape[i]));
+  }
+  return fmt::format("[{}]", fmt::join(dims, ", "));
 }
 
 void print_table(const trace::Catalogue& catalogue) {
-  constexpr const char* kRow = "{:>4}  {:<18} {:>6} {:>9}  {:<36} {:<42} {:<15} {}\n";
-  fmt::print(fmt::runtime(kRow), "flag", "point", "layers", "features", "dims",
-             "placement on the tensor axis", "bias", "what");
+  constexpr const char* kRow = "{:>4}  {:<18} {:<30} {:>6}  {:<8}  {:<46} {:<42} {:<15} {}\n";
+  fmt::print(fmt::runtime(kRow), "flag", "point", "path", "layers", "dtype",
+             "shape of a micro-batch", "placement on the tensor axis", "bias", "what");
   for (const trace::PointDescription& point : catalogue.points()) {
-    fmt::print(fmt::runtime(kRow), static_cast<int>(point.flag), point.name, layers_of(point),
-               point.holds_integers() ? "-" : std::to_string(point.features), dims_of(point),
-               to_string(point.tensor), point.bias, point.text);
+    fmt::print(fmt::runtime(kRow), static_cast<int>(point.flag), point.name, point.path(),
+               layers_of(point), point.dtype, dims_of(point), to_string(point.tensor), point.bias,
+               point.text);
   }
 }
 
@@ -55,7 +60,8 @@ int run_points(int argc, const char* const* argv) {
   // As on the smallest mesh that the configuration fits.
   auto shape = config::check(config, config.tensor_model_parallel_size);
   if (!shape) return fail(shape.error());
-  const auto catalogue = model::make_catalogue(config.model, shape.value().tensor);
+  const auto catalogue = model::make_catalogue(config.model, shape.value().tensor,
+                                               {config.micro_batch_size, config.compute_dtype()});
   if (as_json) {
     fmt::print("{}\n", catalogue.to_json().dump(2));
   } else {

@@ -12,8 +12,8 @@ trace::PlanContext make_plan_context(const config::TrainConfig& config,
                                      const mesh::MeshShape& shape, trace::VectorLibrary* vectors,
                                      std::vector<std::string> prompt_sets) {
   trace::PlanContext context;
-  context.catalogue =
-      std::make_shared<const trace::Catalogue>(model::make_catalogue(config.model, shape.tensor));
+  context.catalogue = std::make_shared<const trace::Catalogue>(model::make_catalogue(
+      config.model, shape.tensor, {config.micro_batch_size, config.compute_dtype()}));
   context.tensor_ranks = shape.tensor;
   context.micro_batches = config.global_batch(shape.data) / (config.micro_batch_size * shape.data);
   context.micro_batch_size = config.micro_batch_size;

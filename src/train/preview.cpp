@@ -54,9 +54,17 @@ class Trainer::PreviewWatch {
   trace::Tracer tracer_;
 };
 
-// Forward only, without dropout, so that both passes differ by the program alone.
-double Trainer::preview_loss(std::int64_t number, trace::Phase phase, trace::Tracer& tracer) {
-  const at::NoGradGuard no_grad;
+/// Of one batch, with or without the program.
+struct Trainer::PreviewPass {
+  std::int64_t number = 0;
+  trace::Phase phase = trace::Phase::kTrain;
+  bool has_backward = false;  // whose gradients are thrown away
+};
+
+// Without dropout, so that both passes differ by the program alone.
+double Trainer::preview_loss(const PreviewPass& pass, trace::Tracer& tracer) {
+  const auto [number, phase, has_backward] = pass;
+  const at::AutoGradMode mode(has_backward);
   double sum = 0.0;
   for (std::int64_t micro = 0; micro < num_micro_batches_; ++micro) {
     const std::int64_t first_row =
@@ -72,8 +80,10 @@ double Trainer::preview_loss(std::int64_t number, trace::Phase phase, trace::Tra
     const nn::ForwardContext context{tracer, static_cast<std::uint64_t>(config_.seed),
                                      number, first_row,
                                      false,  acting(scope, batch.tokens)};
-    sum += model_.loss(batch.tokens, batch.labels, context).item<double>();
+    const at::Tensor loss = model_.loss(batch.tokens, batch.labels, context);
     tracer.end_forward();
+    if (loss.requires_grad()) loss.backward(at::full_like(loss, share_of_loss()));
+    sum += loss.item<double>();
     tracer.finish();
     end_interventions();
   }
@@ -101,12 +111,14 @@ base::Result<nlohmann::json> Trainer::preview(const nlohmann::json& params, std:
     return base::Error{"invalid_argument", "another rank cannot read a file", "program", ""};
   }
   trace::Tracer& tracer = watch ? watch->tracer() : tracer_;
-  const double train_off = preview_loss(number, trace::Phase::kTrain, tracer_);
-  const double valid_off = preview_loss(number, trace::Phase::kEval, tracer);
+  const double train_off = preview_loss({number, trace::Phase::kTrain}, tracer_);
+  const double valid_off = preview_loss({number, trace::Phase::kEval}, tracer);
   const std::string records_off = watch ? watch->take() : "";
   parts_.intervenor->turn_preview(true);
-  const double train_on = preview_loss(number, trace::Phase::kTrain, tracer_);
-  const double valid_on = preview_loss(number, trace::Phase::kEval, tracer);
+  const bool has_backward = parts_.intervenor->preview_writes_gradients();
+  const double train_on = preview_loss({number, trace::Phase::kTrain, has_backward}, tracer_);
+  const double valid_on = preview_loss({number, trace::Phase::kEval}, tracer);
+  gradients_.zero();
   const std::string records_on = watch ? watch->take() : "";
   nlohmann::json writes = parts_.intervenor->preview_writes();
   parts_.intervenor->end_preview();

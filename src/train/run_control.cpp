@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/train/all_could.h"
 #include "tensor_tracer/base/check.h"
 
 namespace tt::train {
@@ -203,9 +204,7 @@ void RunControl::share_plan(std::uint32_t number, std::string text, std::size_t 
 
 // A rank may fail to read what the plan names, such as a file that rank 0's machine alone has.
 void RunControl::agree_on_plan(std::int64_t step) {
-  at::Tensor ready = at::full({1}, new_plan_ != nullptr ? 1 : 0, at::kInt);
-  control_.all_reduce(ready);
-  if (ready.item<int>() == control_.size()) return;
+  if (all_could(control_, new_plan_ != nullptr)) return;
   new_plan_ = nullptr;
   if (outlet_ == nullptr) return;
   outlet_->send_event("log",

@@ -25,6 +25,8 @@ nlohmann::json to_json(const StepReport& report) {
                            {"tokens_per_second", report.tokens_per_second},
                            {"step_ms", report.step_ms},
                            {"tracer_ms", report.tracer_ms},
+                           {"gather_ms", report.gather_ms},
+                           {"encode_ms", report.encode_ms},
                            {"consumed_tokens", report.consumed_tokens}};
   if (report.valid_loss) object["valid_loss"] = number(*report.valid_loss);
   return object;

@@ -92,7 +92,7 @@ void Trainer::run() {
 
 StepReport Trainer::step(std::int64_t number) {
   const auto begin = Clock::now();
-  const double tracer_begin = tracer_.cpu_seconds();
+  const trace::TracerSeconds before = tracer_.seconds();
   StepReport report;
   report.step = number;
   report.lr = schedule_.at(number);
@@ -108,7 +108,10 @@ StepReport Trainer::step(std::int64_t number) {
   const std::chrono::duration<double> seconds = Clock::now() - begin;
   const std::int64_t tokens = global_batch_ * config_.model.seq_length;
   report.step_ms = seconds.count() * 1e3;
-  report.tracer_ms = (tracer_.cpu_seconds() - tracer_begin) * 1e3;
+  const trace::TracerSeconds after = tracer_.seconds();
+  report.tracer_ms = (after.all - before.all) * 1e3;
+  report.gather_ms = (after.gather - before.gather) * 1e3;
+  report.encode_ms = (after.encode - before.encode) * 1e3;
   report.tokens_per_second = static_cast<double>(tokens) / seconds.count();
   report.consumed_tokens = number * tokens;
   return report;
@@ -129,11 +132,15 @@ void Trainer::update(const StepReport& report) {
   optimizer_.step(report.lr);
 }
 
+// What a micro-batch has of the loss of the global batch, so that the gradient of any place is the
+// same on every mesh.
+double Trainer::share_of_loss() const {
+  return 1.0 / static_cast<double>(num_micro_batches_ * parts_.groups.shape.data);
+}
+
 double Trainer::forward_backward(std::int64_t number) {
   double sum = 0.0;
   const int replicas = parts_.groups.shape.data;
-  // Of the loss of the global batch, so that the gradient of any place is the same on every mesh.
-  const double share = 1.0 / static_cast<double>(num_micro_batches_ * replicas);
   for (std::int64_t micro = 0; micro < num_micro_batches_; ++micro) {
     const std::int64_t first_row =
         (micro * replicas + parts_.groups.coordinates.data) * config_.micro_batch_size;
@@ -148,7 +155,7 @@ double Trainer::forward_backward(std::int64_t number) {
     tracer_.end_forward();
     // A program may have cut the loss off from all weights.
     if (loss.requires_grad()) {
-      loss.backward(at::full_like(loss, share));
+      loss.backward(at::full_like(loss, share_of_loss()));
     }
     tracer_.end_backward();
     end_interventions();
@@ -221,7 +228,7 @@ void Trainer::run_prompts(std::int64_t number) {
 
 TracerCost Trainer::total_cost() const {
   at::Tensor sums = at::empty({2}, at::kDouble);
-  sums[0] = tracer_.cpu_seconds();
+  sums[0] = tracer_.seconds().all;
   sums[1] = base::process_cpu_seconds();
   parts_.groups.world.all_reduce(sums);
   return {sums[0].item<double>(), sums[1].item<double>()};

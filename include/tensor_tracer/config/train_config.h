@@ -125,6 +125,8 @@ struct TrainConfig {
   std::string export_tensors;        // directory; empty: none
   std::string export_at = "1";
 
+  /// Of activations, as PyTorch names it.
+  std::string compute_dtype() const { return bf16 ? "bfloat16" : params_dtype; }
   /// Of the whole job, defaults resolved.
   std::int64_t global_batch(int data_size) const {
     return global_batch_size > 0 ? global_batch_size : micro_batch_size * data_size;

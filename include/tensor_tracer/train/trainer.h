@@ -31,6 +31,8 @@ struct StepReport {
   double tokens_per_second = 0.0;
   double step_ms = 0.0;
   double tracer_ms = 0.0;  // CPU time that this rank's step spent in the tracer
+  double gather_ms = 0.0;  // of it, in gathers
+  double encode_ms = 0.0;  // of it, in making records
   std::int64_t consumed_tokens = 0;
   std::optional<double> valid_loss;
 };
@@ -90,7 +92,9 @@ class Trainer {
   base::Result<nlohmann::json> preview(const nlohmann::json& params, std::int64_t done);
   class PreviewWatch;
   base::Status begin_preview(const nlohmann::json& params, std::optional<PreviewWatch>& watch);
-  double preview_loss(std::int64_t number, trace::Phase phase, trace::Tracer& tracer);
+  struct PreviewPass;
+  double preview_loss(const PreviewPass& pass, trace::Tracer& tracer);
+  double share_of_loss() const;
   double mean_over_data(double value) const;
 
   const config::TrainConfig config_;
