@@ -121,14 +121,41 @@ def requests() -> list[dict]:
         ("subscribe", {"entries": "all"}),
         ("control.claim", {"name": "Zo\u00eb \U0001f9ea", "take_over": True}),
         ("control.release", None), ("control.pause", None), ("control.continue", None),
-        ("control.step", {"count": 3}), ("control.stop", None), ("plan.set", {"plan": plan})]
+        ("control.step", {"count": 3}), ("control.stop", None), ("plan.set", {"plan": plan}),
+        ("plan.check", {"plan": plan}), ("intervention.check", {"program": PROGRAM}),
+        ("intervention.apply", {"name": "steer", "program": PROGRAM, "parameters": {"alpha": 2.0},
+                                "ttl": 500, "keep": False}),
+        ("intervention.apply", {"name": "steer", "program": GRAPH}),
+        ("intervention.set", {"name": "steer", "parameter": "alpha", "value": 2.5}),
+        ("intervention.remove", {"name": "steer"}), ("intervention.remove", {}),
+        ("intervention.preview", {"program": PROGRAM, "parameters": {"alpha": 2.0},
+                                  "plan": {"entries": [{"point": "MLP1", "phases": ["eval"]}]}}),
+        ("replay.seek", {"step": 120}), ("replay.speed", {"speed": 0.5})]
     return [{"form": "request", "id": number, "method": method, "params": params}
             for number, (method, params) in enumerate(asked, 1)]
 
 
-def answers() -> list[dict]:
-    """What the hub answers."""
-    facts = {"id": "5f0c1234abcd5678", "name": "demo", "start_time": "2026-11-21T03:00:00Z",
+PROGRAM = ("alpha = param(4.0, min=0.0, max=20.0)\n"
+           'layers[12].output += alpha * vector("evil")[12]  # \u00e9')
+GRAPH = {"version": 1, "nodes": [
+    {"id": "1", "type": "parameter", "name": "alpha", "value": 4.0, "min": 0.0, "max": 20.0},
+    {"id": "2", "type": "getter", "point": "HiddenStates", "layer": 12},
+    {"id": "3", "type": "constant", "vector": "evil", "row": 12},
+    {"id": "4", "type": "operator", "operator": "*", "arguments": [{"node": "1"}, {"node": "3"}]},
+    {"id": "5", "type": "operator", "operator": "+", "arguments": [{"node": "2"}, {"node": "4"}]},
+    {"id": "6", "type": "setter", "point": "HiddenStates", "layer": 12, "value": {"node": "5"}}]}
+WRITE = {"place": "layers[12].output", "point": "HiddenStates", "layer": 12, "gradient": False,
+         "runs": "everywhere"}
+READ = {"place": "layers[12].output", "point": "HiddenStates", "layer": 12, "gradient": False}
+EFFECTS = {"parameters": [{"name": "alpha", "value": 2.0, "min": 0.0, "max": 20.0}],
+           "writes": [WRITE], "reads": [READ], "saves": ["late_norm"], "skips": [5],
+           "when": {"steps": "100-200"}}
+IN_FORCE = {"name": "steer", "text": PROGRAM, "since": 13, "until": 512, "keep": False} | EFFECTS
+
+
+def run_facts() -> dict:
+    """What a worker tells of its run."""
+    return {"id": "5f0c1234abcd5678", "name": "demo", "start_time": "2026-11-21T03:00:00Z",
              "host": "node1", "mesh": {"tensor": 2, "pipeline": 1, "data": 1},
              "model": {"num_layers": 4, "hidden_size": 256, "num_attention_heads": 4,
                        "num_query_groups": 4, "ffn_hidden_size": 1024, "vocab_size": 256,
@@ -140,18 +167,58 @@ def answers() -> list[dict]:
                          "text": "output of the transformer layer"}],
              "prompt_sets": [{"name": "probes", "interval": 50, "prompts": ["Once upon"]}],
              "vectors": ["evil"], "plan": {"number": 3, "entries": [{"point": "InputTokens"}]}}
+
+
+def later_results() -> list[dict]:
+    """Of methods and members that came after the first golden file."""
+    told = {"configuration": {"lr": "0.0006", "data-path": ["a", "b"]}, "interventions": [IN_FORCE],
+            "recording": "runs/demo/run.ttrec"}
+    losses = [{"batch": "train", "loss_off": 2.5, "loss_on": 2.75},
+              {"batch": "valid", "loss_off": 2.5, "loss_on": "NaN"}]
+    changes = [{"place": "layers[12].output", "positions": 2048, "norm_before": 310.25,
+                "norm_change": 12.5}]
+    return [
+        {"version": 1, "session": "v4", "hub": "0.1.0", "run": run_facts() | told,
+         "state": REPLAY_STATE, "control": {"holder": None}, "may_control": False},
+        {"entries": [{"bytes": 4224.0, "records": 4.0}], "bytes_per_step": 4224.0},
+        {"text": PROGRAM, "graph": GRAPH, "positions": 2048} | EFFECTS,
+        {"step": 13, "ranks": 2, "program": IN_FORCE},
+        {"step": 13, "ranks": 2, "value": 2.5},
+        {"step": 13, "ranks": 2, "removed": ["steer"]},
+        {"step": 12, "batches": losses, "writes": changes, "records": {"off": "VFRG", "on": ""}},
+        {"step": 120, "ranks": 0}]
+
+
+def later_errors() -> list[tuple]:
+    """The codes that the first golden file has not."""
+    told = {"invalid_graph": "nodes[3]", "invalid_argument": "layers", "not_found": "name",
+            "superseded": "alpha", "not_controller": "", "not_allowed": "", "rate_limited": "",
+            "unknown_method": "no.such", "unsupported_version": "versions", "too_large": "",
+            "timeout": "", "internal": "", "replay": "plan.set"}
+    return [(number, code, f"what {code} is said of", where, "")
+            for number, (code, where) in enumerate(told.items(), 9)]
+
+
+REPLAY_STATE = {"phase": "replay", "step": 120, "paused": True, "speed": 0.5, "first_step": 1,
+                "last_step": 300}
+
+
+def answers() -> list[dict]:
+    """What the hub answers."""
+    facts = run_facts()
     hello = {"version": 1, "session": "v3", "hub": "0.1.0", "run": None,
              "state": {"phase": "starting", "step": 0}, "control": {"holder": None}}
     held = {"state": {"phase": "paused", "step": 12}, "run": facts,
             "control": {"holder": {"session": "v1", "name": "Ada"}}}
     results = [hello, hello | held, {}, {"lease_seconds": 30.0}, {"step": 12, "ranks": 2},
                {"step": 13, "ranks": 2, "plan": {"number": 4, "entries": []}}]
+    results += later_results()
     errors = [
         (0, "invalid_request", "not JSON: byte 3 does not fit", "", ""),
         (7, "busy", "Ada holds the control", "control.claim", "claim with take_over"),
         (8, "invalid_expression", "no such name\n  data.maen()\n       ^", "entries[0].compressor",
          "mean?"),
-        (2**53 - 1, "no_trainer", "no trainer is connected", "", "")]
+        (2**53 - 1, "no_trainer", "no trainer is connected", "", ""), *later_errors()]
     names = ("code", "message", "where", "remedy")
     return ([{"form": "result", "id": number, "result": result}
              for number, result in enumerate(results, 1)]
@@ -163,7 +230,16 @@ def notifications() -> list[dict]:
     """What the hub, or a viewer (ack), tells without being asked."""
     step = {"step": 12, "loss": 3.21, "lr": 6e-4, "grad_norm": 1.25, "tokens_per_second": 5400.0,
             "step_ms": 380.0, "tracer_ms": 1.5, "consumed_tokens": 24576, "valid_loss": 3.25}
+    did = {"name": "steer", "forwards": 4, "positions": 4096, "identity": 0, "waiting": 1,
+           "failed": 0, "ranks": 2, "of_ranks": 2,
+           "writes": [{"place": "layers[12].output", "positions": 4096}]}
+    saved = {"step": 13, "micro_batch": 0, "phase": "eval", "prompt_set": 1, "first_row": 8,
+             "program": "steer", "name": "late_norm", "layer": 12, "shape": [2], "values": [1.5, -2.0]}
     told = [
+        ("run", run_facts()), ("state", REPLAY_STATE),
+        ("interventions", {"step": 13, "programs": [IN_FORCE], "reason": "apply"}),
+        ("applied", {"step": 13, "programs": [did]}), ("saved", saved),
+        ("dropped", {"records": 0, "where": "viewer", "entries": {}, "events": 2}),
         ("state", {"phase": "training", "step": 12}),
         ("control", {"holder": None}), ("control", {"holder": {"session": "v3", "name": "Ada"}}),
         ("step", step), ("step", {"step": 13, "loss": "NaN", "grad_norm": "Infinity"}),

@@ -18,6 +18,10 @@ def recent(h: Tensor, s: Seen) -> Tensor:
     return h + s.before["mean"] - h.mean(dim=(0, 1)) if "mean" in s.before else h
 
 
+def mixed_with_before(h: Tensor, s: Seen) -> Tensor:
+    return 0.5 * (h + s.before["behind"]) if "behind" in s.before else h
+
+
 COMPUTED = [
     Graph("matrix", "h = layers[2].output\nw = h.mT @ h / 16\nlayers[2].output = h @ w.softmax(dim=-1)",
           {("HiddenStates", 2): lambda x, s: x @ (x.mT @ x / 16).softmax(dim=-1)}),
@@ -134,6 +138,16 @@ KEPT = [
           'layers[2].output += saved("mean") - h',
           {("HiddenStates", 2): recent},
           saves={"mean": lambda s: s.old["HiddenStates", 2].mean(dim=(0, 1))}, steps=3),
+    Graph("skip_by_saved",
+          'save(layers[1].output.norm(), "n", send=False)\nif saved("n") > 0: skip(layers[3])',
+          kept={"n": lambda s: s.old["HiddenStates", 1].norm()},
+          skips=lambda layer, s: layer == 3 and "n" in s.before, steps=3),
+    Graph("saved_over_a_skip",
+          'save(layers[3].output, "behind", send=False)\nskip(layers[3])\n'
+          'layers[3].output = 0.5 * (layers[3].output + saved("behind"))',
+          {("HiddenStates", 3): mixed_with_before},
+          kept={"behind": lambda s: s.old["HiddenStates", 3]},
+          skips=lambda layer, s: layer == 3, steps=3),
     Graph("whole_tensors",
           'save(layers[2].attention.qkv, "qkv")\nsave(layers[1].attention.scores, "scores")\n'
           'save(logits.argmax(dim=-1), "guess")',

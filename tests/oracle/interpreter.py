@@ -234,8 +234,14 @@ class Interpreted(Seen):
         for line in self.lines if self.acts else ():
             for at in self.each if line.layered else [0]:
                 if line.kind == "skip" and key_of(line.target, at)[1] == layer:
-                    return line.condition is None or bool(self._value(line.condition, at))
+                    return self._holds(line, at)
         return False
+
+    def _holds(self, line: Line, layer: int) -> bool:
+        try:
+            return line.condition is None or bool(self._value(line.condition, layer))
+        except NotYet:
+            return False
 
     def saved(self) -> dict[tuple[str, int], Tensor]:
         return self.sent

@@ -11,7 +11,8 @@ import torch
 from graphs import write_world
 from program import Flags, Run, train
 from reference_gpt import Export, loss_and_gradients
-from test_intervention_control import apply, paused, step
+from test_control import claim
+from test_intervention_control import applied, apply, paused, saved, step
 from viewer import Viewer, live_run
 
 STEPS, LAYERS = 10, 2
@@ -27,6 +28,38 @@ QUIET = {
     "never": "if layers[1].output.norm() < 0: layers[1].output *= 3",
     "saves": 'save(layers[1].output.norm(), "n")\nsave(layers[2].output.grad.norm(), "g")',
 }
+
+# A state of the training from which one run goes on after having been touched and another that never
+# was: up to step UNMOVED no weight moves by so much as a bit (none is 0, as biases would be), and the
+# optimizer keeps nothing of a gradient.
+UNMOVED, LIVE_STEPS = 60, 72
+SAME_STATE = {
+    "lr": 1e-300, "min_lr": 5e-3, "lr_warmup_iters": UNMOVED, "lr_decay_iters": LIVE_STEPS,
+    "normalization": "RMSNorm", "disable_bias_linear": True, "adam_beta1": 0.0, "adam_beta2": 0.0,
+    "hidden_dropout": 0.1, "attention_dropout": 0.1,
+    "train_iters": LIVE_STEPS, "export_at": f"1,{UNMOVED + 1}-{LIVE_STEPS}",
+}  # fmt: skip
+WILD = {
+    "strong": f'when(phase="all")\n{STRONG}',
+    "noise": 'when(phase="all")\nlayers[layer].output += noise(layers[layer].output)\n'
+             "layers[1].mlp.fc1.weight += noise(layers[1].mlp.fc1.weight, seed=3)",
+    "skip": 'save(layers[1].output, "h", send=False)\nskip(layers[2])\nlayers[2].output -= saved("h")',
+    "gradients": "layers[layer].mlp.fc1.grad = layers[layer].mlp.fc1.grad.abs()\nlogits.grad *= 100",
+}  # fmt: skip
+BREAKS = "layers[1].output /= 0.0 * layers[1].output"
+
+# Powers of two, which round nothing, put on in one place and taken off in a later one; numbers that
+# change places and go back; noise that is drawn and not taken.
+THERE_AND_BACK = {
+    "fc1": "layers[2].mlp.fc1.weight *= 2\nsave(layers[2].mlp.fc1.norm(), \"on\")\n"
+           "layers[2].mlp.fc1 *= 0.5\nsave(layers[2].mlp.fc1.norm(), \"off\")",
+    "mlp": "layers[1].mlp.activation *= 4\nlayers[1].mlp.output *= 0.25",
+    "value": "layers[layer].attention.value *= 2\nlayers[layer].attention.context *= 0.5",
+    "gathered": "h = layers[1].mlp.fc1\nlayers[1].mlp.fc1 = h.flip(-1)\n"
+                "layers[1].mlp.fc1 = layers[1].mlp.fc1.flip(-1)",
+    "noise": "n = noise(layers[1].output)\nlayers[1].output = where(n > 100, n, layers[1].output)",
+    "gradient": "layers[2].mlp.activation.grad *= 8\nlayers[2].mlp.fc1.grad *= 0.125",
+}  # fmt: skip
 
 
 def small(flags: Flags, mesh: tuple[int, int], **more: Any) -> dict[str, Any]:
@@ -118,18 +151,18 @@ def test_steps_after_a_program_are_plain_training(mesh: tuple[int, int], flags, 
             assert_untouched_step(export)
 
 
-def live(flags: Flags, mesh: tuple[int, int], folder: Path, act: Any) -> Run:
+def live(flags: Flags, mesh: tuple[int, int], folder: Path, act: Any, **more: Any) -> Run:
     """A run with a viewer that does something with it, and then lets it go on to its end."""
-    changes = {"train_iters": 40, "export_tensors": str(folder / "exports"), "export_at": "1-40"}
+    changes = {"train_iters": 40, "export_tensors": str(folder / "exports"), "export_at": "1-40"} | more
     write_world(folder, LAYERS)
     vectors = {"tensor_tracer_vectors": str(folder / "vectors")}
     with live_run(small(flags, mesh) | changes | vectors, folder, mesh[0] * mesh[1]) as run:
         with run.viewer() as viewer:
             act(viewer)
             viewer.request("control.continue")
-            viewer.wait_for(lambda: 40 in viewer.steps(), "the last step", 60)
+            viewer.wait_for(lambda: changes["train_iters"] in viewer.steps(), "the last step", 60)
         run.wait()
-    return Run([], folder / "exports")
+    return Run(viewer.named("step"), folder / "exports")
 
 
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
@@ -172,3 +205,79 @@ def test_checks_and_previews_change_no_bit(mesh: tuple[int, int], flags, tmp_pat
     looked = live(flags, mesh, tmp_path / "looked", look)
     alone = live(flags, mesh, tmp_path / "alone", lambda viewer: paused(viewer))
     assert_same_bits(looked.export(40), alone.export(40))
+
+
+def losses_from(run: Run, first: int) -> list[tuple[Any, ...]]:
+    """What every later step told of its numbers."""
+    told = ("step", "loss", "valid_loss", "grad_norm", "lr")
+    return [tuple(s.get(name) for name in told) for s in run.steps if s["step"] >= first]
+
+
+def touch(viewer: Viewer) -> None:
+    """Everything that changes a forward or a gradient, ended in every way there is."""
+    begin = paused(viewer)
+    assert begin + 20 < UNMOVED, "the viewer came too late"
+    for number, (name, text) in enumerate(WILD.items()):
+        apply(viewer, name, text, **({"ttl": 3} if number % 2 else {}))
+        step(viewer, 2)
+    viewer.request("intervention.remove")
+    apply(viewer, "again", WILD["strong"])
+    step(viewer)
+    apply(viewer, "breaks", BREAKS)
+    step(viewer)
+    assert viewer.named("interventions")[-1]["reason"] == "failed"
+    apply(viewer, "gone", WILD["noise"])
+    last = step(viewer)
+    viewer.request("control.release")
+    viewer.wait_for(lambda: viewer.named("interventions")[-1]["reason"] == "lease", "the revert")
+    assert viewer.named("interventions")[-1]["step"] <= UNMOVED
+    claim(viewer)
+    assert begin + 11 == last
+    for name in (*WILD, "again", "gone"):
+        counts = applied(viewer, name)
+        assert counts and all(one["forwards"] or one["waiting"] for one in counts.values()), name
+
+
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_after_off_the_run_is_that_of_an_untouched_state(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
+    """Strong programs until step 60, in which nothing of them can stay in weights or optimizer: every
+    step after that, bit for bit, is that of a run that never knew a program."""
+    alone = live(flags, mesh, tmp_path / "alone", lambda viewer: paused(viewer), **SAME_STATE)
+    touched = live(flags, mesh, tmp_path / "touched", touch, **SAME_STATE)
+    first = UNMOVED + 1
+    assert losses_from(touched, first) == losses_from(alone, first)
+    assert len(losses_from(alone, first)) == LIVE_STEPS - UNMOVED
+    for number in range(first, LIVE_STEPS + 1):
+        assert_same_bits(touched.export(number), alone.export(number))
+    moved = alone.export(LIVE_STEPS).weights
+    assert any(not torch.equal(w, moved[name]) for name, w in alone.export(first).weights.items())
+
+
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_a_run_that_was_touched_and_kept_its_state(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
+    """An ordinary optimizer, and programs that change much inside of the model and nothing of the
+    state: the run is bit-equal while they are on, and after."""
+    spans: list[tuple[int, int]] = []
+
+    def on_and_off(viewer: Viewer) -> None:
+        paused(viewer)
+        since = [apply(viewer, name, text)["step"] for name, text in THERE_AND_BACK.items()]
+        step(viewer, 6)
+        spans.append((since[0], viewer.request("intervention.remove")["step"]))
+        for name in THERE_AND_BACK:
+            for number in range(*spans[0]):
+                one = applied(viewer, name)[number]
+                assert one["positions"] > 0, one
+                assert one["ranks"] == mesh[0] * mesh[1]
+                assert (one["identity"], one["waiting"], one["failed"]) == (0, 0, 0), one
+        on, off = saved(viewer, "on"), saved(viewer, "off")
+        assert len(on) == 6 and all(on[number] == 2 * off[number] > 0 for number in on)
+
+    plain = {"disable_bias_linear": True, "hidden_dropout": 0.1, "attention_dropout": 0.1}
+    alone = live(flags, mesh, tmp_path / "alone", lambda viewer: paused(viewer), **plain)
+    touched = live(flags, mesh, tmp_path / "touched", on_and_off, **plain)
+    begin, end = spans[0]
+    assert end - begin == 6 and end < 38
+    assert losses_from(touched, 1) == losses_from(alone, 1)
+    for number in range(1, 41):
+        assert_same_bits(touched.export(number), alone.export(number))

@@ -26,7 +26,7 @@ COUNT = int(os.environ.get("TT_HOSTILE_PROGRAMS", "2000"))
 SEED = int(os.environ.get("TT_HOSTILE_SEED", "1"))
 VIEWERS = 8
 CODES = {"invalid_expression", "invalid_argument", "invalid_request", "invalid_graph", "invalid_program",
-         "too_large", "busy"}  # fmt: skip
+         "too_large"}  # fmt: skip
 
 FRAGMENTS = [
     "__import__('os')", "open('/etc/passwd')", "exec(x)", "layers", "[", "]", "(", ")", "(" * 200, "[" * 2000,

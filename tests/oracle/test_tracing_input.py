@@ -150,3 +150,33 @@ def test_points_are_listed_for_a_configuration(tmp_path: Path) -> None:
     assert points["RawAttentionScore"]["dims"] == ["batch", "heads", "sequence", "keys"]
     assert "gradient_placement" not in points["InputTokens"]
     assert all(name in table for name in points)
+    assert points["MLP1"]["shape"] == [8, 256, 88] and points["MLP1"]["dtype"] == "float32"
+    assert points["InputTokens"]["dtype"] == "int64" and points["Logits"]["path"] == "logits"
+    assert points["RawAttentionScore"]["shape"] == [8, 4, 256, 256]
+    assert points["QKV"]["path"] == "layers[n].attention.qkv" and "layers[n].attention.qkv" in table
+    assert points["QKV"]["placement"]["data"] == "shard(0)"
+    assert points["InputTokens"]["placement"]["data"] == "shard(1)"
+    halves = json.loads(subprocess.check_output([*line, "--json", "--bf16"]))
+    assert {p["name"]: p["dtype"] for p in halves} == {
+        name: {"InputTokens": "int64", "RawAttentionScore": "float32"}.get(name, "bfloat16")
+        for name in points}  # fmt: skip
+
+
+def test_a_vectors_first_row_is_what_the_plan_says(flags, tmp_path: Path) -> None:
+    folder = tmp_path / "vectors"
+    folder.mkdir()
+    np.save(folder / "all.npy", np.ones((LAYERS + 1, HIDDEN), np.float32))
+    np.save(folder / "layers.npy", np.ones((LAYERS, HIDDEN), np.float32))
+    with live_run(flags | {"tensor_tracer_vectors": str(folder)}, tmp_path / "run") as run:
+        with run.viewer() as viewer:
+            for name, base in (("all", 0), ("layers", 1)):
+                for said in (0, 1, 2, "0", True):
+                    projection = {"kind": "projection", "vectors": [name], "layer_base": said}
+                    plan = {"entries": [{"point": "HiddenStates", "compressor": projection}]}
+                    if said is base:
+                        viewer.request("plan.check", {"plan": plan})
+                        continue
+                    told = f'"{name}" begins with' if said in (0, 1) and said is not True else "must be 0 or 1"
+                    with pytest.raises(RequestError, match=told) as refused:
+                        viewer.request("plan.check", {"plan": plan})
+                    assert refused.value.code == "invalid_argument"

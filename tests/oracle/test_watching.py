@@ -22,11 +22,12 @@ POINTS = ("QKV", "Query", "Key", "Value", "ContextLayer", "AttentionOutput", "Re
 POINTS += ("MLPActivation", "MLP2", "HiddenStates", "Embedding", "FinalNorm", "Logits")
 EVERYTHING = [
     *({"point": p, "rows": 0, "phases": ["train", "eval"]} for p in (*POINTS, "RawAttentionScore")),
-    *({"point": p, "direction": "gradient", "compressor": {"kind": "stats"}} for p in POINTS),
+    *({"point": p, "direction": "gradient", "compressor": {"kind": "stats"}}
+      for p in (*POINTS, "RawAttentionScore")),
     {"point": "InputTokens", "micro_batches": "0-1"},
     {"point": "MLP1", "compressor": {"kind": "tile", "tiles": 4, "method": "data.std(-1)"}},
     {"point": "HiddenStates", "prompts": "probes", "compressor": {"kind": "none"}},
-]
+]  # fmt: skip
 PLANS = [
     EVERYTHING,
     [],
@@ -63,9 +64,9 @@ def traced(folder: Path, entries: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    """The weights after STEPS steps, and the gradients of the step after."""
-    return load_file(folder / "exports" / f"step_{STEPS + 1:06d}.safetensors")
+def weights(folder: Path, step: int = STEPS + 1) -> dict[str, torch.Tensor]:
+    """The weights that a step begins with, and its gradients."""
+    return load_file(folder / "exports" / f"step_{step:06d}.safetensors")
 
 
 def watched(flags: dict[str, Any], folder: Path, entries: list, reconfigure: bool = False) -> dict:
@@ -161,48 +162,46 @@ def wrong_plan(draw: random.Random) -> Any:
     return {"entries": [*right, wrong_entry(draw)]}
 
 
-def send_wrong_plans(viewer: Viewer, draw: random.Random, count: int) -> None:
-    for number in range(count):
-        plan = wrong_plan(draw)
-        with pytest.raises(RequestError) as refused:
-            taken = viewer.request("plan.set", {"plan": plan})
-            pytest.fail(f"{plan} was taken as {taken}")
-        assert refused.value.code in {"invalid_argument", "invalid_expression"}, number
-
-
-def send_in_bursts(run: LiveRun, draw: random.Random, count: int) -> None:
-    """From one connection after the other: the hub takes 200 messages at once from each."""
-    while count > 0:
-        burst = min(count, 190)
-        with run.viewer() as viewer:
-            viewer.request("control.claim", {"name": "oracle", "take_over": True})
-            send_wrong_plans(viewer, draw, burst)
-        count -= burst
+def send_wrong_plans(run: LiveRun, draw: random.Random, count: int) -> None:
+    """From a connection of its own: the hub takes 200 messages at once from each, of which 32 may
+    wait for the trainer."""
+    with run.viewer() as viewer:
+        viewer.request("control.claim", {"name": "oracle", "take_over": True})
+        for begin in range(0, count, 32):
+            plans = [wrong_plan(draw) for _ in range(min(32, count - begin))]
+            numbers = [viewer.start("plan.set", {"plan": plan}) for plan in plans]
+            for number, plan in zip(numbers, plans, strict=True):
+                with pytest.raises(RequestError) as refused:
+                    taken = viewer.result_of(number, "plan.set")
+                    pytest.fail(f"{plan} was taken as {taken}")
+                assert refused.value.code in {"invalid_argument", "invalid_expression"}, plan
 
 
 def test_ten_thousand_wrong_plans_cost_no_step(flags, tmp_path: Path) -> None:
-    """Each is answered by an error; the plan stays, the steps go on, the weights are the same."""
-    count = int(os.environ.get("TT_WRONG_PLANS", "10000"))
-    quiet = shape(flags, tmp_path / "quiet", train_iters=STEPS + 1)
-    train(quiet, tmp_path / "quiet", ranks=4)
+    """While it trains: each is answered by an error, the plan stays, the steps go on, and the
+    weights are those of a run that nobody attacked."""
+    count, compared = int(os.environ.get("TT_WRONG_PLANS", "10000")), 200
+    more = {"lr_decay_iters": compared, "export_at": compared}
+    train(shape(flags, tmp_path / "quiet", train_iters=compared, **more), tmp_path / "quiet", ranks=4)
     folder = tmp_path / "attacked"
-    attacked = shape(flags, folder)
+    attacked = shape(flags, folder, train_iters=1_000_000, **more)
     with live_run(attacked | traced(folder, [{"point": "QKV"}]), folder, ranks=4) as run:
         with run.viewer() as viewer:
-            viewer.request("control.claim", {"name": "oracle", "take_over": False})
-            viewer.request("control.pause")
-            draw = random.Random(4)
-            for _ in range(STEPS):
-                send_in_bursts(run, draw, count // STEPS + 1)
-                viewer.request("control.claim", {"name": "oracle", "take_over": True})
-                viewer.request("control.step")
-            viewer.request("control.continue")
-            viewer.wait_for(lambda: STEPS + 1 in viewer.steps(), "the last step", 60)
-            assert viewer.steps() == list(range(1, STEPS + 2))
+            draw, sent = random.Random(4), 0
+            while sent < count or max(viewer.steps(), default=0) <= compared:
+                send_wrong_plans(run, draw, 190)
+                sent += 190
+                viewer.drain(0.01)
+            viewer.request("control.claim", {"name": "oracle", "take_over": True})
+            last = viewer.request("control.stop")["step"]
+            with contextlib.suppress(ConnectionClosed):
+                viewer.wait_for(lambda: last in viewer.steps(), "the last step", 30)
+            assert viewer.steps() == list(range(1, last + 1))
             assert {record.plan for record in viewer.records} == {1}
         run.wait()
-    for key, tensor in weights(tmp_path / "quiet").items():
-        assert torch.equal(weights(folder)[key], tensor), key
+    found, expected = weights(folder, compared), weights(tmp_path / "quiet", compared)
+    for key, tensor in expected.items():
+        assert torch.equal(found[key], tensor), key
 
 
 # --- many plans for a long time -------------------------------------------------------------------

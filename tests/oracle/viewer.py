@@ -16,6 +16,8 @@ from decoder import Record, decode
 from program import Flags, command, environment
 from websockets.sync.client import ClientConnection, connect
 
+HUB_ENDS = 10.0  # seconds; what a machine with other work may need
+
 
 class RequestError(Exception):
     """The hub or the trainer refused a request; `code` is the protocol's error code."""
@@ -24,6 +26,7 @@ class RequestError(Exception):
         super().__init__(f"{error['code']}: {error['message']}")
         self.code: str = error["code"]
         self.message: str = error["message"]
+        self.remedy: str = error["remedy"]
 
 
 class Viewer:
@@ -132,9 +135,13 @@ class LiveRun:
         return found
 
     def wait(self, timeout: float = 60) -> None:
-        """Waits for the run's own end, which must be a good one."""
+        """Waits for the run's own end, which must be a good one, and for its hub's: the recording is whole."""
         code = self.process.wait(timeout)
         assert code == 0, f"exit code {code}\n{self.output()}"
+        end = time.monotonic() + HUB_ENDS
+        while left := self.memory_mib():
+            assert time.monotonic() < end, f"after {HUB_ENDS} s processes of the run are left: {list(left)}"
+            time.sleep(0.02)
 
     def address(self, timeout: float = 90) -> str:
         """host:port of the hub, as soon as it has one."""
@@ -149,13 +156,14 @@ class LiveRun:
         raise TimeoutError(f"no hub after {timeout} s\n{self.output()}")
 
     @contextlib.contextmanager
-    def viewer(self) -> Iterator[Viewer]:
-        """A new viewer that has said hello."""
+    def viewer(self, max_queue: int | None = None) -> Iterator[Viewer]:
+        """A new viewer that has said hello. `max_queue`: so many messages that it has not looked at
+        are taken from the socket; all by default."""
         address = self.address()
         token = (self.run_dir / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}"}
         with connect(
-            f"ws://{address}/ws", additional_headers=headers, max_size=None, max_queue=None
+            f"ws://{address}/ws", additional_headers=headers, max_size=None, max_queue=max_queue
         ) as connection:
             viewer = Viewer(connection)
             viewer.wait_for(lambda: viewer.run is not None, "the trainer")
