@@ -175,10 +175,17 @@ class Hub:
         )
         assert self.process.stdout is not None
         self.printed = self.process.stdout.readline()
+        self._read_run_dir()
+
+    def _read_run_dir(self) -> None:
+        run_dir = self.run_dir
         self.port = int(json.loads((run_dir / "hub.json").read_text())["port"])
         self.token = (run_dir / "token").read_text().strip()
         self.viewer_token = (run_dir / "viewer_token").read_text().strip()
         self.worker_token = (run_dir / "worker_token").read_text().strip()
+
+    def pid(self) -> int:
+        return self.process.pid
 
     def stop(self) -> float:
         """Ends it politely; the seconds that took."""
@@ -201,6 +208,7 @@ class Hub:
             additional_headers={"Authorization": f"Bearer {given}"},
             max_size=None,
             compression=None,
+            ping_interval=None,  # a peer may read nothing for long; the hub's pings are answered
             **options,
         )
         return Peer(opening.__enter__())  # the test's hub ends it
@@ -215,6 +223,17 @@ class Hub:
         params = {"versions": [1], "role": "worker", "rank": 0, "run": FACTS | facts}
         peer.hello = peer.request("hello", params)
         return peer
+
+
+class HubOfRun(Hub):
+    """The hub of a run that has started, which ends with it."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
+        self._read_run_dir()
+
+    def pid(self) -> int:
+        return int(json.loads((self.run_dir / "hub.json").read_text())["pid"])
 
 
 @contextlib.contextmanager

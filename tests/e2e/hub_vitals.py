@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 
 
 def resident_bytes(hub: Hub) -> int:
-    for line in Path(f"/proc/{hub.process.pid}/status").read_text().splitlines():
+    for line in Path(f"/proc/{hub.pid()}/status").read_text().splitlines():
         if line.startswith("VmRSS"):
             return int(line.split()[1]) * 1024
     raise AssertionError("no VmRSS")

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import socket
 import stat
 import subprocess
@@ -13,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hub_harness import (RUN_ID, Hub, Peer, RawSocket, binary, claim, error_code,
+from hub_harness import (REPOSITORY, RUN_ID, Hub, Peer, RawSocket, binary, claim, error_code,
                          running_hub, sanitized)
 from websockets.sync.client import connect
 
@@ -91,8 +92,17 @@ def test_every_route_needs_the_right_token(hub: Hub) -> None:
 
 ROUTES = {
     "/": "page", "/nothing": "page", "/assets/x.js": "page", "/healthz": "open",
-    "/readyz": "viewer", "/metrics": "viewer", "/history": "viewer", "/history/events": "viewer", "/ws": "viewer", "/worker": "worker",
+    "/readyz": "viewer", "/metrics": "viewer", "/history": "viewer", "/history/runs": "viewer",
+    "/history/steps": "viewer", "/history/events": "viewer", "/history/records": "viewer",
+    "/auth": "page", "/ws": "viewer", "/worker": "worker",
 }  # fmt: skip
+
+
+def test_every_path_of_the_hub_is_in_the_table_below() -> None:
+    found: set[str] = set()
+    for source in (REPOSITORY / "src/hub").glob("*.cpp"):
+        found |= set(re.findall(r'"(/(?!proc/)[a-z]*(?:/[a-z]+)*)"', source.read_text()))
+    assert len(found) >= 10 and found <= ROUTES.keys(), found - ROUTES.keys()
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -111,8 +121,12 @@ def test_no_route_tells_anything_without_its_token(hub: Hub, route: str) -> None
             elif kind in tokens:
                 assert (answer.status == 401) == (given != kind), (given, answer.text)
             else:
-                assert answer.status in ((200,) if kind == "open" else (200, 404)), answer.text
+                assert answer.status in ((200,) if kind == "open" else (200, 404, 405)), answer.text
             assert ask(hub, f"GET {route}", upgrade + auth, host="evil.example").status == 403
+        for method in ["HEAD", "POST", "DELETE"]:
+            answer = ask(hub, f"{method} {route}", auth)
+            refused = kind in tokens and given != kind
+            assert (answer.status == 401) == (refused or (method, route) == ("POST", "/auth")), method
 
 
 def test_the_first_token_that_is_there_decides(hub: Hub) -> None:

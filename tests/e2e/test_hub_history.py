@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import resource
-import signal
 import sqlite3
 import struct
 import time
@@ -228,38 +226,6 @@ def test_a_restarted_hub_goes_on_with_its_history(tmp_path: Path) -> None:
         feed(second, range(4, 6))
         wait_for_frames(second, 30)
         assert ask_json(second, "/history")["last_step"] == 5
-
-
-@pytest.mark.parametrize("file", ["run.ttrec", "history.ttrec"])
-def test_killed_at_any_moment_the_file_is_whole(file: str, tmp_path: Path) -> None:
-    """A recording; and the temporary file of a hub without one, which a restarted hub goes on with."""
-    kills = int(os.environ.get("TT_RECORD_KILLS", "8"))
-    for kill in range(kills):
-        folder = tmp_path / str(kill)
-        # The temporary file is full long before the end, so its oldest steps go all the time.
-        flags = ["--record", str(folder)] if file == "run.ttrec" else ["--history-bytes", "2000000"]
-        hub = Hub(folder, *flags)
-        worker = hub.worker(points=POINTS)
-        end = time.monotonic() + 0.05 + 1.3 * kill / kills
-        sequence = 0
-        while time.monotonic() < end:
-            sequence += 1
-            worker.connection.send(make_record(b"x" * 5000, run=RUN, sequence=sequence, step=sequence))
-        sent = [(time.monotonic(), sequence)]
-        hub.process.send_signal(signal.SIGKILL)
-        hub.process.wait()
-        hub.stop()
-        database = sqlite3.connect(folder / file)
-        assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        found = [n for (n,) in database.execute("SELECT sequence FROM frames ORDER BY id")]
-        first = found[0] if found and file == "history.ttrec" else 1
-        assert found == list(range(first, first + len(found))), "a hole"
-        assert sent[0][1] >= len(found)
-        database.close()
-        if kill == kills - 1:
-            assert found, "1.3 s and nothing committed"
-            with running_hub(folder, *flags) as again:
-                assert ask_json(again, "/history")["last_step"] == found[-1]
 
 
 def test_a_full_disk_stops_the_recording_and_nothing_else(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from program import Flags, binary, command, environment, tiny_flags, write_text
-from viewer import LiveRun, live_run
+from viewer import LiveRun, assert_memory_is_flat, live_run
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,9 @@ BAD_INPUT = {
     "missing config": ({"config": "no/such.json"}, 2, "no/such.json"),
     "missing plan": ({"tensor_tracer_port": 0, "tensor_tracer_plan": "no/plan.json"}, 2,
                      "--tensor-tracer-plan: \"no/plan.json\" cannot be read"),
+    "context parallelism": ({"context_parallel_size": 2}, 2, "unknown flag --context-parallel-size"),
+    "sequence parallelism": ({"sequence_parallel": True}, 2, "unknown flag --sequence-parallel"),
+    "pipeline": ({"pipeline_model_parallel_size": 2}, 2, "unknown flag --pipeline-model-parallel-size"),
     "port out of range": ({"tensor_tracer_port": 70000}, 2, "--tensor-tracer-port"),
 }
 
@@ -312,15 +315,27 @@ def test_paused_ranks_sleep(flags: Flags, tmp_path: Path) -> None:
         assert seconds_of_cpu() - before < 0.4, "two paused ranks took over 10 % of a core each"
 
 
-def test_a_viewer_that_never_reads_costs_no_step(flags: Flags, tmp_path: Path) -> None:
-    plan = {"entries": [{"point": "QKV", "rows": 0, "compressor": {"kind": "none"}}]}
+def test_a_viewer_that_never_reads_costs_no_step_and_no_memory(flags: Flags, tmp_path: Path) -> None:
+    whole = {"rows": 0, "compressor": {"kind": "none"}, "micro_batches": "0-1"}
+    plan = {"entries": [whole | {"point": "QKV"}, whole | {"point": "MLP1"}]}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
-    long = {**flags, "train_iters": 400, "tensor_tracer_plan": str(tmp_path / "plan.json")}
-    with live_run(long, tmp_path / "live") as started:
-        with started.viewer():  # says hello and never reads again
+    # 200 MB of records.
+    long = {**flags, "train_iters": 500, "tensor_tracer_plan": str(tmp_path / "plan.json"),
+            "tensor_model_parallel_size": 2}  # fmt: skip
+    memory: list[dict[int, float]] = []
+    with live_run(long, tmp_path / "live", 2) as started:
+        with started.viewer(max_queue=1):  # says hello and never reads again
+            time.sleep(1)  # by then every buffer is as full as it gets
+            while started.process.poll() is None:
+                memory.append(started.memory_mib())
+                time.sleep(0.1)
             started.wait(60)
-    steps = [line for line in started.output().splitlines() if '"step":400' in line]
+    steps = [line for line in started.output().splitlines() if '"step":500' in line]
     assert len(steps) == 1
+    there = set.intersection(*(set(sample) for sample in memory[: len(memory) // 2]))
+    living = [sample for sample in memory if there <= sample.keys()]
+    assert len(there) >= 3 and len(living) > 10, "two ranks and a hub"
+    assert_memory_is_flat([{process: sample[process] for process in there} for sample in living])
 
 
 def test_loss_that_is_not_finite_stops_every_rank_with_one_message(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from program import tiny_flags, write_text
 from test_program import wait_until
-from viewer import live_run
+from viewer import Viewer, live_run
 from websockets.sync.client import ClientConnection, connect
 
 STEPS, MICRO_BATCHES, LAYERS = 3, 2, 2
@@ -106,3 +106,97 @@ def check_form(name: str, update: dict[str, Any]) -> None:
     else:
         pixels = {1: 12, 4: 5, 5: 5}[update["update_type"]]
         assert args == [32] and numbers.size == 4 * 32 * pixels
+
+
+NOISE = {
+    f"{what}_perturbation{member}": value
+    for what in ("weight", "calculation", "system")
+    for member, value in (("", True), ("_fn", "noise1"), ("_coef", 0.01))
+}
+# Three matrices of each of two layers, but for the one of the whole model; one place of each layer.
+PLACES = {"megascope weight": 2 * LAYERS + 1, "megascope calculation": LAYERS, "megascope system": LAYERS}
+PIXELS, THIRDS_DO_NOT_FIT = 48, 50
+RANKS = 2
+
+
+def noisy(**more: Any) -> dict[str, Any]:
+    """MegaScope's message with all three kinds of noise and other numbers of pixels."""
+    compressors = {"QKV": {"pixels": THIRDS_DO_NOT_FIT, "method": "data.mean(dim=-1)"},
+                   "MLP": {"pixels": PIXELS, "method": "data.mean(dim=-1)"}}  # fmt: skip
+    return MEGASCOPE | {"disturbance_configs": NOISE | more, "compressor_config": compressors}
+
+
+def malformed() -> list[dict[str, Any]]:
+    """What left MegaScope's own ranks waiting for each other."""
+    without_fn = {name: value for name, value in NOISE.items() if name != "system_perturbation_fn"}
+    pixels = {"QKV": {"pixels": -3, "method": "data.mean(dim=-1)"}}
+    method = {"QKV": {"pixels": 12, "method": "data.nope(dim=-1)"}}
+    return [
+        MEGASCOPE | {"disturbance_configs": without_fn},
+        MEGASCOPE | {"disturbance_configs": NOISE | {"weight_perturbation_fn": "noise3"}},
+        MEGASCOPE | {"compressor_config": pixels},
+        MEGASCOPE | {"compressor_config": method},
+        MEGASCOPE | {"compressor_config": []},
+    ]
+
+
+def ask(socket: ClientConnection, message: dict[str, Any]) -> dict[str, Any]:
+    """The next answer; updates may come before it."""
+    socket.send(json.dumps(message))
+    while True:
+        answer = json.loads(socket.recv(30))
+        if answer["type"] != "update":
+            return answer
+
+
+def act_in(viewer: Viewer, step: int) -> dict[str, dict[str, Any]]:
+    """What each program in force did in a step."""
+    told = [one["programs"] for one in viewer.named("applied") if one["step"] == step]
+    return {program["name"]: program for programs in told for program in programs}
+
+
+def assert_all_act_once(programs: dict[str, dict[str, Any]]) -> None:
+    """In every forward, on all ranks, in all layers, and wherever a place has positions on all."""
+    positions = MICRO_BATCHES * 4 * 32
+    assert programs.keys() == PLACES.keys()
+    for name, one in programs.items():
+        assert (one["forwards"], one["ranks"], one["of_ranks"]) == (MICRO_BATCHES, RANKS, RANKS), one
+        assert (one["identity"], one["waiting"], one["failed"]) == (0, 0, 0), one
+        assert len(one["writes"]) == PLACES[name], one
+        if name != "megascope weight":
+            assert {write["positions"] for write in one["writes"]} == {positions}, one
+
+
+def test_noise_of_a_client_acts_and_ends(tmp_path: Path) -> None:
+    """On two ranks: wrong messages are errors and nothing more, then noise at all of its places, in
+    every forward, and none when the client has switched it off."""
+    flags = tiny_flags(write_text(tmp_path / "text.txt"))
+    flags |= {"train_iters": 100_000, "tensor_model_parallel_size": RANKS, "hidden_size": 64}
+    with live_run(flags, tmp_path / "run", RANKS) as run:
+        address = run.address()
+        headers = {"Authorization": f"Bearer {(run.run_dir / 'token').read_text().strip()}"}
+        with connect(f"ws://{address}/", additional_headers=headers) as socket:
+            for message in malformed():
+                assert ask(socket, message)["type"] == "error", message
+            assert ask(socket, noisy())["type"] == "start"
+            for update in read_updates(socket, 3 * LAYERS)[0]:
+                columns = len(update["result"]) / (4 * 32)
+                assert update["update_type"] == 2 or columns == (
+                    THIRDS_DO_NOT_FIT if update["update_type"] == 1 else PIXELS)  # fmt: skip
+            with run.viewer() as viewer:
+                viewer.wait_for(lambda: len(viewer.named("applied")) > 3, "what the noise did")
+                assert ask(socket, malformed()[0])["type"] == "error"
+                begin = viewer.named("applied")[0]["step"]
+                for step in range(begin, begin + 3):
+                    assert_all_act_once(act_in(viewer, step))
+                losses = [one["loss"] for one in viewer.named("step")]
+                assert losses and np.isfinite(losses).all()
+                assert ask(socket, noisy() | {"disturbance_configs": {}})["type"] == "start"
+                viewer.wait_for(
+                    lambda: viewer.named("interventions")[-1:] != []
+                    and viewer.named("interventions")[-1]["programs"] == [], "the end of the noise"
+                )  # fmt: skip
+                off = viewer.named("interventions")[-1]["step"]
+                viewer.wait_for(lambda: max(viewer.steps()) > off + 3, "steps without noise")
+                assert max(one["step"] for one in viewer.named("applied")) < off
+                assert run.process.poll() is None
