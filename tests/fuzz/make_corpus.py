@@ -268,6 +268,8 @@ def record_plays() -> Seeds:
     yield "plan", play(several, notify("w", "plan", plan={"number": 2, "entries": []}), several)
     yield "steps", play(*(notify("w", "step", step=n, loss=1.5) for n in range(3)), b"dab", b"a",
                         b"b", b"r")
+    yield "link", play(notify("w", "link", send_seconds=1.5, queue_bytes=4096),
+                       notify("w", "link", send_seconds="NaN", queue_bytes=[]))
     yield "log_flood", play(*[notify("w", "log", message="x" * 900)] * 20)
     for number, (wire, _, _) in enumerate(records()):
         yield f"golden_record_{number:02}", play(b"W" + wire, b"r", b"A" + wire[:20])

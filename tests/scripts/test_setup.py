@@ -164,7 +164,8 @@ def test_the_demo_starts_two_ranks_on_real_text(tree: Tree) -> None:
     assert command.startswith("mpirun --quiet -np 2 ")
     assert "/build/release/bin/tensor-tracer train --config configs/runs/demo.json " in command
     for part in ("--tensor-tracer-port 8765", "--data-path /python/lib docs --data-exclude",
-                 "--progress-bar off", "--tensor-tracer-open"):
+                 "--progress-bar off", "--tensor-tracer-open", "--tensor-tracer-vectors build/vectors",
+                 "--monitor-prompts examples/prompts/code.txt examples/prompts/prose.txt"):
         assert part in command
     # Not on a terminal: no log may hold the token.
     assert "--print-url" not in command
