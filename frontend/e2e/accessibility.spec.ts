@@ -19,6 +19,21 @@ for (const colorScheme of ['dark', 'light'] as const) {
   });
 }
 
+for (const reducedMotion of ['no-preference', 'reduce'] as const) {
+  test(`what moves by itself stands still where that is asked for: ${reducedMotion}`, async ({
+    page,
+    hub,
+  }) => {
+    await page.emulateMedia({ reducedMotion });
+    await open(page, hub);
+    hub.setPhase('starting');
+    await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'starting');
+    const moving = (): Promise<number> => page.evaluate(() => document.getAnimations().length);
+    if (reducedMotion === 'reduce') expect(await moving()).toBe(0);
+    else await expect.poll(moving).toBeGreaterThan(0);
+  });
+}
+
 test('nothing is cut off at 1280×720, and all can be reached at 200 %', async ({ page, hub }) => {
   await open(page, hub);
   const overflow = (): Promise<number> =>

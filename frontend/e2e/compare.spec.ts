@@ -78,6 +78,47 @@ test('two steps of the run: A, B, and their difference in the same place', async
   expect(new URL(page.url()).searchParams.get('stepb')).toBe('40');
 });
 
+test('two phases: training against evaluation, at one step and at another', async ({
+  page,
+  hub,
+}) => {
+  const phases = ['train', 'eval'];
+  const compressor = { kind: 'tile', tiles: 64 };
+  hub.plan = {
+    number: 1,
+    entries: [
+      { point: 'HiddenStates', phases, compressor },
+      { point: 'InputTokens', phases },
+    ],
+  };
+  hub.evaluates = true;
+  await compare(page, hub, '&layer=2');
+  await page.getByLabel('Phase of B').selectOption('eval');
+  await expect(page.getByTestId('compare-note')).toHaveText('');
+  await idle(page);
+  const evaluated = (step: number): number => f32(hub.value(kHidden, 2, step, 30, 9, 64) - 1);
+  const check = async (stepB: number): Promise<void> => {
+    const [a, b] = [tile(2, 120, 30, 9), evaluated(stepB)];
+    expect(await valueAt(page, 'compare-tiles-a', 9, 30)).toBe(Number(a.toPrecision(7)));
+    expect(await valueAt(page, 'compare-tiles-b', 9, 30)).toBe(Number(b.toPrecision(7)));
+    expect(await valueAt(page, 'compare-tiles-difference', 9, 30)).toBe(
+      Number((a - b).toPrecision(7)),
+    );
+  };
+  await check(120);
+  expect(new URL(page.url()).searchParams.get('phaseb')).toBe('eval');
+  await page.getByTestId('step-B').fill('40');
+  await page.getByTestId('step-B').press('Enter');
+  const heading = page.getByRole('heading', { name: 'B, step 40: L2' });
+  await expect(heading).toBeVisible({ timeout: 10_000 });
+  await idle(page);
+  await check(40);
+  await page.getByLabel('Phase of A').selectOption('eval');
+  await page.getByTestId('step-A').fill('40');
+  await page.getByTestId('step-A').press('Enter');
+  await expect(page.getByTestId('compare-note')).toContainText('A and B are the same');
+});
+
 test('another recording is a side of its own, and its records stay apart', async ({
   page,
   hub,

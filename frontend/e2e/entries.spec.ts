@@ -12,7 +12,17 @@ import {
 } from './fake_data.ts';
 import type { FakeHub } from './fake_hub.ts';
 import type { Entry } from './fake_tensors.ts';
-import { advance, hoverTile, idle, open, pixels, spotOf, test, tipValue } from './support.ts';
+import {
+  advance,
+  digits,
+  hoverTile,
+  idle,
+  open,
+  pixels,
+  spotOf,
+  test,
+  tipValue,
+} from './support.ts';
 
 // What the maps of layers and tiles cannot show: every other compressor, attention, gradients.
 
@@ -31,8 +41,6 @@ async function hoverCell(
   const map = page.getByTestId(testid);
   await map.hover({ position: await spotOf(map, row, col, rows, cols) });
 }
-
-const digits = (value: number, count = 7): number => Number(Math.fround(value).toPrecision(count));
 
 test('statistics: a table of the layers, curves over the steps, a histogram', async ({
   page,

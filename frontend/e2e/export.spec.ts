@@ -1,60 +1,22 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { expect, type Page } from '@playwright/test';
-import { attentionAt, kLayers, kSequence, logitAt, tileValue, tokenAt } from './fake_data.ts';
+import { readFileSync } from 'node:fs';
+import { expect } from '@playwright/test';
+import {
+  attentionAt,
+  kHeads,
+  kLayers,
+  kSequence,
+  logitAt,
+  stepFacts,
+  tileValue,
+  tokenAt,
+} from './fake_data.ts';
+import { hexOf, read, save } from './export_support.ts';
 import type { Entry } from './fake_tensors.ts';
 import { decodePng } from './png.ts';
 import { hoverTile, idle, open, pixels, spotOf, test } from './support.ts';
 
 // Files that the page saves, read back by other programs: numpy for NPZ, a decoder for PNG.
-
-const kPython =
-  process.env.TT_PYTHON ?? fileURLToPath(new URL('../../.venv/bin/python3', import.meta.url));
-
-interface NpzArray {
-  readonly dtype: string;
-  readonly shape: readonly number[];
-  /** The bytes of the numbers, row by row. */
-  readonly hex: string;
-}
-type Npz = Readonly<Record<string, NpzArray>>;
-
-const kReader = `
-import json, sys, numpy
-out = {}
-with numpy.load(sys.argv[1], allow_pickle=False) as file:
-    for name in file.files:
-        array = file[name]
-        hex = '' if name == 'facts' else array.tobytes().hex()
-        out[name] = {'dtype': str(array.dtype), 'shape': array.shape, 'hex': hex}
-    facts = json.loads(file['facts'].item())
-print(json.dumps({'arrays': out, 'facts': facts}))
-`;
-
-async function save(page: Page, format: 'png' | 'csv' | 'npz'): Promise<string> {
-  await page.getByTestId('export').click();
-  const download = page.waitForEvent('download');
-  await page.getByTestId(`export-${format}`).click();
-  const file = await download;
-  const path = join(mkdtempSync(join(tmpdir(), 'tt-export-')), file.suggestedFilename());
-  await file.saveAs(path);
-  return path;
-}
-
-function read(path: string): {
-  readonly arrays: Npz;
-  readonly facts: Readonly<Record<string, unknown>>;
-} {
-  const text = execFileSync(kPython, ['-c', kReader, path], { encoding: 'utf8' });
-  return JSON.parse(text) as ReturnType<typeof read>;
-}
-
-function hexOf(numbers: Float32Array | Float64Array | Int32Array): string {
-  return Buffer.from(numbers.buffer).toString('hex');
-}
 
 const kTokens: Entry = { point: 'InputTokens' };
 const tiles = (kind: string, dtype: string): Entry => ({
@@ -126,12 +88,16 @@ test('NPZ of float64, of attention, and of the largest keeps every bit', async (
   await page.getByTestId('head').selectOption('2');
   await expect(page.getByRole('heading', { name: 'head 2' })).toBeVisible();
   await idle(page);
-  const scores = new Float32Array(32 * kSequence).map((_, i) =>
-    attentionAt(1, 2, Math.floor(i / kSequence), i % kSequence, 120),
-  );
   const attention = read(await save(page, 'npz'));
-  expect(attention.arrays.attention.hex === hexOf(scores)).toBe(true);
-  expect(attention.facts).toMatchObject({ head: 2, units: 'probability' });
+  for (let head = 0; head < kHeads; head++) {
+    const scores = new Float32Array(32 * kSequence).map((_, i) =>
+      attentionAt(1, head, Math.floor(i / kSequence), i % kSequence, 120),
+    );
+    const array = attention.arrays[`attention_head_${head}`];
+    expect(array.shape).toEqual([32, kSequence]);
+    expect(array.hex === hexOf(scores), `head ${head}`).toBe(true);
+  }
+  expect(attention.facts).toMatchObject({ heads: kHeads, units: 'attention probability' });
   await page.getByTestId('tab-text').click();
   await expect(page.getByTestId('predictions')).toBeVisible();
   await idle(page);
@@ -202,10 +168,14 @@ test('the curves are exported too, and the plan has only its picture', async ({ 
   await expect(page.getByTestId('loss-readout')).toBeVisible();
   await expect.poll(() => page.evaluate(() => window.__tt?.app.series.all.length)).toBe(120);
   await idle(page);
-  const { arrays } = read(await save(page, 'npz'));
+  const { arrays, facts } = read(await save(page, 'npz'));
+  const told = Array.from({ length: 120 }, (_, i) => stepFacts(i + 1));
   for (const name of ['loss', 'valid_loss', 'grad_norm', 'lr', 'tokens_per_second']) {
     expect(arrays[name], name).toMatchObject({ dtype: 'float64', shape: [120] });
+    const values = Float64Array.from(told, (facts) => facts[name] ?? Number.NaN);
+    expect(arrays[name].hex === hexOf(values), name).toBe(true);
   }
+  expect(facts).toMatchObject({ steps: 'all', texts: { loss: 'nats/byte, by step' } });
   await page.getByTestId('tab-plan').click();
   await page.getByTestId('export').click();
   await expect(page.getByTestId('export-npz')).toHaveAttribute('aria-disabled', 'true');

@@ -2,7 +2,13 @@ import type { ServerResponse } from 'node:http';
 import { kPoints, kRunId, stepFacts } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
 import { encodeRecord } from './fake_record.ts';
-import { type Entry, recordsOf, type StatValue, type TileValue } from './fake_tensors.ts';
+import {
+  type Entry,
+  evalRecordsOf,
+  recordsOf,
+  type StatValue,
+  type TileValue,
+} from './fake_tensors.ts';
 import type { TrailLine } from './fake_trail.ts';
 
 /** What the fake hub's history is read from. */
@@ -13,6 +19,7 @@ export interface Past {
   /** Steps of which no records are kept. */
   readonly holes: ReadonlySet<number>;
   readonly plan: { readonly number: number; readonly entries: readonly Entry[] };
+  readonly evaluates?: boolean;
   readonly value: TileValue;
   readonly trail: readonly TrailLine[];
   readonly stat: StatValue;
@@ -58,9 +65,7 @@ export function answerHistory(
     response.writeHead(400).end('the run has no such trace point\n');
   } else {
     const steps = range(first, last).filter((step) => !past.holes.has(step));
-    const body = Buffer.concat(
-      steps.flatMap((step) => recordsAt(past, run, step, query.get('point') ?? '')),
-    );
+    const body = Buffer.concat(steps.flatMap((step) => recordsAt(past, run, step, query)));
     response.setHeader('Content-Type', 'application/octet-stream');
     response.end(body);
   }
@@ -70,11 +75,14 @@ function runOf({ id, name, plan, first, last }: OtherPast): unknown {
   return { id, name, facts: { ...factsOf(plan), id, name }, first_step: first, last_step: last };
 }
 
-function recordsAt({ plan, value, stat }: Past, id: string, step: number, point: string): Buffer[] {
+function recordsAt(past: Past, id: string, step: number, query: URLSearchParams): Buffer[] {
+  const { plan, value, stat } = past;
   const run = BigInt(`0x${id}`);
   return plan.entries.flatMap((entry, index) => {
-    if (entry.point !== point) return [];
-    return recordsOf(entry, step, value, stat).map(({ fields, payload }) =>
+    if (entry.point !== query.get('point')) return [];
+    if (String(index) !== (query.get('entry') ?? String(index))) return [];
+    const evaluated = past.evaluates === true ? evalRecordsOf(entry, step, value) : [];
+    return [...recordsOf(entry, step, value, stat), ...evaluated].map(({ fields, payload }) =>
       encodeRecord({ run, sequence: 1, plan: plan.number, step, entry: index, ...fields }, payload),
     );
   });

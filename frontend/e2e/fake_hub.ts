@@ -1,14 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { kRunId, logitAt, statAt, stepFacts, tileValue } from './fake_data.ts';
+import { kLayers, kRunId, logitAt, statAt, stepFacts, tileValue } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
 import { sendFile } from './fake_files.ts';
 import { answerHistory, type OtherPast, type Past } from './fake_history.ts';
 import { FakeInterventions } from './fake_interventions.ts';
 import { encodeRecord } from './fake_record.ts';
 import { answerCheck, refusalOf } from './fake_plan.ts';
-import { type Entry, recordsOf } from './fake_tensors.ts';
+import { type Entry, evalRecordsOf, recordsOf } from './fake_tensors.ts';
 import { FakeTrail } from './fake_trail.ts';
 
 type Json = Record<string, unknown>;
@@ -57,6 +57,8 @@ export class FakeHub {
   heldChecks: (() => void)[] | null = null;
   /** Null while the run is live. */
   replay: { paused: boolean; speed: number; first_step: number; last_step: number } | null = null;
+  /** Entries of the phase eval send something, too. */
+  evaluates = false;
   /** What the model predicts. */
   logit = logitAt;
   /** Recordings that it was started with to compare. */
@@ -89,7 +91,11 @@ export class FakeHub {
   private sockets: WebSocketServer | undefined;
   private timer: NodeJS.Timeout | undefined;
   private readonly viewers = new Set<Viewer>();
-  private sequence = 0;
+  /** Pipeline stages, each with a leader that sends the records of its layers. */
+  stages = 1;
+  /** Stages whose records get lost on their way. */
+  readonly silent = new Set<number>();
+  private readonly sequences: number[] = [];
   private sessions = 0;
 
   constructor(private readonly options: FakeHubOptions) {
@@ -172,12 +178,12 @@ export class FakeHub {
   }
 
   private past(): Past | null {
-    const { plan, holes, firstKept: first } = this;
+    const { plan, holes, evaluates, firstKept: first } = this;
     if (holes === null) return null;
     const last = this.replay?.last_step ?? this.step;
     const { lines: trail } = this.trail;
     const [value, stat] = [this.value.bind(this), this.stat.bind(this)];
-    return { first, last, holes, plan, value, stat, trail };
+    return { first, last, holes, evaluates, plan, value, stat, trail };
   }
 
   /** What the wire carries for one tile, as float32. */
@@ -377,13 +383,17 @@ export class FakeHub {
     if (!viewer.greeted) return;
     const run = BigInt(`0x${kRunId}`);
     const [value, stat] = [this.value.bind(this), this.stat.bind(this)];
-    const parts = this.plan.entries.flatMap((entry, index) =>
-      recordsOf(entry, step, value, stat, this.logit).map(({ fields, payload }) => {
-        this.sequence += 1;
-        const about = { run, sequence: this.sequence, plan: this.plan.number, step, entry: index };
-        return encodeRecord({ ...about, ...fields }, payload);
-      }),
-    );
+    const parts = this.plan.entries.flatMap((entry, index) => {
+      const evaluated = this.evaluates ? evalRecordsOf(entry, step, value) : [];
+      const records = [...recordsOf(entry, step, value, stat, this.logit), ...evaluated];
+      return records.flatMap(({ fields, payload }) => {
+        const stage = Math.floor((Math.max(0, fields.layer - 1) * this.stages) / kLayers);
+        const sequence = (this.sequences[stage] = (this.sequences[stage] ?? 0) + 1);
+        const about = { run, sequence, plan: this.plan.number, step, entry: index };
+        if (this.silent.has(stage)) return [];
+        return [encodeRecord({ ...about, pipelineRank: stage, ...fields }, payload)];
+      });
+    });
     if (parts.length > 0) viewer.socket.send(Buffer.concat(parts));
   }
 }

@@ -9,6 +9,7 @@ export interface RecordFields {
   readonly entry: number;
   readonly point: number;
   readonly layer: number;
+  readonly pipelineRank?: number;
   readonly phase: number;
   readonly promptSet?: number;
   readonly direction?: number;
@@ -58,6 +59,7 @@ export function encodeRecord(fields: RecordFields, payload: Uint8Array): Buffer 
   out.writeUInt32LE(fields.promptSet ?? 0, 44);
   out.writeUInt16LE(fields.point, 52);
   out.writeUInt16LE(fields.layer, 54);
+  out.writeUInt16LE(fields.pipelineRank ?? 0, 58);
   out.writeUInt8(fields.phase, 62);
   out.writeUInt8(fields.direction ?? 0, 63);
   out.writeUInt8(fields.dtype, 64);

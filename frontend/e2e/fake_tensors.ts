@@ -83,6 +83,15 @@ export function recordsOf(
   });
 }
 
+const kEvalInterval = 20;
+
+/** What an entry sends of an evaluation: as of training, but every tile is less by 1. */
+export function evalRecordsOf(entry: Entry, step: number, value: TileValue): FakeRecord[] {
+  if (entry.phases?.includes('eval') !== true || step % kEvalInterval !== 0) return [];
+  const records = recordsOf(entry, step, (...place) => value(...place) - 1);
+  return records.map((record) => ({ ...record, fields: { ...record.fields, phase: 1 } }));
+}
+
 function numbersOf(
   entry: Entry,
   point: FakePoint,

@@ -4,6 +4,12 @@ interface Window {
     idle(): Promise<void>;
     readonly app: {
       readonly series: { readonly all: readonly { readonly step: number }[] };
+      readonly traffic: { readonly problems: number } | null;
+      readonly frame: {
+        readonly kind: string;
+        readonly steps: readonly number[];
+        readonly maps?: readonly ({ readonly rows: number } | null)[];
+      } | null;
       readonly plan: { readonly entries: readonly unknown[] } | null;
       readonly control: {
         setPlan(plan: { readonly entries: readonly unknown[] }): Promise<unknown>;

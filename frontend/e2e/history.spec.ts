@@ -1,6 +1,18 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect } from '@playwright/test';
-import { advance, hoverTile, idle, open, openPlan, test, tipValue } from './support.ts';
+import { kLayers } from './fake_data.ts';
+import {
+  advance,
+  choose,
+  hoverTile,
+  idle,
+  numbersOf,
+  open,
+  openPlan,
+  spotOf,
+  test,
+  tipValue,
+} from './support.ts';
 
 const kHidden = 7;
 
@@ -32,6 +44,21 @@ test('a step that the page does not hold comes from the history', async ({ page,
   await page.getByTestId('follow').click();
   await expect(page.getByTestId('shown-step')).toHaveText('step 120');
   await expect(source).toHaveText('');
+});
+
+test('a curve over the steps begins before the page came', async ({ page, hub }) => {
+  const [first, last] = [101, 120];
+  hub.firstKept = first;
+  await open(page, hub);
+  await choose(page, 'over steps');
+  const map = page.getByTestId('over-map');
+  const columns = last - first + 1;
+  await expect(page.getByLabel(`of ${kLayers} layers at ${columns} steps`)).toBeVisible();
+  await map.hover({ position: await spotOf(map, 1, 105 - first, kLayers, columns) });
+  const numbers = numbersOf(hub, 2, 105);
+  const mean = numbers.reduce((sum, each) => sum + each, 0) / numbers.length;
+  expect(await tipValue(page)).toBeCloseTo(mean, 6);
+  await expect(page.getByTestId('tip')).toContainText('105');
 });
 
 test('a step that nobody keeps is shown as a gap', async ({ page, hub }) => {

@@ -110,6 +110,15 @@ test('the first session works word for word', async ({ page }) => {
   await waitForSteps(page, 3);
   await picture(page, 'text');
 
+  await reader.press('Plan');
+  await reader.press('Attention of one layer');
+  await reader.press('Apply');
+  await expect(page.getByTestId('plan-outcome')).toHaveText(/No changes/, kPatience);
+  await reader.press('Tensors');
+  await expect(page.getByTestId('head-maps')).toBeVisible(kPatience);
+  await reader.press('99 %');
+  await picture(page, 'attention');
+
   await reader.press('Interventions');
   await page.getByLabel('Ready-made programs').selectOption('scale');
   await reader.press('Fill in');

@@ -73,6 +73,34 @@ test('the state of run, ranks and hub is told', async ({ page, hub }) => {
   await expect(state).toContainText('configs/runs/demo.json');
 });
 
+test('each rank that sends has a line: its step, what it is behind, what was missed', async ({
+  page,
+  hub,
+}) => {
+  hub.stages = 2;
+  await openOverview(page, hub);
+  const ranks = page.getByLabel('Ranks that send').locator('dd');
+  const told = { timeout: 5000 };
+  await expect(ranks).toHaveText([/^step 120 · up to date/, /^step 120 · up to date/], told);
+  hub.silent.add(1);
+  for (let i = 0; i < 5; i++) hub.advance();
+  await expect(ranks).toHaveText(
+    [/^step 125 · up to date · \d+.ms$/, /^step 120 · 5 behind/],
+    told,
+  );
+  await expect(ranks.nth(1)).toHaveClass(/warn/);
+  hub.silent.clear();
+  hub.advance();
+  await expect(ranks.nth(1)).toHaveText(/^step 126 · up to date/, told);
+  hub.silent.add(1);
+  hub.advance();
+  hub.silent.clear();
+  hub.advance();
+  // Of layers 3 and 4, HiddenStates and MLP1.
+  await expect(ranks.nth(1)).toHaveText(/^step 128 · up to date · \d+.ms · 4 missed$/, told);
+  await expect(ranks.nth(0)).not.toContainText('missed');
+});
+
 test('events come from the trail and as they happen, each once, with who asked', async ({
   page,
   hub,

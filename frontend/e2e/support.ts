@@ -56,6 +56,10 @@ export async function advance(page: Page, hub: FakeHub, steps = 1): Promise<void
 const kGutter = 44;
 const kAxis = 18;
 
+/** A float32 as the page writes it, with so many digits. */
+export const digits = (value: number, count = 7): number =>
+  Number(Math.fround(value).toPrecision(count));
+
 export interface Spot {
   readonly x: number;
   readonly y: number;
@@ -115,4 +119,19 @@ export async function pixels(
     const i = 4 * (Math.floor(y * ratio) * width + Math.floor(x * ratio));
     return { colors: new Set(words).size, at: [...data.slice(i, i + 3)].join(',') };
   }, spot);
+}
+
+/** Presses a button by its name. */
+export async function choose(page: Page, name: string): Promise<void> {
+  await page.getByRole('button', { name, exact: true }).click();
+  await idle(page);
+}
+
+const kHidden = 7;
+
+/** All tiles of all tokens of HiddenStates. */
+export function numbersOf(hub: FakeHub, layer: number, step: number, tiles = 64): number[] {
+  return Array.from({ length: kSequence * tiles }, (_, i) =>
+    hub.value(kHidden, layer, step, Math.floor(i / tiles), i % tiles, tiles),
+  );
 }

@@ -1,8 +1,20 @@
-import { expect, type Locator, type Page } from '@playwright/test';
+import { expect, type Locator } from '@playwright/test';
 import { attentionAt, kLayers, kSequence, projectionAt, statAt, tokenAt } from './fake_data.ts';
 import { FakeHub } from './fake_hub.ts';
 import type { Entry } from './fake_tensors.ts';
-import { advance, idle, kDist, open, pixels, spotOf, test, tipValue } from './support.ts';
+import {
+  advance,
+  choose,
+  digits,
+  idle,
+  kDist,
+  numbersOf,
+  open,
+  pixels,
+  spotOf,
+  test,
+  tipValue,
+} from './support.ts';
 
 // The views of the Tensors tab beyond one layer at one step.
 
@@ -12,8 +24,6 @@ const kTokens: Entry = { point: 'InputTokens' };
 function watch(hub: FakeHub, ...entries: Entry[]): void {
   hub.plan = { number: 1, entries: [...entries, kTokens] };
 }
-
-const digits = (value: number): number => Number(Math.fround(value).toPrecision(7));
 
 /** The middle of a cell of a small map, in the canvas' own CSS pixels. */
 async function smallSpot(
@@ -40,17 +50,6 @@ function smallColor(
     const at = context.getImageData(Math.floor(x * width), Math.floor(y * height), 1, 1);
     return [...at.data.slice(0, 3)].join(',');
   }, place);
-}
-
-async function choose(page: Page, name: string): Promise<void> {
-  await page.getByRole('button', { name, exact: true }).click();
-  await idle(page);
-}
-
-function numbersOf(hub: FakeHub, layer: number, step: number, tiles = 64): number[] {
-  return Array.from({ length: kSequence * tiles }, (_, i) =>
-    hub.value(kHidden, layer, step, Math.floor(i / tiles), i % tiles, tiles),
-  );
 }
 
 test.describe('all layers', () => {
@@ -123,35 +122,6 @@ test.describe('all layers', () => {
   });
 });
 
-test('over the steps: one number of each layer and step, and gaps', async ({ page, hub }) => {
-  await open(page, hub);
-  await advance(page, hub, 5);
-  hub.step += 3;
-  await advance(page, hub);
-  await choose(page, 'over steps');
-  const map = page.getByTestId('over-map');
-  const hover = async (layer: number, step: number): Promise<void> =>
-    map.hover({ position: await spotOf(map, layer - 1, step - 120, kLayers, 10) });
-  await hover(2, 123);
-  const numbers = numbersOf(hub, 2, 123);
-  const mean = numbers.reduce((sum, each) => sum + each, 0) / numbers.length;
-  expect(await tipValue(page)).toBeCloseTo(mean, 6);
-  await expect(page.getByTestId('tip')).toContainText('123');
-  await hover(2, 127);
-  await expect(page.getByTestId('tip-value')).toHaveText('not captured');
-  const gap = await spotOf(map, 1, 7, kLayers, 10);
-  await page.mouse.move(5, 5);
-  await idle(page);
-  expect((await pixels(map, gap)).at).toBe('226,229,233');
-  await choose(page, 'max |x|');
-  await hover(4, 129);
-  const largest = Math.max(...numbersOf(hub, 4, 129).map(Math.abs));
-  expect(await tipValue(page)).toBe(digits(largest));
-  await map.click({ position: await spotOf(map, 2, 3, kLayers, 10) });
-  await expect(page.getByTestId('shown-step')).toHaveText('step 123');
-  await expect(page.getByRole('heading', { name: 'Layer 3: tiles × tokens' })).toBeVisible();
-});
-
 test('attention: all heads beside the large one', async ({ page, hub }) => {
   watch(hub, { point: 'RawAttentionScore', compressor: { kind: 'none' }, tokens: [0, 48] });
   await open(page, hub, 'attention-map');
@@ -190,6 +160,7 @@ test.describe('statistics of a run that explodes', () => {
   });
 
   test('name the layer that left its range first', async ({ page, hub }) => {
+    hub.firstKept = hub.step;
     watch(hub, { point: 'HiddenStates', compressor: { kind: 'stats' } });
     await open(page, hub, 'stats-table');
     await advance(page, hub, 5);
@@ -207,6 +178,7 @@ test.describe('statistics of a run that explodes', () => {
   });
 
   test('a histogram ridge over the steps, or over the layers', async ({ page, hub }) => {
+    hub.firstKept = hub.step;
     watch(hub, { point: 'HiddenStates', compressor: { kind: 'stats' } });
     await open(page, hub, 'stats-table');
     await advance(page, hub, 4);
@@ -334,6 +306,7 @@ test('of a monitored prompt the text is known without its tokens', async ({ page
 // Pictures for review: test-results/view-*.png.
 for (const colorScheme of ['dark', 'light'] as const) {
   test(`the views in ${colorScheme}`, async ({ browser }) => {
+    test.setTimeout(120_000);
     const hub = new FakeHub({ dist: kDist, firstStep: 178 });
     watch(
       hub,

@@ -3,7 +3,7 @@ import './app.css';
 
 import { mount, tick } from 'svelte';
 import AppView from './app.svelte';
-import { tabsLoaded } from './panels/later_tabs';
+import { isLoading, loaded } from './panels/later_panels';
 import { App } from './state/app.svelte';
 
 /** What end-to-end tests may ask of the page. */
@@ -24,9 +24,12 @@ if (kTarget === null) throw new Error('no #app element');
 mount(AppView, { target: kTarget, props: { app: kApp } });
 
 async function idle(): Promise<void> {
-  await tabsLoaded();
-  await tick();
-  await kApp.idle();
+  do {
+    await loaded();
+    await tick();
+    await kApp.idle();
+    // What has come now may need a chunk.
+  } while (isLoading());
 }
 
 window.__tt = { idle, app: kApp };

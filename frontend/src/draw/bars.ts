@@ -11,6 +11,11 @@ export function barsPath(counts: ArrayLike<number>): string {
   return path;
 }
 
+/** What the bars of a histogram of `numbers` count. */
+export function barsUnit(numbers: string, range: readonly [number, number] | undefined): string {
+  return range === undefined ? `count by |${numbers}|` : `count by ${numbers}`;
+}
+
 /** What a bin of `stats` counts: even bins of a range, or powers of two from 2^-32 on. */
 export function binName(
   bin: number,

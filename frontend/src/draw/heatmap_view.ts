@@ -1,5 +1,6 @@
 import { foldExtremes } from '../store/fold';
 import type { MapData } from '../store/map_data';
+import { type ColumnMark, drawColumnMarks } from './column_marks';
 import { type Lut, unpack } from './lut';
 import { paintCells, type Scale } from './paint';
 
@@ -15,6 +16,8 @@ export interface HeatmapModel {
   readonly showColumns: boolean;
   /** As many labels as fit: words of a text, not numbers of an axis. */
   readonly dense: boolean;
+  /** Their colours are CSS. */
+  readonly marks: readonly ColumnMark[];
   readonly cursor: Cell | null;
   readonly inkMuted: string;
   readonly inkStrong: string;
@@ -88,6 +91,8 @@ export class HeatmapView {
     this.context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     this.drawRows(model, plotHeight);
     if (model.showColumns) this.drawColumns(model, plotWidth, plotHeight);
+    const place = { left: kGutterLeft, width: plotWidth / model.map.cols, height: plotHeight };
+    drawColumnMarks(this.context, model.marks, place);
     if (model.cursor !== null) this.drawCursor(model, model.cursor, plotWidth, plotHeight);
   }
 

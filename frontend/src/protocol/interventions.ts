@@ -29,7 +29,7 @@ const siteSchema = object({
   layer: withDefault(count, 0),
   gradient: withDefault(boolean, false),
   /** Of a write: `everywhere`, `shards` or `gathered`. */
-  runs: withDefault(string, ''),
+  runs: optional(string),
 });
 export type Site = Infer<typeof siteSchema>;
 

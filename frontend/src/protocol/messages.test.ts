@@ -248,7 +248,6 @@ describe('what is told of interventions', () => {
         {
           ...program,
           ...{ text: '', keep: false, saves: [], skips: [], reads: [] },
-          writes: [{ ...program.writes[0], runs: '' }],
         },
       ],
       reason: 'apply',

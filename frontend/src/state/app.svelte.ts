@@ -2,7 +2,6 @@ import { type Disposable, Trash } from '../base/disposable';
 import { RafScheduler } from '../base/raf_scheduler';
 import type { Notification, Plan, RunFacts, RunState, StepFacts } from '../protocol/messages';
 import { alarmsOf } from '../store/alarms';
-import type { RunEvent } from '../store/run_event';
 import { SeriesStore } from '../store/series_store';
 import { spacingOf } from '../store/spacing';
 import type { StepRange } from '../worker/history_client';
@@ -16,6 +15,7 @@ import { Controller } from './controller.svelte';
 import { type Drops, kNoDrops, ofNewPlan, withDrops } from './drops';
 import { Interventions } from './interventions.svelte';
 import { earlierOf, lagOf } from './lag';
+import { ProjectionAlarm } from './projection_alarm.svelte';
 import { preferredView, rememberView } from './preferences';
 import { queryOf } from './queries';
 import { replayOf } from './replay';
@@ -43,6 +43,7 @@ export class App implements Disposable {
   readonly control: Controller;
   readonly interventions: Interventions;
   readonly comparison: Comparison;
+  readonly alarm: ProjectionAlarm;
 
   connection = $state.raw<Connection>({ kind: 'connecting' });
   run = $state.raw<RunFacts | null>(null);
@@ -63,9 +64,6 @@ export class App implements Disposable {
   empty = $state.raw<EmptyView | null>(null);
   /** Token column under the mouse, shared by both maps. */
   hoverColumn = $state<number | null>(null);
-  private alarm: string | null = null;
-  /** Where a watched projection crossed its threshold last. */
-  crossed = $state.raw<RunEvent | null>(null);
   now = $state(Date.now());
 
   /** What can be shown: the entries of the plan that have features. */
@@ -94,8 +92,8 @@ export class App implements Disposable {
   /** What happened up to what is shown, by step. */
   readonly happened = $derived.by(() => {
     const until = this.until ?? Infinity;
-    const crossed = this.crossed === null ? [] : [this.crossed];
-    return [...this.events.all, ...alarmsOf(this.scalars()), ...crossed]
+    const { event } = this.alarm;
+    return [...this.events.all, ...alarmsOf(this.scalars()), ...(event === null ? [] : [event])]
       .filter(({ step }) => step <= until)
       .sort((a, b) => a.step - b.step);
   });
@@ -134,6 +132,7 @@ export class App implements Disposable {
     this.control = new Controller(this.link);
     this.interventions = new Interventions(this.control);
     this.comparison = new Comparison(this);
+    this.alarm = new ProjectionAlarm(this);
     this.trash.use(this.link.onConnection((connection) => this.onConnection(connection)));
     this.trash.use(this.link.onEvents((events) => this.onEvents(events)));
     this.trash.use(this.link.onView(({ slot, view }) => this.onView(slot, view)));
@@ -160,6 +159,7 @@ export class App implements Disposable {
     clearTimeout(this.addressTimer);
     this.addressTimer = setTimeout(() => this.writeAddress(), kAddressDelayMs);
     this.sendQuery();
+    this.alarm.aim();
   }
 
   private writeAddress(): void {
@@ -317,18 +317,6 @@ export class App implements Disposable {
     }
   }
 
-  /** An alarm of a projection: in the log once, and in the title while it lasts. */
-  setAlarm(alarm: string | null): void {
-    this.alarm = alarm;
-    if (alarm !== null) this.log.warn(alarm);
-    this.writeTitle();
-  }
-
-  private writeTitle(): void {
-    if (this.run === null) return;
-    document.title = `${this.alarm === null ? '' : '⚠ '}${this.run.name} – Tensor Tracer`;
-  }
-
   private onRun(run: RunFacts): void {
     if (this.run !== null && this.run.id !== run.id) {
       this.series.clear();
@@ -341,7 +329,6 @@ export class App implements Disposable {
     }
     this.run = run;
     this.control.allRanks = run.mesh.tensor * run.mesh.pipeline * run.mesh.data;
-    this.writeTitle();
     this.interventions.inForce(run.interventions ?? []);
     if (run.plan !== undefined && run.plan !== null) this.onPlan(run.plan);
     this.sendQuery();
@@ -358,6 +345,7 @@ export class App implements Disposable {
 
   private sendQuery(): void {
     this.comparison.sendQuery();
+    this.alarm.sendQuery();
     if (this.point === null) return;
     const query = this.comparison.active ? this.comparison.sideA.query : this.query(this.point);
     if (query === null) return;
@@ -383,6 +371,7 @@ export class App implements Disposable {
   private onView(slot: Slot, view: View): void {
     if (slot === 'main') this.onMainView(view);
     else if (slot === 'other') this.comparison.onView(view);
+    else this.alarm.onView(view);
     void this.scheduler.settled().then(() => this.link.drawn(slot));
   }
 
@@ -390,6 +379,7 @@ export class App implements Disposable {
     if ('frame' in view) {
       this.frame = view.frame;
       this.empty = null;
+      this.alarm.aim();
     } else {
       this.frame = null;
       this.empty = view.empty;

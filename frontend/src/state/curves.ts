@@ -1,5 +1,6 @@
 import type { LineStyle } from '../draw/line_chart';
 import { type Columns, debiasedEma } from '../store/series_store';
+import { lossUnit } from './quantities';
 
 /** A chart of the run's scalars. */
 export interface Curve {
@@ -34,7 +35,7 @@ export const kCurves: Readonly<Record<CurveName, Curve>> = {
     ...{ column: 'rate', member: 'lr', color: '--rate', log: 'logRate', isNoisy: false },
   },
   speed: {
-    title: 'Tokens/s',
+    title: 'Speed',
     label: 'Tokens per second by step',
     ...{
       column: 'speed',
@@ -45,6 +46,20 @@ export const kCurves: Readonly<Record<CurveName, Curve>> = {
     },
   },
 };
+
+/** What a curve is counted in. */
+export function unitOf({ column }: Pick<Curve, 'column'>, tokenizer: string): string {
+  switch (column) {
+    case 'loss':
+      return lossUnit(tokenizer);
+    case 'gradNorm':
+      return 'L2';
+    case 'rate':
+      return 'step size';
+    case 'speed':
+      return 'tokens/s';
+  }
+}
 
 type Values = readonly (number | null)[];
 

@@ -35,7 +35,7 @@ test('the fewest digits that give the same number back', () => {
 });
 
 test('a table under its name, below facts of one line each', () => {
-  expect(csvOf(kExported).split('\n')).toEqual([
+  expect(csvOf(kExported).join('').split('\n')).toEqual([
     '# run: demo run',
     '# step: 3',
     '',

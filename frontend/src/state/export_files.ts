@@ -35,14 +35,17 @@ export function npzOf({ facts, arrays }: Exported): Uint8Array<ArrayBuffer> {
   return zipSync(files, { mtime: kTime, level: 6 });
 }
 
-/** A `.csv`: the facts as comments, then one table after another, each under its name. */
-export function csvOf({ facts, arrays }: Exported): string {
-  const lines = Object.entries(facts).map(([name, value]) => `# ${name}: ${oneLine(value)}`);
-  for (const array of arrays) {
-    lines.push('', `# ${array.name}: ${array.text}; ${dtypeOf(array)}`);
-    lines.push(...tableLines(array));
-  }
-  return `${lines.join('\n')}\n`;
+/**
+ * A `.csv` in pieces, as one text may not hold it all: the facts as comments, then one table after
+ * another, each under its name.
+ */
+export function csvOf({ facts, arrays }: Exported): readonly string[] {
+  const head = Object.entries(facts).map(([name, value]) => `# ${name}: ${oneLine(value)}\n`);
+  const tables = arrays.map((array) => {
+    const title = `# ${array.name}: ${array.text}; ${dtypeOf(array)}`;
+    return `${['', title, ...tableLines(array)].join('\n')}\n`;
+  });
+  return [...head, ...tables];
 }
 
 function tableLines({ axes, shape, data }: ExportArray): string[] {

@@ -1,35 +1,51 @@
 import { pictureOf } from '../draw/picture';
-import { compressorName, dtypeName, kAttentionFlag, kLogitsFlag, kU8 } from '../protocol/record';
-import { arraysOf, columnArrays, pairArrays } from '../store/export_arrays';
-import type { ViewFrame } from '../store/frames';
+import { compressorName, dtypeName, kU8 } from '../protocol/record';
+import { arraysOf, columnArrays, type ExportColumn, pairArrays } from '../store/export_arrays';
+import type { AttentionFrame, ViewFrame } from '../store/frames';
 import { toColumns } from '../store/series_store';
 import type { App } from './app.svelte';
+import { type Curve, unitOf } from './curves';
 import { csvOf, type Exported, npzOf } from './export_files';
 import type { Format } from './export_formats';
+import { quantityOf } from './quantities';
 import { kTabs } from './tabs';
 
 /** What the current view hands to a file; without arrays it has no numbers. */
-function exportedOf(app: App): Exported {
+async function exportedOf(app: App, format: Format): Promise<Exported> {
   const { tab } = app.view;
+  const { frame } = app;
   if (tab === 'compare') return ofComparison(app);
   if (tab === 'overview') return ofCurves(app);
-  if (tab === 'text' && app.frame !== null && app.frame.kind !== 'topk') {
-    // Without predictions only the text is shown.
-    const exported = ofFrame(app, app.frame);
-    return { ...exported, arrays: exported.arrays.filter((array) => array.name === 'tokens') };
+  if (tab === 'plan' || tab === 'interventions' || frame === null) {
+    const name = kTabs.find((each) => each.tab === tab)?.name ?? tab;
+    return { name: fileName(app, tab), title: name, facts: runFacts(app), arrays: [] };
   }
-  if (tab !== 'plan' && tab !== 'interventions' && app.frame !== null)
-    return ofFrame(app, app.frame);
-  const name = kTabs.find((each) => each.tab === tab)?.name ?? tab;
-  return { name: fileName(app, tab), title: name, facts: runFacts(app), arrays: [] };
+  if (format === 'png') return ofFrame(app, frame, 'one');
+  const shown = ofFrame(app, frame, 'all');
+  const whole = await wholeOf(app, frame);
+  if (whole === undefined) return shown;
+  const exported = { ...shown, arrays: arraysOf(whole) };
+  if (tab !== 'text' || frame.kind === 'topk') return exported;
+  // Without predictions only the text is shown.
+  return { ...exported, arrays: exported.arrays.filter((array) => array.name === 'tokens') };
+}
+
+/** The frame on the screen with every number of it; undefined: they are not kept any more. */
+async function wholeOf(app: App, { query, step, kind }: ViewFrame): Promise<ViewFrame | undefined> {
+  const view = await app.link.whole({ ...query, step });
+  const whole = 'frame' in view ? view.frame : undefined;
+  return whole?.step === step && whole.kind === kind ? whole : undefined;
 }
 
 /** Saves the current view to a file of the browser's downloads. */
 export async function saveView(app: App, format: Format): Promise<void> {
-  const exported = exportedOf(app);
+  const exported = await exportedOf(app, format);
   const name = `${exported.name}.${format}`;
   const blob = await blobOf(exported, format);
-  if (blob === null) return;
+  if (blob === null) {
+    app.control.notice = `Not saved: the numbers of ${exported.title} are not kept any more`;
+    return;
+  }
   const url = URL.createObjectURL(blob);
   const link = document.createElement('a');
   link.href = url;
@@ -48,7 +64,7 @@ async function blobOf(exported: Exported, format: Format): Promise<Blob | null> 
   }
   if (exported.arrays.length === 0) return null;
   if (format === 'npz') return new Blob([npzOf(exported)], { type: 'application/octet-stream' });
-  return new Blob([csvOf(exported)], { type: 'text/csv' });
+  return new Blob([...csvOf(exported)], { type: 'text/csv' });
 }
 
 function subtitleOf({ facts }: Exported): string {
@@ -57,15 +73,16 @@ function subtitleOf({ facts }: Exported): string {
   return `${run} (${run_id})${wire}`;
 }
 
-function ofFrame(app: App, frame: ViewFrame): Exported {
+/** `heads`: of attention, the one that is large or all. */
+function ofFrame(app: App, frame: ViewFrame, heads: 'one' | 'all'): Exported {
   const point = app.pointNameOf(frame);
-  const facts = { ...runFacts(app), ...frameFacts(app, frame) };
-  const where = placeOf(app, frame);
+  const facts = { ...runFacts(app), ...frameFacts(app, frame, heads) };
+  const where = placeOf(app, frame, heads);
   return {
     name: fileName(app, `${point}${where.file}-step${frame.step}`),
     title: `${point}${where.text} · step ${frame.step}`,
     facts,
-    arrays: arraysOf(frame),
+    arrays: [],
   };
 }
 
@@ -77,13 +94,13 @@ function ofComparison(app: App): Exported {
   const nameOf = (side: typeof a): string => side.run?.name ?? app.run?.name ?? '';
   const idOf = (side: typeof a): string => side.run?.id ?? app.run?.id ?? '';
   const point = app.pointNameOf(pair.a);
-  const where = placeOf(app, pair.a);
+  const where = placeOf(app, pair.a, 'one');
   return {
     name: fileName(app, `${point}${where.file}-step${pair.a.step}-minus-step${pair.b.step}`),
     title: `${point}${where.text} · A: ${nameOf(a)}, step ${pair.a.step} · B: ${nameOf(b)}, step ${pair.b.step}`,
     facts: {
       ...runFacts(app),
-      ...frameFacts(app, pair.a),
+      ...frameFacts(app, pair.a, 'one'),
       a: `run ${nameOf(a)} (${idOf(a)}), ${a.phase}, step ${pair.a.step}`,
       b: `run ${nameOf(b)} (${idOf(b)}), ${b.phase}, step ${pair.b.step}`,
       difference: 'A − B',
@@ -98,26 +115,40 @@ function ofCurves(app: App): Exported {
     app.series.stride,
   );
   const rows = { name: 'step', labels: steps };
-  const columns = {
-    loss,
-    valid_loss: validLoss,
-    grad_norm: gradNorm,
-    lr: rate,
-    tokens_per_second: speed,
-  };
+  const column = (
+    name: string,
+    values: readonly (number | null)[],
+    curve: Curve['column'],
+  ): ExportColumn => ({ name, values, unit: unitOf({ column: curve }, app.tokenizer) });
+  const columns = [
+    column('loss', loss, 'loss'),
+    column('valid_loss', validLoss, 'loss'),
+    column('grad_norm', gradNorm, 'gradNorm'),
+    column('lr', rate, 'rate'),
+    column('tokens_per_second', speed, 'speed'),
+  ];
   return {
     name: fileName(app, 'curves'),
     title: `Curves to step ${steps.at(-1) ?? 0}`,
-    facts: { ...runFacts(app), units: 'losses in nats a token' },
+    facts: { ...runFacts(app), steps: stepsText(app.series.stride) },
     arrays: steps.length === 0 ? [] : columnArrays(rows, columns),
   };
+}
+
+/** A page keeps so many steps; of a longer run it keeps every so many. */
+function stepsText(stride: number): string {
+  return stride === 1 ? 'all' : `one of every ${stride}`;
 }
 
 function runFacts({ run }: App): Record<string, string | number> {
   return { run: run?.name ?? '', run_id: run?.id ?? '' };
 }
 
-function frameFacts(app: App, frame: ViewFrame): Record<string, string | number> {
+function frameFacts(
+  app: App,
+  frame: ViewFrame,
+  heads: 'one' | 'all',
+): Record<string, string | number> {
   const { query } = frame;
   const row = frame.rowNames[Math.min(query.row, frame.rowNames.length - 1)];
   const data = query.promptSet > 0 ? `prompts ${query.promptSet}` : (kPhases[query.phase] ?? '');
@@ -127,40 +158,54 @@ function frameFacts(app: App, frame: ViewFrame): Record<string, string | number>
     point: app.pointNameOf(frame),
     direction: query.direction === 1 ? 'gradient' : 'value',
     data,
-    layer: frame.layer,
+    ...(hasOneLayer(frame) ? { layer: frame.layer } : {}),
     ...(row === undefined ? {} : { [frame.rowKind]: row }),
-    ...(frame.kind === 'attention' ? { head: frame.head } : {}),
+    ...(frame.kind === 'attention' ? headFacts(frame, heads) : {}),
     ...(frame.kind === 'projection' ? { vector: vectorOf(app, frame.vector) } : {}),
+    ...(kOverSteps.has(frame.kind) ? { steps: 'those that the page keeps' } : {}),
     compressor: compressorName(frame.compressor),
     features: frame.features,
     dtype: dtypeName(frame.dtype),
-    units: unitsOf(frame),
-    bound: boundOf(frame.dtype),
+    units: quantityOf(frame, app.point?.compressor, frame.query.vector),
+    bound: boundOf(frame),
   };
 }
 
+function headFacts(
+  { head, heads: count }: AttentionFrame,
+  heads: 'one' | 'all',
+): Record<string, number> {
+  return heads === 'one' ? { head } : { heads: count };
+}
+
 const kPhases = ['train', 'eval'] as const;
+const kOverSteps: ReadonlySet<ViewFrame['kind']> = new Set(['over', 'stats', 'projection']);
 
 function vectorOf(app: App, vector: number): string {
   return app.point?.compressor.vectors?.[vector] ?? String(vector);
 }
 
-function unitsOf(frame: ViewFrame): string {
-  if (frame.query.point === kAttentionFlag) return 'probability';
-  if (frame.query.point === kLogitsFlag) return 'logit';
-  return frame.kind === 'projection' ? 'dot product with the vector' : "the tensor's own";
+function boundOf({ kind, dtype }: ViewFrame): string {
+  const bound =
+    dtype === kU8
+      ? 'off by at most (largest - least) / 504 of the finite numbers of each line on the wire'
+      : 'equal to the numbers on the wire';
+  return kind === 'over' ? `summed up in float64, of numbers ${bound}` : bound;
 }
 
-function boundOf(dtype: number): string {
-  return dtype === kU8
-    ? 'off by at most (largest - least) / 504 of the finite numbers of each line on the wire'
-    : 'equal to the numbers on the wire';
+/** All layers, or the steps of all, are not about one of them. */
+function hasOneLayer({ kind, layer }: ViewFrame): boolean {
+  return layer > 0 && kind !== 'layers' && kind !== 'over';
 }
 
-function placeOf(app: App, frame: ViewFrame): { readonly text: string; readonly file: string } {
+function placeOf(
+  app: App,
+  frame: ViewFrame,
+  heads: 'one' | 'all',
+): { readonly text: string; readonly file: string } {
   const gradient = frame.query.direction === 1 ? ' gradient' : '';
-  const layer = frame.layer === 0 ? '' : ` · layer ${frame.layer}`;
-  const head = frame.kind === 'attention' ? ` · head ${frame.head}` : '';
+  const layer = hasOneLayer(frame) ? ` · layer ${frame.layer}` : '';
+  const head = frame.kind === 'attention' && heads === 'one' ? ` · head ${frame.head}` : '';
   const vector = frame.kind === 'projection' ? ` · on ${vectorOf(app, frame.vector)}` : '';
   const text = `${gradient}${layer}${head}${vector}`;
   return { text, file: text.replace(/ · (\w+) /g, '-$1').replace(/ /g, '-') };

@@ -21,7 +21,7 @@ const kRuns: Readonly<Record<string, string>> = {
   gathered: 'gathered, computed whole, cut again',
 };
 
-export function runsText({ runs }: Site): string {
+export function runsText({ runs = '' }: Site): string {
   return kRuns[runs] ?? runs;
 }
 

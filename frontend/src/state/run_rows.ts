@@ -1,6 +1,7 @@
 import { formatBytes, formatCount, formatDuration, formatInteger } from '../base/format';
 import type { RunFacts, StepFacts } from '../protocol/messages';
 import type { StepRange } from '../worker/history_client';
+import type { LeaderFacts } from '../worker/leaders';
 import type { Traffic } from '../worker/link_messages';
 import type { Drops } from './drops';
 
@@ -102,6 +103,24 @@ export function hubRows(
     history && `steps ${formatInteger(history.first)} to ${formatInteger(history.last)}`;
   rows.push({ name: 'Hub keeps', value: steps ?? 'no history', tip: "The hub's history on disk" });
   return rows;
+}
+
+/** How the ranks that send records keep up with the run. */
+export function leaderRows(leaders: readonly LeaderFacts[], newestStep: number): readonly Row[] {
+  return leaders.map(({ pipeline, data, tensor, step, spacing, delayMs, missed }) => {
+    const behind = Math.max(0, Math.floor((newestStep - step) / spacing));
+    const lost = missed === 0 ? '' : ` · ${formatInteger(missed)} missed`;
+    const lag = behind === 0 ? 'up to date' : `${formatInteger(behind)} behind`;
+    return {
+      name: `PP ${pipeline} DP ${data}`,
+      value: `step ${formatInteger(step)} · ${lag} · ${Math.max(0, delayMs).toFixed(0)}\u00a0ms${lost}`,
+      tip:
+        `Pipeline stage ${pipeline}, data replica ${data}, tensor rank ${tensor}: its newest step, ` +
+        'the captured steps since, how long its newest record took to get here, ' +
+        'and records that did not get here since the page connected',
+      ...warnIf(behind > 3 || missed > 0),
+    };
+  });
 }
 
 /** The options that were given, as they were written. */

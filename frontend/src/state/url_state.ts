@@ -48,8 +48,8 @@ export interface ViewState {
   readonly ridge: 'steps' | 'layers';
   /** A projection beyond it raises the alarm, in whatever view the page is. */
   readonly threshold: number | null;
-  /** Which projection, as guard.ts writes it; '' where there is no threshold. */
-  readonly guard: string;
+  /** Which projection, as alarm_target.ts writes it; '' where there is no threshold. */
+  readonly alarmTarget: string;
   /** Comparison: ids of other recordings, '' for the run itself; A has the step and phase above. */
   readonly runA: string;
   readonly runB: string;
@@ -90,7 +90,7 @@ export const kDefaultView: ViewState = {
   ranges: 'shared',
   ridge: 'steps',
   threshold: null,
-  guard: '',
+  alarmTarget: '',
   runA: '',
   runB: '',
   stepB: null,
@@ -99,7 +99,7 @@ export const kDefaultView: ViewState = {
 };
 
 export const kMaxProgramName = 64;
-const kMaxGuard = 240;
+const kMaxTarget = 240;
 /** Characters of both drafts together, as the address writes them. */
 const kMaxDrafts = 6000;
 
@@ -181,7 +181,7 @@ function placeOf(members: Members): PlaceView {
     ranges: members.oneOf('ranges', ['shared', 'own']),
     ridge: members.oneOf('ridge', ['steps', 'layers']),
     threshold: members.finite('thr'),
-    guard: members.text('guard').slice(0, kMaxGuard),
+    alarmTarget: members.text('guard').slice(0, kMaxTarget),
   };
 }
 
@@ -267,7 +267,7 @@ export function formatViewState(view: ViewState): string {
   put('ranges', view.ranges, view.ranges === 'shared');
   put('ridge', view.ridge, view.ridge === 'steps');
   put('thr', String(view.threshold), view.threshold === null);
-  put('guard', view.guard, view.guard === '' || view.threshold === null);
+  put('guard', view.alarmTarget, view.alarmTarget === '' || view.threshold === null);
   putComparison(put, view);
   const text = query.toString();
   return text === '' ? '' : `?${text}`;

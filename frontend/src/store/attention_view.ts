@@ -33,7 +33,7 @@ export function attentionView(scene: Scene): AttentionFrame | undefined {
     head,
     keys: base.features,
     map,
-    small: heads > 1 ? smallOf(row, heads, rangeOf) : [],
+    small: heads > 1 ? headsOf(scene, row, heads, rangeOf) : [],
     tokens: tiled ? null : ids,
     positions,
     queryTokens: base.tokens,
@@ -41,8 +41,15 @@ export function attentionView(scene: Scene): AttentionFrame | undefined {
   };
 }
 
-function smallOf({ record }: Row, heads: number, rangeOf: (head: number) => LineRange): MapData[] {
-  return Array.from({ length: heads }, (_, head) =>
-    foldLines(record, rangeOf(head), kMostSmall),
-  ).filter((map) => map !== undefined);
+function headsOf(
+  { detail }: Scene,
+  { record }: Row,
+  heads: number,
+  rangeOf: (head: number) => LineRange,
+): MapData[] {
+  const mapOf = (range: LineRange): MapData | undefined =>
+    detail === 'whole' ? mapOfLines(record, range) : foldLines(record, range, kMostSmall);
+  return Array.from({ length: heads }, (_, head) => mapOf(rangeOf(head))).filter(
+    (map) => map !== undefined,
+  );
 }

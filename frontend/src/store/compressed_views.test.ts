@@ -33,6 +33,24 @@ describe('attention', () => {
     expect(frameOf(one, 'attention', query).small).toEqual([]);
   });
 
+  test('small heads are folded, whole ones hold every number', () => {
+    const store = new RingStore(1e6);
+    const numbers = Float32Array.from({ length: 2 * 128 * 100 }, (_, i) => i);
+    const shape = [1, 2, 128, 100];
+    store.insert(makeRecord({ ...header, shape, features: 100 }, numbers.slice()));
+    const { small } = frameOf(store, 'attention', query);
+    expect(small.map(({ rows, cols }) => [rows, cols])).toEqual([
+      [96, 96],
+      [96, 96],
+    ]);
+    const whole = frameOf(store, 'attention', query, 'whole').small;
+    expect(whole.map(({ rows, cols }) => [rows, cols])).toEqual([
+      [128, 100],
+      [128, 100],
+    ]);
+    expect(whole[1].values).toEqual(numbers.subarray(128 * 100));
+  });
+
   test('queries start at the window of the entry, keys at 0', () => {
     const frame = frameOf(filled(), 'attention', { ...query, firstToken: 1 });
     expect([...frame.queryPositions]).toEqual([1, 2]);

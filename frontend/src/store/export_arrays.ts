@@ -24,7 +24,7 @@ export interface ExportArray extends PlainArray {
   readonly text: string;
 }
 
-/** What the view of a frame shows. */
+/** What a frame shows; every number is in it where the frame was built whole. */
 export function arraysOf(frame: ViewFrame): readonly ExportArray[] {
   const positions: ExportAxis = { name: 'position', labels: [...frame.positions] };
   const layers: ExportAxis = { name: 'layer', labels: frame.layers };
@@ -32,11 +32,14 @@ export function arraysOf(frame: ViewFrame): readonly ExportArray[] {
     case 'maps':
       return tileArrays(frame, layers, positions);
     case 'layers':
-      return frame.maps.flatMap((map, at) => layerArrays(frame.layers[at], map));
+      return [
+        ...frame.maps.flatMap((map, at) => layerArrays(frame.layers[at], map, positions)),
+        ...idsOf(frame, positions),
+      ];
     case 'over': {
       const steps: ExportAxis = { name: 'step', labels: frame.columns };
       const fold = frame.query.aggregate === 'mean' ? 'mean' : 'largest |x|';
-      return mapArrays('over', `${fold} over tokens and tiles`, frame.map, layers, steps);
+      return mapArrays('over', `${fold} over rows, tokens and tiles`, frame.map, layers, steps);
     }
     case 'attention':
       return attentionArrays(frame);
@@ -80,18 +83,23 @@ function tileArrays(
 function attentionArrays(frame: AttentionFrame): readonly ExportArray[] {
   const queries: ExportAxis = { name: 'query', labels: [...frame.queryPositions] };
   const keys: ExportAxis = { name: 'key', labels: [...frame.positions] };
+  const heads = frame.small.length > 0 ? frame.small : [frame.map];
   return [
-    ...mapArrays('attention', 'as on the wire', frame.map, queries, keys),
+    ...heads.flatMap((map, head) =>
+      mapArrays(`attention_head_${head}`, 'as on the wire', map, queries, keys),
+    ),
     ...idsOf(frame, keys),
   ];
 }
 
-/** A small map as it is drawn: cells that share a pixel are one. */
-function layerArrays(layer: number, map: MapData | null): readonly ExportArray[] {
+function layerArrays(
+  layer: number,
+  map: MapData | null,
+  positions: ExportAxis,
+): readonly ExportArray[] {
   if (map === null) return [];
-  const rows: ExportAxis = { name: 'row', labels: counted(map.rows) };
-  const columns: ExportAxis = { name: 'column', labels: counted(map.cols) };
-  return mapArrays(`layer_${layer}`, 'the largest of the cells drawn as one', map, rows, columns);
+  const tiles: ExportAxis = { name: 'tile', labels: counted(map.rows) };
+  return mapArrays(`layer_${layer}`, 'as on the wire', map, tiles, positions);
 }
 
 /** What a comparison shows: A, B and A − B. */
@@ -135,14 +143,21 @@ export function pairArrays(pair: FramePair): readonly ExportArray[] {
   }
 }
 
-/** One array for each named column; null is NaN. */
+/** Numbers of one axis, and what they are counted in. */
+export interface ExportColumn {
+  readonly name: string;
+  readonly unit: string;
+  readonly values: readonly (number | null)[];
+}
+
+/** One array for each column; null is NaN. */
 export function columnArrays(
   rows: ExportAxis,
-  columns: Readonly<Record<string, readonly (number | null)[]>>,
+  columns: readonly ExportColumn[],
 ): readonly ExportArray[] {
-  return Object.entries(columns).map(([name, values]) => ({
+  return columns.map(({ name, unit, values }) => ({
     name,
-    text: `by ${rows.name}`,
+    text: `${unit}, by ${rows.name}`,
     axes: [rows],
     shape: [values.length],
     data: Float64Array.from(values, (value) => value ?? Number.NaN),
@@ -162,7 +177,7 @@ function threeMaps(
   ];
 }
 
-/** A map; rows that were not captured are NaN, and a second array tells which they are. */
+/** A map; what was not captured is NaN, and a second array tells which rows were. */
 function mapArrays(
   name: string,
   text: string,
@@ -174,6 +189,9 @@ function mapArrays(
   const whole = map.present.every((here) => here === 1);
   map.present.forEach((here, row) => {
     if (here === 0) data.fill(Number.NaN, row * map.cols, (row + 1) * map.cols);
+  });
+  map.absent?.forEach((missing, at) => {
+    if (missing === 1) data[at] = Number.NaN;
   });
   const array = { name, text, axes: [rows, cols], shape: [map.rows, map.cols], data };
   if (whole) return [array];

@@ -69,11 +69,11 @@ export interface MapsFrame extends FrameBase {
   readonly tileMap: MapData;
 }
 
-/** Tiles × tokens of every layer, small. */
+/** Tiles × tokens of every layer, folded to what small maps can show. */
 export interface LayersFrame extends FrameBase {
   readonly kind: 'layers';
   readonly tiles: number;
-  /** One of each of `layers`, folded to few cells; null: not captured. */
+  /** One of each of `layers`; null: not captured. */
   readonly maps: readonly (MapData | null)[];
 }
 
@@ -93,7 +93,7 @@ export interface AttentionFrame extends FrameBase {
   readonly head: number;
   readonly keys: number;
   readonly map: MapData;
-  /** All heads, folded to few cells. */
+  /** All heads, where there are several. */
   readonly small: readonly MapData[];
   readonly queryTokens: Int32Array | null;
   readonly queryPositions: Int32Array;

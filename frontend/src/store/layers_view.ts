@@ -16,18 +16,19 @@ export function layersView(scene: Scene): LayersFrame | undefined {
   if (found === undefined) return undefined;
   const { base, row, cols } = found;
   const maps = base.layers.map((layer) =>
-    smallMapOf(rowNamed(scene.group.layers.get(layer), 0, row.name), cols),
+    mapOf(scene, rowNamed(scene.group.layers.get(layer), 0, row.name), cols),
   );
   if (maps.every((map) => map === null)) return undefined;
   return { ...base, kind: 'layers', tiles: row.record.header.shape[2], maps };
 }
 
-function smallMapOf(row: Row | undefined, cols: number): MapData | null {
+function mapOf({ detail }: Scene, row: Row | undefined, cols: number): MapData | null {
   if (row === undefined) return null;
   const { shape } = row.record.header;
   const [, sequence, tiles] = shape;
   if (shape.length !== 3 || sequence < cols) return null;
   const values = linesToFloats(row.record, row.row * sequence, cols);
   if (values === undefined) return null;
-  return foldExtremes(tileMapOf(values, 0, cols, tiles), kMostTiles, kMostTokens);
+  const map = tileMapOf(values, 0, cols, tiles);
+  return detail === 'whole' ? map : foldExtremes(map, kMostTiles, kMostTokens);
 }

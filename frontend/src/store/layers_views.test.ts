@@ -22,6 +22,22 @@ describe('all layers', () => {
     expect(maps[2]?.stats.absMax).toBe(9);
   });
 
+  test('small maps are folded, whole ones hold every number', () => {
+    const [tokens, tiles] = [400, 200];
+    const store = new RingStore(1e6);
+    const numbers = Float32Array.from({ length: tokens * tiles }, (_, i) => i + 1);
+    store.insert(makeRecord({ shape: [1, tokens, tiles] }, numbers.slice()));
+    const [shown] = frameOf(store, 'layers', { layout: 'all' }).maps;
+    expect([shown?.rows, shown?.cols]).toEqual([160, 320]);
+    const [whole] = frameOf(store, 'layers', { layout: 'all' }, 'whole').maps;
+    expect([whole?.rows, whole?.cols]).toEqual([tiles, tokens]);
+    const sent = Float32Array.from(
+      numbers,
+      (_, i) => numbers[(i % tokens) * tiles + Math.floor(i / tokens)],
+    );
+    expect(whole?.values).toEqual(sent);
+  });
+
   test('of a prompt its own tokens', () => {
     const store = new RingStore(1e6);
     store.insert(makeRecord({ promptSet: 1, shape }, Float32Array.of(1, 2, 3, 4, 5, 6, 7, 8)));
@@ -51,6 +67,18 @@ describe('over the steps', () => {
     expect([...frame.map.values]).toEqual([2, 4, 0, 0, 10, 0, 0, 0, 0, 3]);
     expect([...(frame.map.absent ?? [])]).toEqual([0, 0, 1, 1, 0, 1, 1, 1, 1, 0]);
     expect(frame.map.stats).toMatchObject({ finite: 4, min: 2, max: 10 });
+  });
+
+  test('more steps than a screen has pixels for are thinned out, but not of a whole view', () => {
+    const store = new RingStore(1e7);
+    for (let step = 1; step <= 2500; step++) {
+      store.insert(makeRecord({ step, shape }, new Float32Array(8).fill(step)));
+    }
+    const shown = frameOf(store, 'over', { layout: 'over' });
+    expect(shown.columns.length).toBeLessThanOrEqual(1000);
+    const whole = frameOf(store, 'over', { layout: 'over' }, 'whole');
+    expect(whole.columns).toEqual(Array.from({ length: 2500 }, (_, i) => i + 1));
+    expect([...whole.map.values]).toEqual(whole.columns);
   });
 
   test('the mean is over all rows, tokens and tiles', () => {

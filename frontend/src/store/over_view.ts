@@ -3,18 +3,17 @@ import type { TensorRecord } from '../protocol/record';
 import type { OverFrame, ViewQuery } from './frames';
 import { type MapData, statsOf } from './map_data';
 import type { StepGroup } from './ring_store';
-import { baseOf, historyOf, type Scene, tokensOfRow } from './scene';
+import { baseOf, historyOf, kMostSteps, type Scene, tokensOfRow } from './scene';
 import { spacingOf } from './spacing';
-
-const kMostColumns = 1000;
 
 /** One number of each layer and step, over all rows, tokens and tiles; records of [rows, sequence, tiles]. */
 export function overView(scene: Scene): OverFrame | undefined {
   if (scene.parts[0].header.shape.length !== 3) return undefined;
   if (summaryOf(scene.query, scene.parts[0]) === undefined) return undefined;
-  const groups = new Map(historyOf(scene, kMostColumns).map((group) => [group.step, group]));
+  const groups = new Map(historyOf(scene).map((group) => [group.step, group]));
   const steps = [...groups.keys()];
-  const columns = columnsOf(steps, spacingOf(steps, scene.query.every), kMostColumns);
+  const spacing = spacingOf(steps, scene.query.every);
+  const columns = scene.detail === 'whole' ? steps : columnsOf(steps, spacing, kMostSteps);
   const base = baseOf(scene);
   const shown = columns.map((step) => groups.get(step));
   const map = mapOf(scene.query, base.layers, shown);

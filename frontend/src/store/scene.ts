@@ -13,7 +13,11 @@ export interface Scene {
   readonly layer: number;
   /** Records of the layer, by micro-batch. */
   readonly parts: readonly TensorRecord[];
+  readonly detail: Detail;
 }
+
+/** What a screen can show, or every number: small maps are not folded, histories not thinned out. */
+export type Detail = 'shown' | 'whole';
 
 /** A batch row of a layer: its record, its place there, and its number in the global batch. */
 export interface Row {
@@ -130,8 +134,14 @@ export function tokenBaseOf(
   return { base: { ...baseOf(scene), rowNames, tokens, positions }, row, cols };
 }
 
+/** More columns than a screen has pixels for. */
+export const kMostSteps = 1000;
+
 /** The groups of the shown plan that a history is made of: at most so many, spread evenly. */
-export function historyOf(scene: Scene, most = 1000): readonly StepGroup[] {
+export function historyOf(
+  scene: Scene,
+  most = scene.detail === 'whole' ? Infinity : kMostSteps,
+): readonly StepGroup[] {
   const every = Math.max(1, Math.ceil(scene.steps.length / most));
   const groups: StepGroup[] = [];
   scene.steps.forEach((step, index) => {

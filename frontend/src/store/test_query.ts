@@ -1,5 +1,6 @@
 import type { ViewFrame, ViewQuery } from './frames';
 import type { RingStore } from './ring_store';
+import type { Detail } from './scene';
 import { buildView } from './view';
 
 /** A query for tests: the newest step of layer 1 of point 7, plan entry 0, tile by tile. */
@@ -32,8 +33,9 @@ export function frameOf<K extends ViewFrame['kind']>(
   store: RingStore,
   kind: K,
   query: Partial<ViewQuery> = {},
+  detail: Detail = 'shown',
 ): Extract<ViewFrame, { kind: K }> {
-  const view = buildView(store, { ...kTestQuery, ...query });
+  const view = buildView(store, { ...kTestQuery, ...query }, 'here', detail);
   if (!('frame' in view)) throw new Error(view.empty.reason);
   if (view.frame.kind !== kind) throw new Error(view.frame.kind);
   return view.frame as Extract<ViewFrame, { kind: K }>;

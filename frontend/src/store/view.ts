@@ -6,7 +6,7 @@ import { mapsView } from './maps_view';
 import { overView } from './over_view';
 import { projectionView } from './projection_view';
 import type { RingStore, SeriesQuery } from './ring_store';
-import { baseOf, type Scene } from './scene';
+import { baseOf, type Detail, type Scene } from './scene';
 import { statsView } from './stats_view';
 import { topKView } from './topk_view';
 
@@ -19,7 +19,12 @@ export function seriesOf(query: ViewQuery): SeriesQuery {
 }
 
 /** Builds what the query asks for from what the store holds. */
-export function buildView(store: RingStore, query: ViewQuery, holding: Holding = 'here'): View {
+export function buildView(
+  store: RingStore,
+  query: ViewQuery,
+  holding: Holding = 'here',
+  detail: Detail = 'shown',
+): View {
   const series = seriesOf(query);
   const all = store.steps(series);
   const { until } = query;
@@ -35,7 +40,7 @@ export function buildView(store: RingStore, query: ViewQuery, holding: Holding =
     query.layer,
   );
   const parts = group.layers.get(layer) ?? [];
-  const frame = frameOf({ store, query, series, steps, group, layer, parts });
+  const frame = frameOf({ store, query, series, steps, group, layer, parts, detail });
   if (frame !== undefined) return { frame };
   const { dtype, compressor, shape } = parts[0].header;
   return { empty: { ...emptyOf(query, 'unreadable'), steps, dtype, compressor, shape } };

@@ -24,6 +24,8 @@ export interface RecordsQuery {
   readonly last: number;
   readonly point: string;
   readonly layers: string | null;
+  /** Of this entry of its plan alone. */
+  readonly entry?: number;
   /** In bytes. */
   readonly limit: number;
   /** Where an answer that was cut off goes on. */

@@ -15,6 +15,8 @@ import {
   type ToWorker,
 } from './link_messages';
 import { AuditTrail } from './audit_trail';
+import { CurvePast } from './curve_past';
+import { Leaders } from './leaders';
 import { OtherRuns } from './other_runs';
 import { readPastSteps } from './past_steps';
 import { Scrubber } from './scrubber';
@@ -35,8 +37,10 @@ class HubWorker {
   private session: HubSession | undefined;
   private history: HistoryClient | undefined;
   private scrubber: Scrubber | undefined;
+  private curvePast: CurvePast | undefined;
   private trail: AuditTrail | undefined;
   private others: OtherRuns | undefined;
+  private readonly leaders = new Leaders();
   private historyAsked = 0;
   private readonly views = new Map(kSlots.map((slot) => [slot, this.makeSender(slot)]));
   private run = '';
@@ -58,13 +62,16 @@ class HubWorker {
       case 'query':
         this.views.get(message.slot)?.ask(message.query);
         break;
+      case 'whole': {
+        const view = buildView(this.store, message.query, 'here', 'whole');
+        this.postView({ kind: 'whole', token: message.token, view });
+        break;
+      }
       case 'drawn':
         this.views.get(message.slot)?.drawn();
         break;
       case 'sync':
-        this.flushEvents();
-        for (const view of this.views.values()) view.flush();
-        this.post({ kind: 'synced', token: message.token });
+        void this.sync(message.token);
         break;
     }
   }
@@ -77,10 +84,19 @@ class HubWorker {
       capacity: this.store.capacity,
       problems: this.problems,
       lastProblem: this.lastProblem,
+      leaders: this.leaders.all,
     };
     this.bytes = 0;
     this.records = 0;
     this.post({ kind: 'traffic', traffic });
+  }
+
+  private async sync(token: number): Promise<void> {
+    for (const view of this.views.values()) view.flush();
+    await this.curvePast?.settled();
+    this.flushEvents();
+    for (const view of this.views.values()) view.flush();
+    this.post({ kind: 'synced', token });
   }
 
   private start(socketUrl: string, capacity: number): void {
@@ -89,6 +105,7 @@ class HubWorker {
       this.session = this.makeSession(socketUrl);
       this.history = new HistoryClient(hubFetcher(socketUrl));
       this.scrubber = this.makeScrubber(this.history);
+      this.curvePast = this.makeCurvePast(this.history);
       this.trail = this.makeTrail(this.history);
       this.others = this.makeOthers(this.history);
     }
@@ -103,6 +120,13 @@ class HubWorker {
       onProblem: (problem: string): void => this.problem(problem),
     };
     return new Scrubber(history, this.store, listener, () => Date.now());
+  }
+
+  private makeCurvePast(history: HistoryClient): CurvePast {
+    return new CurvePast(history, this.store, {
+      onFetched: (records, bytes) => this.take(records, bytes, true),
+      onProblem: (problem) => this.problem(problem),
+    });
   }
 
   private makeTrail(history: HistoryClient): AuditTrail {
@@ -142,6 +166,7 @@ class HubWorker {
         },
         onHello: (hello) => {
           if (hello.run !== null) this.ofRun(hello.run.id);
+          this.leaders.begin(hello.state.step);
           this.event({ kind: 'hello', hello });
           this.trail?.begin();
           if (hello.run !== null) void this.askHistory(hello.run.id);
@@ -162,7 +187,10 @@ class HubWorker {
   }
 
   private take(records: readonly TensorRecord[], bytes: number, fetched: boolean): void {
-    for (const record of records) this.store.insert(record, fetched);
+    for (const record of records) {
+      this.store.insert(record, fetched);
+      if (!fetched) this.leaders.take(record.header, Date.now());
+    }
     this.bytes += bytes;
     this.records += records.length;
     this.viewChanged();
@@ -203,8 +231,14 @@ class HubWorker {
   }
 
   private ofRun(id: string): void {
-    if (this.run !== '' && this.run !== id) this.store.clear();
-    if (this.run !== id) this.scrubber?.ofRun(id);
+    if (this.run !== '' && this.run !== id) {
+      this.store.clear();
+      this.leaders.clear();
+    }
+    if (this.run !== id) {
+      this.scrubber?.ofRun(id);
+      this.curvePast?.ofRun(id);
+    }
     this.run = id;
     this.viewChanged();
   }
@@ -218,11 +252,12 @@ class HubWorker {
 
   private makeSender(slot: Slot): ViewSender {
     return new ViewSender(
-      (query) =>
-        query.run !== '' && this.others !== undefined
-          ? this.others.build(query)
-          : buildView(this.store, query, this.scrubber?.look(query)),
-      (view) => kScope.postMessage({ kind: 'view', slot, view }, numbersOf(view)),
+      (query) => {
+        if (query.run !== '' && this.others !== undefined) return this.others.build(query);
+        this.curvePast?.look(query);
+        return buildView(this.store, query, this.scrubber?.look(query));
+      },
+      (view) => this.postView({ kind: 'view', slot, view }),
     );
   }
 
@@ -241,6 +276,10 @@ class HubWorker {
     if (this.events.length === 0) return;
     this.post({ kind: 'events', events: this.events });
     this.events = [];
+  }
+
+  private postView(message: Extract<FromWorker, { readonly view: View }>): void {
+    kScope.postMessage(message, numbersOf(message.view));
   }
 
   private post(message: FromWorker): void {

@@ -8,6 +8,7 @@ import type {
 } from '../protocol/messages';
 import type { View, ViewQuery } from '../store/frames';
 import type { StepRange } from './history_client';
+import type { LeaderFacts } from './leaders';
 
 /**
  * The places of the page that show a view: one, beside it the other of a comparison, and what the
@@ -32,6 +33,8 @@ export interface Traffic {
   /** Messages or records that could not be read, and what was wrong with the last. */
   readonly problems: number;
   readonly lastProblem: string;
+  /** The ranks that send records. */
+  readonly leaders: readonly LeaderFacts[];
 }
 
 /** What one `events` message brings, in the order of arrival. */
@@ -52,6 +55,7 @@ export type FromWorker =
   | { readonly kind: 'events'; readonly events: readonly HubEvent[] }
   | { readonly kind: 'answer'; readonly token: number; readonly answer: Answer }
   | { readonly kind: 'view'; readonly slot: Slot; readonly view: View }
+  | { readonly kind: 'whole'; readonly token: number; readonly view: View }
   | { readonly kind: 'traffic'; readonly traffic: Traffic }
   | { readonly kind: 'synced'; readonly token: number };
 
@@ -64,5 +68,7 @@ export type ToWorker =
       readonly params: unknown;
     }
   | { readonly kind: 'query'; readonly slot: Slot; readonly query: ViewQuery | null }
+  /** Asks for a view of the hub's own run with every number, once. */
+  | { readonly kind: 'whole'; readonly token: number; readonly query: ViewQuery }
   | { readonly kind: 'drawn'; readonly slot: Slot }
   | { readonly kind: 'sync'; readonly token: number };

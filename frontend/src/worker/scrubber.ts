@@ -32,6 +32,8 @@ export class Scrubber {
   private readonly gaps = new Map<string, number>();
   private asking = '';
   private next: Wanted | undefined;
+  /** Counts what was wanted: what is fetched beside it ends with it. */
+  private turn = 0;
   private run = '';
 
   constructor(
@@ -68,22 +70,30 @@ export class Scrubber {
   private want(wanted: Wanted): void {
     if (this.asking === wanted.key) return;
     this.next = wanted;
+    this.turn += 1;
     if (this.asking === '') void this.work();
   }
 
   private async work(): Promise<void> {
+    let wanted: Wanted | undefined;
     while (this.next !== undefined) {
-      const wanted = this.next;
+      wanted = this.next;
       this.next = undefined;
       this.asking = wanted.key;
-      try {
-        await this.fetch(wanted);
-      } catch (error) {
-        this.listener.onProblem(`history: ${String(error)}`);
-      }
+      await this.attempt(this.fetchWhole(wanted));
       this.settle(wanted);
       this.asking = '';
       this.listener.onSettled();
+    }
+    // Nobody waits for these: the next move does not, either.
+    if (wanted !== undefined) void this.attempt(this.fetchAround(wanted, this.turn));
+  }
+
+  private async attempt(fetching: Promise<void>): Promise<void> {
+    try {
+      await fetching;
+    } catch (error) {
+      this.listener.onProblem(`history: ${String(error)}`);
     }
   }
 
@@ -93,17 +103,9 @@ export class Scrubber {
     else this.gaps.set(key, this.now());
   }
 
-  private async fetch(wanted: Wanted): Promise<void> {
-    const { step, spacing } = wanted;
-    await this.fetchWhole(wanted, step - spacing + 1, step + spacing - 1);
-    this.listener.onSettled();
-    if (this.next !== undefined) return;
-    await this.fetchSome(wanted, step - kAround * spacing, step - spacing);
-    await this.fetchSome(wanted, step + spacing, step + kAround * spacing);
-  }
-
   /** The tokens first: with them the picture is whole once its records are there. */
-  private async fetchWhole({ query }: Wanted, first: number, last: number): Promise<void> {
+  private async fetchWhole({ query, step, spacing }: Wanted): Promise<void> {
+    const [first, last] = [step - spacing + 1, step + spacing - 1];
     await this.fetchPages(this.recordsOf('InputTokens', null, first, last));
     await this.fetchPages(this.recordsOf(query.pointName, query.layerRanges, first, last));
   }
@@ -118,10 +120,24 @@ export class Scrubber {
     }
   }
 
+  /** What the next click may show, as long as nothing else is wanted. */
+  private async fetchAround({ query, step, spacing }: Wanted, turn: number): Promise<void> {
+    for (const [first, last] of [
+      [step - kAround * spacing, step - spacing],
+      [step + spacing, step + kAround * spacing],
+    ]) {
+      for (const [point, layers] of [
+        ['InputTokens', null],
+        [query.pointName, query.layerRanges],
+      ] as const) {
+        if (turn !== this.turn || last < 1) break;
+        await this.fetchSome(this.recordsOf(point, layers, first, last));
+      }
+    }
+  }
+
   /** As many whole steps as fit into one answer. */
-  private async fetchSome({ query }: Wanted, first: number, last: number): Promise<void> {
-    if (last < 1) return;
-    const wanted = this.recordsOf(query.pointName, query.layerRanges, first, last);
+  private async fetchSome(wanted: RecordsQuery): Promise<void> {
     const answer = await this.client.records(wanted);
     if (answer === undefined || wanted.run !== this.run) return;
     const cut = answer.next === null ? undefined : answer.records.at(-1)?.header.step;

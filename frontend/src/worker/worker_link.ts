@@ -17,6 +17,7 @@ export class WorkerLink {
   private readonly views = new Emitter<SlotView>();
   private readonly traffics = new Emitter<Traffic>();
   private readonly answers = new Map<number, (answer: Answer) => void>();
+  private readonly wholes = new Map<number, (view: View) => void>();
   private readonly syncs = new Map<number, () => void>();
   private nextToken = 1;
 
@@ -59,6 +60,15 @@ export class WorkerLink {
     this.post({ kind: 'query', slot, query });
   }
 
+  /** What the store holds now, with every number: for files. Of the hub's own run. */
+  whole(query: ViewQuery): Promise<View> {
+    const token = this.nextToken++;
+    return new Promise((resolve) => {
+      this.wholes.set(token, resolve);
+      this.post({ kind: 'whole', token, query });
+    });
+  }
+
   /** Tells the worker that a slot's last view is on screen, so that it may send the next. */
   drawn(slot: Slot): void {
     this.post({ kind: 'drawn', slot });
@@ -90,6 +100,10 @@ export class WorkerLink {
       case 'answer':
         this.answers.get(message.token)?.(message.answer);
         this.answers.delete(message.token);
+        break;
+      case 'whole':
+        this.wholes.get(message.token)?.(message.view);
+        this.wholes.delete(message.token);
         break;
       case 'synced':
         this.syncs.get(message.token)?.();

@@ -1,5 +1,5 @@
 /** Which projection a threshold watches. */
-export interface Guard {
+export interface AlarmTarget {
   /** Name of the watched entry. */
   readonly entry: string;
   readonly layer: number;
@@ -11,12 +11,12 @@ export interface Guard {
 }
 
 /** "3.0.1.last.train.HiddenStates · projection" */
-export function formatGuard({ entry, layer, row, vector, over, phase }: Guard): string {
+export function formatAlarmTarget({ entry, layer, row, vector, over, phase }: AlarmTarget): string {
   return [layer, row, vector, over, phase, entry].join('.');
 }
 
-/** What formatGuard wrote; undefined for anything else. */
-export function parseGuard(text: string): Guard | undefined {
+/** What formatAlarmTarget wrote; undefined for anything else. */
+export function parseAlarmTarget(text: string): AlarmTarget | undefined {
   const parts = /^(\d{1,6})\.(\d{1,6})\.(\d{1,6})\.(last|mean)\.(train|eval)\.(.+)$/.exec(text);
   if (parts === null) return undefined;
   const [layer, row, vector] = parts.slice(1, 4).map(Number);

@@ -1,0 +1,126 @@
+import { expect, type Page } from '@playwright/test';
+import { kLayers, kSequence, projectionAt, statAt, tokenAt } from './fake_data.ts';
+import type { FakeHub } from './fake_hub.ts';
+import { hexOf, read, save } from './export_support.ts';
+import type { Entry } from './fake_tensors.ts';
+import { advance, idle, open, test } from './support.ts';
+
+// Files of the views beyond one layer: number by number what the hub sent, however small it is drawn.
+
+const kHidden = 7;
+const kTokens: Entry = { point: 'InputTokens' };
+const kTiles = 192;
+const f32 = Math.fround;
+
+async function watch(page: Page, hub: FakeHub, entry: Entry, testid: string): Promise<void> {
+  hub.plan = { number: 1, entries: [entry, kTokens] };
+  await open(page, hub, testid);
+}
+
+/** Numbers of layers, each over places, row by row. */
+function byLayer(places: number, value: (layer: number, place: number) => number): number[] {
+  return Array.from({ length: kLayers * places }, (_, i) =>
+    value(Math.floor(i / places) + 1, i % places),
+  );
+}
+
+test('all layers: every tile of every token, though the maps are folded', async ({ page, hub }) => {
+  const compressor = { kind: 'tile', tiles: kTiles };
+  await watch(page, hub, { point: 'HiddenStates', compressor }, 'tile-map');
+  await page.getByRole('button', { name: 'all layers', exact: true }).click();
+  await idle(page);
+  const folded = await page.evaluate(() => window.__tt?.app.frame?.maps?.[0]?.rows);
+  expect(folded).toBeLessThan(kTiles);
+  const { arrays, facts } = read(await save(page, 'npz'));
+  for (let layer = 1; layer <= kLayers; layer++) {
+    const sent = Float32Array.from({ length: kTiles * kSequence }, (_, i) =>
+      hub.value(kHidden, layer, 120, i % kSequence, Math.floor(i / kSequence), kTiles),
+    );
+    const array = arrays[`layer_${layer}`];
+    expect(array).toMatchObject({ dtype: 'float32', shape: [kTiles, kSequence] });
+    expect(array.hex === hexOf(sent), `layer ${layer}`).toBe(true);
+  }
+  const tokens = Int32Array.from({ length: kSequence }, (_, at) => tokenAt(120, at));
+  expect(arrays.tokens.hex).toBe(hexOf(tokens));
+  expect(facts).toMatchObject({
+    bound: 'equal to the numbers on the wire',
+    units: 'activation, mean over tile',
+    axes: { layer_2: ['tile', 'position'] },
+  });
+  expect(facts).not.toHaveProperty('layer');
+});
+
+test('over the steps: one number of each layer and step', async ({ page, hub }) => {
+  hub.firstKept = hub.step;
+  await open(page, hub);
+  await advance(page, hub, 2);
+  hub.step += 3;
+  await advance(page, hub);
+  await page.getByRole('button', { name: 'over steps', exact: true }).click();
+  await idle(page);
+  const { arrays, facts } = read(await save(page, 'npz'));
+  const steps = [120, 121, 122, 126];
+  expect(arrays.axis_step.hex).toBe(hexOf(Int32Array.from(steps)));
+  const means = byLayer(steps.length, (layer, at) => {
+    let sum = 0;
+    for (let token = 0; token < kSequence; token++) {
+      for (let tile = 0; tile < 64; tile++) {
+        sum += hub.value(kHidden, layer, steps[at], token, tile, 64);
+      }
+    }
+    return sum / (kSequence * 64);
+  });
+  expect(arrays.over.shape).toEqual([kLayers, steps.length]);
+  expect(arrays.over.hex).toBe(hexOf(Float32Array.from(means)));
+  expect(facts.bound).toContain('summed up in float64');
+});
+
+test('statistics: the table, the histogram and the curves', async ({ page, hub }) => {
+  hub.firstKept = hub.step;
+  const entry = { point: 'HiddenStates', compressor: { kind: 'stats' } };
+  await watch(page, hub, entry, 'stats-table');
+  await page.getByTestId('layer').selectOption('3');
+  await advance(page, hub, 3);
+  const { arrays } = read(await save(page, 'npz'));
+  const table = byLayer(10, (layer, index) => f32(statAt(layer, 123, index)));
+  expect(arrays.stats).toMatchObject({ dtype: 'float64', shape: [kLayers, 10] });
+  expect(arrays.stats.hex).toBe(hexOf(Float64Array.from(table)));
+  const bins = Float64Array.from({ length: 48 }, (_, bin) => f32(statAt(3, 123, 10 + bin)));
+  expect(arrays.histogram.hex).toBe(hexOf(bins));
+  const steps = [120, 121, 122, 123];
+  expect(arrays.axis_step.hex).toBe(hexOf(Int32Array.from(steps)));
+  for (const [name, index] of [
+    ['mean', 1],
+    ['std', 2],
+    ['norm', 5],
+  ] as const) {
+    const lines = byLayer(steps.length, (layer, at) => f32(statAt(layer, steps[at], index)));
+    expect(arrays[`${name}_by_step`].hex, name).toBe(hexOf(Float64Array.from(lines)));
+  }
+});
+
+test('projections: the tokens of this step, and the curves', async ({ page, hub }) => {
+  hub.firstKept = hub.step;
+  const compressor = { kind: 'projection', vectors: ['evil', 'sycophancy'] };
+  await watch(page, hub, { point: 'HiddenStates', compressor }, 'projection-map');
+  await page.getByTestId('vector').selectOption('sycophancy');
+  await advance(page, hub, 2);
+  const { arrays, facts } = read(await save(page, 'npz'));
+  const at = (layer: number, step: number, token: number): number =>
+    f32(projectionAt(layer, step, 0, token, 1));
+  const sent = byLayer(kSequence, (layer, token) => at(layer, 122, token));
+  expect(arrays.projection.hex).toBe(hexOf(Float32Array.from(sent)));
+  const last = byLayer(3, (layer, i) => at(layer, 120 + i, kSequence - 1));
+  expect(arrays.last_by_step.hex).toBe(hexOf(Float64Array.from(last)));
+  const means = byLayer(3, (layer, i) => {
+    let sum = 0;
+    for (let token = 0; token < kSequence; token++) sum += at(layer, 120 + i, token);
+    return sum / kSequence;
+  });
+  expect(arrays.mean_by_step.hex).toBe(hexOf(Float64Array.from(means)));
+  expect(facts).toMatchObject({
+    vector: 'sycophancy',
+    units: 'activation along sycophancy',
+    steps: 'those that the page keeps',
+  });
+});

@@ -1,0 +1,55 @@
+import { expect, test } from '@playwright/test';
+import { idle, tipValue } from './support.ts';
+
+// A run that follows a direction of its own, as examples/persona_direction.py makes one: its curves, its
+// text and its alarm. TT_PICTURES=DIR keeps the picture that the docs show.
+
+const kPatience = { timeout: 60_000 };
+
+interface Entry {
+  readonly compressor?: { readonly kind: string; readonly vectors?: readonly string[] };
+}
+
+test('a direction is followed over the steps', async ({ page }) => {
+  test.setTimeout(300_000);
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto(process.env.TT_PAGE_URL ?? '');
+  await expect(page.getByTestId('chip')).toHaveText(/live|lagging/, kPatience);
+  const entries = await page.evaluate(() => window.__tt?.app.plan?.entries ?? []);
+  const followed = entries
+    .map((entry) => (entry as Entry).compressor)
+    .find((compressor) => compressor?.kind === 'projection');
+  expect(followed, 'scripts/live_page.py gives the run a vector').toBeDefined();
+  const vector = followed?.vectors?.[0] ?? '';
+
+  await page.getByTestId('point').selectOption({ label: 'HiddenStates · projection' });
+  await expect(page.getByTestId('projection-map')).toBeVisible(kPatience);
+  await page.getByTestId('layer').selectOption('4');
+  await page.getByRole('button', { name: 'mean', exact: true }).click();
+  const unit = page.getByRole('heading', { name: `activation along ${vector}` });
+  await expect(unit.first()).toBeVisible();
+  const kept = (): Promise<number | undefined> =>
+    page.evaluate(() => window.__tt?.app.frame?.steps.length);
+  await expect.poll(kept, { timeout: 240_000 }).toBeGreaterThan(25);
+  await idle(page);
+  const text = page.getByTestId('token-colors').locator('span');
+  await expect.poll(() => text.count(), kPatience).toBeGreaterThan(100);
+
+  const readout = await page.getByTestId('layer-readout').innerText();
+  const newest = Number(/L4\s+(\S+)/.exec(readout)?.[1].replace('−', '-'));
+  expect(Number.isFinite(newest)).toBe(true);
+  // A value a little nearer to 0 than the newest: the curve is beyond it now.
+  await page.getByTestId('threshold').fill((0.98 * newest).toFixed(3));
+  await page.getByTestId('threshold').press('Enter');
+  await expect(page.getByTestId('alarm')).toContainText(`on ${vector} crossed`, kPatience);
+  await text.last().hover();
+  expect(Number.isFinite(await tipValue(page))).toBe(true);
+
+  await page.mouse.move(0, 0);
+  const folder = process.env.TT_PICTURES ?? 'test-results/session';
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme });
+    await idle(page);
+    await page.screenshot({ path: `${folder}/projection-${colorScheme}.png` });
+  }
+});

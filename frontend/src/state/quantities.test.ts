@@ -1,0 +1,51 @@
+import { describe, expect, test } from 'vitest';
+import { kAttentionFlag, kLogitsFlag } from '../protocol/record';
+import { aggregateOf, lossUnit, numbersOf, quantityOf } from './quantities';
+
+const [kNone, kTile, kStats, kProjection] = [0, 1, 3, 4];
+const at = (
+  point: number,
+  compressor: number,
+  direction = 0,
+): Parameters<typeof quantityOf>[0] => ({
+  query: { point, direction },
+  compressor,
+});
+
+describe('quantities', () => {
+  test('are what the model computes at a point, or what flows back through it', () => {
+    expect(numbersOf({ point: 7, direction: 0 })).toBe('activation');
+    expect(numbersOf({ point: 7, direction: 1 })).toBe('gradient of the loss');
+    expect(numbersOf({ point: kAttentionFlag, direction: 0 })).toBe('attention probability');
+    expect(numbersOf({ point: kLogitsFlag, direction: 0 })).toBe('logit');
+  });
+
+  test('tell what a compressor made of them', () => {
+    expect(quantityOf(at(7, kNone), undefined)).toBe('activation');
+    expect(quantityOf(at(7, kStats), undefined)).toBe('activation');
+    expect(quantityOf(at(7, kTile), undefined)).toBe('activation, mean over tile');
+    expect(quantityOf(at(7, kTile, 1), { kind: 'tile', method: 'absmax' })).toBe(
+      'gradient of the loss, largest |x| over tile',
+    );
+    expect(quantityOf(at(7, kTile), { kind: 'tile', method: 'data.std(dim=-1)' })).toBe(
+      'activation, data.std(dim=-1) over tile',
+    );
+  });
+
+  test('name the vector of a projection, and whether its length counts', () => {
+    const of = { kind: 'projection', vectors: ['evil', 'kind'] };
+    expect(quantityOf(at(7, kProjection), of, 1)).toBe('activation along kind');
+    expect(quantityOf(at(7, kProjection), { ...of, normalize: false })).toBe('activation · evil');
+    expect(quantityOf(at(7, kProjection), undefined, 3)).toBe('activation along vector 3');
+  });
+
+  test('a layer map tells what it takes the mean or the largest of', () => {
+    expect(aggregateOf({ compressor: kTile }, 'mean')).toBe('mean over tiles');
+    expect(aggregateOf({ compressor: kNone }, 'absmax')).toBe('largest |x| over columns');
+  });
+
+  test('the loss is counted by the tokens that there are', () => {
+    expect(lossUnit('byte')).toBe('nats/byte');
+    expect(lossUnit('bpe')).toBe('nats/token');
+  });
+});

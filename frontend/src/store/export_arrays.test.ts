@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest';
+import { arraysOf, columnArrays } from './export_arrays';
+import { RingStore } from './ring_store';
+import { frameOf } from './test_query';
+import { makeRecord } from './test_records';
+
+test('a cell without data is NaN, not the 0 that a map holds there', () => {
+  const store = new RingStore(1e6);
+  const shape = [1, 1, 1];
+  store.insert(makeRecord({ step: 1, layer: 1, shape }, Float32Array.of(3)));
+  store.insert(makeRecord({ step: 2, layer: 1, shape }, Float32Array.of(4)));
+  store.insert(makeRecord({ step: 2, layer: 2, shape }, Float32Array.of(5)));
+  const [over] = arraysOf(frameOf(store, 'over', { layout: 'over' }, 'whole'));
+  expect(over.axes.map(({ labels }) => labels)).toEqual([
+    [1, 2],
+    [1, 2],
+  ]);
+  expect([...over.data]).toEqual([3, 4, Number.NaN, 5]);
+});
+
+test('every head of attention is an array; where there is one, it alone', () => {
+  const store = new RingStore(1e6);
+  const about = { point: 2, compressor: 0, features: 2 };
+  store.insert(makeRecord({ ...about, shape: [1, 2, 1, 2] }, Float32Array.of(1, 2, 3, 4)));
+  const heads = arraysOf(frameOf(store, 'attention', { point: 2 }, 'whole'));
+  expect(heads.map(({ name, data }) => [name, ...data])).toEqual([
+    ['attention_head_0', 1, 2],
+    ['attention_head_1', 3, 4],
+  ]);
+  store.insert(makeRecord({ ...about, step: 2, shape: [1, 1, 1, 2] }, Float32Array.of(5, 6)));
+  const one = arraysOf(frameOf(store, 'attention', { point: 2, step: 2 }, 'whole'));
+  expect(one.map(({ name, data }) => [name, ...data])).toEqual([['attention_head_0', 5, 6]]);
+});
+
+test('a column says what it is counted in, and null is NaN', () => {
+  const rows = { name: 'step', labels: [1, 2] };
+  const [loss] = columnArrays(rows, [{ name: 'loss', unit: 'nats/byte', values: [2.5, null] }]);
+  expect(loss.text).toBe('nats/byte, by step');
+  expect([...loss.data]).toEqual([2.5, Number.NaN]);
+});

@@ -1,0 +1,73 @@
+import { beforeEach, expect, test } from 'vitest';
+import type { RecordHeader } from '../protocol/record';
+import { makeRecord } from '../store/test_records';
+import { Leaders } from './leaders';
+
+let leaders: Leaders;
+
+function header(change: Partial<RecordHeader>): RecordHeader {
+  return makeRecord(change).header;
+}
+
+function takeAll(headers: readonly RecordHeader[], now: number): void {
+  for (const each of headers) leaders.take(each, now);
+}
+
+beforeEach(() => {
+  leaders = new Leaders();
+  leaders.begin(40);
+});
+
+test('each rank that sends is one, in the order of stages and replicas', () => {
+  takeAll([{ pipelineRank: 1 }, {}, { dataRank: 1 }, {}].map(header), 0);
+  expect(leaders.all.map(({ pipeline, data, tensor }) => [pipeline, data, tensor])).toEqual([
+    [0, 0, 0],
+    [0, 1, 0],
+    [1, 0, 0],
+  ]);
+});
+
+test('its newest step, what lies between two, and how long the newest record took', () => {
+  const at = (step: number): RecordHeader => header({ step, time: step * 1e9 });
+  takeAll([at(45)], 45_010);
+  takeAll([at(50), at(50)], 50_030);
+  takeAll([at(45)], 99_000);
+  expect(leaders.all).toMatchObject([{ step: 50, spacing: 5, delayMs: 30 }]);
+});
+
+test('a rank that was away for long has not slowed down, but another plan may take fewer steps', () => {
+  const spacings = [
+    { step: 41 },
+    { step: 42 },
+    { step: 90 },
+    { step: 95, plan: 2 },
+    { step: 105, plan: 2 },
+  ].map((change) => {
+    takeAll([header(change)], 0);
+    return leaders.all[0].spacing;
+  });
+  expect(spacings).toEqual([1, 1, 1, 5, 5]);
+});
+
+test('a gap in its sequence is what was missed; what comes late closes it', () => {
+  takeAll(
+    [7, 8, 11].map((sequence) => header({ step: 42, sequence })),
+    0,
+  );
+  takeAll([header({ step: 42, sequence: 3, pipelineRank: 1 })], 0);
+  expect(leaders.all.map(({ missed }) => missed)).toEqual([2, 0]);
+  takeAll([header({ step: 42, sequence: 9 })], 0);
+  expect(leaders.all[0].missed).toBe(1);
+});
+
+test('gaps in what a late viewer is sent of the past are none', () => {
+  takeAll(
+    [1, 90, 300].map((sequence) => header({ step: 41, sequence })),
+    0,
+  );
+  expect(leaders.all[0].missed).toBe(0);
+  takeAll([header({ step: 42, sequence: 301 }), header({ step: 42, sequence: 303 })], 0);
+  expect(leaders.all[0].missed).toBe(1);
+  leaders.begin(60);
+  expect(leaders.all[0].missed).toBe(0);
+});
