@@ -45,6 +45,10 @@ add_defaults() {
   add_default --progress-bar "$on_terminal"
   add_default --data-exclude "$excluded_folders"
   add_default --data-path "$(standard_library)" docs
+  # What examples/persona_direction.py makes a direction of, and where it puts it.
+  mkdir -p build/vectors
+  add_default --tensor-tracer-vectors build/vectors
+  add_default --monitor-prompts examples/prompts/code.txt examples/prompts/prose.txt
   add_default --tensor-tracer-port 8765
   add_default --config configs/runs/demo.json
 }

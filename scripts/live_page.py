@@ -4,9 +4,11 @@ What follows on the command line goes to Playwright. scripts/test.sh runs it as 
 """
 
 import json
+import math
 import os
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,12 +22,26 @@ PATIENCE = 120.0  # seconds until the run has a page
 PROGRAM = Path(os.environ.get("TT_BIN_DIR", ROOT / "build/release/bin")) / "tensor-tracer"
 
 
+def write_vector(folder: Path) -> None:
+    """A direction to follow: for every hidden state of the demo's model another row."""
+    hidden_states, hidden_size = 5, 256
+    rows = [math.sin(1 + n) for n in range(hidden_states * hidden_size)]
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({hidden_states}, {hidden_size}), }}"
+    header = text.encode().ljust(117) + b"\n"
+    magic = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header))
+    folder.mkdir(parents=True)
+    (folder / "direction.npy").write_bytes(magic + header + struct.pack(f"<{len(rows)}f", *rows))
+
+
 def start_run(folder: Path) -> subprocess.Popen[bytes]:
+    """As scripts/demo.sh, on another text, recorded, and with a vector in its folder."""
+    write_vector(folder.with_name("vectors"))
     mpirun = shutil.which("mpirun") or sys.exit("mpirun is missing")
     command = [mpirun, "--quiet", "--oversubscribe", "-np", "2", str(PROGRAM), "train",
                "--config", "configs/runs/demo.json", "--data-path", "docs", "src",
                "--run-dir", str(folder), "--train-iters", "100000", "--tensor-tracer-port", "0",
-               "--record", str(folder)]
+               "--tensor-tracer-vectors", str(folder.with_name("vectors")), "--monitor-prompts",
+               "examples/prompts/code.txt", "examples/prompts/prose.txt", "--record", str(folder)]
     environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     return subprocess.Popen(command, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL)
 

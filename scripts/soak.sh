@@ -2,16 +2,18 @@
 # Runs the hub's tests of endurance for long: the same tests as in tests/e2e, told so by environment
 # variables. What a test prints and fails with is theirs.
 #
-#   scripts/soak.sh [all|storm|stall|churn|race|fuzz]…
+#   scripts/soak.sh [all|storm|stall|churn|race|kills|meshes|fuzz]…
 #
 #   storm   64 clients that connect, cut and close at random: 10 minutes with each sanitizer build
 #   stall   a stalled viewer beside 63 healthy ones: 30 minutes
 #   churn   100,000 clients that come and go
-#   race    20,000 races of two controllers
+#   race    20,000 races of two controllers, 2,000 more on a real run of two ranks
+#   kills   kill -9 of a recording hub 400 times, of real recorded runs 30 times
+#   meshes  every program of tests/oracle on ten meshes instead of two
 #   fuzz    10,000,000 inputs for every fuzz target, at most 30 minutes each; needs clang
 #
-# TT_SOAK_MINUTES sets the length of storm, stall and each target of fuzz. stall, churn and race take
-# the hub in TT_BIN_DIR, by default build/release/bin; storm and fuzz build their own.
+# TT_SOAK_MINUTES sets the length of storm, stall and each target of fuzz. stall, churn, race and
+# kills take the programs in TT_BIN_DIR, by default build/release/bin; storm and fuzz build their own.
 set -euo pipefail
 
 bin_dir=${TT_BIN_DIR:-}
@@ -20,7 +22,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 export TT_BIN_DIR=${bin_dir:-build/release/bin}
 
 run_test() {
-  "$TT_VENV/bin/python" -m pytest "tests/e2e/test_hub_$1.py" -q -s
+  "$TT_VENV/bin/python" -m pytest "tests/e2e/test_$1.py" -q -s
 }
 
 storm() {
@@ -30,24 +32,33 @@ storm() {
     echo "storm of $TT_STORM_SECONDS s, $preset"
     cmake --preset "$preset" >"build/$preset.log"
     cmake --build --preset "$preset" --parallel "$(build_jobs)" --target tensor-tracer-hub
-    TT_BIN_DIR=build/$preset/bin run_test storm
+    TT_BIN_DIR=build/$preset/bin run_test hub_storm
   done
 }
 
 stall() {
   export TT_STALL_SECONDS=$((${TT_SOAK_MINUTES:-30} * 60))
   echo "stalled viewer, $TT_STALL_SECONDS s"
-  run_test crowd
+  run_test hub_crowd
 }
 
 churn() {
   echo "100,000 clients"
-  TT_CHURN_CLIENTS=100000 run_test churn
+  TT_CHURN_CLIENTS=100000 run_test hub_churn
 }
 
 race() {
   echo "20,000 races"
-  TT_RACES=20000 run_test race
+  TT_RACES=20000 run_test hub_race
+}
+
+kills() {
+  echo "200 kills of each hub"
+  TT_RECORD_KILLS=200 run_test record_kills
+}
+
+meshes() {
+  TT_ALL_MESHES=1 "$TT_VENV/bin/python" -m pytest tests/oracle/test_interventions.py -q
 }
 
 fuzz() {
@@ -56,10 +67,10 @@ fuzz() {
 
 main() {
   local names=("$@") name
-  if [[ ${names[*]:-all} == all ]]; then names=(storm stall churn race fuzz); fi
+  if [[ ${names[*]:-all} == all ]]; then names=(storm stall churn race kills meshes fuzz); fi
   for name in "${names[@]}"; do
     case $name in
-      storm | stall | churn | race | fuzz) ;;
+      storm | stall | churn | race | kills | meshes | fuzz) ;;
       *) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 2 ;;
     esac
   done

@@ -47,12 +47,14 @@ class Watched:
     name: str
     entries: list[dict[str, Any]] | None  # None: statistics of every point
     goals: dict[str, float]
+    with_made: bool = True  # of those too that are computed only to be watched: the probabilities
 
 
 SETS = [
     Watched("QKV, MLP1, MLP2: 96 tiles, bf16", seed_set("bf16"), {"demo": 2, "gpt2-small": 1}),
     Watched("QKV, MLP1, MLP2: 96 tiles, f32", seed_set("f32"), {"demo": 5, "gpt2-small": 1}),
     Watched("Stats of every point", None, {"gpt2-small": 3}),
+    Watched("Stats of every point that the model computes", None, {"gpt2-small": 3}, False),
     Watched("idle (a viewer, an empty plan)", [], {"demo": 0.1, "gpt2-small": 0.1}),
 ]
 
@@ -235,7 +237,7 @@ def entries_of(watched: Watched, points: list[dict[str, Any]]) -> list[dict[str,
     return [
         {"point": p["name"], "rows": 0, "compressor": {"kind": "stats"}}
         for p in points
-        if p["features"] and p["name"] != "RawAttentionScore"
+        if p["features"] and (watched.with_made or p["name"] != "RawAttentionScore")
     ]
 
 

@@ -165,6 +165,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=20, help="per block, warm-up included")
     parser.add_argument("--warm-up", type=int, default=3, help="steps at a block's start left out")
     parser.add_argument("--only", default="", help="candidates whose name holds this text")
+    parser.add_argument("--without", help="leaves them out, such as bf16 on a CPU that lacks its instructions")
     parser.add_argument("--append", type=Path, help="also append the result to this file")
     parsed = parser.parse_args()
     if parsed.steps <= parsed.warm_up:
@@ -175,6 +176,8 @@ def options() -> argparse.Namespace:
 def main() -> None:
     chosen = options()
     candidates = [c for c in CANDIDATES if chosen.only.lower() in c.name.lower()]
+    if chosen.without:
+        candidates = [c for c in candidates if chosen.without.lower() not in c.name.lower()]
     if not candidates:
         sys.exit(f"no candidate's name holds {chosen.only!r}")
     with tempfile.TemporaryDirectory(prefix="tt-bench-") as name:
