@@ -106,8 +106,11 @@ async function picture(page: Page): Promise<Buffer> {
   await page.setViewportSize({ width: 1280, height: 720 });
   await idle(page);
   await idle(page);
-  // How late a rank's records are, as their traffic, is another number at every look.
-  const traffic = [page.getByText('records/s'), page.getByText('up to date · ')];
+  // What came and how late is another number at every look; it is told once a second.
+  if (await page.getByTestId('run-state').isVisible()) {
+    await expect(page.getByText('Page keeps')).toBeVisible();
+  }
+  const traffic = ['Hub', 'Ranks that send'].map((name) => page.getByLabel(name, { exact: true }));
   const mask = [page.locator('footer'), page.locator('.facts'), ...traffic];
   return page.screenshot({ mask, animations: 'disabled' });
 }
