@@ -116,6 +116,29 @@ describe('RingStore', () => {
     expect([1, 2].map((step) => store.at(kQuery, step)?.fetched)).toEqual([true, false]);
   });
 
+  test('lets go of the payload of what it forgets or replaces', () => {
+    const store = new RingStore(10 * kCost);
+    for (let step = 1; step <= 25; step++) store.insert(makeRecord({ step }));
+    expect(payloadsIn(store)).toBe(10);
+    for (let time = 1; time <= 5; time++) store.insert(makeRecord({ step: 20 }));
+    expect(payloadsIn(store)).toBe(10);
+    store.insert(makeRecord({ step: 20, plan: 2 }));
+    expect(payloadsIn(store)).toBe(10);
+    expect(store.bytes).toBe(10 * kCost);
+  });
+
+  test('what is replaced stands last in the order of arrival', () => {
+    const store = new RingStore(3 * kCost);
+    for (const step of [1, 2, 3, 1, 4, 5]) store.insert(makeRecord({ step }));
+    expect(store.steps(kQuery)).toEqual([1, 4, 5]);
+  });
+
+  test('steps that come again and again cost no memory', () => {
+    const store = new RingStore(10 * kCost);
+    for (let time = 0; time < 5000; time++) store.insert(makeRecord({ step: time % 5 }));
+    expect(objectsIn(store).size).toBeLessThan(10_000);
+  });
+
   test('clear leaves nothing', () => {
     const store = new RingStore(1e6);
     store.insert(makeRecord({}));
@@ -124,3 +147,21 @@ describe('RingStore', () => {
     expect(store.newest(kQuery)).toBeUndefined();
   });
 });
+
+/** Everything that the garbage collector has to keep for the store. */
+function objectsIn(store: RingStore): Set<object> {
+  const seen = new Set<object>();
+  const left: unknown[] = [store];
+  while (left.length > 0) {
+    const value = left.pop();
+    if (typeof value !== 'object' || value === null || seen.has(value)) continue;
+    seen.add(value);
+    if (value instanceof Map) left.push(...value.keys(), ...value.values());
+    else left.push(...(Object.values(value) as unknown[]));
+  }
+  return seen;
+}
+
+function payloadsIn(store: RingStore): number {
+  return [...objectsIn(store)].filter((value) => value instanceof ArrayBuffer).length;
+}

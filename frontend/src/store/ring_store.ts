@@ -40,14 +40,17 @@ interface Series {
   readonly groups: Map<number, MutableGroup>;
 }
 
+/** A place in the order of arrival. Null: its record is forgotten or replaced. */
 interface Slot {
   readonly series: Series;
   readonly step: number;
-  readonly record: TensorRecord;
+  record: TensorRecord | null;
 }
 
 // What a record costs beyond its payload, roughly, in a JavaScript heap.
 const kOverheadBytes = 512;
+// So many slots may be empty before the queue is packed.
+const kMostEmpty = 1024;
 
 /**
  * Keeps the newest records in at most `capacity` bytes and forgets the oldest first, in order of
@@ -56,6 +59,7 @@ const kOverheadBytes = 512;
  */
 export class RingStore {
   private readonly series = new Map<string, Series>();
+  private readonly slots = new Map<TensorRecord, Slot>();
   private queue: Slot[] = [];
   private head = 0;
   private used = 0;
@@ -78,12 +82,16 @@ export class RingStore {
     const series = this.seriesOf(record);
     this.put(this.groupOf(series, record, fetched), record);
     this.used += cost;
-    this.queue.push({ series, step: record.header.step, record });
+    const slot = { series, step: record.header.step, record };
+    this.slots.set(record, slot);
+    this.queue.push(slot);
     while (this.used > this.capacity) this.evict();
+    this.pack();
   }
 
   clear(): void {
     this.series.clear();
+    this.slots.clear();
     this.queue = [];
     this.head = 0;
     this.used = 0;
@@ -158,7 +166,7 @@ export class RingStore {
       group = { step: header.step, plan: header.plan, fetched, layers: new Map() };
       series.groups.set(header.step, group);
     } else if (group.plan !== header.plan) {
-      for (const old of [...group.layers.values()].flat()) this.used -= costOf(old);
+      for (const old of [...group.layers.values()].flat()) this.release(old);
       group.layers.clear();
       group.plan = header.plan;
       group.fetched = fetched;
@@ -170,7 +178,7 @@ export class RingStore {
     const { layer, microBatch } = record.header;
     const parts = group.layers.get(layer) ?? [];
     const old = parts.findIndex((part) => part.header.microBatch === microBatch);
-    if (old >= 0) this.used -= costOf(parts.splice(old, 1)[0]);
+    if (old >= 0) this.release(parts.splice(old, 1)[0]);
     parts.push(record);
     parts.sort((a, b) => a.header.microBatch - b.header.microBatch);
     group.layers.set(layer, parts);
@@ -178,19 +186,29 @@ export class RingStore {
 
   private evict(): void {
     const { series, step, record } = this.queue[this.head++];
+    if (record === null) return;
+    this.release(record);
     const group = series.groups.get(step);
     const parts = group?.layers.get(record.header.layer);
-    const at = parts?.indexOf(record) ?? -1;
-    if (group !== undefined && parts !== undefined && at >= 0) {
-      parts.splice(at, 1);
-      if (parts.length === 0) group.layers.delete(record.header.layer);
-      if (group.layers.size === 0) series.groups.delete(step);
-      this.used -= costOf(record);
-    }
-    if (this.head > 1024 && this.head * 2 > this.queue.length) {
-      this.queue = this.queue.slice(this.head);
-      this.head = 0;
-    }
+    if (group === undefined || parts === undefined) return;
+    parts.splice(parts.indexOf(record), 1);
+    if (parts.length === 0) group.layers.delete(record.header.layer);
+    if (group.layers.size === 0) series.groups.delete(step);
+  }
+
+  /** A record that is held no more: nothing may point to its payload. */
+  private release(record: TensorRecord): void {
+    this.used -= costOf(record);
+    const slot = this.slots.get(record);
+    if (slot !== undefined) slot.record = null;
+    this.slots.delete(record);
+  }
+
+  private pack(): void {
+    const { size } = this.slots;
+    if (this.queue.length <= Math.max(kMostEmpty, size) + size) return;
+    this.queue = this.queue.filter(({ record }) => record !== null);
+    this.head = 0;
   }
 }
 
