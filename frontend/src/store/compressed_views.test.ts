@@ -116,6 +116,18 @@ describe('stats', () => {
     expect(departure).toEqual({ layer: 2, step: 2, bad: 6, times: 0 });
   });
 
+  test('a layer that comes late is looked at too', () => {
+    const store = new RingStore(1e6);
+    for (const step of [1, 2]) {
+      store.insert(makeRecord({ ...header, step }, numbers(0, 1, 4, 4)));
+    }
+    expect(frameOf(store, 'stats', query).departure).toBeNull();
+    const broken = numbers(0, 1, 4, 4);
+    broken[8] = 1;
+    store.insert(makeRecord({ ...header, step: 1, layer: 2 }, broken));
+    expect(frameOf(store, 'stats', query).departure).toMatchObject({ layer: 2, step: 1 });
+  });
+
   test('ridges: of one layer over the steps, of all layers at this one', () => {
     const store = new RingStore(1e6);
     for (const step of [4, 5]) {
@@ -145,13 +157,27 @@ describe('stats', () => {
     expect(frameOf(store, 'stats', { ...query, plan: 2 }).history.steps).toEqual([2]);
   });
 
-  test('a long history is thinned evenly, and ends at the newest', () => {
+  test('a long history is drawn on a fixed grid of steps, and ends at the newest', () => {
     const store = new RingStore(1e8);
     for (let step = 1; step <= 2001; step++) {
       store.insert(makeRecord({ ...header, step }, numbers(step, 1, 0, 0)));
     }
     const { steps } = frameOf(store, 'stats', query).history;
-    expect([steps.length, steps[0], steps.at(-1)]).toEqual([667, 3, 2001]);
+    expect([steps.length, ...steps.slice(0, 3), steps.at(-1)]).toEqual([502, 1, 4, 8, 2001]);
+  });
+
+  test('the first departure is found at any step, and stays while steps arrive', () => {
+    const store = new RingStore(1e8);
+    const found: unknown[] = [];
+    for (let step = 1; step <= 2100; step++) {
+      for (const layer of [1, 2]) {
+        const broken = numbers(0, 1, 4, 4);
+        if ((step === 997 && layer === 2) || (step === 1300 && layer === 1)) broken[7] = 3;
+        store.insert(makeRecord({ ...header, step, layer }, broken));
+      }
+      if (step > 2095) found.push(frameOf(store, 'stats', query).departure);
+    }
+    expect(found).toEqual(found.map(() => ({ layer: 2, step: 997, bad: 3, times: 0 })));
   });
 });
 
@@ -177,6 +203,27 @@ describe('projection', () => {
     const { history } = frameOf(filled(), 'projection', query);
     expect(history.steps).toEqual([5, 10]);
     expect(history.lines).toEqual({ last: [[3, 3]], mean: [[2, 2]] });
+  });
+
+  test('an alarm has every step, of the layer asked for alone', () => {
+    const store = new RingStore(1e8);
+    for (let step = 1; step <= 1200; step++) {
+      for (const layer of [1, 2, 3]) {
+        store.insert(
+          makeRecord(
+            { ...header, step, layer },
+            values.map((value) => step * value),
+          ),
+        );
+      }
+    }
+    const { history } = frameOf(store, 'projection', { ...query, layer: 2 }, 'line');
+    const steps = Array.from({ length: 1200 }, (_, i) => i + 1);
+    expect(history.steps).toEqual(steps);
+    expect(history.lines.last).toEqual([[], steps.map((step) => 3 * step), []]);
+    expect(frameOf(store, 'projection', { ...query, layer: 4 }, 'line').history.lines.last).toEqual(
+      [[], [], []],
+    );
   });
 
   test('of a short prompt its own last token, not the filling', () => {

@@ -156,7 +156,7 @@ export interface ProjectionFrame extends FrameBase {
   readonly vector: number;
   /** Layers down, tokens across, on one vector. */
   readonly layerMap: MapData;
-  /** Of the last token and the mean over tokens. */
+  /** Of the last token and the mean over tokens; for the alarm of the asked layer alone. */
   readonly history: History;
 }
 

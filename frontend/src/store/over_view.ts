@@ -3,16 +3,15 @@ import type { TensorRecord } from '../protocol/record';
 import type { OverFrame, ViewQuery } from './frames';
 import { type MapData, statsOf } from './map_data';
 import type { StepGroup } from './ring_store';
-import { baseOf, historyOf, kMostSteps, type Scene, tokensOfRow } from './scene';
-import { spacingOf } from './spacing';
+import { baseOf, drawnOf, historyOf, kMostSteps, type Scene, tokensOfRow } from './scene';
 
 /** One number of each layer and step, over all rows, tokens and tiles; records of [rows, sequence, tiles]. */
 export function overView(scene: Scene): OverFrame | undefined {
   if (scene.parts[0].header.shape.length !== 3) return undefined;
   if (summaryOf(scene.query, scene.parts[0]) === undefined) return undefined;
-  const groups = new Map(historyOf(scene).map((group) => [group.step, group]));
+  const { items, spacing } = drawnOf(scene, historyOf(scene));
+  const groups = new Map(items.map((group) => [group.step, group]));
   const steps = [...groups.keys()];
-  const spacing = spacingOf(steps, scene.query.every);
   const columns = scene.detail === 'whole' ? steps : columnsOf(steps, spacing, kMostSteps);
   const base = baseOf(scene);
   const shown = columns.map((step) => groups.get(step));

@@ -2,7 +2,15 @@ import { toFloats } from '../protocol/numbers';
 import type { TensorRecord } from '../protocol/record';
 import type { History, ProjectionFrame } from './frames';
 import { layersByTokens } from './maps_view';
-import { finite, historyOf, rowNamed, type Scene, tokenBaseOf, tokensOfRow } from './scene';
+import {
+  drawnOf,
+  finite,
+  historyOf,
+  rowNamed,
+  type Scene,
+  tokenBaseOf,
+  tokensOfRow,
+} from './scene';
 
 /** Projections on one vector, now and over the steps; records of [rows, sequence, vectors]. */
 export function projectionView(scene: Scene): ProjectionFrame | undefined {
@@ -35,11 +43,14 @@ function projectionHistory(
   name: number,
   vector: number,
 ): History {
-  const groups = historyOf(scene);
+  const groups = drawnOf(scene, historyOf(scene)).items;
   const last: (number | null)[][] = layers.map(() => []);
   const mean: (number | null)[][] = layers.map(() => []);
+  const isAsked = (layer: number): boolean =>
+    scene.detail !== 'line' || layer === scene.query.layer;
   for (const group of groups) {
     layers.forEach((layer, index) => {
+      if (!isAsked(layer)) return;
       const row = rowNamed(group.layers.get(layer), 0, name);
       const of = row === undefined ? undefined : summaryOf(scene, row.record);
       const vectors = row?.record.header.shape[2] ?? 0;

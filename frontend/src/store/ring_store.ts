@@ -7,6 +7,8 @@ export interface StepGroup {
   readonly plan: number;
   /** It did not arrive by itself: the page asked the hub's history for it. */
   readonly fetched: boolean;
+  /** Rises whenever a record comes or goes. */
+  readonly version: number;
   /** The records of a layer, one of each micro-batch, in their order. */
   readonly layers: ReadonlyMap<number, readonly TensorRecord[]>;
 }
@@ -15,6 +17,7 @@ interface MutableGroup {
   readonly step: number;
   plan: number;
   fetched: boolean;
+  version: number;
   readonly layers: Map<number, TensorRecord[]>;
 }
 
@@ -113,14 +116,15 @@ export class RingStore {
     return this.allAt(query, step)[0];
   }
 
+  /** What is kept of each of the steps, the wish of each; what is not kept is left out. */
+  atEach(query: SeriesQuery, steps: readonly number[]): readonly StepGroup[] {
+    const matching = this.matching(query);
+    return steps.flatMap((step) => groupsAt(matching, query, step)[0] ?? []);
+  }
+
   /** Everything of one step that fits the query, the wish first. */
   allAt(query: SeriesQuery, step: number): readonly StepGroup[] {
-    const groups: StepGroup[] = [];
-    for (const series of this.matching(query)) {
-      const group = series.groups.get(step);
-      if (group !== undefined && isOf(query, series, group)) groups.push(group);
-    }
-    return groups;
+    return groupsAt(this.matching(query), query, step);
   }
 
   /**
@@ -163,7 +167,7 @@ export class RingStore {
   private groupOf(series: Series, { header }: TensorRecord, fetched: boolean): MutableGroup {
     let group = series.groups.get(header.step);
     if (group === undefined) {
-      group = { step: header.step, plan: header.plan, fetched, layers: new Map() };
+      group = { step: header.step, plan: header.plan, fetched, version: 0, layers: new Map() };
       series.groups.set(header.step, group);
     } else if (group.plan !== header.plan) {
       for (const old of [...group.layers.values()].flat()) this.release(old);
@@ -182,6 +186,7 @@ export class RingStore {
     parts.push(record);
     parts.sort((a, b) => a.header.microBatch - b.header.microBatch);
     group.layers.set(layer, parts);
+    group.version += 1;
   }
 
   private evict(): void {
@@ -192,6 +197,7 @@ export class RingStore {
     const parts = group?.layers.get(record.header.layer);
     if (group === undefined || parts === undefined) return;
     parts.splice(parts.indexOf(record), 1);
+    group.version += 1;
     if (parts.length === 0) group.layers.delete(record.header.layer);
     if (group.layers.size === 0) series.groups.delete(step);
   }
@@ -216,6 +222,19 @@ function kindOf(query: Omit<SeriesQuery, 'plan' | 'entry'>): string {
   const { point, direction, promptSet, form } = query;
   const phase = promptSet > 0 ? 0 : query.phase;
   return [point, phase, direction, promptSet, form].join('/');
+}
+
+function groupsAt(
+  matching: readonly Series[],
+  query: SeriesQuery,
+  step: number,
+): readonly StepGroup[] {
+  const groups: StepGroup[] = [];
+  for (const series of matching) {
+    const group = series.groups.get(step);
+    if (group !== undefined && isOf(query, series, group)) groups.push(group);
+  }
+  return groups;
 }
 
 /** Under one plan an entry stands for itself alone. */

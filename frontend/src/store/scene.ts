@@ -2,6 +2,7 @@ import { toIntegers } from '../protocol/numbers';
 import { kInputTokensFlag, type TensorRecord } from '../protocol/record';
 import type { FrameBase, ViewQuery } from './frames';
 import type { RingStore, SeriesQuery, StepGroup } from './ring_store';
+import { thinned } from './thinning';
 
 /** What a view is built from: the records of one step, and what stands around them. */
 export interface Scene {
@@ -16,8 +17,11 @@ export interface Scene {
   readonly detail: Detail;
 }
 
-/** What a screen can show, or every number: small maps are not folded, histories not thinned out. */
-export type Detail = 'shown' | 'whole';
+/**
+ * What a screen can show; every number: small maps are not folded, histories not thinned out; or
+ * the line of one layer over every step.
+ */
+export type Detail = 'shown' | 'whole' | 'line';
 
 /** A batch row of a layer: its record, its place there, and its number in the global batch. */
 export interface Row {
@@ -137,19 +141,17 @@ export function tokenBaseOf(
 /** More columns than a screen has pixels for. */
 export const kMostSteps = 1000;
 
-/** The groups of the shown plan that a history is made of: at most so many, spread evenly. */
-export function historyOf(
-  scene: Scene,
-  most = scene.detail === 'whole' ? Infinity : kMostSteps,
-): readonly StepGroup[] {
-  const every = Math.max(1, Math.ceil(scene.steps.length / most));
-  const groups: StepGroup[] = [];
-  scene.steps.forEach((step, index) => {
-    if ((scene.steps.length - 1 - index) % every !== 0) return;
-    const group = scene.store.at(scene.series, step);
-    if (group?.plan === scene.group.plan) groups.push(group);
-  });
-  return groups;
+/** The steps of the shown plan, all of them. */
+export function historyOf({ store, series, steps, group }: Scene): readonly StepGroup[] {
+  return store.atEach(series, steps).filter(({ plan }) => plan === group.plan);
+}
+
+/** The part of a history that is drawn. */
+export function drawnOf(
+  { detail, query }: Scene,
+  history: readonly StepGroup[],
+): ReturnType<typeof thinned<StepGroup>> {
+  return thinned(history, query.every, detail === 'shown' ? kMostSteps : Infinity);
 }
 
 export function range(first: number, last: number): number[] {

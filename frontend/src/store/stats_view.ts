@@ -1,9 +1,10 @@
 import { type Floats, toFloats } from '../protocol/numbers';
 import type { TensorRecord } from '../protocol/record';
 import { firstDeparture } from './departure';
-import { type History, kStatNames, type Ridge, type StatsFrame } from './frames';
+import { type Departure, type History, kStatNames, type Ridge, type StatsFrame } from './frames';
 import type { StepGroup } from './ring_store';
-import { baseOf, finite, historyOf, type Scene } from './scene';
+import { baseOf, drawnOf, finite, historyOf, type Scene } from './scene';
+import { thinned } from './thinning';
 
 const kStats = kStatNames.length;
 const kLines = ['mean', 'std', 'norm'] as const;
@@ -24,8 +25,7 @@ export function statsView(scene: Scene): StatsFrame | undefined {
     const of = statsOfRecord(partOf(scene.group.layers.get(layer), microBatch));
     if (of !== undefined) table.set(of.subarray(0, kStats), index * kStats);
   });
-  const history = statsHistory(scene, base.layers, microBatch);
-  const { norm, bad } = history.lines;
+  const groups = historyOf(scene);
   return {
     ...base,
     kind: 'stats',
@@ -33,17 +33,21 @@ export function statsView(scene: Scene): StatsFrame | undefined {
     rowKind: 'micro-batch',
     table,
     bins: Float64Array.from(numbers.subarray(kStats)),
-    history,
+    history: statsHistory(drawnOf(scene, groups).items, base.layers, microBatch),
     stepRidge: ridgeOf(
-      historyOf(scene, kMostRidges).map((group) => [group.step, group, scene.layer]),
+      ridgeGroups(scene, groups).map((group) => [group.step, group, scene.layer]),
       microBatch,
     ),
     layerRidge: ridgeOf(
       base.layers.map((layer) => [layer, scene.group, layer]),
       microBatch,
     ),
-    departure: firstDeparture({ layers: base.layers, steps: history.steps, norm, bad }),
+    departure: departureOf(groups, base.layers, microBatch),
   };
+}
+
+function ridgeGroups({ query }: Scene, groups: readonly StepGroup[]): readonly StepGroup[] {
+  return thinned(groups, query.every, kMostRidges).items;
 }
 
 /** One histogram of each row that has one. A row: its name, and where its numbers stand. */
@@ -64,8 +68,11 @@ function ridgeOf(
   return { names, bins: Float64Array.from(bins) };
 }
 
-function statsHistory(scene: Scene, layers: readonly number[], microBatch: number): History {
-  const groups = historyOf(scene);
+function statsHistory(
+  groups: readonly StepGroup[],
+  layers: readonly number[],
+  microBatch: number,
+): History {
   const byLayer = layers.map((layer) =>
     groups.map((group) => statsOfRecord(partOf(group.layers.get(layer), microBatch))),
   );
@@ -77,6 +84,43 @@ function statsHistory(scene: Scene, layers: readonly number[], microBatch: numbe
   const steps = groups.map(({ step }) => step);
   const lines = Object.fromEntries(kLines.map((name) => [name, lineOf(name)]));
   return { steps, lines: { ...lines, bad } };
+}
+
+/** By every step, drawn or not: what is named must not change with what is drawn. */
+function departureOf(
+  groups: readonly StepGroup[],
+  layers: readonly number[],
+  microBatch: number,
+): Departure | null {
+  const healths = groups.map((group) => healthOf(group, microBatch));
+  return firstDeparture({
+    layers,
+    steps: groups.map(({ step }) => step),
+    norm: layers.map((layer) => healths.map((of) => of.get(layer)?.norm ?? null)),
+    bad: layers.map((layer) => healths.map((of) => of.get(layer)?.bad ?? null)),
+  });
+}
+
+interface Health {
+  readonly norm: number | null;
+  readonly bad: number | null;
+}
+
+// A step is read again only when something of it has come or gone.
+const kHealths = new WeakMap<StepGroup, { of: string; byLayer: ReadonlyMap<number, Health> }>();
+
+function healthOf(group: StepGroup, microBatch: number): ReadonlyMap<number, Health> {
+  const of = `${group.version}/${microBatch}`;
+  const kept = kHealths.get(group);
+  if (kept?.of === of) return kept.byLayer;
+  const byLayer = new Map<number, Health>();
+  for (const [layer, parts] of group.layers) {
+    const numbers = statsOfRecord(partOf(parts, microBatch));
+    const norm = finite(numbers?.[kStatNames.indexOf('norm')]);
+    byLayer.set(layer, { norm, bad: badOf(numbers) });
+  }
+  kHealths.set(group, { of, byLayer });
+  return byLayer;
 }
 
 /** How many numbers are not finite. */

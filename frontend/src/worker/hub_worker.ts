@@ -255,7 +255,8 @@ class HubWorker {
       (query) => {
         if (query.run !== '' && this.others !== undefined) return this.others.build(query);
         this.curvePast?.look(query);
-        return buildView(this.store, query, this.scrubber?.look(query));
+        const holding = this.scrubber?.look(query);
+        return buildView(this.store, query, holding, slot === 'alarm' ? 'line' : 'shown');
       },
       (view) => this.postView({ kind: 'view', slot, view }),
     );

@@ -1,0 +1,28 @@
+import { spacingOf } from './spacing';
+
+interface Thinned<T> {
+  readonly items: readonly T[];
+  /** Between two of them, where nothing is missing; the newest may be closer. */
+  readonly spacing: number;
+}
+
+/**
+ * At most `most` of the items: the first in each cell of a grid of step numbers, and the newest. The
+ * grid does not move while steps arrive; where it becomes too fine, every other line of it goes.
+ */
+export function thinned<T extends { readonly step: number }>(
+  all: readonly T[],
+  every: number,
+  most: number,
+): Thinned<T> {
+  const steps = all.map(({ step }) => step);
+  const finest = spacingOf(steps, every);
+  if (all.length <= most) return { items: all, spacing: finest };
+  for (let spacing = finest; ; spacing *= 2) {
+    const cellOf = (at: number): number => Math.floor(steps[at] / spacing);
+    const items = all.filter(
+      (_, at) => at === 0 || at === all.length - 1 || cellOf(at) !== cellOf(at - 1),
+    );
+    if (items.length <= most) return { items, spacing };
+  }
+}
