@@ -108,17 +108,21 @@ export function hubRows(
 /** How the ranks that send records keep up with the run. */
 export function leaderRows(leaders: readonly LeaderFacts[], newestStep: number): readonly Row[] {
   return leaders.map(({ pipeline, data, tensor, step, spacing, delayMs, missed }) => {
-    const behind = Math.max(0, Math.floor((newestStep - step) / spacing));
-    const lost = missed === 0 ? '' : ` · ${formatInteger(missed)} missed`;
-    const lag = behind === 0 ? 'up to date' : `${formatInteger(behind)} behind`;
+    const behind = spacing === null ? null : Math.max(0, Math.floor((newestStep - step) / spacing));
+    const facts = [
+      `step ${formatInteger(step)}`,
+      ...(behind === null ? [] : [behind === 0 ? 'up to date' : `${formatInteger(behind)} behind`]),
+      ...(delayMs === null ? [] : [`${Math.max(0, delayMs).toFixed(0)}\u00a0ms`]),
+      ...(missed === 0 ? [] : [`${formatInteger(missed)} missed`]),
+    ];
     return {
       name: `PP ${pipeline} DP ${data}`,
-      value: `step ${formatInteger(step)} · ${lag} · ${Math.max(0, delayMs).toFixed(0)}\u00a0ms${lost}`,
+      value: facts.join(' · '),
       tip:
         `Pipeline stage ${pipeline}, data replica ${data}, tensor rank ${tensor}: its newest step, ` +
         'the captured steps since, how long its newest record took to get here, ' +
         'and records that did not get here since the page connected',
-      ...warnIf(behind > 3 || missed > 0),
+      ...warnIf((behind ?? 0) > 3 || missed > 0),
     };
   });
 }
