@@ -369,9 +369,14 @@ export class App implements Disposable {
   }
 
   private onView(slot: Slot, view: View): void {
+    if (slot === 'alarm') {
+      this.alarm.onView(view);
+      // A hidden page draws nothing, and its alarm must come all the same.
+      this.link.drawn(slot);
+      return;
+    }
     if (slot === 'main') this.onMainView(view);
-    else if (slot === 'other') this.comparison.onView(view);
-    else this.alarm.onView(view);
+    else this.comparison.onView(view);
     void this.scheduler.settled().then(() => this.link.drawn(slot));
   }
 

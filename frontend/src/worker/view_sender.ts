@@ -12,10 +12,13 @@ export class ViewSender {
   private dirty = false;
   private drawing = false;
   private timer: ReturnType<typeof setTimeout> | undefined;
+  private sentAt = 0;
 
+  /** `delayMs`: no two views are closer than that. */
   constructor(
     private readonly build: (query: ViewQuery) => View,
     private readonly send: (view: View) => void,
+    private readonly delayMs = kDelayMs,
   ) {}
 
   ask(query: ViewQuery | null): void {
@@ -25,15 +28,17 @@ export class ViewSender {
 
   drawn(): void {
     this.drawing = false;
-    // What came meanwhile has waited long enough.
-    if (this.dirty && this.timer === undefined) this.flush();
+    if (!this.dirty || this.timer !== undefined) return;
+    // What came meanwhile has perhaps waited long enough.
+    if (Date.now() - this.sentAt >= this.delayMs) this.flush();
+    else this.changed();
   }
 
   /** What the view is built from has changed: builds it soon. */
   changed(): void {
     this.dirty = true;
     if (this.drawing || this.timer !== undefined || this.query === null) return;
-    this.timer = setTimeout(() => this.flush(), kDelayMs);
+    this.timer = setTimeout(() => this.flush(), this.delayMs);
   }
 
   /** Sends at once what is not sent yet. */
@@ -43,6 +48,7 @@ export class ViewSender {
     if (!this.dirty || this.query === null) return;
     this.dirty = false;
     this.drawing = true;
+    this.sentAt = Date.now();
     this.send(this.build(this.query));
   }
 }
