@@ -15,6 +15,12 @@ function medianDistance(steps: readonly number[]): number {
 // A slow page misses single steps; a line that breaks at each of them would not be seen.
 const kGapFactor = 4;
 
+/** The first of the steps that end with the newest and have no gap. */
+export function oldestWithoutGap(steps: readonly number[], spacing: number): number | undefined {
+  const at = steps.findLastIndex((step, i) => i > 0 && step - steps[i - 1] > kGapFactor * spacing);
+  return steps[Math.max(0, at)];
+}
+
 export interface Lines {
   readonly steps: readonly number[];
   readonly values: readonly (readonly (number | null)[])[];

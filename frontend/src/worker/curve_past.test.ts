@@ -11,38 +11,48 @@ const kMebibyte = 2 ** 20;
 /** A history of records of one MiB, and a page that came at step 40. */
 class Stage {
   readonly asked: RecordsQuery[] = [];
-  readonly store = new RingStore(1e9);
+  readonly problems: string[] = [];
   readonly past: CurvePast;
+  /** Steps that the history has lost. */
+  holes: readonly [first: number, last: number] = [0, 0];
+  tokenBytes = 0;
+  compressor = 1;
+  failing: 'no' | 'refused' | 'unreadable' = 'no';
 
   constructor(
     readonly oldest: number,
     readonly every = 1,
+    readonly store = new RingStore(1e9),
   ) {
     this.past = new CurvePast({ records: (query) => this.answer(query) }, this.store, {
       onFetched: (records) => records.forEach((record) => this.store.insert(record, true)),
-      onProblem: (problem) => expect.unreachable(problem),
+      onProblem: (problem) => this.problems.push(problem),
     });
     this.past.ofRun('5f0c');
   }
 
   record(step: number): ReturnType<typeof makeRecord> {
-    return makeRecord({ step }, new Float32Array(kMebibyte / 4));
+    return makeRecord({ step, compressor: this.compressor }, new Float32Array(kMebibyte / 4));
   }
 
   async look(query: Partial<ViewQuery> = { layout: 'over' }): Promise<number[]> {
     this.past.look({ ...kTestQuery, every: this.every, ...query });
-    for (let i = 0; i < 80; i++) await Promise.resolve();
-    return this.store.steps({ ...kTestQuery, form: 'values' });
+    for (let i = 0; i < 200; i++) await Promise.resolve();
+    return this.store.steps({ ...kTestQuery, form: query.form ?? 'values' });
   }
 
-  private answer(query: RecordsQuery): Promise<RecordsPage> {
+  private answer(query: RecordsQuery): Promise<RecordsPage | undefined> {
     this.asked.push(query);
+    if (this.failing === 'refused') return Promise.resolve(undefined);
+    if (this.failing === 'unreadable') return Promise.reject(new Error('cut off'));
     if (query.point === 'InputTokens') {
-      return Promise.resolve({ records: [], bytes: 0, next: null });
+      return Promise.resolve({ records: [], bytes: this.tokenBytes, next: null });
     }
+    const isLost = (step: number): boolean => step >= this.holes[0] && step <= this.holes[1];
     const records = [];
     for (let step = query.first; step <= query.last; step++) {
-      if (step >= this.oldest && step % this.every === 0) records.push(this.record(step));
+      if (step < this.oldest || step % this.every !== 0 || isLost(step)) continue;
+      records.push(this.record(step));
     }
     const at = query.after === undefined ? 0 : Number(query.after);
     const page = records.slice(at, at + 4);
@@ -87,6 +97,83 @@ test('steps that were larger once do not cost more than the bytes allow', async 
   const stage = new Stage(1);
   stage.store.insert(makeRecord({ step: 40 }));
   expect(await stage.look()).toEqual([...range(1, 16), 40]);
+});
+
+test('tokens count too, and statistics need none', async () => {
+  const stage = new Stage(1);
+  stage.tokenBytes = 5 * kMebibyte;
+  stage.store.insert(stage.record(40));
+  expect(await stage.look()).toEqual(range(34, 40));
+  const stats = new Stage(1);
+  stats.compressor = 3;
+  stats.store.insert(stats.record(40));
+  expect(await stats.look({ form: 'stats' })).toEqual(range(22, 40));
+  expect(stats.asked.every(({ point }) => point === 'HiddenStates')).toBe(true);
+});
+
+test('what the store holds is not pushed out by what is fetched', async () => {
+  const stage = new Stage(1, 1, new RingStore(12.5 * kMebibyte));
+  for (const step of range(36, 40)) stage.store.insert(stage.record(step));
+  const held = await stage.look();
+  expect(held.slice(-5)).toEqual(range(36, 40));
+  expect(held).toEqual(range(held[0], 40));
+  expect(held[0]).toBeLessThan(36);
+  expect(stage.store.bytes).toBeLessThanOrEqual(stage.store.capacity);
+});
+
+test('a series whose spacing is known by now is asked for anew', async () => {
+  const stage = new Stage(31);
+  stage.store.insert(stage.record(40));
+  await stage.look();
+  const asked = stage.asked.length;
+  await stage.look({ layout: 'over', every: 5 });
+  expect(stage.asked.length).toBeGreaterThan(asked);
+});
+
+test.each(['refused', 'unreadable'] as const)(
+  'a request that is %s is made again when the hub has greeted again',
+  async (failing) => {
+    const stage = new Stage(31);
+    stage.store.insert(stage.record(40));
+    stage.failing = failing;
+    expect(await stage.look()).toEqual([40]);
+    expect(await stage.look()).toEqual([40]);
+    expect([stage.asked.length, stage.problems.length]).toEqual([
+      1,
+      failing === 'unreadable' ? 1 : 0,
+    ]);
+    stage.failing = 'no';
+    stage.past.begin();
+    expect(await stage.look()).toEqual(range(31, 40));
+  },
+);
+
+test('it goes on behind an empty stretch, in longer and longer ones', async () => {
+  const stage = new Stage(1);
+  stage.holes = [5, 39];
+  stage.store.insert(stage.record(40));
+  expect(await stage.look()).toEqual([...range(1, 4), 40]);
+  const asked = stage.asked.filter(({ point }) => point === 'HiddenStates');
+  expect(asked.map(({ first, last }) => [first, last])).toEqual([
+    [37, 39],
+    [31, 36],
+    [19, 30],
+    [1, 18],
+  ]);
+});
+
+test('a history that has nothing is not asked for ever', async () => {
+  const stage = new Stage(1e9);
+  stage.store.insert(stage.record(1e6));
+  await stage.look();
+  expect(stage.asked.filter(({ point }) => point === 'HiddenStates').length).toBe(9);
+});
+
+test('it is fetched back from the steps that end with the newest', async () => {
+  const stage = new Stage(1);
+  for (const step of [5, 38, 39, 40]) stage.store.insert(stage.record(step));
+  const held = await stage.look();
+  expect(held.slice(-19)).toEqual(range(22, 40));
 });
 
 test('a view of one step asks for nothing', async () => {

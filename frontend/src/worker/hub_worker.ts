@@ -171,6 +171,7 @@ class HubWorker {
           this.leaders.begin(hello.state.step);
           this.event({ kind: 'hello', hello });
           this.trail?.begin();
+          this.curvePast?.begin();
           if (hello.run !== null) void this.askHistory(hello.run.id);
           void this.askRuns();
         },
