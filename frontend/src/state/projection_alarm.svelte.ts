@@ -5,7 +5,10 @@ import type { ProjectionFrame, View, ViewQuery } from '../store/frames';
 import { type AlarmTarget, formatAlarmTarget, parseAlarmTarget } from './alarm_target';
 import type { App } from './app.svelte';
 import { queryOf } from './queries';
-import { closest, layerName, phaseOf } from './watched';
+import { layerName, phaseOf } from './watched';
+
+// The alarm does not look at these: a change of the page's own must not be one of its query.
+const kFixed = { head: 0, aggregate: 'mean', layout: 'one' } as const;
 
 /** A projection that is beyond its threshold, or was. */
 export interface Alarm {
@@ -34,6 +37,7 @@ export class ProjectionAlarm {
     this.last === null ? null : eventOf(this.last.crossing.step, this.last.text),
   );
   private asked = 'null';
+  private subject = 'null';
 
   constructor(private readonly app: App) {}
 
@@ -49,15 +53,17 @@ export class ProjectionAlarm {
     const text = JSON.stringify(query);
     if (text === this.asked) return;
     this.asked = text;
-    this.frame = null;
+    const subject = subjectOf(query);
+    if (subject !== this.subject) this.frame = null;
+    this.subject = subject;
     this.app.link.query('alarm', query);
   }
 
   onView(view: View): void {
-    const frame = 'frame' in view && view.frame.kind === 'projection' ? view.frame : null;
+    const { query } = 'frame' in view ? view.frame : view.empty;
     // A view that was on its way when something else was asked for.
-    if (frame !== null && JSON.stringify(frame.query) !== this.asked) return;
-    this.frame = frame;
+    if (subjectOf(query) !== this.subject) return;
+    this.frame = 'frame' in view && view.frame.kind === 'projection' ? view.frame : null;
   }
 
   private shownTarget(): string {
@@ -67,9 +73,9 @@ export class ProjectionAlarm {
     if (!isShown || point?.form !== 'projection' || frame.query.entry !== point.entry) {
       return view.alarmTarget;
     }
-    const { layer, vector, query } = frame;
+    const { layer, row } = frame.query;
     const { over } = view;
-    return formatAlarmTarget({ entry: point.name, layer, row: query.row, vector, over, phase });
+    return formatAlarmTarget({ entry: point.name, layer, row, vector: frame.vector, over, phase });
   }
 
   private query(): ViewQuery | null {
@@ -78,14 +84,15 @@ export class ProjectionAlarm {
     const phase = phaseOf(entry.phases, target.phase);
     return queryOf(
       entry,
-      { ...app.view, row: target.row, vector: target.vector },
+      { ...kFixed, row: target.row, vector: target.vector },
       {
         plan: app.plan?.number ?? 0,
         tokenizer: app.tokenizer,
         phase,
-        layer: closest(entry.layers, target.layer),
+        layer: target.layer,
         step: null,
-        until: app.until,
+        // A held view holds the page, not what is watched.
+        until: app.replay?.step ?? null,
         every: app.everyOf(entry, phase),
         run: '',
       },
@@ -98,13 +105,19 @@ export class ProjectionAlarm {
     if (frame === null || target === undefined || entry === undefined || threshold === null) {
       return null;
     }
-    const line = frame.history.lines[target.over][frame.layers.indexOf(frame.layer)] ?? [];
+    const { layer } = frame.query;
+    const line = frame.history.lines[target.over][frame.layers.indexOf(layer)] ?? [];
     const crossing = lastCrossing(frame.history.steps, line, threshold);
     if (crossing === undefined) return null;
     const point = entry.facts.name;
     const vector = entry.compressor.vectors?.[frame.vector] ?? `vector ${frame.vector}`;
-    const what = `${layerName(frame.layer, point)} of ${point} on ${vector}`;
+    const what = `${layerName(layer, point)} of ${point} on ${vector}`;
     const text = `${what} crossed ${formatNumber(threshold)} at step ${crossing.step}`;
     return { text, crossing, newest: line.findLast((value) => value !== null) ?? null, target };
   }
+}
+
+/** What a query watches: a replay that moves watches the same. */
+function subjectOf(query: ViewQuery | null): string {
+  return JSON.stringify(query && { ...query, until: null, every: 0 });
 }

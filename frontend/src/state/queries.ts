@@ -17,9 +17,12 @@ export interface Asked {
   readonly run: string;
 }
 
+/** What a query takes from the view. */
+type Shown = Pick<ViewState, 'row' | 'head' | 'vector' | 'aggregate' | 'layout'>;
+
 export function queryOf(
   watched: WatchedEntry,
-  { row, head, vector, aggregate, layout }: ViewState,
+  { row, head, vector, aggregate, layout }: Shown,
   asked: Asked,
 ): ViewQuery {
   const { facts, entry, direction, promptSet, form, firstToken, layers } = watched;
