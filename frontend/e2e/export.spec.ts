@@ -175,7 +175,7 @@ test('the curves are exported too, and the plan has only its picture', async ({ 
     const values = Float64Array.from(told, (facts) => facts[name] ?? Number.NaN);
     expect(arrays[name].hex === hexOf(values), name).toBe(true);
   }
-  expect(facts).toMatchObject({ steps: 'all', texts: { loss: 'nats/byte, by step' } });
+  expect(facts).toMatchObject({ steps: '1 to 120', texts: { loss: 'nats/byte, by step' } });
   await page.getByTestId('tab-plan').click();
   await page.getByTestId('export').click();
   await expect(page.getByTestId('export-npz')).toHaveAttribute('aria-disabled', 'true');

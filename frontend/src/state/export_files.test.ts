@@ -1,6 +1,6 @@
 import { unzipSync } from 'fflate';
 import { expect, test } from 'vitest';
-import { csvOf, digitsOf, type Exported, npzOf } from './export_files';
+import { csvOf, digitsOf, type Exported, npzOf, stepsText } from './export_files';
 
 const kExported: Exported = {
   name: 'x',
@@ -32,6 +32,12 @@ test('the fewest digits that give the same number back', () => {
     const value = new Float32Array(Uint32Array.of(seed).buffer)[0];
     if (Number.isFinite(value)) expect(Math.fround(Number(digitsOf(value, true)))).toBe(value);
   }
+});
+
+test('the steps are told as they are in the file', () => {
+  expect(stepsText([5, 6, 9], 1)).toBe('5 to 9');
+  expect(stepsText([5, 8, 16], 8)).toBe('5 to 16, one of every 8');
+  expect(stepsText([], 1)).toBe('none');
 });
 
 test('a table under its name, below facts of one line each', () => {

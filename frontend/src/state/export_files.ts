@@ -48,6 +48,13 @@ export function csvOf({ facts, arrays }: Exported): readonly string[] {
   return [...head, ...tables];
 }
 
+/** What the file holds of a run: a held view, or a page without its past, has not all. */
+export function stepsText(steps: readonly number[], stride: number): string {
+  if (steps.length === 0) return 'none';
+  const thin = stride === 1 ? '' : `, one of every ${stride}`;
+  return `${steps[0]} to ${steps[steps.length - 1]}${thin}`;
+}
+
 function tableLines({ axes, shape, data }: ExportArray): string[] {
   const [rows, cols] = axes;
   const width = cols === undefined ? 1 : shape[1];

@@ -5,7 +5,7 @@ import type { AttentionFrame, ViewFrame } from '../store/frames';
 import { toColumns } from '../store/series_store';
 import type { App } from './app.svelte';
 import { type Curve, unitOf } from './curves';
-import { csvOf, type Exported, npzOf } from './export_files';
+import { csvOf, type Exported, npzOf, stepsText } from './export_files';
 import type { Format } from './export_formats';
 import { quantityOf } from './quantities';
 import { kTabs } from './tabs';
@@ -130,14 +130,9 @@ function ofCurves(app: App): Exported {
   return {
     name: fileName(app, 'curves'),
     title: `Curves to step ${steps.at(-1) ?? 0}`,
-    facts: { ...runFacts(app), steps: stepsText(app.series.stride) },
+    facts: { ...runFacts(app), steps: stepsText(steps, app.series.stride) },
     arrays: steps.length === 0 ? [] : columnArrays(rows, columns),
   };
-}
-
-/** A page keeps so many steps; of a longer run it keeps every so many. */
-function stepsText(stride: number): string {
-  return stride === 1 ? 'all' : `one of every ${stride}`;
 }
 
 function runFacts({ run }: App): Record<string, string | number> {
