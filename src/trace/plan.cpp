@@ -175,10 +175,16 @@ base::Result<std::size_t> parse_point(const json& text, const std::string& where
                "known points: " + names_of(catalogue));
 }
 
-// Batch rows × lines of the largest capture of a point.
-std::int64_t max_lines(const PointDescription& point, const PlanContext& context) {
-  const bool has_heads = point.dims.size() == 4;
-  return context.micro_batch_size * context.seq_length * (has_heads ? point.tensor.full_size() : 1);
+// Batch rows × lines of an entry's largest capture; a pass of prompts is no larger than one of
+// data.
+std::int64_t max_lines(const PlanEntry& entry, const PlanContext& context) {
+  const PointDescription& point = context.catalogue->points()[entry.point];
+  const std::int64_t heads = point.dims.size() == 4 ? point.tensor.full_size() : 1;
+  const std::int64_t end_row = entry.end_row.value_or(context.micro_batch_size);
+  const std::int64_t rows = std::min(end_row, context.micro_batch_size) - entry.first_row;
+  const auto [first, end] = entry.tokens.value_or(std::pair{std::int64_t{0}, context.seq_length});
+  const std::int64_t tokens = std::min(end, context.seq_length) - first;
+  return std::max<std::int64_t>(rows, 1) * std::max<std::int64_t>(tokens, 1) * heads;
 }
 
 // When and which part of the point is taken.
@@ -224,7 +230,7 @@ base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
                                 entry.gradient ? *point.gradient : point.tensor,
                                 context.tensor_ranks,
                                 context.vectors,
-                                max_lines(point, context),
+                                max_lines(entry, context),
                                 context.limits.expression};
   auto compressor =
       parse_compressor(text.value("compressor", json()), where + ".compressor", about);

@@ -210,7 +210,7 @@ base::Status parse_one_rank(const json& text, const std::string& where,
     if (!status) return status;
   }
   status = parse_method(text, "method_one_rank", where, scope, one_rank.method);
-  if (status && one_rank.method.reach == Reach::kTensor) {
+  if (status && one_rank.method.reach && *one_rank.method.reach != Reach::kTile) {
     return wrong(where + ".method_one_rank", "looks beyond its own tile",
                  "a rank reduces its own tiles: use dim=-1");
   }

@@ -30,10 +30,6 @@ std::int64_t portion_of(std::int64_t width) {
   return std::clamp(fits, kPortionStep, kMostTiles);
 }
 
-bool is_by_line(const std::vector<std::int64_t>& result, std::int64_t lines) {
-  return !result.empty() && result.front() == lines;
-}
-
 base::Result<eval::Program> program_for(const std::string& text,
                                         const std::vector<std::int64_t>& shape, bool is_double,
                                         const eval::Limits& limits = {}) {
@@ -186,13 +182,15 @@ eval::Program required(base::Result<eval::Program> program) {
   return std::move(program).value();
 }
 
-std::shared_ptr<const Packing> whole_packing(const std::string& text, const LogicalShape& shape,
-                                             std::int64_t tiles, bool is_double) {
+std::shared_ptr<const Packing> whole_packing(const std::string& text, Reach reach,
+                                             const LogicalShape& shape, std::int64_t tiles,
+                                             bool is_double) {
   const std::int64_t lines = shape.rows * shape.wanted_lines();
   const std::vector<std::int64_t> data = {lines, tiles, shape.features / tiles};
   eval::Program program = required(program_for(text, data, is_double));
   std::vector<std::int64_t> result = program.result_shape();
-  if (is_by_line(result, lines)) {
+  if (reach == Reach::kLines) {
+    TT_CHECK(!result.empty() && result.front() == lines, "checked when the plan was taken");
     result.erase(result.begin());
     result.insert(result.begin(), shape.line_dims.begin(), shape.line_dims.end());
     result.insert(result.begin(), shape.rows);
@@ -202,9 +200,19 @@ std::shared_ptr<const Packing> whole_packing(const std::string& text, const Logi
       make_copy_packing(shape, is_double), std::move(program), data, std::move(result), is_double);
 }
 
-base::Status check_dims(const std::vector<std::int64_t>& result, const ExpressionScope& scope) {
-  const std::size_t dims =
-      result.size() + (is_by_line(result, scope.max_lines) ? scope.line_dims : 0);
+// Whether the first dim of the result is that of the lines: it follows another number of them.
+bool follows_lines(const std::string& text, std::int64_t tiles, const ExpressionScope& scope,
+                   const std::vector<std::int64_t>& result) {
+  if (result.empty() || result.front() != scope.max_lines) return false;
+  const std::int64_t lines = scope.max_lines > 1 ? scope.max_lines - 1 : 2;
+  const auto other = program_for(text, {lines, tiles, scope.features / tiles}, scope.is_double);
+  return other.ok() && !other.value().result_shape().empty() &&
+         other.value().result_shape().front() == lines;
+}
+
+base::Status check_dims(const std::vector<std::int64_t>& result, Reach reach,
+                        const ExpressionScope& scope) {
+  const std::size_t dims = result.size() + (reach == Reach::kLines ? scope.line_dims : 0);
   if (dims <= protocol::kRecordMaxDims) return {};
   return base::Error{"invalid_expression",
                      "its result has " + std::to_string(dims) + " dims, a record has " +
@@ -241,10 +249,10 @@ base::Result<Reach> check_expression(const std::string& text, const ExpressionSc
   auto program = program_for(text, {scope.max_lines, tiles, scope.features / tiles},
                              scope.is_double, scope.limits);
   if (!program) return program.error();
-  if (auto status = check_dims(program.value().result_shape(), scope); !status) {
-    return status.error();
-  }
-  if (scope.features % tiles == 0) return Reach::kTensor;
+  const std::vector<std::int64_t> result = program.value().result_shape();
+  const Reach reach = follows_lines(text, tiles, scope, result) ? Reach::kLines : Reach::kTensor;
+  if (auto status = check_dims(result, reach, scope); !status) return status.error();
+  if (scope.features % tiles == 0) return reach;
   return base::Error{"invalid_expression",
                      "looks beyond its own tile, so it gets the whole tensor and needs tiles of "
                      "equal width; " +
@@ -257,8 +265,9 @@ std::shared_ptr<const Packing> make_expression_packing(const std::string& text, 
                                                        const LogicalShape& shape,
                                                        const std::vector<std::int64_t>& boundaries,
                                                        bool is_double) {
-  if (reach == Reach::kTensor) {
-    return whole_packing(text, shape, static_cast<std::int64_t>(boundaries.size()) - 1, is_double);
+  if (reach != Reach::kTile) {
+    const auto tiles = static_cast<std::int64_t>(boundaries.size()) - 1;
+    return whole_packing(text, reach, shape, tiles, is_double);
   }
   std::map<std::int64_t, eval::Program> programs;
   for (const std::int64_t width : widths_of(boundaries)) {

@@ -13,7 +13,8 @@ namespace tt::trace {
 /// How far an expression looks.
 enum class Reach {
   kTile,   // its own tile: may run on the shard, on any subset of the tiles
-  kTensor  // beyond: gets the whole tensor, on the leader
+  kLines,  // beyond: gets the whole tensor, on the leader; the result's first dim are the lines
+  kTensor  // as kLines, but the result has dims of its own
 };
 
 /// What an expression is checked against before it is taken.

@@ -150,6 +150,49 @@ TEST(Plan, ExpressionThatCostsTooMuchIsRefused) {
               testing::HasSubstr("the limit is 1000"));
 }
 
+TEST(Plan, AnExpressionsCostIsThatOfTheRowsAndTokensTaken) {
+  PlanContext about = context();
+  json entry = {{"point", "HiddenStates"},
+                {"rows", 0},
+                {"compressor", {{"kind", "tile"}, {"method", "data.exp().std(-1)"}}}};
+  const auto taken = [&] { return parse_plan({{"entries", {entry}}}, about, 1).ok(); };
+  about.seq_length = 4096;
+  about.limits.expression.max_cost = 1e6;
+  EXPECT_FALSE(taken());
+  entry["rows"] = 1;
+  EXPECT_TRUE(taken());
+  entry["rows"] = 0;
+  entry["tokens"] = {2, 4};
+  EXPECT_TRUE(taken());
+}
+
+// Of a capture of one row and so many tokens.
+std::vector<std::int64_t> record_shape(const PlanEntry& entry, std::int64_t tokens) {
+  LogicalShape shape;
+  shape.lines = shape.last_line = tokens;
+  shape.features = 32;
+  shape.line_dims = {tokens};
+  return entry.compressor->packing(shape, false)->shape();
+}
+
+TEST(Plan, AnExpressionsDimsDoNotDependOnHowManyLinesThereAre) {
+  const auto plan = parse(R"x({"entries": [
+      {"point": "HiddenStates", "compressor": {"kind": "tile", "tiles": 16,
+                                               "method": "data.mean(dim=0)"}},
+      {"point": "HiddenStates", "rows": 0, "tokens": [0, 8], "compressor": {"kind": "tile",
+       "tiles": 8, "method": "data.transpose(0, 1).unsqueeze(-1)"}},
+      {"point": "HiddenStates", "compressor": {"kind": "tile", "tiles": 16,
+                                               "method": "data - data.mean()"}}]})x");
+  ASSERT_TRUE(plan.ok()) << to_string(plan.error());
+  using Shape = std::vector<std::int64_t>;
+  const auto& entries = plan.value().entries;
+  for (const std::int64_t tokens : {1, 7, 8, 16}) {
+    EXPECT_EQ(record_shape(entries[0], tokens), (Shape{16, 2}));
+    EXPECT_EQ(record_shape(entries[1], tokens), (Shape{8, tokens, 4, 1}));
+    EXPECT_EQ(record_shape(entries[2], tokens), (Shape{1, tokens, 16, 2}));
+  }
+}
+
 TEST(Plan, ExpressionIsCheckedInTheDtypeThatItRunsIn) {
   for (const char* dtype : {"bfloat16", "float32", "float64"}) {
     PlanContext about = context();
