@@ -50,7 +50,8 @@ std::optional<std::vector<std::int64_t>> integer_shape(const PlanEntry& entry,
   const auto [first, end] = entry.tokens.value_or(std::pair{std::int64_t{0}, size.tokens});
   const std::int64_t tokens = std::min(end, size.tokens) - first;
   if (rows <= entry.first_row || tokens <= 0) return std::nullopt;
-  return std::vector{std::int64_t{2}, rows - entry.first_row, tokens};
+  const bool is_empty = entry.compressor->code() == protocol::RecordCompressor::kEmpty;
+  return std::vector{std::int64_t{2}, rows - entry.first_row, is_empty ? 0 : tokens};
 }
 
 // Of the record of one layer; nothing where rows or tokens lie beyond the pass.

@@ -135,6 +135,10 @@ std::optional<Slot> Tracer::State::slot_for(std::size_t entry, int layer, const 
     if (integers.numel() == 0) return std::nullopt;
     slot.shape = integers.sizes().vec();
     slot.leader_bytes = integers.nbytes();
+    if (wanted.compressor->code() == protocol::RecordCompressor::kEmpty) {
+      slot.shape.back() = 0;
+      slot.leader_bytes = 0;
+    }
     return slot;
   }
   const CachedPacking& cached = packing_for(entry, local);

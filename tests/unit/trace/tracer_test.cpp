@@ -163,6 +163,17 @@ TEST(Tracer, RecordsAreTheSameBitForBitOnEveryTensorAxis) {
   }
 }
 
+TEST(Tracer, EmptyTokensSayOnlyThatTheyWerePassed) {
+  const json plan = {
+      {"entries", {{{"point", "InputTokens"}, {"compressor", {{"kind", "empty"}}}}}}};
+  for (const int ranks : {1, 2}) {
+    const auto records = watch(ranks, 2, plan, at::kFloat);
+    ASSERT_EQ(records.size(), 1u);
+    EXPECT_EQ(records[0].header.compressor, protocol::RecordCompressor::kEmpty);
+    EXPECT_EQ(records[0].values.sizes(), at::IntArrayRef({2, 1, 0}));
+  }
+}
+
 TEST(Tracer, TilesAreAtensMeansAndHeadersSayWhatIsWhat) {
   const auto records = watch(2, 2, kEverything, at::kDouble);
   std::uint64_t sequence = 0;
