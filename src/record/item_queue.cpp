@@ -7,7 +7,7 @@ namespace {
 // A transaction of this size keeps the write-ahead log small.
 constexpr std::size_t kTransactionBytes = std::size_t{8} << 20U;
 // Steps and audit lines: some hours of a disk that does not answer.
-constexpr std::size_t kMostOthers = 100'000;
+constexpr std::size_t kMostKept = 100'000;
 }  // namespace
 
 void ItemQueue::push(FrameItem frame) {
@@ -52,13 +52,11 @@ void ItemQueue::push_other(Item item) {
 }
 
 void ItemQueue::push_other_locked(Item item) {
-  if (counters_.stopped) {
-    return;
-  }
-  if (others_.size() >= kMostOthers && !std::holds_alternative<RunItem>(item)) {
+  if (counters_.stopped || (kept_ >= kMostKept && !std::holds_alternative<RunItem>(item))) {
     ++counters_.dropped;
     return;
   }
+  ++kept_;
   others_.push_back(std::move(item));
 }
 
@@ -85,6 +83,7 @@ ItemQueue::Work ItemQueue::take_locked() {
   work.queries = std::exchange(queries_, {});
   work.items = std::exchange(others_, {});
   event_bytes_ = 0;
+  kept_ = 0;
   while (!frames_.empty() && work.bytes < kTransactionBytes) {
     work.bytes += frames_.front().bytes->size();
     ++work.records;
@@ -104,15 +103,15 @@ void ItemQueue::written(const Work& work, std::uint64_t file_bytes) {
 
 void ItemQueue::lost(const Work& work) {
   const std::lock_guard lock(mutex_);
-  counters_.dropped += work.records;
+  counters_.dropped += work.items.size();
 }
 
 bool ItemQueue::stop() {
   const std::lock_guard lock(mutex_);
-  counters_.dropped += frames_.size();
+  counters_.dropped += frames_.size() + others_.size();
   frames_.clear();
   others_.clear();
-  bytes_ = event_bytes_ = 0;
+  bytes_ = event_bytes_ = kept_ = 0;
   return !std::exchange(counters_.stopped, true);
 }
 

@@ -60,6 +60,7 @@ class ItemQueue {
   std::vector<QueryThread::Query> queries_;
   std::size_t bytes_ = 0;        // of frames_
   std::size_t event_bytes_ = 0;  // of those events in others_ that may be dropped
+  std::size_t kept_ = 0;         // the others in others_
   RecorderCounters counters_;
   bool ending_ = false;
 };

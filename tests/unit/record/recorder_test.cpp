@@ -276,11 +276,13 @@ TEST_F(RecorderTest, StepsAndAuditLinesAreBoundedWhereTheDiskDoesNotAnswer) {
   constexpr std::size_t kMost = 100'000;
   const auto recorder =
       start([](RecorderOptions& options) { options.commit_interval = std::chrono::hours(1); });
+  recorder->add_event(saved(1, 2000));                   // has a bound of its own
   for (std::uint64_t step = 2; step <= kMost; ++step) {  // the run itself waits, too
     recorder->add_step(kRun, {{"step", step}, {"loss", 1.5}}, 1);
   }
   EXPECT_EQ(recorder->counters().dropped, 0U);
   recorder->add_event({.run = kRun, .step = 1, .kind = "log", .detail = {}});
+  EXPECT_EQ(recorder->counters().dropped, 1U);
   recorder->add_step(kRun, {{"step", kMost + 1}, {"loss", 1.5}}, 1);
   EXPECT_EQ(recorder->counters().dropped, 2U);
   recorder->finish();
