@@ -2,13 +2,11 @@
 
 #include <cstdio>
 
+#include "src/cli/exit_code.h"
 #include "tensor_tracer/base/ranges.h"
 
 namespace tt::cli {
 namespace {
-
-constexpr int kFailed = 1;
-constexpr int kUsage = 2;
 
 constexpr const char* kFooter = R"(
 Arrays are named "HiddenStates.layers.3", their first dim is the record; "HiddenStates.layers.3.steps"
@@ -54,9 +52,7 @@ base::Status set_ranges(const std::string& layers, const std::string& steps,
 
 int fail(const base::Error& error) {
   std::fprintf(stderr, "export: %s\n", base::to_string(error).c_str());
-  const bool is_usage =
-      error.code == "usage" || error.code == "invalid_argument" || error.code == "not_a_recording";
-  return is_usage ? kUsage : kFailed;
+  return exit_code(error);
 }
 
 }  // namespace
@@ -65,7 +61,7 @@ ExportCommand::ExportCommand(CLI::App& app)
     : command_(app.add_subcommand("export",
                                   "Write a recording as NPZ, safetensors, CSV or "
                                   "TensorBoard events (docs/recording.md)")) {
-  command_->add_option("file", file_, "a recording: <run-dir>/run.ttrec")->required();
+  command_->add_option("file", file_, "a recording: DIR/run.ttrec")->required();
   command_->add_option("--to", to_, "the format")
       ->required()
       ->check(CLI::IsMember({"npz", "safetensors", "csv", "tensorboard"}));

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/cli/exit_code.h"
 #include "src/cli/export_command.h"
 #include "src/cli/hub_flags.h"
 #include "tensor_tracer/base/private_file.h"
@@ -33,9 +34,6 @@ namespace {
 using tt::base::Result;
 using tt::base::Status;
 using tt::cli::HubFlags;
-
-constexpr int kFailed = 1;
-constexpr int kUsage = 2;
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -196,7 +194,7 @@ int fail(const HubFlags& flags, const tt::base::Error& error) {
   if (flags.ready_fd < 0) {
     std::fprintf(stderr, "tensor-tracer-hub: %s\n", text.c_str());
   }
-  return error.code == "usage" || error.code == "not_a_recording" ? kUsage : kFailed;
+  return tt::cli::exit_code(error);
 }
 
 // A replay has no run's directory; what it needs goes with it.
@@ -204,7 +202,7 @@ int replay(HubFlags& flags, const std::function<int()>& run_it) {
   std::string folder = (std::filesystem::temp_directory_path() / "tensor-tracer-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) {
     std::fprintf(stderr, "tensor-tracer-hub: %s cannot be made\n", folder.c_str());
-    return kFailed;
+    return tt::cli::kExitFailure;
   }
   flags.run_dir = folder;
   const int code = run_it();
@@ -215,7 +213,7 @@ int replay(HubFlags& flags, const std::function<int()>& run_it) {
 int run(const CLI::App& supervise_command, HubFlags& flags) {
   if (Status possible = check(flags.access); !possible.ok()) {
     std::fprintf(stderr, "tensor-tracer-hub: %s\n", to_string(possible.error()).c_str());
-    return kUsage;
+    return tt::cli::kExitUsage;
   }
   tt::base::reset_affinity();
   flags.run_id = flags.run_id.empty() ? known_run_id(flags.run_dir) : flags.run_id;
@@ -256,9 +254,9 @@ int main(int argc, char** argv) {
     const auto run_it = [&] { return run(*supervise_command, flags); };
     return replay_command->parsed() ? replay(flags, run_it) : run_it();
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsage;
+    return app.exit(error) == 0 ? 0 : tt::cli::kExitUsage;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tensor-tracer-hub: %s\n", error.what());
-    return kFailed;
+    return tt::cli::kExitFailure;
   }
 }

@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "src/cli/exit_code.h"
 #include "src/cli/hub_session.h"
 #include "src/cli/intervention_setup.h"
 #include "src/cli/parse.h"
@@ -29,10 +30,6 @@
 
 namespace tt::cli {
 namespace {
-
-constexpr int kExitDone = 0;
-constexpr int kExitFailure = 1;
-constexpr int kExitUsage = 2;
 
 // Everything that is known to be right before any rank talks to another.
 struct Prepared {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import subprocess
 import time
 import urllib.request
@@ -125,3 +126,19 @@ def test_history_is_that_of_the_file(recording: Path) -> None:
         request.add_header("Authorization", f"Bearer {replay.token}")
         with urllib.request.urlopen(request, timeout=10) as answer:
             assert [row["step"] for row in json.load(answer)] == [5, 6]
+
+
+def test_what_another_command_line_would_help_ends_with_2(recording: Path, tmp_path: Path) -> None:
+    def ends(*line: str) -> str:
+        done = subprocess.run([str(binary()), *line], capture_output=True, text=True, timeout=20)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+        return done.stderr
+
+    assert "there is no run 00000000000000aa" in ends("replay", str(recording), "--run", "00000000000000aa", "--port", "0")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        assert port in ends("replay", str(recording), "--port", port)
+    run = ("serve", "--run-dir", str(tmp_path), "--run-id", RUN_ID, "--port", "0")
+    assert "cannot be written" in ends(*run, "--record", "/proc/none")

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "tensor_tracer/base/result.h"
+
+namespace tt::cli {
+
+/// What a program of this project ends with; docs/errors.md.
+constexpr int kExitDone = 0;
+constexpr int kExitFailure = 1;
+constexpr int kExitUsage = 2;
+
+/// kExitUsage where another command line or environment would help.
+inline int exit_code(const base::Error& error) {
+  for (const char* code : {"usage", "invalid_argument", "not_a_recording", "cannot_record",
+                           "port_in_use"}) {
+    if (error.code == code) return kExitUsage;
+  }
+  return kExitFailure;
+}
+
+}  // namespace tt::cli
