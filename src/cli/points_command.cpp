@@ -58,7 +58,7 @@ int run_points(int argc, const char* const* argv) {
     return 0;
   }
   // As on the smallest mesh that the configuration fits.
-  auto shape = config::check(config, config.tensor_model_parallel_size);
+  auto shape = config::check_unseen(config, config.tensor_model_parallel_size);
   if (!shape) return fail(shape.error());
   const auto catalogue = model::make_catalogue(config.model, shape.value().tensor,
                                                {config.micro_batch_size, config.compute_dtype()});

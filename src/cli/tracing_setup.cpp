@@ -5,6 +5,7 @@
 #include <fstream>
 #include <utility>
 
+#include "tensor_tracer/base/nearest.h"
 #include "tensor_tracer/checkpoint/vector_directory.h"
 #include "tensor_tracer/train/plan_context.h"
 
@@ -60,6 +61,19 @@ base::Result<std::shared_ptr<const trace::Plan>> read_plan(const std::string& pa
   return std::make_shared<const trace::Plan>(std::move(plan).value());
 }
 
+base::Status check_recorded_points(const std::vector<std::string>& wanted,
+                                   const trace::Catalogue& catalogue) {
+  std::vector<std::string> known;
+  for (const trace::PointDescription& point : catalogue.points()) known.push_back(point.name);
+  for (const std::string& name : wanted) {
+    if (catalogue.find(name)) continue;
+    const std::string near = base::nearest_word(name, known);
+    return wrong("--record-points", "there is no trace point \"" + name + "\"",
+                 near.empty() ? "tensor-tracer points lists them" : "did you mean " + near + "?");
+  }
+  return {};
+}
+
 }  // namespace
 
 base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
@@ -71,6 +85,8 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
   for (const data::PromptSet& set : setup.prompts) names.push_back(set.name);
   setup.context = train::make_plan_context(config, shape, setup.vectors.get(), std::move(names));
   setup.passes = train::make_other_passes(config, setup.prompts);
+  auto status = check_recorded_points(config.tracer.record_points, *setup.context.catalogue);
+  if (!status) return status.error();
   auto plan = read_plan(config.tracer.tensor_tracer_plan, setup.context);
   if (!plan) return plan.error();
   setup.plan = std::move(plan).value();

@@ -113,11 +113,8 @@ base::Status check_recording(const TracerConfig& tracer) {
   return {};
 }
 
-base::Status check_tracer(const TracerConfig& tracer, const MonitorConfig& monitor,
-                          const InterventionConfig& intervention) {
-  const auto interval = static_cast<double>(monitor.monitor_interval);
-  if (auto status = require_positive("--monitor-interval", interval); !status) return status;
-  if (auto status = check_recording(tracer); !status) return status;
+base::Status check_page(const TracerConfig& tracer, const MonitorConfig& monitor,
+                        const InterventionConfig& intervention) {
   if (tracer.tensor_tracer_port) return {};
   const bool unseen = tracer.record.empty() && intervention.interventions.empty();
   const std::pair<const char*, bool> needs_port[] = {
@@ -146,10 +143,19 @@ std::optional<std::int64_t> to_number(std::string_view text) {
 }  // namespace
 
 base::Result<mesh::MeshShape> check(const TrainConfig& config, int world_size) {
+  auto status = check_page(config.tracer, config.monitor, config.intervention);
+  if (!status) return status.error();
+  return check_unseen(config, world_size);
+}
+
+base::Result<mesh::MeshShape> check_unseen(const TrainConfig& config, int world_size) {
   if (auto status = check_model(config.model); !status) return status.error();
   if (auto status = check_steps(config); !status) return status.error();
-  if (auto status = check_tracer(config.tracer, config.monitor, config.intervention); !status)
+  const auto interval = static_cast<double>(config.monitor.monitor_interval);
+  if (auto status = require_positive("--monitor-interval", interval); !status) {
     return status.error();
+  }
+  if (auto status = check_recording(config.tracer); !status) return status.error();
   auto shape = mesh::fit_mesh(world_size, config.tensor_model_parallel_size, 1);
   if (!shape) return shape.error();
   auto status = check_tensor_axis(config.model, shape.value().tensor);

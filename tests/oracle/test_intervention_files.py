@@ -4,6 +4,7 @@ on the command line."""
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -34,7 +35,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
     config |= {
         "tensor_tracer_vectors": str(folder / "vectors"), "data_path": str(data),
         "monitor_prompts": str(folder / "probes.txt"), "intervention_files": str(folder),
-        "tensor_tracer_port": 0,
     }  # fmt: skip
     (folder / "demo.json").write_text(json.dumps(config))
     return folder
@@ -66,6 +66,34 @@ def test_ready_made_programs_say_what_they_are(name: str) -> None:
     assert "Edit: " in " ".join(rest)
     assert f"`{name}`" in (FOLDER / "README.md").read_text()
     assert all(len(line) <= 120 for line in (FOLDER / f"{name}.tti").read_text().splitlines())
+
+
+def blocks(page: str) -> list[str]:
+    """What a page of the repository tells to type: fenced as sh, or indented."""
+    text = (REPOSITORY / page).read_text()
+    fenced = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    indented = re.findall(r"(?:^    .*\n)+", text, re.MULTILINE)
+    return fenced + [re.sub(r"^    ", "", block, flags=re.MULTILINE) for block in indented]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/intervention_graph.md", "configs/interventions/README.md"])
+def test_the_commands_of_the_pages(page: str, data: Path, tmp_path: Path) -> None:
+    """As typed in the repository's folder, but for a short end of the training."""
+    [typed] = [block for block in blocks(page) if "tensor-tracer check" in block]
+    if "cat > steer.tti" not in typed and "steer.tti" in typed:
+        [program] = [block for block in blocks(page) if block.startswith("# Add a persona vector")]
+        (tmp_path / "steer.tti").write_text(program)
+    (tmp_path / "configs").symlink_to(REPOSITORY / "configs")
+    (tmp_path / "my_texts").mkdir()
+    shutil.copy(data, tmp_path / "my_texts/text.txt")
+    (tmp_path / "vectors").mkdir()
+    torch.save(torch.ones(5, 256), tmp_path / "vectors" / "evil.pt")
+    short = " --train-iters 2 --eval-iters 1 --seq-length 64 --hidden-size 256 --run-dir run\n"
+    env = environment() | {"PATH": f"{binary().parent}:{os.environ['PATH']}", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    done = subprocess.run(["bash", "-e", "-c", typed.rstrip("\n") + short], cwd=tmp_path, env=env, capture_output=True,
+                          text=True, timeout=120, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "step      2/2  loss" in done.stdout, done.stdout
 
 
 def test_check_shows_where_a_program_is_wrong(demo: Path, tmp_path: Path) -> None:

@@ -101,6 +101,14 @@ def test_tracing_flags_need_a_port(flags, tmp_path: Path) -> None:
     assert "is not a folder" in refusal(wanted)
 
 
+def test_what_is_recorded_is_a_trace_point(flags, tmp_path: Path) -> None:
+    """A slip would record nothing of the run, and nobody would notice."""
+    record = {"record": str(tmp_path / "kept"), "record_points": "HiddenState"}
+    line = refusal(flags | record)
+    assert 'no trace point "HiddenState"' in line and "did you mean HiddenStates?" in line
+    assert not (tmp_path / "kept").exists()
+
+
 def test_a_vector_that_comes_later_or_changes_is_read(flags, tmp_path: Path) -> None:
     """A plan names what lies in the folder now; never a path."""
     folder = tmp_path / "vectors"

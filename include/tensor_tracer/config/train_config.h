@@ -138,6 +138,10 @@ struct TrainConfig {
 /// numbers.
 base::Result<mesh::MeshShape> check(const TrainConfig& config, int world_size);
 
+/// As check(), of a configuration that is not run: whether anybody would see what is traced is no
+/// question.
+base::Result<mesh::MeshShape> check_unseen(const TrainConfig& config, int world_size);
+
 /// The steps of --export-at, "1,5-7". Error: not such a list.
 base::Result<std::vector<std::int64_t>> parse_steps(const std::string& text);
 
