@@ -119,9 +119,7 @@ class ScheduleReader {
     for (const std::string& set : known) remedy += ", " + in_quotes(set);
     return reading_.fail(
         span(kPrompts), "there is no prompt set " + in_quotes(name) + expr::suggestion(name, known),
-        known.empty() ? "the run has none: --tensor-tracer-prompts names a file of "
-                        "prompts"
-                      : remedy);
+        known.empty() ? "the run has none: --monitor-prompts names a file of prompts" : remedy);
   }
 
   bool read_every() {

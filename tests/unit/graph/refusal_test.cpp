@@ -216,7 +216,7 @@ TEST(GraphRefusal, Limits) {
 TEST(GraphRefusal, ARunWithoutPromptsSaysHowToGiveSome) {
   const auto program = parse_program("when(prompts=\"probes\")\nlogits = 1", {24, {}});
   ASSERT_FALSE(program.ok());
-  EXPECT_THAT(program.error().remedy, HasSubstr("--tensor-tracer-prompts"));
+  EXPECT_THAT(program.error().remedy, HasSubstr("--monitor-prompts"));
   EXPECT_EQ(error_of("when(prompts=\"*\")\nlogits = 1", {24, {}}), "");
 }
 
