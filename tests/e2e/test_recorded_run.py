@@ -42,7 +42,7 @@ def watched(line: list[str], run_dir: Path) -> Iterator[Run]:
         process.kill()
 
 
-def test_without_a_port_a_recording_is_written_and_nobody_listens(flags: Flags, tmp_path: Path) -> None:
+def test_without_a_port_a_recording_is_written_and_nobody_is_waited_for(flags: Flags, tmp_path: Path) -> None:
     line = command(
         {**flags, "run_dir": str(tmp_path / "run"), "record": str(tmp_path / "kept"),
          "tensor_model_parallel_size": 2}, 2,
