@@ -161,7 +161,7 @@ function frameFacts(
     compressor: compressorName(frame.compressor),
     features: frame.features,
     dtype: dtypeName(frame.dtype),
-    units: quantityOf(frame, app.point?.compressor, frame.query.vector),
+    units: quantityOf(frame, app.point?.compressor),
     bound: boundOf(frame),
   };
 }

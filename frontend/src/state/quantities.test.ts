@@ -34,9 +34,12 @@ describe('quantities', () => {
 
   test('name the vector of a projection, and whether its length counts', () => {
     const of = { kind: 'projection', vectors: ['evil', 'kind'] };
-    expect(quantityOf(at(7, kProjection), of, 1)).toBe('activation along kind');
+    // As the frame has it: the query may ask for one that there is not.
+    expect(quantityOf({ ...at(7, kProjection), vector: 1 }, of)).toBe('activation along kind');
     expect(quantityOf(at(7, kProjection), { ...of, normalize: false })).toBe('activation · evil');
-    expect(quantityOf(at(7, kProjection), undefined, 3)).toBe('activation along vector 3');
+    expect(quantityOf({ ...at(7, kProjection), vector: 3 }, undefined)).toBe(
+      'activation along vector 3',
+    );
   });
 
   test('a layer map tells what it takes the mean or the largest of', () => {

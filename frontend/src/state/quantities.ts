@@ -5,7 +5,11 @@ import type { FrameBase, ViewQuery } from '../store/frames';
 // What the page's numbers are, in the words of its legends, titles and files.
 
 type Place = Pick<ViewQuery, 'point' | 'direction'>;
-type Recorded = Pick<FrameBase, 'compressor'> & { readonly query: Place };
+type Recorded = Pick<FrameBase, 'compressor'> & {
+  readonly query: Place;
+  /** Of a projection. */
+  readonly vector?: number;
+};
 
 /** The numbers of a point, as the model has them. */
 export function numbersOf({ point, direction }: Place): string {
@@ -16,9 +20,8 @@ export function numbersOf({ point, direction }: Place): string {
 
 /** The numbers of a record: "activation, mean over tile". `of`: the entry's compressor. */
 export function quantityOf(
-  { query, compressor }: Recorded,
+  { query, compressor, vector = 0 }: Recorded,
   of: CompressorFacts | undefined,
-  vector = 0,
 ): string {
   const numbers = numbersOf(query);
   const name = compressorName(compressor);
