@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "tensor_tracer/graph/program.h"
@@ -42,6 +45,29 @@ constexpr Row kRows[] = {
     {"logits", "Logits", true, true, false},
 };
 
+// Rows of the manual's table of places: those whose first column is code.
+std::vector<std::string> rows_of_the_manual() {
+  std::ifstream file(std::string(TT_DOCS_DIR) + "/intervention_graph.md");
+  std::vector<std::string> rows;
+  bool in_table = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("## ")) in_table = line == "## Places";
+    if (in_table && line.starts_with("| `")) rows.push_back(line);
+  }
+  return rows;
+}
+
+// As the manual writes it: whole, or the last part of one that stands beside others of its kind.
+bool is_named(const std::string& row, std::string written) {
+  if (const auto layer = written.find("[7]"); layer != std::string::npos) written[layer + 1] = 'n';
+  const std::string places = row.substr(0, row.find(" | "));
+  const auto stem =
+      written.rfind('.', written.ends_with(".weight") ? written.size() - 8 : written.npos);
+  return places.find('`' + written + '`') != std::string::npos ||
+         (stem != std::string::npos &&
+          places.find('`' + written.substr(stem) + '`') != std::string::npos);
+}
+
 // What `text` reads, if it is sound.
 std::string point_of(const std::string& text) {
   const auto program = parse_program("save(" + text + ", \"x\")", {24, {}});
@@ -70,6 +96,18 @@ TEST(Places, EveryRowOfTheManual) {
     EXPECT_EQ(to_string(Place{.point = kind.point, .layer = layer}), row.written);
   }
   EXPECT_EQ(find_place("layers"), nullptr);
+}
+
+TEST(Places, StandInTheManual) {
+  const auto rows = rows_of_the_manual();
+  for (const Row& row : kRows) {
+    const auto found = std::ranges::find_if(
+        rows, [&](const std::string& line) { return is_named(line, row.written); });
+    ASSERT_NE(found, rows.end()) << row.written;
+    const bool is_weight = std::string(row.written).ends_with("weight");
+    EXPECT_TRUE(is_weight || found->find(row.point) != std::string::npos) << *found;
+    EXPECT_EQ(found->find("read only") != std::string::npos, !row.writable) << *found;
+  }
 }
 
 TEST(Places, InputIsWhatComesBefore) {
