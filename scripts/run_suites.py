@@ -6,6 +6,7 @@ read. A suite that fails without saying so, or runs no test at all, counts as on
 
 import argparse
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -40,6 +41,7 @@ class Outcome:
     skipped: int = 0
     seconds: float = 0.0
     note: str = ""
+    flaky: tuple[str, ...] = ()  # tests that passed only when they were tried again
 
 
 def python_check(name: str, group: str = "fast") -> Suite:
@@ -68,7 +70,9 @@ def playwright_suite(name: str, command: tuple[str, ...], folder: Path) -> Suite
     # Two names of one setting: the newer Playwright knows the first, the older the second.
     environment = (("PLAYWRIGHT_JUNIT_OUTPUT_FILE", str(report)),
                    ("PLAYWRIGHT_JUNIT_OUTPUT_NAME", str(report)))
-    return Suite(name, (*command, "--reporter=list,junit"), report, folder, environment, "whole")
+    # A browser on a busy machine is now and then late: a second try, of which the summary tells.
+    command = (*command, "--reporter=list,junit", "--retries=1")
+    return Suite(name, command, report, folder, environment, "whole")
 
 
 def ctest_suite() -> Suite:
@@ -155,6 +159,12 @@ def judge(outcome: Outcome, returncode: int | None) -> None:
         outcome.failed = max(outcome.failed, 1)
 
 
+def flaky_tests(log: str) -> tuple[str, ...]:
+    """What stands below "1 flaky" at the end of Playwright's list."""
+    found = re.search(r"^ +\d+ flaky\n((?: {4,}\S.*\n)+)", log, re.MULTILINE)
+    return tuple(line.strip(" ─") for line in found[1].splitlines()) if found else ()
+
+
 def run_command(suite: Suite, log: Path) -> int | None:
     """The exit code, or None if the time was up. Takes the suite's whole process group down with it."""
     with log.open("wb") as output:
@@ -209,6 +219,7 @@ def run_suite(suite: Suite) -> Outcome:
         returncode = 127
     outcome.seconds = time.monotonic() - started
     judge(outcome, returncode)
+    outcome.flaky = flaky_tests(log.read_text(errors="replace"))
     if outcome.failed:
         lines = log.read_text(errors="replace").splitlines()
         print(f"FAILED; the end of {log.relative_to(ROOT)}:", flush=True)
@@ -224,6 +235,8 @@ def print_summary(outcomes: list[Outcome]) -> bool:
     for outcome in outcomes:
         print(f"{outcome.suite.name:<16}{outcome.passed:>8}{outcome.failed:>8}{outcome.skipped:>9}"
               f"{outcome.seconds:>9.1f}  {outcome.note}".rstrip())
+    for test in (test for outcome in outcomes for test in outcome.flaky):
+        print(f"passed only on the second try: {test}")
     passed = sum(outcome.passed for outcome in outcomes)
     failed = sum(outcome.failed for outcome in outcomes)
     print(f"\n{passed} passed, {failed} failed", flush=True)

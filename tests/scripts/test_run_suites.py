@@ -89,6 +89,26 @@ def test_the_summary_ends_with_the_counts(capsys: pytest.CaptureFixture[str]) ->
     assert run_suites.print_summary([Outcome(suite, passed=1)])
 
 
+FLAKY = """  ✓    1 e2e/a.spec.ts:1:1 › one (1.0s)
+
+  1 flaky
+    e2e/link.spec.ts:125:3 › the link of overview ──────────────────
+  182 passed (6.2m)
+"""
+
+
+def test_what_passed_only_on_the_second_try_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "list").write_text(FLAKY)
+    outcome = run_suite(Suite("s", ("cat", "list"), folder=tmp_path))
+    assert outcome.flaky == ("e2e/link.spec.ts:125:3 › the link of overview",)
+    assert run_suites.print_summary([outcome])
+    assert "passed only on the second try: e2e/link.spec.ts:125:3" in capsys.readouterr().out
+    (tmp_path / "list").write_text("  182 passed (6.2m)\n")
+    assert run_suite(Suite("s", ("cat", "list"), folder=tmp_path)).flaky == ()
+
+
 def test_an_unknown_suite_is_refused() -> None:
     script = Path(__file__).resolve().parents[2] / "scripts" / "run_suites.py"
     result = subprocess.run([sys.executable, str(script), "--only", "ctest,vitets"],
