@@ -1,3 +1,5 @@
+import type { CompressorFacts } from '../protocol/messages';
+
 /** An SVG path of bars, each one unit wide, in a box of one unit's height; the tallest fills it. */
 export function barsPath(counts: ArrayLike<number>): string {
   let most = 0;
@@ -11,19 +13,33 @@ export function barsPath(counts: ArrayLike<number>): string {
   return path;
 }
 
-/** What the bars of a histogram of `numbers` count. */
-export function barsUnit(numbers: string, range: readonly [number, number] | undefined): string {
-  return range === undefined ? `count by |${numbers}|` : `count by ${numbers}`;
+/** What the bins of `stats` divide: a range, evenly, or the powers of two from 2^-32 on. */
+export type BinRange = readonly [number, number] | 'powers' | 'unknown';
+
+/** Of a compressor; undefined: nobody knows it. */
+export function rangeOf(of: Pick<CompressorFacts, 'range'> | undefined): BinRange {
+  return of === undefined ? 'unknown' : (of.range ?? 'powers');
 }
 
-/** What a bin of `stats` counts: even bins of a range, or powers of two from 2^-32 on. */
+/** What the bars of a histogram of `numbers` count. */
+export function barsUnit(numbers: string, range: BinRange): string {
+  return range === 'powers' ? `count by |${numbers}|` : `count by ${numbers}`;
+}
+
+/** What stands at the ends of the axis. */
+export function binEnds(range: BinRange, format: (value: number) => string): readonly string[] {
+  if (range === 'unknown') return ['', ''];
+  return range === 'powers' ? ['2^−32', '2^16'] : range.map(format);
+}
+
 export function binName(
   bin: number,
   bins: number,
-  range: readonly [number, number] | undefined,
+  range: BinRange,
   format: (value: number) => string,
 ): string {
-  if (range === undefined) return `2^${bin - 32} ≤ |x| < 2^${bin - 31}`;
+  if (range === 'unknown') return `bin ${bin}`;
+  if (range === 'powers') return `2^${bin - 32} ≤ |x| < 2^${bin - 31}`;
   const edge = (at: number): number => range[0] + ((range[1] - range[0]) * at) / bins;
   const low = bin === 0 ? '' : `${format(edge(bin))} ≤ `;
   const high = bin === bins - 1 ? '' : ` < ${format(edge(bin + 1))}`;

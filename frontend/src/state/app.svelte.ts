@@ -15,6 +15,7 @@ import { Controller } from './controller.svelte';
 import { type Drops, kNoDrops, ofNewPlan, withDrops } from './drops';
 import { Interventions } from './interventions.svelte';
 import { earlierOf, lagOf } from './lag';
+import { PlanBook } from './plan_book.svelte';
 import { ProjectionAlarm } from './projection_alarm.svelte';
 import { preferredView, rememberView } from './preferences';
 import { queryOf } from './queries';
@@ -38,6 +39,7 @@ export class App implements Disposable {
   readonly series = new SeriesStore();
   readonly events = new RunEvents();
   readonly log = new RunLog();
+  readonly plans = new PlanBook();
   readonly themes = new ThemeSwitch();
   readonly signIn = new SignIn(() => this.link.start(socketUrl(document.baseURI), kStoreBytes));
   readonly control: Controller;
@@ -322,6 +324,7 @@ export class App implements Disposable {
       this.series.clear();
       this.events.clear();
       this.interventions.clear();
+      this.plans.clear();
       this.frame = null;
       this.history = null;
       this.latest = null;
@@ -340,6 +343,7 @@ export class App implements Disposable {
       this.planSince = since;
     }
     this.plan = plan;
+    this.plans.add(plan);
     this.sendQuery();
   }
 

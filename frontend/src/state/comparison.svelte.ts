@@ -1,8 +1,10 @@
-import type { CompressorFacts, OtherRunFacts } from '../protocol/messages';
+import type { OtherRunFacts } from '../protocol/messages';
 import { type Compared, compareFrames } from '../store/compare';
 import type { EmptyView, View, ViewFrame, ViewQuery } from '../store/frames';
 import { spacingOf } from '../store/spacing';
 import type { App } from './app.svelte';
+import { differenceOf, type Held } from './meanings';
+import { compressorFor } from './plan_book.svelte';
 import { queryOf } from './queries';
 import { type StepTrack, trackOf } from './step_track';
 import type { ViewState } from './url_state';
@@ -159,10 +161,16 @@ export class Comparison {
       const reason = this.obstacle(side);
       if (reason !== undefined) return no(reason);
     }
-    const differ = differentEntries(this.a.entry, this.b.entry, this.app.view.vector);
-    if (differ !== undefined) return no(differ);
     const [a, b] = [this.a.frame, this.b.frame];
-    return a === null || b === null ? no('Waiting for both sides.') : compareFrames(a, b);
+    if (a === null || b === null) return no('Waiting for both sides.');
+    const differ = differenceOf(this.held(a), this.held(b));
+    return differ === undefined ? compareFrames(a, b) : no(differ);
+  }
+
+  private held(frame: ViewFrame): Held {
+    const { app } = this;
+    const runId = frame.query.run === '' ? (app.run?.id ?? '') : frame.query.run;
+    return { frame, of: compressorFor(app, frame), runId };
   }
 
   private obstacle(side: ShownSide): string | undefined {
@@ -177,29 +185,5 @@ export class Comparison {
     if (empty?.reason === 'gap') return `No data of ${what}${at} is kept for ${name}.`;
     if (empty?.reason === 'unreadable') return `The records of ${name} cannot be shown.`;
     return empty === null ? `Waiting for ${name}.` : `No data of ${what} for ${name} yet.`;
-  }
-}
-
-/** How two entries of one name count differently, if they do. */
-function differentEntries(
-  a: WatchedEntry | null,
-  b: WatchedEntry | null,
-  vector: number,
-): string | undefined {
-  if (a === null || b === null) return undefined;
-  const [first, second] = [a, b].map(({ compressor }) => meaningOf(compressor, vector));
-  return first === second ? undefined : `A holds ${first}, B ${second}: they have no difference.`;
-}
-
-function meaningOf(of: CompressorFacts, vector: number): string {
-  switch (of.kind) {
-    case 'tile':
-      return `the ${of.method ?? 'mean'} of each tile`;
-    case 'projection':
-      return `projections on ${of.vectors?.[vector] ?? `vector ${vector}`}${of.normalize === false ? ', not by length' : ''}`;
-    case 'stats':
-      return `a histogram ${of.range === undefined ? 'by powers of two' : `from ${of.range.join(' to ')}`}`;
-    default:
-      return of.kind;
   }
 }

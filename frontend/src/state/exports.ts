@@ -1,13 +1,14 @@
 import { pictureOf } from '../draw/picture';
 import { compressorName, dtypeName, kU8 } from '../protocol/record';
 import { arraysOf, columnArrays, type ExportColumn, pairArrays } from '../store/export_arrays';
-import type { AttentionFrame, ViewFrame } from '../store/frames';
+import type { AttentionFrame, ProjectionFrame, ViewFrame } from '../store/frames';
 import { toColumns } from '../store/series_store';
 import type { App } from './app.svelte';
 import { type Curve, unitOf } from './curves';
 import { csvOf, type Exported, npzOf, stepsText } from './export_files';
 import type { Format } from './export_formats';
-import { quantityOf } from './quantities';
+import { compressorFor } from './plan_book.svelte';
+import { quantityOf, vectorName } from './quantities';
 import { kTabs } from './tabs';
 
 /** What the current view hands to a file; without arrays it has no numbers. */
@@ -156,12 +157,12 @@ function frameFacts(
     ...(hasOneLayer(frame) ? { layer: frame.layer } : {}),
     ...(row === undefined ? {} : { [frame.rowKind]: row }),
     ...(frame.kind === 'attention' ? headFacts(frame, heads) : {}),
-    ...(frame.kind === 'projection' ? { vector: vectorOf(app, frame.vector) } : {}),
+    ...(frame.kind === 'projection' ? { vector: vectorOf(app, frame) } : {}),
     ...(kOverSteps.has(frame.kind) ? { steps: 'those that the page keeps' } : {}),
     compressor: compressorName(frame.compressor),
     features: frame.features,
     dtype: dtypeName(frame.dtype),
-    units: quantityOf(frame, app.point?.compressor),
+    units: quantityOf(frame, compressorFor(app, frame)),
     bound: boundOf(frame),
   };
 }
@@ -176,8 +177,8 @@ function headFacts(
 const kPhases = ['train', 'eval'] as const;
 const kOverSteps: ReadonlySet<ViewFrame['kind']> = new Set(['over', 'stats', 'projection']);
 
-function vectorOf(app: App, vector: number): string {
-  return app.point?.compressor.vectors?.[vector] ?? String(vector);
+function vectorOf(app: App, frame: ProjectionFrame): string {
+  return vectorName(frame, compressorFor(app, frame));
 }
 
 function boundOf({ kind, dtype }: ViewFrame): string {
@@ -201,7 +202,7 @@ function placeOf(
   const gradient = frame.query.direction === 1 ? ' gradient' : '';
   const layer = hasOneLayer(frame) ? ` · layer ${frame.layer}` : '';
   const head = frame.kind === 'attention' && heads === 'one' ? ` · head ${frame.head}` : '';
-  const vector = frame.kind === 'projection' ? ` · on ${vectorOf(app, frame.vector)}` : '';
+  const vector = frame.kind === 'projection' ? ` · on ${vectorOf(app, frame)}` : '';
   const text = `${gradient}${layer}${head}${vector}`;
   return { text, file: text.replace(/ · (\w+) /g, '-$1').replace(/ /g, '-') };
 }

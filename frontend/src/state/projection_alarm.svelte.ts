@@ -4,6 +4,8 @@ import { type Crossing, lastCrossing } from '../store/crossing';
 import type { ProjectionFrame, View, ViewQuery } from '../store/frames';
 import { type AlarmTarget, formatAlarmTarget, parseAlarmTarget } from './alarm_target';
 import type { App } from './app.svelte';
+import { compressorFor } from './plan_book.svelte';
+import { vectorName } from './quantities';
 import { queryOf } from './queries';
 import { layerName, phaseOf } from './watched';
 
@@ -110,7 +112,7 @@ export class ProjectionAlarm {
     const crossing = lastCrossing(frame.history.steps, line, threshold);
     if (crossing === undefined) return null;
     const point = entry.facts.name;
-    const vector = entry.compressor.vectors?.[frame.vector] ?? `vector ${frame.vector}`;
+    const vector = vectorName(frame, compressorFor(app, frame));
     const what = `${layerName(layer, point)} of ${point} on ${vector}`;
     const text = `${what} crossed ${formatNumber(threshold)} at step ${crossing.step}`;
     return { text, crossing, newest: line.findLast((value) => value !== null) ?? null, target };

@@ -2,6 +2,7 @@ import { beforeEach, expect, test } from 'vitest';
 import { planSchema, runSchema } from '../protocol/messages';
 import type { ProjectionFrame, View, ViewQuery } from '../store/frames';
 import type { App } from './app.svelte';
+import { PlanBook } from './plan_book.svelte';
 import { ProjectionAlarm } from './projection_alarm.svelte';
 import { kDefaultView, type ViewState } from './url_state';
 import { watchedEntries } from './watched';
@@ -28,6 +29,9 @@ class Stage {
   };
   watched = watchedEntries(kRun, kPlan);
   plan = { ...kPlan, number: 1 };
+  readonly run = kRun;
+  readonly plans = new PlanBook();
+  readonly comparison = { runs: [] };
   readonly tokenizer = 'byte';
   replay: { step: number } | null = null;
   frame: ProjectionFrame | null = null;
@@ -57,7 +61,8 @@ class Stage {
     const steps = [4, 5, 6];
     const last = layers.map(() => [0, value, value]);
     const history = { steps, lines: { last, mean: last } };
-    const frame = { kind: 'projection', query, layers, layer: layers[0], vector: 0, history };
+    const place = { plan: 1, entry: 0, layers, layer: layers[0], vector: 0 };
+    const frame = { kind: 'projection', query, ...place, history };
     this.alarm.onView({ frame } as unknown as View);
   }
 }
@@ -66,6 +71,7 @@ let stage: Stage;
 
 beforeEach(() => {
   stage = new Stage();
+  stage.plans.add(stage.plan);
   stage.alarm.sendQuery();
 });
 

@@ -1,6 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { kAttentionFlag, kLogitsFlag } from '../protocol/record';
-import { aggregateOf, lossUnit, numbersOf, quantityOf } from './quantities';
+import {
+  aggregateOf,
+  countsOf,
+  lossUnit,
+  numbersOf,
+  quantityOf,
+  tileName,
+  vectorName,
+} from './quantities';
 
 const [kNone, kTile, kStats, kProjection] = [0, 1, 3, 4];
 const at = (
@@ -10,6 +18,7 @@ const at = (
 ): Parameters<typeof quantityOf>[0] => ({
   query: { point, direction },
   compressor,
+  plan: 6,
 });
 
 describe('quantities', () => {
@@ -23,7 +32,7 @@ describe('quantities', () => {
   test('tell what a compressor made of them', () => {
     expect(quantityOf(at(7, kNone), undefined)).toBe('activation');
     expect(quantityOf(at(7, kStats), undefined)).toBe('activation');
-    expect(quantityOf(at(7, kTile), undefined)).toBe('activation, mean over tile');
+    expect(quantityOf(at(7, kTile), { kind: 'tile' })).toBe('activation, mean over tile');
     expect(quantityOf(at(7, kTile, 1), { kind: 'tile', method: 'absmax' })).toBe(
       'gradient of the loss, largest |x| over tile',
     );
@@ -37,9 +46,17 @@ describe('quantities', () => {
     // As the frame has it: the query may ask for one that there is not.
     expect(quantityOf({ ...at(7, kProjection), vector: 1 }, of)).toBe('activation along kind');
     expect(quantityOf(at(7, kProjection), { ...of, normalize: false })).toBe('activation · evil');
-    expect(quantityOf({ ...at(7, kProjection), vector: 3 }, undefined)).toBe(
-      'activation along vector 3',
-    );
+    expect(quantityOf({ ...at(7, kProjection), vector: 3 }, of)).toBe('activation along vector 3');
+  });
+
+  test('of a plan that is not known they tell its number alone', () => {
+    expect(quantityOf(at(7, kTile), undefined)).toBe('activation, tile (plan 6)');
+    expect(quantityOf(at(7, kProjection), undefined)).toBe('activation, projection (plan 6)');
+    expect(tileName(at(7, kTile), undefined)).toBe('tile (plan 6)');
+    expect(tileName(at(7, kTile), { kind: 'tile' })).toBe('tile mean');
+    expect(vectorName({ plan: 6, vector: 1 }, undefined)).toBe('vector 1 (plan 6)');
+    expect(countsOf(at(7, kStats), undefined)).toBe('count, stats (plan 6)');
+    expect(countsOf(at(7, kStats), { kind: 'stats' })).toBe('count by |activation|');
   });
 
   test('a layer map tells what it takes the mean or the largest of', () => {

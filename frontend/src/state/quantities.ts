@@ -1,3 +1,4 @@
+import { barsUnit, rangeOf } from '../draw/bars';
 import type { CompressorFacts } from '../protocol/messages';
 import { compressorName, kAttentionFlag, kLogitsFlag } from '../protocol/record';
 import type { FrameBase, ViewQuery } from '../store/frames';
@@ -5,7 +6,7 @@ import type { FrameBase, ViewQuery } from '../store/frames';
 // What the page's numbers are, in the words of its legends, titles and files.
 
 type Place = Pick<ViewQuery, 'point' | 'direction'>;
-type Recorded = Pick<FrameBase, 'compressor'> & {
+type Recorded = Pick<FrameBase, 'compressor' | 'plan'> & {
   readonly query: Place;
   /** Of a projection. */
   readonly vector?: number;
@@ -18,17 +19,41 @@ export function numbersOf({ point, direction }: Place): string {
   return point === kLogitsFlag ? 'logit' : 'activation';
 }
 
-/** The numbers of a record: "activation, mean over tile". `of`: the entry's compressor. */
-export function quantityOf(
-  { query, compressor, vector = 0 }: Recorded,
+/**
+ * The numbers of a record: "activation, mean over tile". `of`: the entry's compressor; undefined
+ * where its plan is not known.
+ */
+export function quantityOf(frame: Recorded, of: CompressorFacts | undefined): string {
+  const numbers = numbersOf(frame.query);
+  const name = compressorName(frame.compressor);
+  if (name !== 'tile' && name !== 'projection') return numbers;
+  if (of === undefined) return `${numbers}, ${name} (plan ${frame.plan})`;
+  if (name === 'tile') return `${numbers}, ${methodName(of.method)} over tile`;
+  return `${numbers} ${of.normalize === false ? '·' : 'along'} ${vectorName(frame, of)}`;
+}
+
+export function vectorName(
+  { plan, vector = 0 }: Pick<Recorded, 'plan' | 'vector'>,
   of: CompressorFacts | undefined,
 ): string {
-  const numbers = numbersOf(query);
-  const name = compressorName(compressor);
-  if (name === 'tile') return `${numbers}, ${methodName(of?.method)} over tile`;
-  if (name !== 'projection') return numbers;
-  const along = of?.vectors?.[vector] ?? `vector ${vector}`;
-  return `${numbers} ${of?.normalize === false ? '·' : 'along'} ${along}`;
+  const number = `vector ${vector}`;
+  return of === undefined ? `${number} (plan ${plan})` : (of.vectors?.[vector] ?? number);
+}
+
+/** What stands in a cell of a map by tiles: "tile mean". */
+export function tileName(
+  { plan }: Pick<Recorded, 'plan'>,
+  of: CompressorFacts | undefined,
+): string {
+  return of === undefined ? `tile (plan ${plan})` : `tile ${of.method ?? 'mean'}`;
+}
+
+/** What the histograms of a record count. */
+export function countsOf(
+  { query, plan }: Pick<Recorded, 'plan' | 'query'>,
+  of: CompressorFacts | undefined,
+): string {
+  return of === undefined ? `count, stats (plan ${plan})` : barsUnit(numbersOf(query), rangeOf(of));
 }
 
 /** How a layer map makes one number of a token's many: "mean over tiles". */

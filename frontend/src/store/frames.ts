@@ -41,6 +41,8 @@ export interface FrameBase {
   readonly query: ViewQuery;
   readonly step: number;
   readonly plan: number;
+  /** Index in that plan. */
+  readonly entry: number;
   /** The layer asked for if it was captured, else the nearest. */
   readonly layer: number;
   readonly layers: readonly number[];

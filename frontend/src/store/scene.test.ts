@@ -42,6 +42,13 @@ describe('rows of a view', () => {
   });
 });
 
+test('a view tells the entry of its plan that its records are of', () => {
+  const store = new RingStore(1e6);
+  store.insert(makeRecord({ entry: 5, plan: 1, shape: kTwo }, two(1, 2)));
+  const { plan, entry } = frameOf(store, 'maps', { entry: 0, plan: 2 });
+  expect([plan, entry]).toEqual([1, 5]);
+});
+
 describe('tokens of a view', () => {
   test('are matched by position: entry and InputTokens may take other windows', () => {
     const store = new RingStore(1e6);

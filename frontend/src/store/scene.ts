@@ -102,12 +102,13 @@ function inputTokens(
 /** What all frames have in common; views of tokens add theirs. */
 export function baseOf(scene: Scene): FrameBase {
   const { query, group, layer, parts, steps } = scene;
-  const { features, dtype, compressor } = parts[0].header;
+  const { entry, features, dtype, compressor } = parts[0].header;
   const captured = [...group.layers.keys()].sort((a, b) => a - b);
   return {
     query,
     step: group.step,
     plan: group.plan,
+    entry,
     layer,
     layers: range(captured[0], captured[captured.length - 1]),
     rowNames: [],

@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import { barsPath, barsUnit, binEnds, binName, rangeOf } from './bars';
+
+test('bars reach as high as their count', () => {
+  expect(barsPath([0, 2, 1])).toBe('M1 1V0H2V1ZM2 1V0.5H3V1Z');
+  expect(barsPath([0, 0])).toBe('');
+});
+
+test('the bins of a range: the ends take what lies beyond', () => {
+  const range = rangeOf({ range: [-2, 2] });
+  expect(barsUnit('activation', range)).toBe('count by activation');
+  expect(binEnds(range, String)).toEqual(['-2', '2']);
+  const names = [0, 1, 3].map((bin) => binName(bin, 4, range, String));
+  expect(names).toEqual(['x < -1', '-1 ≤ x < 0', '1 ≤ x']);
+});
+
+test('powers of two', () => {
+  const range = rangeOf({ range: undefined });
+  expect(barsUnit('activation', range)).toBe('count by |activation|');
+  expect(binEnds(range, String)).toEqual(['2^−32', '2^16']);
+  expect(binName(32, 48, range, String)).toBe('2^0 ≤ |x| < 2^1');
+});
+
+test('of bins that nobody knows nothing is said but their number', () => {
+  const range = rangeOf(undefined);
+  expect(binEnds(range, String)).toEqual(['', '']);
+  expect(binName(32, 48, range, String)).toBe('bin 32');
+});
