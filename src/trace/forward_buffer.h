@@ -16,12 +16,12 @@ namespace tt::trace {
 struct Slot {
   std::size_t entry = 0;
   int layer = 0;
-  std::vector<std::int64_t> shape;         // of the record
-  std::int64_t features = 0;               // of the logical tensor
-  std::shared_ptr<const Packing> packing;  // null: integers of the leader alone
-  bool is_double = false;                  // numbers; else float
-  std::size_t leader_bytes = 0;            // without a packing: what the leader holds
-  std::vector<std::size_t> offset;         // per rank, into that rank's buffer
+  std::vector<std::int64_t> shape = {};         // of the record
+  std::int64_t features = 0;                    // of the logical tensor
+  std::shared_ptr<const Packing> packing = {};  // null: integers of the leader alone
+  bool is_double = false;                       // numbers; else float
+  std::size_t leader_bytes = 0;                 // without a packing: what the leader holds
+  std::vector<std::size_t> offset = {};         // per rank, into that rank's buffer
 
   /// With the mark that tells whether it was written; 0: the rank has nothing to tell.
   std::size_t bytes_of(std::size_t rank) const;

@@ -127,18 +127,14 @@ const CachedPacking& Tracer::State::packing_for(std::size_t entry, const at::Ten
 
 std::optional<Slot> Tracer::State::slot_for(std::size_t entry, int layer, const at::Tensor& local) {
   const PlanEntry& wanted = plan->entries[entry];
-  Slot slot;
-  slot.entry = entry;
-  slot.layer = layer;
+  Slot slot{.entry = entry, .layer = layer};
   if (point_of(wanted).holds_integers()) {
     const at::Tensor integers = local_integers(wanted, local);
     if (integers.numel() == 0) return std::nullopt;
+    const bool is_empty = wanted.compressor->code() == protocol::RecordCompressor::kEmpty;
     slot.shape = integers.sizes().vec();
-    slot.leader_bytes = integers.nbytes();
-    if (wanted.compressor->code() == protocol::RecordCompressor::kEmpty) {
-      slot.shape.back() = 0;
-      slot.leader_bytes = 0;
-    }
+    if (is_empty) slot.shape.back() = 0;
+    slot.leader_bytes = is_empty ? 0 : integers.nbytes();
     return slot;
   }
   const CachedPacking& cached = packing_for(entry, local);
