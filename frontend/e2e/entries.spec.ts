@@ -10,8 +10,6 @@ import {
   tileValue,
   tokenAt,
 } from './fake_data.ts';
-import type { FakeHub } from './fake_hub.ts';
-import type { Entry } from './fake_tensors.ts';
 import {
   advance,
   digits,
@@ -22,15 +20,10 @@ import {
   spotOf,
   test,
   tipValue,
+  watch,
 } from './support.ts';
 
 // What the maps of layers and tiles cannot show: every other compressor, attention, gradients.
-
-const kTokens: Entry = { point: 'InputTokens' };
-
-function watch(hub: FakeHub, ...entries: Entry[]): void {
-  hub.plan = { number: 1, entries: [...entries, kTokens] };
-}
 
 async function hoverCell(
   page: Page,

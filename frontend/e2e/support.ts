@@ -2,6 +2,7 @@ import { expect, type Locator, type Page, test as base } from '@playwright/test'
 import { fileURLToPath } from 'node:url';
 import { kLayers, kSequence } from './fake_data.ts';
 import { FakeHub, type FakeHubOptions } from './fake_hub.ts';
+import type { Entry } from './fake_tensors.ts';
 
 export const kDist = fileURLToPath(new URL('../dist', import.meta.url));
 
@@ -40,6 +41,11 @@ export async function chooseEntry(page: Page, entry: number): Promise<void> {
   const name = page.getByRole('button', { name: new RegExp(`^Entry ${entry},`) });
   await name.click();
   await expect(name).toHaveAttribute('aria-pressed', 'true');
+}
+
+/** Makes the hub serve these entries, and the tokens. */
+export function watch(hub: FakeHub, ...entries: Entry[]): void {
+  hub.plan = { number: 1, entries: [...entries, { point: 'InputTokens' }] };
 }
 
 export async function idle(page: Page): Promise<void> {

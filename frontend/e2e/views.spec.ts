@@ -1,7 +1,6 @@
 import { expect, type Locator } from '@playwright/test';
 import { attentionAt, kLayers, kSequence, projectionAt, statAt, tokenAt } from './fake_data.ts';
 import { FakeHub } from './fake_hub.ts';
-import type { Entry } from './fake_tensors.ts';
 import {
   advance,
   choose,
@@ -14,16 +13,12 @@ import {
   spotOf,
   test,
   tipValue,
+  watch,
 } from './support.ts';
 
 // The views of the Tensors tab beyond one layer at one step.
 
 const kHidden = 7;
-const kTokens: Entry = { point: 'InputTokens' };
-
-function watch(hub: FakeHub, ...entries: Entry[]): void {
-  hub.plan = { number: 1, entries: [...entries, kTokens] };
-}
 
 /** The middle of a cell of a small map, in the canvas' own CSS pixels. */
 async function smallSpot(

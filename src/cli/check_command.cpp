@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/cli/exit_code.h"
 #include "src/cli/intervention_setup.h"
 #include "src/cli/parse.h"
 #include "src/cli/train_options.h"
@@ -17,7 +18,7 @@ namespace {
 
 int fail(const base::Error& error) {
   fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
-  return 2;
+  return kExitUsage;
 }
 
 void print_summary(const std::string& path, const nlohmann::json& checked) {
@@ -79,9 +80,9 @@ int run_check(int argc, const char* const* argv) {
   config.intervention.interventions.clear();
   auto setup = prepare_interventions(config, shape.value(), tracing.value());
   if (!setup) return fail(setup.error());
-  int wrong = 0;
+  int wrong = kExitDone;
   for (const std::string& path : paths) {
-    if (!check_file(path, setup.value().context, as_json)) wrong = 2;
+    if (!check_file(path, setup.value().context, as_json)) wrong = kExitUsage;
   }
   return wrong;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/cli/check_command.h"
+#include "src/cli/exit_code.h"
 #include "src/cli/points_command.h"
 #include "src/cli/train_command.h"
 
@@ -39,7 +40,7 @@ int become_hub(char** words_after_it) {
   ::execv(program.c_str(), words.data());
   fmt::print(stderr, "tensor-tracer: {} cannot be started; build the target tensor-tracer-hub\n",
              program);
-  return 2;
+  return tt::cli::kExitUsage;
 }
 
 using Command = int (*)(int, const char* const*);
@@ -73,5 +74,5 @@ int main(int argc, char** argv) {
     return 0;
   }
   fmt::print(stderr, "tensor-tracer: unknown command \"{}\"; see --help\n", command);
-  return 2;
+  return tt::cli::kExitUsage;
 }

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string>
 
+#include "src/cli/exit_code.h"
 #include "src/cli/parse.h"
 #include "src/cli/train_options.h"
 #include "tensor_tracer/model/points.h"
@@ -40,7 +41,7 @@ void print_table(const trace::Catalogue& catalogue) {
 
 int fail(const base::Error& error) {
   fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
-  return 2;
+  return kExitUsage;
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +31,19 @@ RECORD = dict(
     point=7, layer=1, tensor_rank=0, pipeline_rank=0, data_rank=0, phase=0, direction=0, dtype=200,
     compressor=0, ndim=1, features=0, time=0,
 )  # fmt: skip
+
+
+@contextlib.contextmanager
+def in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """In a thread of its own, which is to end when the event is set."""
+    over = threading.Event()
+    thread = threading.Thread(target=work, args=(over,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(10)
 
 
 def binary(name: str = "tensor-tracer-hub") -> Path:

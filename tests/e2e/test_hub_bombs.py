@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 from hub_crowd import open_viewer
-from hub_harness import Hub, Peer, RawSocket, claim, sanitized, wait_until
+from hub_harness import Hub, Peer, RawSocket, claim, in_background, sanitized, wait_until
 from hub_vitals import assert_good_client_is_served, resident_bytes, unharmed
 from program import step_log
 from raw_websocket import (
@@ -216,19 +216,12 @@ def test_out_of_descriptors_beside_a_worker(hub: Hub) -> None:
 @contextlib.contextmanager
 def listening(viewer: Peer) -> Iterator[None]:
     """In a thread of its own."""
-    over = threading.Event()
-
-    def listen() -> None:
+    def listen(over: threading.Event) -> None:
         while not over.is_set():
             viewer.drain(0.05)
 
-    thread = threading.Thread(target=listen, daemon=True)
-    thread.start()
-    try:
+    with in_background(listen):
         yield
-    finally:
-        over.set()
-        thread.join(10)
 
 
 def attacked(hub: Hub, viewer: Peer) -> dict[str, float]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from hub_crowd import open_viewer
-from hub_harness import Hub, Peer, big_record, running_hub, sanitized
+from hub_harness import Hub, Peer, big_record, in_background, running_hub, sanitized
 from test_hub_metrics import scrape
 
 KIB = 1024
@@ -38,14 +38,8 @@ class Feed:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        over = threading.Event()
-        thread = threading.Thread(target=self.run, args=(over,), daemon=True)
-        thread.start()
-        try:
+        with in_background(self.run):
             yield
-        finally:
-            over.set()
-            thread.join(10)
 
 
 def take_one(viewer: Peer, taken: int) -> None:
