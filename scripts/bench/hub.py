@@ -34,13 +34,14 @@ RATE_BYTES = 100e6  # a second, delivered to all viewers: the fixed rate is no m
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A hub or the bare loop that runs."""
+    """A hub or a bare loop that runs."""
 
     process: subprocess.Popen[str]
     port: int
     path: str  # "-": no WebSocket server
     token: str = "-"
     worker_token: str = "-"
+    sends_itself: bool = False  # it needs no worker
 
     def cpu_seconds(self) -> float:
         """Of all threads, by the scheduler's account in nanoseconds."""
@@ -78,6 +79,8 @@ def server_of(system: str, cell: Cell) -> Iterator[Server]:
             line += ["--history-bytes", "0"]  # the Python hub keeps none either
         elif system == "Python":
             line = [sys.executable, str(HERE / "python_hub.py")]
+        elif system == "relay":
+            line = [program("hub_load"), "relay", str(cell.viewers)]
         else:
             line = [program("hub_load"), "send_loop", str(cell.size), str(cell.viewers)]
         process = spawn(line)
@@ -88,7 +91,8 @@ def server_of(system: str, cell: Cell) -> Iterator[Server]:
                 tokens = [(Path(folder) / f).read_text().strip() for f in ("token", "worker_token")]
                 yield Server(process, port, "/ws", *tokens)
             else:
-                yield Server(process, int(said), "/ws" if system == "Python" else "-")
+                path = "/ws" if system == "Python" else "-"
+                yield Server(process, int(said), path, sends_itself=system == "send()")
         finally:
             process.terminate()
             process.wait(10)
@@ -109,7 +113,8 @@ def viewers_of(server: Server, count: int) -> Iterator[subprocess.Popen[str]]:
 @contextlib.contextmanager
 def worker_of(server: Server, size: int, batch: int, rate: float) -> Iterator[None]:
     """Sends messages of `batch` records until the block ends; rate 0: as fast as they are taken."""
-    line = [program("hub_load"), "worker", str(server.port), server.worker_token]
+    path = "-" if server.path == "-" else "/worker"
+    line = [program("hub_load"), "worker", str(server.port), path, server.worker_token]
     process = spawn([*line, str(size), str(batch), str(rate)])
     try:
         yield
@@ -132,7 +137,7 @@ def window(
     """What the viewers got in so many seconds after the warm-up, and what the server used for it."""
     with viewers_of(server, cell.viewers) as viewers:
         with contextlib.ExitStack() as stack:
-            if server.path != "-":
+            if not server.sends_itself:
                 stack.enter_context(worker_of(server, cell.size, batch, rate))
             time.sleep(WARM_UP)
             tell(viewers, "begin")
@@ -153,7 +158,7 @@ def measure(system: System, cell: Cell, seconds: float) -> Measured:
             dropped=max(0.0, 1 - got["records"] / max(1, got["offered"])),
             rss_mib=got["rss_mib"],
         )
-    if system.server == "send()" or system.batch > 1:
+    if system.server in ("send()", "relay") or system.batch > 1:
         return flood
     rate = min(MOST_RATE, RATE_BYTES / (cell.size * cell.viewers))
     with server_of(system.server, cell) as server:

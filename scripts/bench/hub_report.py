@@ -33,6 +33,7 @@ class System:
 
 
 OURS, PYTHON, BARE = System("ours"), System("Python"), System("send()")
+RELAY = System("relay")  # recv() and send(): what is left of a hub without its work
 BATCH = 32  # what a forward pass gives, and the link sends as one message
 OURS_BATCH, PYTHON_BATCH = System("ours", BATCH), System("Python", BATCH)
 
@@ -65,8 +66,8 @@ Results = dict[Cell, Rounds]
 
 
 def systems_of(cell: Cell) -> list[System]:
-    batched = [OURS_BATCH, PYTHON_BATCH] if cell.size == KIB else []
-    return [OURS, PYTHON, BARE, *batched]
+    more = [OURS_BATCH, PYTHON_BATCH] if cell.size == KIB else [RELAY]
+    return [OURS, PYTHON, BARE, *more]
 
 
 def median(rounds: list[Measured]) -> Measured:
@@ -145,6 +146,20 @@ GOALS = [
 ]
 
 
+def bounds(results: Results) -> list[str]:
+    """How far the relay comes: what the goals of bulk data ask of anything that reads what it sends."""
+    lines = []
+    for cell, rounds in results.items():
+        if RELAY in rounds:
+            lines.append(
+                f"* {cell}: the relay is {ratio(rounds, 'frames', PYTHON, RELAY):.2f}x the Python hub "
+                f"and takes {ratio(rounds, 'cpu_ms_per_mb', BARE, RELAY):.2f}x the CPU of send(); the "
+                f"hub delivers {ratio(rounds, 'frames', RELAY):.2f}x what the relay does, for "
+                f"{ratio(rounds, 'cpu_ms_per_mb', RELAY):.2f}x its CPU"
+            )
+    return lines
+
+
 def table(results: Results) -> str:
     """One line for each cell and system."""
     head = ["frame", "server", "frames/s", "MB/s", "CPU ms/MB", "dropped %", "RSS MiB",
@@ -172,4 +187,6 @@ def table(results: Results) -> str:
 
 def report(results: Results) -> str:
     lines = [line for goal in GOALS if (line := goal.line(results))]
-    return f"{table(results)}\n\n" + "\n".join(lines)
+    return "\n\n".join(
+        part for part in (table(results), "\n".join(lines), "\n".join(bounds(results))) if part
+    )

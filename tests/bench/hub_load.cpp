@@ -1,8 +1,10 @@
 // The cheap ends of the hub's load benchmark; scripts/bench/hub.py starts them.
 //
 //     hub_load viewers <port> <path or -> <token or -> <count>
-//     hub_load worker <port> <token or -> <payload bytes> <records in a message> <messages a
-//     second> hub_load send_loop <payload bytes> <count>
+//     hub_load worker <port> <path or -> <token or -> <payload bytes> <records in a message>
+//                     <messages a second>
+//     hub_load send_loop <payload bytes> <viewers>
+//     hub_load relay <viewers>
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -30,7 +32,8 @@ constexpr std::uint8_t kBinaryOpcode = 0x2;
 constexpr std::uint32_t kEntries = 8;
 constexpr std::uint32_t kLayers = 8;
 constexpr std::size_t kChunk = std::size_t{32} << 10U;
-constexpr int kSendBuffer = 256 * 1024;  // the hub's
+constexpr int kSendBuffer = 256 * 1024;                        // the hub's
+constexpr std::size_t kRelayBuffer = std::size_t{256} << 10U;  // what the hub reads at once
 constexpr std::size_t kHeaderCrcOffset = 124;
 
 std::string random_bytes(std::size_t count) {
@@ -53,19 +56,27 @@ std::string make_record(std::size_t payload_bytes) {
   return record;
 }
 
-// Binary messages of `batch` records each, ready to be sent; only headers are written again.
+struct MessageForm {
+  std::size_t payload_bytes;
+  std::size_t records;  // in a message
+  bool masked;          // as a client's
+};
+
+// Binary messages, ready to be sent; only headers are written again.
 class Messages {
  public:
-  Messages(std::size_t payload_bytes, std::size_t batch, std::size_t count)
-      : plain_(make_record(payload_bytes)) {
-    const std::string head = client_frame_header(kBinaryOpcode, plain_.size() * batch);
-    std::string masked = plain_;
-    mask(masked.data(), masked.size());
+  Messages(const MessageForm& form, std::size_t count)
+      : plain_(make_record(form.payload_bytes)), masked_(form.masked) {
+    const std::size_t length = plain_.size() * form.records;
+    const std::string head = masked_ ? client_frame_header(kBinaryOpcode, length)
+                                     : server_frame_header(kBinaryOpcode, length);
+    std::string record = plain_;
+    mask_if_wanted(record.data(), record.size());
     for (std::size_t i = 0; i < count; ++i) {
       bytes_ += head;
-      for (std::size_t j = 0; j < batch; ++j) {
+      for (std::size_t j = 0; j < form.records; ++j) {
         records_.push_back(bytes_.size());
-        bytes_ += masked;
+        bytes_ += record;
       }
     }
   }
@@ -96,10 +107,17 @@ class Messages {
     put(kHeaderCrcOffset,
         protocol::crc32c(std::as_bytes(std::span(plain_.data(), kHeaderCrcOffset))));
     std::memcpy(to, plain_.data(), protocol::kRecordHeaderBytes);
-    mask(to, protocol::kRecordHeaderBytes);
+    mask_if_wanted(to, protocol::kRecordHeaderBytes);
+  }
+
+  void mask_if_wanted(char* bytes, std::size_t count) const {
+    if (masked_) {
+      mask(bytes, count);
+    }
   }
 
   std::string plain_;
+  bool masked_;
   std::string bytes_;
   std::vector<std::size_t> records_;  // where each begins
   std::uint64_t sequence_ = 0;
@@ -110,14 +128,16 @@ class Messages {
 void run_worker(const Endpoint& endpoint, std::size_t payload_bytes, std::size_t batch,
                 double rate) {
   const base::ScopedFd fd = connect_to(endpoint.port);
-  upgrade(fd.get(), endpoint);
+  if (!endpoint.path.empty()) {
+    upgrade(fd.get(), endpoint);
+  }
   if (!endpoint.token.empty()) {
     send_text(fd.get(), R"({"id":1,"method":"hello","params":{"versions":[1],"role":"worker",)"
                         R"("client":"hub_load","rank":0,"run":{"id":"00000000000000b1"}}})");
   }
   const bool flood = rate <= 0;
   const std::size_t at_once = std::max<std::size_t>(1, kChunk / (payload_bytes * batch));
-  Messages messages(payload_bytes, batch, flood ? at_once : 1);
+  Messages messages({payload_bytes, batch, !endpoint.path.empty()}, flood ? at_once : 1);
   const nanoseconds interval(flood ? 0 : static_cast<std::int64_t>(1e9 / rate));
   for (auto due = Clock::now();; due += interval) {
     std::this_thread::sleep_until(due);
@@ -170,6 +190,31 @@ void run_send_loop(std::size_t payload_bytes, int count) {
   }
 }
 
+// The least that a server can do which has to read what it sends: recv() from the last that
+// connects, send() to all that came before, with no look at the bytes. Ends when one of them
+// leaves.
+void run_relay(int viewers) {
+  const Listener listener = listen_on_any();
+  std::printf("%d\n", listener.port);
+  std::fflush(stdout);
+  std::vector<base::ScopedFd> sinks;
+  for (int i = 0; i < viewers; ++i) {
+    sinks.emplace_back(::accept(listener.fd.get(), nullptr, nullptr));
+    ::setsockopt(sinks.back().get(), SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof(kSendBuffer));
+  }
+  const base::ScopedFd worker(::accept(listener.fd.get(), nullptr, nullptr));
+  std::string buffer(kRelayBuffer, '\0');
+  while (true) {
+    const ssize_t count = ::recv(worker.get(), buffer.data(), buffer.size(), 0);
+    if (count <= 0) {
+      return;
+    }
+    for (const base::ScopedFd& sink : sinks) {
+      send_all(sink.get(), {buffer.data(), static_cast<std::size_t>(count)});
+    }
+  }
+}
+
 std::string unless_dash(const char* argument) {
   return std::string_view(argument) == "-" ? "" : argument;
 }
@@ -179,11 +224,13 @@ int run(int argc, char** argv) {
   if (mode == "viewers" && argc == 6) {
     run_viewers({std::stoi(argv[2]), unless_dash(argv[3]), unless_dash(argv[4])},
                 std::stoi(argv[5]));
-  } else if (mode == "worker" && argc == 7) {
-    run_worker({std::stoi(argv[2]), "/worker", unless_dash(argv[3])}, std::stoul(argv[4]),
-               std::stoul(argv[5]), std::stod(argv[6]));
+  } else if (mode == "worker" && argc == 8) {
+    run_worker({std::stoi(argv[2]), unless_dash(argv[3]), unless_dash(argv[4])},
+               std::stoul(argv[5]), std::stoul(argv[6]), std::stod(argv[7]));
   } else if (mode == "send_loop" && argc == 4) {
     run_send_loop(std::stoul(argv[2]), std::stoi(argv[3]));
+  } else if (mode == "relay" && argc == 3) {
+    run_relay(std::stoi(argv[2]));
   } else {
     std::fprintf(stderr, "usage: see the first lines of tests/bench/hub_load.cpp\n");
     return 2;
