@@ -157,6 +157,7 @@ HttpResponse answer_events(const HttpRequest& request, Members& query,
   json events = json::array();
   for (auto& [id, event] : recording.events(wanted)) {
     events.push_back({{"id", id},
+                      {"run", record::run_id(event.run)},
                       {"time_ns", event.time_ns},
                       {"step", event.step},
                       {"kind", event.kind},

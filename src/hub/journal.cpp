@@ -20,9 +20,15 @@ std::optional<std::uint64_t> step_of(const nlohmann::json& object) {
 
 void Journal::facts(const nlohmann::json& facts) {
   const nlohmann::json id = facts.value("id", nlohmann::json());
-  run_ = id.is_string() ? record::run_number(id.get<std::string>()) : 0;
+  const std::uint64_t before = std::exchange(
+      run_, id.is_string() ? record::run_number(id.get<std::string>()) : std::uint64_t{0});
+  step_ = run_ == before ? step_ : 0;
   if (recorder_ != nullptr) {
     recorder_->set_run(facts);
+  }
+  const auto plan = facts.find("plan");
+  if (plan != facts.end() && plan->is_object()) {
+    event("run", {{"plan", *plan}});
   }
 }
 

@@ -4,7 +4,10 @@
 #include <SQLiteCpp/Exception.h>
 #include <spdlog/spdlog.h>
 
+#include <array>
 #include <charconv>
+#include <cinttypes>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -266,6 +269,12 @@ std::uint64_t run_number(const std::string& id) {
   std::uint64_t number = 0;
   const auto [end, code] = std::from_chars(id.data(), id.data() + id.size(), number, kHex);
   return code == std::errc() && end == id.data() + id.size() && id.size() == kHex ? number : 0;
+}
+
+std::string run_id(std::uint64_t number) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016" PRIx64, number);
+  return number == 0 ? "" : text.data();
 }
 
 }  // namespace tt::record

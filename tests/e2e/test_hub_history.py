@@ -171,6 +171,21 @@ def test_the_audit_trail_says_who_did_what(hub: Hub) -> None:
     assert ask_json(hub, f"/history/events?after={last}") == []
 
 
+def test_the_trail_begins_with_the_plan_that_a_trainer_brings(hub: Hub) -> None:
+    plan = {"number": 7, "entries": [{"point": "MLP1"}]}
+    feed(hub, range(3, 5)).notify("step", step=5)
+    hub.worker(id="00000000000000b2", plan=plan)
+    hub.worker(id="00000000000000b2", plan=None).notify("log", level="info", message="last")
+
+    def trail() -> list[Any]:
+        return list(ask_json(hub, "/history/events"))
+
+    wait_until(lambda: trail()[-1]["kind"] == "log", "the last line")
+    told = [(e["run"], e["step"], e["detail"]) for e in trail() if e["kind"] == "run"]
+    assert told == [(RUN_ID, 0, {"plan": FACTS["plan"]}), ("00000000000000b2", 0, {"plan": plan})]
+    assert trail()[-1]["run"] == "00000000000000b2"
+
+
 def test_a_recording_is_an_sqlite_file_that_anybody_reads(tmp_path: Path) -> None:
     folder = tmp_path / "recordings"
     with running_hub(tmp_path / "run", "--record", str(folder)) as hub:

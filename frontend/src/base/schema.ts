@@ -16,6 +16,16 @@ export function parse<T>(parser: Parser<T>, value: unknown): T {
   return parser(value, '');
 }
 
+/** Undefined: the value is of another form. */
+export function read<T>(parser: Parser<T>, value: unknown): T | undefined {
+  try {
+    return parse(parser, value);
+  } catch (error) {
+    if (error instanceof SchemaError) return undefined;
+    throw error;
+  }
+}
+
 export const string: Parser<string> = (value, path) => {
   if (typeof value !== 'string') throw new SchemaError(path, 'a string');
   return value;

@@ -169,6 +169,7 @@ export const historySchema = object({
 /** One line of the hub's audit trail, `/history/events`. */
 export const auditSchema = object({
   id: count,
+  run: withDefault(string, ''),
   time_ns: number,
   step: count,
   kind: string,

@@ -262,6 +262,7 @@ export class App implements Disposable {
       }
       if (event.kind === 'trail') {
         this.events.merge(event.lines);
+        this.plans.recall(event.lines, this.run?.id ?? '');
         continue;
       }
       if (event.kind === 'history') {
@@ -325,6 +326,7 @@ export class App implements Disposable {
       this.events.clear();
       this.interventions.clear();
       this.plans.clear();
+      this.plan = null;
       this.frame = null;
       this.history = null;
       this.latest = null;

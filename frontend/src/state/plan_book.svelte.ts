@@ -1,8 +1,12 @@
-import type { CompressorFacts, OtherRunFacts, Plan, RunFacts } from '../protocol/messages';
+import { object, read } from '../base/schema';
+import type { AuditLine, CompressorFacts, OtherRunFacts, RunFacts } from '../protocol/messages';
+import { type Plan, planSchema } from '../protocol/messages';
 import type { FrameBase, ViewQuery } from '../store/frames';
 import { compressorOf } from './watched';
 
 const kMostPlans = 64;
+const kAskedSchema = object({ result: object({ plan: planSchema }) });
+const kTakenSchema = object({ plan: planSchema });
 
 /** The plans of the run by their numbers, the newest of them: records outlive the plan in force. */
 export class PlanBook {
@@ -10,7 +14,21 @@ export class PlanBook {
 
   add(plan: Plan): void {
     const others = this.plans.filter(({ number }) => number !== plan.number);
-    this.plans = [...others, plan].slice(-kMostPlans);
+    this.keep([...others, plan]);
+  }
+
+  /** Plans of `run` that the audit trail tells of, oldest first; what is known already stays. */
+  recall(lines: readonly AuditLine[], run: string): void {
+    const all = [...this.plans];
+    const ofRun = lines.filter((line) => line.run === run);
+    for (const plan of ofRun.map(planOf).reverse()) {
+      if (plan !== undefined && all.every(({ number }) => number !== plan.number)) all.push(plan);
+    }
+    if (all.length > this.plans.length) this.keep(all);
+  }
+
+  private keep(plans: readonly Plan[]): void {
+    this.plans = [...plans].sort((a, b) => a.number - b.number).slice(-kMostPlans);
   }
 
   clear(): void {
@@ -20,6 +38,11 @@ export class PlanBook {
   of(number: number): Plan | undefined {
     return this.plans.find((plan) => plan.number === number);
   }
+}
+
+function planOf({ kind, detail }: AuditLine): Plan | undefined {
+  if (kind === 'plan.set') return read(kAskedSchema, detail)?.result.plan;
+  return kind === 'plan' || kind === 'run' ? read(kTakenSchema, detail)?.plan : undefined;
 }
 
 interface Runs {

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'vitest';
-import { type OtherRunFacts, type Plan, runSchema } from '../protocol/messages';
+import { type AuditLine, type OtherRunFacts, type Plan, runSchema } from '../protocol/messages';
 import { compressorFor, PlanBook } from './plan_book.svelte';
 
 const kRun = runSchema(
@@ -53,4 +53,25 @@ test('a plan that comes again counts anew, and the oldest are forgotten', () => 
   expect(of(1, 1)?.method).toBe('max');
   for (let number = 10; number < 80; number++) plans.add(planOf(number, 'sum'));
   expect([of(2, 1), of(79, 1)?.method]).toEqual([undefined, 'sum']);
+});
+
+test('the trail tells of plans that were in force before the page came', () => {
+  const lineOf = (id: number, kind: string, detail: unknown): AuditLine => ({
+    ...{ id, kind, detail, who: '', time_ns: 1, step: 1, run: id > 6 ? '77' : '5f0c' },
+  });
+  plans = new PlanBook();
+  plans.add(planOf(4, 'std'));
+  const lines = [
+    lineOf(1, 'run', { plan: planOf(1, 'sum') }),
+    lineOf(2, 'plan.set', { params: {}, result: { step: 3, plan: planOf(2, 'max') } }),
+    lineOf(3, 'plan', { step: 5, plan: planOf(3, 'min') }),
+    lineOf(4, 'plan', { step: 5, plan: planOf(4, 'mean') }),
+    lineOf(5, 'plan', { step: 5 }),
+    lineOf(6, 'log', { plan: planOf(5, 'mean') }),
+    lineOf(7, 'run', { plan: planOf(1, 'mean') }),
+  ];
+  plans.recall(lines, '5f0c');
+  expect([1, 2, 3, 4, 5].map((number) => of(number, 1)?.method)).toEqual([
+    ...['sum', 'max', 'min', 'std', undefined],
+  ]);
 });

@@ -7,7 +7,7 @@ let lastId = 0;
 
 function line(kind: string, step: number, detail: unknown, who = ''): AuditLine {
   lastId += 1;
-  return { id: lastId, time_ns: 1e18 + lastId * 1e9, step, kind, who, detail };
+  return { id: lastId, run: '', time_ns: 1e18 + lastId * 1e9, step, kind, who, detail };
 }
 
 const plan = (

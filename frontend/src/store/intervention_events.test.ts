@@ -9,7 +9,7 @@ beforeEach(() => (store = new EventStore()));
 
 function line(kind: string, step: number, detail: unknown, who = ''): AuditLine {
   lastId += 1;
-  return { id: lastId, time_ns: 1e18 + lastId * 1e9, step, kind, who, detail };
+  return { id: lastId, run: '', time_ns: 1e18 + lastId * 1e9, step, kind, who, detail };
 }
 
 /** Programs by name: the step they are in force from, and alpha. */

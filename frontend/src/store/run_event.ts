@@ -1,5 +1,4 @@
-import type { Parser } from '../base/schema';
-import { object, optional, parse, SchemaError, string, withDefault, boolean } from '../base/schema';
+import { boolean, object, optional, read, string, withDefault } from '../base/schema';
 import {
   controlSchema,
   droppedSchema,
@@ -204,14 +203,4 @@ export function joined(first: RunEvent, second: RunEvent): RunEvent | undefined 
   if (where !== second.what.split('/')[1]) return undefined;
   const records = first.records + second.records;
   return { ...first, records, lastStep: second.lastStep, text: dropText(where, records) };
-}
-
-/** What does not fit is told by nobody: the trail is of another version. */
-function read<T>(schema: Parser<T>, detail: unknown): T | undefined {
-  try {
-    return parse(schema, detail);
-  } catch (error) {
-    if (error instanceof SchemaError) return undefined;
-    throw error;
-  }
 }

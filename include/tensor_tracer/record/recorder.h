@@ -103,5 +103,7 @@ class Recorder {
 
 /// A run id of 16 hex digits as a number; 0 if it is none.
 std::uint64_t run_number(const std::string& id);
+/// The other way; empty of 0.
+std::string run_id(std::uint64_t number);
 
 }  // namespace tt::record
