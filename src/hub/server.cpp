@@ -14,7 +14,9 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <csignal>
 #include <exception>
+#include <future>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -43,6 +45,26 @@ bool is_ipv4(const base::ScopedFd& listener) {
          address.ss_family == AF_INET;
 }
 
+/// What an earlier hub has left of the run.
+struct EarlierRun {
+  nlohmann::json facts;
+  std::vector<nlohmann::json> steps;
+};
+
+std::optional<EarlierRun> earlier_run(record::Recording& recording, const std::string& id) {
+  for (const record::RunInfo& run : recording.runs()) {
+    if (run.id != id) {
+      continue;
+    }
+    EarlierRun earlier{.facts = run.facts, .steps = {}};
+    for (record::StepRow& row : recording.steps(run.run, 0, INT64_MAX, kMaxSteps)) {
+      earlier.steps.push_back(std::move(row.params));
+    }
+    return earlier;
+  }
+  return std::nullopt;
+}
+
 /// Accepts connections and ends them. Thread: the hub's I/O thread only.
 class Server {
  public:
@@ -57,6 +79,16 @@ class Server {
       acceptors_.emplace_back(io_, protocol, listener.release());
     }
   }
+  /// Joins the threads that post to the I/O context, and lets go of what they were asked.
+  ~Server() {
+    if (context_.recorder) {
+      context_.recorder->finish();
+    }
+    context_.replayed.reset();
+    context_.others.close();
+  }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
 
   /// Opens the recording, and goes on with what an earlier hub of this run has left in it.
   base::Status open_recorder() {
@@ -125,27 +157,22 @@ class Server {
         spdlog::error("handler_failed: {}", error.what());
       }
     }
-    if (context_.recorder) {
-      context_.recorder->finish();  // its threads post to the I/O context
-    }
-    context_.replayed.reset();
-    context_.others.close();
   }
 
  private:
+  /// By the recorder's own reader: it may have the file for itself.
   void restore() {
-    auto recording = record::Recording::open(context_.options.recorder->path);
-    if (!recording) {
-      return;
-    }
-    for (const record::RunInfo& run : recording.value().runs()) {
-      if (run.id == context_.options.run_id) {
-        std::vector<nlohmann::json> steps;
-        for (record::StepRow& row : recording.value().steps(run.run, 0, INT64_MAX, kMaxSteps)) {
-          steps.push_back(std::move(row.params));
-        }
-        context_.room.restore(run.facts, steps);
+    auto told = std::make_shared<std::promise<std::optional<EarlierRun>>>();
+    auto earlier = told->get_future();
+    context_.recorder->read(
+        [id = context_.options.run_id, told = std::move(told)](record::Recording& recording) {
+          told->set_value(earlier_run(recording, id));
+        });
+    try {
+      if (const std::optional<EarlierRun> run = earlier.get()) {
+        context_.room.restore(run->facts, run->steps);
       }
+    } catch (const std::future_error&) {  // NOLINT(bugprone-empty-catch): it could not be read
     }
   }
 

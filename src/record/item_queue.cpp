@@ -63,6 +63,9 @@ void ItemQueue::push_other_locked(Item item) {
 void ItemQueue::push_query(QueryThread::Query query) {
   {
     const std::lock_guard lock(mutex_);
+    if (refuses_queries_) {
+      return;
+    }
     queries_.push_back(std::move(query));
   }
   wake_.notify_one();
@@ -121,6 +124,13 @@ void ItemQueue::end() {
     ending_ = true;
   }
   wake_.notify_one();
+}
+
+void ItemQueue::refuse_queries() {
+  std::vector<QueryThread::Query> let_go;  // after the lock
+  const std::lock_guard lock(mutex_);
+  refuses_queries_ = true;
+  let_go.swap(queries_);
 }
 
 RecorderCounters ItemQueue::counters() const {

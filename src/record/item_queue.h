@@ -34,6 +34,7 @@ class ItemQueue {
   void push(Other item) {
     push_other(std::move(item));
   }
+  /// A query that comes after refuse_queries() is let go at once.
   void push_query(QueryThread::Query query);
 
   /// Waits until `interval` is over, or much is there, or somebody asks. Nothing once it has ended
@@ -44,6 +45,8 @@ class ItemQueue {
   /// From now on everything is dropped; false if that was so before.
   bool stop();
   void end();
+  /// Nobody reads any more: those that wait are let go.
+  void refuse_queries();
   RecorderCounters counters() const;
 
  private:
@@ -63,6 +66,7 @@ class ItemQueue {
   std::size_t kept_ = 0;         // the others in others_
   RecorderCounters counters_;
   bool ending_ = false;
+  bool refuses_queries_ = false;
 };
 
 }  // namespace tt::record

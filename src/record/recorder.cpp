@@ -176,6 +176,7 @@ class Recorder::Impl {
     } catch (const std::exception& error) {
       stop(error.what());
     }
+    queue_.refuse_queries();
     close();
   }
 

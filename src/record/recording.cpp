@@ -2,6 +2,7 @@
 
 #include <SQLiteCpp/Exception.h>
 #include <SQLiteCpp/Statement.h>
+#include <sqlite3.h>
 
 #include <cmath>
 #include <filesystem>
@@ -48,7 +49,10 @@ std::shared_ptr<SQLite::Database> open_read_only(const std::string& path) {
         std::make_shared<SQLite::Database>(path, SQLite::OPEN_READONLY, kBusyMilliseconds);
     database->execAndGet("SELECT count(*) FROM sqlite_schema");
     return database;
-  } catch (const SQLite::Exception&) {
+  } catch (const SQLite::Exception& error) {
+    if (error.getErrorCode() == SQLITE_BUSY) {
+      throw;
+    }
     return std::make_shared<SQLite::Database>("file:" + escaped(path) + "?immutable=1",
                                               SQLite::OPEN_READONLY | SQLite::OPEN_URI);
   }
@@ -111,6 +115,12 @@ base::Result<Recording> Recording::open(const std::string& path) {
     }
     return Recording(std::make_unique<Impl>(std::move(database)));
   } catch (const SQLite::Exception& error) {
+    if (error.getErrorCode() == SQLITE_BUSY) {
+      return base::Error{.code = "recording_in_use",
+                         .message = "the hub of a run has this file for itself",
+                         .where = path,
+                         .remedy = "wait until the run has ended"};
+    }
     return cannot_open(path, error.what());
   }
 }
@@ -177,6 +187,9 @@ void Recording::frames(const FrameQuery& query, const std::function<bool(const F
 
 std::vector<StepRow> Recording::steps(std::uint64_t run, std::uint64_t first, std::uint64_t last,
                                       std::size_t limit) {
+  if (limit == 0) {
+    return {};
+  }
   constexpr const char* kSql = R"sql(
     SELECT step, name, value, time_ns FROM scalars WHERE run = ?1 AND step <= ?3 AND step >= max(?2,
       ifnull((SELECT min(step) FROM (SELECT DISTINCT step FROM scalars

@@ -87,8 +87,9 @@ class Recorder {
   void add_step(std::uint64_t run, const nlohmann::json& params, std::uint64_t time_ns);
   void add_event(Event event);
 
-  /// Runs `query` on a reader of the file, on a thread that is not the caller's; the recorder may
-  /// end before it ran. Queries run one after the other and each should take milliseconds.
+  /// Runs `query` on a reader of the file, on a thread that is not the caller's. Where the recorder
+  /// ends before, the query is destroyed by the end of finish(). Queries run one after the other
+  /// and each should take milliseconds.
   void read(std::function<void(Recording&)> query);
 
   RecorderCounters counters() const;

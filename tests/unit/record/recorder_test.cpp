@@ -178,6 +178,14 @@ TEST_F(RecorderTest, StepsComeBackAsTheyWereSaid) {
   EXPECT_EQ(one[0].step, 7U);
 }
 
+TEST_F(RecorderTest, NoStepsAreNone) {
+  const auto recorder = start();
+  recorder->add_step(kRun, {{"step", 3}, {"loss", 0.5}}, 1);
+  recorder->finish();
+  EXPECT_EQ(reader().steps(kRun, 0, INT64_MAX, 1).size(), 1U);
+  EXPECT_TRUE(reader().steps(kRun, 0, INT64_MAX, 0).empty());
+}
+
 TEST_F(RecorderTest, EventsHaveACursor) {
   {
     const auto recorder = start();
@@ -373,6 +381,34 @@ TEST_F(RecorderTest, ATemporaryFileIsGoneAtTheEnd) {
     add(*recorder, make_record(1, 7, 1));
   }
   EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(RecorderTest, AFileThatItsHubHasForItselfIsNotReadAsItIsHalfWritten) {
+  const auto recorder = start([](RecorderOptions& options) { options.temporary = true; });
+  const auto refused = Recording::open(path());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "recording_in_use");
+  EXPECT_EQ(refused.error().where, path());
+}
+
+TEST_F(RecorderTest, WhatWasAskedIsLetGoByTheEnd) {
+  for (const bool temporary : {false, true}) {
+    const auto recorder = start([&](RecorderOptions& options) { options.temporary = temporary; });
+    const auto asked = std::make_shared<int>();
+    std::promise<void> goes_on;
+    std::promise<void> begun;
+    recorder->read([&](Recording&) {
+      begun.set_value();
+      goes_on.get_future().wait();
+    });
+    begun.get_future().wait();
+    recorder->read([asked](Recording&) {});
+    std::thread ends([&] { recorder->finish(); });
+    goes_on.set_value();
+    ends.join();
+    recorder->read([asked](Recording&) {});
+    EXPECT_EQ(asked.use_count(), 1) << temporary;
+  }
 }
 
 TEST_F(RecorderTest, NobodyElseReadsTheFileOrWhatStandsBesideIt) {
