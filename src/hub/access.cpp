@@ -33,6 +33,11 @@ bool is_origin(std::string_view text) {
          is_host(text.substr(slashes + 3));
 }
 
+// What every hub is called, whatever it is bound to.
+bool is_own_name(std::string_view bind) {
+  return bind.empty() || bind == "localhost" || bind == "127.0.0.1" || bind == "::1";
+}
+
 base::Error wrong(const char* flag, std::string message, std::string remedy) {
   return {
       .code = "usage", .message = std::move(message), .where = flag, .remedy = std::move(remedy)};
@@ -74,7 +79,7 @@ std::vector<std::string> allowed_hosts(const Access& access, const std::string& 
   std::vector<std::string> hosts = access.hosts;
   if (access.bind == kAnyIpv4 || access.bind == kAnyIpv6) {
     hosts.push_back(host);
-  } else if (!is_loopback(access.bind)) {
+  } else if (!is_own_name(access.bind)) {
     const bool ipv6 = access.bind.find(':') != std::string::npos;
     hosts.push_back(ipv6 ? "[" + access.bind + "]" : access.bind);
   }

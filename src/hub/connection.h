@@ -40,6 +40,8 @@ class Connections {
   }
   void kill_oldest() {
     if (const auto oldest = all_.empty() ? nullptr : all_.front().lock()) {
+      // It may take time to end: the next call is for another.
+      all_.splice(all_.end(), all_, all_.begin());
       oldest->kill();
     }
   }

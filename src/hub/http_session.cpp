@@ -21,6 +21,7 @@ constexpr auto kAwait = net::as_tuple(net::use_awaitable);
 constexpr auto kHistoryTimeout = std::chrono::seconds(20);
 constexpr std::uint32_t kMaxHeaderBytes = 8 * 1024;
 constexpr std::uint64_t kMaxBodyBytes = 4 * 1024;
+constexpr std::uint64_t kSlowestBytes = 64 * 1024;  // a second, of an answer's reader
 }  // namespace
 
 HttpSession::~HttpSession() {
@@ -91,7 +92,8 @@ net::awaitable<bool> HttpSession::serve_request() {
 
 net::awaitable<bool> HttpSession::write(HttpResponse response) {
   context_.room.metrics().count_http(response.result_int());
-  stream_.expires_after(context_.options.handshake_timeout);
+  const std::chrono::seconds at_slowest(response.body().size() / kSlowestBytes);
+  stream_.expires_after(context_.options.handshake_timeout + at_slowest);
   const auto [failure, bytes] = co_await http::async_write(stream_, response, kAwait);
   co_return !failure && response.keep_alive();
 }

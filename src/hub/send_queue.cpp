@@ -95,6 +95,11 @@ void SendQueue::subscribe(Subscription wanted) {
       erase(current);
     }
   }
+  for (const auto& [key, record] : held_) {
+    if (wanted_.wants(record)) {
+      queue(record);
+    }
+  }
   held_.clear();
   next_.clear();
   for (const protocol::RecordKey& key : latest_->keys()) {

@@ -215,13 +215,16 @@ base::Status Room::forward(const Member& member, protocol::Request request, Cloc
     revert_wanted_ = revert_wanted_ || (request.method == "intervention.apply" &&
                                         request.params.value("keep", json()) != true);
   }
-  const std::uint64_t id = forwarder_.add({.session = member.session,
-                                           .id = request.id,
-                                           .who = lease_.name(),
-                                           .method = request.method,
-                                           .params = kind.changes ? request.params : json(),
-                                           .changes = kind.changes},
-                                          now + options_.request_timeout);
+  // So many steps take as long as they take; a trainer that is lost answers too.
+  const bool takes_long = request.method == "control.step";
+  const std::uint64_t id =
+      forwarder_.add({.session = member.session,
+                      .id = request.id,
+                      .who = lease_.name(),
+                      .method = request.method,
+                      .params = kind.changes ? request.params : json(),
+                      .changes = kind.changes},
+                     takes_long ? Clock::time_point::max() : now + options_.request_timeout);
   send(*leader_, protocol::encode_request(id, request.method, std::move(request.params)));
   return {};
 }

@@ -41,7 +41,10 @@ TEST(CheckAccess, NamesTheFlag) {
 
 TEST(AllowedHosts, AddTheBoundAddress) {
   EXPECT_EQ(allowed_hosts({.hosts = {"a"}}, "node"), (Strings{"a"}));
-  EXPECT_EQ(allowed_hosts({.bind = "127.0.0.1"}, "node"), Strings());
+  for (const char* own : {"", "localhost", "127.0.0.1", "::1"}) {
+    EXPECT_EQ(allowed_hosts({.bind = own}, "node"), Strings()) << own;
+  }
+  EXPECT_EQ(allowed_hosts({.bind = "127.0.0.2"}, "node"), (Strings{"127.0.0.2"}));
   EXPECT_EQ(allowed_hosts({.bind = "10.0.0.5"}, "node"), (Strings{"10.0.0.5"}));
   EXPECT_EQ(allowed_hosts({.bind = "fe80::1"}, "node"), (Strings{"[fe80::1]"}));
   EXPECT_EQ(allowed_hosts({.bind = "0.0.0.0"}, "node"), (Strings{"node"}));

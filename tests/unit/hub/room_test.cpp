@@ -61,6 +61,25 @@ TEST_F(RoomTest, ARequestThatTheTrainerDoesNotAnswerTimesOutOnce) {
   EXPECT_TRUE(viewer->texts().empty());
 }
 
+TEST_F(RoomTest, ManyStepsTakeAsLongAsTheyTake) {
+  auto worker = greeted(Role::kWorker);
+  const auto viewer = greeted(Role::kViewer);
+  ask(*viewer, "control.claim");
+  ask(*viewer, "control.step", {{"count", 1000}});
+  viewer->texts();
+  for (int minute = 0; minute < 100; ++minute) {
+    say(*viewer, {{"id", 10 + minute}, {"method", "ping"}});
+    room_.tick(now_ += 20s);
+  }
+  for (const json& text : viewer->texts()) {
+    EXPECT_FALSE(text.contains("error")) << text;
+  }
+  room_.leave(*worker);
+  const auto texts = viewer->texts();
+  ASSERT_FALSE(texts.empty());
+  EXPECT_EQ(texts[0].at("error").at("code"), "no_trainer");
+}
+
 TEST_F(RoomTest, TooManyWaitingRequestsAreRefused) {
   const auto worker = greeted(Role::kWorker);
   const auto viewer = greeted(Role::kViewer);

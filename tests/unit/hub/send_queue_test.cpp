@@ -253,6 +253,21 @@ TEST_F(SendQueueTest, ARateHoldsBackAllButTheLatestOfAKey) {
   EXPECT_EQ(queue_.dropped(), 0U);
 }
 
+TEST_F(SendQueueTest, WhatWaitsForItsRateIsNotLostByANewSubscription) {
+  Subscription slow;
+  slow.pause = std::chrono::seconds(10);
+  queue_.subscribe(slow);
+  for (const char* bytes : {"1", "2", "3"}) {
+    queue_.push_record(record(1, bytes), now_);
+    queue_.push_record(record(2, bytes), now_);
+  }
+  EXPECT_EQ(drain(), (std::vector<std::string>{"11"}));
+  Subscription second;
+  second.layers = {{2}};
+  queue_.subscribe(second);
+  EXPECT_EQ(drain(), (std::vector<std::string>{"3"}));
+}
+
 TEST_F(SendQueueTest, AWindowStopsBinaryMessagesUntilTheyAreAcknowledged) {
   queue_.set_window(2);
   for (std::uint16_t layer = 1; layer <= 4; ++layer) {
