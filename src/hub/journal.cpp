@@ -26,10 +26,8 @@ void Journal::facts(const nlohmann::json& facts) {
   if (recorder_ != nullptr) {
     recorder_->set_run(facts);
   }
-  const auto plan = facts.find("plan");
-  if (plan != facts.end() && plan->is_object()) {
-    event("run", {{"plan", *plan}});
-  }
+  event("run", {{"plan", facts.value("plan", nlohmann::json())},
+                {"interventions", facts.value("interventions", nlohmann::json::array())}});
 }
 
 void Journal::state(const nlohmann::json& state) {

@@ -20,7 +20,7 @@ class Journal {
     return recorder_ != nullptr ? recorder_->counters() : record::RecorderCounters{};
   }
 
-  /// A run begins, or goes on with a new worker: an event `run` tells the plan in force, if any.
+  /// A run begins, or goes on with a new worker: an event `run` tells what is in force.
   void facts(const nlohmann::json& facts);
   void state(const nlohmann::json& state);
   void step(const nlohmann::json& params);

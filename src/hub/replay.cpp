@@ -13,8 +13,10 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 
 constexpr std::size_t kMessageBytes = std::size_t{4} << 20U;
-constexpr std::size_t kLookBack = 50;  // steps whose records a seek shows where none is newer
-constexpr auto kLongestGap = 2s;       // a pause of the run is not sat through
+constexpr std::size_t kLookBack = 50;    // steps whose records a seek shows where none is newer
+constexpr std::size_t kMostShown = 100;  // steps that one request shows one by one
+constexpr std::size_t kMostConnects = 10'000;
+constexpr auto kLongestGap = 2s;  // a pause of the run is not sat through
 constexpr double kSlowest = 0.1;
 constexpr double kFastest = 100;
 
@@ -25,6 +27,16 @@ base::Error wrong(const char* where, std::string message) {
 json programs_of(const json& object, const char* member) {
   const auto programs = object.is_object() ? object.find(member) : object.end();
   return programs != object.end() && programs->is_array() ? *programs : json::array();
+}
+
+// The facts are those of the last time that the trainer connected.
+json first_programs(record::Recording& recording, const record::RunInfo& run) {
+  for (const auto& [id, event] : recording.events({.limit = kMostConnects, .kind = "run"})) {
+    if (event.run == run.run) {
+      return programs_of(event.detail, "interventions");
+    }
+  }
+  return programs_of(run.facts, "interventions");
 }
 
 }  // namespace
@@ -38,6 +50,7 @@ Replayer::Replayer(net::io_context& io, Room& room, record::Recording recording,
       run_(std::move(run)),
       steps_(recording_.step_times(run_.run)),
       program_events_(recording_.program_events(run_.run)),
+      first_programs_(first_programs(recording_, run_)),
       speed_(speed),
       paused_(paused),
       timer_(io) {}
@@ -46,11 +59,15 @@ Replayer::~Replayer() { room_.leave(*this); }
 
 void Replayer::start() {
   room_.join(*this, Clock::now());
+  json facts = run_.facts;
+  if (facts.is_object()) {
+    facts["interventions"] = first_programs_;
+  }
   say(protocol::encode_request(1, "hello",
                                {{"versions", {protocol::kProtocolVersion}},
                                 {"role", "worker"},
                                 {"rank", 0U},
-                                {"run", run_.facts}}));
+                                {"run", std::move(facts)}}));
   tell_state();
   schedule();
 }
@@ -112,15 +129,26 @@ void Replayer::set_paused(bool paused) {
 
 base::Status Replayer::step(const json& params) {
   const json count = params.value("count", json(1U));
-  if (!count.is_number_unsigned() || count < 1) {
-    return wrong("count", "must be a whole number from 1");
+  if (!count.is_number_unsigned() || count < 1 || count > 1'000'000) {
+    return wrong("count", "must be a whole number from 1 to 1000000");
   }
   paused_ = true;
   const std::size_t end = next_ + std::min(steps_.size() - next_, count.get<std::size_t>());
+  if (end - next_ > kMostShown) {
+    jump_to(end);
+  }
   while (next_ < end) {
     show_step(next_++);
   }
   return {};
+}
+
+void Replayer::jump_to(std::size_t next) {
+  next_ = next;
+  if (next_ > 0) {
+    show_latest(next_ - 1);
+  }
+  show_programs(current_step());
 }
 
 base::Status Replayer::seek(const json& params) {
@@ -130,11 +158,7 @@ base::Status Replayer::seek(const json& params) {
   }
   const auto beyond = std::upper_bound(steps_.begin(), steps_.end(),
                                        std::pair(wanted.get<std::uint64_t>(), UINT64_MAX));
-  next_ = static_cast<std::size_t>(beyond - steps_.begin());
-  if (next_ > 0) {
-    show_latest(next_ - 1);
-  }
-  show_programs(current_step());
+  jump_to(static_cast<std::size_t>(beyond - steps_.begin()));
   return {};
 }
 
@@ -218,15 +242,14 @@ void Replayer::show_programs(std::uint64_t step) {
   if (program_events_.empty()) {
     return;
   }
-  const json before = {{"programs", programs_of(run_.facts, "interventions")}};
   std::int64_t last = 0;
   for (const record::ProgramEvent& event : program_events_) {
     last = event.step <= step && event.kind == "interventions" ? event.id : last;
   }
-  const json told = last > 0 ? recording_.event_detail(last) : before;
+  json programs =
+      last > 0 ? programs_of(recording_.event_detail(last), "programs") : first_programs_;
   say(protocol::encode_notification(
-      "interventions",
-      {{"step", step}, {"programs", programs_of(told, "programs")}, {"reason", "replay"}}));
+      "interventions", {{"step", step}, {"programs", std::move(programs)}, {"reason", "replay"}}));
 }
 
 // What a viewer of the live run saw at that step: of each key the latest record.

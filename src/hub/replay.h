@@ -46,6 +46,8 @@ class Replayer : public Client {
   base::Status set_speed(const json& params);
   base::Status step(const json& params);
   void set_paused(bool paused);
+  /// Shows what a viewer of the live run saw then; the step of this index comes next.
+  void jump_to(std::size_t next);
   void say(std::string text);
   void tell_state();
   void schedule();
@@ -63,7 +65,8 @@ class Replayer : public Client {
   const record::RunInfo run_;
   const std::vector<std::pair<std::uint64_t, std::uint64_t>> steps_;  // step, time in ns
   const std::vector<record::ProgramEvent> program_events_;            // by step
-  std::size_t next_ = 0;                                              // index of the step to show
+  const json first_programs_;  // in force before the first of them
+  std::size_t next_ = 0;       // index of the step to show
   double speed_;
   bool paused_;
   bool woken_ = false;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import socket
 import sqlite3
 import struct
 import time
@@ -137,6 +138,22 @@ def test_wrong_queries_are_told_why(hub: Hub, target: str, word: str) -> None:
     assert word in body.decode()
 
 
+def test_a_slow_reader_gets_a_long_answer_whole(hub: Hub) -> None:
+    feed(hub, range(1, 5), layers=3, size=1 << 18)
+    wait_for_frames(hub, 24)
+    request = f"GET /history/records?limit=67108864 HTTP/1.1\r\nHost: localhost:{hub.port}\r\n"
+    request += f"Authorization: Bearer {hub.token}\r\nConnection: close\r\n\r\n"
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", hub.port))
+        connection.sendall(request.encode())
+        time.sleep(6.5)  # longer than a request may take to come
+        answer = b"".join(iter(lambda: connection.recv(1 << 20), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b" 200 " in head.splitlines()[0]
+    assert len(places(body)) == 24
+
+
 def test_history_needs_the_token(hub: Hub) -> None:
     for path in ("/history", "/history/steps", "/history/events", "/history/records"):
         assert ask(hub, path, None)[0] == 401
@@ -182,8 +199,13 @@ def test_the_trail_begins_with_the_plan_that_a_trainer_brings(hub: Hub) -> None:
 
     wait_until(lambda: trail()[-1]["kind"] == "log", "the last line")
     told = [(e["run"], e["step"], e["detail"]) for e in trail() if e["kind"] == "run"]
-    assert told == [(RUN_ID, 0, {"plan": FACTS["plan"]}), ("00000000000000b2", 0, {"plan": plan})]
-    assert trail()[-1]["run"] == "00000000000000b2"
+    other = "00000000000000b2"
+    assert told == [
+        (RUN_ID, 0, {"plan": FACTS["plan"], "interventions": []}),
+        (other, 0, {"plan": plan, "interventions": []}),
+        (other, 0, {"plan": None, "interventions": []}),
+    ]
+    assert trail()[-1]["run"] == other
 
 
 def test_a_recording_is_an_sqlite_file_that_anybody_reads(tmp_path: Path) -> None:
@@ -224,15 +246,27 @@ def test_filters_of_a_recording(tmp_path: Path) -> None:
         assert places(ask(hub, "/history/records")[2]) == [(2, 4, 1), (2, 4, 3), (4, 4, 1), (4, 4, 3)]
 
 
-def test_a_restarted_hub_goes_on_with_its_history(tmp_path: Path) -> None:
-    first = Hub(tmp_path, "--record", str(tmp_path / "r"))
+def test_a_history_costs_no_time_at_the_start(tmp_path: Path) -> None:
+    def seconds(number: int, *flags: str) -> float:
+        begin = time.monotonic()
+        with running_hub(tmp_path / str(number), *flags):
+            return time.monotonic() - begin
+
+    without = min(seconds(number, "--history-bytes", "0") for number in range(3))
+    assert min(seconds(number) for number in range(3, 6)) < without + 1  # SQLite waits 2 s for a lock
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_restarted_hub_goes_on_with_its_history(tmp_path: Path, recorded: bool) -> None:
+    flags = ("--record", str(tmp_path / "r")) if recorded else ()
+    first = Hub(tmp_path, *flags)
     worker = feed(first, range(1, 4))
     wait_for_frames(first, 18)
     worker.connection.close()
     first.process.kill()
     first.process.wait()
     first.stop()
-    with running_hub(tmp_path, "--record", str(tmp_path / "r")) as second:
+    with running_hub(tmp_path, *flags) as second:
         viewer = second.viewer()
         assert viewer.hello["result"]["run"]["id"] == RUN_ID
         assert viewer.hello["result"]["state"]["phase"] == "lost"

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hub_harness import RUN_ID, Hub, Peer, binary, claim, error_code
+from hub_harness import RUN_ID, Hub, Peer, binary, claim, error_code, wait_until
 from test_hub_history import feed, wait_for_frames
 from websockets.sync.client import connect
 
@@ -109,7 +109,8 @@ def test_what_a_recording_cannot_do_is_refused(recording: Path, tmp_path: Path) 
             assert error_code(viewer.request("replay.seek", params)) == "invalid_argument"
         for speed in (0, 101, "fast"):
             assert error_code(viewer.request("replay.speed", {"speed": speed})) == "invalid_argument"
-        assert error_code(viewer.request("control.step", {"count": 0})) == "invalid_argument"
+        for count in (0, 1_000_001):
+            assert error_code(viewer.request("control.step", {"count": count})) == "invalid_argument"
     wrong = tmp_path / "wrong.ttrec"
     wrong.write_text("x" * 1000)
     for words in ([str(wrong)], [str(recording), "--run", "00000000000000aa"]):
@@ -126,6 +127,57 @@ def test_history_is_that_of_the_file(recording: Path) -> None:
         request.add_header("Authorization", f"Bearer {replay.token}")
         with urllib.request.urlopen(request, timeout=10) as answer:
             assert [row["step"] for row in json.load(answer)] == [5, 6]
+
+
+@pytest.fixture(scope="module")
+def long_recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """150 steps; the trainer connects once more, with a program that was put in force at step 50."""
+    folder = tmp_path_factory.mktemp("long")
+    hub = Hub(folder / "run", "--record", str(folder))
+    steer = {"name": "steer", "text": "…"}
+    for steps, programs in ((range(1, 51), []), (range(51, 151), [steer])):
+        worker = hub.worker(interventions=programs)
+        for step in steps:
+            worker.notify("step", step=step, loss=1.0)
+    told = {"step": 50, "programs": [steer], "reason": "request"}
+    worker.notify("interventions", **told)
+    worker.notify("applied", step=150, programs=[])
+    wait_for_last = f"http://127.0.0.1:{hub.port}/history"
+    request = urllib.request.Request(wait_for_last, headers={"Authorization": f"Bearer {hub.token}"})
+
+    def all_is_there() -> bool:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer).get("last_step") == 150
+
+    wait_until(all_is_there, "step 150")
+    hub.stop()
+    return folder / "run.ttrec"
+
+
+def test_many_steps_at_once_are_jumped_over(long_recording: Path) -> None:
+    with replaying(long_recording, "--paused") as replay:
+        viewer = replay.viewer
+        claim(viewer)
+        assert viewer.request("control.step", {"count": 140})["result"]["step"] == 140
+        assert viewer.request("control.step", {"count": 2})["result"]["step"] == 142
+        viewer.receive_until(lambda: len(viewer.named("step")) >= 2, "two steps")
+        assert [step["step"] for step in viewer.named("step")] == [141, 142]
+
+
+def test_a_replay_begins_with_the_programs_that_the_run_began_with(long_recording: Path) -> None:
+    with replaying(long_recording, "--paused") as replay:
+        viewer = replay.viewer
+        assert viewer.hello["result"]["run"]["interventions"] == []
+        claim(viewer)
+
+        def in_force_at(step: int) -> list[str]:
+            said = len(viewer.named("interventions"))
+            viewer.request("replay.seek", {"step": step})
+            viewer.receive_until(lambda: len(viewer.named("interventions")) > said, "the programs")
+            return [program["name"] for program in viewer.named("interventions")[-1]["programs"]]
+
+        assert in_force_at(20) == []
+        assert in_force_at(60) == ["steer"]
 
 
 def test_what_another_command_line_would_help_ends_with_2(recording: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import resource
@@ -300,6 +301,22 @@ def test_tensorboard_gets_scalars_statistics_and_projections(made: Expected) -> 
     assert list(histogram.bucket) == list(stats[10:])
     assert (histogram.min, histogram.max) == (-1, 3)
     assert len([key for key in values if key[1] == 5]) == 3 + 2 + 11
+
+
+def test_a_plan_is_known_that_a_reconnected_trainer_brought(made: Expected) -> None:
+    def tags() -> set[str]:
+        events = list(events_of(exported(made, "tensorboard", "--force")))
+        return {value.tag for event in events for value in event.summary.value}
+
+    def change(statement: str) -> None:
+        with contextlib.closing(sqlite3.connect(made.maker.path)) as file, file:
+            assert file.execute(statement).rowcount > 0
+
+    known = tags()
+    change("UPDATE events SET kind = 'run' WHERE kind = 'plan'")
+    assert tags() == known
+    change("DELETE FROM events WHERE kind = 'run'")
+    assert tags() != known
 
 
 # --- what is chosen, and what is refused ------------------------------------------------------------

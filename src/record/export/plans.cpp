@@ -22,7 +22,7 @@ Plans::Plans(Recording& recording, const RunInfo& run) {
   while (true) {
     const auto events = recording.events({.after = last, .limit = kEventsAtOnce});
     for (const auto& [id, event] : events) {
-      if (event.run == run.run && event.kind == "plan") {
+      if (event.run == run.run && (event.kind == "plan" || event.kind == "run")) {
         add(member(event.detail, "plan"));
       }
     }

@@ -8,8 +8,8 @@
 
 namespace tt::record {
 
-/// The trace plans that were in force in a run: the one of its facts, and those of its `plan`
-/// events. Thread: any.
+/// The trace plans that were in force in a run: the one of its facts, and those of its `plan` and
+/// `run` events. Thread: any.
 class Plans {
  public:
   Plans(Recording& recording, const RunInfo& run);
