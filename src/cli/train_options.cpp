@@ -189,12 +189,12 @@ void add_tracer(CLI::App& app, config::TracerConfig& tracer, config::MonitorConf
       ->capture_default_str();
   app.add_option("--tensor-tracer-pause-timeout", tracer.tensor_tracer_pause_timeout,
                  "seconds without hub or lease holder after which a pause ends")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(0.1, 86400.0))
       ->group(group)
       ->capture_default_str();
   app.add_option("--tensor-tracer-ready-timeout", tracer.tensor_tracer_ready_timeout,
                  "seconds without a step after which the hub's /readyz says so")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(0.1, 86400.0))
       ->group(group)
       ->capture_default_str();
 }

@@ -70,6 +70,8 @@ BAD_INPUT = {
     "context parallelism": ({"context_parallel_size": 2}, 2, "unknown flag --context-parallel-size"),
     "sequence parallelism": ({"sequence_parallel": True}, 2, "unknown flag --sequence-parallel"),
     "pipeline": ({"pipeline_model_parallel_size": 2}, 2, "unknown flag --pipeline-model-parallel-size"),
+    "pause timeout": ({"tensor_tracer_pause_timeout": 100000}, 2, "--tensor-tracer-pause-timeout"),
+    "ready timeout": ({"tensor_tracer_ready_timeout": 0.05}, 2, "--tensor-tracer-ready-timeout"),
     "port out of range": ({"tensor_tracer_port": 70000}, 2, "--tensor-tracer-port"),
 }
 
