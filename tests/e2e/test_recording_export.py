@@ -56,7 +56,7 @@ class Expected:
             values = self.random.integers(-1000, 1000, (len(STEPS), *shape))
         else:
             values = self.random.standard_normal((len(STEPS), *shape))
-            values.flat[:3] = np.nan, np.inf, -0.0
+            values.flat[:4] = np.nan, np.inf, -0.0, np.copysign(np.nan, -1)
         for step, record in zip(STEPS, values, strict=True):
             plan = {"plan": 2} if step == 5 and compressor == "projection" else {}
             self.maker.add(point, step, dtype, record, compressor, **(fields | plan))
@@ -223,6 +223,7 @@ def test_csv_of_a_point_is_one_value_a_line(made: Expected) -> None:
     rows = rows_of(exported(made, "csv", "--point", "HiddenStates", "--layers", "10"))
     expected = made.arrays["HiddenStates.layers.10"]
     assert len(rows) == expected.size
+    assert {"nan", "-nan"} & {row["value"] for row in rows} == {"nan"}
     for row in rows:
         assert row["point"] == "HiddenStates" and row["layer"] == "10" and row["head"] == ""
         at = (STEPS.index(int(row["step"])), int(row["row"]), int(row["token"]), int(row["feature"]))

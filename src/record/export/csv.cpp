@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 #include "exporter.h"
 #include "output_file.h"
@@ -18,6 +20,9 @@ using protocol::RecordView;
 
 template <typename T>
 std::string text_of_number(T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(value)) return "nan";  // whatever its sign: 0 / 0 has one
+  }
   std::array<char, 32> text;
   const auto result = std::to_chars(text.data(), text.data() + text.size(), value);
   return {text.data(), result.ptr};
