@@ -29,8 +29,10 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from array import array
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsInt
 
@@ -66,6 +68,7 @@ _ACK_SECONDS = 0.02  # between acks, which count against the hub's rate limit
 _ANSWER_SECONDS = 330.0  # the hub gives up on the trainer after 300
 _MAX_STEPS = 100_000  # that wait for a loop over steps()
 _SENT_AGAIN = 2_000  # steps that the hub repeats after a hello
+_MOST_RANGES = 100  # in one condition: SQLite takes no more than 1,000 parts
 _MAX_SAVED = 10_000  # values of programs that wait for a loop over saved()
 
 _log = logging.getLogger("tensor_tracer")
@@ -268,7 +271,9 @@ def _pairs(value: Ranges | None, what: str) -> Pairs | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        value = ",".join(str(int(n)) for n in ([value] if isinstance(value, SupportsInt) else value))
+        # An array is SupportsInt and has many; a set is none that numpy takes.
+        numbers = np.ravel(np.asarray(value if isinstance(value, SupportsInt) else list(value)))
+        value = ",".join(str(int(n)) for n in numbers)
     pairs: Pairs = []
     for part in value.split(",") if value else ():
         match = re.fullmatch(r"\s*(\d+)\s*(?:-\s*(\d+)\s*)?", part)
@@ -362,7 +367,7 @@ class _Endpoint:
                 return answer.read(), answer.headers.get("TT-Next")
         except urllib.error.HTTPError as refused:
             raise self.refusal(refused.code, refused.read()) from None
-        except OSError as error:
+        except (OSError, HTTPException) as error:
             raise self.unreachable(error) from error
 
     def unreachable(self, error: Exception) -> ConnectionLost:
@@ -401,7 +406,7 @@ class Run:
         self.facts: dict[str, Any] | None = None  # None until a trainer has connected
         self.state = State("starting", 0)
         self.holder: dict[str, str] | None = None  # of the control: session and name
-        self.dropped: Counter[str] = Counter()  # records, by where: viewer or trainer
+        self.dropped: Counter[str] = Counter()  # records, by where: viewer, trainer or client
         self.dropped_entries: Counter[int] = Counter()
         self.reconnects = 0
         self._endpoint, self._window, self._check = endpoint, window, check
@@ -414,6 +419,7 @@ class Run:
         self._answers: dict[int, dict[str, Any] | None] = {}  # by request; None: not yet
         self._steps: deque[dict[str, Any]] = deque(maxlen=_MAX_STEPS)
         self._said_steps: deque[str] = deque(maxlen=_SENT_AGAIN)
+        self._said_before: set[str] = set()  # on the connection before this one
         self._applied: deque[dict[str, Any]] = deque(maxlen=_MAX_STEPS)
         self._saved: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
         self._messages: deque[bytes] = deque()
@@ -421,6 +427,7 @@ class Run:
         self._said_records: dict[tuple[Any, ...], tuple[int, int]] = {}
         self._subscription: dict[str, Any] = {}
         self._taken = self._told = 0  # binary messages of this connection
+        self._loops = 0  # over records
         self._connection = self._greet()
         self._thread = threading.Thread(target=self._serve, name="tensor-tracer", daemon=True)
         self._thread.start()
@@ -457,13 +464,13 @@ class Run:
 
     def saved(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
         """What programs save, as it arrives: `saved` notifications with an array as `values`."""
-        while (saved := self._next(self._saved, timeout)) is not None:
+        while (saved := self._next_data(self._saved, timeout)) is not None:
             values = np.array([float(value) for value in saved["values"]])
             yield saved | {"values": values.reshape(saved["shape"])}
 
     def applied(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
         """The `applied` notifications: after each step what the programs in force did in it."""
-        while (applied := self._next(self._applied, timeout)) is not None:
+        while (applied := self._next_data(self._applied, timeout)) is not None:
             yield applied
 
     @property
@@ -535,8 +542,9 @@ class Run:
         return json.loads(self._endpoint.get(path, query)[0])
 
     def request(
-        self, method: str, params: Mapping[str, Any] | None = None, timeout: float = _ANSWER_SECONDS
-    ) -> dict[str, Any]:
+        self, method: str, params: Mapping[str, Any] | None = None,
+        timeout: float | None = _ANSWER_SECONDS,
+    ) -> dict[str, Any]:  # fmt: skip
         """The result of one request of docs/protocol.md; HubError if it is refused."""
         number = self._new_id(awaited=True)
         try:
@@ -572,16 +580,48 @@ class Run:
                 raise self._failure
             return queue.popleft() if queue else None
 
-    def _loop(self, selection: _Selection, timeout: float | None) -> Iterator[Record]:
+    def _next_data(self, queue: deque[Any], timeout: float | None) -> Any:
+        """As `_next`, of what waits for the window as records do: those that no loop takes make room."""
+        until = None if timeout is None else time.monotonic() + timeout
+        full = self._window or math.inf
+
+        def stuck() -> bool:
+            unacknowledged = len(self._messages) + self._taken - self._told
+            return unacknowledged >= full and self._loops == 0 and not self._ended
+
         while True:
-            while self._records:
-                record = self._records.popleft()
-                if selection.takes(record) and self._is_new(record):
-                    yield record
-            if (message := self._next(self._messages, timeout)) is None:
-                return
+            left = None if until is None else max(0.0, until - time.monotonic())
+            with self._changed:
+                self._changed.wait_for(lambda: queue or self._ended or stuck(), left)
+                if queue or not stuck():
+                    return self._next(queue, 0.0)
+                untaken = list(self._messages)
+                self._messages.clear()
+                self._taken += len(untaken)
             self._acknowledge()
-            self._records.extend(decode_records(message, self._check, self._names()))
+            for message in untaken:
+                with contextlib.suppress(RecordError):  # of nobody's records
+                    for _ in decode_records(message, False):
+                        self.dropped["client"] += 1
+
+    def _loop(self, selection: _Selection, timeout: float | None) -> Iterator[Record]:
+        with self._changed:
+            self._loops += 1
+        try:
+            while True:
+                while self._records:
+                    record = self._records.popleft()
+                    if selection.takes(record) and self._is_new(record):
+                        yield record
+                if (message := self._next(self._messages, timeout)) is None:
+                    return
+                self._taken += 1
+                self._acknowledge()
+                self._records.extend(decode_records(message, self._check, self._names()))
+        finally:
+            with self._changed:
+                self._loops -= 1
+                self._changed.notify_all()
 
     def _is_new(self, record: Record) -> bool:
         """False for the latest of a key that a reconnect brought once more."""
@@ -592,7 +632,6 @@ class Run:
         return before != said
 
     def _acknowledge(self) -> None:
-        self._taken += 1
         if self._window is not None and self._taken - self._told >= max(1, self._window // 2):
             self._told = self._taken
             time.sleep(_ACK_SECONDS)
@@ -628,6 +667,7 @@ class Run:
         with self._changed:
             # Those of the connection before count for nothing.
             self._taken, self._told = -len(self._messages), 0
+            self._said_before = set(self._said_steps)
             for event in ("run", "state", "control"):
                 self._on_event(event, answer["result"][event], "")
         return connection
@@ -641,7 +681,9 @@ class Run:
                     none = {"error": {"code": "disconnected"}}
                     self._answers = {number: got or none for number, got in self._answers.items()}
                     self._changed.notify_all()
-                if self._closing.is_set() or not self._reconnect or self.state.phase == "finished":
+                # Of a hub that is gone with its run the trainer is lost first, and it says goodbye.
+                ends = ("finished", "lost") if failure is None else ("finished",)
+                if self._closing.is_set() or not self._reconnect or self.state.phase in ends:
                     break
                 self._come_back()
         except TensorTracerError as error:
@@ -709,7 +751,8 @@ class Run:
             self._applied.append(params)
         elif event == "saved":
             self._saved.append(params)
-        elif event == "step" and text not in self._said_steps:
+        elif event == "step" and text not in self._said_before:
+            self._said_before.clear()  # what was said again has come
             self._said_steps.append(text)
             self._steps.append(_numbers(params))
         elif event == "dropped":
@@ -759,7 +802,7 @@ class Control:
 
     def step(self, count: int = 1) -> Boundary:
         """Does so many steps and pauses; returns when they are done."""
-        return self._ask("control.step", {"count": count})
+        return _boundary(self._run.request("control.step", {"count": count}, timeout=None))
 
     def set_plan(self, plan: Plan) -> Boundary:
         """In force from the boundary's step on, as `plan` of the boundary."""
@@ -795,6 +838,7 @@ def connect(
             raise ConnectionLost("no_hub", str(error), str(folder), remedy) from error
     address, _, fragment = str(url).partition("#")
     given = urllib.parse.parse_qs(fragment).get("token", [""])[0]
+    address = address if "://" in address else f"http://{address}"
     address = re.sub("^ws", "http", address).rstrip("/").removesuffix("/ws")
     return Run(_Endpoint(address, token or given, timeout), window, reconnect, check)
 
@@ -812,7 +856,7 @@ class Recording:
             raise RecordError("invalid_recording", str(error), str(path)) from error
         if version != "1":
             raise _unknown("unsupported_version", f"schema version {version}", str(path))
-        if len(runs) != 1 and run not in runs:
+        if (run or len(runs) != 1) and run not in runs:
             names = ", ".join(runs) or "none"
             raise RecordError("which_run", f"the runs in it: {names}", str(path), 'name one: run="…"')
         self._run, self.run, facts = runs[run or next(iter(runs))]
@@ -838,10 +882,24 @@ class Recording:
             "entry": None if entry is None else [(entry, entry)],
             "point": None if chosen.points is None else flags,
         }  # fmt: skip
-        where = "".join(f" AND {_between(name, pairs)}" for name, pairs in wanted.items())
-        query = f"SELECT record FROM frames WHERE run = ?{where} ORDER BY step, id"
-        for (record,) in self._file.execute(query, [self._run]):
-            yield from decode_records(record, self._check, self._points)
+        where = "".join(f" AND {self._between(name, pairs)}" for name, pairs in wanted.items())
+        query = f"SELECT id FROM frames WHERE run = ?{where} ORDER BY step, id"
+        # An open query would hold the log of a run that still writes, and sort all that it finds.
+        found = array("q", (number for (number,) in self._file.execute(query, [self._run])))
+        query = "SELECT record FROM frames WHERE id = ?"
+        for number in found:
+            # None where the bound on the file's bytes took it meanwhile.
+            for (record,) in self._file.execute(query, [number]).fetchall():
+                yield from decode_records(record, self._check, self._points)
+
+    def _between(self, column: str, pairs: Pairs | None) -> str:
+        if pairs is None:
+            return "1"
+        if len(pairs) <= _MOST_RANGES:
+            return f"({' OR '.join(f'{column} BETWEEN {a} AND {b}' for a, b in pairs) or 0})"
+        chosen = {n for first, last in pairs for n in range(first, last + 1)}
+        self._file.create_function(f"is_{column}", 1, chosen.__contains__, deterministic=True)
+        return f"is_{column}({column})"
 
     def scalars(self, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """Steps and values; SQLite keeps NaN as NULL."""
@@ -857,9 +915,10 @@ class Recording:
         return [name for (name,) in self._file.execute(query, [self._run])]
 
     def events(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """The audit trail: control, interventions, drops, log."""
+        """The audit trail: control, interventions, drops, log. `kind`: "control.pause", or
+        "control" for all of control."""
         names = ("time_ns", "step", "kind", "session", "who", "detail")
-        chosen = "run = ? AND kind = ifnull(?, kind)"
+        chosen = "run = ?1 AND (?2 IS NULL OR kind = ?2 OR kind LIKE ?2 || '.%')"
         query = f"SELECT {', '.join(names)} FROM events WHERE {chosen} ORDER BY id"
         found = self._file.execute(query, [self._run, kind])
         rows = (dict(zip(names, row, strict=True)) for row in found)
@@ -878,12 +937,6 @@ class Recording:
         fields = [f.name for f in dataclasses.fields(Record) if f.name != "payload"] + ["values"]
         records = self.records(point, layers, steps)
         return pandas.DataFrame([[getattr(r, n) for n in fields] for r in records], columns=fields)
-
-
-def _between(column: str, pairs: Pairs | None) -> str:
-    if pairs is None:
-        return "1"
-    return f"({' OR '.join(f'{column} BETWEEN {a} AND {b}' for a, b in pairs) or 0})"
 
 
 def open_recording(path: str | Path, run: str | None = None, check: bool = True) -> Recording:

@@ -19,6 +19,7 @@ from tensor_tracer import RecordError, decode_records, open_recording
 GOLDEN = json.loads((REPOSITORY / "tests/golden/record_v1.json").read_text())["records"]
 GOLDEN_BYTES = (REPOSITORY / "tests/golden/record_v1.bin").read_bytes()
 WIDENED = {"bf16": np.float32, "u8": np.float32}
+CONTROL_KINDS = ["control.claim", "control.pause", "control.release"]
 RUN_ID, RUN = "ff0c1234abcd5678", 0xFF0C1234ABCD5678 - 2**64
 SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
@@ -109,7 +110,7 @@ def record_of(golden: dict, step: int, layer: int) -> bytes:
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """Every golden record in steps 1 to 4, written backwards; two scalars; two events."""
+    """Every golden record in steps 1 to 4, written backwards; two scalars; events."""
     path = tmp_path / "run #1.ttrec"
     file = sqlite3.connect(path)
     file.executescript(SCHEMA)
@@ -126,7 +127,8 @@ def recorded(tmp_path: Path) -> Path:
         file.execute("INSERT INTO scalars VALUES (?, ?, 'loss', ?, 0)", loss)
     file.execute("INSERT INTO scalars VALUES (?, 2, 'valid_loss', 0.5, 0)", [RUN])
     event = "INSERT INTO events VALUES (NULL, ?, 7, 2, ?, 'v1', 'Ada', ?)"
-    file.executemany(event, [(RUN, "control", '{"holder": null}'), (RUN, "drop", None)])
+    file.executemany(event, [(RUN, kind, '{"holder": null}') for kind in CONTROL_KINDS])
+    file.executemany(event, [(RUN, "controls", None), (RUN, "drop", None)])
     file.commit()
     file.close()
     return path
@@ -148,12 +150,30 @@ def test_a_recording_is_searched(recorded: Path) -> None:
     assert [(r.step, r.layer) for r in recording.records(layers="0,2-3", steps=range(2, 4))] == [
         (step, layer) for step in (2, 3) for layer in (0, 2, 3)
     ]
+    assert [r.layer for r in recording.records(layers=np.arange(1, 4), steps=1)] == [1, 2, 3]
     tokens = list(recording.records("InputTokens", steps=1))
     assert tokens and {r.point for r in tokens} == {"InputTokens"}
     assert {r.entry for r in recording.records(entry=3)} == {3}
     assert list(recording.records("layers.3.mlp")) == list(recording.records(layers="")) == []
     with pytest.raises(ValueError, match="there is HiddenStates"):
         recording.records("HiddenStats").__next__()
+
+
+MANY_FORMS = {
+    "more ranges than SQLite takes": (range(0, 20_000, 2), [2, 4]),
+    "overlapping ones": (",".join(["2-3,3"] * 2_000), [2, 3]),
+    "an array": (np.arange(2, 4), [2, 3]),
+    "an array without dims": (np.array(2), [2]),
+    "a set": ({4, 1}, [1, 4]),
+    "a generator": ((step for step in (3, 4)), [3, 4]),
+}
+
+
+@pytest.mark.parametrize("form", MANY_FORMS)
+def test_steps_in_many_forms(form: str, recorded: Path) -> None:
+    given, wanted = MANY_FORMS[form]
+    recording = open_recording(recorded)
+    assert [r.step for r in recording.records(layers=0, steps=given)] == wanted
 
 
 def test_scalars_and_events_of_a_recording(recorded: Path) -> None:
@@ -164,9 +184,11 @@ def test_scalars_and_events_of_a_recording(recorded: Path) -> None:
     np.testing.assert_array_equal(losses, [0.5, 1.0, np.nan, 2.0])
     with pytest.raises(ValueError, match="there is no 'los'; there is loss, valid_loss"):
         recording.scalars("los")
-    assert [event["kind"] for event in recording.events()] == ["control", "drop"]
-    [event] = recording.events("control")
+    assert [event["kind"] for event in recording.events()] == [*CONTROL_KINDS, "controls", "drop"]
+    assert [event["kind"] for event in recording.events("control")] == CONTROL_KINDS
+    [event] = recording.events("control.pause")
     assert event["detail"] == {"holder": None} and event["who"] == "Ada"
+    assert [event["kind"] for event in recording.events("drop")] == ["drop"]
 
 
 def test_a_recording_becomes_frames_of_pandas(recorded: Path) -> None:
@@ -188,6 +210,13 @@ def test_several_runs_must_be_told_apart(recorded: Path) -> None:
     with pytest.raises(RecordError, match=f'{RUN_ID}.*name one: run="'):
         open_recording(recorded)
     assert list(open_recording(recorded, run="0000000000000007").records()) == []
+
+
+def test_a_run_that_is_not_in_the_file(recorded: Path) -> None:
+    with pytest.raises(RecordError, match=f"the runs in it: {RUN_ID}") as refused:
+        open_recording(recorded, run="wrong")
+    assert refused.value.code == "which_run"
+    assert open_recording(recorded, run=RUN_ID).run == RUN_ID
 
 
 def test_what_is_no_recording_of_this_version(recorded: Path, tmp_path: Path) -> None:
@@ -212,6 +241,21 @@ def test_a_recording_being_written_is_read(recorded: Path) -> None:
     with writer:
         writer.execute("INSERT INTO scalars VALUES (?, 5, 'loss', 2.5, 0)", [RUN])
     assert recording.scalars("loss")[1][-1] == 2.5
+    writer.close()
+
+
+def test_a_loop_holds_up_no_writer(recorded: Path) -> None:
+    writer = sqlite3.connect(recorded, timeout=0.5)
+    writer.execute("PRAGMA journal_mode=WAL")
+    records = open_recording(recorded).records()
+    assert next(records).step == 1
+    with writer:
+        writer.execute("INSERT INTO scalars VALUES (?, 5, 'loss', 2.5, 0)", [RUN])
+    [(busy, _, _)] = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert busy == 0
+    with writer:  # as the bound on the file's bytes does
+        writer.execute("DELETE FROM frames WHERE step = 2")
+    assert {record.step for record in records} == {1, 3, 4}
     writer.close()
 
 
