@@ -3,7 +3,8 @@
     python examples/follow_projection.py runs/5f0c1d2e3a4b5c6d --vector evil --threshold 2.5
 
 The run needs the vector (--tensor-tracer-vectors) and a plan entry that projects on it; --claim asks
-for the control and sets such a plan. Exit code 1 if there was an alarm.
+for the control and sets such a plan. --prompts follows a prompt set instead of the run's data; of each
+prompt only its own tokens count. Exit code 1 if there was an alarm.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from typing import Any
 
-from tensor_tracer import Record, Run, TensorTracerError, connect
+import numpy as np
+from persona_direction import PromptSet, facts_of, prompt_set
+from tensor_tracer import Array, Record, Run, TensorTracerError, connect
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -42,24 +46,41 @@ def set_plan(run: Run, options: argparse.Namespace) -> None:
         print(f"plan in force from step {boundary.step} on {boundary.ranks} ranks", flush=True)
 
 
-def projections(run: Run, options: argparse.Namespace) -> Iterator[tuple[Record, float]]:
-    """Records with the mean over all their tokens of the projection on the vector."""
+def own_tokens(values: Array, record: Record, entry: dict[str, Any], prompts: PromptSet) -> list[Array]:
+    """Of each prompt what is not filled up; a prompt may have ended before the entry's tokens."""
+    first_token = entry.get("tokens", [0])[0]
+    lengths = prompts.lengths[record.first_row : record.first_row + len(values)]
+    rows = (row[: max(0, length - first_token)] for row, length in zip(values, lengths, strict=True))
+    return [row for row in rows if row.size]
+
+
+def projections(
+    run: Run, options: argparse.Namespace, prompts: PromptSet | None
+) -> Iterator[tuple[Record, float]]:
+    """Records with the mean projection on the vector: over all tokens of the run's data, and over
+    prompts that count the same however long they are."""
     for record in run.records("HiddenStates", layers=options.layers):
         plan = (run.facts or {}).get("plan") or {}
         if record.compressor != "projection" or record.plan != plan.get("number"):
             continue
-        vectors = plan["entries"][record.entry]["compressor"]["vectors"]
-        if options.vector in vectors:
-            yield record, float(record.values[..., vectors.index(options.vector)].mean())
+        entry = plan["entries"][record.entry]
+        vectors = entry["compressor"]["vectors"]
+        if options.vector not in vectors or record.prompt_set != (prompts.number if prompts else 0):
+            continue
+        values = record.values[..., vectors.index(options.vector)]
+        rows = own_tokens(values, record, entry, prompts) if prompts else [values]
+        if rows:
+            yield record, float(np.mean([row.mean() for row in rows]))
 
 
 def main() -> int:
     options = parse_arguments()
     alarms = 0
     with connect(run_dir=options.run_dir, reconnect=True) as run:
+        prompts = prompt_set(facts_of(run), options.prompts) if options.prompts else None
         if options.claim:
             set_plan(run, options)
-        for record, mean in projections(run, options):
+        for record, mean in projections(run, options, prompts):
             alarm = mean > options.threshold
             alarms += alarm
             mark = "  ALARM" if alarm else ""
@@ -72,7 +93,7 @@ def main() -> int:
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except TensorTracerError as error:
+    except (TensorTracerError, ValueError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit(130)

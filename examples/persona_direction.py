@@ -24,6 +24,7 @@ import numpy as np
 from tensor_tracer import Array, Control, Record, Run, TensorTracerError, connect
 
 FACTS_SECONDS = 120.0  # for a trainer to come
+VECTOR_SUFFIXES = (".npy", ".pt", ".safetensors")  # that the run reads
 
 
 class PromptSet(NamedTuple):
@@ -83,7 +84,8 @@ def vector_file(facts: dict[str, Any], options: argparse.Namespace) -> Path:
     if not re.fullmatch(r"\w[\w.-]{0,99}", options.name):
         raise refusal(f'--name: "{options.name}" is no name for a file', "use letters, digits, _ and -")
     file = folder / f"{options.name}.npy"
-    taken = [path for path in folder.iterdir() if path.stem == options.name]
+    vectors = (path for path in folder.iterdir() if path.suffix in VECTOR_SUFFIXES)
+    taken = [path for path in vectors if path.stem == options.name]
     if taken and not (options.replace and taken == [file]):
         raise refusal(f'"{taken[0]}" exists', "choose another --name, or --replace the file")
     return file
@@ -142,9 +144,13 @@ def mean_of(hidden: Array, lengths: list[int], tokens: str) -> Array:
 def save(file: Path, direction: Array) -> None:
     """Whole or not at all: the run may read it at any time."""
     partial = file.with_suffix(".partial")
-    with open(partial, "wb") as out:
-        np.save(out, direction)
-    os.replace(partial, file)
+    try:
+        with open(partial, "wb") as out:
+            np.save(out, direction)
+        os.replace(partial, file)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def direction_of(hidden: list[Array], sets: list[PromptSet], tokens: str) -> Array:

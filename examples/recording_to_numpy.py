@@ -18,12 +18,16 @@ def main() -> int:
     parser.add_argument("point")
     parser.add_argument("layer", type=int)
     parser.add_argument("output")
-    parser.add_argument("--entry", type=int, default=0, help="of the trace plan; default: the first")
+    parser.add_argument("--entry", type=int, help="of the trace plan; default: the first that has this")
     options = parser.parse_args()
     with open_recording(options.recording) as recording:
         records = list(recording.records(options.point, layers=options.layer, entry=options.entry))
     if not records:
         sys.exit(f"error: {options.point} of layer {options.layer}: nothing was recorded")
+    entries = sorted({record.entry for record in records})
+    if len(entries) > 1:  # of other prompts or compressors, which fit in no common array
+        print(f"entry {entries[0]} is taken of {', '.join(map(str, entries))}; --entry takes another")
+    records = [record for record in records if record.entry == entries[0]]
     values = np.stack([record.values for record in records])
     np.savez(options.output, steps=[record.step for record in records], values=values)
     print(f"{options.output}: {values.shape} of {values.dtype}, steps {records[0].step} to {records[-1].step}")

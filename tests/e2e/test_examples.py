@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from fake_hub import FakeHub
 from hub_harness import FACTS, REPOSITORY, make_record, wait_until
 from test_python_records import SCHEMA
@@ -22,9 +23,10 @@ def start(program: str, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, text=True, **pipes)
 
 
-def projection(values: list[list[float]], **fields: int) -> bytes:
-    """One row, a token for each pair of projections."""
-    header = dict(dtype=2, compressor=4, ndim=3, shape=[1, len(values), 2, 1], plan=4) | fields
+def projection(values: list[list[float]], rows: int = 1, **fields: int) -> bytes:
+    """A token for each pair of projections, row by row."""
+    shape = [rows, len(values) // rows, 2, 1]
+    header = dict(dtype=2, compressor=4, ndim=3, shape=shape, plan=4) | fields
     return make_record(np.array(values, "<f4").tobytes(), **header)
 
 
@@ -44,6 +46,7 @@ def test_follow_projection(tmp_path: Path) -> None:
             projection([[9, 1], [9, 2]], entry=1, layer=2, step=3, sequence=1)
             + projection([[0, 5], [0, 1]], entry=1, layer=3, step=3, sequence=2)
             + projection([[9, 9]], entry=1, layer=2, step=2, sequence=3, plan=3)
+            + projection([[9, 9]], entry=1, layer=2, step=3, sequence=4, prompt_set=1)
         )
         hub.tell("dropped", records=2, where="viewer")
         hub.tell("state", phase="finished", step=3)
@@ -56,28 +59,93 @@ def test_follow_projection(tmp_path: Path) -> None:
     assert program.returncode == 1 and errors == "not seen: {'viewer': 2}\n"
 
 
+COMPRESSOR = {"kind": "projection", "vectors": ["kind", "evil"]}
+PROMPT_SETS = [{"name": "calls", "prompts": ["abcd"]}, {"name": "prose", "prompts": ["é", "abc", "a"]}]
+
+
+def test_follow_projection_on_prompts(tmp_path: Path) -> None:
+    entry = {"point": "HiddenStates", "prompts": "prose", "rows": 0, "compressor": COMPRESSOR}
+    plan = {"number": 4, "entries": [entry, entry | {"tokens": [1, 4]}]}
+    filling = [99.0, 99.0]
+    with FakeHub() as hub:
+        hub.hello["run"] = FACTS | {"plan": plan, "prompt_sets": PROMPT_SETS}
+        run_dir = str(hub.write_run_dir(tmp_path))
+        arguments = ("--vector", "evil", "--threshold", "5", "--prompts", "prose")
+        program = start("follow_projection.py", run_dir, *arguments)
+        wait_until(lambda: bool(hub.named("subscribe")), "the subscription")
+        prose = {"layer": 1, "prompt_set": 2}
+        first = [[0, 1], [0, 3], filling, [0, 4], [0, 4], [0, 7]]
+        hub.viewer.send(
+            projection(first, 2, step=3, sequence=1, **prose)
+            + projection([[0, 6], filling], step=3, sequence=2, first_row=2, **prose)
+            # From token 1 on: "a" has none, and is left out.
+            + projection([[0, 2], filling, [0, 4], [0, 6]], 2, entry=1, step=4, sequence=3, **prose)
+            + projection([filling], entry=1, step=4, sequence=4, first_row=2, **prose)
+            + projection([filling], layer=1, step=5, sequence=5, prompt_set=1)
+            + projection([filling], layer=1, step=5, sequence=6)
+        )
+        hub.tell("state", phase="finished", step=5)
+    printed, errors = program.communicate(timeout=20)
+    assert errors == "" and printed.splitlines() == [
+        "step      3  layer   1  +3.5000",
+        "step      3  layer   1  +6.0000  ALARM",
+        "step      4  layer   1  +3.5000",
+    ]
+
+
+BAD_OPTIONS = {
+    "prompts": ({}, ("--prompts", "pros"), 'the run has no prompt set "pros"; it has calls, prose'),
+    "layers": ({}, ("--layers", "x"), "layers: 'x' is no range"),
+    "lengths": ({"tokenizer": {"kind": "bpe"}}, ("--prompts", "prose"), "only prompts of the byte tokenizer"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_OPTIONS)
+def test_follow_projection_of_what_there_is_not(case: str, tmp_path: Path) -> None:
+    change, options, message = BAD_OPTIONS[case]
+    with FakeHub() as hub:
+        hub.hello["run"] = FACTS | {"prompt_sets": PROMPT_SETS} | change
+        run_dir = str(hub.write_run_dir(tmp_path))
+        program = start("follow_projection.py", run_dir, "--vector", "a", "--threshold", "2", *options)
+        errors = program.communicate(timeout=20)[1]
+    assert program.returncode == 1 and errors.count("\n") == 1
+    assert errors.startswith("error: ") and message in errors
+
+
 def test_follow_projection_without_a_run(tmp_path: Path) -> None:
     program = start("follow_projection.py", str(tmp_path), "--vector", "evil", "--threshold", "2")
     errors = program.communicate(timeout=20)[1]
     assert program.returncode == 1 and errors.startswith("error: ") and "[no_hub]" in errors
 
 
-def test_recording_to_numpy(tmp_path: Path) -> None:
-    file = sqlite3.connect(tmp_path / "run.ttrec")
+def write_recording(path: Path, entries: list[tuple[int, np.ndarray]]) -> None:
+    """As of a default plan: of each entry a point, and a row of the values in each step. The last entry
+    comes first in each step."""
+    file = sqlite3.connect(path)
     file.executescript(SCHEMA)
     file.execute("INSERT INTO meta VALUES ('schema_version', '1')")
     file.execute("INSERT INTO runs VALUES (1, ?, '', '', '', ?)", [FACTS["id"], json.dumps(FACTS)])
-    values = np.random.default_rng(3).normal(size=(2, 4)).astype("<f4")
-    for step in (1, 2):
-        record = make_record(values[step - 1].tobytes(), dtype=2, shape=[4, 1, 1, 1], step=step)
-        file.execute("INSERT INTO frames VALUES (NULL, 1, ?, 0, 7, 4, ?)", [step, record])
+    for entry, (point, values) in reversed(list(enumerate(entries))):
+        for step, row in enumerate(values, 1):
+            place = {"step": step, "entry": entry, "point": point, "layer": 4}
+            record = make_record(row.tobytes(), dtype=2, shape=[row.size, 1, 1, 1], **place)
+            frame = [step, entry, point, record]
+            file.execute("INSERT INTO frames VALUES (NULL, 1, ?, ?, ?, 4, ?)", frame)
     file.commit()
     file.close()
+
+
+def test_recording_to_numpy(tmp_path: Path) -> None:
+    values, prompts = (np.random.default_rng(n).normal(size=(2, n)).astype("<f4") for n in (4, 7))
+    write_recording(tmp_path / "run.ttrec", [(8, values), (7, values), (7, prompts)])
     output = tmp_path / "hidden.npz"
-    arguments = (str(tmp_path / "run.ttrec"), "HiddenStates", "4")
-    program = start("recording_to_numpy.py", *arguments, str(output))
-    assert program.communicate(timeout=20)[1] == "" and program.returncode == 0
-    written = np.load(output)
-    assert written["values"].tobytes() == values.tobytes() and written["steps"].tolist() == [1, 2]
+    arguments = (str(tmp_path / "run.ttrec"), "HiddenStates", "4", str(output))
+    for chosen, wanted in (((), values), (("--entry", "1"), values), (("--entry", "2"), prompts)):
+        program = start("recording_to_numpy.py", *arguments, *chosen)
+        printed, errors = program.communicate(timeout=20)
+        assert errors == "" and program.returncode == 0
+        assert ("entry 1 is taken of 1, 2" in printed) == (not chosen)
+        written = np.load(output)
+        assert written["values"].tobytes() == wanted.tobytes() and written["steps"].tolist() == [1, 2]
     program = start("recording_to_numpy.py", arguments[0], "MLP1", "4", str(output))
     assert "MLP1 of layer 4: nothing was recorded" in program.communicate(timeout=20)[1]

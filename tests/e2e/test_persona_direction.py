@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import subprocess
@@ -17,6 +18,9 @@ from hub_harness import FACTS, REPOSITORY
 from program import tiny_flags, write_text
 from reference_gpt import Export, activations
 from viewer import live_run
+
+sys.path.insert(0, str(REPOSITORY / "examples"))
+import persona_direction  # noqa: E402
 
 INTERVAL = 10
 LAYERS = 2
@@ -133,6 +137,24 @@ def test_bad_input_is_one_line(case: str, tmp_path: Path) -> None:
     assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
     assert message in done.stderr
     assert asked <= {"hello", "ping"}, "the control is not touched"
+
+
+@pytest.mark.parametrize("beside", ["new.partial", "new.md"])
+def test_what_is_no_vector_takes_no_name(beside: str, tmp_path: Path) -> None:
+    (tmp_path / "vectors").mkdir()
+    (tmp_path / "vectors" / beside).touch()
+    options = argparse.Namespace(vectors=None, name="new", replace=False)
+    assert persona_direction.vector_file(facts(tmp_path / "vectors"), options).name == "new.npy"
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(np, "save", fail)
+    with pytest.raises(OSError, match="No space left"):
+        persona_direction.save(tmp_path / "new.npy", np.zeros(3, np.float32))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_run_that_ends_too_early(tmp_path: Path) -> None:
