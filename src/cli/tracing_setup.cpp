@@ -16,14 +16,25 @@ base::Error wrong(std::string flag, std::string message, std::string remedy) {
   return {"invalid_argument", std::move(message), std::move(flag), std::move(remedy)};
 }
 
+// They are part of the run's facts, of which the hub takes 4 MiB.
+constexpr std::size_t kMostPromptBytes = std::size_t{2} << 20U;
+
 base::Status read_prompt_sets(const config::TrainConfig& config,
                               std::vector<data::PromptSet>& sets) {
+  std::size_t bytes = 0;
   for (const std::string& path : config.monitor.monitor_prompts) {
     auto set = data::read_prompts(path, config.model.seq_length);
     if (!set) return set.error();
     if (std::ranges::find(sets, set.value().name, &data::PromptSet::name) != sets.end()) {
       return wrong("--monitor-prompts", "two files are named \"" + set.value().name + "\"",
                    "rename one");
+    }
+    bytes += nlohmann::json(set.value().texts).dump().size();
+    if (bytes > kMostPromptBytes) {
+      return wrong("--monitor-prompts",
+                   "the files up to \"" + path + "\" take " + std::to_string(bytes) +
+                       " bytes as JSON, more than " + std::to_string(kMostPromptBytes),
+                   "keep fewer prompts, or shorter ones");
     }
     sets.push_back(std::move(set).value());
   }

@@ -90,6 +90,16 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert done.stdout == ""
 
 
+def test_more_prompts_than_the_hub_is_told_are_refused(flags: Flags, tmp_path: Path) -> None:
+    files = [tmp_path / f"{number}.txt" for number in range(40)]
+    for file in files:
+        file.write_text(("\x01" * int(flags["seq_length"]) + "\n") * 256)  # six bytes each as JSON
+    done = run([*command({**flags, "run_dir": str(tmp_path / "run")}), "--monitor-prompts", *map(str, files)])
+    assert done.returncode == 2, done.stderr
+    assert "as JSON, more than 2097152 | keep fewer prompts" in done.stderr.replace("; ", " | ")
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
 CONFIGS = {
     "unknown key": ('{"num_layer": 2}', "num"),
     "not JSON": ('{"num_layers": 2', "not one JSON object"),
