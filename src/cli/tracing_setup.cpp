@@ -18,9 +18,17 @@ base::Error wrong(std::string flag, std::string message, std::string remedy) {
 
 // They are part of the run's facts, of which the hub takes 4 MiB.
 constexpr std::size_t kMostPromptBytes = std::size_t{2} << 20U;
+// The default plan has two entries of each, and a plan at most 64.
+constexpr std::size_t kMostPromptSets = 31;
 
 base::Status read_prompt_sets(const config::TrainConfig& config,
                               std::vector<data::PromptSet>& sets) {
+  const std::size_t files = config.monitor.monitor_prompts.size();
+  if (files > kMostPromptSets) {
+    return wrong("--monitor-prompts",
+                 std::to_string(files) + " files are more than " + std::to_string(kMostPromptSets),
+                 "join some of them");
+  }
   std::size_t bytes = 0;
   for (const std::string& path : config.monitor.monitor_prompts) {
     auto set = data::read_prompts(path, config.model.seq_length);

@@ -33,23 +33,20 @@ class MessageGate {
     if (tokens_ >= limit_.burst) {
       refused_ = 0;
     }
-    passed_ = tokens_ >= 1;
-    if (passed_) {
+    if (tokens_ >= 1) {
       tokens_ -= 1;
       return Verdict::kPass;
     }
     return ++refused_ > limit_.refusals ? Verdict::kClose : Verdict::kRefuse;
   }
-  /// The last message was only the answer to one of the hub's own; one that was refused took
-  /// nothing.
-  void give_back() { tokens_ = std::min(limit_.burst, tokens_ + (passed_ ? 1 : 0)); }
+  /// The message that was admitted last was only the answer to one of the hub's own.
+  void give_back() { tokens_ = std::min(limit_.burst, tokens_ + 1); }
 
  private:
   MessageLimit limit_;
   double tokens_;
   Clock::time_point filled_;
   int refused_ = 0;
-  bool passed_ = false;
 };
 
 /// Wrong tokens of POST /auth. Right ones never come here, so nobody can be locked out.

@@ -90,14 +90,20 @@ def test_bad_input_is_one_line_and_exit_code_2(
     assert done.stdout == ""
 
 
-def test_more_prompts_than_the_hub_is_told_are_refused(flags: Flags, tmp_path: Path) -> None:
-    files = [tmp_path / f"{number}.txt" for number in range(40)]
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [(20, "as JSON, more than 2097152; keep fewer prompts"), (32, "32 files are more than 31; join some")],
+)
+def test_more_prompts_than_are_told_are_refused(
+    count: int, message: str, flags: Flags, tmp_path: Path
+) -> None:
+    files = [tmp_path / f"{number}.txt" for number in range(count)]
     for file in files:
-        file.write_text(("\x01" * int(flags["seq_length"]) + "\n") * 256)  # six bytes each as JSON
-    done = run([*command({**flags, "run_dir": str(tmp_path / "run")}), "--monitor-prompts", *map(str, files)])
+        file.write_text(("\x01" * 128 + "\n") * 256)  # six bytes each as JSON
+    given = {"run_dir": str(tmp_path / "run"), "tensor_tracer_port": 0, "seq_length": 128}
+    done = run([*command({**flags, **given}), "--monitor-prompts", *map(str, files)])
     assert done.returncode == 2, done.stderr
-    assert "as JSON, more than 2097152 | keep fewer prompts" in done.stderr.replace("; ", " | ")
-    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert message in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
 
 
 CONFIGS = {

@@ -36,17 +36,6 @@ TEST(MessageGate, NeverRefusesTheSustainedRate) {
   }
 }
 
-TEST(MessageGate, WhatWasRefusedGivesNothingBack) {
-  MessageGate gate(kLimit);
-  const auto now = MessageGate::Clock::now();
-  EXPECT_EQ(count_passed(gate, now, 20), 20);
-  gate.give_back();
-  EXPECT_EQ(gate.admit(now), Verdict::kPass);
-  EXPECT_EQ(gate.admit(now), Verdict::kRefuse);
-  gate.give_back();
-  EXPECT_EQ(gate.admit(now), Verdict::kRefuse);
-}
-
 TEST(MessageGate, ClosesAClientThatGoesOnAndForgivesOneThatRests) {
   MessageGate gate(kLimit);
   const auto start = MessageGate::Clock::now();
