@@ -6,6 +6,15 @@ export interface Picture {
   readonly height: number;
   /** The pixel at a place as "r,g,b". */
   at(x: number, y: number): string;
+  /** All of them, row by row. */
+  readonly bytes: Buffer;
+}
+
+/** The largest difference of two pictures of one size in any channel of any pixel. */
+export function farthest(one: Buffer, another: Buffer): number {
+  const [a, b] = [decodePng(one), decodePng(another)];
+  if (a.width !== b.width || a.bytes.length !== b.bytes.length) return Infinity;
+  return a.bytes.reduce((most, byte, i) => Math.max(most, Math.abs(byte - b.bytes[i])), 0);
 }
 
 export function decodePng(bytes: Buffer): Picture {
@@ -23,6 +32,7 @@ export function decodePng(bytes: Buffer): Picture {
   return {
     width,
     height,
+    bytes: pixels,
     at: (x, y) => {
       const start = (Math.floor(y) * width + Math.floor(x)) * channels;
       return [...pixels.subarray(start, start + 3)].join(',');
