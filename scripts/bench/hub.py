@@ -14,6 +14,7 @@ import dataclasses
 import datetime
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -198,6 +199,7 @@ def options() -> argparse.Namespace:
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what was started ends with it
     chosen = options()
     cells = [
         cell for cell in CELLS
