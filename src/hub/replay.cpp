@@ -15,8 +15,8 @@ using nlohmann::json;
 constexpr std::size_t kMessageBytes = std::size_t{4} << 20U;
 constexpr std::size_t kLookBack = 50;    // steps whose records a seek shows where none is newer
 constexpr std::size_t kMostShown = 100;  // steps that one request shows one by one
-constexpr std::size_t kMostConnects = 10'000;
-constexpr auto kLongestGap = 2s;  // a pause of the run is not sat through
+constexpr std::size_t kMostConnects = 10'000;  // of trainers, looked through for the run's first
+constexpr auto kLongestGap = 2s;               // a pause of the run is not sat through
 constexpr double kSlowest = 0.1;
 constexpr double kFastest = 100;
 

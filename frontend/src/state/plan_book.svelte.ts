@@ -1,6 +1,12 @@
 import { object, read } from '../base/schema';
-import type { AuditLine, CompressorFacts, OtherRunFacts, RunFacts } from '../protocol/messages';
-import { type Plan, planSchema } from '../protocol/messages';
+import type {
+  AuditLine,
+  CompressorFacts,
+  OtherRunFacts,
+  Plan,
+  RunFacts,
+} from '../protocol/messages';
+import { planSchema } from '../protocol/messages';
 import type { FrameBase, ViewQuery } from '../store/frames';
 import { compressorOf } from './watched';
 
@@ -27,16 +33,16 @@ export class PlanBook {
     if (all.length > this.plans.length) this.keep(all);
   }
 
-  private keep(plans: readonly Plan[]): void {
-    this.plans = [...plans].sort((a, b) => a.number - b.number).slice(-kMostPlans);
-  }
-
   clear(): void {
     this.plans = [];
   }
 
   of(number: number): Plan | undefined {
     return this.plans.find((plan) => plan.number === number);
+  }
+
+  private keep(plans: readonly Plan[]): void {
+    this.plans = [...plans].sort((a, b) => a.number - b.number).slice(-kMostPlans);
   }
 }
 

@@ -67,8 +67,8 @@ TEST_F(RoomTest, ManyStepsTakeAsLongAsTheyTake) {
   ask(*viewer, "control.claim");
   ask(*viewer, "control.step", {{"count", 1000}});
   viewer->texts();
-  for (int minute = 0; minute < 100; ++minute) {
-    say(*viewer, {{"id", 10 + minute}, {"method", "ping"}});
+  for (int ping = 0; ping < 100; ++ping) {
+    say(*viewer, {{"id", 10 + ping}, {"method", "ping"}});
     room_.tick(now_ += 20s);
   }
   for (const json& text : viewer->texts()) {

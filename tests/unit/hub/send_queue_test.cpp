@@ -233,10 +233,14 @@ TEST_F(SendQueueTest, PointsAndLayersAreChosen) {
   EXPECT_EQ(drain(), (std::vector<std::string>{"7172"}));
 }
 
-TEST_F(SendQueueTest, ARateHoldsBackAllButTheLatestOfAKey) {
+Subscription paced(std::chrono::nanoseconds pause) {
   Subscription wanted;
-  wanted.pause = std::chrono::milliseconds(100);
-  queue_.subscribe(wanted);
+  wanted.pause = pause;
+  return wanted;
+}
+
+TEST_F(SendQueueTest, ARateHoldsBackAllButTheLatestOfAKey) {
+  queue_.subscribe(paced(std::chrono::milliseconds(100)));
   for (const char* bytes : {"1", "2", "3"}) {
     queue_.push_record(record(1, bytes), now_);
   }
@@ -254,9 +258,7 @@ TEST_F(SendQueueTest, ARateHoldsBackAllButTheLatestOfAKey) {
 }
 
 TEST_F(SendQueueTest, WhatWaitsForItsRateIsNotLostByANewSubscription) {
-  Subscription slow;
-  slow.pause = std::chrono::seconds(10);
-  queue_.subscribe(slow);
+  queue_.subscribe(paced(std::chrono::seconds(10)));
   for (const char* bytes : {"1", "2", "3"}) {
     queue_.push_record(record(1, bytes), now_);
     queue_.push_record(record(2, bytes), now_);
