@@ -2,6 +2,13 @@ import { dtypeBytes, kU8, kU8LineBytes, linesOf, type TensorRecord } from './rec
 
 export type Floats = Float32Array<ArrayBuffer> | Float64Array<ArrayBuffer>;
 
+type Payload = TensorRecord['payload'];
+
+interface NumbersType<T> {
+  readonly BYTES_PER_ELEMENT: number;
+  new (buffer: ArrayBuffer, byteOffset: number, length: number): T;
+}
+
 /** The payload as numbers, or undefined for a dtype that this version cannot show. */
 export function toFloats({ header, payload }: TensorRecord): Floats | undefined {
   if (header.dtype !== kU8) return floatsOf(header.dtype, payload);
@@ -20,20 +27,20 @@ export function linesToFloats(
   return floatsOf(dtype, payload.slice(first * line, (first + count) * line));
 }
 
-function floatsOf(dtype: number, payload: ArrayBuffer): Floats | undefined {
+function floatsOf(dtype: number, payload: Payload): Floats | undefined {
   switch (dtype) {
     case 1:
-      return new Float64Array(payload);
+      return numbersOf(Float64Array, payload);
     case 2:
-      return new Float32Array(payload);
+      return numbersOf(Float32Array, payload);
     case 3:
-      return Float32Array.from(new Uint16Array(payload), halfToFloat);
+      return Float32Array.from(numbersOf(Uint16Array, payload), halfToFloat);
     case 4:
-      return bfloatsToFloats(new Uint16Array(payload));
+      return bfloatsToFloats(numbersOf(Uint16Array, payload));
     case 5:
-      return Float64Array.from(new Int32Array(payload));
+      return Float64Array.from(numbersOf(Int32Array, payload));
     case 6:
-      return Float64Array.from(new BigInt64Array(payload), Number);
+      return Float64Array.from(numbersOf(BigInt64Array, payload), Number);
     default:
       return undefined;
   }
@@ -41,9 +48,15 @@ function floatsOf(dtype: number, payload: ArrayBuffer): Floats | undefined {
 
 /** The payload as whole numbers (token ids), or undefined if it holds none. */
 export function toIntegers(record: TensorRecord): Int32Array<ArrayBuffer> | undefined {
-  if (record.header.dtype === 5) return new Int32Array(record.payload);
-  if (record.header.dtype === 6) return Int32Array.from(new BigInt64Array(record.payload), Number);
+  const { header, payload } = record;
+  if (header.dtype === 5) return numbersOf(Int32Array, payload);
+  if (header.dtype === 6) return Int32Array.from(numbersOf(BigInt64Array, payload), Number);
   return undefined;
+}
+
+/** The payload's bytes as numbers of a type, in the same memory. */
+function numbersOf<T>(Type: NumbersType<T>, { buffer, byteOffset, byteLength }: Payload): T {
+  return new Type(buffer, byteOffset, byteLength / Type.BYTES_PER_ELEMENT);
 }
 
 function bfloatsToFloats(halves: Uint16Array): Float32Array<ArrayBuffer> {
@@ -59,20 +72,20 @@ const kCodeNegInf = 255;
 
 /** The parts of a u8 payload: offset and scale of every line stand before all codes. */
 export function codesOf(
-  payload: ArrayBuffer,
+  payload: Payload,
   shape: readonly number[],
 ): { readonly heads: DataView; readonly codes: Uint8Array; readonly columns: number } {
   const lines = linesOf(shape);
-  const heads = new DataView(payload, 0, lines * kU8LineBytes);
+  const headBytes = lines * kU8LineBytes;
   return {
-    heads,
-    codes: new Uint8Array(payload, lines * kU8LineBytes),
+    heads: new DataView(payload.buffer, payload.byteOffset, headBytes),
+    codes: payload.subarray(headBytes),
     columns: shape.at(-1) ?? 1,
   };
 }
 
 function codesToFloats(
-  payload: ArrayBuffer,
+  payload: Payload,
   shape: readonly number[],
   first: number,
   count: number,

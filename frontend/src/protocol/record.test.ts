@@ -26,6 +26,10 @@ function crc(bytes: Uint8Array): number {
   return ~sum >>> 0;
 }
 
+function bytesIn(message: ArrayBuffer): Uint8Array {
+  return new Uint8Array(message);
+}
+
 interface Change {
   readonly headerBytes?: number;
   readonly patch?: (header: DataView) => void;
@@ -83,6 +87,18 @@ describe('decodeRecords', () => {
     const records = decodeRecords(joined.buffer);
     expect(records.map((record) => record.payload.byteLength)).toEqual([2, 16]);
     expect(toFloats(records[1])?.[1]).toBe(-2);
+  });
+
+  test('copies payloads only where several share a message, or none could be read in place', () => {
+    const alone = build();
+    expect(decodeRecords(alone)[0].payload.buffer).toBe(alone);
+    const [first, second] = decodeRecords(
+      Uint8Array.of(...bytesIn(alone), ...bytesIn(alone)).buffer,
+    );
+    expect(first.payload.buffer.byteLength).toBe(16);
+    expect(second.payload.buffer.byteLength).toBe(16);
+    const [odd] = decodeRecords(build(kPayloadHex, { headerBytes: 129 }));
+    expect(toFloats(odd)?.[1]).toBe(-2);
   });
 
   test('refuses a changed header, a changed payload, a cut and a foreign version', () => {

@@ -32,8 +32,10 @@ export interface RecordHeader {
 
 export interface TensorRecord {
   readonly header: RecordHeader;
-  /** A copy of the payload of its own, in the dtype of the wire. */
-  readonly payload: ArrayBuffer;
+  /**
+   * In the dtype of the wire, from a multiple of 8 bytes on; nothing else of size shares its buffer.
+   */
+  readonly payload: Uint8Array<ArrayBuffer>;
 }
 
 interface DtypeInfo {

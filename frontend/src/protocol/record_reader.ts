@@ -39,7 +39,7 @@ export function decodeRecords(message: ArrayBuffer): TensorRecord[] {
 /** Little-endian numbers at offsets from the start of one record. */
 class Fields {
   constructor(
-    private readonly view: DataView,
+    private readonly view: DataView<ArrayBuffer>,
     readonly at: number,
   ) {}
 
@@ -57,12 +57,15 @@ class Fields {
       .padStart(16, '0');
   }
 
-  bytes(offset: number, length: number): Uint8Array {
+  bytes(offset: number, length: number): Uint8Array<ArrayBuffer> {
     return new Uint8Array(this.view.buffer, this.view.byteOffset + this.at + offset, length);
   }
 }
 
-function decodeOne(view: DataView, at: number): { record: TensorRecord; next: number } {
+function decodeOne(
+  view: DataView<ArrayBuffer>,
+  at: number,
+): { record: TensorRecord; next: number } {
   const left = view.byteLength - at;
   if (left < kHeaderBytes) throw new RecordError(`record cut off: ${left} bytes for a header`);
   const fields = new Fields(view, at);
@@ -75,7 +78,9 @@ function decodeOne(view: DataView, at: number): { record: TensorRecord; next: nu
   const header = headerOf(fields);
   checkShape(header, payloadBytes);
   const next = at + headerBytes + Math.ceil(payloadBytes / 8) * 8;
-  return { record: { header, payload: payload.slice().buffer }, next };
+  // Of several records each gets a buffer of its own, so that they can be let go one by one.
+  const isAlone = at === 0 && next >= view.byteLength && headerBytes % 8 === 0;
+  return { record: { header, payload: isAlone ? payload : payload.slice() }, next };
 }
 
 function checkHeader(fields: Fields): void {

@@ -71,7 +71,7 @@ describe('foldLines', () => {
       payload.set(codes, 32 + 6 * line);
     });
     const made = makeRecord({ dtype: 7, shape: [1, 1, 4, 6] });
-    return { ...made, payload: payload.buffer };
+    return { ...made, payload };
   }
 
   function valueOf(line: number, col: number): number {

@@ -176,89 +176,132 @@ function foldCodes(record: TensorRecord, range: LineRange, most: number): MapDat
   const rows = Math.min(most, lines);
   const cols = Math.min(most, width);
   const values = new Float32Array(rows * cols);
-  const ends = endsOf(width, cols);
-  const ranks = { least: new Uint8Array(cols), most: new Uint8Array(cols) };
+  const outBits = new Int32Array(values.buffer);
+  const folder = new LineFolder(codes, width, cols);
   const tally = { min: Infinity, max: -Infinity, nan: 0, posInf: 0, negInf: 0 };
   for (let line = 0; line < lines; line++) {
     const head = (first + line) * kU8LineBytes;
-    const offset = heads.getFloat32(head, true);
-    const scale = heads.getFloat32(head + 4, true);
-    const start = (first + line) * columns;
-    const part = codes.subarray(start, start + width);
-    const to = Math.floor((line * rows) / lines) * cols;
-    const out = values.subarray(to, to + cols);
-    const largest = largestCodes(part, ends, ranks.most);
-    if (largest >= kFirstName) {
-      foldNamed(part, ends, { offset, scale }, out, tally);
-      continue;
-    }
-    // Of a line without negative numbers the least ones lie nearest to 0: no cell shows them.
-    const least = offset < 0 ? leastCodes(part, ends, ranks.least) : 0;
-    tally.min = Math.min(tally.min, offset + least * scale);
-    tally.max = Math.max(tally.max, offset + largest * scale);
-    for (let bin = 0; bin < cols; bin++) {
-      const low = offset < 0 ? offset + ranks.least[bin] * scale : 0;
-      const high = offset + ranks.most[bin] * scale;
-      const value = -low > high ? low : high;
-      if (isLarger(value, out[bin])) out[bin] = value;
-    }
+    const numbers = {
+      offset: heads.getFloat32(head, true),
+      scale: heads.getFloat32(head + 4, true),
+    };
+    folder.fold((first + line) * columns, numbers, tally);
+    foldOnto(folder.bits, 0, cols, outBits, Math.floor((line * rows) / lines) * cols);
   }
   const present = new Uint8Array(rows).fill(1);
   return { rows, cols, values, present, stats: statsOfFold(values, present, cols, tally, range) };
 }
 
-/** The largest code of each part of a line; returns that of the line. */
-function largestCodes(codes: Uint8Array, ends: Uint32Array, out: Uint8Array): number {
-  let ofLine = 0;
-  for (let bin = 0, i = 0; bin < ends.length; bin++) {
-    const end = ends[bin];
-    let most = 0;
-    for (; i < end; i++) {
-      // Without a branch, which random codes would mispredict.
-      const above = codes[i] - most;
-      most += above & ~(above >> 31);
-    }
-    out[bin] = most;
-    if (most > ofLine) ofLine = most;
-  }
-  return ofLine;
+interface LineNumbers {
+  readonly offset: number;
+  readonly scale: number;
 }
 
-/** The least code of each part of a line; returns that of the line. */
-function leastCodes(codes: Uint8Array, ends: Uint32Array, out: Uint8Array): number {
-  let ofLine = 255;
-  for (let bin = 0, i = 0; bin < ends.length; bin++) {
-    const end = ends[bin];
-    let least = 255;
-    for (; i < end; i++) {
-      const below = codes[i] - least;
-      least += below & (below >> 31);
-    }
-    out[bin] = least;
-    if (least < ofLine) ofLine = least;
-  }
-  return ofLine;
-}
+/** Folds lines of `width` codes to `cols` cells, each the NaN, the Inf or the number farthest from 0. */
+class LineFolder {
+  /** The cells of the line folded last, as the bits of float32. */
+  readonly bits: Int32Array;
+  private readonly words: DataView;
+  private readonly ends: Uint32Array;
+  private readonly cells: Float32Array;
+  private readonly most: Uint8Array;
+  private readonly least: Uint8Array;
 
-/** A line that has NaN or Inf among its codes. */
-function foldNamed(
-  codes: Uint8Array,
-  ends: Uint32Array,
-  { offset, scale }: { readonly offset: number; readonly scale: number },
-  out: Float32Array,
-  tally: Tally,
-): void {
-  for (let bin = 0, i = 0; bin < ends.length; bin++) {
-    for (; i < ends[bin]; i++) {
-      const code = codes[i];
-      const value = code < kFirstName ? offset + code * scale : specialOf(code);
-      if (code < kFirstName) {
-        tally.min = Math.min(tally.min, value);
-        tally.max = Math.max(tally.max, value);
-      } else if (value !== value) tally.nan += 1;
-      else if (value > 0) tally.posInf += 1;
-      else tally.negInf += 1;
-      if (isLarger(value, out[bin])) out[bin] = value;
+  constructor(
+    private readonly codes: Uint8Array,
+    private readonly width: number,
+    cols: number,
+  ) {
+    this.words = new DataView(codes.buffer, codes.byteOffset, codes.length);
+    this.ends = endsOf(width, cols);
+    this.cells = new Float32Array(cols);
+    this.bits = new Int32Array(this.cells.buffer);
+    this.most = new Uint8Array(cols);
+    this.least = new Uint8Array(cols);
+  }
+
+  /** The line whose codes begin at `start`. */
+  fold(start: number, numbers: LineNumbers, tally: Tally): void {
+    const { cells, most, least } = this;
+    const { offset, scale } = numbers;
+    const largest = this.findLargest(start);
+    if (largest >= kFirstName) {
+      this.foldNamed(start, numbers, tally);
+      return;
+    }
+    // Of a line without negative numbers the least ones lie nearest to 0: no cell shows them.
+    const lowest = offset < 0 ? this.findLeast(start) : 0;
+    tally.min = Math.min(tally.min, offset + lowest * scale);
+    tally.max = Math.max(tally.max, offset + largest * scale);
+    for (let bin = 0; bin < cells.length; bin++) cells[bin] = offset + most[bin] * scale;
+    if (offset >= 0) return;
+    for (let bin = 0; bin < cells.length; bin++) {
+      const low = offset + least[bin] * scale;
+      if (-low > cells[bin]) cells[bin] = low;
+    }
+  }
+
+  /** Of each cell the largest code; returns that of the line. */
+  private findLargest(start: number): number {
+    const { codes, ends, most } = this;
+    const filled = start + this.filledOf(start);
+    let ofLine = 0;
+    let bin = 0;
+    for (let i = start; i < filled; bin++) {
+      const end = start + ends[bin];
+      let held = 0;
+      for (; i < end; i++) {
+        // Without a branch, which random codes would mispredict.
+        const above = codes[i] - held;
+        held += above & ~(above >> 31);
+      }
+      most[bin] = held;
+      if (held > ofLine) ofLine = held;
+    }
+    most.fill(0, bin);
+    return ofLine;
+  }
+
+  /** Of each cell the least code; returns that of the line. */
+  private findLeast(start: number): number {
+    const { codes, ends, least } = this;
+    let ofLine = 255;
+    for (let bin = 0, i = start; bin < ends.length; bin++) {
+      const end = start + ends[bin];
+      let held = 255;
+      for (; i < end; i++) {
+        const below = codes[i] - held;
+        held += below & (below >> 31);
+      }
+      least[bin] = held;
+      if (held < ofLine) ofLine = held;
+    }
+    return ofLine;
+  }
+
+  /** How many codes stand before the zeros at a line's end: half of an attention map is zeros. */
+  private filledOf(start: number): number {
+    let filled = this.width;
+    while (filled >= 4 && this.words.getInt32(start + filled - 4) === 0) filled -= 4;
+    return filled;
+  }
+
+  /** A line that has NaN or Inf among its codes. */
+  private foldNamed(start: number, { offset, scale }: LineNumbers, tally: Tally): void {
+    const { codes, ends, cells } = this;
+    cells.fill(0);
+    for (let bin = 0, i = start; bin < ends.length; bin++) {
+      for (const end = start + ends[bin]; i < end; i++) {
+        const code = codes[i];
+        const value = code < kFirstName ? offset + code * scale : specialOf(code);
+        if (code < kFirstName) {
+          tally.min = Math.min(tally.min, value);
+          tally.max = Math.max(tally.max, value);
+        } else if (value !== value) tally.nan += 1;
+        else if (value > 0) tally.posInf += 1;
+        else tally.negInf += 1;
+        if (isLarger(value, cells[bin])) cells[bin] = value;
+      }
     }
   }
 }

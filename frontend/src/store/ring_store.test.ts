@@ -163,5 +163,5 @@ function objectsIn(store: RingStore): Set<object> {
 }
 
 function payloadsIn(store: RingStore): number {
-  return [...objectsIn(store)].filter((value) => value instanceof ArrayBuffer).length;
+  return [...objectsIn(store)].filter((value) => value instanceof Uint8Array).length;
 }

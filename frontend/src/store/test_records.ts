@@ -29,6 +29,6 @@ export function makeRecord(
       time: 0,
       ...header,
     },
-    payload: payload.buffer,
+    payload: new Uint8Array(payload.buffer),
   };
 }
