@@ -62,6 +62,26 @@ test('while another holds control the page only reads, and offers to take over',
   await expect(page.getByTestId('holder')).toContainText('free');
 });
 
+test('who reloads the page while in control of a paused run keeps control', async ({
+  page,
+  hub,
+  context,
+}) => {
+  await open(page, hub);
+  await page.getByTestId('pause').click();
+  await expect(page.getByTestId('chip')).toHaveText('paused after step 120');
+  const watcher = await context.newPage();
+  await open(watcher, hub);
+  await expect(watcher.getByTestId('holder')).toContainText('viewer v1');
+  await page.reload();
+  await expect(page.getByTestId('holder')).toContainText('you');
+  await page.getByTestId('pause').click();
+  await expect(page.getByTestId('chip')).toHaveText('live');
+  await watcher.reload();
+  await expect(watcher.getByTestId('holder')).toContainText('viewer v3');
+  expect(hub.requests.filter(({ method }) => method === 'control.claim')).toHaveLength(2);
+});
+
 test('the sheet of control has the focus, and closes by Escape or a click elsewhere', async ({
   page,
   hub,

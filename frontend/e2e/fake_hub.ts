@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
+import { answerAuth, hasCookie } from './fake_auth.ts';
 import { kLayers, kRunId, logitAt, statAt, stepFacts, tileValue } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
 import { sendFile } from './fake_files.ts';
@@ -91,6 +92,7 @@ export class FakeHub {
   private sockets: WebSocketServer | undefined;
   private timer: NodeJS.Timeout | undefined;
   private readonly viewers = new Set<Viewer>();
+  private readonly gone = new Set<string>();
   /** Pipeline stages, each with a leader that sends the records of its layers. */
   stages = 1;
   /** Stages whose records get lost on their way. */
@@ -114,7 +116,7 @@ export class FakeHub {
     const server = createServer((request, response) => this.onRequest(request, response));
     const sockets = new WebSocketServer({ noServer: true });
     server.on('upgrade', (request, socket, head) => {
-      if (!this.allowed(request)) {
+      if (!hasCookie(request, this.token)) {
         socket.end('HTTP/1.1 401 Unauthorized\r\nConnection: close\r\n\r\n');
         return;
       }
@@ -200,32 +202,20 @@ export class FakeHub {
     if (this.phase === 'training') this.advance();
   }
 
-  private allowed(request: IncomingMessage): boolean {
-    const cookie = request.headers.cookie ?? '';
-    return cookie.includes(`tt-${kRunId}=${this.token}`);
-  }
-
   private onRequest(request: IncomingMessage, response: ServerResponse): void {
     response.setHeader('Content-Security-Policy', kCsp);
     const path = (request.url ?? '/').split('?')[0];
     if (request.method === 'POST' && path === '/auth') {
-      let body = '';
-      request.on('data', (part: Buffer) => (body += part.toString()));
-      request.on('end', () => {
-        const good = (JSON.parse(body) as { token?: unknown }).token === this.token;
-        const cookie = `tt-${kRunId}=${this.token}; HttpOnly; SameSite=Strict; Path=/`;
-        if (good) response.setHeader('Set-Cookie', cookie);
-        response.writeHead(good ? 204 : 401).end();
-      });
+      answerAuth(request, this.token, response);
       return;
     }
     if (path === '/ws') {
-      response.writeHead(this.allowed(request) ? 426 : 401).end();
+      response.writeHead(hasCookie(request, this.token) ? 426 : 401).end();
       return;
     }
     if (path.startsWith('/history')) {
       const url = new URL(request.url ?? '/', 'http://hub');
-      if (this.allowed(request)) answerHistory(url, this.past(), this.others, response);
+      if (hasCookie(request, this.token)) answerHistory(url, this.past(), this.others, response);
       else response.writeHead(401).end();
       return;
     }
@@ -235,7 +225,10 @@ export class FakeHub {
   private onViewer(socket: WebSocket): void {
     const viewer: Viewer = { socket, session: `v${++this.sessions}`, greeted: false };
     this.viewers.add(viewer);
-    socket.on('close', () => this.viewers.delete(viewer));
+    socket.on('close', () => {
+      this.viewers.delete(viewer);
+      this.gone.add(viewer.session);
+    });
     socket.on('message', (data: Buffer) => {
       const message = JSON.parse(data.toString()) as Message;
       if (message.event === 'ack') {
@@ -267,7 +260,12 @@ export class FakeHub {
           error('not_allowed', 'this token only views');
           return;
         }
-        if (this.holder !== null && !holds && params.take_over !== true) {
+        if (
+          this.holder !== null &&
+          !holds &&
+          !this.gone.has(this.holder.session) &&
+          params.take_over !== true
+        ) {
           error('busy', `${this.holder.name} holds control`, undefined, 'ask, or take over');
           return;
         }

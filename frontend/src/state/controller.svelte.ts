@@ -13,6 +13,7 @@ import { LatestSender } from './latest_sender';
 import { readStored, writeStored } from './preferences';
 
 const kNameKey = 'tensor-tracer.name';
+const kHeldKey = 'tensor-tracer.held';
 
 // The hub takes 100 messages a second of a viewer.
 const kSeekPauseMs = 50;
@@ -55,6 +56,8 @@ export class Controller {
   readonly mine = $derived(this.holder !== null && this.holder.session === this.session);
   readonly others = $derived(this.holder !== null && this.holder.session !== this.session);
 
+  /** The session in which this tab holds control, also while it is not connected or reloads. */
+  private held = readStored(kHeldKey, 'sessionStorage') ?? '';
   private heldBefore = false;
   private readonly seeks = new LatestSender(
     (step: number) => this.tell('replay.seek', { step }),
@@ -66,9 +69,13 @@ export class Controller {
   greeted(session: string, control: Control, mayControl: boolean): void {
     this.session = session;
     this.viewOnly = !mayControl;
-    this.holder = control.holder;
-    if (this.heldBefore && control.holder === null) void this.claim(false);
+    const { holder } = control;
+    // A reload alone does not claim what has ended meanwhile.
+    const back = holder === null ? this.heldBefore : holder.session === this.held;
     this.heldBefore = false;
+    this.holder = holder;
+    if (back) void this.reclaim();
+    else this.keepHeld();
   }
 
   changed(control: Control): void {
@@ -77,6 +84,7 @@ export class Controller {
       this.notice = `${holder.name} has taken over control`;
     }
     this.holder = holder;
+    this.keepHeld();
   }
 
   disconnected(): void {
@@ -95,8 +103,10 @@ export class Controller {
     const params = { name, take_over: takeOver };
     const answer = await this.link.request('control.claim', params);
     const outcome = read(answer, claimSchema);
-    if (outcome.ok) this.holder = { session: this.session, name };
-    else if (outcome.error.code === 'not_allowed') this.viewOnly = true;
+    if (outcome.ok) {
+      this.holder = { session: this.session, name };
+      this.keepHeld();
+    } else if (outcome.error.code === 'not_allowed') this.viewOnly = true;
     this.error = outcome.ok ? null : outcome.error;
     return outcome.ok;
   }
@@ -104,6 +114,7 @@ export class Controller {
   async release(): Promise<void> {
     const answer = await this.link.request('control.release', undefined);
     if (answer.ok && this.mine) this.holder = null;
+    this.keepHeld();
     this.error = answer.ok ? null : answer.error;
   }
 
@@ -152,6 +163,18 @@ export class Controller {
   ranksText(ranks: number): string {
     if (this.allRanks > 0) return `${ranks}/${this.allRanks} ranks`;
     return `${ranks} ${ranks === 1 ? 'rank' : 'ranks'}`;
+  }
+
+  /** Takes back what the hub still keeps for the session before this one. */
+  private async reclaim(): Promise<void> {
+    if (await this.claim(false)) return;
+    if (this.error?.code !== 'disconnected') this.keepHeld();
+    this.error = null;
+  }
+
+  private keepHeld(): void {
+    this.held = this.mine ? this.session : '';
+    writeStored(kHeldKey, this.held, 'sessionStorage');
   }
 
   private heldByOther(): HubError {

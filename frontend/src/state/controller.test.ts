@@ -1,4 +1,4 @@
-import { beforeEach, expect, test, vi } from 'vitest';
+import { beforeEach, describe, expect, test, vi } from 'vitest';
 import type { Answer } from '../protocol/messages';
 import type { WorkerLink } from '../worker/worker_link';
 import { Controller } from './controller.svelte';
@@ -8,13 +8,22 @@ type Request = readonly [method: string, params: unknown];
 class Stage {
   readonly asked: Request[] = [];
   refused = false;
-  readonly control: Controller;
+  control: Controller;
+  private readonly kept = new Map<string, string>();
 
   constructor() {
     vi.stubGlobal('localStorage', { getItem: () => null, setItem: () => undefined });
-    const link = { request: (method: string, params: unknown) => this.answer(method, params) };
-    this.control = new Controller(link as unknown as WorkerLink);
+    vi.stubGlobal('sessionStorage', {
+      getItem: (key: string) => this.kept.get(key) ?? null,
+      setItem: (key: string, value: string) => this.kept.set(key, value),
+    });
+    this.control = this.reload();
     this.control.greeted('v1', { holder: null }, true);
+  }
+
+  reload(): Controller {
+    const link = { request: (method: string, params: unknown) => this.answer(method, params) };
+    return (this.control = new Controller(link as unknown as WorkerLink));
   }
 
   private answer(method: string, params: unknown): Promise<Answer> {
@@ -82,4 +91,51 @@ test('who loses control to another is told so, who gives it back is not', async 
   stage.control.changed({ holder: null });
   stage.control.changed({ holder: { session: 'v8', name: 'Bob' } });
   expect(stage.control.notice).toBe('');
+});
+
+describe('what the hub still keeps for the session before', () => {
+  const held = { holder: { session: 'v1', name: 'viewer v1' } };
+  const claims = (): number => stage.asked.filter(([method]) => method === 'control.claim').length;
+
+  test('is claimed again after a reconnect and after a reload', async () => {
+    await stage.control.claim(false);
+    stage.control.disconnected();
+    stage.control.greeted('v2', held, true);
+    await vi.waitFor(() => expect(stage.control.mine).toBe(true));
+    stage.reload().greeted('v3', { holder: { session: 'v2', name: 'viewer v2' } }, true);
+    await vi.waitFor(() => expect(stage.control.mine).toBe(true));
+    expect(stage.asked).toEqual([
+      ['control.claim', { name: 'viewer v1', take_over: false }],
+      ['control.claim', { name: 'viewer v2', take_over: false }],
+      ['control.claim', { name: 'viewer v3', take_over: false }],
+    ]);
+  });
+
+  test('is not claimed by who only watched, gave it back or lost it', async () => {
+    stage.control.disconnected();
+    stage.control.greeted('v2', held, true);
+    expect(claims()).toBe(0);
+    await stage.control.claim(true);
+    await stage.control.release();
+    stage.reload().greeted('v3', { holder: { session: 'v2', name: 'viewer v2' } }, true);
+    await stage.control.claim(true);
+    stage.control.changed({ holder: { session: 'v9', name: 'Ada' } });
+    stage.reload().greeted('v4', { holder: { session: 'v3', name: 'viewer v3' } }, true);
+    expect(claims()).toBe(2);
+  });
+
+  test('is not claimed by a reload once it has ended', async () => {
+    await stage.control.claim(false);
+    stage.reload().greeted('v2', { holder: null }, true);
+    expect(claims()).toBe(1);
+  });
+
+  test('is left to a tab that still has it, without a word', async () => {
+    await stage.control.claim(false);
+    stage.refused = true;
+    stage.reload().greeted('v2', held, true);
+    await vi.waitFor(() => expect(claims()).toBe(2));
+    await Promise.resolve();
+    expect([stage.control.mine, stage.control.error]).toEqual([false, null]);
+  });
 });

@@ -28,18 +28,20 @@ const kRemembered = [
   'events',
 ] as const satisfies readonly (keyof ViewState)[];
 
-/** What this browser keeps under a name; null where it keeps nothing, or is told not to. */
-export function readStored(key: string): string | null {
+type Place = 'localStorage' | 'sessionStorage';
+
+/** What this browser, or this tab, keeps under a name; null where it keeps nothing, or is told not to. */
+export function readStored(key: string, place: Place = 'localStorage'): string | null {
   try {
-    return localStorage.getItem(key);
+    return globalThis[place].getItem(key);
   } catch {
     return null;
   }
 }
 
-export function writeStored(key: string, value: string): void {
+export function writeStored(key: string, value: string, place: Place = 'localStorage'): void {
   try {
-    localStorage.setItem(key, value);
+    globalThis[place].setItem(key, value);
   } catch {
     // Storage is blocked or full: nothing is remembered.
   }
