@@ -95,7 +95,7 @@ describe('stats', () => {
     expect(frame.history.steps).toEqual([1, 2, 3]);
     const none = [null, null, null];
     expect(frame.history.lines.mean).toEqual([[1, 2, 3], none, [-1, null, -3]]);
-    expect(frame.history.lines.std).toEqual([[0.5, 0.5, 0.5], none, none]);
+    expect(frame.history.lines.std).toEqual([[0.5, 0.5, 0.5], none, [NaN, null, NaN]]);
     expect(frame.history.lines.norm[0]).toEqual([2, 2, 2]);
     expect(frame.departure).toBeNull();
   });
@@ -157,13 +157,13 @@ describe('stats', () => {
     expect(frameOf(store, 'stats', { ...query, plan: 2 }).history.steps).toEqual([2]);
   });
 
-  test('a long history is drawn on a fixed grid of steps, and ends at the newest', () => {
+  test('a spike is in the curves however long they are', () => {
     const store = new RingStore(1e8);
-    for (let step = 1; step <= 2001; step++) {
-      store.insert(makeRecord({ ...header, step }, numbers(step, 1, 0, 0)));
+    for (let step = 1; step <= 5000; step++) {
+      store.insert(makeRecord({ ...header, step }, numbers(step === 3003 ? 99 : 0, 1, 0, 0)));
     }
-    const { steps } = frameOf(store, 'stats', query).history;
-    expect([steps.length, ...steps.slice(0, 3), steps.at(-1)]).toEqual([502, 1, 4, 8, 2001]);
+    const { steps, lines } = frameOf(store, 'stats', query).history;
+    expect(lines.mean[0][steps.indexOf(3003)]).toBe(99);
   });
 
   test('the first departure is found at any step, and stays while steps arrive', () => {
@@ -224,6 +224,15 @@ describe('projection', () => {
     expect(frameOf(store, 'projection', { ...query, layer: 4 }, 'line').history.lines.last).toEqual(
       [[], [], []],
     );
+  });
+
+  test('an alarm sees a projection that overflows', () => {
+    const store = new RingStore(1e6);
+    [1, Infinity, NaN].forEach((value, step) => {
+      store.insert(makeRecord({ ...header, step }, new Float32Array(12).fill(value)));
+    });
+    const { lines } = frameOf(store, 'projection', query, 'line').history;
+    expect(lines.last).toEqual([[1, Infinity, NaN]]);
   });
 
   test('of a short prompt its own last token, not the filling', () => {

@@ -49,7 +49,7 @@ function foldRow(
 }
 
 /** In size, with Inf above all numbers and NaN above all. */
-function isLarger(value: number, held: number): boolean {
+export function isLarger(value: number, held: number): boolean {
   return held === held && !(Math.abs(value) <= Math.abs(held));
 }
 

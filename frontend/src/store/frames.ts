@@ -86,6 +86,8 @@ export interface OverFrame extends FrameBase {
   readonly map: MapData;
   /** The step of each column, of gaps too. */
   readonly columns: readonly number[];
+  /** The step of each cell's number: a column may stand for several. */
+  readonly stepOf: Float64Array<ArrayBuffer>;
 }
 
 /** Attention of one head: queries down, keys (or tiles of them) across. */
@@ -101,7 +103,7 @@ export interface AttentionFrame extends FrameBase {
   readonly queryPositions: Int32Array;
 }
 
-/** One line per layer over the kept steps of one plan. */
+/** One line per layer over the kept steps of one plan. Null: not captured. */
 export interface History {
   readonly steps: readonly number[];
   /** By name of the line's quantity, then by layer, then by step. */

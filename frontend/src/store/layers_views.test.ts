@@ -81,6 +81,16 @@ describe('over the steps', () => {
     expect([...whole.map.values]).toEqual(whole.columns);
   });
 
+  test('a column of several steps shows the number farthest from 0, and its step', () => {
+    const store = new RingStore(1e7);
+    for (let step = 1; step <= 2500; step++) {
+      store.insert(makeRecord({ step, shape }, new Float32Array(8).fill(step === 1203 ? -9 : 1)));
+    }
+    const { map, stepOf } = frameOf(store, 'over', { layout: 'over' });
+    expect(map.stats.min).toBe(-9);
+    expect(stepOf[map.values.indexOf(-9)]).toBe(1203);
+  });
+
   test('the mean is over all rows, tokens and tiles', () => {
     const { map } = frameOf(filled(), 'over', { layout: 'over' });
     expect([...map.values].slice(0, 2)).toEqual([2 / 8, 4 / 8]);

@@ -1,22 +1,46 @@
 import { linesToFloats } from '../protocol/numbers';
 import type { TensorRecord } from '../protocol/record';
+import { isLarger } from './fold';
 import type { OverFrame, ViewQuery } from './frames';
-import { type MapData, statsOf } from './map_data';
+import { statsOf } from './map_data';
 import type { StepGroup } from './ring_store';
-import { baseOf, drawnOf, historyOf, kMostSteps, type Scene, tokensOfRow } from './scene';
+import { baseOf, historyOf, type Scene, tokensOfRow } from './scene';
+import { thinned } from './thinning';
+
+// More columns than a screen has pixels for.
+const kMostSteps = 1000;
 
 /** One number of each layer and step, over all rows, tokens and tiles; records of [rows, sequence, tiles]. */
 export function overView(scene: Scene): OverFrame | undefined {
   if (scene.parts[0].header.shape.length !== 3) return undefined;
   if (summaryOf(scene.query, scene.parts[0]) === undefined) return undefined;
-  const { items, spacing } = drawnOf(scene, historyOf(scene));
-  const groups = new Map(items.map((group) => [group.step, group]));
-  const steps = [...groups.keys()];
-  const columns = scene.detail === 'whole' ? steps : columnsOf(steps, spacing, kMostSteps);
+  const history = historyOf(scene);
+  const most = scene.detail === 'whole' ? Infinity : kMostSteps;
+  const { items, spacing } = thinned(history, scene.query.every, most);
+  const cells = cellsOf(history, items);
+  const starts = [...cells.keys()];
+  const columns = scene.detail === 'whole' ? starts : columnsOf(starts, spacing, kMostSteps);
   const base = baseOf(scene);
-  const shown = columns.map((step) => groups.get(step));
-  const map = mapOf(scene.query, base.layers, shown);
-  return { ...base, kind: 'over', columns, map };
+  const shown = columns.map((step) => cells.get(step) ?? []);
+  return { ...base, kind: 'over', columns, ...mapOf(scene.query, base.layers, shown) };
+}
+
+/** All steps from each of `items` to before the next, by its step. */
+function cellsOf(
+  history: readonly StepGroup[],
+  items: readonly StepGroup[],
+): ReadonlyMap<number, readonly StepGroup[]> {
+  const cells = new Map<number, StepGroup[]>();
+  let cell: StepGroup[] = [];
+  let next = 0;
+  for (const group of history) {
+    if (group === items[next]) {
+      cells.set(group.step, (cell = []));
+      next += 1;
+    }
+    cell.push(group);
+  }
+  return cells;
 }
 
 /**
@@ -37,26 +61,32 @@ export function columnsOf(
   });
 }
 
+/** Of the steps of a cell the number farthest from 0, and its step. */
 function mapOf(
   query: ViewQuery,
   layers: readonly number[],
-  groups: readonly (StepGroup | undefined)[],
-): MapData {
-  const cols = groups.length;
+  cells: readonly (readonly StepGroup[])[],
+): Pick<OverFrame, 'map' | 'stepOf'> {
+  const cols = cells.length;
   const values = new Float32Array(layers.length * cols);
-  const absent = new Uint8Array(values.length);
-  const held: number[] = [];
+  const stepOf = new Float64Array(values.length);
+  const absent = new Uint8Array(values.length).fill(1);
   layers.forEach((layer, row) => {
-    groups.forEach((group, col) => {
-      const value = valueOf(query, group?.layers.get(layer) ?? []);
+    cells.forEach((cell, col) => {
       const at = row * cols + col;
-      if (value === undefined) absent[at] = 1;
-      else held.push((values[at] = value));
+      for (const { step, layers: captured } of cell) {
+        const value = valueOf(query, captured.get(layer) ?? []);
+        if (value === undefined || (absent[at] === 0 && !isLarger(value, values[at]))) continue;
+        absent[at] = 0;
+        values[at] = value;
+        stepOf[at] = step;
+      }
     });
   });
   const present = new Uint8Array(layers.length).fill(1);
-  const stats = statsOf(Float32Array.from(held), new Uint8Array([1]), held.length);
-  return { rows: layers.length, cols, values, present, absent, stats };
+  const held = values.filter((_, at) => absent[at] === 0);
+  const stats = statsOf(held, new Uint8Array([1]), held.length);
+  return { map: { rows: layers.length, cols, values, present, absent, stats }, stepOf };
 }
 
 /** Undefined for a layer of which nothing was captured. */

@@ -2,15 +2,7 @@ import { toFloats } from '../protocol/numbers';
 import type { TensorRecord } from '../protocol/record';
 import type { History, ProjectionFrame } from './frames';
 import { layersByTokens } from './maps_view';
-import {
-  drawnOf,
-  finite,
-  historyOf,
-  rowNamed,
-  type Scene,
-  tokenBaseOf,
-  tokensOfRow,
-} from './scene';
+import { historyOf, rowNamed, type Scene, tokenBaseOf, tokensOfRow } from './scene';
 
 /** Projections on one vector, now and over the steps; records of [rows, sequence, vectors]. */
 export function projectionView(scene: Scene): ProjectionFrame | undefined {
@@ -43,7 +35,7 @@ function projectionHistory(
   name: number,
   vector: number,
 ): History {
-  const groups = drawnOf(scene, historyOf(scene)).items;
+  const groups = historyOf(scene);
   const last: (number | null)[][] = layers.map(() => []);
   const mean: (number | null)[][] = layers.map(() => []);
   const isAsked = (layer: number): boolean =>
@@ -55,8 +47,8 @@ function projectionHistory(
       const of = row === undefined ? undefined : summaryOf(scene, row.record);
       const vectors = row?.record.header.shape[2] ?? 0;
       const at = 2 * ((row?.row ?? 0) * vectors + vector);
-      last[index].push(finite(of?.[at]));
-      mean[index].push(finite(of?.[at + 1]));
+      last[index].push(of?.[at] ?? null);
+      mean[index].push(of?.[at + 1] ?? null);
     });
   }
   return { steps: groups.map(({ step }) => step), lines: { last, mean } };

@@ -2,7 +2,6 @@ import { toIntegers } from '../protocol/numbers';
 import { kInputTokensFlag, type TensorRecord } from '../protocol/record';
 import type { FrameBase, ViewQuery } from './frames';
 import type { RingStore, SeriesQuery, StepGroup } from './ring_store';
-import { thinned } from './thinning';
 
 /** What a view is built from: the records of one step, and what stands around them. */
 export interface Scene {
@@ -18,8 +17,8 @@ export interface Scene {
 }
 
 /**
- * What a screen can show; every number: small maps are not folded, histories not thinned out; or
- * the line of one layer over every step.
+ * What a screen can show; every number: small maps are not folded, columns of steps not thinned out;
+ * or the line of one layer alone.
  */
 export type Detail = 'shown' | 'whole' | 'line';
 
@@ -139,27 +138,11 @@ export function tokenBaseOf(
   return { base: { ...baseOf(scene), rowNames, tokens, positions }, row, cols };
 }
 
-/** More columns than a screen has pixels for. */
-export const kMostSteps = 1000;
-
 /** The steps of the shown plan, all of them. */
 export function historyOf({ store, series, steps, group }: Scene): readonly StepGroup[] {
   return store.atEach(series, steps).filter(({ plan }) => plan === group.plan);
 }
 
-/** The part of a history that is drawn. */
-export function drawnOf(
-  { detail, query }: Scene,
-  history: readonly StepGroup[],
-): ReturnType<typeof thinned<StepGroup>> {
-  return thinned(history, query.every, detail === 'shown' ? kMostSteps : Infinity);
-}
-
 export function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, i) => first + i);
-}
-
-/** A value for a curve: what is not finite is a gap. */
-export function finite(value: number | undefined): number | null {
-  return value === undefined || !Number.isFinite(value) ? null : value;
 }

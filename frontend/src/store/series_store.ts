@@ -166,7 +166,8 @@ function pushRow(columns: Columns, step: number, facts: Partial<StepFacts>): voi
   columns.speed.push(finite(facts.tokens_per_second));
 }
 
-function finite(value: number | null | undefined): number | null {
+/** A value for a curve: what is not finite is a gap. */
+export function finite(value: number | null | undefined): number | null {
   return value === null || value === undefined || !Number.isFinite(value) ? null : value;
 }
 

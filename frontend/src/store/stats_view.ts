@@ -3,11 +3,11 @@ import type { TensorRecord } from '../protocol/record';
 import { firstDeparture } from './departure';
 import { type Departure, type History, kStatNames, type Ridge, type StatsFrame } from './frames';
 import type { StepGroup } from './ring_store';
-import { baseOf, drawnOf, finite, historyOf, type Scene } from './scene';
+import { baseOf, historyOf, type Scene } from './scene';
+import { finite } from './series_store';
 import { thinned } from './thinning';
 
 const kStats = kStatNames.length;
-const kLines = ['mean', 'std', 'norm'] as const;
 const kBad = ['NaN', '+Inf', '−Inf'] as const;
 // More rows than this would hide each other.
 const kMostRidges = 64;
@@ -26,6 +26,7 @@ export function statsView(scene: Scene): StatsFrame | undefined {
     if (of !== undefined) table.set(of.subarray(0, kStats), index * kStats);
   });
   const groups = historyOf(scene);
+  const history = statsHistory(groups, base.layers, microBatch);
   return {
     ...base,
     kind: 'stats',
@@ -33,7 +34,7 @@ export function statsView(scene: Scene): StatsFrame | undefined {
     rowKind: 'micro-batch',
     table,
     bins: Float64Array.from(numbers.subarray(kStats)),
-    history: statsHistory(drawnOf(scene, groups).items, base.layers, microBatch),
+    history,
     stepRidge: ridgeOf(
       ridgeGroups(scene, groups).map((group) => [group.step, group, scene.layer]),
       microBatch,
@@ -42,7 +43,7 @@ export function statsView(scene: Scene): StatsFrame | undefined {
       base.layers.map((layer) => [layer, scene.group, layer]),
       microBatch,
     ),
-    departure: departureOf(groups, base.layers, microBatch),
+    departure: departureOf(history, base.layers),
   };
 }
 
@@ -73,38 +74,24 @@ function statsHistory(
   layers: readonly number[],
   microBatch: number,
 ): History {
-  const byLayer = layers.map((layer) =>
-    groups.map((group) => statsOfRecord(partOf(group.layers.get(layer), microBatch))),
-  );
-  const lineOf = (name: (typeof kLines)[number]): (number | null)[][] => {
-    const at = kStatNames.indexOf(name);
-    return byLayer.map((line) => line.map((of) => finite(of?.[at])));
-  };
-  const bad = byLayer.map((line) => line.map(badOf));
-  const steps = groups.map(({ step }) => step);
-  const lines = Object.fromEntries(kLines.map((name) => [name, lineOf(name)]));
-  return { steps, lines: { ...lines, bad } };
-}
-
-/** By every step, drawn or not: what is named must not change with what is drawn. */
-function departureOf(
-  groups: readonly StepGroup[],
-  layers: readonly number[],
-  microBatch: number,
-): Departure | null {
   const healths = groups.map((group) => healthOf(group, microBatch));
-  return firstDeparture({
-    layers,
+  const lineOf = (name: keyof Health): (number | null)[][] =>
+    layers.map((layer) => healths.map((of) => of.get(layer)?.[name] ?? null));
+  return {
     steps: groups.map(({ step }) => step),
-    norm: layers.map((layer) => healths.map((of) => of.get(layer)?.norm ?? null)),
-    bad: layers.map((layer) => healths.map((of) => of.get(layer)?.bad ?? null)),
-  });
+    lines: Object.fromEntries(kLines.map((name) => [name, lineOf(name)])),
+  };
 }
 
-interface Health {
-  readonly norm: number | null;
-  readonly bad: number | null;
+function departureOf({ steps, lines }: History, layers: readonly number[]): Departure | null {
+  const norm = lines.norm.map((line) => line.map(finite));
+  return firstDeparture({ layers, steps, norm, bad: lines.bad });
 }
+
+const kLines = ['mean', 'std', 'norm', 'bad'] as const;
+
+/** What the curves tell of a layer at one step. */
+type Health = Readonly<Record<(typeof kLines)[number], number>>;
 
 // A step is read again only when something of it has come or gone.
 const kHealths = new WeakMap<StepGroup, { of: string; byLayer: ReadonlyMap<number, Health> }>();
@@ -116,16 +103,16 @@ function healthOf(group: StepGroup, microBatch: number): ReadonlyMap<number, Hea
   const byLayer = new Map<number, Health>();
   for (const [layer, parts] of group.layers) {
     const numbers = statsOfRecord(partOf(parts, microBatch));
-    const norm = finite(numbers?.[kStatNames.indexOf('norm')]);
-    byLayer.set(layer, { norm, bad: badOf(numbers) });
+    if (numbers === undefined) continue;
+    const [, mean, std, , , norm] = numbers;
+    byLayer.set(layer, { mean, std, norm, bad: badOf(numbers) });
   }
   kHealths.set(group, { of, byLayer });
   return byLayer;
 }
 
 /** How many numbers are not finite. */
-function badOf(numbers: Floats | undefined): number | null {
-  if (numbers === undefined) return null;
+function badOf(numbers: Floats): number {
   return kBad.reduce((sum, name) => sum + numbers[kStatNames.indexOf(name)], 0);
 }
 
