@@ -82,6 +82,11 @@ test('it rings with the step of the crossing', () => {
   expect(stage.alarm.ringing).toBeNull();
 });
 
+test('it tells a projection that overflows as it is', () => {
+  stage.answer([1, 2, 3, 4], Number.NaN);
+  expect(stage.alarm.ringing).toMatchObject({ newest: Number.NaN, crossing: { step: 5 } });
+});
+
 test('a held view does not silence it, a replay ends it where it stands', () => {
   stage.show({ hold: 5 });
   expect(stage.asked.at(-1)?.until).toBeNull();

@@ -25,3 +25,8 @@ test('a negative threshold is crossed downwards', () => {
 test('a gap ends no stay', () => {
   expect(lastCrossing(kSteps, [0, 3, null, null, 3], 2)).toEqual({ step: 20, until: null });
 });
+
+test('a line that overflows stays beyond', () => {
+  expect(lastCrossing(kSteps, [0, 3, Infinity, NaN, NaN], 2)).toEqual({ step: 20, until: null });
+  expect(lastCrossing(kSteps, [0, 1, NaN, NaN, NaN], -2)).toEqual({ step: 30, until: null });
+});

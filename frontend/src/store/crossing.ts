@@ -7,8 +7,8 @@ export interface Crossing {
 }
 
 /**
- * The last stay of a line beyond a threshold: at it or above, or for a negative one at it or below.
- * Undefined: it was never there. Gaps end no stay.
+ * The last stay of a line beyond a threshold: at it or above, or for a negative one at it or below;
+ * NaN is beyond any. Undefined: it was never there. Gaps end no stay.
  */
 export function lastCrossing(
   steps: readonly number[],
@@ -19,7 +19,7 @@ export function lastCrossing(
   let until: number | null = null;
   line.forEach((value, at) => {
     if (value === null) return;
-    const beyond = threshold < 0 ? value <= threshold : value >= threshold;
+    const beyond = threshold < 0 ? !(value > threshold) : !(value < threshold);
     if (beyond && (start === undefined || until !== null)) {
       start = steps[at];
       until = null;
