@@ -26,6 +26,14 @@ export interface HubClientListener {
 /** So many binary messages may be on their way: more wait in the hub, where newer ones replace them. */
 export const kWindow = 4;
 
+function disconnected(message: string): Answer {
+  const remedy = 'the page reconnects by itself; try again then';
+  return { id: 0, ok: false, error: { code: 'disconnected', message, where: undefined, remedy } };
+}
+
+/** What a request gets that was not sent. */
+export const kNotConnected = disconnected('the page is not connected to the hub');
+
 /** A typed client of the hub over any byte pipe. One object per connection. */
 export class HubClient {
   private readonly pipe: Pipe;
@@ -48,10 +56,14 @@ export class HubClient {
     });
   }
 
-  /** Sends a request; a connection that ends answers with the code `disconnected`. */
+  /** Sends a request; without a connection the answer is the code `disconnected`. */
   request(method: string, params: unknown): Promise<Answer> {
+    if (this.closed || !this.opened) return Promise.resolve(kNotConnected);
+    return this.send(method, params);
+  }
+
+  private send(method: string, params: unknown): Promise<Answer> {
     const id = this.nextId++;
-    if (this.closed) return Promise.resolve(disconnected(id));
     return new Promise((resolve) => {
       this.pending.set(id, resolve);
       const body = params === undefined ? { id, method } : { id, method, params };
@@ -71,7 +83,7 @@ export class HubClient {
   }
 
   private async hello(): Promise<void> {
-    const answer = await this.request('hello', {
+    const answer = await this.send('hello', {
       versions: [1],
       role: 'viewer',
       client: this.name,
@@ -118,21 +130,9 @@ export class HubClient {
   private onClosed(): void {
     if (this.closed) return;
     this.closed = true;
-    for (const [id, resolve] of this.pending) resolve(disconnected(id));
+    const answer = disconnected('the connection to the hub ended before the answer');
+    for (const resolve of this.pending.values()) resolve(answer);
     this.pending.clear();
     this.listener.onClosed(this.opened);
   }
-}
-
-function disconnected(id: number): Answer {
-  return {
-    id,
-    ok: false,
-    error: {
-      code: 'disconnected',
-      message: 'the connection to the hub ended before the answer',
-      where: undefined,
-      remedy: 'the page reconnects by itself; try again then',
-    },
-  };
 }

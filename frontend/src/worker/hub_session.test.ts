@@ -134,6 +134,18 @@ describe('HubSession', () => {
     expect(await answer).toMatchObject({ ok: false, error: { code: 'disconnected' } });
   });
 
+  test('a request while the connection is still coming about is answered at once', async () => {
+    const stage = new Stage();
+    stage.session.start();
+    expect(await stage.session.request('control.pause', {})).toMatchObject({
+      ok: false,
+      error: { code: 'disconnected', message: 'the page is not connected to the hub' },
+    });
+    await stage.greet();
+    expect(stage.pipe.sent).toHaveLength(1);
+    expect(stage.hellos).toHaveLength(1);
+  });
+
   test('a connection that answers no ping is given up', async () => {
     const stage = new Stage();
     stage.session.start();

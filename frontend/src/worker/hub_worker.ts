@@ -1,3 +1,4 @@
+import { kNotConnected } from '../protocol/hub_client';
 import type { Notification } from '../protocol/messages';
 import { webSocketPipe } from '../protocol/pipe';
 import type { TensorRecord } from '../protocol/record';
@@ -247,8 +248,7 @@ class HubWorker {
   }
 
   private async request(token: number, method: string, params: unknown): Promise<void> {
-    if (this.session === undefined) return;
-    const answer = await this.session.request(method, params);
+    const answer = (await this.session?.request(method, params)) ?? kNotConnected;
     this.flushEvents();
     this.post({ kind: 'answer', token, answer });
   }
