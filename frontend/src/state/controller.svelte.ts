@@ -42,8 +42,6 @@ export class Controller {
   session = $state('');
   holder = $state.raw<Control['holder']>(null);
   name = $state(readStored(kNameKey) ?? '');
-  /** The request on its way, '' for none. */
-  pending = $state('');
   error = $state.raw<HubError | null>(null);
   notice = $state('');
   /** The token of this page only views: the hub lets it never claim. */
@@ -56,6 +54,8 @@ export class Controller {
   readonly mine = $derived(this.holder !== null && this.holder.session === this.session);
   readonly others = $derived(this.holder !== null && this.holder.session !== this.session);
 
+  /** The methods of the requests on their way. */
+  private asked = $state.raw<readonly string[]>([]);
   /** The session in which this tab holds control, also while it is not connected or reloads. */
   private held = readStored(kHeldKey, 'sessionStorage') ?? '';
   private heldBefore = false;
@@ -91,6 +91,11 @@ export class Controller {
     if (this.mine) this.heldBefore = true;
     this.holder = null;
     this.session = '';
+  }
+
+  /** Whether a request is on its way whose method begins so. */
+  waits(method: string): boolean {
+    return this.asked.some((each) => each.startsWith(method));
   }
 
   rename(name: string): void {
@@ -191,7 +196,7 @@ export class Controller {
     params: unknown,
     describe: (step: number) => string,
   ): Promise<void> {
-    if (this.pending !== '') return;
+    if (this.waits('control.')) return;
     const outcome = await this.carryOut(method, params, boundarySchema);
     this.error = outcome.ok ? null : outcome.error;
     if (!outcome.ok) return;
@@ -211,13 +216,13 @@ export class Controller {
   }
 
   private async ask(method: string, params: unknown): Promise<Answer> {
-    this.pending = method;
+    this.asked = [...this.asked, method];
     this.notice = '';
     this.error = null;
     try {
       return await this.askHolding(method, params);
     } finally {
-      this.pending = '';
+      this.asked = this.asked.toSpliced(this.asked.indexOf(method), 1);
     }
   }
 

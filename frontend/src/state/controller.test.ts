@@ -8,6 +8,8 @@ type Request = readonly [method: string, params: unknown];
 class Stage {
   readonly asked: Request[] = [];
   refused = false;
+  /** Nothing is answered. */
+  mute = false;
   control: Controller;
   private readonly kept = new Map<string, string>();
 
@@ -28,6 +30,7 @@ class Stage {
 
   private answer(method: string, params: unknown): Promise<Answer> {
     this.asked.push([method, params]);
+    if (this.mute) return new Promise(() => undefined);
     if (this.refused) {
       const error = { code: 'not_allowed', message: 'this token only views' };
       return Promise.resolve({ id: 1, ok: false, error });
@@ -44,6 +47,29 @@ test('stop is asked for by the holder, and its answer told', async () => {
   await stage.control.stop();
   expect(stage.asked.map(([method]) => method)).toEqual(['control.claim', 'control.stop']);
   expect(stage.control.notice).toBe('The run ends after step 12');
+});
+
+test('a pause need not wait for a plan, but for what pauses, steps or continues', async () => {
+  await stage.control.claim(false);
+  stage.mute = true;
+  void stage.control.setPlan({ entries: [] });
+  void stage.control.pause();
+  void stage.control.step();
+  expect(stage.asked.map(([method]) => method)).toEqual([
+    'control.claim',
+    'plan.set',
+    'control.pause',
+  ]);
+});
+
+test('what ends first leaves the other on its way', async () => {
+  await stage.control.claim(false);
+  const paused = stage.control.pause();
+  stage.mute = true;
+  void stage.control.setPlan({ entries: [] });
+  await paused;
+  expect(stage.control.waits('control.')).toBe(false);
+  expect(stage.control.waits('plan.set')).toBe(true);
 });
 
 test('a token that only views is known by its refused claim, and asks for no more', async () => {

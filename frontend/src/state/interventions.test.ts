@@ -45,9 +45,9 @@ test('a value that was acknowledged is shown, one that was refused is not', asyn
 
 test('while a slider moves other buttons need not wait', () => {
   void stage.interventions.set('steer', 'alpha', 9);
-  expect(stage.control.pending).toBe('');
+  expect(stage.control.waits('')).toBe(false);
   void stage.interventions.revert();
-  expect(stage.control.pending).toBe('intervention.remove');
+  expect(stage.control.waits('intervention.remove')).toBe(true);
 });
 
 test('what was reverted is told, by step and ranks', async () => {
