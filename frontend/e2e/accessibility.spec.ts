@@ -1,6 +1,6 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect } from '@playwright/test';
-import { hoverTile, open, openPlan, test } from './support.ts';
+import { hoverTile, open, openPlan, test, watch } from './support.ts';
 
 for (const colorScheme of ['dark', 'light'] as const) {
   test(`no serious finding of axe in ${colorScheme}`, async ({ page, hub }) => {
@@ -45,4 +45,22 @@ test('nothing is cut off at 1280×720, and all can be reached at 200 %', async (
   await openPlan(page);
   await page.getByTestId('apply').scrollIntoViewIfNeeded();
   await expect(page.getByTestId('apply')).toBeInViewport({ ratio: 1 });
+});
+
+test('keys scroll the region that has the focus, and leave the run alone', async ({
+  page,
+  hub,
+}) => {
+  watch(hub, { point: 'Logits', compressor: { kind: 'topk', k: 20 } });
+  await page.setViewportSize({ width: 1280, height: 560 });
+  await page.goto(hub.url.replace('/#', '/?tab=text&layer=2#'));
+  const region = page.getByRole('region', { name: 'Predictions' });
+  const top = (): Promise<number> => region.evaluate(({ scrollTop }) => scrollTop);
+  await region.focus();
+  await page.keyboard.press('ArrowDown');
+  await expect.poll(top).toBeGreaterThan(0);
+  const down = await top();
+  await page.keyboard.press(' ');
+  await expect.poll(top).toBeGreaterThan(down);
+  expect(hub.requests.map(({ method }) => method)).toEqual(['hello']);
 });

@@ -327,6 +327,8 @@ export function typedCommand(app: App, typed: string): Command | undefined {
   return { ...about, run: () => app.comparison.choose(side, { step }) };
 }
 
+const kScrollKeys = /^( |Arrow|Page|Home|End)/;
+
 /** Whether a key press is for the page, and not for what the user types or a control does. */
 export function isForPage(event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false;
@@ -337,5 +339,8 @@ export function isForPage(event: KeyboardEvent): boolean {
   }
   const tag = target.tagName;
   if (tag === 'TEXTAREA' || tag === 'SELECT' || tag === 'INPUT') return false;
+  if (kScrollKeys.test(event.key) && /auto|scroll/.test(getComputedStyle(target).overflow)) {
+    return false;
+  }
   return !(event.key === ' ' && (tag === 'BUTTON' || tag === 'SUMMARY' || tag === 'A'));
 }
