@@ -130,7 +130,14 @@ test('attention: all heads beside the large one', async ({ page, hub }) => {
   expect(await tipValue(page)).toBe(digits(Math.max(...keys)));
   await expect(page.getByTestId('tip')).toContainText('position 40');
   await expect(page.getByTestId('tip').locator('mark')).toHaveText(
-    String.fromCharCode(tokenAt(120, 32)),
+    String.fromCharCode(...[32, 33, 34].map((key) => tokenAt(120, key))),
+  );
+  await third.hover({ position: await smallSpot(third, [40, 13], [48, 96]) });
+  const next = [35, 36, 37].map((key) => attentionAt(1, 2, 40, key, 120));
+  expect(await tipValue(page)).toBe(digits(Math.max(...next)));
+  await expect(page.getByTestId('tip')).toContainText('position 35–37');
+  await expect(page.getByTestId('tip').locator('mark')).toHaveText(
+    String.fromCharCode(...[35, 36, 37].map((key) => tokenAt(120, key))),
   );
   await heads.getByRole('button').nth(2).click();
   await expect(page.getByTestId('head')).toHaveValue('2');

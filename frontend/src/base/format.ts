@@ -50,6 +50,11 @@ export function formatBytes(value: number): string {
   return `${scaled.toFixed(digits)}\u00a0${units[unit]}`;
 }
 
+/** 3, 5 -> "3–5"; 3, 3 -> "3". */
+export function formatRange(first: number, last: number): string {
+  return first === last ? String(first) : `${first}–${last}`;
+}
+
 export function formatInteger(value: number): string {
   return value.toLocaleString('en-US').replace(/,/g, '\u202f');
 }

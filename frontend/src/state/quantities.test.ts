@@ -6,6 +6,7 @@ import {
   lossUnit,
   numbersOf,
   quantityOf,
+  tileColumns,
   tileName,
   vectorName,
 } from './quantities';
@@ -57,6 +58,11 @@ describe('quantities', () => {
     expect(vectorName({ plan: 6, vector: 1 }, undefined)).toBe('vector 1 (plan 6)');
     expect(countsOf(at(7, kStats), undefined)).toBe('count, stats (plan 6)');
     expect(countsOf(at(7, kStats), { kind: 'stats' })).toBe('count by |activation|');
+  });
+
+  test('a tile is named by its columns, several by all of theirs', () => {
+    expect([tileColumns(16, 4, 3), tileColumns(4, 4, 3)]).toEqual(['12–15', '3']);
+    expect([tileColumns(7, 3, 1), tileColumns(7, 3, 1, 2)]).toEqual(['2–3', '2–6']);
   });
 
   test('a layer map tells what it takes the mean or the largest of', () => {

@@ -1,3 +1,4 @@
+import { formatRange } from '../base/format';
 import { barsUnit, rangeOf } from '../draw/bars';
 import type { CompressorFacts } from '../protocol/messages';
 import { compressorName, kAttentionFlag, kLogitsFlag } from '../protocol/record';
@@ -46,6 +47,12 @@ export function tileName(
   of: CompressorFacts | undefined,
 ): string {
   return of === undefined ? `tile (plan ${plan})` : `tile ${of.method ?? 'mean'}`;
+}
+
+/** Which of `width` columns tiles stand for, from the first to the last of them: "12–15". */
+export function tileColumns(width: number, tiles: number, first: number, last = first): string {
+  const startOf = (tile: number): number => Math.floor((tile * width) / tiles);
+  return formatRange(startOf(first), startOf(last + 1) - 1);
 }
 
 /** What the histograms of a record count. */

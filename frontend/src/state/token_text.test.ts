@@ -17,6 +17,7 @@ test('a token comes with its neighbours, cut at the ends', () => {
   expect(tokenContext(ids, 3, 2, 'byte')).toEqual({ before: 'o\u00a0', token: 'b', after: 'e' });
   expect(tokenContext(ids, 0, 9, 'byte').before).toBe('');
   expect(tokenContext(ids, -1, 2, 'byte')).toEqual({ before: '', token: '', after: 'to' });
+  expect(tokenContext(ids, 1, 1, 'byte', 3)).toEqual({ before: 't', token: 'o␣b', after: 'e' });
 });
 
 test('columns are named by position, and by token where it is known', () => {

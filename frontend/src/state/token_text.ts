@@ -50,18 +50,19 @@ export function tokenContext(
   at: number,
   reach: number,
   tokenizer: string,
+  last = at,
 ): TokenContext {
-  const text = (from: number, to: number): string => {
+  const text = (from: number, to: number, textOf = readable): string => {
     let out = '';
     for (let i = Math.max(0, from); i < Math.min(ids.length, to); i++) {
-      out += readable(ids[i], tokenizer);
+      out += textOf(ids[i], tokenizer);
     }
     return out;
   };
   return {
     before: text(at - reach, at),
-    token: at >= 0 && at < ids.length ? tokenText(ids[at], tokenizer) : '',
-    after: text(at + 1, at + 1 + reach),
+    token: text(at, last + 1, tokenText),
+    after: text(last + 1, last + 1 + reach),
   };
 }
 

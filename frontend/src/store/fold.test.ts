@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { foldExtremes, foldLines, mapOfLines } from './fold';
+import { foldedPart, foldExtremes, foldLines, mapOfLines } from './fold';
 import { type MapData, statsOf } from './map_data';
 import { makeRecord } from './test_records';
 
@@ -38,6 +38,15 @@ describe('foldExtremes', () => {
     const map = mapOf(1, 7, [1, 0, 0, 2, 0, 0, 3]);
     expect([...foldExtremes(map, 1, 3).values]).toEqual([1, 2, 3]);
     expect([...foldExtremes(map, 1, 6).values]).toEqual([1, 0, 2, 0, 0, 3]);
+  });
+
+  test('a part is told as it was folded', () => {
+    const numbers = Array.from({ length: 256 }, (_, i) => i);
+    const across = foldExtremes(mapOf(1, 256, numbers), 1, 96).values;
+    const down = foldExtremes(mapOf(256, 1, numbers), 96, 1).values;
+    const ends = Array.from({ length: 96 }, (_, bin) => foldedPart(bin, 256, 96)[1]);
+    expect([[...across], [...down]]).toEqual([ends, ends]);
+    expect(foldedPart(13, 256, 96)).toEqual([35, 37]);
   });
 
   test('a cell of missing cells alone is missing', () => {

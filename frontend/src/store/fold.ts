@@ -118,7 +118,16 @@ function foldAbsent(
 
 /** Where each of `bins` even parts of `length` cells ends. */
 function endsOf(length: number, bins: number): Uint32Array {
-  return Uint32Array.from({ length: bins }, (_, bin) => Math.ceil(((bin + 1) * length) / bins));
+  return Uint32Array.from({ length: bins }, (_, bin) => startOf(bin + 1, length, bins));
+}
+
+function startOf(bin: number, length: number, bins: number): number {
+  return Math.ceil((bin * length) / bins);
+}
+
+/** The first and the last of `length` cells that one of `bins` folded ones stands for. */
+export function foldedPart(bin: number, length: number, bins: number): readonly [number, number] {
+  return [startOf(bin, length, bins), startOf(bin + 1, length, bins) - 1];
 }
 
 /** Lines of a record that make a map: so many from one on, and so many numbers of each. */
