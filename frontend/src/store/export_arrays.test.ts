@@ -32,6 +32,14 @@ test('every head of attention is an array; where there is one, it alone', () => 
   expect(one.map(({ name, data }) => [name, ...data])).toEqual([['attention_head_0', 5, 6]]);
 });
 
+test('tiles of keys are named as tiles', () => {
+  const store = new RingStore(1e6);
+  const header = { point: 2, compressor: 1, features: 8, shape: [1, 1, 1, 2] };
+  store.insert(makeRecord(header, Float32Array.of(1, 2)));
+  const [head] = arraysOf(frameOf(store, 'attention', { point: 2 }, 'whole'));
+  expect(head.axes[1]).toEqual({ name: 'tile', labels: [0, 1] });
+});
+
 test('a column says what it is counted in, and null is NaN', () => {
   const rows = { name: 'step', labels: [1, 2] };
   const [loss] = columnArrays(rows, [{ name: 'loss', unit: 'nats/byte', values: [2.5, null] }]);

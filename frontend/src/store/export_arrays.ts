@@ -1,4 +1,5 @@
 import type { PlainArray } from '../base/npy';
+import { compressorName } from '../protocol/record';
 import type { FramePair, MapPair } from './compare';
 import {
   type AttentionFrame,
@@ -82,7 +83,7 @@ function tileArrays(
 
 function attentionArrays(frame: AttentionFrame): readonly ExportArray[] {
   const queries: ExportAxis = { name: 'query', labels: [...frame.queryPositions] };
-  const keys: ExportAxis = { name: 'key', labels: [...frame.positions] };
+  const keys = keyAxis(frame);
   const heads = frame.small.length > 0 ? frame.small : [frame.map];
   return [
     ...heads.flatMap((map, head) =>
@@ -90,6 +91,12 @@ function attentionArrays(frame: AttentionFrame): readonly ExportArray[] {
     ),
     ...idsOf(frame, keys),
   ];
+}
+
+/** The keys one by one, or tiles of them. */
+function keyAxis({ compressor, map, positions }: AttentionFrame): ExportAxis {
+  if (compressorName(compressor) === 'tile') return { name: 'tile', labels: counted(map.cols) };
+  return { name: 'key', labels: [...positions] };
 }
 
 function layerArrays(
@@ -116,7 +123,7 @@ export function pairArrays(pair: FramePair): readonly ExportArray[] {
     }
     case 'attention': {
       const queries: ExportAxis = { name: 'query', labels: [...pair.a.queryPositions] };
-      return threeMaps('attention', pair.maps, queries, { ...positions, name: 'key' });
+      return threeMaps('attention', pair.maps, queries, keyAxis(pair.a));
     }
     case 'projection':
       return threeMaps('projection', pair.layerMaps, layers, positions);
