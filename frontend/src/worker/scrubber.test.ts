@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { RingStore } from '../store/ring_store';
 import { makeRecord } from '../store/test_records';
 import { kTestQuery } from '../store/test_query';
@@ -93,6 +93,34 @@ test('a step that nobody keeps is a gap, and asked for again only later', async 
   expect(stage.look(40)).toBe('gap');
   await settle();
   expect(stage.asked.length).toBeGreaterThan(asked);
+});
+
+describe('a step of which only a part came', () => {
+  test('is shown and completed from the history', async () => {
+    const stage = new Stage([40]);
+    stage.store.insert(makeRecord({ step: 40, layer: 1, point: 7 }));
+    expect(stage.look(40)).toBe('fetching');
+    await settle();
+    expect([...(stage.store.at(kTestQuery, 40)?.layers.keys() ?? [])]).toEqual([1, 2]);
+    const asked = stage.asked.length;
+    expect(stage.look(40)).toBe('here');
+    await settle();
+    expect(stage.asked).toHaveLength(asked);
+  });
+
+  test('is asked for only twice where the history lacks the rest as well', async () => {
+    const stage = new Stage([]);
+    stage.store.insert(makeRecord({ step: 40, layer: 1, point: 7 }));
+    expect(stage.look(40)).toBe('fetching');
+    await settle();
+    const asked = stage.asked.length;
+    for (const now of [1000, 6000, 12_000, 18_000]) {
+      stage.now = now;
+      expect(stage.look(40)).toBe('here');
+      await settle();
+    }
+    expect(stage.asked).toHaveLength(2 * asked);
+  });
 });
 
 test('while one is fetched only the last of the others counts', async () => {

@@ -1,3 +1,4 @@
+import { parseLayers } from '../protocol/layers';
 import type { TensorRecord } from '../protocol/record';
 import type { ViewQuery } from '../store/frames';
 import type { RingStore } from '../store/ring_store';
@@ -7,7 +8,7 @@ import type { HistoryClient, RecordsQuery } from './history_client';
 
 export interface ScrubberListener {
   onFetched(records: readonly TensorRecord[], bytes: number): void;
-  /** A step that was looked for is here now, or known to be kept by nobody. */
+  /** A step that was looked for is here now, or what it lacks is known to be kept by nobody. */
   onSettled(): void;
   onProblem(message: string): void;
 }
@@ -26,10 +27,20 @@ const kMostPages = 16;
 const kAround = 2;
 // The hub commits what it keeps once a second: a gap may be filled yet.
 const kGapMs = 5000;
+// What of a step is in nobody's hands is asked for no more often.
+const kPartTries = 2;
+
+/** What of a step is here: every layer that is wanted, some of them, or nothing. */
+type Part = 'whole' | 'part' | 'none';
+
+interface Gap {
+  readonly at: number;
+  readonly tries: number;
+}
 
 /** Fetches from the hub's history the steps that the page looks at and the store does not hold. */
 export class Scrubber {
-  private readonly gaps = new Map<string, number>();
+  private readonly gaps = new Map<string, Gap>();
   private asking = '';
   private next: Wanted | undefined;
   /** Counts what was wanted: what is fetched beside it ends with it. */
@@ -55,15 +66,32 @@ export class Scrubber {
     if (step === null || this.run === '') return 'here';
     const steps = this.store.steps(seriesOf(query));
     const spacing = spacingOf(steps, query.every);
-    if (isHere(steps, step, spacing)) return 'here';
+    const part = this.partOf(query, steps, step, spacing);
+    if (part === 'whole') return 'here';
     const { point, entry, plan, phase, direction, promptSet, form, layerRanges } = query;
     const key = [point, entry, plan, phase, direction, promptSet, form, layerRanges, step].join(
       '/',
     );
-    const known = this.gaps.get(key);
-    if (known === undefined || this.now() - known > kGapMs)
+    const gap = this.gaps.get(key);
+    if (gap === undefined || this.isWorthATry(gap, part)) {
       this.want({ key, query, step, spacing });
-    return known === undefined ? 'fetching' : 'gap';
+    }
+    if (gap === undefined) return 'fetching';
+    return part === 'part' ? 'here' : 'gap';
+  }
+
+  private partOf(query: ViewQuery, steps: readonly number[], step: number, spacing: number): Part {
+    const [nearest] = steps
+      .filter((each) => Math.abs(each - step) < spacing)
+      .sort((a, b) => Math.abs(a - step) - Math.abs(b - step));
+    const group = this.store.at(seriesOf(query), nearest);
+    if (group === undefined) return 'none';
+    const wanted = parseLayers(query.layerRanges ?? '') ?? [];
+    return wanted.every((layer) => group.layers.has(layer)) ? 'whole' : 'part';
+  }
+
+  private isWorthATry({ at, tries }: Gap, part: Part): boolean {
+    return this.now() - at > kGapMs && (part === 'none' || tries < kPartTries);
   }
 
   /** One request at a time: while a slider moves, only its last place counts. */
@@ -99,8 +127,9 @@ export class Scrubber {
 
   private settle({ key, query, step, spacing }: Wanted): void {
     const steps = this.store.steps(seriesOf(query));
-    if (isHere(steps, step, spacing)) this.gaps.delete(key);
-    else this.gaps.set(key, this.now());
+    const tries = (this.gaps.get(key)?.tries ?? 0) + 1;
+    if (this.partOf(query, steps, step, spacing) === 'whole') this.gaps.delete(key);
+    else this.gaps.set(key, { at: this.now(), tries });
   }
 
   /** The tokens first: with them the picture is whole once its records are there. */
@@ -153,8 +182,4 @@ export class Scrubber {
   ): RecordsQuery {
     return { run: this.run, point, layers, first: Math.max(1, first), last, limit: kPageBytes };
   }
-}
-
-function isHere(steps: readonly number[], step: number, spacing: number): boolean {
-  return steps.some((each) => Math.abs(each - step) < spacing);
 }
