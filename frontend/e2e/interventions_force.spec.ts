@@ -113,6 +113,12 @@ test('saved values: the latest of each, single numbers over the steps', async ({
   await expect(rows.nth(2)).toContainText('NaN');
   const chart = page.getByRole('img', { name: 'steer · late_norm by step' });
   await expect(chart.locator('canvas')).toBeVisible();
+  // A step that comes leaves the chart as it is, with its cursor and tip.
+  const plot = chart.locator('.uplot');
+  await plot.evaluate((element) => element.classList.add('kept'));
+  hub.advance();
+  await expect(rows.nth(1)).toHaveText(/124/);
+  await expect(plot).toHaveClass(/kept/);
 });
 
 test('while another holds control all is shown and nothing can be done', async ({ page, hub }) => {
@@ -148,7 +154,7 @@ test('a replay shows the programs and their counters; its buttons are off', asyn
   hub.interventions.become([{ ...recorded, parameters, writes }], 'apply');
   hub.interventions.stepped(120);
   const card = page.getByTestId('program-steer');
-  await expect(card).toContainText('applied at step 120 on 2/2 ranks');
+  await expect(card).toContainText('seen to act at step 120 on 2/2 ranks');
   await expect(page.getByTestId('interventions-access')).toHaveText(/^A recording runs nothing/);
   await expect(page.getByRole('slider', { name: 'alpha of steer' })).toBeDisabled();
   await expect(page.getByTestId('revert-all')).toBeDisabled();

@@ -68,6 +68,8 @@ const appliedProgramSchema = object({
   name: string,
   forwards: withDefault(count, 0),
   positions: withDefault(count, 0),
+  /** The positions by place and layer. */
+  writes: withDefault(array(object({ place: string, positions: withDefault(count, 0) })), []),
   identity: withDefault(count, 0),
   waiting: withDefault(count, 0),
   failed: withDefault(count, 0),

@@ -29,6 +29,7 @@ export class Interventions {
   private version = $state(0);
   readonly programs = $derived.by(() => (this.version < 0 ? [] : this.store.programs));
   readonly saved = $derived.by(() => (this.version < 0 ? [] : this.store.saved));
+  readonly savesLeftOut = $derived.by(() => this.version >= 0 && this.store.isFull);
 
   constructor(private readonly control: Controller) {}
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { parameterSchema, programSchema } from '../protocol/interventions';
-import type { Application } from '../store/intervention_store';
+import type { Application, Counters } from '../store/intervention_store';
 import {
   appliedText,
   counterLines,
@@ -17,6 +17,10 @@ import {
 const kDid: Application = {
   ...{ step: 13, name: 'steer', forwards: 4, positions: 4096 },
   ...{ identity: 0, waiting: 0, failed: 0, ranks: 2, of_ranks: 2 },
+  writes: [],
+};
+const kQuiet: Counters = {
+  ...{ whole: true, from: 13, first: kDid, last: kDid, forwards: 8, positions: 8192 },
 };
 
 function site(place: string, gradient: boolean, runs: string): Parameters<typeof runsText>[0] {
@@ -84,24 +88,39 @@ test('a slider moves by round numbers, some 200 from end to end', () => {
 });
 
 test('how it was applied and for how long it is in force', () => {
-  expect(appliedText(kDid)).toBe('applied at step 13 on 2/2 ranks, 4\u202f096 positions');
-  expect(appliedText({ ...kDid, positions: 1 })).toContain('1 position');
+  expect(appliedText(kQuiet)).toBe('applied at step 13 on 2/2 ranks, 4\u202f096 positions');
+  expect(appliedText({ ...kQuiet, first: { ...kDid, positions: 1 } })).toContain('1 position');
+  expect(appliedText({ ...kQuiet, first: null })).toBeNull();
   const program = programSchema({ name: 'steer', since: 13, until: 512, keep: true }, '');
   expect(forceText(program)).toBe('in force from step 13 to 512, stays when the lease ends');
   expect(forceText({ ...program, until: undefined, keep: false })).toBe('in force from step 13 on');
 });
 
 test('counters say what was left out and why; ranks that did not act are an alarm', () => {
-  const quiet = { first: kDid, last: kDid, forwards: 8, positions: 8192 };
-  expect(counterLines(quiet).map(({ text }) => text)).toEqual([
+  expect(counterLines(kQuiet).map(({ text }) => text)).toEqual([
     'step 13: 4\u202f096 positions in 4 forwards',
     'in all 8\u202f192 positions in 8 forwards',
   ]);
   const last = { ...kDid, ranks: 1, identity: 1, waiting: 2, failed: 3 };
-  expect(counterLines({ ...quiet, last }).slice(2)).toEqual([
+  expect(counterLines({ ...kQuiet, last }).slice(2)).toEqual([
     { text: 'acted on 1 of 2 ranks only', tone: 'bad' },
     { text: '1 write left out: by arithmetic they change nothing', tone: 'plain' },
     { text: '2 lines waited for a saved value', tone: 'warn' },
     { text: "3 lines could not run on the forward's shape", tone: 'bad' },
   ]);
+});
+
+test('a page that came later tells what it has seen, and no more', () => {
+  const late = { ...kQuiet, whole: false, from: 130, first: { ...kDid, step: 131 } };
+  expect(appliedText(late)).toMatch(/^seen to act at step 131 on 2\/2 ranks/);
+  expect(counterLines(late)[1].text).toMatch(/^seen here since step 130: 8\u202f192 positions/);
+});
+
+test('positions are told by place and layer', () => {
+  const writes = [
+    { place: 'layers[12].output', positions: 4096 },
+    { place: 'skip(layers[5])', positions: 7 },
+  ];
+  const lines = counterLines({ ...kQuiet, last: { ...kDid, writes } });
+  expect(lines[1].text).toBe('at layers[12].output 4\u202f096, skip(layers[5]) 7');
 });

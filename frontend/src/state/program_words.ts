@@ -85,10 +85,12 @@ export function dialStep(min: number, max: number): number {
   return Number((round * power).toPrecision(6));
 }
 
-/** "applied at step 13 on 2/2 ranks, 4 096 positions" */
-export function appliedText({ step, ranks, of_ranks, positions }: Application): string {
-  const named = positions === 1 ? 'position' : 'positions';
-  return `applied at step ${step} on ${ranks}/${of_ranks} ranks, ${formatInteger(positions)} ${named}`;
+/** "applied at step 13 on 2/2 ranks, 4 096 positions"; null: it has not acted yet. */
+export function appliedText({ first, whole }: Counters): string | null {
+  if (first === null) return null;
+  const { step, ranks, of_ranks, positions } = first;
+  const verb = whole ? 'applied' : 'seen to act';
+  return `${verb} at step ${step} on ${ranks}/${of_ranks} ranks, ${count(positions, 'position')}`;
 }
 
 /** "in force from step 13 to 512, stays when the lease ends" */
@@ -103,7 +105,8 @@ export interface CounterLine {
 }
 
 /** What a program did in its last step, what it has done so far, and what it left out and why. */
-export function counterLines({ last, forwards, positions }: Counters): readonly CounterLine[] {
+export function counterLines(counters: Counters): readonly CounterLine[] {
+  const { whole, from, last, forwards, positions } = counters;
   const acted = count(last.forwards, 'forward');
   const lines: CounterLine[] = [
     {
@@ -111,10 +114,21 @@ export function counterLines({ last, forwards, positions }: Counters): readonly 
       tone: last.ranks < last.of_ranks ? 'bad' : 'plain',
     },
     {
-      text: `in all ${count(positions, 'position')} in ${count(forwards, 'forward')}`,
+      text:
+        `${whole ? 'in all' : `seen here since step ${from}:`} ` +
+        `${count(positions, 'position')} in ${count(forwards, 'forward')}`,
       tone: 'plain',
     },
   ];
+  const { writes } = last;
+  const places = writes.map((each) => `${each.place} ${formatInteger(each.positions)}`).join(', ');
+  if (places !== '') lines.splice(1, 0, { text: `at ${places}`, tone: 'plain' });
+  return [...lines, ...problemLines(last)];
+}
+
+/** What it left out in a step, and why. */
+function problemLines(last: Application): readonly CounterLine[] {
+  const lines: CounterLine[] = [];
   const { identity, waiting, failed } = last;
   if (last.ranks < last.of_ranks) {
     lines.push({ text: `acted on ${last.ranks} of ${last.of_ranks} ranks only`, tone: 'bad' });

@@ -11,7 +11,7 @@ function program(name: string, since: number): Program {
 }
 
 function did(name: string, forwards: number, positions: number): AppliedProgram {
-  return { ...kIdle, name, forwards, positions };
+  return { ...kIdle, name, forwards, positions, writes: [] };
 }
 
 function saved(step: number, values: readonly unknown[], more: object = {}): SavedFacts {
@@ -63,6 +63,19 @@ test('a replay that moves back does not count its steps twice', () => {
   expect(store.countersOf('steer')?.positions).toBe(7);
 });
 
+test('counts are whole where every step since the program is in force was seen', () => {
+  const wholeAfter = (...steps: readonly number[]): unknown => {
+    store.clear();
+    store.inForce([program('steer', 13)]);
+    for (const step of steps) store.applied({ step, programs: [did('steer', 1, 7)] });
+    const { whole, from } = store.countersOf('steer') ?? {};
+    return [whole, from];
+  };
+  expect(wholeAfter(13, 14)).toEqual([true, 13]);
+  expect(wholeAfter(40, 41)).toEqual([false, 40]);
+  expect(wholeAfter(13, 15, 16)).toEqual([false, 13]);
+});
+
 test('an acknowledged value is in force at once', () => {
   store.acknowledge('steer', 'alpha', 2.5);
   store.acknowledge('steer', 'beta', 9);
@@ -94,5 +107,13 @@ test('layers, phases and prompt sets are told apart, up to so many', () => {
   for (const more of about) store.took(saved(13, [1], more));
   expect(store.saved).toHaveLength(4);
   for (let layer = 0; layer < 2 * kMostSeries; layer++) store.took(saved(13, [1], { layer }));
-  expect(store.saved).toHaveLength(kMostSeries);
+  expect([store.saved.length, store.isFull]).toEqual([kMostSeries, true]);
+});
+
+test('series of a program that is gone make room for others', () => {
+  for (let layer = 0; layer < kMostSeries; layer++) store.took(saved(13, [1], { layer }));
+  store.inForce([program('other', 14)]);
+  store.took(saved(14, [2], { program: 'other' }));
+  expect([store.saved.length, store.isFull]).toEqual([kMostSeries, false]);
+  expect(store.saved.at(-1)?.last.program).toBe('other');
 });

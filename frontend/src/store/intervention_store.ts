@@ -3,9 +3,13 @@ import type { AppliedFacts, AppliedProgram, Program, SavedFacts } from '../proto
 /** What a program did in one step. */
 export type Application = AppliedProgram & { readonly step: number };
 
-/** What a program has done since it is in force, as far as this page has seen it. */
+/** What a program has done, as far as this page has seen it. */
 export interface Counters {
-  /** The first step in which a rank acted; null before that. */
+  /** It saw every step since the program is in force. */
+  readonly whole: boolean;
+  /** The first step that it saw. */
+  readonly from: number;
+  /** The first of them in which a rank acted; null before that. */
   readonly first: Application | null;
   readonly last: Application;
   readonly forwards: number;
@@ -37,6 +41,9 @@ export class InterventionStore {
   private readonly counters = new Map<string, Counters>();
   private readonly series = new Map<string, SavedSeries>();
 
+  /** Something is saved that there is no place for. */
+  isFull = false;
+
   get saved(): readonly SavedSeries[] {
     return [...this.series.values()];
   }
@@ -49,12 +56,14 @@ export class InterventionStore {
     this.programs = [];
     this.counters.clear();
     this.series.clear();
+    this.isFull = false;
   }
 
   /** A program that is gone, or was applied anew, counts from nothing. */
   inForce(programs: readonly Program[]): void {
     const before = this.programs;
     this.programs = programs;
+    this.isFull = false;
     for (const { name } of before) {
       if (!programs.some((each) => each.name === name)) this.counters.delete(name);
     }
@@ -77,12 +86,16 @@ export class InterventionStore {
 
   applied({ step, programs }: AppliedFacts): void {
     for (const each of programs) {
-      if (!this.programs.some(({ name }) => name === each.name)) continue;
+      const program = this.programs.find(({ name }) => name === each.name);
+      if (program === undefined) continue;
       const known = this.counters.get(each.name);
       // A replay that moved back tells its steps once more.
       const before = known !== undefined && known.last.step < step ? known : undefined;
       const last = { ...each, step };
+      const next = before === undefined ? program.since : before.last.step + 1;
       this.counters.set(each.name, {
+        whole: step === next && before?.whole !== false,
+        from: before?.from ?? step,
         first: before?.first ?? (each.forwards > 0 ? last : null),
         last,
         forwards: (before?.forwards ?? 0) + each.forwards,
@@ -96,10 +109,24 @@ export class InterventionStore {
     const { program, name, layer, phase, prompt_set } = last;
     const key = JSON.stringify([program, name, layer, phase, prompt_set]);
     const known = this.series.get(key);
-    if (known === undefined && this.series.size >= kMostSeries) return;
+    if (known === undefined && !this.makeRoom()) {
+      this.isFull = true;
+      return;
+    }
     const line = values.length === 1 ? longer(known, last.step, values[0]) : kNoLine;
     const head = values.slice(0, kHead);
     this.series.set(key, { key, last, count: values.length, head, ...rangeOf(values), ...line });
+  }
+
+  /** For one more series: those of a program that is gone go first. */
+  private makeRoom(): boolean {
+    if (this.series.size < kMostSeries) return true;
+    for (const [key, { last }] of this.series) {
+      if (this.programs.some(({ name }) => name === last.program)) continue;
+      this.series.delete(key);
+      return true;
+    }
+    return false;
   }
 }
 
