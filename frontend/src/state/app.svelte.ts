@@ -167,7 +167,7 @@ export class App implements Disposable {
   private writeAddress(): void {
     clearTimeout(this.addressTimer);
     this.addressTimer = undefined;
-    const address = location.pathname + formatViewState(this.view) + location.hash;
+    const address = location.pathname + formatViewState(this.view, preferredView()) + location.hash;
     history.replaceState(null, '', address);
   }
 

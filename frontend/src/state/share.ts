@@ -1,9 +1,9 @@
 import type { App } from './app.svelte';
 import { formatViewState } from './url_state';
 
-/** The address of what is shown; the token is never in it. */
+/** The address of what is shown, whatever its reader prefers; the token is never in it. */
 export function linkOf(app: App): string {
-  return location.origin + location.pathname + formatViewState(app.view);
+  return location.origin + location.pathname + formatViewState(app.view, null);
 }
 
 export async function copyLink(app: App): Promise<void> {

@@ -8,7 +8,7 @@ import {
 } from './url_state';
 
 test('the default view needs no query', () => {
-  expect(formatViewState(kDefaultView)).toBe('');
+  expect(formatViewState(kDefaultView, kDefaultView)).toBe('');
   expect(parseViewState('')).toEqual(kDefaultView);
 });
 
@@ -51,22 +51,22 @@ test('every member survives the address', () => {
     phaseB: 'eval',
     token: 17,
   };
-  expect(parseViewState(formatViewState(view))).toEqual(view);
+  expect(parseViewState(formatViewState(view, kDefaultView))).toEqual(view);
 });
 
 test('a draft that no hub would read is left out', () => {
   const plan = 'HiddenStates*'.repeat(1000);
-  expect(formatViewState({ ...kDefaultView, plan, layer: 2 })).toBe('?layer=2');
+  expect(formatViewState({ ...kDefaultView, plan, layer: 2 }, kDefaultView)).toBe('?layer=2');
 });
 
 test('a program that no hub would read is left out, and a plan beside it leaves it less room', () => {
   const program = 'a = 1\n'.repeat(450);
   const view = { ...kDefaultView, program, layer: 2 };
   expect(fitsAddress(view)).toBe(true);
-  expect(parseViewState(formatViewState(view))).toEqual(view);
+  expect(parseViewState(formatViewState(view, kDefaultView))).toEqual(view);
   const plan = 'x'.repeat(3000);
-  expect(formatViewState({ ...view, plan })).toBe(`?layer=2&plan=${plan}`);
-  expect(formatViewState({ ...view, program: program.repeat(2) })).toBe('?layer=2');
+  expect(formatViewState({ ...view, plan }, kDefaultView)).toBe(`?layer=2&plan=${plan}`);
+  expect(formatViewState({ ...view, program: program.repeat(2) }, kDefaultView)).toBe('?layer=2');
 });
 
 test('nonsense falls back member by member', () => {
@@ -83,4 +83,18 @@ test('what the address does not tell is as preferred', () => {
   expect(parseViewState('', preferred)).toEqual(preferred);
   const told = parseViewState('?smooth=0.9&logx=0&logloss=1&events=1', preferred);
   expect(told).toEqual({ ...preferred, smoothing: 0.9, logX: false, events: true });
+});
+
+test("a link shows the sender's curves, whatever the reader prefers", () => {
+  const preferred = { ...kDefaultView, smoothing: 0.3, logX: true, events: false };
+  const link = formatViewState(kDefaultView, null);
+  expect(parseViewState(link, preferred)).toEqual(kDefaultView);
+});
+
+test('the address tells what is not as preferred, so that a reload shows it again', () => {
+  const preferred = { ...kDefaultView, smoothing: 0.3, logX: true };
+  const address = formatViewState(kDefaultView, preferred);
+  expect(address).toBe('?smooth=0.8&logx=0');
+  expect(parseViewState(address, preferred)).toEqual(kDefaultView);
+  expect(formatViewState(preferred, preferred)).toBe('?smooth=0.3&logx=1');
 });

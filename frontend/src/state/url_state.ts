@@ -103,6 +103,9 @@ const kMaxTarget = 240;
 /** Characters of both drafts together, as the address writes them. */
 const kMaxDrafts = 6000;
 
+export const kTooLong =
+  'Too long for the address: a link does not carry it, and a reload loses it.';
+
 const kStats = ['mean', 'std', 'norm', 'bad'] as const;
 const kLayouts = ['one', 'all', 'over'] as const;
 const kPhases = ['train', 'eval'] as const;
@@ -231,8 +234,11 @@ export function fitsAddress({ program, plan }: ViewState): boolean {
   return new URLSearchParams({ program }).toString().length <= room;
 }
 
-/** Writes the view as a query string with only what differs from the defaults. */
-export function formatViewState(view: ViewState): string {
+/**
+ * Writes the view as a query string with only what differs from the defaults. What readers keep
+ * preferences of is left out only where it is also as in `preferred`; null: never.
+ */
+export function formatViewState(view: ViewState, preferred: ViewState | null): string {
   const query = new URLSearchParams();
   const put: Put = (name, value, isDefault) => {
     if (!isDefault) query.set(name, value);
@@ -248,19 +254,13 @@ export function formatViewState(view: ViewState): string {
   put('phase', view.phase, view.phase === 'train');
   put('agg', view.aggregate, view.aggregate === 'mean');
   put('step', String(view.step), view.step === null);
-  put('smooth', String(view.smoothing), view.smoothing === kDefaultView.smoothing);
-  put('logloss', '1', !view.logLoss);
-  put('loggrad', '1', !view.logGrad);
+  putPreferences(put, view, preferred);
   put('clip', '99', !view.clip99);
   put('llock', String(view.layerLock), view.layerLock === null);
   put('tlock', String(view.tileLock), view.tileLock === null);
   put('plan', view.plan, view.plan.length > kMaxPlanText || view.plan === '');
   put('pname', view.programName, view.programName === '');
   put('program', view.program, view.program === '' || !fitsAddress(view));
-  put('logx', '1', !view.logX);
-  put('loglr', '1', !view.logRate);
-  put('logtps', '1', !view.logSpeed);
-  put('events', '0', view.events);
   put('zoom', view.zoom?.join('-') ?? '', view.zoom === null);
   put('hold', String(view.hold), view.hold === null);
   put('maps', view.layout, view.layout === 'one');
@@ -271,6 +271,22 @@ export function formatViewState(view: ViewState): string {
   putComparison(put, view);
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
+}
+
+const kFlags = [
+  ['logloss', 'logLoss'],
+  ['loggrad', 'logGrad'],
+  ['logx', 'logX'],
+  ['loglr', 'logRate'],
+  ['logtps', 'logSpeed'],
+  ['events', 'events'],
+] as const;
+
+function putPreferences(put: Put, view: ViewState, preferred: ViewState | null): void {
+  const isKnown = (member: keyof ViewState): boolean =>
+    view[member] === kDefaultView[member] && view[member] === preferred?.[member];
+  put('smooth', String(view.smoothing), isKnown('smoothing'));
+  for (const [name, member] of kFlags) put(name, view[member] ? '1' : '0', isKnown(member));
 }
 
 function putComparison(put: Put, view: ViewState): void {
