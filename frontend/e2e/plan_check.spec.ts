@@ -184,3 +184,18 @@ test('a link carries the draft, and only a draft', async ({ page, hub, context }
 async function changesText(page: Page): Promise<string> {
   return page.getByTestId('plan-changes').innerText();
 }
+
+test('a draft that is too long for the address says that a reload loses it', async ({
+  page,
+  hub,
+}) => {
+  await visit(page, hub);
+  await page.getByLabel('Method of entry 1').selectOption({ label: 'expression …' });
+  const expression = page.getByLabel('Expression of entry 1');
+  await expression.fill('data.mean(dim=-1)');
+  await expect(page.getByTestId('plan-too-long')).toHaveCount(0);
+  await expression.fill(`data.mean(dim=-1)${' + 1'.repeat(500)}`);
+  await expect(page.getByTestId('plan-too-long')).toContainText('a reload loses it');
+  await idle(page);
+  expect(planInAddress(page)).toBeNull();
+});

@@ -6,7 +6,7 @@ import { changesOf } from './plan_diff';
 import { type FormError, placeOf, planOf } from './plan_form';
 import { type EntryEstimate, PlanChecker } from './plan_checker.svelte';
 import { newRow, type PlanRow, rowsOf } from './plan_row';
-import { formatDraft, parseDraft } from './plan_text';
+import { formatDraft, kMaxPlanText, parseDraft } from './plan_text';
 
 const kFree = 'Nobody holds control: Apply claims it.';
 const kReplayed = 'A recording cannot be re-traced: this is the plan it was made with.';
@@ -31,6 +31,8 @@ export class PlanEditor {
     this.app.plan === null ? [] : rowsOf(this.app.plan, this.points),
   );
   readonly edited = $derived.by(() => this.app.view.plan !== '');
+  /** The address is too short for the draft: a reload loses it. */
+  readonly isTooLong = $derived.by(() => this.app.view.plan.length > kMaxPlanText);
   readonly changes = $derived(this.edited ? changesOf(this.inForce, this.rows) : []);
   readonly access = $derived.by(() => accessOf(this.app, kFree, kReplayed));
   readonly readOnly = $derived(this.access.readOnly);

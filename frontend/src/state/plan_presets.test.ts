@@ -157,6 +157,15 @@ describe('presets of the user', () => {
   });
   const rows = rowsOf({ number: 0, entries: named(kGpt2, 'Seed set').entries }, kGpt2.points);
 
+  test('a browser that blocks its storage keeps none, without a failure', () => {
+    const denied = (): never => {
+      throw new DOMException('denied', 'SecurityError');
+    };
+    vi.stubGlobal('localStorage', { getItem: denied, setItem: denied });
+    writeOwnPresets(withOwnPreset([], 'mine', rows));
+    expect(readOwnPresets()).toEqual([]);
+  });
+
   test('are kept by name, and the last of a name counts', () => {
     expect(readOwnPresets()).toEqual([]);
     const one = withOwnPreset([], ' mine ', rows);

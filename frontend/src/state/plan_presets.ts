@@ -2,6 +2,7 @@ import type { PlanEntry, PointFacts, RunFacts } from '../protocol/messages';
 import { formatLayers } from '../protocol/layers';
 import { type PlanRow, rowsOf } from './plan_row';
 import { formatDraft, parseDraft } from './plan_text';
+import { readStored, writeStored } from './preferences';
 
 /** A plan to begin with. */
 export interface Preset {
@@ -160,7 +161,7 @@ const kMaxName = 60;
 
 export function readOwnPresets(): readonly OwnPreset[] {
   try {
-    const kept: unknown = JSON.parse(localStorage.getItem(kStorageKey) ?? '[]');
+    const kept: unknown = JSON.parse(readStored(kStorageKey) ?? '[]');
     return Array.isArray(kept) ? kept.filter(isOwnPreset) : [];
   } catch {
     return [];
@@ -178,7 +179,7 @@ export function withOwnPreset(
 }
 
 export function writeOwnPresets(presets: readonly OwnPreset[]): void {
-  localStorage.setItem(kStorageKey, JSON.stringify(presets));
+  writeStored(kStorageKey, JSON.stringify(presets));
 }
 
 export function rowsOfPreset(
