@@ -59,6 +59,11 @@ export function formatInteger(value: number): string {
   return value.toLocaleString('en-US').replace(/,/g, '\u202f');
 }
 
+/** 4, "forward" -> "4 forwards". */
+export function formatPlural(count: number, name: string): string {
+  return `${formatInteger(count)} ${count === 1 ? name : `${name}s`}`;
+}
+
 /** 3700 -> "1 h 02 min". */
 export function formatDuration(seconds: number): string {
   const whole = Math.round(seconds);

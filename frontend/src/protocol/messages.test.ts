@@ -85,7 +85,7 @@ test('drops by entry, the time of the tracer and the state of a replay are read'
     const message = parseTextMessage(JSON.stringify({ event, params }));
     return message.kind === 'notification' ? message.notification.params : message;
   };
-  const dropped = { records: 5, where: 'viewer', entries: { '0': 3, '2': 2 } };
+  const dropped = { records: 5, where: 'viewer', entries: { '0': 3, '2': 2 }, events: 7 };
   expect(read('dropped', dropped)).toEqual(dropped);
   expect(() => read('dropped', { records: 1, entries: { '0': -1 } })).toThrow('params.entries.0');
   expect(read('step', { step: 3, tracer_ms: 1.9 })).toEqual({ step: 3, tracer_ms: 1.9 });
@@ -260,7 +260,7 @@ describe('what is told of interventions', () => {
   test('what they did in a step, and what they saved', () => {
     const did = { name: 'steer', forwards: 4, positions: 4096, ranks: 2, of_ranks: 2 };
     const applied = told('applied', { step: 13, programs: [{ ...did, later: 1 }] });
-    const nothing = { identity: 0, waiting: 0, failed: 0 };
+    const nothing = { identity: 0, waiting: 0, failed: 0, writes: [] };
     expect(applied).toEqual({ step: 13, programs: [{ ...did, ...nothing }] });
     const saved = { step: 13, program: 'steer', name: 'n', shape: [2], values: [1.5, 'NaN'] };
     expect(told('saved', saved)).toMatchObject({ values: [1.5, Number.NaN], phase: 'train' });

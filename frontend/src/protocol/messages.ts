@@ -231,6 +231,8 @@ export const droppedSchema = object({
   where: withDefault(string, 'viewer'),
   /** Records by plan entry. */
   entries: optional(mapOf(count)),
+  /** Of a viewer so many `saved` and `applied`, of a trainer's queue so many texts. */
+  events: optional(count),
 });
 export type DroppedFacts = Infer<typeof droppedSchema>;
 export const planEventSchema = object({ plan: planSchema, step: count });

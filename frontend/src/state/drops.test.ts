@@ -2,7 +2,12 @@ import { expect, test } from 'vitest';
 import { dropLines, kNoDrops, ofNewPlan, withDrops } from './drops';
 
 test('drops are counted by side and by entry', () => {
-  let drops = withDrops(kNoDrops, { records: 3, where: 'viewer', entries: { '2': 1, '0': 2 } });
+  let drops = withDrops(kNoDrops, {
+    records: 3,
+    where: 'viewer',
+    events: 0,
+    entries: { '2': 1, '0': 2 },
+  });
   drops = withDrops(drops, { records: 4, where: 'trainer', entries: { '0': 4 } });
   drops = withDrops(drops, { records: 1, where: 'viewer' });
   expect([drops.viewer, drops.trainer]).toEqual([4, 4]);
@@ -10,4 +15,10 @@ test('drops are counted by side and by entry', () => {
   expect(dropLines(drops, plan)).toEqual(['entry 1, MLP1: 6', 'entry 3: 1']);
   expect(dropLines(ofNewPlan(drops), plan)).toEqual([]);
   expect(ofNewPlan(drops).viewer).toBe(4);
+});
+
+test('what were no records counts too', () => {
+  const drops = withDrops(kNoDrops, { records: 0, events: 7, where: 'viewer', entries: {} });
+  expect(drops.viewer).toBe(7);
+  expect(dropLines(drops, null)).toEqual(['messages: 7']);
 });

@@ -1,4 +1,4 @@
-import { formatInteger } from '../base/format';
+import { formatInteger, formatPlural } from '../base/format';
 import { isRecord } from '../base/schema';
 import type { Conditions, Parameter, Program, Site } from '../protocol/interventions';
 import type { Application, Counters } from '../store/intervention_store';
@@ -90,7 +90,7 @@ export function appliedText({ first, whole }: Counters): string | null {
   if (first === null) return null;
   const { step, ranks, of_ranks, positions } = first;
   const verb = whole ? 'applied' : 'seen to act';
-  return `${verb} at step ${step} on ${ranks}/${of_ranks} ranks, ${count(positions, 'position')}`;
+  return `${verb} at step ${step} on ${ranks}/${of_ranks} ranks, ${formatPlural(positions, 'position')}`;
 }
 
 /** "in force from step 13 to 512, stays when the lease ends" */
@@ -107,16 +107,16 @@ export interface CounterLine {
 /** What a program did in its last step, what it has done so far, and what it left out and why. */
 export function counterLines(counters: Counters): readonly CounterLine[] {
   const { whole, from, last, forwards, positions } = counters;
-  const acted = count(last.forwards, 'forward');
+  const acted = formatPlural(last.forwards, 'forward');
   const lines: CounterLine[] = [
     {
-      text: `step ${last.step}: ${count(last.positions, 'position')} in ${acted}`,
+      text: `step ${last.step}: ${formatPlural(last.positions, 'position')} in ${acted}`,
       tone: last.ranks < last.of_ranks ? 'bad' : 'plain',
     },
     {
       text:
         `${whole ? 'in all' : `seen here since step ${from}:`} ` +
-        `${count(positions, 'position')} in ${count(forwards, 'forward')}`,
+        `${formatPlural(positions, 'position')} in ${formatPlural(forwards, 'forward')}`,
       tone: 'plain',
     },
   ];
@@ -134,19 +134,15 @@ function problemLines(last: Application): readonly CounterLine[] {
     lines.push({ text: `acted on ${last.ranks} of ${last.of_ranks} ranks only`, tone: 'bad' });
   }
   if (identity > 0) {
-    const text = `${count(identity, 'write')} left out: by arithmetic they change nothing`;
+    const text = `${formatPlural(identity, 'write')} left out: by arithmetic they change nothing`;
     lines.push({ text, tone: 'plain' });
   }
   if (waiting > 0) {
-    lines.push({ text: `${count(waiting, 'line')} waited for a saved value`, tone: 'warn' });
+    lines.push({ text: `${formatPlural(waiting, 'line')} waited for a saved value`, tone: 'warn' });
   }
   if (failed > 0) {
-    const text = `${count(failed, 'line')} could not run on the forward's shape`;
+    const text = `${formatPlural(failed, 'line')} could not run on the forward's shape`;
     lines.push({ text, tone: 'bad' });
   }
   return lines;
-}
-
-function count(number: number, name: string): string {
-  return `${formatInteger(number)} ${number === 1 ? name : `${name}s`}`;
 }

@@ -3,6 +3,7 @@ import type { RunFacts, StepFacts } from '../protocol/messages';
 import type { StepRange } from '../worker/history_client';
 import type { LeaderFacts } from '../worker/leaders';
 import type { Traffic } from '../worker/link_messages';
+import { kLagSteps } from './connection_chip';
 import type { Drops } from './drops';
 
 /** A fact on the page: its name, its value, and what the tip adds. */
@@ -83,7 +84,7 @@ export function hubRows(
     {
       name: 'Picture',
       value: lag === 0 ? 'up to date' : `${lag} steps behind`,
-      ...warnIf(lag > 3),
+      ...warnIf(lag > kLagSteps),
     },
     {
       name: 'Drops',
@@ -122,7 +123,7 @@ export function leaderRows(leaders: readonly LeaderFacts[], newestStep: number):
         `Pipeline stage ${pipeline}, data replica ${data}, tensor rank ${tensor}: its newest step, ` +
         'the captured steps since, how long its newest record took to get here, ' +
         'and records that did not get here since the page connected',
-      ...warnIf((behind ?? 0) > 3 || missed > 0),
+      ...warnIf((behind ?? 0) > kLagSteps || missed > 0),
     };
   });
 }

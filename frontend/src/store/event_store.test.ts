@@ -85,8 +85,8 @@ describe('EventStore', () => {
 
   test('drops in a row are one line', () => {
     const store = new EventStore();
-    const drop = (where: string, records: number, step: number): void =>
-      void store.add({ event: 'dropped', params: { where, records } }, step, step);
+    const drop = (where: string, records: number, step: number, events = 0): void =>
+      void store.add({ event: 'dropped', params: { where, records, events } }, step, step);
     drop('viewer', 3, 5);
     drop('viewer', 4, 8);
     drop('trainer', 1, 9);
@@ -95,6 +95,15 @@ describe('EventStore', () => {
       "9 1 record dropped by the trainer's queue",
     ]);
     expect(store.all[0]).toMatchObject({ records: 7, step: 5, lastStep: 8 });
+    store.clear();
+    drop('viewer', 0, 5, 7);
+    expect(texts(store)).toEqual(['5 7 program messages dropped on the way to this page']);
+    drop('viewer', 1, 6, 0);
+    drop('trainer', 0, 7, 1);
+    expect(texts(store)).toEqual([
+      '5 1 record and 7 program messages dropped on the way to this page',
+      "7 1 message dropped by the trainer's queue",
+    ]);
   });
 
   test('the oldest of very many are forgotten', () => {

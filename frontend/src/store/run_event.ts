@@ -1,3 +1,4 @@
+import { formatPlural } from '../base/format';
 import { boolean, object, optional, read, string, withDefault } from '../base/schema';
 import {
   controlSchema,
@@ -27,8 +28,9 @@ export interface RunEvent {
   readonly who: string;
   /** Two reports of one thing, a notification and a line of the audit trail say, agree in this. */
   readonly what: string;
-  /** Records that were dropped. */
+  /** Records and messages that were dropped. */
   readonly records: number;
+  readonly messages: number;
 }
 
 /** A notification, or a line of the audit trail: what both have is told in the same form. */
@@ -63,7 +65,7 @@ export class ReportReader {
     const { step, time, who } = report;
     const gist = this.gistOf(report);
     if (gist === undefined) return undefined;
-    const event = { step, time, who, records: 0, ...gist };
+    const event = { step, time, who, records: 0, messages: 0, ...gist };
     return { ...event, lastStep: event.step };
   }
 
@@ -164,15 +166,24 @@ function planGist(
 function dropGist(detail: unknown): Gist | undefined {
   const dropped = read(droppedSchema, detail);
   if (dropped === undefined) return undefined;
-  const { records } = dropped;
+  const { records, events: messages = 0 } = dropped;
   const where = dropped.where === 'trainer' ? 'trainer' : 'viewer';
-  const text = dropText(where, records);
-  return { kind: 'drop', tone: 'warn', text, what: `drop/${where}/${records}`, records };
+  const text = dropText(where, { records, messages });
+  const what = `drop/${where}/${records}/${messages}`;
+  return { kind: 'drop', tone: 'warn', text, what, records, messages };
 }
 
-function dropText(where: string, records: number): string {
-  const place = where === 'trainer' ? "by the trainer's queue" : 'on the way to this page';
-  return `${records} ${records === 1 ? 'record' : 'records'} dropped ${place}`;
+type Dropped = Pick<RunEvent, 'records' | 'messages'>;
+
+function dropText(where: string, { records, messages }: Dropped): string {
+  const isTrainer = where === 'trainer';
+  const name = isTrainer ? 'message' : 'program message';
+  const parts = [
+    ...(records > 0 ? [formatPlural(records, 'record')] : []),
+    ...(messages > 0 ? [formatPlural(messages, name)] : []),
+  ];
+  const place = isTrainer ? "by the trainer's queue" : 'on the way to this page';
+  return `${parts.join(' and ')} dropped ${place}`;
 }
 
 function logGist(detail: unknown): Gist | undefined {
@@ -201,6 +212,9 @@ export function joined(first: RunEvent, second: RunEvent): RunEvent | undefined 
   if (first.kind !== 'drop' || second.kind !== 'drop') return undefined;
   const where = first.what.split('/')[1];
   if (where !== second.what.split('/')[1]) return undefined;
-  const records = first.records + second.records;
-  return { ...first, records, lastStep: second.lastStep, text: dropText(where, records) };
+  const sums = {
+    records: first.records + second.records,
+    messages: first.messages + second.messages,
+  };
+  return { ...first, ...sums, lastStep: second.lastStep, text: dropText(where, sums) };
 }
