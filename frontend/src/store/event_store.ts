@@ -1,4 +1,5 @@
-import type { AuditLine, Notification } from '../protocol/messages';
+import { read } from '../base/schema';
+import { type AuditLine, type Notification, stateSchema } from '../protocol/messages';
 import type { Program } from '../protocol/interventions';
 import { joined, ReportReader, type RunEvent } from './run_event';
 
@@ -13,7 +14,7 @@ interface Entry {
 
 /**
  * The events of a run, told twice: by notifications as they happen, and by the hub's audit trail,
- * which knows who asked. Reports of one thing are one event.
+ * which knows who asked. Reports of one thing are one event; two equal ones of one kind are two.
  */
 export class EventStore {
   private entries: Entry[] = [];
@@ -21,6 +22,7 @@ export class EventStore {
   private readonly seen = new Set<string>();
   private live = new ReportReader();
   private trail = new ReportReader();
+  private isReplay = false;
 
   /** From the first to the last step; drops that follow each other are one. */
   get all(): readonly RunEvent[] {
@@ -44,6 +46,7 @@ export class EventStore {
 
   /** How a hello says that the run stands: only what changes from then on is an event. */
   greeted(state: unknown, control: unknown, programs: readonly Program[] = []): void {
+    this.isReplay = read(stateSchema, state)?.phase === 'replay';
     this.live = new ReportReader();
     this.live.begin(programs);
     const common = { step: 0, time: 0, who: '' };
@@ -79,7 +82,11 @@ export class EventStore {
 
   private insert(event: RunEvent, source: string): void {
     const alike = this.byWhat.get(event.what) ?? [];
-    const known = alike.findLast((entry) => isSame(entry, event, source));
+    // A replay tells its steps again at each pass.
+    const isAgain = this.isReplay && source === 'live';
+    const known = alike.findLast(
+      (entry) => isNear(entry.event, event) && (isAgain || !entry.sources.has(source)),
+    );
     if (known !== undefined) {
       known.sources.add(source);
       known.event = combined(known.event, event, source);
@@ -102,9 +109,8 @@ export class EventStore {
   }
 }
 
-/** The same thing, and not yet told by this kind of report: two equal log lines are two events. */
-function isSame({ event: known, sources }: Entry, event: RunEvent, source: string): boolean {
-  return Math.abs(known.step - event.step) <= 1 && !sources.has(source);
+function isNear(known: RunEvent, event: RunEvent): boolean {
+  return Math.abs(known.step - event.step) <= 1;
 }
 
 /** The trail counts more than the notification, and who asked more than who did not. */

@@ -76,6 +76,19 @@ test('the moves of one slider are one line, with the last value', () => {
   expect(store.all[1].lastStep).toBe(39);
 });
 
+test('a further pass of a replay tells nothing anew', () => {
+  store.greeted({ phase: 'replay', step: 11 }, { holder: null });
+  for (let pass = 0; pass < 3; pass++) {
+    tell(11, 'replay', {});
+    tell(13, 'apply', { steer: [13, 4] });
+    tell(14, 'set', { steer: [13, 5] });
+    tell(20, 'remove', {});
+    if (pass === 0)
+      store.merge([line('interventions', 13, facts(13, 'apply', { steer: [13, 4] }))]);
+  }
+  expect(texts()).toEqual(['13 Applied steer', '14 steer: alpha = 5', '20 Reverted steer']);
+});
+
 test('one of the same name is applied anew; another stays and is not told', () => {
   tell(13, 'apply', { steer: [13, 4], other: [13, 1] });
   tell(20, 'apply', { steer: [20, 4], other: [13, 1] });
