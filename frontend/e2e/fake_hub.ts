@@ -52,8 +52,8 @@ export class FakeHub {
   acknowledged = 0;
   /** A token that only views: told in the hello, or only when control is claimed. */
   viewOnly: 'told' | 'silent' | null = null;
-  /** An old hub does not know `plan.check`. */
-  knowsCheck = true;
+  /** Why `plan.check` is not answered. */
+  noCheck: { readonly code: string; readonly message: string } | null = null;
   /** While set, `plan.check` waits: its answers are sent when this is called. */
   heldChecks: (() => void)[] | null = null;
   /** Null while the run is live. */
@@ -286,7 +286,7 @@ export class FakeHub {
         return;
       case 'plan.check': {
         const { entries } = params.plan as { entries: readonly Entry[] };
-        const answer = (): void => answerCheck(entries, this.knowsCheck, result, error);
+        const answer = (): void => answerCheck(entries, this.noCheck, result, error);
         if (this.heldChecks === null) answer();
         else this.heldChecks.push(answer);
         return;

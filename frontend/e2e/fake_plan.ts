@@ -72,15 +72,15 @@ export function estimateOf(entries: readonly Entry[]): PlanEstimate {
   };
 }
 
-/** What `plan.check` answers; an old hub does not know it. */
+/** What `plan.check` answers. */
 export function answerCheck(
   entries: readonly Entry[],
-  known: boolean,
+  hindrance: { readonly code: string; readonly message: string } | null,
   result: (value: unknown) => void,
   error: (code: string, message: string, where?: string, remedy?: string) => void,
 ): void {
   const refusal = refusalOf(entries);
-  if (!known) error('unknown_method', 'there is no method plan.check');
+  if (hindrance !== null) error(hindrance.code, hindrance.message);
   else if (refusal === null) result(estimateOf(entries));
   else error(refusal.code, refusal.message, refusal.where, refusal.remedy);
 }

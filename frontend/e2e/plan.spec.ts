@@ -101,7 +101,7 @@ test('a refused plan shows the error and its remedy; a good one when it is in fo
   page,
   hub,
 }) => {
-  hub.knowsCheck = false;
+  hub.noCheck = { code: 'unknown_method', message: 'there is no method plan.check' };
   await visit(page, hub);
   const tiles = page.getByLabel('Tiles of entry 1');
   await tiles.fill('1000');

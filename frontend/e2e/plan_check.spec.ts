@@ -1,5 +1,6 @@
 import { expect, type Page } from '@playwright/test';
 import { kLayers, kPromptSet, kSequence } from './fake_data.ts';
+import { factsOf } from './fake_facts.ts';
 import type { FakeHub } from './fake_hub.ts';
 import { asShown, kHeader, kHiddenBytes, kMlpBytes, kTokenBytes, visit } from './plan_support.ts';
 import { chooseEntry, idle, test } from './support.ts';
@@ -112,7 +113,7 @@ test('a hub that cannot check is asked once, and the estimate stays open', async
   page,
   hub,
 }) => {
-  hub.knowsCheck = false;
+  hub.noCheck = { code: 'unknown_method', message: 'there is no method plan.check' };
   await visit(page, hub);
   await expect.poll(() => checks(hub).length).toBe(1);
   await page.getByLabel('Tiles of entry 1').fill('32');
@@ -121,7 +122,30 @@ test('a hub that cannot check is asked once, and the estimate stays open', async
   await expect(page.getByTestId('plan-bytes')).toHaveText('–');
   await expect(page.getByTestId('plan-rate')).toHaveText('–');
   await expect(page.getByTestId('entry-bytes-1')).toHaveText('–');
+  await expect(page.getByTestId('plan-hindrance')).toContainText('no method plan.check');
   expect(checks(hub)).toHaveLength(1);
+});
+
+test('why a draft is not checked is told, and it is checked once it can be', async ({
+  page,
+  hub,
+}) => {
+  hub.noCheck = { code: 'no_trainer', message: 'no worker is connected' };
+  await visit(page, hub);
+  await expect(page.getByTestId('plan-hindrance')).toHaveText(
+    'Not checked: no worker is connected',
+  );
+  hub.noCheck = null;
+  await expect(page.getByTestId('plan-bytes')).not.toHaveText('–', { timeout: 8000 });
+  await expect(page.getByTestId('plan-hindrance')).toHaveCount(0);
+});
+
+test('another run is asked anew about the same draft', async ({ page, hub }) => {
+  await visit(page, hub);
+  await expect(page.getByTestId('plan-bytes')).not.toHaveText('–');
+  expect(checks(hub)).toHaveLength(1);
+  hub.broadcast('run', { ...factsOf(hub.plan), id: '00000000000000ab' });
+  await expect.poll(() => checks(hub).length).toBe(2);
 });
 
 test('a preset replaces the entries, or is added behind them', async ({ page, hub }) => {

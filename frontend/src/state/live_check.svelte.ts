@@ -3,8 +3,11 @@ import type { Answer, HubError } from '../protocol/messages';
 import type { WorkerLink } from '../worker/worker_link';
 
 const kDelayMs = 250;
+const kAgainMs = 5000;
 /** The draft is wrong; every other refusal says nothing about it. */
 const kAboutTheDraft = ['invalid_argument', 'invalid_expression', 'too_large'];
+/** The same question may be answered a little later. */
+const kPassing = ['no_trainer', 'busy', 'timeout', 'rate_limited'];
 
 /**
  * Asks the trainer what it thinks of a draft while it is typed, once it stands still. A hub that
@@ -38,8 +41,9 @@ export class LiveCheck<P, T> {
     this.asked = text;
     this.error = null;
     this.fresh = false;
-    if (params === null || !this.known) return;
-    this.timer = setTimeout(() => void this.ask(params, text), kDelayMs);
+    if (!this.known) return;
+    if (params === null) this.hindrance = null;
+    else this.askIn(kDelayMs, params, text);
   }
 
   /** Another hub, or the same one again: it may know more, and the run may be another. */
@@ -57,6 +61,10 @@ export class LiveCheck<P, T> {
     this.asked = '';
   }
 
+  private askIn(delayMs: number, params: P, text: string): void {
+    this.timer = setTimeout(() => void this.ask(params, text), delayMs);
+  }
+
   private async ask(params: P, text: string): Promise<void> {
     const answer = await this.link.request(this.method, params);
     if (text !== this.asked) return;
@@ -68,6 +76,7 @@ export class LiveCheck<P, T> {
     if (answer.error.code === 'unknown_method') this.known = false;
     if (kAboutTheDraft.includes(answer.error.code)) this.error = answer.error;
     else this.hindrance = answer.error;
+    if (kPassing.includes(answer.error.code)) this.askIn(kAgainMs, params, text);
   }
 
   private resultIn(answer: Answer): T | null {

@@ -56,6 +56,32 @@ test('what is wrong with the draft is an error, what else is refused a hindrance
   expect(stage.check.hindrance).toBeNull();
 });
 
+test('what only hinders for a while is asked again, the last draft alone', async () => {
+  await stage.type('a');
+  await stage.refuse('no_trainer');
+  await vi.advanceTimersByTimeAsync(5000);
+  expect(stage.asked).toHaveLength(2);
+  await stage.refuse('busy');
+  await stage.type('b');
+  await stage.answer({ positions: 7 });
+  await vi.advanceTimersByTimeAsync(20_000);
+  expect(stage.asked).toHaveLength(3);
+  expect(stage.check.hindrance).toBeNull();
+  await stage.type('c');
+  await stage.refuse('not_allowed');
+  await vi.advanceTimersByTimeAsync(20_000);
+  expect(stage.asked).toHaveLength(4);
+});
+
+test('nobody hinders where nothing is to be checked', async () => {
+  await stage.type('a');
+  await stage.refuse('no_trainer');
+  stage.check.check(null);
+  expect(stage.check.hindrance).toBeNull();
+  await vi.advanceTimersByTimeAsync(20_000);
+  expect(stage.asked).toHaveLength(1);
+});
+
 test('an answer of another form judges nothing', async () => {
   await stage.type('a');
   await stage.answer({ positions: 'many' });

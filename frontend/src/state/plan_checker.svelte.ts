@@ -41,6 +41,11 @@ export class PlanChecker {
     return this.live.error;
   }
 
+  /** Why the draft could not be judged. */
+  get hindrance(): HubError | null {
+    return this.live.hindrance;
+  }
+
   /** The answer is to the draft as it stands. */
   get fresh(): boolean {
     return this.live.fresh;

@@ -54,7 +54,8 @@ export class PlanEditor {
     const { row, field, message } = this.made;
     return { code: 'invalid_argument', message, where: `plan.entries[${row}].${field}` };
   });
-  private session = '';
+  /** Who was asked: session and run. */
+  private trainer = '';
   private written: string | undefined;
   private followed: readonly PlanRow[] | undefined;
 
@@ -85,11 +86,12 @@ export class PlanEditor {
   /** Asks the trainer about the draft as it stands. A replay has none. */
   check(): void {
     const { made } = this;
-    const { session } = this.app.control;
-    const askable = session !== '' && this.app.run !== null && this.app.replay === null && made.ok;
+    const { run, replay, control } = this.app;
+    const askable = control.session !== '' && run !== null && replay === null && made.ok;
+    const trainer = `${control.session}/${run?.id ?? ''}`;
     untrack(() => {
-      if (session !== this.session) this.checker.restart();
-      this.session = session;
+      if (trainer !== this.trainer) this.checker.restart();
+      this.trainer = trainer;
       this.checker.check(askable ? made.plan.entries : null);
     });
   }

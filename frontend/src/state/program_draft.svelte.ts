@@ -62,7 +62,8 @@ export class ProgramDraft {
   readonly wrong = $derived.by(() => this.wrongOf());
 
   private refused = $state.raw<HubError | null>(null);
-  private session = '';
+  /** Who was asked: session and run. */
+  private trainer = '';
 
   constructor(private readonly app: App) {
     this.checker = new LiveCheck(app.link, 'intervention.check', programCheckSchema);
@@ -76,14 +77,16 @@ export class ProgramDraft {
   follow(): void {
     const { text, isEmpty } = this;
     const { session, viewOnly } = this.app.control;
-    const canAsk = session !== '' && this.app.run !== null && this.app.replay === null;
+    const { run, replay } = this.app;
+    const canAsk = session !== '' && run !== null && replay === null;
+    const trainer = `${session}/${run?.id ?? ''}`;
     const asked = canAsk && !viewOnly && !isEmpty ? { program: programOf(text) } : null;
     untrack(() => {
-      if (session !== this.session) {
+      if (trainer !== this.trainer) {
         this.checker.restart();
         this.disarm();
       }
-      this.session = session;
+      this.trainer = trainer;
       this.checker.check(asked);
     });
   }
