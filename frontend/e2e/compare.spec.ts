@@ -119,6 +119,23 @@ test('two phases: training against evaluation, at one step and at another', asyn
   await expect(page.getByTestId('compare-note')).toContainText('A and B are the same');
 });
 
+test('a step is typed while others come', async ({ page, hub }) => {
+  await compare(page, hub, '&layer=2');
+  const field = page.getByTestId('step-A');
+  await field.press('Control+a');
+  await field.press('4');
+  hub.advance();
+  await expect(page.getByRole('heading', { name: 'A, step 121: L2' })).toBeVisible();
+  await idle(page);
+  await field.press('0');
+  await field.press('Enter');
+  await expect(page.getByRole('heading', { name: 'A, step 40: L2' })).toBeVisible();
+  await field.press('Tab');
+  await expect(field).toHaveValue('40');
+  await page.getByLabel('Newest step of A').click();
+  await expect(field).toHaveValue('121');
+});
+
 test('another recording is a side of its own, and its records stay apart', async ({
   page,
   hub,
