@@ -1,11 +1,14 @@
 // A picture of a part of the page as it is shown: panels with their titles, legends, axes, maps
-// and curves. Controls are left out.
+// and curves, and what stands in fields. Other controls are left out.
 
 const kRatio = 2;
 const kPadding = 12;
 const kLineHeight = 18;
 const kSkipped =
-  '[role="toolbar"], [role="tooltip"], .bar, [data-no-export], input, .visually-hidden';
+  '[role="toolbar"], [role="tooltip"], [data-no-export], input[type="range"], .visually-hidden';
+const kPanels = 'section, [data-testid="token-strip"], [data-testid="plan-outcome"]';
+/** What places the text of a field. */
+const kFieldStyles = ['font', 'letter-spacing', 'padding', 'tab-size', 'text-align', 'white-space'];
 
 /** Draws what `root` shows below a heading, as PNG. */
 export async function pictureOf(
@@ -39,9 +42,7 @@ export async function pictureOf(
 
 /** The box around all panels: toolbars beside them are left out. */
 function frameOf(root: HTMLElement): DOMRect {
-  const boxes = [...root.querySelectorAll('section, [data-testid="token-strip"]')].map((each) =>
-    each.getBoundingClientRect(),
-  );
+  const boxes = [...root.querySelectorAll(kPanels)].map((each) => each.getBoundingClientRect());
   if (boxes.length === 0) return root.getBoundingClientRect();
   const left = Math.min(...boxes.map((box) => box.left));
   const top = Math.min(...boxes.map((box) => box.top));
@@ -70,6 +71,8 @@ function paint(context: CanvasRenderingContext2D, element: Element): void {
   if (element instanceof HTMLCanvasElement && element.width > 0 && element.height > 0) {
     context.imageSmoothingEnabled = false;
     context.drawImage(element, box.left, box.top, box.width, box.height);
+  } else if (element instanceof HTMLInputElement || element instanceof HTMLTextAreaElement) {
+    paintField(context, element, box, style);
   } else if (element instanceof HTMLSelectElement) {
     paintText(context, element.selectedOptions[0]?.text ?? '', box, style);
   } else {
@@ -130,6 +133,34 @@ function paintTextNode(
     const [box] = range.getClientRects();
     if (box !== undefined && box.width > 0) paintText(context, text[i], box, style);
   }
+}
+
+/** What stands in a field, as an element of the same form places it. */
+function paintField(
+  context: CanvasRenderingContext2D,
+  field: HTMLInputElement | HTMLTextAreaElement,
+  box: DOMRect,
+  style: CSSStyleDeclaration,
+): void {
+  const copy = document.createElement('div');
+  for (const name of kFieldStyles) copy.style.setProperty(name, style.getPropertyValue(name));
+  const isLine = field instanceof HTMLInputElement;
+  const isTick = isLine && field.type === 'checkbox';
+  const tick = isTick && field.checked ? '☑' : '☐';
+  const text = new Text(isTick ? tick : field.value);
+  const places = {
+    left: box.left + field.clientLeft - field.scrollLeft,
+    top: box.top + field.clientTop - field.scrollTop,
+    width: field.clientWidth,
+  };
+  for (const [name, pixels] of Object.entries(places)) copy.style.setProperty(name, `${pixels}px`);
+  if (isLine)
+    Object.assign(copy.style, { lineHeight: `${field.clientHeight}px`, paddingBlock: '0' });
+  Object.assign(copy.style, { position: 'fixed', boxSizing: 'border-box' });
+  copy.append(text);
+  document.body.append(copy);
+  paintTextNode(context, text, style);
+  copy.remove();
 }
 
 function collapsed(text: string, { whiteSpace }: CSSStyleDeclaration): string {
