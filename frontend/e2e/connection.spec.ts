@@ -15,7 +15,9 @@ test('the token leaves the address, and a reload works with the cookie', async (
 test('without token and cookie the page says what to do', async ({ page, hub }) => {
   await page.goto(`http://127.0.0.1:${hub.port}/`);
   const sheet = page.getByRole('alertdialog');
-  await expect(sheet).toContainText('Open the address from the terminal');
+  await expect(sheet).toContainText('Open the address with its token');
+  await expect(sheet).toContainText('--print-url');
+  await expect(sheet).toContainText('open.html');
   await page.screenshot({ path: 'test-results/sign-in.png' });
   await page.goto(`http://127.0.0.1:${hub.port}/#token=wrong`);
   await expect(sheet).toContainText('did not accept the token');
@@ -76,6 +78,21 @@ test('a hub that dies and comes back is found again, without duplicates', async 
   );
   expect(new Set(steps).size).toBe(steps.length);
   expect(steps).toEqual([...Array.from({ length: 120 }, (_, i) => i + 1), 124, 125]);
+});
+
+test('a hub that takes no more viewers is told, and joined when one has left', async ({
+  page,
+  hub,
+}) => {
+  hub.full = true;
+  await page.goto(hub.url);
+  const why = 'the hub has as many viewers as it takes';
+  await expect(page.getByTestId('message')).toContainText(why);
+  await expect(page.getByTestId('no-maps')).toContainText('Not connected to the hub');
+  await expect(page.getByTestId('no-maps')).toContainText(why);
+  hub.full = false;
+  await expect(page.getByTestId('tile-map')).toBeVisible();
+  await expect(page.getByTestId('message')).toHaveText('');
 });
 
 test('states of the run show in the chip', async ({ page, hub }) => {

@@ -52,6 +52,8 @@ export class FakeHub {
   acknowledged = 0;
   /** A token that only views: told in the hello, or only when control is claimed. */
   viewOnly: 'told' | 'silent' | null = null;
+  /** It takes no more viewers. */
+  full = false;
   /** Why `plan.check` is not answered. */
   noCheck: { readonly code: string; readonly message: string } | null = null;
   /** While set, `plan.check` waits: its answers are sent when this is called. */
@@ -116,11 +118,10 @@ export class FakeHub {
     const server = createServer((request, response) => this.onRequest(request, response));
     const sockets = new WebSocketServer({ noServer: true });
     server.on('upgrade', (request, socket, head) => {
-      if (!hasCookie(request, this.token)) {
-        socket.end('HTTP/1.1 401 Unauthorized\r\nConnection: close\r\n\r\n');
-        return;
-      }
-      sockets.handleUpgrade(request, socket, head, (each) => this.onViewer(each));
+      const refuse = (why: string): unknown => socket.end(`HTTP/1.1 ${why}\r\n\r\n`);
+      if (!hasCookie(request, this.token)) refuse('401 Unauthorized');
+      else if (this.full) refuse('503 Service Unavailable');
+      else sockets.handleUpgrade(request, socket, head, (each) => this.onViewer(each));
     });
     await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
     [this.server, this.sockets] = [server, sockets];

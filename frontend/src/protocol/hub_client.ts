@@ -49,7 +49,10 @@ export class HubClient {
     private readonly name: string,
   ) {
     this.pipe = connect({
-      onOpen: () => void this.hello(),
+      onOpen: () => {
+        this.opened = true;
+        void this.hello();
+      },
       onText: (text) => this.onText(text),
       onBinary: (bytes) => this.onBinary(bytes),
       onClosed: () => this.onClosed(),
@@ -59,10 +62,6 @@ export class HubClient {
   /** Sends a request; without a connection the answer is the code `disconnected`. */
   request(method: string, params: unknown): Promise<Answer> {
     if (this.closed || !this.opened) return Promise.resolve(kNotConnected);
-    return this.send(method, params);
-  }
-
-  private send(method: string, params: unknown): Promise<Answer> {
     const id = this.nextId++;
     return new Promise((resolve) => {
       this.pending.set(id, resolve);
@@ -83,7 +82,7 @@ export class HubClient {
   }
 
   private async hello(): Promise<void> {
-    const answer = await this.send('hello', {
+    const answer = await this.request('hello', {
       versions: [1],
       role: 'viewer',
       client: this.name,
@@ -96,7 +95,6 @@ export class HubClient {
     }
     try {
       this.listener.onHello(helloSchema(answer.result, 'result'));
-      this.opened = true;
     } catch (error) {
       this.listener.onRefused(`the hub's greeting cannot be read: ${String(error)}`);
     }

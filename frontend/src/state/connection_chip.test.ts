@@ -20,13 +20,13 @@ test('a replay tells its speed, or that it is paused', () => {
 });
 
 test('a hub that leaves after the end of the run is no fault', () => {
-  const waiting = { kind: 'reconnecting', at: 0, attempt: 9 } as const;
+  const waiting = { kind: 'reconnecting', at: 0, message: '' } as const;
   const chip = chipOf(waiting, { phase: 'finished', step: 300 }, 0, 0);
   expect(chip).toMatchObject({ word: 'ended', text: 'ended at step 300, hub closed' });
 });
 
 test('a wait counts down', () => {
-  const waiting = { kind: 'reconnecting', at: 12_000, attempt: 2 } as const;
+  const waiting = { kind: 'reconnecting', at: 12_000, message: '' } as const;
   expect(chipOf(waiting, null, 0, 10_500).text).toBe('reconnecting in 1.5 s');
   expect(chipOf(waiting, null, 0, 13_000).text).toBe('reconnecting in 0.0 s');
 });

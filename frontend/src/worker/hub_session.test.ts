@@ -104,6 +104,21 @@ describe('HubSession', () => {
     expect(await stage.fire()).toBe(0.25);
   });
 
+  test('a hub that answers but takes no socket has enough viewers', async () => {
+    const stage = new Stage();
+    stage.status = 426;
+    stage.session.start();
+    stage.pipe.listener.onClosed();
+    await settle();
+    const message = expect.stringContaining('as many viewers as it takes') as unknown;
+    expect(stage.connections.at(-1)).toMatchObject({ kind: 'reconnecting', message });
+    await stage.fire();
+    stage.pipe.listener.onOpen();
+    stage.pipe.listener.onClosed();
+    await settle();
+    expect(stage.connections.at(-1)).toMatchObject({ kind: 'reconnecting', message: '' });
+  });
+
   test('a missing token ends the trying, for the page to ask for it', async () => {
     const stage = new Stage();
     stage.status = 401;

@@ -27,13 +27,15 @@ const kPingSeconds = 8;
 const kAnswerSeconds = 8;
 // The hub takes 100 messages a second of a viewer, and acknowledgements are messages.
 const kAckSeconds = 0.025;
+const kIsSocket = 426;
+const kFull = 'the hub has as many viewers as it takes: this page comes in when another has left';
 const kForbidden = 'the hub refuses this address: open the page as 127.0.0.1 or localhost';
 
 /** Keeps one connection to the hub alive, forever, and reports how it stands. */
 export class HubSession {
   private readonly backoff: Backoff;
   private client: HubClient | undefined;
-  private attempt = 0;
+  private isRetry = false;
   private generation = 0;
   private lastAck = Number.NEGATIVE_INFINITY;
   private ackWaits = false;
@@ -50,14 +52,14 @@ export class HubSession {
     const generation = ++this.generation;
     this.client?.close();
     const current = (): boolean => generation === this.generation;
-    if (this.attempt === 0) this.listener.onConnection({ kind: 'connecting' });
+    if (!this.isRetry) this.listener.onConnection({ kind: 'connecting' });
     this.client = new HubClient(
       this.environment.connect,
       {
         onHello: (hello) => {
           if (!current()) return;
           this.backoff.reset();
-          this.attempt = 0;
+          this.isRetry = false;
           this.listener.onConnection({ kind: 'open' });
           this.listener.onHello(hello);
           this.keepAlive(generation);
@@ -122,9 +124,11 @@ export class HubSession {
       return;
     }
     const seconds = this.backoff.next();
-    this.attempt += 1;
+    this.isRetry = true;
+    // The hub answers, and yet took no socket.
+    const message = status === kIsSocket ? kFull : '';
     const at = this.environment.now() + seconds * 1000;
-    this.listener.onConnection({ kind: 'reconnecting', at, attempt: this.attempt });
+    this.listener.onConnection({ kind: 'reconnecting', at, message });
     this.environment.after(seconds, () => {
       if (generation === this.generation) this.start();
     });

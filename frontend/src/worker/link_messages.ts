@@ -21,7 +21,8 @@ export type Slot = (typeof kSlots)[number];
 export type Connection =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'open' }
-  | { readonly kind: 'reconnecting'; readonly at: number; readonly attempt: number }
+  /** `message`: why, '' where that is not known. */
+  | { readonly kind: 'reconnecting'; readonly at: number; readonly message: string }
   | { readonly kind: 'refused'; readonly reason: 'token' | 'hub'; readonly message: string };
 
 /** What the worker counts; rates are of the last second. */
