@@ -84,7 +84,6 @@ const promptSetSchema = object({
   interval: withDefault(count, 1),
   prompts: withDefault(array(string), []),
 });
-export type PromptSet = Infer<typeof promptSetSchema>;
 
 export const runSchema = object({
   id: string,
@@ -205,7 +204,6 @@ export const helloSchema = object({
 export type Hello = Infer<typeof helloSchema>;
 
 export const boundarySchema = object({ step: count, ranks: count });
-export type Boundary = Infer<typeof boundarySchema>;
 
 export const planAnswerSchema = object({ step: count, ranks: count, plan: planSchema });
 
