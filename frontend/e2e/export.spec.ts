@@ -11,7 +11,7 @@ import {
   tileValue,
   tokenAt,
 } from './fake_data.ts';
-import { hexOf, read, save } from './export_support.ts';
+import { hexOf, hexOfAxis, read, save } from './export_support.ts';
 import type { Entry } from './fake_tensors.ts';
 import { decodePng } from './png.ts';
 import { hoverTile, idle, open, pixels, spotOf, test } from './support.ts';
@@ -55,7 +55,7 @@ test.describe('NPZ', () => {
     expect(arrays.layers.shape).toEqual([kLayers, kSequence]);
     const tokens = Int32Array.from({ length: kSequence }, (_, at) => tokenAt(120, at));
     expect(arrays.tokens.hex).toBe(hexOf(tokens));
-    expect(arrays.axis_layer.hex).toBe(hexOf(Int32Array.from([1, 2, 3, 4])));
+    expect(arrays.axis_layer.hex).toBe(hexOfAxis([1, 2, 3, 4]));
     expect(facts).toMatchObject({
       run: 'shakespeare-demo',
       run_id: '5f0c12ab34cd56ef',

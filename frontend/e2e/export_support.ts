@@ -49,7 +49,12 @@ export function read(path: string): {
   return JSON.parse(text) as ReturnType<typeof read>;
 }
 
+/** The bytes of an axis, as `NpzArray` has them. */
+export function hexOfAxis(labels: readonly number[]): string {
+  return hexOf(BigInt64Array.from(labels, BigInt));
+}
+
 /** The bytes of numbers, as `NpzArray` has them. */
-export function hexOf(numbers: Float32Array | Float64Array | Int32Array): string {
+export function hexOf(numbers: Float32Array | Float64Array | Int32Array | BigInt64Array): string {
   return Buffer.from(numbers.buffer).toString('hex');
 }

@@ -1,7 +1,7 @@
 import { expect, type Page } from '@playwright/test';
 import { kLayers, kSequence, projectionAt, statAt, tokenAt } from './fake_data.ts';
 import type { FakeHub } from './fake_hub.ts';
-import { hexOf, read, save } from './export_support.ts';
+import { hexOf, hexOfAxis, read, save } from './export_support.ts';
 import type { Entry } from './fake_tensors.ts';
 import { advance, idle, open, test } from './support.ts';
 
@@ -60,7 +60,7 @@ test('over the steps: one number of each layer and step', async ({ page, hub }) 
   await idle(page);
   const { arrays, facts } = read(await save(page, 'npz'));
   const steps = [120, 121, 122, 126];
-  expect(arrays.axis_step.hex).toBe(hexOf(Int32Array.from(steps)));
+  expect(arrays.axis_step.hex).toBe(hexOfAxis(steps));
   const means = byLayer(steps.length, (layer, at) => {
     let sum = 0;
     for (let token = 0; token < kSequence; token++) {
@@ -88,7 +88,7 @@ test('statistics: the table, the histogram and the curves', async ({ page, hub }
   const bins = Float64Array.from({ length: 48 }, (_, bin) => f32(statAt(3, 123, 10 + bin)));
   expect(arrays.histogram.hex).toBe(hexOf(bins));
   const steps = [120, 121, 122, 123];
-  expect(arrays.axis_step.hex).toBe(hexOf(Int32Array.from(steps)));
+  expect(arrays.axis_step.hex).toBe(hexOfAxis(steps));
   for (const [name, index] of [
     ['mean', 1],
     ['std', 2],

@@ -13,6 +13,12 @@ export function npyOf({ shape, data }: PlainArray): Uint8Array {
   return npyFile(descrOf(data), shape, bytes);
 }
 
+/** Whole numbers, as int64: steps may be beyond int32. */
+export function npyOfIntegers(numbers: readonly number[]): Uint8Array {
+  const { buffer } = BigInt64Array.from(numbers, BigInt);
+  return npyFile('<i8', [numbers.length], new Uint8Array(buffer));
+}
+
 /** A text as an array of no dims, which numpy reads without pickle. */
 export function npyOfText(text: string): Uint8Array {
   const points = Uint32Array.from(text, (character) => character.codePointAt(0) ?? 0);

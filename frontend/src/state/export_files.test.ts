@@ -1,6 +1,6 @@
 import { unzipSync } from 'fflate';
 import { expect, test } from 'vitest';
-import { csvOf, digitsOf, type Exported, npzOf, stepsText } from './export_files';
+import { csvOf, digitsOf, type Exported, factsOfBoth, npzOf, stepsText } from './export_files';
 
 const kExported: Exported = {
   name: 'x',
@@ -63,4 +63,24 @@ test('the same numbers make the same file', () => {
     new Uint8Array(kExported.arrays[0].data.buffer),
   );
   expect((length - 16) % 64).toBe(0);
+});
+
+test('an axis holds steps beyond int32', () => {
+  const step = 2 ** 31 + 5;
+  const axes = [{ name: 'step', labels: [step] }];
+  const array = { name: 'x', text: '', axes, shape: [1], data: Float64Array.of(1) };
+  const { 'axis_step.npy': file } = unzipSync(npzOf({ ...kExported, arrays: [array] }));
+  const header = new TextDecoder().decode(file);
+  expect(header).toContain("'<i8'");
+  expect(new DataView(file.buffer, file.byteOffset).getBigInt64(file.length - 8, true)).toBe(
+    BigInt(step),
+  );
+});
+
+test('what differs between A and B is told of both', () => {
+  const a = { point: 'MLP1', dtype: 'f32', plan: 1 };
+  expect(factsOfBoth(a, { ...a, dtype: 'u8', head: 2 })).toEqual({
+    ...{ point: 'MLP1', dtype: 'A: f32, B: u8', plan: 1 },
+    head: 'A: none, B: 2',
+  });
 });

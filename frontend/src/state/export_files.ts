@@ -1,6 +1,8 @@
 import { zipSync } from 'fflate';
-import { npyOf, npyOfText } from '../base/npy';
+import { npyOf, npyOfIntegers, npyOfText } from '../base/npy';
 import type { ExportArray } from '../store/export_arrays';
+
+export type Facts = Readonly<Record<string, string | number>>;
 
 /** What a view hands to a file. */
 export interface Exported {
@@ -8,7 +10,7 @@ export interface Exported {
   readonly name: string;
   readonly title: string;
   /** Run, step, point, layer, dtype, units: in the order of the header. */
-  readonly facts: Readonly<Record<string, string | number>>;
+  readonly facts: Facts;
   readonly arrays: readonly ExportArray[];
 }
 
@@ -23,8 +25,7 @@ export function npzOf({ facts, arrays }: Exported): Uint8Array<ArrayBuffer> {
     for (const { name, labels } of array.axes) {
       const numbers = labels.filter((label) => typeof label === 'number');
       if (numbers.length < labels.length) continue;
-      const data = Int32Array.from(numbers);
-      files[`axis_${name}.npy`] = npyOf({ shape: [data.length], data });
+      files[`axis_${name}.npy`] = npyOfIntegers(numbers);
     }
   }
   const axes = Object.fromEntries(
@@ -46,6 +47,14 @@ export function csvOf({ facts, arrays }: Exported): readonly string[] {
     return `${['', title, ...tableLines(array)].join('\n')}\n`;
   });
   return [...head, ...tables];
+}
+
+/** What is said of A and B of a comparison: both where they differ. */
+export function factsOfBoth(a: Facts, b: Facts): Facts {
+  const names = [...new Set([...Object.keys(a), ...Object.keys(b)])];
+  const both = (name: string): string | number =>
+    a[name] === b[name] ? a[name] : `A: ${a[name] ?? 'none'}, B: ${b[name] ?? 'none'}`;
+  return Object.fromEntries(names.map((name) => [name, both(name)]));
 }
 
 /** What the file holds of a run: a held view, or a page without its past, has not all. */

@@ -1,11 +1,10 @@
 import { pictureOf } from '../draw/picture';
-import { compressorName, dtypeName, kU8 } from '../protocol/record';
-import { arraysOf, columnArrays, type ExportColumn, pairArrays } from '../store/export_arrays';
+import { compressorName, dtypeName, kPhases, kU8 } from '../protocol/record';
+import { arraysOf, pairArrays, scalarArrays } from '../store/export_arrays';
 import type { AttentionFrame, ProjectionFrame, ViewFrame } from '../store/frames';
-import { toColumns } from '../store/series_store';
 import type { App } from './app.svelte';
-import { type Curve, unitOf } from './curves';
-import { csvOf, type Exported, npzOf, stepsText } from './export_files';
+import { type CurveName, kCurves, unitOf } from './curves';
+import { csvOf, type Exported, type Facts, factsOfBoth, npzOf, stepsText } from './export_files';
 import type { Format } from './export_formats';
 import { compressorFor } from './plan_book.svelte';
 import { quantityOf, vectorName } from './quantities';
@@ -101,7 +100,7 @@ function ofComparison(app: App): Exported {
     title: `${point}${where.text} · A: ${nameOf(a)}, step ${pair.a.step} · B: ${nameOf(b)}, step ${pair.b.step}`,
     facts: {
       ...runFacts(app),
-      ...frameFacts(app, pair.a, 'one'),
+      ...factsOfBoth(frameFacts(app, pair.a, 'one'), frameFacts(app, pair.b, 'one')),
       a: `run ${nameOf(a)} (${idOf(a)}), ${a.phase}, step ${pair.a.step}`,
       b: `run ${nameOf(b)} (${idOf(b)}), ${b.phase}, step ${pair.b.step}`,
       difference: 'A − B',
@@ -111,40 +110,26 @@ function ofComparison(app: App): Exported {
 }
 
 function ofCurves(app: App): Exported {
-  const { steps, loss, validLoss, gradNorm, rate, speed } = toColumns(
-    app.scalars(),
-    app.series.stride,
-  );
-  const rows = { name: 'step', labels: steps };
-  const column = (
-    name: string,
-    values: readonly (number | null)[],
-    curve: Curve['column'],
-  ): ExportColumn => ({ name, values, unit: unitOf({ column: curve }, app.tokenizer) });
-  const columns = [
-    column('loss', loss, 'loss'),
-    column('valid_loss', validLoss, 'loss'),
-    column('grad_norm', gradNorm, 'gradNorm'),
-    column('lr', rate, 'rate'),
-    column('tokens_per_second', speed, 'speed'),
-  ];
+  const scalars = app.scalars();
+  const steps = scalars.map(({ step }) => step);
+  const unit = (curve: CurveName): string => unitOf(kCurves[curve], app.tokenizer);
+  const units = {
+    ...{ loss: unit('loss'), valid_loss: unit('loss'), grad_norm: unit('grad') },
+    ...{ lr: unit('rate'), tokens_per_second: unit('speed') },
+  };
   return {
     name: fileName(app, 'curves'),
     title: `Curves to step ${steps.at(-1) ?? 0}`,
     facts: { ...runFacts(app), steps: stepsText(steps, app.series.stride) },
-    arrays: steps.length === 0 ? [] : columnArrays(rows, columns),
+    arrays: scalarArrays(scalars, units),
   };
 }
 
-function runFacts({ run }: App): Record<string, string | number> {
+function runFacts({ run }: App): Facts {
   return { run: run?.name ?? '', run_id: run?.id ?? '' };
 }
 
-function frameFacts(
-  app: App,
-  frame: ViewFrame,
-  heads: 'one' | 'all',
-): Record<string, string | number> {
+function frameFacts(app: App, frame: ViewFrame, heads: 'one' | 'all'): Facts {
   const { query } = frame;
   const row = frame.rowNames[Math.min(query.row, frame.rowNames.length - 1)];
   const data = query.promptSet > 0 ? `prompts ${query.promptSet}` : (kPhases[query.phase] ?? '');
@@ -174,7 +159,6 @@ function headFacts(
   return heads === 'one' ? { head } : { heads: count };
 }
 
-const kPhases = ['train', 'eval'] as const;
 const kOverSteps: ReadonlySet<ViewFrame['kind']> = new Set(['over', 'stats', 'projection']);
 
 function vectorOf(app: App, frame: ProjectionFrame): string {

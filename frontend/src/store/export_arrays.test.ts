@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { arraysOf, columnArrays } from './export_arrays';
+import { arraysOf, scalarArrays } from './export_arrays';
 import { RingStore } from './ring_store';
 import { frameOf } from './test_query';
 import { makeRecord } from './test_records';
@@ -40,9 +40,21 @@ test('tiles of keys are named as tiles', () => {
   expect(head.axes[1]).toEqual({ name: 'tile', labels: [0, 1] });
 });
 
-test('a column says what it is counted in, and null is NaN', () => {
-  const rows = { name: 'step', labels: [1, 2] };
-  const [loss] = columnArrays(rows, [{ name: 'loss', unit: 'nats/byte', values: [2.5, null] }]);
-  expect(loss.text).toBe('nats/byte, by step');
-  expect([...loss.data]).toEqual([2.5, Number.NaN]);
+test('scalars are as they were told: no row is added, Inf stays', () => {
+  const units = { loss: 'nats/byte', valid_loss: '', grad_norm: '', lr: '', tokens_per_second: '' };
+  const facts = [
+    { step: 1, loss: 2.5, grad_norm: Infinity },
+    { step: 9, loss: null, grad_norm: -Infinity },
+  ];
+  const [loss, , norm] = scalarArrays(facts, units);
+  expect([loss.name, loss.text, loss.axes[0].labels]).toEqual([
+    'loss',
+    'nats/byte, by step',
+    [1, 9],
+  ]);
+  expect([[...loss.data], [...norm.data]]).toEqual([
+    [2.5, Number.NaN],
+    [Infinity, -Infinity],
+  ]);
+  expect(scalarArrays([], units)).toEqual([]);
 });

@@ -1,5 +1,6 @@
 import type { PlainArray } from '../base/npy';
 import { compressorName } from '../protocol/record';
+import type { StepFacts } from '../protocol/messages';
 import type { FramePair, MapPair } from './compare';
 import {
   type AttentionFrame,
@@ -150,24 +151,22 @@ export function pairArrays(pair: FramePair): readonly ExportArray[] {
   }
 }
 
-/** Numbers of one axis, and what they are counted in. */
-export interface ExportColumn {
-  readonly name: string;
-  readonly unit: string;
-  readonly values: readonly (number | null)[];
-}
+/** The scalars of a step that files hold. */
+const kScalars = ['loss', 'valid_loss', 'grad_norm', 'lr', 'tokens_per_second'] as const;
 
-/** One array for each column; null is NaN. */
-export function columnArrays(
-  rows: ExportAxis,
-  columns: readonly ExportColumn[],
+/** The scalars as they were told; NaN where nothing was. `units`: what they are counted in. */
+export function scalarArrays(
+  facts: readonly StepFacts[],
+  units: Readonly<Record<(typeof kScalars)[number], string>>,
 ): readonly ExportArray[] {
-  return columns.map(({ name, unit, values }) => ({
+  if (facts.length === 0) return [];
+  const axes = [{ name: 'step', labels: facts.map(({ step }) => step) }];
+  return kScalars.map((name) => ({
     name,
-    text: `${unit}, by ${rows.name}`,
-    axes: [rows],
-    shape: [values.length],
-    data: Float64Array.from(values, (value) => value ?? Number.NaN),
+    text: `${units[name]}, by step`,
+    axes,
+    shape: [facts.length],
+    data: Float64Array.from(facts, (of) => of[name] ?? Number.NaN),
   }));
 }
 
