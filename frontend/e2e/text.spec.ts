@@ -70,6 +70,13 @@ test('keys go from token to token, and the link remembers the one that is shown'
   expect(await chosen()).toBe(kSequence - 1);
 });
 
+test('the text is there whatever the other views show', async ({ page, hub }) => {
+  const stats = { point: 'HiddenStates', compressor: { kind: 'stats' } };
+  hub.plan = { number: 1, entries: [stats, { point: 'MLP1' }, { point: 'InputTokens' }] };
+  await openText(page, hub, '&maps=over');
+  await expect(page.getByTestId('tokens').getByRole('option')).toHaveCount(kSequence);
+});
+
 test('without a topk entry the tab says so, and its button adds one', async ({ page, hub }) => {
   await openText(page, hub);
   await expect(page.getByTestId('text-lacks')).toContainText('does not take the best next tokens');

@@ -25,7 +25,7 @@ import { RunLog } from './run_log.svelte';
 import { stepFrom, trackOf } from './step_track';
 import { SignIn } from './sign_in.svelte';
 import { ThemeSwitch } from './theme.svelte';
-import { closest, phaseOf, predictingEntries, type WatchedEntry, watchedEntries } from './watched';
+import { closest, phaseOf, textEntries, type WatchedEntry, watchedEntries } from './watched';
 import { formatViewState, parseViewState, type ViewState } from './url_state';
 
 // Browsers refuse more than some 200 changes of the address in 30 s; a slider makes more.
@@ -71,10 +71,7 @@ export class App implements Disposable {
   /** What can be shown: the entries of the plan that have features. */
   readonly watched = $derived.by(() => watchedEntries(this.run, this.plan));
   /** Those that the shown tab can choose from: with the text its predictions, if there are any. */
-  readonly points = $derived.by(() => {
-    const predicting = this.view.tab === 'text' ? predictingEntries(this.watched) : [];
-    return predicting.length > 0 ? predicting : this.watched;
-  });
+  readonly points = $derived(this.view.tab === 'text' ? textEntries(this.watched) : this.watched);
   readonly point = $derived(
     this.points.find((each) => each.name === this.view.point) ??
       this.points.find(({ enabled }) => enabled) ??
@@ -362,12 +359,15 @@ export class App implements Disposable {
   }
 
   private query(point: WatchedEntry): ViewQuery {
-    return queryOf(point, this.view, {
+    const { view } = this;
+    // A summary over the steps has no text.
+    const shown = view.tab === 'text' ? { ...view, layout: 'one' as const } : view;
+    return queryOf(point, shown, {
       plan: this.plan?.number ?? 0,
       tokenizer: this.tokenizer,
       phase: this.phase,
       layer: this.layer,
-      step: this.view.step,
+      step: view.step,
       until: this.until,
       every: this.every,
       run: '',

@@ -40,10 +40,17 @@ export function watchedEntries(run: RunFacts | null, plan: Plan | null): readonl
   return watched;
 }
 
-/** Entries that tell what the model predicts for the next token. */
-export function predictingEntries(watched: readonly WatchedEntry[]): readonly WatchedEntry[] {
-  return watched.filter(({ facts, form }) => facts.flag === kLogitsFlag && form === 'topk');
+/** Entries that a text is shown with: its predictions if there are any, else others by tokens. */
+export function textEntries(watched: readonly WatchedEntry[]): readonly WatchedEntry[] {
+  const predicting = watched.filter(
+    ({ facts, form }) => facts.flag === kLogitsFlag && form === 'topk',
+  );
+  if (predicting.length > 0) return predicting;
+  const byTokens = watched.filter(({ form }) => kByTokens.has(form));
+  return byTokens.length > 0 ? byTokens : watched;
 }
+
+const kByTokens: ReadonlySet<Form> = new Set(['values', 'projection', 'topk']);
 
 /** What a plan lacks for the text with its predictions, to be added to it. */
 export function missingForText(plan: Plan): readonly PlanEntry[] {
