@@ -155,7 +155,7 @@ test.describe('statistics of a run that explodes', () => {
   test.use({
     options: {
       stat: (layer: number, step: number, index: number): number | undefined => {
-        if (layer === 3 && step >= 127 && index === 7) return 5;
+        if (layer === 3 && step >= 127 && index === 7) return 12_345;
         return layer === 2 && step === 126 && index === 5 ? 9 * statAt(2, 125, 5) : undefined;
       },
     },
@@ -172,7 +172,8 @@ test.describe('statistics of a run that explodes', () => {
     await expect(departure).toContainText('L2 at step 126');
     await expect(departure).toContainText(/norm 9\.0\d times its median/);
     await choose(page, 'NaN, Inf');
-    await expect(page.getByTestId('layer-readout')).toContainText('L3 5.000');
+    await expect(page.getByTestId('layer-readout')).toContainText('L3 12.3\u00a0k');
+    await expect(page.getByTestId('stats-table')).toContainText('12.3\u00a0k');
     await expect(page.getByTestId('layer-readout')).toContainText('L2 0');
     await departure.getByRole('button').click();
     await expect(page.getByTestId('shown-step')).toHaveText('step 126');

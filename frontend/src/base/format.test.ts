@@ -1,5 +1,13 @@
 import { expect, test } from 'vitest';
-import { formatBytes, formatCount, formatDuration, formatNumber, formatTick } from './format';
+import {
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatNumber,
+  formatPlural,
+  formatRange,
+  formatTick,
+} from './format';
 
 test('numbers for reading', () => {
   expect(formatNumber(0.123456)).toBe('0.1235');
@@ -20,7 +28,12 @@ test('ticks lose the zeros of a fraction, and no others', () => {
 
 test('counts and bytes', () => {
   expect(formatCount(3290112)).toBe('3.29\u00a0M');
-  expect(formatCount(812)).toBe('812');
+  const counts = [812, 999.4, 1000, 999_499, 999_700, 999_999_999].map(formatCount);
+  expect(counts.map((text) => text.replace('\u00a0', ' '))).toEqual([
+    ...['812', '999', '1.00 k', '999 k', '1.00 M', '1.00 G'],
+  ]);
+  expect(formatRange(3, 5)).toBe('3–5');
+  expect(formatPlural(1, 'forward')).toBe('1 forward');
   expect(formatBytes(1536)).toBe('1.5\u00a0KiB');
   expect(formatBytes(128 * 2 ** 20)).toBe('128\u00a0MiB');
 });

@@ -29,7 +29,8 @@ export function formatCount(value: number): string {
   if (!Number.isFinite(value)) return formatNumber(value);
   let unit = 0;
   let scaled = value;
-  while (Math.abs(scaled) >= 1000 && unit < kUnits.length - 1) {
+  // What would be rounded to 1000 is one of the next unit.
+  while (Math.abs(scaled) >= (unit === 0 ? 1000 : 999.5) && unit < kUnits.length - 1) {
     scaled /= 1000;
     unit += 1;
   }

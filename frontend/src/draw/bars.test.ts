@@ -9,7 +9,7 @@ test('bars reach as high as their count', () => {
 test('the bins of a range: the ends take what lies beyond', () => {
   const range = rangeOf({ range: [-2, 2] });
   expect(barsUnit('activation', range)).toBe('count by activation');
-  expect(binEnds(range, String)).toEqual(['-2', '2']);
+  expect(binEnds(range, String)).toEqual(['≤ -2', '≥ 2']);
   const names = [0, 1, 3].map((bin) => binName(bin, 4, range, String));
   expect(names).toEqual(['x < -1', '-1 ≤ x < 0', '1 ≤ x']);
 });
@@ -17,8 +17,10 @@ test('the bins of a range: the ends take what lies beyond', () => {
 test('powers of two', () => {
   const range = rangeOf({ range: undefined });
   expect(barsUnit('activation', range)).toBe('count by |activation|');
-  expect(binEnds(range, String)).toEqual(['2^−32', '2^16']);
+  expect(binEnds(range, String)).toEqual(['≤ 2^−32', '≥ 2^16']);
   expect(binName(32, 48, range, String)).toBe('2^0 ≤ |x| < 2^1');
+  const ends = [0, 47].map((bin) => binName(bin, 48, range, String));
+  expect(ends).toEqual(['0 < |x| < 2^−31', '2^15 ≤ |x|']);
 });
 
 test('of bins that nobody knows nothing is said but their number', () => {

@@ -13,7 +13,10 @@ export function barsPath(counts: ArrayLike<number>): string {
   return path;
 }
 
-/** What the bins of `stats` divide: a range, evenly, or the powers of two from 2^-32 on. */
+/**
+ * What the bins of `stats` divide: a range, evenly, or the powers of two from 2^-32 on, zeros left
+ * out. The first and the last bin take what lies beyond.
+ */
 export type BinRange = readonly [number, number] | 'powers' | 'unknown';
 
 /** Of a compressor; undefined: nobody knows it. */
@@ -29,7 +32,8 @@ export function barsUnit(numbers: string, range: BinRange): string {
 /** What stands at the ends of the axis. */
 export function binEnds(range: BinRange, format: (value: number) => string): readonly string[] {
   if (range === 'unknown') return ['', ''];
-  return range === 'powers' ? ['2^−32', '2^16'] : range.map(format);
+  const [low, high] = range === 'powers' ? ['2^−32', '2^16'] : range.map(format);
+  return [`≤ ${low}`, `≥ ${high}`];
 }
 
 export function binName(
@@ -39,9 +43,13 @@ export function binName(
   format: (value: number) => string,
 ): string {
   if (range === 'unknown') return `bin ${bin}`;
-  if (range === 'powers') return `2^${bin - 32} ≤ |x| < 2^${bin - 31}`;
-  const edge = (at: number): number => range[0] + ((range[1] - range[0]) * at) / bins;
-  const low = bin === 0 ? '' : `${format(edge(bin))} ≤ `;
-  const high = bin === bins - 1 ? '' : ` < ${format(edge(bin + 1))}`;
-  return `${low}x${high}`;
+  const isPowers = range === 'powers';
+  const edge = (at: number): string =>
+    isPowers
+      ? `2^${at - 32}`.replace('-', '−')
+      : format(range[0] + ((range[1] - range[0]) * at) / bins);
+  const least = isPowers ? '0 < ' : '';
+  const low = bin === 0 ? least : `${edge(bin)} ≤ `;
+  const high = bin === bins - 1 ? '' : ` < ${edge(bin + 1)}`;
+  return `${low}${isPowers ? '|x|' : 'x'}${high}`;
 }

@@ -1,3 +1,4 @@
+import { lowerBound } from './decimate';
 import type { Departure } from './frames';
 
 /** A norm of more than so many times its median is out of range. */
@@ -50,22 +51,10 @@ function departureOf(norm: Line, bad: Line, end: number): Found | undefined {
       return { at, how: { bad: 0, times: value / median } };
     }
     window.push(value);
-    sorted.splice(placeOf(sorted, value), 0, value);
+    sorted.splice(lowerBound(sorted, value), 0, value);
     if (window.length > kDepartureWindow) {
-      sorted.splice(placeOf(sorted, window.shift() ?? 0), 1);
+      sorted.splice(lowerBound(sorted, window.shift() ?? 0), 1);
     }
   }
   return undefined;
-}
-
-/** Index of the first number that is not less. */
-function placeOf(sorted: readonly number[], value: number): number {
-  let low = 0;
-  let high = sorted.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if (sorted[middle] < value) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
