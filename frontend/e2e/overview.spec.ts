@@ -135,7 +135,9 @@ test('events come from the trail and as they happen, each once, with who asked',
   await expect(page.getByTestId('chip')).toHaveText(/paused/, { timeout: 5000 });
   await page.waitForResponse(/history\/events/);
   await idle(page);
-  await expect(events(page)).toHaveCount(5);
+  // The page has taken back the control that it had.
+  await expect(events(page).first()).toContainText('viewer v2 took control');
+  await expect(events(page)).toHaveCount(6);
   await events(page).last().getByRole('button').click();
   await expect(page.getByTestId('shown-step')).toHaveText('step 1');
 });
