@@ -45,8 +45,6 @@ export class HeatmapView {
   private height = 0;
   private ratio = 1;
   private axis = 0;
-  /** Finite cells beyond the scale in the last drawing. */
-  clipped = 0;
 
   constructor(private readonly canvas: HTMLCanvasElement) {
     const context = canvas.getContext('2d', { alpha: true });
@@ -129,7 +127,7 @@ export class HeatmapView {
       this.cells.height = folded.rows;
       this.image = context.createImageData(folded.cols, folded.rows);
     }
-    this.clipped = paintCells(folded, scale, lut, new Uint32Array(this.image.data.buffer));
+    paintCells(folded, scale, lut, new Uint32Array(this.image.data.buffer));
     context.putImageData(this.image, 0, 0);
     this.painted = { map, scale, lut, w, h };
   }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type MapData, statsOf } from '../store/map_data';
 import { lutOf } from './lut';
-import { paintCells, scaleFor, sharedScale } from './paint';
+import { clippedOf, lockAt, paintCells, scaleFor, sharedScale } from './paint';
 
 const kLut = lutOf('light', 'diverging');
 
@@ -27,7 +27,7 @@ describe('paintCells', () => {
     const { NaN: nan, POSITIVE_INFINITY: inf } = Number;
     const map = mapOf(1, 8, [-1, 0, 1, nan, inf, -inf, 1.5, -1.5]);
     const out = new Uint32Array(8);
-    const clipped = paintCells(map, { low: -1, high: 1 }, kLut, out);
+    paintCells(map, { low: -1, high: 1 }, kLut, out);
     expect([...out]).toEqual([
       kLut.colors[0],
       kLut.colors[128],
@@ -38,7 +38,6 @@ describe('paintCells', () => {
       kLut.over,
       kLut.under,
     ]);
-    expect(clipped).toBe(2);
   });
 
   test('rows that were not captured have a colour of their own', () => {
@@ -50,9 +49,25 @@ describe('paintCells', () => {
   test('single cells without data too', () => {
     const out = new Uint32Array(3);
     const map = { ...mapOf(1, 3, [0, 0, 9]), absent: Uint8Array.of(0, 1, 0) };
-    expect(paintCells(map, { low: -1, high: 1 }, kLut, out)).toBe(1);
+    paintCells(map, { low: -1, high: 1 }, kLut, out);
     expect([...out]).toEqual([kLut.colors[128], kLut.missing, kLut.over]);
   });
+});
+
+test('all finite values of a map beyond a scale are counted, in no matter what window', () => {
+  const { NaN: nan, POSITIVE_INFINITY: inf } = Number;
+  const map = mapOf(2, 4, [-1, 1, nan, inf, 1.5, -1.5, 2, -inf]);
+  expect(clippedOf(map, { low: -1, high: 1 })).toBe(3);
+  expect(clippedOf(map, { low: -2, high: 2 })).toBe(0);
+});
+
+test('a locked scale clips nothing of what it was locked at', () => {
+  for (const high of [Math.fround(0.1), 1.2345678, 9.9999999, 3, 1e-7 / 3, 123456789]) {
+    const lock = lockAt({ low: 0, high });
+    expect(lock).toBeGreaterThanOrEqual(high);
+    expect(lock / high).toBeLessThan(1.000011);
+    expect(Number(lock.toPrecision(6))).toBe(lock);
+  }
 });
 
 describe('scaleFor', () => {

@@ -7,14 +7,12 @@ export interface Scale {
   readonly high: number;
 }
 
-/** Paints one word per cell into `out` (row by row); returns how many finite cells were clipped. */
-export function paintCells(map: MapData, scale: Scale, lut: Lut, out: Uint32Array): number {
-  const { values, cols, present } = map;
+/** Paints one word per cell into `out`, row by row. */
+export function paintCells(map: MapData, scale: Scale, lut: Lut, out: Uint32Array): void {
+  const { values, cols, present, absent } = map;
   const { colors } = lut;
   const { low, high } = scale;
   const factor = high > low ? 255 / (high - low) : 0;
-  let clipped = 0;
-  if (map.absent !== undefined) return paintSparse(map, map.absent, scale, lut, out);
   for (let row = 0; row < map.rows; row++) {
     const end = (row + 1) * cols;
     if (present[row] === 0) {
@@ -33,25 +31,34 @@ export function paintCells(map: MapData, scale: Scale, lut: Lut, out: Uint32Arra
         out[i] = lut.negInf;
       } else {
         out[i] = value > high ? lut.over : lut.under;
-        clipped += 1;
       }
     }
+  }
+  absent?.forEach((missing, i) => {
+    if (missing === 1) out[i] = lut.missing;
+  });
+}
+
+/** How many finite values of a map are beyond a scale; of a folded map its cells are counted. */
+export function clippedOf({ values, stats }: MapData, { low, high }: Scale): number {
+  if (stats.min >= low && stats.max <= high) return 0;
+  let clipped = 0;
+  for (let i = 0; i < values.length; i++) {
+    const value = values[i];
+    if ((value > high || value < low) && value - value === 0) clipped += 1;
   }
   return clipped;
 }
 
-/** Paints a map of which single cells are missing. */
-function paintSparse(
-  map: MapData,
-  absent: Uint8Array,
-  scale: Scale,
-  lut: Lut,
-  out: Uint32Array,
-): number {
-  const clipped = paintCells({ ...map, absent: undefined }, scale, lut, out);
-  for (let i = 0; i < absent.length; i++) if (absent[i] === 1) out[i] = lut.missing;
-  return clipped;
+/** The end of a scale in few digits, for a lock: never below it, so that nothing is clipped. */
+export function lockAt({ high }: Scale): number {
+  const near = Number(high.toPrecision(kLockDigits));
+  if (near >= high) return near;
+  const unit = 10 ** (Math.floor(Math.log10(high)) + 1 - kLockDigits);
+  return Number((near + unit).toPrecision(kLockDigits));
 }
+
+const kLockDigits = 6;
 
 /** The scale for a map: symmetric about 0 where the kind is diverging, from 0 where it is not. */
 export function scaleFor(

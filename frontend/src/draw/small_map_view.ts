@@ -7,8 +7,6 @@ import { paintCells, type Scale } from './paint';
 export class SmallMapView {
   private readonly context: CanvasRenderingContext2D;
   private image: ImageData | undefined;
-  /** Finite cells beyond the scale in the last drawing. */
-  clipped = 0;
 
   constructor(private readonly canvas: HTMLCanvasElement) {
     const context = canvas.getContext('2d', { alpha: false });
@@ -31,7 +29,7 @@ export class SmallMapView {
       this.canvas.height = rows;
       this.image = this.context.createImageData(cols, rows);
     }
-    this.clipped = paintCells(folded, scale, lut, new Uint32Array(this.image.data.buffer));
+    paintCells(folded, scale, lut, new Uint32Array(this.image.data.buffer));
     this.context.putImageData(this.image, 0, 0);
   }
 }
