@@ -1,3 +1,4 @@
+import { kPhases } from '../protocol/record';
 import { kMaxPlanText } from './plan_text';
 import type { Zoom } from '../store/step_range';
 import { kTabs, type Tab } from './tabs';
@@ -108,7 +109,6 @@ export const kTooLong =
 
 const kStats = ['mean', 'std', 'norm', 'bad'] as const;
 const kLayouts = ['one', 'all', 'over'] as const;
-const kPhases = ['train', 'eval'] as const;
 
 /** Members of a query string, each null where it does not fit. */
 class Members {
