@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <sstream>
@@ -178,6 +179,34 @@ Work ProcessGroup::gather_bytes(std::span<const std::byte> input,
   if (rank() == root) TT_CHECK_EQ(output.size(), total);
   impl_->sequence().record("gather_bytes", total, kBytes);
   return Work(impl_->gather_bytes(input, counts, output, root));
+}
+
+void ProcessGroup::gather_all_bytes(std::span<const std::byte> input,
+                                    std::span<const std::size_t> counts,
+                                    std::span<std::byte> output, int root, std::size_t most) const {
+  const std::size_t piece = std::max<std::size_t>(most / counts.size(), 1);
+  const std::size_t longest = *std::ranges::max_element(counts);
+  if (longest <= piece) {
+    gather_bytes(input, counts, output, root).wait();
+    return;
+  }
+  std::vector<std::size_t> now(counts.size());
+  std::vector<std::byte> together;
+  for (std::size_t from = 0; from < longest; from += piece) {
+    std::ranges::transform(counts, now.begin(), [&](std::size_t count) {
+      return count > from ? std::min(piece, count - from) : 0;
+    });
+    const std::size_t own = now[static_cast<std::size_t>(rank())];
+    const auto part = own > 0 ? input.subspan(from, own) : std::span<const std::byte>();
+    if (rank() == root) together.resize(std::reduce(now.begin(), now.end()));
+    gather_bytes(part, now, together, root).wait();
+    if (rank() != root) continue;
+    std::size_t begin = 0, taken = 0;
+    for (std::size_t r = 0; r < now.size(); begin += counts[r], taken += now[r], ++r) {
+      std::copy_n(together.begin() + static_cast<std::ptrdiff_t>(taken), now[r],
+                  output.begin() + static_cast<std::ptrdiff_t>(begin + from));
+    }
+  }
 }
 
 Work ProcessGroup::broadcast_bytes(std::span<std::byte> bytes, int root) const {

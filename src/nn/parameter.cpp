@@ -57,10 +57,8 @@ at::Tensor gather_full(const at::Tensor& local, const Placement& placement,
   TT_CHECK_EQ(counts[static_cast<std::size_t>(group.rank())], own.nbytes());
   const bool is_root = group.rank() == 0;
   std::vector<std::byte> all(is_root ? total : 0);
-  group
-      .gather_bytes({static_cast<const std::byte*>(own.const_data_ptr()), own.nbytes()}, counts,
-                    all, 0)
-      .wait();
+  group.gather_all_bytes({static_cast<const std::byte*>(own.const_data_ptr()), own.nbytes()},
+                         counts, all, 0);
   if (!is_root) return {};
   at::Tensor full = at::empty(full_shape, own.options());
   std::byte* begin = all.data();

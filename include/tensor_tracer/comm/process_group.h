@@ -75,6 +75,11 @@ class ProcessGroup {
   /// counts[r] = bytes of rank r, the same on every rank. MPI: MPI_Igatherv.
   Work gather_bytes(std::span<const std::byte> input, std::span<const std::size_t> counts,
                     std::span<std::byte> output, int root) const;
+  /// The same, done on return and in as many gathers as it takes: no gather carries more than
+  /// `most` bytes.
+  void gather_all_bytes(std::span<const std::byte> input, std::span<const std::size_t> counts,
+                        std::span<std::byte> output, int root,
+                        std::size_t most = std::size_t{1} << 30U) const;
   /// MPI: MPI_Ibcast.
   Work broadcast_bytes(std::span<std::byte> bytes, int root) const;
 

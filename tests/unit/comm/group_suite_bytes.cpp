@@ -55,6 +55,27 @@ TEST_P(GroupSuite, GatherBytes) {
   });
 }
 
+TEST_P(GroupSuite, GatherAllBytesInAnyNumberOfPieces) {
+  run([](const ProcessGroup& group) {
+    for (const std::size_t most : {1, 7, 64, 1000, 1 << 20}) {
+      for (int round = 0; round < 4; ++round) {
+        std::vector<std::size_t> counts;
+        Bytes expected;
+        for (int rank = 0; rank < group.size(); ++rank) {
+          counts.push_back(11U * static_cast<std::size_t>((rank + round) % 4));
+          const Bytes part = letter(rank, counts.back(), round);
+          expected.insert(expected.end(), part.begin(), part.end());
+        }
+        const int root = round % group.size();
+        const auto own = counts[static_cast<std::size_t>(group.rank())];
+        Bytes output(group.rank() == root ? expected.size() : 0);
+        group.gather_all_bytes(letter(group.rank(), own, round), counts, output, root, most);
+        EXPECT_TRUE(output == (group.rank() == root ? expected : Bytes())) << most;
+      }
+    }
+  });
+}
+
 TEST_P(GroupSuite, TheRootMayWaitForBytesBeforeItJoinsACollective) {
   run([](const ProcessGroup& group) {
     const std::size_t length = 1 << 20;
