@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -14,11 +15,25 @@ base::Error wrong(std::string flag, std::string message, std::string remedy = ""
   return {"invalid_argument", std::move(message), std::move(flag), std::move(remedy)};
 }
 
+std::string text_of(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+
 base::Status require_positive(const char* flag, double value) {
   if (value > 0 && std::isfinite(value)) return {};
-  std::string text = std::to_string(value);
-  if (value == std::floor(value)) text = std::to_string(static_cast<std::int64_t>(value));
-  return wrong(flag, text + " is not above 0");
+  return wrong(flag, text_of(value) + " is not above 0");
+}
+
+base::Status require_not_negative(const char* flag, double value) {
+  if (value >= 0 && std::isfinite(value)) return {};
+  return wrong(flag, text_of(value) + " is below 0");
+}
+
+base::Status require_share(const char* flag, double value) {
+  if (value >= 0 && value < 1) return {};
+  return wrong(flag, text_of(value) + " is not in [0, 1)");
 }
 
 base::Status require_divisible(const char* flag, std::int64_t value, const std::string& by_name,
@@ -52,12 +67,12 @@ base::Status check_model(const ModelConfig& model) {
     return wrong("--kv-channels", "rotary embedding needs an even head size, not " +
                                       std::to_string(model.head_size()));
   }
-  for (const double rate : {model.attention_dropout, model.hidden_dropout}) {
-    if (rate < 0 || rate >= 1) {
-      return wrong("--attention-dropout, --hidden-dropout",
-                   std::to_string(rate) + " is not in [0, 1)");
-    }
-  }
+  auto status = require_share("--attention-dropout", model.attention_dropout);
+  if (status) status = require_share("--hidden-dropout", model.hidden_dropout);
+  if (status) status = require_positive("--norm-epsilon", model.norm_epsilon);
+  if (status) status = require_positive("--rotary-base", model.rotary_base);
+  if (status) status = require_not_negative("--init-method-std", model.init_method_std);
+  if (!status) return status;
   return require_divisible("--num-attention-heads", model.num_attention_heads, "--num-query-groups",
                            model.query_groups());
 }
@@ -74,15 +89,61 @@ base::Status check_tensor_axis(const ModelConfig& model, int tensor) {
   return require_divisible("--ffn-hidden-size", model.ffn_size(), by, tensor);
 }
 
+base::Status check_optimizer(const OptimizerConfig& optimizer) {
+  base::Status status = require_positive("--lr", optimizer.lr);
+  if (status) status = require_not_negative("--min-lr", optimizer.min_lr);
+  if (status && optimizer.min_lr > optimizer.lr) {
+    return wrong("--min-lr", text_of(optimizer.min_lr) + " is above --lr " + text_of(optimizer.lr),
+                 "give --min-lr, at most --lr");
+  }
+  const std::pair<const char*, double> not_negative[] = {
+      {"--lr-warmup-iters", static_cast<double>(optimizer.lr_warmup_iters)},
+      {"--lr-decay-iters", static_cast<double>(optimizer.lr_decay_iters)},
+      {"--weight-decay", optimizer.weight_decay},
+      {"--clip-grad", optimizer.clip_grad}};
+  for (const auto& [flag, value] : not_negative) {
+    if (status) status = require_not_negative(flag, value);
+  }
+  if (status) status = require_share("--adam-beta1", optimizer.adam_beta1);
+  if (status) status = require_share("--adam-beta2", optimizer.adam_beta2);
+  if (status) status = require_positive("--adam-eps", optimizer.adam_eps);
+  if (!status) return status;
+  const std::int64_t decay = optimizer.lr_decay_iters;
+  if (decay == 0 || optimizer.lr_warmup_iters < decay) return {};
+  return wrong("--lr-warmup-iters",
+               std::to_string(optimizer.lr_warmup_iters) + " steps leave none of the " +
+                   std::to_string(decay) + " of --lr-decay-iters in which the rate falls",
+               "give fewer, or more --lr-decay-iters");
+}
+
+base::Status check_export(const TrainConfig& config) {
+  const auto steps = parse_steps(config.export_at);
+  if (!steps) return steps.error();
+  if (config.export_tensors.empty()) return {};
+  for (const std::int64_t step : steps.value()) {
+    if (step <= config.train_iters) continue;
+    return wrong("--export-at", "step " + std::to_string(step) + " is behind the last one, " +
+                                    std::to_string(config.train_iters));
+  }
+  return {};
+}
+
 base::Status check_steps(const TrainConfig& config) {
   const std::pair<const char*, double> positive[] = {
       {"--micro-batch-size", static_cast<double>(config.micro_batch_size)},
       {"--train-iters", static_cast<double>(config.train_iters)},
-      {"--eval-iters", static_cast<double>(config.eval_iters)},
-      {"--lr", config.optimizer.lr}};
+      {"--eval-iters", static_cast<double>(config.eval_iters)}};
   for (const auto& [flag, value] : positive) {
     if (auto status = require_positive(flag, value); !status) return status;
   }
+  const std::pair<const char*, double> not_negative[] = {
+      {"--global-batch-size", static_cast<double>(config.global_batch_size)},
+      {"--eval-interval", static_cast<double>(config.eval_interval)}};
+  for (const auto& [flag, value] : not_negative) {
+    if (auto status = require_not_negative(flag, value); !status) return status;
+  }
+  auto status = check_optimizer(config.optimizer);
+  if (!status) return status;
   if (config.params_dtype != "float32" && config.params_dtype != "float64") {
     return wrong("--params-dtype", "\"" + config.params_dtype + "\" is not float32 or float64");
   }
@@ -91,8 +152,7 @@ base::Status check_steps(const TrainConfig& config) {
                  "leave --params-dtype out");
   }
   if (auto split = parse_split(config.data.split); !split) return split.error();
-  if (auto steps = parse_steps(config.export_at); !steps) return steps.error();
-  return {};
+  return check_export(config);
 }
 
 base::Status check_recording(const TracerConfig& tracer) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 namespace tt::config {
@@ -63,7 +64,31 @@ TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
       {[](auto& c) { c.tracer.tensor_tracer_wait = true; }, 1,
        "--tensor-tracer-wait: there is no page without a port; add --tensor-tracer-port 0"},
       {[](auto& c) { c.export_at = "3-1"; }, 1, "--export-at: \"3-1\" is not a list of steps"},
-      {[](auto& c) { c.model.hidden_dropout = 1.0; }, 1, "is not in [0, 1)"},
+      {[](auto& c) {
+         c.export_tensors = "there";
+         c.train_iters = 3;
+         c.export_at = "1-4";
+       },
+       1, "--export-at: step 4 is behind the last one, 3"},
+      {[](auto& c) { c.model.hidden_dropout = 1.0; }, 1, "--hidden-dropout: 1 is not in [0, 1)"},
+      {[](auto& c) { c.model.attention_dropout = std::nan(""); }, 1,
+       "--attention-dropout: nan is not in [0, 1)"},
+      {[](auto& c) { c.model.rotary_base = 0; }, 1, "--rotary-base: 0 is not above 0"},
+      {[](auto& c) { c.model.norm_epsilon = -1e-5; }, 1, "--norm-epsilon: -1e-05 is not above 0"},
+      {[](auto& c) { c.model.init_method_std = -1; }, 1, "--init-method-std: -1 is below 0"},
+      {[](auto& c) { c.optimizer.lr = 1e-5; }, 1,
+       "--min-lr: 6e-05 is above --lr 1e-05; give --min-lr, at most --lr"},
+      {[](auto& c) { c.optimizer.lr_warmup_iters = c.optimizer.lr_decay_iters = 50; }, 1,
+       "--lr-warmup-iters: 50 steps leave none of the 50 of --lr-decay-iters in which"},
+      {[](auto& c) { c.optimizer.lr_warmup_iters = -1; }, 1, "--lr-warmup-iters: -1 is below 0"},
+      {[](auto& c) { c.optimizer.lr_decay_iters = -1; }, 1, "--lr-decay-iters: -1 is below 0"},
+      {[](auto& c) { c.optimizer.weight_decay = -0.1; }, 1, "--weight-decay: -0.1 is below 0"},
+      {[](auto& c) { c.optimizer.clip_grad = -1; }, 1, "--clip-grad: -1 is below 0"},
+      {[](auto& c) { c.optimizer.adam_beta1 = -0.9; }, 1, "--adam-beta1: -0.9 is not in [0, 1)"},
+      {[](auto& c) { c.optimizer.adam_beta2 = 1; }, 1, "--adam-beta2: 1 is not in [0, 1)"},
+      {[](auto& c) { c.optimizer.adam_eps = 0; }, 1, "--adam-eps: 0 is not above 0"},
+      {[](auto& c) { c.global_batch_size = -8; }, 1, "--global-batch-size: -8 is below 0"},
+      {[](auto& c) { c.eval_interval = -1; }, 1, "--eval-interval: -1 is below 0"},
       {[](auto& c) {
          c.model.position_embedding_type = PositionEmbedding::kRope;
          c.model.kv_channels = 7;
