@@ -100,10 +100,8 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
   TracingSetup setup;
   if (auto status = read_prompt_sets(config, setup.prompts); !status) return status.error();
   if (auto status = open_vectors(config, setup.vectors); !status) return status.error();
-  std::vector<std::string> names;
-  for (const data::PromptSet& set : setup.prompts) names.push_back(set.name);
-  setup.context = train::make_plan_context(config, shape, setup.vectors.get(), std::move(names));
-  setup.passes = train::make_other_passes(config, setup.prompts);
+  setup.context = train::make_plan_context(config, shape, setup.vectors.get(), setup.prompts);
+  setup.passes = train::make_other_passes(config);
   auto status = check_recorded_points(config.tracer.record_points, *setup.context.catalogue);
   if (!status) return status.error();
   auto plan = read_plan(config.tracer.tensor_tracer_plan, setup.context);

@@ -12,6 +12,7 @@ namespace {
 constexpr std::size_t kMarkBytes = 8;
 constexpr std::byte kWrittenMark{1};
 constexpr std::byte kTookTooLongMark{2};
+constexpr std::byte kUnreachedMark{3};
 
 }  // namespace
 
@@ -52,6 +53,11 @@ void ForwardBuffer::mark_written(const Slot& slot, bool took_too_long) {
   const auto own = static_cast<std::size_t>(group_.rank());
   if (slot.bytes_of(own) == 0) return;
   own_[slot.offset[own]] = took_too_long ? kTookTooLongMark : kWrittenMark;
+}
+
+void ForwardBuffer::mark_unreached(const Slot& slot) {
+  const auto own = static_cast<std::size_t>(group_.rank());
+  if (slot.bytes_of(own) > 0) own_[slot.offset[own]] = kUnreachedMark;
 }
 
 void ForwardBuffer::mark_failed(const Slot& slot, std::string_view why) {
@@ -97,6 +103,7 @@ ForwardBuffer::Outcome ForwardBuffer::outcome(const Slot& slot) const {
     if (slot.bytes_of(rank) == 0) continue;
     const std::byte mark = *marked_part(slot, rank);
     if (mark == kTookTooLongMark) worst = std::max(worst, Outcome::kTookTooLong);
+    if (mark == kUnreachedMark) worst = std::max(worst, Outcome::kUnreached);
     if (mark == std::byte{0}) worst = Outcome::kFailed;
   }
   return worst;

@@ -42,6 +42,8 @@ class ForwardBuffer {
   /// This rank's part of the slot; null when it has none.
   std::byte* own_part(const Slot& slot);
   void mark_written(const Slot& slot, bool took_too_long);
+  /// Until one of the others: it is a gradient's, and the backward has not come by.
+  void mark_unreached(const Slot& slot);
   /// The part stays marked as failed and tells the others why, as far as its bytes hold the text.
   void mark_failed(const Slot& slot, std::string_view why);
 
@@ -51,9 +53,10 @@ class ForwardBuffer {
   void finish_gather();
 
   const std::vector<Slot>& slots() const { return slots_; }
-  /// Rank 0, after finish_gather, the parts of all ranks; REQUIRES: outcome(slot) is not kFailed.
+  /// Rank 0, after finish_gather, the parts of all ranks; REQUIRES: outcome(slot) is neither
+  /// kUnreached nor kFailed.
   std::vector<const std::byte*> parts_of(const Slot& slot) const;
-  enum class Outcome { kWritten, kTookTooLong, kFailed };
+  enum class Outcome { kWritten, kTookTooLong, kUnreached, kFailed };
   /// Rank 0, after finish_gather: the worst of all ranks.
   Outcome outcome(const Slot& slot) const;
   /// Rank 0, after finish_gather: "rank 1: why", of the first rank whose part is marked as failed.

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "src/trace/json_fields.h"
+#include "src/trace/pass_shape.h"
+#include "src/trace/plan_limits.h"
 #include "src/trace/ranges.h"
 
 namespace tt::trace {
@@ -77,15 +79,16 @@ base::Status parse_phases(const json& value, const std::string& where, PlanEntry
   return {};
 }
 
-base::Status parse_prompts(const json& text, const std::vector<std::string>& sets,
+base::Status parse_prompts(const json& text, const std::vector<PromptShape>& sets,
                            const std::string& where, PlanEntry& entry) {
   if (!text.contains("prompts")) return {};
   const json& name = text["prompts"];
-  const auto found =
-      name.is_string() ? std::ranges::find(sets, name.get<std::string>()) : sets.end();
+  const auto found = name.is_string()
+                         ? std::ranges::find(sets, name.get<std::string>(), &PromptShape::name)
+                         : sets.end();
   if (found == sets.end()) {
     std::string known;
-    for (const std::string& set : sets) known += (known.empty() ? "" : ", ") + set;
+    for (const PromptShape& set : sets) known += (known.empty() ? "" : ", ") + set.name;
     return wrong(where + ".prompts", "unknown prompt set " + name.dump(),
                  known.empty() ? "start the run with --monitor-prompts and a file"
                                : "known prompt sets: " + known);
@@ -175,16 +178,21 @@ base::Result<std::size_t> parse_point(const json& text, const std::string& where
                "known points: " + names_of(catalogue));
 }
 
-// Batch rows × lines of an entry's largest capture; a pass of prompts is no larger than one of
-// data.
-std::int64_t max_lines(const PlanEntry& entry, const PlanContext& context) {
+// What a compressor of the entry will meet.
+CompressorContext compressor_context(const PlanEntry& entry, const PlanContext& context) {
   const PointDescription& point = context.catalogue->points()[entry.point];
-  const std::int64_t heads = point.dims.size() == 4 ? point.tensor.full_size() : 1;
-  const std::int64_t end_row = entry.end_row.value_or(context.micro_batch_size);
-  const std::int64_t rows = std::min(end_row, context.micro_batch_size) - entry.first_row;
-  const auto [first, end] = entry.tokens.value_or(std::pair{std::int64_t{0}, context.seq_length});
-  const std::int64_t tokens = std::min(end, context.seq_length) - first;
-  return std::max<std::int64_t>(rows, 1) * std::max<std::int64_t>(tokens, 1) * heads;
+  const std::vector<PassSize> sizes = pass_sizes(entry, context);
+  const bool has_keys = point.dims.size() == 4;
+  const std::int64_t most = std::max<std::int64_t>(lines_in(entry, context, sizes.front()), 1);
+  const std::int64_t least = lines_in(entry, context, sizes.back());
+  return {point,
+          entry.gradient ? *point.gradient : point.tensor,
+          context.tensor_ranks,
+          context.vectors,
+          has_keys ? sizes.front().tokens : point.features,
+          most,
+          least > 0 ? least : most,
+          context.limits.expression};
 }
 
 // When and which part of the point is taken.
@@ -225,17 +233,11 @@ base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
   entry.enabled = enabled.get<bool>();
   status = parse_selection(text, where, context, entry);
   if (!status) return status.error();
-  const PointDescription& point = context.catalogue->points()[entry.point];
-  const CompressorContext about{point,
-                                entry.gradient ? *point.gradient : point.tensor,
-                                context.tensor_ranks,
-                                context.vectors,
-                                max_lines(entry, context),
-                                context.limits.expression};
-  auto compressor =
-      parse_compressor(text.value("compressor", json()), where + ".compressor", about);
+  auto compressor = parse_compressor(text.value("compressor", json()), where + ".compressor",
+                                     compressor_context(entry, context));
   if (!compressor) return compressor.error();
   entry.compressor = std::move(compressor).value();
+  const PointDescription& point = context.catalogue->points()[entry.point];
   status = parse_dtype(text.value("dtype", json()), point, where + ".dtype", entry);
   if (!status) return status.error();
   return entry;
@@ -266,7 +268,7 @@ json to_json(const PlanEntry& entry, const PlanContext& context) {
   if (!entry.layers.empty()) text["layers"] = entry.layers;
   if (entry.tokens) text["tokens"] = {entry.tokens->first, entry.tokens->second};
   if (entry.prompt_set > 0) {
-    text["prompts"] = context.prompt_sets[entry.prompt_set - 1];
+    text["prompts"] = context.prompt_sets[entry.prompt_set - 1].name;
     return text;
   }
   text["micro_batches"] = entry.micro_batches;
@@ -304,6 +306,7 @@ base::Result<Plan> parse_plan(const json& text, const PlanContext& context, std:
     if (!entry) return entry.error();
     plan.entries.push_back(std::move(entry).value());
   }
+  if (auto status = check_pass_bytes(plan, context); !status) return status.error();
   return plan;
 }
 
@@ -321,12 +324,14 @@ json default_plan(const PlanContext& context) {
   if (!vectors.empty()) {
     entries.push_back({{"point", "HiddenStates"}, {"compressor", projection}});
   }
-  for (const std::string& set : context.prompt_sets) {
-    entries.push_back({{"point", "InputTokens"}, {"prompts", set}, {"rows", 0}});
-    entries.push_back({{"point", "HiddenStates"}, {"prompts", set}, {"rows", 0}});
+  for (const PromptShape& set : context.prompt_sets) {
+    entries.push_back({{"point", "InputTokens"}, {"prompts", set.name}, {"rows", 0}});
+    entries.push_back({{"point", "HiddenStates"}, {"prompts", set.name}, {"rows", 0}});
     if (vectors.empty()) continue;
-    entries.push_back(
-        {{"point", "HiddenStates"}, {"prompts", set}, {"rows", 0}, {"compressor", projection}});
+    entries.push_back({{"point", "HiddenStates"},
+                       {"prompts", set.name},
+                       {"rows", 0},
+                       {"compressor", projection}});
   }
   return {{"entries", std::move(entries)}};
 }

@@ -18,19 +18,6 @@
 namespace tt::trace {
 namespace {
 
-// Adds the CPU time of its life to a sum.
-class CpuTimer {
- public:
-  explicit CpuTimer(double& sum) : sum_(sum), begin_(base::thread_cpu_seconds()) {}
-  ~CpuTimer() { sum_ += base::thread_cpu_seconds() - begin_; }
-  CpuTimer(const CpuTimer&) = delete;
-  CpuTimer& operator=(const CpuTimer&) = delete;
-
- private:
-  double& sum_;
-  const double begin_;
-};
-
 // Without the stack that libtorch tells below the first line.
 std::string reason_of(const std::exception& error) {
   const std::string text = error.what();
@@ -98,6 +85,7 @@ struct Tracer::State {
   }
   void append_record(std::string& message, const Pass& pass, const Slot& slot);
   void capture(std::size_t entry, int layer, const at::Tensor& local);
+  std::size_t reserve_gradient(Slot slot);
   void capture_gradient(std::size_t entry, int layer, const at::Tensor& local);
   void capture_made_gradient(std::size_t entry, int layer, const MadeGradient& made);
   void write_gradient(std::size_t slot_index, const at::Tensor& gradient,
@@ -165,7 +153,7 @@ void Tracer::State::write(Pass& pass, const Slot& slot, const at::Tensor& local)
 void Tracer::State::write_timed(Pass& pass, const Slot& slot, const at::Tensor& local,
                                 const Make& make) {
   try {
-    const CpuTimer timer(entry_seconds[slot.entry]);
+    const base::CpuTimer timer(entry_seconds[slot.entry]);
     write(pass, slot, make ? make(local) : local);
   } catch (const std::exception& error) {
     pass.buffer.mark_failed(slot, made_wrong.empty() ? reason_of(error) : made_wrong);
@@ -181,12 +169,18 @@ void Tracer::State::capture(std::size_t entry, int layer, const at::Tensor& loca
   write_timed(forward, slot, local);
 }
 
+std::size_t Tracer::State::reserve_gradient(Slot slot) {
+  const std::size_t index = backward.buffer.add(std::move(slot));
+  backward.buffer.mark_unreached(backward.buffer.slots()[index]);
+  backward.is_open = true;
+  return index;
+}
+
 void Tracer::State::capture_gradient(std::size_t entry, int layer, const at::Tensor& local) {
   if (!local.requires_grad()) return;
   std::optional<Slot> wanted = slot_for(entry, layer, local);
   if (!wanted) return;
-  const std::size_t index = backward.buffer.add(std::move(*wanted));
-  backward.is_open = true;
+  const std::size_t index = reserve_gradient(std::move(*wanted));
   local.register_hook(
       [this, index](const at::Tensor& gradient) { write_gradient(index, gradient, {}); });
 }
@@ -196,8 +190,7 @@ void Tracer::State::capture_made_gradient(std::size_t entry, int layer, const Ma
   const at::Tensor like = at::empty(made.sizes, at::TensorOptions(made.dtype).device(at::kMeta));
   std::optional<Slot> wanted = slot_for(entry, layer, like);
   if (!wanted) return;
-  const std::size_t index = backward.buffer.add(std::move(*wanted));
-  backward.is_open = true;
+  const std::size_t index = reserve_gradient(std::move(*wanted));
   made.from.register_hook([this, index, make = made.make](const at::Tensor& gradient) {
     write_gradient(index, gradient, make);
   });
@@ -206,7 +199,7 @@ void Tracer::State::capture_made_gradient(std::size_t entry, int layer, const Ma
 void Tracer::State::write_gradient(std::size_t slot_index, const at::Tensor& gradient,
                                    const Make& make) noexcept {
   if (!backward.is_open) return;
-  const CpuTimer timer(seconds.all);
+  const base::CpuTimer timer(seconds.all);
   const Slot& slot = backward.buffer.slots()[slot_index];
   try {
     const at::NoGradGuard no_grad;
@@ -219,7 +212,7 @@ void Tracer::State::write_gradient(std::size_t slot_index, const at::Tensor& gra
 void Tracer::State::post(Pass& pass) {
   pass.is_open = false;
   pass.is_pending = true;
-  const CpuTimer timer(seconds.gather);
+  const base::CpuTimer timer(seconds.gather);
   pass.buffer.start_gather();
 }
 
@@ -227,11 +220,11 @@ void Tracer::State::complete(Pass& pass) {
   if (!pass.is_pending) return;
   pass.is_pending = false;
   {
-    const CpuTimer timer(seconds.gather);
+    const base::CpuTimer timer(seconds.gather);
     pass.buffer.finish_gather();
   }
   if (outlet == nullptr || rank != 0) return;
-  const CpuTimer timer(seconds.encode);
+  const base::CpuTimer timer(seconds.encode);
   std::string message;
   for (const Slot& slot : pass.buffer.slots()) {
     if (!switched_off[slot.entry]) append_record(message, pass, slot);
@@ -241,12 +234,13 @@ void Tracer::State::complete(Pass& pass) {
 
 void Tracer::State::append_record(std::string& message, const Pass& pass, const Slot& slot) {
   const ForwardBuffer::Outcome outcome = pass.buffer.outcome(slot);
+  if (outcome == ForwardBuffer::Outcome::kUnreached) return;
   if (outcome == ForwardBuffer::Outcome::kFailed) {
     switch_off(slot.entry, pass.buffer.failure(slot));
     return;
   }
   try {
-    const CpuTimer timer(entry_seconds[slot.entry]);
+    const base::CpuTimer timer(entry_seconds[slot.entry]);
     writer.append(message, *plan, pass.scope, slot, pass.buffer.parts_of(slot));
   } catch (const std::exception& error) {
     switch_off(slot.entry, reason_of(error));
@@ -324,7 +318,7 @@ std::int64_t Tracer::rows_wanted(PointFlag flag, int layer, std::int64_t batch,
 
 void Tracer::capture_watched(PointFlag flag, int layer, const at::Tensor& local) noexcept {
   State& state = *state_;
-  const CpuTimer timer(state.seconds.all);
+  const base::CpuTimer timer(state.seconds.all);
   for (const std::size_t entry : state.entries_of_point[state.context.catalogue->index_of(flag)]) {
     if (!state.takes(entry, layer)) continue;
     try {
@@ -344,7 +338,7 @@ void Tracer::make_and_capture(PointFlag flag, int layer, at::IntArrayRef sizes,
   State& state = *state_;
   at::Tensor local;
   try {
-    const CpuTimer timer(state.seconds.all);
+    const base::CpuTimer timer(state.seconds.all);
     const at::NoGradGuard no_grad;
     local = make();
   } catch (const std::exception& error) {
@@ -363,7 +357,7 @@ void Tracer::make_and_capture(PointFlag flag, int layer, at::IntArrayRef sizes,
 
 void Tracer::capture_made_gradient(PointFlag flag, int layer, const MadeGradient& made) {
   State& state = *state_;
-  const CpuTimer timer(state.seconds.all);
+  const base::CpuTimer timer(state.seconds.all);
   for (const std::size_t entry : state.entries_of_point[state.context.catalogue->index_of(flag)]) {
     if (!state.takes(entry, layer) || !state.plan->entries[entry].gradient) continue;
     try {
@@ -377,14 +371,14 @@ void Tracer::capture_made_gradient(PointFlag flag, int layer, const MadeGradient
 void Tracer::end_forward() {
   if (!armed_) return;
   armed_ = false;
-  const CpuTimer timer(state_->seconds.all);
+  const base::CpuTimer timer(state_->seconds.all);
   state_->post(state_->forward);
 }
 
 void Tracer::end_backward() {
   State& state = *state_;
   if (!state.forward.is_pending && !state.backward.is_open) return;
-  const CpuTimer timer(state.seconds.all);
+  const base::CpuTimer timer(state.seconds.all);
   state.complete(state.forward);
   if (state.backward.is_open) state.post(state.backward);
 }
@@ -392,7 +386,7 @@ void Tracer::end_backward() {
 void Tracer::finish() {
   State& state = *state_;
   if (!state.forward.is_pending && !state.backward.is_pending) return;
-  const CpuTimer timer(state.seconds.all);
+  const base::CpuTimer timer(state.seconds.all);
   state.complete(state.forward);
   state.complete(state.backward);
 }

@@ -10,7 +10,7 @@ namespace tt::train {
 
 trace::PlanContext make_plan_context(const config::TrainConfig& config,
                                      const mesh::MeshShape& shape, trace::VectorLibrary* vectors,
-                                     std::vector<std::string> prompt_sets) {
+                                     const std::vector<data::PromptSet>& prompts) {
   trace::PlanContext context;
   context.catalogue = std::make_shared<const trace::Catalogue>(model::make_catalogue(
       config.model, shape.tensor, {config.micro_batch_size, config.compute_dtype()}));
@@ -19,22 +19,16 @@ trace::PlanContext make_plan_context(const config::TrainConfig& config,
   context.micro_batch_size = config.micro_batch_size;
   context.seq_length = config.model.seq_length;
   context.vectors = vectors;
-  context.prompt_sets = std::move(prompt_sets);
+  for (const data::PromptSet& set : prompts) {
+    const auto longest = std::ranges::max_element(set.texts, {}, &std::string::size)->size();
+    context.prompt_sets.push_back({set.name, static_cast<std::int64_t>(set.texts.size()),
+                                   static_cast<std::int64_t>(longest)});
+  }
   return context;
 }
 
-trace::OtherPasses make_other_passes(const config::TrainConfig& config,
-                                     const std::vector<data::PromptSet>& prompts) {
-  trace::OtherPasses passes;
-  passes.eval_interval = config.eval_interval;
-  passes.monitor_interval = config.monitor.monitor_interval;
-  for (const data::PromptSet& set : prompts) {
-    std::size_t longest = 0;
-    for (const std::string& text : set.texts) longest = std::max(longest, text.size());
-    passes.prompts.push_back(
-        {static_cast<std::int64_t>(set.texts.size()), static_cast<std::int64_t>(longest)});
-  }
-  return passes;
+trace::OtherPasses make_other_passes(const config::TrainConfig& config) {
+  return {config.eval_interval, config.monitor.monitor_interval};
 }
 
 base::Result<nlohmann::json> check_plan(const nlohmann::json& params,

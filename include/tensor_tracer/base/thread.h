@@ -15,4 +15,17 @@ double thread_cpu_seconds();
 /// CPU seconds that all threads of this process have used.
 double process_cpu_seconds();
 
+/// Adds the CPU time of its life to a sum, which outlives it.
+class CpuTimer {
+ public:
+  explicit CpuTimer(double& sum) : sum_(sum), begin_(thread_cpu_seconds()) {}
+  ~CpuTimer() { sum_ += thread_cpu_seconds() - begin_; }
+  CpuTimer(const CpuTimer&) = delete;
+  CpuTimer& operator=(const CpuTimer&) = delete;
+
+ private:
+  double& sum_;
+  const double begin_;
+};
+
 }  // namespace tt::base

@@ -62,7 +62,9 @@ struct CompressorContext {
   const Placement& placement;  // of the point, or of its gradient
   int tensor_ranks = 1;
   VectorLibrary* vectors = nullptr;  // null: the run has none
+  std::int64_t features = 1;         // of a pass: of attention its keys
   std::int64_t max_lines = 1;        // batch rows × lines of the largest capture
+  std::int64_t min_lines = 1;        // and of the smallest
   eval::Limits limits = {};          // of an expression, for one capture
 };
 

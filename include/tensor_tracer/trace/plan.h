@@ -25,14 +25,25 @@ struct ForwardScope {
   std::int64_t first_row = 0;  // of the micro-batch, in the global batch
   Phase phase = Phase::kTrain;
   std::uint32_t prompt_set = 0;  // 0: the run's own data
+  std::int64_t batch = 0;        // of an evaluation, which has several
 };
 
 /// Limits of what a plan may ask for, its expressions included; each has a test.
 struct PlanLimits {
   std::size_t max_entries = 64;
   std::int64_t max_every = 1'000'000;
-  double max_entry_seconds = 1.0;               // of CPU time in one pass, on one rank
-  eval::Limits expression = {.max_cost = 1e9};  // of a method, for one capture
+  double max_entry_seconds = 1.0;                // of CPU time in one pass, on one rank
+  std::size_t max_pass_bytes = 64U << 20U;       // of the records of one pass: what the link holds
+  std::size_t max_gathered_bytes = 512U << 20U;  // that the ranks of a tensor group give for one
+  eval::Limits expression = {.max_cost = 1e9};   // of a method, for one capture
+};
+
+/// A set of monitored prompts: `rows` texts, which travel in passes of their own, padded to the
+/// `tokens` of the longest.
+struct PromptShape {
+  std::string name;
+  std::int64_t rows = 1;
+  std::int64_t tokens = 1;
 };
 
 /// What a plan is checked against: the run that takes it. `vectors` outlives it.
@@ -43,7 +54,7 @@ struct PlanContext {
   std::int64_t micro_batch_size = 1;  // batch rows
   std::int64_t seq_length = 1;
   VectorLibrary* vectors = nullptr;      // null: the run has none
-  std::vector<std::string> prompt_sets;  // set number n is prompt_sets[n - 1]
+  std::vector<PromptShape> prompt_sets;  // set number n is prompt_sets[n - 1]
   PlanLimits limits = {};
 };
 

@@ -10,14 +10,8 @@ namespace tt::trace {
 
 /// The watched passes of a run besides its training steps.
 struct OtherPasses {
-  /// One set of monitored prompts: its rows, and the tokens of the longest.
-  struct Prompts {
-    std::int64_t rows = 0;
-    std::int64_t tokens = 0;
-  };
   std::int64_t eval_interval = 0;     // steps; 0: the run is never evaluated
   std::int64_t monitor_interval = 0;  // steps between passes over the prompts; 0: none
-  std::vector<Prompts> prompts;       // by set
 };
 
 /// What goes to the hub because of an entry, as the mean of a training step.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "tensor_tracer/config/train_config.h"
@@ -15,11 +14,10 @@ namespace tt::train {
 /// result. REQUIRES: config passed config::check for this mesh.
 trace::PlanContext make_plan_context(const config::TrainConfig& config,
                                      const mesh::MeshShape& shape, trace::VectorLibrary* vectors,
-                                     std::vector<std::string> prompt_sets);
+                                     const std::vector<data::PromptSet>& prompts);
 
 /// The other passes that a plan may watch.
-trace::OtherPasses make_other_passes(const config::TrainConfig& config,
-                                     const std::vector<data::PromptSet>& prompts);
+trace::OtherPasses make_other_passes(const config::TrainConfig& config);
 
 /// Answers `plan.check` (docs/protocol.md): what the plan would send, or why it is refused. Nothing
 /// is changed. Thread: any.

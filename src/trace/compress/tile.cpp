@@ -119,7 +119,6 @@ class TileCompressor : public Compressor {
     const bool is_cut = shape.placement.kind == Placement::Kind::kShard && shape.ranks > 1 &&
                         shape.placement.dim == 2;
     if (!one_rank_ || !is_cut) {
-      // Keys of short prompts may be fewer than tiles.
       const std::int64_t tiles = std::min(tiles_, shape.features);
       return make_packing(method_, shape, tile_boundaries(shape.features, tiles), is_double);
     }
@@ -180,8 +179,13 @@ std::optional<Stages> stages_of(const CompressorContext& context, std::int64_t t
 // What a method over these tiles is checked against.
 ExpressionScope scope_of(const CompressorContext& context, std::vector<std::int64_t> boundaries) {
   const std::int64_t features = boundaries.back();
-  return {features,       std::move(boundaries),         context.max_lines,
-          context.limits, context.point.dims.size() - 2, context.point.dtype == "float64"};
+  return {features,
+          std::move(boundaries),
+          context.max_lines,
+          context.min_lines,
+          context.limits,
+          context.point.dims.size() - 2,
+          context.point.dtype == "float64"};
 }
 
 base::Status parse_one_rank(const json& text, const std::string& where,
@@ -230,7 +234,9 @@ ParsedCompressor parse_tile(const json& text, const std::string& where,
   if (!status) return status.error();
   Method method;
   std::optional<OneRank> one_rank;
-  const ExpressionScope scope = scope_of(context, tile_boundaries(features, tiles));
+  // Keys of short prompts may be fewer than tiles.
+  const auto boundaries = tile_boundaries(context.features, std::min(tiles, context.features));
+  const ExpressionScope scope = scope_of(context, boundaries);
   status = parse_method(text, "method", where, scope, method);
   if (status) status = parse_one_rank(text, where, context, tiles, method, one_rank);
   if (!status) return status.error();

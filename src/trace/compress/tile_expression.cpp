@@ -186,6 +186,8 @@ std::shared_ptr<const Packing> whole_packing(const std::string& text, Reach reac
                                              const LogicalShape& shape, std::int64_t tiles,
                                              bool is_double) {
   const std::int64_t lines = shape.rows * shape.wanted_lines();
+  TT_CHECK(shape.features % tiles == 0, std::to_string(tiles) + " tiles do not divide " +
+                                            std::to_string(shape.features) + " features");
   const std::vector<std::int64_t> data = {lines, tiles, shape.features / tiles};
   eval::Program program = required(program_for(text, data, is_double));
   std::vector<std::int64_t> result = program.result_shape();
@@ -249,6 +251,11 @@ base::Result<Reach> check_expression(const std::string& text, const ExpressionSc
   auto program = program_for(text, {scope.max_lines, tiles, scope.features / tiles},
                              scope.is_double, scope.limits);
   if (!program) return program.error();
+  if (scope.min_lines < scope.max_lines) {
+    const auto least = program_for(text, {scope.min_lines, tiles, scope.features / tiles},
+                                   scope.is_double, scope.limits);
+    if (!least) return least.error();
+  }
   const std::vector<std::int64_t> result = program.value().result_shape();
   const Reach reach = follows_lines(text, tiles, scope, result) ? Reach::kLines : Reach::kTensor;
   if (auto status = check_dims(result, reach, scope); !status) return status.error();
@@ -271,7 +278,10 @@ std::shared_ptr<const Packing> make_expression_packing(const std::string& text, 
   }
   std::map<std::int64_t, eval::Program> programs;
   for (const std::int64_t width : widths_of(boundaries)) {
-    programs.emplace(width, required(program_for(text, {portion_of(width), 1, width}, is_double)));
+    eval::Program program = required(program_for(text, {portion_of(width), 1, width}, is_double));
+    TT_CHECK(reduces_each_tile(program, portion_of(width)),
+             "it does not give one number for a tile of " + std::to_string(width));
+    programs.emplace(width, std::move(program));
   }
   if (is_double) {
     return std::make_shared<TileExpressionPacking<double>>(shape, boundaries, std::move(programs));

@@ -22,6 +22,7 @@ struct ExpressionScope {
   std::int64_t features = 1;
   std::vector<std::int64_t> boundaries;  // of tiles
   std::int64_t max_lines = 1;            // rows × lines of the largest capture
+  std::int64_t min_lines = 1;            // and of the smallest
   eval::Limits limits;                   // for one capture
   std::size_t line_dims = 1;             // of the point, between batch and features
   bool is_double = false;                // `data`; else float32, whatever the model computes in

@@ -95,8 +95,8 @@ std::shared_ptr<const Compressor> parsed(const json& text, const LogicalShape& s
   point.name = "Test";
   point.features = shape.features;
   Vectors vectors(shape.features);
-  auto compressor =
-      parse_compressor(text, "compressor", {point, shape.placement, shape.ranks, &vectors});
+  auto compressor = parse_compressor(
+      text, "compressor", {point, shape.placement, shape.ranks, &vectors, shape.features});
   if (!compressor) throw std::runtime_error(to_string(compressor.error()));
   return compressor.value();
 }
@@ -302,6 +302,17 @@ TEST(Packing, ExpressionsSeeTheirTileOrTheWholeTensor) {
       whole, columns, 2, {{{"kind", "tile"}, {"tiles", 1}, {"method", "data.abs().max()"}}});
   EXPECT_EQ(scalar.dim(), 0);
   EXPECT_EQ(scalar.item<double>(), whole.abs().max().item<double>());
+}
+
+TEST(Packing, ExpressionsRefuseWidthsThatTheyWereNotCheckedFor) {
+  const Placement all = Placement::replicate();
+  const LogicalShape checked = logical_shape(normal({2, 3, 64}, at::kFloat), all, 1, {});
+  const LogicalShape other = logical_shape(normal({2, 3, 50}, at::kFloat), all, 1, {});
+  for (const char* method : {"data - data.mean()", "data[..., 3:]", "data[..., 3]"}) {
+    const auto compressor = parsed({{"kind", "tile"}, {"tiles", 16}, {"method", method}}, checked);
+    EXPECT_NO_THROW(compressor->packing(checked, false)) << method;
+    EXPECT_THROW(compressor->packing(other, false), base::CheckError) << method;
+  }
 }
 
 TEST(Packing, TopKIsThatOfATen) {

@@ -20,7 +20,7 @@ PlanContext context() {
   about.micro_batches = 4;
   about.micro_batch_size = 8;
   about.seq_length = 16;
-  about.prompt_sets = {"probes"};
+  about.prompt_sets = {{"probes", 11, 10}};
   return about;
 }
 
@@ -232,6 +232,69 @@ TEST(Plan, EntryLimitExceeded) {
   }
   EXPECT_THAT(to_string(parse_plan(text, context(), 1).error()),
               testing::HasSubstr("65 entries are more than 64"));
+}
+
+json one_entry(json entry) { return {{"entries", {std::move(entry)}}}; }
+
+// A set's passes are padded to its longest prompt, here 10 of at most 16 tokens, and 11 prompts
+// make a pass of 8 and one of 3.
+TEST(Plan, MethodsAreCheckedForThePassesOfTheirPrompts) {
+  const struct {
+    const char* point;
+    int tiles;
+    const char* method;
+    const char* message;  // none: it fits
+  } cases[] = {
+      {"RawAttentionScore", 8, "(data - data.mean()).amax(dim=-1)", "8 tiles do not divide 10"},
+      {"RawAttentionScore", 5, "(data - data.mean()).amax(dim=-1)", ""},
+      {"RawAttentionScore", 16, "(data - data.mean()).amax(dim=-1)", ""},  // 10 of one key each
+      {"RawAttentionScore", 4, "data[..., 3:]", "5 dims"},
+      {"HiddenStates", 4, "data[29:].mean()", ""},
+      {"HiddenStates", 4, "data[30].mean()", "30"},
+  };
+  for (const auto& each : cases) {
+    const json compressor = {{"kind", "tile"}, {"tiles", each.tiles}, {"method", each.method}};
+    json entry = {{"point", each.point}, {"rows", 0}, {"compressor", compressor}};
+    EXPECT_EQ(parse_plan(one_entry(entry), context(), 1).ok(), each.tiles != 5) << each.method;
+    entry["prompts"] = "probes";
+    const auto plan = parse_plan(one_entry(entry), context(), 1);
+    const std::string error = plan ? "" : to_string(plan.error());
+    EXPECT_EQ(plan.ok(), *each.message == 0) << each.method << ": " << error;
+    EXPECT_THAT(error, testing::HasSubstr(each.message));
+  }
+}
+
+TEST(Plan, PassByteLimitsExceeded) {
+  PlanContext about = context();
+  const json entry = {
+      {"point", "RawAttentionScore"}, {"rows", 0}, {"compressor", {{"kind", "none"}}}};
+  const std::size_t heads =
+      about.catalogue->points()[*about.catalogue->find("RawAttentionScore")].tensor.full_size();
+  const std::size_t numbers = 4 * 8 * heads * 16 * 16;  // layers, rows, heads, queries and keys
+  about.limits.max_pass_bytes = 4 * (numbers + 128);    // and a header of 128 bytes for each layer
+  about.limits.max_gathered_bytes = 4 * numbers;
+  EXPECT_TRUE(parse_plan(one_entry(entry), about, 1).ok());
+  about.limits.max_pass_bytes -= 1;
+  EXPECT_THAT(to_string(parse_plan(one_entry(entry), about, 1).error()),
+              testing::HasSubstr("a training pass would send 1 MiB of records, more than the"));
+  json twice = one_entry(entry);
+  twice["entries"].push_back(entry);
+  twice["entries"][1]["phases"] = {"eval"};
+  about.limits.max_pass_bytes += 1;
+  EXPECT_TRUE(parse_plan(twice, about, 1).ok()) << "passes of their own";
+  twice["entries"][1]["phases"] = {"train", "eval"};
+  EXPECT_FALSE(parse_plan(twice, about, 1).ok());
+  twice["entries"][1]["enabled"] = false;
+  EXPECT_TRUE(parse_plan(twice, about, 1).ok());
+  about.limits.max_gathered_bytes -= 1;
+  EXPECT_THAT(to_string(parse_plan(one_entry(entry), about, 1).error()),
+              testing::HasSubstr("a training pass would gather"));
+  json prompts = entry;
+  prompts["prompts"] = "probes";
+  EXPECT_TRUE(parse_plan(one_entry(prompts), about, 1).ok());
+  about.limits.max_gathered_bytes = 1000;
+  EXPECT_THAT(to_string(parse_plan(one_entry(prompts), about, 1).error()),
+              testing::HasSubstr("a pass of the prompts probes would gather"));
 }
 
 TEST(Plan, EveryLimitExceeded) {

@@ -92,7 +92,7 @@ PlanContext context(int ranks, std::int64_t groups) {
   about.micro_batches = 2;
   about.micro_batch_size = 4;
   about.seq_length = 5;
-  about.prompt_sets = {"probes"};
+  about.prompt_sets = {{"probes", 4, 5}};
   return about;
 }
 
@@ -279,6 +279,32 @@ TEST(Tracer, WhatCannotBeMadeOnOneRankIsToldAndTheRestGoesOn) {
     ASSERT_EQ(collector.events.size(), failing == 0 ? 2U : 1U);
     EXPECT_THAT(collector.events[0].second["message"].get<std::string>(), testing::HasSubstr(told));
   }
+}
+
+// A program put a constant behind it: layer 1's has no way to the loss.
+TEST(Tracer, AGradientThatTheLossDoesNotDependOnHasNoRecordAndTheOthersGoOn) {
+  Collector collector;
+  comm::run_local(2, [&](const comm::ProcessGroup& group) {
+    const PlanContext about = context(2, 8);
+    Tracer tracer(about, {}, group, group.rank() == 0 ? &collector : nullptr);
+    tracer.set_plan(
+        plan_of({{"entries", {{{"point", "HiddenStates"}, {"direction", "gradient"}}}}}, about));
+    for (int step = 1; step <= 2; ++step) {
+      tracer.begin_forward({step, 0, 0, Phase::kTrain});
+      const at::Tensor lost = at::ones({4, 5, 64}).requires_grad_(true);
+      const at::Tensor used = at::ones({4, 5, 64}).requires_grad_(true);
+      tracer.capture(PointFlag::kHiddenStates, 1, lost);
+      tracer.capture(PointFlag::kHiddenStates, 2, used);
+      tracer.end_forward();
+      used.sum().backward();
+      tracer.end_backward();
+      tracer.finish();
+    }
+    EXPECT_THAT(tracer.take_switched_off(), testing::IsEmpty());
+  });
+  EXPECT_THAT(collector.events, testing::IsEmpty());
+  ASSERT_EQ(collector.all.size(), 2u);
+  for (const auto& record : collector.all) EXPECT_EQ(record.header.layer, 2);
 }
 
 TEST(Tracer, AGradientThatIsMadeIsSentOrToldAndTheBackwardGoesOn) {

@@ -1,0 +1,96 @@
+#include "src/trace/pass_shape.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "src/trace/captured.h"
+
+namespace tt::trace {
+namespace {
+
+struct Taken {
+  std::int64_t rows = 0;
+  std::int64_t tokens = 0;
+};
+
+Taken taken_of(const PlanEntry& entry, const PassSize& size) {
+  const auto [first, end] = entry.tokens.value_or(std::pair{std::int64_t{0}, size.tokens});
+  return {std::min(entry.end_row.value_or(size.rows), size.rows) - entry.first_row,
+          std::min(end, size.tokens) - first};
+}
+
+// As rank 0 holds the point's tensor.
+std::vector<std::int64_t> local_sizes(const PlanEntry& entry, const PointDescription& point,
+                                      const PassSize& size, int ranks) {
+  const Placement& placement = entry.gradient ? *point.gradient : point.tensor;
+  const bool has_heads = point.dims.size() == 4;
+  std::vector<std::int64_t> sizes =
+      has_heads ? std::vector{size.rows, std::int64_t{1}, size.tokens, size.tokens}
+                : std::vector{size.rows, size.tokens, point.features};
+  if (placement.kind == Placement::Kind::kShard) {
+    sizes[static_cast<std::size_t>(placement.dim)] = local_size(placement, 0, ranks);
+  }
+  return sizes;
+}
+
+const PointDescription& point_of(const PlanEntry& entry, const PlanContext& context) {
+  return context.catalogue->points()[entry.point];
+}
+
+}  // namespace
+
+std::vector<PassSize> pass_sizes(const PlanEntry& entry, const PlanContext& context) {
+  const std::int64_t batch = context.micro_batch_size;
+  if (entry.prompt_set == 0) return {{batch, context.seq_length}};
+  const PromptShape& set = context.prompt_sets[entry.prompt_set - 1];
+  std::vector<PassSize> sizes;
+  if (set.rows >= batch) sizes.push_back({batch, set.tokens, set.rows / batch});
+  if (set.rows % batch > 0) sizes.push_back({set.rows % batch, set.tokens});
+  return sizes;
+}
+
+std::int64_t lines_in(const PlanEntry& entry, const PlanContext& context, const PassSize& size) {
+  const PointDescription& point = point_of(entry, context);
+  const std::int64_t heads = point.dims.size() == 4 ? point.tensor.full_size() : 1;
+  const Taken taken = taken_of(entry, size);
+  return std::max<std::int64_t>(taken.rows, 0) * std::max<std::int64_t>(taken.tokens, 0) * heads;
+}
+
+std::optional<PassShape> shape_in(const PlanEntry& entry, const PlanContext& context,
+                                  const PassSize& size) {
+  const PointDescription& point = point_of(entry, context);
+  if (point.holds_integers()) {
+    const Taken taken = taken_of(entry, size);
+    if (taken.rows <= 0 || taken.tokens <= 0) return std::nullopt;
+    const bool is_empty = entry.compressor->code() == protocol::RecordCompressor::kEmpty;
+    return PassShape{nullptr, {2, taken.rows, is_empty ? 0 : taken.tokens}};
+  }
+  const auto sizes = local_sizes(entry, point, size, context.tensor_ranks);
+  const auto shape = logical_shape(entry, point, sizes, context.tensor_ranks);
+  if (!shape) return std::nullopt;
+  auto packing = entry.compressor->packing(*shape, point.dtype == "float64");
+  std::vector<std::int64_t> record = packing->shape();
+  return PassShape{std::move(packing), std::move(record)};
+}
+
+int layers_taken(const PlanEntry& entry, const PlanContext& context) {
+  const PointDescription& point = point_of(entry, context);
+  const auto first = entry.takes_layer.begin();
+  return static_cast<int>(
+      std::count(first + point.first_layer, first + point.last_layer + 1, true));
+}
+
+std::size_t bytes_of_record(const std::vector<std::int64_t>& shape, protocol::Dtype dtype) {
+  const std::int64_t count =
+      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  const std::int64_t columns = shape.empty() ? 1 : shape.back();
+  const std::int64_t lines = columns > 0 ? count / columns : 0;
+  std::size_t payload = static_cast<std::size_t>(count) * protocol::dtype_bytes(dtype);
+  if (dtype == protocol::Dtype::kU8) {
+    payload += static_cast<std::size_t>(lines) * protocol::kU8LineBytes;
+  }
+  return protocol::record_bytes(payload);
+}
+
+}  // namespace tt::trace

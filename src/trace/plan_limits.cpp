@@ -1,0 +1,77 @@
+#include "src/trace/plan_limits.h"
+
+#include <string>
+#include <string_view>
+
+#include "src/trace/json_fields.h"
+#include "src/trace/pass_shape.h"
+
+namespace tt::trace {
+namespace {
+
+struct Bytes {
+  std::size_t sent = 0;
+  std::size_t gathered = 0;
+};
+
+Bytes bytes_of(const PlanEntry& entry, const PlanContext& context) {
+  const auto record = shape_in(entry, context, pass_sizes(entry, context).front());
+  if (!record) return {};
+  const auto layers = static_cast<std::size_t>(layers_taken(entry, context));
+  Bytes bytes{layers * bytes_of_record(record->shape, entry.dtype), 0};
+  for (int rank = 0; record->packing != nullptr && rank < context.tensor_ranks; ++rank) {
+    bytes.gathered += layers * record->packing->part_bytes(static_cast<std::size_t>(rank));
+  }
+  return bytes;
+}
+
+std::string in_mib(std::size_t bytes) {
+  return std::to_string((bytes + (1U << 20U) - 1) >> 20U) + " MiB";
+}
+
+base::Status check_pass(const Plan& plan, const PlanContext& context, const std::string& pass,
+                        bool (*takes)(const PlanEntry&, std::uint32_t), std::uint32_t set) {
+  Bytes sum;
+  for (const PlanEntry& entry : plan.entries) {
+    if (!entry.enabled || !takes(entry, set)) continue;
+    const Bytes bytes = bytes_of(entry, context);
+    sum.sent += bytes.sent;
+    sum.gathered += bytes.gathered;
+  }
+  const PlanLimits& limits = context.limits;
+  constexpr std::string_view kRemedy = "take fewer layers, rows or tokens, or make them smaller: ";
+  if (sum.sent > limits.max_pass_bytes) {
+    return wrong("plan.entries",
+                 pass + " would send " + in_mib(sum.sent) + " of records, more than the " +
+                     in_mib(limits.max_pass_bytes) + " that may wait for the hub",
+                 std::string(kRemedy) + "compressor, dtype");
+  }
+  if (sum.gathered > limits.max_gathered_bytes) {
+    return wrong("plan.entries",
+                 pass + " would gather " + in_mib(sum.gathered) + " of numbers, more than " +
+                     in_mib(limits.max_gathered_bytes),
+                 std::string(kRemedy) + "compressor");
+  }
+  return {};
+}
+
+}  // namespace
+
+base::Status check_pass_bytes(const Plan& plan, const PlanContext& context) {
+  const auto in_training = [](const PlanEntry& entry, std::uint32_t) { return entry.in_train; };
+  const auto in_evaluation = [](const PlanEntry& entry, std::uint32_t) {
+    return entry.in_eval && entry.prompt_set == 0;
+  };
+  const auto in_set = [](const PlanEntry& entry, std::uint32_t set) {
+    return entry.prompt_set == set;
+  };
+  base::Status status = check_pass(plan, context, "a training pass", in_training, 0);
+  if (status) status = check_pass(plan, context, "an evaluation pass", in_evaluation, 0);
+  for (std::uint32_t set = 1; status && set <= context.prompt_sets.size(); ++set) {
+    const std::string name = "a pass of the prompts " + context.prompt_sets[set - 1].name;
+    status = check_pass(plan, context, name, in_set, set);
+  }
+  return status;
+}
+
+}  // namespace tt::trace
