@@ -24,10 +24,15 @@ intervene::Context make_context(const config::TrainConfig& config, const mesh::M
   context.catalogue = tracing.context.catalogue;
   context.weights = model::make_weights(config.model, shape.tensor);
   context.model.num_layers = static_cast<int>(config.model.num_layers);
-  for (const data::PromptSet& set : tracing.prompts) context.model.prompt_sets.push_back(set.name);
+  const std::int64_t batch = config.micro_batch_size;
+  for (const trace::PromptShape& set : tracing.context.prompt_sets) {
+    context.model.prompt_sets.push_back(set.name);
+    context.prompt_batches += (set.rows + batch - 1) / batch;
+  }
   context.vectors = tracing.vectors.get();
   context.tensor_ranks = shape.tensor;
-  context.micro_batch_size = config.micro_batch_size;
+  context.micro_batch_size = batch;
+  context.micro_batches = tracing.context.micro_batches;
   context.seq_length = config.model.seq_length;
   context.head_size = config.model.head_size();
   const at::ScalarType params = config.params_dtype == "float64" ? at::kDouble : at::kFloat;

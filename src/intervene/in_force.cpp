@@ -29,14 +29,33 @@ bool is_step(const graph::Schedule& when, std::int64_t step) {
   return (step - first) % when.every == 0;
 }
 
-// Negative positions count from the end.
-at::Tensor mask_of(const graph::Ranges& ranges, std::int64_t first, std::int64_t size) {
+// Of so many places, the first of which has the number `first`; negative numbers count from `end`.
+at::Tensor mask_of(const graph::Ranges& ranges, std::int64_t first, std::int64_t size,
+                   std::int64_t end) {
   at::Tensor mask = at::zeros({size}, at::kBool);
   bool* out = mask.mutable_data_ptr<bool>();
   for (std::int64_t i = 0; i < size; ++i) {
-    out[i] = contains(ranges, first + i) || contains(ranges, i - size);
+    out[i] = contains(ranges, first + i) || contains(ranges, i - end);
   }
   return mask;
+}
+
+// Without the zeros that stand behind a prompt shorter than the longest of its set.
+std::int64_t length_of(const at::Tensor& prompt) {
+  const auto* token = prompt.const_data_ptr<std::int64_t>();
+  std::int64_t length = prompt.size(0);
+  while (length > 1 && token[length - 1] == 0) --length;
+  return length;
+}
+
+at::Tensor positions_of(const graph::Ranges& ranges, const at::Tensor& tokens, bool are_prompts) {
+  const std::int64_t size = tokens.size(1);
+  if (!are_prompts) return mask_of(ranges, 0, size, size).expand(tokens.sizes());
+  std::vector<at::Tensor> rows;
+  for (const at::Tensor& prompt : tokens.contiguous().unbind()) {
+    rows.push_back(mask_of(ranges, 0, size, length_of(prompt)));
+  }
+  return at::stack(rows);
 }
 
 // Tokens are bytes.
@@ -57,19 +76,38 @@ at::Tensor spelled(const at::Tensor& tokens, const std::string& text) {
   return mask;
 }
 
-// All that a program's saves keep, over the layers that it stands for.
-base::Status check_kept(const graph::Program& program, const Ready& ready) {
+std::set<std::string> read_back(const graph::Program& program) {
+  std::set<std::string> names;
+  for (const graph::Value& value : program.values) {
+    for (const graph::Leaf& leaf : value.leaves) {
+      if (leaf.kind == graph::LeafKind::kSaved) names.insert(leaf.name);
+    }
+  }
+  return names;
+}
+
+// Forwards of a step whose saves are kept apart.
+std::int64_t forwards_of(const graph::Schedule& when, const Context& context) {
+  const int phases = (when.in_train ? 1 : 0) + (when.in_eval ? 1 : 0);
+  return phases * context.micro_batches + (when.prompt_sets.empty() ? 0 : context.prompt_batches);
+}
+
+// All that a program's saves keep, over the layers that it stands for and the forwards of a step.
+base::Status check_kept(const InForce& one, const Ready& ready, const Context& context) {
+  const graph::Program& program = one.program;
   std::int64_t kept = 0;
   for (const graph::Effect& effect : program.effects) {
-    if (effect.kind != graph::EffectKind::kSave) continue;
+    if (effect.kind != graph::EffectKind::kSave || !one.read_back.contains(effect.name)) continue;
     for (const Instance& instance : ready.instances) {
-      kept += c10::multiply_integers(instance.units[effect.value].shape);
+      kept += forwards_of(program.when, context) *
+              c10::multiply_integers(instance.units[effect.value].shape);
     }
     if (kept > kMaxKeptNumbers) {
       return expr::to_error(program.ast().source(),
                             {effect.span,
                              "with this line the program keeps " + std::to_string(kept) +
-                                 " numbers, the limit is " + std::to_string(kMaxKeptNumbers),
+                                 " numbers over the forwards of a step, the limit is " +
+                                 std::to_string(kMaxKeptNumbers),
                              "reduce what is saved, or save fewer layers"});
     }
   }
@@ -131,7 +169,7 @@ std::shared_ptr<const Ready> InForce::ready_for(const Shape& shape, const Contex
   if (ready.size() >= kMaxShapes) ready.clear();
   auto made = std::make_shared<Ready>();
   for (const int layer : layers) {
-    auto instance = make_instance(program, context, shape, layer);
+    auto instance = make_instance(program, context, shape, layer, constants);
     if (!instance) {
       made->error = instance.error();
       break;
@@ -149,9 +187,10 @@ at::Tensor InForce::selected(const trace::ForwardScope& scope, const at::Tensor&
   };
   const auto shape = tokens.sizes();
   if (!when.rows.empty()) {
-    narrow_to(mask_of(when.rows, scope.first_row, shape[0]).unsqueeze(1).expand(shape));
+    const at::Tensor rows = mask_of(when.rows, scope.first_row, shape[0], shape[0]);
+    narrow_to(rows.unsqueeze(1).expand(shape));
   }
-  if (!when.tokens.empty()) narrow_to(mask_of(when.tokens, 0, shape[1]).expand(shape));
+  if (!when.tokens.empty()) narrow_to(positions_of(when.tokens, tokens, scope.prompt_set > 0));
   if (!when.token_text.empty()) narrow_to(spelled(tokens, when.token_text));
   return all;
 }
@@ -179,7 +218,8 @@ base::Result<std::shared_ptr<InForce>> make_in_force(const nlohmann::json& progr
   made->layers = layers_of(made->program);
   const auto ready = made->ready_for({context.micro_batch_size, context.seq_length}, context);
   if (ready->error) return *ready->error;
-  if (auto status = check_kept(made->program, *ready); !status) return status.error();
+  made->read_back = read_back(made->program);
+  if (auto status = check_kept(*made, *ready, context); !status) return status.error();
   for (const graph::Effect& effect : made->program.effects) {
     made->says_layer.push_back(graph::is_each(made->program, effect));
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -59,9 +60,10 @@ std::string saved_name(const std::string& name, int layer);
 struct InForce {
   std::string name;
   graph::Program program;
-  nlohmann::json form;           // as "intervention.check" describes it
-  std::vector<bool> says_layer;  // by effect: `layer` is in its line, or in what it uses
-  std::vector<int> layers;       // that it is made ready for, as layers_of()
+  nlohmann::json form;              // as "intervention.check" describes it
+  std::vector<bool> says_layer;     // by effect: `layer` is in its line, or in what it uses
+  std::vector<int> layers;          // that it is made ready for, as layers_of()
+  std::set<std::string> read_back;  // saves that saved() reads: the others are not kept
   std::map<std::string, double> targets;
   std::int64_t since = 1;
   std::optional<std::int64_t> until;  // its last step
@@ -75,6 +77,7 @@ struct InForce {
   std::vector<bool> is_done;           // by effect: left out for all layers but the first
 
   std::map<Shape, std::shared_ptr<const Ready>> ready;
+  Constants constants;
   std::map<ForwardKind, std::map<std::string, at::Tensor>> kept;  // of forwards before this one
   std::map<std::string, at::Tensor> saves;                        // of this one
   Counts counts;

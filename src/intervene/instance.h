@@ -5,8 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/intervene/noise.h"
@@ -90,9 +93,16 @@ struct Instance {
   std::vector<Write> writes;  // in source order
 };
 
-/// Checks shapes and dtypes on tensors without data. Errors as in expr::to_error().
+/// What a program reads of files, each read once, so that all layers and shapes see the same.
+struct Constants {
+  std::map<std::pair<std::string, std::string>, at::Tensor> files;  // by file and name in it
+  std::map<std::string, std::shared_ptr<const trace::DirectionVector>> vectors;
+};
+
+/// Checks shapes and dtypes on tensors without data. Errors as in expr::to_error(). Reads what is
+/// missing in `constants`.
 base::Result<Instance> make_instance(const graph::Program& program, const Context& context,
-                                     const Shape& shape, int layer);
+                                     const Shape& shape, int layer, Constants& constants);
 
 /// The layers that a program is made ready for: 0 alone where nothing says `layer`.
 std::vector<int> layers_of(const graph::Program& program);

@@ -32,17 +32,18 @@ std::vector<int> layers_of(const graph::Program& program) {
 }
 
 base::Result<Instance> make_instance(const graph::Program& program, const Context& context,
-                                     const Shape& shape, int layer) {
+                                     const Shape& shape, int layer, Constants& constants) {
   try {
-    return Maker(program, context, shape, layer).make();
+    return Maker(program, context, shape, layer, constants).make();
   } catch (const std::exception& error) {
     const std::string what = error.what();
     return expr::to_error(program.ast().source(), {{}, what.substr(0, what.find('\n')), ""});
   }
 }
 
-Maker::Maker(const graph::Program& program, const Context& context, const Shape& shape, int layer)
-    : program_(program), context_(context) {
+Maker::Maker(const graph::Program& program, const Context& context, const Shape& shape, int layer,
+             Constants& constants)
+    : program_(program), context_(context), constants_(constants) {
   made_.layer = layer;
   made_.shape = shape;
   made_.units.resize(program.values.size());

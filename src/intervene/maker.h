@@ -10,7 +10,8 @@ namespace tt::intervene {
 /// Makes one Instance. Owner: program and context outlive it. Thread: one.
 class Maker {
  public:
-  Maker(const graph::Program& program, const Context& context, const Shape& shape, int layer);
+  Maker(const graph::Program& program, const Context& context, const Shape& shape, int layer,
+        Constants& constants);
   base::Result<Instance> make();
 
  private:
@@ -57,6 +58,7 @@ class Maker {
 
   const graph::Program& program_;
   const Context& context_;
+  Constants& constants_;
   Instance made_;
 };
 

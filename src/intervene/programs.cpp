@@ -237,7 +237,7 @@ void Engine::install(bool in_force) {
     }
   } else {
     state.reason = "failed";
-    state.want_what_is_in_force();
+    state.give_up_what_is_new();
   }
   state.prepared.clear();
 }
@@ -246,17 +246,28 @@ bool Engine::give_up() {
   State& state = *state_;
   if (state.in_force.empty()) return false;
   state.in_force.clear();
-  state.want_what_is_in_force();
+  state.wanted.clear();
   state.reason = "failed";
   return true;
 }
 
-void Engine::State::want_what_is_in_force() {
-  wanted.clear();
+// What was removed or set meanwhile stays so, and is shared once more.
+void Engine::State::give_up_what_is_new() {
+  std::vector<Wanted> stays;
   for (const auto& program : in_force) {
-    wanted.push_back({program->name, program->text(), program->targets, program->since,
-                      program->until, program->keep});
+    const Wanted* asked = find_wanted(program->name);
+    if (asked == nullptr) continue;
+    const bool is_same = asked->since == program->since && asked->text == program->text();
+    stays.push_back(is_same ? *asked
+                            : Wanted{program->name, program->text(), program->targets,
+                                     program->since, program->until, program->keep});
+    has_changed = has_changed || (is_same && asked->targets != program->targets);
   }
+  if (stays.size() < in_force.size()) {
+    has_changed = true;
+    wanted_reason = "remove";
+  }
+  wanted = std::move(stays);
 }
 
 json Engine::describe(std::int64_t step) const {

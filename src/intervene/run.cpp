@@ -303,10 +303,13 @@ void Run::save(std::size_t index) {
   const at::Tensor value = full_of(slot).detach();
   act();
   const int layer = program_.says_layer[index] ? instance_.layer : 0;
-  const bool is_view = value.storage().nbytes() != value.nbytes();
-  const bool may_change = instance_.units[effect.value].may_change;
-  program_.saves[saved_name(effect.name, layer)] = is_view || may_change ? value.clone() : value;
-  if (!effect.sends || around_.saved == nullptr) return;
+  if (program_.read_back.contains(effect.name)) {
+    const bool is_view = value.storage().nbytes() != value.nbytes();
+    const bool may_change = instance_.units[effect.value].may_change;
+    program_.saves[saved_name(effect.name, layer)] = is_view || may_change ? value.clone() : value;
+  }
+  // Of an evaluation's many batches the first is told, as it is the one that is watched.
+  if (!effect.sends || around_.saved == nullptr || around_.scope.batch > 0) return;
   *around_.numbers_sent += static_cast<std::size_t>(value.numel());
   if (*around_.numbers_sent > kMaxSentOfStep) return fail();
   nlohmann::json values = nlohmann::json::array();

@@ -125,16 +125,20 @@ base::Result<Maker::Seen> Maker::see_vector(const Leaf& leaf) const {
   if (context_.vectors == nullptr) {
     return wrong(leaf.node, "this run has no vectors", "start it with --tensor-tracer-vectors");
   }
-  const auto vector = context_.vectors->find(leaf.name);
-  if (!vector) return wrong(leaf.node, vector.error().message, vector.error().remedy);
+  std::shared_ptr<const trace::DirectionVector>& vector = constants_.vectors[leaf.name];
+  if (vector == nullptr) {
+    auto read = context_.vectors->find(leaf.name);
+    if (!read) return wrong(leaf.node, read.error().message, read.error().remedy);
+    vector = std::move(read).value();
+  }
   const int row = leaf.row.at(made_.layer);
-  if (row == 0 && !vector.value()->has_embedding_row) {
+  if (row == 0 && !vector->has_embedding_row) {
     return wrong(leaf.node, "the file of \"" + leaf.name + "\" has no row of the embedding",
                  "its rows count from 1");
   }
-  const std::int64_t size = vector.value()->hidden_size;
+  const std::int64_t size = vector->hidden_size;
   at::Tensor numbers = at::empty({size}, at::kFloat);
-  std::copy_n(vector.value()->row(row), size, numbers.mutable_data_ptr<float>());
+  std::copy_n(vector->row(row), size, numbers.mutable_data_ptr<float>());
   Seen seen;
   seen.source.kind = Source::Kind::kConstant;
   seen.source.constant = numbers.to(context_.dtype);
@@ -147,12 +151,16 @@ base::Result<Maker::Seen> Maker::see_file(const Leaf& leaf) const {
   if (context_.files == nullptr) {
     return wrong(leaf.node, "this run has no files", "start it with --intervention-files");
   }
-  const auto tensor = context_.files->find(leaf.name, leaf.key);
-  if (!tensor) return wrong(leaf.node, tensor.error().message, tensor.error().remedy);
+  at::Tensor& tensor = constants_.files[{leaf.name, leaf.key}];
+  if (!tensor.defined()) {
+    const auto read = context_.files->find(leaf.name, leaf.key);
+    if (!read) return wrong(leaf.node, read.error().message, read.error().remedy);
+    tensor = read.value().to(context_.dtype).contiguous();
+  }
   Seen seen;
   seen.source.kind = Source::Kind::kConstant;
-  seen.source.constant = tensor.value().to(context_.dtype).contiguous();
-  seen.shape = tensor.value().sizes().vec();
+  seen.source.constant = tensor;
+  seen.shape = tensor.sizes().vec();
   seen.dtype = context_.dtype;
   return seen;
 }

@@ -94,7 +94,7 @@ struct Engine::State {
   base::Result<nlohmann::json> set(const nlohmann::json& params);
   base::Result<nlohmann::json> remove(const nlohmann::json& params);
   nlohmann::json revert();
-  void want_what_is_in_force();
+  void give_up_what_is_new();
   base::Error not_in_force(const std::string& name) const;
   Wanted* find_wanted(const std::string& name);
 };

@@ -129,6 +129,7 @@ def test_evaluation_and_prompts_are_met_once(mesh: tuple[int, int], flags, tmp_p
     texts = {
         "train": HALVE, "eval": f'when(phase="eval")\n{HALVE}', "prompts": f'when(prompts="*")\n{HALVE}',
         "probes": f'when(prompts="probes")\n{HALVE}', "all": f'when(phase="all")\n{HALVE}',
+        "told": 'when(phase="eval")\nsave(layers[2].output.norm(), "n")',
     }  # fmt: skip
     length = max(len(text.encode()) for text in PROMPTS)
     batch = 2 * MICRO_BATCH * data * SEQUENCE
@@ -146,6 +147,10 @@ def test_evaluation_and_prompts_are_met_once(mesh: tuple[int, int], flags, tmp_p
             for name, counts in expected.items():
                 one = applied(viewer, name).get(at, {"forwards": 0, "positions": 0})
                 assert (one["forwards"], one["positions"]) == counts, (name, at, one)
+        # Of the three batches of an evaluation the first one's saves are told.
+        saves = [(one["step"], one["first_row"]) for one in viewer.named("saved")]
+        rows = [MICRO_BATCH * i for i in range(2 * data)]
+        assert sorted(saves) == [(at, row) for at in range(begin + 1, last + 1) if at % 2 == 0 for row in rows]
 
 
 def test_rows_and_tokens_are_counted(viewer: Viewer) -> None:

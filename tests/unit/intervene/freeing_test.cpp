@@ -100,10 +100,17 @@ TEST(Values, ThatNobodyUsesAreNotComputed) {
   EXPECT_EQ(forward.alive_behind(1), 0.0);
 }
 
-TEST(Values, ThatAreSavedAreKeptForTheNextForward) {
-  Forward forward("save(layers[1].output.exp(), \"e\", send=False)");
+TEST(Values, ThatAreReadBackAreKeptForTheNextForward) {
+  Forward forward(
+      "save(layers[1].output.exp(), \"e\", send=False)\n"
+      "layers[2].output = saved(\"e\")");
   EXPECT_EQ(forward.alive_behind(1), 1.0);
   EXPECT_EQ(forward.alive_behind(2), 1.0);
+}
+
+TEST(Values, ThatAreSavedAndNotReadBackAreNotKept) {
+  Forward forward("save(layers[1].output.exp(), \"e\", send=False)");
+  EXPECT_EQ(forward.alive_behind(1), 0.0);
 }
 
 }  // namespace
