@@ -53,7 +53,10 @@ RunControl::RunControl(const comm::ProcessGroup& control, trace::Inlet* inlet,
 void RunControl::wait_for_viewer() {
   if (inlet_ != nullptr) {
     tell_state("waiting", 0);
-    while (!inlet_->has_viewer()) inlet_->wait(kPoll);
+    while (!inlet_->has_viewer()) {
+      inlet_->wait(kPoll);
+      take_requests();
+    }
   }
   share_decision(0);
 }
@@ -79,10 +82,16 @@ void RunControl::count_single_step(std::int64_t next_step) {
   tell_state("paused", next_step - 1);
 }
 
+void RunControl::take_requests() {
+  for (trace::Request& request : inlet_->poll()) requests_.push_back(std::move(request));
+}
+
 void RunControl::decide(std::int64_t next_step) {
   disable_switched_off(next_step);
   while (true) {
-    for (const trace::Request& request : inlet_->poll()) carry_out(request, next_step);
+    take_requests();
+    for (const trace::Request& request : std::exchange(requests_, {}))
+      carry_out(request, next_step);
     answer_sets(next_step);
     const bool has_news = preview_id_ || (intervenor_ != nullptr && intervenor_->has_changes());
     if (!is_held() || has_news) return;
@@ -223,7 +232,8 @@ void RunControl::tell_state(const char* phase, std::int64_t step) const {
 void RunControl::finish(std::int64_t last_step) {
   if (inlet_ == nullptr) return;
   end_single_steps(last_step);
-  for (const trace::Request& request : inlet_->poll()) {
+  take_requests();
+  for (const trace::Request& request : std::exchange(requests_, {})) {
     if (request.id == 0) continue;
     inlet_->refuse(request.id, {"no_trainer", "training has finished", "", ""});
   }

@@ -40,6 +40,8 @@ class RunControl {
   void plan_was_set() { plan_number_ = tracer_.plan().number; }
 
  private:
+  /// The inlet's, which else counts as having some and does not wait.
+  void take_requests();
   void decide(std::int64_t next_step);
   void count_single_step(std::int64_t next_step);
   void carry_out(const trace::Request& request, std::int64_t next_step);
@@ -64,6 +66,7 @@ class RunControl {
   trace::Tracer& tracer_;
   trace::Intervenor* const intervenor_;
   const Preview preview_;
+  std::vector<trace::Request> requests_;  // not carried out yet
   bool is_paused_ = false;
   bool must_stop_ = false;
   std::int64_t single_steps_ = 0;  // still to run while paused

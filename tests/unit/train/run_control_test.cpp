@@ -186,6 +186,24 @@ TEST(RunControl, WaitsForAViewerWhenAsked) {
   EXPECT_EQ(script.waits, 3);
 }
 
+// While a request is there, wait() returns at once; it is kept for the first step.
+TEST(RunControl, AViewerThatCameAndWentMeanwhileKeepsNoCoreBusy) {
+  Script script;
+  script.requests = {{}, {{7, "control.pause", {}}, {0, "control.continue", {}}}};
+  comm::run_local(2, [&](const comm::ProcessGroup& group) {
+    trace::Tracer tracer(make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(), nullptr);
+    Script* own = group.rank() == 0 ? &script : nullptr;
+    RunControl control(group, own, own, tracer, nullptr, {});
+    control.wait_for_viewer();
+    if (own != nullptr) {
+      EXPECT_THAT(own->requests, testing::IsEmpty());
+    }
+    EXPECT_TRUE(control.before_step(1));
+  });
+  ASSERT_EQ(script.answers.size(), 1u);
+  EXPECT_EQ(script.answers[0].first, 7u);
+}
+
 TEST(RunControl, PlanThatOneRankCannotTakeIsTakenByNone) {
   Script script;
   const json plan = {{"entries",
