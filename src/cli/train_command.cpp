@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "src/cli/agreement.h"
 #include "src/cli/exit_code.h"
 #include "src/cli/hub_session.h"
 #include "src/cli/intervention_setup.h"
@@ -30,6 +31,9 @@
 
 namespace tt::cli {
 namespace {
+
+// Of a job whose first rank has ended; mpirun needs about a hundredth of it.
+constexpr auto kTimeToEnd = std::chrono::seconds(2);
 
 // Everything that is known to be right before any rank talks to another.
 struct Prepared {
@@ -142,6 +146,18 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
   if (run.tracing.plan != nullptr) log.cost(cost);
 }
 
+// Most often every rank finds the same error, and the first tells it: mpirun ends all ranks as soon
+// as one has ended. Another one that is still there then found what the first did not.
+int refuse(const base::Error& error, int rank) {
+  if (rank == 0) {
+    fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
+  } else {
+    std::this_thread::sleep_for(kTimeToEnd);
+    fmt::print(stderr, "tensor-tracer: rank {}: {}\n", rank, to_string(error));
+  }
+  return kExitUsage;
+}
+
 // A step frees what the next one allocates again. Kept in the heap, it costs no page faults
 // (measured: 8 to 15 % of a step's CPU time, docs/benchmarks.md). glibc takes at most 32 MiB.
 void keep_freed_memory() {
@@ -156,6 +172,11 @@ int train_on_mesh(const Prepared& run, HubSession* hub) {
   const comm::World world(run.launch);
   base::set_rank_label(mesh::describe(run.shape, run.launch.rank));
   RunLog log(run.config, run.launch);
+  auto agreed = check_agreement(run.config, run.corpus, run.tracing.prompts, world.group());
+  if (!agreed) {
+    if (hub != nullptr) hub->finish();
+    world.abort(refuse(agreed.error(), run.launch.rank));
+  }
   try {
     train(run, world, hub, log);
     if (hub != nullptr) hub->finish();
@@ -170,42 +191,32 @@ int train_on_mesh(const Prepared& run, HubSession* hub) {
   }
 }
 
-// Every rank finds the same error; the first tells it. mpirun ends all ranks as soon as one has
-// ended, so the others leave it the time.
-int refuse(const base::Error& error, bool is_first) {
-  if (is_first) {
-    fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
-  } else {
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  }
-  return kExitUsage;
-}
-
 }  // namespace
 
 int run_train(int argc, const char* const* argv) {
   auto launch = comm::detect_launch(comm::process_environment());
-  if (!launch) return refuse(launch.error(), true);
-  const bool is_first = launch.value().rank == 0;
+  if (!launch) return refuse(launch.error(), 0);
+  const int rank = launch.value().rank;
+  const bool is_first = rank == 0;
 
   config::TrainConfig config;
   CLI::App app("Train a GPT and watch its inside live.", "tensor-tracer train");
   add_train_options(app, config);
   auto parsed = parse(app, argc, argv);
-  if (!parsed) return refuse(parsed.error(), is_first);
+  if (!parsed) return refuse(parsed.error(), rank);
   if (parsed.value().text) {
     if (is_first) fmt::print("{}", *parsed.value().text);
     return kExitDone;
   }
   auto run = prepare(std::move(config), launch.value());
-  if (!run) return refuse(run.error(), is_first);
+  if (!run) return refuse(run.error(), rank);
   run.value().given = given_options(app);
 
   // The hub's processes are started before MPI: nothing is forked once MPI's threads run.
   std::optional<HubSession> hub;
   if (is_first && config::has_hub(run.value().config.tracer)) {
     auto started = HubSession::start(run.value().config);
-    if (!started) return refuse(started.error(), true);
+    if (!started) return refuse(started.error(), rank);
     hub.emplace(std::move(started).value());
   }
   return train_on_mesh(run.value(), hub ? &*hub : nullptr);

@@ -89,11 +89,12 @@ base::Result<std::vector<fs::path>> walk(const fs::path& root,
   std::error_code error;
   fs::recursive_directory_iterator at(root, error);
   for (; !error && at != fs::recursive_directory_iterator(); at.increment(error)) {
-    const bool is_link = at->is_symlink();
-    if (!is_link && at->is_directory()) {
+    std::error_code vanished;
+    const fs::file_type type = at->symlink_status(vanished).type();
+    if (type == fs::file_type::directory) {
       const std::string name = at->path().filename().string();
       if (std::ranges::find(exclude, name) != exclude.end()) at.disable_recursion_pending();
-    } else if (!is_link && at->is_regular_file()) {
+    } else if (type == fs::file_type::regular) {
       files.push_back(at->path());
     }
   }
