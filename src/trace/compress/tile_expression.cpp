@@ -222,6 +222,16 @@ base::Status check_dims(const std::vector<std::int64_t>& result, Reach reach,
                      "", "flatten or reduce it"};
 }
 
+// That a method over the whole tensor fits the smallest capture as well as the largest.
+base::Status check_lines(const std::string& text, std::int64_t tiles,
+                         const ExpressionScope& scope) {
+  if (scope.min_lines == scope.max_lines) return {};
+  const auto least = program_for(text, {scope.min_lines, tiles, scope.features / tiles},
+                                 scope.is_double, scope.limits);
+  if (!least) return least.error();
+  return {};
+}
+
 }  // namespace
 
 base::Result<Reach> check_expression(const std::string& text, const ExpressionScope& scope) {
@@ -251,11 +261,7 @@ base::Result<Reach> check_expression(const std::string& text, const ExpressionSc
   auto program = program_for(text, {scope.max_lines, tiles, scope.features / tiles},
                              scope.is_double, scope.limits);
   if (!program) return program.error();
-  if (scope.min_lines < scope.max_lines) {
-    const auto least = program_for(text, {scope.min_lines, tiles, scope.features / tiles},
-                                   scope.is_double, scope.limits);
-    if (!least) return least.error();
-  }
+  if (auto status = check_lines(text, tiles, scope); !status) return status.error();
   const std::vector<std::int64_t> result = program.value().result_shape();
   const Reach reach = follows_lines(text, tiles, scope, result) ? Reach::kLines : Reach::kTensor;
   if (auto status = check_dims(result, reach, scope); !status) return status.error();

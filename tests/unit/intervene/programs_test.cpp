@@ -29,7 +29,8 @@ class Controlled {
   Controlled() : engine_(context(), group_, group_) {}
 
   void apply(const std::string& name, const std::string& program) {
-    const auto answer = engine_.request("intervention.apply", {{"name", name}, {"program", program}}, 7);
+    const auto answer =
+        engine_.request("intervention.apply", {{"name", name}, {"program", program}}, 7);
     ASSERT_TRUE(answer.ok()) << to_string(answer.error());
   }
   void request(const std::string& method, const json& params) {
@@ -99,7 +100,8 @@ TEST(Programs, AFileIsReadOnceForAllLayersAndShapes) {
   run.at_boundary(true);
   EXPECT_EQ(run.reads(), reads + 1);
   for (const std::int64_t sequence : {5, 3}) {
-    run.engine().begin_forward({8, 0, 0, trace::Phase::kTrain}, at::zeros({4, sequence}, at::kLong));
+    run.engine().begin_forward({8, 0, 0, trace::Phase::kTrain},
+                               at::zeros({4, sequence}, at::kLong));
     run.engine().end_pass();
   }
   EXPECT_EQ(run.reads(), reads + 1);
