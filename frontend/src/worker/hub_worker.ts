@@ -304,7 +304,7 @@ function numbersOf(view: View): Transferable[] {
     case 'layers':
       return frame.maps.flatMap((map) => (map === null ? [] : [map.values.buffer]));
     case 'over':
-      return [frame.map.values.buffer];
+      return [frame.map.values.buffer, frame.stepOf.buffer];
     case 'attention':
       return [frame.map, ...frame.small].map(({ values }) => values.buffer);
     case 'topk':
