@@ -278,6 +278,30 @@ json to_json(const PlanEntry& entry, const PlanContext& context) {
   return text;
 }
 
+// InputTokens and HiddenStates of so many tokens, and projections on the run's vectors.
+json watch_first(std::int64_t tokens, const PlanContext& context) {
+  json projection;
+  if (context.vectors != nullptr && !context.vectors->names().empty()) {
+    projection = {{"kind", "projection"}, {"vectors", context.vectors->names()}};
+  }
+  json entries = json::array();
+  const auto watch = [&](const json& selection) {
+    json states = {{"point", "HiddenStates"}};
+    if (tokens < context.seq_length) states["tokens"] = {0, tokens};
+    std::vector<json> watched = {{{"point", "InputTokens"}}, std::move(states)};
+    if (!projection.is_null()) {
+      watched.push_back({{"point", "HiddenStates"}, {"compressor", projection}});
+    }
+    for (json& entry : watched) {
+      entry.update(selection);
+      entries.push_back(std::move(entry));
+    }
+  };
+  watch(json::object());
+  for (const PromptShape& set : context.prompt_sets) watch({{"prompts", set.name}, {"rows", 0}});
+  return {{"entries", std::move(entries)}};
+}
+
 }  // namespace
 
 bool PlanEntry::takes(const ForwardScope& scope) const {
@@ -317,23 +341,12 @@ json to_json(const Plan& plan, const PlanContext& context) {
 }
 
 json default_plan(const PlanContext& context) {
-  json entries = {{{"point", "InputTokens"}}, {{"point", "HiddenStates"}}};
-  std::vector<std::string> vectors;
-  if (context.vectors != nullptr) vectors = context.vectors->names();
-  const json projection = {{"kind", "projection"}, {"vectors", vectors}};
-  if (!vectors.empty()) {
-    entries.push_back({{"point", "HiddenStates"}, {"compressor", projection}});
+  json plan = watch_first(context.seq_length, context);
+  for (std::int64_t tokens = context.seq_length / 2; tokens > 0; tokens /= 2) {
+    if (parse_plan(plan, context, 0)) break;
+    plan = watch_first(tokens, context);
   }
-  for (const PromptShape& set : context.prompt_sets) {
-    entries.push_back({{"point", "InputTokens"}, {"prompts", set.name}, {"rows", 0}});
-    entries.push_back({{"point", "HiddenStates"}, {"prompts", set.name}, {"rows", 0}});
-    if (vectors.empty()) continue;
-    entries.push_back({{"point", "HiddenStates"},
-                       {"prompts", set.name},
-                       {"rows", 0},
-                       {"compressor", projection}});
-  }
-  return {{"entries", std::move(entries)}};
+  return plan;
 }
 
 }  // namespace tt::trace

@@ -95,7 +95,8 @@ base::Result<Plan> parse_plan(const nlohmann::json& text, const PlanContext& con
 nlohmann::json to_json(const Plan& plan, const PlanContext& context);
 
 /// What is watched when nobody asked for anything else: HiddenStates of all layers and the tokens,
-/// of the training data and of every prompt set, and their projections on the run's vectors.
+/// of the training data and of every prompt set, and their projections on the run's vectors. Of
+/// HiddenStates the first half of the tokens, or less, where all are more than a pass may send.
 nlohmann::json default_plan(const PlanContext& context);
 
 }  // namespace tt::trace

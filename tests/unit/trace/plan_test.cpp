@@ -297,6 +297,20 @@ TEST(Plan, PassByteLimitsExceeded) {
               testing::HasSubstr("a pass of the prompts probes would gather"));
 }
 
+TEST(Plan, TheDefaultFitsItsLimits) {
+  PlanContext about = context();
+  EXPECT_FALSE(default_plan(about)["entries"][1].contains("tokens"));
+  const std::size_t header = 128, tokens = 8 * 10 * 2 * 4;  // ids and positions of the prompts
+  about.limits.max_pass_bytes = header + tokens + 4 * (header + 8 * 5 * 32 * 4);
+  const json plan = default_plan(about);
+  EXPECT_TRUE(parse_plan(plan, about, 1).ok());
+  ASSERT_EQ(plan["entries"].size(), 4u);
+  EXPECT_EQ(plan["entries"][1]["tokens"], json({0, 4}));
+  EXPECT_EQ(plan["entries"][3]["tokens"], json({0, 4}));
+  EXPECT_EQ(plan["entries"][3]["prompts"], "probes");
+  EXPECT_FALSE(plan["entries"][2].contains("tokens"));
+}
+
 TEST(Plan, EveryLimitExceeded) {
   const json text = {{"entries", {{{"point", "QKV"}, {"every", 1'000'001}}}}};
   EXPECT_FALSE(parse_plan(text, context(), 1).ok());
