@@ -24,7 +24,7 @@ json numbers_of(const config::TrainConfig& config) {
   const config::OptimizerConfig& optimizer = config.optimizer;
   return {config::to_json(config.model),
           config.model.init_method_std,
-          {optimizer.lr, optimizer.min_lr, optimizer.lr_warmup_iters, optimizer.lr_decay_iters,
+          {optimizer.lr, optimizer.last_lr(), optimizer.lr_warmup_iters, optimizer.lr_decay_iters,
            optimizer.weight_decay, optimizer.clip_grad, optimizer.adam_beta1, optimizer.adam_beta2,
            optimizer.adam_eps},
           {config.tensor_model_parallel_size, config.micro_batch_size, config.global_batch_size,

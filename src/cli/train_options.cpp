@@ -78,7 +78,8 @@ void add_optimizer(CLI::App& app, config::OptimizerConfig& optimizer) {
     app.add_option(flag, field, text)->group(group)->capture_default_str();
   };
   option("--lr", optimizer.lr, "highest learning rate");
-  option("--min-lr", optimizer.min_lr, "learning rate at the end of the cosine");
+  option("--min-lr", optimizer.min_lr,
+         "learning rate at the end of the cosine; without it a tenth of --lr");
   option("--lr-warmup-iters", optimizer.lr_warmup_iters, "steps of linear warm-up");
   option("--lr-decay-iters", optimizer.lr_decay_iters, "step of the cosine's end; 0: train iters");
   option("--weight-decay", optimizer.weight_decay, "of matrices; biases and norms have none");

@@ -91,11 +91,7 @@ base::Status check_tensor_axis(const ModelConfig& model, int tensor) {
 
 base::Status check_optimizer(const OptimizerConfig& optimizer) {
   base::Status status = require_positive("--lr", optimizer.lr);
-  if (status) status = require_not_negative("--min-lr", optimizer.min_lr);
-  if (status && optimizer.min_lr > optimizer.lr) {
-    return wrong("--min-lr", text_of(optimizer.min_lr) + " is above --lr " + text_of(optimizer.lr),
-                 "give --min-lr, at most --lr");
-  }
+  if (status) status = require_not_negative("--min-lr", optimizer.last_lr());
   const std::pair<const char*, double> not_negative[] = {
       {"--lr-warmup-iters", static_cast<double>(optimizer.lr_warmup_iters)},
       {"--lr-decay-iters", static_cast<double>(optimizer.lr_decay_iters)},

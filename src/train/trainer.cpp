@@ -31,7 +31,7 @@ optim::LrSchedule schedule_of(const config::TrainConfig& config) {
   const auto& optimizer = config.optimizer;
   const std::int64_t decay =
       optimizer.lr_decay_iters > 0 ? optimizer.lr_decay_iters : config.train_iters;
-  return {optimizer.lr, optimizer.min_lr, optimizer.lr_warmup_iters, decay};
+  return {optimizer.lr, optimizer.last_lr(), optimizer.lr_warmup_iters, decay};
 }
 
 optim::AdamWOptions adamw_options(const config::OptimizerConfig& config) {

@@ -34,7 +34,7 @@ QUIET = {
 # optimizer keeps nothing of a gradient.
 UNMOVED, LIVE_STEPS = 60, 72
 SAME_STATE = {
-    "lr": 1e-300, "min_lr": 1e-300, "min_lr": 5e-3, "lr_warmup_iters": UNMOVED, "lr_decay_iters": LIVE_STEPS,
+    "lr": 1e-300, "min_lr": 5e-3, "lr_warmup_iters": UNMOVED, "lr_decay_iters": LIVE_STEPS,
     "normalization": "RMSNorm", "disable_bias_linear": True, "adam_beta1": 0.0, "adam_beta2": 0.0,
     "hidden_dropout": 0.1, "attention_dropout": 0.1,
     "train_iters": LIVE_STEPS, "export_at": f"1,{UNMOVED + 1}-{LIVE_STEPS}",

@@ -54,7 +54,7 @@ struct DataConfig {
 
 struct OptimizerConfig {
   double lr = 6e-4;
-  double min_lr = 6e-5;
+  std::optional<double> min_lr;  // at the end of the cosine; none: a tenth of lr
   std::int64_t lr_warmup_iters = 0;
   std::int64_t lr_decay_iters = 0;  // 0: train_iters
   double weight_decay = 0.1;
@@ -62,6 +62,8 @@ struct OptimizerConfig {
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.95;
   double adam_eps = 1e-8;
+
+  double last_lr() const { return min_lr.value_or(0.1 * lr); }
 };
 
 struct TracerConfig {

@@ -20,6 +20,14 @@ TEST(TrainConfig, MeshTakesTheRestForData) {
   EXPECT_EQ(config.global_batch(4), 32);
 }
 
+TEST(TrainConfig, TheRateFallsToATenthUnlessToldOtherwise) {
+  OptimizerConfig optimizer;
+  optimizer.lr = 1e-5;
+  EXPECT_DOUBLE_EQ(optimizer.last_lr(), 1e-6);
+  optimizer.min_lr = 2e-6;
+  EXPECT_EQ(optimizer.last_lr(), 2e-6);
+}
+
 TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
   const struct {
     std::function<void(TrainConfig&)> change;
@@ -76,8 +84,7 @@ TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
       {[](auto& c) { c.model.rotary_base = 0; }, 1, "--rotary-base: 0 is not above 0"},
       {[](auto& c) { c.model.norm_epsilon = -1e-5; }, 1, "--norm-epsilon: -1e-05 is not above 0"},
       {[](auto& c) { c.model.init_method_std = -1; }, 1, "--init-method-std: -1 is below 0"},
-      {[](auto& c) { c.optimizer.lr = 1e-5; }, 1,
-       "--min-lr: 6e-05 is above --lr 1e-05; give --min-lr, at most --lr"},
+      {[](auto& c) { c.optimizer.min_lr = -1; }, 1, "--min-lr: -1 is below 0"},
       {[](auto& c) { c.optimizer.lr_warmup_iters = c.optimizer.lr_decay_iters = 50; }, 1,
        "--lr-warmup-iters: 50 steps leave none of the 50 of --lr-decay-iters in which"},
       {[](auto& c) { c.optimizer.lr_warmup_iters = -1; }, 1, "--lr-warmup-iters: -1 is below 0"},
