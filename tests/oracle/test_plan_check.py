@@ -134,3 +134,29 @@ def test_no_step_is_waited_for(watched: dict[str, Any], tmp_path: Path) -> None:
         for _ in range(10):
             check_of(viewer, everything(viewer.run["points"]))
         assert len(viewer.steps()) == before, "ten checks took a whole step: is the step long?"
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_methods_meet_the_keys_of_the_prompts(ranks: int, watched: dict[str, Any], tmp_path: Path) -> None:
+    """A method over the whole tensor was checked for the sequences of training and ran over prompts of 23."""
+    keys = len("a second, longer prompt")
+    flags = watched | {"tensor_model_parallel_size": ranks}
+    entry = {"point": "RawAttentionScore", "layers": "1", "prompts": "probes", "rows": 0, "dtype": "f64"}
+
+    def centred(tiles: int) -> dict[str, Any]:
+        return {"kind": "tile", "tiles": tiles, "method": "(data - data.mean()).amax(dim=-1)"}
+
+    with live_run(flags, tmp_path / "live", ranks) as live, live.viewer() as viewer:
+        viewer.request("control.claim", {"name": "test"})
+        first = pause_at_a_multiple(viewer) + 1
+        assert f"8 tiles do not divide {keys} features" in error_of(viewer, "plan.set", entry | {"compressor": centred(8)})
+        entries = [entry | {"compressor": {"kind": "none"}}, entry | {"compressor": centred(keys)}]
+        number = viewer.request("plan.set", {"plan": {"entries": entries}})["plan"]["number"]
+        viewer.request("control.step", {"count": 3})
+        viewer.drain(0.3)
+        taken = [r for r in viewer.records if r.plan == number and r.step == first + 2]
+    assert [r.entry for r in taken] == [0, 1, 0, 1], "two prompts, then one"
+    for whole, reduced in zip(taken[::2], taken[1::2], strict=True):
+        assert whole.values.shape[-1] == keys
+        expected = whole.values - whole.values.mean()
+        np.testing.assert_allclose(reduced.values.reshape(expected.shape), expected, rtol=0, atol=1e-6)
