@@ -55,6 +55,7 @@ json texts_of(const std::vector<data::PromptSet>& prompts) {
 struct Part {
   std::string_view flags;
   std::string_view what;
+  std::string_view advice;
   std::uint64_t hash = 0;
 };
 
@@ -64,9 +65,10 @@ base::Status check_agreement(const config::TrainConfig& config, const data::Text
                              const std::vector<data::PromptSet>& prompts,
                              const comm::ProcessGroup& world) {
   const std::array<Part, 3> parts{
-      {{"tensor-tracer train", "options", base::hash_of(numbers_of(config).dump())},
-       {"--data-path", "training text", hash_of(corpus)},
-       {"--monitor-prompts", "prompts", base::hash_of(texts_of(prompts).dump())}}};
+      {{"tensor-tracer train", "options", "", base::hash_of(numbers_of(config).dump())},
+       {"--data-path", "training text",
+        ", and leave out what is written to as they start, with --data-exclude", hash_of(corpus)},
+       {"--monitor-prompts", "prompts", "", base::hash_of(texts_of(prompts).dump())}}};
   const auto count = static_cast<std::int64_t>(parts.size());
   at::Tensor own = at::empty({count}, at::kLong);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -81,7 +83,7 @@ base::Status check_agreement(const config::TrainConfig& config, const data::Text
       return base::Error{"invalid_argument",
                          fmt::format("rank {} has other {} than rank 0", rank, part.what),
                          std::string(part.flags),
-                         "give all ranks the same, and let nothing write to it as they start"};
+                         std::string("give all ranks the same") + std::string(part.advice)};
     }
   }
   return {};
