@@ -1,5 +1,6 @@
 #include "src/trace/plan_limits.h"
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -29,11 +30,13 @@ std::string in_mib(std::size_t bytes) {
   return std::to_string((bytes + (1U << 20U) - 1) >> 20U) + " MiB";
 }
 
+using Takes = std::function<bool(const PlanEntry&)>;
+
 base::Status check_pass(const Plan& plan, const PlanContext& context, const std::string& pass,
-                        bool (*takes)(const PlanEntry&, std::uint32_t), std::uint32_t set) {
+                        const Takes& takes) {
   Bytes sum;
   for (const PlanEntry& entry : plan.entries) {
-    if (!entry.enabled || !takes(entry, set)) continue;
+    if (!entry.enabled || !takes(entry)) continue;
     const Bytes bytes = bytes_of(entry, context);
     sum.sent += bytes.sent;
     sum.gathered += bytes.gathered;
@@ -58,18 +61,14 @@ base::Status check_pass(const Plan& plan, const PlanContext& context, const std:
 }  // namespace
 
 base::Status check_pass_bytes(const Plan& plan, const PlanContext& context) {
-  const auto in_training = [](const PlanEntry& entry, std::uint32_t) { return entry.in_train; };
-  const auto in_evaluation = [](const PlanEntry& entry, std::uint32_t) {
+  const auto in_evaluation = [](const PlanEntry& entry) {
     return entry.in_eval && entry.prompt_set == 0;
   };
-  const auto in_set = [](const PlanEntry& entry, std::uint32_t set) {
-    return entry.prompt_set == set;
-  };
-  base::Status status = check_pass(plan, context, "a training pass", in_training, 0);
-  if (status) status = check_pass(plan, context, "an evaluation pass", in_evaluation, 0);
+  base::Status status = check_pass(plan, context, "a training pass", &PlanEntry::in_train);
+  if (status) status = check_pass(plan, context, "an evaluation pass", in_evaluation);
   for (std::uint32_t set = 1; status && set <= context.prompt_sets.size(); ++set) {
-    const std::string name = "a pass of the prompts " + context.prompt_sets[set - 1].name;
-    status = check_pass(plan, context, name, in_set, set);
+    status = check_pass(plan, context, "a pass of the prompts " + context.prompt_sets[set - 1].name,
+                        [set](const PlanEntry& entry) { return entry.prompt_set == set; });
   }
   return status;
 }

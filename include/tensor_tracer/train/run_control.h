@@ -40,7 +40,7 @@ class RunControl {
   void plan_was_set() { plan_number_ = tracer_.plan().number; }
 
  private:
-  /// The inlet's, which else counts as having some and does not wait.
+  /// Out of the inlet, whose wait() returns at once while it holds any.
   void take_requests();
   void decide(std::int64_t next_step);
   void count_single_step(std::int64_t next_step);
