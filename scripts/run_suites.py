@@ -48,10 +48,10 @@ def python_check(name: str, group: str = "fast") -> Suite:
     return Suite(f"check {name}", (sys.executable, f"scripts/check_{name}.py"), group=group)
 
 
-def pytest_suite(name: str, folder: str, group: str) -> Suite:
+def pytest_suite(name: str, folder: str, group: str, *options: str) -> Suite:
     report = REPORTS / f"{folder.replace('/', '-')}.xml"
-    command = (sys.executable, "-m", "pytest", folder, "-q", "-rs", f"--junitxml={report}")
-    return Suite(name, command, report, group=group)
+    command = (sys.executable, "-m", "pytest", folder, "-q", "-rsRf", f"--junitxml={report}")
+    return Suite(name, command + options, report, group=group)
 
 
 def page_check(script: str) -> Suite:
@@ -70,7 +70,6 @@ def playwright_suite(name: str, command: tuple[str, ...], folder: Path) -> Suite
     # Two names of one setting: the newer Playwright knows the first, the older the second.
     environment = (("PLAYWRIGHT_JUNIT_OUTPUT_FILE", str(report)),
                    ("PLAYWRIGHT_JUNIT_OUTPUT_NAME", str(report)))
-    # A browser on a busy machine is now and then late: a second try, of which the summary tells.
     command = (*command, "--reporter=list,junit", "--retries=1")
     return Suite(name, command, report, folder, environment, "whole")
 
@@ -103,7 +102,9 @@ def all_suites() -> list[Suite]:
         vitest_suite(),
         ctest_suite(),
         pytest_suite("oracle", "tests/oracle", "whole"),
-        pytest_suite("e2e", "tests/e2e", "whole"),
+        # On a busy machine processes and browsers are now and then late. Those suites try a failed
+        # test once more, and the summary tells of it.
+        pytest_suite("e2e", "tests/e2e", "whole", "--reruns=1"),
         playwright_suite("playwright", ("npm", "run", "e2e", "--"), ROOT / "frontend"),
         playwright_suite("live page", (sys.executable, "scripts/live_page.py"), ROOT),
         sanitizer_suite("asan-ubsan"),
@@ -159,10 +160,17 @@ def judge(outcome: Outcome, returncode: int | None) -> None:
         outcome.failed = max(outcome.failed, 1)
 
 
-def flaky_tests(log: str) -> tuple[str, ...]:
-    """What stands below "1 flaky" at the end of Playwright's list."""
+def count_retries(log: str, outcome: Outcome) -> None:
+    """Reads what Playwright names below "1 flaky", and pytest on lines of their own, at the end.
+
+    pytest's report has a test that ran twice as two, the first as if it had passed.
+    """
     found = re.search(r"^ +\d+ flaky\n((?: {4,}\S.*\n)+)", log, re.MULTILINE)
-    return tuple(line.strip(" ─") for line in found[1].splitlines()) if found else ()
+    browsers = [line.strip(" ─") for line in found[1].splitlines()] if found else []
+    rerun = re.findall(r"^RERUN (.+?)(?: - .*)?$", log, re.MULTILINE)
+    failed = set(re.findall(r"^FAILED (.+?)(?: - .*)?$", log, re.MULTILINE))
+    outcome.passed -= len(rerun)
+    outcome.flaky = (*browsers, *(test for test in rerun if test not in failed))
 
 
 def run_command(suite: Suite, log: Path) -> int | None:
@@ -219,7 +227,7 @@ def run_suite(suite: Suite) -> Outcome:
         returncode = 127
     outcome.seconds = time.monotonic() - started
     judge(outcome, returncode)
-    outcome.flaky = flaky_tests(log.read_text(errors="replace"))
+    count_retries(log.read_text(errors="replace"), outcome)
     if outcome.failed:
         lines = log.read_text(errors="replace").splitlines()
         print(f"FAILED; the end of {log.relative_to(ROOT)}:", flush=True)

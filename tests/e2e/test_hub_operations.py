@@ -142,7 +142,7 @@ def running(command: list[str], port: int, log: Path) -> Iterator[None]:
         wait_until(lambda: started(port, process), f"{command[0]}: {log.read_text()}")
         yield
     finally:
-        process.terminate()
+        process.kill()  # ssh overlooks a SIGTERM that comes just before it waits for its sockets
         process.wait(10)
 
 

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,26 @@ def test_what_passed_only_on_the_second_try_is_named(
     assert "passed only on the second try: e2e/link.spec.ts:125:3" in capsys.readouterr().out
     (tmp_path / "list").write_text("  182 passed (6.2m)\n")
     assert run_suite(Suite("s", ("cat", "list"), folder=tmp_path)).flaky == ()
+
+
+TWICE = """
+def test_well(): pass
+def test_late(tmp_path):
+    import pathlib
+    mark = pathlib.Path("mark")
+    late = not mark.exists()
+    mark.touch()
+    assert not late
+def test_wrong(): assert False
+"""
+
+
+def test_a_test_of_pytest_that_ran_twice_counts_once(tmp_path: Path) -> None:
+    (tmp_path / "test_twice.py").write_text(TWICE)
+    suite = run_suites.pytest_suite("s", "test_twice.py", "fast", "--reruns=1")
+    outcome = run_suite(replace(suite, folder=tmp_path))
+    assert (outcome.passed, outcome.failed) == (2, 1)
+    assert outcome.flaky == ("test_twice.py::test_late",)
 
 
 def test_an_unknown_suite_is_refused() -> None:
