@@ -98,6 +98,19 @@ describe('foldLines', () => {
     }
   });
 
+  test('zeros at the end of a line are its offset', () => {
+    const payload = new Uint8Array(2 * 8 + 16);
+    const view = new DataView(payload.buffer);
+    [2, 0].forEach((offset, line) => {
+      view.setFloat32(8 * line, offset, true);
+      view.setFloat32(8 * line + 4, 0.5, true);
+      payload[16 + 8 * line] = 4;
+    });
+    const one = { ...makeRecord({ dtype: 7, shape: [1, 1, 2, 8] }), payload };
+    const folded = foldLines(one, { first: 0, lines: 2, width: 8 }, 4);
+    expect([...(folded?.values ?? [])]).toEqual([4, 2, 2, 2, 2, 0, 0, 0]);
+  });
+
   test('every number is counted, not every cell', () => {
     const folded = foldLines(record(), { first: 0, lines: 4, width: 6 }, 1);
     expect(folded?.stats).toMatchObject({ nan: 1, posInf: 1, negInf: 1, finite: 21 });

@@ -88,15 +88,16 @@ function foldOnto(
   out: Int32Array,
   to: number,
 ): void {
-  for (let col = 0; col < cols; col++) {
-    const bits = values[start + col];
-    const held = out[to + col];
-    const more = (bits & kSizeBits) - (held & kSizeBits);
-    out[to + col] = held ^ ((held ^ bits) & ~(more >> 31));
-  }
+  for (let col = 0; col < cols; col++) out[to + col] = larger(out[to + col], values[start + col]);
 }
 
 const kSizeBits = 0x7fffffff;
+
+/** The bits of the larger in size, of two float32 by their bits; without a branch. */
+function larger(held: number, bits: number): number {
+  const more = (bits & kSizeBits) - (held & kSizeBits);
+  return held ^ ((held ^ bits) & ~(more >> 31));
+}
 
 function bitsOf(values: Floats): Int32Array | undefined {
   if (values instanceof Float64Array) return undefined;
@@ -185,8 +186,7 @@ function foldCodes(record: TensorRecord, range: LineRange, most: number): MapDat
   const rows = Math.min(most, lines);
   const cols = Math.min(most, width);
   const values = new Float32Array(rows * cols);
-  const outBits = new Int32Array(values.buffer);
-  const folder = new LineFolder(codes, width, cols);
+  const folder = new LineFolder(codes, width, values, cols);
   const tally = { min: Infinity, max: -Infinity, nan: 0, posInf: 0, negInf: 0 };
   for (let line = 0; line < lines; line++) {
     const head = (first + line) * kU8LineBytes;
@@ -194,8 +194,8 @@ function foldCodes(record: TensorRecord, range: LineRange, most: number): MapDat
       offset: heads.getFloat32(head, true),
       scale: heads.getFloat32(head + 4, true),
     };
-    folder.fold((first + line) * columns, numbers, tally);
-    foldOnto(folder.bits, 0, cols, outBits, Math.floor((line * rows) / lines) * cols);
+    const row = Math.floor((line * rows) / lines);
+    folder.fold((first + line) * columns, numbers, row * cols, tally);
   }
   const present = new Uint8Array(rows).fill(1);
   return { rows, cols, values, present, stats: statsOfFold(values, present, cols, tally, range) };
@@ -206,53 +206,46 @@ interface LineNumbers {
   readonly scale: number;
 }
 
-/** Folds lines of `width` codes to `cols` cells, each the NaN, the Inf or the number farthest from 0. */
+/** Folds lines of `width` codes onto cells: each keeps the NaN, the Inf or the number farthest from 0. */
 class LineFolder {
-  /** The cells of the line folded last, as the bits of float32. */
-  readonly bits: Int32Array;
   private readonly words: DataView;
   private readonly ends: Uint32Array;
-  private readonly cells: Float32Array;
-  private readonly most: Uint8Array;
-  private readonly least: Uint8Array;
+  private readonly cellBits: Int32Array;
+  /** One number and its bits. */
+  private readonly number = new Float32Array(1);
+  private readonly numberBits = new Int32Array(this.number.buffer);
+  /** Of the codes of the line folded last. */
+  private least = 0;
+  private largest = 0;
 
   constructor(
     private readonly codes: Uint8Array,
     private readonly width: number,
+    private readonly cells: Float32Array<ArrayBuffer>,
     cols: number,
   ) {
     this.words = new DataView(codes.buffer, codes.byteOffset, codes.length);
     this.ends = endsOf(width, cols);
-    this.cells = new Float32Array(cols);
-    this.bits = new Int32Array(this.cells.buffer);
-    this.most = new Uint8Array(cols);
-    this.least = new Uint8Array(cols);
+    this.cellBits = new Int32Array(cells.buffer);
   }
 
-  /** The line whose codes begin at `start`. */
-  fold(start: number, numbers: LineNumbers, tally: Tally): void {
-    const { cells, most, least } = this;
+  /** The line whose codes begin at `start`, onto the cells from `to` on. */
+  fold(start: number, numbers: LineNumbers, to: number, tally: Tally): void {
     const { offset, scale } = numbers;
-    const largest = this.findLargest(start);
-    if (largest >= kFirstName) {
-      this.foldNamed(start, numbers, tally);
+    if (offset >= 0) this.foldUnsigned(start, numbers, to);
+    else this.foldSigned(start, numbers, to);
+    if (this.largest >= kFirstName) {
+      // What was kept for a name as if it were a number lies in the name's cell, which it outdoes.
+      this.foldNamed(start, numbers, to, tally);
       return;
     }
-    // Of a line without negative numbers the least ones lie nearest to 0: no cell shows them.
-    const lowest = offset < 0 ? this.findLeast(start) : 0;
-    tally.min = Math.min(tally.min, offset + lowest * scale);
-    tally.max = Math.max(tally.max, offset + largest * scale);
-    for (let bin = 0; bin < cells.length; bin++) cells[bin] = offset + most[bin] * scale;
-    if (offset >= 0) return;
-    for (let bin = 0; bin < cells.length; bin++) {
-      const low = offset + least[bin] * scale;
-      if (-low > cells[bin]) cells[bin] = low;
-    }
+    tally.min = Math.min(tally.min, offset + this.least * scale);
+    tally.max = Math.max(tally.max, offset + this.largest * scale);
   }
 
-  /** Of each cell the largest code; returns that of the line. */
-  private findLargest(start: number): number {
-    const { codes, ends, most } = this;
+  /** A line without negative numbers: the largest code of a cell counts. */
+  private foldUnsigned(start: number, { offset, scale }: LineNumbers, to: number): void {
+    const { codes, ends, cellBits, number, numberBits } = this;
     const filled = start + this.filledOf(start);
     let ofLine = 0;
     let bin = 0;
@@ -264,28 +257,41 @@ class LineFolder {
         const above = codes[i] - held;
         held += above & ~(above >> 31);
       }
-      most[bin] = held;
       if (held > ofLine) ofLine = held;
+      number[0] = offset + held * scale;
+      cellBits[to + bin] = larger(cellBits[to + bin], numberBits[0]);
     }
-    most.fill(0, bin);
-    return ofLine;
+    this.least = 0;
+    this.largest = ofLine;
+    if (offset === 0) return;
+    number[0] = offset;
+    for (; bin < ends.length; bin++) {
+      cellBits[to + bin] = larger(cellBits[to + bin], numberBits[0]);
+    }
   }
 
-  /** Of each cell the least code; returns that of the line. */
-  private findLeast(start: number): number {
-    const { codes, ends, least } = this;
-    let ofLine = 255;
+  /** A line with negative numbers: the least or the largest code of a cell is farthest from 0. */
+  private foldSigned(start: number, { offset, scale }: LineNumbers, to: number): void {
+    const { codes, ends, cellBits, number, numberBits } = this;
+    this.least = 255;
+    this.largest = 0;
     for (let bin = 0, i = start; bin < ends.length; bin++) {
       const end = start + ends[bin];
-      let held = 255;
+      let least = 255;
+      let most = 0;
       for (; i < end; i++) {
-        const below = codes[i] - held;
-        held += below & (below >> 31);
+        const above = codes[i] - most;
+        most += above & ~(above >> 31);
+        const below = codes[i] - least;
+        least += below & (below >> 31);
       }
-      least[bin] = held;
-      if (held < ofLine) ofLine = held;
+      if (most > this.largest) this.largest = most;
+      if (least < this.least) this.least = least;
+      const low = offset + least * scale;
+      const high = offset + most * scale;
+      number[0] = -low > high ? low : high;
+      cellBits[to + bin] = larger(cellBits[to + bin], numberBits[0]);
     }
-    return ofLine;
   }
 
   /** How many codes stand before the zeros at a line's end: half of an attention map is zeros. */
@@ -296,9 +302,8 @@ class LineFolder {
   }
 
   /** A line that has NaN or Inf among its codes. */
-  private foldNamed(start: number, { offset, scale }: LineNumbers, tally: Tally): void {
+  private foldNamed(start: number, { offset, scale }: LineNumbers, to: number, tally: Tally): void {
     const { codes, ends, cells } = this;
-    cells.fill(0);
     for (let bin = 0, i = start; bin < ends.length; bin++) {
       for (const end = start + ends[bin]; i < end; i++) {
         const code = codes[i];
@@ -309,7 +314,7 @@ class LineFolder {
         } else if (value !== value) tally.nan += 1;
         else if (value > 0) tally.posInf += 1;
         else tally.negInf += 1;
-        if (isLarger(value, cells[bin])) cells[bin] = value;
+        if (isLarger(value, cells[to + bin])) cells[to + bin] = value;
       }
     }
   }
