@@ -136,7 +136,7 @@ export class HeatmapView {
   private folded(map: MapData, h: number, w: number): MapData {
     const kept = this.fold;
     if (kept?.of === map && kept.h === h && kept.w === w) return kept.folded;
-    const folded = foldExtremes(map, h, w);
+    const folded = foldExtremes(map, h, w, kept?.of === kept?.folded ? undefined : kept?.folded);
     this.fold = { of: map, h, w, folded };
     return folded;
   }

@@ -7,6 +7,7 @@ import { paintCells, type Scale } from './paint';
 export class SmallMapView {
   private readonly context: CanvasRenderingContext2D;
   private image: ImageData | undefined;
+  private fold: MapData | undefined;
 
   constructor(private readonly canvas: HTMLCanvasElement) {
     const context = canvas.getContext('2d', { alpha: false });
@@ -22,7 +23,9 @@ export class SmallMapView {
       map,
       Math.round(clientHeight * ratio),
       Math.round(clientWidth * ratio),
+      this.fold,
     );
+    this.fold = folded === map ? undefined : folded;
     const { rows, cols } = folded;
     if (this.image?.width !== cols || this.image.height !== rows) {
       this.canvas.width = cols;

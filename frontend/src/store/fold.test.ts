@@ -56,6 +56,15 @@ describe('foldExtremes', () => {
     expect(folded.values[1]).toBe(-2);
   });
 
+  test('the memory of a fold is used again, and nothing of what it held', () => {
+    const old = foldExtremes(mapOf(1, 4, [9, 9, -9, Number.NaN]), 1, 2);
+    const map = mapOf(2, 2, [1, 0, -2, 0]);
+    const folded = foldExtremes({ ...map, present: Uint8Array.of(0, 1) }, 1, 2, old);
+    expect(folded.values).toEqual(Float32Array.of(-2, 0));
+    expect(folded.values.buffer).toBe(old.values.buffer);
+    expect(foldExtremes(mapOf(1, 6, [1, 2, 3, 4, 5, 6]), 1, 3, old).values.length).toBe(3);
+  });
+
   test('a map that fits is left as it is', () => {
     const map = mapOf(1, 2, [1, 2]);
     expect(foldExtremes(map, 10, 10)).toBe(map);

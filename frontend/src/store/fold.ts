@@ -5,13 +5,13 @@ import { type MapData, statsOf } from './map_data';
 /**
  * Folds a map to at most `rows` × `cols` cells so that nothing notable is lost: each cell shows
  * the NaN, the Inf or the value farthest from 0 of those that it stands for. A missing cell's value
- * is 0.
+ * is 0. `old` is a fold that nobody needs any more: its memory is used again if it fits.
  */
-export function foldExtremes(map: MapData, rows: number, cols: number): MapData {
+export function foldExtremes(map: MapData, rows: number, cols: number, old?: MapData): MapData {
   const outRows = Math.max(1, Math.min(rows, map.rows));
   const outCols = Math.max(1, Math.min(cols, map.cols));
   if (outRows === map.rows && outCols === map.cols) return map;
-  const values = new Float32Array(outRows * outCols);
+  const values = zeros(outRows * outCols, old?.values);
   const present = new Uint8Array(outRows);
   const absent = map.absent === undefined ? undefined : new Uint8Array(values.length).fill(1);
   const ends = endsOf(map.cols, outCols);
@@ -29,6 +29,12 @@ export function foldExtremes(map: MapData, rows: number, cols: number): MapData 
     foldAbsent(map.absent, start, ends, absent, to);
   }
   return { rows: outRows, cols: outCols, values, present, absent, stats: map.stats };
+}
+
+/** Fresh memory costs more than the fold: the system zeroes it page by page at its first use. */
+function zeros(length: number, old: Floats | undefined): Float32Array<ArrayBuffer> {
+  if (old instanceof Float32Array && old.length === length) return old.fill(0);
+  return new Float32Array(length);
 }
 
 /** Folds the cells of one row from `start` on into `out`, from `to` on. */
