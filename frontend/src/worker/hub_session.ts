@@ -25,6 +25,7 @@ export interface SessionListener {
 
 const kPingSeconds = 8;
 const kAnswerSeconds = 8;
+const kLongestAnswerSeconds = 64;
 // The hub takes 100 messages a second of a viewer, and acknowledgements are messages.
 const kAckSeconds = 0.025;
 const kIsSocket = 426;
@@ -39,6 +40,8 @@ export class HubSession {
   private generation = 0;
   private lastAck = Number.NEGATIVE_INFINITY;
   private ackWaits = false;
+  /** Longer each time it was too short: an answer waits behind a large record on a slow line. */
+  private answerSeconds = kAnswerSeconds;
 
   constructor(
     private readonly environment: SessionEnvironment,
@@ -142,8 +145,10 @@ export class HubSession {
       // Once more, should the hub have left one out as one message too many.
       this.acknowledge();
       void this.request('ping', undefined).then(() => (answered = true));
-      this.environment.after(kAnswerSeconds, () => {
-        if (generation === this.generation && !answered) this.client?.close();
+      this.environment.after(this.answerSeconds, () => {
+        if (generation !== this.generation || answered) return;
+        this.answerSeconds = Math.min(2 * this.answerSeconds, kLongestAnswerSeconds);
+        this.client?.close();
       });
       this.keepAlive(generation);
     });
