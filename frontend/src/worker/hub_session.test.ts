@@ -88,6 +88,91 @@ describe('HubSession', () => {
 
   test('reconnects for ever with growing waits, and starts over once connected', async () => {
     const stage = new Stage();
+    stage.session.start();
+    const waits: number[] = [];
+    for (let i = 0; i < 8; i++) {
+      stage.pipe.listener.onClosed();
+      await settle();
+      waits.push(await stage.fire());
+    }
+    expect(waits).toEqual([0.25, 0.5, 1, 2, 2.5, 2.5, 2.5, 2.5]);
+    expect(stage.pipes).toHaveLength(9);
+    await stage.greet();
+    stage.timers.length = 0;
+    stage.pipe.listener.onClosed();
+    await settle();
+    expect(await stage.fire()).toBe(0.25);
+  });
+
+  test('a hub that answers but takes no socket has enough viewers', async () => {
+    const stage = new Stage();
+    stage.status = 426;
+    stage.session.start();
+    stage.pipe.listener.onClosed();
+    await settle();
+    const message = expect.stringContaining('as many viewers as it takes') as unknown;
+    expect(stage.connections.at(-1)).toMatchObject({ kind: 'reconnecting', message });
+    await stage.fire();
+    stage.pipe.listener.onOpen();
+    stage.pipe.listener.onClosed();
+    await settle();
+    expect(stage.connections.at(-1)).toMatchObject({ kind: 'reconnecting', message: '' });
+  });
+
+  test('a missing token ends the trying, for the page to ask for it', async () => {
+    const stage = new Stage();
+    stage.status = 401;
+    stage.session.start();
+    stage.pipe.listener.onClosed();
+    await settle();
+    expect(stage.connections.at(-1)).toMatchObject({ kind: 'refused', reason: 'token' });
+    expect(stage.timers).toHaveLength(0);
+  });
+
+  test('a hub that speaks no common version is not asked again', async () => {
+    const stage = new Stage();
+    stage.session.start();
+    stage.pipe.listener.onOpen();
+    const error = { code: 'unsupported_version', message: 'only 2' };
+    stage.pipe.listener.onText(JSON.stringify({ id: 1, error }));
+    await settle();
+    expect(stage.connections.at(-1)).toMatchObject({ kind: 'refused', message: 'only 2' });
+    expect(stage.timers).toHaveLength(0);
+  });
+
+  test('a request on its way when the connection ends is answered', async () => {
+    const stage = new Stage();
+    stage.session.start();
+    await stage.greet();
+    const answer = stage.session.request('control.pause', {});
+    stage.pipe.listener.onClosed();
+    expect(await answer).toMatchObject({ ok: false, error: { code: 'disconnected' } });
+  });
+
+  test('a request while the connection is still coming about is answered at once', async () => {
+    const stage = new Stage();
+    stage.session.start();
+    expect(await stage.session.request('control.pause', {})).toMatchObject({
+      ok: false,
+      error: { code: 'disconnected', message: 'the page is not connected to the hub' },
+    });
+    await stage.greet();
+    expect(stage.pipe.sent).toHaveLength(1);
+    expect(stage.hellos).toHaveLength(1);
+  });
+
+  test('a connection that answers no ping is given up', async () => {
+    const stage = new Stage();
+    stage.session.start();
+    await stage.greet();
+    await stage.fire();
+    expect(JSON.parse(stage.pipe.sent[1])).toMatchObject({ method: 'ping' });
+    await stage.fire();
+    expect(stage.connections.at(-1)).toMatchObject({ kind: 'reconnecting' });
+  });
+
+  test('a ping waits longer for its answer each time, as behind a large record', async () => {
+    const stage = new Stage();
     const waits: number[] = [];
     for (let i = 0; i < 5; i++) {
       stage.session.start();
