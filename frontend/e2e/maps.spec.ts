@@ -24,7 +24,9 @@ test('curves and both maps show data, and follow the run', async ({ page, hub })
   for (const canvas of await page.locator('.uplot canvas').all()) {
     expect((await pixels(canvas)).colors).toBeGreaterThan(20);
   }
-  await expect(page.getByTestId('loss-readout')).toContainText('unigram 3.190');
+  const readout = page.getByTestId('loss-readout');
+  await expect(readout).toContainText('valid 2.268');
+  expect(await readout.evaluate((e) => e.scrollWidth - e.clientWidth), 'cut off').toBe(0);
   const before = await page.getByTestId('tile-map').screenshot();
   await advance(page, hub, 3);
   expect(before.equals(await page.getByTestId('tile-map').screenshot())).toBe(false);

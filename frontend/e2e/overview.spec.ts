@@ -35,6 +35,7 @@ test('four curves show the run, and the readouts tell the true numbers', async (
   expect(await valueIn(page, 'loss-readout', /train\s+(\S+)/)).toBe(
     Number(lossAt(120).toPrecision(4)),
   );
+  expect(await valueIn(page, 'loss-readout', /unigram\s+(\S+)/)).toBe(3.19);
   const box = await page.locator('.u-over').first().boundingBox();
   if (box === null) throw new Error('no curve on the page');
   await page.mouse.move(box.x + box.width * 0.4, box.y + box.height / 2);
