@@ -17,7 +17,7 @@ SUFFIXES = CPP_SUFFIXES + TYPESCRIPT_SUFFIXES + (".py", ".sh")
 TOPS = {"src", "include", "tests", "frontend", "scripts", "clients", "examples"}
 FILE_BUDGET, FUNCTION_BUDGET = 400, 40
 FILE_LIMIT, FUNCTION_LIMIT = 600, 100
-SINGLE_FILES = {"clients/python/tensor_tracer.py": 950}
+SINGLE_FILES = {"clients/python/tensor_tracer.py": 1000}
 RATCHET = "scripts/size_ratchet.txt"
 
 

@@ -17,6 +17,7 @@ import dataclasses
 import difflib
 import functools
 import importlib
+import itertools
 import json
 import logging
 import math
@@ -31,16 +32,18 @@ import urllib.parse
 import urllib.request
 from array import array
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, SupportsInt
+from typing import Any, NamedTuple, SupportsInt
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:  # a recording is read without websockets
+with contextlib.suppress(ImportError):  # a recording is read without websockets
+    from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
     from websockets.sync.client import ClientConnection
+    from websockets.sync.client import connect as open_websocket
 
 __version__ = "0.1.0"
 
@@ -48,6 +51,7 @@ Array = npt.NDArray[Any]
 Ranges = str | SupportsInt | Iterable[SupportsInt]  # "1-4,8", 3 or range(1, 5)
 Points = str | Iterable[str]
 Program = str | Path | Mapping[str, Any]  # the text, a .tti file, or the JSON form
+Pairs = list[tuple[int, int]]  # first and last of each range
 Plan = Mapping[str, Any] | Iterable[Mapping[str, Any]]  # whole, or its entries
 
 POINTS = {
@@ -67,7 +71,7 @@ _PING_SECONDS = 10.0
 _ACK_SECONDS = 0.02  # between acks, which count against the hub's rate limit
 _ANSWER_SECONDS = 330.0  # the hub gives up on the trainer after 300
 _MAX_STEPS = 100_000  # that wait for a loop over steps()
-_SENT_AGAIN = 2_000  # steps that the hub repeats after a hello
+_RECONNECT_SECONDS = 300.0  # how long reconnect=True looks for a hub
 _MOST_RANGES = 100  # in one condition: SQLite takes no more than 1,000 parts
 _MAX_SAVED = 10_000  # values of programs that wait for a loop over saved()
 
@@ -95,12 +99,16 @@ class RecordError(TensorTracerError, ValueError):
     """These bytes are not what docs/protocol.md or docs/recording.md says."""
 
 
+_native_crc32c: Any = None
+with contextlib.suppress(ImportError):
+    _native_crc32c = importlib.import_module("google_crc32c")
 _CRC_START = bytes.fromhex("54641f64")  # brings a state of 0 to all ones
 
 
 @functools.cache
-def _crc_tables() -> npt.NDArray[np.uint32]:
-    """[p, b]: what byte b at place p of a block of 256 adds to the block's CRC."""
+def _crc_tables() -> tuple[Array, list[list[int]]]:
+    """[p, b]: what byte b at place p of a block of 256 adds to the block's CRC. The state before a
+    block comes in at its first four places."""
     last: Array = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         last = (last >> 1) ^ ((last & 1) * np.uint32(0x82F63B78))
@@ -108,21 +116,13 @@ def _crc_tables() -> npt.NDArray[np.uint32]:
     tables[255] = last
     for place in range(254, -1, -1):
         tables[place] = (tables[place + 1] >> 8) ^ last[tables[place + 1] & 255]
-    return tables
-
-
-@functools.cache
-def _crc_carries() -> list[list[int]]:
-    """The state before a block comes in at its first four places."""
-    carries: list[list[int]] = _crc_tables()[:4].tolist()
-    return carries
+    return tables.ravel(), tables[:4].tolist()
 
 
 def _crc32c_numpy(data: bytes) -> int:
     data = bytes(-(len(data) + 4) % 256) + _CRC_START + data
-    table, places = _crc_tables().ravel(), np.arange(256, dtype=np.int32) * 256
-    c0, c1, c2, c3 = _crc_carries()
-    state = 0
+    table, (c0, c1, c2, c3) = _crc_tables()
+    places, state = np.arange(256, dtype=np.int32) * 256, 0
     for at in range(0, len(data), 1 << 15):  # pieces that stay in the cache
         piece = np.frombuffer(data, np.uint8, min(1 << 15, len(data) - at), at).reshape(-1, 256)
         for block in np.bitwise_xor.reduce(table.take(piece + places), axis=1).tolist():
@@ -131,17 +131,9 @@ def _crc32c_numpy(data: bytes) -> int:
     return state ^ 0xFFFFFFFF
 
 
-@functools.cache
-def _google_crc32c() -> Any:
-    with contextlib.suppress(ImportError):
-        return importlib.import_module("google_crc32c")
-    return None
-
-
 def crc32c(data: bytes) -> int:
     """CRC-32C (Castagnoli): by the package google-crc32c if it is installed, else by numpy."""
-    native = _google_crc32c()
-    return int(native.value(data)) if native else _crc32c_numpy(data)
+    return int(_native_crc32c.value(data)) if _native_crc32c else _crc32c_numpy(data)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -263,11 +255,8 @@ def _check_size(at: int, record: Record) -> None:
             raise _damaged(at, f"{len(record.payload)} bytes of payload, {record.shape} has {expected}")
 
 
-Pairs = list[tuple[int, int]]
-
-
 def _pairs(value: Ranges | None, what: str) -> Pairs | None:
-    """First and last of each range; None is all."""
+    """None is all."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -319,7 +308,7 @@ def _select(
 
 
 class State(NamedTuple):
-    """Where the run stands."""
+    """Where the run stands, and its newest step."""
 
     phase: str  # starting, waiting, training, paused, evaluating, finished, lost
     step: int
@@ -342,9 +331,7 @@ class _Endpoint:
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def dial(self) -> ClientConnection:
-        from websockets.exceptions import InvalidHandshake, InvalidStatus
-        from websockets.sync.client import connect as open_websocket
-
+        importlib.import_module("websockets")  # says so where it is not installed
         options: dict[str, Any] = {"max_size": None, "compression": None, "proxy": None}
         options |= {"additional_headers": self.headers, "open_timeout": self.timeout}
         try:
@@ -375,8 +362,6 @@ class _Endpoint:
         return ConnectionLost("unreachable", str(error) or repr(error), self.url, remedy)
 
     def refusal(self, status: int, body: bytes) -> HubError:
-        with contextlib.suppress(ValueError, TypeError, KeyError):
-            return _hub_error(json.loads(body)["error"])
         codes = {401: "unauthorized", 403: "forbidden", 404: "not_found", 429: "rate_limited"}
         text = body.decode(errors="replace").strip()[:200] or f"HTTP status {status}"
         remedy = "the token is in <run_dir>/token" if status == 401 else ""
@@ -402,24 +387,24 @@ class Run:
     """A live run, from `connect`. A thread of its own keeps its public members up to date and
     pings the hub; any thread may call its methods."""
 
-    def __init__(self, endpoint: _Endpoint, window: int | None, reconnect: bool, check: bool) -> None:
+    def __init__(self, endpoint: _Endpoint, window: int | None, reconnect: float, check: bool) -> None:
         self.facts: dict[str, Any] | None = None  # None until a trainer has connected
         self.state = State("starting", 0)
         self.holder: dict[str, str] | None = None  # of the control: session and name
         self.dropped: Counter[str] = Counter()  # records, by where: viewer, trainer or client
         self.dropped_entries: Counter[int] = Counter()
+        self.dropped_events: Counter[str] = Counter()  # steps, saved and applied, by where
         self.reconnects = 0
         self._endpoint, self._window, self._check = endpoint, window, check
-        self._reconnect = reconnect
+        self._patience = _RECONNECT_SECONDS if reconnect is True else float(reconnect)
         self._closing = threading.Event()
         self._changed = threading.Condition()  # guards what follows
         self._ended = False
         self._failure: TensorTracerError | None = None
-        self._last_id = 1
+        self._ids = itertools.count(1)
         self._answers: dict[int, dict[str, Any] | None] = {}  # by request; None: not yet
         self._steps: deque[dict[str, Any]] = deque(maxlen=_MAX_STEPS)
-        self._said_steps: deque[str] = deque(maxlen=_SENT_AGAIN)
-        self._said_before: set[str] = set()  # on the connection before this one
+        self._newest = self._newest_before = 0  # step; that before this connection, while it begins
         self._applied: deque[dict[str, Any]] = deque(maxlen=_MAX_STEPS)
         self._saved: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
         self._messages: deque[bytes] = deque()
@@ -428,7 +413,10 @@ class Run:
         self._subscription: dict[str, Any] = {}
         self._taken = self._told = 0  # binary messages of this connection
         self._loops = 0  # over records
-        self._connection = self._greet()
+        self._session = ""
+        self._controls = False  # until it is given back
+        self._connection: ClientConnection
+        self._greet()
         self._thread = threading.Thread(target=self._serve, name="tensor-tracer", daemon=True)
         self._thread.start()
 
@@ -459,8 +447,7 @@ class Run:
 
     def steps(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
         """The `step` notifications: first the last 2,000, then as they arrive."""
-        while (step := self._next(self._steps, timeout)) is not None:
-            yield step
+        return iter(lambda: self._next(self._steps, timeout), None)
 
     def saved(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
         """What programs save, as it arrives: `saved` notifications with an array as `values`."""
@@ -470,8 +457,7 @@ class Run:
 
     def applied(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
         """The `applied` notifications: after each step what the programs in force did in it."""
-        while (applied := self._next_data(self._applied, timeout)) is not None:
-            yield applied
+        return iter(lambda: self._next_data(self._applied, timeout), None)
 
     @property
     def interventions(self) -> list[dict[str, Any]]:
@@ -523,6 +509,7 @@ class Run:
     def control(self, name: str, take_over: bool = False) -> Control:
         """Claims the control of the run; `busy` if another holds it."""
         self.request("control.claim", {"name": name, "take_over": take_over})
+        self._controls = True
         return Control(self)
 
     def history(
@@ -546,7 +533,9 @@ class Run:
         timeout: float | None = _ANSWER_SECONDS,
     ) -> dict[str, Any]:  # fmt: skip
         """The result of one request of docs/protocol.md; HubError if it is refused."""
-        number = self._new_id(awaited=True)
+        number = next(self._ids)
+        with self._changed:
+            self._answers[number] = None
         try:
             self._send(_encode_request(number, method, params))
             with self._changed:
@@ -556,7 +545,12 @@ class Run:
         if answer is None:
             raise TensorTracerError("timeout", f"no answer within {timeout} s", method)
         if error := answer.get("error"):
-            raise self._lost(method) if error.get("code") == "disconnected" else _hub_error(error)
+            if error.get("code") == "disconnected":
+                raise self._lost(method)
+            if error.get("code") == "not_controller" and self.holder:
+                now = {"message": f"{self.holder['name']} has the control", "remedy": error["message"]}
+                error |= {"where": method} | now
+            raise _hub_error(error)
         result: dict[str, Any] = answer["result"]
         return result
 
@@ -566,18 +560,12 @@ class Run:
     def _lost(self, where: str) -> ConnectionLost:
         return ConnectionLost("disconnected", "the connection to the hub has ended", where)
 
-    def _new_id(self, awaited: bool) -> int:
-        with self._changed:
-            self._last_id += 1
-            if awaited:
-                self._answers[self._last_id] = None
-            return self._last_id
-
     def _next(self, queue: deque[Any], timeout: float | None) -> Any:
         with self._changed:
             self._changed.wait_for(lambda: queue or self._ended, timeout)
             if not queue and self._failure is not None:
                 raise self._failure
+            self._taken += bool(queue) and queue is self._messages
             return queue.popleft() if queue else None
 
     def _next_data(self, queue: deque[Any], timeout: float | None) -> Any:
@@ -615,7 +603,6 @@ class Run:
                         yield record
                 if (message := self._next(self._messages, timeout)) is None:
                     return
-                self._taken += 1
                 self._acknowledge()
                 self._records.extend(decode_records(message, self._check, self._names()))
         finally:
@@ -632,45 +619,75 @@ class Run:
         return before != said
 
     def _acknowledge(self) -> None:
-        if self._window is not None and self._taken - self._told >= max(1, self._window // 2):
-            self._told = self._taken
+        def due() -> bool:
+            return self._taken - self._told >= max(1, (self._window or math.inf) // 2)
+
+        if due():
             time.sleep(_ACK_SECONDS)
-            with contextlib.suppress(ConnectionLost):
-                self._send(json.dumps({"event": "ack", "params": {"messages": self._taken}}))
+            with self._changed, contextlib.suppress(ConnectionLost):
+                if due():  # a new connection may have begun to count
+                    self._told = self._taken
+                    self._send(json.dumps({"event": "ack", "params": {"messages": self._taken}}))
 
     def _send(self, text: str) -> None:
-        from websockets.exceptions import ConnectionClosed
-
         try:
             self._connection.send(text)
         except (ConnectionClosed, OSError):
             raise self._failure or self._lost(self._endpoint.url) from None
 
-    def _greet(self) -> ClientConnection:
-        """A connection that has said hello; what the answer says is in force."""
-        from websockets.exceptions import ConnectionClosed
-
+    def _greet(self) -> None:
+        """Puts a new connection in the place of the one before, with what was asked for there."""
         window = {} if self._window is None else {"window": self._window}
-        hello = {"versions": [1], "role": "viewer", "client": f"python {__version__}"} | window
+        who = {"versions": [1], "role": "viewer", "client": f"python {__version__}"} | window
         connection = self._endpoint.dial()
+        heard: list[str | bytes] = []
         try:
-            connection.send(_encode_request(1, "hello", hello))
-            answer = json.loads(connection.recv(self._endpoint.timeout))
-            if "error" in answer:
-                raise _hub_error(answer["error"])
-            if self._subscription:
-                number = self._new_id(awaited=False)
-                connection.send(_encode_request(number, "subscribe", self._subscription))
+            hello = self._ask_first(connection, heard, "hello", who)
+            for request in self._asked_before(hello):
+                connection.send(request)
+            self._ask_first(connection, heard, "ping")  # comes after the steps that are said again
         except (ConnectionClosed, OSError, HubError) as error:
             connection.close()
             raise error if isinstance(error, HubError) else self._endpoint.unreachable(error)
         with self._changed:
+            self._connection, self._session = connection, hello["session"]
             # Those of the connection before count for nothing.
             self._taken, self._told = -len(self._messages), 0
-            self._said_before = set(self._said_steps)
-            for event in ("run", "state", "control"):
-                self._on_event(event, answer["result"][event], "")
-        return connection
+            self._set_facts(hello["run"] or self.facts)
+            self._newest_before = self._newest
+            for event in ("state", "control"):
+                self._on_event(event, hello[event])
+            for message in heard:
+                self._take(message)
+            self._newest_before = 0
+
+    def _ask_first(
+        self, connection: ClientConnection, heard: list[str | bytes], method: str,
+        params: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        number = next(self._ids)
+        connection.send(_encode_request(number, method, params))
+        while True:
+            message = connection.recv(self._endpoint.timeout)
+            with contextlib.suppress(ValueError, AttributeError):
+                if isinstance(message, str) and (answer := json.loads(message)).get("id") == number:
+                    if "error" in answer:
+                        raise _hub_error(answer["error"])
+                    return dict(answer["result"])
+            heard.append(message)
+
+    def _asked_before(self, hello: Mapping[str, Any]) -> Iterator[str]:
+        """What holds on the connection that has ended."""
+        if self._controls and self.holder and self.holder["session"] == self._session:
+            # The hub may not know yet that this session has ended.
+            take_over = hello["control"]["holder"] == self.holder
+            claim = {"name": self.holder["name"], "take_over": take_over}
+            yield self._unawaited("control.claim", claim)
+        if self._subscription:
+            yield self._unawaited("subscribe", self._subscription)
+
+    def _unawaited(self, method: str, params: Mapping[str, Any] | None = None) -> str:
+        return _encode_request(next(self._ids), method, params)
 
     def _serve(self) -> None:
         failure: TensorTracerError | None = None
@@ -683,7 +700,7 @@ class Run:
                     self._changed.notify_all()
                 # Of a hub that is gone with its run the trainer is lost first, and it says goodbye.
                 ends = ("finished", "lost") if failure is None else ("finished",)
-                if self._closing.is_set() or not self._reconnect or self.state.phase in ends:
+                if self._closing.is_set() or not self._patience or self.state.phase in ends:
                     break
                 self._come_back()
         except TensorTracerError as error:
@@ -695,52 +712,66 @@ class Run:
 
     def _come_back(self) -> None:
         _log.warning("the connection to %s has ended; connecting again", self._endpoint.url)
-        delay = 0.25
+        delay, end = 0.25, time.monotonic() + self._patience
         while not self._closing.wait(delay * random.uniform(0.5, 1.0)):
-            with contextlib.suppress(ConnectionLost):
-                self._connection = self._greet()
-                self.reconnects += 1
-                if self._closing.is_set():  # close() may have closed the one before
-                    self._connection.close()
-                return
-            delay = min(2 * delay, 2.5)
+            try:
+                self._greet()
+            except ConnectionLost as error:
+                if time.monotonic() < end:
+                    delay = min(2 * delay, 2.5)
+                    continue
+                remedy = "the run may have ended; if it goes on, give `reconnect` more seconds"
+                text = f"the hub did not come back within {self._patience:g} s"
+                raise ConnectionLost("unreachable", text, self._endpoint.url, remedy) from error
+            self.reconnects += 1
+            if self._closing.is_set():  # close() may have closed the one before
+                self._connection.close()
+            return
 
     def _receive(self) -> ConnectionLost | None:
         """Until the connection ends; None where the hub or we ended it properly."""
-        from websockets.exceptions import ConnectionClosed
-
         ping_at = time.monotonic() + _PING_SECONDS
         while True:
             try:
-                self._on_message(self._connection.recv(max(0.0, ping_at - time.monotonic())))
+                self._take(self._connection.recv(max(0.0, ping_at - time.monotonic())))
             except TimeoutError:
                 pass
             except ConnectionClosed as closed:
                 if closed.rcvd is not None and closed.rcvd.code in (1000, 1001):
                     return None
                 return ConnectionLost("disconnected", str(closed), self._endpoint.url)
-            except (AttributeError, LookupError, TypeError, ValueError) as error:
-                _log.warning("a message of the hub cannot be read: %r", error)
             if time.monotonic() >= ping_at:
                 ping_at = time.monotonic() + _PING_SECONDS
                 with contextlib.suppress(ConnectionLost):
-                    self._send(_encode_request(self._new_id(awaited=False), "ping", None))
+                    self._send(self._unawaited("ping"))
+
+    def _take(self, message: str | bytes) -> None:
+        try:
+            with self._changed:
+                self._on_message(message)
+                self._changed.notify_all()
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            _log.warning("a message of the hub cannot be read: %r", error)
 
     def _on_message(self, message: str | bytes) -> None:
-        with self._changed:
-            if isinstance(message, bytes):
-                self._messages.append(message)
-            elif "event" in (content := json.loads(message)):
-                self._on_event(content["event"], content.get("params", {}), message)
-            elif content["id"] in self._answers:
-                self._answers[content["id"]] = content
-            self._changed.notify_all()
+        if isinstance(message, bytes):
+            self._messages.append(message)
+        elif "event" in (content := json.loads(message)):
+            self._on_event(content["event"], content.get("params", {}))
+        elif content["id"] in self._answers:
+            self._answers[content["id"]] = content
+        elif "error" in content:
+            _log.warning("the hub refused: %s", _hub_error(content["error"]))
 
-    def _on_event(self, event: str, params: Any, text: str) -> None:
+    def _on_event(self, event: str, params: Any) -> None:
         if event == "run":
-            self.facts = params
-        elif event == "state":
-            self.state = State(params["phase"], params.get("step", 0))
+            self._set_facts(params)
+            if self._subscription:  # a hub that knew no points yet refused it
+                with contextlib.suppress(ConnectionLost):
+                    self._send(self._unawaited("subscribe", self._subscription))
+        elif event == "state":  # as the phase changes; a new hub is told the last one once more
+            newest = 0 if params["phase"] == "replay" else self._newest
+            self.state = State(params["phase"], max(newest, params.get("step", 0)))
         elif event == "control":
             self.holder = params["holder"]
         elif event == "plan":
@@ -748,19 +779,36 @@ class Run:
         elif event == "interventions":
             self.facts = (self.facts or {}) | {"interventions": params["programs"]}
         elif event == "applied":
-            self._applied.append(params)
+            self._wait_in(self._applied, params)
         elif event == "saved":
-            self._saved.append(params)
-        elif event == "step" and text not in self._said_before:
-            self._said_before.clear()  # what was said again has come
-            self._said_steps.append(text)
-            self._steps.append(_numbers(params))
+            self._wait_in(self._saved, params)
+        elif event == "step":
+            self._on_step(params)
         elif event == "dropped":
-            self.dropped[params.get("where", "viewer")] += params["records"]
+            where = params.get("where", "viewer")
+            self.dropped += Counter({where: params["records"]})
+            self.dropped_events += Counter({where: params.get("events", 0)})
             self.dropped_entries.update({int(k): n for k, n in params.get("entries", {}).items()})
         elif event == "log":
             level = logging.getLevelName(str(params["level"]).upper())
             _log.log(level if isinstance(level, int) else logging.INFO, "%s", params["message"])
+
+    def _set_facts(self, facts: dict[str, Any] | None) -> None:
+        if self.facts and facts and self.facts.get("id") != facts.get("id"):
+            self._newest = 0
+        self.facts = facts
+
+    def _on_step(self, params: Mapping[str, Any]) -> None:
+        """Leaves out what was said before. A replay goes back, but not at the start of a connection."""
+        replay = self.state.phase == "replay"
+        if (step := int(params["step"])) > (self._newest_before if replay else self._newest):
+            self._newest = max(step, self._newest)
+            self.state = self.state if replay else self.state._replace(step=step)
+            self._wait_in(self._steps, _numbers(params))
+
+    def _wait_in(self, queue: deque[dict[str, Any]], params: dict[str, Any]) -> None:
+        self.dropped_events += Counter({"client": len(queue) == queue.maxlen})
+        queue.append(params)
 
 
 def _boundary(result: Mapping[str, Any]) -> Boundary:
@@ -791,6 +839,7 @@ class Control:
             self.release()
 
     def release(self) -> None:
+        self._run._controls = False
         self._run.request("control.release")
 
     def pause(self) -> Boundary:
@@ -818,13 +867,14 @@ class Control:
 
 def connect(
     url: str | None = None, *, run_dir: str | Path | None = None, token: str | None = None,
-    window: int | None = 64, reconnect: bool = False, check: bool = True, timeout: float = 10.0,
+    window: int | None = 64, reconnect: float = False, check: bool = True, timeout: float = 10.0,
 ) -> Run:  # fmt: skip
     """A live run, by its directory or by the address that the trainer printed.
 
     `window`: binary messages under way or waiting here before the hub keeps only the latest of each
-    key; None: all of them are sent and wait here. `check`: verify payloads. `timeout`: of connecting
-    and of history, in seconds.
+    key; None: all of them are sent and wait here. `reconnect`: for so many seconds a hub that is gone
+    is looked for, True: 300. `check`: verify payloads. `timeout`: of connecting and of history, in
+    seconds.
     """
     if (url is None) == (run_dir is None):
         raise ValueError("connect: give either url or run_dir")
@@ -847,12 +897,16 @@ class Recording:
     """One run of a recording, from `open_recording`. Reads while the run still writes."""
 
     def __init__(self, path: Path, run: str | None, check: bool) -> None:
-        self._file = sqlite3.connect(f"{path.resolve(strict=True).as_uri()}?mode=ro", uri=True)
-        self._check = check
+        self._check, uri = check, f"{path.resolve(strict=True).as_uri()}?mode=ro"
         try:
+            self._file = sqlite3.connect(uri, uri=True)
             [(version,)] = self._file.execute("SELECT value FROM meta WHERE key = 'schema_version'")
             runs = {row[1]: row for row in self._file.execute("SELECT run, id, facts FROM runs")}
         except (sqlite3.DatabaseError, ValueError) as error:
+            if "locked" in str(error):
+                remedy = "wait until the run has ended, or ask its hub: connect(…).history()"
+                text = "the hub of a run has this file for itself"
+                raise RecordError("recording_in_use", text, str(path), remedy) from error
             raise RecordError("invalid_recording", str(error), str(path)) from error
         if version != "1":
             raise _unknown("unsupported_version", f"schema version {version}", str(path))

@@ -24,11 +24,12 @@ HELLO = {
 
 class FakeHub:
     """`answers` maps methods to results, or to errors with a `code`; what is missing gets {}.
-    `pages` maps paths to functions from query to body and headers."""
+    `past` are the steps that a hello is followed by. `pages` maps paths to functions from query to body and headers."""
 
     def __init__(self, port: int = 0) -> None:
         self.hello: dict[str, Any] = dict(HELLO)
         self.answers: dict[str, dict[str, Any]] = {}
+        self.past: list[int] = []
         self.silent: set[str] = set()
         self.pages: dict[str, Callable[[dict[str, str]], tuple[bytes, dict[str, str]]]] = {}
         self.got: list[dict[str, Any]] = []
@@ -66,6 +67,10 @@ class FakeHub:
         found = [m for m in list(self.got) if m.get("method", m.get("event")) == method]
         return [message.get("params", {}) for message in found]
 
+    def hang_up(self) -> None:
+        """As a network does."""
+        self.viewer.socket.close()
+
     def tell(self, event: str, **params: Any) -> None:
         self.viewer.send(json.dumps({"event": event, "params": params}))
 
@@ -84,6 +89,8 @@ class FakeHub:
             kind = "error" if "code" in given else "result"
             connection.send(json.dumps({"id": message["id"], kind: given}))
         if method == "hello":
+            for step in self.past:
+                connection.send(json.dumps({"event": "step", "params": {"step": step, "loss": 2.5}}))
             self.viewers.append(connection)
 
     def _answer_http(self, connection: ServerConnection, request: Request) -> Response | None:

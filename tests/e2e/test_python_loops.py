@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import tensor_tracer
 from fake_hub import TOKEN, FakeHub
 from hub_harness import REPOSITORY, Hub, make_record, wait_until
 from tensor_tracer import ConnectionLost, Control, Recording, Run, connect
@@ -81,6 +82,28 @@ def test_what_came_before_the_end_is_kept(fake: FakeHub) -> None:
         assert [record.step for record in run.records()] == [1, 2, 3]
 
 
+@pytest.mark.parametrize("loop", ["saved", "applied"])
+def test_what_no_loop_takes_in_time_is_counted(
+    loop: str, fake: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tensor_tracer, "_MAX_SAVED", 2)
+    monkeypatch.setattr(tensor_tracer, "_MAX_STEPS", 2)
+    with connect(fake.url) as run:
+        for step in range(1, 6):
+            fake.tell(loop, step=step, shape=[], values=[step])
+        hear(run)
+        assert run.dropped_events == {"client": 3} and not run.dropped
+        assert [each["step"] for each in getattr(run, loop)(timeout=0)] == [4, 5]
+
+
+def test_events_that_did_not_get_here_are_counted(fake: FakeHub) -> None:
+    with connect(fake.url) as run:
+        fake.tell("dropped", records=0, where="viewer", entries={}, events=3)
+        fake.tell("dropped", records=2, where="trainer", events=1)
+        hear(run)
+        assert run.dropped == {"trainer": 2} and run.dropped_events == {"viewer": 3, "trainer": 1}
+
+
 # Ends
 
 
@@ -92,19 +115,6 @@ def test_a_run_whose_trainer_was_killed_ends(fake: FakeHub) -> None:
         assert list(run.steps(timeout=5)) == [] and run.reconnects == 0
         with pytest.raises(ConnectionLost):
             run.request("ping")
-
-
-@pytest.mark.parametrize("phase", ["training", "lost"])
-def test_a_hub_that_is_started_again_is_waited_for(phase: str, fake: FakeHub) -> None:
-    with connect(fake.url, reconnect=True) as run:
-        fake.tell("state", phase=phase, step=3)
-        hear(run)
-        if phase == "lost":
-            fake.viewer.socket.close()  # the hub died, the trainer may look for the next one
-        else:
-            fake.viewer.close(1001)
-        wait_until(lambda: run.reconnects == 1, "the reconnect")
-        hear(run)
 
 
 def test_many_steps_of_the_trainer_take_as_long_as_they_take(
@@ -125,34 +135,6 @@ def test_many_steps_of_the_trainer_take_as_long_as_they_take(
         trainer.start()
         assert control.step(1000) == (1003, 2, None)
         trainer.join()
-
-
-# Steps said twice
-
-
-def tell_steps(fake: FakeHub, last: int) -> None:
-    for step in range(1, last + 1):
-        fake.tell("step", step=step, loss=2.5)
-
-
-def test_a_replay_that_is_played_again_says_its_steps_again(fake: FakeHub) -> None:
-    with connect(fake.url) as run:
-        tell_steps(fake, 3)
-        tell_steps(fake, 3)
-        hear(run)
-        assert [step["step"] for step in run.steps(timeout=0)] == [1, 2, 3, 1, 2, 3]
-
-
-def test_what_a_reconnect_says_again_comes_once(fake: FakeHub) -> None:
-    with connect(fake.url, reconnect=True) as run:
-        tell_steps(fake, 3)
-        hear(run)
-        fake.viewer.socket.close()
-        wait_until(lambda: run.reconnects == 1, "the reconnect")
-        tell_steps(fake, 4)  # as the hub does after a hello
-        tell_steps(fake, 2)  # played again
-        hear(run)
-        assert [step["step"] for step in run.steps(timeout=0)] == [1, 2, 3, 4, 1, 2]
 
 
 # Addresses and answers

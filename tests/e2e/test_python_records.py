@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sqlite3
 import struct
@@ -222,6 +223,8 @@ def test_a_run_that_is_not_in_the_file(recorded: Path) -> None:
 def test_what_is_no_recording_of_this_version(recorded: Path, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         open_recording(tmp_path / "nowhere.ttrec")
+    with pytest.raises(RecordError):
+        open_recording(tmp_path)
     for content in (b"", b"no SQLite" * 100):
         (tmp_path / "odd").write_bytes(content)
         with pytest.raises(RecordError, match="odd"):
@@ -232,6 +235,16 @@ def test_what_is_no_recording_of_this_version(recorded: Path, tmp_path: Path) ->
     file.close()
     with pytest.raises(RecordError, match="schema version 2 is not known"):
         open_recording(recorded)
+
+
+def test_a_recording_that_its_hub_has_for_itself(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = sqlite3.connect(recorded)
+    writer.execute("BEGIN EXCLUSIVE")
+    monkeypatch.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, timeout=0))
+    with pytest.raises(RecordError, match="for itself; wait until the run has ended") as refused:
+        open_recording(recorded)
+    assert refused.value.code == "recording_in_use"
+    writer.close()
 
 
 def test_a_recording_being_written_is_read(recorded: Path) -> None:

@@ -54,9 +54,9 @@ def test_a_class_is_not_a_function(check: Check) -> None:
 
 def test_what_users_copy_as_one_file_has_a_budget_of_its_own(check: Check) -> None:
     path = "clients/python/tensor_tracer.py"
-    assert check("check_sizes.py", {path: "x = 1\n" * 950}).returncode == 0
-    result = check("check_sizes.py", {path: "x = 1\n" * 951})
-    assert "file has 951 lines; 950 is the limit" in result.stdout
+    assert check("check_sizes.py", {path: "x = 1\n" * 1000}).returncode == 0
+    result = check("check_sizes.py", {path: "x = 1\n" * 1001})
+    assert "file has 1001 lines; 1000 is the limit" in result.stdout
     result = check("check_sizes.py", {"clients/python/other.py": "x = 1\n" * 401})
     assert "file has 401 lines, the budget is 400" in result.stdout
 
