@@ -3,9 +3,10 @@
     tensor-tracer train … --tensor-tracer-vectors vectors --monitor-prompts evil.txt kind.txt
     python examples/persona_direction.py runs/5f0c1d2e3a4b5c6d evil kind --name evil --step 200
 
-Once the run has done step 200, the hidden states of every prompt are read in one evaluation: the mean over
-the first set less the mean over the second is a vector for each layer, [layers + 1, hidden] with the
-embedding as row 0. It is written into the run's folder of vectors, and the plan then projects on it.
+Once the run has done step 200, the hidden states of every prompt are read in one evaluation, the first
+that comes whole: the mean over the first set less the mean over the second is a vector for each layer,
+[layers + 1, hidden] with the embedding as row 0. It is written into the run's folder of vectors, and the
+plan then projects on it. Where records are dropped on the way this says so, and puts the plan back.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 from tensor_tracer import Array, Control, Record, Run, TensorTracerError, connect
 
 FACTS_SECONDS = 120.0  # for a trainer to come
+TELL_SECONDS = 5.0  # from the answer to plan.set to the news of that plan
 VECTOR_SUFFIXES = (".npy", ".pt", ".safetensors")  # that the run reads
 
 
@@ -31,6 +33,9 @@ class PromptSet(NamedTuple):
     number: int  # in records, from 1
     name: str
     lengths: list[int]  # tokens of each prompt; shorter ones are filled up
+
+
+Parts = dict[tuple[int, int], dict[int, Record]]  # of one step: by set and layer, then by first row
 
 
 def refusal(message: str, remedy: str = "") -> TensorTracerError:
@@ -109,25 +114,63 @@ def measuring(sets: list[PromptSet]) -> list[dict[str, Any]]:
     ]
 
 
-def evaluation(run: Run, plan: int, sets: list[PromptSet], layers: int) -> tuple[int, list[Array]]:
-    """The first step of which everything came, and of each set [layers + 1, prompts, tokens, hidden]."""
-    seen: dict[int, dict[tuple[int, int], list[Record]]] = defaultdict(lambda: defaultdict(list))
-    wanted = {each.number: len(each.lengths) for each in sets}
-    for record in run.records(["Embedding", "HiddenStates"]):
-        if record.plan != plan or record.prompt_set not in wanted or record.compressor != "none":
-            continue
-        parts = seen[record.step]
-        parts[record.prompt_set, record.layer].append(record)
-        rows = {key: sum(part.shape[0] for part in found) for key, found in parts.items()}
-        if all(rows.get((n, l)) == count for n, count in wanted.items() for l in range(layers + 1)):
-            return record.step, [states(parts, each.number, layers) for each in sets]
-    raise refusal("the run ended before the prompts were evaluated", "see --monitor-interval of the run")
+class Watch:
+    """Over what keeps the records of the entries from `first` on from coming."""
+
+    def __init__(self, run: Run, first: int) -> None:
+        self._run, self._first = run, first
+        self._dropped = self._count()
+
+    def begin(self, plan: int) -> None:
+        self._plan, self._told = plan, time.monotonic() + TELL_SECONDS
+
+    def _count(self) -> int:
+        """The trainer does not say of which entries it dropped some."""
+        entries = dict(self._run.dropped_entries).items()
+        return self._run.dropped["trainer"] + sum(n for entry, n in entries if entry >= self._first)
+
+    def check(self) -> None:
+        if lost := self._count() - self._dropped:
+            remedy = "start it on the run's machine, or take fewer or shorter prompts"
+            raise refusal(f"{lost} records of the prompts were dropped on their way", remedy)
+        number = (facts_of(self._run).get("plan") or {}).get("number", 0)
+        if number > self._plan or (number < self._plan and time.monotonic() > self._told):
+            remedy = "try again, with fewer prompts if the run's log says that an entry took too long"
+            raise refusal("the plan was changed before the prompts were evaluated", remedy)
 
 
-def states(parts: dict[tuple[int, int], list[Record]], number: int, layers: int) -> Array:
+def rows_of(parts: Parts) -> dict[tuple[int, int], int]:
+    return {key: sum(part.shape[0] for part in found.values()) for key, found in parts.items()}
+
+
+def evaluation(
+    run: Run, control: Control, before: list[dict[str, Any]], sets: list[PromptSet], layers: int
+) -> tuple[int, list[Array]]:
+    """The first step of which everything came, and of each set [layers + 1, prompts, tokens, hidden].
+    Raises as soon as that cannot come. The plan has these entries behind those before."""
+    wanted = {(each.number, layer): len(each.lengths) for each in sets for layer in range(layers + 1)}
+    watch = Watch(run, len(before))
+    number = (control.set_plan(before + measuring(sets)).plan or {})["number"]
+    watch.begin(number)
+    seen: dict[int, Parts] = defaultdict(lambda: defaultdict(dict))
+    while True:
+        for record in run.records(["Embedding", "HiddenStates"], timeout=1):
+            if record.plan != number or record.entry < len(before):
+                watch.check()
+                continue
+            parts = seen[record.step]
+            parts[record.prompt_set, record.layer][record.first_row] = record
+            if rows_of(parts) == wanted:
+                return record.step, [states(parts, each.number, layers) for each in sets]
+        watch.check()
+        if run.state.phase in ("finished", "lost"):
+            raise refusal("the run ended before the prompts were evaluated", "see its --monitor-interval")
+        run.request("ping")  # raises where the hub has gone
+
+
+def states(parts: Parts, number: int, layers: int) -> Array:
     def of(layer: int) -> Array:
-        found = sorted(parts[number, layer], key=lambda record: record.first_row)
-        return np.concatenate([record.values for record in found])
+        return np.concatenate([record.values for _, record in sorted(parts[number, layer].items())])
 
     return np.stack([of(layer) for layer in range(layers + 1)]).astype(np.float64)
 
@@ -177,8 +220,7 @@ def make_and_follow(
     before = plan_entries(run)
     layers = facts_of(run)["model"]["num_layers"]
     try:
-        plan = control.set_plan(before + measuring(sets)).plan or {}
-        step, hidden = evaluation(run, plan["number"], sets, layers)
+        step, hidden = evaluation(run, control, before, sets, layers)
         print(f"read {sets[0].name} and {sets[1].name} at step {step}", flush=True)
         direction = direction_of(hidden, sets, options.tokens)
         save(file, direction)
@@ -193,7 +235,7 @@ def make_and_follow(
 
 def main() -> None:
     options = parse_arguments()
-    # Without a window: a record of the prompts is worth waiting for.
+    # Without a window: the hub waits for nothing that has arrived here, and so drops less.
     with connect(run_dir=options.run_dir, window=None) as run:
         facts = facts_of(run)
         if options.towards == options.away:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import numpy as np
 import pytest
 import torch
 from fake_hub import FakeHub
-from hub_harness import FACTS, REPOSITORY
+from hub_harness import FACTS, REPOSITORY, make_record, wait_until
 from program import tiny_flags, write_text
 from reference_gpt import Export, activations
+from tensor_tracer import TensorTracerError, connect
 from viewer import live_run
 
 sys.path.insert(0, str(REPOSITORY / "examples"))
@@ -177,3 +179,70 @@ def test_a_run_that_ends_too_early(tmp_path: Path) -> None:
     assert program.returncode == 1 and errors.count("\n") == 1
     assert "the run ended after step 7, before step 200; give an earlier --step" in errors
     assert not list((tmp_path / "vectors").iterdir())
+
+
+BEFORE = [{"point": "MLP1"}]
+PLAN = {"number": 5, "entries": BEFORE}  # of which these tests read the number alone
+STATES = np.random.default_rng(3).normal(size=(2, 3, 2, 4)).astype("<f4")  # of a model of one layer
+CALLS = persona_direction.PromptSet(1, "calls", [2, 2, 1])
+
+
+def part(step: int, layer: int, first: int, end: int, **fields: int) -> bytes:
+    """Some prompts, of a plan that is BEFORE and what measures. Each has its own sequence number."""
+    place = {"sequence": step + 4 * layer + first, "step": step, "plan": 5, "entry": 1 + layer, "layer": layer, "prompt_set": 1, "first_row": first}
+    place |= {"dtype": 2, "ndim": 3, "shape": [end - first, 2, 4, 1], "point": 7 if layer else 20}
+    return make_record(STATES[layer, first:end].tobytes(), **place | fields)
+
+
+def test_an_evaluation_in_several_micro_batches() -> None:
+    with FakeHub() as hub:
+        hub.answers = {"plan.set": {"step": 3, "ranks": 1, "plan": PLAN}}
+
+        def send() -> None:
+            wait_until(lambda: bool(hub.named("subscribe")), "the subscription")
+            hub.viewer.send(part(10, 0, 0, 2) + part(10, 1, 0, 2) + part(10, 0, 2, 3))
+            hub.viewer.send(part(20, 0, 2, 3) + part(20, 0, 0, 2) + part(20, 0, 2, 3))
+            hub.viewer.send(part(20, 1, 0, 3, entry=0) + part(20, 1, 2, 3, plan=4))
+            hub.tell("state", phase="finished", step=20)
+            hub.viewer.send(part(20, 1, 0, 2) + part(20, 1, 2, 3))
+
+        with connect(hub.url, window=None) as run, run.control("x") as control:
+            sender = threading.Thread(target=send)
+            sender.start()
+            step, [found] = persona_direction.evaluation(run, control, BEFORE, [CALLS], 1)
+            sender.join()
+    assert step == 20 and np.array_equal(found, STATES.astype(np.float64))
+
+
+OTHER_PLAN = "the plan was changed before"
+OBSTACLES = {
+    "a slow viewer": ("dropped", {"records": 2, "entries": {"0": 1, "2": 1}}, "1 records of the prompts"),
+    "a slow trainer": ("dropped", {"records": 3, "where": "trainer"}, "3 records of the prompts"),
+    "the next plan": ("plan", {"plan": {"number": 6, "entries": []}, "step": 4}, OTHER_PLAN),
+    "the plan before": ("plan", {"plan": {"number": 4, "entries": []}, "step": 4}, OTHER_PLAN),
+    "the end": ("state", {"phase": "finished", "step": 9}, "the run ended before the prompts"),
+}
+
+
+@pytest.mark.parametrize("case", OBSTACLES)
+def test_an_evaluation_that_cannot_come(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    event, params, message = OBSTACLES[case]
+    monkeypatch.setattr(persona_direction, "TELL_SECONDS", 0.0)
+    with FakeHub() as hub:
+        hub.hello["run"] = facts(tmp_path, model={"num_layers": 1}, plan=PLAN)
+        hub.answers = {"plan.set": {"step": 3, "ranks": 1, "plan": PLAN}}
+
+        def tell() -> None:
+            wait_until(lambda: bool(hub.named("subscribe")), "the subscription")
+            hub.tell(event, **params)
+
+        with connect(hub.url, window=None) as run, run.control("x") as control:
+            teller = threading.Thread(target=tell)
+            teller.start()
+            with pytest.raises(TensorTracerError, match=message):
+                persona_direction.make_and_follow(
+                    run, control, tmp_path / "new.npy", [CALLS], argparse.Namespace(tokens="last")
+                )
+            teller.join()
+        assert hub.named("plan.set")[-1] == {"plan": {"entries": BEFORE}}
+    assert not list(tmp_path.iterdir())
