@@ -120,7 +120,7 @@ NodeId Parser::add(Node node) {
   if (++depth > limits_.max_depth) {
     return fail(node.span,
                 "the expression is nested deeper than " + std::to_string(limits_.max_depth),
-                "split it, or use sum(stack([...])) for a long sum");
+                "split it, or use stack([...]).sum(0) for a long sum");
   }
   if (nodes_.size() >= limits_.max_nodes) {
     return fail(

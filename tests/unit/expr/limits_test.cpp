@@ -57,6 +57,11 @@ TEST(Limits, Digits) {
   EXPECT_THAT(problem("0.12e345", limits), HasSubstr("has 6 digits"));
 }
 
+// sum alone is the sum over everything.
+TEST(Limits, ALongSumHasARemedy) {
+  EXPECT_THAT(parse("a" + repeat("+a", 100), {}).error().remedy, HasSubstr("stack([...]).sum(0)"));
+}
+
 TEST(Limits, DefaultsStopHostileTexts) {
   const Limits defaults;
   EXPECT_NE(problem(repeat("(", 4000), defaults), "");
