@@ -45,9 +45,9 @@ class LeafReader {
       return false;
     }
     if (leaf_.name.find_first_of("/\\") != std::string::npos || leaf_.name.starts_with(".")) {
-      return reading_.fail(reading_.node(given[0]).span,
-                           in_quotes(leaf_.name) + " is not the plain name of a file",
-                           "put the file into the program's folder and write its name alone");
+      return reading_.fail(
+          reading_.node(given[0]).span, in_quotes(leaf_.name) + " is not the plain name of a file",
+          "put the file into the folder of --intervention-files and write its name alone");
     }
     leaf_.kind = LeafKind::kFile;
     return read_string(reading_, subscript, "a tensor's name", kMaxFileNameBytes, leaf_.key);

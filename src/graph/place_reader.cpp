@@ -265,13 +265,18 @@ bool read_layer_ref(Reading& reading, NodeId subscript, const std::string& what,
   return true;
 }
 
-bool is_plain_index(const Reading& reading, NodeId item) {
+bool is_plain_index(Reading& reading, NodeId item) {
   const Node& node = reading.node(item);
   const auto is_integer = [&](NodeId id) { return reading.integer(id).has_value(); };
   if (node.kind == Kind::kList) {
     return !node.children.empty() && std::ranges::all_of(node.children, is_integer);
   }
   if (node.kind == Kind::kSlice) {
+    const NodeId step = node.children[2];
+    if (step != kNoNode && reading.integer(step).value_or(1) < 1) {
+      return reading.fail(node.span, "the step of a slice is positive",
+                          "write it from the first to the last");
+    }
     return std::ranges::all_of(node.children,
                                [&](NodeId id) { return id == kNoNode || is_integer(id); });
   }

@@ -21,7 +21,8 @@ std::optional<FoundPlace> find_place_in(Reading& reading, expr::NodeId node);
 bool read_layer_ref(Reading& reading, expr::NodeId subscript, const std::string& what,
                     LayerRef& layer);
 
-/// True for an integer, a slice of integers or a list of integers.
-bool is_plain_index(const Reading& reading, expr::NodeId item);
+/// True for an integer, a slice of integers or a list of integers; a step that is not positive is a
+/// problem.
+bool is_plain_index(Reading& reading, expr::NodeId item);
 
 }  // namespace tt::graph

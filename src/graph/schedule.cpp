@@ -11,7 +11,6 @@ using expr::kNoNode;
 using expr::NodeId;
 
 constexpr std::size_t kMaxTextBytes = 1024;
-constexpr std::size_t kMaxRanges = 1000;
 
 enum Member { kPhase, kPrompts, kSteps, kEvery, kLayers, kRows, kTokens, kTokenText };
 
@@ -138,7 +137,7 @@ class ScheduleReader {
     if (!read_string(reading_, given_[member], what, kMaxTextBytes, text)) return false;
     for (const std::string& piece : split(text)) {
       const auto range = to_range(piece);
-      if (range && (may_be_negative || range->first >= 0) && ranges.size() < kMaxRanges) {
+      if (range && (may_be_negative || range->first >= 0)) {
         ranges.push_back(*range);
         continue;
       }

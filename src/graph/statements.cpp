@@ -23,7 +23,7 @@ const Signature kSave{
 const Signature kSkip{"skip(layers[5])", {"layer"}, 1, 1};
 
 // The integers, slices, dots and at most one list behind a place that is written.
-bool is_write_index(const Reading& reading, NodeId subscript) {
+bool is_write_index(Reading& reading, NodeId subscript) {
   const Node& whole = reading.node(subscript);
   const std::vector<NodeId> items =
       whole.kind == Kind::kTuple ? whole.children : std::vector<NodeId>{subscript};
@@ -54,8 +54,11 @@ class StatementReader {
 
  private:
   bool gives_name(const Statement& statement) const {
-    return statement.target != kNoNode && reading_.node(statement.target).kind == Kind::kName &&
-           find_place(reading_.node(statement.target).text) == nullptr;
+    if (statement.target == kNoNode) return false;
+    const Node& target = reading_.node(statement.target);
+    if (target.kind != Kind::kName) return false;
+    const PlaceKind* place = find_place(target.text);
+    return place == nullptr || (place->in_layer && place->path == target.text);
   }
 
   bool read(const Statement& statement) {

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <set>
 
 #include "src/graph/pieces.h"
 #include "src/graph/reading.h"
+#include "src/graph/words.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/graph/json.h"
 
@@ -20,7 +22,9 @@ constexpr std::array kWhenMembers = {"phase",  "prompts", "steps",  "every",
 class TextPrinter {
  public:
   TextPrinter(const Graph& graph, std::size_t max_bytes)
-      : graph_(graph), max_bytes_(max_bytes), pieces_(graph) {}
+      : graph_(graph), max_bytes_(max_bytes), pieces_(graph) {
+    for (const GraphNode& node : graph.nodes) names_.insert(node.name);
+  }
 
   base::Result<std::string> print(const json& whole) {
     choose_lines();
@@ -128,11 +132,20 @@ class TextPrinter {
     } else if (!has_line_[index]) {
       put(index, pieces_.value(node));
     } else {
-      const std::string name = node.name.empty() ? "v" + node.id : node.name;
+      const std::string name = node.name.empty() ? name_for(node) : node.name;
       print_line(name + " = " + pieces_.value(node).text);
       put(index, {name, kAtomLevel});
     }
     if (!error_) error_ = pieces_.error();
+  }
+
+  // v and its id, or a number where that is no name or another one's.
+  std::string name_for(const GraphNode& node) {
+    std::string name = "v" + node.id;
+    while (!is_identifier(name) || is_reserved(name) || !names_.insert(name).second) {
+      name = "v" + std::to_string(++numbers_);
+    }
+    return name;
   }
 
   void put(std::size_t index, Piece piece) {
@@ -195,6 +208,8 @@ class TextPrinter {
   std::vector<std::size_t> line_of_;  // the position in the order at which a node is written
   std::vector<bool> has_line_;
   std::vector<std::size_t> depths_;  // of what is written for a node
+  std::set<std::string> names_;      // that lines have
+  std::size_t numbers_ = 0;          // taken for nodes whose ids make no name
   std::string text_;
   std::optional<base::Error> error_;
 };

@@ -119,6 +119,22 @@ TEST(GraphText, ANodeUsedTwiceGetsAName) {
             "va = logits\nlogits = va * va\n");
 }
 
+// v and the id is no name, a word of the language, or another node's.
+TEST(GraphText, ANodeWhoseIdMakesNoNameGetsANumber) {
+  const std::string text = text_of(R"([
+    {"id": "a__b", "type": "getter", "point": "Logits"},
+    {"id": "ector", "type": "operator", "operator": "neg", "arguments": [{"node": "a__b"}]},
+    {"id": "1", "type": "operator", "operator": "+",
+     "arguments": [{"node": "ector"}, {"node": "ector"}]},
+    {"id": "2", "type": "operator", "operator": "*", "name": "v2",
+     "arguments": [{"node": "1"}, {"node": "1"}]},
+    {"id": "3", "type": "setter", "point": "Logits", "value": {"node": "2"}},
+    {"id": "4", "type": "save", "name": "x", "value": {"node": "a__b"}}])");
+  EXPECT_EQ(text,
+            "v1 = logits\nv3 = -v1\nv4 = v3 + v3\nv2 = v4 * v4\nlogits = v2\nsave(v1, \"x\")\n");
+  EXPECT_TRUE(parse_program(text, test_model()).ok());
+}
+
 TEST(GraphText, AReadAboveAWriteStaysAboveIt) {
   EXPECT_EQ(text_of(R"([
     {"id": "1", "type": "getter", "point": "Logits"},

@@ -50,6 +50,15 @@ TEST(Program, ResolvesNamesPlacesAndVectors) {
   EXPECT_EQ(program.effects[1].value, 2U);
 }
 
+// In a layer alone these words are places.
+TEST(Program, OutputAndMidAreNamesLikeOthers) {
+  const Program program = parsed("output = logits\nmid = 2 * output\nlogits = mid");
+  ASSERT_EQ(program.values.size(), 3U);
+  EXPECT_EQ(program.values[0].name, "output");
+  EXPECT_THAT(kinds_of(program.values[1]), ElementsAre(LeafKind::kBinding));
+  EXPECT_THAT(kinds_of(program.values[2]), ElementsAre(LeafKind::kBinding));
+}
+
 TEST(Program, ReadsEveryLeaf) {
   const Program program = parsed(
       "save(layers[3].mid + noise(logits, \"uniform\", seed=9), \"a\")\n"
