@@ -30,8 +30,11 @@ double remainder(double a, double b) {
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : std::copysign(rest, rest == 0 ? b : rest);
 }
 
+// As Python does it: through the rest of a division of integers, so that -1 // inf is -1.
 double floor_divide(double a, double b) {
-  const double quotient = (a - remainder(a, b)) / b;
+  const double rest = std::fmod(a, b);
+  const double quotient = (a - rest) / b - (rest != 0 && (rest < 0) != (b < 0) ? 1 : 0);
+  if (quotient == 0) return std::copysign(0.0, a / b);
   const double down = std::floor(quotient);
   return quotient - down > 0.5 ? down + 1 : down;
 }

@@ -28,6 +28,7 @@ constexpr Case kCases[] = {
     {"6 ^ 3", 5, at::kLong},        {"~6", -7, at::kLong},
     {"1 < 1.5", 1, at::kBool},      {"9007199254740993 == 9007199254740992.0", 0, at::kBool},
     {"3 != 3", 0, at::kBool},       {"nan == nan", 0, at::kBool},
+    {"-1 // inf", -1, at::kFloat},  {"1 // inf", 0, at::kFloat},
     {"1 - 0.5", 0.5, at::kFloat},   {"+True", 1, at::kLong},
 };
 
