@@ -33,7 +33,7 @@ void Channel::push_records(std::string records) {
 
 void Channel::push_text(std::string text) {
   const std::lock_guard lock(mutex_);
-  push_text_locked(std::move(text));
+  push_text_locked({.text = true, .bytes = std::move(text)});
 }
 
 void Channel::push_data(std::string text) {
@@ -47,8 +47,8 @@ void Channel::push_data_locked(Outgoing data) {
   make_room();
 }
 
-void Channel::push_text_locked(std::string text) {
-  bytes_ += text.size();
+void Channel::push_text_locked(Outgoing text) {
+  bytes_ += text.bytes.size();
   texts_.push_back(std::move(text));
   make_room();
 }
@@ -61,7 +61,7 @@ void Channel::make_room() {
     data_.pop_front();
   }
   while (bytes_ > max_bytes_ && !texts_.empty()) {
-    bytes_ -= texts_.front().size();
+    bytes_ -= texts_.front().bytes.size();
     texts_.pop_front();
     ++untold_events_;
   }
@@ -121,7 +121,11 @@ void Channel::set_lost(Clock::time_point now) {
       connected_ = false;
       lost_at_ = now;
     }
-    // Who asked has been told that the trainer is gone.
+    // Who asked has been told that the trainer is gone, and another hub has other ids.
+    std::erase_if(texts_, [this](const Outgoing& text) {
+      bytes_ -= text.is_answer ? text.bytes.size() : 0;
+      return text.is_answer;
+    });
     arrived_requests_.clear();
     arrived_checks_.clear();
     asked_.clear();
@@ -146,7 +150,7 @@ void Channel::deliver(trace::Request request) {
 
 void Channel::deliver_check(trace::Request request) {
   if (arrived_checks_.size() >= kMostChecks) {
-    push_text_locked(protocol::encode_error(
+    push_answer_locked(protocol::encode_error(
         request.id, {"busy", "too many requests wait to be checked", "", "ask again later"}));
     return;
   }
@@ -184,7 +188,7 @@ std::optional<Outgoing> Channel::take() {
   const std::lock_guard lock(mutex_);
   std::optional<Outgoing> message = notice_of_drops();
   if (!message && !texts_.empty()) {
-    message = {.text = true, .bytes = std::move(texts_.front())};
+    message = std::move(texts_.front());
     texts_.pop_front();
     bytes_ -= message->bytes.size();
   } else if (!message && !data_.empty()) {
@@ -220,12 +224,11 @@ void Channel::written() {
 void Channel::give_back(Outgoing message) {
   const std::lock_guard lock(mutex_);
   in_flight_ = false;
-  bytes_ += message.bytes.size();
-  if (message.is_data) {
-    data_.push_front(std::move(message));
-  } else {
-    texts_.push_front(std::move(message.bytes));
+  if (message.is_answer) {
+    return;
   }
+  bytes_ += message.bytes.size();
+  (message.is_data ? data_ : texts_).push_front(std::move(message));
   make_room();
 }
 

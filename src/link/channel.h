@@ -22,7 +22,8 @@ namespace tt::link {
 struct Outgoing {
   bool text = false;
   std::string bytes = {};
-  bool is_data = false;  // records, and events that come as often; dropped before other texts
+  bool is_data = false;    // records, and events that come as often; dropped before other texts
+  bool is_answer = false;  // to the hub at the other end, under an id of its own
 };
 
 /// What stands between the thread that runs the step and the thread that does the I/O: the bounded
@@ -47,7 +48,7 @@ class Channel {
     const std::lock_guard lock(mutex_);
     const auto asked = asked_.extract(id);
     if (!asked.empty() && connected_) {
-      push_text_locked(encode(asked.mapped()));
+      push_answer_locked(encode(asked.mapped()));
     }
   }
   /// What has arrived. Once contact has been lost for the pause time-out the hub's part is played
@@ -79,7 +80,10 @@ class Channel {
   void give_back(Outgoing message);
 
  private:
-  void push_text_locked(std::string text);
+  void push_text_locked(Outgoing text);
+  void push_answer_locked(std::string text) {
+    push_text_locked({.text = true, .bytes = std::move(text), .is_answer = true});
+  }
   void push_data_locked(Outgoing data);
   std::optional<Outgoing> notice_of_drops();
   void deliver_check(trace::Request request);
@@ -94,7 +98,7 @@ class Channel {
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
   std::condition_variable emptied_;
-  std::deque<std::string> texts_;
+  std::deque<Outgoing> texts_;
   std::deque<Outgoing> data_;
   std::size_t bytes_ = 0;
   bool in_flight_ = false;

@@ -51,6 +51,29 @@ TEST(Channel, DropsTheOldestRecordsFirstAndCountsEach) {
   EXPECT_FALSE(channel.take().has_value());
 }
 
+TEST(Channel, AnswersEndWithTheConnectionThatAskedForThem) {
+  Channel channel(600, 1s);
+  channel.expect_checks();
+  channel.set_connected();
+  const auto answer = [](std::uint64_t id) { return "answer " + std::to_string(id); };
+  for (const std::uint64_t id : {7, 8}) {
+    channel.deliver(request(id));
+    channel.push_answer(channel.poll(Clock::now()).at(0).id, answer);
+  }
+  for (int i = 0; i < 9; ++i) {
+    channel.deliver({.id = 9, .method = "plan.check", .params = {}});
+  }
+  channel.push_text("event");
+  auto in_flight = channel.take();
+  EXPECT_EQ(in_flight->bytes, "answer 7");
+  channel.set_lost(Clock::now());
+  channel.give_back(std::move(*in_flight));
+  channel.set_connected();
+  EXPECT_EQ(channel.waiting_bytes(), 5U);
+  EXPECT_EQ(channel.take()->bytes, "event");
+  EXPECT_FALSE(channel.take().has_value());
+}
+
 TEST(Channel, EventsThatAreDataAreDroppedAsRecordsAre) {
   Channel channel(600, 1s);
   channel.push_text("state");
