@@ -7,6 +7,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
+#include "listener_owner.h"
 #include "log.h"
 #include "tensor_tracer/protocol/message.h"
 
@@ -77,6 +78,9 @@ net::awaitable<beast::error_code> HubConnection::connect() {
   if (refused) {
     co_return refused;
   }
+  if (is_foreign()) {
+    co_return make_error_code(boost::system::errc::permission_denied);
+  }
   beast::error_code ignored;
   socket.socket().set_option(net::ip::tcp::no_delay(true), ignored);
   socket.expires_never();
@@ -92,6 +96,18 @@ net::awaitable<beast::error_code> HubConnection::connect() {
   const std::string host = "127.0.0.1:" + std::to_string(port_);
   const auto [failure] = co_await stream_->async_handshake(host, "/worker", kAwait);
   co_return failure;
+}
+
+// Who has bound the port of a hub that is gone would be told the token.
+bool HubConnection::is_foreign() {
+  if (listener_owner(static_cast<std::uint16_t>(port_)) != ListenerOwner::kNotOurs) {
+    return false;
+  }
+  if (!foreign_logged_) {
+    log().error("port {} of 127.0.0.1 is not our hub's any more: nothing is sent there", port_);
+    foreign_logged_ = true;
+  }
+  return true;
 }
 
 net::awaitable<beast::error_code> HubConnection::open() {
@@ -143,6 +159,7 @@ void HubConnection::handle(std::string_view text) {
       greeted_ = true;
       pause_ = kFirstPause;
       loss_logged_ = false;
+      foreign_logged_ = false;
       channel_.set_connected();
       log().info("connected to the hub");
       write();

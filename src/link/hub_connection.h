@@ -16,7 +16,8 @@
 namespace tt::link {
 
 /// The WebSocket to the hub: connects, says hello, writes what the channel holds, delivers what
-/// arrives, and begins again whenever that ends.
+/// arrives, and begins again whenever that ends. It tells its token only to a program of its own
+/// user, where /proc says whose it is.
 /// Thread: that of the I/O context only. Owner: `channel` outlives it.
 class HubConnection {
  public:
@@ -40,6 +41,7 @@ class HubConnection {
   boost::asio::awaitable<boost::beast::error_code> open();
   boost::asio::awaitable<boost::beast::error_code> read_all();
   boost::asio::awaitable<void> pause();
+  bool is_foreign();
   void handle(std::string_view text);
   void write();
   void on_written(boost::beast::error_code failure);
@@ -63,6 +65,7 @@ class HubConnection {
   bool greeted_ = false;
   bool closing_ = false;
   bool loss_logged_ = false;
+  bool foreign_logged_ = false;
 };
 
 }  // namespace tt::link
