@@ -8,6 +8,22 @@
 #include "tensor_tracer/base/thread.h"
 
 namespace tt::record {
+namespace {
+
+std::optional<Recording> try_to_open(const std::string& path) {
+  try {
+    base::Result<Recording> opened = Recording::open(path);
+    if (opened) {
+      return std::move(opened).value();
+    }
+    spdlog::error("history_unreadable: {}", base::to_string(opened.error()));
+  } catch (const std::exception& error) {
+    spdlog::error("history_unreadable: {}: {}", path, error.what());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 QueryThread::QueryThread(std::string path) : path_(std::move(path)), thread_([this] { run(); }) {}
 
@@ -44,15 +60,21 @@ void QueryThread::run() {
   std::optional<Recording> recording;
   while (const auto query = take()) {
     if (!recording) {
-      base::Result<Recording> opened = Recording::open(path_);
-      if (!opened) {
-        spdlog::error("{}", base::to_string(opened.error()));
-        continue;
-      }
-      recording.emplace(std::move(opened).value());
+      recording = try_to_open(path_);
     }
-    run_query(*query, *recording);
+    if (recording) {
+      run_query(*query, *recording);
+    } else {
+      let_go_of_waiting();
+    }
   }
+}
+
+// They would fail alike, and each try may take seconds.
+void QueryThread::let_go_of_waiting() {
+  std::deque<Query> let_go;  // after the lock
+  const std::lock_guard lock(mutex_);
+  let_go.swap(queries_);
 }
 
 void run_query(const QueryThread::Query& query, Recording& recording) {

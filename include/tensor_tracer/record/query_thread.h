@@ -12,7 +12,8 @@
 
 namespace tt::record {
 
-/// Runs queries one after the other on a thread and a read-only connection of its own.
+/// Runs queries one after the other on a thread and a read-only connection of its own. Where the
+/// recording cannot be opened, the queries that wait are destroyed without having run.
 /// Thread: post() by any; the rest by the owner.
 class QueryThread {
  public:
@@ -29,6 +30,7 @@ class QueryThread {
  private:
   void run();
   std::optional<Query> take();
+  void let_go_of_waiting();
 
   const std::string path_;
   std::mutex mutex_;
