@@ -125,6 +125,7 @@ HttpResponse answer_summary(const HttpRequest& request, Members& query,
   }
   summary["bytes"] = counters.file_bytes;
   summary["dropped"] = counters.dropped;
+  summary["dropped_lines"] = counters.dropped_lines;
   summary["stopped"] = counters.stopped;
   return json_answer(request, summary);
 }

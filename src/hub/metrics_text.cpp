@@ -223,6 +223,8 @@ void add_faults(Page& page, const Metrics& metrics, const Survey& survey) {
   page.sample(static_cast<double>(survey.recorder.dropped), {{"reason", "recorder"}});
   page.counter("records_recorded_total", "Records written to the recording or the history.",
                survey.recorder.records);
+  page.counter("recording_lines_dropped_total",
+               "Steps and audit lines that were not written to it.", survey.recorder.dropped_lines);
   page.gauge("recording_bytes", "Bytes of the recording's file that are in use.",
              survey.recorder.file_bytes);
   page.gauge("recording_queue_bytes", "Bytes that wait for the disk.", survey.recorder.queue_bytes);

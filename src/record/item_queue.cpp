@@ -39,7 +39,7 @@ void ItemQueue::push(Event event) {
     return;
   }
   if (counters_.stopped || event_bytes_ + event.bytes > max_bytes_) {
-    ++counters_.dropped;
+    ++counters_.dropped_lines;
     return;
   }
   event_bytes_ += event.bytes;
@@ -53,7 +53,7 @@ void ItemQueue::push_other(Item item) {
 
 void ItemQueue::push_other_locked(Item item) {
   if (counters_.stopped || (kept_ >= kMostKept && !std::holds_alternative<RunItem>(item))) {
-    ++counters_.dropped;
+    ++counters_.dropped_lines;
     return;
   }
   ++kept_;
@@ -106,12 +106,14 @@ void ItemQueue::written(const Work& work, std::uint64_t file_bytes) {
 
 void ItemQueue::lost(const Work& work) {
   const std::lock_guard lock(mutex_);
-  counters_.dropped += work.items.size();
+  counters_.dropped += work.records;
+  counters_.dropped_lines += work.items.size() - work.records;
 }
 
 bool ItemQueue::stop() {
   const std::lock_guard lock(mutex_);
-  counters_.dropped += frames_.size() + others_.size();
+  counters_.dropped += frames_.size();
+  counters_.dropped_lines += others_.size();
   frames_.clear();
   others_.clear();
   bytes_ = event_bytes_ = kept_ = 0;

@@ -59,9 +59,10 @@ struct Event {
 };
 
 struct RecorderCounters {
-  std::uint64_t records = 0;  // committed
-  std::uint64_t bytes = 0;    // of committed records
-  std::uint64_t dropped = 0;  // never written: the queue was full, or the disk failed
+  std::uint64_t records = 0;        // committed
+  std::uint64_t bytes = 0;          // of committed records
+  std::uint64_t dropped = 0;        // records never written: the queue was full, or the disk failed
+  std::uint64_t dropped_lines = 0;  // steps and events never written
   std::uint64_t queue_bytes = 0;
   std::uint64_t file_bytes = 0;  // in use, without what a later record may take
   bool stopped = false;          // the disk failed

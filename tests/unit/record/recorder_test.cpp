@@ -273,10 +273,10 @@ TEST_F(RecorderTest, EventsThatAreDataAreDroppedWhereTheDiskIsSlow) {
     recorder->add_event(saved(step, 2000));
     recorder->add_event({.run = kRun, .step = step, .kind = "log", .detail = {}});
   }
-  EXPECT_EQ(recorder->counters().dropped, 2U);
+  EXPECT_EQ(recorder->counters().dropped_lines, 2U);
   recorder->finish();
   Recording recording = reader();
-  EXPECT_EQ(recording.program_events(kRun).size(), 2U);
+  EXPECT_EQ(recording.trainer_events(kRun).size(), 2U);
   EXPECT_EQ(recording.events({.limit = 9}).size(), 4U);
 }
 
@@ -288,11 +288,11 @@ TEST_F(RecorderTest, StepsAndAuditLinesAreBoundedWhereTheDiskDoesNotAnswer) {
   for (std::uint64_t step = 2; step <= kMost; ++step) {  // the run itself waits, too
     recorder->add_step(kRun, {{"step", step}, {"loss", 1.5}}, 1);
   }
-  EXPECT_EQ(recorder->counters().dropped, 0U);
+  EXPECT_EQ(recorder->counters().dropped_lines, 0U);
   recorder->add_event({.run = kRun, .step = 1, .kind = "log", .detail = {}});
-  EXPECT_EQ(recorder->counters().dropped, 1U);
+  EXPECT_EQ(recorder->counters().dropped_lines, 1U);
   recorder->add_step(kRun, {{"step", kMost + 1}, {"loss", 1.5}}, 1);
-  EXPECT_EQ(recorder->counters().dropped, 2U);
+  EXPECT_EQ(recorder->counters().dropped_lines, 2U);
   recorder->finish();
   Recording recording = reader();
   EXPECT_TRUE(recording.events({.limit = 9}).empty());
