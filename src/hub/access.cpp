@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 
 namespace tt::hub {
@@ -16,6 +17,15 @@ bool is_address(const std::string& text) {
   in6_addr ignored{};
   return ::inet_pton(AF_INET, text.c_str(), &ignored) == 1 ||
          ::inet_pton(AF_INET6, text.c_str(), &ignored) == 1;
+}
+
+// Of the many ways to write an IPv6 address the one that browsers send as Host.
+std::string canonical(const std::string& address) {
+  in6_addr ipv6{};
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const bool is_ipv6 = ::inet_pton(AF_INET6, address.c_str(), &ipv6) == 1 &&
+                       ::inet_ntop(AF_INET6, &ipv6, text.data(), text.size()) != nullptr;
+  return is_ipv6 ? text.data() : address;
 }
 
 // A name or address, with a port or none; enough that nothing else gets into a header.
@@ -46,8 +56,9 @@ base::Error wrong(const char* flag, std::string message, std::string remedy) {
 }  // namespace
 
 bool is_loopback(std::string_view address) {
-  return address.empty() || address == "localhost" || address == "::1" ||
-         (address.starts_with("127.") && is_address(std::string(address)));
+  const std::string text(address);
+  return text.empty() || text == "localhost" || canonical(text) == "::1" ||
+         (text.starts_with("127.") && is_address(text));
 }
 
 base::Status check(const Access& access) {
@@ -77,16 +88,18 @@ base::Status check(const Access& access) {
 
 std::vector<std::string> allowed_hosts(const Access& access, const std::string& host) {
   std::vector<std::string> hosts = access.hosts;
-  if (access.bind == kAnyIpv4 || access.bind == kAnyIpv6) {
+  const std::string bind = canonical(access.bind);
+  if (bind == kAnyIpv4 || bind == kAnyIpv6) {
     hosts.push_back(host);
-  } else if (!is_own_name(access.bind)) {
-    const bool ipv6 = access.bind.find(':') != std::string::npos;
-    hosts.push_back(ipv6 ? "[" + access.bind + "]" : access.bind);
+  } else if (!is_own_name(bind)) {
+    const bool ipv6 = bind.find(':') != std::string::npos;
+    hosts.push_back(ipv6 ? "[" + bind + "]" : bind);
   }
   return hosts;
 }
 
-std::vector<std::string> listen_addresses(const std::string& bind) {
+std::vector<std::string> listen_addresses(const std::string& given) {
+  const std::string bind = canonical(given);
   if (bind == kAnyIpv4) {
     return {bind, "::1"};
   }

@@ -48,6 +48,11 @@ TEST(AllowedHosts, AddTheBoundAddress) {
   EXPECT_EQ(allowed_hosts({.bind = "10.0.0.5"}, "node"), (Strings{"10.0.0.5"}));
   EXPECT_EQ(allowed_hosts({.bind = "fe80::1"}, "node"), (Strings{"[fe80::1]"}));
   EXPECT_EQ(allowed_hosts({.bind = "0.0.0.0"}, "node"), (Strings{"node"}));
+  EXPECT_EQ(allowed_hosts({.bind = "2001:DB8:0:0::1"}, "node"), (Strings{"[2001:db8::1]"}))
+      << "as browsers send it";
+  EXPECT_EQ(allowed_hosts({.bind = "0:0::0"}, "node"), (Strings{"node"}));
+  EXPECT_EQ(listen_addresses("0:0::1"), (Strings{"127.0.0.1", "::1"}));
+  EXPECT_TRUE(is_loopback("0:0::1"));
 }
 
 TEST(HostAllowed, KnowsOthersByTheirWholeName) {
