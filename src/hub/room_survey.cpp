@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "room.h"
 
 namespace tt::hub {
@@ -36,7 +40,8 @@ base::Status Room::ready(Clock::time_point now, std::chrono::milliseconds timeou
                        .remedy = {}};
   }
   const std::string phase = mirror_.phase();
-  const bool rests = phase == "paused" || phase == "waiting" || phase == "finished";
+  constexpr std::array<std::string_view, 4> kRests = {"paused", "waiting", "finished", "replay"};
+  const bool rests = std::ranges::find(kRests, phase) != kRests.end();
   const auto since = now - leader->second.moved;
   if (!rests && since > timeout) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since).count();
