@@ -3,8 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <boost/asio/post.hpp>
-#include <chrono>
+#include <exception>
+#include <optional>
+#include <utility>
 
 namespace tt::hub {
 namespace {
@@ -17,6 +18,7 @@ constexpr std::size_t kLookBack = 50;    // steps whose records a seek shows whe
 constexpr std::size_t kMostShown = 100;  // steps that one request shows one by one
 constexpr std::size_t kMostConnects = 10'000;  // of trainers, looked through for the run's first
 constexpr auto kLongestGap = 2s;               // a pause of the run is not sat through
+constexpr auto kGather = 10ms;                 // a dragged slider's seeks come together
 constexpr double kSlowest = 0.1;
 constexpr double kFastest = 100;
 
@@ -24,19 +26,21 @@ base::Error wrong(const char* where, std::string message) {
   return {.code = "invalid_argument", .message = std::move(message), .where = where, .remedy = {}};
 }
 
-json programs_of(const json& object, const char* member) {
-  const auto programs = object.is_object() ? object.find(member) : object.end();
-  return programs != object.end() && programs->is_array() ? *programs : json::array();
-}
+json list_of(json value) { return value.is_array() ? std::move(value) : json::array(); }
 
 // The facts are those of the last time that the trainer connected.
-json first_programs(record::Recording& recording, const record::RunInfo& run) {
-  for (const auto& [id, event] : recording.events({.limit = kMostConnects, .kind = "run"})) {
+json first_in_force(record::Recording& recording, const record::RunInfo& run) {
+  json facts = run.facts;
+  for (auto& [id, event] : recording.events({.limit = kMostConnects, .kind = "run"})) {
     if (event.run == run.run) {
-      return programs_of(event.detail, "interventions");
+      facts = std::move(event.detail);
+      break;
     }
   }
-  return programs_of(run.facts, "interventions");
+  const auto member = [&](const char* name) {
+    return facts.is_object() ? facts.value(name, json()) : json();
+  };
+  return {{"plan", member("plan")}, {"programs", member("interventions")}, {"step", 0}};
 }
 
 }  // namespace
@@ -44,16 +48,17 @@ json first_programs(record::Recording& recording, const record::RunInfo& run) {
 Replayer::Replayer(net::io_context& io, Room& room, record::Recording recording,
                    record::RunInfo run, double speed, bool paused)
     : Client(Role::kWorker, room.make_queue()),
-      io_(io),
       room_(room),
       recording_(std::move(recording)),
       run_(std::move(run)),
       steps_(recording_.step_times(run_.run)),
-      program_events_(recording_.program_events(run_.run)),
-      first_programs_(first_programs(recording_, run_)),
+      events_(recording_.trainer_events(run_.run)),
+      first_(first_in_force(recording_, run_)),
+      plan_(first_.at("plan")),
       speed_(speed),
       paused_(paused),
-      timer_(io) {}
+      timer_(io),
+      gathering_(io) {}
 
 Replayer::~Replayer() { room_.leave(*this); }
 
@@ -61,7 +66,8 @@ void Replayer::start() {
   room_.join(*this, Clock::now());
   json facts = run_.facts;
   if (facts.is_object()) {
-    facts["interventions"] = first_programs_;
+    facts["plan"] = plan_;
+    facts["interventions"] = list_of(first_.at("programs"));
   }
   say(protocol::encode_request(1, "hello",
                                {{"versions", {protocol::kProtocolVersion}},
@@ -73,58 +79,111 @@ void Replayer::start() {
 }
 
 void Replayer::wake() {
-  if (!woken_) {
-    woken_ = true;
-    net::post(io_, [this] { take_messages(); });
+  if (woken_) {
+    return;
   }
+  woken_ = true;
+  gathering_.expires_after(kGather);
+  gathering_.async_wait([this](beast::error_code failure) {
+    if (!failure) {
+      take_messages();
+    }
+  });
 }
 
+// Of seeks that follow each other the last one alone is shown.
 void Replayer::take_messages() {
   woken_ = false;
+  std::optional<protocol::Request> waiting;
+  const auto go_on = [&](std::optional<protocol::Request> next) {
+    if (waiting && next && target_of(*next).ok() && target_of(*waiting).ok()) {
+      const std::uint64_t step = step_before(target_of(*waiting).value());
+      say(protocol::encode_result(waiting->id, {{"step", step}, {"ranks", 0}}));
+    } else if (waiting) {
+      carry_out(*waiting);
+    }
+    waiting = std::move(next);
+  };
   for (Outgoing out = queue().pop(); !out.empty(); out = queue().pop()) {
-    const protocol::Message message = protocol::parse_message(*out.parts.front());
-    if (const auto* request = std::get_if<protocol::Request>(&message)) {
-      carry_out(*request);
+    protocol::Message message = protocol::parse_message(*out.parts.front());
+    if (auto* request = std::get_if<protocol::Request>(&message)) {
+      go_on(std::move(*request));
     }
   }
+  go_on({});
 }
 
 void Replayer::carry_out(const protocol::Request& request) {
-  base::Result<json> result = answer(request);
-  say(result.ok() ? protocol::encode_result(request.id, std::move(result).value())
-                  : protocol::encode_error(request.id, result.error()));
+  const base::Status done = try_to([&] { return obey(request); });
+  say(done.ok() ? protocol::encode_result(request.id, {{"step", current_step()}, {"ranks", 0}})
+                : protocol::encode_error(request.id, done.error()));
   tell_state();
-  schedule();
 }
 
-base::Result<nlohmann::json> Replayer::answer(const protocol::Request& request) {
-  base::Status done;
+base::Status Replayer::try_to(const std::function<base::Status()>& show) {
+  try {
+    return show();
+  } catch (const std::exception& failure) {
+    const base::Error error{
+        .code = "internal",
+        .message = std::string("the recording cannot be read: ") + failure.what(),
+        .where = {},
+        .remedy = "check it with `sqlite3 FILE 'PRAGMA integrity_check'`"};
+    paused_ = true;
+    timer_.cancel();
+    spdlog::error("{}", base::to_string(error));
+    say(protocol::encode_notification("log",
+                                      {{"level", "error"}, {"message", base::to_string(error)}}));
+    return error;
+  }
+}
+
+base::Status Replayer::obey(const protocol::Request& request) {
   if (request.method == "control.pause" || request.method == "control.continue") {
     set_paused(request.method == "control.pause");
-  } else if (request.method == "control.step") {
-    done = step(request.params);
-  } else if (request.method == "replay.seek") {
-    done = seek(request.params);
-  } else if (request.method == "replay.speed") {
-    done = set_speed(request.params);
-  } else {
-    done = base::Error{.code = "replay",
+    return {};
+  }
+  if (request.method == "control.step") {
+    return step(request.params);
+  }
+  if (request.method == "replay.speed") {
+    return set_speed(request.params);
+  }
+  const base::Result<std::size_t> target = target_of(request);
+  if (!target.ok()) {
+    return target.error();
+  }
+  jump_to(target.value());
+  schedule();
+  return {};
+}
+
+base::Result<std::size_t> Replayer::target_of(const protocol::Request& request) const {
+  if (request.method != "replay.seek") {
+    return base::Error{.code = "replay",
                        .message = "this is a recording: what was not traced cannot be asked for",
                        .where = request.method.substr(0, 64),
                        .remedy = {}};
   }
-  if (!done.ok()) {
-    return done.error();
+  const json wanted = request.params.value("step", json());
+  if (!wanted.is_number_unsigned()) {
+    return wrong("step", "must be a whole number");
   }
-  return json{{"step", current_step()}, {"ranks", 0}};
+  const auto beyond = std::upper_bound(steps_.begin(), steps_.end(),
+                                       std::pair(wanted.get<std::uint64_t>(), UINT64_MAX));
+  return static_cast<std::size_t>(beyond - steps_.begin());
 }
 
 void Replayer::set_paused(bool paused) {
-  paused_ = paused;
-  if (!paused && next_ == steps_.size()) {
-    next_ = 0;  // once more from the beginning
-    show_programs(0);
+  const bool is_over = next_ == steps_.size();
+  if (paused == paused_ && (paused || !is_over)) {
+    return;
   }
+  paused_ = paused;
+  if (!paused && is_over) {
+    jump_to(0);  // once more from the beginning
+  }
+  schedule();
 }
 
 base::Status Replayer::step(const json& params) {
@@ -133,6 +192,7 @@ base::Status Replayer::step(const json& params) {
     return wrong("count", "must be a whole number from 1 to 1000000");
   }
   paused_ = true;
+  schedule();
   const std::size_t end = next_ + std::min(steps_.size() - next_, count.get<std::size_t>());
   if (end - next_ > kMostShown) {
     jump_to(end);
@@ -145,21 +205,14 @@ base::Status Replayer::step(const json& params) {
 
 void Replayer::jump_to(std::size_t next) {
   next_ = next;
-  if (next_ > 0) {
-    show_latest(next_ - 1);
+  std::vector<json> past;
+  for (record::StepRow& row : recording_.steps(run_.run, 0, current_step(), kMaxSteps)) {
+    past.push_back(std::move(row.params));
   }
-  show_programs(current_step());
-}
-
-base::Status Replayer::seek(const json& params) {
-  const json wanted = params.value("step", json());
-  if (!wanted.is_number_unsigned()) {
-    return wrong("step", "must be a whole number");
-  }
-  const auto beyond = std::upper_bound(steps_.begin(), steps_.end(),
-                                       std::pair(wanted.get<std::uint64_t>(), UINT64_MAX));
-  jump_to(static_cast<std::size_t>(beyond - steps_.begin()));
-  return {};
+  room_.replace_past(past);
+  show_plan();
+  show_latest();
+  show_programs();
 }
 
 base::Status Replayer::set_speed(const json& params) {
@@ -167,13 +220,18 @@ base::Status Replayer::set_speed(const json& params) {
   if (!speed.is_number() || speed < kSlowest || speed > kFastest) {
     return wrong("speed", "must be a number from 0.1 to 100");
   }
+  const auto passed = (Clock::now() - gap_since_) * speed_;
+  gap_ -= std::min(gap_, std::chrono::duration_cast<std::chrono::nanoseconds>(passed));
   speed_ = speed.get<double>();
+  start_timer();
   return {};
 }
 
 void Replayer::say(std::string text) { room_.on_text(*this, text, Clock::now()); }
 
-std::uint64_t Replayer::current_step() const { return next_ == 0 ? 0 : steps_[next_ - 1].first; }
+std::uint64_t Replayer::step_before(std::size_t index) const {
+  return index == 0 ? 0 : steps_[index - 1].first;
+}
 
 void Replayer::tell_state() {
   const bool empty = steps_.empty();
@@ -186,106 +244,127 @@ void Replayer::tell_state() {
 }
 
 void Replayer::schedule() {
+  gap_ = {};
+  if (next_ > 0 && next_ < steps_.size()) {
+    const std::uint64_t before = steps_[next_ - 1].second;
+    const std::uint64_t at = steps_[next_].second;
+    gap_ = std::min<std::chrono::nanoseconds>(
+        kLongestGap, std::chrono::nanoseconds(at > before ? at - before : 0));
+  }
+  start_timer();
+}
+
+void Replayer::start_timer() {
   timer_.cancel();
+  gap_since_ = Clock::now();
   if (paused_ || next_ >= steps_.size()) {
     return;
   }
-  std::chrono::nanoseconds gap{0};
-  if (next_ > 0) {
-    const std::uint64_t before = steps_[next_ - 1].second;
-    const std::uint64_t at = steps_[next_].second;
-    gap = std::min<std::chrono::nanoseconds>(
-        kLongestGap, std::chrono::nanoseconds(at > before ? at - before : 0));
-  }
-  timer_.expires_after(std::chrono::duration_cast<std::chrono::nanoseconds>(gap / speed_));
+  timer_.expires_after(std::chrono::duration_cast<std::chrono::nanoseconds>(gap_ / speed_));
   timer_.async_wait([this](beast::error_code failure) {
-    if (!failure) {
+    // It may have been too late to cancel it.
+    if (!failure && !paused_ && next_ < steps_.size()) {
       play_next();
     }
   });
 }
 
 void Replayer::play_next() {
-  show_step(next_++);
-  paused_ = next_ == steps_.size();
+  const base::Status shown = try_to([this]() -> base::Status {
+    show_step(next_++);
+    return {};
+  });
+  paused_ = !shown.ok() || next_ == steps_.size();
   tell_state();
   schedule();
 }
 
 void Replayer::show_step(std::size_t index) {
   const std::uint64_t step = steps_[index].first;
-  show_program_events(step);
-  std::vector<std::string> frames;
+  show_events(index);
   record::FrameQuery query;
   query.run = run_.run;
   query.first_step = query.last_step = step;
-  recording_.frames(query, [&](const record::Frame& frame) {
-    frames.emplace_back(frame.record);
-    return true;
-  });
-  send_frames(frames);
+  send_frames(query);
   for (record::StepRow& row : recording_.steps(run_.run, step, step, 1)) {
     say(protocol::encode_notification("step", std::move(row.params)));
   }
 }
 
-// What the trainer told of its programs in that step.
-void Replayer::show_program_events(std::uint64_t step) {
-  auto event = std::ranges::lower_bound(program_events_, step, {}, &record::ProgramEvent::step);
-  for (; event != program_events_.end() && event->step == step; ++event) {
-    say(protocol::encode_notification(event->kind, recording_.event_detail(event->id)));
+// What the trainer told since the step before.
+void Replayer::show_events(std::size_t index) {
+  auto event = index == 0 ? events_.begin()
+                          : std::ranges::upper_bound(events_, step_before(index), {},
+                                                     &record::TrainerEvent::step);
+  for (; event != events_.end() && event->step <= steps_[index].first; ++event) {
+    json detail = recording_.event_detail(event->id);
+    if (event->kind == "plan") {
+      plan_ = detail.is_object() ? detail.value("plan", json()) : json();
+    }
+    say(protocol::encode_notification(event->kind, std::move(detail)));
   }
 }
 
-// The programs in force in that step, after a jump to it.
-void Replayer::show_programs(std::uint64_t step) {
-  if (program_events_.empty()) {
-    return;
-  }
+json Replayer::in_force(const char* kind, std::uint64_t step) {
   std::int64_t last = 0;
-  for (const record::ProgramEvent& event : program_events_) {
-    last = event.step <= step && event.kind == "interventions" ? event.id : last;
+  for (const record::TrainerEvent& event : events_) {
+    last = event.step <= step && event.kind == kind ? event.id : last;
   }
-  json programs =
-      last > 0 ? programs_of(recording_.event_detail(last), "programs") : first_programs_;
+  json params = last > 0 ? recording_.event_detail(last) : first_;
+  return params.is_object() ? params : json::object();
+}
+
+// After a jump.
+void Replayer::show_plan() {
+  const json params = in_force("plan", current_step());
+  const json before = std::exchange(plan_, params.value("plan", json()));
+  if (plan_ != before && plan_.is_object()) {
+    say(protocol::encode_notification("plan",
+                                      {{"plan", plan_}, {"step", params.value("step", json(0U))}}));
+  }
+}
+
+void Replayer::show_programs() {
+  const std::uint64_t step = current_step();
+  json programs = list_of(in_force("interventions", step).value("programs", json()));
   say(protocol::encode_notification(
       "interventions", {{"step", step}, {"programs", std::move(programs)}, {"reason", "replay"}}));
 }
 
-// What a viewer of the live run saw at that step: of each key the latest record.
-void Replayer::show_latest(std::size_t index) {
-  std::map<protocol::RecordKey, std::string> latest;
+// What a viewer of the live run saw at the current step: of each key the latest record, of the plan
+// in force.
+void Replayer::show_latest() {
+  if (next_ == 0) {
+    return;
+  }
   record::FrameQuery query;
   query.run = run_.run;
-  query.first_step = steps_[index - std::min(index, kLookBack)].first;
-  query.last_step = steps_[index].first;
-  recording_.frames(query, [&](const record::Frame& frame) {
-    const auto record = protocol::read_record(frame.record, protocol::RecordCheck::kHeader);
-    if (record.ok()) {
-      latest[protocol::key_of(record.value().header)] = frame.record;
-    }
-    return true;
-  });
-  std::vector<std::string> frames;
-  frames.reserve(latest.size());
-  for (auto& [key, bytes] : latest) {
-    frames.push_back(std::move(bytes));
+  query.first_step = steps_[next_ - std::min(next_, kLookBack)].first;
+  query.last_step = current_step();
+  query.only_latest = true;
+  const json number = plan_.is_object() ? plan_.value("number", json()) : json();
+  if (number.is_number_unsigned() && number <= UINT32_MAX) {
+    query.plan = number.get<std::uint32_t>();
   }
-  send_frames(frames);
+  send_frames(query);
 }
 
-void Replayer::send_frames(const std::vector<std::string>& frames) {
+void Replayer::send_frames(const record::FrameQuery& query) {
   std::string message;
-  for (const std::string& frame : frames) {
-    if (!message.empty() && message.size() + frame.size() > kMessageBytes) {
+  const auto send = [&] {
+    if (!message.empty()) {
       room_.on_binary(*this, message, Clock::now());
       message.clear();
     }
-    message += frame;
-  }
-  if (!message.empty()) {
-    room_.on_binary(*this, message, Clock::now());
-  }
+  };
+  recording_.frames(query, [&](const record::Frame& frame) {
+    if (message.size() + frame.record.size() > kMessageBytes) {
+      send();
+    }
+    message += frame.record;
+    return true;
+  });
+  send();
 }
 
 }  // namespace tt::hub

@@ -1,9 +1,10 @@
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,8 +42,12 @@ class Replayer : public Client {
 
   void take_messages();
   void carry_out(const protocol::Request& request);
-  base::Result<json> answer(const protocol::Request& request);
-  base::Status seek(const json& params);
+  base::Status obey(const protocol::Request& request);
+  /// What `show` says; if the recording cannot be read, that, and all viewers are told and it
+  /// pauses.
+  base::Status try_to(const std::function<base::Status()>& show);
+  /// The index of the step that comes after the one that a `replay.seek` asks for.
+  base::Result<std::size_t> target_of(const protocol::Request& request) const;
   base::Status set_speed(const json& params);
   base::Status step(const json& params);
   void set_paused(bool paused);
@@ -51,26 +56,34 @@ class Replayer : public Client {
   void say(std::string text);
   void tell_state();
   void schedule();
+  void start_timer();
   void play_next();
   void show_step(std::size_t index);
-  void show_latest(std::size_t index);
-  void send_frames(const std::vector<std::string>& frames);
-  void show_program_events(std::uint64_t step);
-  void show_programs(std::uint64_t step);
-  std::uint64_t current_step() const;
+  void show_latest();
+  void send_frames(const record::FrameQuery& query);
+  void show_events(std::size_t index);
+  /// The params of the event of this kind that says what is in force in that step.
+  json in_force(const char* kind, std::uint64_t step);
+  void show_plan();
+  void show_programs();
+  std::uint64_t step_before(std::size_t index) const;
+  std::uint64_t current_step() const { return step_before(next_); }
 
-  net::io_context& io_;
   Room& room_;
   record::Recording recording_;
   const record::RunInfo run_;
   const std::vector<std::pair<std::uint64_t, std::uint64_t>> steps_;  // step, time in ns
-  const std::vector<record::ProgramEvent> program_events_;            // by step
-  const json first_programs_;  // in force before the first of them
-  std::size_t next_ = 0;       // index of the step to show
+  const std::vector<record::TrainerEvent> events_;                    // by step
+  const json first_;      // `plan` and `programs` in force before the first of them
+  json plan_;             // told last
+  std::size_t next_ = 0;  // index of the step to show
   double speed_;
   bool paused_;
+  net::steady_timer timer_;          // to the next step
+  std::chrono::nanoseconds gap_{0};  // of the run, that is left to it from `gap_since_` on
+  Clock::time_point gap_since_;
   bool woken_ = false;
-  net::steady_timer timer_;
+  net::steady_timer gathering_;  // of requests
 };
 
 }  // namespace tt::hub

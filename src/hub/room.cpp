@@ -26,11 +26,16 @@ Room::Room(const RoomOptions& options)
 
 void Room::restore(json facts, const std::vector<json>& steps) {
   mirror_.set_facts(std::move(facts));
+  replace_past(steps);
+  mirror_.lose();
+}
+
+void Room::replace_past(const std::vector<json>& steps) {
+  mirror_.forget_past();
   for (const json& step : steps) {
     mirror_.add_step(
         std::make_shared<const std::string>(protocol::encode_notification("step", step)));
   }
-  mirror_.lose();
 }
 
 void Room::join(Client& client, Clock::time_point now, bool may_be_silent) {

@@ -52,6 +52,8 @@ class Room {
   }
   /// Shows the run of an earlier hub until its trainer connects again.
   void restore(nlohmann::json facts, const std::vector<nlohmann::json>& steps);
+  /// The run is at another time: these are the steps that late viewers see as its past.
+  void replace_past(const std::vector<nlohmann::json>& steps);
 
   /// A queue for a client to be.
   SendQueue make_queue() { return {options_.queue, mirror_.latest()}; }

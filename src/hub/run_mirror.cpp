@@ -14,8 +14,7 @@ std::string text_of(const nlohmann::json& object, const char* member) {
 
 void RunMirror::set_facts(nlohmann::json facts) {
   if (!facts_.is_null() && text_of(facts_, "id") != text_of(facts, "id")) {
-    steps_.clear();
-    latest_.clear();
+    forget_past();
   }
   facts_ = std::move(facts);
 }
@@ -41,6 +40,11 @@ void RunMirror::add_step(SharedBytes message) {
   if (steps_.size() > kMaxSteps) {
     steps_.pop_front();
   }
+}
+
+void RunMirror::forget_past() {
+  steps_.clear();
+  latest_.clear();
 }
 
 void RunMirror::set_plan(const nlohmann::json& plan) {

@@ -27,6 +27,8 @@ class RunMirror {
   /// The trainer's connection ended; true if that makes the run lost.
   bool lose();
   void add_step(SharedBytes message);
+  /// Late viewers get no steps and records of before.
+  void forget_past();
   void set_plan(const nlohmann::json& plan);
   /// The programs in force, all of them.
   void set_programs(const nlohmann::json& programs);

@@ -78,14 +78,21 @@ json number_of(const SQLite::Column& column) {
   return value;
 }
 
+// From the latest record of a protocol::RecordKey on.
+constexpr const char* kAge = R"sql(
+  row_number() OVER (PARTITION BY entry, prompt_set, layer, tensor_rank, pipeline_rank, data_rank,
+                                  phase, direction ORDER BY step DESC, id DESC) AS age )sql";
+
 std::string ids_sql(const FrameQuery& query) {
-  std::string sql =
-      "SELECT step, id FROM frames WHERE run = ? AND step BETWEEN ? AND ? AND (step, id) > (?, ?)";
+  std::string sql = "FROM frames WHERE run = ? AND step BETWEEN ? AND ? AND (step, id) > (?, ?)";
   if (query.point) {
     sql += " AND point = " + std::to_string(*query.point);
   }
   if (query.entry) {
     sql += " AND entry = " + std::to_string(*query.entry);
+  }
+  if (query.plan) {
+    sql += " AND plan = " + std::to_string(*query.plan);
   }
   if (query.layers) {
     std::string list;
@@ -94,7 +101,11 @@ std::string ids_sql(const FrameQuery& query) {
     }
     sql += " AND layer IN (" + list + ")";
   }
-  return sql + " ORDER BY step, id";
+  if (!query.only_latest) {
+    return "SELECT step, id " + sql + " ORDER BY step, id";
+  }
+  return std::string("SELECT step, id FROM (SELECT step, id, ") + kAge + sql +
+         ") WHERE age = 1 ORDER BY step, id";
 }
 
 }  // namespace
@@ -263,12 +274,13 @@ std::vector<std::pair<std::int64_t, Event>> Recording::events(const EventQuery& 
   return out;
 }
 
-std::vector<ProgramEvent> Recording::program_events(std::uint64_t run) {
+std::vector<TrainerEvent> Recording::trainer_events(std::uint64_t run) {
   SQLite::Statement select(impl_->database(),
                            "SELECT step, id, kind FROM events WHERE run = ? "
-                           "AND kind IN ('interventions', 'applied', 'saved') ORDER BY step, id");
+                           "AND kind IN ('plan', 'interventions', 'applied', 'saved') "
+                           "ORDER BY step, id");
   select.bind(1, as_signed(run));
-  std::vector<ProgramEvent> out;
+  std::vector<TrainerEvent> out;
   while (select.executeStep()) {
     out.push_back({.step = as_unsigned(select.getColumn(0).getInt64()),
                    .id = select.getColumn(1).getInt64(),

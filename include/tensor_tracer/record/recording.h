@@ -41,7 +41,9 @@ struct FrameQuery {
   std::optional<std::uint16_t> point = {};
   std::optional<std::uint32_t> entry = {};
   std::optional<std::set<std::uint16_t>> layers = {};
-  Cursor after = {};  // only frames beyond it
+  std::optional<std::uint32_t> plan = {};
+  bool only_latest = false;  // of each protocol::RecordKey the last one
+  Cursor after = {};         // only frames beyond it
 };
 
 /// Owner: the recording; the view ends with the callback.
@@ -67,8 +69,9 @@ struct EventQuery {
   std::optional<std::string> kind = {};
 };
 
-/// What the trainer told of its programs: an event of kind `interventions` or of kDataKinds.
-struct ProgramEvent {
+/// What the trainer told beside its steps: an event of kind `plan`, `interventions` or of
+/// kDataKinds.
+struct TrainerEvent {
   std::uint64_t step = 0;
   std::int64_t id = 0;
   std::string kind;
@@ -99,7 +102,7 @@ class Recording {
   /// With their ids, oldest first.
   std::vector<std::pair<std::int64_t, Event>> events(const EventQuery& query);
   /// Those of a run, by step and as they arrived.
-  std::vector<ProgramEvent> program_events(std::uint64_t run);
+  std::vector<TrainerEvent> trainer_events(std::uint64_t run);
   /// The `detail` of the event of this id; null if there is none (any more).
   nlohmann::json event_detail(std::int64_t id);
 

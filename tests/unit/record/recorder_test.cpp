@@ -9,6 +9,7 @@
 #include <future>
 #include <string>
 #include <thread>
+#include <tuple>
 
 #include "tensor_tracer/record/recording.h"
 
@@ -234,7 +235,7 @@ TEST_F(RecorderTest, EventsThatAreDataAreAskedForByTheirKind) {
   EXPECT_EQ(recording.events({.limit = 9, .max_bytes = 2100, .kind = "saved"}).size(), 2U);
   EXPECT_EQ(recording.events({.limit = 9, .max_bytes = 1, .kind = "saved"}).size(), 1U);
   std::string kinds;
-  for (const ProgramEvent& event : recording.program_events(kRun)) {
+  for (const TrainerEvent& event : recording.trainer_events(kRun)) {
     kinds += std::to_string(event.step) + event.kind.front();
   }
   EXPECT_EQ(kinds, "1i1s1a2s2a3s3a");
@@ -246,7 +247,7 @@ TEST_F(RecorderTest, EventsThatAreDataGoWithTheOldestFrames) {
   constexpr std::uint64_t kMax = 4 << 20;
   {
     const auto recorder = start([&](RecorderOptions& options) { options.max_bytes = kMax; });
-    recorder->add_event({.run = kRun, .step = 1, .kind = "plan", .detail = {}});
+    recorder->add_event({.run = kRun, .step = 1, .kind = "log", .detail = {}});
     for (std::uint64_t step = 1; step <= 40; ++step) {
       add(*recorder, make_record(step, 7, 1, 100'000));
       recorder->add_event(saved(step, 100'000));
@@ -257,7 +258,7 @@ TEST_F(RecorderTest, EventsThatAreDataGoWithTheOldestFrames) {
   }
   Recording recording = reader();
   EXPECT_EQ(recording.events({.limit = 9}).size(), 1U) << "the audit trail stays";
-  const auto left = recording.program_events(kRun);
+  const auto left = recording.trainer_events(kRun);
   ASSERT_FALSE(left.empty());
   EXPECT_LT(left.size(), 42U);
   EXPECT_EQ(left.back().step, 100U);
@@ -319,6 +320,38 @@ TEST_F(RecorderTest, TheOldestStepsMakeRoom) {
   EXPECT_EQ(kept.back().first, 200U);
   EXPECT_EQ(kept.front().first, 201 - kept.size());
   EXPECT_EQ(recording.steps(kRun, 0, 1000, 1000).size(), 200U);
+}
+
+TEST_F(RecorderTest, OfEachKeyTheLatestRecordOfAPlan) {
+  const auto made = [](std::uint64_t step, std::uint32_t plan, std::uint32_t entry) {
+    Made record = make_record(step, 7, 1);
+    record.header.plan = plan;
+    record.header.entry = entry;
+    return record;
+  };
+  {
+    const auto recorder = start();
+    for (const auto& [step, plan, entry] :
+         {std::tuple{1, 1, 0}, {2, 1, 0}, {2, 1, 1}, {3, 2, 0}, {4, 2, 0}, {3, 2, 0}}) {
+      add(*recorder, made(step, plan, entry));
+    }
+  }
+  Recording recording = reader();
+  const auto ids = [&](std::uint64_t last_step, std::optional<std::uint32_t> plan) {
+    FrameQuery query{.run = kRun, .last_step = last_step};
+    query.plan = plan;
+    query.only_latest = true;
+    std::vector<std::int64_t> out;
+    recording.frames(query, [&](const Frame& frame) {
+      out.push_back(frame.at.id);
+      return true;
+    });
+    return out;
+  };
+  EXPECT_EQ(ids(9, {}), (std::vector<std::int64_t>{3, 5}));
+  EXPECT_EQ(ids(9, 1), (std::vector<std::int64_t>{2, 3}));
+  EXPECT_EQ(ids(3, 2), (std::vector<std::int64_t>{6})) << "the later one of a step done twice";
+  EXPECT_EQ(ids(1, 1), (std::vector<std::int64_t>{1}));
 }
 
 TEST_F(RecorderTest, FilterByPointLayerAndStep) {
