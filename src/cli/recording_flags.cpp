@@ -38,7 +38,8 @@ void add_recording_flags(CLI::App& command, RecordingFlags& flags) {
       ->transform(CLI::AsSizeValue(false));
   command.add_option("--record-points", flags.record_points, "record these trace points only")
       ->delimiter(',');
-  command.add_option("--record-layers", flags.record_layers, "record these layers only: 1-4,8");
+  command.add_option("--record-layers", flags.record_layers,
+                     "record these layers only, and points without layers: 1-4,8");
   command.add_option("--record-every", flags.record_every, "record steps that this divides")
       ->check(CLI::PositiveNumber);
   command

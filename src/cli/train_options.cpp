@@ -132,7 +132,8 @@ void add_recording(CLI::App& app, config::TracerConfig& tracer) {
   app.add_option("--record-points", tracer.record_points, "record these trace points only")
       ->delimiter(',')
       ->group(group);
-  app.add_option("--record-layers", tracer.record_layers, "record these layers only: 1-4,8")
+  app.add_option("--record-layers", tracer.record_layers,
+                 "record these layers only, and points without layers: 1-4,8")
       ->group(group);
   app.add_option("--record-every", tracer.record_every, "record the steps that this divides")
       ->check(CLI::PositiveNumber)

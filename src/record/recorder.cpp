@@ -3,6 +3,7 @@
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Exception.h>
 #include <spdlog/spdlog.h>
+#include <sqlite3.h>
 
 #include <array>
 #include <charconv>
@@ -28,6 +29,8 @@ namespace tt::record {
 namespace {
 
 using nlohmann::json;
+
+constexpr int kCloseMilliseconds = 200;  // that a reader is waited for
 
 base::Error cannot_record(const std::string& path, const std::string& why) {
   return {.code = "cannot_record",
@@ -78,10 +81,19 @@ base::Status make_private(const std::string& path) {
   return {};
 }
 
-base::Result<std::shared_ptr<SQLite::Database>> open_for_writing(const RecorderOptions& options) {
+/// And what SQLite puts beside it.
+void remove_files(const std::string& path) {
+  for (const char* suffix : {"", "-journal", "-wal", "-shm"}) {
+    std::error_code ignored;
+    std::filesystem::remove(path + suffix, ignored);
+  }
+}
+
+// The error is of the file; what the machine refuses is an exception.
+base::Result<std::shared_ptr<SQLite::Database>> open_prepared(const RecorderOptions& options) {
   try {
     if (base::Status made = make_private(options.path); !made.ok()) {
-      return cannot_record(options.path, made.error().message);
+      return made.error();
     }
     auto database = std::make_shared<SQLite::Database>(
         options.path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMilliseconds, options.vfs);
@@ -89,7 +101,27 @@ base::Result<std::shared_ptr<SQLite::Database>> open_for_writing(const RecorderO
     database->exec("PRAGMA page_size = 32768");
     options.temporary ? set_up_temporary(*database) : set_up_recording(*database);
     if (base::Status prepared = prepare_schema(*database); !prepared.ok()) {
-      return cannot_record(options.path, prepared.error().message);
+      return prepared.error();
+    }
+    return database;
+  } catch (const SQLite::Exception& error) {
+    if (error.getErrorCode() == SQLITE_CORRUPT || error.getErrorCode() == SQLITE_NOTADB) {
+      return not_a_recording(error.what());
+    }
+    throw;
+  }
+}
+
+base::Result<std::shared_ptr<SQLite::Database>> open_for_writing(const RecorderOptions& options) {
+  try {
+    auto database = open_prepared(options);
+    if (!database && options.temporary) {
+      spdlog::warn("history_new: {} is begun anew: {}", options.path, database.error().message);
+      remove_files(options.path);
+      database = open_prepared(options);
+    }
+    if (!database) {
+      return cannot_record(options.path, database.error().message);
     }
     return database;
   } catch (const std::exception& error) {
@@ -129,7 +161,7 @@ class Recorder::Impl {
     if (filter.every > 1 && header.step % filter.every != 0) {
       return false;
     }
-    if (filter.layers && !filter.layers->contains(header.layer)) {
+    if (filter.layers && header.layer != 0 && !filter.layers->contains(header.layer)) {
       return false;
     }
     const auto name = names_.find(header.point);
@@ -152,10 +184,7 @@ class Recorder::Impl {
     queue_.end();
     thread_.join();
     if (options_.temporary) {
-      for (const char* suffix : {"", "-journal"}) {
-        std::error_code ignored;
-        std::filesystem::remove(options_.path + suffix, ignored);
-      }
+      remove_files(options_.path);
     }
   }
 
@@ -207,9 +236,12 @@ class Recorder::Impl {
     }
   }
 
-  // As one file that can be read from a folder without write permission.
+  // As one file that can be read from a folder without write permission. A reader that is still
+  // open keeps the log beside it, but only one that reads just now keeps anything in the log.
   void close() {
     try {
+      database_->setBusyTimeout(kCloseMilliseconds);
+      database_->exec("PRAGMA wal_checkpoint(TRUNCATE)");
       database_->exec("PRAGMA journal_mode = DELETE");
     } catch (const SQLite::Exception& error) {
       spdlog::info("the recording stays in WAL mode: {}", error.what());

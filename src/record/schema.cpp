@@ -38,15 +38,15 @@ CREATE TABLE events (
 constexpr const char* kIndexes = R"sql(
 CREATE INDEX IF NOT EXISTS data_events ON events (time_ns) WHERE kind IN ('applied', 'saved'))sql";
 
-base::Error not_a_recording(std::string message) {
-  return {.code = "not_a_recording", .message = std::move(message), .where = {}, .remedy = {}};
-}
-
 bool is_empty(SQLite::Database& database) {
   return database.execAndGet("SELECT count(*) FROM sqlite_schema").getInt64() == 0;
 }
 
 }  // namespace
+
+base::Error not_a_recording(std::string message) {
+  return {.code = "not_a_recording", .message = std::move(message), .where = {}, .remedy = {}};
+}
 
 base::Status prepare_schema(SQLite::Database& database) {
   if (!is_empty(database)) {

@@ -3,6 +3,7 @@
 #include <SQLiteCpp/Database.h>
 
 #include <cstdint>
+#include <string>
 
 #include "tensor_tracer/base/result.h"
 
@@ -16,6 +17,7 @@ inline constexpr int kBusyMilliseconds = 2000;
 base::Status prepare_schema(SQLite::Database& database);
 /// An error if the file is not a recording of this schema.
 base::Status check_schema(SQLite::Database& database);
+base::Error not_a_recording(std::string message);
 
 /// SQLite knows signed integers only: the same 64 bits.
 inline std::int64_t as_signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }

@@ -22,9 +22,9 @@ class Recording;
 
 /// Which records are kept; nothing means all of them. Scalars and events are always kept.
 struct RecordFilter {
-  std::optional<std::set<std::string>> points = {};  // by name
-  std::optional<std::set<std::uint16_t>> layers = {};
-  std::uint64_t every = 1;  // steps that it divides
+  std::optional<std::set<std::string>> points = {};    // by name
+  std::optional<std::set<std::uint16_t>> layers = {};  // and what has no layer
+  std::uint64_t every = 1;                             // steps that it divides
 };
 
 struct RecorderOptions {

@@ -363,15 +363,17 @@ TEST_F(RecorderTest, FilterByPointLayerAndStep) {
     });
     for (std::uint64_t step = 1; step <= 4; ++step) {
       for (const std::uint16_t point : {4, 7}) {
-        for (std::uint16_t layer = 1; layer <= 3; ++layer) {
+        for (std::uint16_t layer = 0; layer <= 3; ++layer) {
           add(*recorder, make_record(step, point, layer));
         }
       }
     }
   }
   Recording recording = reader();
-  EXPECT_EQ(steps_and_layers(recording, {}), (Pairs{{2, 1}, {2, 2}, {4, 1}, {4, 2}}));
-  EXPECT_EQ(steps_and_layers(recording, {.point = 4}).size(), 4U);
+  EXPECT_EQ(steps_and_layers(recording, {}),
+            (Pairs{{2, 0}, {2, 1}, {2, 2}, {4, 0}, {4, 1}, {4, 2}}))
+      << "and points without layers";
+  EXPECT_EQ(steps_and_layers(recording, {.point = 4}).size(), 6U);
 }
 
 TEST_F(RecorderTest, AFullQueueDropsTheOldestAndCounts) {
@@ -414,6 +416,44 @@ TEST_F(RecorderTest, ATemporaryFileIsGoneAtTheEnd) {
     add(*recorder, make_record(1, 7, 1));
   }
   EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(RecorderTest, ATemporaryFileThatCannotBeGoneOnWithIsMadeAnew) {
+  const auto starts_anew = [&] {
+    const auto recorder = start([](RecorderOptions& options) { options.temporary = true; });
+    add(*recorder, make_record(1, 7, 1));
+    while (recorder->counters().records < 1 && !recorder->counters().stopped) {
+      std::this_thread::yield();
+    }
+    return !recorder->counters().stopped;
+  };
+  for (const char* beside : {"", "-journal", "-wal", "-shm"}) {
+    std::ofstream(path() + beside) << std::string(100'000, 'x');
+  }
+  EXPECT_TRUE(starts_anew());
+  start();
+  SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("UPDATE meta SET value = '99'");
+  EXPECT_TRUE(starts_anew());
+  start();
+  std::fstream(path(), std::ios::in | std::ios::out).seekp(100) << std::string(30'000, '\xff');
+  EXPECT_TRUE(starts_anew());
+}
+
+TEST_F(RecorderTest, AReaderThatIsStillOpenLeavesTheFileWhole) {
+  const auto recorder = start();
+  add(*recorder, make_record(1, 7, 1));
+  while (recorder->counters().records < 1) {
+    std::this_thread::yield();
+  }
+  Recording open = reader();
+  EXPECT_EQ(open.count_frames(kRun), 1U);
+  add(*recorder, make_record(2, 7, 1));
+  recorder->finish();
+  fs::copy_file(path(), folder_ + "/copy.ttrec");
+  auto copy = Recording::open(folder_ + "/copy.ttrec");
+  ASSERT_TRUE(copy.ok());
+  EXPECT_EQ(copy.value().count_frames(kRun), 2U);
+  EXPECT_EQ(open.count_frames(kRun), 2U);
 }
 
 TEST_F(RecorderTest, AFileThatItsHubHasForItselfIsNotReadAsItIsHalfWritten) {
