@@ -2,8 +2,7 @@
 
 #include <SQLiteCpp/Transaction.h>
 
-#include <cmath>
-#include <limits>
+#include <algorithm>
 #include <string_view>
 
 #include "json_values.h"
@@ -27,9 +26,16 @@ constexpr const char* kEraseOldestEvents = R"sql(
   DELETE FROM events
   WHERE id IN (SELECT id FROM events WHERE kind IN ('applied', 'saved') ORDER BY id LIMIT 16)
     AND id < (SELECT max(id) FROM events WHERE kind IN ('applied', 'saved')))sql";
+// Many at once of the oldest run that has more than its newest step.
 constexpr const char* kEraseOldestScalars = R"sql(
-  DELETE FROM scalars WHERE (run, step) IN (SELECT run, min(step) FROM scalars)
-                        AND step < (SELECT max(step) FROM scalars))sql";
+  WITH oldest AS (SELECT run, (SELECT max(step) FROM scalars s WHERE s.run = runs.run) AS newest
+                  FROM runs WHERE newest > (SELECT min(step) FROM scalars s WHERE s.run = runs.run)
+                  ORDER BY start_time, run LIMIT 1)
+  DELETE FROM scalars WHERE run = (SELECT run FROM oldest)
+    AND step < (SELECT newest FROM oldest)
+    AND step <= ifnull((SELECT step FROM scalars WHERE run = (SELECT run FROM oldest)
+                        ORDER BY step LIMIT 1 OFFSET 4096), (SELECT newest FROM oldest)))sql";
+constexpr std::uint64_t kScalarBytes = 48;  // about what one takes
 
 std::string dump(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -86,7 +92,11 @@ Writer::Writer(SQLite::Database& database, std::uint64_t max_bytes)
       scalar_(database, "INSERT OR REPLACE INTO scalars VALUES (?,?,?,?,?)"),
       event_(database, "INSERT INTO events VALUES (NULL,?,?,?,?,?,?,?)"),
       run_(database, "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?)"),
-      point_(database, "INSERT OR REPLACE INTO points VALUES (?,?,?,?)") {}
+      point_(database, "INSERT OR REPLACE INTO points VALUES (?,?,?,?)") {
+  if (max_bytes_ > 0) {
+    scalars_ = as_unsigned(database_.execAndGet("SELECT count(*) FROM scalars").getInt64());
+  }
+}
 
 void Writer::write(const std::vector<Item>& items) {
   SQLite::Transaction transaction(database_, SQLite::TransactionBehavior::IMMEDIATE);
@@ -131,6 +141,7 @@ void Writer::insert(const FrameItem& item) {
 }
 
 void Writer::insert(const StepItem& item) {
+  scalars_ += item.values.size();
   for (const auto& [name, value] : item.values) {
     Binder(scalar_)
         .number(item.run)
@@ -172,11 +183,14 @@ void Writer::insert(const RunItem& item) {
   }
 }
 
-// The oldest steps go first, and the data events with them; scalars, which are small, only when no
-// frame is left. The newest step and data event stay even if they are bigger than everything
-// allowed.
+// The oldest steps go first, and the data events with them; scalars, which are small, where they
+// take half of what is allowed or no frame is left. The newest step and data event stay even if
+// they are bigger than everything allowed.
 void Writer::prune() {
   while (max_bytes_ > 0 && used_bytes() > max_bytes_) {
+    if (scalars_ * kScalarBytes > max_bytes_ / 2 && erase_oldest_scalars()) {
+      continue;
+    }
     if (database_.exec(kEraseOldestFrames) > 0) {
       database_.exec(kEraseEventsBeforeFrames);
       continue;
@@ -185,10 +199,16 @@ void Writer::prune() {
       continue;
     }
     const bool frames_left = database_.execAndGet("SELECT EXISTS (SELECT 1 FROM frames)").getInt();
-    if (frames_left || database_.exec(kEraseOldestScalars) == 0) {
+    if (frames_left || !erase_oldest_scalars()) {
       return;
     }
   }
+}
+
+bool Writer::erase_oldest_scalars() {
+  const auto erased = static_cast<std::uint64_t>(database_.exec(kEraseOldestScalars));
+  scalars_ -= std::min(scalars_, erased);
+  return erased > 0;
 }
 
 }  // namespace tt::record

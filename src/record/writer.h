@@ -48,9 +48,11 @@ class Writer {
   void insert(const Event& item);
   void insert(const RunItem& item);
   void prune();
+  bool erase_oldest_scalars();
 
   SQLite::Database& database_;
   const std::uint64_t max_bytes_;
+  std::uint64_t scalars_ = 0;  // rows, or a few more; counted where there is a bound
   SQLite::Statement frame_;
   SQLite::Statement scalar_;
   SQLite::Statement event_;

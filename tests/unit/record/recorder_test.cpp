@@ -322,6 +322,55 @@ TEST_F(RecorderTest, TheOldestStepsMakeRoom) {
   EXPECT_EQ(recording.steps(kRun, 0, 1000, 1000).size(), 200U);
 }
 
+TEST_F(RecorderTest, ScalarsTakeHalfOfTheBoundAtMost) {
+  constexpr std::uint64_t kMax = 4 << 20;
+  constexpr std::uint64_t kSteps = 5000;
+  RecorderCounters counters;
+  {
+    const auto recorder = start([](RecorderOptions& options) { options.max_bytes = kMax; });
+    for (std::uint64_t step = 1; step <= kSteps; ++step) {
+      json params = {{"step", step}};
+      for (int name = 0; name < 30; ++name) {
+        params["number_" + std::to_string(name)] = name;
+      }
+      recorder->add_step(kRun, params, step);
+      add(*recorder, make_record(step, 7, 1, 1000));
+    }
+    while (counters.records < kSteps) {
+      std::this_thread::yield();
+      counters = recorder->counters();
+    }
+  }
+  EXPECT_LE(counters.file_bytes, kMax);
+  Recording recording = reader();
+  EXPECT_GT(recording.count_frames(kRun), 500U);
+  const auto steps = recording.steps(kRun, 0, kSteps, kSteps);
+  EXPECT_LT(steps.size(), 2500U);
+  EXPECT_GT(steps.size(), 500U);
+  EXPECT_EQ(steps.back().step, kSteps);
+  EXPECT_EQ(steps.back().step - steps.front().step, steps.size() - 1);
+}
+
+TEST_F(RecorderTest, ScalarsAloneKeepToTheBoundAndTheNewestStepStays) {
+  const auto names = [](std::uint64_t step, int count) {
+    json params = {{"step", step}};
+    for (int name = 0; name < count; ++name) {
+      params[std::string(200, 'x') + std::to_string(name)] = name;
+    }
+    return params;
+  };
+  {
+    const auto recorder = start([](RecorderOptions& options) { options.max_bytes = 1 << 20; });
+    for (std::uint64_t step = 1; step <= 20; ++step) {
+      recorder->add_step(kRun, names(step, step < 20 ? 1 : 9000), step);
+    }
+  }
+  const auto steps = reader().steps(kRun, 0, 99, 99);
+  ASSERT_EQ(steps.size(), 1U);
+  EXPECT_EQ(steps[0].step, 20U);
+  EXPECT_EQ(steps[0].params.size(), 9001U);
+}
+
 TEST_F(RecorderTest, OfEachKeyTheLatestRecordOfAPlan) {
   const auto made = [](std::uint64_t step, std::uint32_t plan, std::uint32_t entry) {
     Made record = make_record(step, 7, 1);
