@@ -18,11 +18,10 @@ namespace {
 
 using nlohmann::json;
 
-base::Error cannot_open(const std::string& path, const std::string& why) {
-  return {.code = "not_a_recording",
-          .message = "this recording cannot be read: " + why,
-          .where = path,
-          .remedy = "give a .ttrec file that `train --record` wrote"};
+base::Error cannot_open(const std::string& path, base::Error why) {
+  why.message = "this recording cannot be read: " + why.message;
+  why.where = path;
+  return why;
 }
 
 // What means something in a URI stands as its code.
@@ -117,12 +116,12 @@ Recording::~Recording() = default;
 
 base::Result<Recording> Recording::open(const std::string& path) {
   if (!std::filesystem::is_regular_file(path)) {
-    return cannot_open(path, "there is no such file");
+    return cannot_open(path, not_a_recording("there is no such file"));
   }
   try {
     auto database = open_read_only(path);
     if (base::Status known = check_schema(*database); !known.ok()) {
-      return cannot_open(path, known.error().message);
+      return cannot_open(path, known.error());
     }
     return Recording(std::make_unique<Impl>(std::move(database)));
   } catch (const SQLite::Exception& error) {
@@ -132,7 +131,7 @@ base::Result<Recording> Recording::open(const std::string& path) {
                          .where = path,
                          .remedy = "wait until the run has ended"};
     }
-    return cannot_open(path, error.what());
+    return cannot_open(path, not_a_recording(error.what()));
   }
 }
 

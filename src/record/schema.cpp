@@ -45,7 +45,10 @@ bool is_empty(SQLite::Database& database) {
 }  // namespace
 
 base::Error not_a_recording(std::string message) {
-  return {.code = "not_a_recording", .message = std::move(message), .where = {}, .remedy = {}};
+  return {.code = "not_a_recording",
+          .message = std::move(message),
+          .where = {},
+          .remedy = "give a .ttrec file that `train --record` wrote"};
 }
 
 base::Status prepare_schema(SQLite::Database& database) {
@@ -77,8 +80,11 @@ base::Status check_schema(SQLite::Database& database) {
   SQLite::Statement meta(database, "SELECT value FROM meta WHERE key = 'schema_version'");
   const std::string version = meta.executeStep() ? meta.getColumn(0).getString() : "missing";
   if (version != std::to_string(kSchemaVersion)) {
-    return not_a_recording("its schema version is " + version + ", known is " +
-                           std::to_string(kSchemaVersion));
+    return base::Error{.code = "unsupported_version",
+                       .message = "its schema version is " + version + ", known is " +
+                                  std::to_string(kSchemaVersion),
+                       .where = {},
+                       .remedy = "use a newer version of Tensor Tracer"};
   }
   return {};
 }

@@ -581,6 +581,10 @@ TEST_F(RecorderTest, WhatCannotBeARecordingIsRefused) {
   start();
   SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("UPDATE meta SET value = '99'");
   EXPECT_NE(refused(path()).find("99"), std::string::npos);
+  const base::Error later = Recording::open(path()).error();
+  EXPECT_EQ(later.code, "unsupported_version");
+  EXPECT_EQ(later.remedy, "use a newer version of Tensor Tracer");
+  EXPECT_EQ(later.where, path());
   EXPECT_FALSE(Recording::open(folder_ + "/absent.ttrec").ok());
 }
 
