@@ -304,6 +304,25 @@ def test_tensorboard_gets_scalars_statistics_and_projections(made: Expected) -> 
     assert len([key for key in values if key[1] == 5]) == 3 + 2 + 11
 
 
+def test_tensorboard_leaves_out_what_fills_up_shorter_prompts(tmp_path: Path) -> None:
+    prompts = ["Ada", "unused", "Grace H.", "é", "K"]  # of 3, 6, 8, 2 and 1 bytes
+    entry = {"point": "HiddenStates", "prompts": "probes", "rows": 0, "tokens": [1, 9],
+             "compressor": {"kind": "projection", "vectors": ["evil", "kind"]}}  # fmt: skip
+    maker = Maker(tmp_path / "run.ttrec", {"number": 1, "entries": [entry]})
+    told = facts({"number": 1, "entries": [entry]}) | {"prompt_sets": [{"name": "probes", "prompts": prompts}]}
+    maker.database.execute("UPDATE runs SET facts = ?", (json.dumps(told),))
+    values = np.random.default_rng(3).standard_normal((3, 7, 2)).astype("f4")
+    maker.add("HiddenStates", 1, "f32", values, "projection", layer=3, prompt_set=1, first_row=2)
+    maker.close()
+    done = export(maker.path, "--to", "tensorboard", "--output", tmp_path / "logs")
+    assert done.returncode == 0, done.stderr
+    found = {v.tag: v.simple_value for event in events_of(tmp_path / "logs") for v in event.summary.value}
+    rows = [row[: length - 1].mean(axis=0) for row, length in zip(values.astype("f8"), (8, 2), strict=False)]
+    tag = "HiddenStates/layer_3/prompts_probes/projection"
+    for name, mean in zip(("evil", "kind"), np.mean(rows, axis=0), strict=True):
+        assert np.isclose(found[f"{tag}/{name}"], mean, rtol=1e-6)
+
+
 def test_a_plan_is_known_that_a_reconnected_trainer_brought(made: Expected) -> None:
     def tags() -> set[str]:
         events = list(events_of(exported(made, "tensorboard", "--force")))
@@ -407,9 +426,38 @@ def test_a_damaged_record_is_named(made: Expected) -> None:
     for form in ("npz", "safetensors"):
         done = export(made.maker.path, "--to", form, "--output", output)
         assert done.returncode == 1
-        assert "frame 6 of step 2 is damaged" in done.stderr and "--steps" in done.stderr
+        assert "frame 6 of step 2 is damaged" in done.stderr
+        assert "export the steps before it and those after it, each with --steps" in done.stderr
     assert not list(output.parent.glob("out*"))
-    exported(made, "npz", "--steps", "3-5")
+    exported(made, "npz", "--steps", "1")
+    exported(made, "npz", "--steps", "3-5", "--force")
+
+
+def test_where_sorting_has_no_room_it_is_the_disk_that_is_named(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "run.ttrec")
+    maker.add("HiddenStates", 1, "f32", np.zeros((1, 2, 2)), layer=1)
+    columns = ", ".join(column for column in maker.tables["frames"] if column != "id")
+    counted = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) "
+    maker.database.execute(f"INSERT INTO frames ({columns}) {counted} SELECT {columns} FROM frames, n")
+    maker.close()
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    done = export(maker.path, "--to", "npz", "--output", tmp_path / "out", preexec_fn=limit,
+                  restore_signals=False)  # fmt: skip
+    assert done.returncode == 1
+    assert "full disk" in done.stderr and "SQLITE_TMPDIR" in done.stderr
+    assert "integrity_check" not in done.stderr
+
+
+def test_a_file_that_is_damaged_is_to_be_checked(made: Expected) -> None:
+    data = bytearray(made.maker.path.read_bytes())
+    half = len(data) // 2
+    data[half:] = b"\xff" * (len(data) - half)
+    made.maker.path.write_bytes(data)
+    done = export(made.maker.path, "--to", "npz", "--output", made.maker.path.parent / "out")
+    assert done.returncode == 2 and "integrity_check" in done.stderr
 
 
 @pytest.mark.parametrize("form", ["npz", "safetensors", "csv", "tensorboard"])

@@ -1,6 +1,7 @@
 #include "tensor_tracer/record/export.h"
 
 #include <SQLiteCpp/Exception.h>
+#include <sqlite3.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -187,6 +188,18 @@ ExportReport export_run(Recording& recording, const std::string& file,
   return report;
 }
 
+// A damaged file, or a disk: SQLite sorts in temporary files.
+base::Error cannot_read(const std::string& recording, const SQLite::Exception& error) {
+  const bool damaged = error.getErrorCode() == SQLITE_CORRUPT;
+  return {.code = damaged ? "not_a_recording" : "io_error",
+          .message = std::string("this recording cannot be read: ") + error.what(),
+          .where = recording,
+          .remedy = damaged
+                        ? "check it with `sqlite3 FILE 'PRAGMA integrity_check'`"
+                        : "look for a full disk: temporary files are in the folder SQLITE_TMPDIR, "
+                          "or else /var/tmp"};
+}
+
 }  // namespace
 
 base::Result<ExportReport> export_recording(const std::string& recording,
@@ -204,10 +217,7 @@ base::Result<ExportReport> export_recording(const std::string& recording,
     }
     return error;
   } catch (const SQLite::Exception& error) {
-    return base::Error{.code = "not_a_recording",
-                       .message = std::string("this recording cannot be read: ") + error.what(),
-                       .where = recording,
-                       .remedy = "check it with `sqlite3 FILE 'PRAGMA integrity_check'`"};
+    return cannot_read(recording, error);
   }
 }
 

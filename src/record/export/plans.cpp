@@ -39,11 +39,20 @@ void Plans::add(const json& plan) {
   }
 }
 
-json Plans::compressor(std::uint32_t plan, std::uint32_t entry) const {
+json Plans::entry(std::uint32_t plan, std::uint32_t entry) const {
   const auto known = by_number_.find(plan);
   const json entries = known != by_number_.end() ? member(known->second, "entries") : json();
-  return entries.is_array() && entry < entries.size() ? member(entries[entry], "compressor")
-                                                      : json();
+  return entries.is_array() && entry < entries.size() ? entries[entry] : json();
+}
+
+json Plans::compressor(std::uint32_t plan, std::uint32_t entry) const {
+  return member(this->entry(plan, entry), "compressor");
+}
+
+std::uint64_t Plans::first_token(std::uint32_t plan, std::uint32_t entry) const {
+  const json tokens = member(this->entry(plan, entry), "tokens");
+  const bool given = tokens.is_array() && !tokens.empty() && tokens[0].is_number_unsigned();
+  return given ? tokens[0].get<std::uint64_t>() : 0;
 }
 
 }  // namespace tt::record

@@ -18,6 +18,11 @@ json list_of(const json& object, const char* member) {
   return list.is_array() ? list : json::array();
 }
 
+bool has_bytes_for_tokens(const json& facts) {
+  const json tokenizer = facts.is_object() ? facts.value("tokenizer", json()) : json();
+  return text_of(tokenizer, "kind") == "byte" || tokenizer.is_null();
+}
+
 std::string dtype_name(protocol::Dtype dtype) {
   constexpr const char* kNames[] = {"", "f64", "f32", "f16", "bf16", "i32", "i64", "u8"};
   const auto number = static_cast<std::size_t>(dtype);
@@ -123,6 +128,12 @@ RunNames::RunNames(const json& facts) {
   }
   for (const json& set : list_of(facts, "prompt_sets")) {
     prompt_sets_.push_back(text_of(set, "name"));
+    prompt_lengths_.emplace_back();
+    for (const json& prompt : list_of(set, "prompts")) {
+      if (has_bytes_for_tokens(facts) && prompt.is_string()) {
+        prompt_lengths_.back().push_back(prompt.get_ref<const std::string&>().size());
+      }
+    }
   }
 }
 
@@ -137,6 +148,11 @@ std::string RunNames::prompt_set(std::uint32_t number) const {
   }
   const bool known = number <= prompt_sets_.size() && !prompt_sets_[number - 1].empty();
   return known ? prompt_sets_[number - 1] : std::to_string(number);
+}
+
+std::vector<std::uint64_t> RunNames::prompt_lengths(std::uint32_t number) const {
+  const bool known = number > 0 && number <= prompt_lengths_.size();
+  return known ? prompt_lengths_[number - 1] : std::vector<std::uint64_t>{};
 }
 
 std::vector<std::string> RunNames::dims(std::uint16_t flag) const {

@@ -18,6 +18,8 @@ class RunNames {
 
   std::string point(std::uint16_t flag) const;
   std::string prompt_set(std::uint32_t number) const;  // "" for 0, the run's own data
+  /// The tokens of each of its prompts, which records fill up to the longest; none if not known.
+  std::vector<std::uint64_t> prompt_lengths(std::uint32_t number) const;
   /// "batch", "heads", …; none if the facts have no such point.
   std::vector<std::string> dims(std::uint16_t flag) const;
   /// The points of the facts, by name.
@@ -27,6 +29,7 @@ class RunNames {
   std::map<std::string, std::uint16_t> flags_;
   std::map<std::uint16_t, std::vector<std::string>> dims_;
   std::vector<std::string> prompt_sets_;
+  std::vector<std::vector<std::uint64_t>> prompt_lengths_;  // as long as `prompt_sets_`
 };
 
 std::string compressor_name(protocol::RecordCompressor compressor);

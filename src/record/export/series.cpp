@@ -81,7 +81,7 @@ Failure damaged(const Place& place, const std::string& why) {
                   .message = "frame " + std::to_string(place.id) + " of step " +
                              std::to_string(place.step) + " is damaged: " + why,
                   .where = {},
-                  .remedy = "leave its step out with --steps"});
+                  .remedy = "export the steps before it and those after it, each with --steps"});
 }
 
 bool fits(const Series& series, const protocol::RecordHeader& header) {

@@ -1,5 +1,6 @@
-#include <cmath>
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "event_file.h"
 #include "exporter.h"
@@ -58,19 +59,49 @@ std::string vector_name(const json& compressor, std::size_t index) {
   return known ? names[index].get<std::string>() : "vector_" + std::to_string(index);
 }
 
-// The mean over rows and tokens.
-void add_projection(const std::string& tag, const json& compressor, const RecordView& record,
-                    Summary& summary) {
-  const std::vector<double> values = doubles(record);
-  const std::size_t vectors =
-      record.header.ndim == 0 ? 1 : record.header.shape[record.header.ndim - 1];
-  for (std::size_t v = 0; v < vectors && !values.empty(); ++v) {
-    double sum = 0;
-    for (std::size_t i = v; i < values.size(); i += vectors) {
-      sum += values[i];
+// How many of a row's tokens are its own: a shorter prompt is filled up.
+class OwnTokens {
+ public:
+  OwnTokens(const RecordView& record, const Plans& plans, const RunNames& names)
+      : lengths_(names.prompt_lengths(record.header.prompt_set)),
+        first_row_(record.header.first_row),
+        first_token_(plans.first_token(record.header.plan, record.header.entry)) {}
+
+  std::size_t of(std::size_t row, std::size_t tokens) const {
+    row += first_row_;
+    if (row >= lengths_.size()) {
+      return tokens;
     }
-    const double mean = sum / static_cast<double>(values.size() / vectors);
-    summary.add_scalar(tag + "/" + vector_name(compressor, v), static_cast<float>(mean));
+    return std::min<std::size_t>(tokens, lengths_[row] - std::min(first_token_, lengths_[row]));
+  }
+
+ private:
+  const std::vector<std::uint64_t> lengths_;
+  const std::size_t first_row_;
+  const std::uint64_t first_token_;
+};
+
+// The mean over a row's tokens, and of that over the rows: each counts the same however long it is.
+void add_projection(const std::string& tag, const json& compressor, const RecordView& record,
+                    const OwnTokens& own, Summary& summary) {
+  const auto& [rows, tokens, vectors, unused] = record.header.shape;
+  const std::vector<double> values = doubles(record);
+  for (std::size_t vector = 0; record.header.ndim == 3 && vector < vectors; ++vector) {
+    double means = 0;
+    std::size_t counted = 0;
+    for (std::size_t row = 0; row < rows; ++row) {
+      const std::size_t count = own.of(row, tokens);
+      double sum = 0;
+      for (std::size_t token = 0; token < count; ++token) {
+        sum += values[(row * tokens + token) * vectors + vector];
+      }
+      means += count > 0 ? sum / static_cast<double>(count) : 0;
+      counted += count > 0 ? 1 : 0;
+    }
+    if (counted > 0) {
+      summary.add_scalar(tag + "/" + vector_name(compressor, vector),
+                         static_cast<float>(means / static_cast<double>(counted)));
+    }
   }
 }
 
@@ -95,7 +126,7 @@ void write_series(const Source& source, const Plans& plans, std::size_t index, E
     if (series.compressor == RecordCompressor::kStats) {
       add_stats(tag, compressor, record, summary);
     } else {
-      add_projection(tag, compressor, record, summary);
+      add_projection(tag, compressor, record, OwnTokens(record, plans, source.names), summary);
     }
     if (!summary.empty()) {
       file.add(record.header.step, record.header.time, summary);
