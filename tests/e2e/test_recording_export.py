@@ -9,6 +9,7 @@ import resource
 import sqlite3
 import struct
 import subprocess
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import numpy as np
 import pytest
 import safetensors
 from hub_harness import RUN_ID as HUB_RUN_ID
-from hub_harness import binary, make_record, running_hub, sanitized, wait_until
+from hub_harness import REPOSITORY, binary, make_record, running_hub, sanitized, wait_until
 from recording_maker import DTYPES, POINTS, RUN_ID, START_NS, Maker, facts, numbers_of, payload_of
 from tensorboardX.crc32c import crc32c
 from tensorboardX.proto.event_pb2 import Event
@@ -141,6 +142,21 @@ def same(got: np.ndarray, expected: np.ndarray) -> bool:
 def check_arrays(got: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
     assert sorted(got) == sorted(expected)
     assert [name for name in got if not same(got[name], expected[name])] == []
+
+
+def test_the_documented_query_reads_a_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    maker = Maker(tmp_path / "run.ttrec")
+    values = np.arange(1, 10, dtype="f4").reshape(1, 3, 3)
+    for step in (1, 2):
+        for other in ({"entry": 1}, {"phase": 1}, {"prompt_set": 1}, {"plan": 2}, {"micro_batch": 1}, {}):
+            maker.add("HiddenStates", step, "f32", values * (-step if other else step), layer=3, **other)
+    maker.close()
+    monkeypatch.chdir(tmp_path)
+    text = (REPOSITORY / "docs" / "recording.md").read_text()
+    names: dict[str, dict[int, np.ndarray]] = {}
+    exec(textwrap.dedent(text[text.index("    import json") : text.index("## Schema")]), names)
+    assert names["values"].keys() == {1, 2}
+    assert all(np.array_equal(names["values"][step], step * values) for step in (1, 2))
 
 
 # --- NPZ and safetensors --------------------------------------------------------------------------
