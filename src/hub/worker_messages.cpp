@@ -68,7 +68,13 @@ void Room::replace_leader(Client& client, Member& member) {
 
 void Room::lose_leader() {
   for (const auto& asker : forwarder_.take_all()) {
-    finish_request(asker, base::Error{"no_trainer", "the trainer's connection ended", "", ""});
+    if (asker.changes) {
+      journal_.event("unanswered", {{"method", asker.method}, {"params", asker.params}},
+                     asker.session, asker.who);
+    }
+    if (!asker.told) {
+      finish_request(asker, base::Error{"no_trainer", "the trainer's connection ended", "", ""});
+    }
   }
   if (mirror_.lose()) {
     journal_.state(mirror_.state());
@@ -83,6 +89,9 @@ void Room::on_answer(protocol::Answer answer) {
   }
   if (asker->changes) {
     keep_in_trail(*asker, answer);
+  }
+  if (asker->told) {
+    return;
   }
   if (auto* result = std::get_if<json>(&answer.outcome)) {
     finish_request(*asker, std::move(*result));

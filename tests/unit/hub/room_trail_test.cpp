@@ -1,0 +1,103 @@
+#include <filesystem>
+#include <future>
+#include <utility>
+
+#include "room_fixture.h"
+#include "tensor_tracer/record/recorder.h"
+#include "tensor_tracer/record/recording.h"
+
+/// What the audit trail says of who changed what.
+namespace tt::hub {
+namespace {
+
+using namespace std::chrono_literals;
+using nlohmann::json;
+
+class RoomTrailTest : public RoomTest {
+ protected:
+  RoomTrailTest() {
+    folder_ = testing::TempDir() + "/room_trail_test";
+    std::filesystem::create_directories(folder_);
+    auto opened = record::Recorder::open({.path = folder_ + "/trail.ttrec", .temporary = true});
+    recorder_ = std::move(opened).value();
+    room_.record_to(*recorder_, "");
+    trainer_ = greeted(Role::kWorker);
+    viewer_ = greeted(Role::kViewer);
+  }
+  ~RoomTrailTest() override {
+    room_.leave(*trainer_);
+    room_.end_recording();
+    recorder_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+  RoomTrailTest(const RoomTrailTest&) = delete;
+  RoomTrailTest& operator=(const RoomTrailTest&) = delete;
+
+  // Its id at the trainer.
+  std::uint64_t pause() {
+    ask(*viewer_, "control.claim", {{"name", "Ada"}});
+    trainer_->texts();
+    ask(*viewer_, "control.pause");
+    return trainer_->texts().at(0).at("id").get<std::uint64_t>();
+  }
+
+  // "kind who" of each line about a request.
+  std::vector<std::string> trail() {
+    std::promise<std::vector<std::string>> lines;
+    recorder_->read([&](record::Recording& recording) {
+      std::vector<std::string> found;
+      for (const auto& [id, event] : recording.events({.limit = 1000})) {
+        if (event.session == "v1" && event.kind != "control.claim") {
+          found.push_back(event.kind + " " + event.who);
+        }
+      }
+      lines.set_value(std::move(found));
+    });
+    return lines.get_future().get();
+  }
+
+  std::string folder_;
+  std::unique_ptr<record::Recorder> recorder_;
+  std::unique_ptr<FakeClient> trainer_;
+  std::unique_ptr<FakeClient> viewer_;
+};
+
+TEST_F(RoomTrailTest, AnAnswerThatComesTooLateStillHasItsLine) {
+  const std::uint64_t id = pause();
+  now_ += 61s;
+  room_.tick(now_);
+  EXPECT_EQ(viewer_->texts().at(0).at("error").at("code"), "timeout");
+  EXPECT_EQ(room_.survey(now_).waiting_requests, 1U) << "the hub's own";
+  say(*trainer_, {{"id", id}, {"result", {{"step", 3}}}});
+  say(*trainer_, {{"id", id}, {"result", {{"step", 3}}}});
+  EXPECT_TRUE(viewer_->texts().empty()) << "it has its answer";
+  EXPECT_EQ(trail(), (std::vector<std::string>{"control.pause Ada"}));
+}
+
+TEST_F(RoomTrailTest, AChangeWhoseAnswerTheConnectionTookAlongHasALineToo) {
+  pause();
+  now_ += 61s;
+  room_.tick(now_);
+  viewer_->texts();
+  pause();
+  room_.leave(*trainer_);
+  const auto told = viewer_->texts();
+  EXPECT_EQ(told.at(0).at("error").at("code"), "no_trainer");
+  EXPECT_EQ(trail(), (std::vector<std::string>{"unanswered Ada", "unanswered Ada"}));
+}
+
+TEST_F(RoomTrailTest, SoManyWithoutAnAnswerAreKept) {
+  std::vector<std::uint64_t> ids;
+  for (int i = 0; i < 300; ++i) {
+    ids.push_back(pause());
+    now_ += 61s;
+    room_.tick(now_);
+  }
+  for (const std::uint64_t id : ids) {
+    say(*trainer_, {{"id", id}, {"result", {{"step", 3}}}});
+  }
+  EXPECT_EQ(trail().size(), 128U) << "and as many of the hub's own, at the end of each lease";
+}
+
+}  // namespace
+}  // namespace tt::hub
