@@ -26,6 +26,7 @@ from tensor_tracer import Array, Control, Record, Run, TensorTracerError, connec
 
 FACTS_SECONDS = 120.0  # for a trainer to come
 TELL_SECONDS = 5.0  # from the answer to plan.set to the news of that plan
+MEASURED = ("Embedding", "HiddenStates")
 VECTOR_SUFFIXES = (".npy", ".pt", ".safetensors")  # that the run reads
 
 
@@ -97,6 +98,7 @@ def vector_file(facts: dict[str, Any], options: argparse.Namespace) -> Path:
 
 
 def wait_for_step(run: Run, wanted: int) -> None:
+    run.records([])  # else all that is traced until then waits here
     last = 0
     for step in run.steps():
         last = step["step"]
@@ -110,7 +112,7 @@ def measuring(sets: list[PromptSet]) -> list[dict[str, Any]]:
     return [
         {"point": point, "prompts": each.name, "rows": 0, "compressor": {"kind": "none"}, "dtype": "f32"}
         for each in sets
-        for point in ("Embedding", "HiddenStates")
+        for point in MEASURED
     ]
 
 
@@ -150,11 +152,12 @@ def evaluation(
     Raises as soon as that cannot come. The plan has these entries behind those before."""
     wanted = {(each.number, layer): len(each.lengths) for each in sets for layer in range(layers + 1)}
     watch = Watch(run, len(before))
+    run.records(MEASURED)
     number = (control.set_plan(before + measuring(sets)).plan or {})["number"]
     watch.begin(number)
     seen: dict[int, Parts] = defaultdict(lambda: defaultdict(dict))
     while True:
-        for record in run.records(["Embedding", "HiddenStates"], timeout=1):
+        for record in run.records(MEASURED, timeout=1):
             if record.plan != number or record.entry < len(before):
                 watch.check()
                 continue

@@ -174,6 +174,7 @@ def test_a_run_that_ends_too_early(tmp_path: Path) -> None:
         )  # fmt: skip
         while not hub.named("control.claim"):
             assert program.poll() is None, program.communicate()
+        wait_until(lambda: hub.named("subscribe") == [{"points": []}], "nothing but steps to come")
         hub.tell("step", step=7)
     errors = program.communicate(timeout=20)[1]
     assert program.returncode == 1 and errors.count("\n") == 1
