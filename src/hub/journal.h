@@ -15,9 +15,13 @@ class Journal {
  public:
   /// From now on; before, and with none, nothing is kept. `recorder` outlives the journal.
   void start(record::Recorder& recorder) { recorder_ = &recorder; }
+  void end() { recorder_ = nullptr; }
+  /// There should be one, but it cannot be opened.
+  void fail() { failed_ = true; }
 
   record::RecorderCounters counters() const {
-    return recorder_ != nullptr ? recorder_->counters() : record::RecorderCounters{};
+    return recorder_ != nullptr ? recorder_->counters()
+                                : record::RecorderCounters{.stopped = failed_};
   }
 
   /// A run begins, or goes on with a new worker: an event `run` tells what is in force.
@@ -39,6 +43,7 @@ class Journal {
   void reach(const nlohmann::json& where);
 
   record::Recorder* recorder_ = nullptr;
+  bool failed_ = false;
   std::uint64_t run_ = 0;
   std::uint64_t step_ = 0;
 };

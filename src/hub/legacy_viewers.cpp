@@ -68,8 +68,8 @@ void Room::run_training_step(Client& client, Member& member, json message, Clock
   LegacyViewer& legacy = *member.legacy;
   if (!legacy.dialect) {
     legacy.dialect = dialect::dialect_of(message);
-    client.queue().translate_records([this, dialect = *legacy.dialect](std::string_view record) {
-      return shown_records_.update_of(dialect, record);
+    client.queue().translate_records([this, dialect = *legacy.dialect](const SharedBytes& record) {
+      return shared_updates_.update_of(shown_records_, dialect, record);
     });
     spdlog::info("legacy_viewer: {}: a {}", member.session, name_of(*legacy.dialect));
   }
@@ -95,8 +95,11 @@ base::Status Room::watch_for(Client& client, Member& member, const json& message
   if (!plan) {
     return plan.error();
   }
-  const bool holds = lease_.held_by(member.session) ||
-                     claim(client, member, {{"name", name_of(*member.legacy->dialect)}}, now).ok();
+  // A recording grants no wish: who comes to one watches what there is.
+  const bool holds =
+      !options_.replay &&
+      (lease_.held_by(member.session) ||
+       claim(client, member, {{"name", name_of(*member.legacy->dialect)}}, now).ok());
   std::vector<protocol::Request> wishes;
   if (holds) {
     wishes = wishes_for(member, plan.value(), disturbances.value());
@@ -236,6 +239,7 @@ void Room::tend_legacy_viewers(Clock::time_point now) {
 
 void Room::show_plan_to_legacy() {
   shown_records_.set_plan(dialect::member(mirror_.facts(), "plan"));
+  shared_updates_.clear();
 }
 
 bool Room::wants_record(const Member& member, const protocol::RecordHeader& header) const {

@@ -141,20 +141,28 @@ void Room::on_binary(Client& client, const SharedBytes& message, Clock::time_poi
                         .plan = record->header.plan,
                         .point = record->header.point,
                         .bytes = message.part(record->whole)};
-    for (const auto& [viewer, facts] : members_) {
-      if (viewer->role() == Role::kViewer && wants_record(facts, record->header)) {
-        viewer->queue().push_record(stored, now);
-        viewer->wake();
-      }
-    }
+    show_record(record->header, stored, now);
     journal_.record(record->header, stored.bytes);
-    mirror_.latest().put(std::move(stored));
+    mirror_.keep_record(std::move(stored));
+  }
+  for (const auto& [viewer, facts] : members_) {
+    viewer->queue().end_message();
   }
   if (!reader.status().ok()) {
     ++metrics_.damaged_records;
     spdlog::error("damaged_record: {}: {}", member->second.session,
                   base::to_string(reader.status().error()));
     warn("error", "a record of the trainer is damaged: " + reader.status().error().message);
+  }
+}
+
+void Room::show_record(const protocol::RecordHeader& header, const StoredRecord& record,
+                       Clock::time_point now) {
+  for (const auto& [viewer, facts] : members_) {
+    if (viewer->role() == Role::kViewer && wants_record(facts, header)) {
+      viewer->queue().push_record(record, now);
+      viewer->wake();
+    }
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "client.h"
 #include "dialect/disturbances.h"
+#include "dialect/shared_updates.h"
 #include "dialect/shown_records.h"
 #include "forwarder.h"
 #include "journal.h"
@@ -50,6 +51,8 @@ class Room {
     journal_.start(recorder);
     recording_ = std::move(path);
   }
+  /// What comes now is not recorded any more.
+  void end_recording() { journal_.end(); }
   /// Shows the run of an earlier hub until its trainer connects again.
   void restore(nlohmann::json facts, const std::vector<nlohmann::json>& steps);
   /// The run is at another time: these are the steps that late viewers see as its past.
@@ -98,6 +101,8 @@ class Room {
   // room.cpp
   bool admit(Client& client, Member& member, std::string_view text, Clock::time_point now);
   void on_malformed(Client& client, const protocol::Malformed& malformed);
+  void show_record(const protocol::RecordHeader& header, const StoredRecord& record,
+                   Clock::time_point now);
   void send(Client& client, std::string text);
   void send(Client& client, const SharedBytes& text);
   void broadcast(const SharedBytes& text);
@@ -166,9 +171,11 @@ class Room {
   Forwarder forwarder_;
   Journal journal_;
   std::string recording_;
+  std::vector<std::string> alarms_;  // a few: each is of another part
   Members members_;
-  dialect::ShownRecords shown_records_;  // to legacy viewers
-  Client* leader_ = nullptr;             // the worker of global rank 0
+  dialect::ShownRecords shown_records_;    // to legacy viewers
+  dialect::SharedUpdates shared_updates_;  // of those records
+  Client* leader_ = nullptr;               // the worker of global rank 0
   std::uint64_t last_viewer_ = 0;
   std::uint64_t last_worker_ = 0;
   bool pause_wanted_ = false;      // a holder asked for a pause that nobody has ended

@@ -17,6 +17,10 @@ void RunMirror::set_facts(nlohmann::json facts) {
     forget_past();
   }
   facts_ = std::move(facts);
+  plan_ = 0;
+  if (const auto plan = facts_.find("plan"); plan != facts_.end() && plan->is_object()) {
+    follow_plan(*plan);
+  }
 }
 
 bool RunMirror::set_state(nlohmann::json state) {
@@ -52,10 +56,21 @@ void RunMirror::set_plan(const nlohmann::json& plan) {
     return;
   }
   facts_["plan"] = plan;
+  follow_plan(plan);
+}
+
+void RunMirror::follow_plan(const nlohmann::json& plan) {
   const auto number = plan.find("number");
   if (number != plan.end() && number->is_number_unsigned() &&
       number->get<std::uint64_t>() <= UINT32_MAX) {
-    latest_.forget_plans_before(number->get<std::uint32_t>());
+    plan_ = number->get<std::uint32_t>();
+    latest_.forget_plans_before(plan_);
+  }
+}
+
+void RunMirror::keep_record(StoredRecord record) {
+  if (record.plan >= plan_) {
+    latest_.put(std::move(record));
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -46,13 +47,19 @@ class RunMirror {
   /// Programs are in force that end with the controller's lease.
   bool has_programs_to_revert() const;
   const std::deque<SharedBytes>& steps() const { return steps_; }
-  LatestRecords& latest() { return latest_; }
+  /// For late viewers, unless it is of a plan before the one in force: records wait longer than
+  /// the word of a new plan, and what its entries meant is over.
+  void keep_record(StoredRecord record);
+  const LatestRecords& latest() const { return latest_; }
 
  private:
+  void follow_plan(const nlohmann::json& plan);
+
   nlohmann::json facts_;
   nlohmann::json state_ = {{"phase", "starting"}, {"step", 0}};
   std::deque<SharedBytes> steps_;
   LatestRecords latest_;
+  std::uint32_t plan_ = 0;
 };
 
 }  // namespace tt::hub

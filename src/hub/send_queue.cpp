@@ -1,5 +1,6 @@
 #include "send_queue.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -32,10 +33,17 @@ void SendQueue::push_data(const std::string& key, SharedBytes text) {
   make_room();
 }
 
+namespace {
+bool lies_in(const std::vector<base::Range>& ranges, std::int64_t number) {
+  const auto after = std::ranges::upper_bound(ranges, number, {}, &base::Range::first);
+  return after != ranges.begin() && number <= std::prev(after)->second;
+}
+}  // namespace
+
 bool Subscription::wants(const StoredRecord& record) const {
   return (!entries || entries->contains(record.key.entry)) &&
          (!points || points->contains(record.point)) &&
-         (!layers || layers->contains(record.key.layer));
+         (!layers || lies_in(*layers, record.key.layer));
 }
 
 void SendQueue::push_record(const StoredRecord& record, Clock::time_point now) {
@@ -75,23 +83,37 @@ bool SendQueue::release_held(Clock::time_point now) {
     held = held_.erase(held);
     any = true;
   }
+  end_message();
   return any;
 }
 
 void SendQueue::queue(const StoredRecord& record) {
-  if (record_bytes_ > limits_.fresh_bytes && by_key_.contains(record.key)) {
+  if (record_bytes() > limits_.fresh_bytes && by_key_.contains(record.key)) {
     replace(record);
   } else {
     append(record);
   }
+}
+
+// Only now is anything cut: a record that was replaced has kept its turn.
+void SendQueue::end_message() {
+  if (coming_bytes_ == 0) {
+    return;
+  }
+  ++newest_;
+  earlier_bytes_ += std::exchange(newest_bytes_, std::exchange(coming_bytes_, 0));
   make_room();
+}
+
+std::size_t& SendQueue::bytes_of(std::uint64_t message) {
+  return message > newest_ ? coming_bytes_ : message == newest_ ? newest_bytes_ : earlier_bytes_;
 }
 
 void SendQueue::subscribe(Subscription wanted) {
   const Subscription before = std::exchange(wanted_, std::move(wanted));
   for (auto record = records_.begin(); record != records_.end();) {
     const auto current = record++;
-    if (!wanted_.wants(*current)) {
+    if (!wanted_.wants(current->record)) {
       erase(current);
     }
   }
@@ -100,6 +122,7 @@ void SendQueue::subscribe(Subscription wanted) {
       queue(record);
     }
   }
+  end_message();
   held_.clear();
   next_.clear();
   for (const protocol::RecordKey& key : latest_->keys()) {
@@ -164,8 +187,8 @@ Outgoing SendQueue::pop_batch() {
       sent_ += batch.empty() ? 0 : 1;
       return batch;
     }
-    if (auto text = translate_(*batch.parts.front())) {
-      return {.text = true, .parts = {std::make_shared<const std::string>(std::move(*text))}};
+    if (auto text = translate_(batch.parts.front())) {
+      return {.text = true, .parts = {std::move(*text)}};
     }
   }
 }
@@ -216,7 +239,7 @@ void SendQueue::pop_records(Outgoing& batch, std::size_t& size) {
     return;
   }
   while (!records_.empty()) {
-    const StoredRecord& front = records_.front();
+    const StoredRecord& front = records_.front().record;
     if (!batch.empty() && size + front.bytes->size() > limits_.batch_bytes) {
       return;
     }
@@ -229,13 +252,15 @@ void SendQueue::pop_records(Outgoing& batch, std::size_t& size) {
 void SendQueue::replace(const StoredRecord& record) {
   std::vector<Records::iterator>& waiting = by_key_.at(record.key);
   count_dropped(record.key.entry, waiting.size());
-  for (auto old = std::next(waiting.begin()); old != waiting.end(); ++old) {
-    record_bytes_ -= (*old)->bytes->size();
-    records_.erase(*old);
+  for (const Records::iterator old : waiting) {
+    bytes_of(old->message) -= old->record.bytes->size();
+    if (old != waiting.front()) {
+      records_.erase(old);
+    }
   }
   waiting.resize(1);
-  record_bytes_ += record.bytes->size() - waiting.front()->bytes->size();
-  *waiting.front() = record;
+  *waiting.front() = {.record = record, .message = newest_ + 1};
+  coming_bytes_ += record.bytes->size();
 }
 
 void SendQueue::count_dropped(std::uint32_t entry, std::uint64_t records) {
@@ -244,31 +269,36 @@ void SendQueue::count_dropped(std::uint32_t entry, std::uint64_t records) {
 }
 
 void SendQueue::append(const StoredRecord& record) {
-  records_.push_back(record);
+  records_.push_back({.record = record, .message = newest_ + 1});
   by_key_[record.key].push_back(std::prev(records_.end()));
-  record_bytes_ += record.bytes->size();
+  coming_bytes_ += record.bytes->size();
 }
 
 void SendQueue::erase(Records::iterator record) {
-  const auto entry = by_key_.find(record->key);
+  const auto entry = by_key_.find(record->record.key);
   std::erase(entry->second, record);
   if (entry->second.empty()) {
     by_key_.erase(entry);
   }
-  record_bytes_ -= record->bytes->size();
+  bytes_of(record->message) -= record->record.bytes->size();
   records_.erase(record);
 }
 
-// One record and one data text stay even if they are bigger than everything allowed: else nobody
-// ever saw them. Of what may go, that goes which takes more.
+// One data text stays even if it is bigger than everything allowed: else nobody ever saw it. Of
+// what may go, that goes which takes more.
 void SendQueue::make_room() {
-  while (bytes() > limits_.total_bytes && (records_.size() > 1 || data_.size() > 1)) {
-    if (data_.size() > 1 && (records_.size() <= 1 || data_bytes_ > record_bytes_)) {
+  auto oldest = records_.begin();
+  while (text_bytes_ + data_bytes_ + earlier_bytes_ > limits_.total_bytes &&
+         (earlier_bytes_ > 0 || data_.size() > 1)) {
+    if (data_.size() > 1 && data_bytes_ > earlier_bytes_) {
       take_oldest_data();
       ++untold_data_;
-    } else {
-      count_dropped(records_.front().key.entry, 1);
-      erase(records_.begin());
+      continue;
+    }
+    const auto current = oldest++;
+    if (current->message < newest_) {
+      count_dropped(current->record.key.entry, 1);
+      erase(current);
     }
   }
 }

@@ -17,12 +17,14 @@
 
 #include "clock.h"
 #include "latest_records.h"
+#include "tensor_tracer/base/ranges.h"
 
 namespace tt::hub {
 
 struct SendQueueLimits {
-  /// All that waits for one client. Records make room for control messages; control messages that
-  /// do not fit end the connection.
+  /// All that waits for one client but for the records of the newest message, which all clients
+  /// share. Records make room for control messages; control messages that do not fit end the
+  /// connection.
   std::size_t total_bytes = std::size_t{8} << 20U;
   /// While fewer bytes of records wait nothing is replaced; above, the latest record of a key wins.
   std::size_t fresh_bytes = std::size_t{1} << 20U;
@@ -33,8 +35,8 @@ struct SendQueueLimits {
 /// What a viewer wants: records that fit all that is given; what is left as it is fits every one.
 struct Subscription {
   std::optional<std::set<std::uint32_t>> entries = {};
-  std::optional<std::set<std::uint16_t>> points = {};  // flags
-  std::optional<std::set<std::uint16_t>> layers = {};
+  std::optional<std::set<std::uint16_t>> points = {};   // flags
+  std::optional<std::vector<base::Range>> layers = {};  // in order, apart from each other
   /// At least so long between two records of one key, the latest wins; 0: every record.
   std::chrono::nanoseconds pause{0};
 
@@ -49,9 +51,11 @@ struct Outgoing {
 };
 
 /// A text in place of one whole record; nothing if the client does not get that record.
-using RecordTranslator = std::function<std::optional<std::string>(std::string_view record)>;
+using RecordTranslator = std::function<std::optional<SharedBytes>(const SharedBytes& record)>;
 
-/// What waits to be written to one client. Texts go first and are never dropped, but for those that
+/// What waits to be written to one client. Records come as messages of a worker, each a whole pass
+/// of which nothing is lost to a client that has read the one before: only what is left of earlier
+/// messages is cut to the limit. Texts go first and are never dropped, but for those that
 /// are data: they take turns with the records. A replaced record or data text gives its place to
 /// the newer one, so that every key gets its turn on a slow connection. Drops are counted and told
 /// to the client by a `dropped` notification. With a window, no more binary messages than that are
@@ -67,7 +71,9 @@ class SendQueue {
   /// A text that may be dropped: above SendQueueLimits::fresh_bytes of such texts the latest of a
   /// key wins, above total_bytes of all that waits the oldest go.
   void push_data(const std::string& key, SharedBytes text);
+  /// One record of a message that ends with end_message().
   void push_record(const StoredRecord& record, Clock::time_point now);
+  void end_message();
   /// Queues the records whose pause is over; true if there were any.
   bool release_held(Clock::time_point now);
   /// Drops what waits and is not wanted any more, and offers the latest records of what is wanted
@@ -77,6 +83,7 @@ class SendQueue {
   void set_window(std::uint64_t messages) { window_ = messages; }
   /// The client has taken so many binary messages since it connected; false if it cannot have.
   [[nodiscard]] bool acknowledge(std::uint64_t messages);
+  std::uint64_t acknowledged() const { return acknowledged_; }
   /// From now on every record goes out as a text of its own, made when its turn comes, and drops
   /// are not told.
   void translate_records(RecordTranslator translate);
@@ -86,18 +93,24 @@ class SendQueue {
   /// What to write next; empty if nothing waits.
   Outgoing pop();
 
-  std::size_t bytes() const { return text_bytes_ + data_bytes_ + record_bytes_; }
+  std::size_t bytes() const { return text_bytes_ + data_bytes_ + record_bytes(); }
   /// Records that this client will never see; data texts are not counted here.
   std::uint64_t dropped() const { return dropped_; }
 
  private:
-  using Records = std::list<StoredRecord>;
+  struct Waiting {
+    StoredRecord record;
+    std::uint64_t message = 0;  // the number of the message that it came in
+  };
+  using Records = std::list<Waiting>;
   struct DataText {
     std::string key;
     SharedBytes text;
   };
   using DataTexts = std::list<DataText>;
 
+  std::size_t record_bytes() const { return earlier_bytes_ + newest_bytes_ + coming_bytes_; }
+  std::size_t& bytes_of(std::uint64_t message);
   bool window_is_full() const { return window_ > 0 && sent_ - acknowledged_ >= window_; }
   bool must_wait(const StoredRecord& record, Clock::time_point now);
   void queue(const StoredRecord& record);
@@ -129,7 +142,10 @@ class SendQueue {
 
   Records records_;
   std::unordered_map<protocol::RecordKey, std::vector<Records::iterator>> by_key_;
-  std::size_t record_bytes_ = 0;
+  std::uint64_t newest_ = 0;       // the message that ended last; the next one is coming
+  std::size_t earlier_bytes_ = 0;  // of what waits, by its message
+  std::size_t newest_bytes_ = 0;
+  std::size_t coming_bytes_ = 0;
 
   std::deque<protocol::RecordKey> offered_;
   std::unordered_set<protocol::RecordKey> still_offered_;  // those with nothing newer sent

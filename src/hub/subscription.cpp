@@ -1,5 +1,6 @@
 #include "subscription.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -53,10 +54,20 @@ base::Status parse_points(const json& value, const json& facts, Subscription& ou
 }
 
 base::Status parse_layers(const json& value, Subscription& out) {
-  out.layers =
-      value.is_string() ? base::parse_numbers(value.get_ref<const std::string&>()) : std::nullopt;
-  if (!out.layers) {
+  auto ranges =
+      value.is_string() ? base::parse_ranges(value.get_ref<const std::string&>()) : std::nullopt;
+  if (!ranges || std::ranges::any_of(
+                     *ranges, [](const base::Range& range) { return range.second > UINT16_MAX; })) {
     return wrong("layers", "must be \"all\" or ranges such as \"1-4,8\"");
+  }
+  std::ranges::sort(*ranges);
+  out.layers.emplace();
+  for (const base::Range& range : *ranges) {
+    if (out.layers->empty() || range.first > out.layers->back().second) {
+      out.layers->push_back(range);
+    } else {
+      out.layers->back().second = std::max(out.layers->back().second, range.second);
+    }
   }
   return {};
 }

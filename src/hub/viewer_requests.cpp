@@ -177,11 +177,14 @@ base::Result<json> Room::subscribe(Client& client, const json& params) {
 
 void Room::on_viewer_notification(Client& client, Member& member,
                                   const protocol::Notification& notification) {
+  const std::uint64_t before = client.queue().acknowledged();
   const json messages = notification.params.value("messages", json());
   const bool valid = notification.event == "ack" && messages.is_number_unsigned() &&
                      client.queue().acknowledge(messages.get<std::uint64_t>());
   if (valid) {
-    member.gate.give_back();
+    if (client.queue().acknowledged() > before) {
+      member.gate.give_back();
+    }
     client.wake();
   } else {
     on_malformed(client, {0,

@@ -36,6 +36,7 @@ std::string make_record(std::uint64_t sequence, std::size_t bytes) {
   header.run = 0x5f0c;
   header.sequence = sequence;
   header.step = sequence;
+  header.plan = 7;                                       // none that a test sets is newer
   header.dtype = static_cast<tt::protocol::Dtype>(200);  // unknown: any number of bytes fits
   header.ndim = 1;
   header.shape = {static_cast<std::uint32_t>(bytes), 1, 1, 1};

@@ -311,3 +311,16 @@ def test_sigterm_says_goodbye_within_2_seconds(tmp_path: Path) -> None:
         thread.join()
     assert codes == [1001] * 3
     assert half_open.is_closed_within(1)
+
+
+def test_a_message_of_many_megabytes_reaches_a_reading_viewer_whole(hub: Hub) -> None:
+    viewer = hub.viewer()
+    worker = hub.worker()
+    viewer.receive_until(lambda: bool(viewer.named("run")), "the run")
+    for step in (1, 2):
+        layers = [big_record(200_000, step * 100 + n, step=step, layer=n) for n in range(100)]
+        worker.connection.send(b"".join(layers))
+        viewer.receive_until(
+            lambda step=step: len(viewer.records) == step * 100, "every layer", timeout=60
+        )
+    assert not viewer.named("dropped")

@@ -21,18 +21,21 @@ class FakeClient : public Client {
   void close(std::string_view reason) override { closed = reason; }
   void close_after_sending(std::string_view reason) override { closed = reason; }
 
-  /// All texts that wait, parsed.
+  /// All texts that wait, parsed; the records beside them are counted.
   std::vector<nlohmann::json> texts() {
     std::vector<nlohmann::json> out;
     for (Outgoing next = queue().pop(); !next.empty(); next = queue().pop()) {
       if (next.text) {
         out.push_back(nlohmann::json::parse(*next.parts.front()));
+      } else {
+        records += next.parts.size();
       }
     }
     return out;
   }
 
   std::string closed;
+  std::size_t records = 0;
 };
 
 /// `now_` is the time of all that is said.

@@ -122,7 +122,7 @@ TEST_F(RoomLimitsTest, ReadyWhileTheTrainerSpeaksOrRests) {
   now_ = start_ + 21s;
   say(*trainer, {{"event", "link"}, {"params", {{"send_seconds", 1.5}}}});
   EXPECT_EQ(ready_code(start_ + 22s), "silent") << "another thread's word";
-  for (const char* phase : {"paused", "waiting", "finished"}) {
+  for (const char* phase : {"paused", "waiting", "finished", "replay"}) {
     say_state(*trainer, phase);
     EXPECT_EQ(ready_code(start_ + 1h), "ready") << phase;
   }
@@ -172,6 +172,15 @@ TEST_F(RoomLimitsTest, AcknowledgementsAreFreeAndNeverLost) {
   }
   EXPECT_TRUE(viewer->texts().empty()) << "each was taken";
   EXPECT_EQ(viewer->closed, "");
+}
+
+TEST_F(RoomLimitsTest, AnAcknowledgementOfNothingNewIsAMessageAsAnyOther) {
+  const auto worker = greeted(Role::kWorker);
+  const auto viewer = greeted(Role::kViewer);
+  for (int i = 2; i <= 100; ++i) {
+    say(*viewer, {{"event", "ack"}, {"params", {{"messages", 0}}}});
+  }
+  EXPECT_TRUE(viewer->violation);
 }
 
 }  // namespace

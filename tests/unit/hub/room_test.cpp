@@ -44,6 +44,39 @@ TEST_F(RoomTest, AClientWhoseTextsDoNotFitIsClosedAndOthersAreServed) {
   EXPECT_EQ(fast->closed, "");
 }
 
+std::string record_of_plan(std::uint32_t plan, std::uint16_t layer) {
+  std::string bytes;
+  protocol::append_record(bytes, {.plan = plan, .layer = layer, .ndim = 0, .shape = {1, 1, 1, 1}},
+                          std::vector<std::byte>(4));
+  return bytes;
+}
+
+TEST_F(RoomTest, RecordsOfAPlanThatIsOverAreShownButNotKept) {
+  const auto worker = greeted(Role::kWorker);
+  const auto viewer = greeted(Role::kViewer);
+  room_.on_binary(*worker, record_of_plan(2, 1), now_);
+  say(*worker, {{"event", "plan"}, {"params", {{"plan", {{"number", 3}}}, {"step", 5}}}});
+  viewer->texts();
+  room_.on_binary(*worker, record_of_plan(2, 1), now_);
+  EXPECT_EQ(viewer->queue().bytes(), record_of_plan(2, 1).size()) << "it waited in the link";
+  EXPECT_EQ(greeted(Role::kViewer)->records, 0U);
+}
+
+TEST_F(RoomTest, ATrainerThatComesBackWithAnotherPlanEndsTheOldOne) {
+  const auto worker = greeted(Role::kWorker);
+  room_.on_binary(*worker, record_of_plan(2, 1), now_);
+  room_.leave(*worker);
+  const auto again = join(Role::kWorker);
+  say(*again, {{"id", 1},
+               {"method", "hello"},
+               {"params",
+                {{"versions", {1}},
+                 {"role", "worker"},
+                 {"run", {{"id", "1"}, {"plan", {{"number", 3}}}}}}}});
+  room_.on_binary(*again, record_of_plan(3, 2), now_);
+  EXPECT_EQ(greeted(Role::kViewer)->records, 1U);
+}
+
 TEST_F(RoomTest, ARequestThatTheTrainerDoesNotAnswerTimesOutOnce) {
   const auto worker = greeted(Role::kWorker);
   const auto viewer = greeted(Role::kViewer);

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "hub/subscription.h"
+
 namespace tt::hub {
 namespace {
 
@@ -26,10 +28,29 @@ Subscription entries(std::set<std::uint32_t> wanted) {
   return subscription;
 }
 
+Subscription paced(std::chrono::nanoseconds pause) {
+  Subscription wanted;
+  wanted.pause = pause;
+  return wanted;
+}
+
 SharedBytes text(const std::string& bytes) { return std::make_shared<const std::string>(bytes); }
 
 class SendQueueTest : public testing::Test {
  protected:
+  // A message of one record.
+  void push(const StoredRecord& record, Clock::time_point now) {
+    queue_.push_record(record, now);
+    queue_.end_message();
+  }
+  // One of each layer, of 100 bytes.
+  void push_message(std::uint16_t layers, char first) {
+    for (std::uint16_t layer = 0; layer < layers; ++layer) {
+      const std::string layer_name(1, static_cast<char>('A' + layer));
+      queue_.push_record(record(layer, first + layer_name + std::string(98, 'x')), now_);
+    }
+    queue_.end_message();
+  }
   // Everything that comes out, one string a message; `dropped` notices are added up instead.
   std::vector<std::string> drain() {
     std::vector<std::string> out;
@@ -54,7 +75,7 @@ class SendQueueTest : public testing::Test {
 };
 
 TEST_F(SendQueueTest, TextsGoFirstAndOneByOne) {
-  queue_.push_record(record(1, "r"), now_);
+  push(record(1, "r"), now_);
   ASSERT_TRUE(queue_.push_text(text("a")));
   ASSERT_TRUE(queue_.push_text(text("b")));
   EXPECT_EQ(drain(), (std::vector<std::string>{"a", "b", "r"}));
@@ -63,17 +84,17 @@ TEST_F(SendQueueTest, TextsGoFirstAndOneByOne) {
 
 TEST_F(SendQueueTest, NothingIsReplacedWhileLittleWaits) {
   for (const char* bytes : {"1", "2", "3"}) {
-    queue_.push_record(record(1, bytes), now_);
+    push(record(1, bytes), now_);
   }
   EXPECT_EQ(drain(), (std::vector<std::string>{"123"}));
   EXPECT_EQ(queue_.dropped(), 0U);
 }
 
 TEST_F(SendQueueTest, TheLatestOfAKeyWinsAndKeepsItsPlaceWhenMuchWaits) {
-  queue_.push_record(record(1, std::string(150, 'a')), now_);
-  queue_.push_record(record(1, std::string(150, 'b')), now_);
-  queue_.push_record(record(2, std::string(150, 'c')), now_);
-  queue_.push_record(record(1, std::string(150, 'd')), now_);
+  push(record(1, std::string(150, 'a')), now_);
+  push(record(1, std::string(150, 'b')), now_);
+  push(record(2, std::string(150, 'c')), now_);
+  push(record(1, std::string(150, 'd')), now_);
   EXPECT_EQ(queue_.dropped(), 2U);
   EXPECT_EQ(queue_.bytes(), 300U);
   EXPECT_EQ(drain(), (std::vector<std::string>{std::string(150, 'd'), std::string(150, 'c')}));
@@ -84,7 +105,7 @@ TEST_F(SendQueueTest, EveryKeyGetsItsTurnOnASlowConnection) {
   std::vector<int> seen(6, 0);
   for (int step = 0; step < 30; ++step) {
     for (std::uint16_t layer = 0; layer < 6; ++layer) {
-      queue_.push_record(record(layer, std::string(150, static_cast<char>('a' + layer))), now_);
+      push(record(layer, std::string(150, static_cast<char>('a' + layer))), now_);
     }
     for (Outgoing next = queue_.pop(); !next.empty(); next = queue_.pop()) {
       if (!next.text) {
@@ -98,18 +119,69 @@ TEST_F(SendQueueTest, EveryKeyGetsItsTurnOnASlowConnection) {
   }
 }
 
-TEST_F(SendQueueTest, AboveTheLimitTheOldestRecordsGo) {
-  for (std::uint16_t layer = 0; layer < 12; ++layer) {
-    queue_.push_record(record(layer, std::string(100, static_cast<char>('a' + layer))), now_);
-    EXPECT_LE(queue_.bytes(), 1000U);
+TEST_F(SendQueueTest, AboveTheLimitTheOldestRecordsOfEarlierMessagesGo) {
+  for (std::uint16_t layer = 0; layer < 13; ++layer) {
+    push(record(layer, std::string(100, static_cast<char>('a' + layer))), now_);
+    EXPECT_LE(queue_.bytes(), 1100U) << "the limit and one message";
   }
   EXPECT_EQ(queue_.dropped(), 2U);
   EXPECT_EQ(drain().front().front(), 'c');
 }
 
+TEST_F(SendQueueTest, AMessageAboveTheLimitReachesAReaderWhole) {
+  for (const char first : {'a', 'b'}) {
+    push_message(30, first);
+    ASSERT_TRUE(queue_.push_text(text("t")));
+    EXPECT_EQ(queue_.bytes(), 3001U);
+    EXPECT_EQ(drain().size(), 1U + 15U);
+  }
+  EXPECT_EQ(queue_.dropped(), 0U);
+  EXPECT_EQ(queue_.bytes(), 0U);
+}
+
+TEST_F(SendQueueTest, WhatAStalledReaderKeepsIsTheLimitAndOneMessage) {
+  for (std::uint32_t entry = 0; entry < 20; ++entry) {
+    for (std::uint16_t layer = 0; layer < 30; ++layer) {
+      queue_.push_record(record(layer, std::string(100, 'x'), entry), now_);
+    }
+    queue_.end_message();
+    EXPECT_LE(queue_.bytes(), 1000U + 3000U);
+  }
+  EXPECT_EQ(queue_.dropped(), 20U * 30U - 40U);
+  EXPECT_EQ(drain().size(), 20U);
+  EXPECT_EQ(told_, 560);
+  EXPECT_EQ(queue_.bytes(), 0U);
+}
+
+TEST_F(SendQueueTest, OfMessagesAboveTheLimitEveryKeyGetsItsTurn) {
+  std::set<std::string> seen;
+  for (char step = 'a'; step < 'a' + 15; ++step) {
+    push_message(30, step);
+    Outgoing next = queue_.pop();
+    for (; next.text; next = queue_.pop()) {
+    }
+    for (const SharedBytes& part : next.parts) {
+      EXPECT_EQ(part->front(), step) << "the newest";
+      seen.insert(std::string(part->substr(1)));
+    }
+  }
+  EXPECT_EQ(seen.size(), 30U);
+}
+
+TEST_F(SendQueueTest, WhatItsRateReleasesTogetherIsOneMessage) {
+  queue_.subscribe(paced(std::chrono::seconds(1)));
+  push_message(30, 'a');
+  EXPECT_EQ(drain().size(), 15U);
+  push_message(30, 'b');
+  EXPECT_TRUE(drain().empty());
+  EXPECT_TRUE(queue_.release_held(now_ + std::chrono::seconds(1)));
+  EXPECT_EQ(queue_.bytes(), 3000U);
+}
+
 TEST_F(SendQueueTest, TextsAreNeverDroppedButRefusedWhenTheyAloneAreTooMuch) {
-  queue_.push_record(record(1, std::string(300, 'r')), now_);
-  queue_.push_record(record(2, std::string(300, 's')), now_);
+  for (const std::uint16_t layer : {1, 2, 3}) {  // the last is the newest message
+    push(record(layer, std::string(300, 'r')), now_);
+  }
   ASSERT_TRUE(queue_.push_text(text(std::string(600, 't'))));
   EXPECT_EQ(queue_.dropped(), 1U);
   EXPECT_FALSE(queue_.push_text(text(std::string(401, 'u'))));
@@ -117,15 +189,15 @@ TEST_F(SendQueueTest, TextsAreNeverDroppedButRefusedWhenTheyAloneAreTooMuch) {
 }
 
 TEST_F(SendQueueTest, ARecordAboveAllLimitsIsStillSentAlone) {
-  queue_.push_record(record(1, "small"), now_);
-  queue_.push_record(record(2, std::string(5000, 'B')), now_);
-  EXPECT_EQ(drain(), (std::vector<std::string>{std::string(5000, 'B')}));
-  EXPECT_EQ(told_, 1);
+  push(record(1, "small"), now_);
+  push(record(2, std::string(5000, 'B')), now_);
+  EXPECT_EQ(drain(), (std::vector<std::string>{"small", std::string(5000, 'B')}));
+  EXPECT_EQ(told_, 0);
 }
 
 TEST_F(SendQueueTest, BatchesStayBelowTheirSize) {
   for (std::uint16_t layer = 0; layer < 7; ++layer) {
-    queue_.push_record(record(layer, std::string(100, 'x')), now_);
+    push(record(layer, std::string(100, 'x')), now_);
   }
   std::vector<std::size_t> sizes;
   for (const std::string& message : drain()) {
@@ -135,10 +207,10 @@ TEST_F(SendQueueTest, BatchesStayBelowTheirSize) {
 }
 
 TEST_F(SendQueueTest, SubscriptionFiltersWhatWaitsAndWhatComes) {
-  queue_.push_record(record(1, "a", 0), now_);
-  queue_.push_record(record(1, "b", 1), now_);
+  push(record(1, "a", 0), now_);
+  push(record(1, "b", 1), now_);
   queue_.subscribe(entries({1}));
-  queue_.push_record(record(2, "c", 0), now_);
+  push(record(2, "c", 0), now_);
   EXPECT_EQ(drain(), (std::vector<std::string>{"b"}));
   EXPECT_EQ(queue_.dropped(), 0U);
 }
@@ -157,7 +229,7 @@ TEST_F(SendQueueTest, OfferedRecordsAreTheLatestAtTheirTurnAndNeverOlderThanWhat
   latest_.put(record(2, "other"));
   queue_.offer_latest();
   const StoredRecord fresh = record(1, "new");
-  queue_.push_record(fresh, now_);
+  push(fresh, now_);
   latest_.put(fresh);
   EXPECT_EQ(drain(), (std::vector<std::string>{"othernew"}));
 }
@@ -183,22 +255,22 @@ TEST(LatestRecords, KeepsOnePerKeyWithinItsBytes) {
 }
 
 TEST_F(SendQueueTest, TranslatedRecordsGoOutAsTextsOneByOneAndDropsAreNotTold) {
-  queue_.translate_records([](std::string_view bytes) -> std::optional<std::string> {
-    return bytes == "no" ? std::nullopt : std::optional("<" + std::string(bytes) + ">");
+  queue_.translate_records([](const SharedBytes& bytes) -> std::optional<SharedBytes> {
+    return *bytes == "no" ? std::nullopt : std::optional(text("<" + std::string(*bytes) + ">"));
   });
   latest_.put(record(1, "a"));
   latest_.put(record(2, "no"));
   queue_.offer_latest();
   for (const char* bytes : {"no", "b", "no", "c"}) {
-    queue_.push_record(record(3, bytes), now_);
+    push(record(3, bytes), now_);
   }
   ASSERT_TRUE(queue_.push_text(text("t")));
   const Outgoing first = queue_.pop();
   EXPECT_TRUE(first.text);
   EXPECT_EQ(drain(), (std::vector<std::string>{"<a>", "<b>", "<c>"}));
   for (const char* bytes : {"d", "e"}) {
-    queue_.push_record(record(4, std::string(400, *bytes)), now_);
-    queue_.push_record(record(4, std::string(400, *bytes)), now_);
+    push(record(4, std::string(400, *bytes)), now_);
+    push(record(4, std::string(400, *bytes)), now_);
   }
   EXPECT_EQ(drain(), (std::vector<std::string>{"<" + std::string(400, 'e') + ">"}));
   EXPECT_EQ(told_, 0);
@@ -221,37 +293,31 @@ TEST(LatestRecords, ForgetsOldPlans) {
 TEST_F(SendQueueTest, PointsAndLayersAreChosen) {
   Subscription wanted;
   wanted.points = {7};
-  wanted.layers = {1, 2};
+  wanted.layers = std::vector<base::Range>{{1, 2}};
   queue_.subscribe(wanted);
   for (const std::uint16_t point : {4, 7}) {
     for (std::uint16_t layer = 1; layer <= 3; ++layer) {
       StoredRecord made = record(layer, std::to_string(point) + std::to_string(layer));
       made.point = point;
-      queue_.push_record(made, now_);
+      push(made, now_);
     }
   }
   EXPECT_EQ(drain(), (std::vector<std::string>{"7172"}));
 }
 
-Subscription paced(std::chrono::nanoseconds pause) {
-  Subscription wanted;
-  wanted.pause = pause;
-  return wanted;
-}
-
 TEST_F(SendQueueTest, ARateHoldsBackAllButTheLatestOfAKey) {
   queue_.subscribe(paced(std::chrono::milliseconds(100)));
   for (const char* bytes : {"1", "2", "3"}) {
-    queue_.push_record(record(1, bytes), now_);
+    push(record(1, bytes), now_);
   }
-  queue_.push_record(record(2, "other"), now_);
+  push(record(2, "other"), now_);
   EXPECT_EQ(drain(), (std::vector<std::string>{"1other"}));
   EXPECT_FALSE(queue_.release_held(now_ + std::chrono::milliseconds(99)));
   EXPECT_TRUE(queue_.release_held(now_ + std::chrono::milliseconds(100)));
   EXPECT_EQ(drain(), (std::vector<std::string>{"3"}));
-  queue_.push_record(record(1, "4"), now_ + std::chrono::milliseconds(150));
+  push(record(1, "4"), now_ + std::chrono::milliseconds(150));
   EXPECT_TRUE(drain().empty());
-  queue_.push_record(record(1, "5"), now_ + std::chrono::milliseconds(200));
+  push(record(1, "5"), now_ + std::chrono::milliseconds(200));
   EXPECT_EQ(drain(), (std::vector<std::string>{"5"}));
   EXPECT_FALSE(queue_.release_held(now_ + std::chrono::seconds(9)));
   EXPECT_EQ(queue_.dropped(), 0U);
@@ -260,12 +326,12 @@ TEST_F(SendQueueTest, ARateHoldsBackAllButTheLatestOfAKey) {
 TEST_F(SendQueueTest, WhatWaitsForItsRateIsNotLostByANewSubscription) {
   queue_.subscribe(paced(std::chrono::seconds(10)));
   for (const char* bytes : {"1", "2", "3"}) {
-    queue_.push_record(record(1, bytes), now_);
-    queue_.push_record(record(2, bytes), now_);
+    push(record(1, bytes), now_);
+    push(record(2, bytes), now_);
   }
   EXPECT_EQ(drain(), (std::vector<std::string>{"11"}));
   Subscription second;
-  second.layers = {{2}};
+  second.layers = std::vector<base::Range>{{2, 2}};
   queue_.subscribe(second);
   EXPECT_EQ(drain(), (std::vector<std::string>{"3"}));
 }
@@ -273,7 +339,7 @@ TEST_F(SendQueueTest, WhatWaitsForItsRateIsNotLostByANewSubscription) {
 TEST_F(SendQueueTest, AWindowStopsBinaryMessagesUntilTheyAreAcknowledged) {
   queue_.set_window(2);
   for (std::uint16_t layer = 1; layer <= 4; ++layer) {
-    queue_.push_record(record(layer, std::string(200, static_cast<char>('a' + layer))), now_);
+    push(record(layer, std::string(200, static_cast<char>('a' + layer))), now_);
   }
   EXPECT_EQ(drain().size(), 2U);
   ASSERT_TRUE(queue_.push_text(text("texts pass")));
@@ -291,8 +357,8 @@ TEST_F(SendQueueTest, DataTextsTakeTurnsWithRecordsAndWaitForTheWindow) {
   for (const char* bytes : {"d1", "d2"}) {
     queue_.push_data("key", text(bytes));
   }
-  queue_.push_record(record(1, std::string(200, 'a')), now_);
-  queue_.push_record(record(2, std::string(200, 'b')), now_);
+  push(record(1, std::string(200, 'a')), now_);
+  push(record(2, std::string(200, 'b')), now_);
   ASSERT_TRUE(queue_.push_text(text("control")));
   EXPECT_EQ(drain(), (std::vector<std::string>{"control", std::string(200, 'a')}));
   EXPECT_TRUE(queue_.acknowledge(1));
@@ -322,20 +388,35 @@ TEST_F(SendQueueTest, DataTextsNeverRefuseATextAndTheOldestGo) {
     queue_.push_data(std::to_string(key), text(std::string(100, static_cast<char>('a' + key))));
     EXPECT_LE(queue_.bytes(), 1000U);
   }
-  queue_.push_record(record(1, std::string(100, 'R')), now_);
+  push(record(1, std::string(100, 'R')), now_);
   ASSERT_TRUE(queue_.push_text(text(std::string(600, 'T'))));
   const auto out = drain();
-  ASSERT_EQ(out.size(), 5U);
+  ASSERT_EQ(out.size(), 6U);
   EXPECT_EQ(out[0].front(), 'T');
   EXPECT_EQ(out[1].front(), 'R');
-  EXPECT_EQ(out[4].front(), 't') << "the newest";
+  EXPECT_EQ(out[5].front(), 't') << "the newest";
   queue_.push_data("big", text(std::string(5000, 'B')));
   EXPECT_EQ(drain().size(), 1U) << "one stays even if it is bigger than everything allowed";
 }
 
+TEST(Subscription, LayersAreRangesInAnyOrder) {
+  const auto wanted = [](const char* layers, std::uint16_t layer) {
+    const auto parsed = parse_subscription({{"layers", layers}}, nullptr);
+    return parsed.ok() && parsed.value().wants(record(layer, ""));
+  };
+  for (const std::uint16_t layer : {1, 2, 4, 6, 9, 65535}) {
+    EXPECT_TRUE(wanted("65535,9,3-6,1-4,2", layer)) << layer;
+  }
+  for (const std::uint16_t layer : {0, 7, 8, 10}) {
+    EXPECT_FALSE(wanted("65535,9,3-6,1-4,2", layer)) << layer;
+  }
+  EXPECT_FALSE(parse_subscription({{"layers", "1-65536"}}, nullptr).ok());
+  EXPECT_EQ(parse_subscription({{"layers", "5,0-65535,7"}}, nullptr).value().layers->size(), 1U);
+}
+
 TEST_F(SendQueueTest, DropsAreToldByEntry) {
   for (int i = 0; i < 4; ++i) {
-    queue_.push_record(record(1, std::string(400, 'x'), 5), now_);
+    push(record(1, std::string(400, 'x'), 5), now_);
   }
   const Outgoing notice = queue_.pop();
   ASSERT_TRUE(notice.text);

@@ -1,0 +1,78 @@
+#include <cstddef>
+#include <vector>
+
+#include "room_fixture.h"
+#include "tensor_tracer/protocol/record.h"
+
+/// Viewers of the legacy dialects.
+namespace tt::hub {
+namespace {
+
+using nlohmann::json;
+
+const json kReplayedRun = {
+    {"id", "1"},
+    {"model", {{"num_layers", 1}, {"seq_length", 2}}},
+    {"micro_batch_size", 1},
+    {"points", {{{"name", "HiddenStates"}, {"flag", 7}, {"features", 2}}}},
+    {"plan", {{"number", 1}, {"entries", {{{"point", "HiddenStates"}}}}}}};
+const json kWatchHiddenStates = {{"type", "run_training_step"},
+                     {"visualization_flags", {{"HiddenStates", "true"}}}};
+
+class ReplayedRoomTest : public testing::Test {
+ protected:
+  void say(Client& client, const json& message) {
+    room_.on_text(client, message.dump(), Clock::now());
+  }
+  // What a recording in the place of a trainer sends.
+  void show(Client& recording) {
+    room_.join(recording, Clock::now());
+    say(recording, {{"id", 1},
+                    {"method", "hello"},
+                    {"params", {{"versions", {1}}, {"role", "worker"}, {"run", kReplayedRun}}}});
+    say(recording, {{"event", "state"}, {"params", {{"phase", "replay"}, {"step", 1}}}});
+  }
+
+  Room room_{RoomOptions{.replay = true}};
+};
+
+std::string hidden_states_record() {
+  protocol::RecordHeader header{.plan = 1, .point = 7, .layer = 1, .ndim = 3};
+  header.dtype = protocol::Dtype::kF32;
+  header.shape = {1, 2, 2, 1};
+  header.features = 2;
+  std::string bytes;
+  protocol::append_record(bytes, header, std::vector<std::byte>(16));
+  return bytes;
+}
+
+TEST_F(ReplayedRoomTest, ALegacyViewerJustWatchesARecording) {
+  FakeClient recording(Role::kWorker, room_);
+  show(recording);
+  std::vector<std::unique_ptr<FakeClient>> viewers;
+  for (int i = 0; i < 2; ++i) {
+    viewers.push_back(std::make_unique<FakeClient>(Role::kViewer, room_));
+    room_.join(*viewers.back(), Clock::now());
+    say(*viewers.back(), kWatchHiddenStates);
+    const auto texts = viewers.back()->texts();
+    ASSERT_EQ(texts.size(), 1U);
+    EXPECT_EQ(texts[0].at("type"), "start") << texts[0];
+  }
+  EXPECT_FALSE(room_.survey(Clock::now()).controlled);
+  for (const json& text : recording.texts()) {
+    EXPECT_FALSE(text.contains("method")) << text;
+  }
+  room_.on_binary(recording, hidden_states_record(), Clock::now());
+  const Outgoing first = viewers[0]->queue().pop();
+  const Outgoing second = viewers[1]->queue().pop();
+  ASSERT_TRUE(first.text && second.text);
+  EXPECT_EQ(json::parse(*first.parts.at(0)).at("type"), "update");
+  EXPECT_EQ(first.parts[0]->data(), second.parts.at(0)->data()) << "made once";
+  for (const auto& viewer : viewers) {
+    room_.leave(*viewer);
+  }
+  room_.leave(recording);
+}
+
+}  // namespace
+}  // namespace tt::hub
