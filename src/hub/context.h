@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "connection.h"
+#include "history_load.h"
 #include "other_runs.h"
 #include "room.h"
 #include "tensor_tracer/hub/server.h"
@@ -20,6 +21,7 @@ struct Context {
   std::unique_ptr<record::Recorder> recorder;     // null: no history is kept
   std::unique_ptr<record::QueryThread> replayed;  // reads the recording that is shown
   OtherRuns others;
+  HistoryLoad history;
   Room room;
   FailureWindow auth_failures;
   const Clock::time_point started = Clock::now();

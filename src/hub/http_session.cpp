@@ -4,23 +4,21 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
 #include <exception>
 #include <utility>
 
-#include "history.h"
+#include "history_question.h"
 #include "http_answers.h"
 #include "ws_session.h"
 
 namespace tt::hub {
 namespace {
 constexpr auto kAwait = net::as_tuple(net::use_awaitable);
-constexpr auto kHistoryTimeout = std::chrono::seconds(20);
 constexpr std::uint32_t kMaxHeaderBytes = 8 * 1024;
 constexpr std::uint64_t kMaxBodyBytes = 4 * 1024;
+constexpr std::size_t kKeptForControllers = 4;      // places that who only watches leaves free
 constexpr std::uint64_t kSlowestBytes = 64 * 1024;  // a second, of an answer's reader
 }  // namespace
 
@@ -78,7 +76,8 @@ net::awaitable<bool> HttpSession::serve_request() {
   }
   const bool upgrade_wanted = websocket::is_upgrade(request);
   if (!upgrade_wanted && asks_history(request, context_.options)) {
-    co_return co_await write(co_await ask_history(std::move(request)));
+    HistoryAnswer answer = co_await ask_history(stream_, context_, std::move(request));
+    co_return co_await write(std::move(answer.response));
   }
   if (!upgrade_wanted) {
     co_return co_await write(answer_plain(request, context_));
@@ -98,50 +97,19 @@ net::awaitable<bool> HttpSession::write(HttpResponse response) {
   co_return !failure && response.keep_alive();
 }
 
-// The recording is read on its own thread; a slow disk holds up this connection only.
-net::awaitable<HttpResponse> HttpSession::ask_history(HttpRequest request) {
-  if (path_of(request) == "/history/runs") {
-    co_return answer_runs(request, context_.others);
-  }
-  const auto run = run_asked_for(request);
-  record::QueryThread* const other = run ? context_.others.find(*run) : nullptr;
-  if (other == nullptr && !context_.has_history()) {
-    co_return make_answer(request, http::status::not_found, "text/plain", "no history is kept\n");
-  }
-  const auto executor = stream_.get_executor();
-  const auto answer = std::make_shared<std::optional<HttpResponse>>();
-  const auto answered = std::make_shared<net::steady_timer>(executor, kHistoryTimeout);
-  const auto counters = other == nullptr && context_.recorder ? context_.recorder->counters()
-                                                              : record::RecorderCounters{};
-  record::QueryThread::Query query = [=](record::Recording& reader) {
-    auto response = std::make_shared<HttpResponse>(answer_history(request, reader, counters));
-    net::post(executor, [=] {
-      *answer = std::move(*response);
-      answered->cancel();
-    });
-  };
-  if (other != nullptr) {
-    other->post(std::move(query));
-  } else {
-    context_.read_history(std::move(query));
-  }
-  co_await answered->async_wait(kAwait);
-  co_return answer->has_value()
-      ? std::move(**answer)
-      : make_answer(request, http::status::service_unavailable, "text/plain", "the disk is slow\n");
-}
-
 std::optional<HttpResponse> HttpSession::refuse_upgrade(const HttpRequest& request) const {
   const auto role = role_of(request);
   if (!role) {
     return make_answer(request, http::status::not_found, "text/plain", "not found\n");
   }
-  if (!right_of(request, *role, context_.options)) {
+  const auto right = right_of(request, *role, context_.options);
+  if (!right) {
     return refuse_token(request, context_);
   }
   const bool viewer = *role == Role::kViewer;
   const std::size_t taken = viewer ? context_.viewers.size() : context_.workers.size();
-  if (taken >= (viewer ? context_.options.max_viewers : context_.options.max_workers)) {
+  const std::size_t kept = right == Right::kView ? kKeptForControllers : 0;
+  if (taken + kept >= (viewer ? context_.options.max_viewers : context_.options.max_workers)) {
     return make_answer(request, http::status::service_unavailable, "text/plain",
                        viewer ? "too many viewers\n" : "too many workers\n");
   }
@@ -156,7 +124,6 @@ std::optional<HttpResponse> HttpSession::refuse_upgrade(const HttpRequest& reque
 void HttpSession::upgrade(HttpRequest request) {
   const Role role = *role_of(request);
   const bool may_control = right_of(request, role, context_.options) == Right::kControl;
-  context_.room.metrics().count_http(static_cast<unsigned>(http::status::switching_protocols));
   stream_.expires_never();  // from here on the WebSocket's own time-outs count
   const auto session =
       std::make_shared<WsSession>(stream_.release_socket(), role, may_control, context_);

@@ -28,7 +28,6 @@ class HttpSession : public Connection, public std::enable_shared_from_this<HttpS
   net::awaitable<void> serve();
   net::awaitable<bool> serve_request();
   net::awaitable<bool> write(HttpResponse response);
-  net::awaitable<HttpResponse> ask_history(HttpRequest request);
   std::optional<HttpResponse> refuse_upgrade(const HttpRequest& request) const;
   void upgrade(HttpRequest request);
 

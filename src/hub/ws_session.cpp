@@ -81,6 +81,10 @@ void WsSession::configure() {
 }
 
 void WsSession::on_accept(beast::error_code failure) {
+  if (!failure || failure == websocket::condition::handshake_failed) {
+    const auto answered = failure ? http::status::bad_request : http::status::switching_protocols;
+    context_.room.metrics().count_http(static_cast<unsigned>(answered));
+  }
   if (failure || closing_) {
     kill();
     return;

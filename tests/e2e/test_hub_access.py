@@ -378,6 +378,19 @@ def test_the_sixty_fifth_client_is_refused_and_a_free_place_is_given_again(hub: 
     assert ask(hub, "GET /ws", UPGRADE + auth).status == 101
 
 
+def test_who_only_watches_leaves_places_for_who_controls(hub: Hub) -> None:
+    watchers = []
+    for _ in range(60):
+        watchers.append(RawSocket(hub.port))
+        watchers[-1].upgrade("/ws", hub.viewer_token)
+    bearer = "Authorization: Bearer "
+    assert ask(hub, "GET /ws", UPGRADE + f"{bearer}{hub.viewer_token}\r\n").status == 503
+    controllers = [RawSocket(hub.port) for _ in range(4)]
+    for controller in controllers:
+        controller.upgrade("/ws", hub.token)
+    assert ask(hub, "GET /ws", UPGRADE + f"{bearer}{hub.token}\r\n").status == 503
+
+
 def test_half_open_connections_keep_nobody_out_and_are_cut_off(hub: Hub) -> None:
     idle = [RawSocket(hub.port) for _ in range(200)]
     for connection in idle[::2]:

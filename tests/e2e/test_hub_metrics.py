@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import pytest
-from hub_harness import RUN_ID, Hub, claim, make_record, sanitized, wait_until
+from hub_harness import RUN_ID, Hub, RawSocket, claim, make_record, sanitized, wait_until
 from prometheus_client.parser import text_string_to_metric_families
 from test_hub_access import ask
 
@@ -190,3 +190,17 @@ def test_a_scrape_is_fast(hub: Hub) -> None:
     cpu = (scrape(hub)["process_cpu_seconds_total"] - before) / len(times)
     print(f"a scrape takes {1e3 * min(times):.2f} to {1e3 * max(times):.2f} ms, {1e3 * cpu:.2f} ms of CPU")
     assert max(min(times), cpu) < (0.05 if sanitized() else 0.005)
+
+
+def test_an_upgrade_that_is_refused_counts_as_such(hub: Hub) -> None:
+    before = scrape(hub)
+    refused = RawSocket(hub.port).http(
+        f"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        f"Sec-WebSocket-Key: x3JJHMbDL1EzLkh9GBhXDw==\r\nSec-WebSocket-Version: 8\r\n"
+        f"Authorization: Bearer {hub.token}\r\n\r\n".encode()
+    )
+    assert refused.status == 426
+    after = scrape(hub)
+    for status, more in [("1xx", 0), ("4xx", 1)]:
+        name = f'http_requests_total{{status="{status}"}}'
+        assert after[name] - before[name] == more, status

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+
+namespace tt::hub {
+
+/// What the answers to GET /history take, those of all connections together. Thread: any.
+class HistoryLoad {
+ public:
+  /// Above it no further answer is made.
+  static constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
+  /// Questions that wait to be read for.
+  static constexpr std::size_t kMostWaiting = 128;
+
+  /// A part of the load, as long as it lives. Owner: whoever causes it; the load outlives it.
+  class Part {
+   public:
+    Part(std::atomic<std::size_t>& sum, std::size_t amount) : sum_(sum), amount_(amount) {
+      sum_ += amount_;
+    }
+    ~Part() { sum_ -= amount_; }
+    Part(const Part&) = delete;
+    Part& operator=(const Part&) = delete;
+
+   private:
+    std::atomic<std::size_t>& sum_;
+    const std::size_t amount_;
+  };
+
+  bool has_room() const { return bytes_ < kMostBytes; }
+  bool is_busy() const { return waiting_ >= kMostWaiting; }
+  std::shared_ptr<Part> add_bytes(std::size_t bytes) {
+    return std::make_shared<Part>(bytes_, bytes);
+  }
+  std::shared_ptr<Part> add_waiting() { return std::make_shared<Part>(waiting_, 1U); }
+
+ private:
+  std::atomic<std::size_t> bytes_ = 0;  // made, and not written to the end
+  std::atomic<std::size_t> waiting_ = 0;
+};
+
+}  // namespace tt::hub
