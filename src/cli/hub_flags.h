@@ -22,6 +22,7 @@ struct HubFlags {
   double idle_seconds = 30;
   double ready_seconds = 300;
   std::vector<int> listen_fds;
+  bool restarted = false;  // the run has had a hub before
   int ready_fd = -1;
   int alive_fd = -1;
   bool linger = false;

@@ -168,11 +168,15 @@ Status serve(const HubFlags& flags) {
     return port.error();
   }
   if (Status written = write_hub_json(flags, port.value()); !written.ok()) {
-    return written;
+    if (!flags.restarted) {
+      return written;
+    }
+    options.alarms.push_back(written.error());
   }
   if (Status chosen = choose_source(flags, options); !chosen.ok()) {
     return chosen;
   }
+  options.needs_recorder = !flags.restarted && !flags.recording.record_dir.empty();
   return tt::hub::serve(std::move(listeners).value(), options,
                         [&] { tell_ready(flags, options.token, port.value()); });
 }
@@ -211,7 +215,11 @@ int replay(HubFlags& flags, const std::function<int()>& run_it) {
 }
 
 int run(const CLI::App& supervise_command, HubFlags& flags) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a full disk, no reason to end
   if (Status possible = check(flags.access); !possible.ok()) {
+    if (supervise_command.parsed()) {
+      tt::hub::tell_failure(tt::base::ScopedFd(flags.ready_fd), possible.error());
+    }
     std::fprintf(stderr, "tensor-tracer-hub: %s\n", to_string(possible.error()).c_str());
     return tt::cli::kExitUsage;
   }
@@ -242,6 +250,8 @@ int main(int argc, char** argv) {
   tt::cli::add_run_flags(*supervise_command, flags);
   tt::cli::add_replay_flags(*replay_command, flags.replay);
   serve_command->add_option("--listen-fd", flags.listen_fds, "an open listening socket");
+  serve_command->add_flag("--restarted", flags.restarted,
+                          "the run has had a hub before: serve it, whatever cannot be written");
   supervise_command->add_option("--alive-fd", flags.alive_fd, "its end of file is the run's end")
       ->required();
   supervise_command->add_flag("--linger", flags.linger, "stay when the run has ended");

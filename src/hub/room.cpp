@@ -212,7 +212,16 @@ void Room::end_what_outlived_its_lease(Clock::time_point now) {
   }
 }
 
-void Room::on_recording_stopped(const base::Error& error) { warn("error", base::to_string(error)); }
+void Room::raise_alarm(const base::Error& error) {
+  alarms_.push_back(base::to_string(error));
+  spdlog::error("alarm: {}", alarms_.back());
+  warn("error", alarms_.back());
+}
+
+void Room::go_without_recording(const base::Error& error) {
+  journal_.fail();
+  raise_alarm(error);
+}
 
 void Room::warn(std::string_view level, const std::string& message) {
   const json params = {{"level", level}, {"message", message}};

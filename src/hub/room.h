@@ -73,8 +73,10 @@ class Room {
   std::optional<std::uint64_t> rank_of(Client& client) const;
   /// Ends what has timed out; call it about ten times a second.
   void tick(Clock::time_point now);
-  /// The disk failed: everybody is told.
-  void on_recording_stopped(const base::Error& error);
+  /// Something failed that the run outlives, as the disk: everybody is told, now and later.
+  void raise_alarm(const base::Error& error);
+  /// The same where the recording could not be opened.
+  void go_without_recording(const base::Error& error);
 
   Metrics& metrics() { return metrics_; }
   Survey survey(Clock::time_point now);

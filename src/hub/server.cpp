@@ -17,6 +17,7 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -78,11 +79,15 @@ class Server {
       const tcp protocol = is_ipv4(listener) ? tcp::v4() : tcp::v6();
       acceptors_.emplace_back(io_, protocol, listener.release());
     }
+    for (const base::Error& alarm : options.alarms) {
+      context_.room.raise_alarm(alarm);
+    }
   }
   /// Joins the threads that post to the I/O context, and lets go of what they were asked.
   ~Server() {
-    if (context_.recorder) {
-      context_.recorder->finish();
+    end_recording();
+    if (finishing_.joinable()) {
+      finishing_.join();
     }
     context_.replayed.reset();
     context_.others.close();
@@ -99,12 +104,16 @@ class Server {
     const bool is_temporary = options.temporary;
     const std::string path = options.path;
     options.on_alarm = [this](const base::Error& error) {
-      net::post(io_, [this, error] { context_.room.on_recording_stopped(error); });
+      net::post(io_, [this, error] { context_.room.raise_alarm(error); });
     };
     base::Result<std::unique_ptr<record::Recorder>> opened =
         record::Recorder::open(std::move(options));
-    if (!opened) {
+    if (!opened && context_.options.needs_recorder) {
       return opened.error();
+    }
+    if (!opened) {
+      context_.room.go_without_recording(opened.error());
+      return {};
     }
     context_.recorder = std::move(opened).value();
     context_.room.record_to(*context_.recorder, is_temporary ? "" : path);
@@ -173,6 +182,15 @@ class Server {
         context_.room.restore(run->facts, run->steps);
       }
     } catch (const std::future_error&) {  // NOLINT(bugprone-empty-catch): it could not be read
+    }
+  }
+
+  /// The disk may need the time that the goodbyes take.
+  void end_recording() {
+    if (context_.recorder) {
+      context_.room.end_recording();
+      spdlog::info("recording_ends: what waits goes to the disk");
+      finishing_ = std::thread([recorder = std::move(context_.recorder)] { recorder->finish(); });
     }
   }
 
@@ -245,10 +263,13 @@ class Server {
       acceptor.close();
     }
     co_await wait_for(kDrainWorkers, true);
+    end_recording();
     const auto finish = [](Connection& connection) { connection.finish(); };
     context_.workers.for_each(finish);
     context_.viewers.for_each(finish);
     co_await wait_for(kSayGoodbye, false);
+    spdlog::info("goodbyes_said: {} connections are cut off",
+                 context_.workers.size() + context_.viewers.size());
     io_.stop();  // whoever is left is cut off when the sockets go
   }
 
@@ -257,6 +278,7 @@ class Server {
   std::vector<tcp::acceptor> acceptors_;  // as many as at the start
   net::signal_set signals_;
   std::unique_ptr<Replayer> replayer_;
+  std::thread finishing_;  // has the recorder, once the hub ends
 };
 
 }  // namespace
@@ -264,7 +286,6 @@ class Server {
 base::Status serve(std::vector<base::ScopedFd> listeners, const ServerOptions& options,
                    const std::function<void()>& on_ready) {
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a full disk, no reason to end
   try {
     Server server(std::move(listeners), options);
     for (base::Status opened :

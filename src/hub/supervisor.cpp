@@ -56,14 +56,6 @@ void tell(const base::ScopedFd& ready, const nlohmann::json& line) {
   }
 }
 
-nlohmann::json describe(const base::Error& error) {
-  return {{"error",
-           {{"code", error.code},
-            {"message", error.message},
-            {"where", error.where},
-            {"remedy", error.remedy}}}};
-}
-
 /// One supervised hub. Thread: the process's only one.
 ///
 ///     starting -> serving -> (hub died) pausing -> serving …
@@ -76,15 +68,16 @@ class Supervisor {
   /// Tells `ready` the port or the reason why the first start failed, and closes it.
   base::Status run(base::ScopedFd ready, int port) {
     if (base::Status first = start_first(); !first.ok()) {
-      tell(ready, describe(first.error()));
+      tell_failure(ready, first.error());
       return first;
     }
     tell(ready, {{"port", port}});
     ready.reset();
     while (!ending_ || child_ > 0) {
       wait_for_something();
-      if (ending_ && child_ > 0 && Clock::now() >= *deadline_) {
+      if (ending_ && child_ > 0 && deadline_ && Clock::now() >= *deadline_) {
         ::kill(child_, SIGKILL);
+        deadline_.reset();  // it dies when the kernel lets it
       }
       if (!ending_ && child_ == 0 && Clock::now() >= *deadline_) {
         restart();
@@ -95,7 +88,7 @@ class Supervisor {
 
  private:
   base::Status start_first() {
-    base::Result<base::ScopedFd> ready = start();
+    base::Result<base::ScopedFd> ready = start({});
     if (!ready) {
       return ready.error();
     }
@@ -116,7 +109,7 @@ class Supervisor {
   }
 
   // The reading end on which the hub says that it is ready.
-  base::Result<base::ScopedFd> start() {
+  base::Result<base::ScopedFd> start(const std::vector<std::string>& more) {
     auto pipe = base::make_pipe();
     if (!pipe) {
       return pipe.error();
@@ -127,6 +120,7 @@ class Supervisor {
                              .output = {}};
     spawn.arguments.insert(spawn.arguments.end(), options_.arguments.begin(),
                            options_.arguments.end());
+    spawn.arguments.insert(spawn.arguments.end(), more.begin(), more.end());
     spawn.arguments.insert(spawn.arguments.end(), {"--ready-fd", std::to_string(kReadyInChild)});
     int in_child = kFirstListenerInChild;
     for (const base::ScopedFd& listener : listeners_) {
@@ -144,7 +138,7 @@ class Supervisor {
 
   void restart() {
     deadline_.reset();
-    if (const auto ready = start(); !ready) {
+    if (const auto ready = start({"--restarted"}); !ready) {
       spdlog::error("hub_restart_failed: {}", base::to_string(ready.error()));
       plan_restart();
       return;
@@ -226,17 +220,27 @@ class Supervisor {
 
 }  // namespace
 
+void tell_failure(const base::ScopedFd& ready, const base::Error& error) {
+  if (ready) {
+    tell(ready, {{"error",
+                  {{"code", error.code},
+                   {"message", error.message},
+                   {"where", error.where},
+                   {"remedy", error.remedy}}}});
+  }
+}
+
 base::Status supervise(SupervisorOptions options) {
   std::signal(SIGPIPE, SIG_IGN);
   base::ScopedFd ready = std::move(options.ready);
   base::Result<std::vector<base::ScopedFd>> listeners = open_listeners(options.bind, options.port);
   if (!listeners) {
-    tell(ready, describe(listeners.error()));
+    tell_failure(ready, listeners.error());
     return listeners.error();
   }
   const base::Result<int> port = port_of(listeners.value().front());
   if (!port) {
-    tell(ready, describe(port.error()));
+    tell_failure(ready, port.error());
     return port.error();
   }
   Supervisor supervisor(std::move(options), std::move(listeners).value());

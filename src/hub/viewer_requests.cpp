@@ -149,7 +149,8 @@ base::Result<json> Room::claim(const Client& client, const Member& member, const
     return given.error();
   }
   ++metrics_.leases;
-  spdlog::info("control_taken: {} controls the run", member.session);
+  spdlog::info("control_taken: {}, {}, controls the run", member.session,
+               protocol::encode_json(name));
   journal_.event("control.claim", {{"take_over", take_over}}, member.session, lease_.name());
   broadcast("control", lease_.describe());
   const std::chrono::duration<double> seconds = lease_.duration();
@@ -212,7 +213,8 @@ base::Status Room::forward(const Member& member, protocol::Request request, Cloc
     return error("busy", "too many requests wait for the trainer");
   }
   if (kind.changes) {
-    spdlog::info("{}: by {}", request.method, member.session);
+    spdlog::info("{}: by {}, {}", request.method, member.session,
+                 protocol::encode_json(lease_.name()));
     pause_wanted_ = request.method == "control.pause" || request.method == "control.step" ||
                     (pause_wanted_ && request.method != "control.continue");
     revert_wanted_ = revert_wanted_ || (request.method == "intervention.apply" &&
@@ -280,6 +282,9 @@ base::Status Room::greet_viewer(Client& client, Member& member, const protocol::
                                                     {"state", mirror_.state()},
                                                     {"control", lease_.describe()},
                                                     {"may_control", client.may_control()}}));
+  for (const std::string& alarm : alarms_) {
+    send(client, protocol::encode_notification("log", {{"level", "error"}, {"message", alarm}}));
+  }
   for (const SharedBytes& step : mirror_.steps()) {
     send(client, step);
   }

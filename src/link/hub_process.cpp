@@ -87,6 +87,17 @@ std::string read_line(const base::ScopedFd& ready) {
   return line;
 }
 
+// The hub names its own flags; who started it has others.
+base::Error as_trainer_says(base::Error error) {
+  if (error.where == "--port") {
+    error.where = "--tensor-tracer-port";
+    error.remedy = "give --tensor-tracer-port 0 or another port";
+  } else if (error.where == "--allow-origin") {
+    error.where = "--tensor-tracer-allow-origin";
+  }
+  return error;
+}
+
 base::Result<int> read_port(const base::ScopedFd& ready, const HubStart& start) {
   const auto line = protocol::parse_json(read_line(ready));
   if (!line || !line.value().is_object()) {
@@ -104,11 +115,7 @@ base::Result<int> read_port(const base::ScopedFd& ready, const HubStart& start) 
                    .message = error.value("message", ""),
                    .where = error.value("where", ""),
                    .remedy = error.value("remedy", "")};
-  if (told.code == "port_in_use") {
-    told.where = "--tensor-tracer-port";
-    told.remedy = "give --tensor-tracer-port 0 or another port";
-  }
-  return told;
+  return as_trainer_says(std::move(told));
 }
 
 // The token is hex digits: nothing in it needs escaping.

@@ -7,6 +7,7 @@ import resource
 import socket
 import sqlite3
 import struct
+import subprocess
 import time
 import urllib.error
 import urllib.request
@@ -14,7 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_harness import FACTS, RUN_ID, Hub, big_record, claim, make_record, running_hub, wait_until
+from hub_harness import (
+    FACTS,
+    RUN_ID,
+    Hub,
+    RawSocket,
+    big_record,
+    binary,
+    claim,
+    make_record,
+    running_hub,
+    wait_until,
+)
 
 POINTS = [{"name": "MLP1", "flag": 4}, {"name": "HiddenStates", "flag": 7}]
 RUN = int(RUN_ID, 16)
@@ -353,3 +365,23 @@ def test_subscriptions_by_point_layer_and_rate(hub: Hub) -> None:
     assert viewer.records[-1]["step"] == 15
     assert 2 * 3 <= len(viewer.records) <= 2 * (2 * seconds + 1)
     assert viewer.named("dropped") == []
+
+
+def test_a_recording_ends_beside_the_goodbyes(tmp_path: Path) -> None:
+    hub = Hub(tmp_path, "--record", str(tmp_path))
+    feed(hub, range(1, 2))
+    stalled = RawSocket(hub.port)
+    stalled.upgrade("/ws", hub.token)  # and answers no close frame
+    hub.stop()
+    log = hub.log()
+    assert log.index("recording_ends") < log.index("goodbyes_said")
+    assert not (tmp_path / "run.ttrec-wal").exists()
+
+
+def test_a_first_hub_that_cannot_record_ends(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    ended = subprocess.run(
+        [str(binary()), "serve", "--run-dir", str(tmp_path), "--port", "0",
+         "--record", str(tmp_path / "file")], capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+    assert ended.returncode != 0 and "cannot be written" in ended.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import stat
@@ -173,6 +174,44 @@ def test_port_in_use_is_told_at_once(tmp_path: Path) -> None:
         assert error["where"] == "--tensor-tracer-port"
         assert error["remedy"] == "give --tensor-tracer-port 0 or another port"
         assert trainer.process.wait(2) == 1
+
+
+def test_a_wrong_origin_is_told_to_who_started_the_hub(tmp_path: Path) -> None:
+    ready_read, ready_write = os.pipe()
+    alive_read, alive_write = os.pipe()
+    with open(ready_read) as ready:
+        hub = subprocess.Popen(
+            [str(binary()), "supervise", "--run-dir", str(tmp_path), "--port", "0",
+             "--alive-fd", str(alive_read), "--ready-fd", str(ready_write), "--allow-origin", "*"],
+            pass_fds=(alive_read, ready_write), stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(ready_write)
+        error = json.loads(ready.readline())["error"]
+        assert hub.wait(10) == 2
+    os.close(alive_read)
+    os.close(alive_write)
+    assert error["code"] == "usage" and error["where"] == "--allow-origin"
+
+
+def test_a_restarted_hub_serves_whatever_it_cannot_write(tmp_path: Path) -> None:
+    with training(tmp_path / "run") as trainer:
+        trainer.wait_connected()
+        (trainer.run_dir / "history.ttrec").unlink()
+        # As on a full disk: no file of the supervisor's later children may get longer.
+        resource.prlimit(trainer.supervisor_pid(), resource.RLIMIT_FSIZE, (0, 0))
+        os.kill(trainer.hub_pid(), signal.SIGKILL)
+        wait_until(lambda: not alive(trainer.hub_pid()), "the hub's end")
+
+        viewer = trainer.viewer()  # the supervisor holds the listening sockets
+
+        def told(name: str) -> bool:
+            return any(name in log["message"] for log in viewer.named("log"))
+
+        viewer.receive_until(lambda: told("/hub.json") and told("/history.ttrec"), "both alarms")
+        viewer.receive_until(
+            lambda: viewer.hello["result"]["run"] is not None or bool(viewer.named("run")),
+            "the trainer",
+        )
 
 
 def test_port_0_takes_the_next_free_one(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ struct ServerOptions {
   std::chrono::milliseconds ready_timeout{300'000};
   /// What is kept of the run; nothing: no history.
   std::optional<record::RecorderOptions> recorder = {};
+  bool needs_recorder = true;                // else one that cannot be opened is an alarm
+  std::vector<base::Error> alarms = {};      // what has failed before, told to all viewers
   std::optional<ReplayOptions> replay = {};  // instead of a recorder
   std::vector<std::string> compare = {};     // other recordings, whose history is served too
   std::size_t max_viewers = 64;

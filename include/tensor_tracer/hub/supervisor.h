@@ -18,6 +18,10 @@ struct SupervisorOptions {
   base::ScopedFd ready;                // gets one line of JSON: {"port": …} or {"error": {…}}
 };
 
+/// What supervise() does with its `ready` where the first start fails; nothing where there is none.
+/// Thread: any.
+void tell_failure(const base::ScopedFd& ready, const base::Error& error);
+
 /// Owns the listening sockets, starts the hub on them and starts it again, after a pause of 0.1 s
 /// to 2 s, whenever it dies. Returns when the run has ended (unless it lingers) or on SIGTERM or
 /// SIGINT; the hub has ended then too, within 2 s. If the first start fails, the error goes to
