@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hub_harness import claim
 from program import Flags, binary, command, environment, tiny_flags, write_text
+from test_hub_replay import replaying, shown
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "clients" / "python"))
 from tensor_tracer import Run, connect, open_recording  # noqa: E402
@@ -109,6 +111,33 @@ def test_the_runs_controller_can_end_it(flags: Flags, tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_replay_tells_the_plan_that_was_set_while_the_run_was_recorded(flags: Flags, tmp_path: Path) -> None:
+    line = command(
+        {**flags, "run_dir": str(tmp_path / "run"), "record": str(tmp_path), "train_iters": 100000,
+         "tensor_tracer_port": 0, "tensor_tracer_wait": True}, 1,
+    )  # fmt: skip
+    with watched(line, tmp_path / "run") as run:
+        assert run.facts is not None
+        first = run.facts["plan"]
+        with run.control("Ada") as control:
+            next(iter(run.steps(timeout=20)))
+            change = control.set_plan([{"point": "MLP1"}]).step
+            next(record for record in run.records(point="MLP1", timeout=20) if record.plan > first["number"])
+            run.request("control.stop")
+    with replaying(tmp_path / "run.ttrec", "--paused") as replay:
+        viewer = replay.viewer
+        assert viewer.hello["result"]["run"]["plan"] == first
+        claim(viewer)
+        viewer.request("replay.seek", {"step": change})
+        viewer.receive_until(lambda: len(viewer.named("plan")) == 1, "the second plan")
+        assert [entry["point"] for entry in viewer.named("plan")[0]["plan"]["entries"]] == ["MLP1"]
+        viewer.receive_until(lambda: bool(viewer.records), "its records")
+        assert {step for step, _, _ in shown(viewer)} == {change}
+        viewer.request("replay.seek", {"step": change - 1})
+        viewer.receive_until(lambda: len(viewer.named("plan")) == 2, "the first plan")
+        assert viewer.named("plan")[1]["plan"] == first
 
 
 def test_replay_and_export_are_commands_of_the_program() -> None:
