@@ -4,6 +4,25 @@
 #include <utility>
 
 namespace tt::hub {
+namespace {
+
+// The facts have the plan with which the trainer connected; the newest steps are of the last one.
+std::vector<record::RunInfo> runs_with_last_plans(record::Recording& recording) {
+  std::vector<record::RunInfo> runs = recording.runs();
+  for (record::RunInfo& run : runs) {
+    const std::vector<record::TrainerEvent> events = recording.trainer_events(run.run);
+    const auto last =
+        std::ranges::find(events.rbegin(), events.rend(), "plan", &record::TrainerEvent::kind);
+    const nlohmann::json detail =
+        last == events.rend() ? nlohmann::json() : recording.event_detail(last->id);
+    if (run.facts.is_object() && detail.is_object() && detail.contains("plan")) {
+      run.facts["plan"] = detail["plan"];
+    }
+  }
+  return runs;
+}
+
+}  // namespace
 
 base::Status OtherRuns::open(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
@@ -11,7 +30,8 @@ base::Status OtherRuns::open(const std::vector<std::string>& paths) {
     if (!recording) {
       return recording.error();
     }
-    files_.push_back({recording.value().runs(), std::make_unique<record::QueryThread>(path)});
+    files_.push_back(
+        {runs_with_last_plans(recording.value()), std::make_unique<record::QueryThread>(path)});
   }
   return {};
 }

@@ -46,6 +46,17 @@ def test_its_runs_are_told_and_its_history_is_served(other: Path, tmp_path: Path
         assert np.frombuffer(body[-24:], "<f4")[0] == 42.0
 
 
+def test_its_plan_is_the_one_that_was_in_force_last(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "other.ttrec", {"number": 1, "entries": [{"point": "MLP1"}]})
+    maker.add_scalars(1, loss=1.5)
+    for step, point in [(2, "MLP2"), (3, "Logits")]:
+        maker.add_plan(step, {"number": step, "entries": [{"point": point}]})
+        maker.add_scalars(step, loss=1.5)
+    with running_hub(tmp_path / "run", "--compare", str(maker.close())) as hub:
+        [told] = ask_json(hub, "/history/runs")["runs"]
+        assert told["facts"]["plan"] == {"number": 3, "entries": [{"point": "Logits"}]}
+
+
 def test_the_hubs_own_run_stays_what_is_asked_for_without_a_name(
     other: Path, tmp_path: Path
 ) -> None:
