@@ -118,8 +118,8 @@ net::awaitable<HistoryAnswer> ask_history(beast::tcp_stream& stream, Context& co
   const auto counters = other == nullptr && context.recorder ? context.recorder->counters()
                                                              : record::RecorderCounters{};
   const auto question = std::make_shared<Question>(stream.get_executor());
-  auto query = make_query(
-      std::make_shared<Asked>(question, stream.get_executor(), context.history), request, counters);
+  auto query = make_query(std::make_shared<Asked>(question, stream.get_executor(), context.history),
+                          request, counters);
   if (other != nullptr) {
     other->post(std::move(query));
   } else {
@@ -131,8 +131,8 @@ net::awaitable<HistoryAnswer> ask_history(beast::tcp_stream& stream, Context& co
   if (question->answer) {
     co_return std::move(*question->answer);
   }
-  co_return unavailable(request, ended_early ? "the recording cannot be read: hub.log says why"
-                                             : "the disk is slow");
+  co_return unavailable(
+      request, ended_early ? "the recording cannot be read: hub.log says why" : "the disk is slow");
 }
 
 }  // namespace tt::hub

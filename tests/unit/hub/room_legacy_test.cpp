@@ -10,14 +10,13 @@ namespace {
 
 using nlohmann::json;
 
-const json kReplayedRun = {
-    {"id", "1"},
-    {"model", {{"num_layers", 1}, {"seq_length", 2}}},
-    {"micro_batch_size", 1},
-    {"points", {{{"name", "HiddenStates"}, {"flag", 7}, {"features", 2}}}},
-    {"plan", {{"number", 1}, {"entries", {{{"point", "HiddenStates"}}}}}}};
+const json kReplayedRun = {{"id", "1"},
+                           {"model", {{"num_layers", 1}, {"seq_length", 2}}},
+                           {"micro_batch_size", 1},
+                           {"points", {{{"name", "HiddenStates"}, {"flag", 7}, {"features", 2}}}},
+                           {"plan", {{"number", 1}, {"entries", {{{"point", "HiddenStates"}}}}}}};
 const json kWatchHiddenStates = {{"type", "run_training_step"},
-                     {"visualization_flags", {{"HiddenStates", "true"}}}};
+                                 {"visualization_flags", {{"HiddenStates", "true"}}}};
 
 class ReplayedRoomTest : public testing::Test {
  protected:

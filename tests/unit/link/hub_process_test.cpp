@@ -42,7 +42,8 @@ TEST(StartHub, NamesTheTrainersFlagsNotTheHubs) {
 }
 
 TEST(StartHub, LeavesOtherErrorsAsTheyAre) {
-  const base::Error other = error_of(R"({"code": "cannot_record", "where": "/disk", "remedy": "r"})");
+  const base::Error other =
+      error_of(R"({"code": "cannot_record", "where": "/disk", "remedy": "r"})");
   EXPECT_EQ(other.where, "/disk");
   EXPECT_EQ(other.remedy, "r");
 }

@@ -42,8 +42,8 @@ TEST(ListenerOwner, IsFoundByAddressPortAndState) {
 
 TEST(ListenerOwner, AnyAddressTakesLoopbackToo) {
   const std::string zeros(24, '0');
-  for (const std::string& local :
-       {std::string("00000000"), zeros + "00000000", "0000000000000000FFFF0000" + std::string("0100007F")}) {
+  for (const std::string& local : {std::string("00000000"), zeros + "00000000",
+                                   "0000000000000000FFFF0000" + std::string("0100007F")}) {
     EXPECT_EQ(owner_in(line(local + ":223D", "0A", " 1000")), ListenerOwner::kOurs) << local;
     EXPECT_EQ(owner_in(line(local + ":223D", "0A", " 1001")), ListenerOwner::kNotOurs) << local;
   }
