@@ -44,6 +44,9 @@ Value Checker::call_tensor(const Call& call) {
   std::string why;
   const auto tensor = make_tensor(call.arguments[0].value, dtype, why);
   if (!tensor) return fail(call.arguments[0].span, why);
+  if (!recorder_.check_results({*tensor})) {
+    return fail(call.arguments[0].span, "tensor: " + recorder_.problem());
+  }
   return {recorder_.constant(*tensor)};
 }
 

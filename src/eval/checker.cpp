@@ -51,6 +51,7 @@ std::optional<TensorValue> Checker::check(NodeId root, bool takes_number) {
     std::string why;
     const auto dtype = value.is<double>() ? std::optional(at::kDouble) : std::nullopt;
     const auto number = make_tensor(value, dtype, why);
+    if (number) mark_number(*number);
     if (number) return recorder_.constant(*number);
   }
   const auto* sequence = value.get<Sequence>();

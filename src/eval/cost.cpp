@@ -17,6 +17,12 @@ double largest(const std::vector<at::Tensor>& tensors) {
   return elements;
 }
 
+double all_elements(const std::vector<at::Tensor>& tensors) {
+  double elements = 0;
+  for (const at::Tensor& tensor : tensors) elements += static_cast<double>(tensor.numel());
+  return elements;
+}
+
 double longest_side(const at::Tensor& tensor) {
   double side = 1;
   for (const std::int64_t size : tensor.sizes()) side = std::max(side, static_cast<double>(size));
@@ -56,6 +62,8 @@ double estimate_cost(Cost cost, const std::vector<at::Tensor>& arguments,
       const double inner = first.dim() > 1 ? static_cast<double>(first.size(-1)) : 1;
       return std::max(elements, largest(results) * inner);
     }
+    case Cost::kJoined:
+      return std::max(elements, all_elements(arguments));
     case Cost::kBroadcast:
       return std::max(elements, broadcast_elements(arguments));
     case Cost::kMatrix:
@@ -67,6 +75,7 @@ double estimate_cost(Cost cost, const std::vector<at::Tensor>& arguments,
 double estimate_scratch(Cost cost, const std::vector<at::Tensor>& arguments,
                         const std::vector<at::Tensor>& results) {
   if (cost == Cost::kBroadcast) return broadcast_elements(arguments);
+  if (cost == Cost::kJoined) return all_elements(arguments);
   const bool is_batched = cost == Cost::kMatmul && arguments.size() == 2 && !results.empty() &&
                           std::max(arguments[0].dim(), arguments[1].dim()) > 2;
   if (!is_batched) return 0;

@@ -13,7 +13,8 @@ namespace tt::eval {
 double estimate_cost(Cost cost, const std::vector<at::Tensor>& arguments,
                      const std::vector<at::Tensor>& results);
 
-/// Elements of the largest tensor that the call makes for itself, beyond what it reads and writes.
+/// Elements of the largest tensor that the call makes for itself, beyond what it reads and writes;
+/// it holds two of them at one time at most.
 double estimate_scratch(Cost cost, const std::vector<at::Tensor>& arguments,
                         const std::vector<at::Tensor>& results);
 

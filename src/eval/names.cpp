@@ -25,7 +25,9 @@ bool is_callable(const std::string& name) {
 
 std::vector<std::string> Checker::known_names() const {
   std::vector<std::string> names;
-  for (const Input& input : recorder_.inputs()) names.push_back(input.name);
+  for (const Input& input : recorder_.inputs()) {
+    if (!input.name.empty()) names.push_back(input.name);
+  }
   std::set<std::string> callables(builtin_names().begin(), builtin_names().end());
   for (const OperatorRow& row : operator_table()) {
     if (!row.has(kInternal)) callables.insert(row.name);

@@ -43,7 +43,8 @@ constexpr Family kFamilies[] = {
      "argsort/-,stable topk kthvalue"},
     {kOrder, Cost::kSort, Pattern::kAnywhere, kProbe, "quantile nanquantile"},
     {kAlong, Cost::kElements, Pattern::kAlongDim, kPlain,
-     "cumsum cumprod softmax/int log_softmax/int diff gather take_along_dim"},
+     "cumsum cumprod softmax/int log_softmax/int gather take_along_dim"},
+    {kAlong, Cost::kJoined, Pattern::kAlongDim, kPlain, "diff"},
     {kAlong, Cost::kBroadcast, Pattern::kAlongDim, kPlain, "cosine_similarity"},
     {kAlong, Cost::kElements, Pattern::kAlongDim, kProbe,
      "cummax cummin logcumsumexp flip roll index_select"},
@@ -113,6 +114,7 @@ OperatorRow read_row(const Family& family, const std::string& written) {
   row.cost = family.cost;
   row.pattern = family.pattern;
   row.traits = family.traits;
+  row.is_arithmetic = family.group == kElementwise;
   return row;
 }
 

@@ -14,6 +14,7 @@ enum class Cost : std::uint8_t {
   kElements,   // the largest tensor it reads or writes
   kSort,       // n log2 n
   kMatmul,     // multiply-adds
+  kJoined,     // all that it reads, which it joins for itself
   kBroadcast,  // the shape that its tensors broadcast to, which it makes for itself
   kMatrix,     // a decomposition: n times the longest side, a few times over
 };
@@ -36,6 +37,8 @@ struct OperatorRow {
   Cost cost = Cost::kElements;
   Pattern pattern = Pattern::kAnywhere;
   int traits = kPlain;
+
+  bool is_arithmetic = false;  // of numbers it makes a number
 
   bool has(Traits trait) const { return (traits & trait) != 0; }
 };

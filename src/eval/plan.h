@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -31,8 +32,11 @@ struct Step {
   std::vector<PlanArgument> arguments;
   std::uint32_t first_result = 0;
   std::uint32_t results = 0;
-  std::vector<std::uint32_t> dead;  // slots that nobody reads after this step
-  expr::Span span;                  // of the operator in the text
+  std::vector<std::uint32_t> dead = {};  // slots that nobody reads after this step
+  expr::Span span;                       // of the operator in the text
+  double cost = 0;                       // of Plan::cost
+  bool gives_number = false;             // as Input::is_number
+  bool passes_gradient = true;           // where an argument has one the results have
 };
 
 /// What a Program does. Inputs are in the first slots, constants after them.
@@ -45,9 +49,18 @@ struct Plan {
   std::uint32_t result = 0;  // slot
   std::vector<std::int64_t> shape;
   at::ScalarType dtype = at::kFloat;
+  bool is_number = false;
+  bool is_exact = false;  // as Program::acts_by_element()
   double cost = 0;
+  std::int64_t live_bytes = 0;
+  std::int64_t held_bytes = 0;
+  std::optional<std::size_t> held_input;
   Reaches reaches;
 };
+
+/// Makes a tensor without dims promote as a Python number does: a float32 by a number is a float32.
+void mark_number(const at::Tensor& tensor);
+bool is_number(const at::Tensor& tensor);
 
 /// Calls the step's operator with the tensors of these slots. Throws what ATen throws.
 std::vector<at::Tensor> call(const c10::OperatorHandle& op,

@@ -84,6 +84,7 @@ std::vector<at::Tensor> run_on_single_ones(const c10::OperatorHandle& op,
     shape = at::infer_size(shape, meta.sizes());
     const Shape sides(static_cast<std::size_t>(meta.dim()), 1);
     ones[slot] = at::ones(sides, at::TensorOptions().dtype(meta.scalar_type()));
+    if (is_number(meta)) mark_number(ones[slot]);
   }
   std::vector<at::Tensor> results;
   for (const at::Tensor& tensor : call(op, arguments, ones, at::kCPU)) {
@@ -92,10 +93,28 @@ std::vector<at::Tensor> run_on_single_ones(const c10::OperatorHandle& op,
   return results;
 }
 
+std::optional<std::vector<at::Tensor>> run_on_small_zeros(
+    const c10::OperatorHandle& op, const std::vector<PlanArgument>& arguments,
+    const std::vector<at::Tensor>& metas) {
+  const auto slots = slots_of(arguments);
+  if (slots.size() != 1) return std::nullopt;
+  const at::Tensor& first = metas[slots.front()];
+  const std::vector<bool> none(static_cast<std::size_t>(first.dim()), false);
+  std::vector<at::Tensor> values(metas.size());
+  values[slots.front()] = zeros(shrink(first.sizes(), none), first.scalar_type());
+  std::vector<at::Tensor> results;
+  for (const at::Tensor& tensor : call(op, arguments, values, at::kCPU)) {
+    if (tensor.dim() > 0) return std::nullopt;
+    results.push_back(meta_like({}, tensor.scalar_type()));
+  }
+  return results;
+}
+
 std::vector<at::Tensor> run_on_zeros(const c10::OperatorHandle& op,
                                      const std::vector<PlanArgument>& arguments,
                                      const std::vector<at::Tensor>& metas,
-                                     const std::optional<std::vector<std::int64_t>>& dims) {
+                                     const std::optional<std::vector<std::int64_t>>& dims,
+                                     std::int64_t max_zeros) {
   std::vector<at::Tensor> values(metas.size());
   const auto slots = slots_of(arguments);
   for (const std::uint32_t slot : slots) {
@@ -105,6 +124,10 @@ std::vector<at::Tensor> run_on_zeros(const c10::OperatorHandle& op,
   const at::Tensor& first = metas[slots.front()];
   const auto marked = is_along ? mark(*dims, first.dim()) : std::nullopt;
   if (marked) values[slots.front()] = zeros(shrink(first.sizes(), *marked), first.scalar_type());
+  std::int64_t count = 0;
+  for (const std::uint32_t slot : slots) count += values[slot].numel();
+  TORCH_CHECK(count <= max_zeros, "to learn its shape it would be tried on ", count,
+              " zeros, the limit is ", max_zeros);
   std::vector<at::Tensor> results;
   for (const at::Tensor& tensor : call(op, arguments, values, at::kCPU)) {
     const Shape shape =

@@ -26,11 +26,19 @@ std::vector<at::Tensor> run_on_single_ones(const c10::OperatorHandle& op,
                                            const std::vector<PlanArgument>& arguments,
                                            const std::vector<at::Tensor>& metas);
 
+/// The same of an operator that makes one number of all that its first tensor holds, tried on one
+/// zero; nothing if it makes something else of that. Throws what ATen throws.
+std::optional<std::vector<at::Tensor>> run_on_small_zeros(
+    const c10::OperatorHandle& op, const std::vector<PlanArgument>& arguments,
+    const std::vector<at::Tensor>& metas);
+
 /// The same of any operator, run on zeros that take no memory. Where it acts along `dims` of its
-/// first tensor alone, all other dimensions of that are taken as 1. Throws what ATen throws.
+/// first tensor alone, all other dimensions of that are taken as 1. Throws what ATen throws, and
+/// where that would be more zeros.
 std::vector<at::Tensor> run_on_zeros(const c10::OperatorHandle& op,
                                      const std::vector<PlanArgument>& arguments,
                                      const std::vector<at::Tensor>& metas,
-                                     const std::optional<std::vector<std::int64_t>>& dims);
+                                     const std::optional<std::vector<std::int64_t>>& dims,
+                                     std::int64_t max_zeros);
 
 }  // namespace tt::eval

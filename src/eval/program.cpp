@@ -1,6 +1,7 @@
 #include "tensor_tracer/eval/program.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -31,7 +32,7 @@ constexpr std::array<std::string_view, 42> kExactElementwise = {
     "aten::sign",        "aten::sqrt",        "aten::sub",         "aten::to",
     "aten::trunc",       "aten::where"};
 
-// Programs up to this cost are tried out when they are checked, in a millisecond or so.
+// What costs so much at most is run when it is checked, in a millisecond or so.
 constexpr double kTrialCost = 1 << 20;
 
 base::Result<Plan> make_plan(const expr::Ast& ast, expr::NodeId root, std::vector<Input> inputs,
@@ -48,18 +49,31 @@ base::Result<Plan> make_plan(const expr::Ast& ast, expr::NodeId root, std::vecto
   return std::move(*plan);
 }
 
-base::Status check_inputs(const std::vector<Input>& inputs, const Limits& limits) {
-  for (const Input& input : inputs) {
+// Where the text names the input, or all of it.
+expr::Span span_of(const expr::Ast& ast, expr::NodeId root, const Substitutions& known,
+                   std::size_t input) {
+  const auto found = std::ranges::find_if(
+      known, [input](const auto& one) { return one.second == Substitution(input); });
+  return ast.node(found == known.end() ? root : found->first).span;
+}
+
+base::Status check_inputs(const expr::Ast& ast, expr::NodeId root, const std::vector<Input>& inputs,
+                          const Substitutions& known, const Limits& limits) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Input& input = inputs[i];
     double elements = 1;
     for (const std::int64_t size : input.shape) elements *= static_cast<double>(size);
     const bool fits = static_cast<std::int64_t>(input.shape.size()) <= limits.max_rank &&
                       elements <= static_cast<double>(limits.max_intermediate_elements);
-    if (!fits) {
-      return base::Error{"invalid_expression",
-                         "the input \"" + input.name + "\" of shape " +
-                             describe_shape(input.shape) + " is too large for an expression",
-                         "", "watch fewer rows or layers"};
-    }
+    if (fits) continue;
+    const std::string what = input.name.empty() ? "this" : "the input \"" + input.name + "\"";
+    return expr::to_error(
+        ast.source(),
+        {span_of(ast, root, known, i),
+         what + " of shape " + describe_shape(input.shape) +
+             " is too large for an expression, which takes " + std::to_string(limits.max_rank) +
+             " dimensions and " + std::to_string(limits.max_intermediate_elements) + " elements",
+         input.name.empty() ? "" : "watch fewer rows or layers"});
   }
   return {};
 }
@@ -95,16 +109,50 @@ class NoWarnings : public c10::WarningHandler {
   c10::WarningUtils::WarningHandlerGuard guard_{this};
 };
 
+// What is summed in pieces by several threads has other bits than what one thread sums.
+class OneThread {
+ public:
+  explicit OneThread(bool is_wanted) : before_(is_wanted ? at::get_num_threads() : 1) {
+    if (before_ > 1) at::set_num_threads(1);
+  }
+  ~OneThread() {
+    if (before_ > 1) at::set_num_threads(before_);
+  }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  const int before_;
+};
+
+// As the input was declared. Whoever made the tensor need not know.
+at::Tensor as_declared(const at::Tensor& tensor, const Input& input) {
+  if (is_number(tensor) == input.is_number) return tensor;
+  at::Tensor declared = tensor.clone();
+  if (input.is_number) mark_number(declared);
+  return declared;
+}
+
+std::vector<at::Tensor> run_step(const Step& step, const std::vector<at::Tensor>& slots,
+                                 c10::Device device) {
+  std::vector<at::Tensor> results = call(step.op, step.arguments, slots, device);
+  if (step.gives_number) std::ranges::for_each(results, mark_number);
+  return results;
+}
+
 // `step` is the number of the step that is running, for whoever catches the exception.
 at::Tensor execute(const Plan& plan, const std::vector<at::Tensor>& inputs, std::size_t& step) {
   const NoWarnings no_warnings;
+  const OneThread one_thread(!plan.is_exact);
   const c10::Device device = inputs.empty() ? c10::Device(at::kCPU) : inputs.front().device();
   std::vector<at::Tensor> slots(plan.slots);
-  std::ranges::copy(inputs, slots.begin());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    slots[i] = as_declared(inputs[i], plan.inputs[i]);
+  }
   for (const auto& [slot, tensor] : plan.constants) slots[slot] = tensor.to(device);
   for (step = 0; step < plan.steps.size(); ++step) {
     const Step& now = plan.steps[step];
-    std::vector<at::Tensor> results = call(now.op, now.arguments, slots, device);
+    std::vector<at::Tensor> results = run_step(now, slots, device);
     TORCH_CHECK(results.size() == now.results, "an operator gave another number of results");
     std::ranges::move(results, slots.begin() + now.first_result);
     for (const std::uint32_t slot : now.dead) slots[slot].reset();
@@ -122,6 +170,13 @@ bool has_factor(const Step& step) {
     }
   }
   return false;
+}
+
+bool acts_by_element(const Plan& plan) {
+  return std::ranges::all_of(plan.steps, [](const Step& step) {
+    return std::ranges::binary_search(kExactElementwise, step.op.schema().name()) &&
+           !has_factor(step);
+  });
 }
 
 // Meta kernels take dtypes that the real ones refuse. What costs next to nothing is run once on
@@ -152,12 +207,14 @@ bool all_slots(const Step& step, const Predicate& predicate) {
   });
 }
 
-// Whether the step could run, and has, on what `slots` hold. What throws is left for run().
+// Whether the step could run, and has, on what `slots` hold. What throws or costs much is left for
+// run().
 bool run_early(const Step& step, std::vector<at::Tensor>& slots) {
+  if (step.cost > kTrialCost) return false;
   if (all_slots(step, [](Slot) { return false; })) return false;
   if (!all_slots(step, [&](Slot slot) { return slots[slot.index].defined(); })) return false;
   try {
-    std::vector<at::Tensor> results = call(step.op, step.arguments, slots, at::kCPU);
+    std::vector<at::Tensor> results = run_step(step, slots, at::kCPU);
     std::ranges::move(results, slots.begin() + step.first_result);
     return true;
   } catch (const std::exception&) {
@@ -167,12 +224,15 @@ bool run_early(const Step& step, std::vector<at::Tensor>& slots) {
 
 base::Result<Plan> check_plan(const expr::Ast& ast, expr::NodeId root, std::vector<Input> inputs,
                               const Substitutions& known, bool takes_number, const Limits& limits) {
-  if (const auto status = check_inputs(inputs, limits); !status.ok()) return status.error();
+  if (const auto status = check_inputs(ast, root, inputs, known, limits); !status.ok()) {
+    return status.error();
+  }
   const c10::NoGradGuard no_grad;
   const NoWarnings no_warnings;
   try {
     auto plan = make_plan(ast, root, std::move(inputs), known, takes_number, limits);
     if (!plan.ok()) return plan;
+    plan.value().is_exact = acts_by_element(plan.value());
     if (const auto wrong = find_wrong_dtype(plan.value())) {
       return expr::to_error(ast.source(), *wrong);
     }
@@ -203,7 +263,10 @@ base::Result<Program> Program::check(const expr::Ast& ast, expr::NodeId root,
 
 const std::vector<std::int64_t>& Program::result_shape() const { return plan_->shape; }
 at::ScalarType Program::result_dtype() const { return plan_->dtype; }
+bool Program::result_is_number() const { return plan_->is_number; }
 double Program::cost() const { return plan_->cost; }
+std::int64_t Program::live_bytes() const { return plan_->live_bytes; }
+Held Program::held() const { return {plan_->held_bytes, plan_->held_input}; }
 const std::string& Program::text() const { return plan_->text; }
 
 base::Result<at::Tensor> Program::run(const std::vector<at::Tensor>& inputs) const {
@@ -233,6 +296,7 @@ base::Result<at::Tensor> Program::run_with_gradient(const std::vector<at::Tensor
 Program Program::fold(const std::vector<at::Tensor>& known) const {
   const c10::NoGradGuard no_grad;
   const NoWarnings no_warnings;
+  const OneThread one_thread(!plan_->is_exact);
   std::vector<at::Tensor> slots(plan_->slots);
   std::ranges::copy(known, slots.begin());
   for (const auto& [slot, tensor] : plan_->constants) slots[slot] = tensor;
@@ -253,8 +317,14 @@ Program Program::fold(const std::vector<at::Tensor>& known) const {
   return Program(std::move(plan));
 }
 
-std::optional<expr::Span> Program::find_gradient_stop() const {
+std::optional<expr::Span> Program::find_gradient_stop(const std::vector<bool>& has_gradient) const {
+  std::vector<bool> has(has_gradient);  // by slot
+  has.resize(plan_->slots, false);
   for (const Step& step : plan_->steps) {
+    if (all_slots(step, [&](Slot slot) { return !has[slot.index]; })) continue;
+    for (std::uint32_t i = 0; i < step.results; ++i) {
+      has[step.first_result + i] = step.passes_gradient;
+    }
     const c10::FunctionSchema& schema = step.op.schema();
     const bool is_remainder_of_number =
         schema.name() == "aten::remainder" && schema.overload_name() == "Scalar_Tensor";
@@ -263,12 +333,7 @@ std::optional<expr::Span> Program::find_gradient_stop() const {
   return std::nullopt;
 }
 
-bool Program::acts_by_element() const {
-  return std::ranges::all_of(plan_->steps, [](const Step& step) {
-    return std::ranges::binary_search(kExactElementwise, step.op.schema().name()) &&
-           !has_factor(step);
-  });
-}
+bool Program::acts_by_element() const { return plan_->is_exact; }
 
 bool Program::acts_on_last_dim_only(std::size_t input) const {
   return plan_->reaches.at(input) == Reach::kTile;

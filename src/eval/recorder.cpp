@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "src/eval/cost.h"
 #include "src/eval/probe.h"
@@ -17,13 +18,27 @@ std::string shown(double number) {
   return std::to_string(static_cast<long long>(std::min(number, 9e18)));
 }
 
-// How often the operator goes over its tensor: diff n times, all others once.
+// How often the operator goes over what it reads: diff n times, all others once.
 double count_rounds(const c10::FunctionSchema& schema, const std::vector<PlanArgument>& arguments,
                     const std::vector<at::Tensor>& read) {
   const auto* n = arguments.size() < 2 ? nullptr : std::get_if<c10::IValue>(&arguments[1]);
   if (schema.name() != "aten::diff" || n == nullptr || read.empty()) return 1;
-  const double longest = static_cast<double>(std::max<std::int64_t>(read.front().numel(), 1));
-  return std::clamp(static_cast<double>(n->toInt()), 1.0, longest);
+  std::int64_t longest = 1;
+  for (const at::Tensor& tensor : read) longest += tensor.numel();
+  return std::clamp(static_cast<double>(n->toInt()), 1.0, static_cast<double>(longest));
+}
+
+// What the operator gives may show the memory of its first tensor.
+bool may_share(const OperatorRow& row, const c10::FunctionSchema& schema,
+               const std::vector<at::Tensor>& read, const at::Tensor& result) {
+  if (row.cost == Cost::kView) return true;
+  const bool is_named = schema.returns().front().alias_info() != nullptr;
+  return is_named && !read.empty() && read.front().scalar_type() == result.scalar_type();
+}
+
+// 2.0 * alpha is a number as alpha is one; alpha.double() and full_like(alpha, 1) are tensors.
+bool gives_a_number(const OperatorRow& row, const std::vector<at::Tensor>& read) {
+  return row.is_arithmetic && !read.empty() && std::ranges::all_of(read, is_number);
 }
 
 }  // namespace
@@ -36,7 +51,9 @@ Recorder::Recorder(std::string text, std::vector<Input> inputs, const Limits& li
     const Input& input = plan_.inputs[i];
     Reaches reaches(plan_.inputs.size(), Reach::kNothing);
     reaches[i] = input.shape.size() == kTileRank ? Reach::kTile : Reach::kWide;
-    is_view_[add_slot(meta_like(input.shape, input.dtype), std::move(reaches))] = true;
+    at::Tensor meta = meta_like(input.shape, input.dtype);
+    if (input.is_number) mark_number(meta);
+    is_view_[add_slot(std::move(meta), std::move(reaches))] = true;
   }
 }
 
@@ -44,6 +61,7 @@ std::uint32_t Recorder::add_slot(at::Tensor meta, Reaches reaches) {
   metas_.push_back(std::move(meta));
   reaches_.push_back(std::move(reaches));
   is_view_.push_back(false);
+  owners_.push_back(plan_.slots);
   return plan_.slots++;
 }
 
@@ -53,7 +71,9 @@ TensorValue Recorder::input(std::size_t index) const {
 
 TensorValue Recorder::constant(const at::Tensor& tensor) {
   const Reaches reaches(plan_.inputs.size(), Reach::kNothing);
-  const std::uint32_t slot = add_slot(meta_like(tensor.sizes(), tensor.scalar_type()), reaches);
+  at::Tensor meta = meta_like(tensor.sizes(), tensor.scalar_type());
+  if (is_number(tensor)) mark_number(meta);
+  const std::uint32_t slot = add_slot(std::move(meta), reaches);
   plan_.constants.emplace_back(slot, tensor);
   return {slot, metas_[slot], reaches};
 }
@@ -77,9 +97,14 @@ bool Recorder::check_parts(const OperatorRow& row, const c10::FunctionSchema& sc
   std::int64_t parts = self.size(dim);
   if (const auto* value = std::get_if<c10::IValue>(&arguments[1]); value != nullptr) {
     const bool is_size = schema.arguments()[1].name() == "split_size";
-    if (value->isInt() && is_size && value->toInt() > 0) parts /= value->toInt();
+    if (value->isInt() && is_size && value->toInt() > 0) {
+      parts = parts / value->toInt() + (parts % value->toInt() > 0 ? 1 : 0);
+    }
     if (value->isInt() && !is_size && schema.name() != "aten::unbind") parts = value->toInt();
-    if (value->isIntList()) parts = static_cast<std::int64_t>(value->toIntVector().size());
+    if (value->isIntList()) {
+      parts = static_cast<std::int64_t>(value->toIntVector().size());
+      if (schema.name() == "aten::tensor_split") ++parts;  // they are where it is cut
+    }
   }
   if (parts <= limits_.max_parts) return true;
   problem_ = "this gives " + std::to_string(parts) + " tensors, the limit is " +
@@ -122,11 +147,20 @@ std::optional<std::vector<at::Tensor>> Recorder::run_without_data(
     problem_ = first_sentence(error);
     return std::nullopt;
   }
+  return try_on_zeros(row, op, arguments);
+}
+
+std::optional<std::vector<at::Tensor>> Recorder::try_on_zeros(
+    const OperatorRow& row, const c10::OperatorHandle& op,
+    const std::vector<PlanArgument>& arguments) {
   if (!check_selected(op.schema(), arguments)) return std::nullopt;
   try {
     const bool is_along = row.pattern == Pattern::kAlongDim;
-    return run_on_zeros(op, arguments, metas_,
-                        is_along ? find_dims(op.schema(), arguments) : std::nullopt);
+    const auto dims = is_along ? find_dims(op.schema(), arguments) : std::nullopt;
+    if (is_along && (!dims || dims->empty())) {
+      if (auto results = run_on_small_zeros(op, arguments, metas_)) return results;
+    }
+    return run_on_zeros(op, arguments, metas_, dims, limits_.max_tried_elements);
   } catch (const std::exception& error) {
     problem_ = first_sentence(error);
     return std::nullopt;
@@ -150,12 +184,30 @@ bool Recorder::check_results(const std::vector<at::Tensor>& results) {
 }
 
 // What the operator makes for itself on the way.
-bool Recorder::check_scratch(Cost cost, const std::vector<at::Tensor>& read,
-                             const std::vector<at::Tensor>& results) {
-  const double elements = estimate_scratch(cost, read, results);
+bool Recorder::check_scratch(double elements) {
   if (elements <= static_cast<double>(limits_.max_intermediate_elements)) return true;
   problem_ = "this works on " + shown(elements) + " elements at one time, the limit is " +
              std::to_string(limits_.max_intermediate_elements);
+  return false;
+}
+
+std::int64_t item_size(const std::vector<at::Tensor>& tensors) {
+  return tensors.empty() ? 1 : static_cast<std::int64_t>(tensors.front().element_size());
+}
+
+// The processor ends the process where the smallest integer is divided by -1.
+bool Recorder::check_division(const c10::FunctionSchema& schema,
+                              const std::vector<PlanArgument>& arguments,
+                              const std::vector<at::Tensor>& results) {
+  if (schema.overload_name() != "Tensor_mode" ||
+      at::isFloatingType(results.front().scalar_type())) {
+    return true;
+  }
+  const auto& mode = std::get<c10::IValue>(arguments.back());
+  if (!mode.isString() || mode.toStringRef() != "trunc") return true;
+  problem_ =
+      "integers are not divided with rounding_mode=\"trunc\": write \"floor\", or make one "
+      "of them a float";
   return false;
 }
 
@@ -185,21 +237,32 @@ std::optional<std::vector<TensorValue>> Recorder::call(const OperatorRow& row,
   if (!check_parts(row, op.schema(), arguments)) return std::nullopt;
   const auto results = run_without_data(row, op, arguments);
   if (!results || !check_results(*results)) return std::nullopt;
-  if (!check_scratch(row.cost, read, *results)) return std::nullopt;
+  const double scratch = estimate_scratch(row.cost, read, *results);
+  if (!check_scratch(scratch) || !check_division(op.schema(), arguments, *results)) {
+    return std::nullopt;
+  }
   const double cost = rounds * estimate_cost(row.cost, read, *results);
   if (!charge(cost)) return std::nullopt;
   plan_.cost += cost;
   const Reaches reaches = combine_reaches(row, op.schema(), arguments);
-  plan_.steps.push_back({op,
-                         std::move(arguments),
-                         plan_.slots,
-                         static_cast<std::uint32_t>(results->size()),
-                         {},
-                         span});
+  const auto slots = slots_of(arguments);
+  scratch_.push_back(2 * static_cast<std::int64_t>(scratch) * item_size(*results));
+  const bool gives_number = gives_a_number(row, read);
+  const bool is_float = !results->empty() && at::isFloatingType(results->front().scalar_type());
+  plan_.steps.push_back({.op = op,
+                         .arguments = std::move(arguments),
+                         .first_result = plan_.slots,
+                         .results = static_cast<std::uint32_t>(results->size()),
+                         .span = span,
+                         .cost = cost,
+                         .gives_number = gives_number,
+                         .passes_gradient = is_float && op.schema().name() != "aten::detach"});
   std::vector<TensorValue> values;
   for (const at::Tensor& tensor : *results) {
+    if (gives_number) mark_number(tensor);
     const std::uint32_t slot = add_slot(tensor, reaches);
     is_view_[slot] = row.cost == Cost::kView;
+    if (may_share(row, op.schema(), read, tensor)) owners_[slot] = owners_[slots.front()];
     values.push_back({slot, tensor, reaches});
   }
   return values;
@@ -226,20 +289,31 @@ void Recorder::mark_dead_slots(std::uint32_t result) {
   }
 }
 
-bool Recorder::check_live_bytes() {
-  const auto bytes = [&](std::uint32_t slot) {
-    return is_view_[slot] ? 0 : static_cast<std::int64_t>(metas_[slot].nbytes());
-  };
+// Memory is freed with the last value that shows it.
+bool Recorder::check_live_bytes(std::uint32_t result) {
+  std::vector<std::int64_t> held(plan_.slots, 0);  // by owner
+  std::vector<std::size_t> users(plan_.slots, 0);  // by owner
+  for (std::size_t i = 0; i < plan_.inputs.size(); ++i) ++users[i];
+  for (const auto& [slot, tensor] : plan_.constants) ++users[slot];
   std::int64_t live = 0;
-  std::int64_t most = 0;
-  for (const Step& step : plan_.steps) {
-    for (std::uint32_t i = 0; i < step.results; ++i) live += bytes(step.first_result + i);
-    most = std::max(most, live);
-    for (const std::uint32_t slot : step.dead) live -= bytes(slot);
+  for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+    const Step& step = plan_.steps[i];
+    for (std::uint32_t slot = step.first_result; slot < step.first_result + step.results; ++slot) {
+      const auto bytes = is_view_[slot] ? 0 : static_cast<std::int64_t>(metas_[slot].nbytes());
+      live += bytes;
+      held[owners_[slot]] += bytes;
+      ++users[owners_[slot]];
+    }
+    plan_.live_bytes = std::max(plan_.live_bytes, live + scratch_[i]);
+    for (const std::uint32_t slot : step.dead) {
+      if (--users[owners_[slot]] == 0) live -= std::exchange(held[owners_[slot]], 0);
+    }
   }
-  if (most <= limits_.max_live_bytes) return true;
-  problem_ = "the expression holds " + std::to_string(most) + " bytes at one time, the limit is " +
-             std::to_string(limits_.max_live_bytes);
+  plan_.held_bytes = held[owners_[result]];
+  if (owners_[result] < plan_.inputs.size()) plan_.held_input = owners_[result];
+  if (plan_.live_bytes <= limits_.max_live_bytes) return true;
+  problem_ = "the expression holds " + std::to_string(plan_.live_bytes) +
+             " bytes at one time, the limit is " + std::to_string(limits_.max_live_bytes);
   return false;
 }
 
@@ -250,10 +324,11 @@ std::optional<Plan> Recorder::finish(const TensorValue& result) {
     return std::nullopt;
   }
   mark_dead_slots(result.slot);
-  if (!check_live_bytes()) return std::nullopt;
+  if (!check_live_bytes(result.slot)) return std::nullopt;
   plan_.result = result.slot;
   plan_.shape = result.meta.sizes().vec();
   plan_.dtype = result.meta.scalar_type();
+  plan_.is_number = is_number(result.meta);
   plan_.reaches = result.reaches;
   for (std::size_t i = 0; i < size_read_.size(); ++i) {
     if (size_read_[i]) plan_.reaches[i] = Reach::kWide;

@@ -21,6 +21,8 @@ class Recorder {
   TensorValue input(std::size_t index) const;
   const std::vector<Input>& inputs() const { return plan_.inputs; }
   TensorValue constant(const at::Tensor& tensor);
+  /// False, and problem(), if one of them is over a limit.
+  bool check_results(const std::vector<at::Tensor>& results);
 
   /// The results of one call; nothing if it cannot be or costs too much, and then problem() says
   /// why. `arguments` match the schema.
@@ -44,23 +46,29 @@ class Recorder {
   std::optional<std::vector<at::Tensor>> run_without_data(
       const OperatorRow& row, const c10::OperatorHandle& op,
       const std::vector<PlanArgument>& arguments);
+  std::optional<std::vector<at::Tensor>> try_on_zeros(const OperatorRow& row,
+                                                      const c10::OperatorHandle& op,
+                                                      const std::vector<PlanArgument>& arguments);
   bool check_selected(const c10::FunctionSchema& schema,
                       const std::vector<PlanArgument>& arguments);
-  bool check_results(const std::vector<at::Tensor>& results);
-  bool check_scratch(Cost cost, const std::vector<at::Tensor>& read,
-                     const std::vector<at::Tensor>& results);
+  bool check_scratch(double elements);
+  bool check_division(const c10::FunctionSchema& schema, const std::vector<PlanArgument>& arguments,
+                      const std::vector<at::Tensor>& results);
   Reaches combine_reaches(const OperatorRow& row, const c10::FunctionSchema& schema,
                           const std::vector<PlanArgument>& arguments) const;
   std::uint32_t add_slot(at::Tensor meta, Reaches reaches);
   void mark_dead_slots(std::uint32_t result);
-  bool check_live_bytes();
+  bool check_live_bytes(std::uint32_t result);
 
   Limits limits_;
   Plan plan_;
   std::vector<at::Tensor> metas_;  // by slot
   std::vector<Reaches> reaches_;   // by slot
   std::vector<bool> is_view_;      // by slot: holds no memory of its own
-  std::vector<bool> size_read_;    // by input: its lines or tiles were counted
+  // By slot: the first of those that share one memory with it, or may.
+  std::vector<std::uint32_t> owners_;
+  std::vector<std::int64_t> scratch_;  // by step: bytes that it makes for itself
+  std::vector<bool> size_read_;        // by input: its lines or tiles were counted
   std::string problem_;
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/intervene/budget.h"
 #include "src/intervene/describe.h"
 #include "tensor_tracer/expr/diagnostic.h"
 #include "tensor_tracer/graph/json.h"
@@ -35,7 +36,7 @@ at::Tensor mask_of(const graph::Ranges& ranges, std::int64_t first, std::int64_t
   at::Tensor mask = at::zeros({size}, at::kBool);
   bool* out = mask.mutable_data_ptr<bool>();
   for (std::int64_t i = 0; i < size; ++i) {
-    out[i] = contains(ranges, first + i) || contains(ranges, i - end);
+    out[i] = contains(ranges, first + i) || (i < end && contains(ranges, i - end));
   }
   return mask;
 }
@@ -117,7 +118,7 @@ base::Status check_kept(const InForce& one, const Ready& ready, const Context& c
 }  // namespace
 
 std::string saved_name(const std::string& name, int layer) {
-  return layer == 0 ? name : name + "@" + std::to_string(layer);
+  return std::to_string(layer) + "@" + name;
 }
 
 bool InForce::is_due(const trace::ForwardScope& scope, const graph::Model& model) const {
@@ -176,6 +177,9 @@ std::shared_ptr<const Ready> InForce::ready_for(const Shape& shape, const Contex
     }
     made->instances.push_back(std::move(instance).value());
   }
+  const base::Status status =
+      made->error ? base::Status() : check_budget(program, made->instances, context);
+  if (!status) made->error = status.error();
   return ready[shape] = std::move(made);
 }
 

@@ -53,7 +53,7 @@ struct Change {
 /// Saves are kept by what kind of forward, over which rows, made them.
 using ForwardKind = std::tuple<trace::Phase, std::uint32_t, std::int64_t>;
 
-/// Under which a save of a program for several layers is kept.
+/// Under which a save is kept; layer 0: one that does not say `layer`.
 std::string saved_name(const std::string& name, int layer);
 
 /// One program in force on one rank.

@@ -55,6 +55,10 @@ struct Unit {
   at::ScalarType dtype = at::kFloat;
   bool is_local = false;
   trace::Placement placement;
+  bool is_number = false;          // as eval::Input::is_number
+  double cost = 0;                 // of logical tensors, as what follows
+  std::int64_t live_bytes = 0;     // that computing it takes
+  std::int64_t held_bytes = 0;     // that it keeps
   bool is_plain = true;            // of parameters and constants only
   bool is_exact = false;           // every operator acts on each number alone
   bool meets_cut = false;          // of places whose strides depend on the mesh

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/intervene/budget.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/expr/diagnostic.h"
 #include "tensor_tracer/trace/shards.h"
@@ -43,7 +44,10 @@ base::Result<Instance> make_instance(const graph::Program& program, const Contex
 
 Maker::Maker(const graph::Program& program, const Context& context, const Shape& shape, int layer,
              Constants& constants)
-    : program_(program), context_(context), constants_(constants) {
+    : program_(program),
+      context_(context),
+      constants_(constants),
+      limits_(limits_of(program, context, shape, layer)) {
   made_.layer = layer;
   made_.shape = shape;
   made_.units.resize(program.values.size());
@@ -99,25 +103,44 @@ base::Status Maker::make_unit(std::size_t index) {
     auto one = see(leaf, index);
     if (!one) return one.error();
     known[leaf.node] = inputs.size();
-    inputs.push_back({leaf.name, one.value().shape, one.value().dtype});
+    inputs.push_back({"", one.value().shape, one.value().dtype, one.value().is_number});
     seen.push_back(std::move(one).value());
   }
-  auto program = eval::Program::check(program_.ast(), value.root, std::move(inputs), known);
+  auto program =
+      eval::Program::check(program_.ast(), value.root, std::move(inputs), known, limits_);
   if (!program) return program.error();
   Unit& unit = made_.units[index];
   unit.shape = program.value().result_shape();
   unit.dtype = program.value().result_dtype();
+  unit.is_number = program.value().result_is_number();
   unit.program = std::move(program).value();
   unit.is_exact = unit.program->acts_by_element();
   for (const Seen& one : seen) unit.sources.push_back(one.source);
+  note_cost(unit, seen);
   if (auto status = check_gradient(index, seen); !status) return status;
   if (!unit.is_exact || context_.tensor_ranks == 1) return {};
   return use_shards(index, std::move(seen), known);
 }
 
+// A value may be a view of what it is made of.
+void Maker::note_cost(Unit& unit, const std::vector<Seen>& seen) const {
+  const eval::Held held = unit.program->held();
+  unit.cost = unit.program->cost();
+  unit.live_bytes = unit.program->live_bytes();
+  unit.held_bytes = held.bytes;
+  if (!held.input) return;
+  const Source& source = seen[*held.input].source;
+  if (source.kind == Source::Kind::kValue) unit.held_bytes += made_.units[source.index].held_bytes;
+  if (source.kind == Source::Kind::kGetter) {
+    unit.held_bytes += bytes_of(made_.getters[source.index].spot);
+  }
+}
+
 base::Status Maker::check_gradient(std::size_t index, const std::vector<Seen>& seen) const {
-  const auto stop = made_.units[index].program->find_gradient_stop();
-  if (!stop || std::ranges::none_of(seen, &Seen::has_gradient)) return {};
+  std::vector<bool> has_gradient;
+  for (const Seen& one : seen) has_gradient.push_back(one.has_gradient);
+  const auto stop = made_.units[index].program->find_gradient_stop(has_gradient);
+  if (!stop) return {};
   return expr::to_error(program_.ast().source(),
                         {*stop, "no gradient flows through this operator",
                          "write floor(a / b) for a // b, and a - b * floor(a / b) for a % b"});
@@ -156,10 +179,10 @@ base::Status Maker::use_shards(std::size_t index, std::vector<Seen> seen,
   std::vector<eval::Input> inputs;
   for (Seen& one : seen) {
     if (!fit_to_shards(one, *common, unit.shape.size())) return {};
-    inputs.push_back({"", one.shape, one.dtype});
+    inputs.push_back({"", one.shape, one.dtype, one.is_number});
   }
-  auto program =
-      eval::Program::check(program_.ast(), program_.values[index].root, std::move(inputs), known);
+  auto program = eval::Program::check(program_.ast(), program_.values[index].root,
+                                      std::move(inputs), known, limits_);
   if (!program) return program.error();
   unit.program = std::move(program).value();
   for (std::size_t i = 0; i < seen.size(); ++i) unit.sources[i] = seen[i].source;

@@ -20,6 +20,7 @@ class Maker {
     Source source = {};
     std::vector<std::int64_t> shape = {};  // logical
     at::ScalarType dtype = at::kFloat;
+    bool is_number = false;                       // as eval::Input::is_number
     bool has_gradient = false;                    // may have one
     const trace::Placement* placement = nullptr;  // of its shards; null: whole on every rank
     bool is_part = false;                         // some heads of what is cut
@@ -43,6 +44,7 @@ class Maker {
   base::Result<Seen> see_saved(const graph::Leaf& leaf) const;
   // maker.cpp
   base::Status make_unit(std::size_t index);
+  void note_cost(Unit& unit, const std::vector<Seen>& seen) const;
   base::Status check_gradient(std::size_t index, const std::vector<Seen>& seen) const;
   base::Status use_shards(std::size_t index, std::vector<Seen> seen,
                           const eval::Substitutions& known);
@@ -54,11 +56,13 @@ class Maker {
   void find_region(Write& write) const;
   base::Status check_where(const graph::Effect& effect, bool has_no_rows) const;
   base::Status check_save(const graph::Effect& effect) const;
+  base::Status check_decision(const graph::Effect& effect, const std::string& what) const;
   base::Status check_skip(const graph::Effect& effect) const;
 
   const graph::Program& program_;
   const Context& context_;
   Constants& constants_;
+  const eval::Limits limits_;  // of each line
   Instance made_;
 };
 

@@ -80,7 +80,7 @@ at::Tensor Run::saved_of(const std::string& name) const {
   const auto kept = program_.kept.find({scope.phase, scope.prompt_set, scope.first_row});
   if (kept == program_.kept.end()) return {};
   auto found = kept->second.find(saved_name(name, instance_.layer));
-  if (found == kept->second.end()) found = kept->second.find(name);
+  if (found == kept->second.end()) found = kept->second.find(saved_name(name, 0));
   return found == kept->second.end() ? at::Tensor() : found->second;
 }
 

@@ -87,6 +87,7 @@ Maker::Seen Maker::see_value(const Leaf& leaf, std::size_t value) {
   seen.source.index = leaf.value;
   seen.shape = used.shape;
   seen.dtype = used.dtype;
+  seen.is_number = used.is_number;
   seen.has_gradient = !used.is_plain && at::isFloatingType(used.dtype);
   unit.is_plain = unit.is_plain && used.is_plain;
   unit.meets_cut = unit.meets_cut || used.meets_cut;
@@ -118,6 +119,7 @@ Maker::Seen Maker::see_parameter(const Leaf& leaf) const {
   seen.source.kind = Source::Kind::kParameter;
   seen.source.index = static_cast<std::size_t>(parameter - program_.parameters.begin());
   seen.dtype = at::kDouble;
+  seen.is_number = true;
   return seen;
 }
 

@@ -91,8 +91,7 @@ base::Status Maker::check_fit(const graph::Effect& effect,
                  "the first must broadcast to the second; [..., None] adds a dimension");
   };
   if (auto status = check(effect.value, "the value"); !status) return status;
-  if (!at::isFloatingType(made_.units[effect.value].dtype) &&
-      made_.units[effect.value].dtype != at::kLong) {
+  if (made_.units[effect.value].dtype == at::kBool) {
     return wrong(program_.values[effect.value].root, "a place is written with numbers, not a mask",
                  "convert it, for example with .float()");
   }
@@ -165,6 +164,10 @@ base::Status Maker::add_write(std::size_t index) {
   if (auto status = check_where(effect, write.spot.is_weight); !status) return status;
   if (auto status = check_fit(effect, part.sizes().vec()); !status) return status;
   find_region(write);
+  if (write.region.defined() && write.region.sum().item<std::int64_t>() < part.numel()) {
+    return wrong(effect.index != expr::kNoNode ? effect.index : effect.place.heads,
+                 "a position is written twice", "name each one once");
+  }
   write.path = path_of(effect, write);
   made_.writes.push_back(std::move(write));
   return {};
@@ -181,19 +184,25 @@ base::Status Maker::check_save(const graph::Effect& effect) const {
         "this has " + std::to_string(numbers) + " numbers, a save takes " + std::to_string(limit),
         effect.sends ? "reduce it, or keep it only: send=False" : "reduce it");
   }
-  return {};
+  return check_decision(effect, "save");
 }
 
-base::Status Maker::check_skip(const graph::Effect& effect) const {
-  if (auto status = check_where(effect, true); !status) return status;
+// A save and a skip happen or do not.
+base::Status Maker::check_decision(const graph::Effect& effect, const std::string& what) const {
   if (!effect.condition) return {};
   const Unit& unit = made_.units[*effect.condition];
   const bool is_one = std::ranges::all_of(unit.shape, [](std::int64_t size) { return size == 1; });
   if (unit.dtype == at::kBool && is_one) return {};
-  return wrong(
-      program_.values[*effect.condition].root,
-      "the condition of a skip is one truth value, this has shape " + shown_shape(unit.shape),
-      "reduce it, for example (…).any()");
+  return wrong(program_.values[*effect.condition].root,
+               "the condition of a " + what + " is one truth value, this is " +
+                   (unit.dtype == at::kBool ? "a mask of shape " + shown_shape(unit.shape)
+                                            : "no truth value: compare, for example … > 0"),
+               "reduce it, for example (…).any()");
+}
+
+base::Status Maker::check_skip(const graph::Effect& effect) const {
+  if (auto status = check_where(effect, true); !status) return status;
+  return check_decision(effect, "skip");
 }
 
 }  // namespace tt::intervene

@@ -23,6 +23,14 @@ struct Input {
   std::string name;
   std::vector<std::int64_t> shape;
   at::ScalarType dtype = at::kFloat;
+  /// Promotes as a Python number does, not as a tensor: a float32 by it is a float32. Without dims.
+  bool is_number = false;
+};
+
+/// The memory that a result keeps alive.
+struct Held {
+  std::int64_t bytes = 0;            // made by the program
+  std::optional<std::size_t> input;  // whose memory the result may show besides
 };
 
 /// A subtree that stands for a value known to whoever checks: an input by its index, or a whole
@@ -54,15 +62,21 @@ class Program {
 
   const std::vector<std::int64_t>& result_shape() const;
   at::ScalarType result_dtype() const;
+  /// As Input::is_number.
+  bool result_is_number() const;
   /// Estimated element operations of one run: n for an element-wise operator or a reduction of n
   /// elements, n log2 n for what sorts, the multiply-adds of a matrix product, nothing for a view.
   double cost() const;
+  /// The most bytes that one run holds at one time, the inputs left out.
+  std::int64_t live_bytes() const;
+  Held held() const;
   const std::string& text() const;
 
-  /// The value for these inputs, in the order of check()'s, all on one device. It may be an input
-  /// itself or a view of one, and never requires a gradient; no input is changed. Inputs of other
-  /// shapes or dtypes than checked are an Error with code "invalid_argument"; a failure inside
-  /// libtorch is an Error with code "expression_failed", never an exception.
+  /// The value for these inputs, in the order of check()'s, all on one device. Its bits do not
+  /// depend on how many threads libtorch has. It may be an input itself or a view of one, and never
+  /// requires a gradient; no input is changed. Inputs of other shapes or dtypes than checked are an
+  /// Error with code "invalid_argument"; a failure inside libtorch is an Error with code
+  /// "expression_failed", never an exception.
   base::Result<at::Tensor> run(const std::vector<at::Tensor>& inputs) const;
 
   /// The same with a gradient where an input has one, under the caller's grad mode.
@@ -72,8 +86,9 @@ class Program {
   /// by input, undefined where it is not known; run() is still given all of them.
   Program fold(const std::vector<at::Tensor>& known) const;
 
-  /// The operator through which no gradient can flow, if there is one: // and number % tensor.
-  std::optional<expr::Span> find_gradient_stop() const;
+  /// The operator that would have to pass a gradient on and cannot, if there is one: // and
+  /// number % tensor. `has_gradient`: by input.
+  std::optional<expr::Span> find_gradient_stop(const std::vector<bool>& has_gradient) const;
 
   /// True if every operator acts on each element alone, with broadcasting from the last dimension,
   /// and rounds exactly, so that no bit depends on which part of its inputs it is given.

@@ -12,6 +12,14 @@ namespace tt::intervene {
 
 /// Limits besides those of graph and eval; each has a test.
 inline constexpr std::size_t kMaxPrograms = 32;
+/// Elements of any value of a program, and element operations of all its lines in one forward.
+inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 31;
+inline constexpr double kMaxCost = 1e11;
+/// Bytes that the lines of a program hold at one time, besides a few times the largest place that
+/// it names: so much a program may always make of what it is given.
+inline constexpr std::int64_t kMaxLiveBytes = std::int64_t{1} << 31;
+inline constexpr std::int64_t kMaxLivePlaces = 4;
+inline constexpr std::int64_t kMaxTriedElements = std::int64_t{1} << 24;  // eval::Limits, by line
 inline constexpr std::int64_t kMaxSentNumbers = 65'536;
 inline constexpr std::int64_t kMaxKeptNumbers = std::int64_t{1} << 24;  // of one program's saves
 inline constexpr std::size_t kMaxSentOfStep = std::size_t{1}

@@ -19,8 +19,8 @@ namespace tt::trace {
 namespace {
 
 // Tiles of one width are evaluated in portions of one shape. A multiple of 64 leaves no remainder
-// for ATen's scalar loops, whose bits may differ from its vector loops', and few enough numbers
-// stay on one thread, so a tile's bits do not depend on its place in the portion.
+// for ATen's scalar loops, whose bits may differ from its vector loops', and eval::Program keeps to
+// one thread, so a tile's bits do not depend on its place in the portion.
 constexpr std::int64_t kPortionStep = 64;
 constexpr std::int64_t kPortionNumbers = 32768;
 constexpr std::int64_t kMostTiles = 4096;

@@ -23,6 +23,9 @@ TEST(EvalLimits, Rank) {
   EXPECT_EQ(problem("data[None]", limits, {2, 2}), "");
   EXPECT_THAT(problem("data[None, None]", limits, {2, 2}),
               HasSubstr("4 dimensions, the limit is 3"));
+  EXPECT_EQ(problem("tensor([[[1]]]).sum()", limits, {}), "");
+  EXPECT_THAT(problem("tensor([[[[1]]]]).sum()", limits, {}),
+              HasSubstr("4 dimensions, the limit is 3"));
   EXPECT_THAT(problem("data", limits, {1, 1, 1, 1}), HasSubstr("too large"));
 }
 
@@ -44,6 +47,7 @@ TEST(EvalLimits, IntermediateElements) {
               HasSubstr("9 elements"));
   EXPECT_EQ(problem("data", limits, {8}), "");
   EXPECT_THAT(problem("data", limits, {9}), HasSubstr("too large"));
+  EXPECT_THAT(problem("data", limits, {9}), HasSubstr("  data\n  ^~~~")) << "the place is shown";
 }
 
 // What an operator makes for itself counts too.
@@ -66,12 +70,46 @@ TEST(EvalLimits, LiveBytes) {
   EXPECT_EQ(problem("data.unflatten(0, (2, 2)).mT", {.max_live_bytes = 0}, {4}), "");
 }
 
+// A view keeps all of the memory that it is a part of, and so does what may be a view.
+TEST(EvalLimits, LiveBytesOfViews) {
+  // Three values of 32 bytes stay until they are stacked to 24 more.
+  const std::string parts = "stack([(data + 1)[0], (data + 2)[0], (data + 3)[0]]).sum()";
+  EXPECT_EQ(problem(parts, {.max_live_bytes = 120}, {4}), "");
+  EXPECT_THAT(problem(parts, {.max_live_bytes = 119}, {4}), HasSubstr("holds 120 bytes"));
+  for (const char* part : {"contiguous()", "reshape(1)", "to(torch.float64)", "flatten()"}) {
+    const std::string kept = std::string("(data + 1)[:1].") + part + " + (data + 2)[0] + data[0]";
+    EXPECT_THAT(problem(kept, {.max_live_bytes = 71}, {4}), HasSubstr("bytes at one time")) << part;
+  }
+  const std::string copied = "(data + 1)[:1].float() + (data + 2)[0].float()";
+  EXPECT_EQ(problem(copied, {.max_live_bytes = 71}, {4}), "") << "another dtype is a copy";
+  std::string large = "ones([134217728], dtype=torch.float64)[:1]";
+  for (int i = 0; i < 24; ++i) large += ", ones([134217728], dtype=torch.float64)[:1]";
+  EXPECT_THAT(problem("stack([" + large + "]).sum()", {}, {}), HasSubstr("bytes at one time"));
+}
+
+// Two of what diff joins and goes over, beside its result.
+TEST(EvalLimits, LiveBytesOfScratch) {
+  EXPECT_EQ(problem("data.diff(n=2)", {.max_live_bytes = 80}, {4}), "");
+  EXPECT_THAT(problem("data.diff(n=2)", {.max_live_bytes = 79}, {4}), HasSubstr("holds 80 bytes"));
+}
+
+// What makes one number of all is tried on one zero; along a dimension, on so many as it has.
+TEST(EvalLimits, TriedElements) {
+  EXPECT_EQ(problem("data.max()", {.max_tried_elements = 1}, {64}), "");
+  EXPECT_EQ(problem("data.median(0).values", {.max_tried_elements = 4}, {4, 64}), "");
+  EXPECT_THAT(problem("data.median(0).values", {.max_tried_elements = 3}, {4, 64}),
+              HasSubstr("tried on 4 zeros, the limit is 3"));
+}
+
 TEST(EvalLimits, Parts) {
   const Limits limits{.max_parts = 3};
   EXPECT_EQ(problem("data.unbind(0)[0]", limits, {3}), "");
   EXPECT_THAT(problem("data.unbind(0)[0]", limits, {4}), HasSubstr("4 tensors, the limit is 3"));
   EXPECT_EQ(problem("data.split(2)[0]", limits, {6}), "");
   EXPECT_THAT(problem("data.split(2)[0]", limits, {8}), HasSubstr("4 tensors"));
+  EXPECT_THAT(problem("data.split(2)[0]", limits, {7}), HasSubstr("4 tensors"));
+  EXPECT_EQ(problem("data.tensor_split((1, 2))[0]", limits, {7}), "");
+  EXPECT_THAT(problem("data.tensor_split((1, 2, 3))[0]", limits, {7}), HasSubstr("4 tensors"));
   EXPECT_EQ(problem("data.chunk(3)[0]", limits, {8}), "");
   EXPECT_THAT(problem("data.chunk(4)[0]", limits, {8}), HasSubstr("4 tensors"));
 }
@@ -85,6 +123,9 @@ TEST(EvalLimits, Cost) {
   EXPECT_EQ(problem("data.median()", {.max_cost = 24}, {8}), "");
   EXPECT_THAT(problem("data.median()", {.max_cost = 23}, {8}), HasSubstr("24 element operations"));
   EXPECT_THAT(problem("data + 1 + 1 + 1", {.max_cost = 23}, {8}), HasSubstr("column 14"));
+  EXPECT_EQ(problem("data[:1].diff(n=7, append=data)", {.max_cost = 63}, {8}), "");
+  EXPECT_THAT(problem("data[:1].diff(n=7, append=data)", {.max_cost = 62}, {8}),
+              HasSubstr("63 element operations"));
 }
 
 TEST(EvalLimits, TextLimitsComeFirst) {
@@ -119,6 +160,7 @@ constexpr const char* kHostile[] = {
     "data.kthvalue(10**9).values",
     "data.topk(10**9).values",
     "data.diff(n=10**9)",
+    "data[0, 0, :1].diff(n=16000000, append=zeros([16000000], dtype=torch.float64)).sum()",
     "data.view(10**9, -1)",
     "data.narrow(0, 0, 10**9)",
     "data.unflatten(0, (10**9, -1))",

@@ -1,6 +1,7 @@
 #include "tensor_tracer/eval/program.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -142,6 +143,35 @@ TEST(Program, CopiesShareOnePlanAndRepeatBitForBit) {
   const auto second = copy.run({data});
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_TRUE(at::equal(first.value(), second.value()));
+}
+
+// The smallest integer by -1.
+TEST(Program, DividesAnyIntegers) {
+  for (const char* quotient : {"a // -1", "a % -1", "fmod(a, -1)", "a / -1", "a // a", "-1 % a",
+                               "torch.div(a, -1, rounding_mode='floor')",
+                               "torch.div(a.double(), -1, rounding_mode='trunc')"}) {
+    for (const at::ScalarType dtype : {at::kLong, at::kInt}) {
+      const at::Tensor a = at::full({40}, dtype == at::kLong ? INT64_MIN : INT32_MIN, dtype);
+      const auto program = Program::check(quotient, {{"a", {40}, a.scalar_type()}});
+      ASSERT_TRUE(program.ok()) << program.error().message;
+      EXPECT_TRUE(program.value().run({a}).ok()) << quotient << " of " << dtype;
+    }
+  }
+}
+
+TEST(Program, HasTheSameBitsOnSeveralThreads) {
+  const auto program = check("data.sum() + data.std() + (data * data).mean()", {1 << 18});
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  const at::Tensor data = at::randn({1 << 18}, at::kDouble);
+  const int before = at::get_num_threads();
+  std::vector<double> sums;
+  for (const int threads : {1, 2, 3, 4}) {
+    at::set_num_threads(threads);
+    sums.push_back(program.value().run({data}).value().item<double>());
+    EXPECT_EQ(at::get_num_threads(), threads);
+  }
+  at::set_num_threads(before);
+  EXPECT_THAT(sums, testing::Each(sums.front()));
 }
 
 TEST(Program, FoldsWhatItKnows) {

@@ -1,0 +1,163 @@
+#include "src/intervene/budget.h"
+
+#include <c10/util/accumulate.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "src/intervene/places.h"
+#include "tensor_tracer/expr/diagnostic.h"
+#include "tensor_tracer/intervene/engine.h"
+
+namespace tt::intervene {
+namespace {
+
+/// From the first to the last moment, both included, something is held.
+struct Stay {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  std::int64_t bytes = 0;
+  std::int64_t more_at_first = 0;  // while it is computed
+  std::size_t value = 0;           // of the program
+};
+
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
+constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::max();
+
+// When each value is used last; never, if nothing uses it: then it is not computed.
+std::vector<std::int64_t> last_uses(const graph::Program& program, const Instance& instance) {
+  std::vector<std::int64_t> last(instance.units.size(), kNever);
+  const auto use = [&](std::size_t value, std::int64_t moment) {
+    last[value] = std::max(last[value], moment);
+  };
+  for (const Write& write : instance.writes) {
+    const graph::Effect& effect = program.effects[write.effect];
+    use(effect.value, write.moment);
+    if (effect.condition) use(*effect.condition, write.moment);
+  }
+  for (const graph::Effect& effect : program.effects) {
+    if (effect.kind == graph::EffectKind::kWrite) continue;
+    const bool is_skip = effect.kind == graph::EffectKind::kSkip;
+    std::int64_t moment = is_skip ? kAlways : instance.units[effect.value].moment;
+    if (effect.condition) moment = std::max(moment, instance.units[*effect.condition].moment);
+    if (!is_skip) use(effect.value, moment);
+    if (effect.condition) use(*effect.condition, moment);
+  }
+  for (std::size_t i = instance.units.size(); i-- > 0;) {
+    if (last[i] == kNever) continue;
+    for (const Source& source : instance.units[i].sources) {
+      if (source.kind == Source::Kind::kValue) use(source.index, instance.units[i].moment);
+    }
+  }
+  return last;
+}
+
+void add_stays(const graph::Program& program, const Instance& instance, std::vector<Stay>& stays) {
+  const auto last = last_uses(program, instance);
+  for (std::size_t i = 0; i < instance.units.size(); ++i) {
+    const Unit& unit = instance.units[i];
+    if (last[i] == kNever) continue;
+    stays.push_back({unit.moment, std::max(last[i], unit.moment), unit.held_bytes,
+                     std::max<std::int64_t>(unit.live_bytes - unit.held_bytes, 0), i});
+  }
+  for (const Getter& getter : instance.getters) {
+    const std::int64_t used = instance.units[getter.value].moment;
+    if (last[getter.value] == kNever || getter.moment == used) continue;
+    stays.push_back({getter.moment, used, bytes_of(getter.spot), 0, getter.value});
+  }
+}
+
+// Of all places that the program names.
+std::int64_t largest_place(const graph::Program& program, const Context& context,
+                           const Shape& shape, int layer) {
+  std::int64_t largest = 0;
+  const auto see = [&](const graph::Place& place) {
+    largest = std::max(largest, bytes_of(find_spot(place, layer, context, shape)));
+  };
+  for (const graph::Value& value : program.values) {
+    for (const graph::Leaf& leaf : value.leaves) {
+      if (!leaf.place.point.empty()) see(leaf.place);
+    }
+  }
+  for (const graph::Effect& effect : program.effects) {
+    if (effect.kind == graph::EffectKind::kWrite) see(effect.place);
+  }
+  return largest;
+}
+
+base::Error too_much(const graph::Program& program, std::size_t value, const std::string& what) {
+  const expr::Span span = program.ast().node(program.values[value].root).span;
+  return expr::to_error(program.ast().source(),
+                        {span, what, "reduce more, or let the program stand for fewer layers"});
+}
+
+base::Status check_cost(const graph::Program& program, const std::vector<Instance>& instances) {
+  double cost = 0;
+  for (const Instance& instance : instances) {
+    const auto last = last_uses(program, instance);
+    for (std::size_t i = 0; i < last.size(); ++i) {
+      if (last[i] != kNever) cost += instance.units[i].cost;
+    }
+  }
+  if (cost <= kMaxCost) return {};
+  const auto& units = instances.front().units;
+  const auto most = std::ranges::max_element(units, {}, &Unit::cost);
+  return too_much(program, static_cast<std::size_t>(most - units.begin()),
+                  "in one forward the program costs about " +
+                      std::to_string(static_cast<std::int64_t>(cost)) +
+                      " element operations, this line the most; the limit is " +
+                      std::to_string(static_cast<std::int64_t>(kMaxCost)));
+}
+
+base::Status check_memory(const graph::Program& program, const std::vector<Stay>& stays,
+                          std::int64_t limit) {
+  std::map<std::int64_t, std::int64_t> change;  // by moment
+  for (const Stay& one : stays) {
+    change[one.first] += one.bytes;
+    if (one.last < kAlways) change[one.last + 1] -= one.bytes;
+  }
+  std::int64_t held = 0;
+  for (auto& [moment, bytes] : change) held = bytes += held;
+  for (const Stay& one : stays) {
+    const std::int64_t bytes = change[one.first] + one.more_at_first;
+    if (bytes <= limit) continue;
+    return too_much(program, one.value,
+                    "here the lines of the program hold " + std::to_string(bytes) +
+                        " bytes at one time, the limit is " + std::to_string(limit));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::int64_t bytes_of(const Spot& spot) {
+  return c10::multiply_integers(spot.shape) *
+         static_cast<std::int64_t>(c10::elementSize(spot.dtype));
+}
+
+eval::Limits limits_of(const graph::Program& program, const Context& context, const Shape& shape,
+                       int layer) {
+  eval::Limits limits;
+  limits.max_result_elements = kMaxElements;
+  limits.max_intermediate_elements = kMaxElements;
+  limits.max_live_bytes =
+      kMaxLiveBytes + kMaxLivePlaces * largest_place(program, context, shape, layer);
+  limits.max_tried_elements = kMaxTriedElements;
+  limits.max_cost = kMaxCost;
+  return limits;
+}
+
+base::Status check_budget(const graph::Program& program, const std::vector<Instance>& instances,
+                          const Context& context) {
+  if (auto status = check_cost(program, instances); !status) return status;
+  std::vector<Stay> stays;
+  std::int64_t limit = 0;
+  for (const Instance& one : instances) {
+    add_stays(program, one, stays);
+    limit = std::max(limit, limits_of(program, context, one.shape, one.layer).max_live_bytes);
+  }
+  return check_memory(program, stays, limit);
+}
+
+}  // namespace tt::intervene
