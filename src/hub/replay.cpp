@@ -13,7 +13,8 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-constexpr std::size_t kMessageBytes = std::size_t{4} << 20U;
+// As a trainer's pass: the queue of a viewer takes a message whole.
+constexpr std::size_t kMessageBytes = std::size_t{64} << 20U;
 constexpr std::size_t kLookBack = 50;    // steps whose records a seek shows where none is newer
 constexpr std::size_t kMostShown = 100;  // steps that one request shows one by one
 constexpr std::size_t kMostConnects = 10'000;  // of trainers, looked through for the run's first

@@ -10,8 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hub_harness import Hub, Peer, claim, error_code, make_record
+from recording_maker import Maker
 from test_hub_history import POINTS, RUN, wait_for_frames
 from test_hub_replay import replaying, shown
 from websockets.sync.client import connect
@@ -82,6 +84,19 @@ def test_the_plan_in_force_is_told_as_time_passes_and_after_a_seek(changed: Path
         viewer.request("replay.seek", {"step": STEPS})
         viewer.receive_until(lambda: len(plans_told(viewer)) >= 3, "plan 2 again")
         assert plans_told(viewer) == [(2, CHANGE), (1, 0), (2, CHANGE)]
+
+
+def test_a_step_of_many_megabytes_reaches_a_reading_viewer_whole(tmp_path: Path) -> None:
+    maker = Maker(tmp_path / "large.ttrec", PLANS[2])
+    maker.add_scalars(1, loss=1.0)
+    for layer in range(1, 33):
+        maker.add("HiddenStates", 1, "f32", np.full((1, 64, 4096), layer, np.float32), layer=layer)
+    with replaying(maker.close(), "--paused") as replay:
+        viewer = replay.viewer
+        claim(viewer)
+        viewer.request("control.step")
+        viewer.receive_until(lambda: len(viewer.records) >= 32, "every layer", timeout=30)
+        assert not viewer.named("dropped")
 
 
 def test_a_seek_shows_records_of_the_plan_in_force_alone(changed: Path) -> None:
