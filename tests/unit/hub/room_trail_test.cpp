@@ -16,7 +16,8 @@ using nlohmann::json;
 class RoomTrailTest : public RoomTest {
  protected:
   RoomTrailTest() {
-    folder_ = testing::TempDir() + "/room_trail_test";
+    folder_ =
+        testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::create_directories(folder_);
     auto opened = record::Recorder::open({.path = folder_ + "/trail.ttrec", .temporary = true});
     recorder_ = std::move(opened).value();

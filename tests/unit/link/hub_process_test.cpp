@@ -12,7 +12,8 @@ namespace {
 // What start_hub() makes of what a hub says instead of its port.
 base::Error error_of(const std::string& said) {
   namespace fs = std::filesystem;
-  const fs::path folder = fs::path(testing::TempDir()) / "hub_process_test";
+  const fs::path folder =
+      fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
   fs::create_directories(folder);
   const std::string program = folder / "hub";
   std::ofstream(program) << "#!/bin/sh\necho '{\"error\": " << said << "}' >&4\n";
