@@ -41,6 +41,10 @@ bool gives_a_number(const OperatorRow& row, const std::vector<at::Tensor>& read)
   return row.is_arithmetic && !read.empty() && std::ranges::all_of(read, is_number);
 }
 
+std::int64_t item_size(const std::vector<at::Tensor>& tensors) {
+  return tensors.empty() ? 1 : static_cast<std::int64_t>(tensors.front().element_size());
+}
+
 }  // namespace
 
 Recorder::Recorder(std::string text, std::vector<Input> inputs, const Limits& limits)
@@ -189,10 +193,6 @@ bool Recorder::check_scratch(double elements) {
   problem_ = "this works on " + shown(elements) + " elements at one time, the limit is " +
              std::to_string(limits_.max_intermediate_elements);
   return false;
-}
-
-std::int64_t item_size(const std::vector<at::Tensor>& tensors) {
-  return tensors.empty() ? 1 : static_cast<std::int64_t>(tensors.front().element_size());
 }
 
 // The processor ends the process where the smallest integer is divided by -1.

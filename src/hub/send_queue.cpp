@@ -7,6 +7,14 @@
 #include "tensor_tracer/protocol/message.h"
 
 namespace tt::hub {
+namespace {
+
+bool lies_in(const std::vector<base::Range>& ranges, std::int64_t number) {
+  const auto after = std::ranges::upper_bound(ranges, number, {}, &base::Range::first);
+  return after != ranges.begin() && number <= std::prev(after)->second;
+}
+
+}  // namespace
 
 bool SendQueue::push_text(SharedBytes text) {
   if (text_bytes_ + text->size() > limits_.total_bytes) {
@@ -32,13 +40,6 @@ void SendQueue::push_data(const std::string& key, SharedBytes text) {
   }
   make_room();
 }
-
-namespace {
-bool lies_in(const std::vector<base::Range>& ranges, std::int64_t number) {
-  const auto after = std::ranges::upper_bound(ranges, number, {}, &base::Range::first);
-  return after != ranges.begin() && number <= std::prev(after)->second;
-}
-}  // namespace
 
 bool Subscription::wants(const StoredRecord& record) const {
   return (!entries || entries->contains(record.key.entry)) &&
