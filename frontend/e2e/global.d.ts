@@ -10,6 +10,7 @@ interface Window {
         readonly steps: readonly number[];
         readonly maps?: readonly ({ readonly rows: number } | null)[];
       } | null;
+      show(change: { readonly clip99: boolean }): void;
       readonly plan: { readonly entries: readonly unknown[] } | null;
       readonly control: {
         setPlan(plan: { readonly entries: readonly unknown[] }): Promise<unknown>;

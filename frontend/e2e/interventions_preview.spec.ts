@@ -73,8 +73,33 @@ test('a preview shows how far a program reaches, and a layer without and with it
   const ends = (name: string): Promise<string> =>
     page.getByLabel(`Colour legend of the ${name}`, { exact: true }).locator('.high').innerText();
   expect(await ends('L3, off')).toBe(await ends('L3, on'));
+  await page.evaluate(() => window.__tt?.app.show({ clip99: true }));
+  for (const width of [1280, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    await idle(page);
+    expect(await coveredNumbers(page)).toEqual([]);
+  }
   await page.screenshot({ path: 'test-results/interventions-before-after.png' });
 });
+
+/** Numbers of legends that reach into what stands beside them. */
+function coveredNumbers(page: Page): Promise<string[]> {
+  return page.getByTestId('before-after').evaluate((maps) => {
+    const covered = [];
+    for (const scale of maps.querySelectorAll('.scale')) {
+      const [low, ramp, high] = [...scale.children].map((part) => part.getBoundingClientRect());
+      const panel =
+        scale.closest('section')?.getBoundingClientRect() ?? scale.getBoundingClientRect();
+      const words = document.createRange();
+      words.selectNodeContents(scale.children[0]);
+      const isWhole = words.getBoundingClientRect().right <= ramp.left && ramp.right <= high.left;
+      if (!isWhole || low.left < panel.left || high.right > panel.right) {
+        covered.push(scale.textContent);
+      }
+    }
+    return covered;
+  });
+}
 
 test('the maps of a preview by keyboard: Enter chooses a layer, Escape closes the tip alone', async ({
   page,

@@ -195,7 +195,7 @@ test.describe('statistics of a run that explodes', () => {
     await ridge.hover({ position: { x, y: box.height - 4 } });
     const count = (statAt(1, 124, 41) / 1000).toPrecision(3);
     await expect(page.getByTestId('ridge-bin')).toHaveText(
-      `step 124 · 2^−1 ≤ |x| < 2^0: ${count} k`,
+      `step 124 · 2^−1 ≤ |x| < 1: ${count} k`,
     );
     await choose(page, 'layers');
     await expect(page.getByRole('heading', { name: 'All layers at step 124' })).toBeVisible();

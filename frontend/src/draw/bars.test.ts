@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { barsPath, barsUnit, binEnds, binName, rangeOf } from './bars';
+import { barsPath, barsUnit, binName, binTicks, rangeOf } from './bars';
 
 test('bars reach as high as their count', () => {
   expect(barsPath([0, 2, 1])).toBe('M1 1V0H2V1ZM2 1V0.5H3V1Z');
@@ -9,7 +9,11 @@ test('bars reach as high as their count', () => {
 test('the bins of a range: the ends take what lies beyond', () => {
   const range = rangeOf({ range: [-2, 2] });
   expect(barsUnit('activation', range)).toBe('count by activation');
-  expect(binEnds(range, String)).toEqual(['≤ -2', '≥ 2']);
+  expect(binTicks(64, range, String)).toEqual([
+    { at: 0, text: '≤ -2' },
+    { at: 0.5, text: '0' },
+    { at: 1, text: '≥ 2' },
+  ]);
   const names = [0, 1, 3].map((bin) => binName(bin, 4, range, String));
   expect(names).toEqual(['x < -1', '-1 ≤ x < 0', '1 ≤ x']);
 });
@@ -17,14 +21,19 @@ test('the bins of a range: the ends take what lies beyond', () => {
 test('powers of two', () => {
   const range = rangeOf({ range: undefined });
   expect(barsUnit('activation', range)).toBe('count by |activation|');
-  expect(binEnds(range, String)).toEqual(['≤ 2^−32', '≥ 2^16']);
-  expect(binName(32, 48, range, String)).toBe('2^0 ≤ |x| < 2^1');
+  expect(binTicks(48, range, String)).toEqual([
+    { at: 0, text: '≤ 2^−32' },
+    { at: 1 / 3, text: '2^−16' },
+    { at: 2 / 3, text: '1' },
+    { at: 1, text: '≥ 2^16' },
+  ]);
+  expect(binName(32, 48, range, String)).toBe('1 ≤ |x| < 2^1');
   const ends = [0, 47].map((bin) => binName(bin, 48, range, String));
   expect(ends).toEqual(['0 < |x| < 2^−31', '2^15 ≤ |x|']);
 });
 
 test('of bins that nobody knows nothing is said but their number', () => {
   const range = rangeOf(undefined);
-  expect(binEnds(range, String)).toEqual(['', '']);
+  expect(binTicks(48, range, String)).toEqual([]);
   expect(binName(32, 48, range, String)).toBe('bin 32');
 });

@@ -19,6 +19,8 @@ export function barsPath(counts: ArrayLike<number>): string {
  */
 export type BinRange = readonly [number, number] | 'powers' | 'unknown';
 
+const kZerothPower = 32; // the bin from 1 on
+
 /** Of a compressor; undefined: nobody knows it. */
 export function rangeOf(of: Pick<CompressorFacts, 'range'> | undefined): BinRange {
   return of === undefined ? 'unknown' : (of.range ?? 'powers');
@@ -29,11 +31,37 @@ export function barsUnit(numbers: string, range: BinRange): string {
   return range === 'powers' ? `count by |${numbers}|` : `count by ${numbers}`;
 }
 
-/** What stands at the ends of the axis. */
-export function binEnds(range: BinRange, format: (value: number) => string): readonly string[] {
-  if (range === 'unknown') return ['', ''];
-  const [low, high] = range === 'powers' ? ['2^−32', '2^16'] : range.map(format);
-  return [`≤ ${low}`, `≥ ${high}`];
+/** A word below the axis; `at` is 0 at its left end and 1 at its right one. */
+export interface BinTick {
+  readonly at: number;
+  readonly text: string;
+}
+
+const kPowersApart = 16;
+
+/** The ends of the axis, and of powers of two every sixteenth between them, of a range its middle. */
+export function binTicks(
+  bins: number,
+  range: BinRange,
+  format: (value: number) => string,
+): readonly BinTick[] {
+  if (range === 'unknown' || bins === 0) return [];
+  const edge = (bin: number): string => edgeName(bin, bins, range, format);
+  const apart = range === 'powers' ? kPowersApart : bins / 2;
+  const ticks = [{ at: 0, text: `≤ ${edge(0)}` }];
+  for (let bin = apart; bin < bins; bin += apart) ticks.push({ at: bin / bins, text: edge(bin) });
+  return [...ticks, { at: 1, text: `≥ ${edge(bins)}` }];
+}
+
+/** The left edge of a bin. */
+function edgeName(
+  bin: number,
+  bins: number,
+  range: Exclude<BinRange, 'unknown'>,
+  format: (value: number) => string,
+): string {
+  if (range !== 'powers') return format(range[0] + ((range[1] - range[0]) * bin) / bins);
+  return bin === kZerothPower ? '1' : `2^${bin - kZerothPower}`.replace('-', '−');
 }
 
 export function binName(
@@ -44,10 +72,7 @@ export function binName(
 ): string {
   if (range === 'unknown') return `bin ${bin}`;
   const isPowers = range === 'powers';
-  const edge = (at: number): string =>
-    isPowers
-      ? `2^${at - 32}`.replace('-', '−')
-      : format(range[0] + ((range[1] - range[0]) * at) / bins);
+  const edge = (at: number): string => edgeName(at, bins, range, format);
   const least = isPowers ? '0 < ' : '';
   const low = bin === 0 ? least : `${edge(bin)} ≤ `;
   const high = bin === bins - 1 ? '' : ` < ${edge(bin + 1)}`;
