@@ -45,9 +45,7 @@ class Server:
     sends_itself: bool = False  # it needs no worker
 
     def cpu_seconds(self) -> float:
-        """Of all threads, by the scheduler's account in nanoseconds."""
-        tasks = Path(f"/proc/{self.process.pid}/task").iterdir()
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) * 1e-9
+        return cpu_seconds(self.process)
 
     def rss_mib(self) -> float:
         """The most so far."""
@@ -64,6 +62,12 @@ def spawn(line: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+def cpu_seconds(process: subprocess.Popen[str]) -> float:
+    """Of all threads, by the scheduler's account in nanoseconds."""
+    tasks = Path(f"/proc/{process.pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) * 1e-9
+
+
 def first_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout
     line = process.stdout.readline().strip()
@@ -73,42 +77,50 @@ def first_line(process: subprocess.Popen[str]) -> str:
 
 
 @contextlib.contextmanager
-def server_of(system: str, cell: Cell) -> Iterator[Server]:
+def running(line: list[str], goodbye: signal.Signals = signal.SIGKILL) -> Iterator[subprocess.Popen[str]]:
+    """A process for as long as the block lasts."""
+    process = spawn(line)
+    try:
+        yield process
+    finally:
+        process.send_signal(goodbye)
+        process.wait(10)
+
+
+@contextlib.contextmanager
+def our_hub(*flags: str) -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="tt-bench-") as folder:
-        if system == "ours":
-            line = [program("tensor-tracer-hub"), "serve", "--run-dir", folder, "--port", "0"]
-            line += ["--history-bytes", "0"]  # the Python hub keeps none either
-        elif system == "Python":
-            line = [sys.executable, str(HERE / "python_hub.py")]
-        elif system == "relay":
-            line = [program("hub_load"), "relay", str(cell.viewers)]
-        else:
-            line = [program("hub_load"), "send_loop", str(cell.size), str(cell.viewers)]
-        process = spawn(line)
-        try:
-            said = first_line(process)
-            if system == "ours":
-                port = json.loads((Path(folder) / "hub.json").read_text())["port"]
-                tokens = [(Path(folder) / f).read_text().strip() for f in ("token", "worker_token")]
-                yield Server(process, port, "/ws", *tokens)
-            else:
-                path = "/ws" if system == "Python" else "-"
-                yield Server(process, int(said), path, sends_itself=system == "send()")
-        finally:
-            process.terminate()
-            process.wait(10)
+        line = [program("tensor-tracer-hub"), "serve", "--run-dir", folder, "--port", "0", *flags]
+        with running(line, signal.SIGTERM) as process:
+            first_line(process)
+            port = json.loads((Path(folder) / "hub.json").read_text())["port"]
+            tokens = [(Path(folder) / f).read_text().strip() for f in ("token", "worker_token")]
+            yield Server(process, port, "/ws", *tokens)
+
+
+@contextlib.contextmanager
+def server_of(system: str, cell: Cell) -> Iterator[Server]:
+    if system == "ours":
+        with our_hub("--history-bytes", "0") as server:  # the Python hub keeps none either
+            yield server
+        return
+    if system == "Python":
+        line = [sys.executable, str(HERE / "python_hub.py")]
+    elif system == "relay":
+        line = [program("hub_load"), "relay", str(cell.viewers)]
+    else:
+        line = [program("hub_load"), "send_loop", str(cell.size), str(cell.viewers)]
+    with running(line, signal.SIGTERM) as process:
+        path = "/ws" if system == "Python" else "-"
+        yield Server(process, int(first_line(process)), path, sends_itself=system == "send()")
 
 
 @contextlib.contextmanager
 def viewers_of(server: Server, count: int) -> Iterator[subprocess.Popen[str]]:
     line = [program("hub_load"), "viewers", str(server.port), server.path, server.token, str(count)]
-    process = spawn(line)
-    try:
+    with running(line) as process:
         assert first_line(process) == "ready"
         yield process
-    finally:
-        process.kill()
-        process.wait(10)
 
 
 @contextlib.contextmanager
@@ -116,14 +128,10 @@ def worker_of(server: Server, size: int, batch: int, rate: float) -> Iterator[No
     """Sends messages of `batch` records until the block ends; rate 0: as fast as they are taken."""
     path = "-" if server.path == "-" else "/worker"
     line = [program("hub_load"), "worker", str(server.port), path, server.worker_token]
-    process = spawn([*line, str(size), str(batch), str(rate)])
-    try:
+    with running([*line, str(size), str(batch), str(rate)]) as process:
         yield
         if process.poll() is not None:
             sys.exit("the worker ended early")
-    finally:
-        process.kill()
-        process.wait(10)
 
 
 def tell(process: subprocess.Popen[str], command: str) -> None:
@@ -167,13 +175,16 @@ def measure(system: System, cell: Cell, seconds: float) -> Measured:
     return dataclasses.replace(flood, rate=rate, p50_ms=got["p50_ms"], p99_ms=got["p99_ms"])
 
 
+def cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo").read_text().splitlines()
+    return next(line.partition(":")[2].strip() for line in cpuinfo if line.startswith("model name"))
+
+
 def heading(chosen: argparse.Namespace, load: float) -> str:
     """Where, when and with what."""
-    cpuinfo = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next(line.partition(":")[2].strip() for line in cpuinfo if line.startswith("model name"))
     busy = " **The machine was busy: do not trust the times.**" if load > MOST_LOAD else ""
     return (
-        f"### The hub, {datetime.date.today().isoformat()}\n\n{model}, {os.cpu_count()} CPUs; "
+        f"### The hub, {datetime.date.today().isoformat()}\n\n{cpu_name()}, {os.cpu_count()} CPUs; "
         f"Python {sys.version.split()[0]}, websockets {version('websockets')}; medians of "
         f"{chosen.rounds} rounds of {chosen.seconds} s each; load of the last minute before: "
         f"{load:.1f}.{busy}"
