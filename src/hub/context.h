@@ -14,15 +14,16 @@ namespace tt::hub {
 
 /// What every connection of one server shares. Thread: the hub's I/O thread only; `options` any.
 struct Context {
-  explicit Context(const ServerOptions& server_options, const RoomOptions& room_options)
-      : options(server_options), room(room_options) {}
+  Context(const ServerOptions& server_options, std::unique_ptr<Room> its_room)
+      : options(server_options), owned_room(std::move(its_room)) {}
 
   const ServerOptions options;
   std::unique_ptr<record::Recorder> recorder;     // null: no history is kept
   std::unique_ptr<record::QueryThread> replayed;  // reads the recording that is shown
   OtherRuns others;
   HistoryLoad history;
-  Room room;
+  const std::unique_ptr<Room> owned_room;
+  Room& room = *owned_room;
   FailureWindow auth_failures;
   const Clock::time_point started = Clock::now();
   Connections handshakes;  // HTTP, not a WebSocket yet

@@ -41,10 +41,14 @@ struct RoomOptions {
 };
 
 /// Everybody who is connected, and the rules of docs/protocol.md between them. Knows no sockets.
+/// tests/e2e/echo_hub.cpp overrides what it does with messages.
 /// Thread: the hub's I/O thread only. Owner: of no client; each leaves before it ends.
 class Room {
  public:
   explicit Room(const RoomOptions& options);
+  virtual ~Room() = default;
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
 
   /// `recorder` outlives the room. `path`: told to viewers; empty: of a file that does not stay.
   void record_to(record::Recorder& recorder, std::string path) {
@@ -65,9 +69,9 @@ class Room {
   /// user does.
   void join(Client& client, Clock::time_point now, bool may_be_silent = false);
   void leave(Client& client);
-  void on_text(Client& client, std::string_view text, Clock::time_point now);
+  virtual void on_text(Client& client, std::string_view text, Clock::time_point now);
   /// Keeps large records where they are, small ones and those of the second form as copies.
-  void on_binary(Client& client, const SharedBytes& message, Clock::time_point now);
+  virtual void on_binary(Client& client, const SharedBytes& message, Clock::time_point now);
   void on_binary(Client& client, std::string_view bytes, Clock::time_point now);
   /// The global rank of a worker that has said hello.
   std::optional<std::uint64_t> rank_of(Client& client) const;

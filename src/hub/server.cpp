@@ -70,10 +70,11 @@ std::optional<EarlierRun> earlier_run(record::Recording& recording, const std::s
 class Server {
  public:
   Server(std::vector<base::ScopedFd> listeners, const ServerOptions& options)
-      : context_(options, RoomOptions{.lease = options.lease,
-                                      .request_timeout = options.request_timeout,
-                                      .replay = options.replay.has_value(),
-                                      .queue = {}}),
+      : context_(options,
+                 std::make_unique<Room>(RoomOptions{.lease = options.lease,
+                                                    .request_timeout = options.request_timeout,
+                                                    .replay = options.replay.has_value(),
+                                                    .queue = {}})),
         signals_(io_, SIGTERM, SIGINT) {
     for (base::ScopedFd& listener : listeners) {
       const tcp protocol = is_ipv4(listener) ? tcp::v4() : tcp::v6();

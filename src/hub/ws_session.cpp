@@ -123,7 +123,17 @@ void WsSession::on_read(beast::error_code failure) {
   }
   message_->clear();
   context_.input_waits = role() == Role::kWorker && stream_.next_layer().has_input();
-  read();
+  read_on();
+}
+
+// Behind the answer: if the next message breaks the protocol, Beast writes nothing but a close
+// frame.
+void WsSession::read_on() {
+  if (!write_posted_) {
+    read();
+    return;
+  }
+  net::post(stream_.get_executor(), [self = shared_from_this()] { self->read_on(); });
 }
 
 void WsSession::handle_message() {

@@ -40,6 +40,7 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
   void configure();
   void on_accept(beast::error_code failure);
   void read();
+  void read_on();
   void on_read(beast::error_code failure);
   void handle_message();
   void post_write(int rounds);

@@ -57,9 +57,8 @@ DecodingViewer::DecodingViewer(const Endpoint& endpoint) : fd_(connect_to(endpoi
 void DecodingViewer::run() {
   std::printf("ready\n");
   std::fflush(stdout);
-  std::array<pollfd, 2> waited = {
-      {{.fd = fd_.get(), .events = POLLIN, .revents = 0},
-       {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0}}};
+  std::array<pollfd, 2> waited = {{{.fd = fd_.get(), .events = POLLIN, .revents = 0},
+                                   {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0}}};
   while (true) {
     ::poll(waited.data(), waited.size(), -1);
     if (waited[0].revents != 0) read();

@@ -8,8 +8,8 @@
 
 namespace tt::bench {
 
-/// A viewer that takes everything and makes an array of the numbers of every record, whose payload's
-/// checksum it compares. REQUIRES: every number of a record is the number of its layer.
+/// A viewer that takes everything and makes an array of the numbers of every record, whose
+/// payload's checksum it compares. REQUIRES: every number of a record is the number of its layer.
 class DecodingViewer {
  public:
   explicit DecodingViewer(const Endpoint& endpoint);

@@ -1,11 +1,12 @@
-// Both ends of what a viewer sees: trace points that are passed as fast as they can be, and a viewer
-// that decodes what arrives into arrays; scripts/bench/stream.py starts them.
+// Both ends of what a viewer sees: trace points that are passed as fast as they can be, and a
+// viewer that decodes what arrives into arrays; scripts/bench/stream.py starts them.
 //
 //     trace_load trainer <port> <token> <micro-batch size> <sequence> <hidden> <tiles> <dtype>
 //     trace_load viewer <port> <token>
 //
-// The trainer passes QKV, MLP1 and MLP2 of 12 layers in each step, until it is killed. The viewer says
-// "ready", counts between the lines "begin" and "end" of stdin, and prints what it got meanwhile.
+// The trainer passes QKV, MLP1 and MLP2 of 12 layers in each step, until it is killed. The viewer
+// says "ready", counts between the lines "begin" and "end" of stdin, and prints what it got
+// meanwhile.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -98,9 +99,9 @@ void run_trainer(int port, const std::string& token, const Shape& shape) {
 int run(int argc, char** argv) {
   const std::string_view mode = argc > 1 ? argv[1] : "";
   if (mode == "trainer" && argc == 9) {
-    run_trainer(std::stoi(argv[2]), argv[3],
-                {std::stol(argv[4]), std::stol(argv[5]), std::stol(argv[6]), std::stol(argv[7]),
-                 argv[8]});
+    run_trainer(
+        std::stoi(argv[2]), argv[3],
+        {std::stol(argv[4]), std::stol(argv[5]), std::stol(argv[6]), std::stol(argv[7]), argv[8]});
   } else if (mode == "viewer" && argc == 4) {
     DecodingViewer({.port = std::stoi(argv[2]), .token = argv[3]}).run();
   } else {

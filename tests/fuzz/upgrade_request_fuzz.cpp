@@ -125,7 +125,7 @@ void check_header_values(const HttpRequest& request) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const ServerOptions options = make_options();
-  Context context(options, RoomOptions{});
+  Context context(options, std::make_unique<Room>(RoomOptions{}));
   const std::string_view input = tt::fuzz::as_text(data, size);
   const auto request = parse(input);
   if (!request) {
