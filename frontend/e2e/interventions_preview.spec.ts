@@ -82,22 +82,25 @@ test('a preview shows how far a program reaches, and a layer without and with it
   await page.screenshot({ path: 'test-results/interventions-before-after.png' });
 });
 
-/** Numbers of legends that reach into what stands beside them. */
+/** Legends whose numbers reach into what stands beside them, in a panel's head or the line below. */
 function coveredNumbers(page: Page): Promise<string[]> {
   return page.getByTestId('before-after').evaluate((maps) => {
-    const covered = [];
-    for (const scale of maps.querySelectorAll('.scale')) {
-      const [low, ramp, high] = [...scale.children].map((part) => part.getBoundingClientRect());
-      const panel =
-        scale.closest('section')?.getBoundingClientRect() ?? scale.getBoundingClientRect();
-      const words = document.createRange();
-      words.selectNodeContents(scale.children[0]);
-      const isWhole = words.getBoundingClientRect().right <= ramp.left && ramp.right <= high.left;
-      if (!isWhole || low.left < panel.left || high.right > panel.right) {
-        covered.push(scale.textContent);
-      }
-    }
-    return covered;
+    const words = (part: Element): DOMRect => {
+      const range = document.createRange();
+      range.selectNodeContents(part);
+      return range.getBoundingClientRect();
+    };
+    return [...maps.querySelectorAll('section')].flatMap((panel) => {
+      const { left, right } = panel.getBoundingClientRect();
+      const parts = ['h2', '.low', '.ramp', '.high'].map((part) => panel.querySelector(part));
+      const head = parts.map((part) => words(part ?? panel));
+      const isApart = head.every((box, i) => i === 0 || head[i - 1].right <= box.left);
+      const below = [...panel.querySelectorAll('p > *')].map((part) =>
+        part.getBoundingClientRect(),
+      );
+      const isInside = [...head, ...below].every((box) => left <= box.left && box.right <= right);
+      return isApart && isInside ? [] : [panel.textContent ?? ''];
+    });
   });
 }
 

@@ -42,7 +42,7 @@ test('a direction is followed over the steps', async ({ page }) => {
   await page.getByTestId('threshold').fill((0.98 * newest).toFixed(3));
   await page.getByTestId('threshold').press('Enter');
   await expect(page.getByTestId('alarm')).toContainText(`on ${vector} crossed`, kPatience);
-  await text.last().hover();
+  await text.first().hover();
   expect(Number.isFinite(await tipValue(page))).toBe(true);
 
   await page.mouse.move(0, 0);

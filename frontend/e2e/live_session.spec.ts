@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { idle } from './support.ts';
 
 // docs/first_session.md, pressed button by button against a real run (playwright.live.config.ts).
-// TT_PICTURES=DIR keeps the pictures that the docs show.
+// TT_PICTURES=DIR keeps the pictures, of which the docs show some.
 
 const kDoc = readFileSync(
   fileURLToPath(new URL('../../docs/first_session.md', import.meta.url)),
@@ -71,8 +71,10 @@ test('the first session works word for word', async ({ page }) => {
   await picture(page, 'tensors');
   await reader.press('all layers');
   await expect(page.getByTestId('layer-maps')).toBeVisible();
+  await picture(page, 'all-layers');
   await reader.press('over steps');
   await expect(page.getByTestId('over-map')).toBeVisible();
+  await picture(page, 'over-steps');
   await reader.press('one layer');
   await expect(page.getByTestId('tile-map')).toBeVisible();
   await reader.press('Hold view');
