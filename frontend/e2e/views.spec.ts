@@ -194,9 +194,7 @@ test.describe('statistics of a run that explodes', () => {
     const x = 44 + ((31 + 0.5) / 48) * (box.width - 44);
     await ridge.hover({ position: { x, y: box.height - 4 } });
     const count = (statAt(1, 124, 41) / 1000).toPrecision(3);
-    await expect(page.getByTestId('ridge-bin')).toHaveText(
-      `step 124 · 2^−1 ≤ |x| < 1: ${count} k`,
-    );
+    await expect(page.getByTestId('ridge-bin')).toHaveText(`step 124 · 2^−1 ≤ |x| < 1: ${count} k`);
     await choose(page, 'layers');
     await expect(page.getByRole('heading', { name: 'All layers at step 124' })).toBeVisible();
     await expect(ridge).toHaveAttribute('aria-label', /4 rows of 48 bins/);
