@@ -1,7 +1,8 @@
 // The hub's WebSocket sessions with a room that says everything back: what the Autobahn cases want
 // of a server. tests/e2e/test_autobahn.py drives it.
 //
-//     echo_hub        prints its port, and serves until it is killed: workers at /worker, else viewers
+//     echo_hub        prints its port, and serves until it is killed: workers at /worker, else
+//     viewers
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
 #include <cstdio>
@@ -18,8 +19,8 @@ namespace {
 class EchoRoom : public Room {
  public:
   EchoRoom()
-      : Room({.queue = {.total_bytes = std::size_t{64} << 20U,
-                        .batch_bytes = 0}}) {}  // a message for each record
+      : Room({.queue = {.total_bytes = std::size_t{64} << 20U, .batch_bytes = 0}}) {
+  }  // a message for each record
 
   void on_text(Client& client, std::string_view text, Clock::time_point /*now*/) override {
     if (client.queue().push_text(std::make_shared<const std::string>(text))) {
@@ -66,8 +67,7 @@ class EchoServer {
     http::read(socket, buffer, request, failure);
     if (failure) return;
     const Role role = request.target() == "/worker" ? Role::kWorker : Role::kViewer;
-    std::make_shared<WsSession>(std::move(socket), role, true, context_)
-        ->start(std::move(request));
+    std::make_shared<WsSession>(std::move(socket), role, true, context_)->start(std::move(request));
   }
 
   Context context_{ServerOptions{}, std::make_unique<EchoRoom>()};
