@@ -44,9 +44,6 @@ class Server:
     worker_token: str = "-"
     sends_itself: bool = False  # it needs no worker
 
-    def cpu_seconds(self) -> float:
-        return cpu_seconds(self.process)
-
     def rss_mib(self) -> float:
         """The most so far."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -150,10 +147,13 @@ def window(
                 stack.enter_context(worker_of(server, cell.size, batch, rate))
             time.sleep(WARM_UP)
             tell(viewers, "begin")
-            begin = server.cpu_seconds()
+            begin = cpu_seconds(server.process)
             time.sleep(seconds)
             tell(viewers, "end")
-            used = {"cpu_seconds": server.cpu_seconds() - begin, "rss_mib": server.rss_mib()}
+            used = {
+                "cpu_seconds": cpu_seconds(server.process) - begin,
+                "rss_mib": server.rss_mib(),
+            }
         return json.loads(first_line(viewers)) | used
 
 

@@ -16,8 +16,6 @@
 namespace tt::bench {
 namespace {
 
-constexpr std::uint8_t kBinaryOpcode = 0x2;
-constexpr std::uint8_t kCloseOpcode = 0x8;
 constexpr std::size_t kSequenceOffset = 16;
 constexpr std::size_t kPayloadBytesOffset = 88;
 constexpr std::size_t kTimeOffset = 96;

@@ -17,8 +17,6 @@
 namespace tt::bench {
 namespace {
 
-constexpr std::uint8_t kBinaryOpcode = 0x2;
-constexpr std::uint8_t kCloseOpcode = 0x8;
 constexpr std::size_t kReadBytes = std::size_t{256} << 10U;
 
 std::uint64_t now_ns() {

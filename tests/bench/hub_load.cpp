@@ -15,11 +15,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <exception>
 #include <stdexcept>
 #include <thread>
 
 #include "cheap_viewers.h"
+#include "last_word.h"
 #include "tensor_tracer/protocol/crc32c.h"
 
 namespace tt::bench {
@@ -28,7 +28,6 @@ namespace {
 using Clock = std::chrono::system_clock;
 using std::chrono::nanoseconds;
 
-constexpr std::uint8_t kBinaryOpcode = 0x2;
 constexpr std::uint32_t kEntries = 8;
 constexpr std::uint32_t kLayers = 8;
 constexpr std::size_t kChunk = std::size_t{32} << 10U;
@@ -242,10 +241,5 @@ int run(int argc, char** argv) {
 }  // namespace tt::bench
 
 int main(int argc, char** argv) {
-  try {
-    return tt::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "hub_load: %s\n", error.what());
-    return 1;
-  }
+  return tt::bench::with_last_word("hub_load", tt::bench::run, argc, argv);
 }

@@ -12,7 +12,6 @@
 namespace tt::bench {
 namespace {
 
-constexpr std::uint8_t kTextOpcode = 0x1;
 constexpr std::uint8_t kFinal = 0x80;
 constexpr std::uint8_t kMasked = 0x80;
 

@@ -19,6 +19,10 @@ struct Endpoint {
   std::string token;  // empty: the hub wants neither token nor hello
 };
 
+inline constexpr std::uint8_t kTextOpcode = 0x1;
+inline constexpr std::uint8_t kBinaryOpcode = 0x2;
+inline constexpr std::uint8_t kCloseOpcode = 0x8;
+
 /// Every client's mask; RFC 6455 wants an unpredictable one, which nobody on loopback needs.
 inline constexpr std::array<char, 4> kMask = {0x12, 0x34, 0x56, 0x78};
 

@@ -12,7 +12,6 @@
 
 #include <array>
 #include <cstdio>
-#include <exception>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "decoding_viewer.h"
+#include "last_word.h"
 #include "tensor_tracer/link/hub_client.h"
 #include "tensor_tracer/model/points.h"
 #include "tensor_tracer/trace/tracer.h"
@@ -115,10 +115,5 @@ int run(int argc, char** argv) {
 }  // namespace tt::bench
 
 int main(int argc, char** argv) {
-  try {
-    return tt::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "trace_load: %s\n", error.what());
-    return 1;
-  }
+  return tt::bench::with_last_word("trace_load", tt::bench::run, argc, argv);
 }
