@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <boost/asio/compose.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -25,7 +26,15 @@ class Transport {
  public:
   using executor_type = tcp::socket::executor_type;  // NOLINT(readability-identifier-naming)
 
-  Transport(tcp::socket socket, std::size_t read_ahead)
+  /// A read of `least` bytes or more goes past what is read ahead. While smaller ones find as much
+  /// as that waiting, each time twice as much is read ahead, up to `most`: every call of the system
+  /// also makes it tell the sender of the room that there is again.
+  struct ReadAhead {
+    std::size_t least;
+    std::size_t most;
+  };
+
+  Transport(tcp::socket socket, const ReadAhead& read_ahead)
       : state_(std::make_shared<State>(std::move(socket), read_ahead)) {}
 
   executor_type get_executor() { return state_->socket.get_executor(); }
@@ -66,15 +75,31 @@ class Transport {
   static constexpr std::chrono::seconds kLinger{2};
 
   struct State {
-    State(tcp::socket accepted, std::size_t read_ahead)
+    State(tcp::socket accepted, const ReadAhead& sizes)
         : socket(std::move(accepted)),
           turn(socket.get_executor(), std::chrono::steady_clock::time_point::max()),
           linger(socket.get_executor()),
-          ahead(read_ahead) {}
+          read_ahead(sizes),
+          ahead(sizes.least) {}
 
     void close() {
       beast::error_code ignored;
       socket.close(ignored);
+    }
+
+    net::mutable_buffer room_ahead() {
+      if (ahead.size() < next_ahead) {
+        ahead = std::vector<char>(next_ahead);
+      }
+      return net::buffer(ahead.data(), next_ahead);
+    }
+
+    void filled(std::size_t bytes) {
+      ahead_begin = 0;
+      ahead_end = bytes;
+      if (bytes == next_ahead) {
+        next_ahead = std::min(2 * next_ahead, read_ahead.most);
+      }
     }
 
     void end_turn() {
@@ -88,6 +113,8 @@ class Transport {
     bool writing = false;
     bool draining = false;
     int own_waiting = 0;
+    const ReadAhead read_ahead;
+    std::size_t next_ahead = read_ahead.least;
     std::vector<char> ahead;
     std::size_t ahead_begin = 0;
     std::size_t ahead_end = 0;
@@ -115,8 +142,7 @@ class Transport {
         return;
       }
       if (step == Step::kFilled) {
-        s.ahead_begin = 0;
-        s.ahead_end = bytes;
+        s.filled(bytes);
       }
       if (step != Step::kDirect) {
         bytes = net::buffer_copy(
@@ -132,11 +158,12 @@ class Transport {
       if (s.ahead_begin < s.ahead_end) {
         step = Step::kCopy;
         net::post(s.socket.get_executor(), std::move(self));
-      } else if (beast::buffer_bytes(buffers) < s.ahead.size()) {
+      } else if (beast::buffer_bytes(buffers) < s.read_ahead.least) {
         step = Step::kFilled;
-        s.socket.async_read_some(net::buffer(s.ahead), std::move(self));
+        s.socket.async_read_some(s.room_ahead(), std::move(self));
       } else {
         step = Step::kDirect;
+        s.next_ahead = s.read_ahead.least;
         const Buffers to = buffers;
         s.socket.async_read_some(to, std::move(self));
       }

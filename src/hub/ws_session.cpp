@@ -20,7 +20,7 @@ constexpr std::size_t kReadAtOnce = std::size_t{256} << 10U;
 constexpr std::size_t kWorthNoCopy = std::size_t{8} << 10U;
 // While so little waits for a viewer and the worker's next message is there already, they go out
 // together; but no later than after so many rounds of the I/O context.
-constexpr std::size_t kWorthWriting = std::size_t{32} << 10U;
+constexpr std::size_t kWorthWriting = std::size_t{256} << 10U;
 constexpr int kMostRounds = 128;
 constexpr std::size_t kMostHeader = 10;
 constexpr auto kCloseTimeout = std::chrono::seconds(1);
@@ -42,8 +42,11 @@ void append_frame_header(std::string& out, bool text, std::uint64_t bytes) {
   out.append(reinterpret_cast<const char*>(&length), fits_16_bits ? 2 : 8);
 }
 
-std::size_t read_ahead(Role role) {
-  return role == Role::kViewer ? std::size_t{4} << 10U : std::size_t{64} << 10U;
+Transport::ReadAhead read_ahead(Role role) {
+  constexpr std::size_t kViewerAhead = std::size_t{4} << 10U;
+  constexpr std::size_t kWorkerAhead = std::size_t{64} << 10U;
+  return role == Role::kViewer ? Transport::ReadAhead{kViewerAhead, kViewerAhead}
+                               : Transport::ReadAhead{kWorkerAhead, 8 * kWorkerAhead};
 }
 }  // namespace
 
