@@ -33,6 +33,7 @@ using namespace std::chrono_literals;
 
 constexpr auto kAwait = net::as_tuple(net::use_awaitable);
 constexpr int kSendBuffer = 256 * 1024;
+constexpr int kReceiveBuffer = 1024 * 1024;
 constexpr auto kTick = 100ms;
 // The two phases of the end; together with the last tick well within 2 s.
 constexpr auto kDrainWorkers = 400ms;
@@ -229,8 +230,10 @@ class Server {
   void start_session(tcp::socket socket) {
     beast::error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
-    // The kernel must not hide megabytes of stale records from the queue's latest-wins rule.
+    // The kernel must not hide megabytes of stale records from what drops the oldest: on their way
+    // out the viewer's queue, on their way in the trainer's.
     socket.set_option(net::socket_base::send_buffer_size(kSendBuffer), ignored);
+    socket.set_option(net::socket_base::receive_buffer_size(kReceiveBuffer), ignored);
     if (context_.handshakes.size() >= context_.options.max_handshakes) {
       context_.handshakes.kill_oldest();
     }

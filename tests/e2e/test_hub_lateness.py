@@ -1,7 +1,11 @@
-"""How old what a viewer sees is: one that takes a message a second (WS-4), and one that comes late (WS-7)."""
+"""How old what a viewer sees is: one that takes a message a second (WS-4), one that comes late (WS-7), and any
+behind a hub that is too slow for its trainer."""
 
 from __future__ import annotations
 
+import os
+import signal
+import socket
 import statistics
 import threading
 import time
@@ -12,6 +16,8 @@ from pathlib import Path
 import pytest
 from hub_crowd import open_viewer
 from hub_harness import Hub, Peer, big_record, in_background, running_hub, sanitized
+from hub_vitals import MIB
+from raw_websocket import BINARY, RawWebSocket, frame
 from test_hub_metrics import scrape
 
 KIB = 1024
@@ -100,3 +106,30 @@ def test_a_late_viewer_has_everything_at_once(full_hub: Hub) -> None:
         late.connection.close()
     print(f"schema and {KEYS} keys: {', '.join(f'{1e3 * t:.0f}' for t in took)} ms")
     assert statistics.median(took) <= (1.0 if sanitized() else 0.25)
+
+
+def bytes_taken(hub: Hub, connection: socket.socket, data: bytes) -> int:
+    """How much of `data`, over and over, the system lets in while the hub stands still."""
+    taken = 0
+    connection.settimeout(0.05)
+    os.kill(hub.pid(), signal.SIGSTOP)
+    try:
+        while True:
+            taken += connection.send(data[taken % len(data) :])
+    except TimeoutError:
+        return taken
+    finally:
+        os.kill(hub.pid(), signal.SIGCONT)
+        connection.settimeout(10)
+        connection.sendall(data[taken % len(data) :])  # to the end of a record
+
+
+def test_little_waits_in_the_system_before_a_hub(hub: Hub) -> None:
+    """What stands there is older than all that the trainer's own queue would let go of."""
+    flood = b"".join(frame(BINARY, big_record(64 * KIB, n, layer=n % 64)) for n in range(64))
+    with RawWebSocket(hub, "/worker") as worker:
+        worker.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * KIB)
+        # The system lets the buffer of one who reads much at once grow.
+        waiting = [bytes_taken(hub, worker.socket, flood) for _ in range(12)]
+    print(f"{', '.join(f'{w / MIB:.1f}' for w in waiting)} MiB")
+    assert max(waiting) < 3 * MIB
