@@ -149,11 +149,11 @@ def window(
             tell(viewers, "begin")
             begin = cpu_seconds(server.process)
             time.sleep(seconds)
-            tell(viewers, "end")
             used = {
                 "cpu_seconds": cpu_seconds(server.process) - begin,
                 "rss_mib": server.rss_mib(),
             }
+            tell(viewers, "end")  # and send() and the relay end with them
         return json.loads(first_line(viewers)) | used
 
 
