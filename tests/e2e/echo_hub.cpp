@@ -1,8 +1,9 @@
 // The hub's WebSocket sessions with a room that says everything back: what the Autobahn cases want
 // of a server. tests/e2e/test_autobahn.py drives it.
 //
-//     echo_hub        prints its port, and serves until it is killed: workers at /worker, else
-//     viewers
+//     echo_hub        prints its port and serves until it is killed
+//
+// Workers connect to /worker, viewers to any other path.
 #include <boost/asio/io_context.hpp>
 #include <cstdint>
 #include <cstdio>
@@ -18,9 +19,8 @@ namespace {
 
 class EchoRoom : public Room {
  public:
-  EchoRoom()
-      : Room({.queue = {.total_bytes = std::size_t{64} << 20U, .batch_bytes = 0}}) {
-  }  // a message for each record
+  // A batch of no bytes: each record is a message of its own.
+  EchoRoom() : Room({.queue = {.total_bytes = std::size_t{64} << 20U, .batch_bytes = 0}}) {}
 
   void on_text(Client& client, std::string_view text, Clock::time_point /*now*/) override {
     if (client.queue().push_text(std::make_shared<const std::string>(text))) {
