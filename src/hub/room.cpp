@@ -132,37 +132,11 @@ void Room::on_binary(Client& client, const SharedBytes& message, Clock::time_poi
     return;
   }
   member->second.moved = now;
-  // The payload's CRC is the viewers' to check: they see what the leader computed.
-  protocol::RecordReader reader(*message, protocol::RecordCheck::kHeader);
-  while (const auto record = reader.next()) {
-    ++metrics_.records;
-    metrics_.on_record(*record);
-    StoredRecord stored{.key = protocol::key_of(record->header),
-                        .plan = record->header.plan,
-                        .point = record->header.point,
-                        .bytes = message.part(record->whole)};
-    show_record(record->header, stored, now);
-    journal_.record(record->header, stored.bytes);
-    mirror_.keep_record(std::move(stored));
-  }
-  for (const auto& [viewer, facts] : members_) {
-    viewer->queue().end_message();
-  }
-  if (!reader.status().ok()) {
-    ++metrics_.damaged_records;
-    spdlog::error("damaged_record: {}: {}", member->second.session,
-                  base::to_string(reader.status().error()));
-    warn("error", "a record of the trainer is damaged: " + reader.status().error().message);
-  }
-}
-
-void Room::show_record(const protocol::RecordHeader& header, const StoredRecord& record,
-                       Clock::time_point now) {
-  for (const auto& [viewer, facts] : members_) {
-    if (viewer->role() == Role::kViewer && wants_record(facts, header)) {
-      viewer->queue().push_record(record, now);
-      viewer->wake();
-    }
+  if (member->second.shared && protocol::SharedReader::is_places(*message)) {
+    take_places(client, member->second, *message, now);
+  } else {
+    take_records(member->second, message, now);
+    end_message();
   }
 }
 

@@ -23,6 +23,7 @@
 #include "rate_limit.h"
 #include "run_mirror.h"
 #include "tensor_tracer/protocol/message.h"
+#include "tensor_tracer/protocol/shared_records.h"
 
 namespace tt::hub {
 
@@ -95,6 +96,7 @@ class Room {
     bool greeted = false;
     std::uint64_t rank = 0;                        // workers: the global rank
     std::optional<LinkFacts> link = std::nullopt;  // workers
+    std::unique_ptr<protocol::SharedReader> shared = nullptr;  // workers that offered memory
     Clock::time_point joined;
     bool may_be_silent = false;
     Clock::time_point heard;                  // when it said something last
@@ -107,8 +109,6 @@ class Room {
   // room.cpp
   bool admit(Client& client, Member& member, std::string_view text, Clock::time_point now);
   void on_malformed(Client& client, const protocol::Malformed& malformed);
-  void show_record(const protocol::RecordHeader& header, const StoredRecord& record,
-                   Clock::time_point now);
   void send(Client& client, std::string text);
   void send(Client& client, const SharedBytes& text);
   void broadcast(const SharedBytes& text);
@@ -159,8 +159,17 @@ class Room {
   void show_plan_to_legacy();
   bool wants_record(const Member& member, const protocol::RecordHeader& header) const;
 
+  // worker_records.cpp
+  void take_places(Client& client, Member& member, std::string_view places, Clock::time_point now);
+  void take_records(const Member& member, const SharedBytes& records, Clock::time_point now);
+  void show_record(const protocol::RecordHeader& header, const StoredRecord& record,
+                   Clock::time_point now);
+  void end_message();
+  void tell_damage(const Member& member, const base::Error& error);
+
   // worker_messages.cpp
   void greet_worker(Client& client, Member& member, const protocol::Request& request);
+  static bool accept_memory(Member& member, const json& offer);
   void replace_leader(Client& client, Member& member);
   void on_answer(protocol::Answer answer);
   void keep_in_trail(const Forwarder::Asker& asker, const protocol::Answer& answer);

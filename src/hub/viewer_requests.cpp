@@ -71,7 +71,8 @@ base::Status check_hello(const json& params, Role role) {
   const bool viewer = role == Role::kViewer;
   const auto known =
       viewer ? protocol::check_members(params, {"versions", "role", "client", "name", "window"})
-             : protocol::check_members(params, {"versions", "role", "client", "run", "rank"});
+             : protocol::check_members(
+                   params, {"versions", "role", "client", "run", "rank", "shared_memory"});
   if (!known.ok()) {
     return known;
   }

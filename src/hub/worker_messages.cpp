@@ -42,9 +42,13 @@ void Room::greet_worker(Client& client, Member& member, const protocol::Request&
   member.rank = rank.get<std::uint64_t>();
   const LogRank about(member.rank);
   spdlog::info("worker_joined: {}", member.session);
-  send(client, protocol::encode_result(request.id, {{"version", protocol::kProtocolVersion},
-                                                    {"session", member.session},
-                                                    {"hub", TT_VERSION}}));
+  json result = {{"version", protocol::kProtocolVersion},
+                 {"session", member.session},
+                 {"hub", TT_VERSION}};
+  if (const auto offer = request.params.find("shared_memory"); offer != request.params.end()) {
+    result["shared_memory"] = accept_memory(member, *offer);
+  }
+  send(client, protocol::encode_result(request.id, std::move(result)));
   if (member.rank == 0) {
     replace_leader(client, member);
     if (!recording_.empty()) facts["recording"] = recording_;
@@ -54,6 +58,16 @@ void Room::greet_worker(Client& client, Member& member, const protocol::Request&
     broadcast("run", facts);
   }
   tell_viewer_count();
+}
+
+bool Room::accept_memory(Member& member, const json& offer) {
+  auto opened = protocol::SharedReader::open(offer);
+  if (!opened) {
+    spdlog::info("no_shared_memory: {}: {}", member.session, base::to_string(opened.error()));
+    return false;
+  }
+  member.shared = std::move(opened).value();
+  return true;
 }
 
 // A trainer that came back is the same trainer: its old connection is only not known to be dead.

@@ -95,7 +95,7 @@ void Channel::wait(Clock::time_point until) {
 void Channel::wait_until_written(Clock::time_point until) {
   std::unique_lock lock(mutex_);
   emptied_.wait_until(lock, until,
-                      [this] { return texts_.empty() && data_.empty() && !in_flight_; });
+                      [this] { return texts_.empty() && data_.empty() && in_flight_ == 0; });
 }
 
 std::uint64_t Channel::dropped() const {
@@ -184,19 +184,30 @@ void Channel::end_checks() {
   check_arrived_.notify_all();
 }
 
-std::optional<Outgoing> Channel::take() {
+std::optional<Outgoing> Channel::take(bool data) {
   const std::lock_guard lock(mutex_);
-  std::optional<Outgoing> message = notice_of_drops();
-  if (!message && !texts_.empty()) {
-    message = std::move(texts_.front());
-    texts_.pop_front();
-    bytes_ -= message->bytes.size();
-  } else if (!message && !data_.empty()) {
-    message = std::move(data_.front());
-    data_.pop_front();
-    bytes_ -= message->bytes.size();
+  if (auto notice = notice_of_drops()) {
+    ++in_flight_;
+    return notice;
   }
-  in_flight_ = in_flight_ || message.has_value();
+  if (!texts_.empty()) {
+    return pop(texts_);
+  }
+  return data && !data_.empty() ? std::optional(pop(data_)) : std::nullopt;
+}
+
+std::optional<Outgoing> Channel::take_records(std::size_t least) {
+  const std::lock_guard lock(mutex_);
+  const bool next = texts_.empty() && !data_.empty() && !data_.front().text &&
+                    data_.front().bytes.size() >= least;
+  return next ? std::optional(pop(data_)) : std::nullopt;
+}
+
+Outgoing Channel::pop(std::deque<Outgoing>& from) {
+  Outgoing message = std::move(from.front());
+  from.pop_front();
+  bytes_ -= message.bytes.size();
+  ++in_flight_;
   return message;
 }
 
@@ -216,14 +227,14 @@ std::optional<Outgoing> Channel::notice_of_drops() {
 void Channel::written() {
   {
     const std::lock_guard lock(mutex_);
-    in_flight_ = false;
+    in_flight_ = 0;
   }
   emptied_.notify_all();
 }
 
 void Channel::give_back(Outgoing message) {
   const std::lock_guard lock(mutex_);
-  in_flight_ = false;
+  --in_flight_;
   if (message.is_answer) {
     return;
   }

@@ -74,8 +74,12 @@ class Channel {
   void set_viewers(std::uint64_t count) { viewers_.store(count, std::memory_order_relaxed); }
   /// A request of the hub, under the hub's id: for the step, or for the checker if it asks only.
   void deliver(trace::Request request);
-  /// The next message to write; it counts as unwritten until written() or give_back().
-  std::optional<Outgoing> take();
+  /// The next message to write; it counts as unwritten until written() or give_back(). Without
+  /// `data` only what is no data.
+  std::optional<Outgoing> take(bool data = true);
+  /// The next one too, if it is records of at least so many bytes.
+  std::optional<Outgoing> take_records(std::size_t least);
+  /// All that was taken is written.
   void written();
   void give_back(Outgoing message);
 
@@ -86,6 +90,7 @@ class Channel {
   }
   void push_data_locked(Outgoing data);
   std::optional<Outgoing> notice_of_drops();
+  Outgoing pop(std::deque<Outgoing>& from);
   void deliver_check(trace::Request request);
   void make_room();
   bool must_let_go(Clock::time_point now) const;
@@ -101,7 +106,7 @@ class Channel {
   std::deque<Outgoing> texts_;
   std::deque<Outgoing> data_;
   std::size_t bytes_ = 0;
-  bool in_flight_ = false;
+  std::size_t in_flight_ = 0;  // messages
   std::uint64_t dropped_ = 0;  // records
   std::uint64_t told_dropped_ = 0;
   std::uint64_t untold_events_ = 0;  // dropped texts

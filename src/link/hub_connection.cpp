@@ -59,7 +59,7 @@ net::awaitable<void> HubConnection::run() {
       loss_logged_ = true;
     }
     beast::get_lowest_layer(*stream_).close();
-    while (in_flight_) {  // its handler comes as soon as the socket is closed
+    while (!in_flight_.empty()) {  // its handler comes as soon as the socket is closed
       net::steady_timer turn(io_, 1ms);
       co_await turn.async_wait(kAwait);
     }
@@ -111,7 +111,10 @@ bool HubConnection::is_foreign() {
 }
 
 net::awaitable<beast::error_code> HubConnection::open() {
-  for (const std::string& message : opening_()) {
+  auto memory = protocol::SharedWriter::create();
+  shared_ = memory ? std::move(memory).value() : nullptr;
+  const nlohmann::json offer = shared_ ? shared_->offer() : nlohmann::json();
+  for (const std::string& message : opening_(offer)) {
     stream_->text(true);
     const auto [failure, bytes] = co_await stream_->async_write(net::buffer(message), kAwait);
     if (failure) {
@@ -149,51 +152,91 @@ void HubConnection::handle(std::string_view text) {
                       .params = std::move(request->params)});
   } else if (const auto* event = std::get_if<protocol::Notification>(&message)) {
     const auto count = event->params.find("count");
+    const auto bytes = event->params.find("bytes");
     if (event->event == "viewers" && count != event->params.end() && count->is_number_unsigned()) {
       channel_.set_viewers(count->get<std::uint64_t>());
+    } else if (event->event == "taken" && shared_ && bytes != event->params.end() &&
+               bytes->is_number_unsigned()) {
+      shared_->on_taken(bytes->get<std::uint64_t>());
+      write();
     }
   } else if (const auto* answer = std::get_if<protocol::Answer>(&message)) {
     if (const auto* error = std::get_if<base::Error>(&answer->outcome)) {
       log().error("the hub refused a message: {}", base::to_string(*error));
     } else if (!greeted_) {
-      greeted_ = true;
-      pause_ = kFirstPause;
-      loss_logged_ = false;
-      foreign_logged_ = false;
-      channel_.set_connected();
-      log().info("connected to the hub");
-      write();
+      on_welcome(std::get<nlohmann::json>(answer->outcome));
     }
   }
+}
+
+void HubConnection::on_welcome(const nlohmann::json& result) {
+  greeted_ = true;
+  pause_ = kFirstPause;
+  loss_logged_ = false;
+  foreign_logged_ = false;
+  const auto accepted = result.find("shared_memory");
+  if (accepted == result.end() || *accepted != true) {
+    shared_.reset();
+  }
+  channel_.set_connected();
+  log().info("connected to the hub");
+  write();
 }
 
 void HubConnection::wake() { write(); }
 
 void HubConnection::write() {
-  if (!open_ || !greeted_ || in_flight_) {
+  if (!open_ || !greeted_ || !in_flight_.empty()) {
     return;
   }
-  in_flight_ = channel_.take();
-  if (!in_flight_ && told_bytes_ > 0) {  // the last word is that nothing waits any more
-    tell_times(Channel::Clock::now());
-    in_flight_ = channel_.take();
+  take_next();
+  if (in_flight_.empty() && told_bytes_ > 0 && channel_.waiting_bytes() == 0) {
+    tell_times(Channel::Clock::now());  // the last word is that nothing waits any more
+    take_next();
   }
-  if (in_flight_) {
-    stream_->text(in_flight_->text);
-    write_began_ = Channel::Clock::now();
-    stream_->async_write(net::buffer(in_flight_->bytes),
-                         [this](beast::error_code failure, std::size_t) { on_written(failure); });
+  if (in_flight_.empty()) {
+    return;
   }
+  const Outgoing& first = in_flight_.front();
+  stream_->text(first.text);
+  stream_->async_write(net::buffer(places_.empty() ? first.bytes : places_),
+                       [this](beast::error_code failure, std::size_t) { on_written(failure); });
+}
+
+void HubConnection::take_next() {
+  write_began_ = Channel::Clock::now();
+  places_.clear();
+  const auto may_put = [this] { return !shared_ || shared_->may_put(); };
+  auto next = channel_.take(may_put());
+  while (next) {
+    const bool placed = put_places(*next);
+    if (!placed && !places_.empty()) {
+      channel_.give_back(std::move(*next));
+      return;
+    }
+    in_flight_.push_back(std::move(*next));
+    next = placed && may_put() ? channel_.take_records(protocol::kWorthSharing) : std::nullopt;
+  }
+}
+
+bool HubConnection::put_places(const Outgoing& message) {
+  if (!shared_ || message.text || message.bytes.size() < protocol::kWorthSharing) {
+    return false;
+  }
+  const auto places = shared_->put(message.bytes);
+  places_ += places.value_or("");
+  return places.has_value();
 }
 
 void HubConnection::on_written(beast::error_code failure) {
   if (failure) {
-    channel_.give_back(std::move(*in_flight_));
-    in_flight_.reset();
+    for (; !in_flight_.empty(); in_flight_.pop_back()) {
+      channel_.give_back(std::move(in_flight_.back()));
+    }
     beast::get_lowest_layer(*stream_).close();  // ends the read, and with it this connection
     return;
   }
-  in_flight_.reset();
+  in_flight_.clear();
   const auto now = Channel::Clock::now();
   send_time_ += now - write_began_;
   if (now - times_told_ >= kTellTimes) tell_times(now);
@@ -210,7 +253,7 @@ void HubConnection::tell_times(Channel::Clock::time_point now) {
 
 void HubConnection::close() {
   closing_ = true;
-  if (stream_ && open_ && !in_flight_) {
+  if (stream_ && open_ && in_flight_.empty()) {
     open_ = false;
     stream_->async_close(websocket::close_code::normal, [](beast::error_code) {});
   } else if (stream_) {

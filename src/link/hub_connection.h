@@ -7,11 +7,15 @@
 #include <boost/beast/websocket/stream.hpp>
 #include <chrono>
 #include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "channel.h"
+#include "tensor_tracer/protocol/shared_records.h"
 
 namespace tt::link {
 
@@ -21,8 +25,9 @@ namespace tt::link {
 /// Thread: that of the I/O context only. Owner: `channel` outlives it.
 class HubConnection {
  public:
-  /// The messages that open every connection: hello, then what was said last.
-  using Opening = std::function<std::vector<std::string>()>;
+  /// The messages that open every connection: hello, with the memory that it offers (null: none),
+  /// then what was said last.
+  using Opening = std::function<std::vector<std::string>(const nlohmann::json& shared_memory)>;
 
   HubConnection(boost::asio::io_context& io, Channel& channel, int port, std::string token,
                 Opening opening);
@@ -43,7 +48,11 @@ class HubConnection {
   boost::asio::awaitable<void> pause();
   bool is_foreign();
   void handle(std::string_view text);
+  void on_welcome(const nlohmann::json& result);
   void write();
+  /// Takes what goes out next: a message, or as many as are put into shared memory together.
+  void take_next();
+  bool put_places(const Outgoing& message);
   void on_written(boost::beast::error_code failure);
   /// About once a second while messages go out: how long they took, and what waits.
   void tell_times(Channel::Clock::time_point now);
@@ -55,7 +64,9 @@ class HubConnection {
   const Opening opening_;
   std::optional<Stream> stream_;
   boost::beast::flat_buffer buffer_;
-  std::optional<Outgoing> in_flight_;
+  std::unique_ptr<protocol::SharedWriter> shared_;  // of this connection; null: not to be had
+  std::vector<Outgoing> in_flight_;
+  std::string places_;  // of these, if they are in shared memory
   Channel::Clock::time_point write_began_;
   Channel::Clock::time_point times_told_ = Channel::Clock::now();
   std::chrono::duration<double> send_time_{0};

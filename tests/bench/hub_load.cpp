@@ -20,6 +20,7 @@
 
 #include "cheap_viewers.h"
 #include "last_word.h"
+#include "sharing_worker.h"
 #include "tensor_tracer/protocol/crc32c.h"
 
 namespace tt::bench {
@@ -30,7 +31,7 @@ using std::chrono::nanoseconds;
 
 constexpr std::uint32_t kEntries = 8;
 constexpr std::uint32_t kLayers = 8;
-constexpr std::size_t kChunk = std::size_t{32} << 10U;
+constexpr std::size_t kChunk = std::size_t{512} << 10U;
 constexpr int kSendBuffer = 256 * 1024;                        // the hub's
 constexpr std::size_t kRelayBuffer = std::size_t{256} << 10U;  // what the hub reads at once
 constexpr std::size_t kHeaderCrcOffset = 124;
@@ -55,20 +56,25 @@ std::string make_record(std::size_t payload_bytes) {
   return record;
 }
 
+enum class Frame { kClients, kServers, kNone };
+
 struct MessageForm {
   std::size_t payload_bytes;
   std::size_t records;  // in a message
-  bool masked;          // as a client's
+  Frame frame;          // a client's is masked
 };
 
 // Binary messages, ready to be sent; only headers are written again.
 class Messages {
  public:
   Messages(const MessageForm& form, std::size_t count)
-      : plain_(make_record(form.payload_bytes)), masked_(form.masked) {
+      : plain_(make_record(form.payload_bytes)), masked_(form.frame == Frame::kClients) {
     const std::size_t length = plain_.size() * form.records;
-    const std::string head = masked_ ? client_frame_header(kBinaryOpcode, length)
-                                     : server_frame_header(kBinaryOpcode, length);
+    std::string head;
+    if (form.frame != Frame::kNone) {
+      head = masked_ ? client_frame_header(kBinaryOpcode, length)
+                     : server_frame_header(kBinaryOpcode, length);
+    }
     std::string record = plain_;
     mask_if_wanted(record.data(), record.size());
     for (std::size_t i = 0; i < count; ++i) {
@@ -122,26 +128,43 @@ class Messages {
   std::uint64_t sequence_ = 0;
 };
 
-// Sends until it is killed; at rate 0 as fast as the hub takes it. At a fixed rate a record's time
-// is when it was due, so that a hub which blocks its worker cannot hide that in the latency.
-void run_worker(const Endpoint& endpoint, std::size_t payload_bytes, std::size_t batch,
-                double rate) {
+// Calls `send` with the next messages until it is killed; at rate 0 as fast as `send` returns. At a
+// fixed rate a record's time is when it was due, so that a hub which blocks its worker cannot hide
+// that in the latency.
+template <typename Send>
+void send_at(double rate, Messages messages, Send send) {
+  const bool flood = rate <= 0;
+  const nanoseconds interval(flood ? 0 : static_cast<std::int64_t>(1e9 / rate));
+  for (auto due = Clock::now();; due += interval) {
+    std::this_thread::sleep_until(due);
+    send(messages.next(flood ? Clock::now() : due));
+  }
+}
+
+// Messages that wait for the hub at once; in a flood there are always some.
+std::size_t at_once(std::size_t message_bytes, double rate) {
+  return rate > 0 ? 1 : std::max<std::size_t>(1, kChunk / message_bytes);
+}
+
+// Over the socket, as any WebSocket client does.
+void run_plain_worker(const Endpoint& endpoint, std::size_t payload_bytes, std::size_t batch,
+                      double rate) {
   const base::ScopedFd fd = connect_to(endpoint.port);
   if (!endpoint.path.empty()) {
     upgrade(fd.get(), endpoint);
   }
-  if (!endpoint.token.empty()) {
-    send_text(fd.get(), R"({"id":1,"method":"hello","params":{"versions":[1],"role":"worker",)"
-                        R"("client":"hub_load","rank":0,"run":{"id":"00000000000000b1"}}})");
-  }
-  const bool flood = rate <= 0;
-  const std::size_t at_once = std::max<std::size_t>(1, kChunk / (payload_bytes * batch));
-  Messages messages({payload_bytes, batch, !endpoint.path.empty()}, flood ? at_once : 1);
-  const nanoseconds interval(flood ? 0 : static_cast<std::int64_t>(1e9 / rate));
-  for (auto due = Clock::now();; due += interval) {
-    std::this_thread::sleep_until(due);
-    send_all(fd.get(), messages.next(flood ? Clock::now() : due));
-  }
+  const Frame frame = endpoint.path.empty() ? Frame::kServers : Frame::kClients;
+  send_at(rate, Messages({payload_bytes, batch, frame}, at_once(payload_bytes * batch, rate)),
+          [&fd](std::string_view frames) { send_all(fd.get(), frames); });
+}
+
+// As the trainer's link does: what is large goes through shared memory.
+void run_trainers_worker(const Endpoint& endpoint, std::size_t payload_bytes, std::size_t batch,
+                         double rate) {
+  SharingWorker worker(endpoint);
+  const std::size_t message_bytes = batch * make_record(payload_bytes).size();
+  send_at(rate, Messages({payload_bytes, batch, Frame::kNone}, at_once(message_bytes, rate)),
+          [&](std::string_view records) { worker.send(records, message_bytes); });
 }
 
 struct Sink {
@@ -224,8 +247,9 @@ int run(int argc, char** argv) {
     run_viewers({std::stoi(argv[2]), unless_dash(argv[3]), unless_dash(argv[4])},
                 std::stoi(argv[5]));
   } else if (mode == "worker" && argc == 8) {
-    run_worker({std::stoi(argv[2]), unless_dash(argv[3]), unless_dash(argv[4])},
-               std::stoul(argv[5]), std::stoul(argv[6]), std::stod(argv[7]));
+    const Endpoint endpoint{std::stoi(argv[2]), unless_dash(argv[3]), unless_dash(argv[4])};
+    const auto run_worker = endpoint.token.empty() ? run_plain_worker : run_trainers_worker;
+    run_worker(endpoint, std::stoul(argv[5]), std::stoul(argv[6]), std::stod(argv[7]));
   } else if (mode == "send_loop" && argc == 4) {
     run_send_loop(std::stoul(argv[2]), std::stoi(argv[3]));
   } else if (mode == "relay" && argc == 3) {

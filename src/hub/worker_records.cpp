@@ -1,0 +1,67 @@
+#include <spdlog/spdlog.h>
+
+#include "room.h"
+
+namespace tt::hub {
+
+void Room::take_places(Client& client, Member& member, std::string_view places,
+                       Clock::time_point now) {
+  while (protocol::SharedReader::is_places(places)) {
+    const auto blocks = member.shared->take(places);
+    if (!blocks) {
+      tell_damage(member, blocks.error());
+      return;
+    }
+    for (const SharedBytes& records : blocks.value()) {
+      metrics_.shared_bytes += records->size();
+      take_records(member, records, now);
+    }
+    end_message();
+  }
+  if (const auto taken = member.shared->told_now()) {
+    send(client, protocol::encode_notification("taken", {{"bytes", *taken}}));
+  }
+}
+
+void Room::take_records(const Member& member, const SharedBytes& records, Clock::time_point now) {
+  // The payload's CRC is the viewers' to check: they see what the leader computed.
+  protocol::RecordReader reader(*records, protocol::RecordCheck::kHeader);
+  while (const auto record = reader.next()) {
+    ++metrics_.records;
+    metrics_.on_record(*record);
+    StoredRecord stored{.key = protocol::key_of(record->header),
+                        .plan = record->header.plan,
+                        .point = record->header.point,
+                        .bytes = records.part(record->whole)};
+    show_record(record->header, stored, now);
+    journal_.record(record->header, stored.bytes);
+    mirror_.keep_record(std::move(stored));
+  }
+  if (!reader.status().ok()) {
+    tell_damage(member, reader.status().error());
+  }
+}
+
+void Room::end_message() {
+  for (const auto& [viewer, facts] : members_) {
+    viewer->queue().end_message();
+  }
+}
+
+void Room::show_record(const protocol::RecordHeader& header, const StoredRecord& record,
+                       Clock::time_point now) {
+  for (const auto& [viewer, facts] : members_) {
+    if (viewer->role() == Role::kViewer && wants_record(facts, header)) {
+      viewer->queue().push_record(record, now);
+      viewer->wake();
+    }
+  }
+}
+
+void Room::tell_damage(const Member& member, const base::Error& error) {
+  ++metrics_.damaged_records;
+  spdlog::error("damaged_record: {}: {}", member.session, base::to_string(error));
+  warn("error", "a record of the trainer is damaged: " + error.message);
+}
+
+}  // namespace tt::hub

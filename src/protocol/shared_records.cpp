@@ -1,0 +1,278 @@
+#include "tensor_tracer/protocol/shared_records.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/endian/conversion.hpp>
+#include <cstring>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "tensor_tracer/base/private_file.h"
+#include "tensor_tracer/protocol/record.h"
+
+namespace tt::protocol {
+namespace {
+
+using base::SealedMemory;
+using base::SharedBytes;
+
+constexpr std::uint32_t kPlacesMagic = 0x31535454;  // "TTS1"
+constexpr std::size_t kPlacesHead = 8;
+constexpr std::size_t kPlaceBytes = 16;
+constexpr std::size_t kBlockHead = 64;  // and what a block's offset is a multiple of
+constexpr std::size_t kKeyBytes = 16;   // before their hex digits
+constexpr std::size_t kReserveAtOnce = std::size_t{1} << 20U;
+constexpr std::size_t kReclaimAtOnce = 64;
+
+enum BlockState : std::uint32_t { kWorkers = 0, kHandedOver = 1, kTaken = 2 };
+
+std::atomic_ref<std::uint32_t> state_of(std::span<std::byte> memory, std::size_t offset) {
+  return std::atomic_ref(*reinterpret_cast<std::uint32_t*>(memory.data() + offset));
+}
+
+template <typename Number>
+void append(std::string& out, Number number) {
+  boost::endian::native_to_little_inplace(number);
+  out.append(reinterpret_cast<const char*>(&number), sizeof(number));
+}
+
+template <typename Number>
+Number read_at(std::string_view bytes, std::size_t offset) {
+  Number number = 0;
+  std::memcpy(&number, bytes.data() + offset, sizeof(number));
+  return boost::endian::little_to_native(number);
+}
+
+// Large records each by itself, so that the hub can keep one without the others, and small ones
+// together.
+std::vector<std::string_view> pieces_of(std::string_view message) {
+  std::vector<std::string_view> pieces;
+  RecordReader reader(message, RecordCheck::kHeader);
+  const char* begin = message.data();
+  const char* end = begin;
+  const auto cut = [&] {
+    if (end != begin) pieces.emplace_back(begin, end);
+    begin = end;
+  };
+  while (const auto record = reader.next()) {
+    if (record->whole.size() >= kWorthSharing) cut();
+    end = record->whole.data() + record->whole.size();
+    if (static_cast<std::size_t>(end - begin) >= kWorthSharing) cut();
+  }
+  end = message.data() + message.size();
+  cut();
+  return pieces;
+}
+
+}  // namespace
+
+SharedWriter::SharedWriter(SealedMemory memory, std::string key)
+    : memory_(std::move(memory)), key_(std::move(key)) {
+  std::memcpy(memory_.bytes().data(), key_.data(), key_.size());
+  room_.emplace(kBlockHead, memory_.bytes().size() - kBlockHead);
+}
+
+base::Result<std::unique_ptr<SharedWriter>> SharedWriter::create(std::size_t bytes) {
+  base::Result<SealedMemory> memory = SealedMemory::create("tensor-tracer", bytes);
+  if (!memory) {
+    return memory.error();
+  }
+  if (base::Status first = memory.value().reserve(0, kBlockHead); !first.ok()) {
+    return first.error();
+  }
+  return std::unique_ptr<SharedWriter>(
+      new SharedWriter(std::move(memory).value(), base::random_hex(kKeyBytes)));
+}
+
+nlohmann::json SharedWriter::offer() const {
+  return {{"pid", ::getpid()},
+          {"fd", memory_.fd()},
+          {"bytes", memory_.bytes().size()},
+          {"key", key_}};
+}
+
+std::optional<std::string> SharedWriter::put(std::string_view records) {
+  reclaim(kReclaimAtOnce);
+  const std::size_t before = held_.size();
+  const std::vector<std::string_view> pieces = pieces_of(records);
+  std::string places;
+  append(places, kPlacesMagic);
+  append(places, static_cast<std::uint32_t>(pieces.size()));
+  for (const std::string_view piece : pieces) {
+    const auto offset = put_block(piece);
+    if (!offset) {
+      while (held_.size() > before) {
+        state_of(memory_.bytes(), held_.back().offset) = kWorkers;
+        if (next_ == std::prev(held_.end())) next_ = held_.end();
+        free(held_.back());
+        held_.pop_back();
+      }
+      return std::nullopt;
+    }
+    append(places, std::uint64_t{*offset});
+    append(places, std::uint64_t{piece.size()});
+  }
+  put_bytes_ += records.size();
+  return places;
+}
+
+std::optional<std::size_t> SharedWriter::put_block(std::string_view records) {
+  const std::size_t bytes = kBlockHead + (records.size() + kBlockHead - 1) / kBlockHead * kBlockHead;
+  const auto offset = find_room(bytes);
+  if (offset) {
+    std::memcpy(memory_.bytes().data() + *offset + kBlockHead, records.data(), records.size());
+    state_of(memory_.bytes(), *offset).store(kHandedOver, std::memory_order_release);
+    held_.push_back({*offset, bytes});
+  }
+  return offset;
+}
+
+std::optional<std::size_t> SharedWriter::find_room(std::size_t bytes) {
+  auto offset = first_fit(bytes);
+  if (!offset || *offset + bytes > reserved_) {  // rather than that more memory is taken
+    if (offset) free({*offset, bytes});
+    reclaim(held_.size());
+    offset = first_fit(bytes);
+  }
+  if (offset && !reserve(*offset + bytes)) {
+    free({*offset, bytes});
+    return std::nullopt;
+  }
+  return offset;
+}
+
+std::optional<std::size_t> SharedWriter::first_fit(std::size_t bytes) {
+  const auto found =
+      std::ranges::find_if(room_, [bytes](const auto& room) { return room.second >= bytes; });
+  if (found == room_.end()) {
+    return std::nullopt;
+  }
+  const auto [offset, size] = *found;
+  room_.erase(found);
+  if (size > bytes) room_.emplace(offset + bytes, size - bytes);
+  return offset;
+}
+
+void SharedWriter::reclaim(std::size_t count) {
+  for (count = std::min(count, held_.size()); count > 0; --count) {
+    if (next_ == held_.end()) next_ = held_.begin();
+    const auto block = next_++;
+    if (state_of(memory_.bytes(), block->offset).load(std::memory_order_acquire) == kWorkers) {
+      free(*block);
+      held_.erase(block);
+    }
+  }
+}
+
+void SharedWriter::free(Block block) {
+  const auto after = room_.lower_bound(block.offset);
+  if (after != room_.end() && block.offset + block.bytes == after->first) {
+    block.bytes += after->second;
+    room_.erase(after);
+  }
+  const auto next = room_.lower_bound(block.offset);
+  if (next != room_.begin()) {
+    auto& [offset, bytes] = *std::prev(next);
+    if (offset + bytes == block.offset) {
+      bytes += block.bytes;
+      return;
+    }
+  }
+  room_.emplace(block.offset, block.bytes);
+}
+
+bool SharedWriter::reserve(std::size_t end) {
+  if (end <= reserved_) {
+    return true;
+  }
+  const std::size_t wanted = std::min(
+      (end + kReserveAtOnce - 1) / kReserveAtOnce * kReserveAtOnce, memory_.bytes().size());
+  if (!memory_.reserve(reserved_, wanted - reserved_).ok()) {
+    return false;
+  }
+  reserved_ = wanted;
+  return true;
+}
+
+base::Result<std::unique_ptr<SharedReader>> SharedReader::open(const nlohmann::json& offer) {
+  const auto number = [&offer](const char* name, std::uint64_t most) -> std::optional<std::uint64_t> {
+    const auto found = offer.find(name);
+    const bool fits = found != offer.end() && found->is_number_integer() && *found >= 0 && *found <= most;
+    if (!fits) return std::nullopt;
+    return found->get<std::uint64_t>();
+  };
+  constexpr std::uint64_t kMostInt = std::numeric_limits<int>::max();
+  const auto pid = offer.is_object() ? number("pid", kMostInt) : std::nullopt;
+  const auto fd = pid ? number("fd", kMostInt) : std::nullopt;
+  const auto bytes = fd ? number("bytes", kSharedBytes) : std::nullopt;
+  if (!bytes || *bytes < kBlockHead || !offer.contains("key") || !offer.at("key").is_string()) {
+    return base::Error{"invalid_argument", "is not pid, fd, bytes and key", "shared_memory", ""};
+  }
+  base::Result<SealedMemory> memory =
+      SealedMemory::open(static_cast<pid_t>(*pid), static_cast<int>(*fd), *bytes);
+  if (!memory) {
+    return memory.error();
+  }
+  const auto key = offer.at("key").get<std::string>();
+  if (key.size() != 2 * kKeyBytes ||
+      std::memcmp(memory.value().bytes().data(), key.data(), key.size()) != 0) {
+    return base::Error{"shared_memory", "this process has another memory there", "key", ""};
+  }
+  return std::unique_ptr<SharedReader>(
+      new SharedReader(std::make_shared<SealedMemory>(std::move(memory).value())));
+}
+
+bool SharedReader::is_places(std::string_view message) {
+  return message.size() >= kPlacesHead && read_at<std::uint32_t>(message, 0) == kPlacesMagic;
+}
+
+base::Result<std::vector<SharedBytes>> SharedReader::take(std::string_view& places) {
+  const std::size_t count = read_at<std::uint32_t>(places, 4);
+  places.remove_prefix(kPlacesHead);
+  if (places.size() / kPlaceBytes < count) {
+    return base::Error{"invalid_record", "there are fewer places than it says", "", ""};
+  }
+  std::vector<SharedBytes> taken;
+  for (std::size_t i = 0; i < count; ++i, places.remove_prefix(kPlaceBytes)) {
+    base::Result<SharedBytes> block =
+        take_block(read_at<std::uint64_t>(places, 0), read_at<std::uint64_t>(places, 8));
+    if (!block) {
+      return block.error();
+    }
+    taken.push_back(std::move(block).value());
+  }
+  return taken;
+}
+
+base::Result<SharedBytes> SharedReader::take_block(std::uint64_t offset, std::uint64_t bytes) {
+  const std::span<std::byte> memory = memory_->bytes();
+  const bool inside = offset % kBlockHead == 0 && offset >= kBlockHead &&
+                      offset < memory.size() && bytes <= memory.size() &&
+                      offset + kBlockHead + bytes <= memory.size();
+  std::uint32_t expected = kHandedOver;
+  if (!inside || !state_of(memory, offset).compare_exchange_strong(expected, kTaken)) {
+    return base::Error{"invalid_record", "nothing was handed over at this place",
+                       std::to_string(offset), ""};
+  }
+  taken_bytes_ += bytes;
+  // The owner is the block; the memory goes with the last of them.
+  const std::shared_ptr<const void> owner(memory.data() + offset,
+                                          [all = memory_, offset](const void*) {
+                                            state_of(all->bytes(), offset)
+                                                .store(kWorkers, std::memory_order_release);
+                                          });
+  const auto* begin = reinterpret_cast<const char*>(memory.data() + offset + kBlockHead);
+  return SharedBytes(owner, {begin, static_cast<std::size_t>(bytes)}, bytes);
+}
+
+std::optional<std::uint64_t> SharedReader::told_now() {
+  if (taken_bytes_ - told_bytes_ < kTellTaken) {
+    return std::nullopt;
+  }
+  return told_bytes_ = taken_bytes_;
+}
+
+}  // namespace tt::protocol
