@@ -19,7 +19,9 @@ Error failed(const std::string& what, const std::string& why) {
   return {.code = "shared_memory", .message = what + ": " + why, .where = {}, .remedy = {}};
 }
 
-Error failed(const std::string& what) { return failed(what, std::generic_category().message(errno)); }
+Error failed(const std::string& what) {
+  return failed(what, std::generic_category().message(errno));
+}
 
 // Before it is opened: opening a device or a pipe may do something.
 Status check_file(const std::string& path, std::size_t bytes) {

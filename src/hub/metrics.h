@@ -72,7 +72,7 @@ struct Metrics {
   std::uint64_t positions = 0;          // that programs wrote
   std::uint64_t records = 0;
   std::uint64_t damaged_records = 0;
-  std::uint64_t shared_bytes = 0;  // of records that workers left in shared memory
+  std::uint64_t shared_bytes = 0;         // of records that workers left in shared memory
   std::uint64_t dropped_for_viewers = 0;  // of viewers that have left
   std::uint64_t dropped_by_trainer = 0;
   std::uint64_t connections = 0;

@@ -94,8 +94,8 @@ class Room {
     std::string session;  // "v3" or "w1"
     MessageGate gate;     // viewers
     bool greeted = false;
-    std::uint64_t rank = 0;                        // workers: the global rank
-    std::optional<LinkFacts> link = std::nullopt;  // workers
+    std::uint64_t rank = 0;                                    // workers: the global rank
+    std::optional<LinkFacts> link = std::nullopt;              // workers
     std::unique_ptr<protocol::SharedReader> shared = nullptr;  // workers that offered memory
     Clock::time_point joined;
     bool may_be_silent = false;

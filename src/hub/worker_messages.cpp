@@ -42,9 +42,8 @@ void Room::greet_worker(Client& client, Member& member, const protocol::Request&
   member.rank = rank.get<std::uint64_t>();
   const LogRank about(member.rank);
   spdlog::info("worker_joined: {}", member.session);
-  json result = {{"version", protocol::kProtocolVersion},
-                 {"session", member.session},
-                 {"hub", TT_VERSION}};
+  json result = {
+      {"version", protocol::kProtocolVersion}, {"session", member.session}, {"hub", TT_VERSION}};
   if (const auto offer = request.params.find("shared_memory"); offer != request.params.end()) {
     result["shared_memory"] = accept_memory(member, *offer);
   }

@@ -124,8 +124,7 @@ class HubClient::Impl {
     if (!shared_memory.is_null()) {
       hello["shared_memory"] = shared_memory;
     }
-    std::vector<std::string> messages = {
-        protocol::encode_request(1, "hello", std::move(hello))};
+    std::vector<std::string> messages = {protocol::encode_request(1, "hello", std::move(hello))};
     if (!last_state_.empty()) {
       messages.push_back(last_state_);
     }

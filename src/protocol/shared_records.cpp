@@ -88,10 +88,8 @@ base::Result<std::unique_ptr<SharedWriter>> SharedWriter::create(std::size_t byt
 }
 
 nlohmann::json SharedWriter::offer() const {
-  return {{"pid", ::getpid()},
-          {"fd", memory_.fd()},
-          {"bytes", memory_.bytes().size()},
-          {"key", key_}};
+  return {
+      {"pid", ::getpid()}, {"fd", memory_.fd()}, {"bytes", memory_.bytes().size()}, {"key", key_}};
 }
 
 std::optional<std::string> SharedWriter::put(std::string_view records) {
@@ -120,7 +118,8 @@ std::optional<std::string> SharedWriter::put(std::string_view records) {
 }
 
 std::optional<std::size_t> SharedWriter::put_block(std::string_view records) {
-  const std::size_t bytes = kBlockHead + (records.size() + kBlockHead - 1) / kBlockHead * kBlockHead;
+  const std::size_t bytes =
+      kBlockHead + (records.size() + kBlockHead - 1) / kBlockHead * kBlockHead;
   const auto offset = find_room(bytes);
   if (offset) {
     std::memcpy(memory_.bytes().data() + *offset + kBlockHead, records.data(), records.size());
@@ -188,8 +187,8 @@ bool SharedWriter::reserve(std::size_t end) {
   if (end <= reserved_) {
     return true;
   }
-  const std::size_t wanted = std::min(
-      (end + kReserveAtOnce - 1) / kReserveAtOnce * kReserveAtOnce, memory_.bytes().size());
+  const std::size_t wanted = std::min((end + kReserveAtOnce - 1) / kReserveAtOnce * kReserveAtOnce,
+                                      memory_.bytes().size());
   if (!memory_.reserve(reserved_, wanted - reserved_).ok()) {
     return false;
   }
@@ -198,9 +197,11 @@ bool SharedWriter::reserve(std::size_t end) {
 }
 
 base::Result<std::unique_ptr<SharedReader>> SharedReader::open(const nlohmann::json& offer) {
-  const auto number = [&offer](const char* name, std::uint64_t most) -> std::optional<std::uint64_t> {
+  const auto number = [&offer](const char* name,
+                               std::uint64_t most) -> std::optional<std::uint64_t> {
     const auto found = offer.find(name);
-    const bool fits = found != offer.end() && found->is_number_integer() && *found >= 0 && *found <= most;
+    const bool fits =
+        found != offer.end() && found->is_number_integer() && *found >= 0 && *found <= most;
     if (!fits) return std::nullopt;
     return found->get<std::uint64_t>();
   };
@@ -249,9 +250,8 @@ base::Result<std::vector<SharedBytes>> SharedReader::take(std::string_view& plac
 
 base::Result<SharedBytes> SharedReader::take_block(std::uint64_t offset, std::uint64_t bytes) {
   const std::span<std::byte> memory = memory_->bytes();
-  const bool inside = offset % kBlockHead == 0 && offset >= kBlockHead &&
-                      offset < memory.size() && bytes <= memory.size() &&
-                      offset + kBlockHead + bytes <= memory.size();
+  const bool inside = offset % kBlockHead == 0 && offset >= kBlockHead && offset < memory.size() &&
+                      bytes <= memory.size() && offset + kBlockHead + bytes <= memory.size();
   std::uint32_t expected = kHandedOver;
   if (!inside || !state_of(memory, offset).compare_exchange_strong(expected, kTaken)) {
     return base::Error{"invalid_record", "nothing was handed over at this place",
@@ -259,11 +259,10 @@ base::Result<SharedBytes> SharedReader::take_block(std::uint64_t offset, std::ui
   }
   taken_bytes_ += bytes;
   // The owner is the block; the memory goes with the last of them.
-  const std::shared_ptr<const void> owner(memory.data() + offset,
-                                          [all = memory_, offset](const void*) {
-                                            state_of(all->bytes(), offset)
-                                                .store(kWorkers, std::memory_order_release);
-                                          });
+  const std::shared_ptr<const void> owner(
+      memory.data() + offset, [all = memory_, offset](const void*) {
+        state_of(all->bytes(), offset).store(kWorkers, std::memory_order_release);
+      });
   const auto* begin = reinterpret_cast<const char*>(memory.data() + offset + kBlockHead);
   return SharedBytes(owner, {begin, static_cast<std::size_t>(bytes)}, bytes);
 }

@@ -18,10 +18,12 @@ SharingWorker::SharingWorker(const Endpoint& endpoint) : fd_(connect_to(endpoint
     throw std::runtime_error(base::to_string(memory.error()));
   }
   memory_ = std::move(memory).value();
-  const nlohmann::json hello = {
-      {"versions", {1}}, {"role", "worker"},
-      {"rank", 0},       {"client", "hub_load"},
-      {"run", {{"id", "00000000000000b1"}}}, {"shared_memory", memory_->offer()}};
+  const nlohmann::json hello = {{"versions", {1}},
+                                {"role", "worker"},
+                                {"rank", 0},
+                                {"client", "hub_load"},
+                                {"run", {{"id", "00000000000000b1"}}},
+                                {"shared_memory", memory_->offer()}};
   send_text(fd_.get(), protocol::encode_request(1, "hello", hello));
   std::string_view answer;
   while (!next_text(answer)) {

@@ -175,7 +175,9 @@ class Play {
       client->read();
     }
     room_.tick(now_ += kRoom.request_timeout);
-    drop('w');  // without a trainer nothing waits on
+    for (const char worker : std::string_view("wx")) {
+      drop(worker);  // without a trainer nothing waits on
+    }
     for (const auto& [name, client] : clients_) {
       client->check_answers(client->closed() != "too slow");
     }

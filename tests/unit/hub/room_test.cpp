@@ -56,7 +56,10 @@ json hello_with(const json& shared_memory) {
   return {{"id", 1},
           {"method", "hello"},
           {"params",
-           {{"versions", {1}}, {"role", "worker"}, {"run", {{"id", "1"}}}, {"shared_memory", shared_memory}}}};
+           {{"versions", {1}},
+            {"role", "worker"},
+            {"run", {{"id", "1"}}},
+            {"shared_memory", shared_memory}}}};
 }
 
 TEST_F(RoomTest, RecordsInSharedMemoryReachViewersAndTheWorkerIsToldOfThem) {

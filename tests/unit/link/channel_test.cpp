@@ -74,19 +74,6 @@ TEST(Channel, MoreRecordsFollowOnlyWhereNothingElseIsNext) {
   EXPECT_FALSE(channel.take_records(1)) << "no record";
 }
 
-TEST(Channel, WhatOfSeveralIsGivenBackDoesNotMakeTheOthersWritten) {
-  Channel channel(6000, 1s);
-  for (int i = 0; i < 2; ++i) channel.push_records(two_records());
-  const auto first = channel.take();
-  channel.give_back(*channel.take_records(1));
-  channel.take();
-  const auto soon = Clock::now() + 20ms;
-  channel.wait_until_written(soon);
-  EXPECT_GE(Clock::now(), soon);
-  channel.written();
-  channel.wait_until_written(Clock::now() + 60s);
-}
-
 TEST(Channel, AnswersEndWithTheConnectionThatAskedForThem) {
   Channel channel(600, 1s);
   channel.expect_checks();

@@ -64,7 +64,8 @@ class SharedRecords : public testing::Test {
 
 TEST_F(SharedRecords, WhatIsTakenIsWhatWasPut) {
   std::string message;
-  for (const std::size_t bytes : {100, 60000, 200, 300, 16256, 16384, 5000, 5000, 5000, 5000, 90000}) {
+  for (const std::size_t bytes :
+       {100, 60000, 200, 300, 16256, 16384, 5000, 5000, 5000, 5000, 90000}) {
     message += record(bytes, static_cast<char>(bytes % 100));
     EXPECT_EQ(pass(message), message);
   }
@@ -195,7 +196,8 @@ TEST_F(SharedRecords, OnlyTheMemoryThatWasMeantIsOpened) {
   EXPECT_EQ(refused("pid", -1), "invalid_argument");
   EXPECT_EQ(refused("fd", 1U << 20U), "shared_memory");
   EXPECT_EQ(refused("fd", "../../../etc/passwd"), "invalid_argument");
-  for (const nlohmann::json& none : {nlohmann::json(), nlohmann::json("x"), nlohmann::json::array()}) {
+  for (const nlohmann::json& none :
+       {nlohmann::json(), nlohmann::json("x"), nlohmann::json::array()}) {
     EXPECT_FALSE(SharedReader::open(none));
   }
 }
