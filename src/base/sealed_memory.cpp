@@ -1,8 +1,11 @@
 #include "tensor_tracer/base/sealed_memory.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -41,6 +44,11 @@ Status check_file(const std::string& path, std::size_t bytes) {
 }  // namespace
 
 Result<SealedMemory> SealedMemory::create(const char* name, std::size_t bytes) {
+  // Above this limit of the shell's `ulimit -f` a signal would end the process.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
+    return failed("memory to share cannot be made", "files may not be so long");
+  }
   ScopedFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0 ||
       ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
@@ -58,10 +66,13 @@ Result<SealedMemory> SealedMemory::open(pid_t pid, int fd, std::size_t bytes) {
   if (!own) {
     return failed(path);
   }
-  // Only such memory has seals, and it has them for good; so this holds for what `path` was.
+  // Only such memory has seals, and it has them for good; so this holds for what `path` was. Huge
+  // pages are another file system: of these the system may have none left when one is read.
   const int seals = ::fcntl(own.get(), F_GET_SEALS);
   struct stat facts {};
+  struct statfs system {};
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || ::fstat(own.get(), &facts) != 0 ||
+      ::fstatfs(own.get(), &system) != 0 || system.f_type != TMPFS_MAGIC ||
       static_cast<std::size_t>(facts.st_size) != bytes) {
     return failed(path, "is not memory that keeps its size");
   }
@@ -90,6 +101,11 @@ Status SealedMemory::reserve(std::size_t offset, std::size_t bytes) {
     return failed("memory to share cannot be had");
   }
   return {};
+}
+
+void SealedMemory::discard(std::size_t offset, std::size_t bytes) {
+  static_cast<void>(::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                static_cast<off_t>(offset), static_cast<off_t>(bytes)));
 }
 
 }  // namespace tt::base

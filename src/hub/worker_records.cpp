@@ -6,17 +6,24 @@ namespace tt::hub {
 
 void Room::take_places(Client& client, Member& member, std::string_view places,
                        Clock::time_point now) {
-  while (protocol::SharedReader::is_places(places)) {
+  base::Status good;
+  while (good.ok() && protocol::SharedReader::is_places(places)) {
     const auto blocks = member.shared->take(places);
     if (!blocks) {
-      tell_damage(member, blocks.error());
-      return;
+      good = blocks.error();
+      continue;
     }
     for (const SharedBytes& records : blocks.value()) {
       metrics_.shared_bytes += records->size();
       take_records(member, records, now);
     }
     end_message();
+  }
+  if (good.ok() && !places.empty()) {
+    good = base::Error{"invalid_record", "what follows the places is none", "", ""};
+  }
+  if (!good.ok()) {
+    tell_damage(member, good.error());
   }
   if (const auto taken = member.shared->told_now()) {
     send(client, protocol::encode_notification("taken", {{"bytes", *taken}}));

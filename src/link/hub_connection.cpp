@@ -63,6 +63,7 @@ net::awaitable<void> HubConnection::run() {
       net::steady_timer turn(io_, 1ms);
       co_await turn.async_wait(kAwait);
     }
+    shared_.reset();
     if (!closing_) {
       co_await pause();
     }

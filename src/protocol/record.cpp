@@ -1,6 +1,7 @@
 #include "tensor_tracer/protocol/record.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -116,13 +117,17 @@ base::Status check_lengths(const RecordHeader& header, std::size_t available) {
   return {};
 }
 
-base::Status check_preamble(std::string_view bytes) {
+// From a copy: in shared memory the worker could change what has been checked.
+base::Result<RecordHeader> read_header(std::string_view bytes) {
   if (bytes.size() < kRecordHeaderBytes) {
     return invalid("a header has 128 bytes, only " + std::to_string(bytes.size()) + " are there");
   }
+  std::array<char, kRecordHeaderBytes> copy{};
+  std::memcpy(copy.data(), bytes.data(), copy.size());
+  const std::string_view head(copy.data(), copy.size());
   std::uint32_t magic = 0;
-  std::memcpy(&magic, bytes.data(), sizeof(magic));
-  const RecordHeader header = decode(bytes);
+  std::memcpy(&magic, head.data(), sizeof(magic));
+  const RecordHeader header = decode(head);
   if (magic != kRecordMagic) {
     return unsupported("not a record: the magic is " + std::to_string(magic));
   }
@@ -133,10 +138,10 @@ base::Status check_preamble(std::string_view bytes) {
       header.header_bytes > bytes.size()) {
     return invalid("header_bytes is " + std::to_string(header.header_bytes));
   }
-  if (header.header_crc != crc_of_text(bytes.substr(0, kHeaderCrcOffset))) {
+  if (header.header_crc != crc_of_text(head.substr(0, kHeaderCrcOffset))) {
     return invalid("the header's CRC does not match");
   }
-  return {};
+  return header;
 }
 
 }  // namespace
@@ -195,10 +200,11 @@ void append_record(std::string& out, RecordHeader header, std::span<const std::b
 }
 
 base::Result<RecordView> read_record(std::string_view bytes, RecordCheck check) {
-  if (base::Status status = check_preamble(bytes); !status.ok()) {
-    return status.error();
+  const base::Result<RecordHeader> read = read_header(bytes);
+  if (!read) {
+    return read.error();
   }
-  const RecordHeader header = decode(bytes);
+  const RecordHeader& header = read.value();
   if (base::Status status = check_lengths(header, bytes.size()); !status.ok()) {
     return status.error();
   }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iterator>
 #include <limits>
+#include <mutex>
 #include <utility>
 
 #include "tensor_tracer/base/private_file.h"
@@ -94,27 +95,30 @@ nlohmann::json SharedWriter::offer() const {
 
 std::optional<std::string> SharedWriter::put(std::string_view records) {
   reclaim(kReclaimAtOnce);
-  const std::size_t before = held_.size();
   const std::vector<std::string_view> pieces = pieces_of(records);
   std::string places;
   append(places, kPlacesMagic);
   append(places, static_cast<std::uint32_t>(pieces.size()));
-  for (const std::string_view piece : pieces) {
-    const auto offset = put_block(piece);
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    const auto offset = put_block(pieces[i]);
     if (!offset) {
-      while (held_.size() > before) {
-        state_of(memory_.bytes(), held_.back().offset) = kWorkers;
-        if (next_ == std::prev(held_.end())) next_ = held_.end();
-        free(held_.back());
-        held_.pop_back();
-      }
+      undo(i);
       return std::nullopt;
     }
     append(places, std::uint64_t{*offset});
-    append(places, std::uint64_t{piece.size()});
+    append(places, std::uint64_t{pieces[i].size()});
   }
   put_bytes_ += records.size();
   return places;
+}
+
+void SharedWriter::undo(std::size_t blocks) {
+  for (; blocks > 0; --blocks) {
+    const auto last = std::prev(held_.end());
+    if (next_ == last) next_ = held_.end();
+    free(*last);
+    held_.erase(last);
+  }
 }
 
 std::optional<std::size_t> SharedWriter::put_block(std::string_view records) {
@@ -196,6 +200,59 @@ bool SharedWriter::reserve(std::size_t end) {
   return true;
 }
 
+/// The memory and which of its blocks the hub holds. Thread: any; guarded by mutex_.
+class SharedReader::Blocks {
+ public:
+  explicit Blocks(SealedMemory memory) : memory_(std::move(memory)) {}
+
+  std::span<std::byte> memory() const { return memory_.bytes(); }
+
+  /// False if the worker has not handed it over.
+  bool take(std::size_t offset, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    std::uint32_t expected = kHandedOver;
+    if (!state_of(memory(), offset).compare_exchange_strong(expected, kTaken)) {
+      return false;
+    }
+    held_[offset] = offset + bytes;
+    return true;
+  }
+
+  void let_go(std::size_t offset) {
+    const std::lock_guard lock(mutex_);
+    const auto after = held_.erase(held_.find(offset));
+    if (closed_) {
+      discard_before(after);
+    } else {
+      state_of(memory(), offset).store(kWorkers, std::memory_order_release);
+    }
+  }
+
+  void close() {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    for (auto block = held_.begin(); block != held_.end(); ++block) {
+      discard_before(block);
+    }
+    discard_before(held_.end());
+  }
+
+ private:
+  using Held = std::map<std::size_t, std::size_t>;  // offset -> end
+
+  // From the held block before: a page goes when nobody holds any part of it.
+  void discard_before(Held::iterator block) {
+    const std::size_t begin = block == held_.begin() ? 0 : std::prev(block)->second;
+    const std::size_t end = block == held_.end() ? memory().size() : block->first;
+    memory_.discard(begin, end - begin);
+  }
+
+  SealedMemory memory_;
+  std::mutex mutex_;
+  Held held_;
+  bool closed_ = false;
+};
+
 base::Result<std::unique_ptr<SharedReader>> SharedReader::open(const nlohmann::json& offer) {
   const auto number = [&offer](const char* name,
                                std::uint64_t most) -> std::optional<std::uint64_t> {
@@ -222,9 +279,13 @@ base::Result<std::unique_ptr<SharedReader>> SharedReader::open(const nlohmann::j
       std::memcmp(memory.value().bytes().data(), key.data(), key.size()) != 0) {
     return base::Error{"shared_memory", "this process has another memory there", "key", ""};
   }
-  return std::unique_ptr<SharedReader>(
-      new SharedReader(std::make_shared<SealedMemory>(std::move(memory).value())));
+  return std::unique_ptr<SharedReader>(new SharedReader(std::move(memory).value()));
 }
+
+SharedReader::SharedReader(SealedMemory memory)
+    : blocks_(std::make_shared<Blocks>(std::move(memory))) {}
+
+SharedReader::~SharedReader() { blocks_->close(); }
 
 bool SharedReader::is_places(std::string_view message) {
   return message.size() >= kPlacesHead && read_at<std::uint32_t>(message, 0) == kPlacesMagic;
@@ -249,21 +310,19 @@ base::Result<std::vector<SharedBytes>> SharedReader::take(std::string_view& plac
 }
 
 base::Result<SharedBytes> SharedReader::take_block(std::uint64_t offset, std::uint64_t bytes) {
-  const std::span<std::byte> memory = memory_->bytes();
-  const bool inside = offset % kBlockHead == 0 && offset >= kBlockHead && offset < memory.size() &&
-                      bytes <= memory.size() && offset + kBlockHead + bytes <= memory.size();
-  std::uint32_t expected = kHandedOver;
-  if (!inside || !state_of(memory, offset).compare_exchange_strong(expected, kTaken)) {
+  const std::size_t size = blocks_->memory().size();
+  const bool inside = offset % kBlockHead == 0 && offset >= kBlockHead && offset < size &&
+                      bytes <= size && offset + kBlockHead + bytes <= size;
+  if (!inside || !blocks_->take(offset, kBlockHead + bytes)) {
     return base::Error{"invalid_record", "nothing was handed over at this place",
                        std::to_string(offset), ""};
   }
   taken_bytes_ += bytes;
   // The owner is the block; the memory goes with the last of them.
+  std::byte* const block = blocks_->memory().data() + offset;
   const std::shared_ptr<const void> owner(
-      memory.data() + offset, [all = memory_, offset](const void*) {
-        state_of(all->bytes(), offset).store(kWorkers, std::memory_order_release);
-      });
-  const auto* begin = reinterpret_cast<const char*>(memory.data() + offset + kBlockHead);
+      block, [blocks = blocks_, offset](const void*) { blocks->let_go(offset); });
+  const auto* begin = reinterpret_cast<const char*>(block + kBlockHead);
   return SharedBytes(owner, {begin, static_cast<std::size_t>(bytes)}, bytes);
 }
 

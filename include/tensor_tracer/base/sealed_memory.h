@@ -26,9 +26,11 @@ class SealedMemory {
   SealedMemory& operator=(SealedMemory&&) = delete;
   ~SealedMemory();
 
-  /// Takes memory for this range, as writing to it would; but here its lack is an error, where a
-  /// write would end the process.
+  /// Takes memory for this range, as writing to it would; but where none can be had this is an
+  /// error, and a write the end of the process. (A container may end it at either.)
   Status reserve(std::size_t offset, std::size_t bytes);
+  /// Gives the range's memory back for both sides: it is zero then, until it is written again.
+  void discard(std::size_t offset, std::size_t bytes);
 
   std::span<std::byte> bytes() const { return bytes_; }
   int fd() const { return fd_.get(); }

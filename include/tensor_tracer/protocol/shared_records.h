@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -46,7 +47,7 @@ class SharedWriter {
   /// False while kSharedAhead lies there untaken: `taken` of the hub will change that.
   bool may_put() const { return put_bytes_ - taken_bytes_ < kSharedAhead; }
   /// The number of the hub's notification `taken`.
-  void on_taken(std::uint64_t bytes) { taken_bytes_ = bytes; }
+  void on_taken(std::uint64_t bytes) { taken_bytes_ = std::min(bytes, put_bytes_); }
 
  private:
   struct Block {
@@ -57,6 +58,8 @@ class SharedWriter {
 
   SharedWriter(base::SealedMemory memory, std::string key);
   std::optional<std::size_t> put_block(std::string_view records);
+  /// Takes so many blocks back that the hub has not been told of.
+  void undo(std::size_t blocks);
   std::optional<std::size_t> find_room(std::size_t bytes);
   std::optional<std::size_t> first_fit(std::size_t bytes);
   /// Looks at so many held blocks, from the one after those it looked at last.
@@ -74,9 +77,14 @@ class SharedWriter {
   std::uint64_t taken_bytes_ = 0;
 };
 
-/// The hub's side. Thread: one at a time; what take() returns belongs to any.
+/// The hub's side. Thread: one at a time; what take() returns belongs to any. When it ends, all
+/// memory but that of what somebody still holds is given back, and that when it is let go of.
 class SharedReader {
  public:
+  ~SharedReader();
+  SharedReader(const SharedReader&) = delete;
+  SharedReader& operator=(const SharedReader&) = delete;
+
   /// Of the member `shared_memory` of a hello. The error's code is "invalid_argument" or
   /// "shared_memory".
   static base::Result<std::unique_ptr<SharedReader>> open(const nlohmann::json& offer);
@@ -92,10 +100,12 @@ class SharedReader {
   std::optional<std::uint64_t> told_now();
 
  private:
-  explicit SharedReader(std::shared_ptr<base::SealedMemory> memory) : memory_(std::move(memory)) {}
+  class Blocks;
+
+  explicit SharedReader(base::SealedMemory memory);
   base::Result<base::SharedBytes> take_block(std::uint64_t offset, std::uint64_t bytes);
 
-  std::shared_ptr<base::SealedMemory> memory_;
+  std::shared_ptr<Blocks> blocks_;
   std::uint64_t taken_bytes_ = 0;
   std::uint64_t told_bytes_ = 0;
 };

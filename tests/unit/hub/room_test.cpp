@@ -104,6 +104,9 @@ TEST_F(RoomTest, APlaceThatIsNoneIsToldAsDamage) {
   EXPECT_EQ(room_.metrics().records, 1U);
   EXPECT_EQ(room_.metrics().damaged_records, 1U);
   EXPECT_EQ(viewer->texts().back().at("event"), "log");
+  room_.on_binary(*worker, memory->put(record_of_plan(1, 1)).value() + record_of_plan(1, 2), now_);
+  EXPECT_EQ(room_.metrics().records, 2U);
+  EXPECT_EQ(room_.metrics().damaged_records, 2U) << "what follows the places";
 }
 
 TEST_F(RoomTest, RecordsOfAPlanThatIsOverAreShownButNotKept) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -118,6 +119,52 @@ TEST_F(SharedRecords, AMessageThatDoesNotFitLeavesNothingBehind) {
   EXPECT_FALSE(writer_->put(large));
   EXPECT_EQ(count_room(one), room);
   EXPECT_TRUE(writer_->may_put()) << "what was not put is not waited for";
+}
+
+TEST_F(SharedRecords, AMessageThatDoesNotFitLeavesNothingBehindWhateverIsFreedMeanwhile) {
+  connect(std::size_t{8} << 20U);
+  const std::string one = record(kLarge, '1');
+  const std::size_t room = count_room(one);
+  ASSERT_GT(room, 100U) << "more than are looked at before each message";
+  std::string large;
+  for (std::size_t i = 0; i <= room; ++i) large += one;
+  EXPECT_FALSE(writer_->put(large));
+  EXPECT_EQ(count_room(one), room);
+}
+
+std::size_t memory_taken(int fd) {
+  struct stat facts {};
+  EXPECT_EQ(::fstat(fd, &facts), 0);
+  return static_cast<std::size_t>(facts.st_blocks) * 512;
+}
+
+TEST_F(SharedRecords, OneBlockThatIsHeldDoesNotKeepTheMemoryOfAnEndedConnection) {
+  connect(std::size_t{8} << 20U);
+  const base::ScopedFd memory(::dup(writer_->offer().at("fd").get<int>()));
+  const std::string one = record(kLarge, '1');
+  std::vector<SharedBytes> held;
+  for (int i = 0; i < 50; ++i) held.push_back(take(writer_->put(one).value()).at(0));
+  EXPECT_GT(memory_taken(memory.get()), 50 * kLarge);
+  SharedBytes last = std::move(held.at(20));
+  held.erase(held.begin(), held.begin() + 40);
+  writer_.reset();
+  reader_.reset();
+  EXPECT_LT(memory_taken(memory.get()), 14 * kLarge);
+  held.clear();
+  EXPECT_LT(memory_taken(memory.get()), 2 * kLarge);
+  EXPECT_EQ(*last, one);
+  last = {};
+  EXPECT_LE(memory_taken(memory.get()), 8192U);
+}
+
+TEST_F(SharedRecords, WhereFilesMayNotBeSoLongNothingIsShared) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit low{.rlim_cur = std::size_t{1} << 20U, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
+  const bool made = SharedWriter::create(std::size_t{2} << 20U).ok();
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_FALSE(made);
 }
 
 TEST_F(SharedRecords, WhatIsHeldOutlivesBothSides) {
