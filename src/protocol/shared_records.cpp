@@ -207,14 +207,17 @@ class SharedReader::Blocks {
 
   std::span<std::byte> memory() const { return memory_.bytes(); }
 
-  /// False if the worker has not handed it over.
+  /// False if the worker has not handed it over, or does so with what is held already.
   bool take(std::size_t offset, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
+    const auto next = held_.lower_bound(offset);
+    const bool free = (next == held_.end() || offset + bytes <= next->first) &&
+                      (next == held_.begin() || std::prev(next)->second <= offset);
     std::uint32_t expected = kHandedOver;
-    if (!state_of(memory(), offset).compare_exchange_strong(expected, kTaken)) {
+    if (!free || !state_of(memory(), offset).compare_exchange_strong(expected, kTaken)) {
       return false;
     }
-    held_[offset] = offset + bytes;
+    held_.emplace_hint(next, offset, offset + bytes);
     return true;
   }
 

@@ -185,7 +185,7 @@ def test_no_message_of_places_hurts_the_hub(hub: Hub) -> None:
 
 
 def test_what_the_worker_changes_afterwards_does_not_hurt_the_hub(hub: Hub) -> None:
-    """Lengths in a header that was checked, changed while viewers wait for the record."""
+    """Lengths in a header that was checked, and blocks that are used again while they are held."""
     memory = Memory()
     worker = sharing_worker(hub, memory.offer())
     viewer = hub.viewer()

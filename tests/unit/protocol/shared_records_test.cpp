@@ -200,6 +200,27 @@ TEST_F(SharedRecords, APlaceIsTakenOnceAndOnlyIfItWasHandedOver) {
   EXPECT_EQ(second.error().code, "invalid_record");
 }
 
+// What a worker writes that breaks the rules: the state of a block that the hub holds.
+TEST_F(SharedRecords, WhatIsHeldIsNotTakenAgainWhateverTheWorkerWrites) {
+  const std::string places = writer_->put(record(kLarge, 'a')).value();
+  auto held = take(places);
+  auto* const begin = reinterpret_cast<std::uint32_t*>(const_cast<char*>(held.at(0)->data()) - 64);
+  std::uint64_t offset = 0;
+  std::memcpy(&offset, places.data() + 8, sizeof(offset));
+  for (const std::uint64_t inside : {std::uint64_t{0}, std::uint64_t{64}, std::uint64_t{6400}}) {
+    begin[inside / sizeof(*begin)] = 1;
+    std::string again = places;
+    const std::uint64_t at = offset + inside;
+    const std::uint64_t bytes = 64;
+    std::memcpy(again.data() + 8, &at, sizeof(at));
+    std::memcpy(again.data() + 16, &bytes, sizeof(bytes));
+    std::string_view rest = again;
+    EXPECT_FALSE(reader_->take(rest)) << inside;
+  }
+  held.clear();
+  EXPECT_EQ(pass(record(kLarge, 'b')), record(kLarge, 'b'));
+}
+
 TEST_F(SharedRecords, NoPlaceLeadsOutOfTheMemory) {
   const std::string good = writer_->put(record(kLarge, 'a')).value();
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
