@@ -108,7 +108,8 @@ std::optional<std::string> SharedWriter::put(std::string_view records) {
     append(places, std::uint64_t{*offset});
     append(places, std::uint64_t{pieces[i].size()});
   }
-  put_bytes_ += records.size();
+  last_bytes_ = records.size();
+  put_bytes_ += last_bytes_;
   return places;
 }
 

@@ -22,9 +22,10 @@ namespace tt::protocol {
 
 /// A worker's most shared memory. What is never needed is never taken.
 inline constexpr std::size_t kSharedBytes = std::size_t{256} << 20U;
-/// So much may lie there that the hub has not taken, and one message. Little, so that the hub does
-/// not take more than it can pass on: with 2 MiB a flood of 64 KiB records lost every second one.
-inline constexpr std::size_t kSharedAhead = std::size_t{512} << 10U;
+/// So much may lie there that the hub has not taken, or one message, and another message. Little,
+/// so that the hub does not take more than it can pass on: with 2 MiB a flood of 64 KiB records
+/// lost every second one.
+inline constexpr std::uint64_t kSharedAhead = std::size_t{512} << 10U;
 /// The hub says after so many bytes that it has taken them.
 inline constexpr std::size_t kTellTaken = std::size_t{128} << 10U;
 /// Below this a message or a record is as well copied.
@@ -44,8 +45,11 @@ class SharedWriter {
   /// go end to end in one message. Nothing: there is no room, so that the records must be sent
   /// themselves.
   std::optional<std::string> put(std::string_view records);
-  /// False while kSharedAhead lies there untaken: `taken` of the hub will change that.
-  bool may_put() const { return put_bytes_ - taken_bytes_ < kSharedAhead; }
+  /// False while kSharedAhead lies there untaken and more than the last message: `taken` of the
+  /// hub will change that.
+  bool may_put() const {
+    return put_bytes_ - taken_bytes_ < std::max(kSharedAhead, last_bytes_ + 1);
+  }
   /// The number of the hub's notification `taken`.
   void on_taken(std::uint64_t bytes) { taken_bytes_ = std::min(bytes, put_bytes_); }
 
@@ -74,6 +78,7 @@ class SharedWriter {
   Held::iterator next_ = held_.end();        // to be looked at
   std::size_t reserved_ = 0;                 // from the memory's beginning
   std::uint64_t put_bytes_ = 0;
+  std::uint64_t last_bytes_ = 0;  // of these, of the last message
   std::uint64_t taken_bytes_ = 0;
 };
 

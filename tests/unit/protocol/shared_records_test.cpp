@@ -191,6 +191,19 @@ TEST_F(SharedRecords, TheWorkerIsNeverFurtherAheadThanItMayBe) {
   EXPECT_EQ(told, 8 * message.size());
 }
 
+TEST_F(SharedRecords, OneLongMessageWaitsWhileTheHubIsBusyWithAnother) {
+  connect(std::size_t{8} << 20U);
+  const std::string message = record(2 * kSharedAhead, 'a');
+  const std::string first = writer_->put(message).value();
+  EXPECT_TRUE(writer_->may_put());
+  const std::string second = writer_->put(message).value();
+  EXPECT_FALSE(writer_->may_put());
+  take(first);
+  writer_->on_taken(reader_->told_now().value());
+  EXPECT_TRUE(writer_->may_put());
+  EXPECT_EQ(*take(second).at(0), message);
+}
+
 TEST_F(SharedRecords, APlaceIsTakenOnceAndOnlyIfItWasHandedOver) {
   const std::string places = writer_->put(record(kLarge, 'a')).value();
   const auto held = take(places);
