@@ -7,11 +7,11 @@ namespace tt::hub {
 void Room::take_places(Client& client, Member& member, std::string_view places,
                        Clock::time_point now) {
   base::Status good;
-  while (good.ok() && protocol::SharedReader::is_places(places)) {
+  while (protocol::SharedReader::is_places(places)) {
     const auto blocks = member.shared->take(places);
     if (!blocks) {
       good = blocks.error();
-      continue;
+      break;
     }
     for (const SharedBytes& records : blocks.value()) {
       metrics_.shared_bytes += records->size();

@@ -152,14 +152,12 @@ def test_memory_that_is_not_the_workers_is_refused(hub: Hub, tmp_path: Path) -> 
         {},
         {"pid": os.getpid()},
     ]
-    for offer in offers:
+    for count, offer in enumerate(offers, start=1):
         worker = sharing_worker(hub, offer)
         assert worker.hello["result"]["shared_memory"] is False, offer
-        sequence = offers.index(offer) + 1
-        worker.connection.send(make_record(sequence=sequence))
+        worker.connection.send(make_record(sequence=count))
         worker.connection.close()
-        count = sequence
-        wait_until(lambda count=count: scrape(hub)["records_received_total"] == count, "sent itself")
+        wait_until(lambda n=count: scrape(hub)["records_received_total"] == n, "sent itself")
     for fd in (regular, reading, writing):
         os.close(fd)
 

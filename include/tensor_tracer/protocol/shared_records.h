@@ -23,8 +23,8 @@ namespace tt::protocol {
 /// A worker's most shared memory. What is never needed is never taken.
 inline constexpr std::size_t kSharedBytes = std::size_t{256} << 20U;
 /// So much may lie there that the hub has not taken, or one message, and another message. Little,
-/// so that the hub does not take more than it can pass on: with 2 MiB a flood of 64 KiB records
-/// lost every second one.
+/// so that the hub does not take more than it can pass on: with 2 MiB more than half of a flood of
+/// 64 KiB records was replaced in a viewer's queue.
 inline constexpr std::uint64_t kSharedAhead = std::size_t{512} << 10U;
 /// The hub says after so many bytes that it has taken them.
 inline constexpr std::size_t kTellTaken = std::size_t{128} << 10U;
