@@ -123,7 +123,7 @@ HttpResponse answer_summary(const HttpRequest& request, Members& query,
   for (const record::RunInfo& one : runs) {
     summary["runs"].push_back(describe(one, recording));
   }
-  summary["bytes"] = counters.file_bytes;
+  summary["bytes"] = recording.used_bytes();
   summary["dropped"] = counters.dropped;
   summary["dropped_lines"] = counters.dropped_lines;
   summary["stopped"] = counters.stopped;

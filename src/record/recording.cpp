@@ -163,6 +163,8 @@ std::vector<RunInfo> Recording::runs() {
   return out;
 }
 
+std::uint64_t Recording::used_bytes() { return record::used_bytes(impl_->database()); }
+
 std::uint64_t Recording::count_frames(std::uint64_t run) {
   SQLite::Statement count(impl_->database(), "SELECT count(*) FROM frames WHERE run = ?");
   count.bind(1, as_signed(run));

@@ -89,4 +89,11 @@ base::Status check_schema(SQLite::Database& database) {
   return {};
 }
 
+std::uint64_t used_bytes(SQLite::Database& database) {
+  constexpr const char* kUsed =
+      "SELECT (page_count - freelist_count) * page_size"
+      " FROM pragma_page_count, pragma_freelist_count, pragma_page_size";
+  return as_unsigned(database.execAndGet(kUsed).getInt64());
+}
+
 }  // namespace tt::record

@@ -18,6 +18,8 @@ base::Status prepare_schema(SQLite::Database& database);
 /// An error if the file is not a recording of this schema.
 base::Status check_schema(SQLite::Database& database);
 base::Error not_a_recording(std::string message);
+/// Bytes of the file that hold something, as this connection sees it.
+std::uint64_t used_bytes(SQLite::Database& database);
 
 /// SQLite knows signed integers only: the same 64 bits.
 inline std::int64_t as_signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }

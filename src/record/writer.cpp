@@ -107,11 +107,7 @@ void Writer::write(const std::vector<Item>& items) {
   transaction.commit();
 }
 
-std::uint64_t Writer::used_bytes() {
-  const auto pragma = [&](const char* sql) { return database_.execAndGet(sql).getInt64(); };
-  return as_unsigned((pragma("PRAGMA page_count") - pragma("PRAGMA freelist_count")) *
-                     pragma("PRAGMA page_size"));
-}
+std::uint64_t Writer::used_bytes() { return record::used_bytes(database_); }
 
 void Writer::insert(const FrameItem& item) {
   const protocol::RecordHeader& h = item.header;

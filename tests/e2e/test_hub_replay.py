@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import sqlite3
 import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hub_harness import RUN_ID, Hub, Peer, binary, claim, error_code, wait_until
@@ -123,10 +125,22 @@ def test_what_a_recording_cannot_do_is_refused(recording: Path, tmp_path: Path) 
 
 def test_history_is_that_of_the_file(recording: Path) -> None:
     with replaying(recording, "--paused") as replay:
-        request = urllib.request.Request(replay.address + "history/steps?first=5&last=6")
-        request.add_header("Authorization", f"Bearer {replay.token}")
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            assert [row["step"] for row in json.load(answer)] == [5, 6]
+
+        def asked(path: str) -> Any:
+            request = urllib.request.Request(replay.address + path)
+            request.add_header("Authorization", f"Bearer {replay.token}")
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return json.load(answer)
+
+        assert [row["step"] for row in asked("history/steps?first=5&last=6")] == [5, 6]
+        summary = asked("history")
+        assert (summary["frames"], summary["dropped"], summary["stopped"]) == (120, 0, False)
+        with contextlib.closing(sqlite3.connect(recording)) as database:
+            pages, free, size = (
+                database.execute(f"PRAGMA {what}").fetchone()[0]
+                for what in ("page_count", "freelist_count", "page_size")
+            )
+        assert summary["bytes"] == (pages - free) * size > 0
 
 
 @pytest.fixture(scope="module")

@@ -87,6 +87,8 @@ class Recording {
   Recording& operator=(Recording&&) noexcept;
   ~Recording();
 
+  /// Bytes of the file that hold something; free pages, and a log beside it, do not count.
+  std::uint64_t used_bytes();
   /// The runs, in the order in which they began.
   std::vector<RunInfo> runs();
   /// How many frames there are of a run; reads an index of all of them.
