@@ -31,6 +31,8 @@ from train import MOST_LOAD
 WARM_UP = 0.4  # seconds
 MOST_RATE = 500  # records a second
 RATE_BYTES = 100e6  # a second, delivered to all viewers: the fixed rate is no more than that
+LEAST_RECORDS = 12  # at the fixed rate: of fewer a percentile says little
+MOST_SECONDS = 10  # of a measurement: viewers answer no ping
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,7 +173,8 @@ def measure(system: System, cell: Cell, seconds: float) -> Measured:
         return flood
     rate = min(MOST_RATE, RATE_BYTES / (cell.size * cell.viewers))
     with server_of(system.server, cell) as server:
-        got = window(server, cell, seconds, rate=rate)
+        lasting = min(MOST_SECONDS, max(seconds, LEAST_RECORDS / rate))
+        got = window(server, cell, lasting, rate=rate)
     return dataclasses.replace(flood, rate=rate, p50_ms=got["p50_ms"], p99_ms=got["p99_ms"])
 
 
@@ -199,13 +202,14 @@ def options() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.5,
-                        help="of each measurement; at most 10, since viewers answer no ping")
+                        help="of each measurement (at the fixed rate as long as "
+                        f"{LEAST_RECORDS} records take), at most {MOST_SECONDS}")
     parser.add_argument("--viewers", type=int, action="append", help="default: 1, 8, 32, 64")
     parser.add_argument("--size", type=int, action="append", help="default: 1024, 65536, 1048576")
     parser.add_argument("--append", type=Path, help="also append the result to this file")
     parsed = parser.parse_args()
-    if not 0 < parsed.seconds <= 10:
-        parser.error("--seconds must be between 0 and 10")
+    if not 0 < parsed.seconds <= MOST_SECONDS:
+        parser.error(f"--seconds must be between 0 and {MOST_SECONDS}")
     return parsed
 
 

@@ -1,12 +1,13 @@
 // Times the recorder and the reader of recordings, at scripts/bench/record.py's word:
 //
-//   raw FOLDER RECORD_BYTES RECORDS      write() of that many records, fsync() twice a second
+//   raw FOLDER RECORD_BYTES RECORDS      write() of that many records, fsync() after each
+//   late FOLDER RECORD_BYTES RECORDS     the same with an fsync() twice a second
 //   record FOLDER RECORD_BYTES RECORDS   the same records through the recorder
 //   fill FILE RECORD_BYTES RECORDS       a recording of that many records, which stays
 //   seek FILE COUNT                      opens it and reads single (step, layer, point)
 //
-// The first two answer with seconds and CPU seconds; the last with milliseconds, of opening it, of
-// the first read, then of COUNT reads at random.
+// The first three answer with seconds and CPU seconds; the last with milliseconds, of opening it,
+// of the first read, then of COUNT reads at random.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -67,7 +68,8 @@ struct Cost {
   double cpu = 0;
 };
 
-Cost write_raw(const std::string& folder, std::size_t bytes, std::size_t records) {
+Cost write_raw(const std::string& folder, std::size_t bytes, std::size_t records,
+               double seconds_between_syncs) {
   const std::string path = folder + "/raw";
   const base::ScopedFd file(::open(path.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600));
   TT_CHECK(file.get() >= 0, "cannot write " + path);
@@ -78,7 +80,7 @@ Cost write_raw(const std::string& folder, std::size_t bytes, std::size_t records
   for (std::size_t i = 0; i < records; ++i) {
     const auto written = ::write(file.get(), made.bytes->data(), made.bytes->size());
     TT_CHECK(written == static_cast<ssize_t>(made.bytes->size()), "a write failed");
-    if (seconds_since(synced) < 0.5) continue;
+    if (seconds_since(synced) < seconds_between_syncs) continue;
     ::fsync(file.get());
     synced = Clock::now();
   }
@@ -151,9 +153,10 @@ int main(int argc, char** argv) {
     seek(argv[2], number(3));
     return 0;
   }
-  TT_CHECK(argc == 5, "arguments: raw|record|fill PATH RECORD_BYTES RECORDS, or seek FILE COUNT");
-  if (what == "raw") {
-    cost = write_raw(argv[2], number(3), number(4));
+  TT_CHECK(argc == 5,
+           "arguments: raw|late|record|fill PATH RECORD_BYTES RECORDS, or seek FILE COUNT");
+  if (what == "raw" || what == "late") {
+    cost = write_raw(argv[2], number(3), number(4), what == "raw" ? 0 : 0.5);
   } else {
     const bool stays = what == "fill";
     const std::string path = stays ? argv[2] : std::string(argv[2]) + "/bench.ttrec";
