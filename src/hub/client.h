@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "clock.h"
 #include "send_queue.h"
 
 namespace tt::hub {
@@ -28,6 +29,8 @@ class Client {
   /// The same once the queue is empty.
   virtual void close_after_sending(std::string_view reason) = 0;
 
+  /// Called about ten times a second, to end what has timed out. Never calls back into the room.
+  virtual void tick(Clock::time_point /*now*/) {}
   /// As `close`, and says that the client broke a rule.
   virtual void close_for_violation(std::string_view reason) { close(reason); }
 

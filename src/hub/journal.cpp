@@ -18,6 +18,15 @@ std::optional<std::uint64_t> step_of(const nlohmann::json& object) {
 
 }  // namespace
 
+Journal::Lost Journal::take_lost() {
+  const record::RecorderCounters now = counters();
+  if (now.stopped) {
+    return {};
+  }
+  const Lost before = std::exchange(told_, {now.dropped, now.dropped_lines});
+  return {now.dropped - before.records, now.dropped_lines - before.lines};
+}
+
 void Journal::facts(const nlohmann::json& facts) {
   const nlohmann::json id = facts.value("id", nlohmann::json());
   const std::uint64_t before = std::exchange(

@@ -24,6 +24,14 @@ class Journal {
                                 : record::RecorderCounters{.stopped = failed_};
   }
 
+  /// What the recorder did not keep.
+  struct Lost {
+    std::uint64_t records = 0;
+    std::uint64_t lines = 0;  // steps and events
+  };
+  /// Since this was asked last; nothing once it has stopped, which an alarm tells.
+  Lost take_lost();
+
   /// A run begins, or goes on with a new worker: an event `run` tells what is in force.
   void facts(const nlohmann::json& facts);
   void state(const nlohmann::json& state);
@@ -44,6 +52,7 @@ class Journal {
 
   record::Recorder* recorder_ = nullptr;
   bool failed_ = false;
+  Lost told_;
   std::uint64_t run_ = 0;
   std::uint64_t step_ = 0;
 };

@@ -12,6 +12,7 @@
 namespace tt::hub {
 namespace {
 constexpr protocol::TextLimits kViewerLimits{};
+constexpr auto kBetweenLosses = std::chrono::seconds(1);
 // A `saved` event has up to 65,536 numbers, the run's facts every program in force.
 constexpr protocol::TextLimits kWorkerLimits{.bytes = std::size_t{4} << 20U, .depth = 32};
 // A worker tells of these, answers checks and pings while its step may hang.
@@ -136,7 +137,7 @@ void Room::on_binary(Client& client, const SharedBytes& message, Clock::time_poi
     take_places(client, member->second, *message, now);
   } else {
     take_records(member->second, message, now);
-    end_message();
+    end_message(now);
   }
 }
 
@@ -152,6 +153,7 @@ void Room::tick(Clock::time_point now) {
   }
   tend_legacy_viewers(now);
   for (const auto& [client, member] : members_) {
+    client->tick(now);
     if (client->queue().release_held(now)) {
       client->wake();
     }
@@ -164,6 +166,22 @@ void Room::tick(Clock::time_point now) {
     end_lease("lease expired");
   }
   end_what_outlived_its_lease(now);
+  tell_what_is_not_recorded(now);
+}
+
+void Room::tell_what_is_not_recorded(Clock::time_point now) {
+  if (now - lost_told_ < kBetweenLosses) {
+    return;
+  }
+  if (const Journal::Lost lost = journal_.take_lost(); lost.records + lost.lines > 0) {
+    lost_told_ = now;
+    json params = {{"records", lost.records}, {"where", "recording"}};
+    if (lost.lines > 0) {
+      params["events"] = lost.lines;
+    }
+    journal_.event("dropped", params);
+    broadcast("dropped", params);
+  }
 }
 
 // As after a restart of this hub.

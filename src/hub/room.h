@@ -121,6 +121,7 @@ class Room {
   void continue_run(std::string_view why);
   void revert_programs(std::string_view why);
   void end_what_outlived_its_lease(Clock::time_point now);
+  void tell_what_is_not_recorded(Clock::time_point now);
   /// A request of the hub's own, which wants no answer.
   void ask_trainer(const std::string& method);
 
@@ -164,7 +165,7 @@ class Room {
   void take_records(const Member& member, const SharedBytes& records, Clock::time_point now);
   void show_record(const protocol::RecordHeader& header, const StoredRecord& record,
                    Clock::time_point now);
-  void end_message();
+  void end_message(Clock::time_point now);
   void tell_damage(const Member& member, const base::Error& error);
 
   // worker_messages.cpp
@@ -195,6 +196,7 @@ class Room {
   std::uint64_t last_worker_ = 0;
   bool pause_wanted_ = false;      // a holder asked for a pause that nobody has ended
   bool revert_wanted_ = false;     // a holder asked for a program that ends with the lease
+  Clock::time_point lost_told_;    // when viewers were told last what is not recorded
   Clock::time_point holder_seen_;  // when somebody held the lease last
 };
 

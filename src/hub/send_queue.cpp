@@ -53,7 +53,7 @@ void SendQueue::push_record(const StoredRecord& record, Clock::time_point now) {
   }
   still_offered_.erase(record.key);
   if (must_wait(record, now)) {
-    held_[record.key] = record;
+    held_.insert(record.key);
   } else {
     queue(record);
   }
@@ -73,19 +73,31 @@ bool SendQueue::must_wait(const StoredRecord& record, Clock::time_point now) {
 }
 
 bool SendQueue::release_held(Clock::time_point now) {
-  bool any = false;
   for (auto held = held_.begin(); held != held_.end();) {
-    if (now < next_[held->first]) {
+    if (now < next_[*held]) {
       ++held;
       continue;
     }
-    next_[held->first] = now + wanted_.pause;
-    queue(held->second);
+    next_[*held] = now + wanted_.pause;
+    if (!queue_latest(*held)) {  // another plan came, or too much else
+      count_dropped(held->entry, 1);
+    }
     held = held_.erase(held);
-    any = true;
   }
-  end_message();
+  const bool any = coming_bytes_ > 0;
+  if (any) {
+    begin_message(now);
+  }
   return any;
+}
+
+bool SendQueue::queue_latest(const protocol::RecordKey& key) {
+  const StoredRecord* latest = latest_->find(key);
+  const bool wanted = latest != nullptr && wanted_.wants(*latest);
+  if (wanted) {
+    queue(*latest);
+  }
+  return wanted;
 }
 
 void SendQueue::queue(const StoredRecord& record) {
@@ -96,12 +108,17 @@ void SendQueue::queue(const StoredRecord& record) {
   }
 }
 
-// Only now is anything cut: a record that was replaced has kept its turn.
-void SendQueue::end_message() {
-  if (coming_bytes_ == 0) {
-    return;
+void SendQueue::end_message(Clock::time_point now) {
+  const bool is_old = newest_bytes_ > 0 && now - newest_ended_ >= limits_.whole_for;
+  if (coming_bytes_ > 0 || is_old) {
+    begin_message(now);
   }
+}
+
+// Only now is anything cut: a record that was replaced has kept its turn.
+void SendQueue::begin_message(Clock::time_point now) {
   ++newest_;
+  newest_ended_ = now;
   earlier_bytes_ += std::exchange(newest_bytes_, std::exchange(coming_bytes_, 0));
   make_room();
 }
@@ -118,12 +135,12 @@ void SendQueue::subscribe(Subscription wanted) {
       erase(current);
     }
   }
-  for (const auto& [key, record] : held_) {
-    if (wanted_.wants(record)) {
-      queue(record);
-    }
+  for (const protocol::RecordKey& key : held_) {
+    queue_latest(key);
   }
-  end_message();
+  if (coming_bytes_ > 0) {
+    begin_message(newest_ended_);
+  }
   held_.clear();
   next_.clear();
   for (const protocol::RecordKey& key : latest_->keys()) {

@@ -30,6 +30,8 @@ struct SendQueueLimits {
   std::size_t fresh_bytes = std::size_t{1} << 20U;
   /// Records travel together up to this size; a bigger one travels alone.
   std::size_t batch_bytes = std::size_t{256} << 10U;
+  /// Messages that hold nothing for a client leave his newest one whole for so long.
+  std::chrono::milliseconds whole_for{5'000};
 };
 
 /// What a viewer wants: records that fit all that is given; what is left as it is fits every one.
@@ -55,12 +57,13 @@ using RecordTranslator = std::function<std::optional<SharedBytes>(const SharedBy
 
 /// What waits to be written to one client. Records come as messages of a worker, each a whole pass
 /// of which nothing is lost to a client that has read the one before: only what is left of earlier
-/// messages is cut to the limit. Texts go first and are never dropped, but for those that
-/// are data: they take turns with the records. A replaced record or data text gives its place to
-/// the newer one, so that every key gets its turn on a slow connection. Drops are counted and told
-/// to the client by a `dropped` notification. With a window, no more binary messages than that are
-/// out before the client has acknowledged them, and data texts wait for it too.
-/// Thread: the hub's I/O thread only. Owner: `latest` outlives the queue.
+/// messages is cut to the limit, and of one with nothing newer for this client after a while. Texts
+/// go first and are never dropped, but for those that are data: they take turns with the records. A
+/// replaced record or data text gives its place to the newer one, so that every key gets its turn
+/// on a slow connection. Drops are counted and told to the client by a `dropped` notification. With
+/// a window, no more binary messages than that are out before the client has acknowledged them, and
+/// data texts wait for it too. Thread: the hub's I/O thread only. Owner: `latest` outlives the
+/// queue.
 class SendQueue {
  public:
   SendQueue(const SendQueueLimits& limits, const LatestRecords& latest)
@@ -71,9 +74,10 @@ class SendQueue {
   /// A text that may be dropped: above SendQueueLimits::fresh_bytes of such texts the latest of a
   /// key wins, above total_bytes of all that waits the oldest go.
   void push_data(const std::string& key, SharedBytes text);
-  /// One record of a message that ends with end_message().
+  /// One record of a message that ends with end_message(). Of one that must wait for its rate only
+  /// the key is kept: REQUIRES that `latest` gets it next.
   void push_record(const StoredRecord& record, Clock::time_point now);
-  void end_message();
+  void end_message(Clock::time_point now);
   /// Queues the records whose pause is over; true if there were any.
   bool release_held(Clock::time_point now);
   /// Drops what waits and is not wanted any more, and offers the latest records of what is wanted
@@ -114,6 +118,9 @@ class SendQueue {
   bool window_is_full() const { return window_ > 0 && sent_ - acknowledged_ >= window_; }
   bool must_wait(const StoredRecord& record, Clock::time_point now);
   void queue(const StoredRecord& record);
+  /// False if there is none, or it is not wanted.
+  bool queue_latest(const protocol::RecordKey& key);
+  void begin_message(Clock::time_point now);
   void count_dropped(std::uint32_t entry, std::uint64_t records);
   void offer(const protocol::RecordKey& key);
   void replace(const StoredRecord& record);
@@ -142,7 +149,8 @@ class SendQueue {
 
   Records records_;
   std::unordered_map<protocol::RecordKey, std::vector<Records::iterator>> by_key_;
-  std::uint64_t newest_ = 0;       // the message that ended last; the next one is coming
+  std::uint64_t newest_ = 0;  // the message that ended last; the next one is coming
+  Clock::time_point newest_ended_{};
   std::size_t earlier_bytes_ = 0;  // of what waits, by its message
   std::size_t newest_bytes_ = 0;
   std::size_t coming_bytes_ = 0;
@@ -152,7 +160,7 @@ class SendQueue {
 
   // With a pause between records of one key: when the next one may go, and what waits for that.
   std::unordered_map<protocol::RecordKey, Clock::time_point> next_;
-  std::unordered_map<protocol::RecordKey, StoredRecord> held_;
+  std::unordered_set<protocol::RecordKey> held_;
 
   std::uint64_t window_ = 0;
   std::uint64_t sent_ = 0;  // binary messages

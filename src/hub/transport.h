@@ -6,6 +6,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <utility>
@@ -41,6 +42,8 @@ class Transport {
   void close() { state_->close(); }
   /// It reads to the client's end and then closes by itself.
   bool is_draining() const { return state_->draining; }
+  /// Bytes of frames with data that the system has taken so far.
+  std::uint64_t written() const { return state_->written; }
   /// Bytes have arrived that nobody has read yet.
   bool has_input() const { return state_->ahead_begin < state_->ahead_end; }
 
@@ -113,6 +116,7 @@ class Transport {
     bool writing = false;
     bool draining = false;
     int own_waiting = 0;
+    std::uint64_t written = 0;
     const ReadAhead read_ahead;
     std::size_t next_ahead = read_ahead.least;
     std::vector<char> ahead;
@@ -226,6 +230,7 @@ class Transport {
 
     void consume(std::size_t bytes) {
       written += bytes;
+      state->written += bytes;
       while (!left.empty() && bytes >= left.front().size()) {
         bytes -= left.front().size();
         left = left.subspan(1);

@@ -17,7 +17,7 @@ void Room::take_places(Client& client, Member& member, std::string_view places,
       metrics_.shared_bytes += records->size();
       take_records(member, records, now);
     }
-    end_message();
+    end_message(now);
   }
   if (good.ok() && !places.empty()) {
     good = base::Error{"invalid_record", "what follows the places is none", "", ""};
@@ -49,9 +49,9 @@ void Room::take_records(const Member& member, const SharedBytes& records, Clock:
   }
 }
 
-void Room::end_message() {
+void Room::end_message(Clock::time_point now) {
   for (const auto& [viewer, facts] : members_) {
-    viewer->queue().end_message();
+    viewer->queue().end_message(now);
   }
 }
 

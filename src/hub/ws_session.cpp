@@ -170,6 +170,16 @@ void WsSession::wake() {
   }
 }
 
+void WsSession::tick(Clock::time_point now) {
+  const std::uint64_t written = stream_.next_layer().written();
+  if (in_flight_.empty() || std::exchange(written_, written) != written) {
+    write_moved_ = now;
+  } else if (now - write_moved_ > context_.options.idle_timeout && stream_.is_open()) {
+    spdlog::info("client_stalled: it takes nothing");
+    kill();
+  }
+}
+
 void WsSession::post_write(int rounds) {
   net::post(stream_.get_executor(), [self = shared_from_this(), rounds] {
     if (rounds > 0 && self->more_will_come()) {

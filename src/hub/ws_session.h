@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/steady_timer.hpp>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,7 +14,8 @@
 namespace tt::hub {
 
 /// One WebSocket, viewer or worker. One read is always pending; its error is the only way out, and
-/// it leaves the room. At most one write is in flight; the rest waits in the queue.
+/// it leaves the room. At most one write is in flight; the rest waits in the queue. A client that
+/// takes nothing of it for the idle time-out is cut off, whatever it sends.
 ///
 ///     accepting -> open -> closing -> ended
 ///
@@ -27,6 +29,7 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
   void start(HttpRequest request);
 
   void wake() override;
+  void tick(Clock::time_point now) override;
   void close(std::string_view reason) override;
   void close_after_sending(std::string_view reason) override;
   void close_for_violation(std::string_view reason) override;
@@ -65,8 +68,10 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
   websocket::close_code close_code_ = websocket::close_code::going_away;
   bool open_ = false;
   bool write_posted_ = false;
-  bool closing_ = false;  // nothing more is read or queued
-  bool drain_ = false;    // closing, but what is queued goes out first
+  std::uint64_t written_ = 0;        // at the last tick
+  Clock::time_point write_moved_{};  // when something was written, or nothing had to be
+  bool closing_ = false;             // nothing more is read or queued
+  bool drain_ = false;               // closing, but what is queued goes out first
   bool close_sent_ = false;
 };
 

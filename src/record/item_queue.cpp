@@ -128,6 +128,11 @@ void ItemQueue::end() {
   wake_.notify_one();
 }
 
+bool ItemQueue::is_ending() const {
+  const std::lock_guard lock(mutex_);
+  return ending_;
+}
+
 void ItemQueue::refuse_queries() {
   std::vector<QueryThread::Query> let_go;  // after the lock
   const std::lock_guard lock(mutex_);

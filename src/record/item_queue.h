@@ -45,6 +45,7 @@ class ItemQueue {
   /// From now on everything is dropped; false if that was so before.
   bool stop();
   void end();
+  bool is_ending() const;
   /// Nobody reads any more: those that wait are let go.
   void refuse_queries();
   RecorderCounters counters() const;

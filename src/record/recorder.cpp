@@ -213,13 +213,24 @@ class Recorder::Impl {
     if (work.items.empty()) {
       return;
     }
+    while (!try_to_write(writer, work)) {
+    }
+  }
+
+  // False: somebody else has the file, so that it is worth another try.
+  bool try_to_write(Writer& writer, const ItemQueue::Work& work) {
     try {
       writer.write(work.items);
       queue_.written(work, writer.used_bytes());
     } catch (const SQLite::Exception& error) {
+      if (error.getErrorCode() == SQLITE_BUSY && !queue_.is_ending()) {
+        spdlog::warn("recording_waits: another program has locked {}", options_.path);
+        return false;
+      }
       queue_.lost(work);
       stop(error.what());
     }
+    return true;
   }
 
   // What is in the file stays readable; nothing more is written.

@@ -33,7 +33,7 @@ class EchoRoom : public Room {
   // Every record has a key of its own, so that none replaces another.
   void on_binary(Client& client, const SharedBytes& message, Clock::time_point now) override {
     client.queue().push_record({.key = {.run = ++messages_}, .bytes = message}, now);
-    client.queue().end_message();
+    client.queue().end_message(now);
     client.wake();
   }
 

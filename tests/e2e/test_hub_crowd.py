@@ -6,6 +6,7 @@ are six of each.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import statistics
 import time
@@ -82,6 +83,26 @@ def test_a_stalled_viewer_among_healthy_ones(tmp_path: Path) -> None:
         crowd.close()
 
 
+def test_who_reads_nothing_is_cut_off_whatever_it_sends(tmp_path: Path) -> None:
+    with running_hub(tmp_path / "run", "--idle-seconds", str(IDLE_SECONDS)) as hub:
+        crowd = Crowd(hub, 2)
+        worker, stalled = hub.worker(), open_viewer(hub, receive_buffer=4 * KIB)
+        begin = time.monotonic()
+        for sequence in range(1, 1000):
+            crowd.send(worker, sequence, 128 * KIB, layer=sequence % 4)
+            crowd.poll_until(2 * sequence)
+            with contextlib.suppress(OSError):
+                stalled.send_frame(1, b'{"id": 2, "method": "ping", "params": {}}')
+            if "client_stalled" in hub.log():
+                break
+            assert time.monotonic() - begin < IDLE_SECONDS + 4, "the stalled viewer is still there"
+            crowd.poll(0.2)
+        assert time.monotonic() - begin > IDLE_SECONDS
+        assert crowd.told_dropped == 0
+        assert worker.request("ping")["result"] == {}
+        crowd.close()
+
+
 def ends_within(hub: Hub, feed: Feed, stalled: RawSocket, seconds: float) -> None:
     """The hub gives the stalled viewer up; the healthy ones stay, which `Crowd` checks."""
     gone, start = hub.log().count(" left"), time.monotonic()
@@ -93,15 +114,21 @@ def ends_within(hub: Hub, feed: Feed, stalled: RawSocket, seconds: float) -> Non
     stalled.socket.close()
 
 
-def test_64_viewers_keep_no_worker_out(hub: Hub) -> None:
+def test_64_viewers_keep_no_worker_out_and_all_get_every_leaders_records(hub: Hub) -> None:
     first = [hub.worker()] + [other_leader(hub, rank) for rank in range(1, 8)]
-    viewers = [open_viewer(hub) for _ in range(64)]
+    crowd = Crowd(hub, 64)
     late = other_leader(hub, 8)
-    for worker in [*first, late]:
+    leaders = [*first, late]
+    for worker in leaders:
         worker.receive_until(lambda w=worker: w.named("viewers")[-1:] == [{"count": 64}], "64")
+    for sequence in range(1, 10 * len(leaders) + 1):
+        crowd.send(leaders[sequence % len(leaders)], sequence, 4 * KIB, layer=sequence % 7)
+        crowd.poll(0.005)
+    crowd.poll_until(10 * len(leaders) * 64)
+    assert crowd.told_dropped == 0
+    for worker in leaders:
         assert worker.request("ping")["result"] == {}
-    for viewer in viewers:
-        viewer.socket.close()
+    crowd.close()
 
 
 def other_leader(hub: Hub, rank: int) -> Peer:

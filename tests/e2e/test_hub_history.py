@@ -355,9 +355,9 @@ def test_subscriptions_by_point_layer_and_rate(hub: Hub) -> None:
     assert viewer.request("subscribe", {"points": ["MLP1"], "layers": "2-3", "rate": 2})["result"] == {}
     start = time.monotonic()
     for step in range(1, 16):
-        for point in (4, 7):
+        for entry, point in enumerate((4, 7)):
             for layer in (1, 2, 3):
-                worker.connection.send(make_record(run=RUN, step=step, point=point, layer=layer))
+                worker.connection.send(make_record(run=RUN, step=step, entry=entry, point=point, layer=layer))
         time.sleep(0.1)
     viewer.drain(1.0)
     seconds = time.monotonic() - start

@@ -1,5 +1,15 @@
 import { expect, test } from 'vitest';
-import { dropLines, kNoDrops, ofNewPlan, withDrops } from './drops';
+import { dropLines, dropPlaces, kNoDrops, ofNewPlan, withDrops } from './drops';
+
+test('what the recording dropped is told apart from what the page did not get', () => {
+  const drops = withDrops(kNoDrops, { records: 120, events: 2, where: 'recording' });
+  expect([drops.viewer, drops.trainer, drops.recording]).toEqual([0, 0, 122]);
+  expect(dropPlaces(drops)).toBe('0 here, 0 at the trainer, 122 not recorded');
+  expect(dropPlaces(withDrops(kNoDrops, { records: 3, where: 'viewer' }))).toBe(
+    '3 here, 0 at the trainer',
+  );
+  expect(dropPlaces(kNoDrops)).toBe('');
+});
 
 test('drops are counted by side and by entry', () => {
   let drops = withDrops(kNoDrops, {

@@ -4,7 +4,7 @@ import type { StepRange } from '../worker/history_client';
 import type { LeaderFacts } from '../worker/leaders';
 import type { Traffic } from '../worker/link_messages';
 import { kLagSteps } from './connection_chip';
-import type { Drops } from './drops';
+import { type Drops, dropPlaces } from './drops';
 
 /** A fact on the page: its name, its value, and what the tip adds. */
 export interface Row {
@@ -78,8 +78,7 @@ export function hubRows(
   traffic: Traffic | null,
   history: StepRange | null,
 ): readonly Row[] {
-  const dropped = drops.viewer + drops.trainer;
-  const dropText = `${formatInteger(drops.viewer)} here, ${formatInteger(drops.trainer)} at the trainer`;
+  const dropped = dropPlaces(drops);
   const rows: Row[] = [
     {
       name: 'Picture',
@@ -88,9 +87,9 @@ export function hubRows(
     },
     {
       name: 'Drops',
-      value: dropped === 0 ? 'none' : dropText,
+      value: dropped || 'none',
       tip: dropTip,
-      ...warnIf(dropped > 0),
+      ...warnIf(dropped !== ''),
     },
   ];
   if (traffic !== null) {

@@ -167,7 +167,7 @@ function dropGist(detail: unknown): Gist | undefined {
   const dropped = read(droppedSchema, detail);
   if (dropped === undefined) return undefined;
   const { records, events: messages = 0 } = dropped;
-  const where = dropped.where === 'trainer' ? 'trainer' : 'viewer';
+  const where = dropped.where in kDropPlaces ? dropped.where : 'viewer';
   const text = dropText(where, { records, messages });
   const what = `drop/${where}/${records}/${messages}`;
   return { kind: 'drop', tone: 'warn', text, what, records, messages };
@@ -175,15 +175,19 @@ function dropGist(detail: unknown): Gist | undefined {
 
 type Dropped = Pick<RunEvent, 'records' | 'messages'>;
 
+const kDropPlaces: Readonly<Record<string, string>> = {
+  viewer: 'on the way to this page',
+  trainer: "by the trainer's queue",
+  recording: 'by the recording',
+};
+
 function dropText(where: string, { records, messages }: Dropped): string {
-  const isTrainer = where === 'trainer';
-  const name = isTrainer ? 'message' : 'program message';
+  const name = where === 'viewer' ? 'program message' : 'message';
   const parts = [
     ...(records > 0 ? [formatPlural(records, 'record')] : []),
     ...(messages > 0 ? [formatPlural(messages, name)] : []),
   ];
-  const place = isTrainer ? "by the trainer's queue" : 'on the way to this page';
-  return `${parts.join(' and ')} dropped ${place}`;
+  return `${parts.join(' and ')} dropped ${kDropPlaces[where] ?? ''}`;
 }
 
 function logGist(detail: unknown): Gist | undefined {

@@ -41,15 +41,18 @@ class SendQueueTest : public testing::Test {
   // A message of one record.
   void push(const StoredRecord& record, Clock::time_point now) {
     queue_.push_record(record, now);
-    queue_.end_message();
+    latest_.put(record);
+    queue_.end_message(now);
   }
   // One of each layer, of 100 bytes.
   void push_message(std::uint16_t layers, char first) {
     for (std::uint16_t layer = 0; layer < layers; ++layer) {
       const std::string layer_name(1, static_cast<char>('A' + layer));
-      queue_.push_record(record(layer, first + layer_name + std::string(98, 'x')), now_);
+      const StoredRecord made = record(layer, first + layer_name + std::string(98, 'x'));
+      queue_.push_record(made, now_);
+      latest_.put(made);
     }
-    queue_.end_message();
+    queue_.end_message(now_);
   }
   // Everything that comes out, one string a message; `dropped` notices are added up instead.
   std::vector<std::string> drain() {
@@ -144,7 +147,7 @@ TEST_F(SendQueueTest, WhatAStalledReaderKeepsIsTheLimitAndOneMessage) {
     for (std::uint16_t layer = 0; layer < 30; ++layer) {
       queue_.push_record(record(layer, std::string(100, 'x'), entry), now_);
     }
-    queue_.end_message();
+    queue_.end_message(now_);
     EXPECT_LE(queue_.bytes(), 1000U + 3000U);
   }
   EXPECT_EQ(queue_.dropped(), 20U * 30U - 40U);
@@ -176,6 +179,29 @@ TEST_F(SendQueueTest, WhatItsRateReleasesTogetherIsOneMessage) {
   EXPECT_TRUE(drain().empty());
   EXPECT_TRUE(queue_.release_held(now_ + std::chrono::seconds(1)));
   EXPECT_EQ(queue_.bytes(), 3000U);
+}
+
+TEST_F(SendQueueTest, OfAMessageThatIsNotTakenOnlyTheLimitStaysWhenOthersHoldNothingForIt) {
+  push_message(30, 'a');
+  queue_.end_message(now_ + std::chrono::milliseconds(4999));
+  EXPECT_EQ(queue_.bytes(), 3000U);
+  queue_.end_message(now_ + std::chrono::seconds(5));
+  EXPECT_EQ(queue_.bytes(), 1000U);
+  EXPECT_EQ(queue_.dropped(), 20U);
+}
+
+TEST_F(SendQueueTest, WhatWaitsForItsRateIsOnlyTheLatestThatIsKeptAnyway) {
+  queue_.subscribe(paced(std::chrono::seconds(1)));
+  push_message(3, 'a');
+  drain();
+  const auto bytes = std::make_shared<const std::string>(100, 'b');
+  StoredRecord waiting = record(1, "");
+  waiting.bytes = bytes;
+  push(waiting, now_);
+  EXPECT_EQ(bytes.use_count(), 3) << "the two here and the latest";
+  latest_.clear();
+  EXPECT_FALSE(queue_.release_held(now_ + std::chrono::seconds(1)));
+  EXPECT_EQ(queue_.dropped(), 1U);
 }
 
 TEST_F(SendQueueTest, TextsAreNeverDroppedButRefusedWhenTheyAloneAreTooMuch) {
