@@ -10,8 +10,11 @@
 #include <array>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "tensor_tracer/base/spawn.h"
@@ -28,6 +31,8 @@ constexpr Clock::duration kLongestPause = 2000ms;
 constexpr auto kHealthy = 10s;      // a hub that lived this long may come back at once
 constexpr auto kFirstStart = 8s;    // how long the first hub may take to be ready
 constexpr auto kGraceful = 1600ms;  // from SIGTERM to SIGKILL
+// The same at the run's end for a hub that goes on writing: it may have 64 MiB for a slow disk.
+constexpr auto kLongestEnd = 30s;
 constexpr int kReadyInChild = 3;
 constexpr int kFirstListenerInChild = 4;
 
@@ -56,6 +61,19 @@ void tell(const base::ScopedFd& ready, const nlohmann::json& line) {
   }
 }
 
+/// Bytes that a process has handed to write() and its kin; 0 where it cannot be known.
+std::uint64_t bytes_written(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/io");
+  std::string name;
+  std::uint64_t bytes = 0;
+  while (file >> name >> bytes) {
+    if (name == "wchar:") {
+      return bytes;
+    }
+  }
+  return 0;
+}
+
 /// One supervised hub. Thread: the process's only one.
 ///
 ///     starting -> serving -> (hub died) pausing -> serving …
@@ -75,7 +93,8 @@ class Supervisor {
     ready.reset();
     while (!ending_ || child_ > 0) {
       wait_for_something();
-      if (ending_ && child_ > 0 && deadline_ && Clock::now() >= *deadline_) {
+      if (ending_ && child_ > 0 && deadline_ && Clock::now() >= *deadline_ && !is_given_longer()) {
+        spdlog::error("hub_killed: it did not end in time; a recording may lack its last records");
         ::kill(child_, SIGKILL);
         deadline_.reset();  // it dies when the kernel lets it
       }
@@ -173,7 +192,7 @@ class Supervisor {
     if (options_.linger) {
       spdlog::info("run_ended: the hub stays until it gets SIGTERM or SIGINT");
     } else {
-      stop("the run has ended");
+      stop("the run has ended", kLongestEnd);
     }
   }
 
@@ -181,7 +200,7 @@ class Supervisor {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
       if (info.ssi_signo != SIGCHLD) {
-        stop("asked by a signal");
+        stop("asked by a signal", kGraceful);
       }
     }
     int status = 0;
@@ -195,7 +214,19 @@ class Supervisor {
     }
   }
 
-  void stop(const char* why) {
+  // True for a hub that still writes, at the run's end.
+  bool is_given_longer() {
+    const std::uint64_t before = std::exchange(written_, bytes_written(child_));
+    if (written_ == before || Clock::now() >= longest_) {
+      return false;
+    }
+    deadline_ = Clock::now() + kGraceful;
+    return true;
+  }
+
+  // A signal after the run's end makes it shorter.
+  void stop(const char* why, Clock::duration longest) {
+    longest_ = Clock::now() + longest;
     if (ending_) {
       return;
     }
@@ -204,6 +235,7 @@ class Supervisor {
     listeners_.clear();
     deadline_ = Clock::now() + kGraceful;
     if (child_ > 0) {
+      written_ = bytes_written(child_);
       ::kill(child_, SIGTERM);
     }
   }
@@ -215,6 +247,8 @@ class Supervisor {
   bool ending_ = false;
   Clock::time_point started_;
   Clock::duration pause_ = kFirstPause / 2;
+  std::uint64_t written_ = 0;                  // by the hub that ends
+  Clock::time_point longest_;                  // that it may take
   std::optional<Clock::time_point> deadline_;  // of the pause, or of the hub's graceful end
 };
 

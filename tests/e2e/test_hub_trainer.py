@@ -149,6 +149,25 @@ def test_legacy_clients_of_a_run(auth: str, request_: dict[str, Any], flags: Fla
             assert update["type"] == "update" and update["result"]
 
 
+def test_a_run_lets_a_page_of_another_origin_in_and_tells_the_way_from_afar(
+    flags: Flags, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSH_CONNECTION", "192.0.2.7 50000 192.0.2.8 22")
+    page = "https://notebook.example"
+    served = {**flags, "tensor_tracer_auth": "none", "tensor_tracer_allow_origin": page}
+    with live_run(served, tmp_path, RANKS) as run:
+        address = run.address()
+        with connect(f"ws://{address}/", origin=page) as client:
+            client.send(json.dumps(PING))
+            assert json.loads(client.recv(10)) == PONG
+        with pytest.raises(InvalidStatus) as refused, connect(f"ws://{address}/", origin=f"{page}:444"):
+            pass
+        assert refused.value.response.status_code == 403
+        port = address.rpartition(":")[2]
+        way = f"ssh -L {port}:127.0.0.1:{port} "
+        wait_until(lambda: way in (tmp_path / "output.txt").read_text(), "the way from afar", 60)
+
+
 def test_a_legacy_client_with_the_viewers_token_watches_only(flags: Flags, tmp_path: Path) -> None:
     with started(flags, tmp_path) as (run, hub, viewer):
         with connect(f"ws://{run.address()}/?token={hub.viewer_token}") as client:

@@ -24,7 +24,8 @@ void tell_failure(const base::ScopedFd& ready, const base::Error& error);
 
 /// Owns the listening sockets, starts the hub on them and starts it again, after a pause of 0.1 s
 /// to 2 s, whenever it dies. Returns when the run has ended (unless it lingers) or on SIGTERM or
-/// SIGINT; the hub has ended then too, within 2 s. If the first start fails, the error goes to
+/// SIGINT; the hub has ended then too, within 2 s, but for one that still writes its recording at
+/// the run's end: within 30 s. If the first start fails, the error goes to
 /// `ready` and is returned.
 /// Thread: the process has this one only. Blocks SIGCHLD, SIGTERM and SIGINT.
 base::Status supervise(SupervisorOptions options);
