@@ -2,18 +2,19 @@
 # Runs the hub's tests of endurance for long: the same tests as in tests/e2e, told so by environment
 # variables. What a test prints and fails with is theirs.
 #
-#   scripts/soak.sh [all|storm|stall|churn|race|kills|meshes|fuzz]…
+#   scripts/soak.sh [all|storm|stall|churn|race|kills|large|meshes|fuzz]…
 #
 #   storm   64 clients that connect, cut and close at random: 10 minutes with each sanitizer build
 #   stall   a stalled viewer beside 63 healthy ones: 30 minutes
 #   churn   100,000 clients that come and go
 #   race    20,000 races of two controllers, 2,000 more on a real run of two ranks
 #   kills   kill -9 of a recording hub 400 times, of real recorded runs 30 times
+#   large   a recording of 10 GiB, opened and read at random
 #   meshes  every program of tests/oracle on ten meshes instead of two
 #   fuzz    10,000,000 inputs for every fuzz target, at most 30 minutes each; needs clang
 #
-# TT_SOAK_MINUTES sets the length of storm, stall and each target of fuzz. stall, churn, race and
-# kills take the programs in TT_BIN_DIR, by default build/release/bin; storm and fuzz build their own.
+# TT_SOAK_MINUTES sets the length of storm, stall and each target of fuzz. stall, churn, race,
+# kills and large take the programs in TT_BIN_DIR, by default build/release/bin; storm and fuzz build their own.
 set -euo pipefail
 
 bin_dir=${TT_BIN_DIR:-}
@@ -57,6 +58,10 @@ kills() {
   TT_RECORD_KILLS=200 run_test record_kills
 }
 
+large() {
+  scripts/bench.sh record --gib 10 --rounds 1
+}
+
 meshes() {
   TT_ALL_MESHES=1 "$TT_VENV/bin/python" -m pytest tests/oracle/test_interventions.py -q
 }
@@ -67,10 +72,10 @@ fuzz() {
 
 main() {
   local names=("$@") name
-  if [[ ${names[*]:-all} == all ]]; then names=(storm stall churn race kills meshes fuzz); fi
+  if [[ ${names[*]:-all} == all ]]; then names=(storm stall churn race kills large meshes fuzz); fi
   for name in "${names[@]}"; do
     case $name in
-      storm | stall | churn | race | kills | meshes | fuzz) ;;
+      storm | stall | churn | race | kills | large | meshes | fuzz) ;;
       *) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 2 ;;
     esac
   done

@@ -21,6 +21,24 @@ setup_packages() {
   else
     require_tools_and_headers
   fi
+  if [[ $purpose == test ]]; then fetch_promtool; fi
+}
+
+# The checker of /metrics alone: the package would install and start a server.
+fetch_promtool() {
+  local folder=$TT_ROOT/build/tools
+  if [[ -x $folder/promtool ]] || command -v promtool >/dev/null || ! command -v apt-get >/dev/null
+  then
+    return
+  fi
+  mkdir -p "$folder/prometheus"
+  if (cd "$folder" && apt-get download prometheus && dpkg-deb -x prometheus_*.deb prometheus &&
+    mv prometheus/usr/bin/promtool promtool) >>"$TT_LOG" 2>&1 </dev/null; then
+    stage_note="${stage_note:+$stage_note, }fetched promtool"
+  else
+    stage_note="${stage_note:+$stage_note, }no promtool: its test will be skipped"
+  fi
+  rm -rf "$folder/prometheus" "$folder"/prometheus_*.deb
 }
 
 install_missing_packages() {

@@ -13,6 +13,18 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "clients" / "python"))
 from hub_harness import Hub, running_hub
 
 
+PROTOCOL_SUITE = "test_websocket_"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many cases of RFC 6455 were tried, and how long they took."""
+    reports = [r for reports in terminalreporter.stats.values() for r in reports if isinstance(r, pytest.TestReport)]
+    suite = [report for report in reports if PROTOCOL_SUITE in report.nodeid]
+    if suite:
+        cases, seconds = len({report.nodeid for report in suite}), sum(report.duration for report in suite)
+        terminalreporter.write_line(f"WebSocket protocol suite: {cases} cases in {seconds:.0f} s")
+
+
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Hub]:
     """A hub of its own; the test fails if it dies."""
