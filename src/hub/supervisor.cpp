@@ -63,7 +63,7 @@ void tell(const base::ScopedFd& ready, const nlohmann::json& line) {
 
 /// Bytes that a process has handed to write() and its kin; 0 where it cannot be known.
 std::uint64_t bytes_written(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/io");
+  std::ifstream file("/proc/" + std::to_string(process) + '/' + "io");
   std::string name;
   std::uint64_t bytes = 0;
   while (file >> name >> bytes) {
