@@ -5,6 +5,7 @@ test('the token leaves the address, and a reload works with the cookie', async (
   await page.goto(hub.url.replace('/#', '/?layer=2#'));
   await expect(page.getByTestId('tile-map')).toBeVisible();
   expect(page.url()).toBe(`http://127.0.0.1:${hub.port}/?layer=2`);
+  expect(await page.content(), 'what a screenshot could show').not.toContain(hub.token);
   const cookies = await page.context().cookies();
   expect(cookies).toMatchObject([{ httpOnly: true, sameSite: 'Strict' }]);
   await page.reload();
@@ -116,6 +117,10 @@ test('drops and messages of the run are shown', async ({ page, hub }) => {
   hub.broadcast('dropped', { records: 2, where: 'trainer' });
   hub.broadcast('dropped', { records: 4, where: 'viewer' });
   await expect(page.getByTestId('drops')).toHaveText('dropped: 7 here, 2 at the trainer');
+  hub.broadcast('dropped', { records: 5, where: 'recording' });
+  await expect(page.getByTestId('drops')).toHaveText(
+    'dropped: 7 here, 2 at the trainer, 5 not recorded',
+  );
   await expect(page.getByTestId('drops')).toHaveAttribute(
     'title',
     /entry 1, HiddenStates: 2\nentry 2, MLP1: 1$/,
