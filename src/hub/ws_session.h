@@ -68,10 +68,10 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
   websocket::close_code close_code_ = websocket::close_code::going_away;
   bool open_ = false;
   bool write_posted_ = false;
-  std::uint64_t written_ = 0;        // at the last tick
+  std::uint64_t written_ = 0;                     // at the last tick
   Clock::time_point write_moved_ = Clock::now();  // something was written, or nothing had to be
-  bool closing_ = false;             // nothing more is read or queued
-  bool drain_ = false;               // closing, but what is queued goes out first
+  bool closing_ = false;                          // nothing more is read or queued
+  bool drain_ = false;                            // closing, but what is queued goes out first
   bool close_sent_ = false;
 };
 
