@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 _FOREIGN_FLAGS = re.compile(r"-Winvalid-pch|-fsanitize=\S+|-Wno-[\w-]+")
+_INCLUDE = re.compile(r'^#include "(.*)"$', re.M)
 _COMPLAINT = re.compile(r"^(.*?):(\d+):\d+: (?:error|warning): (.*)$")
 
 
@@ -27,15 +28,20 @@ def parse_arguments() -> argparse.Namespace:
 
 def compile_commands(root: Path, build: str, everything: bool) -> list[dict[str, str]]:
     """Those of the project's own sources under src/ and tests/."""
-    entries = json.loads((root / build / "compile_commands.json").read_text())
-    own = [entry for entry in entries if is_ours(root, root / build, Path(entry["file"]))]
+    entries = [one for entry in json.loads((root / build / "compile_commands.json").read_text())
+               for one in sources_of(entry)]
+    own = [entry for entry in entries
+           if Path(entry["file"]).is_relative_to(root)
+           and Path(entry["file"]).relative_to(root).parts[0] in ("src", "tests")]
     return [entry for entry in own if everything or "/torch/include" not in entry["command"]]
 
 
-def is_ours(root: Path, build: Path, source: Path) -> bool:
-    """A source of src/ or tests/, or a group of them that CMake wrote into the build folder."""
-    base = build if source.parent.name == "Unity" else root
-    return source.is_relative_to(base) and source.relative_to(base).parts[0] in ("src", "tests")
+def sources_of(entry: dict[str, str]) -> list[dict[str, str]]:
+    """The entry, or one for each source that a group of them includes."""
+    path = Path(entry["file"])
+    if path.parent.name != "Unity":
+        return [entry]
+    return [entry | {"file": file} for file in _INCLUDE.findall(path.read_text())]
 
 
 def flags_of(command: str) -> list[str]:
@@ -52,7 +58,7 @@ def flags_of(command: str) -> list[str]:
 
 
 def complaints(root: Path, entry: dict[str, str]) -> set[str]:
-    """`path:line: what` of one source or group of them, and of the headers of ours that it includes."""
+    """`path:line: what` of one source and the headers of ours that it includes."""
     command = ["clang-tidy", "--quiet", f"--config-file={root / '.clang-tidy'}", entry["file"], "--",
                *flags_of(entry["command"])]
     result = subprocess.run(command, cwd=entry["directory"], capture_output=True, text=True)
