@@ -92,7 +92,7 @@ void warn_of_open_address(const HubFlags& flags, int port) {
 }
 
 // Told only once the files are there: who waits for this line reads them next.
-void tell_ready(const HubFlags& flags, const std::string& token, int port) {
+void notify_ready(const HubFlags& flags, const std::string& token, int port) {
   spdlog::info("serving: port {} of loopback, process {}", port, ::getpid());
   if (!tt::hub::is_loopback(flags.access.bind)) {
     warn_of_open_address(flags, port);
@@ -178,7 +178,7 @@ Status serve(const HubFlags& flags) {
   }
   options.needs_recorder = !flags.restarted && !flags.recording.record_dir.empty();
   return tt::hub::serve(std::move(listeners).value(), options,
-                        [&] { tell_ready(flags, options.token, port.value()); });
+                        [&] { notify_ready(flags, options.token, port.value()); });
 }
 
 Status supervise(const HubFlags& flags) {
@@ -218,7 +218,7 @@ int run(const CLI::App& supervise_command, HubFlags& flags) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a full disk, no reason to end
   if (Status possible = check(flags.access); !possible.ok()) {
     if (supervise_command.parsed()) {
-      tt::hub::tell_failure(tt::base::ScopedFd(flags.ready_fd), possible.error());
+      tt::hub::notify_failure(tt::base::ScopedFd(flags.ready_fd), possible.error());
     }
     std::fprintf(stderr, "tensor-tracer-hub: %s\n", to_string(possible.error()).c_str());
     return tt::cli::kExitUsage;

@@ -124,8 +124,8 @@ void HubSession::connect(nlohmann::json facts, Check check) {
   state_->client.emplace(std::move(options));
 }
 
-trace::Outlet* HubSession::outlet() { return &*state_->client; }
-trace::Inlet* HubSession::inlet() { return &*state_->client; }
+trace::TraceSink* HubSession::sink() { return &*state_->client; }
+trace::ControlSource* HubSession::control_source() { return &*state_->client; }
 void HubSession::finish() {
   if (state_->client) state_->client->finish();
 }

@@ -8,7 +8,7 @@
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/config/train_config.h"
-#include "tensor_tracer/trace/outlet.h"
+#include "tensor_tracer/trace/trace_sink.h"
 
 namespace tt::cli {
 
@@ -35,11 +35,11 @@ class HubSession {
   /// Answers `plan.check` and `intervention.check`, on a thread of its own.
   using Check = std::function<base::Result<nlohmann::json>(const std::string& method,
                                                            const nlohmann::json& params)>;
-  /// Connects to the hub with the run's whole facts; from then on outlet and inlet are there.
-  /// `check` may be called until finish().
+  /// Connects to the hub with the run's whole facts; from then on sink and control_source are
+  /// there. `check` may be called until finish().
   void connect(nlohmann::json facts, Check check);
-  trace::Outlet* outlet();
-  trace::Inlet* inlet();
+  trace::TraceSink* sink();
+  trace::ControlSource* control_source();
   /// Sends what is queued, for at most a second.
   void finish();
 

@@ -17,16 +17,16 @@ base::Error wrong(std::string flag, std::string message, std::string remedy) {
 }
 
 // They are part of the run's facts, of which the hub takes 4 MiB.
-constexpr std::size_t kMostPromptBytes = std::size_t{2} << 20U;
+constexpr std::size_t kMaxPromptBytes = std::size_t{2} << 20U;
 // The default plan has two entries of each, and a plan at most 64.
-constexpr std::size_t kMostPromptSets = 31;
+constexpr std::size_t kMaxPromptSets = 31;
 
 base::Status read_prompt_sets(const config::TrainConfig& config,
                               std::vector<data::PromptSet>& sets) {
   const std::size_t files = config.monitor.monitor_prompts.size();
-  if (files > kMostPromptSets) {
+  if (files > kMaxPromptSets) {
     return wrong("--monitor-prompts",
-                 std::to_string(files) + " files are more than " + std::to_string(kMostPromptSets),
+                 std::to_string(files) + " files are more than " + std::to_string(kMaxPromptSets),
                  "join some of them");
   }
   std::size_t bytes = 0;
@@ -38,10 +38,10 @@ base::Status read_prompt_sets(const config::TrainConfig& config,
                    "rename one");
     }
     bytes += nlohmann::json(set.value().texts).dump().size();
-    if (bytes > kMostPromptBytes) {
+    if (bytes > kMaxPromptBytes) {
       return wrong("--monitor-prompts",
                    "the files up to \"" + path + "\" take " + std::to_string(bytes) +
-                       " bytes as JSON, more than " + std::to_string(kMostPromptBytes),
+                       " bytes as JSON, more than " + std::to_string(kMaxPromptBytes),
                    "keep fewer prompts, or shorter ones");
     }
     sets.push_back(std::move(set).value());

@@ -127,15 +127,15 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
     log.model(model::num_parameters(run.config.model), run.shape, run.launch);
   }
   const auto engine = make_engine(run.intervention, parts.groups.tensor, parts.groups.control);
-  parts.intervenor = engine.get();
+  parts.hooks = engine.get();
   if (hub != nullptr) {
     nlohmann::json facts = run_facts(run, *hub, entropy);
     facts["interventions"] = engine->describe(1)["programs"];
     hub->connect(std::move(facts), [&run](const std::string& method, const auto& params) {
       return check(method, params, run);
     });
-    parts.inlet = hub->inlet();
-    parts.outlet = hub->outlet();
+    parts.control_source = hub->control_source();
+    parts.sink = hub->sink();
     parts.run_id = hub->run_id();
     log.hub(*hub);
   }

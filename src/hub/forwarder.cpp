@@ -35,7 +35,7 @@ std::vector<Forwarder::Asker> Forwarder::take_expired(Clock::time_point now) {
       pending_.erase(pending);
     }
   }
-  while (late_.size() > kMostLate) {
+  while (late_.size() > kMaxLate) {
     pending_.erase(*late_.begin());
     late_.erase(late_.begin());
   }

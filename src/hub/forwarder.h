@@ -32,7 +32,7 @@ class Forwarder {
   std::uint64_t add(Asker asker, Clock::time_point deadline);
   /// Nothing if the answer came twice, or too late where nothing was to be changed.
   std::optional<Asker> take(std::uint64_t id);
-  /// Those to tell so. Who asked for a change is kept, kMostLate of them, until the trainer
+  /// Those to tell so. Who asked for a change is kept, kMaxLate of them, until the trainer
   /// answers.
   std::vector<Asker> take_expired(Clock::time_point now);
   /// Also those that were told that they timed out.
@@ -42,7 +42,7 @@ class Forwarder {
   std::size_t size() const { return pending_.size() - late_.size(); }
 
  private:
-  static constexpr std::size_t kMostLate = 256;
+  static constexpr std::size_t kMaxLate = 256;
   struct Pending {
     Asker asker;
     Clock::time_point deadline;

@@ -21,10 +21,10 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kDefaultBytes = std::size_t{4} << 20U;
-constexpr std::size_t kMostBytes = std::size_t{64} << 20U;
-constexpr std::size_t kMostEventBytes = std::size_t{16} << 20U;
+constexpr std::size_t kMaxBytes = std::size_t{64} << 20U;
+constexpr std::size_t kMaxEventBytes = std::size_t{16} << 20U;
 constexpr std::size_t kDefaultRows = 2000;
-constexpr std::size_t kMostRows = 100'000;
+constexpr std::size_t kMaxRows = 100'000;
 
 /// A query's members, taken one by one; the first that is wrong is kept.
 class Members {
@@ -134,7 +134,7 @@ HttpResponse answer_steps(const HttpRequest& request, Members& query, record::Re
                           const record::RunInfo& run) {
   const auto first = query.number<std::uint64_t>("first", 0, INT64_MAX);
   const auto last = query.number<std::uint64_t>("last", INT64_MAX, INT64_MAX);
-  const auto limit = query.number<std::size_t>("limit", kDefaultRows, kMostRows);
+  const auto limit = query.number<std::size_t>("limit", kDefaultRows, kMaxRows);
   if (const auto wrong = query.wrong()) {
     return refusal(request, http::status::bad_request, *wrong);
   }
@@ -149,8 +149,8 @@ HttpResponse answer_events(const HttpRequest& request, Members& query,
                            record::Recording& recording) {
   const record::EventQuery wanted{
       .after = query.number<std::int64_t>("after", 0, INT64_MAX),
-      .limit = query.number<std::size_t>("limit", kDefaultRows, kMostRows),
-      .max_bytes = kMostEventBytes,
+      .limit = query.number<std::size_t>("limit", kDefaultRows, kMaxRows),
+      .max_bytes = kMaxEventBytes,
       .kind = query.text("kind")};
   if (const auto wrong = query.wrong()) {
     return refusal(request, http::status::bad_request, *wrong);
@@ -193,7 +193,7 @@ record::FrameQuery frame_query(Members& query, const record::RunInfo& run) {
 HttpResponse answer_records(const HttpRequest& request, Members& query,
                             record::Recording& recording, const record::RunInfo& run) {
   const record::FrameQuery frames = frame_query(query, run);
-  const auto limit = query.number<std::size_t>("limit", kDefaultBytes, kMostBytes);
+  const auto limit = query.number<std::size_t>("limit", kDefaultBytes, kMaxBytes);
   if (const auto wrong = query.wrong()) {
     return refusal(request, http::status::bad_request, *wrong);
   }

@@ -10,9 +10,9 @@ namespace tt::hub {
 class HistoryLoad {
  public:
   /// Above it no further answer is made.
-  static constexpr std::size_t kMostBytes = std::size_t{256} << 20U;
+  static constexpr std::size_t kMaxBytes = std::size_t{256} << 20U;
   /// Questions that wait to be read for.
-  static constexpr std::size_t kMostWaiting = 128;
+  static constexpr std::size_t kMaxWaiting = 128;
 
   /// A part of the load, as long as it lives. Owner: whoever causes it; the load outlives it.
   class Part {
@@ -29,8 +29,8 @@ class HistoryLoad {
     const std::size_t amount_;
   };
 
-  bool has_room() const { return bytes_ < kMostBytes; }
-  bool is_busy() const { return waiting_ >= kMostWaiting; }
+  bool has_room() const { return bytes_ < kMaxBytes; }
+  bool is_busy() const { return waiting_ >= kMaxWaiting; }
   std::shared_ptr<Part> add_bytes(std::size_t bytes) {
     return std::make_shared<Part>(bytes_, bytes);
   }

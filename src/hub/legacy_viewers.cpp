@@ -109,7 +109,7 @@ base::Status Room::watch_for(Client& client, Member& member, const json& message
   }
   // Only now: a run that waits for a viewer starts, and with this plan.
   if (!std::exchange(member.greeted, true)) {
-    tell_viewer_count();
+    notify_viewer_count();
   }
   if (wishes.empty()) {
     start_legacy(client, member);

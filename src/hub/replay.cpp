@@ -15,11 +15,11 @@ using nlohmann::json;
 
 // As a trainer's pass: the queue of a viewer takes a message whole.
 constexpr std::size_t kMessageBytes = std::size_t{64} << 20U;
-constexpr std::size_t kLookBack = 50;    // steps whose records a seek shows where none is newer
-constexpr std::size_t kMostShown = 100;  // steps that one request shows one by one
-constexpr std::size_t kMostConnects = 10'000;  // of trainers, looked through for the run's first
-constexpr auto kLongestGap = 2s;               // a pause of the run is not sat through
-constexpr auto kGather = 10ms;                 // a dragged slider's seeks come together
+constexpr std::size_t kLookBack = 50;   // steps whose records a seek shows where none is newer
+constexpr std::size_t kMaxShown = 100;  // steps that one request shows one by one
+constexpr std::size_t kMaxConnects = 10'000;  // of trainers, looked through for the run's first
+constexpr auto kLongestGap = 2s;              // a pause of the run is not sat through
+constexpr auto kGather = 10ms;                // a dragged slider's seeks come together
 constexpr double kSlowest = 0.1;
 constexpr double kFastest = 100;
 
@@ -32,7 +32,7 @@ json list_of(json value) { return value.is_array() ? std::move(value) : json::ar
 // The facts are those of the last time that the trainer connected.
 json first_in_force(record::Recording& recording, const record::RunInfo& run) {
   json facts = run.facts;
-  for (auto& [id, event] : recording.events({.limit = kMostConnects, .kind = "run"})) {
+  for (auto& [id, event] : recording.events({.limit = kMaxConnects, .kind = "run"})) {
     if (event.run == run.run) {
       facts = std::move(event.detail);
       break;
@@ -75,7 +75,7 @@ void Replayer::start() {
                                 {"role", "worker"},
                                 {"rank", 0U},
                                 {"run", std::move(facts)}}));
-  tell_state();
+  notify_state();
   schedule();
 }
 
@@ -118,7 +118,7 @@ void Replayer::carry_out(const protocol::Request& request) {
   const base::Status done = try_to([&] { return obey(request); });
   say(done.ok() ? protocol::encode_result(request.id, {{"step", current_step()}, {"ranks", 0}})
                 : protocol::encode_error(request.id, done.error()));
-  tell_state();
+  notify_state();
 }
 
 base::Status Replayer::try_to(const std::function<base::Status()>& show) {
@@ -195,7 +195,7 @@ base::Status Replayer::step(const json& params) {
   paused_ = true;
   schedule();
   const std::size_t end = next_ + std::min(steps_.size() - next_, count.get<std::size_t>());
-  if (end - next_ > kMostShown) {
+  if (end - next_ > kMaxShown) {
     jump_to(end);
   }
   while (next_ < end) {
@@ -234,7 +234,7 @@ std::uint64_t Replayer::step_before(std::size_t index) const {
   return index == 0 ? 0 : steps_[index - 1].first;
 }
 
-void Replayer::tell_state() {
+void Replayer::notify_state() {
   const bool empty = steps_.empty();
   say(protocol::encode_notification("state", {{"phase", "replay"},
                                               {"step", current_step()},
@@ -276,7 +276,7 @@ void Replayer::play_next() {
     return {};
   });
   paused_ = !shown.ok() || next_ == steps_.size();
-  tell_state();
+  notify_state();
   schedule();
 }
 

@@ -54,7 +54,7 @@ class Replayer : public Client {
   /// Shows what a viewer of the live run saw then; the step of this index comes next.
   void jump_to(std::size_t next);
   void say(std::string text);
-  void tell_state();
+  void notify_state();
   void schedule();
   void start_timer();
   void play_next();

@@ -70,7 +70,7 @@ void Room::leave(Client& client) {
     lose_leader();
   }
   if (was_viewer) {
-    tell_viewer_count();
+    notify_viewer_count();
   }
 }
 
@@ -166,14 +166,14 @@ void Room::tick(Clock::time_point now) {
     end_lease("lease expired");
   }
   end_what_outlived_its_lease(now);
-  tell_what_is_not_recorded(now);
+  notify_recording_drops(now);
 }
 
-void Room::tell_what_is_not_recorded(Clock::time_point now) {
+void Room::notify_recording_drops(Clock::time_point now) {
   if (now - lost_told_ < kBetweenLosses) {
     return;
   }
-  if (const Journal::Lost lost = journal_.take_lost(); lost.records + lost.lines > 0) {
+  if (const AuditLog::Lost lost = journal_.take_lost(); lost.records + lost.lines > 0) {
     lost_told_ = now;
     json params = {{"records", lost.records}, {"where", "recording"}};
     if (lost.lines > 0) {
@@ -282,7 +282,7 @@ Client* Room::find_session(const std::string& session) {
   return nullptr;
 }
 
-void Room::tell_viewer_count() {
+void Room::notify_viewer_count() {
   std::uint64_t count = 0;
   for (const auto& [client, member] : members_) {
     count += client->role() == Role::kViewer && member.greeted ? 1 : 0;

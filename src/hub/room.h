@@ -11,17 +11,17 @@
 #include <string_view>
 #include <vector>
 
+#include "audit_log.h"
 #include "client.h"
 #include "dialect/disturbances.h"
 #include "dialect/shared_updates.h"
 #include "dialect/shown_records.h"
 #include "forwarder.h"
-#include "journal.h"
 #include "lease.h"
 #include "legacy_viewer.h"
 #include "metrics.h"
 #include "rate_limit.h"
-#include "run_mirror.h"
+#include "run_state.h"
 #include "tensor_tracer/protocol/message.h"
 #include "tensor_tracer/protocol/shared_records.h"
 
@@ -114,14 +114,14 @@ class Room {
   void broadcast(const SharedBytes& text);
   void broadcast(std::string_view event, json params);
   Client* find_session(const std::string& session);
-  void tell_viewer_count();
+  void notify_viewer_count();
   /// Told to all viewers and kept in the audit trail.
   void warn(std::string_view level, const std::string& message);
   void end_lease(std::string_view why);
   void continue_run(std::string_view why);
   void revert_programs(std::string_view why);
   void end_what_outlived_its_lease(Clock::time_point now);
-  void tell_what_is_not_recorded(Clock::time_point now);
+  void notify_recording_drops(Clock::time_point now);
   /// A request of the hub's own, which wants no answer.
   void ask_trainer(const std::string& method);
 
@@ -166,7 +166,7 @@ class Room {
   void show_record(const protocol::RecordHeader& header, const StoredRecord& record,
                    Clock::time_point now);
   void end_message(Clock::time_point now);
-  void tell_damage(const Member& member, const base::Error& error);
+  void notify_damage(const Member& member, const base::Error& error);
 
   // worker_messages.cpp
   void greet_worker(Client& client, Member& member, const protocol::Request& request);
@@ -182,10 +182,10 @@ class Room {
 
   const RoomOptions options_;
   Metrics metrics_;
-  RunMirror mirror_;
+  RunState mirror_;
   Lease lease_;
   Forwarder forwarder_;
-  Journal journal_;
+  AuditLog journal_;
   std::string recording_;
   std::vector<std::string> alarms_;  // a few: each is of another part
   Members members_;

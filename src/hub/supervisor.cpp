@@ -86,7 +86,7 @@ class Supervisor {
   /// Tells `ready` the port or the reason why the first start failed, and closes it.
   base::Status run(base::ScopedFd ready, int port) {
     if (base::Status first = start_first(); !first.ok()) {
-      tell_failure(ready, first.error());
+      notify_failure(ready, first.error());
       return first;
     }
     tell(ready, {{"port", port}});
@@ -254,7 +254,7 @@ class Supervisor {
 
 }  // namespace
 
-void tell_failure(const base::ScopedFd& ready, const base::Error& error) {
+void notify_failure(const base::ScopedFd& ready, const base::Error& error) {
   if (ready) {
     tell(ready, {{"error",
                   {{"code", error.code},
@@ -269,12 +269,12 @@ base::Status supervise(SupervisorOptions options) {
   base::ScopedFd ready = std::move(options.ready);
   base::Result<std::vector<base::ScopedFd>> listeners = open_listeners(options.bind, options.port);
   if (!listeners) {
-    tell_failure(ready, listeners.error());
+    notify_failure(ready, listeners.error());
     return listeners.error();
   }
   const base::Result<int> port = port_of(listeners.value().front());
   if (!port) {
-    tell_failure(ready, port.error());
+    notify_failure(ready, port.error());
     return port.error();
   }
   Supervisor supervisor(std::move(options), std::move(listeners).value());

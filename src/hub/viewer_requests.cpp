@@ -291,7 +291,7 @@ base::Status Room::greet_viewer(Client& client, Member& member, const protocol::
   }
   client.queue().offer_latest();
   client.wake();
-  tell_viewer_count();
+  notify_viewer_count();
   return {};
 }
 

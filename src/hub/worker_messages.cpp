@@ -56,7 +56,7 @@ void Room::greet_worker(Client& client, Member& member, const protocol::Request&
     show_plan_to_legacy();
     broadcast("run", facts);
   }
-  tell_viewer_count();
+  notify_viewer_count();
 }
 
 bool Room::accept_memory(Member& member, const json& offer) {

@@ -23,7 +23,7 @@ void Room::take_places(Client& client, Member& member, std::string_view places,
     good = base::Error{"invalid_record", "what follows the places is none", "", ""};
   }
   if (!good.ok()) {
-    tell_damage(member, good.error());
+    notify_damage(member, good.error());
   }
   if (const auto taken = member.shared->told_now()) {
     send(client, protocol::encode_notification("taken", {{"bytes", *taken}}));
@@ -45,7 +45,7 @@ void Room::take_records(const Member& member, const SharedBytes& records, Clock:
     mirror_.keep_record(std::move(stored));
   }
   if (!reader.status().ok()) {
-    tell_damage(member, reader.status().error());
+    notify_damage(member, reader.status().error());
   }
 }
 
@@ -65,7 +65,7 @@ void Room::show_record(const protocol::RecordHeader& header, const StoredRecord&
   }
 }
 
-void Room::tell_damage(const Member& member, const base::Error& error) {
+void Room::notify_damage(const Member& member, const base::Error& error) {
   ++metrics_.damaged_records;
   spdlog::error("damaged_record: {}: {}", member.session, base::to_string(error));
   warn("error", "a record of the trainer is damaged: " + error.message);

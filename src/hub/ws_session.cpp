@@ -21,8 +21,8 @@ constexpr std::size_t kWorthNoCopy = std::size_t{8} << 10U;
 // While so little waits for a viewer and the worker's next message is there already, they go out
 // together; but no later than after so many rounds of the I/O context.
 constexpr std::size_t kWorthWriting = std::size_t{256} << 10U;
-constexpr int kMostRounds = 128;
-constexpr std::size_t kMostHeader = 10;
+constexpr int kMaxRounds = 128;
+constexpr std::size_t kMaxHeader = 10;
 constexpr auto kCloseTimeout = std::chrono::seconds(1);
 
 Connections& registry(Context& context, Role role) {
@@ -166,7 +166,7 @@ void WsSession::wake() {
   // Posted, so that all records of one message of the trainer travel together.
   if (open_ && !write_posted_ && in_flight_.empty() && !close_sent_) {
     write_posted_ = true;
-    post_write(kMostRounds);
+    post_write(kMaxRounds);
   }
 }
 
@@ -218,7 +218,7 @@ void WsSession::write() {
 std::size_t WsSession::make_frame() {
   const auto is_small = [](const SharedBytes& part) { return part->size() < kWorthNoCopy; };
   std::size_t bytes = 0;
-  std::size_t small_bytes = kMostHeader;
+  std::size_t small_bytes = kMaxHeader;
   for (const SharedBytes& part : in_flight_.parts) {
     bytes += part->size();
     small_bytes += is_small(part) ? part->size() : 0;

@@ -26,7 +26,8 @@ constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::max();
 
 // When each value is used last; never, if nothing uses it: then it is not computed.
-std::vector<std::int64_t> last_uses(const graph::Program& program, const Instance& instance) {
+std::vector<std::int64_t> last_uses(const graph::Program& program,
+                                    const LayerSpecialization& instance) {
   std::vector<std::int64_t> last(instance.units.size(), kNever);
   const auto use = [&](std::size_t value, std::int64_t moment) {
     last[value] = std::max(last[value], moment);
@@ -53,10 +54,11 @@ std::vector<std::int64_t> last_uses(const graph::Program& program, const Instanc
   return last;
 }
 
-void add_stays(const graph::Program& program, const Instance& instance, std::vector<Stay>& stays) {
+void add_stays(const graph::Program& program, const LayerSpecialization& instance,
+               std::vector<Stay>& stays) {
   const auto last = last_uses(program, instance);
   for (std::size_t i = 0; i < instance.units.size(); ++i) {
-    const Unit& unit = instance.units[i];
+    const CompiledValue& unit = instance.units[i];
     if (last[i] == kNever) continue;
     stays.push_back({unit.moment, std::max(last[i], unit.moment), unit.held_bytes,
                      std::max<std::int64_t>(unit.live_bytes - unit.held_bytes, 0), i});
@@ -73,7 +75,7 @@ std::int64_t largest_place(const graph::Program& program, const Context& context
                            const Shape& shape, int layer) {
   std::int64_t largest = 0;
   const auto see = [&](const graph::Place& place) {
-    largest = std::max(largest, bytes_of(find_spot(place, layer, context, shape)));
+    largest = std::max(largest, bytes_of(find_place_ref(place, layer, context, shape)));
   };
   for (const graph::Value& value : program.values) {
     for (const graph::Leaf& leaf : value.leaves) {
@@ -92,9 +94,10 @@ base::Error too_much(const graph::Program& program, std::size_t value, const std
                         {span, what, "reduce more, or let the program stand for fewer layers"});
 }
 
-base::Status check_cost(const graph::Program& program, const std::vector<Instance>& instances) {
+base::Status check_cost(const graph::Program& program,
+                        const std::vector<LayerSpecialization>& instances) {
   double cost = 0;
-  for (const Instance& instance : instances) {
+  for (const LayerSpecialization& instance : instances) {
     const auto last = last_uses(program, instance);
     for (std::size_t i = 0; i < last.size(); ++i) {
       if (last[i] != kNever) cost += instance.units[i].cost;
@@ -102,7 +105,7 @@ base::Status check_cost(const graph::Program& program, const std::vector<Instanc
   }
   if (cost <= kMaxCost) return {};
   const auto& units = instances.front().units;
-  const auto most = std::ranges::max_element(units, {}, &Unit::cost);
+  const auto most = std::ranges::max_element(units, {}, &CompiledValue::cost);
   return too_much(program, static_cast<std::size_t>(most - units.begin()),
                   "in one forward the program costs about " +
                       std::to_string(static_cast<std::int64_t>(cost)) +
@@ -131,7 +134,7 @@ base::Status check_memory(const graph::Program& program, const std::vector<Stay>
 
 }  // namespace
 
-std::int64_t bytes_of(const Spot& spot) {
+std::int64_t bytes_of(const PlaceRef& spot) {
   return c10::multiply_integers(spot.shape) *
          static_cast<std::int64_t>(c10::elementSize(spot.dtype));
 }
@@ -148,12 +151,13 @@ eval::Limits limits_of(const graph::Program& program, const Context& context, co
   return limits;
 }
 
-base::Status check_budget(const graph::Program& program, const std::vector<Instance>& instances,
+base::Status check_budget(const graph::Program& program,
+                          const std::vector<LayerSpecialization>& instances,
                           const Context& context) {
   if (auto status = check_cost(program, instances); !status) return status;
   std::vector<Stay> stays;
   std::int64_t limit = 0;
-  for (const Instance& one : instances) {
+  for (const LayerSpecialization& one : instances) {
     add_stays(program, one, stays);
     limit = std::max(limit, limits_of(program, context, one.shape, one.layer).max_live_bytes);
   }

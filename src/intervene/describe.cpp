@@ -19,7 +19,7 @@ json describe_place(const graph::Place& named, int layer) {
   return form;
 }
 
-const char* how(WritePath path, const Spot& spot) {
+const char* how(WritePath path, const PlaceRef& spot) {
   if (path == WritePath::kGathered) return "gathered";
   return spot.is_sharded() ? "shards" : "everywhere";
 }
@@ -51,14 +51,14 @@ json describe_parameters(const graph::Program& program) {
 
 }  // namespace
 
-json describe_program(const graph::Program& program, const Ready& ready,
+json describe_program(const graph::Program& program, const Specialization& ready,
                       const std::vector<bool>& says_layer) {
   json writes = json::array();
   json reads = json::array();
   json saves = json::array();
   json skips = json::array();
   std::int64_t positions = 0;
-  for (const Instance& instance : ready.instances) {
+  for (const LayerSpecialization& instance : ready.instances) {
     const bool is_first = &instance == &ready.instances.front();
     for (const Write& write : instance.writes) {
       if (!is_first && !says_layer[write.effect]) continue;

@@ -55,14 +55,15 @@ at::Tensor Frame::act(std::span<const Action> actions, at::Tensor now) {
 
 // What is new to this rank is new to all; a rank that cannot read a file must not leave the others
 // waiting in a collective.
-std::shared_ptr<const Ready> Engine::State::agree_on_ready(InForce& program, const Shape& shape) {
+std::shared_ptr<const Specialization> Engine::State::agree_on_ready(ActiveProgram& program,
+                                                                    const Shape& shape) {
   const bool is_new = !program.ready.contains(shape);
   auto ready = program.ready_for(shape, context);
   if (!is_new || tensor.size() == 1) return ready;
   at::Tensor could = at::full({1}, ready->error ? 0 : 1, at::kInt);
   tensor.all_reduce(could);
   if (could.item<int>() < tensor.size() && !ready->error) {
-    auto refused = std::make_shared<Ready>();
+    auto refused = std::make_shared<Specialization>();
     refused->error = base::Error{"invalid_argument", "another rank cannot read a file", "", ""};
     ready = program.ready[shape] = std::move(refused);
   }
@@ -70,9 +71,9 @@ std::shared_ptr<const Ready> Engine::State::agree_on_ready(InForce& program, con
 }
 
 // A program's part of a forward that it is due in.
-void Engine::State::add_runs(const std::shared_ptr<InForce>& program, std::vector<Entry>& entries,
-                             std::vector<std::uint64_t>& made_of) {
-  const Surroundings& around = frame->around;
+void Engine::State::add_runs(const std::shared_ptr<ActiveProgram>& program,
+                             std::vector<Entry>& entries, std::vector<std::uint64_t>& made_of) {
+  const ForwardEnv& around = frame->around;
   if (!program->is_due(around.scope, context.model)) return;
   program->begin_step(around.scope.step);
   program->acted_in = nullptr;
@@ -98,7 +99,7 @@ void Engine::State::add_runs(const std::shared_ptr<InForce>& program, std::vecto
 void Engine::State::use_table(const std::vector<Entry>& entries,
                               std::vector<std::uint64_t> made_of) {
   if (table == nullptr || made_of != table_is_for) {
-    table = std::make_shared<const Table>(entries, context);
+    table = std::make_shared<const ExecutionPlan>(entries, context);
     table_is_for = std::move(made_of);
   }
   frame->table = table;
@@ -109,9 +110,9 @@ bool Engine::begin_forward(const trace::ForwardScope& scope, const at::Tensor& t
   state.frame = nullptr;
   if (state.in_force.empty() && !state.preview_acts) return false;
   const bool is_leader = state.tensor.rank() == 0;
-  state.frame = std::make_shared<Frame>(Surroundings{state.context, state.tensor, scope, tokens,
-                                                     is_leader ? &state.saved : nullptr,
-                                                     &state.numbers_sent});
+  state.frame =
+      std::make_shared<Frame>(ForwardEnv{state.context, state.tensor, scope, tokens,
+                                         is_leader ? &state.saved : nullptr, &state.numbers_sent});
   std::vector<Entry> entries;
   std::vector<std::uint64_t> made_of;
   for (const auto& program : state.in_force) state.add_runs(program, entries, made_of);

@@ -17,7 +17,7 @@ using Interval = std::pair<std::int64_t, std::int64_t>;  // [first, second)
 
 constexpr std::int64_t kPerBlock = 4;  // numbers of one step of Philox's counter
 
-std::uint64_t key_of(const NoiseKind& kind, const Spot& spot, const trace::ForwardScope& scope,
+std::uint64_t key_of(const NoiseKind& kind, const PlaceRef& spot, const trace::ForwardScope& scope,
                      std::uint64_t run_seed) {
   std::uint64_t key = base::mix(run_seed, base::hash_of("noise"));
   for (const std::int64_t part :
@@ -65,19 +65,19 @@ float* draw_line(std::uint64_t key, std::uint64_t line, bool is_uniform, double 
 }
 
 // Indices along a dim: all of it, or what this rank holds.
-std::vector<Interval> held(const Spot& spot, int dim, int rank, int ranks, bool is_local) {
+std::vector<Interval> held(const PlaceRef& spot, int dim, int rank, int ranks, bool is_local) {
   if (!is_local || !spot.is_sharded() || spot.placement.dim != dim) {
     return {{0, spot.shape[static_cast<std::size_t>(dim)]}};
   }
   std::vector<Interval> intervals;
-  for (const auto& interval : trace::intervals_of_rank(spot.placement, rank, ranks)) {
+  for (const auto& interval : mesh::intervals_of_rank(spot.placement, rank, ranks)) {
     intervals.emplace_back(interval.begin, interval.end);
   }
   return intervals;
 }
 
-std::vector<std::uint64_t> lines_of(const Spot& spot, const trace::ForwardScope& scope, int rank,
-                                    int ranks, bool is_local) {
+std::vector<std::uint64_t> lines_of(const PlaceRef& spot, const trace::ForwardScope& scope,
+                                    int rank, int ranks, bool is_local) {
   std::vector<std::uint64_t> lines;
   if (spot.is_weight) {
     for (const auto& [first, end] : held(spot, 0, rank, ranks, is_local)) {
@@ -98,7 +98,7 @@ std::vector<std::uint64_t> lines_of(const Spot& spot, const trace::ForwardScope&
 
 }  // namespace
 
-at::Tensor draw_noise(const NoiseKind& kind, const Spot& spot, const trace::ForwardScope& scope,
+at::Tensor draw_noise(const NoiseKind& kind, const PlaceRef& spot, const trace::ForwardScope& scope,
                       std::uint64_t run_seed, int rank, int ranks, bool is_local) {
   const int last = static_cast<int>(spot.shape.size()) - 1;
   const auto columns = held(spot, last, rank, ranks, is_local);

@@ -21,7 +21,7 @@ struct NoiseKind {
 /// logical place of each number (row of the global batch, token, feature; of a weight its row and
 /// column), so any shard holds the bits of the whole. Normal by Box and Muller (1958).
 /// REQUIRES: the spot has a shape [batch, sequence, features], or is a weight.
-at::Tensor draw_noise(const NoiseKind& kind, const Spot& spot, const trace::ForwardScope& scope,
+at::Tensor draw_noise(const NoiseKind& kind, const PlaceRef& spot, const trace::ForwardScope& scope,
                       std::uint64_t run_seed, int rank, int ranks, bool is_local);
 
 }  // namespace tt::intervene

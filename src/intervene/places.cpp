@@ -21,16 +21,17 @@ std::vector<std::int64_t> sizes_of(const trace::PointDescription& point, const S
   return sizes;
 }
 
-void set_placement(Spot& spot, const trace::Placement& placement, int ranks) {
-  spot.is_cut = placement.kind == trace::Placement::Kind::kShard;
+void set_placement(PlaceRef& spot, const mesh::Placement& placement, int ranks) {
+  spot.is_cut = placement.kind == mesh::Placement::Kind::kShard;
   if (ranks > 1) spot.placement = placement;
 }
 
 }  // namespace
 
-Spot find_spot(const graph::Place& place, int layer, const Context& context, const Shape& shape) {
+PlaceRef find_place_ref(const graph::Place& place, int layer, const Context& context,
+                        const Shape& shape) {
   const graph::PlaceKind& kind = *graph::find_place(place.point);
-  Spot spot;
+  PlaceRef spot;
   spot.layer = place.layer ? place.layer->at(layer) : 0;
   spot.gradient = place.gradient;
   spot.is_weight = kind.is_weight;
@@ -57,8 +58,8 @@ Spot find_spot(const graph::Place& place, int layer, const Context& context, con
   return spot;
 }
 
-bool Spot::has_addends() const {
-  return std::ranges::any_of(placement.segments, &trace::Segment::partial);
+bool PlaceRef::has_addends() const {
+  return std::ranges::any_of(placement.segments, &mesh::Segment::partial);
 }
 
 std::size_t spot_key(trace::PointFlag flag, int layer, bool gradient, int num_layers) {

@@ -40,7 +40,7 @@ const graph::Parameter* find_parameter(const graph::Program& program, const std:
   return found == program.parameters.end() ? nullptr : &*found;
 }
 
-json to_json(const Wanted& wanted) {
+json to_json(const Desired& wanted) {
   json form = {{"name", wanted.name},
                {"text", wanted.text},
                {"parameters", wanted.targets},
@@ -52,7 +52,8 @@ json to_json(const Wanted& wanted) {
 
 }  // namespace
 
-base::Result<std::map<std::string, double>> targets_of(const InForce& program, const json& params) {
+base::Result<std::map<std::string, double>> targets_of(const ActiveProgram& program,
+                                                       const json& params) {
   std::map<std::string, double> targets = program.targets;
   const json given = params.value("parameters", json::object());
   if (!given.is_object()) return wrong("parameters", "must be an object of numbers");
@@ -69,13 +70,13 @@ base::Result<std::map<std::string, double>> targets_of(const InForce& program, c
 
 base::Error Engine::State::not_in_force(const std::string& name) const {
   std::string names;
-  for (const Wanted& one : wanted) names += (names.empty() ? "" : ", ") + one.name;
+  for (const Desired& one : wanted) names += (names.empty() ? "" : ", ") + one.name;
   return {"not_found", "no program \"" + name + "\" is in force", "name",
           names.empty() ? "none is" : "there are: " + names};
 }
 
-Wanted* Engine::State::find_wanted(const std::string& name) {
-  const auto found = std::ranges::find(wanted, name, &Wanted::name);
+Desired* Engine::State::find_wanted(const std::string& name) {
+  const auto found = std::ranges::find(wanted, name, &Desired::name);
   return found == wanted.end() ? nullptr : &*found;
 }
 
@@ -87,17 +88,17 @@ base::Result<json> Engine::State::apply(const json& params, std::int64_t next_st
   if (!ttl.is_null() && !has_ttl) return wrong("ttl", "must be a number of steps, 1 or more");
   const json keep = params.value("keep", json(false));
   if (!keep.is_boolean()) return wrong("keep", "must be true or false");
-  auto made = make_in_force(params.value("program", json()), context);
+  auto made = make_active_program(params.value("program", json()), context);
   if (!made) return made.error();
   auto targets = targets_of(*made.value(), params);
   if (!targets) return targets.error();
-  Wanted* known = find_wanted(name.value());
+  Desired* known = find_wanted(name.value());
   if (known == nullptr && wanted.size() >= kMaxPrograms) {
     return wrong("name", std::to_string(kMaxPrograms) + " programs are in force already",
                  "remove one");
   }
   if (known == nullptr) known = &wanted.emplace_back();
-  InForce& program = *made.value();
+  ActiveProgram& program = *made.value();
   program.name = name.value();
   program.since = next_step;
   program.keep = keep.get<bool>();
@@ -113,7 +114,7 @@ base::Result<json> Engine::State::apply(const json& params, std::int64_t next_st
 base::Result<json> Engine::State::set(const json& params) {
   const auto name = name_of(params);
   if (!name) return name.error();
-  Wanted* known = find_wanted(name.value());
+  Desired* known = find_wanted(name.value());
   if (known == nullptr) {
     return not_in_force(name.value());
   }
@@ -139,7 +140,7 @@ base::Result<json> Engine::State::set(const json& params) {
 base::Result<json> Engine::State::remove(const json& params) {
   std::vector<std::string> removed;
   if (!params.contains("name")) {
-    for (const Wanted& one : wanted) removed.push_back(one.name);
+    for (const Desired& one : wanted) removed.push_back(one.name);
     wanted.clear();
   } else {
     const auto name = name_of(params);
@@ -147,7 +148,7 @@ base::Result<json> Engine::State::remove(const json& params) {
     if (find_wanted(name.value()) == nullptr) {
       return not_in_force(name.value());
     }
-    std::erase_if(wanted, [&](const Wanted& one) { return one.name == name.value(); });
+    std::erase_if(wanted, [&](const Desired& one) { return one.name == name.value(); });
     removed.push_back(name.value());
   }
   has_changed = has_changed || !removed.empty();
@@ -157,11 +158,11 @@ base::Result<json> Engine::State::remove(const json& params) {
 
 json Engine::State::revert() {
   std::vector<std::string> removed;
-  for (const Wanted& one : wanted) {
+  for (const Desired& one : wanted) {
     if (!one.keep) removed.push_back(one.name);
   }
   if (!removed.empty()) {
-    std::erase_if(wanted, [](const Wanted& one) { return !one.keep; });
+    std::erase_if(wanted, [](const Desired& one) { return !one.keep; });
     has_changed = true;
     wanted_reason = "lease";
   }
@@ -182,7 +183,7 @@ bool Engine::has_changes() const { return state_->has_changed; }
 
 std::string Engine::take_changes(std::int64_t next_step) {
   State& state = *state_;
-  const auto is_over = [next_step](const Wanted& one) {
+  const auto is_over = [next_step](const Desired& one) {
     return one.until && *one.until < next_step;
   };
   if (std::erase_if(state.wanted, is_over) > 0) {
@@ -191,7 +192,7 @@ std::string Engine::take_changes(std::int64_t next_step) {
   }
   if (!std::exchange(state.has_changed, false)) return {};
   json programs = json::array();
-  for (const Wanted& one : state.wanted) programs.push_back(to_json(one));
+  for (const Desired& one : state.wanted) programs.push_back(to_json(one));
   return json{{"reason", state.wanted_reason}, {"programs", std::move(programs)}}.dump(
       -1, ' ', false, json::error_handler_t::replace);
 }
@@ -204,7 +205,7 @@ base::Status Engine::prepare(const std::string& changes) {
   for (const json& one : given.at("programs")) {
     const std::string name = one.at("name");
     const std::int64_t since = one.at("since");
-    Prepared prepared{nullptr, one.at("parameters"), std::nullopt, one.at("keep")};
+    Staged prepared{nullptr, one.at("parameters"), std::nullopt, one.at("keep")};
     if (one.contains("until")) prepared.until = one.at("until").get<std::int64_t>();
     const auto known = std::ranges::find_if(state.in_force, [&](const auto& program) {
       return program->name == name && program->since == since && program->text() == one.at("text");
@@ -212,7 +213,7 @@ base::Status Engine::prepare(const std::string& changes) {
     if (known != state.in_force.end()) {
       prepared.program = *known;
     } else {
-      auto made = make_in_force(one.at("text"), state.context);
+      auto made = make_active_program(one.at("text"), state.context);
       if (!made) return made.error();
       prepared.program = std::move(made).value();
       prepared.program->name = name;
@@ -228,7 +229,7 @@ void Engine::install(bool in_force) {
   if (in_force) {
     state.reason = state.prepared_reason;
     state.in_force.clear();
-    for (Prepared& one : state.prepared) {
+    for (Staged& one : state.prepared) {
       one.program->targets = std::move(one.targets);
       one.program->until = one.until;
       one.program->keep = one.keep;
@@ -253,14 +254,14 @@ bool Engine::give_up() {
 
 // What was removed or set meanwhile stays so, and is shared once more.
 void Engine::State::give_up_what_is_new() {
-  std::vector<Wanted> stays;
+  std::vector<Desired> stays;
   for (const auto& program : in_force) {
-    const Wanted* asked = find_wanted(program->name);
+    const Desired* asked = find_wanted(program->name);
     if (asked == nullptr) continue;
     const bool is_same = asked->since == program->since && asked->text == program->text();
     stays.push_back(is_same ? *asked
-                            : Wanted{program->name, program->text(), program->targets,
-                                     program->since, program->until, program->keep});
+                            : Desired{program->name, program->text(), program->targets,
+                                      program->since, program->until, program->keep});
     has_changed = has_changed || (is_same && asked->targets != program->targets);
   }
   if (stays.size() < in_force.size()) {

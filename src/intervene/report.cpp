@@ -29,7 +29,7 @@ void append(std::vector<std::int64_t>& sums, const Counts& counts, bool counts_h
 /// Goes through the places of a program that a report names: those of writes and skips, for the
 /// layers that they are about.
 template <typename Visit>
-void for_each_place(const InForce& program, Visit&& visit) {
+void for_each_place(const ActiveProgram& program, Visit&& visit) {
   for (std::size_t effect = 0; effect < program.program.effects.size(); ++effect) {
     const graph::Effect& one = program.program.effects[effect];
     if (one.kind == graph::EffectKind::kSave) continue;
@@ -45,7 +45,7 @@ void for_each_place(const InForce& program, Visit&& visit) {
   }
 }
 
-json writes_of(const InForce& program, const std::int64_t* positions) {
+json writes_of(const ActiveProgram& program, const std::int64_t* positions) {
   json writes = json::array();
   for_each_place(program, [&](const graph::Effect&, const std::string& name, std::size_t place) {
     writes.push_back({{"place", name}, {"positions", positions[place]}});
@@ -53,7 +53,7 @@ json writes_of(const InForce& program, const std::int64_t* positions) {
   return writes;
 }
 
-json to_json(const InForce& program, const std::int64_t* sums) {
+json to_json(const ActiveProgram& program, const std::int64_t* sums) {
   return {{"name", program.name},
           {"ranks", sums[0]},
           {"of_ranks", sums[1]},
@@ -65,7 +65,7 @@ json to_json(const InForce& program, const std::int64_t* sums) {
           {"writes", writes_of(program, sums + kPerProgram)}};
 }
 
-Counts fresh_counts(const InForce& program) {
+Counts fresh_counts(const ActiveProgram& program) {
   Counts counts;
   counts.places.resize(program.num_places());
   return counts;
@@ -93,7 +93,7 @@ std::vector<std::string> gather_texts(const std::string& own, const comm::Proces
   return texts;
 }
 
-bool sends_saves(const InForce& program) {
+bool sends_saves(const ActiveProgram& program) {
   return std::ranges::any_of(program.program.effects, [](const graph::Effect& effect) {
     return effect.kind == graph::EffectKind::kSave && effect.sends;
   });
@@ -104,7 +104,7 @@ bool sends_saves(const InForce& program) {
 // A position counts once, whoever reached it. All ranks of the tensor axis have touched the same
 // places, so they are at one whether there is a message.
 void Engine::State::join_touched(std::int64_t more_than) {
-  std::vector<std::shared_ptr<InForce>> programs = in_force;
+  std::vector<std::shared_ptr<ActiveProgram>> programs = in_force;
   if (preview != nullptr) programs.push_back(preview);
   std::vector<at::Tensor> masks;
   std::int64_t numbers = 0;
@@ -169,9 +169,9 @@ std::optional<json> Engine::report(std::int64_t step) {
 
 base::Status Engine::begin_preview(const json& params) {
   State& state = *state_;
-  auto made = make_in_force(params.value("program", json()), state.context);
+  auto made = make_active_program(params.value("program", json()), state.context);
   if (!made) return made.error();
-  InForce& program = *made.value();
+  ActiveProgram& program = *made.value();
   auto targets = targets_of(program, params);
   if (!targets) return targets.error();
   program.targets = std::move(targets).value();
@@ -199,7 +199,7 @@ bool Engine::preview_writes_gradients() const {
 json Engine::preview_writes() {
   State& state = *state_;
   state.join_touched(0);
-  const InForce& program = *state.preview;
+  const ActiveProgram& program = *state.preview;
   const double once = state.tensor.rank() == 0 ? 1.0 : 0.0;
   std::vector<double> sums;
   for (std::size_t i = 0; i < program.changes.size(); ++i) {

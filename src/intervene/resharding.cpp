@@ -5,18 +5,18 @@
 
 #include <vector>
 
-#include "tensor_tracer/trace/shards.h"
+#include "tensor_tracer/comm/shards.h"
 
 namespace tt::intervene {
 namespace {
 
+using mesh::Placement;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using trace::Placement;
 
 // What several ranks hold of one piece are addends of its gradient.
 Placement gradient_of(Placement placement, int ranks) {
-  for (trace::Segment& segment : placement.segments) segment.partial = segment.pieces < ranks;
+  for (mesh::Segment& segment : placement.segments) segment.partial = segment.pieces < ranks;
   return placement;
 }
 
@@ -36,7 +36,7 @@ class Gather : public torch::autograd::Function<Gather> {
                             const Placement& placement, const comm::ProcessGroup& group) {
     keep(ctx, "placement", placement);
     keep(ctx, "group", group);
-    return trace::all_gather_full(local, placement, group);
+    return comm::all_gather_full(local, placement, group);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     return {scatter_addends(gradients[0], kept<Placement>(ctx, "placement"),
@@ -51,12 +51,12 @@ class Scatter : public torch::autograd::Function<Scatter> {
                             const Placement& placement, const comm::ProcessGroup& group) {
     keep(ctx, "placement", placement);
     keep(ctx, "group", group);
-    return trace::take_shard(full, placement, group.rank(), group.size());
+    return comm::take_shard(full, placement, group.rank(), group.size());
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const auto& group = kept<comm::ProcessGroup>(ctx, "group");
     const Placement placement = gradient_of(kept<Placement>(ctx, "placement"), group.size());
-    return {trace::all_gather_full(gradients[0], placement, group), at::Tensor(), at::Tensor()};
+    return {comm::all_gather_full(gradients[0], placement, group), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -74,8 +74,8 @@ at::Tensor scatter_shards(const at::Tensor& full, const Placement& placement,
 
 at::Tensor scatter_addends(const at::Tensor& full, const Placement& placement,
                            const comm::ProcessGroup& group) {
-  at::Tensor local = trace::take_shard(full, placement, group.rank(), group.size());
-  for (const auto& interval : trace::intervals_of_rank(placement, group.rank(), group.size())) {
+  at::Tensor local = comm::take_shard(full, placement, group.rank(), group.size());
+  for (const auto& interval : mesh::intervals_of_rank(placement, group.rank(), group.size())) {
     if (interval.owner == group.rank()) continue;
     local.narrow(placement.dim, interval.local_begin, interval.end - interval.begin).zero_();
   }

@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "tensor_tracer/comm/process_group.h"
-#include "tensor_tracer/trace/placement.h"
+#include "tensor_tracer/mesh/placement.h"
 
 /// Between shards and logical tensors, with gradients. What is whole is computed alike by every
 /// rank, so its gradient is the same on all and is not summed. All are collective over the group;
@@ -11,15 +11,15 @@
 namespace tt::intervene {
 
 /// The logical tensor, contiguous, of every rank's shard.
-at::Tensor gather_shards(const at::Tensor& local, const trace::Placement& placement,
+at::Tensor gather_shards(const at::Tensor& local, const mesh::Placement& placement,
                          const comm::ProcessGroup& group);
 
 /// This rank's shard of the logical tensor.
-at::Tensor scatter_shards(const at::Tensor& full, const trace::Placement& placement,
+at::Tensor scatter_shards(const at::Tensor& full, const mesh::Placement& placement,
                           const comm::ProcessGroup& group);
 
 /// The same of a gradient, whose copies are addends: the owner gets it, others zeros.
-at::Tensor scatter_addends(const at::Tensor& full, const trace::Placement& placement,
+at::Tensor scatter_addends(const at::Tensor& full, const mesh::Placement& placement,
                            const comm::ProcessGroup& group);
 
 }  // namespace tt::intervene

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "src/intervene/resharding.h"
+#include "tensor_tracer/comm/shards.h"
 #include "tensor_tracer/intervene/engine.h"
-#include "tensor_tracer/trace/shards.h"
 
 namespace tt::intervene {
 namespace {
@@ -26,8 +26,8 @@ nlohmann::json number(double value) {
 
 }  // namespace
 
-Run::Run(InForce& program, std::shared_ptr<const Ready> ready, std::size_t instance,
-         at::Tensor selected, const Surroundings& around)
+Run::Run(ActiveProgram& program, std::shared_ptr<const Specialization> ready, std::size_t instance,
+         at::Tensor selected, const ForwardEnv& around)
     : program_(program),
       ready_(std::move(ready)),
       index_(instance),
@@ -105,7 +105,7 @@ at::Tensor Run::input_of(const Source& source, bool is_local) {
   }
 }
 
-bool Run::must_wait(const Unit& unit) const {
+bool Run::must_wait(const CompiledValue& unit) const {
   for (const std::string& name : unit.saved) {
     if (!saved_of(name).defined()) return true;
   }
@@ -119,7 +119,7 @@ bool Run::must_wait(const graph::Effect& effect) const {
 }
 
 void Run::compute(std::size_t index) {
-  const Unit& unit = instance_.units[index];
+  const CompiledValue& unit = instance_.units[index];
   if (must_wait(unit)) return;
   std::vector<at::Tensor> inputs;
   for (const Source& source : unit.sources) {
@@ -147,7 +147,7 @@ at::Tensor Run::condition_of(const graph::Effect& effect, bool is_local) {
 at::Tensor Run::whole(const Write& write, const at::Tensor& local) const {
   if (!write.spot.is_sharded()) return local;
   if (write.spot.gradient) {
-    return trace::all_gather_full(local, write.spot.placement, around_.tensor);
+    return comm::all_gather_full(local, write.spot.placement, around_.tensor);
   }
   return gather_shards(local, write.spot.placement, around_.tensor);
 }
@@ -200,8 +200,8 @@ at::Tensor Run::fill(const Write& write, const at::Tensor& now, const at::Tensor
     where = where.defined() ? where.logical_and(mask) : mask;
   };
   if (write.region.defined()) {
-    narrow_to(trace::take_shard(write.region, write.spot.placement, around_.tensor.rank(),
-                                around_.tensor.size()));
+    narrow_to(comm::take_shard(write.region, write.spot.placement, around_.tensor.rank(),
+                               around_.tensor.size()));
   }
   if (condition.defined()) narrow_to(condition);
   if (selected_.defined() && !write.spot.is_weight) narrow_to(widen(selected_, now.dim()));

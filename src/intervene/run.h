@@ -6,13 +6,13 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "src/intervene/in_force.h"
+#include "src/intervene/active_program.h"
 #include "tensor_tracer/comm/process_group.h"
 
 namespace tt::intervene {
 
 /// What all runs of one forward share. Outlives them.
-struct Surroundings {
+struct ForwardEnv {
   const Context& context;
   const comm::ProcessGroup& tensor;
   trace::ForwardScope scope;
@@ -25,8 +25,8 @@ struct Surroundings {
 /// counted; nothing is thrown. Thread: the thread that runs the step.
 class Run {
  public:
-  Run(InForce& program, std::shared_ptr<const Ready> ready, std::size_t instance,
-      at::Tensor selected, const Surroundings& around);
+  Run(ActiveProgram& program, std::shared_ptr<const Specialization> ready, std::size_t instance,
+      at::Tensor selected, const ForwardEnv& around);
 
   /// Reads `now`, this rank's part of the getter's place.
   void get(std::size_t getter, const at::Tensor& now);
@@ -45,7 +45,7 @@ class Run {
   struct Slot {
     at::Tensor local;
     at::Tensor full;
-    const trace::Placement* placement = nullptr;  // of `local`
+    const mesh::Placement* placement = nullptr;  // of `local`
     bool is_defined() const { return local.defined() || full.defined(); }
   };
 
@@ -53,7 +53,7 @@ class Run {
   at::Tensor input_of(const Source& source, bool is_local);
   at::Tensor noise_of(const NoiseSource& noise, bool is_local) const;
   at::Tensor saved_of(const std::string& name) const;
-  bool must_wait(const Unit& unit) const;
+  bool must_wait(const CompiledValue& unit) const;
   bool must_wait(const graph::Effect& effect) const;
   at::Tensor condition_of(const graph::Effect& effect, bool is_local);
   at::Tensor renew(const Write& write, const at::Tensor& old, const at::Tensor& value,
@@ -70,13 +70,13 @@ class Run {
   bool is_counted() const;
   void act();
 
-  InForce& program_;
-  const std::shared_ptr<const Ready> ready_;
+  ActiveProgram& program_;
+  const std::shared_ptr<const Specialization> ready_;
   const std::size_t index_;  // of the instance
-  const Instance& instance_;
+  const LayerSpecialization& instance_;
   const at::Tensor selected_;
   const bool selects_nothing_;
-  const Surroundings& around_;
+  const ForwardEnv& around_;
   std::vector<Slot> getters_;
   std::vector<Slot> values_;
 };

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/intervene/maker.h"
+#include "src/intervene/compiler.h"
 #include "tensor_tracer/graph/places.h"
 
 namespace tt::intervene {
 namespace {
 
-void wait_until(Unit& unit, std::int64_t moment, std::size_t key) {
+void wait_until(CompiledValue& unit, std::int64_t moment, std::size_t key) {
   if (moment <= unit.moment) return;
   unit.moment = moment;
   unit.key = key;
@@ -20,17 +20,17 @@ void wait_until(Unit& unit, std::int64_t moment, std::size_t key) {
 using graph::Leaf;
 using graph::LeafKind;
 
-std::int64_t Maker::spot_moment(const graph::Place& place, const Spot& spot) const {
+std::int64_t Compiler::spot_moment(const graph::Place& place, const PlaceRef& spot) const {
   return graph::moment_of(*graph::find_place(place.point), spot.layer, spot.gradient,
                           context_.model.num_layers);
 }
 
-std::size_t Maker::spot_key(const Spot& spot) const {
+std::size_t Compiler::spot_key(const PlaceRef& spot) const {
   return intervene::spot_key(spot.flag, spot.layer, spot.gradient, context_.model.num_layers);
 }
 
-base::Result<Maker::Seen> Maker::see(const Leaf& leaf, std::size_t value) {
-  Unit& unit = made_.units[value];
+base::Result<Compiler::InputInfo> Compiler::see(const Leaf& leaf, std::size_t value) {
+  CompiledValue& unit = made_.units[value];
   switch (leaf.kind) {
     case LeafKind::kPlace:
       return see_place(leaf, value);
@@ -52,10 +52,10 @@ base::Result<Maker::Seen> Maker::see(const Leaf& leaf, std::size_t value) {
   }
 }
 
-base::Result<Maker::Seen> Maker::see_place(const Leaf& leaf, std::size_t value) {
-  Getter getter{find_spot(leaf.place, made_.layer, context_, made_.shape), std::nullopt, value, 0,
-                0};
-  Seen seen;
+base::Result<Compiler::InputInfo> Compiler::see_place(const Leaf& leaf, std::size_t value) {
+  Getter getter{find_place_ref(leaf.place, made_.layer, context_, made_.shape), std::nullopt, value,
+                0, 0};
+  InputInfo seen;
   seen.shape = getter.spot.shape;
   seen.dtype = getter.spot.dtype;
   seen.has_gradient = at::isFloatingType(seen.dtype);
@@ -67,7 +67,7 @@ base::Result<Maker::Seen> Maker::see_place(const Leaf& leaf, std::size_t value) 
     seen.shape = part.value().sizes().vec();
     seen.is_part = true;
   }
-  Unit& unit = made_.units[value];
+  CompiledValue& unit = made_.units[value];
   unit.is_plain = false;
   unit.meets_cut = unit.meets_cut || getter.spot.is_cut;
   unit.may_change = unit.may_change || getter.spot.is_weight || getter.spot.gradient;
@@ -79,10 +79,10 @@ base::Result<Maker::Seen> Maker::see_place(const Leaf& leaf, std::size_t value) 
   return seen;
 }
 
-Maker::Seen Maker::see_value(const Leaf& leaf, std::size_t value) {
-  Unit& unit = made_.units[value];
-  const Unit& used = made_.units[leaf.value];
-  Seen seen;
+Compiler::InputInfo Compiler::see_value(const Leaf& leaf, std::size_t value) {
+  CompiledValue& unit = made_.units[value];
+  const CompiledValue& used = made_.units[leaf.value];
+  InputInfo seen;
   seen.source.kind = Source::Kind::kValue;
   seen.source.index = leaf.value;
   seen.shape = used.shape;
@@ -97,14 +97,14 @@ Maker::Seen Maker::see_value(const Leaf& leaf, std::size_t value) {
   return seen;
 }
 
-base::Result<Maker::Seen> Maker::see_noise(const Leaf& leaf) {
+base::Result<Compiler::InputInfo> Compiler::see_noise(const Leaf& leaf) {
   NoiseSource noise{{leaf.key == "uniform", leaf.seed},
-                    find_spot(leaf.place, made_.layer, context_, made_.shape)};
+                    find_place_ref(leaf.place, made_.layer, context_, made_.shape)};
   if (!noise.spot.is_weight && noise.spot.shape.size() != 3) {
     return wrong(leaf.node, "there is no noise of this place's shape",
                  "name a place of [batch, sequence, features], or a weight");
   }
-  Seen seen;
+  InputInfo seen;
   seen.shape = noise.spot.shape;
   seen.dtype = noise.spot.dtype;
   seen.source.kind = Source::Kind::kNoise;
@@ -113,9 +113,9 @@ base::Result<Maker::Seen> Maker::see_noise(const Leaf& leaf) {
   return seen;
 }
 
-Maker::Seen Maker::see_parameter(const Leaf& leaf) const {
+Compiler::InputInfo Compiler::see_parameter(const Leaf& leaf) const {
   const auto parameter = std::ranges::find(program_.parameters, leaf.name, &graph::Parameter::name);
-  Seen seen;
+  InputInfo seen;
   seen.source.kind = Source::Kind::kParameter;
   seen.source.index = static_cast<std::size_t>(parameter - program_.parameters.begin());
   seen.dtype = at::kDouble;
@@ -123,7 +123,7 @@ Maker::Seen Maker::see_parameter(const Leaf& leaf) const {
   return seen;
 }
 
-base::Result<Maker::Seen> Maker::see_vector(const Leaf& leaf) const {
+base::Result<Compiler::InputInfo> Compiler::see_vector(const Leaf& leaf) const {
   if (context_.vectors == nullptr) {
     return wrong(leaf.node, "this run has no vectors", "start it with --tensor-tracer-vectors");
   }
@@ -141,7 +141,7 @@ base::Result<Maker::Seen> Maker::see_vector(const Leaf& leaf) const {
   const std::int64_t size = vector->hidden_size;
   at::Tensor numbers = at::empty({size}, at::kFloat);
   std::copy_n(vector->row(row), size, numbers.mutable_data_ptr<float>());
-  Seen seen;
+  InputInfo seen;
   seen.source.kind = Source::Kind::kConstant;
   seen.source.constant = numbers.to(context_.dtype);
   seen.shape = {size};
@@ -149,7 +149,7 @@ base::Result<Maker::Seen> Maker::see_vector(const Leaf& leaf) const {
   return seen;
 }
 
-base::Result<Maker::Seen> Maker::see_file(const Leaf& leaf) const {
+base::Result<Compiler::InputInfo> Compiler::see_file(const Leaf& leaf) const {
   if (context_.files == nullptr) {
     return wrong(leaf.node, "this run has no files", "start it with --intervention-files");
   }
@@ -159,7 +159,7 @@ base::Result<Maker::Seen> Maker::see_file(const Leaf& leaf) const {
     if (!read) return wrong(leaf.node, read.error().message, read.error().remedy);
     tensor = read.value().to(context_.dtype).contiguous();
   }
-  Seen seen;
+  InputInfo seen;
   seen.source.kind = Source::Kind::kConstant;
   seen.source.constant = tensor;
   seen.shape = tensor.sizes().vec();
@@ -168,7 +168,7 @@ base::Result<Maker::Seen> Maker::see_file(const Leaf& leaf) const {
 }
 
 // It has the shape of what is saved, which an earlier line says.
-base::Result<Maker::Seen> Maker::see_saved(const Leaf& leaf) const {
+base::Result<Compiler::InputInfo> Compiler::see_saved(const Leaf& leaf) const {
   const auto effect = std::ranges::find_if(program_.effects, [&](const graph::Effect& one) {
     return one.kind == graph::EffectKind::kSave && one.name == leaf.name;
   });
@@ -177,7 +177,7 @@ base::Result<Maker::Seen> Maker::see_saved(const Leaf& leaf) const {
     return wrong(leaf.node, "no line above this one saves \"" + leaf.name + "\"",
                  "put save(…, \"" + leaf.name + "\") above");
   }
-  Seen seen;
+  InputInfo seen;
   seen.source.kind = Source::Kind::kSaved;
   seen.source.name = leaf.name;
   seen.shape = made_.units[effect->value].shape;

@@ -5,19 +5,19 @@
 #include <string>
 #include <vector>
 
+#include "src/intervene/execution_plan.h"
 #include "src/intervene/run.h"
-#include "src/intervene/table.h"
 #include "tensor_tracer/intervene/engine.h"
 
 namespace tt::intervene {
 
 /// One forward and its backward. Tensor hooks hold it until the graph is gone.
 struct Frame {
-  explicit Frame(Surroundings surroundings) : around(std::move(surroundings)) {}
-  Surroundings around;
-  std::vector<std::shared_ptr<InForce>> programs;  // kept alive
+  explicit Frame(ForwardEnv surroundings) : around(std::move(surroundings)) {}
+  ForwardEnv around;
+  std::vector<std::shared_ptr<ActiveProgram>> programs;  // kept alive
   std::vector<Run> runs;
-  std::shared_ptr<const Table> table;
+  std::shared_ptr<const ExecutionPlan> table;
 
   /// Does what is to be done; what stands in the place of `now` afterwards.
   at::Tensor act(std::span<const Action> actions, at::Tensor now);
@@ -27,7 +27,7 @@ struct Frame {
 };
 
 /// A program that a request asked for, as it travels to the other ranks.
-struct Wanted {
+struct Desired {
   std::string name;
   std::string text;
   std::map<std::string, double> targets;
@@ -37,15 +37,15 @@ struct Wanted {
 };
 
 /// One of them as a rank has read it, with what becomes its own once all ranks could.
-struct Prepared {
-  std::shared_ptr<InForce> program;
+struct Staged {
+  std::shared_ptr<ActiveProgram> program;
   std::map<std::string, double> targets;
   std::optional<std::int64_t> until;
   bool keep = false;
 };
 
 /// The values of the parameters with those of "parameters" in `params`, or which is wrong.
-base::Result<std::map<std::string, double>> targets_of(const InForce& program,
+base::Result<std::map<std::string, double>> targets_of(const ActiveProgram& program,
                                                        const nlohmann::json& params);
 
 struct Engine::State {
@@ -57,34 +57,34 @@ struct Engine::State {
   const comm::ProcessGroup world;
 
   // Forward passes.
-  std::shared_ptr<Frame> frame;             // of the open forward, and until its backward is done
-  std::shared_ptr<const Table> table;       // of the forward before this one
-  std::vector<std::uint64_t> table_is_for;  // what it was made of
+  std::shared_ptr<Frame> frame;  // of the open forward, and until its backward is done
+  std::shared_ptr<const ExecutionPlan> table;  // of the forward before this one
+  std::vector<std::uint64_t> table_is_for;     // what it was made of
   std::vector<nlohmann::json> saved;
   std::size_t numbers_sent = 0;  // by them
 
   // Programs.
-  std::vector<std::shared_ptr<InForce>> in_force;
-  std::vector<Prepared> prepared;
+  std::vector<std::shared_ptr<ActiveProgram>> in_force;
+  std::vector<Staged> prepared;
   std::string reason = "apply";
   std::string prepared_reason;
 
   // Global rank 0: what is to be in force.
-  std::vector<Wanted> wanted;
+  std::vector<Desired> wanted;
   bool has_changed = false;
   std::string wanted_reason = "apply";
 
   // A preview.
-  std::shared_ptr<InForce> preview;
+  std::shared_ptr<ActiveProgram> preview;
   bool preview_acts = false;
   std::vector<Counts> counts_before;
   std::vector<std::map<ForwardKind, std::map<std::string, at::Tensor>>> kept_before;
   std::size_t saved_before = 0;
   std::size_t numbers_sent_before = 0;
 
-  void add_runs(const std::shared_ptr<InForce>& program, std::vector<Entry>& entries,
+  void add_runs(const std::shared_ptr<ActiveProgram>& program, std::vector<Entry>& entries,
                 std::vector<std::uint64_t>& made_of);
-  std::shared_ptr<const Ready> agree_on_ready(InForce& program, const Shape& shape);
+  std::shared_ptr<const Specialization> agree_on_ready(ActiveProgram& program, const Shape& shape);
   void use_table(const std::vector<Entry>& entries, std::vector<std::uint64_t> made_of);
   /// Adds what ranks know of their shards alone to the counts, once there are more numbers of it.
   /// Collective along the tensor axis.
@@ -96,7 +96,7 @@ struct Engine::State {
   nlohmann::json revert();
   void give_up_what_is_new();
   base::Error not_in_force(const std::string& name) const;
-  Wanted* find_wanted(const std::string& name);
+  Desired* find_wanted(const std::string& name);
 };
 
 }  // namespace tt::intervene

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/intervene/maker.h"
+#include "src/intervene/compiler.h"
 #include "tensor_tracer/expr/diagnostic.h"
 #include "tensor_tracer/intervene/engine.h"
 
@@ -62,7 +62,7 @@ Indices read_indices(const expr::Ast& ast, expr::NodeId subscript, std::size_t w
 }
 
 // Marks what the subscripts select.
-void Maker::find_region(Write& write) const {
+void Compiler::find_region(Write& write) const {
   write.positions = made_.shape.batch * made_.shape.sequence;
   if (!write.heads && !write.index) return;
   at::Tensor region = at::zeros(write.spot.shape, at::kBool);
@@ -80,10 +80,10 @@ void Maker::find_region(Write& write) const {
   if (!write.spot.is_weight) write.positions = region.flatten(2).any(-1).sum().item<std::int64_t>();
 }
 
-base::Status Maker::check_fit(const graph::Effect& effect,
-                              const std::vector<std::int64_t>& target) {
+base::Status Compiler::check_fit(const graph::Effect& effect,
+                                 const std::vector<std::int64_t>& target) {
   const auto check = [&](std::size_t value, const char* what) -> base::Status {
-    const Unit& unit = made_.units[value];
+    const CompiledValue& unit = made_.units[value];
     if (broadcasts_to(unit.shape, target)) return {};
     return wrong(program_.values[value].root,
                  std::string(what) + " has shape " + shown_shape(unit.shape) +
@@ -104,7 +104,7 @@ base::Status Maker::check_fit(const graph::Effect& effect,
 }
 
 // rows, tokens and token_text choose positions of a batch.
-base::Status Maker::check_where(const graph::Effect& effect, bool has_no_rows) const {
+base::Status Compiler::check_where(const graph::Effect& effect, bool has_no_rows) const {
   const graph::Schedule& when = program_.when;
   const bool chooses = !when.rows.empty() || !when.tokens.empty() || !when.token_text.empty();
   if (!chooses || !has_no_rows) return {};
@@ -115,18 +115,18 @@ base::Status Maker::check_where(const graph::Effect& effect, bool has_no_rows) c
                          "leave them out of when(…), or put this line into a program of its own"});
 }
 
-WritePath Maker::path_of(const graph::Effect& effect, const Write& write) const {
-  const Unit& value = made_.units[effect.value];
+WritePath Compiler::path_of(const graph::Effect& effect, const Write& write) const {
+  const CompiledValue& value = made_.units[effect.value];
   if (!write.spot.is_sharded()) return WritePath::kShards;
   if (write.spot.has_addends()) return WritePath::kGathered;
-  const trace::Placement& placement = write.spot.placement;
+  const mesh::Placement& placement = write.spot.placement;
   bool condition_fits = true;
   if (effect.condition) {
-    const Unit& condition = made_.units[*effect.condition];
+    const CompiledValue& condition = made_.units[*effect.condition];
     const auto from_right = static_cast<std::int64_t>(write.spot.shape.size()) - placement.dim;
     const auto dim = static_cast<std::int64_t>(condition.shape.size()) - from_right;
     const bool is_alike =
-        condition.is_local && trace::to_string(condition.placement) == trace::to_string(placement);
+        condition.is_local && mesh::to_string(condition.placement) == mesh::to_string(placement);
     condition_fits = is_alike || (!condition.is_local && !write.index && !write.heads &&
                                   (dim < 0 || condition.shape[static_cast<std::size_t>(dim)] == 1));
   }
@@ -136,16 +136,16 @@ WritePath Maker::path_of(const graph::Effect& effect, const Write& write) const 
     return WritePath::kFilled;
   }
   const bool is_alike = value.is_local &&
-                        trace::to_string(value.placement) == trace::to_string(placement) &&
+                        mesh::to_string(value.placement) == mesh::to_string(placement) &&
                         value.shape == write.spot.shape;
   return is_alike && !write.region.defined() ? WritePath::kShards : WritePath::kGathered;
 }
 
-base::Status Maker::add_write(std::size_t index) {
+base::Status Compiler::add_write(std::size_t index) {
   const graph::Effect& effect = program_.effects[index];
   Write write;
   write.effect = index;
-  write.spot = find_spot(effect.place, made_.layer, context_, made_.shape);
+  write.spot = find_place_ref(effect.place, made_.layer, context_, made_.shape);
   write.moment = spot_moment(effect.place, write.spot);
   write.key = spot_key(write.spot);
   at::Tensor part = meta_tensor(write.spot.shape, write.spot.dtype);
@@ -173,8 +173,8 @@ base::Status Maker::add_write(std::size_t index) {
   return {};
 }
 
-base::Status Maker::check_save(const graph::Effect& effect) const {
-  const Unit& unit = made_.units[effect.value];
+base::Status Compiler::check_save(const graph::Effect& effect) const {
+  const CompiledValue& unit = made_.units[effect.value];
   std::int64_t numbers = 1;
   for (const std::int64_t size : unit.shape) numbers *= size;
   const std::int64_t limit = effect.sends ? kMaxSentNumbers : kMaxKeptNumbers;
@@ -188,9 +188,9 @@ base::Status Maker::check_save(const graph::Effect& effect) const {
 }
 
 // A save and a skip happen or do not.
-base::Status Maker::check_decision(const graph::Effect& effect, const std::string& what) const {
+base::Status Compiler::check_decision(const graph::Effect& effect, const std::string& what) const {
   if (!effect.condition) return {};
-  const Unit& unit = made_.units[*effect.condition];
+  const CompiledValue& unit = made_.units[*effect.condition];
   const bool is_one = std::ranges::all_of(unit.shape, [](std::int64_t size) { return size == 1; });
   if (unit.dtype == at::kBool && is_one) return {};
   return wrong(program_.values[*effect.condition].root,
@@ -200,7 +200,7 @@ base::Status Maker::check_decision(const graph::Effect& effect, const std::strin
                "reduce it, for example (…).any()");
 }
 
-base::Status Maker::check_skip(const graph::Effect& effect) const {
+base::Status Compiler::check_skip(const graph::Effect& effect) const {
   if (auto status = check_where(effect, true); !status) return status;
   return check_decision(effect, "skip");
 }

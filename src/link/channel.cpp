@@ -22,7 +22,7 @@ bool only_asks(const trace::Request& request) {
 }
 
 // Of the 32 requests that the hub lets wait for each viewer.
-constexpr std::size_t kMostChecks = 8;
+constexpr std::size_t kMaxChecks = 8;
 
 }  // namespace
 
@@ -149,7 +149,7 @@ void Channel::deliver(trace::Request request) {
 }
 
 void Channel::deliver_check(trace::Request request) {
-  if (arrived_checks_.size() >= kMostChecks) {
+  if (arrived_checks_.size() >= kMaxChecks) {
     push_answer_locked(protocol::encode_error(
         request.id, {"busy", "too many requests wait to be checked", "", "ask again later"}));
     return;

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor_tracer/trace/outlet.h"
+#include "tensor_tracer/trace/trace_sink.h"
 
 namespace tt::link {
 

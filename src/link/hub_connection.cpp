@@ -192,7 +192,7 @@ void HubConnection::write() {
   }
   take_next();
   if (in_flight_.empty() && told_bytes_ > 0 && channel_.waiting_bytes() == 0) {
-    tell_times(Channel::Clock::now());  // the last word is that nothing waits any more
+    notify_times(Channel::Clock::now());  // the last word is that nothing waits any more
     take_next();
   }
   if (in_flight_.empty()) {
@@ -240,12 +240,12 @@ void HubConnection::on_written(beast::error_code failure) {
   in_flight_.clear();
   const auto now = Channel::Clock::now();
   send_time_ += now - write_began_;
-  if (now - times_told_ >= kTellTimes) tell_times(now);
+  if (now - times_told_ >= kTellTimes) notify_times(now);
   channel_.written();
   write();
 }
 
-void HubConnection::tell_times(Channel::Clock::time_point now) {
+void HubConnection::notify_times(Channel::Clock::time_point now) {
   times_told_ = now;
   told_bytes_ = channel_.waiting_bytes();
   channel_.push_text(protocol::encode_notification(

@@ -55,7 +55,7 @@ class HubConnection {
   bool put_places(const Outgoing& message);
   void on_written(boost::beast::error_code failure);
   /// About once a second while messages go out: how long they took, and what waits.
-  void tell_times(Channel::Clock::time_point now);
+  void notify_times(Channel::Clock::time_point now);
 
   boost::asio::io_context& io_;
   Channel& channel_;

@@ -121,7 +121,7 @@ Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config)
   if (config.position_embedding_type == config::PositionEmbedding::kLearnedAbsolute) {
     position_embeddings_ = nn::make_parameter(
         context, "embedding.position_embeddings.weight", {config.seq_length, config.hidden_size},
-        trace::Placement::replicate(), nn::Init::kNormal, config.init_method_std);
+        mesh::Placement::replicate(), nn::Init::kNormal, config.init_method_std);
   }
   layers_.reserve(static_cast<std::size_t>(config.num_layers));
   for (int layer = 1; layer <= config.num_layers; ++layer) {
@@ -130,16 +130,16 @@ Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config)
   if (config.untie_embeddings_and_output_weights) {
     output_layer_ =
         nn::make_parameter(context, "output_layer.weight", {config.vocab_size, config.hidden_size},
-                           trace::Placement::shard(0, {{config.vocab_size, group_.size()}}),
+                           mesh::Placement::shard(0, {{config.vocab_size, group_.size()}}),
                            nn::Init::kNormal, config.init_method_std);
   }
 }
 
 at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
                               const nn::ForwardContext& context) const {
-  context.tracer.capture_made(trace::PointFlag::kInputTokens, 0,
-                              {2, tokens_BT.size(0), tokens_BT.size(1)}, at::kLong,
-                              [&] { return ids_and_positions(tokens_BT); });
+  context.tracer.capture_derived(trace::PointFlag::kInputTokens, 0,
+                                 {2, tokens_BT.size(0), tokens_BT.size(1)}, at::kLong,
+                                 [&] { return ids_and_positions(tokens_BT); });
   at::Tensor x_BTH = word_embeddings_.forward(tokens_BT);
   if (position_embeddings_) {
     x_BTH = x_BTH + nn::in_dtype(*position_embeddings_, dtype_).narrow(0, 0, tokens_BT.size(1));

@@ -11,11 +11,11 @@
 namespace tt::model {
 namespace {
 
-using trace::Placement;
+using mesh::Placement;
 using trace::PointDescription;
 using trace::PointFlag;
 
-Placement shard_columns(std::vector<trace::Segment> segments) {
+Placement shard_columns(std::vector<mesh::Segment> segments) {
   return Placement::shard(2, std::move(segments));
 }
 
@@ -55,8 +55,8 @@ PointDescription outside_layers(PointDescription point) {
 }
 
 // Ranks that hold copies of a piece have addends of its gradient.
-Placement gradient_of(std::vector<trace::Segment> segments, int ranks) {
-  for (trace::Segment& segment : segments) segment.partial = segment.pieces < ranks;
+Placement gradient_of(std::vector<mesh::Segment> segments, int ranks) {
+  for (mesh::Segment& segment : segments) segment.partial = segment.pieces < ranks;
   return shard_columns(std::move(segments));
 }
 
@@ -181,7 +181,7 @@ std::vector<trace::WeightDescription> make_weights(const config::ModelConfig& co
   const auto qkv = nn::qkv_segments(config.num_attention_heads, config.query_groups(),
                                     config.head_size(), ranks);
   const auto fc1 = nn::fc1_segments(config.ffn_size(), config.swiglu, ranks);
-  const auto rows = [](const std::vector<trace::Segment>& segments) {
+  const auto rows = [](const std::vector<mesh::Segment>& segments) {
     return Placement::shard(0, segments);
   };
   const auto columns = [ranks](std::int64_t size) { return Placement::shard(1, {{size, ranks}}); };

@@ -38,8 +38,8 @@ at::Tensor rotary_angles(const AttentionOptions& options) {
 
 }  // namespace
 
-std::vector<trace::Segment> qkv_segments(std::int64_t num_heads, std::int64_t num_query_groups,
-                                         std::int64_t head_size, int ranks) {
+std::vector<mesh::Segment> qkv_segments(std::int64_t num_heads, std::int64_t num_query_groups,
+                                        std::int64_t head_size, int ranks) {
   const int kv_pieces = static_cast<int>(std::min<std::int64_t>(num_query_groups, ranks));
   return {{num_heads * head_size, ranks},
           {num_query_groups * head_size, kv_pieces},
@@ -123,7 +123,7 @@ at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
 void Attention::show_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                                    const ForwardContext& context) const {
   constexpr auto kPoint = trace::PointFlag::kRawAttentionScore;
-  if (context.intervenor != nullptr && context.intervenor->reads(kPoint, options_.layer)) {
+  if (context.hooks != nullptr && context.hooks->reads(kPoint, options_.layer)) {
     context.place(kPoint, options_.layer, probabilities(q_BNTD, k_BNTD));
   }
   if (!context.tracer.armed()) return;
@@ -131,11 +131,11 @@ void Attention::show_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k
   if (rows == 0) return;
   const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const std::int64_t length = q_BNTD.size(2);
-  context.tracer.capture_made(kPoint, options_.layer, {rows, q_BNTD.size(1), length, length}, dtype,
-                              [&] {
-                                return probabilities(q_BNTD.narrow(0, 0, rows).to(dtype),
-                                                     k_BNTD.narrow(0, 0, rows).to(dtype));
-                              });
+  context.tracer.capture_derived(kPoint, options_.layer, {rows, q_BNTD.size(1), length, length},
+                                 dtype, [&] {
+                                   return probabilities(q_BNTD.narrow(0, 0, rows).to(dtype),
+                                                        k_BNTD.narrow(0, 0, rows).to(dtype));
+                                 });
 }
 
 // The gradient of the probabilities, which `make` computes from the first rows of that of `from`,
@@ -147,13 +147,13 @@ void Attention::show_gradient(const at::Tensor& from_BNTX, const ForwardContext&
   if (rows == 0) return;
   const auto dtype = from_BNTX.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const std::int64_t length = from_BNTX.size(2);
-  context.tracer.capture_made_gradient(trace::PointFlag::kRawAttentionScore, options_.layer,
-                                       {{rows, from_BNTX.size(1), length, length},
-                                        dtype,
-                                        from_BNTX,
-                                        [rows, dtype, make](const at::Tensor& gradient) {
-                                          return make(gradient.narrow(0, 0, rows), dtype);
-                                        }});
+  context.tracer.capture_derived_gradient(trace::PointFlag::kRawAttentionScore, options_.layer,
+                                          {{rows, from_BNTX.size(1), length, length},
+                                           dtype,
+                                           from_BNTX,
+                                           [rows, dtype, make](const at::Tensor& gradient) {
+                                             return make(gradient.narrow(0, 0, rows), dtype);
+                                           }});
 }
 
 at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context) const {
@@ -168,7 +168,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
       qkv.split_with_sizes({local_heads_ * size, local_groups_ * size, local_groups_ * size}, -1);
   // Outputs of one node get their gradients together, programs want them one after the other.
   const auto own = [&](const at::Tensor& part) {
-    return context.intervenor != nullptr && part.requires_grad() ? part.view_as(part) : part;
+    return context.hooks != nullptr && part.requires_grad() ? part.view_as(part) : part;
   };
   const at::Tensor q = context.point(trace::PointFlag::kQuery, layer, own(parts[0]));
   const at::Tensor k = context.point(trace::PointFlag::kKey, layer, own(parts[1]));

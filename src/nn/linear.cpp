@@ -53,7 +53,7 @@ class ParallelProduct : public torch::autograd::Function<ParallelProduct> {
 };
 
 std::optional<Parameter> make_bias(const BuildContext& context, const LinearOptions& options,
-                                   const trace::Placement& placement) {
+                                   const mesh::Placement& placement) {
   if (!options.bias) return std::nullopt;
   return make_parameter(context, options.name + ".bias", {options.out_features}, placement,
                         Init::kZeros);
@@ -69,13 +69,13 @@ std::vector<Parameter> list(const Parameter& weight, const std::optional<Paramet
 
 ColumnParallelLinear::ColumnParallelLinear(const BuildContext& context,
                                            const LinearOptions& options,
-                                           const std::vector<trace::Segment>& segments)
+                                           const std::vector<mesh::Segment>& segments)
     : group_(context.tensor),
       dtype_(context.compute_dtype),
-      weight_(make_parameter(
-          context, options.name + ".weight", {options.out_features, options.in_features},
-          trace::Placement::shard(0, segments), Init::kNormal, options.init_std)),
-      bias_(make_bias(context, options, trace::Placement::shard(0, segments))) {}
+      weight_(make_parameter(context, options.name + ".weight",
+                             {options.out_features, options.in_features},
+                             mesh::Placement::shard(0, segments), Init::kNormal, options.init_std)),
+      bias_(make_bias(context, options, mesh::Placement::shard(0, segments))) {}
 
 at::Tensor ColumnParallelLinear::forward(const at::Tensor& x, const at::Tensor& weight) const {
   std::optional<at::Tensor> bias;
@@ -90,9 +90,9 @@ RowParallelLinear::RowParallelLinear(const BuildContext& context, const LinearOp
       dtype_(context.compute_dtype),
       weight_(make_parameter(
           context, options.name + ".weight", {options.out_features, options.in_features},
-          trace::Placement::shard(1, {{options.in_features, context.tensor.size()}}), Init::kNormal,
+          mesh::Placement::shard(1, {{options.in_features, context.tensor.size()}}), Init::kNormal,
           options.init_std)),
-      bias_(make_bias(context, options, trace::Placement::replicate())) {}
+      bias_(make_bias(context, options, mesh::Placement::replicate())) {}
 
 at::Tensor RowParallelLinear::forward(const at::Tensor& x, const at::Tensor& weight) const {
   std::optional<at::Tensor> bias;

@@ -6,8 +6,8 @@
 
 namespace tt::nn {
 
-std::vector<trace::Segment> fc1_segments(std::int64_t ffn_hidden_size, bool swiglu, int ranks) {
-  return std::vector<trace::Segment>(swiglu ? 2 : 1, {ffn_hidden_size, ranks});
+std::vector<mesh::Segment> fc1_segments(std::int64_t ffn_hidden_size, bool swiglu, int ranks) {
+  return std::vector<mesh::Segment>(swiglu ? 2 : 1, {ffn_hidden_size, ranks});
 }
 
 Mlp::Mlp(const BuildContext& context, const MlpOptions& options)

@@ -11,11 +11,11 @@ Norm::Norm(const BuildContext& context, const std::string& name, NormKind kind, 
     : kind_(kind),
       epsilon_(epsilon),
       dtype_(context.compute_dtype),
-      weight_(make_parameter(context, name + ".weight", {size}, trace::Placement::replicate(),
+      weight_(make_parameter(context, name + ".weight", {size}, mesh::Placement::replicate(),
                              Init::kOnes)) {
   if (kind == NormKind::kLayerNorm) {
-    bias_ = make_parameter(context, name + ".bias", {size}, trace::Placement::replicate(),
-                           Init::kZeros);
+    bias_ =
+        make_parameter(context, name + ".bias", {size}, mesh::Placement::replicate(), Init::kZeros);
   }
 }
 

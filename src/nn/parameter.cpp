@@ -8,13 +8,13 @@
 
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/hash.h"
-#include "tensor_tracer/trace/shards.h"
+#include "tensor_tracer/comm/shards.h"
 
 namespace tt::nn {
 namespace {
 
-using trace::Interval;
-using trace::Placement;
+using mesh::Interval;
+using mesh::Placement;
 
 std::size_t bytes_of(const std::vector<std::int64_t>& shape, std::size_t element) {
   for (const std::int64_t size : shape) element *= static_cast<std::size_t>(size);
@@ -34,7 +34,7 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
   }
   at::Tensor local = full;
   if (placement.kind == Placement::Kind::kShard) {
-    local = trace::take_shard(full, placement, context.tensor.rank(), context.tensor.size());
+    local = comm::take_shard(full, placement, context.tensor.rank(), context.tensor.size());
   }
   local = local.to(context.params_dtype);
   return {name, local.set_requires_grad(true), placement, full_shape};
@@ -50,8 +50,8 @@ at::Tensor gather_full(const at::Tensor& local, const Placement& placement,
   std::vector<std::size_t> counts;
   std::size_t total = 0;
   for (int rank = 0; rank < group.size(); ++rank) {
-    counts.push_back(bytes_of(trace::shard_shape(placement, full_shape, rank, group.size()),
-                              own.element_size()));
+    counts.push_back(
+        bytes_of(comm::shard_shape(placement, full_shape, rank, group.size()), own.element_size()));
     total += counts.back();
   }
   TT_CHECK_EQ(counts[static_cast<std::size_t>(group.rank())], own.nbytes());
@@ -64,8 +64,8 @@ at::Tensor gather_full(const at::Tensor& local, const Placement& placement,
   std::byte* begin = all.data();
   for (int rank = 0; rank < group.size(); ++rank) {
     const at::Tensor part = at::from_blob(
-        begin, trace::shard_shape(placement, full_shape, rank, group.size()), own.options());
-    for (const Interval& at : trace::intervals_of_rank(placement, rank, group.size())) {
+        begin, comm::shard_shape(placement, full_shape, rank, group.size()), own.options());
+    for (const Interval& at : mesh::intervals_of_rank(placement, rank, group.size())) {
       const std::int64_t width = at.end - at.begin;
       full.narrow(placement.dim, at.begin, width)
           .copy_(part.narrow(placement.dim, at.local_begin, width));

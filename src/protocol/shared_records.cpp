@@ -266,9 +266,9 @@ base::Result<std::unique_ptr<SharedReader>> SharedReader::open(const nlohmann::j
     if (!fits) return std::nullopt;
     return found->get<std::uint64_t>();
   };
-  constexpr std::uint64_t kMostInt = std::numeric_limits<int>::max();
-  const auto pid = offer.is_object() ? number("pid", kMostInt) : std::nullopt;
-  const auto fd = pid ? number("fd", kMostInt) : std::nullopt;
+  constexpr std::uint64_t kMaxInt = std::numeric_limits<int>::max();
+  const auto pid = offer.is_object() ? number("pid", kMaxInt) : std::nullopt;
+  const auto fd = pid ? number("fd", kMaxInt) : std::nullopt;
   const auto bytes = fd ? number("bytes", kSharedBytes) : std::nullopt;
   if (!bytes || *bytes < kBlockHead || !offer.contains("key") || !offer.at("key").is_string()) {
     return base::Error{"invalid_argument", "is not pid, fd, bytes and key", "shared_memory", ""};

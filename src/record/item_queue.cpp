@@ -7,7 +7,7 @@ namespace {
 // A transaction of this size keeps the write-ahead log small.
 constexpr std::size_t kTransactionBytes = std::size_t{8} << 20U;
 // Steps and audit lines: some hours of a disk that does not answer.
-constexpr std::size_t kMostKept = 100'000;
+constexpr std::size_t kMaxKept = 100'000;
 }  // namespace
 
 void ItemQueue::push(FrameItem frame) {
@@ -52,7 +52,7 @@ void ItemQueue::push_other(Item item) {
 }
 
 void ItemQueue::push_other_locked(Item item) {
-  if (counters_.stopped || (kept_ >= kMostKept && !std::holds_alternative<RunItem>(item))) {
+  if (counters_.stopped || (kept_ >= kMaxKept && !std::holds_alternative<RunItem>(item))) {
     ++counters_.dropped_lines;
     return;
   }

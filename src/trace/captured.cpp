@@ -24,8 +24,8 @@ Window token_window(const PlanEntry& entry, std::int64_t tokens) {
   return {entry.tokens->first, std::min(entry.tokens->second, tokens)};
 }
 
-bool cuts_dim_1(const Placement& placement) {
-  return placement.kind == Placement::Kind::kShard && placement.dim == 1;
+bool cuts_dim_1(const mesh::Placement& placement) {
+  return placement.kind == mesh::Placement::Kind::kShard && placement.dim == 1;
 }
 
 // [batch, heads, queries, keys]: heads × queries are the lines.
@@ -35,7 +35,7 @@ void set_lines_of_heads(LogicalShape& shape, std::int64_t local_heads, std::int6
   shape.line_dims = {heads, queries};
   shape.lines = shape.last_line = heads * queries;
   if (cuts_dim_1(shape.placement)) {
-    for (Segment& segment : shape.placement.segments) segment.size *= queries;
+    for (mesh::Segment& segment : shape.placement.segments) segment.size *= queries;
   }
 }
 
@@ -48,7 +48,7 @@ std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const PointDes
   shape.rows = rows.size();
   shape.placement = entry.gradient ? *point.gradient : point.tensor;
   const bool cuts_features =
-      shape.placement.kind == Placement::Kind::kShard && !cuts_dim_1(shape.placement);
+      shape.placement.kind == mesh::Placement::Kind::kShard && !cuts_dim_1(shape.placement);
   shape.features = cuts_features ? point.features : local_sizes.back();
   shape.ranks = ranks;
   const bool has_heads = local_sizes.size() == 4;

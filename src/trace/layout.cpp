@@ -9,10 +9,10 @@ namespace tt::trace {
 namespace {
 
 // All borders between ranks inside [first, last), and the two ends.
-std::vector<std::int64_t> rank_borders(const std::vector<Interval>& held, std::int64_t first,
+std::vector<std::int64_t> rank_borders(const std::vector<mesh::Interval>& held, std::int64_t first,
                                        std::int64_t last) {
   std::vector<std::int64_t> borders = {first, last};
-  for (const Interval& interval : held) {
+  for (const mesh::Interval& interval : held) {
     for (const std::int64_t at : {interval.begin, interval.end}) {
       if (at > first && at < last) borders.push_back(at);
     }
@@ -56,7 +56,7 @@ std::vector<std::int64_t> LogicalShape::result_shape(std::int64_t last) const {
   return shape;
 }
 
-AxisCut cut_axis(const std::vector<Interval>& held, int ranks,
+AxisCut cut_axis(const std::vector<mesh::Interval>& held, int ranks,
                  const std::vector<std::int64_t>& boundaries) {
   AxisCut cut;
   cut.pieces.resize(static_cast<std::size_t>(ranks));
@@ -86,10 +86,10 @@ AxisCut cut_axis(const std::vector<Interval>& held, int ranks,
 CellLayout make_cell_layout(const LogicalShape& shape, std::int64_t line_block,
                             std::vector<std::int64_t> column_boundaries) {
   const bool cuts_lines =
-      shape.placement.kind == Placement::Kind::kShard && shape.placement.dim == 1;
-  TT_CHECK(
-      cuts_lines || shape.placement.kind != Placement::Kind::kShard || shape.placement.dim == 2,
-      "a capture is cut by lines or by columns");
+      shape.placement.kind == mesh::Placement::Kind::kShard && shape.placement.dim == 1;
+  TT_CHECK(cuts_lines || shape.placement.kind != mesh::Placement::Kind::kShard ||
+               shape.placement.dim == 2,
+           "a capture is cut by lines or by columns");
   const auto held =
       owned_intervals(shape.placement, shape.ranks, cuts_lines ? shape.lines : shape.features);
   if (column_boundaries.empty()) {

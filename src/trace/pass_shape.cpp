@@ -23,12 +23,12 @@ Taken taken_of(const PlanEntry& entry, const PassSize& size) {
 // As rank 0 holds the point's tensor.
 std::vector<std::int64_t> local_sizes(const PlanEntry& entry, const PointDescription& point,
                                       const PassSize& size, int ranks) {
-  const Placement& placement = entry.gradient ? *point.gradient : point.tensor;
+  const mesh::Placement& placement = entry.gradient ? *point.gradient : point.tensor;
   const bool has_heads = point.dims.size() == 4;
   std::vector<std::int64_t> sizes =
       has_heads ? std::vector{size.rows, std::int64_t{1}, size.tokens, size.tokens}
                 : std::vector{size.rows, size.tokens, point.features};
-  if (placement.kind == Placement::Kind::kShard) {
+  if (placement.kind == mesh::Placement::Kind::kShard) {
     sizes[static_cast<std::size_t>(placement.dim)] = local_size(placement, 0, ranks);
   }
   return sizes;

@@ -44,12 +44,13 @@ struct CachedPacking {
 }  // namespace
 
 struct Tracer::State {
-  State(PlanContext about, const TracerIdentity& who, const comm::ProcessGroup& group, Outlet* out)
+  State(PlanContext about, const TracerIdentity& who, const comm::ProcessGroup& group,
+        TraceSink* out)
       : context(std::move(about)),
         writer(context, who),
         data_rank(who.coordinates.data),
         rank(static_cast<std::size_t>(group.rank())),
-        outlet(out),
+        sink(out),
         plan(std::make_shared<Plan>()),
         forward(group),
         backward(group) {}
@@ -59,7 +60,7 @@ struct Tracer::State {
   RecordWriter writer;
   const int data_rank;
   const std::size_t rank;
-  Outlet* const outlet;
+  TraceSink* const sink;
 
   std::shared_ptr<const Plan> plan;
   std::vector<std::vector<std::size_t>> entries_of_point;
@@ -87,7 +88,7 @@ struct Tracer::State {
   void capture(std::size_t entry, int layer, const at::Tensor& local);
   std::size_t reserve_gradient(Slot slot);
   void capture_gradient(std::size_t entry, int layer, const at::Tensor& local);
-  void capture_made_gradient(std::size_t entry, int layer, const MadeGradient& made);
+  void capture_derived_gradient(std::size_t entry, int layer, const DerivedGradient& made);
   void write_gradient(std::size_t slot_index, const at::Tensor& gradient,
                       const Make& make) noexcept;
   void post(Pass& pass);
@@ -185,7 +186,8 @@ void Tracer::State::capture_gradient(std::size_t entry, int layer, const at::Ten
       [this, index](const at::Tensor& gradient) { write_gradient(index, gradient, {}); });
 }
 
-void Tracer::State::capture_made_gradient(std::size_t entry, int layer, const MadeGradient& made) {
+void Tracer::State::capture_derived_gradient(std::size_t entry, int layer,
+                                             const DerivedGradient& made) {
   if (!made.from.requires_grad()) return;
   const at::Tensor like = at::empty(made.sizes, at::TensorOptions(made.dtype).device(at::kMeta));
   std::optional<Slot> wanted = slot_for(entry, layer, like);
@@ -223,13 +225,13 @@ void Tracer::State::complete(Pass& pass) {
     const base::CpuTimer timer(seconds.gather);
     pass.buffer.finish_gather();
   }
-  if (outlet == nullptr || rank != 0) return;
+  if (sink == nullptr || rank != 0) return;
   const base::CpuTimer timer(seconds.encode);
   std::string message;
   for (const Slot& slot : pass.buffer.slots()) {
     if (!switched_off[slot.entry]) append_record(message, pass, slot);
   }
-  if (!message.empty()) outlet->send_records(std::move(message));
+  if (!message.empty()) sink->send_records(std::move(message));
 }
 
 void Tracer::State::append_record(std::string& message, const Pass& pass, const Slot& slot) {
@@ -255,16 +257,16 @@ void Tracer::State::switch_off(std::size_t entry, const std::string& why) noexce
   if (switched_off[entry]) return;
   switched_off[entry] = true;
   newly_off.push_back(entry);
-  if (outlet == nullptr) return;
+  if (sink == nullptr) return;
   const std::string& name = point_of(plan->entries[entry]).name;
-  outlet->send_event("log", {{"level", "warning"},
-                             {"message", "plan entry " + std::to_string(entry) + " (" + name +
-                                             ") was switched off: " + why}});
+  sink->send_event("log", {{"level", "warning"},
+                           {"message", "plan entry " + std::to_string(entry) + " (" + name +
+                                           ") was switched off: " + why}});
 }
 
 Tracer::Tracer(PlanContext context, const TracerIdentity& identity, const comm::ProcessGroup& group,
-               Outlet* outlet)
-    : state_(std::make_unique<State>(std::move(context), identity, group, outlet)) {}
+               TraceSink* sink)
+    : state_(std::make_unique<State>(std::move(context), identity, group, sink)) {}
 
 Tracer::~Tracer() = default;
 
@@ -355,13 +357,13 @@ void Tracer::make_and_capture(PointFlag flag, int layer, at::IntArrayRef sizes,
   state.made_wrong.clear();
 }
 
-void Tracer::capture_made_gradient(PointFlag flag, int layer, const MadeGradient& made) {
+void Tracer::capture_derived_gradient(PointFlag flag, int layer, const DerivedGradient& made) {
   State& state = *state_;
   const base::CpuTimer timer(state.seconds.all);
   for (const std::size_t entry : state.entries_of_point[state.context.catalogue->index_of(flag)]) {
     if (!state.takes(entry, layer) || !state.plan->entries[entry].gradient) continue;
     try {
-      state.capture_made_gradient(entry, layer, made);
+      state.capture_derived_gradient(entry, layer, made);
     } catch (const std::exception& error) {
       state.switch_off(entry, reason_of(error));
     }

@@ -10,7 +10,7 @@ namespace tt::train {
 namespace {
 
 // A segment of a parameter that `pieces` < ranks pieces are held of.
-bool is_copied(const trace::Segment& segment, int ranks) { return segment.pieces < ranks; }
+bool is_copied(const mesh::Segment& segment, int ranks) { return segment.pieces < ranks; }
 
 }  // namespace
 
@@ -20,10 +20,10 @@ GradientReducer::GradientReducer(std::vector<nn::Parameter> parameters,
   std::map<int, comm::ProcessGroup> holders;  // by pieces
   for (const nn::Parameter& parameter : parameters_) {
     const auto& placement = parameter.placement;
-    if (placement.kind == trace::Placement::Kind::kReplicate) continue;
-    const auto intervals = trace::intervals_of_rank(placement, tensor_.rank(), tensor_.size());
+    if (placement.kind == mesh::Placement::Kind::kReplicate) continue;
+    const auto intervals = mesh::intervals_of_rank(placement, tensor_.rank(), tensor_.size());
     for (std::size_t i = 0; i < intervals.size(); ++i) {
-      const trace::Segment& segment = placement.segments[i];
+      const mesh::Segment& segment = placement.segments[i];
       if (!is_copied(segment, tensor_.size())) continue;
       if (!holders.contains(segment.pieces)) {
         const int color = tensor_.rank() / (tensor_.size() / segment.pieces);
@@ -64,12 +64,12 @@ double GradientReducer::squared_norm(const nn::Parameter& parameter) const {
     return norm * norm;
   };
   const at::Tensor gradient = parameter.local.grad();
-  if (parameter.placement.kind == trace::Placement::Kind::kReplicate) {
+  if (parameter.placement.kind == mesh::Placement::Kind::kReplicate) {
     return tensor_.rank() == 0 ? squared(gradient) : 0.0;
   }
   double sum = 0.0;
   for (const auto& interval :
-       trace::intervals_of_rank(parameter.placement, tensor_.rank(), tensor_.size())) {
+       mesh::intervals_of_rank(parameter.placement, tensor_.rank(), tensor_.size())) {
     if (interval.owner != tensor_.rank()) continue;
     sum += squared(gradient.narrow(parameter.placement.dim, interval.local_begin,
                                    interval.end - interval.begin));

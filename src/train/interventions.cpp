@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "src/train/all_could.h"
+#include "src/train/all_ranks_ok.h"
 #include "tensor_tracer/train/run_control.h"
 #include "tensor_tracer/train/trainer.h"
 
@@ -13,31 +13,33 @@ namespace tt::train {
 void RunControl::intervene(const trace::Request& request, std::int64_t next_step) {
   if (request.method == "intervention.preview") {
     if (preview_id_) {
-      inlet_->refuse(request.id, {"busy", "another preview is under way", "", "ask again"});
+      control_source_->refuse(request.id,
+                              {"busy", "another preview is under way", "", "ask again"});
       return;
     }
     preview_id_ = request.id;
     preview_params_ = request.params.dump();
     return;
   }
-  auto answer = intervenor_->request(request.method, request.params, next_step);
+  auto answer = hooks_->request(request.method, request.params, next_step);
   if (request.id == 0) return;
   if (!answer) {
-    inlet_->refuse(request.id, answer.error());
+    control_source_->refuse(request.id, answer.error());
   } else if (request.method == "intervention.set") {
     PendingSet& pending = pending_sets_[{request.params["name"], request.params["parameter"]}];
     if (pending.id != 0) {
-      inlet_->refuse(pending.id, {"superseded", "a later value came before the step", "value", ""});
+      control_source_->refuse(pending.id,
+                              {"superseded", "a later value came before the step", "value", ""});
     }
     pending = {request.id, std::move(answer).value()};
   } else if (request.method == "intervention.apply") {
-    inlet_->answer(
+    control_source_->answer(
         request.id,
         {{"step", next_step}, {"ranks", control_.size()}, {"program", std::move(answer).value()}});
   } else {
     answer.value()["step"] = next_step;
     answer.value()["ranks"] = control_.size();
-    inlet_->answer(request.id, std::move(answer).value());
+    control_source_->answer(request.id, std::move(answer).value());
   }
 }
 
@@ -45,67 +47,67 @@ void RunControl::answer_sets(std::int64_t next_step) {
   for (auto& [key, pending] : std::exchange(pending_sets_, {})) {
     pending.answer["step"] = next_step;
     pending.answer["ranks"] = control_.size();
-    inlet_->answer(pending.id, std::move(pending.answer));
+    control_source_->answer(pending.id, std::move(pending.answer));
   }
 }
 
 // A rank may fail where rank 0 did not, such as on a file that one machine lacks.
 void RunControl::agree_on_programs(const std::string& changes, std::int64_t step) {
-  const base::Status status = intervenor_->prepare(changes);
-  const bool in_force = all_could(control_, status.ok());
-  intervenor_->install(in_force);
-  if (outlet_ == nullptr || control_.rank() != 0) return;
+  const base::Status status = hooks_->prepare(changes);
+  const bool in_force = all_ranks_ok(control_, status.ok());
+  hooks_->install(in_force);
+  if (sink_ == nullptr || control_.rank() != 0) return;
   if (!in_force) {
-    outlet_->send_event("log", {{"level", "error"},
-                                {"message",
-                                 "a rank could not take the programs, perhaps it "
-                                 "cannot read a file; those before stay in force"}});
+    sink_->send_event("log", {{"level", "error"},
+                              {"message",
+                               "a rank could not take the programs, perhaps it "
+                               "cannot read a file; those before stay in force"}});
   }
-  outlet_->send_event("interventions", intervenor_->describe(step));
+  sink_->send_event("interventions", hooks_->describe(step));
 }
 
 void RunControl::run_preview(std::int64_t next_step) {
   auto answer = preview_(nlohmann::json::parse(preview_params_), next_step - 1);
   if (!preview_id_) return;
   if (answer) {
-    inlet_->answer(*preview_id_, std::move(answer).value());
+    control_source_->answer(*preview_id_, std::move(answer).value());
   } else {
-    inlet_->refuse(*preview_id_, answer.error());
+    control_source_->refuse(*preview_id_, answer.error());
   }
   preview_id_.reset();
 }
 
-trace::Intervenor* Trainer::acting(const trace::ForwardScope& scope,
-                                   const at::Tensor& tokens) const {
-  trace::Intervenor* intervenor = parts_.intervenor;
-  return intervenor != nullptr && intervenor->begin_forward(scope, tokens) ? intervenor : nullptr;
+trace::InterventionHooks* Trainer::acting(const trace::ForwardScope& scope,
+                                          const at::Tensor& tokens) const {
+  trace::InterventionHooks* hooks = parts_.hooks;
+  return hooks != nullptr && hooks->begin_forward(scope, tokens) ? hooks : nullptr;
 }
 
 void Trainer::end_interventions() const {
-  if (parts_.intervenor != nullptr) parts_.intervenor->end_pass();
+  if (parts_.hooks != nullptr) parts_.hooks->end_pass();
 }
 
-void Trainer::tell_interventions(std::int64_t number) const {
-  if (parts_.intervenor == nullptr) return;
-  const auto report = parts_.intervenor->report(number);
-  const auto saved = parts_.intervenor->take_saved();
-  if (parts_.outlet == nullptr || parts_.groups.world.rank() != 0) return;
-  for (const nlohmann::json& one : saved) parts_.outlet->send_event("saved", one);
-  if (report) parts_.outlet->send_event("applied", *report);
+void Trainer::notify_interventions(std::int64_t number) const {
+  if (parts_.hooks == nullptr) return;
+  const auto report = parts_.hooks->report(number);
+  const auto saved = parts_.hooks->take_saved();
+  if (parts_.sink == nullptr || parts_.groups.world.rank() != 0) return;
+  for (const nlohmann::json& one : saved) parts_.sink->send_event("saved", one);
+  if (report) parts_.sink->send_event("applied", *report);
 }
 
 // A loss that is not finite ends the run, but not where programs may have made it so: they end, and
 // the step changes no weight. The same on every rank.
-bool Trainer::blames_programs(std::int64_t number) {
-  if (parts_.intervenor == nullptr || !parts_.intervenor->give_up()) return false;
+bool Trainer::recover_from_nonfinite(std::int64_t number) {
+  if (parts_.hooks == nullptr || !parts_.hooks->give_up()) return false;
   gradients_.zero();
-  if (parts_.outlet != nullptr && parts_.groups.world.rank() == 0) {
-    parts_.outlet->send_event(
+  if (parts_.sink != nullptr && parts_.groups.world.rank() == 0) {
+    parts_.sink->send_event(
         "log", {{"level", "error"},
                 {"message", "the loss of step " + std::to_string(number) +
                                 " is not finite with programs in force: they are removed, and the "
                                 "step changes no weight"}});
-    parts_.outlet->send_event("interventions", parts_.intervenor->describe(number + 1));
+    parts_.sink->send_event("interventions", parts_.hooks->describe(number + 1));
   }
   return true;
 }

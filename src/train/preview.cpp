@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "src/train/all_could.h"
+#include "src/train/all_ranks_ok.h"
 #include "tensor_tracer/base/base64.h"
 #include "tensor_tracer/train/trainer.h"
 
@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 20U;
 
 /// Keeps the records of a pass.
-class Kept : public trace::Outlet {
+class Kept : public trace::TraceSink {
  public:
   void send_records(std::string records) noexcept override { records_ += records; }
   void send_event(std::string_view /*event*/, nlohmann::json /*params*/) noexcept override {}
@@ -97,16 +97,16 @@ base::Status Trainer::begin_preview(const nlohmann::json& params,
     if (!read) return read.error();
     watch.emplace(*this, std::move(read).value());
   }
-  return parts_.intervenor->begin_preview(params);
+  return parts_.hooks->begin_preview(params);
 }
 
 base::Result<nlohmann::json> Trainer::preview(const nlohmann::json& params, std::int64_t done) {
   const std::int64_t number = std::max<std::int64_t>(done, 1);
   std::optional<PreviewWatch> watch;
   const base::Status status = begin_preview(params, watch);
-  const bool could = all_could(parts_.groups.control, status.ok());
+  const bool could = all_ranks_ok(parts_.groups.control, status.ok());
   if (!could) {
-    if (status.ok()) parts_.intervenor->end_preview();
+    if (status.ok()) parts_.hooks->end_preview();
     if (!status.ok()) return status.error();
     return base::Error{"invalid_argument", "another rank cannot read a file", "program", ""};
   }
@@ -114,14 +114,14 @@ base::Result<nlohmann::json> Trainer::preview(const nlohmann::json& params, std:
   const double train_off = preview_loss({number, trace::Phase::kTrain}, tracer_);
   const double valid_off = preview_loss({number, trace::Phase::kEval}, tracer);
   const std::string records_off = watch ? watch->take() : "";
-  parts_.intervenor->turn_preview(true);
-  const bool has_backward = parts_.intervenor->preview_writes_gradients();
+  parts_.hooks->turn_preview(true);
+  const bool has_backward = parts_.hooks->preview_writes_gradients();
   const double train_on = preview_loss({number, trace::Phase::kTrain, has_backward}, tracer_);
   const double valid_on = preview_loss({number, trace::Phase::kEval}, tracer);
   gradients_.zero();
   const std::string records_on = watch ? watch->take() : "";
-  nlohmann::json writes = parts_.intervenor->preview_writes();
-  parts_.intervenor->end_preview();
+  nlohmann::json writes = parts_.hooks->preview_writes();
+  parts_.hooks->end_preview();
   const std::size_t bytes = std::max(records_off.size(), records_on.size());
   if (bytes > kMaxRecordBytes) return too_many_bytes(bytes);
   nlohmann::json answer = {{"step", done},

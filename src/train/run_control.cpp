@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/train/all_could.h"
+#include "src/train/all_ranks_ok.h"
 #include "tensor_tracer/base/check.h"
 
 namespace tt::train {
@@ -40,21 +40,21 @@ nlohmann::json member(const nlohmann::json& params, const char* key, nlohmann::j
 
 }  // namespace
 
-RunControl::RunControl(const comm::ProcessGroup& control, trace::Inlet* inlet,
-                       trace::Outlet* outlet, trace::Tracer& tracer, trace::Intervenor* intervenor,
-                       Preview preview)
+RunControl::RunControl(const comm::ProcessGroup& control, trace::ControlSource* control_source,
+                       trace::TraceSink* sink, trace::Tracer& tracer,
+                       trace::InterventionHooks* hooks, Preview preview)
     : control_(control),
-      inlet_(inlet),
-      outlet_(outlet),
+      control_source_(control_source),
+      sink_(sink),
       tracer_(tracer),
-      intervenor_(intervenor),
+      hooks_(hooks),
       preview_(std::move(preview)) {}
 
 void RunControl::wait_for_viewer() {
-  if (inlet_ != nullptr) {
-    tell_state("waiting", 0);
-    while (!inlet_->has_viewer()) {
-      inlet_->wait(kPoll);
+  if (control_source_ != nullptr) {
+    notify_state("waiting", 0);
+    while (!control_source_->has_viewer()) {
+      control_source_->wait(kPoll);
       take_requests();
     }
   }
@@ -62,10 +62,10 @@ void RunControl::wait_for_viewer() {
 }
 
 bool RunControl::before_step(std::int64_t step) {
-  if (inlet_ != nullptr) count_single_step(step);
+  if (control_source_ != nullptr) count_single_step(step);
   bool again = true;
   while (again) {
-    if (inlet_ != nullptr) decide(step);
+    if (control_source_ != nullptr) decide(step);
     again = share_decision(step);
     if (!preview_params_.empty()) run_preview(step);
     preview_params_.clear();
@@ -79,11 +79,11 @@ bool RunControl::before_step(std::int64_t step) {
 void RunControl::count_single_step(std::int64_t next_step) {
   if (single_steps_ == 0 || --single_steps_ > 0) return;
   end_single_steps(next_step - 1);
-  tell_state("paused", next_step - 1);
+  notify_state("paused", next_step - 1);
 }
 
 void RunControl::take_requests() {
-  for (trace::Request& request : inlet_->poll()) requests_.push_back(std::move(request));
+  for (trace::Request& request : control_source_->poll()) requests_.push_back(std::move(request));
 }
 
 void RunControl::decide(std::int64_t next_step) {
@@ -93,9 +93,9 @@ void RunControl::decide(std::int64_t next_step) {
     for (const trace::Request& request : std::exchange(requests_, {}))
       carry_out(request, next_step);
     answer_sets(next_step);
-    const bool has_news = preview_id_ || (intervenor_ != nullptr && intervenor_->has_changes());
+    const bool has_news = preview_id_ || (hooks_ != nullptr && hooks_->has_changes());
     if (!is_held() || has_news) return;
-    inlet_->wait(kPoll);
+    control_source_->wait(kPoll);
   }
 }
 
@@ -106,25 +106,25 @@ void RunControl::disable_switched_off(std::int64_t next_step) {
   auto plan = std::make_shared<trace::Plan>(tracer_.plan());
   plan->number = ++plan_number_;
   for (const std::size_t entry : entries) plan->entries[entry].enabled = false;
-  outlet_->send_event("plan",
-                      {{"plan", trace::to_json(*plan, tracer_.context())}, {"step", next_step}});
+  sink_->send_event("plan",
+                    {{"plan", trace::to_json(*plan, tracer_.context())}, {"step", next_step}});
   new_plan_ = std::move(plan);
 }
 
 void RunControl::carry_out(const trace::Request& request, std::int64_t next_step) {
   const std::int64_t done = next_step - 1;
   const auto answer = [&](nlohmann::json result) {
-    if (request.id != 0) inlet_->answer(request.id, std::move(result));
+    if (request.id != 0) control_source_->answer(request.id, std::move(result));
   };
   if (request.method == "plan.set") {
     set_plan(request, next_step);
-  } else if (intervenor_ != nullptr && request.method.starts_with("intervention.")) {
+  } else if (hooks_ != nullptr && request.method.starts_with("intervention.")) {
     intervene(request, next_step);
   } else if (request.method == "control.pause" || request.method == "control.continue") {
     single_steps_ = 0;
     end_single_steps(done);
     is_paused_ = request.method == "control.pause";
-    tell_state(is_paused_ ? "paused" : "training", done);
+    notify_state(is_paused_ ? "paused" : "training", done);
     answer({{"step", done}, {"ranks", control_.size()}});
   } else if (request.method == "control.stop") {
     end_single_steps(done);
@@ -133,17 +133,17 @@ void RunControl::carry_out(const trace::Request& request, std::int64_t next_step
   } else if (request.method == "control.step") {
     const auto count = member(request.params, "count", 1U);
     if (!count.is_number_unsigned() || count < 1 || count > 1'000'000) {
-      inlet_->refuse(request.id,
-                     {"invalid_argument", "not a whole number from 1 to 1000000", "count", ""});
+      control_source_->refuse(
+          request.id, {"invalid_argument", "not a whole number from 1 to 1000000", "count", ""});
       return;
     }
     end_single_steps(done);
     is_paused_ = true;
     single_steps_ = count;
     single_steps_request_ = request.id;
-    tell_state("training", done);
+    notify_state("training", done);
   } else {
-    inlet_->refuse(
+    control_source_->refuse(
         request.id,
         {"unknown_method", "the trainer does not know \"" + request.method + "\"", "method", ""});
   }
@@ -153,19 +153,20 @@ void RunControl::set_plan(const trace::Request& request, std::int64_t next_step)
   const auto text = member(request.params, "plan", nullptr);
   auto plan = trace::parse_plan(text, tracer_.context(), plan_number_ + 1);
   if (!plan) {
-    inlet_->refuse(request.id, plan.error());
+    control_source_->refuse(request.id, plan.error());
     return;
   }
   ++plan_number_;
   const nlohmann::json form = trace::to_json(plan.value(), tracer_.context());
   new_plan_ = std::make_shared<const trace::Plan>(std::move(plan).value());
-  inlet_->answer(request.id, {{"step", next_step}, {"ranks", control_.size()}, {"plan", form}});
-  outlet_->send_event("plan", {{"plan", form}, {"step", next_step}});
+  control_source_->answer(request.id,
+                          {{"step", next_step}, {"ranks", control_.size()}, {"plan", form}});
+  sink_->send_event("plan", {{"plan", form}, {"step", next_step}});
 }
 
 void RunControl::end_single_steps(std::int64_t done) {
   if (!single_steps_request_) return;
-  inlet_->answer(*single_steps_request_, {{"step", done}, {"ranks", control_.size()}});
+  control_source_->answer(*single_steps_request_, {{"step", done}, {"ranks", control_.size()}});
   single_steps_request_.reset();
 }
 
@@ -174,7 +175,7 @@ bool RunControl::share_decision(std::int64_t step) {
   std::string text;
   if (new_plan_ != nullptr) text = trace::to_json(*new_plan_, tracer_.context()).dump();
   std::string changes;
-  if (is_root && intervenor_ != nullptr) changes = intervenor_->take_changes(step);
+  if (is_root && hooks_ != nullptr) changes = hooks_->take_changes(step);
   ControlMessage message{step,
                          plan_number_,
                          static_cast<std::uint32_t>(text.size()),
@@ -213,31 +214,31 @@ void RunControl::share_plan(std::uint32_t number, std::string text, std::size_t 
 
 // A rank may fail to read what the plan names, such as a file that rank 0's machine alone has.
 void RunControl::agree_on_plan(std::int64_t step) {
-  if (all_could(control_, new_plan_ != nullptr)) return;
+  if (all_ranks_ok(control_, new_plan_ != nullptr)) return;
   new_plan_ = nullptr;
-  if (outlet_ == nullptr) return;
-  outlet_->send_event("log",
-                      {{"level", "error"},
-                       {"message", "a rank could not take plan " + std::to_string(plan_number_) +
-                                       ", perhaps it cannot read a vector's file; the plan "
-                                       "before it stays in force"}});
-  outlet_->send_event(
-      "plan", {{"plan", trace::to_json(tracer_.plan(), tracer_.context())}, {"step", step}});
+  if (sink_ == nullptr) return;
+  sink_->send_event("log",
+                    {{"level", "error"},
+                     {"message", "a rank could not take plan " + std::to_string(plan_number_) +
+                                     ", perhaps it cannot read a vector's file; the plan "
+                                     "before it stays in force"}});
+  sink_->send_event("plan",
+                    {{"plan", trace::to_json(tracer_.plan(), tracer_.context())}, {"step", step}});
 }
 
-void RunControl::tell_state(const char* phase, std::int64_t step) const {
-  if (outlet_ != nullptr) outlet_->send_event("state", {{"phase", phase}, {"step", step}});
+void RunControl::notify_state(const char* phase, std::int64_t step) const {
+  if (sink_ != nullptr) sink_->send_event("state", {{"phase", phase}, {"step", step}});
 }
 
 void RunControl::finish(std::int64_t last_step) {
-  if (inlet_ == nullptr) return;
+  if (control_source_ == nullptr) return;
   end_single_steps(last_step);
   take_requests();
   for (const trace::Request& request : std::exchange(requests_, {})) {
     if (request.id == 0) continue;
-    inlet_->refuse(request.id, {"no_trainer", "training has finished", "", ""});
+    control_source_->refuse(request.id, {"no_trainer", "training has finished", "", ""});
   }
-  tell_state("finished", last_step);
+  notify_state("finished", last_step);
 }
 
 }  // namespace tt::train

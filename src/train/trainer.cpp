@@ -55,8 +55,8 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
       optimizer_(values_of(parameters_), adamw_options(config.optimizer)),
       schedule_(schedule_of(config)),
       tracer_(parts_.plan_context, {parts_.run_id, parts_.groups.coordinates}, parts_.groups.tracer,
-              parts_.outlet),
-      control_(parts_.groups.control, parts_.inlet, parts_.outlet, tracer_, parts_.intervenor,
+              parts_.sink),
+      control_(parts_.groups.control, parts_.control_source, parts_.sink, tracer_, parts_.hooks,
                [this](const nlohmann::json& params, std::int64_t done) {
                  return preview(params, done);
                }) {
@@ -71,8 +71,8 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
 
 void Trainer::run() {
   if (config_.tracer.tensor_tracer_wait) control_.wait_for_viewer();
-  if (parts_.outlet != nullptr) {
-    parts_.outlet->send_event("state", {{"phase", "training"}, {"step", 0}});
+  if (parts_.sink != nullptr) {
+    parts_.sink->send_event("state", {{"phase", "training"}, {"step", 0}});
   }
   std::int64_t number = 1;
   for (; number <= config_.train_iters && control_.before_step(number); ++number) {
@@ -83,7 +83,7 @@ void Trainer::run() {
     }
     if (number % config_.monitor.monitor_interval == 0 || is_last) run_prompts(number);
     tell(report);
-    tell_interventions(number);
+    notify_interventions(number);
     parts_.groups.tensor.verify_sequence();
     parts_.groups.data.verify_sequence();
   }
@@ -120,7 +120,7 @@ StepReport Trainer::step(std::int64_t number) {
 void Trainer::update(const StepReport& report) {
   // Both numbers are the same on all ranks, so all stop or none.
   if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
-    if (blames_programs(report.step)) return;
+    if (recover_from_nonfinite(report.step)) return;
     tell(report);
     throw TrainError("loss " + std::to_string(report.loss) + " or gradient norm " +
                      std::to_string(report.grad_norm) + " is not finite at step " +
@@ -165,15 +165,15 @@ double Trainer::forward_backward(std::int64_t number) {
 }
 
 double Trainer::evaluate(std::int64_t number) {
-  if (parts_.outlet != nullptr) {
-    parts_.outlet->send_event("state", {{"phase", "evaluating"}, {"step", number}});
+  if (parts_.sink != nullptr) {
+    parts_.sink->send_event("state", {{"phase", "evaluating"}, {"step", number}});
   }
   double sum = 0.0;
   for (std::int64_t index = 0; index < config_.eval_iters; ++index) {
     sum += forward_only(number, index);
   }
-  if (parts_.outlet != nullptr) {
-    parts_.outlet->send_event("state", {{"phase", "training"}, {"step", number}});
+  if (parts_.sink != nullptr) {
+    parts_.sink->send_event("state", {{"phase", "training"}, {"step", number}});
   }
   return mean_over_data(sum / static_cast<double>(config_.eval_iters));
 }
@@ -214,10 +214,10 @@ void Trainer::run_prompts(std::int64_t number) {
       tracer_.begin_forward(scope);
       const at::Tensor part =
           tokens.narrow(0, row, std::min(config_.micro_batch_size, tokens.size(0) - row));
-      trace::Intervenor* intervenor = acting(scope, part);
-      if (!tracer_.armed() && intervenor == nullptr) break;
+      trace::InterventionHooks* hooks = acting(scope, part);
+      if (!tracer_.armed() && hooks == nullptr) break;
       const nn::ForwardContext context{
-          tracer_, static_cast<std::uint64_t>(config_.seed), number, row, false, intervenor};
+          tracer_, static_cast<std::uint64_t>(config_.seed), number, row, false, hooks};
       model_.logits(part, context);
       tracer_.end_forward();
       tracer_.finish();
@@ -242,8 +242,8 @@ void Trainer::export_step(std::int64_t number, double loss) {
 }
 
 void Trainer::tell(const StepReport& report) {
-  if (parts_.outlet != nullptr && parts_.groups.world.rank() == 0) {
-    parts_.outlet->send_event("step", to_json(report));
+  if (parts_.sink != nullptr && parts_.groups.world.rank() == 0) {
+    parts_.sink->send_event("step", to_json(report));
   }
   if (parts_.on_step) parts_.on_step(report);
 }

@@ -129,7 +129,7 @@ class Bench {
     intervene::Engine& engine = *engines_.at(kind);
     const trace::ForwardScope scope{++step_};
     tracer_.begin_forward(scope);
-    trace::Intervenor* acting = engine.begin_forward(scope, tokens_) ? &engine : nullptr;
+    trace::InterventionHooks* acting = engine.begin_forward(scope, tokens_) ? &engine : nullptr;
     at::Tensor logits = gpt_.logits(tokens_, {tracer_, 1, step_, 0, false, acting});
     tracer_.end_forward();
     engine.end_pass();

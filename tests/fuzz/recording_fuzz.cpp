@@ -18,8 +18,8 @@ using namespace tt::record;
 using tt::fuzz::require;
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostFrames = 100;
-constexpr std::size_t kMostRows = 50;
+constexpr std::size_t kMaxFrames = 100;
+constexpr std::size_t kMaxRows = 50;
 
 /// A file of this process, removed with it; so is what SQLite puts beside it.
 class OwnFile {
@@ -65,13 +65,13 @@ void read_run(Recording& recording, std::uint64_t run) {
       for (const char c : frame.record) {
         bytes += c == 0 ? 1 : 0;  // each byte can be read
       }
-      return ++frames < kMostFrames;
+      return ++frames < kMaxFrames;
     });
-    require(frames <= kMostFrames, "reading ends when it is told to");
+    require(frames <= kMaxFrames, "reading ends when it is told to");
   });
   attempt([&] {
     std::uint64_t before = 0;
-    for (const StepRow& row : recording.steps(run, 0, INT64_MAX, kMostRows)) {
+    for (const StepRow& row : recording.steps(run, 0, INT64_MAX, kMaxRows)) {
       require(row.params.is_object(), "a step is an object");
       require(before <= INT64_MAX || row.step > INT64_MAX, "order");
       before = row.step;
@@ -107,7 +107,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     }
   });
   attempt([&] {
-    require(recording.value().events({.limit = kMostRows}).size() <= kMostRows,
+    require(recording.value().events({.limit = kMaxRows}).size() <= kMaxRows,
             "the limit of events");
   });
   read_history(recording.value());

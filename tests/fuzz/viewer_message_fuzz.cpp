@@ -38,7 +38,7 @@ namespace protocol = tt::protocol;
 
 constexpr char kSeparator = '\x1E';
 constexpr std::size_t kQueueBytes = 16'000;
-constexpr std::size_t kMostEvents = 200;
+constexpr std::size_t kMaxEvents = 200;
 constexpr std::uint64_t kLastId = protocol::kMaxMessageId;
 
 const RoomOptions kRoom{
@@ -227,10 +227,10 @@ class Play {
   }
 
   void pass_time(std::string_view text) {
-    constexpr unsigned kMostSeconds = 1000;
+    constexpr unsigned kMaxSeconds = 1000;
     unsigned seconds = 0;
     std::from_chars(text.data(), text.data() + text.size(), seconds);
-    now_ += std::chrono::seconds(std::min(seconds, kMostSeconds));
+    now_ += std::chrono::seconds(std::min(seconds, kMaxSeconds));
     room_.tick(now_);
   }
 
@@ -291,7 +291,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static_cast<void>(quiet);
   std::string_view rest = tt::fuzz::as_text(data, size);
   Play play;
-  for (std::size_t events = 0; !rest.empty() && events < kMostEvents; ++events) {
+  for (std::size_t events = 0; !rest.empty() && events < kMaxEvents; ++events) {
     const std::string_view event = rest.substr(0, rest.find(kSeparator));
     rest.remove_prefix(std::min(event.size() + 1, rest.size()));
     if (!event.empty()) {

@@ -20,7 +20,7 @@ struct SupervisorOptions {
 
 /// What supervise() does with its `ready` where the first start fails; nothing where there is none.
 /// Thread: any.
-void tell_failure(const base::ScopedFd& ready, const base::Error& error);
+void notify_failure(const base::ScopedFd& ready, const base::Error& error);
 
 /// Owns the listening sockets, starts the hub on them and starts it again, after a pause of 0.1 s
 /// to 2 s, whenever it dies. Returns when the run has ended (unless it lingers) or on SIGTERM or

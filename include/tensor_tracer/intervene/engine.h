@@ -6,7 +6,7 @@
 
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/intervene/context.h"
-#include "tensor_tracer/trace/intervenor.h"
+#include "tensor_tracer/trace/intervention_hooks.h"
 
 namespace tt::intervene {
 
@@ -30,8 +30,9 @@ inline constexpr std::size_t kMaxSentOfStep = std::size_t{1}
 /// A program is made ready for the shape of a forward once: each value is an eval::Program, run on
 /// this rank's shards where every operator rounds exactly and acts on each number alone and all
 /// tensors it meets are cut alike, otherwise on gathered logical tensors by every rank. A value is
-/// freed when its last user has run. Owner: the caller outlives it. Thread: as trace::Intervenor.
-class Engine : public trace::Intervenor {
+/// freed when its last user has run. Owner: the caller outlives it. Thread: as
+/// trace::InterventionHooks.
+class Engine : public trace::InterventionHooks {
  public:
   /// `tensor`: along the tensor axis, in step with the model's own collectives. `world`: all ranks,
   /// for report() and end_preview().

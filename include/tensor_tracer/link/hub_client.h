@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tensor_tracer/trace/outlet.h"
+#include "tensor_tracer/trace/trace_sink.h"
 
 namespace tt::link {
 
@@ -36,7 +36,7 @@ struct HubClientOptions {
 /// the network. The last `state` event, and the last `plan` and `interventions` events as part of
 /// the run's facts, are told again after a reconnect. Thread: made, called and destroyed by the
 /// thread that runs the step; has_viewer() by any.
-class HubClient : public trace::Outlet, public trace::Inlet {
+class HubClient : public trace::TraceSink, public trace::ControlSource {
  public:
   explicit HubClient(HubClientOptions options);
   /// finish() with its default limit.

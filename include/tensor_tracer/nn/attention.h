@@ -57,7 +57,7 @@ class Attention {
 };
 
 /// Queries, keys and values of all heads, and how `ranks` ranks cut them.
-std::vector<trace::Segment> qkv_segments(std::int64_t num_heads, std::int64_t num_query_groups,
-                                         std::int64_t head_size, int ranks);
+std::vector<mesh::Segment> qkv_segments(std::int64_t num_heads, std::int64_t num_query_groups,
+                                        std::int64_t head_size, int ranks);
 
 }  // namespace tt::nn

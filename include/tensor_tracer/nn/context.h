@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tensor_tracer/comm/process_group.h"
-#include "tensor_tracer/trace/intervenor.h"
+#include "tensor_tracer/trace/intervention_hooks.h"
 #include "tensor_tracer/trace/tracer.h"
 
 namespace tt::nn {
@@ -22,14 +22,14 @@ struct BuildContext {
   double init_std = 0.02;
 };
 
-/// What one forward pass is given besides its input. Tracer and intervenor outlive the pass.
+/// What one forward pass is given besides its input. Tracer and hooks outlive the pass.
 struct ForwardContext {
   trace::Tracer& tracer;
   std::uint64_t seed = 0;
   std::int64_t step = 1;
-  std::int64_t first_row = 0;               // of this micro-batch, in the global batch
-  bool is_training = true;                  // dropout on
-  trace::Intervenor* intervenor = nullptr;  // null: no program acts in this forward
+  std::int64_t first_row = 0;                 // of this micro-batch, in the global batch
+  bool is_training = true;                    // dropout on
+  trace::InterventionHooks* hooks = nullptr;  // null: no program acts in this forward
 
   /// `x` as it goes on from a trace point: changed by programs, then captured.
   at::Tensor point(trace::PointFlag flag, int layer, at::Tensor x) const {
@@ -39,11 +39,11 @@ struct ForwardContext {
   }
   /// The same of what is not captured.
   at::Tensor place(trace::PointFlag flag, int layer, at::Tensor x) const {
-    if (intervenor != nullptr && intervenor->acts_at(flag, layer)) [[unlikely]]
-      return intervenor->at_point(flag, layer, x);
+    if (hooks != nullptr && hooks->acts_at(flag, layer)) [[unlikely]]
+      return hooks->at_point(flag, layer, x);
     return x;
   }
-  bool skips(int layer) const { return intervenor != nullptr && intervenor->skips(layer); }
+  bool skips(int layer) const { return hooks != nullptr && hooks->skips(layer); }
 };
 
 }  // namespace tt::nn

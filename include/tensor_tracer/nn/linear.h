@@ -26,7 +26,7 @@ class ColumnParallelLinear {
  public:
   /// `segments`: how the out dim is cut (trace/placement.h); their sizes sum to out_features.
   ColumnParallelLinear(const BuildContext& context, const LinearOptions& options,
-                       const std::vector<trace::Segment>& segments);
+                       const std::vector<mesh::Segment>& segments);
   /// x [..., in] -> [..., local out], both in the compute dtype. `weight` [local out, in] stands
   /// for weight().
   at::Tensor forward(const at::Tensor& x, const at::Tensor& weight) const;

@@ -36,6 +36,6 @@ class Mlp {
 };
 
 /// The inner columns, gate before up with SwiGLU, and how `ranks` ranks cut them.
-std::vector<trace::Segment> fc1_segments(std::int64_t ffn_hidden_size, bool swiglu, int ranks);
+std::vector<mesh::Segment> fc1_segments(std::int64_t ffn_hidden_size, bool swiglu, int ranks);
 
 }  // namespace tt::nn

@@ -7,17 +7,17 @@
 #include <vector>
 
 #include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/mesh/placement.h"
 #include "tensor_tracer/nn/context.h"
-#include "tensor_tracer/trace/placement.h"
 
 namespace tt::nn {
 
 /// A trainable tensor: this rank's shard (an autograd leaf) and what it is a shard of.
 /// Copies share the leaf.
 struct Parameter {
-  std::string name;            // stable, the same on every mesh; layers count from 1
-  at::Tensor local;            // requires grad
-  trace::Placement placement;  // on the tensor axis
+  std::string name;           // stable, the same on every mesh; layers count from 1
+  at::Tensor local;           // requires grad
+  mesh::Placement placement;  // on the tensor axis
   std::vector<std::int64_t> full_shape;
 };
 
@@ -27,11 +27,11 @@ enum class Init { kZeros, kOnes, kNormal };
 /// so that the model starts the same on every mesh. kNormal: mean 0, `std`.
 Parameter make_parameter(const BuildContext& context, const std::string& name,
                          const std::vector<std::int64_t>& full_shape,
-                         const trace::Placement& placement, Init init, double std = 0.0);
+                         const mesh::Placement& placement, Init init, double std = 0.0);
 
 /// Collective over `group`: the full tensor on rank 0, undefined elsewhere.
 /// `local` is this rank's shard of a tensor of `full_shape`.
-at::Tensor gather_full(const at::Tensor& local, const trace::Placement& placement,
+at::Tensor gather_full(const at::Tensor& local, const mesh::Placement& placement,
                        const std::vector<std::int64_t>& full_shape,
                        const comm::ProcessGroup& group);
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tensor_tracer/trace/placement.h"
+#include "tensor_tracer/mesh/placement.h"
 
 namespace tt::trace {
 
@@ -46,14 +46,14 @@ struct PointDescription {
   int first_layer = 1;  // global, from 1; 0 and 0: no layer
   int last_layer = 1;
   std::int64_t features = 0;  // 0: integers, not compressed
-  Placement tensor;           // on the tensor axis; the data axis shards the batch
+  mesh::Placement tensor;     // on the tensor axis; the data axis shards the batch
   std::string bias;           // "included", "none" or "not applicable"
   std::string text;           // one line for people
   std::vector<std::string> dims = {"batch", "sequence", "features"};
   std::vector<std::int64_t> shape;  // logical, of one forward of a training micro-batch
   std::string dtype;                // of PyTorch: "float32", "bfloat16", …
   /// Of the gradient; none: nothing flows back through what is captured here.
-  std::optional<Placement> gradient = std::nullopt;
+  std::optional<mesh::Placement> gradient = std::nullopt;
   /// The hidden state that this point is compared with (0: the embedding); none: its layer number.
   std::optional<int> hidden_state = std::nullopt;
 
@@ -69,7 +69,7 @@ struct WeightDescription {
   int first_layer = 1;  // as for points
   int last_layer = 1;
   std::vector<std::int64_t> shape;  // [out, in]
-  Placement placement;              // on the tensor axis
+  mesh::Placement placement;        // on the tensor axis
 };
 
 /// The trace points of one model. Immutable. Thread: any.

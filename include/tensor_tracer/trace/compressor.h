@@ -59,7 +59,7 @@ class Compressor {
 /// What the JSON form of a compressor is checked against. Referred to during the call only.
 struct CompressorContext {
   const PointDescription& point;
-  const Placement& placement;  // of the point, or of its gradient
+  const mesh::Placement& placement;  // of the point, or of its gradient
   int tensor_ranks = 1;
   VectorLibrary* vectors = nullptr;  // null: the run has none
   std::int64_t features = 1;         // of a pass: of attention its keys

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tensor_tracer/trace/placement.h"
+#include "tensor_tracer/mesh/placement.h"
 
 namespace tt::trace {
 
@@ -40,7 +40,7 @@ struct AxisCut {
 };
 
 /// Cuts at every boundary (ascending, the first and last are the ends of what is wanted).
-AxisCut cut_axis(const std::vector<Interval>& held, int ranks,
+AxisCut cut_axis(const std::vector<mesh::Interval>& held, int ranks,
                  const std::vector<std::int64_t>& boundaries);
 
 /// The logical tensor that a capture stands for: `rows` batch rows of `lines` lines (tokens, or
@@ -53,7 +53,7 @@ struct LogicalShape {
   std::int64_t first_line = 0, last_line = 1;
   std::vector<std::int64_t> line_dims;
   /// Of lines or of columns; the dims of `placement` are counted so that 1 is lines, 2 columns.
-  Placement placement;
+  mesh::Placement placement;
   int ranks = 1;
 
   std::int64_t wanted_lines() const { return last_line - first_line; }

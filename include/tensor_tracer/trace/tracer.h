@@ -13,8 +13,8 @@
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/mesh/mesh.h"
 #include "tensor_tracer/trace/catalogue.h"
-#include "tensor_tracer/trace/outlet.h"
 #include "tensor_tracer/trace/plan.h"
+#include "tensor_tracer/trace/trace_sink.h"
 
 namespace tt::trace {
 
@@ -32,7 +32,7 @@ struct TracerSeconds {
 };
 
 /// The gradient of a point that is computed only to be watched.
-struct MadeGradient {
+struct DerivedGradient {
   std::vector<std::int64_t> sizes;
   at::ScalarType dtype = at::kFloat;
   at::Tensor from;                                    // of the forward, in the graph
@@ -40,7 +40,7 @@ struct MadeGradient {
 };
 
 /// Captures what the plan names during a forward pass and its backward pass, reduces it on the
-/// shard, gathers it once per pass over the tensor axis, and hands finished records to the outlet
+/// shard, gathers it once per pass over the tensor axis, and hands finished records to the sink
 /// on the leader (tensor rank 0 of data replica 0). Ranks of other replicas capture nothing.
 ///
 ///     tracer.set_plan(plan);
@@ -56,10 +56,10 @@ struct MadeGradient {
 /// viewers, and never reaches training. Thread: the thread that runs the step.
 class Tracer {
  public:
-  /// `group`: a communicator of the tracer's own along the tensor axis. `outlet` may be null on
+  /// `group`: a communicator of the tracer's own along the tensor axis. `sink` may be null on
   /// ranks that are no leader; it outlives the tracer.
   Tracer(PlanContext context, const TracerIdentity& identity, const comm::ProcessGroup& group,
-         Outlet* outlet);
+         TraceSink* sink);
   ~Tracer();
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
@@ -90,16 +90,16 @@ class Tracer {
   /// and this dtype. Should it throw, the entries are switched off and training goes on; the
   /// ranks' buffers stay of one shape.
   template <typename Make>
-  void capture_made(PointFlag flag, int layer, at::IntArrayRef sizes, at::ScalarType dtype,
-                    Make&& make) {
+  void capture_derived(PointFlag flag, int layer, at::IntArrayRef sizes, at::ScalarType dtype,
+                       Make&& make) {
     if (armed_) [[unlikely]]
       make_and_capture(flag, layer, sizes, dtype, std::forward<Make>(make));
   }
 
   /// The gradient of such a point, for entries that want it: captures what `make` computes in the
-  /// backward pass from the gradient of `from`, of these sizes and this dtype. As capture_made.
+  /// backward pass from the gradient of `from`, of these sizes and this dtype. As capture_derived.
   /// REQUIRES: rows_wanted() of the gradient is not 0.
-  void capture_made_gradient(PointFlag flag, int layer, const MadeGradient& made);
+  void capture_derived_gradient(PointFlag flag, int layer, const DerivedGradient& made);
 
   /// For such points: the first so many batch rows of `batch` that the open forward's entries want
   /// of it, or of its gradient; 0: none.

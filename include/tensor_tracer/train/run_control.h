@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "tensor_tracer/comm/process_group.h"
-#include "tensor_tracer/trace/intervenor.h"
-#include "tensor_tracer/trace/outlet.h"
+#include "tensor_tracer/trace/intervention_hooks.h"
+#include "tensor_tracer/trace/trace_sink.h"
 #include "tensor_tracer/trace/tracer.h"
 
 namespace tt::train {
@@ -24,10 +24,11 @@ class RunControl {
   using Preview = std::function<base::Result<nlohmann::json>(const nlohmann::json& params,
                                                              std::int64_t steps_done)>;
 
-  /// `inlet` and `outlet`: on global rank 0 those of the hub, null without one and elsewhere.
-  /// `intervenor`: null, or on every rank.
-  RunControl(const comm::ProcessGroup& control, trace::Inlet* inlet, trace::Outlet* outlet,
-             trace::Tracer& tracer, trace::Intervenor* intervenor, Preview preview);
+  /// `control_source` and `sink`: on global rank 0 those of the hub, null without one and
+  /// elsewhere. `hooks`: null, or on every rank.
+  RunControl(const comm::ProcessGroup& control, trace::ControlSource* control_source,
+             trace::TraceSink* sink, trace::Tracer& tracer, trace::InterventionHooks* hooks,
+             Preview preview);
 
   /// Holds the run until a viewer is connected to the hub. Collective.
   void wait_for_viewer();
@@ -40,7 +41,7 @@ class RunControl {
   void plan_was_set() { plan_number_ = tracer_.plan().number; }
 
  private:
-  /// Out of the inlet, whose wait() returns at once while it holds any.
+  /// Out of the control_source, whose wait() returns at once while it holds any.
   void take_requests();
   void decide(std::int64_t next_step);
   void count_single_step(std::int64_t next_step);
@@ -53,7 +54,7 @@ class RunControl {
   void share_plan(std::uint32_t number, std::string text, std::size_t size, std::int64_t step);
   void agree_on_plan(std::int64_t step);
   void disable_switched_off(std::int64_t next_step);
-  void tell_state(const char* phase, std::int64_t step) const;
+  void notify_state(const char* phase, std::int64_t step) const;
   // interventions.cpp
   void intervene(const trace::Request& request, std::int64_t next_step);
   void answer_sets(std::int64_t next_step);
@@ -61,10 +62,10 @@ class RunControl {
   void run_preview(std::int64_t next_step);
 
   comm::ProcessGroup control_;
-  trace::Inlet* const inlet_;
-  trace::Outlet* const outlet_;
+  trace::ControlSource* const control_source_;
+  trace::TraceSink* const sink_;
   trace::Tracer& tracer_;
-  trace::Intervenor* const intervenor_;
+  trace::InterventionHooks* const hooks_;
   const Preview preview_;
   std::vector<trace::Request> requests_;  // not carried out yet
   bool is_paused_ = false;

@@ -13,8 +13,8 @@
 #include "tensor_tracer/data/prompts.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/optim/adamw.h"
-#include "tensor_tracer/trace/intervenor.h"
-#include "tensor_tracer/trace/outlet.h"
+#include "tensor_tracer/trace/intervention_hooks.h"
+#include "tensor_tracer/trace/trace_sink.h"
 #include "tensor_tracer/trace/tracer.h"
 #include "tensor_tracer/train/gradients.h"
 #include "tensor_tracer/train/groups.h"
@@ -44,17 +44,17 @@ class TrainError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// What the trainer is given from outside. All pointers outlive it; inlet and outlet are null where
-/// there is no hub, or where this rank does not speak with it.
+/// What the trainer is given from outside. All pointers outlive it; control_source and sink are
+/// null where there is no hub, or where this rank does not speak with it.
 struct TrainerParts {
   Groups groups;
   const data::TextCorpus* corpus = nullptr;
-  trace::Inlet* inlet = nullptr;    // global rank 0
-  trace::Outlet* outlet = nullptr;  // leaders
+  trace::ControlSource* control_source = nullptr;  // global rank 0
+  trace::TraceSink* sink = nullptr;                // leaders
   std::uint64_t run_id = 0;
   trace::PlanContext plan_context;
   std::shared_ptr<const trace::Plan> plan;         // the first one; null: nothing is traced
-  trace::Intervenor* intervenor = nullptr;         // null: the run knows no programs
+  trace::InterventionHooks* hooks = nullptr;       // null: the run knows no programs
   std::vector<data::PromptSet> prompts;            // by the plan context's prompt sets
   std::function<void(const StepReport&)> on_step;  // called on every rank
 };
@@ -85,10 +85,11 @@ class Trainer {
   void run_prompts(std::int64_t number);
   void export_step(std::int64_t number, double loss);
   void tell(const StepReport& report);
-  trace::Intervenor* acting(const trace::ForwardScope& scope, const at::Tensor& tokens) const;
+  trace::InterventionHooks* acting(const trace::ForwardScope& scope,
+                                   const at::Tensor& tokens) const;
   void end_interventions() const;
-  bool blames_programs(std::int64_t number);
-  void tell_interventions(std::int64_t number) const;
+  bool recover_from_nonfinite(std::int64_t number);
+  void notify_interventions(std::int64_t number) const;
   base::Result<nlohmann::json> preview(const nlohmann::json& params, std::int64_t done);
   class PreviewWatch;
   base::Status begin_preview(const nlohmann::json& params, std::optional<PreviewWatch>& watch);

@@ -11,7 +11,7 @@ using nlohmann::json;
 
 constexpr std::int64_t kDefaultTiles = 96;
 constexpr std::int64_t kDefaultMlpPixels = 64;
-constexpr std::int64_t kMostTiles = std::int64_t{1} << 32U;  // where the columns are not known
+constexpr std::int64_t kMaxTiles = std::int64_t{1} << 32U;  // where the columns are not known
 constexpr const char* kDefaultMethod = "data.mean(dim=-1)";
 
 base::Error wrong(std::string where, std::string message, std::string remedy = {}) {
@@ -34,7 +34,7 @@ const json& find_point(const json& facts, std::string_view name) {
 base::Result<std::int64_t> read_tiles(const json& configs, const char* key, std::int64_t missing,
                                       std::int64_t features, const std::string& where) {
   const json& value = member(configs, key);
-  const std::int64_t most = features > 0 ? features : kMostTiles;
+  const std::int64_t most = features > 0 ? features : kMaxTiles;
   std::int64_t tiles = 0;
   if (value.is_null()) {
     tiles = missing;

@@ -17,12 +17,12 @@ namespace {
 
 using protocol::Dtype;
 
-constexpr std::size_t kMostDigits = 32;  // of any number here, sign, point and exponent included
+constexpr std::size_t kMaxDigits = 32;  // of any number here, sign, point and exponent included
 
 template <typename Number>
 void append_number(std::string& out, Number number) {
-  char digits[kMostDigits];
-  const char* const end = std::to_chars(digits, digits + kMostDigits, number).ptr;
+  char digits[kMaxDigits];
+  const char* const end = std::to_chars(digits, digits + kMaxDigits, number).ptr;
   const std::string_view text(digits, static_cast<std::size_t>(end - digits));
   out += text;
   if (std::is_floating_point_v<Number> && text.find_first_of(".e") == std::string_view::npos) {

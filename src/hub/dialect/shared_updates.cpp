@@ -19,7 +19,7 @@ std::optional<base::SharedBytes> SharedUpdates::update_of(const ShownRecords& sh
   bytes_ += update.bytes();
   const auto made = updates_.emplace(key, std::move(update)).first;
   order_.push_back(key);
-  while (bytes_ > kMostBytes && order_.size() > 1) {
+  while (bytes_ > kMaxBytes && order_.size() > 1) {
     const auto oldest = updates_.find(order_.front());
     bytes_ -= oldest->second.bytes();
     updates_.erase(oldest);

@@ -15,7 +15,7 @@ namespace tt::hub::dialect {
 /// Thread: one at a time.
 class SharedUpdates {
  public:
-  static constexpr std::size_t kMostBytes = std::size_t{8} << 20U;
+  static constexpr std::size_t kMaxBytes = std::size_t{8} << 20U;
 
   /// As ShownRecords::update_of. `record` is told from others by where it lies.
   std::optional<base::SharedBytes> update_of(const ShownRecords& shown, Dialect dialect,

@@ -96,8 +96,8 @@ const std::vector<Trait>& traits() {
   return all;
 }
 
-void tell_apart(const std::vector<Series>& series, const std::vector<std::size_t>& alike,
-                std::vector<SeriesName>& names) {
+void distinguish(const std::vector<Series>& series, const std::vector<std::size_t>& alike,
+                 std::vector<SeriesName>& names) {
   for (const Trait& trait : traits()) {
     const std::string first = trait.value(series[alike.front()]);
     if (std::ranges::all_of(alike, [&](auto i) { return trait.value(series[i]) == first; })) {
@@ -183,7 +183,7 @@ std::vector<SeriesName> name_series(const std::vector<Series>& series, const Run
   }
   for (const auto& [name, alike] : by_name) {
     if (alike.size() > 1) {
-      tell_apart(series, alike, out);
+      distinguish(series, alike, out);
     }
   }
   return out;

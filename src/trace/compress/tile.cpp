@@ -74,13 +74,13 @@ class TwoStagePacking : public Packing {
 
 // Boundaries, in logical columns, of `tiles` tiles for each rank: a segment of the rank's columns
 // gets its share of them. Nothing if a segment has no tile or fewer columns than tiles.
-std::optional<std::vector<std::int64_t>> tiles_of_ranks(const Placement& placement, int ranks,
+std::optional<std::vector<std::int64_t>> tiles_of_ranks(const mesh::Placement& placement, int ranks,
                                                         std::int64_t features, std::int64_t tiles) {
   std::vector<std::int64_t> boundaries = {features};
   for (int rank = 0; rank < ranks; ++rank) {
-    const std::vector<Interval> held = intervals_of_rank(placement, rank, ranks);
+    const std::vector<mesh::Interval> held = intervals_of_rank(placement, rank, ranks);
     const std::int64_t width = local_size(placement, rank, ranks);
-    for (const Interval& at : held) {
+    for (const mesh::Interval& at : held) {
       const std::int64_t size = at.end - at.begin;
       const std::int64_t share =
           tiles * (at.local_begin + size) / width - tiles * at.local_begin / width;
@@ -116,7 +116,7 @@ class TileCompressor : public Compressor {
   protocol::RecordCompressor code() const override { return protocol::RecordCompressor::kTile; }
 
   std::shared_ptr<const Packing> packing(const LogicalShape& shape, bool is_double) const override {
-    const bool is_cut = shape.placement.kind == Placement::Kind::kShard && shape.ranks > 1 &&
+    const bool is_cut = shape.placement.kind == mesh::Placement::Kind::kShard && shape.ranks > 1 &&
                         shape.placement.dim == 2;
     if (!one_rank_ || !is_cut) {
       const std::int64_t tiles = std::min(tiles_, shape.features);
@@ -129,7 +129,7 @@ class TileCompressor : public Compressor {
     joined.lines = shape.wanted_lines();
     joined.first_line = 0;
     joined.last_line = joined.lines;
-    joined.placement = Placement::replicate();
+    joined.placement = mesh::Placement::replicate();
     joined.ranks = 1;
     return std::make_shared<TwoStagePacking>(
         make_packing(one_rank_->method, shape, boundaries, is_double),
@@ -197,7 +197,7 @@ base::Status parse_one_rank(const json& text, const std::string& where,
   base::Status status = parse_integer(text, "tiles_one_rank", where, 1, features, one_rank.tiles);
   if (!status) return status;
   const bool is_cut =
-      context.placement.kind == Placement::Kind::kShard && context.placement.dim == 2;
+      context.placement.kind == mesh::Placement::Kind::kShard && context.placement.dim == 2;
   ExpressionScope scope = scope_of(context, tile_boundaries(features, one_rank.tiles));
   if (is_cut && context.tensor_ranks > 1) {
     const auto stages = stages_of(context, one_rank.tiles, tiles);

@@ -23,11 +23,11 @@ namespace {
 // one thread, so a tile's bits do not depend on its place in the portion.
 constexpr std::int64_t kPortionStep = 64;
 constexpr std::int64_t kPortionNumbers = 32768;
-constexpr std::int64_t kMostTiles = 4096;
+constexpr std::int64_t kMaxTiles = 4096;
 
 std::int64_t portion_of(std::int64_t width) {
   const std::int64_t fits = kPortionNumbers / width / kPortionStep * kPortionStep;
-  return std::clamp(fits, kPortionStep, kMostTiles);
+  return std::clamp(fits, kPortionStep, kMaxTiles);
 }
 
 base::Result<eval::Program> program_for(const std::string& text,

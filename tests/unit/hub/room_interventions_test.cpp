@@ -30,7 +30,7 @@ class RoomInterventionsTest : public RoomTest {
     }
     return out;
   }
-  void tell_programs(FakeClient& worker, const json& programs) {
+  void notify_programs(FakeClient& worker, const json& programs) {
     say(worker, {{"event", "interventions"},
                  {"params", {{"step", 3}, {"programs", programs}, {"reason", "apply"}}}});
   }
@@ -79,12 +79,12 @@ TEST_F(RoomInterventionsTest, TheLeasesEndRevertsProgramsWithoutKeep) {
   const auto worker = greeted(Role::kWorker);
   const auto viewer = greeted(Role::kViewer);
   ask(*viewer, "control.claim");
-  tell_programs(*worker, json::array({kKept}));
+  notify_programs(*worker, json::array({kKept}));
   worker->texts();
   ask(*viewer, "control.release");
   EXPECT_TRUE(methods(*worker).empty()) << "what is kept stays";
   ask(*viewer, "control.claim");
-  tell_programs(*worker, {kKept, kSteer});
+  notify_programs(*worker, {kKept, kSteer});
   room_.tick(start_ + 29s);
   EXPECT_TRUE(methods(*worker).empty());
   room_.tick(start_ + 31s);
@@ -113,7 +113,7 @@ TEST_F(RoomInterventionsTest, ATakeOverRevertsNothing) {
   const auto ada = greeted(Role::kViewer);
   const auto bob = greeted(Role::kViewer);
   ask(*ada, "control.claim");
-  tell_programs(*worker, json::array({kSteer}));
+  notify_programs(*worker, json::array({kSteer}));
   ask(*bob, "control.claim", {{"take_over", true}});
   room_.leave(*ada);
   room_.tick(start_ + 29s);
@@ -134,7 +134,7 @@ TEST_F(RoomInterventionsTest, ProgramsThatNobodysLeaseCoversEndAfterItsTime) {
   EXPECT_TRUE(methods(*worker).empty());
   room_.tick(Clock::now() + 31s);
   EXPECT_EQ(methods(*worker), std::vector<std::string>{"intervention.revert"});
-  tell_programs(*worker, json::array({kKept}));
+  notify_programs(*worker, json::array({kKept}));
   room_.tick(Clock::now() + 90s);
   EXPECT_TRUE(methods(*worker).empty());
 }
@@ -142,7 +142,7 @@ TEST_F(RoomInterventionsTest, ProgramsThatNobodysLeaseCoversEndAfterItsTime) {
 TEST_F(RoomInterventionsTest, LateViewersGetTheProgramsInForce) {
   const auto worker = greeted(Role::kWorker);
   const auto viewer = greeted(Role::kViewer);
-  tell_programs(*worker, json::array({kSteer}));
+  notify_programs(*worker, json::array({kSteer}));
   EXPECT_EQ(viewer->texts().at(0).at("params").at("programs"), json::array({kSteer}));
   EXPECT_EQ(facts_of_a_late_viewer().at("interventions"), json::array({kSteer}));
   say(*worker, {{"event", "interventions"}, {"params", {{"programs", 7}}}});
@@ -190,7 +190,7 @@ TEST_F(RoomInterventionsTest, MetricsCountWhatTheLeaderTells) {
       {{"id", 1},
        {"method", "hello"},
        {"params", {{"versions", {1}}, {"role", "worker"}, {"rank", 4}, {"run", json::object()}}}});
-  tell_programs(*worker, {kSteer, kKept});
+  notify_programs(*worker, {kSteer, kKept});
   const json applied = {
       {"programs",
        {{{"forwards", 4U}, {"positions", 100U}}, {{"forwards", 1U}, {"positions", "x"}}, 7}}};

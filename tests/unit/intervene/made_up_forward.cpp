@@ -6,11 +6,11 @@
 #include <stdexcept>
 #include <vector>
 
+#include "tensor_tracer/comm/shards.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/graph/places.h"
 #include "tensor_tracer/intervene/engine.h"
 #include "tensor_tracer/model/points.h"
-#include "tensor_tracer/trace/shards.h"
 #include "tests/unit/comm/counting_group.h"
 
 namespace tt::intervene {
@@ -67,7 +67,7 @@ struct Made {
   trace::PointFlag flag;
   int layer = 0;
   std::vector<std::int64_t> shape;
-  trace::Placement placement;
+  mesh::Placement placement;
 };
 
 Made made_up(const graph::PlaceKind& kind, int layer, const Context& context) {
@@ -153,19 +153,19 @@ class Pass {
     engine_.end_pass();
   }
 
-  bool is_cut(const trace::Placement& placement) const {
-    return placement.kind == trace::Placement::Kind::kShard;
+  bool is_cut(const mesh::Placement& placement) const {
+    return placement.kind == mesh::Placement::Kind::kShard;
   }
-  at::Tensor part(const at::Tensor& full, const trace::Placement& placement) const {
+  at::Tensor part(const at::Tensor& full, const mesh::Placement& placement) const {
     if (!is_cut(placement)) return full;
-    return trace::take_shard(full, placement, group_.rank(), group_.size());
+    return comm::take_shard(full, placement, group_.rank(), group_.size());
   }
-  at::Tensor whole(const at::Tensor& local, const trace::Placement& placement) const {
-    return is_cut(placement) ? trace::all_gather_full(local, placement, group_) : local.clone();
+  at::Tensor whole(const at::Tensor& local, const mesh::Placement& placement) const {
+    return is_cut(placement) ? comm::all_gather_full(local, placement, group_) : local.clone();
   }
   // Several ranks hold addends of the gradient of what they hold copies of.
-  trace::Placement gradient_placement(trace::Placement placement) const {
-    for (trace::Segment& one : placement.segments) one.partial = one.pieces < group_.size();
+  mesh::Placement gradient_placement(mesh::Placement placement) const {
+    for (mesh::Segment& one : placement.segments) one.partial = one.pieces < group_.size();
     return placement;
   }
 
@@ -187,7 +187,7 @@ class Pass {
     at::Tensor weight = part(random(place.shape, seed + 1), place.placement);
     if (is_cut(place.placement)) {
       for (const auto& at :
-           trace::intervals_of_rank(place.placement, group_.rank(), group_.size())) {
+           mesh::intervals_of_rank(place.placement, group_.rank(), group_.size())) {
         if (at.owner == group_.rank()) continue;
         weight.narrow(place.placement.dim, at.local_begin, at.end - at.begin).zero_();
       }
@@ -201,7 +201,7 @@ class Pass {
   const std::shared_ptr<comm::Traffic> traffic_;
   Engine engine_;
   MadeUp made_;
-  std::map<std::string, std::pair<at::Tensor, trace::Placement>> leaves_;
+  std::map<std::string, std::pair<at::Tensor, mesh::Placement>> leaves_;
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "src/intervene/in_force.h"
+#include "src/intervene/active_program.h"
 #include "tensor_tracer/intervene/check.h"
 #include "tensor_tracer/intervene/engine.h"
 #include "tests/unit/intervene/made_up_forward.h"

@@ -51,11 +51,11 @@ TEST(Catalogue, EveryPointHasAPlacementThatFitsItsFeatures) {
       const trace::Catalogue catalogue = make_catalogue(config, ranks);
       for (const auto& point : catalogue.points()) {
         EXPECT_FALSE(point.text.empty());
-        if (point.tensor.kind == trace::Placement::Kind::kReplicate) continue;
+        if (point.tensor.kind == mesh::Placement::Kind::kReplicate) continue;
         const bool by_heads = point.flag == trace::PointFlag::kRawAttentionScore;
         const std::int64_t size = by_heads ? config.num_attention_heads : point.features;
         std::int64_t owned = 0;
-        for (const auto& at : trace::owned_intervals(point.tensor, ranks, size)) {
+        for (const auto& at : mesh::owned_intervals(point.tensor, ranks, size)) {
           EXPECT_EQ(at.begin, owned) << point.name;
           owned = at.end;
         }

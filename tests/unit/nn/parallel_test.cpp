@@ -10,12 +10,12 @@
 #include <string>
 
 #include "tensor_tracer/base/hash.h"
+#include "tensor_tracer/comm/shards.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/nn/attention.h"
 #include "tensor_tracer/nn/embedding.h"
 #include "tensor_tracer/nn/mlp.h"
 #include "tensor_tracer/nn/random.h"
-#include "tensor_tracer/trace/shards.h"
 #include "tensor_tracer/train/gradients.h"
 
 namespace tt::nn {
@@ -147,9 +147,9 @@ TEST(ParallelLayers, VocabParallelCrossEntropyEqualsPyTorchs) {
   const std::int64_t vocabulary = 13;
   const at::Tensor labels = at::arange(12, at::kLong);
   const LayerRun run = [&](const BuildContext& context) {
-    const auto placement = trace::Placement::shard(1, {{vocabulary, context.tensor.size()}});
-    at::Tensor local = trace::take_shard(fixed_noise("logits", {12, vocabulary}) * 30, placement,
-                                         context.tensor.rank(), context.tensor.size())
+    const auto placement = mesh::Placement::shard(1, {{vocabulary, context.tensor.size()}});
+    at::Tensor local = comm::take_shard(fixed_noise("logits", {12, vocabulary}) * 30, placement,
+                                        context.tensor.rank(), context.tensor.size())
                            .set_requires_grad(true);
     const at::Tensor loss = vocab_parallel_cross_entropy(
         local, labels, first_local_token(vocabulary, context.tensor), context.tensor);
@@ -173,7 +173,7 @@ TEST(Parameters, StartTheSameOnEveryMeshBitForBit) {
     comm::run_local(ranks, [&](const comm::ProcessGroup& group) {
       const auto segments = qkv_segments(8, 2, 4, ranks);
       const Parameter parameter =
-          make_parameter(context_of(group), "w", {48, 5}, trace::Placement::shard(0, segments),
+          make_parameter(context_of(group), "w", {48, 5}, mesh::Placement::shard(0, segments),
                          Init::kNormal, 0.02);
       const at::Tensor gathered =
           gather_full(parameter.local, parameter.placement, parameter.full_shape, group);
@@ -199,17 +199,17 @@ TEST(GradientReducer, NormCountsEveryNumberOnceAndClipsLikePyTorch) {
   for (const int ranks : {1, 2, 4, 8}) {
     comm::run_local(ranks, [&](const comm::ProcessGroup& group) {
       const Parameter cut = make_parameter(context_of(group), "w", {48, 5},
-                                           trace::Placement::shard(0, qkv_segments(8, 2, 4, ranks)),
+                                           mesh::Placement::shard(0, qkv_segments(8, 2, 4, ranks)),
                                            Init::kNormal, 1.0);
       const Parameter whole =
-          make_parameter(context_of(group), "b", {7}, trace::Placement::replicate(), Init::kOnes);
+          make_parameter(context_of(group), "b", {7}, mesh::Placement::replicate(), Init::kOnes);
       for (const Parameter& parameter : {cut, whole}) {
         parameter.local.mutable_grad() = parameter.local.detach().clone();
       }
       const train::GradientReducer reducer({cut, whole}, group, comm::ProcessGroup());
       const at::Tensor full =
           make_parameter({comm::ProcessGroup(), 11, at::kDouble, at::kDouble}, "w", {48, 5},
-                         trace::Placement::replicate(), Init::kNormal, 1.0)
+                         mesh::Placement::replicate(), Init::kNormal, 1.0)
               .local;
       const double expected = std::sqrt(full.detach().square().sum().item<double>() + 7.0);
       EXPECT_NEAR(reducer.norm(), expected, 1e-12 * expected);

@@ -47,7 +47,7 @@ PlanContext context_of(const comm::ProcessGroup& group) {
   return about;
 }
 
-class Silent : public Outlet {
+class Silent : public TraceSink {
  public:
   void send_records(std::string) noexcept override {}
   void send_event(std::string_view, nlohmann::json) noexcept override {}
@@ -59,8 +59,7 @@ class Loop {
   explicit Loop(const comm::ProcessGroup& group)
       : group_(comm::make_counting(group, traffic)),
         context_(context_of(group)),
-        tracer(context_, {1, {group.rank(), 0, 0}}, group_,
-               group.rank() == 0 ? &outlet_ : nullptr) {
+        tracer(context_, {1, {group.rank(), 0, 0}}, group_, group.rank() == 0 ? &sink_ : nullptr) {
     const auto& point = context_.catalogue->at(PointFlag::kHiddenStates);
     hidden_ = at::ones({2, 4, point.features}).requires_grad_(true);
   }
@@ -69,7 +68,7 @@ class Loop {
     tracer.begin_forward({number, 0, 0, Phase::kTrain});
     for (int layer = 1; layer <= kLayers; ++layer) {
       tracer.capture(PointFlag::kHiddenStates, layer, hidden_);
-      tracer.capture_made(PointFlag::kRawAttentionScore, layer, {2, 4, 4, 4}, at::kFloat, [] {
+      tracer.capture_derived(PointFlag::kRawAttentionScore, layer, {2, 4, 4, 4}, at::kFloat, [] {
         return at::zeros({2, 4, 4, 4});
       });
       if (tracer.rows_wanted(PointFlag::kRawAttentionScore, layer, 2) > 0) ++rows_asked_for;
@@ -91,7 +90,7 @@ class Loop {
  private:
   comm::ProcessGroup group_;
   PlanContext context_;
-  Silent outlet_;
+  Silent sink_;
   at::Tensor hidden_;
 
  public:

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "tensor_tracer/comm/shards.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/model/points.h"
 #include "tensor_tracer/protocol/record.h"
-#include "tensor_tracer/trace/shards.h"
 #include "tensor_tracer/trace/tracer.h"
 
 namespace tt::trace {
@@ -27,7 +27,7 @@ struct Sent {
   bool operator==(const Sent&) const = default;
 };
 
-class Collector : public Outlet {
+class Collector : public TraceSink {
  public:
   void send_records(std::string records) noexcept override {
     protocol::RecordReader reader(records);
@@ -135,8 +135,8 @@ std::vector<std::vector<Sent>> watch(int ranks, const config::ModelConfig& model
       tracer.set_plan(plan_of(point, about));
       tracer.begin_forward({});
       at::Tensor local = logical(point);
-      if (point.tensor.kind == Placement::Kind::kShard) {
-        local = take_shard(local, point.tensor, group.rank(), ranks);
+      if (point.tensor.kind == mesh::Placement::Kind::kShard) {
+        local = comm::take_shard(local, point.tensor, group.rank(), ranks);
       }
       tracer.capture(point.flag, point.first_layer, local);
       tracer.end_forward();

@@ -50,22 +50,23 @@ struct Layout {
     for (const std::int64_t segment : segments) sum += segment;
     return sum;
   }
-  Placement on(int ranks) const {
-    if (dim == 0) return Placement::replicate();
-    std::vector<Segment> cut;
+  mesh::Placement on(int ranks) const {
+    if (dim == 0) return mesh::Placement::replicate();
+    std::vector<mesh::Segment> cut;
     for (std::size_t i = 0; i < segments.size(); ++i) {
       const bool is_kv = i > 0 && max_pieces > 0;
       cut.push_back({segments[i], is_kv ? std::min(max_pieces, ranks) : ranks});
     }
-    return Placement::shard(dim, cut);
+    return mesh::Placement::shard(dim, cut);
   }
 };
 
 // What `rank` holds of `whole` [rows, lines, features].
-at::Tensor shard_of(const at::Tensor& whole, const Placement& placement, int rank, int ranks) {
-  if (placement.kind == Placement::Kind::kReplicate) return whole;
+at::Tensor shard_of(const at::Tensor& whole, const mesh::Placement& placement, int rank,
+                    int ranks) {
+  if (placement.kind == mesh::Placement::Kind::kReplicate) return whole;
   std::vector<at::Tensor> parts;
-  for (const Interval& at : intervals_of_rank(placement, rank, ranks)) {
+  for (const mesh::Interval& at : intervals_of_rank(placement, rank, ranks)) {
     parts.push_back(whole.narrow(placement.dim, at.begin, at.end - at.begin));
   }
   return at::cat(parts, placement.dim);
@@ -76,7 +77,7 @@ struct Wanted {
   std::int64_t first_line = 0, last_line = 0;  // 0 and 0: all
 };
 
-LogicalShape logical_shape(const at::Tensor& whole, const Placement& placement, int ranks,
+LogicalShape logical_shape(const at::Tensor& whole, const mesh::Placement& placement, int ranks,
                            const Wanted& wanted) {
   LogicalShape shape;
   shape.rows = whole.size(0);
@@ -127,7 +128,7 @@ at::Tensor traced(const std::vector<at::Tensor>& locals, const LogicalShape& sha
 
 at::Tensor traced_on(const at::Tensor& whole, const Layout& layout, int ranks,
                      const Wanted& wanted) {
-  const Placement placement = layout.on(ranks);
+  const mesh::Placement placement = layout.on(ranks);
   std::vector<at::Tensor> locals;
   for (int rank = 0; rank < ranks; ++rank) {
     locals.push_back(shard_of(whole, placement, rank, ranks));
@@ -237,13 +238,13 @@ TEST(Packing, WindowOfLinesIsTheSameBitForBit) {
 
 TEST(Packing, AddendsAreSummed) {
   // Keys of two groups on four ranks: neighbours hold addends of one group's gradient.
-  Placement keys = Placement::shard(2, {{64, 4}, {96, 2, true}});
-  for (const Placement& placement : {keys, Placement::partial()}) {
+  mesh::Placement keys = mesh::Placement::shard(2, {{64, 4}, {96, 2, true}});
+  for (const mesh::Placement& placement : {keys, mesh::Placement::partial()}) {
     const at::Tensor whole = normal({2, 5, 160}, at::kDouble);
     std::vector<at::Tensor> locals;
     at::Tensor rest = whole;
     for (int rank = 0; rank < 4; ++rank) {
-      if (placement.kind == Placement::Kind::kPartial) {
+      if (placement.kind == mesh::Placement::Kind::kPartial) {
         const at::Tensor addend = rank == 3 ? rest : normal({2, 5, 160}, at::kDouble, 20 + rank);
         locals.push_back(addend);
         rest = rest - addend;
@@ -257,7 +258,7 @@ TEST(Packing, AddendsAreSummed) {
     for (const json& compressor : kCompressors) {
       if (!fits(compressor, 160)) continue;
       const at::Tensor one = traced(
-          {whole}, logical_shape(whole, Placement::replicate(), 1, {compressor}), compressor);
+          {whole}, logical_shape(whole, mesh::Placement::replicate(), 1, {compressor}), compressor);
       const at::Tensor sum =
           traced(locals, logical_shape(whole, placement, 4, {compressor}), compressor);
       EXPECT_TRUE(at::allclose(sum, one, 1e-9, 1e-12, /*equal_nan=*/true)) << compressor;
@@ -305,7 +306,7 @@ TEST(Packing, ExpressionsSeeTheirTileOrTheWholeTensor) {
 }
 
 TEST(Packing, ExpressionsRefuseWidthsThatTheyWereNotCheckedFor) {
-  const Placement all = Placement::replicate();
+  const mesh::Placement all = mesh::Placement::replicate();
   const LogicalShape checked = logical_shape(normal({2, 3, 64}, at::kFloat), all, 1, {});
   const LogicalShape other = logical_shape(normal({2, 3, 50}, at::kFloat), all, 1, {});
   for (const char* method : {"data - data.mean()", "data[..., 3:]", "data[..., 3]"}) {

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "tensor_tracer/comm/shards.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/model/points.h"
 #include "tensor_tracer/protocol/record.h"
-#include "tensor_tracer/trace/shards.h"
 
 namespace tt::trace {
 namespace {
@@ -49,7 +49,7 @@ at::Tensor numbers_of_codes(std::span<const std::byte> payload,
 }
 
 // Keeps what a leader sends.
-class Collector : public Outlet {
+class Collector : public TraceSink {
  public:
   void send_records(std::string records) noexcept override {
     ++messages;
@@ -124,8 +124,8 @@ std::vector<Record> watch(int ranks, std::int64_t groups, const json& plan, at::
       for (const PointFlag flag : {PointFlag::kQkv, PointFlag::kMlp1, PointFlag::kHiddenStates}) {
         const PointDescription& point = points.at(flag);
         at::Tensor local = logical(flag, layer, point.features, dtype);
-        if (point.tensor.kind == Placement::Kind::kShard) {
-          local = take_shard(local, point.tensor, group.rank(), ranks);
+        if (point.tensor.kind == mesh::Placement::Kind::kShard) {
+          local = comm::take_shard(local, point.tensor, group.rank(), ranks);
         }
         tracer.capture(flag, layer, local);
       }
@@ -257,10 +257,10 @@ TEST(Tracer, WhatCannotBeMadeOnOneRankIsToldAndTheRestGoesOn) {
       };
       for (int step = 1; step <= 2; ++step) {
         tracer.begin_forward({step, 0, 0, Phase::kTrain});
-        tracer.capture_made(PointFlag::kInputTokens, 0, {2, 4, 5}, at::kLong, [&] {
+        tracer.capture_derived(PointFlag::kInputTokens, 0, {2, 4, 5}, at::kLong, [&] {
           return make(at::zeros({2, 4, 5}, at::kLong));
         });
-        tracer.capture_made(PointFlag::kRawAttentionScore, 1, {4, 4, 5, 5}, at::kFloat, [&] {
+        tracer.capture_derived(PointFlag::kRawAttentionScore, 1, {4, 4, 5, 5}, at::kFloat, [&] {
           return make(at::ones({4, 4, 5, 5}));
         });
         tracer.capture(PointFlag::kMlp2, 1, at::ones({4, 5, 64}));
@@ -327,8 +327,8 @@ TEST(Tracer, AGradientThatIsMadeIsSentOrToldAndTheBackwardGoesOn) {
         if (fails && group.rank() == 1) throw std::runtime_error("no memory left\nhere and there");
         return gradient.sum(-1, true).expand({4, 4, 5, 5});
       };
-      tracer.capture_made_gradient(PointFlag::kRawAttentionScore, 1,
-                                   {{4, 4, 5, 5}, at::kFloat, y, make});
+      tracer.capture_derived_gradient(PointFlag::kRawAttentionScore, 1,
+                                      {{4, 4, 5, 5}, at::kFloat, y, make});
       tracer.end_forward();
       (3 * y).sum().backward();
       tracer.end_backward();

@@ -21,7 +21,7 @@ using nlohmann::json;
 using testing::ElementsAre;
 
 // A controller whose requests are written down beforehand: requests[i] arrive at the i-th poll.
-class Script : public trace::Inlet, public trace::Outlet {
+class Script : public trace::ControlSource, public trace::TraceSink {
  public:
   std::deque<std::vector<trace::Request>> requests;
   std::vector<std::pair<std::uint64_t, json>> answers;
@@ -179,8 +179,8 @@ TEST(RunControl, WaitsForAViewerWhenAsked) {
   Script script;
   comm::run_local(2, [&](const comm::ProcessGroup& group) {
     trace::Tracer tracer(make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(), nullptr);
-    trace::Inlet* inlet = group.rank() == 0 ? &script : nullptr;
-    RunControl(group, inlet, group.rank() == 0 ? &script : nullptr, tracer, nullptr, {})
+    trace::ControlSource* control_source = group.rank() == 0 ? &script : nullptr;
+    RunControl(group, control_source, group.rank() == 0 ? &script : nullptr, tracer, nullptr, {})
         .wait_for_viewer();
   });
   EXPECT_EQ(script.waits, 3);

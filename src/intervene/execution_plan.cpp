@@ -1,4 +1,4 @@
-#include "src/intervene/table.h"
+#include "src/intervene/execution_plan.h"
 
 #include <algorithm>
 #include <limits>
@@ -79,7 +79,7 @@ class Planner {
       add(ActionKind::kGet, i, getter.key, getter.moment, line_of_value_[getter.value], 0);
     }
     for (std::size_t i = 0; i < instance_.units.size(); ++i) {
-      const Unit& unit = instance_.units[i];
+      const CompiledValue& unit = instance_.units[i];
       if (is_needed_[i]) add(ActionKind::kCompute, i, unit.key, unit.moment, line_of_value_[i], 1);
     }
   }
@@ -94,7 +94,7 @@ class Planner {
     for (std::size_t i = 0; i < program_.effects.size(); ++i) {
       const graph::Effect& effect = program_.effects[i];
       if (effect.kind != graph::EffectKind::kSave || left_out_[i]) continue;
-      const Unit* unit = &instance_.units[effect.value];
+      const CompiledValue* unit = &instance_.units[effect.value];
       if (effect.condition && instance_.units[*effect.condition].moment > unit->moment) {
         unit = &instance_.units[*effect.condition];
       }
@@ -134,7 +134,7 @@ class Planner {
   }
 
   const graph::Program& program_;
-  const Instance& instance_;
+  const LayerSpecialization& instance_;
   const std::vector<bool>& left_out_;
   const std::size_t run_;
   const std::size_t program_index_;
@@ -146,7 +146,7 @@ class Planner {
 
 }  // namespace
 
-Table::Table(const std::vector<Entry>& entries, const Context& context)
+ExecutionPlan::ExecutionPlan(const std::vector<Entry>& entries, const Context& context)
     : keys_(spot_keys(context.model.num_layers)),
       skips_(static_cast<std::size_t>(context.model.num_layers) + 1) {
   std::vector<Planned> all;
@@ -181,7 +181,7 @@ Table::Table(const std::vector<Entry>& entries, const Context& context)
   }
 }
 
-std::span<const Action> Table::skips_of(int layer) const {
+std::span<const Action> ExecutionPlan::skips_of(int layer) const {
   if (skips_.empty()) return {};
   return skips_[static_cast<std::size_t>(layer)];
 }

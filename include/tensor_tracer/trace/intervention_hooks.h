@@ -18,12 +18,12 @@ namespace tt::trace {
 /// same on every rank. Whatever goes wrong in a program is counted and told, and never reaches
 /// training. Thread: the thread that runs the step.
 ///
-///     if (intervenor.begin_forward(scope, tokens)) … x = intervenor.at_point(flag, layer, x) …
+///     if (hooks.begin_forward(scope, tokens)) … x = hooks.at_point(flag, layer, x) …
 ///     loss.backward();            // gradients are changed by hooks
-///     intervenor.end_pass();
-class Intervenor {
+///     hooks.end_pass();
+class InterventionHooks {
  public:
-  virtual ~Intervenor() = default;
+  virtual ~InterventionHooks() = default;
 
   /// True if some program acts in this forward: the one branch of a place without. `tokens` int64
   /// [batch, sequence].

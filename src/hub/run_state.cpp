@@ -1,4 +1,4 @@
-#include "run_mirror.h"
+#include "run_state.h"
 
 #include <algorithm>
 #include <iterator>
@@ -12,7 +12,7 @@ std::string text_of(const nlohmann::json& object, const char* member) {
 }
 }  // namespace
 
-void RunMirror::set_facts(nlohmann::json facts) {
+void RunState::set_facts(nlohmann::json facts) {
   if (!facts_.is_null() && text_of(facts_, "id") != text_of(facts, "id")) {
     forget_past();
   }
@@ -23,7 +23,7 @@ void RunMirror::set_facts(nlohmann::json facts) {
   }
 }
 
-bool RunMirror::set_state(nlohmann::json state) {
+bool RunState::set_state(nlohmann::json state) {
   if (state == state_) {
     return false;
   }
@@ -31,7 +31,7 @@ bool RunMirror::set_state(nlohmann::json state) {
   return true;
 }
 
-bool RunMirror::lose() {
+bool RunState::lose() {
   if (phase() == "finished" || phase() == "lost") {
     return false;
   }
@@ -39,19 +39,19 @@ bool RunMirror::lose() {
   return true;
 }
 
-void RunMirror::add_step(SharedBytes message) {
+void RunState::add_step(SharedBytes message) {
   steps_.push_back(std::move(message));
   if (steps_.size() > kMaxSteps) {
     steps_.pop_front();
   }
 }
 
-void RunMirror::forget_past() {
+void RunState::forget_past() {
   steps_.clear();
   latest_.clear();
 }
 
-void RunMirror::set_plan(const nlohmann::json& plan) {
+void RunState::set_plan(const nlohmann::json& plan) {
   if (!facts_.is_object() || !plan.is_object()) {
     return;
   }
@@ -59,7 +59,7 @@ void RunMirror::set_plan(const nlohmann::json& plan) {
   follow_plan(plan);
 }
 
-void RunMirror::follow_plan(const nlohmann::json& plan) {
+void RunState::follow_plan(const nlohmann::json& plan) {
   const auto number = plan.find("number");
   if (number != plan.end() && number->is_number_unsigned() &&
       number->get<std::uint64_t>() <= UINT32_MAX) {
@@ -68,19 +68,19 @@ void RunMirror::follow_plan(const nlohmann::json& plan) {
   }
 }
 
-void RunMirror::keep_record(StoredRecord record) {
+void RunState::keep_record(StoredRecord record) {
   if (record.plan >= plan_) {
     latest_.put(std::move(record));
   }
 }
 
-void RunMirror::set_programs(const nlohmann::json& programs) {
+void RunState::set_programs(const nlohmann::json& programs) {
   if (facts_.is_object() && programs.is_array()) {
     facts_["interventions"] = programs;
   }
 }
 
-void RunMirror::put_program(const nlohmann::json& program) {
+void RunState::put_program(const nlohmann::json& program) {
   if (program.is_object() && program.contains("name")) {
     drop_program(program.at("name"));
     nlohmann::json now = programs();
@@ -89,7 +89,7 @@ void RunMirror::put_program(const nlohmann::json& program) {
   }
 }
 
-void RunMirror::drop_program(const nlohmann::json& name) {
+void RunState::drop_program(const nlohmann::json& name) {
   nlohmann::json left = nlohmann::json::array();
   std::ranges::copy_if(programs(), std::back_inserter(left), [&](const nlohmann::json& program) {
     return !program.is_object() || program.value("name", nlohmann::json()) != name;
@@ -97,25 +97,25 @@ void RunMirror::drop_program(const nlohmann::json& name) {
   set_programs(left);
 }
 
-const nlohmann::json& RunMirror::programs() const {
+const nlohmann::json& RunState::programs() const {
   static const nlohmann::json none = nlohmann::json::array();
   const auto programs = facts_.is_object() ? facts_.find("interventions") : facts_.end();
   return programs != facts_.end() && programs->is_array() ? *programs : none;
 }
 
-const nlohmann::json* RunMirror::find_program(std::string_view name) const {
+const nlohmann::json* RunState::find_program(std::string_view name) const {
   const nlohmann::json& all = programs();
   const auto found = std::ranges::find_if(
       all, [&](const nlohmann::json& program) { return text_of(program, "name") == name; });
   return found == all.end() ? nullptr : &*found;
 }
 
-bool RunMirror::has_programs_to_revert() const {
+bool RunState::has_programs_to_revert() const {
   return std::ranges::any_of(programs(), [](const nlohmann::json& program) {
     return program.is_object() && program.value("keep", nlohmann::json()) != true;
   });
 }
 
-std::string RunMirror::phase() const { return text_of(state_, "phase"); }
+std::string RunState::phase() const { return text_of(state_, "phase"); }
 
 }  // namespace tt::hub

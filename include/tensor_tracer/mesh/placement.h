@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace tt::trace {
+namespace tt::mesh {
 
 /// Part of a sharded dim that is cut on its own, so that fused layouts stay in logical order:
 /// queries, keys and values; gate and up. Piece p of a segment of size s covers
@@ -14,7 +14,8 @@ struct Segment {
   /// Distinct pieces. Equal to the ranks of the axis, or a divisor of them: then neighbouring
   /// ranks hold copies of the same piece (keys and values with fewer groups than ranks).
   int pieces = 1;
-  /// What neighbouring ranks hold of one piece are addends of it, not copies (their gradients).
+  /// What neighbouring ranks hold of one piece are partial sums of it, not copies (their
+  /// gradients).
   bool partial = false;
 };
 
@@ -28,7 +29,7 @@ struct Placement {
   std::vector<Segment> segments;
 
   static Placement replicate() { return {}; }
-  /// Every rank holds an addend of the whole.
+  /// Every rank holds a partial sum of the whole.
   static Placement partial() { return {.kind = Kind::kPartial, .dim = 0, .segments = {}}; }
   static Placement shard(int dim, std::vector<Segment> segments);
 
@@ -52,11 +53,11 @@ struct Interval {
 std::vector<Interval> intervals_of_rank(const Placement& placement, int rank, int ranks);
 
 /// Every logical index in logical order, with its owner; neighbours that one owner also holds side
-/// by side are merged. A replicated dim of `size` belongs to rank 0. Addends appear once for each
-/// rank that holds one, next to each other in the order of ranks.
+/// by side are merged. A replicated dim of `size` belongs to rank 0. Partial sums appear once for
+/// each rank that holds one, next to each other in the order of ranks.
 std::vector<Interval> owned_intervals(const Placement& placement, int ranks, std::int64_t size);
 
 /// How many elements of the sharded dim rank `rank` holds.
 std::int64_t local_size(const Placement& placement, int rank, int ranks);
 
-}  // namespace tt::trace
+}  // namespace tt::mesh

@@ -1,26 +1,27 @@
-#include "tensor_tracer/trace/shards.h"
+#include "tensor_tracer/comm/shards.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 
-namespace tt::trace {
+namespace tt::comm {
 
-at::Tensor take_shard(const at::Tensor& full, const Placement& placement, int rank, int ranks) {
+at::Tensor take_shard(const at::Tensor& full, const mesh::Placement& placement, int rank,
+                      int ranks) {
   std::vector<at::Tensor> parts;
-  for (const Interval& interval : intervals_of_rank(placement, rank, ranks)) {
+  for (const mesh::Interval& interval : intervals_of_rank(placement, rank, ranks)) {
     parts.push_back(full.narrow(placement.dim, interval.begin, interval.end - interval.begin));
   }
   return at::cat(parts, placement.dim);
 }
 
-std::vector<std::int64_t> shard_shape(const Placement& placement,
+std::vector<std::int64_t> shard_shape(const mesh::Placement& placement,
                                       std::vector<std::int64_t> full_shape, int rank, int ranks) {
   full_shape[static_cast<std::size_t>(placement.dim)] = local_size(placement, rank, ranks);
   return full_shape;
 }
 
-at::Tensor all_gather_full(const at::Tensor& local, const Placement& placement,
+at::Tensor all_gather_full(const at::Tensor& local, const mesh::Placement& placement,
                            const comm::ProcessGroup& group) {
   std::vector<std::int64_t> shape = local.sizes().vec();
   const auto dim = static_cast<std::size_t>(placement.dim);
@@ -40,7 +41,7 @@ at::Tensor all_gather_full(const at::Tensor& local, const Placement& placement,
   group.all_gather(mine, all);
   at::Tensor full = at::empty(shape, local.options());
   std::int64_t filled = 0;  // what comes again below this index is an addend
-  for (const Interval& at : owned_intervals(placement, group.size(), placement.full_size())) {
+  for (const mesh::Interval& at : owned_intervals(placement, group.size(), placement.full_size())) {
     const std::int64_t width = at.end - at.begin;
     at::Tensor target = full.narrow(placement.dim, at.begin, width);
     const at::Tensor part =
@@ -51,4 +52,4 @@ at::Tensor all_gather_full(const at::Tensor& local, const Placement& placement,
   return full;
 }
 
-}  // namespace tt::trace
+}  // namespace tt::comm

@@ -23,9 +23,9 @@ struct Request {
 /// is given, never blocks, never throws, and when its bounded queue is full drops the oldest
 /// records and counts them.
 /// Thread: called by the thread that runs the step only.
-class Outlet {
+class TraceSink {
  public:
-  virtual ~Outlet() = default;
+  virtual ~TraceSink() = default;
   /// One or more complete wire records (docs/protocol.md), already checksummed.
   virtual void send_records(std::string records) noexcept = 0;
   /// A notification for everybody who listens, for example ("step", {...}). Never dropped before
@@ -35,9 +35,9 @@ class Outlet {
 
 /// The way in: what the controller asked for, on global rank 0 only.
 /// Thread: called by the thread that runs the step only.
-class Inlet {
+class ControlSource {
  public:
-  virtual ~Inlet() = default;
+  virtual ~ControlSource() = default;
   /// The requests that arrived since the last call, oldest first. Never blocks. When contact with
   /// the hub was lost for longer than the pause time-out it yields one "intervention.revert" and
   /// one "control.continue" with id 0, which need no answer.

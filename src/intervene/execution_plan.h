@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "src/intervene/in_force.h"
+#include "src/intervene/active_program.h"
 
 namespace tt::intervene {
 
@@ -24,17 +24,17 @@ struct Action {
 struct Entry {
   const graph::Program* program = nullptr;
   std::size_t program_index = 0;  // of those in force
-  std::shared_ptr<const Ready> ready = {};
-  const Instance* instance = nullptr;              // of `ready`
+  std::shared_ptr<const Specialization> ready = {};
+  const LayerSpecialization* instance = nullptr;   // of `ready`
   const std::vector<bool>* is_left_out = nullptr;  // by effect: not executed
 };
 
 /// What is to be done at each place of one forward, by spot_key(): programs in their order, in each
 /// the lines in theirs. Values that only serve what is left out are not computed.
-class Table {
+class ExecutionPlan {
  public:
-  Table() = default;
-  Table(const std::vector<Entry>& entries, const Context& context);
+  ExecutionPlan() = default;
+  ExecutionPlan(const std::vector<Entry>& entries, const Context& context);
 
   /// Before the first place: values that need none, and those of the tokens.
   std::span<const Action> at_once() const { return at(keys_); }
@@ -52,8 +52,9 @@ class Table {
   std::vector<Action> actions_;
   std::vector<std::size_t> begin_;  // by key, and one more for what is at once
   std::unique_ptr<bool[]> acts_;
-  std::vector<std::vector<Action>> skips_;             // by layer
-  std::vector<std::shared_ptr<const Ready>> made_of_;  // a table is known by their addresses
+  std::vector<std::vector<Action>> skips_;  // by layer
+  std::vector<std::shared_ptr<const Specialization>>
+      made_of_;  // a table is known by their addresses
 };
 
 }  // namespace tt::intervene

@@ -11,9 +11,9 @@ namespace tt::hub {
 
 /// What the room tells the recorder, if there is one: facts, steps, records, and who did what.
 /// Thread: the hub's I/O thread only.
-class Journal {
+class AuditLog {
  public:
-  /// From now on; before, and with none, nothing is kept. `recorder` outlives the journal.
+  /// From now on; before, and with none, nothing is kept. `recorder` outlives the audit_log.
   void start(record::Recorder& recorder) { recorder_ = &recorder; }
   void end() { recorder_ = nullptr; }
   /// There should be one, but it cannot be opened.

@@ -17,9 +17,9 @@ inline constexpr std::size_t kMaxSteps = 2000;
 /// What the hub knows of the run it shows: facts, state, the latest steps and records. It outlives
 /// the workers' connections.
 /// Thread: the hub's I/O thread only.
-class RunMirror {
+class RunState {
  public:
-  explicit RunMirror(std::size_t max_record_bytes) : latest_(max_record_bytes) {}
+  explicit RunState(std::size_t max_record_bytes) : latest_(max_record_bytes) {}
 
   /// Facts of a (re)connected trainer; another run id starts afresh.
   void set_facts(nlohmann::json facts);

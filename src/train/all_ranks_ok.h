@@ -5,6 +5,6 @@
 namespace tt::train {
 
 /// Whether every rank could. Collective.
-bool all_could(const comm::ProcessGroup& group, bool could);
+bool all_ranks_ok(const comm::ProcessGroup& group, bool could);
 
 }  // namespace tt::train

@@ -1,4 +1,4 @@
-#include "journal.h"
+#include "audit_log.h"
 
 #include <optional>
 #include <utility>
@@ -18,7 +18,7 @@ std::optional<std::uint64_t> step_of(const nlohmann::json& object) {
 
 }  // namespace
 
-Journal::Lost Journal::take_lost() {
+AuditLog::Lost AuditLog::take_lost() {
   const record::RecorderCounters now = counters();
   if (now.stopped) {
     return {};
@@ -27,7 +27,7 @@ Journal::Lost Journal::take_lost() {
   return {now.dropped - before.records, now.dropped_lines - before.lines};
 }
 
-void Journal::facts(const nlohmann::json& facts) {
+void AuditLog::facts(const nlohmann::json& facts) {
   const nlohmann::json id = facts.value("id", nlohmann::json());
   const std::uint64_t before = std::exchange(
       run_, id.is_string() ? record::run_number(id.get<std::string>()) : std::uint64_t{0});
@@ -39,41 +39,42 @@ void Journal::facts(const nlohmann::json& facts) {
                 {"interventions", facts.value("interventions", nlohmann::json::array())}});
 }
 
-void Journal::state(const nlohmann::json& state) {
+void AuditLog::state(const nlohmann::json& state) {
   reach(state);
   event("state", state);
 }
 
-void Journal::step(const nlohmann::json& params) {
+void AuditLog::step(const nlohmann::json& params) {
   reach(params);
   if (recorder_ != nullptr) {
     recorder_->add_step(run_, params, wall_time_ns());
   }
 }
 
-void Journal::reach(const nlohmann::json& where) {
+void AuditLog::reach(const nlohmann::json& where) {
   step_ = step_of(where).value_or(step_);
   set_log_step(step_);
 }
 
-void Journal::record(const protocol::RecordHeader& header, const SharedBytes& bytes) {
+void AuditLog::record(const protocol::RecordHeader& header, const SharedBytes& bytes) {
   if (recorder_ != nullptr) {
     recorder_->add_record(header, bytes);
   }
 }
 
-void Journal::event(std::string kind, nlohmann::json detail, std::string session, std::string who) {
+void AuditLog::event(std::string kind, nlohmann::json detail, std::string session,
+                     std::string who) {
   keep({.kind = std::move(kind),
         .session = std::move(session),
         .who = std::move(who),
         .detail = std::move(detail)});
 }
 
-void Journal::data(std::string kind, nlohmann::json detail, std::size_t bytes) {
+void AuditLog::data(std::string kind, nlohmann::json detail, std::size_t bytes) {
   keep({.kind = std::move(kind), .detail = std::move(detail), .bytes = bytes});
 }
 
-void Journal::keep(record::Event event) {
+void AuditLog::keep(record::Event event) {
   if (recorder_ != nullptr) {
     event.run = run_;
     event.time_ns = wall_time_ns();

@@ -1,4 +1,4 @@
-#include "src/intervene/in_force.h"
+#include "src/intervene/active_program.h"
 
 #include <ATen/ATen.h>
 #include <c10/util/accumulate.h>
@@ -94,12 +94,13 @@ std::int64_t forwards_of(const graph::Schedule& when, const Context& context) {
 }
 
 // All that a program's saves keep, over the layers that it stands for and the forwards of a step.
-base::Status check_kept(const InForce& one, const Ready& ready, const Context& context) {
+base::Status check_kept(const ActiveProgram& one, const Specialization& ready,
+                        const Context& context) {
   const graph::Program& program = one.program;
   std::int64_t kept = 0;
   for (const graph::Effect& effect : program.effects) {
     if (effect.kind != graph::EffectKind::kSave || !one.read_back.contains(effect.name)) continue;
-    for (const Instance& instance : ready.instances) {
+    for (const LayerSpecialization& instance : ready.instances) {
       kept += forwards_of(program.when, context) *
               c10::multiply_integers(instance.units[effect.value].shape);
     }
@@ -121,7 +122,7 @@ std::string saved_name(const std::string& name, int layer) {
   return std::to_string(layer) + "@" + name;
 }
 
-bool InForce::is_due(const trace::ForwardScope& scope, const graph::Model& model) const {
+bool ActiveProgram::is_due(const trace::ForwardScope& scope, const graph::Model& model) const {
   if (is_preview) return true;
   const graph::Schedule& when = program.when;
   if (!is_step(when, scope.step)) return false;
@@ -134,7 +135,7 @@ bool InForce::is_due(const trace::ForwardScope& scope, const graph::Model& model
   return scope.phase == trace::Phase::kTrain ? when.in_train : when.in_eval;
 }
 
-void InForce::begin_step(std::int64_t number) {
+void ActiveProgram::begin_step(std::int64_t number) {
   if (step == number) return;
   step = number;
   std::map<std::string, double> numbers;
@@ -154,23 +155,24 @@ void InForce::begin_step(std::int64_t number) {
   }
 }
 
-void InForce::count_identity() {
+void ActiveProgram::count_identity() {
   for (std::size_t i = 0; i < is_identity.size(); ++i) {
     const std::size_t times = says_layer[i] ? layers.size() : 1;
     if (is_identity[i]) counts.identity += static_cast<std::int64_t>(times);
   }
 }
 
-void InForce::end_pass(const trace::ForwardScope& scope) {
+void ActiveProgram::end_pass(const trace::ForwardScope& scope) {
   kept[{scope.phase, scope.prompt_set, scope.first_row}] = std::exchange(saves, {});
 }
 
-std::shared_ptr<const Ready> InForce::ready_for(const Shape& shape, const Context& context) {
+std::shared_ptr<const Specialization> ActiveProgram::ready_for(const Shape& shape,
+                                                               const Context& context) {
   if (const auto found = ready.find(shape); found != ready.end()) return found->second;
   if (ready.size() >= kMaxShapes) ready.clear();
-  auto made = std::make_shared<Ready>();
+  auto made = std::make_shared<Specialization>();
   for (const int layer : layers) {
-    auto instance = make_instance(program, context, shape, layer, constants);
+    auto instance = specialize_layer(program, context, shape, layer, constants);
     if (!instance) {
       made->error = instance.error();
       break;
@@ -183,7 +185,8 @@ std::shared_ptr<const Ready> InForce::ready_for(const Shape& shape, const Contex
   return ready[shape] = std::move(made);
 }
 
-at::Tensor InForce::selected(const trace::ForwardScope& scope, const at::Tensor& tokens) const {
+at::Tensor ActiveProgram::selected(const trace::ForwardScope& scope,
+                                   const at::Tensor& tokens) const {
   const graph::Schedule& when = program.when;
   at::Tensor all;
   const auto narrow_to = [&all](const at::Tensor& mask) {
@@ -199,7 +202,7 @@ at::Tensor InForce::selected(const trace::ForwardScope& scope, const at::Tensor&
   return all;
 }
 
-nlohmann::json InForce::describe() const {
+nlohmann::json ActiveProgram::describe() const {
   nlohmann::json described = form;
   described.erase("graph");
   described.erase("positions");
@@ -213,11 +216,11 @@ nlohmann::json InForce::describe() const {
   return described;
 }
 
-base::Result<std::shared_ptr<InForce>> make_in_force(const nlohmann::json& program,
-                                                     const Context& context) {
+base::Result<std::shared_ptr<ActiveProgram>> make_active_program(const nlohmann::json& program,
+                                                                 const Context& context) {
   auto read = graph::read_program(program, context.model);
   if (!read) return read.error();
-  auto made = std::make_shared<InForce>();
+  auto made = std::make_shared<ActiveProgram>();
   made->program = std::move(read).value();
   made->layers = layers_of(made->program);
   const auto ready = made->ready_for({context.micro_batch_size, context.seq_length}, context);

@@ -25,7 +25,7 @@ using Indices = std::vector<at::indexing::TensorIndex>;
 
 /// Reads a place's tensor when the forward, or with spot.gradient the backward, meets it.
 struct Getter {
-  Spot spot;
+  PlaceRef spot;
   std::optional<Indices> heads;
   std::size_t value = 0;  // of the program, whose line it belongs to
   std::int64_t moment = 0;
@@ -43,18 +43,18 @@ struct Source {
 
 struct NoiseSource {
   NoiseKind kind;
-  Spot spot;
+  PlaceRef spot;
 };
 
 /// A value of the program, ready to run on what `sources` give: with `is_local` on shards, whose
 /// result lies as `placement` says; else on logical tensors, by every rank alike.
-struct Unit {
+struct CompiledValue {
   std::optional<eval::Program> program;
   std::vector<Source> sources;
   std::vector<std::int64_t> shape;  // logical
   at::ScalarType dtype = at::kFloat;
   bool is_local = false;
-  trace::Placement placement;
+  mesh::Placement placement;
   bool is_number = false;          // as eval::Input::is_number
   double cost = 0;                 // of logical tensors, as what follows
   std::int64_t live_bytes = 0;     // that computing it takes
@@ -77,7 +77,7 @@ enum class WritePath : std::uint8_t {
 
 struct Write {
   std::size_t effect = 0;
-  Spot spot;
+  PlaceRef spot;
   std::optional<Indices> heads;
   std::optional<Indices> index;
   WritePath path = WritePath::kShards;
@@ -88,13 +88,13 @@ struct Write {
 };
 
 /// A program for one `layer` and one shape of the forward. Immutable.
-struct Instance {
+struct LayerSpecialization {
   int layer = 0;
   Shape shape;
   std::vector<Getter> getters;
   std::vector<NoiseSource> noises;
-  std::vector<Unit> units;    // by value of the program
-  std::vector<Write> writes;  // in source order
+  std::vector<CompiledValue> units;  // by value of the program
+  std::vector<Write> writes;         // in source order
 };
 
 /// What a program reads of files, each read once, so that all layers and shapes see the same.
@@ -105,8 +105,9 @@ struct Constants {
 
 /// Checks shapes and dtypes on tensors without data. Errors as in expr::to_error(). Reads what is
 /// missing in `constants`.
-base::Result<Instance> make_instance(const graph::Program& program, const Context& context,
-                                     const Shape& shape, int layer, Constants& constants);
+base::Result<LayerSpecialization> specialize_layer(const graph::Program& program,
+                                                   const Context& context, const Shape& shape,
+                                                   int layer, Constants& constants);
 
 /// The layers that a program is made ready for: 0 alone where nothing says `layer`.
 std::vector<int> layers_of(const graph::Program& program);

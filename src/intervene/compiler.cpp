@@ -1,4 +1,4 @@
-#include "src/intervene/maker.h"
+#include "src/intervene/compiler.h"
 
 #include <ATen/ATen.h>
 
@@ -7,8 +7,8 @@
 
 #include "src/intervene/budget.h"
 #include "tensor_tracer/base/check.h"
+#include "tensor_tracer/comm/shards.h"
 #include "tensor_tracer/expr/diagnostic.h"
-#include "tensor_tracer/trace/shards.h"
 
 namespace tt::intervene {
 
@@ -32,18 +32,19 @@ std::vector<int> layers_of(const graph::Program& program) {
   return program.uses_each_layer ? program.when.layers : std::vector<int>{0};
 }
 
-base::Result<Instance> make_instance(const graph::Program& program, const Context& context,
-                                     const Shape& shape, int layer, Constants& constants) {
+base::Result<LayerSpecialization> specialize_layer(const graph::Program& program,
+                                                   const Context& context, const Shape& shape,
+                                                   int layer, Constants& constants) {
   try {
-    return Maker(program, context, shape, layer, constants).make();
+    return Compiler(program, context, shape, layer, constants).make();
   } catch (const std::exception& error) {
     const std::string what = error.what();
     return expr::to_error(program.ast().source(), {{}, what.substr(0, what.find('\n')), ""});
   }
 }
 
-Maker::Maker(const graph::Program& program, const Context& context, const Shape& shape, int layer,
-             Constants& constants)
+Compiler::Compiler(const graph::Program& program, const Context& context, const Shape& shape,
+                   int layer, Constants& constants)
     : program_(program),
       context_(context),
       constants_(constants),
@@ -53,14 +54,14 @@ Maker::Maker(const graph::Program& program, const Context& context, const Shape&
   made_.units.resize(program.values.size());
 }
 
-base::Error Maker::wrong(expr::NodeId node, std::string what, std::string remedy) const {
+base::Error Compiler::wrong(expr::NodeId node, std::string what, std::string remedy) const {
   return expr::to_error(program_.ast().source(),
                         {program_.ast().node(node).span, std::move(what), std::move(remedy)});
 }
 
 // What the subscript selects, as a tensor without data; lists are looked into.
-base::Result<at::Tensor> Maker::select(const at::Tensor& x, const Indices& indices,
-                                       expr::NodeId subscript) const {
+base::Result<at::Tensor> Compiler::select(const at::Tensor& x, const Indices& indices,
+                                          expr::NodeId subscript) const {
   try {
     const at::Tensor data = at::zeros({}, at::kBool).expand(x.sizes());
     return meta_tensor(data.index(indices).sizes().vec(), x.scalar_type());
@@ -70,7 +71,7 @@ base::Result<at::Tensor> Maker::select(const at::Tensor& x, const Indices& indic
   }
 }
 
-base::Result<Instance> Maker::make() {
+base::Result<LayerSpecialization> Compiler::make() {
   for (std::size_t i = 0; i < program_.values.size(); ++i) {
     if (auto status = make_unit(i); !status) return status.error();
   }
@@ -82,7 +83,7 @@ base::Result<Instance> Maker::make() {
     if (effect.kind == graph::EffectKind::kSkip) status = check_skip(effect);
     if (!status) return status.error();
   }
-  for (Unit& unit : made_.units) {
+  for (CompiledValue& unit : made_.units) {
     std::vector<at::Tensor> known;
     for (const Source& source : unit.sources) known.push_back(source.constant);
     unit.program = unit.program->fold(known);
@@ -90,9 +91,9 @@ base::Result<Instance> Maker::make() {
   return std::move(made_);
 }
 
-base::Status Maker::make_unit(std::size_t index) {
+base::Status Compiler::make_unit(std::size_t index) {
   const graph::Value& value = program_.values[index];
-  std::vector<Seen> seen;
+  std::vector<InputInfo> seen;
   std::vector<eval::Input> inputs;
   eval::Substitutions known;
   for (const graph::Leaf& leaf : value.leaves) {
@@ -109,13 +110,13 @@ base::Status Maker::make_unit(std::size_t index) {
   auto program =
       eval::Program::check(program_.ast(), value.root, std::move(inputs), known, limits_);
   if (!program) return program.error();
-  Unit& unit = made_.units[index];
+  CompiledValue& unit = made_.units[index];
   unit.shape = program.value().result_shape();
   unit.dtype = program.value().result_dtype();
   unit.is_number = program.value().result_is_number();
   unit.program = std::move(program).value();
   unit.is_exact = unit.program->acts_by_element();
-  for (const Seen& one : seen) unit.sources.push_back(one.source);
+  for (const InputInfo& one : seen) unit.sources.push_back(one.source);
   note_cost(unit, seen);
   if (auto status = check_gradient(index, seen); !status) return status;
   if (!unit.is_exact || context_.tensor_ranks == 1) return {};
@@ -123,7 +124,7 @@ base::Status Maker::make_unit(std::size_t index) {
 }
 
 // A value may be a view of what it is made of.
-void Maker::note_cost(Unit& unit, const std::vector<Seen>& seen) const {
+void Compiler::note_cost(CompiledValue& unit, const std::vector<InputInfo>& seen) const {
   const eval::Held held = unit.program->held();
   unit.cost = unit.program->cost();
   unit.live_bytes = unit.program->live_bytes();
@@ -136,9 +137,9 @@ void Maker::note_cost(Unit& unit, const std::vector<Seen>& seen) const {
   }
 }
 
-base::Status Maker::check_gradient(std::size_t index, const std::vector<Seen>& seen) const {
+base::Status Compiler::check_gradient(std::size_t index, const std::vector<InputInfo>& seen) const {
   std::vector<bool> has_gradient;
-  for (const Seen& one : seen) has_gradient.push_back(one.has_gradient);
+  for (const InputInfo& one : seen) has_gradient.push_back(one.has_gradient);
   const auto stop = made_.units[index].program->find_gradient_stop(has_gradient);
   if (!stop) return {};
   return expr::to_error(program_.ast().source(),
@@ -147,22 +148,22 @@ base::Status Maker::check_gradient(std::size_t index, const std::vector<Seen>& s
 }
 
 // The one placement of all that is cut, or null.
-const trace::Placement* common_placement(const std::vector<const trace::Placement*>& all) {
-  const trace::Placement* common = nullptr;
-  for (const trace::Placement* one : all) {
+const mesh::Placement* common_placement(const std::vector<const mesh::Placement*>& all) {
+  const mesh::Placement* common = nullptr;
+  for (const mesh::Placement* one : all) {
     if (one == nullptr) continue;
-    if (common != nullptr && trace::to_string(*common) != trace::to_string(*one)) return nullptr;
+    if (common != nullptr && mesh::to_string(*common) != mesh::to_string(*one)) return nullptr;
     common = one;
   }
   return common;
 }
 
 // Turns the value into one of shards where all it meets allows that.
-base::Status Maker::use_shards(std::size_t index, std::vector<Seen> seen,
-                               const eval::Substitutions& known) {
-  Unit& unit = made_.units[index];
-  std::vector<const trace::Placement*> placements;
-  for (Seen& one : seen) {
+base::Status Compiler::use_shards(std::size_t index, std::vector<InputInfo> seen,
+                                  const eval::Substitutions& known) {
+  CompiledValue& unit = made_.units[index];
+  std::vector<const mesh::Placement*> placements;
+  for (InputInfo& one : seen) {
     const std::size_t at = one.source.index;
     if (one.source.kind == Source::Kind::kGetter && made_.getters[at].spot.is_sharded()) {
       if (one.is_part || made_.getters[at].spot.has_addends()) return {};
@@ -174,10 +175,10 @@ base::Status Maker::use_shards(std::size_t index, std::vector<Seen> seen,
     }
     placements.push_back(one.placement);
   }
-  const trace::Placement* common = common_placement(placements);
+  const mesh::Placement* common = common_placement(placements);
   if (common == nullptr) return {};
   std::vector<eval::Input> inputs;
-  for (Seen& one : seen) {
+  for (InputInfo& one : seen) {
     if (!fit_to_shards(one, *common, unit.shape.size())) return {};
     inputs.push_back({"", one.shape, one.dtype, one.is_number});
   }
@@ -192,12 +193,12 @@ base::Status Maker::use_shards(std::size_t index, std::vector<Seen> seen,
 }
 
 // Makes `seen` what a value of shards is given of it; false: it needs logical tensors.
-bool Maker::fit_to_shards(Seen& seen, const trace::Placement& placement,
-                          std::size_t rank_of_result) {
+bool Compiler::fit_to_shards(InputInfo& seen, const mesh::Placement& placement,
+                             std::size_t rank_of_result) {
   if (seen.placement != nullptr) {
     if (seen.shape.size() != rank_of_result) return false;
     seen.shape =
-        trace::shard_shape(placement, seen.shape, context_.tensor_rank, context_.tensor_ranks);
+        comm::shard_shape(placement, seen.shape, context_.tensor_rank, context_.tensor_ranks);
     return true;
   }
   // A shard's part of the gradient of what is whole would have to be summed over ranks.
@@ -207,10 +208,10 @@ bool Maker::fit_to_shards(Seen& seen, const trace::Placement& placement,
   if (dim < 0 || seen.shape[static_cast<std::size_t>(dim)] == 1) return true;
   if (seen.source.kind != Source::Kind::kConstant) return false;
   if (seen.shape[static_cast<std::size_t>(dim)] != placement.full_size()) return false;
-  trace::Placement along = placement;
+  mesh::Placement along = placement;
   along.dim = static_cast<int>(dim);
   seen.source.constant =
-      trace::take_shard(seen.source.constant, along, context_.tensor_rank, context_.tensor_ranks);
+      comm::take_shard(seen.source.constant, along, context_.tensor_rank, context_.tensor_ranks);
   seen.shape = seen.source.constant.sizes().vec();
   return true;
 }

@@ -12,14 +12,14 @@
 #include <tuple>
 #include <vector>
 
-#include "src/intervene/instance.h"
+#include "src/intervene/specialization.h"
 #include "tensor_tracer/trace/plan.h"
 
 namespace tt::intervene {
 
 /// A program for one shape of the forward, for every layer it stands for.
-struct Ready {
-  std::vector<Instance> instances;
+struct Specialization {
+  std::vector<LayerSpecialization> instances;
   std::optional<base::Error> error;  // it does not fit this shape
 };
 
@@ -40,7 +40,7 @@ struct Counts {
   std::int64_t identity = 0;
   std::int64_t waiting = 0;
   std::int64_t failed = 0;
-  std::vector<std::int64_t> places;  // positions by effect, then by layer: InForce::place_of
+  std::vector<std::int64_t> places;  // positions by effect, then by layer: ActiveProgram::place_of
   std::vector<Touched> touched;      // to be added to `positions` and `places`
 };
 
@@ -57,7 +57,7 @@ using ForwardKind = std::tuple<trace::Phase, std::uint32_t, std::int64_t>;
 std::string saved_name(const std::string& name, int layer);
 
 /// One program in force on one rank.
-struct InForce {
+struct ActiveProgram {
   std::string name;
   graph::Program program;
   nlohmann::json form;              // as "intervention.check" describes it
@@ -76,7 +76,7 @@ struct InForce {
   std::vector<bool> is_identity;       // by effect
   std::vector<bool> is_done;           // by effect: left out for all layers but the first
 
-  std::map<Shape, std::shared_ptr<const Ready>> ready;
+  std::map<Shape, std::shared_ptr<const Specialization>> ready;
   Constants constants;
   std::map<ForwardKind, std::map<std::string, at::Tensor>> kept;  // of forwards before this one
   std::map<std::string, at::Tensor> saves;                        // of this one
@@ -97,7 +97,7 @@ struct InForce {
   /// What this forward saved can be read by the next one of its kind.
   void end_pass(const trace::ForwardScope& scope);
   /// Made on demand; the oldest of many shapes are forgotten.
-  std::shared_ptr<const Ready> ready_for(const Shape& shape, const Context& context);
+  std::shared_ptr<const Specialization> ready_for(const Shape& shape, const Context& context);
   /// The tokens that rows, tokens and token_text of `when` select, bool [batch, sequence];
   /// undefined: all.
   at::Tensor selected(const trace::ForwardScope& scope, const at::Tensor& tokens) const;
@@ -106,7 +106,7 @@ struct InForce {
 };
 
 /// Reads a program and makes it ready for training forwards; `form` and all.
-base::Result<std::shared_ptr<InForce>> make_in_force(const nlohmann::json& program,
-                                                     const Context& context);
+base::Result<std::shared_ptr<ActiveProgram>> make_active_program(const nlohmann::json& program,
+                                                                 const Context& context);
 
 }  // namespace tt::intervene

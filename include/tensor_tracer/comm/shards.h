@@ -6,22 +6,23 @@
 #include <vector>
 
 #include "tensor_tracer/comm/process_group.h"
-#include "tensor_tracer/trace/placement.h"
+#include "tensor_tracer/mesh/placement.h"
 
-namespace tt::trace {
+namespace tt::comm {
 
 /// The rows of `full` that `rank` of `ranks` holds, in its local order; a copy.
 /// REQUIRES: kShard.
-at::Tensor take_shard(const at::Tensor& full, const Placement& placement, int rank, int ranks);
+at::Tensor take_shard(const at::Tensor& full, const mesh::Placement& placement, int rank,
+                      int ranks);
 
 /// The inverse on every rank, collective over `group`: a contiguous tensor whose sharded dim is
 /// whole. Of copies the owner's is taken, of addends the sum in the order of ranks.
 /// REQUIRES: kShard.
-at::Tensor all_gather_full(const at::Tensor& local, const Placement& placement,
+at::Tensor all_gather_full(const at::Tensor& local, const mesh::Placement& placement,
                            const comm::ProcessGroup& group);
 
 /// The shape of rank `rank`'s shard of a tensor of `full_shape`. REQUIRES: kShard.
-std::vector<std::int64_t> shard_shape(const Placement& placement,
+std::vector<std::int64_t> shard_shape(const mesh::Placement& placement,
                                       std::vector<std::int64_t> full_shape, int rank, int ranks);
 
-}  // namespace tt::trace
+}  // namespace tt::comm

@@ -1,4 +1,4 @@
-#include "tensor_tracer/trace/placement.h"
+#include "tensor_tracer/mesh/placement.h"
 
 #include <algorithm>
 #include <sstream>
@@ -6,7 +6,7 @@
 
 #include "tensor_tracer/base/check.h"
 
-namespace tt::trace {
+namespace tt::mesh {
 namespace {
 
 std::int64_t piece_begin(const Segment& segment, int piece) {
@@ -100,4 +100,4 @@ std::int64_t local_size(const Placement& placement, int rank, int ranks) {
   return size;
 }
 
-}  // namespace tt::trace
+}  // namespace tt::mesh
