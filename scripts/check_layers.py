@@ -162,19 +162,8 @@ class Checker:
         if is_public:
             self.add(file, line, f'include/ includes only include/, not "{header}"')
             return
-        owner = self.private_owner(file, parts)
-        if owner != module:
-            self.add(file, line, f'"{header}" is private to {owner}: use its public header')
-
-    def private_owner(self, file: Path, parts: tuple[str, ...]) -> str:
-        """The module in whose src folder a private header lies."""
-        if parts[0] == "src":
-            return parts[1]
-        if parts[0] in ALLOWED and not (self.root / file.parent / Path(*parts)).is_file():
-            return parts[0]
-        path = (self.root / file.parent / Path(*parts)).resolve()
-        source = (self.root / "src").resolve()
-        return path.relative_to(source).parts[0] if path.is_relative_to(source) else "nobody"
+        if parts[0] == "src" and parts[1] != module:
+            self.add(file, line, f'"{header}" is private to {parts[1]}: use its public header')
 
     # --- CMake ---
 

@@ -87,6 +87,7 @@ def check_cpp(source: Source) -> Iterator[Finding]:
     if set(source.file.parts[1:3]) & _CLIENT_PATH and source.file.parts[0] in ("src", "include"):
         yield from source.matches(code, "dynamic", _DYNAMIC_CODE,
                                   "nothing from outside is executed (SECURITY.md)")
+    yield from check_include_roots(source)
     if source.file.suffix == ".h":
         yield from check_header(source, code)
     elif source.file.parts[0] == "src":
@@ -101,6 +102,18 @@ def check_header(source: Source, code: str) -> Iterator[Finding]:
         yield from source.matches(code, rule, pattern, advice)
 
 
+_ROOTS = ("src/", "tests/", "tensor_tracer/")
+_QUOTED_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
+
+
+def check_include_roots(source: Source) -> Iterator[Finding]:
+    """An include in quotes names the file from the root of the checkout or of include/."""
+    for match in _QUOTED_INCLUDE.finditer(blank_cpp(source.text, strings=False)):
+        if not match.group(1).startswith(_ROOTS):
+            yield from source.finding(match.start(), "root", f'"{match.group(1)}": an include in '
+                                      f"quotes starts with {', '.join(_ROOTS)}")
+
+
 def check_own_header(source: Source) -> Iterator[Finding]:
     """src/m/x.cpp includes m's public x.h, or else its private one, before anything else."""
     inside = source.file.relative_to("src").with_suffix(".h")
@@ -108,12 +121,12 @@ def check_own_header(source: Source) -> Iterator[Finding]:
     if (source.root / "include" / public).is_file():
         own = public.as_posix()
     elif (source.root / "src" / inside).is_file():
-        own = inside.as_posix()
+        own = (Path("src") / inside).as_posix()
     else:
         return
     first = _FIRST_INCLUDE.search(blank_cpp(source.text, strings=False))
     given = first.group(1) if first else "nothing"
-    if not f"/{own}".endswith(f"/{given.removeprefix('src/')}"):
+    if given != own:
         yield from source.finding(first.start() if first else 0, "own",
                                   f'the own header "{own}" comes first, not "{given}"')
 

@@ -1,9 +1,9 @@
-#include "audit_log.h"
+#include "src/hub/audit_log.h"
 
 #include <optional>
 #include <utility>
 
-#include "clock.h"
+#include "src/hub/clock.h"
 #include "tensor_tracer/hub/event_log.h"
 
 namespace tt::hub {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "latest_records.h"
+#include "src/hub/latest_records.h"
 #include "tensor_tracer/record/recorder.h"
 
 namespace tt::hub {

@@ -1,4 +1,4 @@
-#include "auth.h"
+#include "src/hub/auth.h"
 
 #include <algorithm>
 #include <array>

@@ -3,8 +3,8 @@
 #include <string_view>
 #include <utility>
 
-#include "clock.h"
-#include "send_queue.h"
+#include "src/hub/clock.h"
+#include "src/hub/send_queue.h"
 
 namespace tt::hub {
 

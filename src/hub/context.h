@@ -3,10 +3,10 @@
 #include <memory>
 #include <utility>
 
-#include "connection.h"
-#include "history_load.h"
-#include "other_runs.h"
-#include "room.h"
+#include "src/hub/connection.h"
+#include "src/hub/history_load.h"
+#include "src/hub/other_runs.h"
+#include "src/hub/room.h"
 #include "tensor_tracer/hub/server.h"
 #include "tensor_tracer/record/query_thread.h"
 

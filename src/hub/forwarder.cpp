@@ -1,4 +1,4 @@
-#include "forwarder.h"
+#include "src/hub/forwarder.h"
 
 #include <algorithm>
 #include <utility>

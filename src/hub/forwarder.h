@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "clock.h"
+#include "src/hub/clock.h"
 
 namespace tt::hub {
 

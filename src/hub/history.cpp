@@ -1,4 +1,4 @@
-#include "history.h"
+#include "src/hub/history.h"
 
 #include <algorithm>
 #include <array>
@@ -9,9 +9,9 @@
 #include <set>
 #include <utility>
 
-#include "http_answers.h"
-#include "query.h"
-#include "subscription.h"
+#include "src/hub/http_answers.h"
+#include "src/hub/query.h"
+#include "src/hub/subscription.h"
 #include "tensor_tracer/base/ranges.h"
 #include "tensor_tracer/protocol/message.h"
 

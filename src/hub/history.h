@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "net.h"
-#include "other_runs.h"
+#include "src/hub/net.h"
+#include "src/hub/other_runs.h"
 #include "tensor_tracer/record/recorder.h"
 #include "tensor_tracer/record/recording.h"
 

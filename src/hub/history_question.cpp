@@ -1,4 +1,4 @@
-#include "history_question.h"
+#include "src/hub/history_question.h"
 
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
@@ -14,8 +14,8 @@
 #include <optional>
 #include <utility>
 
-#include "history.h"
-#include "http_answers.h"
+#include "src/hub/history.h"
+#include "src/hub/http_answers.h"
 
 namespace tt::hub {
 namespace {

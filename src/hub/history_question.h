@@ -3,8 +3,8 @@
 #include <boost/asio/awaitable.hpp>
 #include <memory>
 
-#include "context.h"
-#include "net.h"
+#include "src/hub/context.h"
+#include "src/hub/net.h"
 
 namespace tt::hub {
 

@@ -1,4 +1,4 @@
-#include "http_answers.h"
+#include "src/hub/http_answers.h"
 
 #include <algorithm>
 #include <cctype>
@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "auth.h"
-#include "history.h"
-#include "page.h"
+#include "src/hub/auth.h"
+#include "src/hub/history.h"
+#include "src/hub/page.h"
 #include "tensor_tracer/protocol/message.h"
 
 namespace tt::hub {

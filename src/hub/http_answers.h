@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "auth.h"
-#include "context.h"
-#include "net.h"
+#include "src/hub/auth.h"
+#include "src/hub/context.h"
+#include "src/hub/net.h"
 #include "tensor_tracer/hub/server.h"
 
 /// Which HTTP request gets which answer: docs/protocol.md, "Connecting". Knows no sockets.

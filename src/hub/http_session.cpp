@@ -1,4 +1,4 @@
-#include "http_session.h"
+#include "src/hub/http_session.h"
 
 #include <spdlog/spdlog.h>
 
@@ -9,9 +9,9 @@
 #include <exception>
 #include <utility>
 
-#include "history_question.h"
-#include "http_answers.h"
-#include "ws_session.h"
+#include "src/hub/history_question.h"
+#include "src/hub/http_answers.h"
+#include "src/hub/ws_session.h"
 
 namespace tt::hub {
 namespace {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "context.h"
-#include "net.h"
+#include "src/hub/context.h"
+#include "src/hub/net.h"
 
 namespace tt::hub {
 

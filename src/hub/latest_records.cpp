@@ -1,4 +1,4 @@
-#include "latest_records.h"
+#include "src/hub/latest_records.h"
 
 #include <iterator>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "lease.h"
+#include "src/hub/lease.h"
 
 namespace tt::hub {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "clock.h"
+#include "src/hub/clock.h"
 #include "tensor_tracer/base/result.h"
 
 namespace tt::hub {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "dialect/dialect.h"
+#include "src/hub/dialect/dialect.h"
 
 namespace tt::hub {
 

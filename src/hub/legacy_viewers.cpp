@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "dialect/native_plan.h"
-#include "dialect/texts.h"
-#include "room.h"
+#include "src/hub/dialect/native_plan.h"
+#include "src/hub/dialect/texts.h"
+#include "src/hub/room.h"
 
 namespace tt::hub {
 namespace {

@@ -1,4 +1,4 @@
-#include "metrics.h"
+#include "src/hub/metrics.h"
 
 #include <unistd.h>
 

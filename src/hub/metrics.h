@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "client.h"
+#include "src/hub/client.h"
 #include "tensor_tracer/protocol/record.h"
 #include "tensor_tracer/record/recorder.h"
 

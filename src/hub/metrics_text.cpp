@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "metrics.h"
+#include "src/hub/metrics.h"
 
 namespace tt::hub {
 namespace {

@@ -1,4 +1,4 @@
-#include "other_runs.h"
+#include "src/hub/other_runs.h"
 
 #include <algorithm>
 #include <utility>

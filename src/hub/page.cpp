@@ -1,4 +1,4 @@
-#include "page.h"
+#include "src/hub/page.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "query.h"
+#include "src/hub/query.h"
 
 #include <charconv>
 #include <system_error>

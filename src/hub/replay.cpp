@@ -1,4 +1,4 @@
-#include "replay.h"
+#include "src/hub/replay.h"
 
 #include <spdlog/spdlog.h>
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "client.h"
-#include "net.h"
-#include "room.h"
+#include "src/hub/client.h"
+#include "src/hub/net.h"
+#include "src/hub/room.h"
 #include "tensor_tracer/protocol/message.h"
 #include "tensor_tracer/record/recording.h"
 

@@ -1,4 +1,4 @@
-#include "room.h"
+#include "src/hub/room.h"
 
 #include <spdlog/spdlog.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "dialect/texts.h"
+#include "src/hub/dialect/texts.h"
 
 namespace tt::hub {
 namespace {

@@ -11,17 +11,17 @@
 #include <string_view>
 #include <vector>
 
-#include "audit_log.h"
-#include "client.h"
-#include "dialect/disturbances.h"
-#include "dialect/shared_updates.h"
-#include "dialect/shown_records.h"
-#include "forwarder.h"
-#include "lease.h"
-#include "legacy_viewer.h"
-#include "metrics.h"
-#include "rate_limit.h"
-#include "run_state.h"
+#include "src/hub/audit_log.h"
+#include "src/hub/client.h"
+#include "src/hub/dialect/disturbances.h"
+#include "src/hub/dialect/shared_updates.h"
+#include "src/hub/dialect/shown_records.h"
+#include "src/hub/forwarder.h"
+#include "src/hub/lease.h"
+#include "src/hub/legacy_viewer.h"
+#include "src/hub/metrics.h"
+#include "src/hub/rate_limit.h"
+#include "src/hub/run_state.h"
 #include "tensor_tracer/protocol/message.h"
 #include "tensor_tracer/protocol/shared_records.h"
 

@@ -2,7 +2,7 @@
 #include <array>
 #include <string_view>
 
-#include "room.h"
+#include "src/hub/room.h"
 
 namespace tt::hub {
 

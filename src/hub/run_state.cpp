@@ -1,4 +1,4 @@
-#include "run_state.h"
+#include "src/hub/run_state.h"
 
 #include <algorithm>
 #include <iterator>

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "latest_records.h"
+#include "src/hub/latest_records.h"
 
 namespace tt::hub {
 

@@ -1,4 +1,4 @@
-#include "send_queue.h"
+#include "src/hub/send_queue.h"
 
 #include <algorithm>
 #include <iterator>

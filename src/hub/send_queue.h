@@ -15,8 +15,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "clock.h"
-#include "latest_records.h"
+#include "src/hub/clock.h"
+#include "src/hub/latest_records.h"
 #include "tensor_tracer/base/ranges.h"
 
 namespace tt::hub {

@@ -21,9 +21,9 @@
 #include <utility>
 #include <vector>
 
-#include "context.h"
-#include "http_session.h"
-#include "replay.h"
+#include "src/hub/context.h"
+#include "src/hub/http_session.h"
+#include "src/hub/replay.h"
 #include "tensor_tracer/record/recording.h"
 
 namespace tt::hub {

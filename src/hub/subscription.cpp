@@ -1,4 +1,4 @@
-#include "subscription.h"
+#include "src/hub/subscription.h"
 
 #include <algorithm>
 #include <string>

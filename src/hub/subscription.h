@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "send_queue.h"
+#include "src/hub/send_queue.h"
 #include "tensor_tracer/base/result.h"
 
 namespace tt::hub {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "net.h"
+#include "src/hub/net.h"
 
 namespace tt::hub {
 

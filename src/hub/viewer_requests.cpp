@@ -4,8 +4,8 @@
 #include <array>
 #include <utility>
 
-#include "room.h"
-#include "subscription.h"
+#include "src/hub/room.h"
+#include "src/hub/subscription.h"
 
 namespace tt::hub {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "room.h"
+#include "src/hub/room.h"
 #include "tensor_tracer/hub/event_log.h"
 
 namespace tt::hub {

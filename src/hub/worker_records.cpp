@@ -1,6 +1,6 @@
 #include <spdlog/spdlog.h>
 
-#include "room.h"
+#include "src/hub/room.h"
 
 namespace tt::hub {
 

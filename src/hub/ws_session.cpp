@@ -1,4 +1,4 @@
-#include "ws_session.h"
+#include "src/hub/ws_session.h"
 
 #include <spdlog/spdlog.h>
 

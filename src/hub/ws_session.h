@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "context.h"
-#include "net.h"
-#include "transport.h"
+#include "src/hub/context.h"
+#include "src/hub/net.h"
+#include "src/hub/transport.h"
 
 namespace tt::hub {
 

@@ -1,4 +1,4 @@
-#include "channel.h"
+#include "src/link/channel.h"
 
 #include <algorithm>
 

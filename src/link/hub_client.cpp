@@ -10,8 +10,8 @@
 #include <thread>
 #include <utility>
 
-#include "hub_connection.h"
-#include "log.h"
+#include "src/link/hub_connection.h"
+#include "src/link/log.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/protocol/message.h"
 

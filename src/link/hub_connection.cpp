@@ -1,4 +1,4 @@
-#include "hub_connection.h"
+#include "src/link/hub_connection.h"
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -7,8 +7,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
-#include "listener_owner.h"
-#include "log.h"
+#include "src/link/listener_owner.h"
+#include "src/link/log.h"
 #include "tensor_tracer/protocol/message.h"
 
 namespace tt::link {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "channel.h"
+#include "src/link/channel.h"
 #include "tensor_tracer/protocol/shared_records.h"
 
 namespace tt::link {

@@ -1,4 +1,4 @@
-#include "log.h"
+#include "src/link/log.h"
 
 #include <spdlog/sinks/stdout_sinks.h>
 

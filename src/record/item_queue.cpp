@@ -1,4 +1,4 @@
-#include "item_queue.h"
+#include "src/record/item_queue.h"
 
 #include <utility>
 

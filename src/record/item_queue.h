@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "src/record/writer.h"
 #include "tensor_tracer/record/query_thread.h"
-#include "writer.h"
 
 namespace tt::record {
 

@@ -1,4 +1,4 @@
-#include "json_values.h"
+#include "src/record/json_values.h"
 
 #include <limits>
 

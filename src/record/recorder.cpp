@@ -16,14 +16,14 @@
 #include <thread>
 #include <utility>
 
-#include "item_queue.h"
-#include "json_values.h"
-#include "recording_impl.h"
-#include "schema.h"
+#include "src/record/item_queue.h"
+#include "src/record/json_values.h"
+#include "src/record/recording_impl.h"
+#include "src/record/schema.h"
+#include "src/record/writer.h"
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/record/query_thread.h"
-#include "writer.h"
 
 namespace tt::record {
 namespace {

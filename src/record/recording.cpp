@@ -9,8 +9,8 @@
 #include <limits>
 #include <utility>
 
-#include "recording_impl.h"
-#include "schema.h"
+#include "src/record/recording_impl.h"
+#include "src/record/schema.h"
 #include "tensor_tracer/protocol/message.h"
 
 namespace tt::record {

@@ -1,4 +1,4 @@
-#include "schema.h"
+#include "src/record/schema.h"
 
 #include <SQLiteCpp/Statement.h>
 

@@ -1,12 +1,12 @@
-#include "writer.h"
+#include "src/record/writer.h"
 
 #include <SQLiteCpp/Transaction.h>
 
 #include <algorithm>
 #include <string_view>
 
-#include "json_values.h"
-#include "schema.h"
+#include "src/record/json_values.h"
+#include "src/record/schema.h"
 
 namespace tt::record {
 namespace {

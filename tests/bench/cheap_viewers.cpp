@@ -1,4 +1,4 @@
-#include "cheap_viewers.h"
+#include "tests/bench/cheap_viewers.h"
 
 #include <sys/epoll.h>
 #include <sys/socket.h>

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "plain_socket.h"
 #include "tensor_tracer/protocol/record.h"
+#include "tests/bench/plain_socket.h"
 
 namespace tt::bench {
 

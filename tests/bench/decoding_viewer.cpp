@@ -1,4 +1,4 @@
-#include "decoding_viewer.h"
+#include "tests/bench/decoding_viewer.h"
 
 #include <poll.h>
 #include <sys/socket.h>

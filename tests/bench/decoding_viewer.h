@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string>
 
-#include "plain_socket.h"
 #include "tensor_tracer/protocol/record.h"
+#include "tests/bench/plain_socket.h"
 
 namespace tt::bench {
 

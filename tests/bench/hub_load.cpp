@@ -18,10 +18,10 @@
 #include <stdexcept>
 #include <thread>
 
-#include "cheap_viewers.h"
-#include "last_word.h"
-#include "sharing_worker.h"
 #include "tensor_tracer/protocol/crc32c.h"
+#include "tests/bench/cheap_viewers.h"
+#include "tests/bench/last_word.h"
+#include "tests/bench/sharing_worker.h"
 
 namespace tt::bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "plain_socket.h"
+#include "tests/bench/plain_socket.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-#include "sharing_worker.h"
+#include "tests/bench/sharing_worker.h"
 
 #include <sys/socket.h>
 

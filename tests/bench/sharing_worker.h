@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "plain_socket.h"
 #include "tensor_tracer/protocol/shared_records.h"
+#include "tests/bench/plain_socket.h"
 
 namespace tt::bench {
 

@@ -19,11 +19,11 @@
 #include <string_view>
 #include <vector>
 
-#include "decoding_viewer.h"
-#include "last_word.h"
 #include "tensor_tracer/link/hub_client.h"
 #include "tensor_tracer/model/points.h"
 #include "tensor_tracer/trace/tracer.h"
+#include "tests/bench/decoding_viewer.h"
+#include "tests/bench/last_word.h"
 
 namespace tt::bench {
 namespace {

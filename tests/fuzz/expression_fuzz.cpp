@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "fuzz.h"
 #include "tensor_tracer/expr/parse.h"
+#include "tests/fuzz/fuzz.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // An intervention as a graph in JSON → a program that comes back from both of its forms, or an
 // error.
-#include "program_check.h"
+#include "tests/fuzz/program_check.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto graph = nlohmann::json::parse(tt::fuzz::as_text(data, size), nullptr, false);

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "fuzz.h"
 #include "tensor_tracer/graph/json.h"
+#include "tests/fuzz/fuzz.h"
 
 namespace tt::fuzz {
 

@@ -1,5 +1,5 @@
 // Text of an intervention → a program that comes back from both of its forms, or an error.
-#include "program_check.h"
+#include "tests/fuzz/program_check.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto program = tt::graph::parse_program(tt::fuzz::as_text(data, size), tt::fuzz::model());

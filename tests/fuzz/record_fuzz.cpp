@@ -4,9 +4,9 @@
 #include <limits>
 #include <string>
 
-#include "fuzz.h"
 #include "tensor_tracer/protocol/crc32c.h"
 #include "tensor_tracer/protocol/record.h"
+#include "tests/fuzz/fuzz.h"
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include <fstream>
 #include <string>
 
-#include "fuzz.h"
-#include "hub/history.h"
+#include "src/hub/history.h"
 #include "tensor_tracer/record/recording.h"
+#include "tests/fuzz/fuzz.h"
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz.h"
+#include "tests/fuzz/fuzz.h"
 
 namespace {
 

@@ -3,12 +3,12 @@
 #include <string>
 #include <vector>
 
-#include "fuzz.h"
-#include "hub/auth.h"
-#include "hub/context.h"
-#include "hub/history.h"
-#include "hub/http_answers.h"
-#include "hub/query.h"
+#include "src/hub/auth.h"
+#include "src/hub/context.h"
+#include "src/hub/history.h"
+#include "src/hub/http_answers.h"
+#include "src/hub/query.h"
+#include "tests/fuzz/fuzz.h"
 
 namespace {
 

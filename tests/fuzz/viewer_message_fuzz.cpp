@@ -24,9 +24,9 @@
 #include <string>
 #include <vector>
 
-#include "fuzz.h"
-#include "hub/room.h"
+#include "src/hub/room.h"
 #include "tensor_tracer/protocol/crc32c.h"
+#include "tests/fuzz/fuzz.h"
 
 namespace {
 

@@ -9,9 +9,9 @@
 #include <exception>
 #include <optional>
 
-#include "../unit/comm/group_suite.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/comm/world.h"
+#include "tests/unit/comm/group_suite.h"
 
 namespace tt::comm {
 namespace {

@@ -16,6 +16,7 @@ BAD = {
     "mesh_dim": ("src/mesh/a.cpp", "int tp_dim = 0;\n"),
     "instance": ("src/mesh/a.cpp", "auto& x = Registry::instance();\n"),
     "using": ("include/tensor_tracer/base/h.h", "#pragma once\nusing namespace std;\n"),
+    "root": ("src/hub/a.cpp", '#include "room.h"\n'),
     "once": ("include/tensor_tracer/base/h.h", "#include <vector>\n"),
     "glob": ("src/base/CMakeLists.txt", "file(GLOB sources *.cpp)\n"),
     "any": ("frontend/src/base/a.ts", "export function f(x: any): void {}\n"),
@@ -37,6 +38,9 @@ GOOD = {
     "src/cli/main.cpp": "int main() { std::exit(2); }\n",
     "include/tensor_tracer/base/world.h": "// About.\n#pragma once\nvoid abort(int code);\n",
     "frontend/src/base/a.ts": "// any\nexport const any = 'as any';\nconst x: unknown = 1;\n",
+    "src/base/f.cpp": '#include "src/base/g.h"\n#include "tensor_tracer/base/h.h"\n'
+                      '// #include "x.h"\n#include <vector>\n',
+    "tests/unit/f_test.cpp": '#include "tests/unit/helper.h"\n',
     "CMakeLists.txt": "# file(GLOB is not used\n",
 }
 

@@ -1,4 +1,4 @@
-#include "dialect.h"
+#include "src/hub/dialect/dialect.h"
 
 #include <algorithm>
 #include <array>

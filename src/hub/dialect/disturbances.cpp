@@ -1,4 +1,4 @@
-#include "disturbances.h"
+#include "src/hub/dialect/disturbances.h"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "dialect.h"
+#include "src/hub/dialect/dialect.h"
 
 namespace tt::hub::dialect {
 

@@ -1,4 +1,4 @@
-#include "native_plan.h"
+#include "src/hub/dialect/native_plan.h"
 
 #include <algorithm>
 #include <string>

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "dialect.h"
+#include "src/hub/dialect/dialect.h"
 
 namespace tt::hub::dialect {
 

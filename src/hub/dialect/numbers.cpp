@@ -1,4 +1,4 @@
-#include "numbers.h"
+#include "src/hub/dialect/numbers.h"
 
 #include <algorithm>
 #include <bit>

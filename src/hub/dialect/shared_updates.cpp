@@ -1,4 +1,4 @@
-#include "shared_updates.h"
+#include "src/hub/dialect/shared_updates.h"
 
 #include <memory>
 #include <string>

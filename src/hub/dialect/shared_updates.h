@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "shown_records.h"
+#include "src/hub/dialect/shown_records.h"
 #include "tensor_tracer/base/shared_bytes.h"
 
 namespace tt::hub::dialect {

@@ -1,11 +1,11 @@
-#include "shown_records.h"
+#include "src/hub/dialect/shown_records.h"
 
 #include <algorithm>
 #include <string_view>
 
-#include "native_plan.h"
-#include "numbers.h"
-#include "texts.h"
+#include "src/hub/dialect/native_plan.h"
+#include "src/hub/dialect/numbers.h"
+#include "src/hub/dialect/texts.h"
 
 namespace tt::hub::dialect {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "dialect.h"
+#include "src/hub/dialect/dialect.h"
 #include "tensor_tracer/protocol/record.h"
 
 namespace tt::hub::dialect {

@@ -1,9 +1,9 @@
-#include "texts.h"
+#include "src/hub/dialect/texts.h"
 
 #include <span>
 
-#include "native_plan.h"
-#include "numbers.h"
+#include "src/hub/dialect/native_plan.h"
+#include "src/hub/dialect/numbers.h"
 
 namespace tt::hub::dialect {
 namespace {

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "dialect.h"
+#include "src/hub/dialect/dialect.h"
 #include "tensor_tracer/protocol/record.h"
 
 /// What the hub says in the dialects.

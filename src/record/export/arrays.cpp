@@ -1,12 +1,12 @@
-#include "arrays.h"
+#include "src/record/export/arrays.h"
 
 #include <algorithm>
 #include <limits>
 #include <set>
 #include <utility>
 
-#include "failure.h"
-#include "values.h"
+#include "src/record/export/failure.h"
+#include "src/record/export/values.h"
 
 namespace tt::record {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "exporter.h"
+#include "src/record/export/exporter.h"
 #include "tensor_tracer/protocol/record.h"
 
 namespace tt::record {

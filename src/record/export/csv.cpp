@@ -6,9 +6,9 @@
 #include <string>
 #include <type_traits>
 
-#include "exporter.h"
-#include "output_file.h"
-#include "values.h"
+#include "src/record/export/exporter.h"
+#include "src/record/export/output_file.h"
+#include "src/record/export/values.h"
 
 // RFC 4180, but for "\n" alone at the end of a line. Numbers are the shortest text that reads back
 // as the same float32, float64 or integer; "nan", "inf" and "-inf" as Python's float() takes them.

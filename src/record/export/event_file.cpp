@@ -1,4 +1,4 @@
-#include "event_file.h"
+#include "src/record/export/event_file.h"
 
 #include <cstring>
 #include <numeric>

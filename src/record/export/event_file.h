@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "output_file.h"
+#include "src/record/export/output_file.h"
 
 namespace tt::record {
 

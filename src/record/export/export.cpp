@@ -8,8 +8,8 @@
 #include <system_error>
 #include <utility>
 
-#include "exporter.h"
-#include "failure.h"
+#include "src/record/export/exporter.h"
+#include "src/record/export/failure.h"
 #include "tensor_tracer/base/nearest.h"
 
 namespace tt::record {

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "run_names.h"
-#include "scalar_table.h"
-#include "series.h"
+#include "src/record/export/run_names.h"
+#include "src/record/export/scalar_table.h"
+#include "src/record/export/series.h"
 
 /// What export_recording() asks of a format. All functions throw Failure.
 namespace tt::record {

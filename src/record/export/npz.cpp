@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "arrays.h"
-#include "exporter.h"
-#include "output_file.h"
+#include "src/record/export/arrays.h"
+#include "src/record/export/exporter.h"
+#include "src/record/export/output_file.h"
 #include "tensor_tracer/base/check.h"
 
 // npz := a ZIP archive (64-bit, stored) with one member <name>.npy for each array

@@ -1,4 +1,4 @@
-#include "output_file.h"
+#include "src/record/export/output_file.h"
 
 #include <filesystem>
 #include <system_error>

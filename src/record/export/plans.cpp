@@ -1,4 +1,4 @@
-#include "plans.h"
+#include "src/record/export/plans.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "run_names.h"
+#include "src/record/export/run_names.h"
 
 #include <algorithm>
 #include <functional>

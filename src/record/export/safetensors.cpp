@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "arrays.h"
-#include "exporter.h"
-#include "output_file.h"
+#include "src/record/export/arrays.h"
+#include "src/record/export/exporter.h"
+#include "src/record/export/output_file.h"
 #include "tensor_tracer/base/check.h"
 
 // safetensors := length of the header (u64), header, data

@@ -1,4 +1,4 @@
-#include "scalar_table.h"
+#include "src/record/export/scalar_table.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "series.h"
+#include "src/record/export/series.h"
 #include "tensor_tracer/record/recording.h"
 
 namespace tt::record {

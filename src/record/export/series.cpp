@@ -1,4 +1,4 @@
-#include "series.h"
+#include "src/record/export/series.h"
 
 #include <SQLiteCpp/Database.h>
 
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "failure.h"
+#include "src/record/export/failure.h"
 #include "src/record/recording_impl.h"
 #include "src/record/schema.h"
 

@@ -2,11 +2,11 @@
 #include <string>
 #include <vector>
 
-#include "event_file.h"
-#include "exporter.h"
-#include "plans.h"
+#include "src/record/export/event_file.h"
+#include "src/record/export/exporter.h"
+#include "src/record/export/plans.h"
+#include "src/record/export/values.h"
 #include "src/record/json_values.h"
-#include "values.h"
 
 namespace tt::record {
 namespace {

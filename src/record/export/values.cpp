@@ -1,4 +1,4 @@
-#include "values.h"
+#include "src/record/export/values.h"
 
 #include <bit>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "failure.h"
+#include "src/record/export/failure.h"
 
 namespace tt::record {
 namespace {

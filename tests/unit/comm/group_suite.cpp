@@ -1,4 +1,4 @@
-#include "group_suite.h"
+#include "tests/unit/comm/group_suite.h"
 
 #include <ATen/ATen.h>
 

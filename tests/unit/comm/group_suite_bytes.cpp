@@ -5,8 +5,8 @@
 #include <numeric>
 #include <thread>
 
-#include "group_suite.h"
 #include "tensor_tracer/base/check.h"
+#include "tests/unit/comm/group_suite.h"
 
 namespace tt::comm {
 namespace {

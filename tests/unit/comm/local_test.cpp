@@ -6,9 +6,9 @@
 #include <atomic>
 #include <vector>
 
-#include "group_suite.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/comm/world.h"
+#include "tests/unit/comm/group_suite.h"
 
 namespace tt::comm {
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "samples.h"
+#include "tests/unit/graph/samples.h"
 
 namespace tt::graph {
 namespace {

@@ -4,8 +4,8 @@
 #include <ctime>
 #include <random>
 
-#include "samples.h"
 #include "tensor_tracer/graph/json.h"
+#include "tests/unit/graph/samples.h"
 
 namespace tt::graph {
 namespace {

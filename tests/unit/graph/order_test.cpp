@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "samples.h"
+#include "tests/unit/graph/samples.h"
 
 namespace tt::graph {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "samples.h"
+#include "tests/unit/graph/samples.h"
 
 namespace tt::graph {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "hub/auth.h"
+#include "src/hub/auth.h"
 #include "tensor_tracer/hub/server.h"
 
 namespace tt::hub {

@@ -1,4 +1,4 @@
-#include "hub/auth.h"
+#include "src/hub/auth.h"
 
 #include <gtest/gtest.h>
 

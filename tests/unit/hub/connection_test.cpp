@@ -1,4 +1,4 @@
-#include "hub/connection.h"
+#include "src/hub/connection.h"
 
 #include <gtest/gtest.h>
 

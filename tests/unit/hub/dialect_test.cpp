@@ -1,4 +1,4 @@
-#include "hub/dialect/dialect.h"
+#include "src/hub/dialect/dialect.h"
 
 #include <gtest/gtest.h>
 
@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "hub/dialect/native_plan.h"
-#include "hub/dialect/numbers.h"
-#include "hub/dialect/shown_records.h"
-#include "hub/dialect/texts.h"
+#include "src/hub/dialect/native_plan.h"
+#include "src/hub/dialect/numbers.h"
+#include "src/hub/dialect/shown_records.h"
+#include "src/hub/dialect/texts.h"
 
 namespace tt::hub::dialect {
 namespace {

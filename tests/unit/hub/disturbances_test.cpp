@@ -1,4 +1,4 @@
-#include "hub/dialect/disturbances.h"
+#include "src/hub/dialect/disturbances.h"
 
 #include <gtest/gtest.h>
 

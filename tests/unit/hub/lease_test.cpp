@@ -1,4 +1,4 @@
-#include "hub/lease.h"
+#include "src/hub/lease.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "hub/metrics.h"
+#include "src/hub/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "hub/page.h"
+#include "src/hub/page.h"
 
 #include <gtest/gtest.h>
 

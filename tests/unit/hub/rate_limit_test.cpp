@@ -1,4 +1,4 @@
-#include "hub/rate_limit.h"
+#include "src/hub/rate_limit.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "hub/room.h"
+#include "src/hub/room.h"
 
 /// A room without sockets, for tests of what it says to whom. Thread: the test's.
 namespace tt::hub {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "room_fixture.h"
+#include "tests/unit/hub/room_fixture.h"
 
 namespace tt::hub {
 namespace {

@@ -1,8 +1,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "room_fixture.h"
 #include "tensor_tracer/protocol/record.h"
+#include "tests/unit/hub/room_fixture.h"
 
 /// Viewers of the legacy dialects.
 namespace tt::hub {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "hub/room.h"
+#include "src/hub/room.h"
 
 namespace tt::hub {
 namespace {

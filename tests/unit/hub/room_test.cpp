@@ -1,4 +1,4 @@
-#include "hub/room.h"
+#include "src/hub/room.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "room_fixture.h"
 #include "tensor_tracer/protocol/shared_records.h"
+#include "tests/unit/hub/room_fixture.h"
 
 namespace tt::hub {
 namespace {

@@ -2,9 +2,9 @@
 #include <future>
 #include <utility>
 
-#include "room_fixture.h"
 #include "tensor_tracer/record/recorder.h"
 #include "tensor_tracer/record/recording.h"
+#include "tests/unit/hub/room_fixture.h"
 
 /// What the audit trail says of who changed what.
 namespace tt::hub {

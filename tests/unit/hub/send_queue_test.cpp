@@ -1,4 +1,4 @@
-#include "hub/send_queue.h"
+#include "src/hub/send_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "hub/subscription.h"
+#include "src/hub/subscription.h"
 
 namespace tt::hub {
 namespace {

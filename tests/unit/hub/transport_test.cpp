@@ -1,4 +1,4 @@
-#include "hub/transport.h"
+#include "src/hub/transport.h"
 
 #include <gtest/gtest.h>
 

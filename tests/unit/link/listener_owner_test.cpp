@@ -1,4 +1,4 @@
-#include "link/listener_owner.h"
+#include "src/link/listener_owner.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

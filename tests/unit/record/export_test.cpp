@@ -11,10 +11,10 @@
 #include <string>
 #include <thread>
 
-#include "record/export/event_file.h"
-#include "record/export/run_names.h"
-#include "record/export/series.h"
-#include "record/export/values.h"
+#include "src/record/export/event_file.h"
+#include "src/record/export/run_names.h"
+#include "src/record/export/series.h"
+#include "src/record/export/values.h"
 #include "tensor_tracer/record/recorder.h"
 
 namespace tt::record {
