@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from checklib import (CPP_SUFFIXES, TYPESCRIPT_SUFFIXES, Finding, list_files, parse_root, read,
-                      report)
+                      read_ratchet, report)
 from function_lengths import measure
 
 SUFFIXES = CPP_SUFFIXES + TYPESCRIPT_SUFFIXES + (".py", ".sh")
@@ -38,18 +38,6 @@ def oversized(root: Path, file: Path) -> list[tuple[str, int, int, int, int]]:
     return [size for size in sizes if size[2] > size[3]]
 
 
-def read_ratchet(root: Path) -> dict[str, tuple[int, int]]:
-    """key -> (allowed size, line in the list)."""
-    entries: dict[str, tuple[int, int]] = {}
-    path = root / RATCHET
-    lines = path.read_text().splitlines() if path.is_file() else []
-    for number, line in enumerate(lines, 1):
-        if line.strip() and not line.startswith("#"):
-            key, size = line.rsplit(maxsplit=1)
-            entries[key] = (int(size), number)
-    return entries
-
-
 def judge(key: str, line: int, size: int, budget: int, limit: int, allowed: int | None) -> str:
     """What is wrong with one oversized thing; empty if its entry in the ratchet covers it."""
     what = key.split("::", 1)[1] + ": function" if "::" in key else "file"
@@ -65,7 +53,7 @@ def judge(key: str, line: int, size: int, budget: int, limit: int, allowed: int 
 
 
 def check(root: Path) -> tuple[list[Finding], int]:
-    ratchet, findings, needed = read_ratchet(root), [], set()
+    ratchet, findings, needed = read_ratchet(root / RATCHET), [], set()
     files = [file for file in list_files(root)
              if file.suffix in SUFFIXES and file.parts[0] in TOPS]
     for file in files:

@@ -60,6 +60,17 @@ def read(root: Path, file: Path) -> str:
     return (root / file).read_text(encoding="utf-8", errors="replace")
 
 
+def read_ratchet(path: Path) -> dict[str, tuple[int, int]]:
+    """key -> (allowed number, line in the list) of a file with lines `key number`; no file, no entry."""
+    entries: dict[str, tuple[int, int]] = {}
+    lines = path.read_text().splitlines() if path.is_file() else []
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.startswith("#"):
+            key, allowed = line.rsplit(maxsplit=1)
+            entries[key] = (int(allowed), number)
+    return entries
+
+
 def line_of(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
 

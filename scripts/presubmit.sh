@@ -5,7 +5,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 failures=0
 for check in "python3 scripts/check_layers.py" "python3 scripts/check_sizes.py" \
-  "python3 scripts/check_style.py" scripts/check_format.sh; do
+  "python3 scripts/check_style.py" "python3 scripts/check_classes.py" scripts/check_format.sh; do
   $check || failures=$((failures + 1))
 done
 if [[ $failures -gt 0 ]]; then

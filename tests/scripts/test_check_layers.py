@@ -28,7 +28,7 @@ BAD = {
         ("src/train/t.cpp", '#include "tensor_tracer/link/client.h"\n',
          "train must not include link"),
     "train includes Boost":
-        ("src/train/t.cpp", "#include <boost/crc.hpp>\n", "train knows no Boost"),
+        ("src/train/t.cpp", "#include <boost/crc.hpp>\n", "only hub and protocol"),
     "the model opens a socket":
         ("src/model/m.cpp", "#include <boost/asio/io_context.hpp>\n", "only hub and link"),
     "the hub includes libtorch":
@@ -101,10 +101,20 @@ def test_the_tables_themselves_are_checked(monkeypatch: pytest.MonkeyPatch) -> N
 
     assert check_layers.check_tables() == []
     monkeypatch.setitem(check_layers.ALLOWED, "hub", {"base", "comm"})
-    monkeypatch.setitem(check_layers.ALLOWED, "base", {"mesh"})
+    monkeypatch.setitem(check_layers.ALLOWED, "base", {"protocol"})
+    monkeypatch.setitem(check_layers.ALLOWED, "protocol", {"mesh"})
     messages = [finding.message for finding in check_layers.check_tables()]
     assert "hub knows no libtorch, so it cannot use comm" in messages
-    assert any("circular" in message for message in messages)
+    assert "the row of base is circular or names an unknown module" in messages
+
+
+def test_a_row_allows_only_what_is_used(check: Check) -> None:
+    result = check("check_layers.py", GOOD | {"scripts/check_layers.py": ""})
+    assert result.returncode == 1
+    assert "module mesh does not use base" not in result.stdout, result.stdout
+    assert "module hub does not use record: remove it from its row" in result.stdout
+    assert "folder store does not use base" not in result.stdout
+    assert "folder draw does not use base: remove it from its row" in result.stdout
 
 
 def test_debt_is_allowed_and_must_go_when_paid(
