@@ -73,21 +73,21 @@ class TwoStagePacking : public Packing {
 };
 
 // Boundaries, in logical columns, of `tiles` tiles for each rank: a segment of the rank's columns
-// gets its share of them. Nothing if a segment has no tile or fewer columns than tiles.
-std::optional<std::vector<std::int64_t>> tiles_of_ranks(const mesh::Placement& placement, int ranks,
-                                                        std::int64_t features, std::int64_t tiles) {
+// gets its share of them, at least one tile and at most as many as it has columns.
+std::vector<std::int64_t> tiles_of_ranks(const mesh::Placement& placement, int ranks,
+                                         std::int64_t features, std::int64_t tiles) {
   std::vector<std::int64_t> boundaries = {features};
   for (int rank = 0; rank < ranks; ++rank) {
     const std::vector<mesh::Interval> held = intervals_of_rank(placement, rank, ranks);
     const std::int64_t width = local_size(placement, rank, ranks);
     for (const mesh::Interval& at : held) {
+      if (at.owner != rank) continue;
       const std::int64_t size = at.end - at.begin;
       const std::int64_t share =
           tiles * (at.local_begin + size) / width - tiles * at.local_begin / width;
-      if (share < 1 || share > size) return std::nullopt;
-      if (at.owner != rank) continue;
-      for (std::int64_t t = 0; t < share; ++t) {
-        boundaries.push_back(at.begin + t * size / share);
+      const std::int64_t count = std::clamp<std::int64_t>(share, 1, size);
+      for (std::int64_t t = 0; t < count; ++t) {
+        boundaries.push_back(at.begin + t * size / count);
       }
     }
   }
@@ -123,7 +123,7 @@ class TileCompressor : public Compressor {
       return make_packing(method_, shape, tile_boundaries(shape.features, tiles), is_double);
     }
     const auto boundaries =
-        tiles_of_ranks(shape.placement, shape.ranks, shape.features, one_rank_->tiles).value();
+        tiles_of_ranks(shape.placement, shape.ranks, shape.features, one_rank_->tiles);
     LogicalShape joined = shape;
     joined.features = static_cast<std::int64_t>(boundaries.size()) - 1;
     joined.lines = shape.wanted_lines();
@@ -133,7 +133,9 @@ class TileCompressor : public Compressor {
     joined.ranks = 1;
     return std::make_shared<TwoStagePacking>(
         make_packing(one_rank_->method, shape, boundaries, is_double),
-        make_packing(method_, joined, tile_boundaries(joined.features, tiles_), is_double),
+        make_packing(method_, joined,
+                     tile_boundaries(joined.features, std::min(tiles_, joined.features)),
+                     is_double),
         joined.features, joined.lines);
   }
 
@@ -161,21 +163,6 @@ base::Status parse_method(const json& text, const char* key, const std::string& 
   return {};
 }
 
-// The stages' tiles in a cut tensor: the first one's in its columns, the second one's in those.
-struct Stages {
-  std::vector<std::int64_t> first, second;
-};
-
-std::optional<Stages> stages_of(const CompressorContext& context, std::int64_t tiles_one_rank,
-                                std::int64_t tiles) {
-  auto first = tiles_of_ranks(context.placement, context.tensor_ranks, context.point.features,
-                              tiles_one_rank);
-  if (!first) return std::nullopt;
-  const auto between = static_cast<std::int64_t>(first->size()) - 1;
-  if (tiles > between) return std::nullopt;
-  return Stages{std::move(*first), tile_boundaries(between, tiles)};
-}
-
 // What a method over these tiles is checked against.
 ExpressionScope scope_of(const CompressorContext& context, std::vector<std::int64_t> boundaries) {
   const std::int64_t features = boundaries.back();
@@ -200,16 +187,11 @@ base::Status parse_one_rank(const json& text, const std::string& where,
       context.placement.kind == mesh::Placement::Kind::kShard && context.placement.dim == 2;
   ExpressionScope scope = scope_of(context, tile_boundaries(features, one_rank.tiles));
   if (is_cut && context.tensor_ranks > 1) {
-    const auto stages = stages_of(context, one_rank.tiles, tiles);
-    if (!stages) {
-      return wrong(where + ".tiles_one_rank",
-                   std::to_string(one_rank.tiles) +
-                       " tiles do not fit the columns that a rank of " + context.point.name +
-                       " holds",
-                   "leave it out: tiles are then those of the whole tensor");
-    }
-    scope.boundaries = stages->first;
-    const ExpressionScope second = scope_of(context, stages->second);
+    scope.boundaries =
+        tiles_of_ranks(context.placement, context.tensor_ranks, features, one_rank.tiles);
+    const auto between = static_cast<std::int64_t>(scope.boundaries.size()) - 1;
+    const ExpressionScope second =
+        scope_of(context, tile_boundaries(between, std::min(tiles, between)));
     status = parse_method(text, "method", where, second, method);
     if (!status) return status;
   }

@@ -386,6 +386,32 @@ TEST(Packing, TwoStagesReduceWhatEachRankReduced) {
                            1e-12, 1e-14));
 }
 
+// As the first example of Tensor Tracer's document, where a rank holds few columns.
+TEST(Packing, TwoStagesGiveNoRankMoreTilesThanItHasColumns) {
+  const at::Tensor whole = normal({1, 3, 64}, at::kDouble);
+  const auto tiles_of = [](int tiles, int one_rank = 60) {
+    return Wanted{{{"kind", "tile"}, {"tiles", tiles}, {"tiles_one_rank", one_rank}}};
+  };
+  const Layout columns{"", 2, {64}, 0};
+  // 4 ranks with 16 columns each: all of them reach the second stage.
+  EXPECT_TRUE(at::equal(traced_on(whole, columns, 4, tiles_of(64)), whole));
+  EXPECT_TRUE(at::allclose(traced_on(whole, columns, 4, tiles_of(16)),
+                           whole.view({1, 3, 16, 4}).mean(-1), 1e-12, 1e-14));
+  // Two ranks with 8 queries, 2 keys and 2 values each.
+  const Layout fused{"", 2, {16, 4, 4}, 0};
+  EXPECT_TRUE(at::equal(traced_on(whole.narrow(-1, 0, 24), fused, 2, tiles_of(24, 24)),
+                        whole.narrow(-1, 0, 24)));
+}
+
+TEST(Packing, TwoStagesGiveEverySegmentATile) {
+  const at::Tensor whole =
+      at::cat({at::full({1, 1, 96}, 1.0), at::full({1, 1, 4}, 2.0), at::full({1, 1, 4}, 3.0)}, -1);
+  const at::Tensor tiles = traced_on(whole, {"", 2, {96, 4, 4}, 0}, 2,
+                                     {{{"kind", "tile"}, {"tiles", 20}, {"tiles_one_rank", 1}}});
+  EXPECT_TRUE(at::equal(tiles.flatten().to(at::kDouble),
+                        at::tensor({1.0, 1.0, 2.0, 2.0, 3.0, 3.0}, at::kDouble)));
+}
+
 TEST(Packing, TwoStagesKeepFusedLayoutsInLogicalOrder) {
   // Each rank holds a piece of q, k and v; the first stage's tiles must come back as q, k, v.
   const at::Tensor whole = at::cat(
