@@ -44,7 +44,7 @@ std::shared_ptr<const Packing> make_packing(const Method& method, const LogicalS
 }
 
 // Tensor Tracer's two stages: every rank reduces its own columns to tiles, the leader reduces those
-// to tiles once more. Mesh-dependent by definition.
+// to tiles once more. Both always run. Mesh-dependent by definition.
 class TwoStagePacking : public Packing {
  public:
   TwoStagePacking(std::shared_ptr<const Packing> first, std::shared_ptr<const Packing> second,
@@ -95,6 +95,15 @@ std::vector<std::int64_t> tiles_of_ranks(const mesh::Placement& placement, int r
   return boundaries;
 }
 
+// Boundaries of the first stage's tiles: of each rank's own columns, or of all where a rank holds
+// them all.
+std::vector<std::int64_t> first_boundaries(const mesh::Placement& placement, int ranks,
+                                           std::int64_t features, std::int64_t tiles) {
+  const bool is_cut = placement.kind == mesh::Placement::Kind::kShard && placement.dim == 2;
+  return is_cut ? tiles_of_ranks(placement, ranks, features, tiles)
+                : tile_boundaries(features, std::min(tiles, features));
+}
+
 struct OneRank {
   std::int64_t tiles = 0;
   Method method;
@@ -116,14 +125,12 @@ class TileCompressor : public Compressor {
   protocol::RecordCompressor code() const override { return protocol::RecordCompressor::kTile; }
 
   std::shared_ptr<const Packing> packing(const LogicalShape& shape, bool is_double) const override {
-    const bool is_cut = shape.placement.kind == mesh::Placement::Kind::kShard && shape.ranks > 1 &&
-                        shape.placement.dim == 2;
-    if (!one_rank_ || !is_cut) {
+    if (!one_rank_) {
       const std::int64_t tiles = std::min(tiles_, shape.features);
       return make_packing(method_, shape, tile_boundaries(shape.features, tiles), is_double);
     }
     const auto boundaries =
-        tiles_of_ranks(shape.placement, shape.ranks, shape.features, one_rank_->tiles);
+        first_boundaries(shape.placement, shape.ranks, shape.features, one_rank_->tiles);
     LogicalShape joined = shape;
     joined.features = static_cast<std::int64_t>(boundaries.size()) - 1;
     joined.lines = shape.wanted_lines();
@@ -175,26 +182,19 @@ ExpressionScope scope_of(const CompressorContext& context, std::vector<std::int6
           context.point.dtype == "float64"};
 }
 
+std::vector<std::int64_t> first_boundaries(const CompressorContext& context, std::int64_t tiles) {
+  return first_boundaries(context.placement, context.tensor_ranks, context.features, tiles);
+}
+
 base::Status parse_one_rank(const json& text, const std::string& where,
-                            const CompressorContext& context, std::int64_t tiles, Method& method,
+                            const CompressorContext& context, std::int64_t tiles,
                             std::optional<OneRank>& out) {
   if (!text.contains("tiles_one_rank") && !text.contains("method_one_rank")) return {};
   const std::int64_t features = context.point.features;
   OneRank one_rank{std::min(tiles, features), {}};
   base::Status status = parse_integer(text, "tiles_one_rank", where, 1, features, one_rank.tiles);
   if (!status) return status;
-  const bool is_cut =
-      context.placement.kind == mesh::Placement::Kind::kShard && context.placement.dim == 2;
-  ExpressionScope scope = scope_of(context, tile_boundaries(features, one_rank.tiles));
-  if (is_cut && context.tensor_ranks > 1) {
-    scope.boundaries =
-        tiles_of_ranks(context.placement, context.tensor_ranks, features, one_rank.tiles);
-    const auto between = static_cast<std::int64_t>(scope.boundaries.size()) - 1;
-    const ExpressionScope second =
-        scope_of(context, tile_boundaries(between, std::min(tiles, between)));
-    status = parse_method(text, "method", where, second, method);
-    if (!status) return status;
-  }
+  const ExpressionScope scope = scope_of(context, first_boundaries(context, one_rank.tiles));
   status = parse_method(text, "method_one_rank", where, scope, one_rank.method);
   if (status && one_rank.method.reach && *one_rank.method.reach != Reach::kTile) {
     return wrong(where + ".method_one_rank", "looks beyond its own tile",
@@ -214,13 +214,18 @@ ParsedCompressor parse_tile(const json& text, const std::string& where,
   std::int64_t tiles = std::min(kDefaultTiles, features);
   if (status) status = parse_integer(text, "tiles", where, 1, features, tiles);
   if (!status) return status.error();
-  Method method;
   std::optional<OneRank> one_rank;
+  status = parse_one_rank(text, where, context, tiles, one_rank);
+  if (!status) return status.error();
   // Keys of short prompts may be fewer than tiles.
-  const auto boundaries = tile_boundaries(context.features, std::min(tiles, context.features));
-  const ExpressionScope scope = scope_of(context, boundaries);
+  std::int64_t columns = context.features;
+  if (one_rank) {
+    columns = static_cast<std::int64_t>(first_boundaries(context, one_rank->tiles).size()) - 1;
+  }
+  const ExpressionScope scope =
+      scope_of(context, tile_boundaries(columns, std::min(tiles, columns)));
+  Method method;
   status = parse_method(text, "method", where, scope, method);
-  if (status) status = parse_one_rank(text, where, context, tiles, method, one_rank);
   if (!status) return status.error();
   return made<TileCompressor>(tiles, std::move(method), std::move(one_rank));
 }

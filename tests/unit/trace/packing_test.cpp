@@ -386,6 +386,29 @@ TEST(Packing, TwoStagesReduceWhatEachRankReduced) {
                            1e-12, 1e-14));
 }
 
+// As Tensor Tracer does with one rank, and with what every rank holds whole.
+TEST(Packing, BothStagesRunWithOneRankAndWhereRanksHoldAll) {
+  const at::Tensor whole = normal({1, 3, 1000}, at::kDouble);
+  const Wanted wanted{{{"kind", "tile"},
+                       {"tiles", 4},
+                       {"tiles_one_rank", 10},
+                       {"method", "absmax"},
+                       {"method_one_rank", "sum"}}};
+  const at::Tensor sums = whole.view({1, 3, 10, 100}).sum(-1);
+  std::vector<at::Tensor> second;
+  for (std::int64_t tile = 0; tile < 4; ++tile) {
+    const std::int64_t begin = tile * 10 / 4, end = (tile + 1) * 10 / 4;
+    second.push_back(sums.narrow(-1, begin, end - begin).abs().amax(-1));
+  }
+  const at::Tensor expected = at::stack(second, -1);
+  const Layout columns{"", 2, {1000}, 0}, lines{"", 1, {3}, 0}, all{"", 0, {1000}, 0};
+  for (const auto& [layout, ranks] :
+       {std::pair(columns, 1), std::pair(all, 1), std::pair(all, 4), std::pair(lines, 3)}) {
+    EXPECT_TRUE(at::allclose(traced_on(whole, layout, ranks, wanted), expected, 1e-12, 1e-14))
+        << layout.dim << " " << ranks;
+  }
+}
+
 // As the first example of Tensor Tracer's document, where a rank holds few columns.
 TEST(Packing, TwoStagesGiveNoRankMoreTilesThanItHasColumns) {
   const at::Tensor whole = normal({1, 3, 64}, at::kDouble);
