@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <cctype>
@@ -15,6 +16,9 @@
 
 namespace tt::base {
 namespace {
+
+constexpr std::size_t kSecretBytes = 32;
+constexpr std::size_t kMaxSecretFile = 4096;
 
 Error file_error(const std::string& path, const std::string& what, int number) {
   return {.code = number == ENOENT ? "not_found" : "io_error",
@@ -33,6 +37,72 @@ bool write_all(int fd, const std::string& text) {
     done += n > 0 ? static_cast<std::size_t>(n) : 0;
   }
   return true;
+}
+
+Result<std::string> read_all(const ScopedFd& fd, const std::string& path, std::size_t max_bytes) {
+  std::string text;
+  std::array<char, 4096> chunk{};
+  while (true) {
+    const ssize_t n = ::read(fd.get(), chunk.data(), chunk.size());
+    if (n == 0) {
+      return text;
+    }
+    if (n < 0 && errno != EINTR) {
+      return file_error(path, "cannot be read", errno);
+    }
+    text.append(chunk.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
+    if (text.size() > max_bytes) {
+      return Error{.code = "too_large",
+                   .message = "more than " + std::to_string(max_bytes) + " bytes",
+                   .where = path,
+                   .remedy = {}};
+    }
+  }
+}
+
+Error unusable_secret(const std::string& path, std::string why) {
+  return {.code = "invalid_secret",
+          .message = std::move(why),
+          .where = path,
+          .remedy =
+              "delete the file: a new one is made, in a directory whose file system has "
+              "permissions"};
+}
+
+std::string octal(mode_t mode) {
+  std::array<char, 8> text{};
+  std::snprintf(text.data(), text.size(), "%04o", static_cast<unsigned>(mode & 07777U));
+  return text.data();
+}
+
+Status check_private(const ScopedFd& fd, const std::string& path) {
+  struct stat facts {};
+  if (::fstat(fd.get(), &facts) != 0) {
+    return file_error(path, "cannot be read", errno);
+  }
+  if (!S_ISREG(facts.st_mode)) {
+    return unusable_secret(path, "a token must be in a regular file");
+  }
+  if (facts.st_uid != ::geteuid()) {
+    return unusable_secret(path, "this token belongs to user " + std::to_string(facts.st_uid) +
+                                     ", not to user " + std::to_string(::geteuid()));
+  }
+  if ((facts.st_mode & 077U) != 0) {
+    return unusable_secret(path, "other users can read or write this token: its mode is " +
+                                     octal(facts.st_mode) + ", not 0600");
+  }
+  return {};
+}
+
+Result<std::string> read_secret(const std::string& path) {
+  const ScopedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd) {
+    return file_error(path, "cannot be read", errno);
+  }
+  if (Status is_private = check_private(fd, path); !is_private.ok()) {
+    return is_private.error();
+  }
+  return read_all(fd, path, kMaxSecretFile);
 }
 
 }  // namespace
@@ -73,32 +143,11 @@ Status write_private_file(const std::string& path, const std::string& text) {
 
 Result<std::string> read_small_file(const std::string& path, std::size_t max_bytes) {
   const ScopedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) {
-    return file_error(path, "cannot be read", errno);
-  }
-  std::string text;
-  std::array<char, 4096> chunk{};
-  while (true) {
-    const ssize_t n = ::read(fd.get(), chunk.data(), chunk.size());
-    if (n == 0) {
-      return text;
-    }
-    if (n < 0 && errno != EINTR) {
-      return file_error(path, "cannot be read", errno);
-    }
-    text.append(chunk.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
-    if (text.size() > max_bytes) {
-      return Error{.code = "too_large",
-                   .message = "more than " + std::to_string(max_bytes) + " bytes",
-                   .where = path,
-                   .remedy = {}};
-    }
-  }
+  return fd ? read_all(fd, path, max_bytes) : file_error(path, "cannot be read", errno);
 }
 
 Result<std::string> read_or_make_secret(const std::string& path) {
-  constexpr std::size_t kSecretBytes = 32;
-  Result<std::string> text = read_small_file(path);
+  Result<std::string> text = read_secret(path);
   if (!text && text.error().code == "not_found") {
     const std::string secret = random_hex(kSecretBytes);
     if (Status written = write_private_file(path, secret + "\n"); !written.ok()) {
@@ -114,10 +163,7 @@ Result<std::string> read_or_make_secret(const std::string& path) {
     secret.pop_back();
   }
   if (secret.size() < kSecretBytes) {
-    return Error{.code = "invalid_secret",
-                 .message = "shorter than " + std::to_string(kSecretBytes) + " characters",
-                 .where = path,
-                 .remedy = "delete the file: a new one is made"};
+    return unusable_secret(path, "shorter than " + std::to_string(kSecretBytes) + " characters");
   }
   return secret;
 }

@@ -17,7 +17,9 @@ Status write_private_file(const std::string& path, const std::string& text);
 /// The file's text. The error's code is "not_found" if there is none, "too_large" above the limit.
 Result<std::string> read_small_file(const std::string& path, std::size_t max_bytes = 64 * 1024);
 
-/// The secret in `path`; if there is no such file, it is made first: 256 random bits in hex.
+/// The secret in `path`; if there is no such file, it is made first: 256 random bits in hex. The
+/// error's code is "invalid_secret" for a file of another user, for one that other users can read
+/// or write, and for one that is too short.
 Result<std::string> read_or_make_secret(const std::string& path);
 
 }  // namespace tt::base
