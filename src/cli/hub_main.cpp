@@ -92,16 +92,17 @@ void warn_of_open_address(const HubFlags& flags, int port) {
 }
 
 // Told only once the files are there: who waits for this line reads them next.
-void notify_ready(const HubFlags& flags, const std::string& token, int port) {
+void notify_ready(const HubFlags& flags, const std::string& token, int port,
+                  tt::base::ScopedFd& ready) {
   spdlog::info("serving: port {} of loopback, process {}", port, ::getpid());
   if (!tt::hub::is_loopback(flags.access.bind)) {
     warn_of_open_address(flags, port);
   }
-  if (flags.ready_fd >= 0) {
-    const tt::base::ScopedFd ready(flags.ready_fd);
+  if (ready) {
     if (::write(ready.get(), "1", 1) != 1) {
       spdlog::warn("ready: nobody waits for the hub to be ready");
     }
+    ready.reset();
   }
   if (!flags.listen_fds.empty()) {
     return;
@@ -133,6 +134,9 @@ Status choose_source(const HubFlags& flags, tt::hub::ServerOptions& options) {
     options.replay = flags.replay;
     return {};
   }
+  if (Status made = make_record_dir(flags.recording); !made.ok() && !flags.restarted) {
+    return made;
+  }
   auto recorder = recorder_options(flags.recording, flags.run_dir, flags.run_id);
   if (!recorder) {
     return recorder.error();
@@ -141,7 +145,8 @@ Status choose_source(const HubFlags& flags, tt::hub::ServerOptions& options) {
   return {};
 }
 
-Status serve(const HubFlags& flags) {
+// `ready` is closed once it was told that the hub serves.
+Status serve(const HubFlags& flags, tt::base::ScopedFd& ready) {
   if (!flags.listen_fds.empty()) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // no hub without its supervisor
   }
@@ -178,26 +183,28 @@ Status serve(const HubFlags& flags) {
   }
   options.needs_recorder = !flags.restarted && !flags.recording.record_dir.empty();
   return tt::hub::serve(std::move(listeners).value(), options,
-                        [&] { notify_ready(flags, options.token, port.value()); });
+                        [&] { notify_ready(flags, options.token, port.value(), ready); });
 }
 
-Status supervise(const HubFlags& flags) {
+Status supervise(const HubFlags& flags, tt::base::ScopedFd& ready) {
   return tt::hub::supervise({.program = own_path(),
                              .arguments = tt::cli::words_of(flags),
                              .bind = flags.access.bind,
                              .port = flags.port,
                              .linger = flags.linger,
                              .alive = tt::base::ScopedFd(flags.alive_fd),
-                             .ready = tt::base::ScopedFd(flags.ready_fd)});
+                             .ready = std::move(ready)});
 }
 
-// Under a program that reads hub.log the error stands there only.
-int fail(const HubFlags& flags, const tt::base::Error& error) {
+// A program that waits for the hub to be ready gets the error instead of a line on stderr. After
+// that the error stands in hub.log only.
+int fail(tt::base::ScopedFd ready, bool has_program, const tt::base::Error& error) {
   const std::string text = tt::base::to_string(error);
   spdlog::error("failed: {}", text);
-  if (flags.ready_fd < 0) {
+  if (!has_program) {
     std::fprintf(stderr, "tensor-tracer-hub: %s\n", text.c_str());
   }
+  tt::hub::notify_failure(ready, error);
   return tt::cli::exit_code(error);
 }
 
@@ -216,18 +223,19 @@ int replay(HubFlags& flags, const std::function<int()>& run_it) {
 
 int run(const CLI::App& supervise_command, HubFlags& flags) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a full disk, no reason to end
+  std::signal(SIGPIPE, SIG_IGN);  // the program that waits for the hub may have ended
+  tt::base::ScopedFd ready(flags.ready_fd);
+  const bool has_program = flags.ready_fd >= 0;
   if (Status possible = check(flags.access); !possible.ok()) {
-    if (supervise_command.parsed()) {
-      tt::hub::notify_failure(tt::base::ScopedFd(flags.ready_fd), possible.error());
-    }
+    tt::hub::notify_failure(ready, possible.error());
     std::fprintf(stderr, "tensor-tracer-hub: %s\n", to_string(possible.error()).c_str());
     return tt::cli::kExitUsage;
   }
   tt::base::reset_affinity();
   flags.run_id = flags.run_id.empty() ? known_run_id(flags.run_dir) : flags.run_id;
   open_log(flags);
-  const Status status = supervise_command.parsed() ? supervise(flags) : serve(flags);
-  return status.ok() ? 0 : fail(flags, status.error());
+  const Status status = supervise_command.parsed() ? supervise(flags, ready) : serve(flags, ready);
+  return status.ok() ? 0 : fail(std::move(ready), has_program, status.error());
 }
 
 }  // namespace

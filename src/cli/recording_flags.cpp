@@ -64,6 +64,20 @@ std::vector<std::string> words_of(const RecordingFlags& flags) {
   return words;
 }
 
+base::Status make_record_dir(const RecordingFlags& flags) {
+  std::error_code failure;
+  if (!flags.record_dir.empty()) {
+    std::filesystem::create_directories(flags.record_dir, failure);
+  }
+  if (failure) {
+    return base::Error{.code = "cannot_record",
+                       .message = "a recording cannot be written here: " + failure.message(),
+                       .where = flags.record_dir,
+                       .remedy = "give another directory for --record"};
+  }
+  return {};
+}
+
 base::Result<std::optional<record::RecorderOptions>> recorder_options(const RecordingFlags& flags,
                                                                       const std::string& run_dir,
                                                                       const std::string& run_id) {
@@ -74,8 +88,6 @@ base::Result<std::optional<record::RecorderOptions>> recorder_options(const Reco
     options.temporary = true;
     return flags.history_bytes == 0 ? std::nullopt : std::optional(std::move(options));
   }
-  std::error_code failure;
-  std::filesystem::create_directories(flags.record_dir, failure);
   options.path = recording_path(flags.record_dir, run_id);
   options.max_bytes = flags.record_max_bytes;
   options.filter.every = flags.record_every;

@@ -26,8 +26,11 @@ void add_recording_flags(CLI::App& command, RecordingFlags& flags);
 /// The same flags as words, for the `serve` that `supervise` starts.
 std::vector<std::string> words_of(const RecordingFlags& flags);
 
+/// Makes the directory of --record, if there is one. The error names the directory and the reason.
+base::Status make_record_dir(const RecordingFlags& flags);
+
 /// The recording of a run; without --record the temporary file of its history; nothing where
-/// nothing is kept. Makes the directory. The error names the flag.
+/// nothing is kept. The error names the flag.
 base::Result<std::optional<record::RecorderOptions>> recorder_options(const RecordingFlags& flags,
                                                                       const std::string& run_dir,
                                                                       const std::string& run_id);

@@ -12,13 +12,15 @@
 #include <csignal>
 #include <cstdint>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 
 #include "tensor_tracer/base/spawn.h"
 #include "tensor_tracer/hub/server.h"
+#include "tensor_tracer/protocol/message.h"
 
 namespace tt::hub {
 namespace {
@@ -33,6 +35,7 @@ constexpr auto kFirstStart = 8s;    // how long the first hub may take to be rea
 constexpr auto kGraceful = 1600ms;  // from SIGTERM to SIGKILL
 // The same at the run's end for a hub that goes on writing: it may have 64 MiB for a slow disk.
 constexpr auto kLongestEnd = 30s;
+constexpr std::string_view kReady = "1";  // what a hub that serves writes
 constexpr int kReadyInChild = 3;
 constexpr int kFirstListenerInChild = 4;
 
@@ -54,11 +57,26 @@ int milliseconds_left(std::optional<Clock::time_point> end) {
   return static_cast<int>(std::max<decltype(left)>(left, 0));
 }
 
-void tell(const base::ScopedFd& ready, const nlohmann::json& line) {
-  const std::string text = line.dump() + "\n";
+void tell(const base::ScopedFd& ready, std::string text) {
+  text += '\n';
   if (::write(ready.get(), text.data(), text.size()) < 0) {
     spdlog::warn("ready: nobody waits for the hub to be ready");
   }
+}
+
+/// What the other end writes until it closes its end, or until `end`.
+std::string read_until(const base::ScopedFd& from, Clock::time_point end) {
+  std::string text;
+  std::array<char, 4096> part{};
+  pollfd watched{from.get(), POLLIN, 0};
+  while (::poll(&watched, 1, milliseconds_left(end)) > 0) {
+    const ssize_t size = ::read(from.get(), part.data(), part.size());
+    if (size <= 0) {
+      break;
+    }
+    text.append(part.data(), static_cast<std::size_t>(size));
+  }
+  return text;
 }
 
 /// Bytes that a process has handed to write() and its kin; 0 where it cannot be known.
@@ -89,7 +107,7 @@ class Supervisor {
       notify_failure(ready, first.error());
       return first;
     }
-    tell(ready, {{"port", port}});
+    tell(ready, protocol::encode_json({{"port", port}}));
     ready.reset();
     while (!ending_ || child_ > 0) {
       wait_for_something();
@@ -111,20 +129,20 @@ class Supervisor {
     if (!ready) {
       return ready.error();
     }
-    deadline_ = Clock::now() + kFirstStart;
-    char byte = 0;
-    std::array<pollfd, 1> watched = {{{ready.value().get(), POLLIN, 0}}};
-    if (::poll(watched.data(), watched.size(), milliseconds_left(deadline_)) <= 0 ||
-        ::read(ready.value().get(), &byte, 1) != 1) {
-      ::kill(child_, SIGKILL);
-      ::waitpid(child_, nullptr, 0);
-      return base::Error{.code = "hub_failed",
-                         .message = "the hub ended at once",
-                         .where = {},
-                         .remedy = "see hub.log in the run directory"};
+    const std::string said = read_until(ready.value(), Clock::now() + kFirstStart);
+    if (said == kReady) {
+      return {};
     }
-    deadline_.reset();
-    return {};
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+    const protocol::Message message = protocol::parse_message(said);
+    const auto* answer = std::get_if<protocol::Answer>(&message);
+    const auto* error = answer != nullptr ? std::get_if<base::Error>(&answer->outcome) : nullptr;
+    return error != nullptr ? *error
+                            : base::Error{.code = "hub_failed",
+                                          .message = "the hub ended at once",
+                                          .where = {},
+                                          .remedy = "see hub.log in the run directory"};
   }
 
   // The reading end on which the hub says that it is ready.
@@ -256,11 +274,7 @@ class Supervisor {
 
 void notify_failure(const base::ScopedFd& ready, const base::Error& error) {
   if (ready) {
-    tell(ready, {{"error",
-                  {{"code", error.code},
-                   {"message", error.message},
-                   {"where", error.where},
-                   {"remedy", error.remedy}}}});
+    tell(ready, protocol::encode_error(0, error));
   }
 }
 

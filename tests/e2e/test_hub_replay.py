@@ -153,6 +153,7 @@ def long_recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
         worker = hub.worker(interventions=programs)
         for step in steps:
             worker.notify("step", step=step, loss=1.0)
+        assert worker.request("ping")["result"] == {}  # the next trainer cuts this one off
     told = {"step": 50, "programs": [steer], "reason": "request"}
     worker.notify("interventions", **told)
     worker.notify("applied", step=150, programs=[])

@@ -220,13 +220,6 @@ def test_port_0_takes_the_next_free_one(tmp_path: Path) -> None:
         assert 8765 <= first.port < second.port <= 8865
 
 
-def test_a_hub_that_cannot_start_is_told(tmp_path: Path) -> None:
-    run_dir = tmp_path / "run"
-    (run_dir / "hub.json").mkdir(parents=True)
-    error = Trainer(run_dir).said["error"]
-    assert error["code"] == "hub_failed" and "hub.log" in error["remedy"]
-
-
 def test_events_records_and_requests_pass(tmp_path: Path) -> None:
     with training(tmp_path / "run") as trainer:
         trainer.wait_connected()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
+from hub_harness import sanitized
+from program import command, environment, tiny_flags, write_text
 from test_link import Trainer
 
 
-@pytest.mark.parametrize("name", ["token", "worker_token"])
+@pytest.mark.parametrize("name", ["token", "worker_token", "viewer_token"])
 def test_a_token_that_others_may_read_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("0123456789abcdef" * 4)
     (tmp_path / name).chmod(0o666)
@@ -26,3 +29,19 @@ def test_a_token_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(token, 12345, -1)
     error = Trainer(tmp_path).said["error"]
     assert error["code"] == "invalid_secret" and "12345" in error["message"]
+
+
+def test_a_hub_that_cannot_start_gives_its_reason(tmp_path: Path) -> None:
+    (tmp_path / "hub.json").mkdir()
+    error = Trainer(tmp_path).said["error"]
+    assert error["where"] == str(tmp_path / "hub.json")
+    assert "cannot be written" in error["message"] and "directory" in error["message"]
+
+
+@pytest.mark.skipif(sanitized(), reason="the program has no build with a sanitizer")
+def test_train_says_why_it_cannot_record(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    flags = tiny_flags(write_text(tmp_path / "text.txt")) | {"record": str(tmp_path / "file" / "deep"), "run_dir": str(tmp_path / "run")}
+    done = subprocess.run(command(flags), env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert str(tmp_path / "file" / "deep") in done.stderr and "Not a directory" in done.stderr and "--record" in done.stderr

@@ -15,7 +15,7 @@ struct SupervisorOptions {
   int port = 0;                        // 0: the next free one from 8765
   bool linger = false;                 // stay when the run has ended
   base::ScopedFd alive;                // its end of file means that the run has ended
-  base::ScopedFd ready;                // gets one line of JSON: {"port": …} or {"error": {…}}
+  base::ScopedFd ready;  // gets one line of JSON: {"port": …} or an error with the id 0
 };
 
 /// What supervise() does with its `ready` where the first start fails; nothing where there is none.
