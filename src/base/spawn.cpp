@@ -15,10 +15,11 @@ namespace tt::base {
 namespace {
 
 Error system_error(const std::string& what, int number) {
+  const bool too_many = number == EMFILE || number == EINVAL;  // EINVAL: of F_DUPFD
   return {.code = "io_error",
-          .message = what + ": " + std::generic_category().message(number),
+          .message = what + ": " + std::generic_category().message(too_many ? EMFILE : number),
           .where = {},
-          .remedy = {}};
+          .remedy = too_many ? "raise the limit of open files: ulimit -n 1024" : ""};
 }
 
 bool is_of_launcher(std::string_view variable) {
@@ -61,10 +62,14 @@ class SpawnSetup {
     }
     int first_unused = 3;
     for (const auto& [ours, childs] : options.passed) {
-      // Copies high up, so that no dup2 closes a descriptor that is still to be passed.
-      high_.emplace_back(::fcntl(ours, F_DUPFD_CLOEXEC, 100));
-      posix_spawn_file_actions_adddup2(&actions_, high_.back().get(), childs);
       first_unused = std::max(first_unused, childs + 1);
+    }
+    for (const auto& [ours, childs] : options.passed) {
+      // Copies above the child's own, so that no dup2 closes a descriptor that is still to be
+      // passed.
+      high_.emplace_back(::fcntl(ours, F_DUPFD_CLOEXEC, first_unused));
+      failure_ = high_.back() ? failure_ : errno;
+      posix_spawn_file_actions_adddup2(&actions_, high_.back().get(), childs);
     }
     posix_spawn_file_actions_addclosefrom_np(&actions_, first_unused);
     sigset_t none;
@@ -83,11 +88,14 @@ class SpawnSetup {
 
   const posix_spawn_file_actions_t* actions() const { return &actions_; }
   const posix_spawnattr_t* attributes() const { return &attributes_; }
+  /// Errno where a descriptor could not be copied; 0 if all could be.
+  int failure() const { return failure_; }
 
  private:
   posix_spawn_file_actions_t actions_{};
   posix_spawnattr_t attributes_{};
   std::vector<ScopedFd> high_;
+  int failure_ = 0;
 };
 
 }  // namespace
@@ -97,8 +105,11 @@ Result<pid_t> spawn(const SpawnOptions& options) {
   std::vector<char*> arguments = argument_vector(options);
   std::vector<char*> environment = clean_environment();
   pid_t child = 0;
-  const int failure = posix_spawn(&child, options.program.c_str(), setup.actions(),
-                                  setup.attributes(), arguments.data(), environment.data());
+  int failure = setup.failure();
+  if (failure == 0) {
+    failure = posix_spawn(&child, options.program.c_str(), setup.actions(), setup.attributes(),
+                          arguments.data(), environment.data());
+  }
   if (failure != 0) {
     return system_error(options.program + " cannot be started", failure);
   }

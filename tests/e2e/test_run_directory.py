@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 from pathlib import Path
 
 import pytest
 from hub_harness import sanitized
 from program import command, environment, tiny_flags, write_text
-from test_link import Trainer
+from test_link import Trainer, training
 
 
 @pytest.mark.parametrize("name", ["token", "worker_token", "viewer_token"])
@@ -45,3 +46,19 @@ def test_train_says_why_it_cannot_record(tmp_path: Path) -> None:
     done = subprocess.run(command(flags), env=environment(), capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
     assert str(tmp_path / "file" / "deep") in done.stderr and "Not a directory" in done.stderr and "--record" in done.stderr
+
+
+def limited(descriptors: int) -> tuple[str, ...]:
+    return ("prlimit", f"--nofile={descriptors}:{descriptors}")
+
+
+def test_a_hundred_descriptors_are_enough(tmp_path: Path) -> None:
+    with training(tmp_path / "run", prefix=limited(100)) as trainer:
+        trainer.wait_connected()
+        assert trainer.viewer().hello["result"]["version"] == 1
+        assert resource.prlimit(trainer.hub_pid(), resource.RLIMIT_NOFILE) == (100, 100)
+
+
+def test_too_few_descriptors_are_named(tmp_path: Path) -> None:
+    error = Trainer(tmp_path / "run", prefix=limited(7)).said["error"]
+    assert "Too many open files" in error["message"] and "ulimit -n" in error["remedy"]
