@@ -21,6 +21,7 @@
 #include "src/cli/exit_code.h"
 #include "src/cli/export_command.h"
 #include "src/cli/hub_flags.h"
+#include "src/cli/run_dir_lock.h"
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/base/ssh_command.h"
 #include "tensor_tracer/base/thread.h"
@@ -196,13 +197,10 @@ Status supervise(const HubFlags& flags, tt::base::ScopedFd& ready) {
                              .ready = std::move(ready)});
 }
 
-// A program that waits for the hub to be ready gets the error instead of a line on stderr. After
-// that the error stands in hub.log only.
-int fail(tt::base::ScopedFd ready, bool has_program, const tt::base::Error& error) {
-  const std::string text = tt::base::to_string(error);
-  spdlog::error("failed: {}", text);
+// A program that waits for the hub to be ready gets the error; else it is printed.
+int refuse(const tt::base::ScopedFd& ready, bool has_program, const tt::base::Error& error) {
   if (!has_program) {
-    std::fprintf(stderr, "tensor-tracer-hub: %s\n", text.c_str());
+    std::fprintf(stderr, "tensor-tracer-hub: %s\n", tt::base::to_string(error).c_str());
   }
   tt::hub::notify_failure(ready, error);
   return tt::cli::exit_code(error);
@@ -227,15 +225,23 @@ int run(const CLI::App& supervise_command, HubFlags& flags) {
   tt::base::ScopedFd ready(flags.ready_fd);
   const bool has_program = flags.ready_fd >= 0;
   if (Status possible = check(flags.access); !possible.ok()) {
-    tt::hub::notify_failure(ready, possible.error());
-    std::fprintf(stderr, "tensor-tracer-hub: %s\n", to_string(possible.error()).c_str());
-    return tt::cli::kExitUsage;
+    return refuse(ready, has_program, possible.error());
   }
   tt::base::reset_affinity();
+  // A supervisor's hub has the lock of its supervisor.
+  const auto lock = flags.listen_fds.empty() ? tt::cli::lock_run_dir(flags.run_dir)
+                                             : Result<tt::base::ScopedFd>(tt::base::ScopedFd());
+  if (!lock) {
+    return refuse(ready, has_program, lock.error());
+  }
   flags.run_id = flags.run_id.empty() ? known_run_id(flags.run_dir) : flags.run_id;
   open_log(flags);
   const Status status = supervise_command.parsed() ? supervise(flags, ready) : serve(flags, ready);
-  return status.ok() ? 0 : fail(std::move(ready), has_program, status.error());
+  if (status.ok()) {
+    return tt::cli::kExitDone;
+  }
+  spdlog::error("failed: {}", tt::base::to_string(status.error()));
+  return refuse(ready, has_program, status.error());
 }
 
 }  // namespace

@@ -101,7 +101,8 @@ void add_data_and_output(CLI::App& app, TrainConfig& config) {
 
   const std::string group = "Output";
   app.add_option("--run-name", config.run_name, "shown on the page")->group(group);
-  app.add_option("--run-dir", config.run_dir, "folder of the run; default: runs/<id>")
+  app.add_option("--run-dir", config.run_dir,
+                 "folder of the run, of one live run at a time; default: runs/<id>")
       ->group(group);
   app.add_option("--log-format", config.log_format, "text or json, a line per step")
       ->transform(CLI::CheckedTransformer(std::map<std::string, config::LogFormat>{

@@ -18,7 +18,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kStartTimeout = std::chrono::seconds(10);
+constexpr auto kStartTimeout = std::chrono::seconds(12);
 constexpr int kAliveInChild = 3;
 constexpr int kReadyInChild = 4;
 constexpr std::size_t kMaxLine = 4096;

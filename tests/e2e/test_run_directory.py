@@ -4,13 +4,47 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-from hub_harness import sanitized
+from hub_harness import binary, sanitized, wait_until
 from program import command, environment, tiny_flags, write_text
-from test_link import Trainer, training
+from test_link import Trainer, alive, training
+
+
+def test_a_second_live_run_is_refused(tmp_path: Path) -> None:
+    run_dir = tmp_path / "run"
+    with training(run_dir) as first:
+        before = first.hub_json()
+        second = Trainer(run_dir)
+        error = second.said["error"]
+        assert error["code"] == "run_dir_in_use" and error["where"] == str(run_dir)
+        assert str(first.supervisor_pid()) in error["message"] and "--run-dir" in error["remedy"]
+        assert second.process.wait(10) == 1
+        assert first.hub_json() == before
+        assert first.viewer().hello["result"]["session"] == "v1"
+
+
+def test_a_hub_started_by_hand_leaves_a_live_run_alone(tmp_path: Path) -> None:
+    with training(tmp_path) as trainer:
+        before = trainer.hub_json()
+        line = [str(binary()), "serve", "--run-dir", str(tmp_path), "--port", "0"]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=20)
+        assert done.returncode == 2 and str(tmp_path) in done.stderr
+        assert trainer.hub_json() == before
+
+
+def test_what_a_killed_run_leaves_does_not_block_the_next(tmp_path: Path) -> None:
+    killed = Trainer(tmp_path)
+    pids = [killed.supervisor_pid(), killed.hub_pid(), killed.process.pid]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    killed.process.wait()
+    wait_until(lambda: not any(alive(pid) for pid in pids), "the end of the killed run")
+    with training(tmp_path) as next_one:
+        assert "error" not in next_one.said
 
 
 @pytest.mark.parametrize("name", ["token", "worker_token", "viewer_token"])

@@ -37,8 +37,8 @@ struct HubInfo {
 /// when it dies, and returns once it serves. Writes token, worker_token (if absent) and open.html
 /// into the run directory. The hub ends within 2 s of the end of this process, whatever ended it.
 /// Call it before MPI_Init; it neither forks nor uses a shell.
-/// Thread: any. Blocks until the hub is ready, 10 s at most. The error's code is "port_in_use"
-/// where that is the reason.
+/// Thread: any. Blocks until the hub is ready, 12 s at most. The error's code is "port_in_use"
+/// or "run_dir_in_use" where that is the reason.
 base::Result<HubInfo> start_hub(const HubStart& start);
 
 }  // namespace tt::link
