@@ -190,6 +190,7 @@ Status serve(const HubFlags& flags, tt::base::ScopedFd& ready) {
 Status supervise(const HubFlags& flags, tt::base::ScopedFd& ready) {
   return tt::hub::supervise({.program = own_path(),
                              .arguments = tt::cli::words_of(flags),
+                             .run_dir = flags.run_dir,
                              .bind = flags.access.bind,
                              .port = flags.port,
                              .linger = flags.linger,

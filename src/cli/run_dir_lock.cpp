@@ -61,8 +61,7 @@ base::Result<base::ScopedFd> lock_run_dir(const std::string& run_dir) {
                  std::generic_category().message(failure));
   }
   const std::string process = std::to_string(::getpid());
-  if (::ftruncate(file.get(), 0) != 0 ||
-      ::write(file.get(), process.data(), process.size()) < 0) {
+  if (::ftruncate(file.get(), 0) != 0 || ::write(file.get(), process.data(), process.size()) < 0) {
     spdlog::warn("lock_without_process: {} cannot be written", path);
   }
   return file;

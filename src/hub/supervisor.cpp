@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -175,6 +176,12 @@ class Supervisor {
 
   void restart() {
     deadline_.reset();
+    std::error_code failure;
+    if (!std::filesystem::exists(options_.run_dir, failure) && !failure) {
+      // Clients would wait in the backlog for a hub that knows no token.
+      stop("the run directory is gone: no hub can be started", kGraceful);
+      return;
+    }
     if (const auto ready = start({"--restarted"}); !ready) {
       spdlog::error("hub_restart_failed: {}", base::to_string(ready.error()));
       plan_restart();

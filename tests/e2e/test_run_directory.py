@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
+import shutil
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -96,3 +99,24 @@ def test_a_hundred_descriptors_are_enough(tmp_path: Path) -> None:
 def test_too_few_descriptors_are_named(tmp_path: Path) -> None:
     error = Trainer(tmp_path / "run", prefix=limited(7)).said["error"]
     assert "Too many open files" in error["message"] and "ulimit -n" in error["remedy"]
+
+
+def refuses(port: int) -> bool:
+    """A port without a listener does; one whose listener accepts nothing lets a client wait."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED
+
+
+def test_the_port_refuses_once_the_run_directory_and_the_hub_are_gone(tmp_path: Path) -> None:
+    trainer = Trainer(tmp_path / "run")
+    hub, supervisor = trainer.hub_pid(), trainer.supervisor_pid()
+    shutil.rmtree(tmp_path / "run")
+    os.kill(hub, signal.SIGKILL)
+    try:
+        wait_until(lambda: refuses(trainer.port), "the port refuses")
+        wait_until(lambda: not alive(supervisor), "the supervisor's end")
+        assert trainer.tell("viewer") == {"has_viewer": False}, "the run goes on"
+    finally:
+        trainer.process.kill()
+        trainer.process.wait()
