@@ -40,11 +40,11 @@ base::Result<Plan> make_plan(const expr::Ast& ast, expr::NodeId root, std::vecto
   Recorder recorder(ast.source(), std::move(inputs), limits);
   Checker checker(ast, known, recorder);
   const auto result = checker.check(root, takes_number);
-  if (!result) return expr::to_error(ast.source(), *checker.problem());
+  if (!result) return expr::to_error(ast, *checker.problem());
   auto plan = recorder.finish(*result);
   if (!plan) {
     const expr::Span span = ast.node(root).span;
-    return expr::to_error(ast.source(), {span, recorder.problem(), "reduce more, or take less"});
+    return expr::to_error(ast, {span, recorder.problem(), "reduce more, or take less"});
   }
   return std::move(*plan);
 }
@@ -67,13 +67,12 @@ base::Status check_inputs(const expr::Ast& ast, expr::NodeId root, const std::ve
                       elements <= static_cast<double>(limits.max_intermediate_elements);
     if (fits) continue;
     const std::string what = input.name.empty() ? "this" : "the input \"" + input.name + "\"";
-    return expr::to_error(
-        ast.source(),
-        {span_of(ast, root, known, i),
-         what + " of shape " + describe_shape(input.shape) +
-             " is too large for an expression, which takes " + std::to_string(limits.max_rank) +
-             " dimensions and " + std::to_string(limits.max_intermediate_elements) + " elements",
-         input.name.empty() ? "" : "watch fewer rows or layers"});
+    return expr::to_error(ast, {span_of(ast, root, known, i),
+                                what + " of shape " + describe_shape(input.shape) +
+                                    " is too large for an expression, which takes " +
+                                    std::to_string(limits.max_rank) + " dimensions and " +
+                                    std::to_string(limits.max_intermediate_elements) + " elements",
+                                input.name.empty() ? "" : "watch fewer rows or layers"});
   }
   return {};
 }
@@ -234,11 +233,11 @@ base::Result<Plan> check_plan(const expr::Ast& ast, expr::NodeId root, std::vect
     if (!plan.ok()) return plan;
     plan.value().is_exact = acts_by_element(plan.value());
     if (const auto wrong = find_wrong_dtype(plan.value())) {
-      return expr::to_error(ast.source(), *wrong);
+      return expr::to_error(ast, *wrong);
     }
     return plan;
   } catch (const std::exception& error) {
-    return expr::to_error(ast.source(), {ast.node(root).span, first_sentence(error), ""});
+    return expr::to_error(ast, {ast.node(root).span, first_sentence(error), ""});
   }
 }
 

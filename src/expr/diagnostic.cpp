@@ -72,18 +72,20 @@ std::size_t move_to_character(std::string_view text, std::size_t offset) {
   return offset;
 }
 
-}  // namespace
-
-std::size_t find_bad_utf8(std::string_view text) {
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = sequence_length(text, at);
-    if (length == 0) return at;
-    at += length;
+// The name of the innermost node of another format; null where there is none.
+const std::string* find_origin(const Ast& ast, Span span) {
+  const Origin* innermost = nullptr;
+  for (const Origin& origin : ast.origins()) {
+    const auto length = [](const Span& of) { return of.end - of.begin; };
+    const bool contains = origin.span.begin <= span.begin && span.end <= origin.span.end;
+    if (!contains || length(span) == 0) continue;
+    if (innermost == nullptr || length(origin.span) < length(innermost->span)) innermost = &origin;
   }
-  return std::string_view::npos;
+  return innermost == nullptr ? nullptr : &innermost->name;
 }
 
-base::Error to_error(std::string_view source, const Problem& problem) {
+// `name`: of the node that the source was written for; null where a user wrote the source.
+base::Error make_error(std::string_view source, const Problem& problem, const std::string* name) {
   const std::size_t offset = std::min<std::size_t>(problem.span.begin, source.size());
   const Line line = line_of(source, offset);
   const std::string text = printable(source.substr(line.begin, line.end - line.begin));
@@ -102,10 +104,29 @@ base::Error to_error(std::string_view source, const Problem& problem) {
       dots + text.substr(first, last - first) + (last < text.size() ? "..." : "");
   const std::string indent(dots.size() + count_characters(text.substr(first, caret - first)), ' ');
   const std::string tail(marked > 1 ? marked - 1 : 0, '~');
-  return {
-      "invalid_expression",
-      printable(problem.what) + " (" + where + ")\n  " + line_shown + "\n  " + indent + "^" + tail,
-      where, printable(problem.remedy)};
+  return {name == nullptr ? "invalid_expression" : "invalid_graph",
+          printable(problem.what) + " (" + (name == nullptr ? where : "node " + *name) + ")\n  " +
+              line_shown + "\n  " + indent + "^" + tail,
+          name == nullptr ? where : *name, printable(problem.remedy)};
+}
+
+}  // namespace
+
+std::size_t find_bad_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = sequence_length(text, at);
+    if (length == 0) return at;
+    at += length;
+  }
+  return std::string_view::npos;
+}
+
+base::Error to_error(std::string_view source, const Problem& problem) {
+  return make_error(source, problem, nullptr);
+}
+
+base::Error to_error(const Ast& ast, const Problem& problem) {
+  return make_error(ast.source(), problem, find_origin(ast, problem.span));
 }
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {

@@ -12,14 +12,13 @@ struct BinaryOperator {
   int level;  // the higher, the tighter it binds
 };
 
-constexpr int kComparison = 1;
 constexpr std::array kBinary = {
-    BinaryOperator{"==", Operator::kEqual, kComparison},
-    BinaryOperator{"!=", Operator::kNotEqual, kComparison},
-    BinaryOperator{"<", Operator::kLess, kComparison},
-    BinaryOperator{"<=", Operator::kLessEqual, kComparison},
-    BinaryOperator{">", Operator::kGreater, kComparison},
-    BinaryOperator{">=", Operator::kGreaterEqual, kComparison},
+    BinaryOperator{"==", Operator::kEqual, kComparisonLevel},
+    BinaryOperator{"!=", Operator::kNotEqual, kComparisonLevel},
+    BinaryOperator{"<", Operator::kLess, kComparisonLevel},
+    BinaryOperator{"<=", Operator::kLessEqual, kComparisonLevel},
+    BinaryOperator{">", Operator::kGreater, kComparisonLevel},
+    BinaryOperator{">=", Operator::kGreaterEqual, kComparisonLevel},
     BinaryOperator{"|", Operator::kOr, 2},
     BinaryOperator{"^", Operator::kXor, 3},
     BinaryOperator{"&", Operator::kAnd, 4},
@@ -52,6 +51,11 @@ std::string shown(const Token& token) {
 }
 
 }  // namespace
+
+int binding_level(Operator op) {
+  const auto found = std::ranges::find(kBinary, op, &BinaryOperator::op);
+  return found == kBinary.end() ? kPowerLevel : found->level;
+}
 
 Parser::Parser(std::vector<Token> tokens, const Limits& limits, Form form)
     : tokens_(std::move(tokens)), limits_(limits), form_(form) {}
@@ -134,7 +138,7 @@ NodeId Parser::add(Node node) {
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
-NodeId Parser::parse_expression() { return parse_binary(kComparison); }
+NodeId Parser::parse_expression() { return parse_binary(kComparisonLevel); }
 
 // a < b < c means (a < b) and (b < c) in Python, which tensors have not.
 bool Parser::check_not_chained(Operator op) {

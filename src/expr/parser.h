@@ -14,6 +14,12 @@
 
 namespace tt::expr {
 
+/// How tightly a binary operator binds: comparisons 1, the least, to the product's 6; ** is 8.
+int binding_level(Operator op);
+inline constexpr int kComparisonLevel = 1;
+inline constexpr int kUnaryLevel = 7;
+inline constexpr int kPowerLevel = 8;
+
 /// Builds the nodes of expressions by recursive descent. After the first problem every function
 /// returns kNoNode at once. Owner: the caller of what the constructor is given. Thread: one.
 class Parser {

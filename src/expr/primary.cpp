@@ -119,7 +119,7 @@ NodeId Parser::parse_attribute(NodeId object, std::uint32_t begin) {
 
 NodeId Parser::parse_argument() {
   const Token name = peek();
-  const bool is_keyword_argument = name.kind == TokenKind::kName &&
+  const bool is_keyword_argument = name.kind == TokenKind::kName && !is_keyword(name.text) &&
                                    peek(1).kind == TokenKind::kPunctuation && peek(1).text == "=";
   if (!is_keyword_argument) return parse_expression();
   at_ += 2;

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <queue>
+#include <cstdint>
+#include <vector>
 
-#include "src/graph/reading.h"
+#include "tensor_tracer/expr/diagnostic.h"
+#include "tensor_tracer/expr/script.h"
 #include "tensor_tracer/graph/json.h"
 
 namespace tt::graph {
@@ -37,20 +39,23 @@ const std::array<TypeRow, 10>& type_rows() {
   return rows;
 }
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_word_byte(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
+bool is_id_byte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 class GraphReader {
  public:
   base::Result<Graph> read(const json& whole) {
-    if (!read_whole(whole)) return *error_;
-    const json& nodes = whole["nodes"];
-    for (std::size_t i = 0; i < nodes.size() && !error_; ++i) read_node(nodes[i], i);
-    for (GraphNode& node : graph_.nodes) {
-      if (!error_) find_needs(node);
+    bool is_sound = read_whole(whole);
+    for (std::size_t i = 0; is_sound && i < whole["nodes"].size(); ++i) {
+      is_sound = read_node(whole["nodes"][i], i);
     }
-    if (!error_) sort();
-    if (error_) return *error_;
+    for (GraphNode& node : graph_.nodes) {
+      is_sound = is_sound && find_needs(*node.fields, node, 0) && find_condition(node);
+    }
+    marks_.resize(graph_.nodes.size());
+    for (std::size_t i = 0; is_sound && i < graph_.nodes.size(); ++i) is_sound = visit(i);
+    if (!is_sound) return *error_;
     return std::move(graph_);
   }
 
@@ -67,10 +72,10 @@ class GraphReader {
         return fail(shown(key), "a graph has no such member", "it has version, when and nodes");
       }
     }
-    const auto version = whole.find("version");
-    if (version == whole.end() || *version != kGraphVersion) {
-      return fail("version", "the version of the graph is not " + std::to_string(kGraphVersion),
-                  "write \"version\": " + std::to_string(kGraphVersion));
+    const std::string version = std::to_string(kGraphVersion);
+    if (whole.value("version", json()) != kGraphVersion) {
+      return fail("version", "the version of the graph is not " + version,
+                  "write \"version\": " + version);
     }
     const auto nodes = whole.find("nodes");
     if (nodes == whole.end() || !nodes->is_array()) {
@@ -91,10 +96,9 @@ class GraphReader {
     if (id == fields.end() || !id->is_string()) return fail(where, "its id is not a string");
     GraphNode node;
     node.fields = &fields;
-    node.place = place;
     node.id = id->get<std::string>();
     if (node.id.empty() || node.id.size() > kMaxIdBytes ||
-        !std::ranges::all_of(node.id, is_word_byte)) {
+        !std::ranges::all_of(node.id, is_id_byte)) {
       return fail(where, "the id \"" + shown(node.id) + "\" is not made of letters, digits and _",
                   "write \"id\": \"1\"");
     }
@@ -123,17 +127,13 @@ class GraphReader {
         return fail(node.id, "the " + name + " has no \"" + member + "\"");
       }
     }
-    for (auto member = fields.begin(); member != fields.end(); ++member) {
-      const std::string& key = member.key();
-      const bool known = key == "id" || key == "type" ||
-                         std::ranges::find(row->needed, key) != row->needed.end() ||
-                         std::ranges::find(row->others, key) != row->others.end();
-      if (!known) {
-        std::vector<std::string> members = row->needed;
-        members.insert(members.end(), row->others.begin(), row->others.end());
-        return fail(node.id, "a " + name + " has no member \"" + shown(key) + "\"" +
-                                 expr::suggestion(key.substr(0, kMaxIdBytes), members));
-      }
+    std::vector<std::string> known = {"id", "type"};
+    known.insert(known.end(), row->needed.begin(), row->needed.end());
+    known.insert(known.end(), row->others.begin(), row->others.end());
+    for (const auto& [key, value] : fields.items()) {
+      if (std::ranges::find(known, key) != known.end()) continue;
+      return fail(node.id, "a " + name + " has no member \"" + shown(key) + "\"" +
+                               expr::suggestion(key.substr(0, kMaxIdBytes), known));
     }
     return read_name(fields, node);
   }
@@ -144,60 +144,33 @@ class GraphReader {
     if (!name->is_string()) return fail(node.id, "its name is not a string");
     if (!node.is_value()) return true;
     node.name = name->get<std::string>();
-    return is_identifier(node.name) ||
+    return expr::is_name(node.name) ||
            fail(node.id, "\"" + shown(node.name) + "\" cannot be a name",
-                "a name is made of letters, digits and single _");
+                "a name is made of letters, digits and single _, and is no keyword");
   }
 
-  bool find_needs(GraphNode& node) {
-    const json& fields = *node.fields;
-    for (const char* member : {"heads", "value"}) {
-      const bool is_number = node.type == NodeType::kParameter;
-      if (!is_number && fields.contains(member) && !find_needs_in(fields[member], node, 0)) {
-        return false;
-      }
+  // Of `part`, all of the node or a value in it.
+  bool find_needs(const json& part, GraphNode& node, std::size_t depth) {
+    if (depth > 2 * expr::kScriptLimits.max_depth) {
+      return fail(node.id, "its arguments are nested deeper than " +
+                               std::to_string(expr::kScriptLimits.max_depth));
     }
-    for (const char* member : {"index", "arguments"}) {
-      if (!fields.contains(member)) continue;
-      if (!fields[member].is_array()) {
-        return fail(node.id, std::string("its ") + member + " is not a list");
-      }
-      for (const json& item : fields[member]) {
-        if (!find_needs_in(item, node, 0)) return false;
-      }
-    }
-    if (fields.contains("keywords")) {
-      if (!fields["keywords"].is_object()) return fail(node.id, "its keywords are not an object");
-      for (const json& item : fields["keywords"]) {
-        if (!find_needs_in(item, node, 0)) return false;
-      }
-    }
-    return !fields.contains("condition") || find_condition(fields["condition"], node);
+    if (!part.is_structured()) return true;
+    if (part.is_object() && part.contains("node")) return add_need(part["node"], node);
+    return std::ranges::all_of(
+        part, [&](const json& inner) { return find_needs(inner, node, depth + 1); });
   }
 
-  bool find_condition(const json& id, GraphNode& node) {
+  bool find_condition(GraphNode& node) {
+    const auto id = node.fields->find("condition");
+    if (id == node.fields->end()) return true;
     const auto found =
-        id.is_string() ? graph_.by_id.find(id.get<std::string>()) : graph_.by_id.end();
+        id->is_string() ? graph_.by_id.find(id->get<std::string>()) : graph_.by_id.end();
     if (found == graph_.by_id.end() || graph_.nodes[found->second].type != NodeType::kCondition) {
       return fail(node.id, "its condition is not the id of a condition");
     }
     node.condition = found->second;
-    return true;
-  }
-
-  bool find_needs_in(const json& argument, GraphNode& node, std::size_t depth) {
-    if (depth > expr::kScriptLimits.max_depth) {
-      return fail(node.id, "its arguments are nested deeper than " +
-                               std::to_string(expr::kScriptLimits.max_depth));
-    }
-    if (!argument.is_object()) return true;
-    for (auto member = argument.begin(); member != argument.end(); ++member) {
-      if (member.key() == "node" && !add_need(*member, node)) return false;
-      if (!member->is_array()) continue;
-      for (const json& item : *member) {
-        if (!find_needs_in(item, node, depth + 1)) return false;
-      }
-    }
+    node.needs.push_back(found->second);
     return true;
   }
 
@@ -215,51 +188,27 @@ class GraphReader {
     return true;
   }
 
-  // Kahn's algorithm; of those that could come next the one that is listed first.
-  bool sort() {
-    const std::size_t count = graph_.nodes.size();
-    std::vector<std::size_t> missing(count, 0);
-    std::vector<std::vector<std::size_t>> users(count);
-    const auto add_edge = [&](std::size_t from, std::size_t to) {
-      users[from].push_back(to);
-      ++missing[to];
-    };
-    for (std::size_t i = 0; i < count; ++i) {
-      for (const std::size_t need : graph_.nodes[i].needs) add_edge(need, i);
-      if (graph_.nodes[i].condition) add_edge(*graph_.nodes[i].condition, i);
+  // What a node uses, then the node. No deeper than expr::kScriptLimits.max_nodes.
+  bool visit(std::size_t index) {
+    const GraphNode& node = graph_.nodes[index];
+    if (marks_[index] == Mark::kDone) return true;
+    if (marks_[index] == Mark::kOpen) {
+      return fail(node.id, "the node needs its own value: a graph has no cycle",
+                  "for the value of an earlier pass there is a saved node");
     }
-    std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
-    for (std::size_t i = 0; i < count; ++i) {
-      if (missing[i] == 0) ready.push(i);
+    marks_[index] = Mark::kOpen;
+    for (const std::size_t need : node.needs) {
+      if (!visit(need)) return false;
     }
-    while (!ready.empty()) {
-      const std::size_t next = ready.top();
-      ready.pop();
-      graph_.order.push_back(next);
-      for (const std::size_t user : users[next]) {
-        if (--missing[user] == 0) ready.push(user);
-      }
-    }
-    return graph_.order.size() == count || refuse_cycle(missing);
+    marks_[index] = Mark::kDone;
+    graph_.order.push_back(index);
+    return true;
   }
 
-  // Every node that is left needs one that is left, so that going back must come round.
-  bool refuse_cycle(const std::vector<std::size_t>& missing) {
-    std::size_t at = 0;
-    while (missing[at] == 0) ++at;
-    std::vector<bool> passed(missing.size(), false);
-    while (!passed[at]) {
-      passed[at] = true;
-      const GraphNode& node = graph_.nodes[at];
-      const auto left =
-          std::ranges::find_if(node.needs, [&](std::size_t need) { return missing[need] > 0; });
-      at = left != node.needs.end() ? *left : *node.condition;
-    }
-    return fail(graph_.nodes[at].id, "the node needs its own value: a graph has no cycle",
-                "for the value of an earlier pass there is a saved node");
-  }
+  enum class Mark : std::uint8_t { kNew, kOpen, kDone };
 
   Graph graph_;
+  std::vector<Mark> marks_;
   std::optional<base::Error> error_;
 };
 
@@ -275,11 +224,6 @@ std::string shown(const std::string& text) {
     if (c < ' ' || c > '~') c = '?';
   }
   return text.size() > piece.size() ? piece + "..." : piece;
-}
-
-bool is_identifier(const std::string& text) {
-  return !text.empty() && text.size() <= kMaxNameBytes && is_letter(text[0]) &&
-         std::ranges::all_of(text, is_word_byte) && text.find("__") == std::string::npos;
 }
 
 base::Result<Graph> read_graph(const json& graph) { return GraphReader().read(graph); }

@@ -24,16 +24,15 @@ enum class NodeType {
   kSkip,
 };
 
-/// One node of a graph in JSON. Its members are known ones, none that it needs is missing, and its
-/// arguments are no deeper than an expression may be; what they hold is not checked.
+/// One node of a graph in JSON. Its members are known and none that it needs is missing; their
+/// values are not checked, but for `id`, `name` and references to other nodes.
 struct GraphNode {
   const nlohmann::json* fields = nullptr;
   std::string id;
   NodeType type = NodeType::kGetter;
   std::string name;                      // of a value's line; empty without one
-  std::vector<std::size_t> needs;        // indices, one for each use
-  std::optional<std::size_t> condition;  // index
-  std::size_t place = 0;                 // in the list, from 0
+  std::vector<std::size_t> needs;        // nodes that it uses, by index, one for each use
+  std::optional<std::size_t> condition;  // of an effect, one of `needs`
 
   bool is_effect() const {
     return type == NodeType::kSetter || type == NodeType::kSave || type == NodeType::kSkip;
@@ -44,7 +43,7 @@ struct GraphNode {
 struct Graph {
   std::vector<GraphNode> nodes;
   std::unordered_map<std::string, std::size_t> by_id;
-  std::vector<std::size_t> order;  // every node behind what it needs, else as listed
+  std::vector<std::size_t> order;  // as listed, but what a node uses is brought forward
 };
 
 /// `code` "invalid_graph".
@@ -52,9 +51,6 @@ base::Error graph_error(const std::string& where, std::string message, std::stri
 
 /// Text from outside, short and without control characters.
 std::string shown(const std::string& text);
-
-/// Letters, digits and underscores, not two of them in a row, no digit first, 64 bytes at most.
-bool is_identifier(const std::string& text);
 
 /// The nodes of `graph`, which must outlive them. Thread: any.
 base::Result<Graph> read_graph(const nlohmann::json& graph);

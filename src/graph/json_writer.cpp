@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <map>
 
 #include "src/graph/reading.h"
@@ -29,40 +28,13 @@ class GraphWriter {
     json graph = {{"version", kGraphVersion}};
     parameter_ids_.resize(program_.parameters.size());
     value_ids_.resize(program_.values.size());
-    for (const Line& line : lines()) {
-      if (line.kind == Line::kParameter) write_parameter(line.index);
-      if (line.kind == Line::kBinding) write_binding(line.index);
-      if (line.kind == Line::kEffect) write_effect(program_.effects[line.index]);
-    }
-    if (json when = write_when(); !when.empty()) graph["when"] = std::move(when);
+    for (const expr::Statement& statement : program_.script->statements) write_line(statement);
+    if (!when_.empty()) graph["when"] = std::move(when_);
     graph["nodes"] = std::move(nodes_);
     return graph;
   }
 
  private:
-  struct Line {
-    enum Type { kParameter, kBinding, kEffect };
-    std::uint32_t begin = 0;
-    Type kind = kParameter;
-    std::size_t index = 0;
-  };
-
-  std::vector<Line> lines() const {
-    std::vector<Line> lines;
-    for (std::size_t i = 0; i < program_.parameters.size(); ++i) {
-      lines.push_back({program_.parameters[i].span.begin, Line::kParameter, i});
-    }
-    for (std::size_t i = 0; i < program_.values.size(); ++i) {
-      if (program_.values[i].name.empty()) continue;
-      lines.push_back({node(program_.values[i].root).span.begin, Line::kBinding, i});
-    }
-    for (std::size_t i = 0; i < program_.effects.size(); ++i) {
-      lines.push_back({program_.effects[i].span.begin, Line::kEffect, i});
-    }
-    std::ranges::sort(lines, {}, &Line::begin);
-    return lines;
-  }
-
   const Node& node(NodeId id) const { return program_.ast().node(id); }
 
   std::string add(json fields) {
@@ -73,6 +45,31 @@ class GraphWriter {
   }
 
   // --- Lines ---
+
+  // Parameters, values with a name and effects stand in the order of the lines.
+  void write_line(const expr::Statement& statement) {
+    const std::uint32_t begin = statement.span.begin;
+    if (statement.target == kNoNode && reading_.called(statement.value) == "when") {
+      write_when(node(statement.value));
+    } else if (parameter_ < program_.parameters.size() &&
+               program_.parameters[parameter_].span.begin == begin) {
+      write_parameter(parameter_++);
+    } else if (effect_ < program_.effects.size() && program_.effects[effect_].span.begin == begin) {
+      write_effect(program_.effects[effect_++]);
+    } else {
+      while (program_.values[value_].name.empty()) ++value_;
+      write_binding(value_++);
+    }
+  }
+
+  // As it is written.
+  void write_when(const Node& call) {
+    for (auto child = call.children.begin() + 1; child != call.children.end(); ++child) {
+      const Node& given = node(node(*child).children[0]);
+      json& member = when_[node(*child).text];
+      member = given.kind == Kind::kString ? json(given.text) : json(given.integer);
+    }
+  }
 
   void write_parameter(std::size_t index) {
     const Parameter& parameter = program_.parameters[index];
@@ -122,24 +119,6 @@ class GraphWriter {
       if (effect.index != kNoNode) fields["index"] = items(effect.index);
     }
     add(std::move(fields));
-  }
-
-  // As it is written.
-  json write_when() const {
-    json when = json::object();
-    for (const expr::Statement& statement : program_.script->statements) {
-      if (statement.target != kNoNode || reading_.called(statement.value) != "when") continue;
-      const auto& children = node(statement.value).children;
-      for (auto child = children.begin() + 1; child != children.end(); ++child) {
-        const Node& given = node(node(*child).children[0]);
-        if (given.kind == Kind::kString) {
-          when[node(*child).text] = given.text;
-        } else {
-          when[node(*child).text] = given.integer;
-        }
-      }
-    }
-    return when;
   }
 
   // --- Expressions ---
@@ -298,6 +277,10 @@ class GraphWriter {
   Model model_;
   Reading reading_;
   json nodes_ = json::array();
+  json when_ = json::object();
+  std::size_t parameter_ = 0;  // the next one, by index
+  std::size_t value_ = 0;
+  std::size_t effect_ = 0;
   std::vector<std::string> parameter_ids_;
   std::vector<std::string> value_ids_;
   std::map<NodeId, const Leaf*> leaves_;  // of the value that is being written

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "src/graph/graph_reader.h"
 #include "src/graph/layers.h"
 #include "src/graph/order.h"
 #include "src/graph/saves.h"
 #include "src/graph/statements.h"
+#include "tensor_tracer/graph/json.h"
 #include "tensor_tracer/graph/places.h"
 
 namespace tt::graph {
@@ -36,10 +38,7 @@ bool check_whole(Reading& reading, const Program& program) {
   return true;
 }
 
-}  // namespace
-
-base::Result<Program> parse_program(std::string_view text, const Model& model) {
-  auto script = expr::parse_script(text);
+base::Result<Program> make_program(base::Result<expr::Script> script, const Model& model) {
   if (!script.ok()) return script.error();
   Program program;
   program.script = std::make_shared<const expr::Script>(std::move(script).value());
@@ -47,8 +46,19 @@ base::Result<Program> parse_program(std::string_view text, const Model& model) {
   const bool is_sound = read_statements(reading, program) && settle_layers(reading, program) &&
                         check_whole(reading, program) && check_saves(reading, program) &&
                         check_order(reading, program);
-  if (!is_sound) return expr::to_error(text, *reading.problem());
+  if (!is_sound) return expr::to_error(program.ast(), *reading.problem());
   return program;
+}
+
+}  // namespace
+
+base::Result<Program> parse_program(std::string_view text, const Model& model) {
+  return make_program(expr::parse_script(text), model);
+}
+
+base::Result<Program> read_program(const nlohmann::json& text_or_graph, const Model& model) {
+  if (!text_or_graph.is_string()) return make_program(read_script(text_or_graph), model);
+  return parse_program(text_or_graph.get_ref<const std::string&>(), model);
 }
 
 bool is_each(const Program& program, const Effect& effect) {

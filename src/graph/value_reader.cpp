@@ -51,14 +51,24 @@ class ValueReader {
 
   bool visit_callee(const Node& call) {
     const Node& callee = reading_.node(call.children[0]);
+    const bool is_member = callee.kind == Kind::kAttribute;
     if (callee.kind == Kind::kName) return check_callee(call, callee);
-    if (callee.kind == Kind::kAttribute) return visit(call.children[0]);
+    if (is_member && reading_.is_name(callee.children[0], "torch")) {
+      return check_callee(call, callee);
+    }
+    if (is_member && !visit(call.children[0])) return false;
+    const bool is_leaf = !value_.leaves.empty() && value_.leaves.back().node == call.children[0];
+    if (is_member && !is_leaf) return true;
     return reading_.fail(callee.span, "this is no operator that could be called",
                          "take the parentheses behind it away");
   }
 
   // Operators take no string first, which tells a misspelt vector("evil") from tile(x).
   bool check_callee(const Node& call, const Node& callee) {
+    if (is_reserved(callee.text) && callee.kind == Kind::kAttribute) {
+      return reading_.fail(callee.name_span, "torch has no operator " + in_quotes(callee.text),
+                           "docs/expressions.md lists the operators");
+    }
     if (is_reserved(callee.text)) {
       return reading_.fail(callee.span, in_quotes(callee.text) + " is not called",
                            "take the parentheses behind it away");

@@ -105,7 +105,7 @@ base::Status check_kept(const ActiveProgram& one, const Specialization& ready,
               c10::multiply_integers(instance.units[effect.value].shape);
     }
     if (kept > kMaxKeptNumbers) {
-      return expr::to_error(program.ast().source(),
+      return expr::to_error(program.ast(),
                             {effect.span,
                              "with this line the program keeps " + std::to_string(kept) +
                                  " numbers over the forwards of a step, the limit is " +

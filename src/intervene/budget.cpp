@@ -90,7 +90,7 @@ std::int64_t largest_place(const graph::Program& program, const Context& context
 
 base::Error too_much(const graph::Program& program, std::size_t value, const std::string& what) {
   const expr::Span span = program.ast().node(program.values[value].root).span;
-  return expr::to_error(program.ast().source(),
+  return expr::to_error(program.ast(),
                         {span, what, "reduce more, or let the program stand for fewer layers"});
 }
 

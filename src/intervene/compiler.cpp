@@ -39,7 +39,7 @@ base::Result<LayerSpecialization> specialize_layer(const graph::Program& program
     return Compiler(program, context, shape, layer, constants).make();
   } catch (const std::exception& error) {
     const std::string what = error.what();
-    return expr::to_error(program.ast().source(), {{}, what.substr(0, what.find('\n')), ""});
+    return expr::to_error(program.ast(), {{}, what.substr(0, what.find('\n')), ""});
   }
 }
 
@@ -55,7 +55,7 @@ Compiler::Compiler(const graph::Program& program, const Context& context, const 
 }
 
 base::Error Compiler::wrong(expr::NodeId node, std::string what, std::string remedy) const {
-  return expr::to_error(program_.ast().source(),
+  return expr::to_error(program_.ast(),
                         {program_.ast().node(node).span, std::move(what), std::move(remedy)});
 }
 
@@ -142,7 +142,7 @@ base::Status Compiler::check_gradient(std::size_t index, const std::vector<Input
   for (const InputInfo& one : seen) has_gradient.push_back(one.has_gradient);
   const auto stop = made_.units[index].program->find_gradient_stop(has_gradient);
   if (!stop) return {};
-  return expr::to_error(program_.ast().source(),
+  return expr::to_error(program_.ast(),
                         {*stop, "no gradient flows through this operator",
                          "write floor(a / b) for a // b, and a - b * floor(a / b) for a % b"});
 }

@@ -108,7 +108,7 @@ base::Status Compiler::check_where(const graph::Effect& effect, bool has_no_rows
   const graph::Schedule& when = program_.when;
   const bool chooses = !when.rows.empty() || !when.tokens.empty() || !when.token_text.empty();
   if (!chooses || !has_no_rows) return {};
-  return expr::to_error(program_.ast().source(),
+  return expr::to_error(program_.ast(),
                         {effect.span,
                          "rows, tokens and token_text choose positions, which a weight and a skip "
                          "do not have",

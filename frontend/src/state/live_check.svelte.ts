@@ -5,7 +5,7 @@ import type { WorkerLink } from '../worker/worker_link';
 const kDelayMs = 250;
 const kAgainMs = 5000;
 /** The draft is wrong; every other refusal says nothing about it. */
-const kAboutTheDraft = ['invalid_argument', 'invalid_expression', 'too_large'];
+const kAboutTheDraft = ['invalid_argument', 'invalid_expression', 'invalid_graph', 'too_large'];
 /** The same question may be answered a little later. */
 const kPassing = ['no_trainer', 'busy', 'timeout', 'rate_limited'];
 

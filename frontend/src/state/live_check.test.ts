@@ -45,9 +45,11 @@ test('an answer stands with what it is about, fresh until the next letter', asyn
 });
 
 test('what is wrong with the draft is an error, what else is refused a hindrance', async () => {
-  await stage.type('a');
-  await stage.refuse('invalid_expression');
-  expect([stage.check.error?.code, stage.check.hindrance]).toEqual(['invalid_expression', null]);
+  for (const code of ['invalid_expression', 'invalid_graph']) {
+    await stage.type(code);
+    await stage.refuse(code);
+    expect([stage.check.error?.code, stage.check.hindrance]).toEqual([code, null]);
+  }
   await stage.type('b');
   await stage.refuse('not_allowed');
   expect([stage.check.error, stage.check.hindrance?.code]).toEqual([null, 'not_allowed']);

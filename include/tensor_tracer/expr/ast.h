@@ -69,22 +69,34 @@ std::string_view to_string(Operator op);
 struct Node {
   Kind kind = Kind::kNone;
   Operator op = Operator::kNoOperator;
-  Span span;       // the whole expression, without parentheses around it
-  Span name_span;  // of `text` in kAttribute and kKeyword; of the operator in kUnary and kBinary
+  Span span = {};  // the whole expression, without parentheses around it
+  Span name_span =
+      {};  // of `text` in kAttribute and kKeyword; of the operator in kUnary and kBinary
   std::int64_t integer = 0;
   double real = 0;
-  std::string text;
-  std::vector<NodeId> children;
+  std::string text = {};
+  std::vector<NodeId> children = {};
 };
 
-/// A parsed expression: nodes with the children always before their parents, and the source text
-/// that their spans point into. Thread: any, it never changes.
+/// A part of a source text that was written for the user's node `name`, in another format.
+struct Origin {
+  Span span;
+  std::string name;
+};
+
+/// An expression: nodes with the children always before their parents, and the source text that
+/// their spans point into. Thread: any, it never changes.
 class Ast {
  public:
-  Ast(std::string source, std::vector<Node> nodes, NodeId root)
-      : source_(std::move(source)), nodes_(std::move(nodes)), root_(root) {}
+  /// `origins`: of a text that was written for the nodes; empty if a user wrote the text.
+  Ast(std::string source, std::vector<Node> nodes, NodeId root, std::vector<Origin> origins = {})
+      : source_(std::move(source)),
+        nodes_(std::move(nodes)),
+        root_(root),
+        origins_(std::move(origins)) {}
 
   const std::string& source() const { return source_; }
+  const std::vector<Origin>& origins() const { return origins_; }
   std::size_t size() const { return nodes_.size(); }
   NodeId root() const { return root_; }
   /// REQUIRES: id < size().
@@ -94,6 +106,7 @@ class Ast {
   std::string source_;
   std::vector<Node> nodes_;
   NodeId root_;
+  std::vector<Origin> origins_;
 };
 
 /// The tree in one line, fully parenthesised: "(+ data (* 2 (neg x)))". For tests and logs.

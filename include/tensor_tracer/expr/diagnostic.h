@@ -27,6 +27,11 @@ struct Problem {
 /// only the surroundings are shown. Thread: any.
 base::Error to_error(std::string_view source, const Problem& problem);
 
+/// The same for a text that has a tree. If the text was written for nodes of another format
+/// (Ast::origins), `code` is "invalid_graph", and the name of the innermost node stands in the
+/// place of line and column. Thread: any.
+base::Error to_error(const Ast& ast, const Problem& problem);
+
 /// ", did you mean "mean"?" if `word` is near one of the known names, else empty. Thread: any.
 std::string suggestion(std::string_view word, const std::vector<std::string>& known);
 

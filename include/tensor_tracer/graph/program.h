@@ -111,8 +111,8 @@ struct Schedule {
   std::string token_text;                // positions where the tokens spell this
 };
 
-/// A program as text, resolved: names, places and order are checked, shapes are not. Immutable;
-/// copies share the text. Thread: any.
+/// A program, resolved: names, places and order are checked, shapes are not. Immutable; copies
+/// share the script. Thread: any.
 struct Program {
   std::shared_ptr<const expr::Script> script;
   std::vector<Parameter> parameters;

@@ -33,6 +33,7 @@ constexpr Case kCases[] = {
     {"lambda x: x", "line 1, column 1", "no functions of one's own", "formula"},
     {"[x for x in data]", "line 1, column 4", "no comprehensions", "dim="},
     {"a and b", "line 1, column 3", "\"and\" does not work on tensors", "(a) & (b)"},
+    {"f(or=1)", "line 1, column 3", "\"or\" does not work on tensors", ""},
     {"a or b", "line 1, column 3", "\"or\" does not work on tensors", "(a) | (b)"},
     {"not a", "line 1, column 1", "\"not\" does not work on tensors", "~(mask)"},
     {"0 < a < 1", "line 1, column 7", "comparisons cannot be chained", "(a < b) & (b < c)"},

@@ -17,22 +17,54 @@ Program parsed(std::string_view text) {
   return program.ok() ? std::move(program).value() : Program{};
 }
 
-TEST(GraphJson, EveryProgramComesBackFromTextAndFromJson) {
+void add_spans(const expr::Ast& ast, expr::NodeId id, std::vector<std::string>& spans) {
+  if (id == expr::kNoNode) return;
+  const expr::Node& node = ast.node(id);
+  const auto shown = [](expr::Span span) {
+    return " " + std::to_string(span.begin) + "-" + std::to_string(span.end);
+  };
+  spans.push_back(std::to_string(static_cast<int>(node.kind)) + " " + node.text + shown(node.span) +
+                  shown(node.name_span));
+  for (const expr::NodeId child : node.children) add_spans(ast, child, spans);
+}
+
+// All nodes of all lines, with the places that they have in the text.
+std::vector<std::string> spans_of(const Program& program) {
+  std::vector<std::string> spans;
+  for (const expr::Statement& statement : program.script->statements) {
+    spans.push_back(std::to_string(statement.span.begin) + "-" +
+                    std::to_string(statement.span.end));
+    for (const expr::NodeId id : {statement.condition, statement.target, statement.value}) {
+      add_spans(program.ast(), id, spans);
+    }
+  }
+  return spans;
+}
+
+// A graph as text; else its error.
+std::string text_of(const json& graph) {
+  const auto program = read_program(graph, test_model());
+  return program.ok() ? program.value().ast().source() : base::to_string(program.error());
+}
+
+std::string text_of_nodes(const char* nodes) {
+  return text_of({{"version", 1}, {"nodes", json::parse(nodes)}});
+}
+
+TEST(GraphJson, EveryProgramComesBackFromItsGraphAndFromItsText) {
   for (const std::string_view sample : kSamples) {
     const Program program = parsed(sample);
     if (program.script == nullptr) continue;
     const json graph = to_json(program);
-    const std::string text = to_text(program);
+    const auto read = read_program(json::parse(graph.dump()), test_model());
+    ASSERT_TRUE(read.ok()) << sample << "\n" << base::to_string(read.error());
+    EXPECT_EQ(to_json(read.value()), graph) << sample;
+    const std::string text = read.value().ast().source();
     const Program again = parsed(text);
     ASSERT_NE(again.script, nullptr) << text;
     EXPECT_EQ(to_json(again), graph) << sample << "\n--\n" << text;
-    EXPECT_EQ(to_text(again), text);
-    const auto from_json = to_text(json::parse(graph.dump()));
-    ASSERT_TRUE(from_json.ok()) << base::to_string(from_json.error());
-    EXPECT_EQ(from_json.value(), text);
-    const auto read = read_program(graph, test_model());
-    ASSERT_TRUE(read.ok()) << read.error().message;
-    EXPECT_EQ(to_json(read.value()), graph);
+    EXPECT_EQ(text_of(to_json(again)), text);
+    EXPECT_EQ(spans_of(read.value()), spans_of(again)) << text;
   }
 }
 
@@ -63,8 +95,7 @@ TEST(GraphJson, TheExampleOfTheManual) {
       "h = layers[12].output\n"
       "layers[12].output = h + alpha * vector(\"evil\")[12]\n";
   EXPECT_EQ(to_json(parsed(text)), expected);
-  EXPECT_EQ(to_text(expected).value(), text);
-  EXPECT_EQ(to_text(parsed(text)), text);
+  EXPECT_EQ(text_of(expected), text);
 }
 
 struct Printed {
@@ -95,24 +126,31 @@ constexpr Printed kPrinted[] = {
 };
 
 TEST(GraphText, HasNoMoreParenthesesThanNeeded) {
-  for (const Printed& c : kPrinted) EXPECT_EQ(to_text(parsed(c.text)), c.printed) << c.text;
-}
-
-std::string text_of(const char* nodes) {
-  const auto text = to_text(json{{"version", 1}, {"nodes", json::parse(nodes)}});
-  return text.ok() ? text.value() : base::to_string(text.error());
+  for (const Printed& c : kPrinted) {
+    EXPECT_EQ(text_of(to_json(parsed(c.text))), c.printed) << c.text;
+  }
 }
 
 TEST(GraphText, NodesInAnyOrder) {
-  EXPECT_EQ(text_of(R"([
+  EXPECT_EQ(text_of_nodes(R"([
     {"id": "c", "type": "setter", "point": "Logits", "value": {"node": "b"}},
     {"id": "b", "type": "operator", "operator": "*", "arguments": [{"node": "a"}, 2]},
     {"id": "a", "type": "getter", "point": "Logits"}])"),
             "logits = logits * 2\n");
 }
 
+// What a node uses is brought forward; the node does not go back behind the next line.
+TEST(GraphText, LinesStayInTheOrderOfTheList) {
+  EXPECT_EQ(text_of_nodes(R"([
+    {"id": "1", "type": "setter", "point": "Logits", "value": {"node": "3"}},
+    {"id": "2", "type": "setter", "point": "Logits", "value": 2},
+    {"id": "3", "type": "operator", "operator": "*", "arguments": [{"node": "4"}, 2]},
+    {"id": "4", "type": "parameter", "name": "a", "value": 1.0}])"),
+            "a = param(1.0)\nlogits = a * 2\nlogits = 2\n");
+}
+
 TEST(GraphText, ANodeUsedTwiceGetsAName) {
-  EXPECT_EQ(text_of(R"([
+  EXPECT_EQ(text_of_nodes(R"([
     {"id": "a", "type": "getter", "point": "Logits"},
     {"id": "b", "type": "operator", "operator": "*", "arguments": [{"node": "a"}, {"node": "a"}]},
     {"id": "c", "type": "setter", "point": "Logits", "value": {"node": "b"}}])"),
@@ -121,7 +159,7 @@ TEST(GraphText, ANodeUsedTwiceGetsAName) {
 
 // v and the id is no name, a word of the language, or another node's.
 TEST(GraphText, ANodeWhoseIdMakesNoNameGetsANumber) {
-  const std::string text = text_of(R"([
+  const std::string text = text_of_nodes(R"([
     {"id": "a__b", "type": "getter", "point": "Logits"},
     {"id": "ector", "type": "operator", "operator": "neg", "arguments": [{"node": "a__b"}]},
     {"id": "1", "type": "operator", "operator": "+",
@@ -136,7 +174,7 @@ TEST(GraphText, ANodeWhoseIdMakesNoNameGetsANumber) {
 }
 
 TEST(GraphText, AReadAboveAWriteStaysAboveIt) {
-  EXPECT_EQ(text_of(R"([
+  EXPECT_EQ(text_of_nodes(R"([
     {"id": "1", "type": "getter", "point": "Logits"},
     {"id": "2", "type": "operator", "operator": "neg", "arguments": [{"node": "1"}]},
     {"id": "3", "type": "setter", "point": "Logits", "value": 0},
@@ -145,12 +183,13 @@ TEST(GraphText, AReadAboveAWriteStaysAboveIt) {
 }
 
 TEST(GraphText, AConditionOfTwoLinesIsEvaluatedOnce) {
-  EXPECT_EQ(text_of(R"([
+  EXPECT_EQ(text_of_nodes(R"([
     {"id": "1", "type": "saved", "save": "x"},
     {"id": "2", "type": "condition", "value": {"node": "1"}},
     {"id": "3", "type": "setter", "point": "Logits", "value": 0, "condition": "2"},
-    {"id": "4", "type": "save", "name": "x", "value": 1, "condition": "2"}])"),
-            "v1 = saved(\"x\")\nif v1: logits = 0\nif v1: save(1, \"x\")\n");
+    {"id": "4", "type": "save", "name": "y", "value": 1, "condition": "2"},
+    {"id": "5", "type": "save", "name": "x", "value": 1}])"),
+            "v1 = saved(\"x\")\nif v1: logits = 0\nif v1: save(1, \"y\")\nsave(1, \"x\")\n");
 }
 
 struct Broken {
@@ -205,6 +244,17 @@ constexpr Broken kBroken[] = {
      "no name that stands alone"},
     {R"([{"id": "1", "type": "setter", "point": "Logits", "value": {"name": "x\ny = 3"}}])", "1",
      "no name that stands alone"},
+    {R"([{"id": "1", "type": "setter", "point": "Logits", "value": -9223372036854775808}])", "1",
+     "does not fit into 64 bits"},
+    {R"([{"id": "1", "type": "getter", "point": "Logits"},
+         {"id": "2", "type": "save", "name": "x", "value": {"list": [{"node": "1"}, {"node": "1"}]}},
+         {"id": "3", "type": "save", "name": "y", "value": {"name": "v1"}}])",
+     "3", "no name that stands alone"},
+    {R"([{"id": "1", "type": "constant", "value": 1, "name": "lambda"}])", "1", "cannot be a name"},
+    {R"([{"id": "1", "type": "operator", "operator": "not", "form": "method", "arguments": [1]}])",
+     "1", "not the name of an operator"},
+    {R"([{"id": "1", "type": "operator", "operator": "+", "arguments": 1}])", "1",
+     "are not a list"},
     {R"([{"id": "1", "type": "operator", "operator": "+", "arguments": [1]}])", "1",
      "no sign with 1"},
     {R"([{"id": "1", "type": "operator", "operator": "save", "arguments": [1]}])", "1",
@@ -225,18 +275,52 @@ constexpr Broken kBroken[] = {
 
 TEST(GraphJson, EachErrorNamesItsNode) {
   for (const Broken& c : kBroken) {
-    const auto text = to_text(json{{"version", 1}, {"nodes", json::parse(c.nodes)}});
-    ASSERT_FALSE(text.ok()) << c.nodes << text.value();
-    EXPECT_EQ(text.error().code, "invalid_graph");
-    EXPECT_EQ(text.error().where, c.where) << c.nodes;
-    EXPECT_THAT(text.error().message, HasSubstr(c.message)) << c.nodes;
+    const json graph = {{"version", 1}, {"nodes", json::parse(c.nodes)}};
+    const auto program = read_program(graph, test_model());
+    ASSERT_FALSE(program.ok()) << c.nodes;
+    EXPECT_EQ(program.error().code, "invalid_graph");
+    EXPECT_EQ(program.error().where, c.where) << c.nodes;
+    EXPECT_THAT(program.error().message, HasSubstr(c.message)) << c.nodes;
+  }
+}
+
+// What the checks of a program find is about a node too.
+constexpr Broken kWrong[] = {
+    {R"([{"id": "a", "type": "getter", "point": "HiddenStates", "layer": 99},
+         {"id": "b", "type": "save", "name": "x", "value": {"node": "a"}}])",
+     "a", "there is no layer 99, the model has 24 (node a)\n  save(layers[99].output, \"x\")\n"},
+    {R"([{"id": "a", "type": "getter", "point": "HiddenStates", "layer": 20},
+         {"id": "b", "type": "setter", "point": "HiddenStates", "layer": 12,
+          "value": {"node": "a"}}])",
+     "a", "layers[20].output is computed after layers[12].output"},
+    {R"([{"id": "a", "type": "saved", "save": "x"},
+         {"id": "b", "type": "condition", "value": {"node": "a"}},
+         {"id": "c", "type": "skip", "layer": 2, "condition": "b"}])",
+     "a", "no line saves \"x\""},
+    {R"([{"id": "a", "type": "setter", "point": "InputTokens", "value": 0}])", "a",
+     "tokens are read only"},
+    {R"([{"id": "a", "type": "parameter", "name": "p", "value": 3.0, "max": 2.0}])", "a",
+     "the value is outside of min and max"},
+    {R"([{"id": "a", "type": "constant", "value": 3, "name": "logits"}])", "a",
+     "\"logits\" stands for itself"},
+    {R"([{"id": "a", "type": "constant", "value": 3, "name": "x"}])", "a",
+     "the program changes nothing"}};
+
+TEST(GraphJson, EachErrorOfTheProgramNamesItsNode) {
+  for (const Broken& c : kWrong) {
+    const json graph = {{"version", 1}, {"nodes", json::parse(c.nodes)}};
+    const auto program = read_program(graph, test_model());
+    ASSERT_FALSE(program.ok()) << c.nodes;
+    EXPECT_EQ(program.error().code, "invalid_graph");
+    EXPECT_EQ(program.error().where, c.where) << c.nodes;
+    EXPECT_THAT(program.error().message, HasSubstr(c.message)) << c.nodes;
   }
 }
 
 TEST(GraphJson, TheFrameIsChecked) {
   const auto where = [](const json& graph) {
-    const auto text = to_text(graph);
-    return text.ok() ? text.value() : text.error().where;
+    const auto program = read_program(graph, test_model());
+    return program.ok() ? "" : program.error().where;
   };
   EXPECT_EQ(where(json::array()), "");
   EXPECT_EQ(where({{"nodes", json::array()}}), "version");
@@ -246,6 +330,7 @@ TEST(GraphJson, TheFrameIsChecked) {
   EXPECT_EQ(where({{"version", 1}, {"nodes", json::array()}, {"when", {{"step", "1"}}}}), "when");
   EXPECT_EQ(where({{"version", 1}, {"nodes", json::array()}, {"when", {{"steps", 1.5}}}}), "when");
   EXPECT_EQ(where({{"version", 1}, {"nodes", json(4001, json::object())}}), "nodes");
+  EXPECT_EQ(where({{"version", 1}, {"nodes", json::array()}}), "nodes");
 }
 
 TEST(GraphJson, AStringIsReadAsText) {
@@ -271,20 +356,28 @@ json chain(std::size_t length) {
   return {{"version", 1}, {"nodes", nodes}};
 }
 
+json saves(std::size_t count, const std::string& name) {
+  json nodes = json::array();
+  for (std::size_t i = 0; i < count; ++i) {
+    nodes.push_back({{"id", std::to_string(i)}, {"type", "save"}, {"name", name}, {"value", 1}});
+  }
+  return {{"version", 1}, {"nodes", nodes}};
+}
+
 TEST(GraphJson, DepthAndSizeAreBounded) {
-  EXPECT_TRUE(to_text(chain(90)).ok());
-  EXPECT_THAT(to_text(chain(3000)).error().message, HasSubstr("nested deeper than 100"));
+  EXPECT_THAT(text_of(chain(90)), HasSubstr("logits = 1 + "));
+  EXPECT_THAT(text_of(chain(3000)), HasSubstr("nested deeper than 100"));
   json deep = 1;
   for (int i = 0; i < 300; ++i) deep = {{"list", {deep}}};
   const json graph = {{"version", 1},
                       {"nodes", {{{"id", "1"}, {"type", "save"}, {"name", "x"}, {"value", deep}}}}};
-  EXPECT_THAT(to_text(graph).error().message, HasSubstr("nested deeper than 100"));
-  json many = json::array();
-  for (int i = 0; i < 2000; ++i) {
-    many.push_back({{"id", std::to_string(i)}, {"type", "save"}, {"name", "x"}, {"value", 1}});
-  }
-  EXPECT_THAT(to_text(json{{"version", 1}, {"nodes", many}}).error().message,
-              HasSubstr("more than 16384 bytes"));
+  EXPECT_THAT(text_of(graph), HasSubstr("nested deeper than 100"));
+  EXPECT_THAT(text_of(saves(201, "x")), HasSubstr("more than 200 lines"));
+  EXPECT_THAT(text_of(saves(150, std::string(200, 'x'))), HasSubstr("more than 16384 bytes"));
+  json list = json::array();
+  for (int i = 0; i < 4000; ++i) list.push_back(1);
+  const json node = {{"id", "1"}, {"type", "save"}, {"name", "x"}, {"value", {{"list", list}}}};
+  EXPECT_THAT(text_of({{"version", 1}, {"nodes", {node}}}), HasSubstr("more than 4000 parts"));
 }
 
 }  // namespace

@@ -100,10 +100,13 @@ void mutate_json(json& value, std::mt19937& random) {
   value = pieces[random() % std::size(pieces)];
 }
 
-// What is taken comes back from both of its forms.
+// What is taken comes back from its graph, and from the graph's text.
 void check_sound(const Program& program, const std::string& from) {
   const json graph = to_json(program);
-  const std::string text = to_text(program);
+  const auto read = read_program(graph, test_model());
+  ASSERT_TRUE(read.ok()) << from << "\n--\n" << graph << "\n" << read.error().message;
+  EXPECT_EQ(to_json(read.value()), graph) << from;
+  const std::string text = read.value().ast().source();
   const auto again = parse_program(text, test_model());
   ASSERT_TRUE(again.ok()) << from << "\n--\n" << text << "\n" << again.error().message;
   EXPECT_EQ(to_json(again.value()), graph) << from << "\n--\n" << text;

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/expr/script.h"
+
+namespace tt::graph {
+
+/// The lines of a graph in JSON, and their text. Errors, code "invalid_graph", name the node: an
+/// unknown version, type or member, a node that is not there, a cycle, a value of the wrong kind,
+/// more than expr::kScriptLimits. Names and places are not looked up. Nothing of `graph` is
+/// trusted. Thread: any.
+base::Result<expr::Script> read_script(const nlohmann::json& graph);
+
+}  // namespace tt::graph
