@@ -1,16 +1,11 @@
 #include "src/intervene/active_program.h"
 
 #include <ATen/ATen.h>
-#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "src/intervene/budget.h"
-#include "src/intervene/describe.h"
-#include "tensor_tracer/expr/diagnostic.h"
-#include "tensor_tracer/graph/json.h"
-#include "tensor_tracer/intervene/engine.h"
+#include "src/intervene/program_cache.h"
 
 namespace tt::intervene {
 namespace {
@@ -77,49 +72,21 @@ at::Tensor spelled(const at::Tensor& tokens, const std::string& text) {
   return mask;
 }
 
-std::set<std::string> read_back(const graph::Program& program) {
-  std::set<std::string> names;
-  for (const graph::Value& value : program.values) {
-    for (const graph::Leaf& leaf : value.leaves) {
-      if (leaf.kind == graph::LeafKind::kSaved) names.insert(leaf.name);
-    }
-  }
-  return names;
-}
-
-// Forwards of a step whose saves are kept apart.
-std::int64_t forwards_of(const graph::Schedule& when, const Context& context) {
-  const int phases = (when.in_train ? 1 : 0) + (when.in_eval ? 1 : 0);
-  return phases * context.micro_batches + (when.prompt_sets.empty() ? 0 : context.prompt_batches);
-}
-
-// All that a program's saves keep, over the layers that it stands for and the forwards of a step.
-base::Status check_kept(const ActiveProgram& one, const Specialization& ready,
-                        const Context& context) {
-  const graph::Program& program = one.program;
-  std::int64_t kept = 0;
-  for (const graph::Effect& effect : program.effects) {
-    if (effect.kind != graph::EffectKind::kSave || !one.read_back.contains(effect.name)) continue;
-    for (const LayerSpecialization& instance : ready.instances) {
-      kept += forwards_of(program.when, context) *
-              c10::multiply_integers(instance.units[effect.value].shape);
-    }
-    if (kept > kMaxKeptNumbers) {
-      return expr::to_error(program.ast(),
-                            {effect.span,
-                             "with this line the program keeps " + std::to_string(kept) +
-                                 " numbers over the forwards of a step, the limit is " +
-                                 std::to_string(kMaxKeptNumbers),
-                             "reduce what is saved, or save fewer layers"});
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 std::string saved_name(const std::string& name, int layer) {
   return std::to_string(layer) + "@" + name;
+}
+
+ActiveProgram::ActiveProgram(std::shared_ptr<const CompiledProgram> of)
+    : compiled(std::move(of)),
+      ready({{compiled->shape, compiled->ready}}),
+      constants(compiled->constants) {
+  for (const graph::Parameter& parameter : program.parameters) {
+    targets[parameter.name] = parameter.value;
+  }
+  changes.resize(num_places());
+  counts.places.resize(num_places());
 }
 
 bool ActiveProgram::is_due(const trace::ForwardScope& scope, const graph::Model& model) const {
@@ -170,19 +137,7 @@ std::shared_ptr<const Specialization> ActiveProgram::ready_for(const Shape& shap
                                                                const Context& context) {
   if (const auto found = ready.find(shape); found != ready.end()) return found->second;
   if (ready.size() >= kMaxShapes) ready.clear();
-  auto made = std::make_shared<Specialization>();
-  for (const int layer : layers) {
-    auto instance = specialize_layer(program, context, shape, layer, constants);
-    if (!instance) {
-      made->error = instance.error();
-      break;
-    }
-    made->instances.push_back(std::move(instance).value());
-  }
-  const base::Status status =
-      made->error ? base::Status() : check_budget(program, made->instances, context);
-  if (!status) made->error = status.error();
-  return ready[shape] = std::move(made);
+  return ready[shape] = specialize(program, layers, shape, context, constants);
 }
 
 at::Tensor ActiveProgram::selected(const trace::ForwardScope& scope,
@@ -203,7 +158,7 @@ at::Tensor ActiveProgram::selected(const trace::ForwardScope& scope,
 }
 
 nlohmann::json ActiveProgram::describe() const {
-  nlohmann::json described = form;
+  nlohmann::json described = compiled->form;
   described.erase("graph");
   described.erase("positions");
   described["name"] = name;
@@ -218,25 +173,9 @@ nlohmann::json ActiveProgram::describe() const {
 
 base::Result<std::shared_ptr<ActiveProgram>> make_active_program(const nlohmann::json& program,
                                                                  const Context& context) {
-  auto read = graph::read_program(program, context.model);
-  if (!read) return read.error();
-  auto made = std::make_shared<ActiveProgram>();
-  made->program = std::move(read).value();
-  made->layers = layers_of(made->program);
-  const auto ready = made->ready_for({context.micro_batch_size, context.seq_length}, context);
-  if (ready->error) return *ready->error;
-  made->read_back = read_back(made->program);
-  if (auto status = check_kept(*made, *ready, context); !status) return status.error();
-  for (const graph::Effect& effect : made->program.effects) {
-    made->says_layer.push_back(graph::is_each(made->program, effect));
-  }
-  made->form = describe_program(made->program, *ready, made->says_layer);
-  for (const graph::Parameter& parameter : made->program.parameters) {
-    made->targets[parameter.name] = parameter.value;
-  }
-  made->changes.resize(made->num_places());
-  made->counts.places.resize(made->num_places());
-  return made;
+  auto compiled = context.programs->compile(program, context);
+  if (!compiled) return compiled.error();
+  return std::make_shared<ActiveProgram>(std::move(compiled).value());
 }
 
 }  // namespace tt::intervene

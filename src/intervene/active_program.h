@@ -12,16 +12,10 @@
 #include <tuple>
 #include <vector>
 
-#include "src/intervene/specialization.h"
+#include "src/intervene/compiled_program.h"
 #include "tensor_tracer/trace/plan.h"
 
 namespace tt::intervene {
-
-/// A program for one shape of the forward, for every layer it stands for.
-struct Specialization {
-  std::vector<LayerSpecialization> instances;
-  std::optional<base::Error> error;  // it does not fit this shape
-};
 
 /// Positions that a write on shards reached, as far as this rank's shard tells: bool [batch,
 /// sequence]. Those of all ranks of the tensor axis are joined when they are reported, so that a
@@ -58,12 +52,15 @@ std::string saved_name(const std::string& name, int layer);
 
 /// One program in force on one rank.
 struct ActiveProgram {
+  explicit ActiveProgram(std::shared_ptr<const CompiledProgram> of);
+
+  const std::shared_ptr<const CompiledProgram> compiled;
+  const graph::Program& program = compiled->program;
+  const std::vector<bool>& says_layer = compiled->says_layer;
+  const std::vector<int>& layers = compiled->layers;
+  const std::set<std::string>& read_back = compiled->read_back;
+
   std::string name;
-  graph::Program program;
-  nlohmann::json form;              // as "intervention.check" describes it
-  std::vector<bool> says_layer;     // by effect: `layer` is in its line, or in what it uses
-  std::vector<int> layers;          // that it is made ready for, as layers_of()
-  std::set<std::string> read_back;  // saves that saved() reads: the others are not kept
   std::map<std::string, double> targets;
   std::int64_t since = 1;
   std::optional<std::int64_t> until;  // its last step
@@ -84,7 +81,6 @@ struct ActiveProgram {
   const void* acted_in = nullptr;  // the forward in which it acted last
   std::vector<Change> changes;     // by place, as Counts::places
 
-  const std::string& text() const { return program.ast().source(); }
   std::size_t num_places() const { return program.effects.size() * layers.size(); }
   std::size_t place_of(std::size_t effect, std::size_t instance) const {
     return effect * layers.size() + instance;
@@ -105,7 +101,7 @@ struct ActiveProgram {
   nlohmann::json describe() const;
 };
 
-/// Reads a program and makes it ready for training forwards; `form` and all.
+/// The program as it is compiled in `context.programs`, not yet in force.
 base::Result<std::shared_ptr<ActiveProgram>> make_active_program(const nlohmann::json& program,
                                                                  const Context& context);
 

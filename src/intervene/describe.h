@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "src/intervene/active_program.h"
+#include "src/intervene/compiled_program.h"
 
 namespace tt::intervene {
 

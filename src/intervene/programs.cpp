@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "src/intervene/state.h"
-#include "tensor_tracer/graph/json.h"
 
 namespace tt::intervene {
 namespace {
@@ -42,7 +41,7 @@ const graph::Parameter* find_parameter(const graph::Program& program, const std:
 
 json to_json(const Desired& wanted) {
   json form = {{"name", wanted.name},
-               {"text", wanted.text},
+               {"program", json::parse(wanted.compiled->source)},
                {"parameters", wanted.targets},
                {"since", wanted.since},
                {"keep", wanted.keep}};
@@ -104,8 +103,8 @@ base::Result<json> Engine::State::apply(const json& params, std::int64_t next_st
   program.keep = keep.get<bool>();
   if (has_ttl) program.until = next_step + ttl.get<std::int64_t>() - 1;
   program.targets = targets.value();
-  *known = {program.name,  program.text(), program.targets,
-            program.since, program.until,  program.keep};
+  *known = {program.name,  program.compiled, program.targets,
+            program.since, program.until,    program.keep};
   has_changed = true;
   wanted_reason = "apply";
   return program.describe();
@@ -119,13 +118,12 @@ base::Result<json> Engine::State::set(const json& params) {
     return not_in_force(name.value());
   }
   const json parameter_name = params.value("parameter", json());
-  const auto program = graph::parse_program(known->text, context.model);
-  if (!program) return program.error();
+  const graph::Program& program = known->compiled->program;
   const graph::Parameter* parameter =
-      parameter_name.is_string() ? find_parameter(program.value(), parameter_name) : nullptr;
+      parameter_name.is_string() ? find_parameter(program, parameter_name) : nullptr;
   if (parameter == nullptr) {
     std::vector<std::string> names;
-    for (const graph::Parameter& one : program.value().parameters) names.push_back(one.name);
+    for (const graph::Parameter& one : program.parameters) names.push_back(one.name);
     return wrong("parameter", "the program has no such parameter",
                  "there are: " + json(names).dump());
   }
@@ -197,6 +195,20 @@ std::string Engine::take_changes(std::int64_t next_step) {
       -1, ' ', false, json::error_handler_t::replace);
 }
 
+// Global rank 0 has compiled the program for the request.
+base::Result<std::shared_ptr<ActiveProgram>> Engine::State::start(const std::string& name,
+                                                                  std::int64_t since,
+                                                                  const json& program) {
+  const Desired* asked = find_wanted(name);
+  const bool is_here = asked != nullptr && asked->compiled->source == source_of(program);
+  auto made = is_here ? base::Result(std::make_shared<ActiveProgram>(asked->compiled))
+                      : make_active_program(program, context);
+  if (!made) return made.error();
+  made.value()->name = name;
+  made.value()->since = since;
+  return made;
+}
+
 base::Status Engine::prepare(const std::string& changes) {
   State& state = *state_;
   state.prepared.clear();
@@ -207,17 +219,17 @@ base::Status Engine::prepare(const std::string& changes) {
     const std::int64_t since = one.at("since");
     Staged prepared{nullptr, one.at("parameters"), std::nullopt, one.at("keep")};
     if (one.contains("until")) prepared.until = one.at("until").get<std::int64_t>();
+    const std::string source = source_of(one.at("program"));
     const auto known = std::ranges::find_if(state.in_force, [&](const auto& program) {
-      return program->name == name && program->since == since && program->text() == one.at("text");
+      return program->name == name && program->since == since &&
+             program->compiled->source == source;
     });
     if (known != state.in_force.end()) {
       prepared.program = *known;
     } else {
-      auto made = make_active_program(one.at("text"), state.context);
+      auto made = state.start(name, since, one.at("program"));
       if (!made) return made.error();
       prepared.program = std::move(made).value();
-      prepared.program->name = name;
-      prepared.program->since = since;
     }
     state.prepared.push_back(std::move(prepared));
   }
@@ -258,9 +270,9 @@ void Engine::State::give_up_what_is_new() {
   for (const auto& program : in_force) {
     const Desired* asked = find_wanted(program->name);
     if (asked == nullptr) continue;
-    const bool is_same = asked->since == program->since && asked->text == program->text();
+    const bool is_same = asked->since == program->since && asked->compiled == program->compiled;
     stays.push_back(is_same ? *asked
-                            : Desired{program->name, program->text(), program->targets,
+                            : Desired{program->name, program->compiled, program->targets,
                                       program->since, program->until, program->keep});
     has_changed = has_changed || (is_same && asked->targets != program->targets);
   }

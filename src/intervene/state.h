@@ -29,7 +29,7 @@ struct Frame {
 /// A program that a request asked for, as it travels to the other ranks.
 struct Desired {
   std::string name;
-  std::string text;
+  std::shared_ptr<const CompiledProgram> compiled;
   std::map<std::string, double> targets;
   std::int64_t since = 1;
   std::optional<std::int64_t> until;
@@ -97,6 +97,8 @@ struct Engine::State {
   void give_up_what_is_new();
   base::Error not_in_force(const std::string& name) const;
   Desired* find_wanted(const std::string& name);
+  base::Result<std::shared_ptr<ActiveProgram>> start(const std::string& name, std::int64_t since,
+                                                     const nlohmann::json& program);
 };
 
 }  // namespace tt::intervene

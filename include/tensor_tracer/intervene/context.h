@@ -12,6 +12,10 @@
 
 namespace tt::intervene {
 
+/// The programs that were compiled last; src/intervene/program_cache.h.
+class ProgramCache;
+std::shared_ptr<ProgramCache> make_program_cache();
+
 /// The run that programs are checked against. Libraries may be null and outlive it. Thread: any.
 struct Context {
   std::shared_ptr<const trace::Catalogue> catalogue;
@@ -28,6 +32,8 @@ struct Context {
   std::int64_t head_size = 1;
   at::ScalarType dtype = at::kFloat;  // of activations, and of weights as a forward uses them
   std::uint64_t seed = 0;
+  /// What was compiled for this run; copies share it.
+  std::shared_ptr<ProgramCache> programs = make_program_cache();
 };
 
 }  // namespace tt::intervene

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/intervene/active_program.h"
+#include "src/intervene/program_cache.h"
 #include "tensor_tracer/intervene/check.h"
 #include "tensor_tracer/intervene/engine.h"
 #include "tests/unit/intervene/made_up_forward.h"
@@ -21,18 +22,19 @@ using testing::HasSubstr;
 class CountingFiles : public trace::TensorFiles {
  public:
   int reads = 0;
+  at::Tensor content = at::ones({64});
   base::Result<at::Tensor> find(const std::string&, const std::string&) override {
     ++reads;
-    return at::ones({64});
+    return content;
   }
 };
 
 // The requests of a controller, and what all ranks do with them between two steps.
 class Controlled {
  public:
-  Controlled() : engine_(context(), group_, group_) {}
+  Controlled() : context_(make_context()), engine_(context_, group_, group_) {}
 
-  void apply(const std::string& name, const std::string& program) {
+  void apply(const std::string& name, const json& program) {
     const auto answer =
         engine_.request("intervention.apply", {{"name", name}, {"program", program}}, 7);
     ASSERT_TRUE(answer.ok()) << to_string(answer.error());
@@ -56,9 +58,14 @@ class Controlled {
   }
   Engine& engine() { return engine_; }
   int reads() const { return files_.reads; }
+  CountingFiles& files() { return files_; }
+  base::Result<json> check(const json& program) {
+    return check_program({{"program", program}}, context_);
+  }
+  std::int64_t num_compiled() const { return context_.programs->num_compiled(); }
 
  private:
-  Context context() {
+  Context make_context() {
     Context context = made_up_context(4, group_, at::kFloat);
     context.files = &files_;
     context.model.prompt_sets = {"probes"};
@@ -67,6 +74,7 @@ class Controlled {
 
   CountingFiles files_;
   comm::ProcessGroup group_;
+  Context context_;
   Engine engine_;
 };
 
@@ -99,16 +107,89 @@ TEST(Programs, AProgramThatARankCouldNotTakeLeavesNothingToShare) {
 TEST(Programs, AFileIsReadOnceForAllLayersAndShapes) {
   Controlled run;
   run.apply("patch", "layers[layer].output += file(\"a\")[\"b\"]");
-  const int reads = run.reads();  // to check the request
-  EXPECT_EQ(reads, 1);
+  EXPECT_EQ(run.reads(), 1);
   run.at_boundary(true);
-  EXPECT_EQ(run.reads(), reads + 1);
+  EXPECT_EQ(run.reads(), 1);
   for (const std::int64_t sequence : {5, 3}) {
     run.engine().begin_forward({8, 0, 0, trace::Phase::kTrain},
                                at::zeros({4, sequence}, at::kLong));
     run.engine().end_pass();
   }
-  EXPECT_EQ(run.reads(), reads + 1);
+  EXPECT_EQ(run.reads(), 1);
+}
+
+// As in the page: a program is checked while it is typed, previewed, applied, and its slider moved.
+void expect_compiled_once(Controlled& run, const json& program) {
+  const std::int64_t before = run.num_compiled();
+  ASSERT_TRUE(run.check(program).ok());
+  ASSERT_TRUE(run.engine().begin_preview({{"program", program}}).ok());
+  run.engine().end_preview();
+  run.apply("p", program);
+  run.at_boundary(true);
+  run.request("intervention.set", {{"name", "p"}, {"parameter", "alpha"}, {"value", 3.0}});
+  run.at_boundary(true);
+  EXPECT_EQ(run.engine().describe(7)["programs"][0]["parameters"][0]["value"], 3.0);
+  EXPECT_EQ(run.num_compiled(), before + 1);
+}
+
+TEST(Programs, AreCompiledOnceFromTheCheckToTheSlider) {
+  Controlled run;
+  const std::string text = "alpha = param(2.0)\nlayers[1].output *= alpha";
+  expect_compiled_once(run, text);
+  expect_compiled_once(run, run.check(text).value()["graph"]);
+}
+
+// Shapes and operators are checked on the tree: what is wrong is about a node.
+TEST(Programs, ThatAreGraphsAreRefusedByNode) {
+  Controlled run;
+  const auto refused = run.check(json::parse(R"({"version": 1, "nodes": [
+    {"id": "h", "type": "getter", "point": "HiddenStates", "layer": 1},
+    {"id": "m", "type": "operator", "operator": "maen", "form": "method", "arguments": [{"node": "h"}]},
+    {"id": "s", "type": "save", "name": "x", "value": {"node": "m"}}]})"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "invalid_graph");
+  EXPECT_EQ(refused.error().where, "m");
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("(node m)\n  save(layers[1].output.maen(), \"x\")\n"));
+}
+
+TEST(Programs, ThatAreStartedTogetherAreCompiledOnceEach) {
+  Controlled run;
+  const auto program = [](std::size_t i) { return "layers[1].output *= " + std::to_string(i); };
+  for (std::size_t i = 0; i < kMaxPrograms; ++i) ASSERT_TRUE(run.check(program(i)).ok());
+  for (std::size_t i = 0; i < kMaxPrograms; ++i) run.apply(std::to_string(i), program(i));
+  run.at_boundary(true);
+  EXPECT_EQ(run.num_compiled(), kMaxPrograms);
+  ASSERT_TRUE(run.check(program(kMaxPrograms)).ok());
+  ASSERT_TRUE(run.check(program(0)).ok());
+  EXPECT_EQ(run.num_compiled(), kMaxPrograms + 2) << "the first one of 33 is forgotten";
+}
+
+TEST(Programs, WhoseFileHasChangedAreCompiledAnew) {
+  Controlled run;
+  const std::string program = "layers[1].output = file(\"a\")[\"b\"]";
+  ASSERT_TRUE(run.check(program).ok());
+  ASSERT_TRUE(run.check(program).ok());
+  EXPECT_EQ(run.num_compiled(), 1);
+  run.files().content = at::full({64}, 2.0);
+  run.apply("p", program);
+  run.at_boundary(true);
+  EXPECT_EQ(run.num_compiled(), 2);
+  run.engine().begin_forward({8, 0, 0, trace::Phase::kTrain}, at::zeros({4, 5}, at::kLong));
+  const at::Tensor out =
+      run.engine().at_point(trace::PointFlag::kHiddenStates, 1, at::ones({4, 5, 64}));
+  run.engine().end_pass();
+  EXPECT_TRUE(at::equal(out, at::full({4, 5, 64}, 2.0)));
+}
+
+// 80 MiB: more than is kept beside the programs in force.
+TEST(Programs, WithLargeFilesAreNotKept) {
+  Controlled run;
+  run.files().content = at::ones({20 << 20});
+  const std::string program = "save(file(\"a\")[\"b\"].mean(), \"x\")";
+  ASSERT_TRUE(run.check(program).ok());
+  ASSERT_TRUE(run.check(program).ok());
+  EXPECT_EQ(run.num_compiled(), 2);
 }
 
 // What is left of ones where these tokens of two prompts are written with 0.

@@ -1,0 +1,97 @@
+#include "src/intervene/compiled_program.h"
+
+#include <c10/util/accumulate.h>
+
+#include <utility>
+
+#include "src/intervene/budget.h"
+#include "src/intervene/describe.h"
+#include "tensor_tracer/expr/diagnostic.h"
+#include "tensor_tracer/graph/json.h"
+#include "tensor_tracer/intervene/engine.h"
+
+namespace tt::intervene {
+namespace {
+
+std::set<std::string> read_back(const graph::Program& program) {
+  std::set<std::string> names;
+  for (const graph::Value& value : program.values) {
+    for (const graph::Leaf& leaf : value.leaves) {
+      if (leaf.kind == graph::LeafKind::kSaved) names.insert(leaf.name);
+    }
+  }
+  return names;
+}
+
+// Forwards of a step whose saves are kept apart.
+std::int64_t forwards_of(const graph::Schedule& when, const Context& context) {
+  const int phases = (when.in_train ? 1 : 0) + (when.in_eval ? 1 : 0);
+  return phases * context.micro_batches + (when.prompt_sets.empty() ? 0 : context.prompt_batches);
+}
+
+// All that a program's saves keep, over the layers that it stands for and the forwards of a step.
+base::Status check_kept(const CompiledProgram& one, const Context& context) {
+  const graph::Program& program = one.program;
+  std::int64_t kept = 0;
+  for (const graph::Effect& effect : program.effects) {
+    if (effect.kind != graph::EffectKind::kSave || !one.read_back.contains(effect.name)) continue;
+    for (const LayerSpecialization& instance : one.ready->instances) {
+      kept += forwards_of(program.when, context) *
+              c10::multiply_integers(instance.units[effect.value].shape);
+    }
+    if (kept > kMaxKeptNumbers) {
+      return expr::to_error(program.ast(),
+                            {effect.span,
+                             "with this line the program keeps " + std::to_string(kept) +
+                                 " numbers over the forwards of a step, the limit is " +
+                                 std::to_string(kMaxKeptNumbers),
+                             "reduce what is saved, or save fewer layers"});
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string source_of(const nlohmann::json& program) {
+  return program.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::shared_ptr<const Specialization> specialize(const graph::Program& program,
+                                                 const std::vector<int>& layers, const Shape& shape,
+                                                 const Context& context, Constants& constants) {
+  auto made = std::make_shared<Specialization>();
+  for (const int layer : layers) {
+    auto instance = specialize_layer(program, context, shape, layer, constants);
+    if (!instance) {
+      made->error = instance.error();
+      return made;
+    }
+    made->instances.push_back(std::move(instance).value());
+  }
+  const base::Status status = check_budget(program, made->instances, context);
+  if (!status) made->error = status.error();
+  return made;
+}
+
+base::Result<std::shared_ptr<const CompiledProgram>> compile_program(const nlohmann::json& program,
+                                                                     const Context& context) {
+  auto read = graph::read_program(program, context.model);
+  if (!read) return read.error();
+  auto made = std::make_shared<CompiledProgram>();
+  made->source = source_of(program);
+  made->program = std::move(read).value();
+  made->layers = layers_of(made->program);
+  made->shape = {context.micro_batch_size, context.seq_length};
+  made->ready = specialize(made->program, made->layers, made->shape, context, made->constants);
+  if (made->ready->error) return *made->ready->error;
+  made->read_back = read_back(made->program);
+  if (auto status = check_kept(*made, context); !status) return status.error();
+  for (const graph::Effect& effect : made->program.effects) {
+    made->says_layer.push_back(graph::is_each(made->program, effect));
+  }
+  made->form = describe_program(made->program, *made->ready, made->says_layer);
+  return std::shared_ptr<const CompiledProgram>(std::move(made));
+}
+
+}  // namespace tt::intervene

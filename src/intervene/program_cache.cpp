@@ -1,0 +1,87 @@
+#include "src/intervene/program_cache.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tensor_tracer/intervene/engine.h"
+
+namespace tt::intervene {
+namespace {
+
+// Of the files of all programs that are kept.
+constexpr std::size_t kMaxBytes = std::size_t{64} << 20U;
+
+std::size_t bytes_of(const Constants& constants) {
+  std::size_t bytes = 0;
+  for (const auto& [name, tensor] : constants.files) bytes += tensor.nbytes();
+  return bytes;
+}
+
+bool is_same(const trace::DirectionVector& a, const trace::DirectionVector& b) {
+  return &a == &b || (a.has_embedding_row == b.has_embedding_row && a.rows == b.rows);
+}
+
+// Whether the files that the program was compiled with hold the same now.
+bool is_current(const Constants& constants, const Context& context) {
+  for (const auto& [name, vector] : constants.vectors) {
+    const auto now = context.vectors->find(name);
+    if (!now || !is_same(*vector, *now.value())) return false;
+  }
+  for (const auto& [name, tensor] : constants.files) {
+    const auto now = context.files->find(name.first, name.second);
+    if (!now || !at::equal(now.value().to(context.dtype), tensor)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::shared_ptr<ProgramCache> make_program_cache() { return std::make_shared<ProgramCache>(); }
+
+base::Result<std::shared_ptr<const CompiledProgram>> ProgramCache::compile(
+    const nlohmann::json& program, const Context& context) {
+  const std::string source = source_of(program);
+  auto known = take(source, context.tensor_rank);
+  if (known == nullptr || !is_current(known->constants, context)) {
+    auto compiled = compile_program(program, context);
+    const std::lock_guard lock(mutex_);
+    ++compiled_;
+    if (!compiled) return compiled.error();
+    known = std::move(compiled).value();
+  }
+  keep({context.tensor_rank, bytes_of(known->constants), known});
+  return known;
+}
+
+std::int64_t ProgramCache::num_compiled() const {
+  const std::lock_guard lock(mutex_);
+  return compiled_;
+}
+
+// It is put back as the latest.
+std::shared_ptr<const CompiledProgram> ProgramCache::take(const std::string& source,
+                                                          int tensor_rank) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::ranges::find_if(entries_, [&](const Entry& entry) {
+    return entry.tensor_rank == tensor_rank && entry.program->source == source;
+  });
+  if (found == entries_.end()) return nullptr;
+  auto program = std::move(found->program);
+  bytes_ -= found->bytes;
+  entries_.erase(found);
+  return program;
+}
+
+void ProgramCache::keep(Entry entry) {
+  const std::lock_guard lock(mutex_);
+  bytes_ += entry.bytes;
+  entries_.push_back(std::move(entry));
+  while (entries_.size() > kMaxPrograms || bytes_ > kMaxBytes) {
+    bytes_ -= entries_.front().bytes;
+    entries_.pop_front();
+  }
+}
+
+}  // namespace tt::intervene
