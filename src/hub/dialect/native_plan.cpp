@@ -126,14 +126,16 @@ base::Result<json> tensor_tracer_compressor(const KnownPoint& known, const json&
   if ((!given.is_object() && !given.is_null()) || (!configs.is_object() && !configs.is_null())) {
     return wrong(where, "must be an object with compressor_type and an object compressor_configs");
   }
+  if (known.point == "InputTokens") {
+    return json{{"kind", "none"}};  // whatever was chosen for it
+  }
   if (type == "TileCompressor") {
     return tile_of(configs, features, where + ".compressor_configs");
   }
   if (type == "ProjectionCompressor") {
     return projection_of(configs, facts, where + ".compressor_configs");
   }
-  const bool tokens = known.point == "InputTokens" && type.is_null();
-  return json{{"kind", type == "NoOpCompressor" || tokens ? "none" : "empty"}};
+  return json{{"kind", type == "NoOpCompressor" ? "none" : "empty"}};
 }
 
 base::Result<json> mega_scope_compressor(const KnownPoint& known, const json& compressors,

@@ -105,6 +105,14 @@ TEST(DialectPlan, OfTensorTracersCompressors) {
                             "method_one_rank":"mean"})"));
 }
 
+TEST(DialectPlan, InputTokensAreNeverCompressed) {
+  for (const char* type : {"TileCompressor", "ProjectionCompressor", "EmptyCompressor", "Other"}) {
+    EXPECT_EQ(compressor_of("InputTokens", {{"InputTokens", {{"compressor_type", type}}}}),
+              json({{"kind", "none"}}))
+        << type;
+  }
+}
+
 TEST(DialectPlan, AVectorIsANameOfTheRunsNeverAPath) {
   const auto made = [](const char* path) {
     return compressor_of("HiddenStates", {{"HiddenStates",
