@@ -5,28 +5,27 @@
 namespace tt::eval {
 namespace {
 
-// Lines and tiles are the first two dimensions of every kTile value.
-constexpr std::int64_t kOuterDims = 2;
-
 // Aligned at the right, as broadcasting does: tile values must have one rank, so that line meets
-// line and tile meets tile, and the others must not reach the two outer dimensions.
-bool are_aligned(const std::vector<Reached>& arguments, std::int64_t rank) {
-  return std::ranges::all_of(arguments, [rank](const Reached& argument) {
+// line and tile meets tile, and the others must not reach the outer dimensions.
+bool are_aligned(const std::vector<Reached>& arguments, std::int64_t rank,
+                 std::int64_t outer_dims) {
+  return std::ranges::all_of(arguments, [=](const Reached& argument) {
     if (argument.reach == Reach::kTile) return argument.rank == rank;
-    return argument.rank <= rank - kOuterDims || (argument.elements == 1 && argument.rank <= rank);
+    return argument.rank <= rank - outer_dims || (argument.elements == 1 && argument.rank <= rank);
   });
 }
 
-bool are_inner(const std::optional<std::vector<std::int64_t>>& dims, std::int64_t rank) {
-  return dims && !dims->empty() && std::ranges::all_of(*dims, [rank](std::int64_t dim) {
-           return (dim < 0 ? dim + rank : dim) >= kOuterDims;
+bool are_inner(const std::optional<std::vector<std::int64_t>>& dims, std::int64_t rank,
+               std::int64_t outer_dims) {
+  return dims && !dims->empty() && std::ranges::all_of(*dims, [=](std::int64_t dim) {
+           return (dim < 0 ? dim + rank : dim) >= outer_dims;
          });
 }
 
 }  // namespace
 
 Reach combine(Pattern pattern, const std::vector<Reached>& arguments,
-              const std::optional<std::vector<std::int64_t>>& dims) {
+              const std::optional<std::vector<std::int64_t>>& dims, std::int64_t outer_dims) {
   const auto has = [&](Reach reach) {
     return std::ranges::any_of(arguments, [reach](const Reached& a) { return a.reach == reach; });
   };
@@ -34,8 +33,9 @@ Reach combine(Pattern pattern, const std::vector<Reached>& arguments,
   if (!has(Reach::kTile)) return Reach::kNothing;
   if (pattern == Pattern::kAnywhere) return Reach::kWide;
   const std::int64_t rank = std::ranges::find(arguments, Reach::kTile, &Reached::reach)->rank;
-  if (!are_aligned(arguments, rank)) return Reach::kWide;
-  return pattern == Pattern::kElementwise || are_inner(dims, rank) ? Reach::kTile : Reach::kWide;
+  if (!are_aligned(arguments, rank, outer_dims)) return Reach::kWide;
+  const bool stays = pattern == Pattern::kElementwise || are_inner(dims, rank, outer_dims);
+  return stays ? Reach::kTile : Reach::kWide;
 }
 
 }  // namespace tt::eval

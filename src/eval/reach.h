@@ -6,10 +6,11 @@
 
 namespace tt::eval {
 
-/// How a value depends on one input of shape [lines, tiles, width].
+/// How a value depends on one input of shape [lines, tiles, width] or [rows, lines, tiles, width],
+/// whose outer dims are all but the last.
 enum class Reach : std::uint8_t {
   kNothing,  // not at all
-  kTile,     // shape [lines, tiles, …]; the part at (line, tile) depends on that tile only
+  kTile,     // the outer dims, then any; the part at one tile depends on that tile only
   kWide,     // anything else
 };
 
@@ -30,8 +31,9 @@ struct Reached {
   std::int64_t elements = 0;
 };
 
-/// The reach of a call's results. `dims` are those of kAlongDim as given, nothing if all are meant.
+/// The reach of a call's results into an input with so many outer dims. `dims` are those of
+/// kAlongDim as given, nothing if all are meant.
 Reach combine(Pattern pattern, const std::vector<Reached>& arguments,
-              const std::optional<std::vector<std::int64_t>>& dims);
+              const std::optional<std::vector<std::int64_t>>& dims, std::int64_t outer_dims);
 
 }  // namespace tt::eval

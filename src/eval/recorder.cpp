@@ -12,8 +12,6 @@
 namespace tt::eval {
 namespace {
 
-constexpr std::int64_t kTileRank = 3;  // lines, tiles, width
-
 std::string shown(double number) {
   return std::to_string(static_cast<long long>(std::min(number, 9e18)));
 }
@@ -41,6 +39,13 @@ bool gives_a_number(const OperatorRow& row, const std::vector<at::Tensor>& read)
   return row.is_arithmetic && !read.empty() && std::ranges::all_of(read, is_number);
 }
 
+// [lines, tiles, width] or [rows, lines, tiles, width].
+bool has_tiles(const Input& input) { return input.shape.size() == 3 || input.shape.size() == 4; }
+
+std::int64_t outer_dims(const Input& input) {
+  return static_cast<std::int64_t>(input.shape.size()) - 1;
+}
+
 std::int64_t item_size(const std::vector<at::Tensor>& tensors) {
   return tensors.empty() ? 1 : static_cast<std::int64_t>(tensors.front().element_size());
 }
@@ -54,7 +59,7 @@ Recorder::Recorder(std::string text, std::vector<Input> inputs, const Limits& li
   for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
     const Input& input = plan_.inputs[i];
     Reaches reaches(plan_.inputs.size(), Reach::kNothing);
-    reaches[i] = input.shape.size() == kTileRank ? Reach::kTile : Reach::kWide;
+    reaches[i] = has_tiles(input) ? Reach::kTile : Reach::kWide;
     at::Tensor meta = meta_like(input.shape, input.dtype);
     if (input.is_number) mark_number(meta);
     is_view_[add_slot(std::move(meta), std::move(reaches))] = true;
@@ -221,7 +226,7 @@ Reaches Recorder::combine_reaches(const OperatorRow& row, const c10::FunctionSch
     for (const std::uint32_t slot : slots) {
       reached.push_back({reaches_[slot][i], metas_[slot].dim(), metas_[slot].numel()});
     }
-    combined.push_back(combine(row.pattern, reached, dims));
+    combined.push_back(combine(row.pattern, reached, dims, outer_dims(plan_.inputs[i])));
   }
   return combined;
 }
@@ -271,7 +276,7 @@ std::optional<std::vector<TensorValue>> Recorder::call(const OperatorRow& row,
 void Recorder::note_size_read(const TensorValue& value, std::int64_t dim) {
   const std::int64_t normal = dim < 0 && dim != kAllDims ? dim + value.meta.dim() : dim;
   for (std::size_t i = 0; i < size_read_.size(); ++i) {
-    const bool is_own = value.reaches[i] == Reach::kTile && normal >= kTileRank - 1;
+    const bool is_own = value.reaches[i] == Reach::kTile && normal >= outer_dims(plan_.inputs[i]);
     if (value.reaches[i] != Reach::kNothing && !is_own) size_read_[i] = true;
   }
 }

@@ -50,11 +50,15 @@ std::vector<PassSize> pass_sizes(const PlanEntry& entry, const PlanContext& cont
   return sizes;
 }
 
+std::int64_t rows_in(const PlanEntry& entry, const PassSize& size) {
+  return std::max<std::int64_t>(taken_of(entry, size).rows, 0);
+}
+
 std::int64_t lines_in(const PlanEntry& entry, const PlanContext& context, const PassSize& size) {
   const PointDescription& point = point_of(entry, context);
   const std::int64_t heads = point.dims.size() == 4 ? point.tensor.full_size() : 1;
   const Taken taken = taken_of(entry, size);
-  return std::max<std::int64_t>(taken.rows, 0) * std::max<std::int64_t>(taken.tokens, 0) * heads;
+  return rows_in(entry, size) * std::max<std::int64_t>(taken.tokens, 0) * heads;
 }
 
 std::optional<PassShape> shape_in(const PlanEntry& entry, const PlanContext& context,

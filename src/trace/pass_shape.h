@@ -22,6 +22,9 @@ struct PassSize {
 /// a set of prompts, the last of which may have fewer rows.
 std::vector<PassSize> pass_sizes(const PlanEntry& entry, const PlanContext& context);
 
+/// Batch rows that an entry takes of a pass; 0 where it lies beyond.
+std::int64_t rows_in(const PlanEntry& entry, const PassSize& size);
+
 /// Batch rows × lines that an entry takes of a pass; 0 where it lies beyond.
 std::int64_t lines_in(const PlanEntry& entry, const PlanContext& context, const PassSize& size);
 

@@ -182,16 +182,25 @@ base::Result<std::size_t> parse_point(const json& text, const std::string& where
 CompressorContext compressor_context(const PlanEntry& entry, const PlanContext& context) {
   const PointDescription& point = context.catalogue->points()[entry.point];
   const std::vector<PassSize> sizes = pass_sizes(entry, context);
+  const PassSize& largest = sizes.front();
+  const bool has_least = lines_in(entry, context, sizes.back()) > 0;
+  const PassSize& smallest = has_least ? sizes.back() : largest;
   const bool has_keys = point.dims.size() == 4;
-  const std::int64_t most = std::max<std::int64_t>(lines_in(entry, context, sizes.front()), 1);
-  const std::int64_t least = lines_in(entry, context, sizes.back());
+  const auto lines = [&](const PassSize& size) {
+    return std::max<std::int64_t>(lines_in(entry, context, size), 1);
+  };
+  const auto rows = [&](const PassSize& size) {
+    return lines_in(entry, context, size) > 0 ? rows_in(entry, size) : 1;
+  };
   return {point,
           entry.gradient ? *point.gradient : point.tensor,
           context.tensor_ranks,
           context.vectors,
-          has_keys ? sizes.front().tokens : point.features,
-          most,
-          least > 0 ? least : most,
+          has_keys ? largest.tokens : point.features,
+          lines(largest),
+          lines(smallest),
+          rows(largest),
+          rows(smallest),
           context.limits.expression};
 }
 

@@ -94,11 +94,11 @@ class Program {
   /// and rounds exactly, so that no bit depends on which part of its inputs it is given.
   bool acts_by_element() const;
 
-  /// For an input of shape [lines, tiles, width]: true if the result is of shape [lines, tiles, …]
-  /// and its part at (line, tile) depends on nothing of that input but the `width` numbers at
-  /// (line, tile), nor on how many lines and tiles there are. Such a program may run on any subset
-  /// of the tiles. Conservative: true is proven from the structure, false may mean "not seen".
-  /// REQUIRES: input < number of inputs.
+  /// For an input of shape [lines, tiles, width] or [rows, lines, tiles, width]: true if the result
+  /// has the same dims before the last, and its part at one tile depends on nothing of that input
+  /// but the `width` numbers of that tile, nor on how many rows, lines and tiles there are. Such a
+  /// program may run on any subset of the tiles. Conservative: true is proven from the structure,
+  /// false may mean "not seen". REQUIRES: input < number of inputs.
   bool acts_on_last_dim_only(std::size_t input) const;
 
  private:

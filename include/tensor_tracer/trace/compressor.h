@@ -65,6 +65,8 @@ struct CompressorContext {
   std::int64_t features = 1;         // of a pass: of attention its keys
   std::int64_t max_lines = 1;        // batch rows × lines of the largest capture
   std::int64_t min_lines = 1;        // and of the smallest
+  std::int64_t max_rows = 1;         // batch rows of the largest capture
+  std::int64_t min_rows = 1;         // and of the smallest
   eval::Limits limits = {};          // of an expression, for one capture
 };
 

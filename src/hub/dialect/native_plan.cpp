@@ -13,6 +13,7 @@ constexpr std::int64_t kDefaultTiles = 96;
 constexpr std::int64_t kDefaultMlpPixels = 64;
 constexpr std::int64_t kMaxTiles = std::int64_t{1} << 32U;  // where the columns are not known
 constexpr const char* kDefaultMethod = "data.mean(dim=-1)";
+constexpr const char* kNativeMean = "mean";
 
 base::Error wrong(std::string where, std::string message, std::string remedy = {}) {
   return {.code = "invalid_argument",
@@ -57,7 +58,7 @@ base::Result<std::string> read_method(const json& configs, const char* key,
                  std::string("must be a text such as \"") + kDefaultMethod + "\"");
   }
   const std::string text = value.is_null() ? kDefaultMethod : value.get<std::string>();
-  return text == kDefaultMethod ? "mean" : text;
+  return text == kDefaultMethod ? kNativeMean : text;
 }
 
 // One reduction to tiles: the members that ask for it, and those of the native compressor.
@@ -81,6 +82,9 @@ base::Status add_stage(const Stage& stage, const json& configs, std::int64_t fea
   }
   out[stage.tiles] = tiles.value();
   out[stage.method] = method.value();
+  if (method.value() != kNativeMean) {
+    out["data_dims"] = 4;  // both tools' expressions see [batch, sequence, tiles, width]
+  }
   return {};
 }
 

@@ -15,10 +15,9 @@ using nlohmann::json;
 constexpr std::int64_t kDefaultTiles = 64;
 constexpr const char* kMethods[] = {"mean", "sum", "absmax"};
 
-// A built-in reduction, or an expression and how far it looks.
 struct Method {
   std::string text = "mean";
-  std::optional<Reach> reach;  // none: built in
+  std::optional<TileExpression> expression;  // none: built in
 };
 
 template <typename Number>
@@ -36,8 +35,8 @@ std::shared_ptr<const Packing> make_built_in(const std::string& method, const Lo
 std::shared_ptr<const Packing> make_packing(const Method& method, const LogicalShape& shape,
                                             const std::vector<std::int64_t>& boundaries,
                                             bool is_double) {
-  if (method.reach) {
-    return make_expression_packing(method.text, *method.reach, shape, boundaries, is_double);
+  if (method.expression) {
+    return make_expression_packing(*method.expression, shape, boundaries, is_double);
   }
   return is_double ? make_built_in<double>(method.text, shape, boundaries)
                    : make_built_in<float>(method.text, shape, boundaries);
@@ -111,8 +110,8 @@ struct OneRank {
 
 class TileCompressor : public Compressor {
  public:
-  TileCompressor(std::int64_t tiles, Method method, std::optional<OneRank> one_rank)
-      : tiles_(tiles), method_(std::move(method)), one_rank_(std::move(one_rank)) {}
+  TileCompressor(std::int64_t tiles, Method method, std::optional<OneRank> one_rank, DataDims dims)
+      : tiles_(tiles), method_(std::move(method)), one_rank_(std::move(one_rank)), dims_(dims) {}
 
   json to_json() const override {
     json text = {{"kind", "tile"}, {"tiles", tiles_}, {"method", method_.text}};
@@ -120,6 +119,7 @@ class TileCompressor : public Compressor {
       text["tiles_one_rank"] = one_rank_->tiles;
       text["method_one_rank"] = one_rank_->method.text;
     }
+    if (dims_ == DataDims::kRows) text["data_dims"] = 4;
     return text;
   }
   protocol::RecordCompressor code() const override { return protocol::RecordCompressor::kTile; }
@@ -150,23 +150,32 @@ class TileCompressor : public Compressor {
   const std::int64_t tiles_;
   const Method method_;
   const std::optional<OneRank> one_rank_;
+  const DataDims dims_;
 };
 
+base::Result<DataDims> parse_data_dims(const json& text, const std::string& where) {
+  std::int64_t dims = 3;
+  if (auto status = parse_integer(text, "data_dims", where, 3, 4, dims); !status) {
+    return status.error();
+  }
+  return dims == 4 ? DataDims::kRows : DataDims::kLines;
+}
+
 base::Status parse_method(const json& text, const char* key, const std::string& where,
-                          const ExpressionScope& scope, Method& method) {
+                          DataDims dims, const ExpressionScope& scope, Method& method) {
   if (!text.contains(key)) return {};
   const json& value = text[key];
   if (!value.is_string()) return wrong(where + "." + key, "must be text");
   method.text = value.get<std::string>();
   if (method.text == "data.mean(dim=-1)") method.text = "mean";
   if (std::ranges::find(kMethods, method.text) != std::end(kMethods)) return {};
-  auto reach = check_expression(method.text, scope);
-  if (!reach) {
-    base::Error error = reach.error();
+  auto expression = check_expression(method.text, dims, scope);
+  if (!expression) {
+    base::Error error = expression.error();
     error.where = where + "." + key + (error.where.empty() ? "" : ", " + error.where);
     return error;
   }
-  method.reach = reach.value();
+  method.expression = std::move(expression).value();
   return {};
 }
 
@@ -177,6 +186,8 @@ ExpressionScope scope_of(const CompressorContext& context, std::vector<std::int6
           std::move(boundaries),
           context.max_lines,
           context.min_lines,
+          context.max_rows,
+          context.min_rows,
           context.limits,
           context.point.dims.size() - 2,
           context.point.dtype == "float64"};
@@ -187,7 +198,7 @@ std::vector<std::int64_t> first_boundaries(const CompressorContext& context, std
 }
 
 base::Status parse_one_rank(const json& text, const std::string& where,
-                            const CompressorContext& context, std::int64_t tiles,
+                            const CompressorContext& context, std::int64_t tiles, DataDims dims,
                             std::optional<OneRank>& out) {
   if (!text.contains("tiles_one_rank") && !text.contains("method_one_rank")) return {};
   const std::int64_t features = context.point.features;
@@ -195,8 +206,9 @@ base::Status parse_one_rank(const json& text, const std::string& where,
   base::Status status = parse_integer(text, "tiles_one_rank", where, 1, features, one_rank.tiles);
   if (!status) return status;
   const ExpressionScope scope = scope_of(context, first_boundaries(context, one_rank.tiles));
-  status = parse_method(text, "method_one_rank", where, scope, one_rank.method);
-  if (status && one_rank.method.reach && *one_rank.method.reach != Reach::kTile) {
+  status = parse_method(text, "method_one_rank", where, dims, scope, one_rank.method);
+  const auto& expression = one_rank.method.expression;
+  if (status && expression && expression->reach != Reach::kTile) {
     return wrong(where + ".method_one_rank", "looks beyond its own tile",
                  "a rank reduces its own tiles: use dim=-1");
   }
@@ -209,13 +221,15 @@ base::Status parse_one_rank(const json& text, const std::string& where,
 ParsedCompressor parse_tile(const json& text, const std::string& where,
                             const CompressorContext& context) {
   base::Status status = refuse_unknown_keys(
-      text, where, {"kind", "tiles", "method", "tiles_one_rank", "method_one_rank"});
+      text, where, {"kind", "tiles", "method", "tiles_one_rank", "method_one_rank", "data_dims"});
   const std::int64_t features = context.point.features;
   std::int64_t tiles = std::min(kDefaultTiles, features);
   if (status) status = parse_integer(text, "tiles", where, 1, features, tiles);
   if (!status) return status.error();
+  const auto dims = parse_data_dims(text, where);
+  if (!dims) return dims.error();
   std::optional<OneRank> one_rank;
-  status = parse_one_rank(text, where, context, tiles, one_rank);
+  status = parse_one_rank(text, where, context, tiles, dims.value(), one_rank);
   if (!status) return status.error();
   // Keys of short prompts may be fewer than tiles.
   std::int64_t columns = context.features;
@@ -225,9 +239,9 @@ ParsedCompressor parse_tile(const json& text, const std::string& where,
   const ExpressionScope scope =
       scope_of(context, tile_boundaries(columns, std::min(tiles, columns)));
   Method method;
-  status = parse_method(text, "method", where, scope, method);
+  status = parse_method(text, "method", where, dims.value(), scope, method);
   if (!status) return status.error();
-  return made<TileCompressor>(tiles, std::move(method), std::move(one_rank));
+  return made<TileCompressor>(tiles, std::move(method), std::move(one_rank), dims.value());
 }
 
 }  // namespace tt::trace

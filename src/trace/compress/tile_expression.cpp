@@ -30,6 +30,17 @@ std::int64_t portion_of(std::int64_t width) {
   return std::clamp(fits, kPortionStep, kMaxTiles);
 }
 
+// `data` of so many rows and rows × lines.
+std::vector<std::int64_t> data_shape(DataDims dims, std::int64_t rows, std::int64_t lines,
+                                     std::int64_t tiles, std::int64_t width) {
+  if (dims == DataDims::kRows) return {rows, lines / rows, tiles, width};
+  return {lines, tiles, width};
+}
+
+std::vector<std::int64_t> portion_shape(DataDims dims, std::int64_t width) {
+  return data_shape(dims, 1, portion_of(width), 1, width);
+}
+
 base::Result<eval::Program> program_for(const std::string& text,
                                         const std::vector<std::int64_t>& shape, bool is_double,
                                         const eval::Limits& limits = {}) {
@@ -64,21 +75,21 @@ class PortionKernel {
   using Value = Number_;
   static constexpr bool kPerLine = true;
 
-  explicit PortionKernel(const std::map<std::int64_t, eval::Program>& programs)
-      : programs_(programs) {}
+  PortionKernel(const std::map<std::int64_t, eval::Program>& programs, DataDims dims)
+      : programs_(programs), dims_(dims) {}
   std::int64_t values(std::int64_t /*width*/) const { return 1; }
 
   void reduce(const Cell<Number>& cell, Value* out) {
     Portion& portion = portions_[cell.width];
     if (!portion.tiles.defined()) {
-      portion.tiles = at::zeros({portion_of(cell.width), 1, cell.width},
-                                c10::CppTypeToScalarType<Number>::value);
+      portion.tiles =
+          at::zeros(portion_shape(dims_, cell.width), c10::CppTypeToScalarType<Number>::value);
     }
     auto* tiles = portion.tiles.template mutable_data_ptr<Number>();
     std::copy_n(cell.data, cell.width,
                 tiles + static_cast<std::int64_t>(portion.outs.size()) * cell.width);
     portion.outs.push_back(out);
-    if (static_cast<std::int64_t>(portion.outs.size()) == portion.tiles.size(0)) {
+    if (static_cast<std::int64_t>(portion.outs.size()) == portion_of(cell.width)) {
       evaluate(cell.width, portion);
     }
   }
@@ -107,6 +118,7 @@ class PortionKernel {
   }
 
   const std::map<std::int64_t, eval::Program>& programs_;
+  const DataDims dims_;
   std::map<std::int64_t, Portion> portions_;
 };
 
@@ -114,23 +126,24 @@ template <typename Number>
 class TileExpressionPacking : public CellPacking<PortionKernel<Number>> {
  public:
   TileExpressionPacking(const LogicalShape& shape, const std::vector<std::int64_t>& boundaries,
-                        std::map<std::int64_t, eval::Program> programs)
+                        std::map<std::int64_t, eval::Program> programs, DataDims dims)
       : CellPacking<Kernel>(make_cell_layout(shape, 1, boundaries),
                             shape.result_shape(static_cast<std::int64_t>(boundaries.size()) - 1),
-                            Kernel(programs)),
+                            Kernel(programs, dims)),
         programs_(std::move(programs)),
+        dims_(dims),
         lines_(shape.wanted_lines()),
         tiles_(static_cast<std::int64_t>(boundaries.size()) - 1) {}
 
   void pack(int /*layer*/, std::size_t rank, const LocalTensor& local,
             std::byte* part) const override {
-    Kernel kernel(programs_);
+    Kernel kernel(programs_, dims_);
     this->pack_with(kernel, rank, local, part);
     kernel.finish();
   }
   void join(int /*layer*/, const std::vector<const std::byte*>& parts,
             std::byte* out) const override {
-    Kernel kernel(programs_);
+    Kernel kernel(programs_, dims_);
     this->join_with(kernel, parts, [&](const CellPlace& at) {
       return reinterpret_cast<Number*>(out) + (at.row * lines_ + at.line) * tiles_ +
              static_cast<std::int64_t>(at.column);
@@ -141,6 +154,7 @@ class TileExpressionPacking : public CellPacking<PortionKernel<Number>> {
  private:
   using Kernel = PortionKernel<Number>;
   const std::map<std::int64_t, eval::Program> programs_;  // by width
+  const DataDims dims_;
   const std::int64_t lines_, tiles_;
 };
 
@@ -182,16 +196,17 @@ eval::Program required(base::Result<eval::Program> program) {
   return std::move(program).value();
 }
 
-std::shared_ptr<const Packing> whole_packing(const std::string& text, Reach reach,
+std::shared_ptr<const Packing> whole_packing(const TileExpression& expression,
                                              const LogicalShape& shape, std::int64_t tiles,
                                              bool is_double) {
   const std::int64_t lines = shape.rows * shape.wanted_lines();
   TT_CHECK(shape.features % tiles == 0, std::to_string(tiles) + " tiles do not divide " +
                                             std::to_string(shape.features) + " features");
-  const std::vector<std::int64_t> data = {lines, tiles, shape.features / tiles};
-  eval::Program program = required(program_for(text, data, is_double));
+  const std::vector<std::int64_t> data =
+      data_shape(expression.dims, shape.rows, lines, tiles, shape.features / tiles);
+  eval::Program program = required(program_for(expression.text, data, is_double));
   std::vector<std::int64_t> result = program.result_shape();
-  if (reach == Reach::kLines) {
+  if (expression.reach == Reach::kLines) {
     TT_CHECK(!result.empty() && result.front() == lines, "checked when the plan was taken");
     result.erase(result.begin());
     result.insert(result.begin(), shape.line_dims.begin(), shape.line_dims.end());
@@ -223,24 +238,47 @@ base::Status check_dims(const std::vector<std::int64_t>& result, Reach reach,
 }
 
 // That a method over the whole tensor fits the smallest capture as well as the largest.
-base::Status check_lines(const std::string& text, std::int64_t tiles,
+base::Status check_least(const std::string& text, DataDims dims, std::int64_t tiles,
                          const ExpressionScope& scope) {
   if (scope.min_lines == scope.max_lines) return {};
-  const auto least = program_for(text, {scope.min_lines, tiles, scope.features / tiles},
-                                 scope.is_double, scope.limits);
+  const auto least = program_for(
+      text, data_shape(dims, scope.min_rows, scope.min_lines, tiles, scope.features / tiles),
+      scope.is_double, scope.limits);
   if (!least) return least.error();
   return {};
 }
 
+// How far a method looks that gets the whole tensor.
+base::Result<TileExpression> check_whole(const std::string& text, DataDims dims, std::int64_t tiles,
+                                         const ExpressionScope& scope) {
+  auto program = program_for(
+      text, data_shape(dims, scope.max_rows, scope.max_lines, tiles, scope.features / tiles),
+      scope.is_double, scope.limits);
+  if (!program) return program.error();
+  if (auto status = check_least(text, dims, tiles, scope); !status) return status.error();
+  const std::vector<std::int64_t> result = program.value().result_shape();
+  const bool has_lines = dims == DataDims::kLines && follows_lines(text, tiles, scope, result);
+  const Reach reach = has_lines ? Reach::kLines : Reach::kTensor;
+  if (auto status = check_dims(result, reach, scope); !status) return status.error();
+  if (scope.features % tiles == 0) return TileExpression{text, dims, reach};
+  return base::Error{"invalid_expression",
+                     "looks beyond its own tile, so it gets the whole tensor and needs tiles of "
+                     "equal width; " +
+                         std::to_string(tiles) + " tiles do not divide " +
+                         std::to_string(scope.features) + " features",
+                     "", "choose a number of tiles that divides them"};
+}
+
 }  // namespace
 
-base::Result<Reach> check_expression(const std::string& text, const ExpressionScope& scope) {
+base::Result<TileExpression> check_expression(const std::string& text, DataDims dims,
+                                              const ExpressionScope& scope) {
   const auto tiles = static_cast<std::int64_t>(scope.boundaries.size()) - 1;
   double cost = 0;
   bool each_tile = true;
   for (const std::int64_t width : widths_of(scope.boundaries)) {
     const std::int64_t portion = portion_of(width);
-    auto program = program_for(text, {portion, 1, width}, scope.is_double, scope.limits);
+    auto program = program_for(text, portion_shape(dims, width), scope.is_double, scope.limits);
     if (!program) {
       each_tile = false;
       break;
@@ -250,7 +288,7 @@ base::Result<Reach> check_expression(const std::string& text, const ExpressionSc
   }
   if (each_tile) {
     cost *= static_cast<double>(scope.max_lines * tiles);
-    if (cost <= scope.limits.max_cost) return Reach::kTile;
+    if (cost <= scope.limits.max_cost) return TileExpression{text, dims, Reach::kTile};
     return base::Error{"invalid_expression",
                        "costs about " + std::to_string(static_cast<std::int64_t>(cost)) +
                            " element operations for each capture, more than " +
@@ -258,41 +296,32 @@ base::Result<Reach> check_expression(const std::string& text, const ExpressionSc
                        "", "take fewer rows, tokens or tiles, or a simpler expression"};
   }
   // What is wrong with the text itself matters more than the number of tiles.
-  auto program = program_for(text, {scope.max_lines, tiles, scope.features / tiles},
-                             scope.is_double, scope.limits);
-  if (!program) return program.error();
-  if (auto status = check_lines(text, tiles, scope); !status) return status.error();
-  const std::vector<std::int64_t> result = program.value().result_shape();
-  const Reach reach = follows_lines(text, tiles, scope, result) ? Reach::kLines : Reach::kTensor;
-  if (auto status = check_dims(result, reach, scope); !status) return status.error();
-  if (scope.features % tiles == 0) return reach;
-  return base::Error{"invalid_expression",
-                     "looks beyond its own tile, so it gets the whole tensor and needs tiles of "
-                     "equal width; " +
-                         std::to_string(tiles) + " tiles do not divide " +
-                         std::to_string(scope.features) + " features",
-                     "", "choose a number of tiles that divides them"};
+  return check_whole(text, dims, tiles, scope);
 }
 
-std::shared_ptr<const Packing> make_expression_packing(const std::string& text, Reach reach,
+std::shared_ptr<const Packing> make_expression_packing(const TileExpression& expression,
                                                        const LogicalShape& shape,
                                                        const std::vector<std::int64_t>& boundaries,
                                                        bool is_double) {
-  if (reach != Reach::kTile) {
+  const DataDims dims = expression.dims;
+  if (expression.reach != Reach::kTile) {
     const auto tiles = static_cast<std::int64_t>(boundaries.size()) - 1;
-    return whole_packing(text, reach, shape, tiles, is_double);
+    return whole_packing(expression, shape, tiles, is_double);
   }
   std::map<std::int64_t, eval::Program> programs;
   for (const std::int64_t width : widths_of(boundaries)) {
-    eval::Program program = required(program_for(text, {portion_of(width), 1, width}, is_double));
+    eval::Program program =
+        required(program_for(expression.text, portion_shape(dims, width), is_double));
     TT_CHECK(reduces_each_tile(program, portion_of(width)),
              "it does not give one number for a tile of " + std::to_string(width));
     programs.emplace(width, std::move(program));
   }
   if (is_double) {
-    return std::make_shared<TileExpressionPacking<double>>(shape, boundaries, std::move(programs));
+    return std::make_shared<TileExpressionPacking<double>>(shape, boundaries, std::move(programs),
+                                                           dims);
   }
-  return std::make_shared<TileExpressionPacking<float>>(shape, boundaries, std::move(programs));
+  return std::make_shared<TileExpressionPacking<float>>(shape, boundaries, std::move(programs),
+                                                        dims);
 }
 
 }  // namespace tt::trace

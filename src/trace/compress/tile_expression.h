@@ -7,14 +7,27 @@
 
 #include "tensor_tracer/trace/compressor.h"
 
-/// Tiles reduced by an expression over `data`, [lines, tiles, width]; docs/expressions.md.
+/// Tiles reduced by an expression over `data`; docs/expressions.md.
 namespace tt::trace {
+
+/// The shape of `data`.
+enum class DataDims {
+  kLines,  // [rows x lines, tiles, width]
+  kRows    // [rows, lines, tiles, width], as Tensor Tracer and MegaScope give it
+};
 
 /// How far an expression looks.
 enum class Reach {
   kTile,   // its own tile: may run on the shard, on any subset of the tiles
-  kLines,  // beyond: gets the whole tensor, on the leader; the result's first dim are the lines
+  kLines,  // beyond: gets the whole tensor, on the leader; the result's first dim are the lines of
+           // DataDims::kLines
   kTensor  // as kLines, but the result has dims of its own
+};
+
+struct TileExpression {
+  std::string text;
+  DataDims dims = DataDims::kLines;
+  Reach reach = Reach::kTile;
 };
 
 /// What an expression is checked against before it is taken.
@@ -23,6 +36,8 @@ struct ExpressionScope {
   std::vector<std::int64_t> boundaries;  // of tiles
   std::int64_t max_lines = 1;            // rows × lines of the largest capture
   std::int64_t min_lines = 1;            // and of the smallest
+  std::int64_t max_rows = 1;             // rows of the largest capture
+  std::int64_t min_rows = 1;             // and of the smallest
   eval::Limits limits;                   // for one capture
   std::size_t line_dims = 1;             // of the point, between batch and features
   bool is_double = false;                // `data`; else float32, whatever the model computes in
@@ -31,11 +46,12 @@ struct ExpressionScope {
 /// Checks syntax, names, shapes and cost. Errors show line, column and a caret; their `where` is
 /// for the caller to put the member's name before. Beyond its own tile an expression needs tiles
 /// of equal width.
-base::Result<Reach> check_expression(const std::string& text, const ExpressionScope& scope);
+base::Result<TileExpression> check_expression(const std::string& text, DataDims dims,
+                                              const ExpressionScope& scope);
 
-/// REQUIRES: check_expression took the text for such boundaries. Throws CheckError where it does
-/// not fit this shape or dtype after all.
-std::shared_ptr<const Packing> make_expression_packing(const std::string& text, Reach reach,
+/// REQUIRES: check_expression made `expression` for such boundaries. Throws CheckError where it
+/// does not fit this shape or dtype after all.
+std::shared_ptr<const Packing> make_expression_packing(const TileExpression& expression,
                                                        const LogicalShape& shape,
                                                        const std::vector<std::int64_t>& boundaries,
                                                        bool is_double);

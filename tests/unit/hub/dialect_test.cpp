@@ -98,11 +98,16 @@ TEST(DialectPlan, OfTensorTracersCompressors) {
   EXPECT_EQ(made(R"({})"), json({{"kind", "empty"}}));
   EXPECT_EQ(made(R"j({"compressor_type":"TileCompressor","compressor_configs":
                      {"tiles":8,"method":"data.abs().amax(dim=-1)"}})j"),
-            json::parse(R"j({"kind":"tile","tiles":8,"method":"data.abs().amax(dim=-1)"})j"));
+            json::parse(R"j({"kind":"tile","tiles":8,"method":"data.abs().amax(dim=-1)",
+                             "data_dims":4})j"));
   EXPECT_EQ(made(R"({"compressor_type":"TileCompressor","compressor_configs":
                     {"tiles":18446744073709551615,"tiles_one_rank":16}})"),
             json::parse(R"({"kind":"tile","tiles":64,"method":"mean","tiles_one_rank":16,
                             "method_one_rank":"mean"})"));
+  EXPECT_EQ(made(R"j({"compressor_type":"TileCompressor","compressor_configs":
+                     {"tiles":8,"method_one_rank":"data.sum(dim=3)"}})j")
+                .at("data_dims"),
+            4);
 }
 
 TEST(DialectPlan, InputTokensAreNeverCompressed) {

@@ -305,6 +305,23 @@ TEST(Packing, ExpressionsSeeTheirTileOrTheWholeTensor) {
   EXPECT_EQ(scalar.item<double>(), whole.abs().max().item<double>());
 }
 
+TEST(Packing, ExpressionsOfFourDimsSeeRowsAndLines) {
+  const at::Tensor whole = normal({2, 3, 1000}, at::kDouble);
+  const Layout columns{"", 2, {1000}, 0};
+  const auto traced_by = [&](const char* method) {
+    return traced_on(whole, columns, 4,
+                     {{{"kind", "tile"}, {"tiles", 100}, {"method", method}, {"data_dims", 4}}});
+  };
+  const at::Tensor data = whole.view({2, 3, 100, 10});
+  for (const char* method : {"data.std(dim=3)", "data.std(dim=-1)"}) {
+    const at::Tensor deviation = traced_by(method);
+    EXPECT_EQ(deviation.sizes(), (std::vector<std::int64_t>{2, 3, 100})) << method;
+    EXPECT_TRUE(at::allclose(deviation, data.std(-1), 1e-12, 1e-14)) << method;
+  }
+  EXPECT_TRUE(at::allclose(traced_by("data.mean(dim=1)"), data.mean(1), 1e-12, 1e-14));
+  EXPECT_TRUE(at::equal(traced_by("data[0]"), data[0]));
+}
+
 TEST(Packing, ExpressionsRefuseWidthsThatTheyWereNotCheckedFor) {
   const mesh::Placement all = mesh::Placement::replicate();
   const LogicalShape checked = logical_shape(normal({2, 3, 64}, at::kFloat), all, 1, {});

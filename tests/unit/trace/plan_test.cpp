@@ -261,6 +261,33 @@ TEST(Plan, MethodsAreCheckedForThePassesOfTheirPrompts) {
   }
 }
 
+// Of 11 prompts 8 are in one pass and 3 in another.
+TEST(Plan, MethodsOfFourDimsAreCheckedForTheirRows) {
+  const auto parsed = [](const char* method, json more) {
+    json entry = {
+        {"point", "HiddenStates"},
+        {"rows", 0},
+        {"compressor", {{"kind", "tile"}, {"tiles", 16}, {"method", method}, {"data_dims", 4}}}};
+    entry.update(more);
+    return parse_plan(one_entry(entry), context(), 1);
+  };
+  const json prompts = {{"prompts", "probes"}};
+  EXPECT_TRUE(parsed("data[7, 15, 15, 1]", json::object()).ok());
+  EXPECT_FALSE(parsed("data[8]", json::object()).ok());
+  EXPECT_FALSE(parsed("data[0, 16]", json::object()).ok());
+  EXPECT_TRUE(parsed("data[2, 9]", prompts).ok());
+  EXPECT_FALSE(parsed("data[3, 9]", prompts).ok());
+  EXPECT_FALSE(parsed("data[2, 10]", prompts).ok());
+  EXPECT_FALSE(parsed("data[3]", {{"rows", {2, 5}}}).ok());
+  EXPECT_TRUE(parsed("data[2]", {{"rows", {2, 5}}}).ok());
+  const auto plan = parsed("data.mean(dim=3)", json::object());
+  ASSERT_TRUE(plan.ok()) << to_string(plan.error());
+  EXPECT_EQ(to_json(plan.value(), context())["entries"][0]["compressor"]["data_dims"], 4);
+  json five = {{"point", "QKV"}, {"compressor", {{"kind", "tile"}, {"data_dims", 5}}}};
+  EXPECT_THAT(to_string(parse_plan(one_entry(five), context(), 1).error()),
+              testing::HasSubstr("data_dims: 5 is not a whole number from 3 to 4"));
+}
+
 TEST(Plan, PassByteLimitsExceeded) {
   PlanContext about = context();
   const json entry = {
