@@ -79,6 +79,16 @@ base::Status parse_phases(const json& value, const std::string& where, PlanEntry
   return {};
 }
 
+base::Status parse_eval_forwards(const json& value, const std::string& where, PlanEntry& entry) {
+  if (value.is_null() || value == "first") return {};
+  if (value != "all") return wrong(where, value.dump() + " is neither \"first\" nor \"all\"");
+  if (!entry.in_eval) {
+    return wrong(where, "the entry takes no evaluation", "add \"eval\" to phases");
+  }
+  entry.all_eval_forwards = true;
+  return {};
+}
+
 base::Status parse_prompts(const json& text, const std::vector<PromptShape>& sets,
                            const std::string& where, PlanEntry& entry) {
   if (!text.contains("prompts")) return {};
@@ -93,7 +103,7 @@ base::Status parse_prompts(const json& text, const std::vector<PromptShape>& set
                  known.empty() ? "start the run with --monitor-prompts and a file"
                                : "known prompt sets: " + known);
   }
-  for (const char* key : {"phases", "micro_batches"}) {
+  for (const char* key : {"phases", "micro_batches", "eval_forwards"}) {
     if (text.contains(key)) {
       return wrong(where + "." + key, "does not go with prompts",
                    "leave it out: prompts are run in passes of their own");
@@ -218,6 +228,9 @@ base::Status parse_selection(const json& text, const std::string& where, const P
     status = parse_micro_batches(part("micro_batches"), context.micro_batches,
                                  where + ".micro_batches", entry);
   }
+  if (status && !text.contains("prompts")) {
+    status = parse_eval_forwards(part("eval_forwards"), where + ".eval_forwards", entry);
+  }
   if (status) status = parse_prompts(text, context.prompt_sets, where, entry);
   if (status) status = check_gradient(entry, where);
   if (status) status = parse_rows(part("rows"), where + ".rows", entry);
@@ -228,10 +241,10 @@ base::Status parse_selection(const json& text, const std::string& where, const P
 base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
                                     const PlanContext& context) {
   if (!text.is_object()) return wrong(where, "must be an object");
-  base::Status status =
-      refuse_unknown_keys(text, where,
-                          {"point", "enabled", "direction", "layers", "every", "phases",
-                           "micro_batches", "prompts", "rows", "tokens", "compressor", "dtype"});
+  base::Status status = refuse_unknown_keys(
+      text, where,
+      {"point", "enabled", "direction", "layers", "every", "phases", "eval_forwards",
+       "micro_batches", "prompts", "rows", "tokens", "compressor", "dtype"});
   if (!status) return status.error();
   auto index = parse_point(text, where, *context.catalogue);
   if (!index) return index.error();
@@ -284,6 +297,7 @@ json to_json(const PlanEntry& entry, const PlanContext& context) {
   text["phases"] = json::array();
   if (entry.in_train) text["phases"].push_back("train");
   if (entry.in_eval) text["phases"].push_back("eval");
+  if (entry.all_eval_forwards) text["eval_forwards"] = "all";
   return text;
 }
 
@@ -316,7 +330,9 @@ json watch_first(std::int64_t tokens, const PlanContext& context) {
 bool PlanEntry::takes(const ForwardScope& scope) const {
   if (!enabled || scope.step % every != 0 || scope.prompt_set != prompt_set) return false;
   if (prompt_set > 0) return true;
-  if (scope.phase == Phase::kEval) return in_eval && scope.micro_batch == 0;
+  if (scope.phase == Phase::kEval) {
+    return in_eval && (all_eval_forwards || (scope.batch == 0 && scope.micro_batch == 0));
+  }
   const auto number = static_cast<std::size_t>(scope.micro_batch);
   return in_train && number < takes_micro_batch.size() && takes_micro_batch[number];
 }

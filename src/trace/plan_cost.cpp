@@ -42,7 +42,11 @@ EntryCost cost_of_entry(const PlanEntry& entry, const PlanContext& context,
           static_cast<double>(std::ranges::count(entry.takes_micro_batch, true));
       add(cost, pass, micro_batches / static_cast<double>(entry.every));
     }
-    if (entry.in_eval) add(cost, pass, share(entry.every, passes.eval_interval));
+    if (entry.in_eval) {
+      const std::int64_t all = passes.eval_batches * context.micro_batches;
+      const auto forwards = static_cast<double>(entry.all_eval_forwards ? all : 1);
+      add(cost, pass, forwards * share(entry.every, passes.eval_interval));
+    }
   }
   return cost;
 }

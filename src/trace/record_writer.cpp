@@ -29,7 +29,8 @@ protocol::RecordHeader RecordWriter::header_for(const Plan& plan, const ForwardS
   header.step = static_cast<std::uint64_t>(scope.step);
   header.plan = plan.number;
   header.entry = static_cast<std::uint32_t>(slot.entry);
-  header.micro_batch = static_cast<std::uint32_t>(scope.micro_batch);
+  header.micro_batch =
+      static_cast<std::uint32_t>(scope.batch * context_.micro_batches + scope.micro_batch);
   header.prompt_set = scope.prompt_set;
   header.first_row = static_cast<std::uint32_t>(scope.first_row + entry.first_row);
   header.point = static_cast<std::uint16_t>(point.flag);

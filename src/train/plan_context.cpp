@@ -28,7 +28,7 @@ trace::PlanContext make_plan_context(const config::TrainConfig& config,
 }
 
 trace::OtherPasses make_other_passes(const config::TrainConfig& config) {
-  return {config.eval_interval, config.monitor.monitor_interval};
+  return {config.eval_interval, config.eval_iters, config.monitor.monitor_interval};
 }
 
 base::Result<nlohmann::json> check_plan(const nlohmann::json& params,

@@ -187,9 +187,8 @@ double Trainer::forward_only(std::int64_t number, std::int64_t index) {
         (micro * replicas + parts_.groups.coordinates.data) * config_.micro_batch_size;
     const data::Batch batch =
         batches_.valid(index, global_batch_, first_row, config_.micro_batch_size);
-    // Of the evaluation's many forwards the first is watched.
     const trace::ForwardScope scope{number, micro, first_row, trace::Phase::kEval, 0, index};
-    if (index == 0) tracer_.begin_forward(scope);
+    tracer_.begin_forward(scope);
     const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed),
                                      number,  first_row,
                                      false,   acting(scope, batch.tokens)};

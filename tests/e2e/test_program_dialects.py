@@ -108,6 +108,48 @@ def check_form(name: str, update: dict[str, Any]) -> None:
         assert args == [32] and numbers.size == 4 * 32 * pixels
 
 
+# The first example of Tensor Tracer's document.
+EXAMPLE = {"tiles": 96, "method": "data.mean(dim=-1)",
+           "tiles_one_rank": 96, "method_one_rank": "data.mean(dim=-1)"}  # fmt: skip
+# By update type: its flag, and the last of `args` for a model of 32 hidden columns.
+EVERY_FLAG = {
+    1: ("QKV_mat_mul", 96), 3: ("ContextLayer_mat_mul", 32), 4: ("MLP1_mat_mul", 96),
+    5: ("MLP2_mat_mul", 32), 6: ("AttentionOutput_mat_mul", 32), 7: ("HiddenStates", 32),
+    8: ("InputTokens", 16),
+}  # fmt: skip
+
+
+def test_the_documents_example_with_every_flag(tmp_path: Path) -> None:
+    """On two ranks, which hold fewer columns than tiles are asked for, and with all forwards of an evaluation."""
+    flags = tiny_flags(write_text(tmp_path / "text.txt"))
+    flags |= {"train_iters": 2, "tensor_model_parallel_size": 2, "eval_interval": 2, "eval_iters": 2,
+              "seq_length": 16, "micro_batch_size": 2, "global_batch_size": 4}  # fmt: skip
+    configs = {name: dict(EXAMPLE) for name, _ in EVERY_FLAG.values()}
+    configs["HiddenStates"]["method"] = "data.abs().amax(dim=3)"
+    request = {
+        "type": "run_training_step",
+        "visualization_flags": dict.fromkeys(configs, True),
+        "compressor_config": {
+            name: {"compressor_type": "TileCompressor", "compressor_configs": config}
+            for name, config in configs.items()
+        },
+    }
+    with live_run(flags, tmp_path / "run", RANKS) as run:
+        address = run.address()
+        headers = {"Authorization": f"Bearer {(run.run_dir / 'token').read_text().strip()}"}
+        with connect(f"ws://{address}/", additional_headers=headers) as socket:
+            assert ask(socket, request)["type"] == "start"
+            updates = [json.loads(text) for text in socket]
+        run.wait()
+    passes = 2 * MICRO_BATCHES + 2 * MICRO_BATCHES
+    assert len(updates) == passes * (1 + 6 * LAYERS)
+    for update in updates:
+        last = EVERY_FLAG[update["update_type"]][1]
+        assert update["args"] == ([2, 2, last] if update["update_type"] == 8 else [2, 16, last])
+        assert len(update["result"]) == np.prod(update["args"])
+        assert update["update_type"] != 7 or min(update["result"]) >= 0, "the largest of absolute values"
+
+
 NOISE = {
     f"{what}_perturbation{member}": value
     for what in ("weight", "calculation", "system")

@@ -26,6 +26,7 @@ def everything(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {"point": "ResidualMid", "compressor": {"kind": "empty"}},
         {"point": "HiddenStates", "phases": ["train", "eval"], "every": 2, "tokens": [0, 5]},
         {"point": "HiddenStates", "phases": ["eval"], "rows": 0},
+        {"point": "MLP2", "phases": ["eval"], "eval_forwards": "all"},
         {"point": "InputTokens", "phases": ["eval"], "rows": 0, "dtype": "i64"},
         {"point": "HiddenStates", "prompts": "probes", "rows": 0},
         {"point": "InputTokens", "prompts": "probes", "rows": 0},

@@ -25,7 +25,7 @@ struct ForwardScope {
   std::int64_t first_row = 0;  // of the micro-batch, in the global batch
   Phase phase = Phase::kTrain;
   std::uint32_t prompt_set = 0;  // 0: the run's own data
-  std::int64_t batch = 0;        // of an evaluation, which has several
+  std::int64_t batch = 0;        // of an evaluation, from 0
 };
 
 /// Limits of what a plan may ask for, its expressions included; each has a test.
@@ -68,8 +68,9 @@ struct PlanEntry {
   std::int64_t every = 1;
   bool in_train = true;
   bool in_eval = false;
+  bool all_eval_forwards = false;           // else the first micro-batch of the first batch
   std::string micro_batches = "0";          // as written
-  std::vector<bool> takes_micro_batch;      // by number; of evaluation the first is taken
+  std::vector<bool> takes_micro_batch;      // by number, while training
   std::uint32_t prompt_set = 0;             // 0: the run's own data
   std::int64_t first_row = 0;               // of the micro-batch
   std::optional<std::int64_t> end_row = 1;  // not included; none: to the last

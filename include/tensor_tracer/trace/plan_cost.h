@@ -11,6 +11,7 @@ namespace tt::trace {
 /// The watched passes of a run besides its training steps.
 struct OtherPasses {
   std::int64_t eval_interval = 0;     // steps; 0: the run is never evaluated
+  std::int64_t eval_batches = 1;      // of one evaluation, as many rows as a step has
   std::int64_t monitor_interval = 0;  // steps between passes over the prompts; 0: none
 };
 

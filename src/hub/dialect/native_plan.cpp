@@ -212,7 +212,8 @@ base::Result<json> make_entry(Dialect dialect, const KnownPoint& known, const js
               {"compressor", std::move(compressor).value()},
               {"dtype", known.point == "InputTokens" ? "i32" : "f32"},
               {"micro_batches", micro_batches(facts)},
-              {"phases", {"train", "eval"}}};
+              {"phases", {"train", "eval"}},
+              {"eval_forwards", "all"}};
 }
 
 }  // namespace

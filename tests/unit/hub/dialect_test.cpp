@@ -79,12 +79,15 @@ TEST(DialectPlan, OfTensorTracerHasEveryMember) {
       "compressor_config":{"QKV_mat_mul":{"compressor_type":"TileCompressor"}}})"));
   EXPECT_EQ(plan, json::parse(R"([
     {"point":"InputTokens","direction":"value","every":1,"rows":0,"compressor":{"kind":"none"},
-     "dtype":"i32","micro_batches":"0-2","phases":["train","eval"]},
+     "dtype":"i32","micro_batches":"0-2","phases":["train","eval"],
+     "eval_forwards":"all"},
     {"point":"QKV","direction":"value","every":1,"rows":0,
      "compressor":{"kind":"tile","tiles":48,"method":"mean"},
-     "dtype":"f32","micro_batches":"0-2","phases":["train","eval"]},
+     "dtype":"f32","micro_batches":"0-2","phases":["train","eval"],
+     "eval_forwards":"all"},
     {"point":"HiddenStates","direction":"value","every":1,"rows":0,"compressor":{"kind":"empty"},
-     "dtype":"f32","micro_batches":"0-2","phases":["train","eval"]}])"));
+     "dtype":"f32","micro_batches":"0-2","phases":["train","eval"],
+     "eval_forwards":"all"}])"));
   EXPECT_EQ(plan_of(Dialect::kTensorTracer, {{"type", "run_training_step"}}), json::array());
 }
 

@@ -52,6 +52,31 @@ TEST(Plan, CompleteFormReadsBackAsItself) {
   EXPECT_EQ(to_json(parse(form.dump().c_str()).value(), context()), form);
 }
 
+TEST(Plan, TakesTheFirstForwardOfAnEvaluationOrAll) {
+  const auto first = parse(R"({"entries": [{"point": "QKV", "phases": ["eval"]}]})");
+  const auto all = parse(R"({"entries": [{"point": "QKV", "phases": ["eval"],
+                                          "eval_forwards": "all"}]})");
+  ASSERT_TRUE(first.ok() && all.ok());
+  for (const auto& [micro_batch, batch] : {std::pair(0, 0), std::pair(1, 0), std::pair(0, 1)}) {
+    const ForwardScope scope{1, micro_batch, 0, Phase::kEval, 0, batch};
+    EXPECT_EQ(first.value().entries[0].takes(scope), micro_batch + batch == 0);
+    EXPECT_TRUE(all.value().entries[0].takes(scope));
+  }
+  const json form = to_json(all.value(), context());
+  EXPECT_EQ(form["entries"][0]["eval_forwards"], "all");
+  EXPECT_EQ(to_json(parse(form.dump().c_str()).value(), context()), form);
+  for (const auto& [text, message] :
+       {std::pair(R"({"entries": [{"point": "QKV", "phases": ["eval"], "eval_forwards": 2}]})",
+                  "eval_forwards: 2 is neither \"first\" nor \"all\""),
+        std::pair(R"({"entries": [{"point": "QKV", "eval_forwards": "all"}]})",
+                  "eval_forwards: the entry takes no evaluation; add \"eval\" to phases"),
+        std::pair(R"({"entries": [{"point": "QKV", "prompts": "probes",
+                                   "eval_forwards": "all"}]})",
+                  "eval_forwards: does not go with prompts")}) {
+    EXPECT_THAT(to_string(parse(text).error()), testing::HasSubstr(message)) << text;
+  }
+}
+
 TEST(Plan, RefusesWhatDoesNotFitAndNamesIt) {
   const struct {
     const char* text;

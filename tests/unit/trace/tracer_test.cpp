@@ -218,6 +218,26 @@ TEST(Tracer, NothingIsSentWhereThePlanDoesNotAsk) {
   EXPECT_TRUE(watch(2, 8, eval_only, at::kFloat).empty());
 }
 
+TEST(Tracer, TheMicroBatchesOfAnEvaluationCountOn) {
+  Collector collector;
+  PlanContext about = context(1, 8);
+  about.micro_batches = 3;
+  Tracer tracer(about, {}, comm::ProcessGroup(), &collector);
+  const json plan = {
+      {"entries", {{{"point", "MLP2"}, {"phases", {"eval"}}, {"eval_forwards", "all"}}}}};
+  tracer.set_plan(plan_of(plan, about));
+  for (std::int64_t batch = 0; batch < 2; ++batch) {
+    for (std::int64_t micro = 0; micro < 3; ++micro) {
+      tracer.begin_forward({7, micro, 0, Phase::kEval, 0, batch});
+      tracer.capture(PointFlag::kMlp2, 1, at::ones({2, 5, 64}));
+      tracer.end_forward();
+      tracer.finish();
+    }
+  }
+  ASSERT_EQ(collector.all.size(), 6u);
+  for (std::uint32_t i = 0; i < 6; ++i) EXPECT_EQ(collector.all[i].header.micro_batch, i);
+}
+
 TEST(Tracer, ACaptureThatFailsIsToldAndTheRestGoesOn) {
   Collector collector;
   const PlanContext about = context(1, 8);
