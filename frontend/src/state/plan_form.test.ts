@@ -64,7 +64,8 @@ describe('a plan goes through the form', () => {
       { ...common, compressor: { kind: 'stats', range: [-4, 4], bins: 16 } },
       { ...common, compressor: { kind: 'projection', vectors: ['evil'], normalize: false } },
       { ...common, compressor: { kind: 'topk', k: 3 } },
-      { ...common, compressor: { kind: 'tile', tiles: 8, tiles_one_rank: 16 } },
+      { ...common, compressor: { kind: 'tile', tiles: 8, tiles_one_rank: 16, data_dims: 4 } },
+      { ...common, phases: ['eval'], eval_forwards: 'all', compressor: { kind: 'none' } },
       { point: 'InputTokens', every: 1, compressor: { kind: 'none' } },
       { point: 'InputTokens', every: 1, compressor: { kind: 'none' }, dtype: 'i64' },
     ];

@@ -103,13 +103,14 @@ function entryOf(row: PlanRow, tokens: boolean): PlanEntry {
   return defined(entry);
 }
 
-function passOf(row: PlanRow): Pick<PlanEntry, 'phases' | 'micro_batches'> {
+function passOf(row: PlanRow): Pick<PlanEntry, 'phases' | 'eval_forwards' | 'micro_batches'> {
   const phases = [row.train ? 'train' : '', row.evaluation ? 'eval' : ''].filter(
     (phase): phase is 'train' | 'eval' => phase !== '',
   );
   const batches = row.microBatches.replace(/\s/g, '');
   return {
     phases: phases.join() === 'train' ? undefined : phases,
+    eval_forwards: row.evaluation && row.allEvaluation ? 'all' : undefined,
     micro_batches: batches === '' || batches === '0' ? undefined : batches,
   };
 }

@@ -11,6 +11,8 @@ export interface PlanRow {
   every: string;
   train: boolean;
   evaluation: boolean;
+  /** Every forward of an evaluation, not only the first; the form does not show it. */
+  allEvaluation: boolean;
   microBatches: string;
   /** Name of a prompt set, '' for the run's own data. */
   prompts: string;
@@ -28,7 +30,7 @@ export interface PlanRow {
   k: string;
   dtype: string;
   /** Members of the compressor that the form does not show, kept as they are. */
-  rest: Pick<CompressorFacts, 'tiles_one_rank' | 'method_one_rank'>;
+  rest: Pick<CompressorFacts, 'tiles_one_rank' | 'method_one_rank' | 'data_dims'>;
 }
 
 export const kMethods = ['mean', 'sum', 'absmax'] as const;
@@ -46,7 +48,7 @@ export function rowsOf(plan: Plan, points: readonly PointFacts[]): PlanRow[] {
 
 function rowOf(entry: PlanEntry, point: PointFacts | undefined): PlanRow {
   const compressor = compressorOf(entry, point);
-  const { tiles_one_rank, method_one_rank } = compressor;
+  const { tiles_one_rank, method_one_rank, data_dims } = compressor;
   const phases = entry.phases ?? ['train'];
   return {
     enabled: entry.enabled ?? true,
@@ -56,13 +58,14 @@ function rowOf(entry: PlanEntry, point: PointFacts | undefined): PlanRow {
     every: String(entry.every ?? 1),
     train: phases.includes('train'),
     evaluation: phases.includes('eval'),
+    allEvaluation: entry.eval_forwards === 'all',
     microBatches: entry.micro_batches ?? '',
     prompts: entry.prompts ?? '',
     rows: typeof entry.rows === 'object' ? entry.rows.join(':') : String(entry.rows ?? ''),
     tokens: entry.tokens?.join(':') ?? '',
     ...compressorFields(compressor),
     dtype: entry.dtype ?? (point?.features === 0 ? 'i32' : 'f32'),
-    rest: { tiles_one_rank, method_one_rank },
+    rest: { tiles_one_rank, method_one_rank, data_dims },
   };
 }
 

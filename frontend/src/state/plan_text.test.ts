@@ -41,6 +41,7 @@ const kEverything: readonly PlanEntry[] = [
       method: '(data.abs() > 3_0 * data.std(dim=-1)).float()\n  .mean(dim=-1)  # é~!*',
       tiles_one_rank: 16,
       method_one_rank: 'sum',
+      data_dims: 4,
     },
   },
   { point: 'HiddenStates', direction: 'gradient', compressor: { kind: 'stats', range: [-4, 4] } },
@@ -51,7 +52,12 @@ const kEverything: readonly PlanEntry[] = [
     rows: 0,
     compressor: { kind: 'projection', vectors: ['evil.v2', 'kind_er'], normalize: false },
   },
-  { point: 'HiddenStates', phases: ['eval'], compressor: { kind: 'topk', k: 3 } },
+  {
+    point: 'HiddenStates',
+    phases: ['eval'],
+    eval_forwards: 'all',
+    compressor: { kind: 'topk', k: 3 },
+  },
   { point: 'InputTokens', compressor: { kind: 'none' }, dtype: 'i64' },
 ];
 

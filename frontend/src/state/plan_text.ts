@@ -16,6 +16,7 @@ const kPlain: PlanRow = {
   every: '1',
   train: true,
   evaluation: false,
+  allEvaluation: false,
   microBatches: '',
   prompts: '',
   rows: '',
@@ -96,9 +97,11 @@ function formatRow(given: PlanRow): string {
   if (method !== kPlain.method) parts.push(`m${method}`);
   for (const vector of row.vectors) parts.push(`v${vector}`);
   if (!row.normalize) parts.push('u');
-  const { tiles_one_rank: tiles, method_one_rank: reduction } = row.rest;
+  if (row.allEvaluation) parts.push('A');
+  const { tiles_one_rank: tiles, method_one_rank: reduction, data_dims: dims } = row.rest;
   if (tiles !== undefined) parts.push(`T${tiles}`);
   if (reduction !== undefined) parts.push(`M${reduction}`);
+  if (dims !== undefined) parts.push(`D${dims}`);
   return parts.map(escape).join('.');
 }
 
@@ -113,6 +116,7 @@ function withoutUnused(row: PlanRow): PlanRow {
     microBatches: prompted || row.microBatches.trim() === '0' ? '' : row.microBatches,
     train: prompted || row.train,
     evaluation: !prompted && row.evaluation,
+    allEvaluation: !prompted && row.evaluation && row.allEvaluation,
     rows: row.rows.trim() === '1' ? '' : row.rows,
     tiles: tile ? row.tiles : '',
     method: tile ? row.method : 'mean',
@@ -136,11 +140,14 @@ function readMember(row: PlanRow, letter: string, value: string): void {
   if (letter in kTexts) row[kTexts[letter]] = value;
   else if (letter === 'x') row.enabled = false;
   else if (letter === 'g') row.direction = 'gradient';
+  else if (letter === 'A') row.allEvaluation = true;
   else if (letter === 'v') row.vectors.push(value);
   else if (letter === 'u') row.normalize = false;
   else if (letter === 'M') row.rest = { ...row.rest, method_one_rank: value };
   else if (letter === 'T' && /^\d{1,9}$/.test(value)) {
     row.rest = { ...row.rest, tiles_one_rank: Number(value) };
+  } else if (letter === 'D' && /^\d$/.test(value)) {
+    row.rest = { ...row.rest, data_dims: Number(value) };
   } else if (letter === 'f') {
     row.train = value.includes('t');
     row.evaluation = value.includes('e');
