@@ -1,5 +1,6 @@
 #include "src/cli/hub_flags.h"
 
+#include <cstdint>
 #include <map>
 
 namespace tt::cli {
@@ -44,6 +45,11 @@ void add_common_flags(CLI::App& command, HubFlags& flags) {
       .add_option("--compare", flags.compare,
                   "another recording, with whose runs the page can compare; may be repeated")
       ->check(CLI::ExistingFile);
+  // Of an optional add_flag() makes a counter that begins with 0.
+  command.add_flag_function(
+      "--print-url,!--no-print-url", [&flags](std::int64_t sum) { flags.print_url = sum > 0; },
+      "print the page's address with its token, or only where the token is; without it, the token "
+      "is printed to a terminal alone");
   command.add_option("--page-dir", flags.page_dir, "the built page (frontend/dist)");
   const auto seconds = [&](const char* flag, double& field, double least, const char* text) {
     command.add_option(flag, field, text)->check(CLI::Range(least, 86400.0));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct HubFlags {
   double lease_seconds = 30;
   double idle_seconds = 30;
   double ready_seconds = 300;
+  std::optional<bool> print_url;  // with its token; nothing: on a terminal
   std::vector<int> listen_fds;
   bool restarted = false;  // the run has had a hub before
   int ready_fd = -1;

@@ -92,6 +92,17 @@ void warn_of_open_address(const HubFlags& flags, int port) {
   }
 }
 
+// Standard output that is no terminal may be a log that others read: no token goes there.
+std::string address_to_print(const HubFlags& flags, const std::string& token, int port) {
+  const std::string url = url_of(port);
+  if (!flags.access.viewers_need_token) {
+    return url;
+  }
+  return flags.print_url.value_or(::isatty(STDOUT_FILENO) == 1)
+             ? url + "#token=" + token
+             : url + " (token in " + flags.run_dir + "/token)";
+}
+
 // Told only once the files are there: who waits for this line reads them next.
 void notify_ready(const HubFlags& flags, const std::string& token, int port,
                   tt::base::ScopedFd& ready) {
@@ -108,8 +119,7 @@ void notify_ready(const HubFlags& flags, const std::string& token, int port,
   if (!flags.listen_fds.empty()) {
     return;
   }
-  const std::string fragment = flags.access.viewers_need_token ? "#token=" + token : "";
-  std::printf("%s%s\n", url_of(port).c_str(), fragment.c_str());
+  std::printf("%s\n", address_to_print(flags, token, port).c_str());
   const std::string ssh = tt::base::ssh_command(tt::base::whereabouts(), port);
   if (!ssh.empty()) {
     std::printf("from your own machine: %s\n", ssh.c_str());

@@ -1,5 +1,6 @@
 #include "src/cli/train_options.h"
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -161,8 +162,9 @@ void add_page(CLI::App& app, config::TracerConfig& tracer) {
       ->group(group);
   app.add_flag("--tensor-tracer-open", tracer.tensor_tracer_open, "open the page in a browser")
       ->group(group);
-  app.add_flag(
-         "--print-url,!--no-print-url", tracer.print_url,
+  // Of an optional add_flag() makes a counter that begins with 0.
+  app.add_flag_function(
+         "--print-url,!--no-print-url", [&tracer](std::int64_t sum) { tracer.print_url = sum > 0; },
          "print the page's address with its token, or only where the token is; without it, as "
          "--progress-bar")
       ->group(group);

@@ -39,7 +39,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextlib.contextmanager
 def replaying(file: Path, *flags: str) -> Iterator[SimpleNamespace]:
     process = subprocess.Popen(
-        [str(binary()), "replay", str(file), "--port", "0", *flags], stdout=subprocess.PIPE, text=True
+        [str(binary()), "replay", str(file), "--port", "0", "--print-url", *flags], stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None

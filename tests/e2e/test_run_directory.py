@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import pty
+import re
 import resource
 import shutil
 import signal
@@ -14,6 +16,7 @@ from pathlib import Path
 import pytest
 from hub_harness import binary, sanitized, wait_until
 from program import command, environment, tiny_flags, write_text
+from recording_maker import Compiler
 from test_link import Trainer, alive, training
 
 
@@ -120,3 +123,29 @@ def test_the_port_refuses_once_the_run_directory_and_the_hub_are_gone(tmp_path: 
     finally:
         trainer.process.kill()
         trainer.process.wait()
+
+
+def first_line(file: int) -> str:
+    said = b""
+    while b"\n" not in said:
+        said += os.read(file, 4096)
+    return said.decode()
+
+
+@pytest.mark.parametrize("words", [["serve", "--run-dir", "."], ["replay", "run.ttrec"]], ids=lambda words: words[0])
+@pytest.mark.parametrize("where", ["terminal", "pipe"])
+def test_the_token_is_printed_to_a_terminal_alone(tmp_path: Path, words: list[str], where: str) -> None:
+    Compiler(tmp_path / "run.ttrec").close()
+    ours, theirs = pty.openpty() if where == "terminal" else os.pipe()
+    line = [str(binary()), *words, "--port", "0"]
+    process = subprocess.Popen(line, cwd=tmp_path, stdout=theirs)
+    said = first_line(ours)
+    if where == "pipe":
+        token = Path(tmp_path, re.search(r"\(token in (.*)\)", said)[1])
+        assert token.read_text().strip() not in said and "#token" not in said
+    else:
+        assert re.search("#token=[0-9a-f]{64}\r?\n", said)
+    process.terminate()
+    assert process.wait(10) == 0
+    os.close(ours)
+    os.close(theirs)

@@ -48,6 +48,15 @@ def test_a_terminal_has_one_line_that_moves(flags: Flags) -> None:
     assert re.findall(r"\x1b\[2Kstep +(\d+)/12  [^\r]*valid loss [\d.]+[^\r]*\r\n", written) == ["6", "12"]
 
 
+def test_a_terminal_is_told_the_token(flags: Flags, tmp_path: Path) -> None:
+    """Unless it is asked not to be."""
+    served = {**flags, "tensor_tracer_port": 0, "run_dir": str(tmp_path / "run")}
+    written = on_a_terminal(command(served), environment())
+    token = (tmp_path / "run" / "token").read_text().strip()
+    assert f"#token={token}" in written
+    assert token not in on_a_terminal(command({**served, "no_print_url": True}), environment())
+
+
 @pytest.mark.parametrize("asked", [None, True])
 def test_without_a_terminal_the_bar_is_there_only_if_asked_for(asked: bool | None, flags: Flags) -> None:
     line = command(flags if asked is None else {**flags, "progress_bar": "on"})
