@@ -35,7 +35,7 @@ void Room::replace_past(const std::vector<json>& steps) {
   mirror_.forget_past();
   for (const json& step : steps) {
     mirror_.add_step(
-        std::make_shared<const std::string>(protocol::encode_notification("step", step)));
+        step, std::make_shared<const std::string>(protocol::encode_notification("step", step)));
   }
 }
 

@@ -10,6 +10,12 @@ std::string text_of(const nlohmann::json& object, const char* member) {
   const auto value = object.is_object() ? object.find(member) : object.end();
   return value != object.end() && value->is_string() ? value->get<std::string>() : "";
 }
+
+std::uint64_t step_of(const nlohmann::json& object) {
+  const auto step = object.is_object() ? object.find("step") : object.end();
+  const bool has_step = object.is_object() && step != object.end() && step->is_number_unsigned();
+  return has_step ? step->get<std::uint64_t>() : 0;
+}
 }  // namespace
 
 void RunState::set_facts(nlohmann::json facts) {
@@ -36,10 +42,12 @@ bool RunState::lose() {
     return false;
   }
   state_["phase"] = "lost";
+  state_["step"] = std::max(last_step_, step_of(state_));
   return true;
 }
 
-void RunState::add_step(SharedBytes message) {
+void RunState::add_step(const nlohmann::json& params, SharedBytes message) {
+  last_step_ = std::max(last_step_, step_of(params));
   steps_.push_back(std::move(message));
   if (steps_.size() > kMaxSteps) {
     steps_.pop_front();
@@ -47,6 +55,7 @@ void RunState::add_step(SharedBytes message) {
 }
 
 void RunState::forget_past() {
+  last_step_ = 0;
   steps_.clear();
   latest_.clear();
 }

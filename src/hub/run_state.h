@@ -25,9 +25,10 @@ class RunState {
   void set_facts(nlohmann::json facts);
   /// True if the state changed.
   bool set_state(nlohmann::json state);
-  /// The trainer's connection ended; true if that makes the run lost.
+  /// The trainer's connection ended; true if that makes the run lost, at its last step.
   bool lose();
-  void add_step(SharedBytes message);
+  /// `params`: those of the notification `message`.
+  void add_step(const nlohmann::json& params, SharedBytes message);
   /// Late viewers get no steps and records of before.
   void forget_past();
   void set_plan(const nlohmann::json& plan);
@@ -57,6 +58,7 @@ class RunState {
 
   nlohmann::json facts_;
   nlohmann::json state_ = {{"phase", "starting"}, {"step", 0}};
+  std::uint64_t last_step_ = 0;
   std::deque<SharedBytes> steps_;
   LatestRecords latest_;
   std::uint32_t plan_ = 0;

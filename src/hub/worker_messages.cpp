@@ -172,7 +172,7 @@ void Room::follow_leader(const protocol::Notification& notification, const Share
   const json& params = notification.params;
   if (notification.event == "step") {
     metrics_.on_step(params);
-    mirror_.add_step(text);
+    mirror_.add_step(params, text);
     journal_.step(params);
   } else if (notification.event == "plan") {
     mirror_.set_plan(params.value("plan", json()));

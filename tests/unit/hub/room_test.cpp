@@ -224,6 +224,26 @@ TEST_F(RoomTest, TakingOverKeepsThePause) {
   }
 }
 
+TEST_F(RoomTest, ALostRunIsLostAtItsLastStep) {
+  const auto viewer = greeted(Role::kViewer);
+  const auto worker = greeted(Role::kWorker);
+  say(*worker, {{"event", "state"}, {"params", {{"phase", "training"}, {"step", 0}}}});
+  say(*worker, {{"event", "step"}, {"params", {{"step", 6}}}});
+  say(*worker, {{"event", "step"}, {"params", {{"step", 7}}}});
+  room_.leave(*worker);
+  const json lost = {{"event", "state"}, {"params", {{"phase", "lost"}, {"step", 7}}}};
+  EXPECT_EQ(viewer->texts().back(), lost);
+}
+
+TEST_F(RoomTest, ARestoredRunIsLostAtItsLastStep) {
+  room_.restore({{"id", "1"}}, {{{"step", 4U}}, {{"step", 5U}}});
+  const auto viewer = join(Role::kViewer);
+  say(*viewer,
+      {{"id", 1}, {"method", "hello"}, {"params", {{"versions", {1}}, {"role", "viewer"}}}});
+  const json lost = {{"phase", "lost"}, {"step", 5}};
+  EXPECT_EQ(viewer->texts().front().at("result").at("state"), lost);
+}
+
 TEST_F(RoomTest, AnotherRunsStepsAreNotShown) {
   const auto worker = greeted(Role::kWorker);
   say(*worker, {{"event", "step"}, {"params", {{"step", 1}}}});
