@@ -22,27 +22,28 @@ ALLOWED: dict[str, set[str]] = {
     "expr": {"base"},
     "comm": {"base", "mesh"},
     "eval": {"base", "expr"},
-    "graph": {"base", "expr"},
+    "graph": {"base", "expr", "points"},
+    "points": {"base", "mesh"},
     "protocol": {"base"},
     "config": {"base", "mesh"},
-    "trace": {"base", "comm", "eval", "graph", "mesh", "protocol"},
-    "nn": {"base", "comm", "mesh", "trace"},
+    "trace": {"base", "comm", "eval", "mesh", "points", "protocol"},
+    "nn": {"base", "comm", "mesh", "points", "trace"},
     "data": {"base"},
     "optim": set(),
     "checkpoint": {"base", "trace"},
-    "intervene": {"base", "comm", "eval", "expr", "graph", "mesh", "trace"},
+    "intervene": {"base", "comm", "eval", "expr", "graph", "mesh", "points", "trace"},
     "record": {"base", "protocol"},
-    "model": {"base", "config", "nn", "trace"},
+    "model": {"base", "config", "nn", "points", "trace"},
     "link": {"base", "protocol", "trace"},
     "hub": {"base", "protocol", "record"},
     "train": {"base", "checkpoint", "comm", "config", "data", "mesh", "model", "nn", "optim",
               "trace"},
     "cli": {"base", "checkpoint", "comm", "config", "data", "hub", "intervene", "link", "mesh",
-            "model", "protocol", "record", "trace", "train"},
+            "model", "points", "protocol", "record", "trace", "train"},
 }
 
 # Modules that know no libtorch, so that the hub starts in milliseconds and runs anywhere.
-TORCH_FREE = {"base", "mesh", "expr", "graph", "protocol", "record", "hub"}
+TORCH_FREE = {"base", "mesh", "expr", "points", "graph", "protocol", "record", "hub"}
 
 # header pattern -> (the modules that may include it, why the others may not)
 EXTERNAL: list[tuple[re.Pattern[str], set[str], str]] = [

@@ -54,11 +54,6 @@ Program = str | Path | Mapping[str, Any]  # the text, a .tti file, or the JSON f
 Pairs = list[tuple[int, int]]  # first and last of each range
 Plan = Mapping[str, Any] | Iterable[Mapping[str, Any]]  # whole, or its entries
 
-POINTS = {
-    1: "QKV", 2: "RawAttentionScore", 3: "ContextLayer", 4: "MLP1", 5: "MLP2",
-    6: "AttentionOutput", 7: "HiddenStates", 8: "InputTokens", 16: "Query", 17: "Key", 18: "Value",
-    19: "ResidualMid", 20: "Embedding", 21: "MLPActivation", 22: "FinalNorm", 23: "Logits",
-}  # fmt: skip
 _PHASES = dict(enumerate(("train", "eval")))
 _DIRECTIONS = dict(enumerate(("value", "gradient")))
 _COMPRESSORS = dict(enumerate(("none", "tile", "empty", "stats", "projection", "topk")))
@@ -196,9 +191,10 @@ _HEADER = struct.Struct("<IHH QQQ IIIII HHHHH BBBBB x 4I I QQ 16x II")
 
 
 def decode_records(
-    message: bytes, check: bool = True, points: Mapping[int, str] = POINTS
+    message: bytes, check: bool = True, points: Mapping[int, str] = {}
 ) -> Iterator[Record]:
-    """The records of one binary message, in order. `check`: the payloads' checksums too. Raises
+    """The records of one binary message, in order. `check`: the payloads' checksums too. `points`: names of
+    their points by "flag" of the run's facts; without one a point is "point 7". Raises
     RecordError at the first byte that cannot be trusted, after what came before it."""
     at = 0
     while at < len(message):
@@ -502,7 +498,7 @@ class Run:
         if "records" in answer:
             sides = answer["records"].items()
             answer["records"] = {
-                side: list(decode_records(base64.b64decode(text))) for side, text in sides
+                side: list(decode_records(base64.b64decode(text), points=self._names())) for side, text in sides
             }
         return answer
 
@@ -555,7 +551,7 @@ class Run:
         return result
 
     def _names(self) -> dict[int, str]:
-        return POINTS | {p["flag"]: p["name"] for p in (self.facts or {}).get("points", [])}
+        return {p["flag"]: p["name"] for p in (self.facts or {}).get("points", [])}
 
     def _lost(self, where: str) -> ConnectionLost:
         return ConnectionLost("disconnected", "the connection to the hub has ended", where)
@@ -916,7 +912,7 @@ class Recording:
         self._run, self.run, facts = runs[run or next(iter(runs))]
         self.facts: dict[str, Any] = json.loads(facts)
         rows = self._file.execute("SELECT flag, name FROM points WHERE run = ?", [self._run])
-        self._points = POINTS | dict(rows)
+        self._points = dict(rows)
 
     def __enter__(self) -> Recording:
         return self

@@ -9,7 +9,6 @@
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/checkpoint/tensor_directory.h"
 #include "tensor_tracer/intervene/check.h"
-#include "tensor_tracer/model/points.h"
 
 namespace tt::cli {
 namespace {
@@ -21,9 +20,7 @@ base::Error wrong(std::string flag, std::string message, std::string remedy) {
 intervene::Context make_context(const config::TrainConfig& config, const mesh::MeshShape& shape,
                                 const TracingSetup& tracing) {
   intervene::Context context;
-  context.catalogue = tracing.context.catalogue;
-  context.weights = model::make_weights(config.model, shape.tensor);
-  context.model.num_layers = static_cast<int>(config.model.num_layers);
+  context.model.places = tracing.context.places;
   const std::int64_t batch = config.micro_batch_size;
   for (const trace::PromptShape& set : tracing.context.prompt_sets) {
     context.model.prompt_sets.push_back(set.name);

@@ -9,18 +9,19 @@
 #include "src/cli/exit_code.h"
 #include "src/cli/parse.h"
 #include "src/cli/train_options.h"
-#include "tensor_tracer/model/points.h"
+#include "tensor_tracer/model/gpt.h"
+#include "tensor_tracer/points/place_table.h"
 
 namespace tt::cli {
 namespace {
 
-std::string layers_of(const trace::PointDescription& point) {
+std::string layers_of(const points::Place& point) {
   if (point.last_layer == 0) return "-";
   return fmt::format("{}-{}", point.first_layer, point.last_layer);
 }
 
 // [batch 8, sequence 256, features 768]
-std::string dims_of(const trace::PointDescription& point) {
+std::string dims_of(const points::Place& point) {
   std::vector<std::string> dims;
   for (std::size_t i = 0; i < point.dims.size(); ++i) {
     dims.push_back(fmt::format("{} {}", point.dims[i], point.shape[i]));
@@ -28,14 +29,14 @@ std::string dims_of(const trace::PointDescription& point) {
   return fmt::format("[{}]", fmt::join(dims, ", "));
 }
 
-void print_table(const trace::Catalogue& catalogue) {
+void print_table(const points::PlaceTable& places) {
   constexpr const char* kRow = "{:>4}  {:<18} {:<30} {:>6}  {:<8}  {:<46} {:<42} {:<15} {}\n";
   fmt::print(fmt::runtime(kRow), "flag", "point", "path", "layers", "dtype",
              "shape of a micro-batch", "placement on the tensor axis", "bias", "what");
-  for (const trace::PointDescription& point : catalogue.points()) {
-    fmt::print(fmt::runtime(kRow), static_cast<int>(point.flag), point.name, point.path(),
-               layers_of(point), point.dtype, dims_of(point), to_string(point.tensor), point.bias,
-               point.text);
+  for (const points::Place& point : places.rows()) {
+    if (!point.traceable()) continue;
+    fmt::print(fmt::runtime(kRow), point.number, point.name, point.full_path(), layers_of(point),
+               point.dtype, dims_of(point), to_string(point.placement), point.bias, point.text);
   }
 }
 
@@ -61,12 +62,13 @@ int run_points(int argc, const char* const* argv) {
   // As on the smallest mesh that the configuration fits.
   auto shape = config::check_unseen(config, config.tensor_model_parallel_size);
   if (!shape) return fail(shape.error());
-  const auto catalogue = model::make_catalogue(config.model, shape.value().tensor,
-                                               {config.micro_batch_size, config.compute_dtype()});
+  const auto places = model::describe_model(config.model, shape.value().tensor,
+                                            config.micro_batch_size, config.compute_dtype())
+                          .places();
   if (as_json) {
-    fmt::print("{}\n", catalogue.to_json().dump(2));
+    fmt::print("{}\n", places->to_json().dump(2));
   } else {
-    print_table(catalogue);
+    print_table(*places);
   }
   return 0;
 }

@@ -81,11 +81,13 @@ base::Result<std::shared_ptr<const trace::Plan>> read_plan(const std::string& pa
 }
 
 base::Status check_recorded_points(const std::vector<std::string>& wanted,
-                                   const trace::Catalogue& catalogue) {
+                                   const points::PlaceTable& places) {
   std::vector<std::string> known;
-  for (const trace::PointDescription& point : catalogue.points()) known.push_back(point.name);
+  for (const points::Place& point : places.rows()) {
+    if (point.traceable()) known.push_back(point.name);
+  }
   for (const std::string& name : wanted) {
-    if (catalogue.find(name)) continue;
+    if (std::ranges::find(known, name) != known.end()) continue;
     const std::string near = base::nearest_word(name, known);
     return wrong("--record-points", "there is no trace point \"" + name + "\"",
                  near.empty() ? "tensor-tracer points lists them" : "did you mean " + near + "?");
@@ -102,7 +104,7 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
   if (auto status = open_vectors(config, setup.vectors); !status) return status.error();
   setup.context = train::make_plan_context(config, shape, setup.vectors.get(), setup.prompts);
   setup.passes = train::make_other_passes(config);
-  auto status = check_recorded_points(config.tracer.record_points, *setup.context.catalogue);
+  auto status = check_recorded_points(config.tracer.record_points, *setup.context.places);
   if (!status) return status.error();
   auto plan = read_plan(config.tracer.tensor_tracer_plan, setup.context);
   if (!plan) return plan.error();
@@ -112,7 +114,7 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
 
 void add_tracing_facts(const config::TrainConfig& config, const TracingSetup& tracing,
                        nlohmann::json& facts) {
-  facts["points"] = tracing.context.catalogue->to_json();
+  facts["points"] = tracing.context.places->to_json();
   facts["plan"] = trace::to_json(*tracing.plan, tracing.context);
   facts["prompt_sets"] = nlohmann::json::array();
   for (const data::PromptSet& set : tracing.prompts) {

@@ -49,7 +49,7 @@ std::vector<bool> find_lines(const Graph& graph) {
 
 }  // namespace
 
-std::vector<std::string> choose_lines(const Graph& graph) {
+std::vector<std::string> choose_lines(const Graph& graph, const points::PlaceTable& places) {
   const std::vector<bool> has_line = find_lines(graph);
   std::vector<std::string> names;
   for (const GraphNode& node : graph.nodes) names.push_back(node.name);
@@ -59,7 +59,7 @@ std::vector<std::string> choose_lines(const Graph& graph) {
     if (!has_line[index] || !names[index].empty()) continue;
     // v and the id, or a number where that is no name or another one's.
     std::string name = "v" + graph.nodes[index].id;
-    while (!expr::is_name(name) || is_reserved(name) || !taken.insert(name).second) {
+    while (!expr::is_name(name) || is_reserved(name, places) || !taken.insert(name).second) {
       name = "v" + std::to_string(++number);
     }
     names[index] = std::move(name);

@@ -12,7 +12,6 @@
 #include "src/graph/tree_builder.h"
 #include "src/graph/words.h"
 #include "tensor_tracer/expr/diagnostic.h"
-#include "tensor_tracer/graph/places.h"
 #include "tensor_tracer/graph/program.h"
 
 namespace tt::graph {
@@ -27,9 +26,10 @@ using nlohmann::json;
 // Builds the lines of a graph node by node. After the first problem the rest is of no use.
 class ScriptBuilder {
  public:
-  explicit ScriptBuilder(const Graph& graph)
+  ScriptBuilder(const Graph& graph, const points::PlaceTable& places)
       : graph_(graph),
-        names_(choose_lines(graph)),
+        places_(places),
+        names_(choose_lines(graph, places)),
         taken_(names_.begin(), names_.end()),
         trees_(graph.nodes.size(), kNoNode) {}
 
@@ -84,7 +84,7 @@ class ScriptBuilder {
     const NodeId tree = node.type == NodeType::kParameter ? parameter(*node.fields) : value(node);
     if (!names_[index].empty()) {
       // As the target of a line a place's name would be written, and not given.
-      if (is_reserved(names_[index])) {
+      if (is_reserved(names_[index], places_)) {
         tree_.fail("\"" + names_[index] + "\" stands for itself and cannot be given away",
                    "take another name");
       }
@@ -180,18 +180,19 @@ class ScriptBuilder {
   NodeId place(const json& fields) {
     const bool has_layer = fields.contains("layer");
     const std::string point = fields["point"].is_string() ? fields["point"].get<std::string>() : "";
-    const PlaceKind* kind = find_place(point);
-    if (kind == nullptr || kind->point != point) {
+    const auto row = places_.find(point);
+    if (!row || places_.rows()[*row].name != point) {
       std::vector<std::string> known;
-      for (const PlaceKind& one : place_kinds()) known.push_back(one.point);
+      for (const points::Place& one : places_.rows()) known.push_back(one.name);
       return tree_.fail("there is no place \"" + shown(point) + "\"" +
                         expr::suggestion(point.substr(0, kMaxNameBytes), known));
     }
-    if (kind->in_layer != has_layer) {
+    const points::Place& found = places_.rows()[*row];
+    if (found.in_layers() != has_layer) {
       return tree_.fail(point + (has_layer ? " is outside the layers" : " needs its layer"),
                         has_layer ? "leave layer out" : "write \"layer\": 12");
     }
-    NodeId tree = tree_.path(has_layer ? layer_of(fields["layer"]) : kNoNode, kind->path);
+    NodeId tree = tree_.path(has_layer ? layer_of(fields["layer"]) : kNoNode, found.path);
     if (const auto gradient = fields.find("gradient"); gradient != fields.end()) {
       if (!gradient->is_boolean()) return tree_.fail("its gradient is not true or false");
       if (gradient->get<bool>()) tree = tree_.path(tree, "grad");
@@ -297,7 +298,8 @@ class ScriptBuilder {
   // A name, or a path behind `torch`; not one of the words that stand for leaves and lines.
   NodeId function(const std::string& op) {
     const auto words = split_path(op);
-    if (!std::ranges::all_of(words, expr::is_name) || is_reserved(op)) return refuse_operator(op);
+    if (!std::ranges::all_of(words, expr::is_name) || is_reserved(op, places_))
+      return refuse_operator(op);
     return tree_.path(words.size() > 1 ? tree_.name("torch") : kNoNode, op);
   }
 
@@ -374,7 +376,7 @@ class ScriptBuilder {
     const auto words = split_path(text);
     const bool is_module = words.size() > 1 && words[0] == "torch";
     const bool is_constant = std::ranges::find(kConstants, text) != kConstants.end();
-    const bool is_free = words.size() == 1 && !is_reserved(text) && !taken_.contains(text);
+    const bool is_free = words.size() == 1 && !is_reserved(text, places_) && !taken_.contains(text);
     if (!std::ranges::all_of(words, expr::is_name) || !(is_module || is_constant || is_free)) {
       return tree_.fail("\"" + shown(text) + "\" is no name that stands alone",
                         "a node's value is {\"node\": \"1\"}");
@@ -383,6 +385,7 @@ class ScriptBuilder {
   }
 
   const Graph& graph_;
+  const points::PlaceTable& places_;
   const std::vector<std::string> names_;  // of lines, by node
   const std::set<std::string> taken_;     // the same
   std::vector<NodeId> trees_;             // of nodes without a line
@@ -392,10 +395,10 @@ class ScriptBuilder {
 
 }  // namespace
 
-base::Result<expr::Script> read_script(const json& graph) {
+base::Result<expr::Script> read_script(const json& graph, const points::PlaceTable& places) {
   const auto nodes = read_graph(graph);
   if (!nodes.ok()) return nodes.error();
-  return ScriptBuilder(nodes.value()).build(graph);
+  return ScriptBuilder(nodes.value(), places).build(graph);
 }
 
 }  // namespace tt::graph

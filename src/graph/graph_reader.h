@@ -11,6 +11,7 @@ namespace tt::graph {
 /// unknown version, type or member, a node that is not there, a cycle, a value of the wrong kind,
 /// more than expr::kScriptLimits. Names and places are not looked up. Nothing of `graph` is
 /// trusted. Thread: any.
-base::Result<expr::Script> read_script(const nlohmann::json& graph);
+base::Result<expr::Script> read_script(const nlohmann::json& graph,
+                                       const points::PlaceTable& places);
 
 }  // namespace tt::graph

@@ -26,7 +26,7 @@ bool uses_layer(const Program& program) {
 bool check_ref(Reading& reading, expr::Span span, const LayerRef& ref, const Schedule& when,
                int first) {
   if (!ref.is_each) return true;
-  const int num_layers = reading.model().num_layers;
+  const int num_layers = reading.model().num_layers();
   for (const int layer : when.layers) {
     const int number = ref.at(layer);
     if (number >= first && number <= num_layers) continue;
@@ -85,7 +85,7 @@ bool settle_layers(Reading& reading, Program& program) {
   program.uses_each_layer = uses_layer(program);
   auto& layers = program.when.layers;
   if (program.uses_each_layer && layers.empty()) {
-    layers.resize(static_cast<std::size_t>(reading.model().num_layers));
+    layers.resize(static_cast<std::size_t>(reading.model().num_layers()));
     std::iota(layers.begin(), layers.end(), 1);
   }
   for (const Value& value : program.values) {

@@ -4,7 +4,6 @@
 #include <set>
 
 #include "src/graph/layers.h"
-#include "tensor_tracer/graph/places.h"
 
 namespace tt::graph {
 namespace {
@@ -67,7 +66,7 @@ class OrderChecker {
 
   std::int64_t moment(const Place& place, int layer) const {
     const int number = place.layer ? place.layer->at(layer) : 1;
-    return moment_of(*find_place(place.point), number, place.gradient, reading_.model().num_layers);
+    return places().moment(place.row, number, place.gradient);
   }
 
   Latest latest_of(const Leaf& leaf, const std::vector<Latest>& known, int layer) const {
@@ -109,8 +108,8 @@ class OrderChecker {
 
   // Of a layer's input.
   std::int64_t moment_before(int layer) const {
-    const PlaceKind& kind = *find_place(layer == 1 ? "Embedding" : "HiddenStates");
-    return moment_of(kind, layer - 1, false, reading_.model().num_layers);
+    const points::PlaceKey input = places().input_of_layer(layer);
+    return places().moment(input.row, input.layer, false);
   }
 
   bool check_reads(const Effect& effect, std::size_t index, std::int64_t limit, int layer) {
@@ -157,7 +156,7 @@ class OrderChecker {
   }
 
   std::optional<int> inside_of(const std::set<int>& skipped, const Place& place) const {
-    if (!place.layer || place.point == "HiddenStates") return std::nullopt;
+    if (!place.layer || place.row == places().layer_output()) return std::nullopt;
     const auto layers = place.layer->is_each ? program_.when.layers : std::vector<int>{1};
     for (const int layer : layers) {
       if (skipped.contains(place.layer->at(layer))) return place.layer->at(layer);
@@ -192,6 +191,8 @@ class OrderChecker {
     return reading_.fail(span, to_string(place) + " " + what + ": layer " + number + " is skipped",
                          "use layers[" + number + "].output, or take the skip away");
   }
+
+  const points::PlaceTable& places() const { return *reading_.model().places; }
 
   Reading& reading_;
   const Program& program_;

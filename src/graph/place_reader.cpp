@@ -4,7 +4,6 @@
 #include <cstdlib>
 
 #include "src/graph/words.h"
-#include "tensor_tracer/graph/places.h"
 
 namespace tt::graph {
 namespace {
@@ -57,6 +56,14 @@ class PlaceReader {
     return reading_.ast().source().substr(span.begin, span.end - span.begin);
   }
 
+  const points::PlaceTable& places() const { return *reading_.model().places; }
+  const std::vector<points::Place>& rows() const { return places().rows(); }
+  void set_row(std::size_t row) {
+    place_.row = row;
+    place_.point = rows()[row].name;
+    place_.path = rows()[row].path;
+  }
+
   bool read_in_layer() {
     if (!next_is(Kind::kIndex)) {
       return reading_.fail(reading_.node(chain_[0]).span, "layers needs the number of a layer",
@@ -82,15 +89,15 @@ class PlaceReader {
                            written() + " would be the embedding for layer 1",
                            "write layers[" + before + "].output");
     }
-    place_.point = layer.number == 1 ? "Embedding" : "HiddenStates";
-    place_.layer =
-        layer.number == 1 ? std::nullopt : std::optional(LayerRef{false, layer.number - 1});
+    const points::PlaceKey input = places().input_of_layer(layer.number);
+    set_row(input.row);
+    place_.layer = input.layer == 0 ? std::nullopt : std::optional(LayerRef{false, input.layer});
     return true;
   }
 
   bool read_outside(const Node& base) {
-    const PlaceKind* kind = find_place(base.text);
-    if (kind != nullptr && kind->point == base.text && kind->in_layer) {
+    const auto row = places().find(base.text);
+    if (row && rows()[*row].name == base.text && rows()[*row].in_layers()) {
       return reading_.fail(base.span, base.text + " is a place of every layer",
                            "write layers[12]." + base.text);
     }
@@ -98,10 +105,10 @@ class PlaceReader {
       return reading_.fail(base.span, "\"layer\" is a number, did you mean \"layers\"?",
                            "write layers[12].output");
     }
-    const auto& words = place_words();
+    const auto words = place_words(places());
     if (std::ranges::find(words, base.text) == words.end()) return false;
-    if (kind != nullptr) {
-      place_.point = kind->point;
+    if (row && !rows()[*row].in_layers()) {
+      set_row(*row);
       return true;
     }
     return follow_path(base.text, false);
@@ -111,11 +118,16 @@ class PlaceReader {
   std::vector<std::string> members(const std::string& path, bool in_layer) const {
     std::vector<std::string> words;
     const std::string prefix = path.empty() ? "" : path + ".";
-    for (const PlaceKind& kind : place_kinds()) {
-      if (kind.in_layer != in_layer || !kind.path.starts_with(prefix)) continue;
-      const std::string rest = kind.path.substr(prefix.size());
+    const auto add = [&](const std::string& whole) {
+      if (!whole.starts_with(prefix)) return;
+      const std::string rest = whole.substr(prefix.size());
       std::string word = rest.substr(0, rest.find('.'));
       if (std::ranges::find(words, word) == words.end()) words.push_back(std::move(word));
+    };
+    for (const points::Place& row : rows()) {
+      if (row.in_layers() != in_layer) continue;
+      add(row.path);
+      std::ranges::for_each(row.aliases, add);
     }
     return words;
   }
@@ -124,10 +136,10 @@ class PlaceReader {
   bool follow_path(std::string path, bool in_layer) {
     while (next_is(Kind::kAttribute)) {
       const std::string& word = next()->text;
-      const PlaceKind* named = path.empty() ? find_place(word) : nullptr;
-      if (named != nullptr && named->point == word && named->in_layer) {
+      const auto named = path.empty() ? places().find(word) : std::nullopt;
+      if (named && rows()[*named].name == word && rows()[*named].in_layers()) {
         ++at_;
-        place_.point = named->point;
+        set_row(*named);
         return true;
       }
       const auto known = members(path, in_layer);
@@ -135,9 +147,9 @@ class PlaceReader {
       path += (path.empty() ? "" : ".") + word;
       ++at_;
     }
-    const PlaceKind* kind = find_place(path);
-    if (kind == nullptr || kind->path != path) return refuse_path(path, in_layer);
-    place_.point = kind->point;
+    const auto row = places().find(path);
+    if (!row || rows()[*row].in_layers() != in_layer) return refuse_path(path, in_layer);
+    set_row(*row);
     return true;
   }
 
@@ -150,8 +162,8 @@ class PlaceReader {
                            written() + " is not a value, its parts are", remedy);
     }
     if (in_layer && path.empty()) {
-      for (const PlaceKind& kind : place_kinds()) {
-        if (kind.in_layer) known.push_back(kind.point);
+      for (const points::Place& row : rows()) {
+        if (row.in_layers()) known.push_back(row.name);
       }
     }
     return reading_.fail(
@@ -174,11 +186,11 @@ class PlaceReader {
   }
 
   bool read_gradient() {
-    const PlaceKind& kind = *find_place(place_.point);
-    if (!kind.has_gradient) {
+    const points::Place& row = rows()[place_.row];
+    if (!row.has_program_gradient()) {
       return reading_.fail(next()->name_span, written() + " has no gradient here",
-                           kind.is_weight ? "the gradients of weights belong to the optimizer"
-                                          : "write the gradient of a place that can be written");
+                           row.is_weight ? "the gradients of weights belong to the optimizer"
+                                         : "write the gradient of a place that can be written");
     }
     place_.gradient = true;
     ++at_;
@@ -186,7 +198,7 @@ class PlaceReader {
   }
 
   bool read_heads() {
-    if (!find_place(place_.point)->has_heads) {
+    if (!rows()[place_.row].has_heads) {
       return reading_.fail(next()->name_span, written() + " is not divided into heads",
                            "attention.context, .query, .key and .value are");
     }
@@ -238,7 +250,7 @@ std::string out_of_range(std::int64_t number, int num_layers, bool is_vector) {
 
 bool read_layer_ref(Reading& reading, NodeId subscript, const std::string& what, LayerRef& layer) {
   const bool is_vector = what != "layers";
-  const int num_layers = reading.model().num_layers;
+  const int num_layers = reading.model().num_layers();
   const expr::Span span = reading.node(subscript).span;
   if (const auto offset = read_offset(reading, subscript)) {
     if (std::abs(*offset) > num_layers) {

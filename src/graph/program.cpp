@@ -9,7 +9,6 @@
 #include "src/graph/saves.h"
 #include "src/graph/statements.h"
 #include "tensor_tracer/graph/json.h"
-#include "tensor_tracer/graph/places.h"
 
 namespace tt::graph {
 namespace {
@@ -57,7 +56,8 @@ base::Result<Program> parse_program(std::string_view text, const Model& model) {
 }
 
 base::Result<Program> read_program(const nlohmann::json& text_or_graph, const Model& model) {
-  if (!text_or_graph.is_string()) return make_program(read_script(text_or_graph), model);
+  if (!text_or_graph.is_string())
+    return make_program(read_script(text_or_graph, *model.places), model);
   return parse_program(text_or_graph.get_ref<const std::string&>(), model);
 }
 
@@ -72,8 +72,7 @@ Place Place::in(int of_layer) const {
 }
 
 std::string to_string(const Place& place) {
-  const PlaceKind* kind = find_place(place.point);
-  std::string text = kind == nullptr ? place.point : kind->path;
+  std::string text = place.path;
   if (place.layer) {
     const int number = place.layer->number;
     std::string inside = place.layer->is_each ? "layer" : std::to_string(number);

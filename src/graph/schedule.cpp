@@ -152,7 +152,7 @@ class ScheduleReader {
   bool read_layers() {
     Ranges ranges;
     if (!read_ranges(kLayers, "layers", false, ranges)) return false;
-    const int num_layers = reading_.model().num_layers;
+    const int num_layers = reading_.model().num_layers();
     const std::string last = std::to_string(num_layers);
     for (auto [first, end] : ranges) {
       if (end == std::numeric_limits<std::int64_t>::max()) end = num_layers;

@@ -7,7 +7,6 @@
 #include "src/graph/schedule.h"
 #include "src/graph/value_reader.h"
 #include "src/graph/words.h"
-#include "tensor_tracer/graph/places.h"
 
 namespace tt::graph {
 namespace {
@@ -57,8 +56,8 @@ class StatementReader {
     if (statement.target == kNoNode) return false;
     const Node& target = reading_.node(statement.target);
     if (target.kind != Kind::kName) return false;
-    const PlaceKind* place = find_place(target.text);
-    return place == nullptr || (place->in_layer && place->path == target.text);
+    const auto row = places().find(target.text);
+    return !row || (places().rows()[*row].in_layers() && places().rows()[*row].name != target.text);
   }
 
   bool read(const Statement& statement) {
@@ -98,7 +97,7 @@ class StatementReader {
 
   bool check_name(const Node& target) {
     const std::string name = in_quotes(target.text);
-    if (is_reserved(target.text)) {
+    if (is_reserved(target.text, places())) {
       return reading_.fail(target.span, name + " stands for itself and cannot be given away",
                            target.text == "layers" || target.text == "embedding"
                                ? "to write a place, name it: layers[12].output = ..."
@@ -201,9 +200,9 @@ class StatementReader {
   }
 
   bool check_writable(expr::Span span, const Place& place) {
-    const PlaceKind& kind = *find_place(place.point);
-    if (kind.writable) return true;
-    if (place.point == "InputTokens") {
+    const points::Place& row = places().rows()[place.row];
+    if (row.writable) return true;
+    if (row.holds_integers()) {
       return reading_.fail(span, "tokens are read only: they are whole numbers that were looked up",
                            "write embedding.output");
     }
@@ -256,6 +255,8 @@ class StatementReader {
     program_.effects.push_back(std::move(effect));
     return true;
   }
+
+  const points::PlaceTable& places() const { return *reading_.model().places; }
 
   Reading& reading_;
   Program& program_;

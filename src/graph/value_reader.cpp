@@ -65,11 +65,12 @@ class ValueReader {
 
   // Operators take no string first, which tells a misspelt vector("evil") from tile(x).
   bool check_callee(const Node& call, const Node& callee) {
-    if (is_reserved(callee.text) && callee.kind == Kind::kAttribute) {
+    const points::PlaceTable& places = *reading_.model().places;
+    if (is_reserved(callee.text, places) && callee.kind == Kind::kAttribute) {
       return reading_.fail(callee.name_span, "torch has no operator " + in_quotes(callee.text),
                            "docs/expressions.md lists the operators");
     }
-    if (is_reserved(callee.text)) {
+    if (is_reserved(callee.text, places)) {
       return reading_.fail(callee.span, in_quotes(callee.text) + " is not called",
                            "take the parentheses behind it away");
     }
@@ -103,12 +104,12 @@ class ValueReader {
                                std::to_string(below->second) + " gives it",
                            "move that line up");
     }
-    if (is_reserved(node.text)) {
+    if (is_reserved(node.text, *reading_.model().places)) {
       return !is_special_call(node.text) ||
              reading_.fail(node.span, in_quotes(node.text) + " is called with parentheses",
                            "docs/intervention_graph.md says how");
     }
-    std::vector<std::string> known = place_words();
+    std::vector<std::string> known = place_words(*reading_.model().places);
     known.emplace_back("layer");
     for (const auto& [name, line] : names_.lines) known.push_back(name);
     const std::string meant = expr::suggestion(node.text, known);

@@ -66,7 +66,7 @@ void add_stays(const graph::Program& program, const LayerSpecialization& instanc
   for (const Getter& getter : instance.getters) {
     const std::int64_t used = instance.units[getter.value].moment;
     if (last[getter.value] == kNever || getter.moment == used) continue;
-    stays.push_back({getter.moment, used, bytes_of(getter.spot), 0, getter.value});
+    stays.push_back({getter.moment, used, bytes_of(getter.ref), 0, getter.value});
   }
 }
 
@@ -134,9 +134,8 @@ base::Status check_memory(const graph::Program& program, const std::vector<Stay>
 
 }  // namespace
 
-std::int64_t bytes_of(const PlaceRef& spot) {
-  return c10::multiply_integers(spot.shape) *
-         static_cast<std::int64_t>(c10::elementSize(spot.dtype));
+std::int64_t bytes_of(const PlaceRef& ref) {
+  return c10::multiply_integers(ref.shape) * static_cast<std::int64_t>(c10::elementSize(ref.dtype));
 }
 
 eval::Limits limits_of(const graph::Program& program, const Context& context, const Shape& shape,

@@ -6,7 +6,7 @@
 namespace tt::intervene {
 
 /// Of the place's logical tensor.
-std::int64_t bytes_of(const PlaceRef& spot);
+std::int64_t bytes_of(const PlaceRef& ref);
 
 /// What one line of the program may cost for this layer: as much as the whole program.
 eval::Limits limits_of(const graph::Program& program, const Context& context, const Shape& shape,

@@ -133,7 +133,7 @@ void Compiler::note_cost(CompiledValue& unit, const std::vector<InputInfo>& seen
   const Source& source = seen[*held.input].source;
   if (source.kind == Source::Kind::kValue) unit.held_bytes += made_.units[source.index].held_bytes;
   if (source.kind == Source::Kind::kGetter) {
-    unit.held_bytes += bytes_of(made_.getters[source.index].spot);
+    unit.held_bytes += bytes_of(made_.getters[source.index].ref);
   }
 }
 
@@ -165,11 +165,11 @@ base::Status Compiler::use_shards(std::size_t index, std::vector<InputInfo> seen
   std::vector<const mesh::Placement*> placements;
   for (InputInfo& one : seen) {
     const std::size_t at = one.source.index;
-    if (one.source.kind == Source::Kind::kGetter && made_.getters[at].spot.is_sharded()) {
-      if (one.is_part || made_.getters[at].spot.has_addends()) return {};
-      one.placement = &made_.getters[at].spot.placement;
-    } else if (one.source.kind == Source::Kind::kNoise && made_.noises[at].spot.is_sharded()) {
-      one.placement = &made_.noises[at].spot.placement;
+    if (one.source.kind == Source::Kind::kGetter && made_.getters[at].ref.is_sharded()) {
+      if (one.is_part || made_.getters[at].ref.has_partial_sums()) return {};
+      one.placement = &made_.getters[at].ref.placement;
+    } else if (one.source.kind == Source::Kind::kNoise && made_.noises[at].ref.is_sharded()) {
+      one.placement = &made_.noises[at].ref.placement;
     } else if (one.source.kind == Source::Kind::kValue && made_.units[at].is_local) {
       one.placement = &made_.units[at].placement;
     }

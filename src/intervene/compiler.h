@@ -32,8 +32,8 @@ class Compiler {
                                   expr::NodeId subscript) const;
 
   // sources.cpp
-  std::int64_t spot_moment(const graph::Place& place, const PlaceRef& spot) const;
-  std::size_t spot_key(const PlaceRef& spot) const;
+  std::int64_t moment_of_place(const graph::Place& place, const PlaceRef& ref) const;
+  std::size_t key_of_place(const PlaceRef& ref) const;
   base::Result<InputInfo> see(const graph::Leaf& leaf, std::size_t value);
   base::Result<InputInfo> see_place(const graph::Leaf& leaf, std::size_t value);
   base::Result<InputInfo> see_noise(const graph::Leaf& leaf);

@@ -19,9 +19,9 @@ json describe_place(const graph::Place& named, int layer) {
   return form;
 }
 
-const char* how(WritePath path, const PlaceRef& spot) {
+const char* how(WritePath path, const PlaceRef& ref) {
   if (path == WritePath::kGathered) return "gathered";
-  return spot.is_sharded() ? "shards" : "everywhere";
+  return ref.is_sharded() ? "shards" : "everywhere";
 }
 
 void add_reads(const graph::Program& program, int layer, json& reads) {
@@ -63,7 +63,7 @@ json describe_program(const graph::Program& program, const Specialization& ready
     for (const Write& write : instance.writes) {
       if (!is_first && !says_layer[write.effect]) continue;
       json form = describe_place(program.effects[write.effect].place, instance.layer);
-      form["runs"] = how(write.path, write.spot);
+      form["runs"] = how(write.path, write.ref);
       writes.push_back(std::move(form));
       positions = std::max(positions, write.positions);
     }

@@ -137,18 +137,17 @@ void Engine::State::watch_gradient(const at::Tensor& value, std::size_t key) {
   });
 }
 
-at::Tensor Engine::at_point(trace::PointFlag flag, int layer, const at::Tensor& local) {
+at::Tensor Engine::at_point(const points::PlaceKey& place, const at::Tensor& local) {
   State& state = *state_;
-  const int layers = state.context.model.num_layers;
-  const auto actions = state.frame->table->at(spot_key(flag, layer, false, layers));
+  const points::PlaceTable& places = state.context.places();
+  const auto actions = state.frame->table->at(action_key(place, false, places));
   at::Tensor now = actions.empty() ? local : state.frame->act(actions, local);
-  state.watch_gradient(now, spot_key(flag, layer, true, layers));
+  state.watch_gradient(now, action_key(place, true, places));
   return now;
 }
 
-bool Engine::reads(trace::PointFlag flag, int layer) const {
-  const int layers = state_->context.model.num_layers;
-  return !state_->frame->table->at(spot_key(flag, layer, false, layers)).empty();
+bool Engine::reads(const points::PlaceKey& place) const {
+  return !state_->frame->table->at(action_key(place, false, state_->context.places())).empty();
 }
 
 bool Engine::skips(int layer) {

@@ -9,6 +9,11 @@
 namespace tt::intervene {
 namespace {
 
+bool is_tokens(std::size_t key, const points::PlaceTable& places) {
+  const std::size_t row = key / (static_cast<std::size_t>(places.num_layers()) + 1);
+  return row < places.rows().size() && places.rows()[row].holds_integers();
+}
+
 /// An action with what its place among the others depends on.
 struct Planned {
   Action action;
@@ -147,8 +152,8 @@ class Planner {
 }  // namespace
 
 ExecutionPlan::ExecutionPlan(const std::vector<Entry>& entries, const Context& context)
-    : keys_(spot_keys(context.model.num_layers)),
-      skips_(static_cast<std::size_t>(context.model.num_layers) + 1) {
+    : keys_(num_action_keys(context.places())),
+      skips_(static_cast<std::size_t>(context.model.num_layers()) + 1) {
   std::vector<Planned> all;
   for (std::size_t run = 0; run < entries.size(); ++run) {
     const Entry& entry = entries[run];
@@ -162,10 +167,8 @@ ExecutionPlan::ExecutionPlan(const std::vector<Entry>& entries, const Context& c
     }
   }
   // The tokens are there from the beginning.
-  const std::size_t tokens =
-      spot_key(trace::PointFlag::kInputTokens, 0, false, context.model.num_layers);
   for (Planned& one : all) {
-    if (one.key == tokens) one.key = keys_;
+    if (one.key < keys_ && is_tokens(one.key, context.places())) one.key = keys_;
   }
   std::ranges::stable_sort(all, {}, [](const Planned& one) {
     return std::tuple(one.key, one.program, one.moment, one.line, one.action.run, one.rank);

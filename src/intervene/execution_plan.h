@@ -29,8 +29,8 @@ struct Entry {
   const std::vector<bool>* is_left_out = nullptr;  // by effect: not executed
 };
 
-/// What is to be done at each place of one forward, by spot_key(): programs in their order, in each
-/// the lines in theirs. Values that only serve what is left out are not computed.
+/// What is to be done at each place of one forward, by action_key(): programs in their order, in
+/// each the lines in theirs. Values that only serve what is left out are not computed.
 class ExecutionPlan {
  public:
   ExecutionPlan() = default;
@@ -44,7 +44,7 @@ class ExecutionPlan {
   /// kSkip actions of this layer, met at its input.
   std::span<const Action> skips_of(int layer) const;
   bool empty() const { return actions_.empty(); }
-  /// By spot_key() of the value: whether it or its gradient has actions.
+  /// By PlaceKey::index: whether it or its gradient has actions.
   const bool* acts() const { return acts_.get(); }
 
  private:

@@ -17,15 +17,15 @@ using Interval = std::pair<std::int64_t, std::int64_t>;  // [first, second)
 
 constexpr std::int64_t kPerBlock = 4;  // numbers of one step of Philox's counter
 
-std::uint64_t key_of(const NoiseKind& kind, const PlaceRef& spot, const trace::ForwardScope& scope,
+std::uint64_t key_of(const NoiseKind& kind, const PlaceRef& ref, const trace::ForwardScope& scope,
                      std::uint64_t run_seed) {
   std::uint64_t key = base::mix(run_seed, base::hash_of("noise"));
-  for (const std::int64_t part :
-       {kind.seed, std::int64_t{kind.is_uniform}, scope.step,
-        static_cast<std::int64_t>(scope.phase), std::int64_t{scope.prompt_set},
-        static_cast<std::int64_t>(spot.flag), std::int64_t{spot.layer}}) {
+  for (const std::int64_t part : {kind.seed, std::int64_t{kind.is_uniform}, scope.step,
+                                  static_cast<std::int64_t>(scope.phase),
+                                  std::int64_t{scope.prompt_set}, std::int64_t{ref.place.layer}}) {
     key = base::mix(key, static_cast<std::uint64_t>(part));
   }
+  key = base::mix(key, base::hash_of(ref.name));
   return key;
 }
 
@@ -65,30 +65,30 @@ float* draw_line(std::uint64_t key, std::uint64_t line, bool is_uniform, double 
 }
 
 // Indices along a dim: all of it, or what this rank holds.
-std::vector<Interval> held(const PlaceRef& spot, int dim, int rank, int ranks, bool is_local) {
-  if (!is_local || !spot.is_sharded() || spot.placement.dim != dim) {
-    return {{0, spot.shape[static_cast<std::size_t>(dim)]}};
+std::vector<Interval> held(const PlaceRef& ref, int dim, int rank, int ranks, bool is_local) {
+  if (!is_local || !ref.is_sharded() || ref.placement.dim != dim) {
+    return {{0, ref.shape[static_cast<std::size_t>(dim)]}};
   }
   std::vector<Interval> intervals;
-  for (const auto& interval : mesh::intervals_of_rank(spot.placement, rank, ranks)) {
+  for (const auto& interval : mesh::intervals_of_rank(ref.placement, rank, ranks)) {
     intervals.emplace_back(interval.begin, interval.end);
   }
   return intervals;
 }
 
-std::vector<std::uint64_t> lines_of(const PlaceRef& spot, const trace::ForwardScope& scope,
-                                    int rank, int ranks, bool is_local) {
+std::vector<std::uint64_t> lines_of(const PlaceRef& ref, const trace::ForwardScope& scope, int rank,
+                                    int ranks, bool is_local) {
   std::vector<std::uint64_t> lines;
-  if (spot.is_weight) {
-    for (const auto& [first, end] : held(spot, 0, rank, ranks, is_local)) {
+  if (ref.is_weight) {
+    for (const auto& [first, end] : held(ref, 0, rank, ranks, is_local)) {
       for (std::int64_t row = first; row < end; ++row) {
         lines.push_back(static_cast<std::uint64_t>(row));
       }
     }
     return lines;
   }
-  for (std::int64_t row = 0; row < spot.shape[0]; ++row) {
-    for (std::int64_t token = 0; token < spot.shape[1]; ++token) {
+  for (std::int64_t row = 0; row < ref.shape[0]; ++row) {
+    for (std::int64_t token = 0; token < ref.shape[1]; ++token) {
       lines.push_back((static_cast<std::uint64_t>(scope.first_row + row) << 32U) +
                       static_cast<std::uint64_t>(token));
     }
@@ -98,23 +98,23 @@ std::vector<std::uint64_t> lines_of(const PlaceRef& spot, const trace::ForwardSc
 
 }  // namespace
 
-at::Tensor draw_noise(const NoiseKind& kind, const PlaceRef& spot, const trace::ForwardScope& scope,
+at::Tensor draw_noise(const NoiseKind& kind, const PlaceRef& ref, const trace::ForwardScope& scope,
                       std::uint64_t run_seed, int rank, int ranks, bool is_local) {
-  const int last = static_cast<int>(spot.shape.size()) - 1;
-  const auto columns = held(spot, last, rank, ranks, is_local);
-  const auto lines = lines_of(spot, scope, rank, ranks, is_local);
-  std::vector<std::int64_t> shape = spot.shape;
+  const int last = static_cast<int>(ref.shape.size()) - 1;
+  const auto columns = held(ref, last, rank, ranks, is_local);
+  const auto lines = lines_of(ref, scope, rank, ranks, is_local);
+  std::vector<std::int64_t> shape = ref.shape;
   shape.back() = 0;
   for (const auto& [first, end] : columns) shape.back() += end - first;
-  if (spot.is_weight) shape.front() = static_cast<std::int64_t>(lines.size());
+  if (ref.is_weight) shape.front() = static_cast<std::int64_t>(lines.size());
   at::Tensor noise = at::empty(shape, at::kFloat);
-  const std::uint64_t key = key_of(kind, spot, scope, run_seed);
+  const std::uint64_t key = key_of(kind, ref, scope, run_seed);
   float* out = noise.mutable_data_ptr<float>();
-  const double steps = steps_below_one(spot.dtype);
+  const double steps = steps_below_one(ref.dtype);
   for (const std::uint64_t line : lines) {
     out = draw_line(key, line, kind.is_uniform, steps, columns, out);
   }
-  return noise.to(spot.dtype);
+  return noise.to(ref.dtype);
 }
 
 }  // namespace tt::intervene

@@ -16,12 +16,12 @@ struct NoiseKind {
   std::int64_t seed = 0;
 };
 
-/// Numbers of the spot's shape, or with `is_local` of this rank's shard of it: Philox 4x32-10
+/// Numbers of the ref's shape, or with `is_local` of this rank's shard of it: Philox 4x32-10
 /// (Salmon et al. 2011) keyed by (seed, step, phase, prompt set, place, layer) and counted by the
 /// logical place of each number (row of the global batch, token, feature; of a weight its row and
 /// column), so any shard holds the bits of the whole. Normal by Box and Muller (1958).
-/// REQUIRES: the spot has a shape [batch, sequence, features], or is a weight.
-at::Tensor draw_noise(const NoiseKind& kind, const PlaceRef& spot, const trace::ForwardScope& scope,
+/// REQUIRES: the ref has a shape [batch, sequence, features], or is a weight.
+at::Tensor draw_noise(const NoiseKind& kind, const PlaceRef& ref, const trace::ForwardScope& scope,
                       std::uint64_t run_seed, int rank, int ranks, bool is_local);
 
 }  // namespace tt::intervene

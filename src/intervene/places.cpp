@@ -1,75 +1,54 @@
 #include "src/intervene/places.h"
 
 #include <algorithm>
-#include <string>
-
-#include "tensor_tracer/base/check.h"
-#include "tensor_tracer/graph/places.h"
 
 namespace tt::intervene {
 namespace {
 
-std::vector<std::int64_t> sizes_of(const trace::PointDescription& point, const Shape& shape) {
-  if (point.holds_integers()) return {shape.batch, shape.sequence};
-  std::vector<std::int64_t> sizes;
-  for (const std::string& dim : point.dims) {
-    if (dim == "batch") sizes.push_back(shape.batch);
-    if (dim == "sequence" || dim == "keys") sizes.push_back(shape.sequence);
-    if (dim == "heads") sizes.push_back(point.tensor.full_size());
-    if (dim == "features") sizes.push_back(point.features);
+// Those of the row, with the rows and tokens of this forward.
+std::vector<std::int64_t> sizes_of(const points::Place& row, const Shape& shape) {
+  if (row.is_weight) return row.shape;
+  if (row.holds_integers()) return {shape.batch, shape.sequence};
+  std::vector<std::int64_t> sizes = row.shape;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (row.dims[i] == "batch") sizes[i] = shape.batch;
+    if (row.dims[i] == "sequence" || row.dims[i] == "keys") sizes[i] = shape.sequence;
   }
   return sizes;
-}
-
-void set_placement(PlaceRef& spot, const mesh::Placement& placement, int ranks) {
-  spot.is_cut = placement.kind == mesh::Placement::Kind::kShard;
-  if (ranks > 1) spot.placement = placement;
 }
 
 }  // namespace
 
 PlaceRef find_place_ref(const graph::Place& place, int layer, const Context& context,
                         const Shape& shape) {
-  const graph::PlaceKind& kind = *graph::find_place(place.point);
-  PlaceRef spot;
-  spot.layer = place.layer ? place.layer->at(layer) : 0;
-  spot.gradient = place.gradient;
-  spot.is_weight = kind.is_weight;
-  spot.dtype = context.dtype;
-  if (kind.has_heads) spot.head_size = context.head_size;
-  if (kind.is_weight) {
-    const auto weight =
-        std::ranges::find(context.weights, place.point, &trace::WeightDescription::name);
-    TT_CHECK(weight != context.weights.end(), "no weight " + place.point);
-    spot.flag = weight->flag;
-    spot.shape = weight->shape;
-    set_placement(spot, weight->placement, context.tensor_ranks);
-    return spot;
+  const points::Place& row = context.places().rows()[place.row];
+  PlaceRef ref;
+  ref.place = context.places().key(place.row, place.layer ? place.layer->at(layer) : 0);
+  ref.name = row.name;
+  ref.gradient = place.gradient;
+  ref.is_weight = row.is_weight;
+  ref.shape = sizes_of(row, shape);
+  ref.dtype = row.holds_integers() ? at::kLong : context.dtype;
+  if (row.has_heads) ref.head_size = context.head_size;
+  const auto sequence = std::ranges::find(row.dims, "sequence");
+  if (sequence != row.dims.end()) {
+    ref.sequence_dim = static_cast<int>(sequence - row.dims.begin());
   }
-  const trace::PointDescription& point =
-      context.catalogue->points()[context.catalogue->find(place.point).value()];
-  spot.flag = point.flag;
-  spot.shape = sizes_of(point, shape);
-  if (point.holds_integers()) {
-    spot.dtype = at::kLong;
-    return spot;
-  }
-  set_placement(spot, place.gradient ? point.gradient.value() : point.tensor, context.tensor_ranks);
-  return spot;
+  const mesh::Placement& placement = place.gradient ? row.gradient.value() : row.placement;
+  ref.may_be_sharded = placement.kind == mesh::Placement::Kind::kShard;
+  if (context.tensor_ranks > 1) ref.placement = placement;
+  return ref;
 }
 
-bool PlaceRef::has_addends() const {
+bool PlaceRef::has_partial_sums() const {
   return std::ranges::any_of(placement.segments, &mesh::Segment::partial);
 }
 
-std::size_t spot_key(trace::PointFlag flag, int layer, bool gradient, int num_layers) {
-  const auto place =
-      static_cast<std::size_t>(layer) * trace::kNumPointFlags + static_cast<std::size_t>(flag);
-  return place + (gradient ? spot_keys(num_layers) / 2 : 0);
+std::size_t action_key(const points::PlaceKey& place, bool gradient,
+                       const points::PlaceTable& places) {
+  return place.index + (gradient ? places.num_keys() : 0);
 }
 
-std::size_t spot_keys(int num_layers) {
-  return 2 * (static_cast<std::size_t>(num_layers) + 1) * trace::kNumPointFlags;
-}
+std::size_t num_action_keys(const points::PlaceTable& places) { return 2 * places.num_keys(); }
 
 }  // namespace tt::intervene

@@ -3,11 +3,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "tensor_tracer/graph/program.h"
 #include "tensor_tracer/intervene/context.h"
 #include "tensor_tracer/mesh/placement.h"
+#include "tensor_tracer/points/place_table.h"
 
 namespace tt::intervene {
 
@@ -18,21 +20,22 @@ struct Shape {
   auto operator<=>(const Shape&) const = default;
 };
 
-/// A place of a program in one run: what it is called by the model and how its tensor lies.
+/// A place of a program in one run: its row, its layer, and how its tensor lies on the ranks.
 struct PlaceRef {
-  trace::PointFlag flag = trace::PointFlag::kHiddenStates;
-  int layer = 0;  // 0: outside the layers
+  points::PlaceKey place;
+  std::string name;  // of the row
   bool gradient = false;
   bool is_weight = false;
   std::vector<std::int64_t> shape;  // logical
+  int sequence_dim = 1;             // the dim of tokens; a weight has none
   mesh::Placement placement;        // of the value, or of the gradient; replicated on one rank
-  bool is_cut = false;              // on more ranks than one it would not be whole
+  bool may_be_sharded = false;      // on more ranks than one
   at::ScalarType dtype = at::kFloat;
   std::int64_t head_size = 0;  // > 0: features are heads of this size
 
   bool is_sharded() const { return placement.kind == mesh::Placement::Kind::kShard; }
-  /// Several ranks hold addends of one number.
-  bool has_addends() const;
+  /// Several ranks hold partial sums of one number.
+  bool has_partial_sums() const;
 };
 
 /// `layer` is what `layers[layer]` stands for. REQUIRES: the place passed graph::parse_program for
@@ -40,8 +43,9 @@ struct PlaceRef {
 PlaceRef find_place_ref(const graph::Place& place, int layer, const Context& context,
                         const Shape& shape);
 
-/// One number for (flag, layer, gradient), below spot_keys().
-std::size_t spot_key(trace::PointFlag flag, int layer, bool gradient, int num_layers);
-std::size_t spot_keys(int num_layers);
+/// One number for each place and direction, below num_action_keys().
+std::size_t action_key(const points::PlaceKey& place, bool gradient,
+                       const points::PlaceTable& places);
+std::size_t num_action_keys(const points::PlaceTable& places);
 
 }  // namespace tt::intervene

@@ -39,8 +39,8 @@ class Gather : public torch::autograd::Function<Gather> {
     return comm::all_gather_full(local, placement, group);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    return {scatter_addends(gradients[0], kept<Placement>(ctx, "placement"),
-                            kept<comm::ProcessGroup>(ctx, "group")),
+    return {scatter_partial_sums(gradients[0], kept<Placement>(ctx, "placement"),
+                                 kept<comm::ProcessGroup>(ctx, "group")),
             at::Tensor(), at::Tensor()};
   }
 };
@@ -72,8 +72,8 @@ at::Tensor scatter_shards(const at::Tensor& full, const Placement& placement,
   return Scatter::apply(full, placement, group);
 }
 
-at::Tensor scatter_addends(const at::Tensor& full, const Placement& placement,
-                           const comm::ProcessGroup& group) {
+at::Tensor scatter_partial_sums(const at::Tensor& full, const Placement& placement,
+                                const comm::ProcessGroup& group) {
   at::Tensor local = comm::take_shard(full, placement, group.rank(), group.size());
   for (const auto& interval : mesh::intervals_of_rank(placement, group.rank(), group.size())) {
     if (interval.owner == group.rank()) continue;

@@ -19,7 +19,7 @@ at::Tensor scatter_shards(const at::Tensor& full, const mesh::Placement& placeme
                           const comm::ProcessGroup& group);
 
 /// The same of a gradient, whose copies are addends: the owner gets it, others zeros.
-at::Tensor scatter_addends(const at::Tensor& full, const mesh::Placement& placement,
-                           const comm::ProcessGroup& group);
+at::Tensor scatter_partial_sums(const at::Tensor& full, const mesh::Placement& placement,
+                                const comm::ProcessGroup& group);
 
 }  // namespace tt::intervene

@@ -54,14 +54,14 @@ void Run::fail() { ++program_.counts.failed; }
 void Run::get(std::size_t index, const at::Tensor& now) {
   const Getter& getter = instance_.getters[index];
   Slot& slot = getters_[index];
-  if (getter.spot.is_sharded()) {
-    slot.placement = &getter.spot.placement;
+  if (getter.ref.is_sharded()) {
+    slot.placement = &getter.ref.placement;
     slot.local = now;
   } else {
     slot.full = now;
   }
   if (!getter.heads) return;
-  slot.full = by_heads(full_of(slot), getter.spot.head_size).index(*getter.heads);
+  slot.full = by_heads(full_of(slot), getter.ref.head_size).index(*getter.heads);
   slot.local = at::Tensor();
 }
 
@@ -71,7 +71,7 @@ const at::Tensor& Run::full_of(Slot& slot) const {
 }
 
 at::Tensor Run::noise_of(const NoiseSource& noise, bool is_local) const {
-  return draw_noise(noise.kind, noise.spot, around_.scope, around_.context.seed,
+  return draw_noise(noise.kind, noise.ref, around_.scope, around_.context.seed,
                     around_.tensor.rank(), around_.tensor.size(), is_local);
 }
 
@@ -145,17 +145,17 @@ at::Tensor Run::condition_of(const graph::Effect& effect, bool is_local) {
 }
 
 at::Tensor Run::whole(const Write& write, const at::Tensor& local) const {
-  if (!write.spot.is_sharded()) return local;
-  if (write.spot.gradient) {
-    return comm::all_gather_full(local, write.spot.placement, around_.tensor);
+  if (!write.ref.is_sharded()) return local;
+  if (write.ref.gradient) {
+    return comm::all_gather_full(local, write.ref.placement, around_.tensor);
   }
-  return gather_shards(local, write.spot.placement, around_.tensor);
+  return gather_shards(local, write.ref.placement, around_.tensor);
 }
 
 at::Tensor Run::cut(const Write& write, const at::Tensor& full) const {
-  if (!write.spot.is_sharded()) return full;
-  if (write.spot.gradient) return scatter_addends(full, write.spot.placement, around_.tensor);
-  return scatter_shards(full, write.spot.placement, around_.tensor);
+  if (!write.ref.is_sharded()) return full;
+  if (write.ref.gradient) return scatter_partial_sums(full, write.ref.placement, around_.tensor);
+  return scatter_shards(full, write.ref.placement, around_.tensor);
 }
 
 // The old tensor with the value where heads, index, condition and selection say.
@@ -172,11 +172,11 @@ at::Tensor Run::renew(const Write& write, const at::Tensor& old, const at::Tenso
     renewed = chosen(old);
   } else {
     renewed = old.clone();
-    at::Tensor part = write.heads ? by_heads(renewed, write.spot.head_size) : renewed;
+    at::Tensor part = write.heads ? by_heads(renewed, write.ref.head_size) : renewed;
     if (!write.heads) {
       part.index_put_(*write.index, is_some ? chosen(old.index(*write.index)) : cast);
     } else {
-      at::Tensor inside = by_heads(old, write.spot.head_size).index(*write.heads);
+      at::Tensor inside = by_heads(old, write.ref.head_size).index(*write.heads);
       if (write.index) {
         inside = inside.clone();
         inside.index_put_(*write.index, chosen(inside.index(*write.index)));
@@ -186,7 +186,7 @@ at::Tensor Run::renew(const Write& write, const at::Tensor& old, const at::Tenso
       part.index_put_(*write.heads, inside);
     }
   }
-  if (selected_.defined() && !write.spot.is_weight) {
+  if (selected_.defined() && !write.ref.is_weight) {
     renewed = at::where(widen(selected_, old.dim()), renewed, old);
   }
   return renewed.contiguous();
@@ -200,11 +200,11 @@ at::Tensor Run::fill(const Write& write, const at::Tensor& now, const at::Tensor
     where = where.defined() ? where.logical_and(mask) : mask;
   };
   if (write.region.defined()) {
-    narrow_to(comm::take_shard(write.region, write.spot.placement, around_.tensor.rank(),
+    narrow_to(comm::take_shard(write.region, write.ref.placement, around_.tensor.rank(),
                                around_.tensor.size()));
   }
   if (condition.defined()) narrow_to(condition);
-  if (selected_.defined() && !write.spot.is_weight) narrow_to(widen(selected_, now.dim()));
+  if (selected_.defined() && !write.ref.is_weight) narrow_to(widen(selected_, now.dim()));
   const at::Tensor one = value.to(now.scalar_type()).reshape({});
   return where.defined() ? at::where(where, one, now) : one.expand_as(now).contiguous();
 }
@@ -236,8 +236,8 @@ at::Tensor Run::write(std::size_t index, const at::Tensor& now) {
   } else if (write.path == WritePath::kFilled) {
     renewed = fill(write, now, full_of(value), condition_of(effect, true));
   } else {
-    const at::Tensor& from = write.spot.is_sharded() ? value.local : full_of(value);
-    renewed = renew(write, now, from, condition_of(effect, write.spot.is_sharded()));
+    const at::Tensor& from = write.ref.is_sharded() ? value.local : full_of(value);
+    renewed = renew(write, now, from, condition_of(effect, write.ref.is_sharded()));
   }
   count(write, now);
   if (program_.is_preview && is_counted()) sum_change(write, now, renewed);
@@ -253,10 +253,10 @@ void Run::count(std::size_t effect, std::int64_t positions) {
 at::Tensor Run::touched_by(const Write& write, const at::Tensor& condition) const {
   if (!condition.defined()) {
     const at::Tensor region =
-        write.region.defined() ? write.region : at::ones(write.spot.shape, at::kBool);
+        write.region.defined() ? write.region : at::ones(write.ref.shape, at::kBool);
     return region.logical_and(widen(selected_, region.dim()));
   }
-  const at::Tensor none = at::zeros(write.spot.shape, at::kBool);
+  const at::Tensor none = at::zeros(write.ref.shape, at::kBool);
   return renew(write, none, at::ones({}, at::kBool), condition);
 }
 
@@ -264,7 +264,7 @@ at::Tensor Run::touched_by(const Write& write, const at::Tensor& condition) cons
 void Run::count(const Write& write, const at::Tensor& now) {
   if (!is_counted()) return;
   const graph::Effect& effect = program_.program.effects[write.effect];
-  if (write.spot.is_weight || !(effect.condition || selected_.defined())) {
+  if (write.ref.is_weight || !(effect.condition || selected_.defined())) {
     return count(write.effect, write.positions);
   }
   const at::NoGradGuard no_grad;

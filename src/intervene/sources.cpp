@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "src/intervene/compiler.h"
-#include "tensor_tracer/graph/places.h"
 
 namespace tt::intervene {
 namespace {
@@ -20,13 +19,12 @@ void wait_until(CompiledValue& unit, std::int64_t moment, std::size_t key) {
 using graph::Leaf;
 using graph::LeafKind;
 
-std::int64_t Compiler::spot_moment(const graph::Place& place, const PlaceRef& spot) const {
-  return graph::moment_of(*graph::find_place(place.point), spot.layer, spot.gradient,
-                          context_.model.num_layers);
+std::int64_t Compiler::moment_of_place(const graph::Place& place, const PlaceRef& ref) const {
+  return context_.places().moment(place.row, ref.place.layer, ref.gradient);
 }
 
-std::size_t Compiler::spot_key(const PlaceRef& spot) const {
-  return intervene::spot_key(spot.flag, spot.layer, spot.gradient, context_.model.num_layers);
+std::size_t Compiler::key_of_place(const PlaceRef& ref) const {
+  return action_key(ref.place, ref.gradient, context_.places());
 }
 
 base::Result<Compiler::InputInfo> Compiler::see(const Leaf& leaf, std::size_t value) {
@@ -56,12 +54,12 @@ base::Result<Compiler::InputInfo> Compiler::see_place(const Leaf& leaf, std::siz
   Getter getter{find_place_ref(leaf.place, made_.layer, context_, made_.shape), std::nullopt, value,
                 0, 0};
   InputInfo seen;
-  seen.shape = getter.spot.shape;
-  seen.dtype = getter.spot.dtype;
+  seen.shape = getter.ref.shape;
+  seen.dtype = getter.ref.dtype;
   seen.has_gradient = at::isFloatingType(seen.dtype);
   if (leaf.place.heads != expr::kNoNode) {
     getter.heads = read_indices(program_.ast(), leaf.place.heads, 2);
-    auto part = select(by_heads(meta_tensor(seen.shape, seen.dtype), getter.spot.head_size),
+    auto part = select(by_heads(meta_tensor(seen.shape, seen.dtype), getter.ref.head_size),
                        *getter.heads, leaf.place.heads);
     if (!part) return part.error();
     seen.shape = part.value().sizes().vec();
@@ -69,10 +67,10 @@ base::Result<Compiler::InputInfo> Compiler::see_place(const Leaf& leaf, std::siz
   }
   CompiledValue& unit = made_.units[value];
   unit.is_plain = false;
-  unit.meets_cut = unit.meets_cut || getter.spot.is_cut;
-  unit.may_change = unit.may_change || getter.spot.is_weight || getter.spot.gradient;
-  getter.moment = spot_moment(leaf.place, getter.spot);
-  getter.key = spot_key(getter.spot);
+  unit.meets_cut = unit.meets_cut || getter.ref.may_be_sharded;
+  unit.may_change = unit.may_change || getter.ref.is_weight || getter.ref.gradient;
+  getter.moment = moment_of_place(leaf.place, getter.ref);
+  getter.key = key_of_place(getter.ref);
   wait_until(unit, getter.moment, getter.key);
   seen.source.index = made_.getters.size();
   made_.getters.push_back(std::move(getter));
@@ -100,13 +98,13 @@ Compiler::InputInfo Compiler::see_value(const Leaf& leaf, std::size_t value) {
 base::Result<Compiler::InputInfo> Compiler::see_noise(const Leaf& leaf) {
   NoiseSource noise{{leaf.key == "uniform", leaf.seed},
                     find_place_ref(leaf.place, made_.layer, context_, made_.shape)};
-  if (!noise.spot.is_weight && noise.spot.shape.size() != 3) {
+  if (!noise.ref.is_weight && noise.ref.shape.size() != 3) {
     return wrong(leaf.node, "there is no noise of this place's shape",
                  "name a place of [batch, sequence, features], or a weight");
   }
   InputInfo seen;
-  seen.shape = noise.spot.shape;
-  seen.dtype = noise.spot.dtype;
+  seen.shape = noise.ref.shape;
+  seen.dtype = noise.ref.dtype;
   seen.source.kind = Source::Kind::kNoise;
   seen.source.index = made_.noises.size();
   made_.noises.push_back(std::move(noise));

@@ -23,9 +23,9 @@ namespace tt::intervene {
 
 using Indices = std::vector<at::indexing::TensorIndex>;
 
-/// Reads a place's tensor when the forward, or with spot.gradient the backward, meets it.
+/// Reads a place's tensor when the forward, or with ref.gradient the backward, meets it.
 struct Getter {
-  PlaceRef spot;
+  PlaceRef ref;
   std::optional<Indices> heads;
   std::size_t value = 0;  // of the program, whose line it belongs to
   std::int64_t moment = 0;
@@ -43,7 +43,7 @@ struct Source {
 
 struct NoiseSource {
   NoiseKind kind;
-  PlaceRef spot;
+  PlaceRef ref;
 };
 
 /// A value of the program, ready to run on what `sources` give: with `is_local` on shards, whose
@@ -77,7 +77,7 @@ enum class WritePath : std::uint8_t {
 
 struct Write {
   std::size_t effect = 0;
-  PlaceRef spot;
+  PlaceRef ref;
   std::optional<Indices> heads;
   std::optional<Indices> index;
   WritePath path = WritePath::kShards;

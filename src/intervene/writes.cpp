@@ -65,8 +65,8 @@ Indices read_indices(const expr::Ast& ast, expr::NodeId subscript, std::size_t w
 void Compiler::find_region(Write& write) const {
   write.positions = made_.shape.batch * made_.shape.sequence;
   if (!write.heads && !write.index) return;
-  at::Tensor region = at::zeros(write.spot.shape, at::kBool);
-  at::Tensor part = write.heads ? by_heads(region, write.spot.head_size) : region;
+  at::Tensor region = at::zeros(write.ref.shape, at::kBool);
+  at::Tensor part = write.heads ? by_heads(region, write.ref.head_size) : region;
   if (write.heads && !write.index) {
     part.index_put_(*write.heads, true);
   } else if (!write.heads) {
@@ -77,7 +77,7 @@ void Compiler::find_region(Write& write) const {
     part.index_put_(*write.heads, inside);
   }
   write.region = region;
-  if (!write.spot.is_weight) write.positions = region.flatten(2).any(-1).sum().item<std::int64_t>();
+  if (!write.ref.is_weight) write.positions = region.flatten(2).any(-1).sum().item<std::int64_t>();
 }
 
 base::Status Compiler::check_fit(const graph::Effect& effect,
@@ -117,13 +117,13 @@ base::Status Compiler::check_where(const graph::Effect& effect, bool has_no_rows
 
 WritePath Compiler::path_of(const graph::Effect& effect, const Write& write) const {
   const CompiledValue& value = made_.units[effect.value];
-  if (!write.spot.is_sharded()) return WritePath::kShards;
-  if (write.spot.has_addends()) return WritePath::kGathered;
-  const mesh::Placement& placement = write.spot.placement;
+  if (!write.ref.is_sharded()) return WritePath::kShards;
+  if (write.ref.has_partial_sums()) return WritePath::kGathered;
+  const mesh::Placement& placement = write.ref.placement;
   bool condition_fits = true;
   if (effect.condition) {
     const CompiledValue& condition = made_.units[*effect.condition];
-    const auto from_right = static_cast<std::int64_t>(write.spot.shape.size()) - placement.dim;
+    const auto from_right = static_cast<std::int64_t>(write.ref.shape.size()) - placement.dim;
     const auto dim = static_cast<std::int64_t>(condition.shape.size()) - from_right;
     const bool is_alike =
         condition.is_local && mesh::to_string(condition.placement) == mesh::to_string(placement);
@@ -137,7 +137,7 @@ WritePath Compiler::path_of(const graph::Effect& effect, const Write& write) con
   }
   const bool is_alike = value.is_local &&
                         mesh::to_string(value.placement) == mesh::to_string(placement) &&
-                        value.shape == write.spot.shape;
+                        value.shape == write.ref.shape;
   return is_alike && !write.region.defined() ? WritePath::kShards : WritePath::kGathered;
 }
 
@@ -145,13 +145,13 @@ base::Status Compiler::add_write(std::size_t index) {
   const graph::Effect& effect = program_.effects[index];
   Write write;
   write.effect = index;
-  write.spot = find_place_ref(effect.place, made_.layer, context_, made_.shape);
-  write.moment = spot_moment(effect.place, write.spot);
-  write.key = spot_key(write.spot);
-  at::Tensor part = meta_tensor(write.spot.shape, write.spot.dtype);
+  write.ref = find_place_ref(effect.place, made_.layer, context_, made_.shape);
+  write.moment = moment_of_place(effect.place, write.ref);
+  write.key = key_of_place(write.ref);
+  at::Tensor part = meta_tensor(write.ref.shape, write.ref.dtype);
   if (effect.place.heads != expr::kNoNode) {
     write.heads = read_indices(program_.ast(), effect.place.heads, 2);
-    auto heads = select(by_heads(part, write.spot.head_size), *write.heads, effect.place.heads);
+    auto heads = select(by_heads(part, write.ref.head_size), *write.heads, effect.place.heads);
     if (!heads) return heads.error();
     part = std::move(heads).value();
   }
@@ -161,7 +161,7 @@ base::Status Compiler::add_write(std::size_t index) {
     if (!indexed) return indexed.error();
     part = std::move(indexed).value();
   }
-  if (auto status = check_where(effect, write.spot.is_weight); !status) return status;
+  if (auto status = check_where(effect, write.ref.is_weight); !status) return status;
   if (auto status = check_fit(effect, part.sizes().vec()); !status) return status;
   find_region(write);
   if (write.region.defined() && write.region.sum().item<std::int64_t>() < part.numel()) {

@@ -18,6 +18,12 @@ nn::NormKind norm_kind(const config::ModelConfig& config) {
                                                                  : nn::NormKind::kLayerNorm;
 }
 
+enum : std::size_t { kTokens, kEmbedding, kFinalNorm, kOutputWeight, kLogits, kNumPlaces };
+
+std::string dtype_name(at::ScalarType dtype) {
+  return dtype == at::kDouble ? "float64" : dtype == at::kBFloat16 ? "bfloat16" : "float32";
+}
+
 std::string layer_name(int layer) { return "layers." + std::to_string(layer); }
 
 // The two matrices that write to the residual stream start smaller (Radford et al. 2019).
@@ -72,12 +78,31 @@ TransformerLayer::TransformerLayer(const nn::BuildContext& context,
                                    const config::ModelConfig& config, int layer)
     : layer_(layer),
       dropout_(config.hidden_dropout),
+      hidden_size_(config.hidden_size),
       input_norm_(context, layer_name(layer) + ".input_norm", norm_kind(config), config.hidden_size,
                   config.norm_epsilon),
       attention_(context, attention_options(config, layer)),
       mlp_norm_(context, layer_name(layer) + ".mlp_norm", norm_kind(config), config.hidden_size,
                 config.norm_epsilon),
       mlp_(context, mlp_options(config, layer)) {}
+
+void TransformerLayer::declare(points::PlaceTableBuilder& places) {
+  places.begin_layer(layer_);
+  attention_.declare(places);
+  mid_ = places.add(nn::replicated({.name = "ResidualMid",
+                                    .path = "mid",
+                                    .text = "residual stream between attention and MLP",
+                                    .bias = "not applicable"},
+                                   hidden_size_));
+  mlp_.declare(places);
+  output_ = places.add(nn::replicated({.name = "HiddenStates",
+                                       .path = "output",
+                                       .text = "output of the transformer layer",
+                                       .bias = "not applicable",
+                                       .legacy_flag = 7},
+                                      hidden_size_));
+  places.end_layers();
+}
 
 at::Tensor TransformerLayer::drop(const at::Tensor& x_BTH, const char* site,
                                   const nn::ForwardContext& context) const {
@@ -95,8 +120,8 @@ at::Tensor TransformerLayer::drop(const at::Tensor& x_BTH, const char* site,
 at::Tensor TransformerLayer::forward(const at::Tensor& x_BTH,
                                      const nn::ForwardContext& context) const {
   const at::Tensor attended = attention_.forward(input_norm_.forward(x_BTH), context);
-  const at::Tensor mid_BTH = context.point(trace::PointFlag::kResidualMid, layer_,
-                                           x_BTH + drop(attended, ".attention_dropout", context));
+  const at::Tensor mid_BTH =
+      context.point(mid_, x_BTH + drop(attended, ".attention_dropout", context));
   const at::Tensor fed = mlp_.forward(mlp_norm_.forward(mid_BTH), context);
   return mid_BTH + drop(fed, ".mlp_dropout", context);
 }
@@ -110,14 +135,16 @@ std::vector<nn::Parameter> TransformerLayer::parameters() const {
   return all;
 }
 
-Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config)
+Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config,
+         std::int64_t micro_batch)
     : config_(config),
       group_(context.tensor),
       dtype_(context.compute_dtype),
       word_embeddings_(context, "embedding.word_embeddings", config.vocab_size, config.hidden_size,
                        config.init_method_std),
       final_norm_(context, "final_norm", norm_kind(config), config.hidden_size,
-                  config.norm_epsilon) {
+                  config.norm_epsilon),
+      places_(kNumPlaces) {
   if (config.position_embedding_type == config::PositionEmbedding::kLearnedAbsolute) {
     position_embeddings_ = nn::make_parameter(
         context, "embedding.position_embeddings.weight", {config.seq_length, config.hidden_size},
@@ -130,27 +157,66 @@ Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config)
   if (config.untie_embeddings_and_output_weights) {
     output_layer_ =
         nn::make_parameter(context, "output_layer.weight", {config.vocab_size, config.hidden_size},
-                           mesh::Placement::shard(0, {{config.vocab_size, group_.size()}}),
+                           mesh::Placement::shard(0, {{config.vocab_size, context.tensor_ranks()}}),
                            nn::Init::kNormal, config.init_method_std);
   }
+  points::PlaceTableBuilder places(static_cast<int>(config.num_layers),
+                                   {micro_batch, config.seq_length, dtype_name(dtype_)});
+  declare(places);
+  place_table_ = std::make_shared<const points::PlaceTable>(places.build());
+}
+
+void Gpt::declare(points::PlaceTableBuilder& places) {
+  places_[kTokens] = places.add({.name = "InputTokens",
+                                 .path = "tokens",
+                                 .text = "token ids and positions",
+                                 .bias = "not applicable",
+                                 .legacy_flag = 8,
+                                 .writable = false,
+                                 .dims = {"ids_positions", "batch", "sequence"}});
+  places_[kEmbedding] = places.add(
+      nn::replicated({.name = "Embedding",
+                      .path = "embedding.output",
+                      .text = "input of the first layer: embedded tokens, learned positions added",
+                      .bias = "not applicable",
+                      .hidden_state = 0},
+                     config_.hidden_size));
+  for (TransformerLayer& layer : layers_) layer.declare(places);
+  places.set_layer_ends(places_[kEmbedding], layers_.front().output());
+  places_[kFinalNorm] =
+      places.add(nn::replicated({.name = "FinalNorm",
+                                 .path = "final_norm.output",
+                                 .text = "input of the output layer",
+                                 .bias = "not applicable",
+                                 .hidden_state = static_cast<int>(config_.num_layers)},
+                                config_.hidden_size));
+  const nn::Parameter& weight = output_layer_ ? *output_layer_ : word_embeddings_.weight();
+  places_[kOutputWeight] = nn::declare(places, weight, "output_layer.weight", "OutputWeight");
+  places_[kLogits] =
+      places.add(nn::sharded({.name = "Logits",
+                              .path = "logits",
+                              .text = "scores of the next token, before the softmax",
+                              .bias = "none",
+                              .is_vocabulary = true},
+                             weight.placement.segments, weight.placement.segments[0].pieces));
 }
 
 at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
                               const nn::ForwardContext& context) const {
-  context.tracer.capture_derived(trace::PointFlag::kInputTokens, 0,
-                                 {2, tokens_BT.size(0), tokens_BT.size(1)}, at::kLong,
-                                 [&] { return ids_and_positions(tokens_BT); });
+  context.tracer.capture_derived(places_[kTokens], {2, tokens_BT.size(0), tokens_BT.size(1)},
+                                 at::kLong, [&] { return ids_and_positions(tokens_BT); });
   at::Tensor x_BTH = word_embeddings_.forward(tokens_BT);
   if (position_embeddings_) {
     x_BTH = x_BTH + nn::in_dtype(*position_embeddings_, dtype_).narrow(0, 0, tokens_BT.size(1));
   }
-  x_BTH = context.point(trace::PointFlag::kEmbedding, 0, x_BTH);
+  x_BTH = context.point(places_[kEmbedding], x_BTH);
   for (int layer = 1; const TransformerLayer& part : layers_) {
     // A view, so that its gradient is met apart from that of the layer before.
     x_BTH = context.skips(layer) ? x_BTH.view_as(x_BTH) : part.forward(x_BTH, context);
-    x_BTH = context.point(trace::PointFlag::kHiddenStates, layer++, x_BTH);
+    x_BTH = context.point(part.output(), x_BTH);
+    ++layer;
   }
-  return context.point(trace::PointFlag::kFinalNorm, 0, final_norm_.forward(x_BTH));
+  return context.point(places_[kFinalNorm], final_norm_.forward(x_BTH));
 }
 
 at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,
@@ -165,9 +231,8 @@ at::Tensor Gpt::logits(const at::Tensor& tokens_BT, const nn::ForwardContext& co
   const at::Tensor x_BTH = hidden_states(tokens_BT, context);
   const nn::Parameter& weight = output_layer_ ? *output_layer_ : word_embeddings_.weight();
   const at::Tensor weight_VH =
-      context.place(trace::PointFlag::kOutputWeight, 0, nn::in_dtype(weight, dtype_));
-  return context.point(trace::PointFlag::kLogits, 0,
-                       nn::column_parallel_matmul(x_BTH, weight_VH, group_));
+      context.intervene(places_[kOutputWeight], nn::in_dtype(weight, dtype_));
+  return context.point(places_[kLogits], nn::column_parallel_matmul(x_BTH, weight_VH, group_));
 }
 
 std::vector<nn::Parameter> Gpt::parameters() const {
@@ -180,22 +245,23 @@ std::vector<nn::Parameter> Gpt::parameters() const {
   return all;
 }
 
+Gpt describe_model(const config::ModelConfig& config, int tensor_ranks, std::int64_t micro_batch,
+                   const std::string& activations) {
+  nn::BuildContext context;
+  context.device = at::kMeta;
+  context.described_ranks = tensor_ranks;
+  context.compute_dtype = activations == "float64"    ? at::kDouble
+                          : activations == "bfloat16" ? at::kBFloat16
+                                                      : at::kFloat;
+  return Gpt(context, config, micro_batch);
+}
+
 std::int64_t num_parameters(const config::ModelConfig& config) {
-  const std::int64_t hidden = config.hidden_size;
-  const std::int64_t bias = config.disable_bias_linear ? 0 : 1;
-  const std::int64_t norm =
-      config.normalization == config::Normalization::kRmsNorm ? hidden : 2 * hidden;
-  const std::int64_t heads = config.num_attention_heads * config.head_size();
-  const std::int64_t qkv = heads + 2 * config.query_groups() * config.head_size();
-  const std::int64_t fc1 = config.ffn_size() * (config.swiglu ? 2 : 1);
-  const std::int64_t layer = 2 * norm + qkv * (hidden + bias) + heads * hidden + bias * hidden +
-                             fc1 * (hidden + bias) + config.ffn_size() * hidden + bias * hidden;
-  const bool learned =
-      config.position_embedding_type == config::PositionEmbedding::kLearnedAbsolute;
-  const std::int64_t tables =
-      config.vocab_size * (config.untie_embeddings_and_output_weights ? 2 : 1) +
-      (learned ? config.seq_length : 0);
-  return tables * hidden + config.num_layers * layer + norm;
+  std::int64_t numbers = 0;
+  for (const nn::Parameter& parameter : describe_model(config, 1).parameters()) {
+    numbers += parameter.local.numel();
+  }
+  return numbers;
 }
 
 }  // namespace tt::model

@@ -14,6 +14,17 @@
 namespace tt::nn {
 namespace {
 
+enum : std::size_t {
+  kQkv,
+  kQuery,
+  kKey,
+  kValue,
+  kProbabilities,
+  kContext,
+  kAttentionOutput,
+  kNumAttentionPlaces,
+};
+
 LinearOptions qkv_options(const AttentionOptions& options) {
   return {options.name + ".qkv", options.hidden_size,
           (options.num_heads + 2 * options.num_query_groups) * options.head_size, options.bias,
@@ -49,17 +60,82 @@ std::vector<mesh::Segment> qkv_segments(std::int64_t num_heads, std::int64_t num
 Attention::Attention(const BuildContext& context, const AttentionOptions& options)
     : options_(options),
       tensor_rank_(context.tensor.rank()),
-      local_heads_(options.num_heads / context.tensor.size()),
-      local_groups_(std::max<std::int64_t>(1, options.num_query_groups / context.tensor.size())),
+      tensor_ranks_(context.tensor_ranks()),
+      local_heads_(options.num_heads / tensor_ranks_),
+      local_groups_(std::max<std::int64_t>(1, options.num_query_groups / tensor_ranks_)),
       qkv_(context, qkv_options(options),
            qkv_segments(options.num_heads, options.num_query_groups, options.head_size,
-                        context.tensor.size())),
-      proj_(context, proj_options(options)) {
+                        tensor_ranks_)),
+      proj_(context, proj_options(options)),
+      places_(kNumAttentionPlaces),
+      derived_dtype_(context.compute_dtype == at::kDouble ? "float64" : "float32") {
   if (options.rotary_base > 0) {
     const at::Tensor angle_TD = rotary_angles(options);
     cos_TD_ = angle_TD.cos().to(context.params_dtype);
     sin_TD_ = angle_TD.sin().to(context.params_dtype);
   }
+}
+
+void Attention::declare(points::PlaceTableBuilder& places) {
+  const auto qkv = qkv_segments(options_.num_heads, options_.num_query_groups, options_.head_size,
+                                tensor_ranks_);
+  const std::string bias = options_.bias ? "included" : "none";
+  const auto add = [&](points::Place place, const std::vector<mesh::Segment>& segments) {
+    return places.add(sharded(std::move(place), segments, tensor_ranks_));
+  };
+  const auto add_heads = [&](const char* name, const char* path, const char* text,
+                             const std::string& with_bias, const mesh::Segment& segment) {
+    return add({.name = name, .path = path, .text = text, .bias = with_bias, .has_heads = true},
+               {segment});
+  };
+  qkv_.declare(places, "attention.qkv", "QkvWeight");
+  places_[kQkv] = add({.name = "QKV",
+                       .path = "attention.qkv",
+                       .text = "queries, keys and values of all heads, before rotary embedding",
+                       .bias = bias,
+                       .legacy_flag = 1},
+                      qkv);
+  places_[kQuery] = add_heads("Query", "attention.query",
+                              "queries by head, before rotary embedding", bias, qkv[0]);
+  places_[kKey] = add_heads("Key", "attention.key", "keys by query group, before rotary embedding",
+                            bias, qkv[1]);
+  places_[kValue] = add_heads("Value", "attention.value", "values by query group", bias, qkv[2]);
+  places_[kProbabilities] = places.add(describe_probabilities());
+  places_[kContext] = add({.name = "ContextLayer",
+                           .path = "attention.context",
+                           .text = "attention's weighted values by head, before the projection",
+                           .bias = "not applicable",
+                           .legacy_flag = 3,
+                           .has_heads = true},
+                          {qkv[0]});
+  proj_.declare(places, "attention.proj", "ProjWeight");
+  places_[kAttentionOutput] = places.add(describe_output());
+}
+
+points::Place Attention::describe_output() const {
+  return replicated({.name = "AttentionOutput",
+                     .path = "attention.output",
+                     .text = "output of attention, before the residual is added",
+                     .bias = options_.bias ? "included" : "none",
+                     .legacy_flag = 6},
+                    options_.hidden_size);
+}
+
+points::Place Attention::describe_probabilities() const {
+  points::Place place{
+      .name = "RawAttentionScore",
+      .path = "attention.scores",
+      .text = "attention probabilities by head, recomputed from queries and keys, before dropout",
+      .bias = "not applicable",
+      .dtype = derived_dtype_,
+      .legacy_flag = 2,
+      .is_derived = true,
+      .writable = false,
+      .dims = {"batch", "heads", "sequence", "keys"},
+      .features = options_.max_sequence};
+  place.placement = mesh::Placement::shard(1, {{options_.num_heads, tensor_ranks_}});
+  place.gradient = place.placement;
+  return place;
 }
 
 at::Tensor Attention::rotate(const at::Tensor& x_BNTD) const {
@@ -122,32 +198,30 @@ at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
 // To programs and to the tracer; attention itself does not use them.
 void Attention::show_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                                    const ForwardContext& context) const {
-  constexpr auto kPoint = trace::PointFlag::kRawAttentionScore;
-  if (context.hooks != nullptr && context.hooks->reads(kPoint, options_.layer)) {
-    context.place(kPoint, options_.layer, probabilities(q_BNTD, k_BNTD));
+  const points::PlaceKey& place = places_[kProbabilities];
+  if (context.hooks != nullptr && context.hooks->reads(place)) {
+    context.intervene(place, probabilities(q_BNTD, k_BNTD));
   }
   if (!context.tracer.armed()) return;
-  const std::int64_t rows = context.tracer.rows_wanted(kPoint, options_.layer, q_BNTD.size(0));
+  const std::int64_t rows = context.tracer.rows_wanted(place, q_BNTD.size(0));
   if (rows == 0) return;
   const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const std::int64_t length = q_BNTD.size(2);
-  context.tracer.capture_derived(kPoint, options_.layer, {rows, q_BNTD.size(1), length, length},
-                                 dtype, [&] {
-                                   return probabilities(q_BNTD.narrow(0, 0, rows).to(dtype),
-                                                        k_BNTD.narrow(0, 0, rows).to(dtype));
-                                 });
+  context.tracer.capture_derived(place, {rows, q_BNTD.size(1), length, length}, dtype, [&] {
+    return probabilities(q_BNTD.narrow(0, 0, rows).to(dtype), k_BNTD.narrow(0, 0, rows).to(dtype));
+  });
 }
 
 // The gradient of the probabilities, which `make` computes from the first rows of that of `from`,
 // to the tracer.
 void Attention::show_gradient(const at::Tensor& from_BNTX, const ForwardContext& context,
                               const MakeGradient& make) const {
-  const std::int64_t rows = context.tracer.rows_wanted(
-      trace::PointFlag::kRawAttentionScore, options_.layer, from_BNTX.size(0), /*gradient=*/true);
+  const std::int64_t rows = context.tracer.rows_wanted(places_[kProbabilities], from_BNTX.size(0),
+                                                       /*gradient=*/true);
   if (rows == 0) return;
   const auto dtype = from_BNTX.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const std::int64_t length = from_BNTX.size(2);
-  context.tracer.capture_derived_gradient(trace::PointFlag::kRawAttentionScore, options_.layer,
+  context.tracer.capture_derived_gradient(places_[kProbabilities],
                                           {{rows, from_BNTX.size(1), length, length},
                                            dtype,
                                            from_BNTX,
@@ -157,9 +231,7 @@ void Attention::show_gradient(const at::Tensor& from_BNTX, const ForwardContext&
 }
 
 at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context) const {
-  const int layer = options_.layer;
-  const at::Tensor qkv_weight = context.place(trace::PointFlag::kQkvWeight, layer, qkv_.weight());
-  const at::Tensor qkv = context.point(trace::PointFlag::kQkv, layer, qkv_.forward(x, qkv_weight));
+  const at::Tensor qkv = context.point(places_[kQkv], qkv_.forward(x, context));
   const std::int64_t batch = x.size(0);
   const std::int64_t length = x.size(1);
   const std::int64_t size = options_.head_size;
@@ -170,9 +242,9 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
   const auto own = [&](const at::Tensor& part) {
     return context.hooks != nullptr && part.requires_grad() ? part.view_as(part) : part;
   };
-  const at::Tensor q = context.point(trace::PointFlag::kQuery, layer, own(parts[0]));
-  const at::Tensor k = context.point(trace::PointFlag::kKey, layer, own(parts[1]));
-  const at::Tensor v = context.point(trace::PointFlag::kValue, layer, own(parts[2]));
+  const at::Tensor q = context.point(places_[kQuery], own(parts[0]));
+  const at::Tensor k = context.point(places_[kKey], own(parts[1]));
+  const at::Tensor v = context.point(places_[kValue], own(parts[2]));
   const auto heads_of = [&](const at::Tensor& part) {
     return part.view({batch, length, -1, size}).transpose(1, 2);
   };
@@ -188,12 +260,11 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
   const at::Tensor k_BNTD = for_each_head(rotate(heads_of(k)));
   const at::Tensor v_BNTD = for_each_head(heads_of(v));
   show_probabilities(q_BNTD, k_BNTD, context);
-  const at::Tensor y = context.point(trace::PointFlag::kContextLayer, layer,
-                                     attend(q_BNTD, k_BNTD, v_BNTD, context)
-                                         .transpose(1, 2)
-                                         .reshape({batch, length, local_heads_ * size}));
-  const at::Tensor weight = context.place(trace::PointFlag::kProjWeight, layer, proj_.weight());
-  return context.point(trace::PointFlag::kAttentionOutput, layer, proj_.forward(y, weight));
+  const at::Tensor y =
+      context.point(places_[kContext], attend(q_BNTD, k_BNTD, v_BNTD, context)
+                                           .transpose(1, 2)
+                                           .reshape({batch, length, local_heads_ * size}));
+  return context.point(places_[kAttentionOutput], proj_.forward(y, context));
 }
 
 std::vector<Parameter> Attention::parameters() const {

@@ -71,7 +71,7 @@ VocabParallelEmbedding::VocabParallelEmbedding(const BuildContext& context, cons
     : group_(context.tensor),
       dtype_(context.compute_dtype),
       weight_(make_parameter(context, name + ".weight", {vocab_size, hidden_size},
-                             mesh::Placement::shard(0, {{vocab_size, group_.size()}}),
+                             mesh::Placement::shard(0, {{vocab_size, context.tensor_ranks()}}),
                              Init::kNormal, init_std)),
       first_token_(first_local_token(vocab_size, group_)) {}
 

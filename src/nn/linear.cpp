@@ -77,7 +77,13 @@ ColumnParallelLinear::ColumnParallelLinear(const BuildContext& context,
                              mesh::Placement::shard(0, segments), Init::kNormal, options.init_std)),
       bias_(make_bias(context, options, mesh::Placement::shard(0, segments))) {}
 
-at::Tensor ColumnParallelLinear::forward(const at::Tensor& x, const at::Tensor& weight) const {
+void ColumnParallelLinear::declare(points::PlaceTableBuilder& places, const std::string& path,
+                                   const std::string& weight_name) {
+  weight_place_ = nn::declare(places, weight_, path + ".weight", weight_name);
+}
+
+at::Tensor ColumnParallelLinear::forward(const at::Tensor& x, const ForwardContext& context) const {
+  const at::Tensor weight = context.intervene(weight_place_, in_dtype(weight_, dtype_));
   std::optional<at::Tensor> bias;
   if (bias_) bias = in_dtype(*bias_, dtype_);
   return ParallelProduct::apply(x, weight, bias, group_, SumOver::kInputGradient);
@@ -90,11 +96,17 @@ RowParallelLinear::RowParallelLinear(const BuildContext& context, const LinearOp
       dtype_(context.compute_dtype),
       weight_(make_parameter(
           context, options.name + ".weight", {options.out_features, options.in_features},
-          mesh::Placement::shard(1, {{options.in_features, context.tensor.size()}}), Init::kNormal,
+          mesh::Placement::shard(1, {{options.in_features, context.tensor_ranks()}}), Init::kNormal,
           options.init_std)),
       bias_(make_bias(context, options, mesh::Placement::replicate())) {}
 
-at::Tensor RowParallelLinear::forward(const at::Tensor& x, const at::Tensor& weight) const {
+void RowParallelLinear::declare(points::PlaceTableBuilder& places, const std::string& path,
+                                const std::string& weight_name) {
+  weight_place_ = nn::declare(places, weight_, path + ".weight", weight_name);
+}
+
+at::Tensor RowParallelLinear::forward(const at::Tensor& x, const ForwardContext& context) const {
+  const at::Tensor weight = context.intervene(weight_place_, in_dtype(weight_, dtype_));
   std::optional<at::Tensor> bias;
   if (bias_) bias = in_dtype(*bias_, dtype_);
   return ParallelProduct::apply(x, weight, bias, group_, SumOver::kOutput);

@@ -5,6 +5,11 @@
 // Shapes: [batch, sequence, features] throughout.
 
 namespace tt::nn {
+namespace {
+
+enum : std::size_t { kMlpFc1, kMlpActivation, kMlpOutput, kNumMlpPlaces };
+
+}  // namespace
 
 std::vector<mesh::Segment> fc1_segments(std::int64_t ffn_hidden_size, bool swiglu, int ranks) {
   return std::vector<mesh::Segment>(swiglu ? 2 : 1, {ffn_hidden_size, ranks});
@@ -15,14 +20,42 @@ Mlp::Mlp(const BuildContext& context, const MlpOptions& options)
       fc1_(context,
            {options.name + ".fc1", options.hidden_size,
             (options.swiglu ? 2 : 1) * options.ffn_hidden_size, options.bias, options.init_std},
-           fc1_segments(options.ffn_hidden_size, options.swiglu, context.tensor.size())),
+           fc1_segments(options.ffn_hidden_size, options.swiglu, context.tensor_ranks())),
       fc2_(context, {options.name + ".fc2", options.ffn_hidden_size, options.hidden_size,
-                     options.bias, options.output_init_std}) {}
+                     options.bias, options.output_init_std}),
+      tensor_ranks_(context.tensor_ranks()),
+      places_(kNumMlpPlaces) {}
+
+void Mlp::declare(points::PlaceTableBuilder& places) {
+  const std::string bias = options_.bias ? "included" : "none";
+  const auto fc1 = fc1_segments(options_.ffn_hidden_size, options_.swiglu, tensor_ranks_);
+  fc1_.declare(places, "mlp.fc1", "Fc1Weight");
+  places_[kMlpFc1] =
+      places.add(sharded({.name = "MLP1",
+                          .path = "mlp.fc1",
+                          .text = options_.swiglu ? "gate and up projections, before the activation"
+                                                  : "first MLP product, before the activation",
+                          .bias = bias,
+                          .legacy_flag = 4},
+                         fc1, tensor_ranks_));
+  places_[kMlpActivation] = places.add(
+      sharded({.name = "MLPActivation",
+               .path = "mlp.activation",
+               .text = options_.swiglu ? "silu(gate) times up" : "GELU of the first MLP product",
+               .bias = "not applicable"},
+              {fc1[0]}, tensor_ranks_));
+  fc2_.declare(places, "mlp.fc2", "Fc2Weight");
+  places_[kMlpOutput] =
+      places.add(replicated({.name = "MLP2",
+                             .path = "mlp.output",
+                             .text = "output of the MLP, before the residual is added",
+                             .bias = bias,
+                             .legacy_flag = 5},
+                            options_.hidden_size));
+}
 
 at::Tensor Mlp::forward(const at::Tensor& x, const ForwardContext& context) const {
-  const int layer = options_.layer;
-  const at::Tensor fc1 = context.place(trace::PointFlag::kFc1Weight, layer, fc1_.weight());
-  const at::Tensor inner = context.point(trace::PointFlag::kMlp1, layer, fc1_.forward(x, fc1));
+  const at::Tensor inner = context.point(places_[kMlpFc1], fc1_.forward(x, context));
   at::Tensor active;
   if (options_.swiglu) {
     const auto parts = inner.chunk(2, -1);
@@ -30,9 +63,8 @@ at::Tensor Mlp::forward(const at::Tensor& x, const ForwardContext& context) cons
   } else {
     active = at::gelu(inner, "tanh");
   }
-  active = context.point(trace::PointFlag::kMlpActivation, layer, active);
-  const at::Tensor fc2 = context.place(trace::PointFlag::kFc2Weight, layer, fc2_.weight());
-  return context.point(trace::PointFlag::kMlp2, layer, fc2_.forward(active, fc2));
+  active = context.point(places_[kMlpActivation], active);
+  return context.point(places_[kMlpOutput], fc2_.forward(active, context));
 }
 
 std::vector<Parameter> Mlp::parameters() const {

@@ -26,6 +26,14 @@ std::size_t bytes_of(const std::vector<std::int64_t>& shape, std::size_t element
 Parameter make_parameter(const BuildContext& context, const std::string& name,
                          const std::vector<std::int64_t>& full_shape, const Placement& placement,
                          Init init, double std) {
+  if (context.device.is_meta()) {
+    const std::vector<std::int64_t> local =
+        placement.kind == Placement::Kind::kShard
+            ? comm::shard_shape(placement, full_shape, 0, context.tensor_ranks())
+            : full_shape;
+    const auto options = at::TensorOptions().dtype(context.params_dtype).device(context.device);
+    return {name, at::empty(local, options), placement, full_shape};
+  }
   at::Tensor full = at::zeros(full_shape, at::kFloat);
   if (init == Init::kOnes) full.fill_(1.0);
   if (init == Init::kNormal) {
@@ -38,6 +46,29 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
   }
   local = local.to(context.params_dtype);
   return {name, local.set_requires_grad(true), placement, full_shape};
+}
+
+points::PlaceKey declare(points::PlaceTableBuilder& places, const Parameter& parameter,
+                         const std::string& path, const std::string& name) {
+  points::Place place{.name = name, .path = path};
+  place.shape = parameter.full_shape;
+  place.is_weight = true;
+  place.placement = parameter.placement;
+  return places.add(std::move(place));
+}
+
+points::Place sharded(points::Place place, std::vector<mesh::Segment> segments, int ranks) {
+  place.placement = Placement::shard(2, segments);
+  place.features = place.placement.full_size();
+  for (mesh::Segment& segment : segments) segment.partial = segment.pieces < ranks;
+  place.gradient = Placement::shard(2, std::move(segments));
+  return place;
+}
+
+points::Place replicated(points::Place place, std::int64_t features) {
+  place.features = features;
+  place.gradient = Placement::replicate();
+  return place;
 }
 
 at::Tensor gather_full(const at::Tensor& local, const Placement& placement,

@@ -41,12 +41,12 @@ void set_lines_of_heads(LogicalShape& shape, std::int64_t local_heads, std::int6
 
 }  // namespace
 
-std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const PointDescription& point,
+std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const points::Place& point,
                                           at::IntArrayRef local_sizes, int ranks) {
   const Window rows = row_window(entry, local_sizes[0]);
   LogicalShape shape;
   shape.rows = rows.size();
-  shape.placement = entry.gradient ? *point.gradient : point.tensor;
+  shape.placement = entry.gradient ? *point.gradient : point.placement;
   const bool cuts_features =
       shape.placement.kind == mesh::Placement::Kind::kShard && !cuts_dim_1(shape.placement);
   shape.features = cuts_features ? point.features : local_sizes.back();

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "tensor_tracer/trace/catalogue.h"
+#include "tensor_tracer/points/place_table.h"
 #include "tensor_tracer/trace/compressor.h"
 #include "tensor_tracer/trace/plan.h"
 
@@ -12,7 +12,7 @@ namespace tt::trace {
 
 /// What an entry takes of a captured tensor of these local sizes, in logical terms; nothing where
 /// rows or tokens lie beyond it. The same on every rank.
-std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const PointDescription& point,
+std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const points::Place& point,
                                           at::IntArrayRef local_sizes, int ranks);
 
 /// The wanted rows and tokens of a local tensor, as float or double.

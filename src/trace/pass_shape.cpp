@@ -21,9 +21,9 @@ Taken taken_of(const PlanEntry& entry, const PassSize& size) {
 }
 
 // As rank 0 holds the point's tensor.
-std::vector<std::int64_t> local_sizes(const PlanEntry& entry, const PointDescription& point,
+std::vector<std::int64_t> local_sizes(const PlanEntry& entry, const points::Place& point,
                                       const PassSize& size, int ranks) {
-  const mesh::Placement& placement = entry.gradient ? *point.gradient : point.tensor;
+  const mesh::Placement& placement = entry.gradient ? *point.gradient : point.placement;
   const bool has_heads = point.dims.size() == 4;
   std::vector<std::int64_t> sizes =
       has_heads ? std::vector{size.rows, std::int64_t{1}, size.tokens, size.tokens}
@@ -34,8 +34,8 @@ std::vector<std::int64_t> local_sizes(const PlanEntry& entry, const PointDescrip
   return sizes;
 }
 
-const PointDescription& point_of(const PlanEntry& entry, const PlanContext& context) {
-  return context.catalogue->points()[entry.point];
+const points::Place& point_of(const PlanEntry& entry, const PlanContext& context) {
+  return context.places->rows()[entry.point];
 }
 
 }  // namespace
@@ -55,15 +55,15 @@ std::int64_t rows_in(const PlanEntry& entry, const PassSize& size) {
 }
 
 std::int64_t lines_in(const PlanEntry& entry, const PlanContext& context, const PassSize& size) {
-  const PointDescription& point = point_of(entry, context);
-  const std::int64_t heads = point.dims.size() == 4 ? point.tensor.full_size() : 1;
+  const points::Place& point = point_of(entry, context);
+  const std::int64_t heads = point.dims.size() == 4 ? point.placement.full_size() : 1;
   const Taken taken = taken_of(entry, size);
   return rows_in(entry, size) * std::max<std::int64_t>(taken.tokens, 0) * heads;
 }
 
 std::optional<PassShape> shape_in(const PlanEntry& entry, const PlanContext& context,
                                   const PassSize& size) {
-  const PointDescription& point = point_of(entry, context);
+  const points::Place& point = point_of(entry, context);
   if (point.holds_integers()) {
     const Taken taken = taken_of(entry, size);
     if (taken.rows <= 0 || taken.tokens <= 0) return std::nullopt;
@@ -79,7 +79,7 @@ std::optional<PassShape> shape_in(const PlanEntry& entry, const PlanContext& con
 }
 
 int layers_taken(const PlanEntry& entry, const PlanContext& context) {
-  const PointDescription& point = point_of(entry, context);
+  const points::Place& point = point_of(entry, context);
   const auto first = entry.takes_layer.begin();
   return static_cast<int>(
       std::count(first + point.first_layer, first + point.last_layer + 1, true));

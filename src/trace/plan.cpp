@@ -27,16 +27,16 @@ constexpr DtypeName kRealDtypes[] = {{"f32", Dtype::kF32},
                                      {"u8", Dtype::kU8}};
 constexpr DtypeName kIntegerDtypes[] = {{"i32", Dtype::kI32}, {"i64", Dtype::kI64}};
 
-std::string names_of(const Catalogue& catalogue) {
+std::string names_of(const points::PlaceTable& places) {
   std::string names;
-  for (const PointDescription& point : catalogue.points()) {
-    names += (names.empty() ? "" : ", ") + point.name;
+  for (const points::Place& point : places.rows()) {
+    if (point.traceable()) names += (names.empty() ? "" : ", ") + point.name;
   }
   return names;
 }
 
-base::Status parse_layers(const json& value, const PointDescription& point,
-                          const std::string& where, PlanEntry& entry) {
+base::Status parse_layers(const json& value, const points::Place& point, const std::string& where,
+                          PlanEntry& entry) {
   if (value.is_null()) {
     entry.takes_layer.assign(static_cast<std::size_t>(point.last_layer) + 1, true);
     return {};
@@ -141,7 +141,7 @@ base::Status parse_tokens(const json& value, std::int64_t seq_length, const std:
   return {};
 }
 
-base::Status parse_dtype(const json& value, const PointDescription& point, const std::string& where,
+base::Status parse_dtype(const json& value, const points::Place& point, const std::string& where,
                          PlanEntry& entry) {
   const bool integers = point.holds_integers();
   entry.dtype = integers ? Dtype::kI32 : Dtype::kF32;
@@ -163,7 +163,7 @@ base::Status parse_dtype(const json& value, const PointDescription& point, const
                "known dtypes: " + names);
 }
 
-base::Status parse_direction(const json& value, const PointDescription& point,
+base::Status parse_direction(const json& value, const points::Place& point,
                              const std::string& where, PlanEntry& entry) {
   if (value.is_null() || value == "value") return {};
   if (value != "gradient") {
@@ -180,17 +180,17 @@ base::Status check_gradient(const PlanEntry& entry, const std::string& where) {
 }
 
 base::Result<std::size_t> parse_point(const json& text, const std::string& where,
-                                      const Catalogue& catalogue) {
+                                      const points::PlaceTable& places) {
   const json name = text.value("point", json());
-  const auto index = name.is_string() ? catalogue.find(name.get<std::string>()) : std::nullopt;
-  if (index) return *index;
+  const auto index = name.is_string() ? places.find(name.get<std::string>()) : std::nullopt;
+  if (index && places.rows()[*index].traceable()) return *index;
   return wrong(where + ".point", name.is_null() ? "missing" : "unknown point " + name.dump(),
-               "known points: " + names_of(catalogue));
+               "known points: " + names_of(places));
 }
 
 // What a compressor of the entry will meet.
 CompressorContext compressor_context(const PlanEntry& entry, const PlanContext& context) {
-  const PointDescription& point = context.catalogue->points()[entry.point];
+  const points::Place& point = context.places->rows()[entry.point];
   const std::vector<PassSize> sizes = pass_sizes(entry, context);
   const PassSize& largest = sizes.front();
   const bool has_least = lines_in(entry, context, sizes.back()) > 0;
@@ -203,7 +203,7 @@ CompressorContext compressor_context(const PlanEntry& entry, const PlanContext& 
     return lines_in(entry, context, size) > 0 ? rows_in(entry, size) : 1;
   };
   return {point,
-          entry.gradient ? *point.gradient : point.tensor,
+          entry.gradient ? *point.gradient : point.placement,
           context.tensor_ranks,
           context.vectors,
           has_keys ? largest.tokens : point.features,
@@ -217,7 +217,7 @@ CompressorContext compressor_context(const PlanEntry& entry, const PlanContext& 
 // When and which part of the point is taken.
 base::Status parse_selection(const json& text, const std::string& where, const PlanContext& context,
                              PlanEntry& entry) {
-  const PointDescription& point = context.catalogue->points()[entry.point];
+  const points::Place& point = context.places->rows()[entry.point];
   const auto part = [&](const char* key) { return text.value(key, json()); };
   base::Status status = parse_direction(part("direction"), point, where + ".direction", entry);
   if (status) status = parse_layers(part("layers"), point, where + ".layers", entry);
@@ -246,7 +246,7 @@ base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
       {"point", "enabled", "direction", "layers", "every", "phases", "eval_forwards",
        "micro_batches", "prompts", "rows", "tokens", "compressor", "dtype"});
   if (!status) return status.error();
-  auto index = parse_point(text, where, *context.catalogue);
+  auto index = parse_point(text, where, *context.places);
   if (!index) return index.error();
   PlanEntry entry;
   entry.point = index.value();
@@ -259,7 +259,7 @@ base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
                                      compressor_context(entry, context));
   if (!compressor) return compressor.error();
   entry.compressor = std::move(compressor).value();
-  const PointDescription& point = context.catalogue->points()[entry.point];
+  const points::Place& point = context.places->rows()[entry.point];
   status = parse_dtype(text.value("dtype", json()), point, where + ".dtype", entry);
   if (!status) return status.error();
   return entry;
@@ -280,7 +280,7 @@ json rows_of(const PlanEntry& entry) {
 }
 
 json to_json(const PlanEntry& entry, const PlanContext& context) {
-  json text = {{"point", context.catalogue->points()[entry.point].name},
+  json text = {{"point", context.places->rows()[entry.point].name},
                {"direction", entry.gradient ? "gradient" : "value"},
                {"every", entry.every},
                {"rows", rows_of(entry)},

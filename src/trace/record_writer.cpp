@@ -22,7 +22,7 @@ std::uint64_t nanoseconds_since_1970() {
 protocol::RecordHeader RecordWriter::header_for(const Plan& plan, const ForwardScope& scope,
                                                 const Slot& slot) {
   const PlanEntry& entry = plan.entries[slot.entry];
-  const PointDescription& point = context_.catalogue->points()[entry.point];
+  const points::Place& point = context_.places->rows()[entry.point];
   protocol::RecordHeader header;
   header.run = identity_.run;
   header.sequence = ++sequence_;
@@ -33,7 +33,7 @@ protocol::RecordHeader RecordWriter::header_for(const Plan& plan, const ForwardS
       static_cast<std::uint32_t>(scope.batch * context_.micro_batches + scope.micro_batch);
   header.prompt_set = scope.prompt_set;
   header.first_row = static_cast<std::uint32_t>(scope.first_row + entry.first_row);
-  header.point = static_cast<std::uint16_t>(point.flag);
+  header.point = point.number;
   header.layer = static_cast<std::uint16_t>(slot.layer);
   header.tensor_rank = static_cast<std::uint16_t>(identity_.coordinates.tensor);
   header.pipeline_rank = static_cast<std::uint16_t>(identity_.coordinates.pipeline);
@@ -65,7 +65,7 @@ void RecordWriter::append(std::string& message, const Plan& plan, const ForwardS
     numbers_.resize(static_cast<std::size_t>(count));
   }
   const PlanEntry& entry = plan.entries[slot.entry];
-  const int row = context_.catalogue->points()[entry.point].hidden_state.value_or(slot.layer);
+  const int row = context_.places->rows()[entry.point].hidden_state.value_or(slot.layer);
   slot.packing->join(row, parts, reinterpret_cast<std::byte*>(numbers_.data()));
   if (slot.is_double) {
     encode(numbers_.data(), count, columns, entry.dtype, payload_);

@@ -63,7 +63,7 @@ struct Tracer::State {
   TraceSink* const sink;
 
   std::shared_ptr<const Plan> plan;
-  std::vector<std::vector<std::size_t>> entries_of_point;
+  std::vector<std::vector<std::size_t>> entries_of_row;
   std::vector<CachedPacking> packings;  // per entry
   std::vector<bool> switched_off;       // per entry
   std::vector<std::size_t> newly_off;
@@ -72,8 +72,8 @@ struct Tracer::State {
   TracerSeconds seconds;
   std::string made_wrong;  // why the tensor that is being captured has no numbers
 
-  const PointDescription& point_of(const PlanEntry& entry) const {
-    return context.catalogue->points()[entry.point];
+  const points::Place& point_of(const PlanEntry& entry) const {
+    return context.places->rows()[entry.point];
   }
   bool takes(std::size_t entry, int layer) const;
   const CachedPacking& packing_for(std::size_t entry, const at::Tensor& local);
@@ -273,9 +273,9 @@ Tracer::~Tracer() = default;
 void Tracer::set_plan(std::shared_ptr<const Plan> plan) {
   State& state = *state_;
   TT_CHECK(!armed_ && !state.forward.is_pending && !state.backward.is_pending, "a pass is open");
-  state.entries_of_point.assign(state.context.catalogue->points().size(), {});
+  state.entries_of_row.assign(state.context.places->rows().size(), {});
   for (std::size_t i = 0; i < plan->entries.size(); ++i) {
-    state.entries_of_point[plan->entries[i].point].push_back(i);
+    state.entries_of_row[plan->entries[i].point].push_back(i);
   }
   state.packings.assign(plan->entries.size(), {});
   state.switched_off.assign(plan->entries.size(), false);
@@ -306,28 +306,29 @@ void Tracer::begin_forward(const ForwardScope& scope) {
   state.forward.is_open = true;
 }
 
-std::int64_t Tracer::rows_wanted(PointFlag flag, int layer, std::int64_t batch,
+std::int64_t Tracer::rows_wanted(const points::PlaceKey& place, std::int64_t batch,
                                  bool gradient) const {
   if (!armed_) return 0;
   const State& state = *state_;
   std::int64_t rows = 0;
-  for (const std::size_t entry : state.entries_of_point[state.context.catalogue->index_of(flag)]) {
-    if (!state.takes(entry, layer) || state.plan->entries[entry].gradient != gradient) continue;
+  for (const std::size_t entry : state.entries_of_row[place.row]) {
+    if (!state.takes(entry, place.layer) || state.plan->entries[entry].gradient != gradient)
+      continue;
     rows = std::max(rows, std::min(batch, state.plan->entries[entry].end_row.value_or(batch)));
   }
   return rows;
 }
 
-void Tracer::capture_watched(PointFlag flag, int layer, const at::Tensor& local) noexcept {
+void Tracer::capture_watched(const points::PlaceKey& place, const at::Tensor& local) noexcept {
   State& state = *state_;
   const base::CpuTimer timer(state.seconds.all);
-  for (const std::size_t entry : state.entries_of_point[state.context.catalogue->index_of(flag)]) {
-    if (!state.takes(entry, layer)) continue;
+  for (const std::size_t entry : state.entries_of_row[place.row]) {
+    if (!state.takes(entry, place.layer)) continue;
     try {
       if (state.plan->entries[entry].gradient) {
-        state.capture_gradient(entry, layer, local);
+        state.capture_gradient(entry, place.layer, local);
       } else {
-        state.capture(entry, layer, local);
+        state.capture(entry, place.layer, local);
       }
     } catch (const std::exception& error) {
       state.switch_off(entry, reason_of(error));
@@ -335,7 +336,7 @@ void Tracer::capture_watched(PointFlag flag, int layer, const at::Tensor& local)
   }
 }
 
-void Tracer::make_and_capture(PointFlag flag, int layer, at::IntArrayRef sizes,
+void Tracer::make_and_capture(const points::PlaceKey& place, at::IntArrayRef sizes,
                               at::ScalarType dtype, const std::function<at::Tensor()>& make) {
   State& state = *state_;
   at::Tensor local;
@@ -346,24 +347,23 @@ void Tracer::make_and_capture(PointFlag flag, int layer, at::IntArrayRef sizes,
   } catch (const std::exception& error) {
     // The other ranks count on this one's bytes: the slots are added, and stay unwritten.
     local = at::empty(sizes, at::TensorOptions(dtype).device(at::kMeta));
-    for (const std::size_t entry :
-         state.entries_of_point[state.context.catalogue->index_of(flag)]) {
-      const bool is_meant = state.takes(entry, layer) && !state.plan->entries[entry].gradient;
+    for (const std::size_t entry : state.entries_of_row[place.row]) {
+      const bool is_meant = state.takes(entry, place.layer) && !state.plan->entries[entry].gradient;
       if (is_meant) state.switch_off(entry, reason_of(error));
     }
     state.made_wrong = reason_of(error);
   }
-  capture_watched(flag, layer, local);
+  capture_watched(place, local);
   state.made_wrong.clear();
 }
 
-void Tracer::capture_derived_gradient(PointFlag flag, int layer, const DerivedGradient& made) {
+void Tracer::capture_derived_gradient(const points::PlaceKey& place, const DerivedGradient& made) {
   State& state = *state_;
   const base::CpuTimer timer(state.seconds.all);
-  for (const std::size_t entry : state.entries_of_point[state.context.catalogue->index_of(flag)]) {
-    if (!state.takes(entry, layer) || !state.plan->entries[entry].gradient) continue;
+  for (const std::size_t entry : state.entries_of_row[place.row]) {
+    if (!state.takes(entry, place.layer) || !state.plan->entries[entry].gradient) continue;
     try {
-      state.capture_derived_gradient(entry, layer, made);
+      state.capture_derived_gradient(entry, place.layer, made);
     } catch (const std::exception& error) {
       state.switch_off(entry, reason_of(error));
     }

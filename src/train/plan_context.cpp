@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "tensor_tracer/model/points.h"
+#include "tensor_tracer/model/gpt.h"
 
 namespace tt::train {
 
@@ -12,8 +12,9 @@ trace::PlanContext make_plan_context(const config::TrainConfig& config,
                                      const mesh::MeshShape& shape, trace::VectorLibrary* vectors,
                                      const std::vector<data::PromptSet>& prompts) {
   trace::PlanContext context;
-  context.catalogue = std::make_shared<const trace::Catalogue>(model::make_catalogue(
-      config.model, shape.tensor, {config.micro_batch_size, config.compute_dtype()}));
+  context.places = model::describe_model(config.model, shape.tensor, config.micro_batch_size,
+                                         config.compute_dtype())
+                       .places();
   context.tensor_ranks = shape.tensor;
   context.micro_batches = config.global_batch(shape.data) / (config.micro_batch_size * shape.data);
   context.micro_batch_size = config.micro_batch_size;

@@ -49,7 +49,7 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
              config::parse_split(config.data.split).value().second,
              static_cast<std::uint64_t>(config.seed)),
       batches_(*parts_.corpus, order_, config.model.seq_length),
-      model_(build_context(config, parts_.groups), config.model),
+      model_(build_context(config, parts_.groups), config.model, config.micro_batch_size),
       parameters_(model_.parameters()),
       gradients_(parameters_, parts_.groups.tensor, parts_.groups.data),
       optimizer_(values_of(parameters_), adamw_options(config.optimizer)),

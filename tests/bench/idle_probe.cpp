@@ -19,11 +19,12 @@ int main(int argc, char** argv) {
   const bool captures = argc > 2 && std::string_view(argv[2]) == "capture";
   tt::trace::Tracer tracer({}, {}, tt::comm::ProcessGroup(), nullptr);
   const at::Tensor hidden = at::zeros({1, 1, 8});
+  const tt::points::PlaceKey place;
   tracer.begin_forward({});
   if (captures) {
     for (long i = 0; i < passes; ++i) {
       touch(hidden);
-      tracer.capture(tt::trace::PointFlag::kHiddenStates, 1, hidden);
+      tracer.capture(place, hidden);
     }
   } else {
     for (long i = 0; i < passes; ++i) touch(hidden);

@@ -24,7 +24,6 @@
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/intervene/engine.h"
 #include "tensor_tracer/model/gpt.h"
-#include "tensor_tracer/model/points.h"
 
 namespace {
 
@@ -83,10 +82,7 @@ Shape read_shape(char** argv) {
 
 intervene::Context make_context(const Shape& shape, Vectors& vectors) {
   intervene::Context context;
-  context.catalogue =
-      std::make_shared<const trace::Catalogue>(model::make_catalogue(shape.model, 1));
-  context.weights = model::make_weights(shape.model, 1);
-  context.model.num_layers = static_cast<int>(shape.model.num_layers);
+  context.model.places = model::describe_model(shape.model, 1).places();
   context.vectors = &vectors;
   context.micro_batch_size = shape.batch;
   context.seq_length = shape.model.seq_length;

@@ -12,7 +12,6 @@
 
 #include <array>
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -20,7 +19,7 @@
 #include <vector>
 
 #include "tensor_tracer/link/hub_client.h"
-#include "tensor_tracer/model/points.h"
+#include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/trace/tracer.h"
 #include "tests/bench/decoding_viewer.h"
 #include "tests/bench/last_word.h"
@@ -29,8 +28,7 @@ namespace tt::bench {
 namespace {
 
 constexpr int kLayers = 12;
-constexpr std::array<trace::PointFlag, 3> kPoints = {
-    trace::PointFlag::kQkv, trace::PointFlag::kMlp1, trace::PointFlag::kMlp2};
+constexpr std::array<const char*, 3> kPoints = {"QKV", "MLP1", "MLP2"};
 
 struct Shape {
   std::int64_t batch = 1;
@@ -47,8 +45,7 @@ trace::PlanContext context_of(const Shape& shape) {
   model.num_attention_heads = 4;
   model.ffn_hidden_size = 4 * shape.hidden;
   trace::PlanContext about;
-  about.catalogue = std::make_shared<const trace::Catalogue>(
-      model::make_catalogue(model, 1, {.batch = shape.batch}));
+  about.places = model::describe_model(model, 1, shape.batch).places();
   about.micro_batch_size = shape.batch;
   about.seq_length = shape.sequence;
   return about;
@@ -56,8 +53,8 @@ trace::PlanContext context_of(const Shape& shape) {
 
 std::shared_ptr<const trace::Plan> plan_of(const Shape& shape, const trace::PlanContext& about) {
   nlohmann::json entries = nlohmann::json::array();
-  for (const trace::PointFlag flag : kPoints) {
-    entries.push_back({{"point", about.catalogue->at(flag).name},
+  for (const char* name : kPoints) {
+    entries.push_back({{"point", name},
                        {"rows", 0},
                        {"compressor", {{"kind", "tile"}, {"tiles", shape.tiles}}},
                        {"dtype", shape.dtype}});
@@ -76,20 +73,17 @@ void run_trainer(int port, const std::string& token, const Shape& shape) {
                           .run = {{"id", "00000000000000b1"}, {"plan", {{"number", 1}}}}});
   trace::Tracer tracer(about, {0xB1, {0, 0, 0}}, comm::ProcessGroup(), &client);
   tracer.set_plan(plan_of(shape, about));
-  std::map<trace::PointFlag, std::vector<at::Tensor>> passed;
-  for (const trace::PointFlag flag : kPoints) {
-    for (int layer = 1; layer <= kLayers; ++layer) {
-      const std::int64_t features = about.catalogue->at(flag).features;
-      passed[flag].push_back(at::full({shape.batch, shape.sequence, features}, float(layer)));
+  std::vector<std::pair<points::PlaceKey, at::Tensor>> passed;
+  for (int layer = 1; layer <= kLayers; ++layer) {
+    for (const char* name : kPoints) {
+      const points::PlaceKey place = about.places->key(name, layer);
+      const std::int64_t features = about.places->rows()[place.row].features;
+      passed.emplace_back(place, at::full({shape.batch, shape.sequence, features}, float(layer)));
     }
   }
   for (std::int64_t step = 1;; ++step) {
     tracer.begin_forward({.step = step});
-    for (int layer = 1; layer <= kLayers; ++layer) {
-      for (const trace::PointFlag flag : kPoints) {
-        tracer.capture(flag, layer, passed[flag][static_cast<std::size_t>(layer) - 1]);
-      }
-    }
+    for (const auto& [place, tensor] : passed) tracer.capture(place, tensor);
     tracer.end_forward();
     tracer.end_backward();
     tracer.finish();

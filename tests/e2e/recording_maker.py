@@ -68,7 +68,7 @@ def numbers_of(dtype: str, values: np.ndarray) -> np.ndarray:
     return values.astype(f"<{dtype[0]}{int(dtype[1:]) // 8}")
 
 
-class Compiler:
+class Maker:
     """One recording of one run."""
 
     def __init__(self, path: Path, plan: dict[str, Any] | None = None) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hub_harness import RUN_ID, Hub, binary, running_hub, split_records
 from recording_maker import RUN_ID as OTHER_ID
-from recording_maker import Compiler, facts
+from recording_maker import Maker, facts
 from program import tiny_flags, write_text
 from test_hub_history import ask, ask_json, feed, wait_for_frames
 from viewer import live_run
@@ -22,7 +22,7 @@ from viewer import live_run
 def other(tmp_path: Path) -> Path:
     """A finished recording of another run: steps 3 to 5 of MLP1, two layers."""
     plan = {"number": 1, "entries": [{"point": "MLP1"}]}
-    maker = Compiler(tmp_path / "other.ttrec", plan)
+    maker = Maker(tmp_path / "other.ttrec", plan)
     for step in (3, 4, 5):
         maker.add_scalars(step, loss=1.5)
         for layer in (1, 2):
@@ -47,7 +47,7 @@ def test_its_runs_are_told_and_its_history_is_served(other: Path, tmp_path: Path
 
 
 def test_its_plan_is_the_one_that_was_in_force_last(tmp_path: Path) -> None:
-    maker = Compiler(tmp_path / "other.ttrec", {"number": 1, "entries": [{"point": "MLP1"}]})
+    maker = Maker(tmp_path / "other.ttrec", {"number": 1, "entries": [{"point": "MLP1"}]})
     maker.add_scalars(1, loss=1.5)
     for step, point in [(2, "MLP2"), (3, "Logits")]:
         maker.add_plan(step, {"number": step, "entries": [{"point": point}]})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hub_harness import RUN_ID, Hub, RawSocket, big_record, running_hub, wait_until
 from recording_maker import RUN_ID as OTHER_RUN
-from recording_maker import Compiler
+from recording_maker import Maker
 
 MIB = 1 << 20
 
@@ -60,7 +60,7 @@ def test_answers_that_nobody_reads_are_bounded_together(tmp_path: Path) -> None:
 
 
 def test_what_nobody_waits_for_is_not_read(tmp_path: Path) -> None:
-    Compiler(tmp_path / "other.ttrec", {"number": 1, "entries": []}).close()
+    Maker(tmp_path / "other.ttrec", {"number": 1, "entries": []}).close()
     with running_hub(tmp_path, "--compare", str(tmp_path / "other.ttrec")) as hub:
         target = f"/history?run={OTHER_RUN}"
         assert ask(hub, target)[0] == 200
@@ -80,7 +80,7 @@ def test_what_nobody_waits_for_is_not_read(tmp_path: Path) -> None:
 
 def test_a_recording_that_cannot_be_opened_is_told_at_once(tmp_path: Path) -> None:
     path = tmp_path / "other.ttrec"
-    Compiler(path, {"number": 1, "entries": []}).close()
+    Maker(path, {"number": 1, "entries": []}).close()
     with running_hub(tmp_path, "--compare", str(path)) as hub:
         path.write_bytes(b"no recording")
         status, retry, text = ask(hub, f"/history?run={OTHER_RUN}")

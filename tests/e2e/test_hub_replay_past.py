@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hub_harness import Hub, Peer, claim, error_code, make_record
-from recording_maker import Compiler
+from recording_maker import Maker
 from test_hub_history import POINTS, RUN, wait_for_frames
 from test_hub_replay import replaying, shown
 from websockets.sync.client import connect
@@ -87,7 +87,7 @@ def test_the_plan_in_force_is_told_as_time_passes_and_after_a_seek(changed: Path
 
 
 def test_a_step_of_many_megabytes_reaches_a_reading_viewer_whole(tmp_path: Path) -> None:
-    maker = Compiler(tmp_path / "large.ttrec", PLANS[2])
+    maker = Maker(tmp_path / "large.ttrec", PLANS[2])
     maker.add_scalars(1, loss=1.0)
     for layer in range(1, 33):
         maker.add("HiddenStates", 1, "f32", np.full((1, 64, 4096), layer, np.float32), layer=layer)

@@ -283,7 +283,7 @@ def test_interventions_as_they_are_asked_for(fake: FakeHub, tmp_path: Path) -> N
         found = run.preview_intervention("x", plan=[{"point": "MLP1"}])["records"]
         assert found["on"] == [] and len(found["off"]) > 1
         for one, golden in zip(found["off"], decode_records(GOLDEN_BYTES), strict=True):
-            assert (one.point, one.layer) == (golden.point, golden.layer)
+            assert (one.layer, one.payload) == (golden.layer, golden.payload)
         text = "layers[1].output *= 2  # é\n"
         assert fake.named("intervention.apply") == [
             {"name": "a", "program": text, "keep": True}, {"name": "a", "program": {"nodes": []}}]

@@ -18,7 +18,7 @@ import pytest
 import safetensors
 from hub_harness import RUN_ID as HUB_RUN_ID
 from hub_harness import REPOSITORY, binary, make_record, running_hub, sanitized, wait_until
-from recording_maker import DTYPES, POINTS, RUN_ID, START_NS, Compiler, facts, numbers_of, payload_of
+from recording_maker import DTYPES, POINTS, RUN_ID, START_NS, Maker, facts, numbers_of, payload_of
 from tensorboardX.crc32c import crc32c
 from tensorboardX.proto.event_pb2 import Event
 
@@ -44,7 +44,7 @@ class Expected:
 
     def __init__(self, path: Path) -> None:
         self.random = np.random.default_rng(5)
-        self.maker = Compiler(path, PLAN)
+        self.maker = Maker(path, PLAN)
         self.arrays: dict[str, np.ndarray] = {}
         self.wire: dict[str, tuple[str, np.ndarray]] = {}
 
@@ -145,7 +145,7 @@ def check_arrays(got: dict[str, np.ndarray], expected: dict[str, np.ndarray]) ->
 
 
 def test_the_documented_query_reads_a_series(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    maker = Compiler(tmp_path / "run.ttrec")
+    maker = Maker(tmp_path / "run.ttrec")
     values = np.arange(1, 10, dtype="f4").reshape(1, 3, 3)
     for step in (1, 2):
         for other in ({"entry": 1}, {"phase": 1}, {"prompt_set": 1}, {"plan": 2}, {"micro_batch": 1}, {}):
@@ -324,7 +324,7 @@ def test_tensorboard_leaves_out_what_fills_up_shorter_prompts(tmp_path: Path) ->
     prompts = ["Ada", "unused", "Grace H.", "é", "K"]  # of 3, 6, 8, 2 and 1 bytes
     entry = {"point": "HiddenStates", "prompts": "probes", "rows": 0, "tokens": [1, 9],
              "compressor": {"kind": "projection", "vectors": ["evil", "kind"]}}  # fmt: skip
-    maker = Compiler(tmp_path / "run.ttrec", {"number": 1, "entries": [entry]})
+    maker = Maker(tmp_path / "run.ttrec", {"number": 1, "entries": [entry]})
     told = facts({"number": 1, "entries": [entry]}) | {"prompt_sets": [{"name": "probes", "prompts": prompts}]}
     maker.database.execute("UPDATE runs SET facts = ?", (json.dumps(told),))
     values = np.random.default_rng(3).standard_normal((3, 7, 2)).astype("f4")
@@ -450,7 +450,7 @@ def test_a_damaged_record_is_named(made: Expected) -> None:
 
 
 def test_where_sorting_has_no_room_it_is_the_disk_that_is_named(tmp_path: Path) -> None:
-    maker = Compiler(tmp_path / "run.ttrec")
+    maker = Maker(tmp_path / "run.ttrec")
     maker.add("HiddenStates", 1, "f32", np.zeros((1, 2, 2)), layer=1)
     columns = ", ".join(column for column in maker.tables["frames"] if column != "id")
     counted = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000) "
@@ -491,7 +491,7 @@ def test_a_full_disk_leaves_nothing_behind(made: Expected, form: str) -> None:
 @pytest.mark.skipif(sanitized(), reason="a sanitizer has memory of its own")
 @pytest.mark.parametrize("form", ["npz", "safetensors"])
 def test_memory_does_not_grow_with_the_recording(tmp_path: Path, form: str) -> None:
-    maker = Compiler(tmp_path / "run.ttrec")
+    maker = Maker(tmp_path / "run.ttrec")
     values = np.zeros((1, 256, 1024))
     maker.add("HiddenStates", 1, "f32", values, layer=1)  # 1 MiB
     copy = f"SELECT ?, {', '.join(maker.tables['frames'][1:])} FROM frames WHERE id = 1"

@@ -4,10 +4,11 @@
 
 #include "tensor_tracer/graph/json.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/graph/gpt_places.h"
 
 namespace tt::fuzz {
 
-inline graph::Model model() { return {24, {"probes", "chat"}}; }
+inline graph::Model model() { return {graph::gpt_places(24), {"probes", "chat"}}; }
 
 /// Parentheses count in a text, and not in a graph.
 inline bool is_deep(const base::Error& error) {

@@ -10,24 +10,6 @@ import numpy as np
 
 MAGIC = 0x31465454
 VERSION = 1
-POINTS = {
-    1: "QKV",
-    2: "RawAttentionScore",
-    3: "ContextLayer",
-    4: "MLP1",
-    5: "MLP2",
-    6: "AttentionOutput",
-    7: "HiddenStates",
-    8: "InputTokens",
-    16: "Query",
-    17: "Key",
-    18: "Value",
-    19: "ResidualMid",
-    20: "Embedding",
-    21: "MLPActivation",
-    22: "FinalNorm",
-    23: "Logits",
-}
 PHASES = {0: "train", 1: "eval"}
 COMPRESSORS = {0: "none", 1: "tile", 2: "empty", 3: "stats", 4: "projection", 5: "topk"}
 
@@ -98,12 +80,12 @@ def crc32c(data: bytes) -> int:
     return crc ^ 0xFFFFFFFF
 
 
-def decode(message: bytes) -> list[Record]:
-    """All records of one binary message."""
-    return list(_records(message))
+def decode(message: bytes, facts: dict) -> list[Record]:
+    """All records of one binary message of the run with these facts."""
+    return list(_records(message, {point["flag"]: point["name"] for point in facts["points"]}))
 
 
-def _records(message: bytes) -> Iterator[Record]:
+def _records(message: bytes, points: dict[int, str]) -> Iterator[Record]:
     at = 0
     while at < len(message):
         if len(message) - at < _HEADER.size:
@@ -117,7 +99,7 @@ def _records(message: bytes) -> Iterator[Record]:
             raise DecodeError(f"record at {at} ends at {padded}, the message at {len(message)}")
         if any(message[end:padded]):
             raise DecodeError(f"padding at {end} is not zero")
-        yield _record(header, message[begin:end], padded - at)
+        yield _record(header, message[begin:end], padded - at, points)
         at = padded
 
 
@@ -138,13 +120,13 @@ def _check_header(header: dict[str, int], raw: bytes) -> None:
         raise DecodeError("dimensions past ndim are not 1")
 
 
-def _record(header: dict[str, int], payload: bytes, size: int) -> Record:
+def _record(header: dict[str, int], payload: bytes, size: int, points: dict[int, str]) -> Record:
     if crc32c(payload) != header["payload_crc"]:
         raise DecodeError("the payload's checksum is wrong")
     shape = tuple(header[f"shape{d}"] for d in range(header["ndim"]))
     names = {field.name for field in dataclasses.fields(Record)}
     values = {name: value for name, value in header.items() if name in names}
-    values["point"] = _known(POINTS, "point", header)
+    values["point"] = _known(points, "point", header)
     values["phase"] = _known(PHASES, "phase", header)
     values["compressor"] = _known(COMPRESSORS, "compressor", header)
     return Record(size=size, values=_array(header["dtype"], shape, payload), **values)

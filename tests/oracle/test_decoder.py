@@ -41,6 +41,7 @@ def record(payload: bytes, header_bytes: int = 128, **fields: object) -> bytes:
     return whole + bytes(-len(whole) % 8)
 
 
+FACTS = {"points": [{"flag": 7, "name": "HiddenStates"}]}
 SIX_FLOATS = np.arange(6, dtype="<f4").tobytes()
 
 
@@ -53,7 +54,7 @@ def test_crc32c_check_values() -> None:
 
 
 def test_every_field() -> None:
-    [found] = decode(record(SIX_FLOATS))
+    [found] = decode(record(SIX_FLOATS), FACTS)
     for name, value in DISTINCT.items():
         assert getattr(found, name) == value, name
     assert (found.point, found.phase, found.compressor) == ("HiddenStates", "eval", "tile")
@@ -63,7 +64,7 @@ def test_every_field() -> None:
 def test_several_records_with_padding_and_a_longer_header() -> None:
     odd = record(struct.pack("<2f3B", 1.0, 0.5, 0, 2, 4), dtype=7, ndim=1, shape=(3, 1, 1, 1))
     later = record(SIX_FLOATS, header_bytes=136, sequence=99)
-    first, second, third = decode(record(SIX_FLOATS) + odd + later)
+    first, second, third = decode(record(SIX_FLOATS) + odd + later, FACTS)
     assert first.sequence == 2
     assert second.values.tolist() == [1, 2, 3]
     assert (third.sequence, third.values.shape) == (99, (1, 2, 3))
@@ -78,19 +79,19 @@ def test_several_records_with_padding_and_a_longer_header() -> None:
 )  # fmt: skip
 def test_dtypes(dtype: int, wire: str, values: list[float]) -> None:
     payload = np.array(values, dtype=wire).tobytes()
-    [found] = decode(record(payload, dtype=dtype, ndim=1, shape=(2, 1, 1, 1)))
+    [found] = decode(record(payload, dtype=dtype, ndim=1, shape=(2, 1, 1, 1)), FACTS)
     assert found.values.tolist() == values
 
 
 def test_bfloat16_is_the_upper_half_of_float32() -> None:
     payload = struct.pack("<3H", 0x3F80, 0xC000, 0x7FC0)
-    [found] = decode(record(payload, dtype=4, ndim=1, shape=(3, 1, 1, 1)))
+    [found] = decode(record(payload, dtype=4, ndim=1, shape=(3, 1, 1, 1)), FACTS)
     np.testing.assert_array_equal(found.values, np.array([1.0, -2.0, np.nan], dtype=np.float32))
 
 
 def test_u8_has_an_offset_and_a_scale_for_each_line() -> None:
     payload = struct.pack("<4f", 10.0, 0.5, -1.0, 0.25) + bytes([0, 252, 253, 254, 255, 4])
-    [found] = decode(record(payload, dtype=7, ndim=2, shape=(2, 3, 1, 1)))
+    [found] = decode(record(payload, dtype=7, ndim=2, shape=(2, 3, 1, 1)), FACTS)
     expected = np.array([[10.0, 136.0, np.nan], [np.inf, -np.inf, 0.0]], dtype=np.float32)
     np.testing.assert_array_equal(found.values, expected)
 
@@ -113,7 +114,7 @@ def test_refuses(broken: dict) -> None:
         struct.pack_into("<" + code, raw, offset, *values)
     struct.pack_into("<I", raw, 124, crc32c(bytes(raw[:124])))
     with pytest.raises(DecodeError):
-        decode(bytes(raw))
+        decode(bytes(raw), FACTS)
 
 
 @pytest.mark.parametrize("at", range(0, 152, 7))
@@ -121,10 +122,10 @@ def test_every_flipped_bit_is_seen(at: int) -> None:
     raw = bytearray(record(SIX_FLOATS))
     raw[at] ^= 0x10
     with pytest.raises(DecodeError):
-        decode(bytes(raw))
+        decode(bytes(raw), FACTS)
 
 
 @pytest.mark.parametrize("length", [1, 127, 128, 151])
 def test_cut_short(length: int) -> None:
     with pytest.raises(DecodeError):
-        decode(record(SIX_FLOATS)[:length])
+        decode(record(SIX_FLOATS)[:length], FACTS)

@@ -362,7 +362,7 @@ def test_preview_shows_the_same_batch_without_and_with_it(viewer: Viewer) -> Non
     del entries[0]["layers"]
     asked = {"program": HALVE, "plan": {"entries": entries}}
     records = viewer.request("intervention.preview", asked)["records"]
-    off, on = ({(one.point, one.layer): one for one in decode(base64.b64decode(records[side]))}
+    off, on = ({(one.point, one.layer): one for one in decode(base64.b64decode(records[side]), viewer.run)}
                for side in ("off", "on"))  # fmt: skip
     assert off.keys() == on.keys() and len(off) == 7
     assert {(one.step, one.phase) for one in [*off.values(), *on.values()]} == {(last, "eval")}

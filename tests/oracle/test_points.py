@@ -292,7 +292,9 @@ def records_of_three_steps(flags: dict, shape: dict, folder: Path, tensor: int) 
     train(flags | shape | changes, folder, tensor)
     with contextlib.closing(sqlite3.connect(folder / "run.ttrec")) as recording:
         rows = [row for (row,) in recording.execute("SELECT record FROM frames ORDER BY sequence")]
-    records = [one for row in rows for one in decode(row + bytes(-len(row) % 8))]
+        numbers = recording.execute("SELECT flag, name FROM points").fetchall()
+    facts = {"points": [{"flag": flag, "name": name} for flag, name in numbers]}
+    records = [one for row in rows for one in decode(row + bytes(-len(row) % 8), facts)]
     assert [one.sequence for one in records] == list(range(1, len(records) + 1)), "a gap"
     found = {(one.step, one.entry, one.layer, one.first_row): one for one in records}
     asked = sum(len(layers_of(one)) for one in entries)

@@ -86,7 +86,7 @@ class Viewer:
         except TimeoutError:
             return
         if isinstance(message, bytes):
-            self.records += decode(message)
+            self.records += decode(message, self.run)
             return
         content = json.loads(message)
         if "id" in content:

@@ -81,6 +81,10 @@ export const pointSchema = object({
 });
 export type PointFacts = Infer<typeof pointSchema>;
 
+/** Names of points that have a view of their own. */
+export const kAttentionPoint = 'RawAttentionScore';
+export const kLogitsPoint = 'Logits';
+
 const promptSetSchema = object({
   name: string,
   interval: withDefault(count, 1),

@@ -1,9 +1,7 @@
 export const kPhases = ['train', 'eval'] as const;
 export type Phase = (typeof kPhases)[number];
 
-export const kAttentionFlag = 2;
 export const kInputTokensFlag = 8;
-export const kLogitsFlag = 23;
 
 /** The header of one record; docs/protocol.md says what each field means. */
 export interface RecordHeader {

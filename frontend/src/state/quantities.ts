@@ -1,12 +1,12 @@
 import { formatRange } from '../base/format';
 import { barsUnit, rangeOf } from '../draw/bars';
-import type { CompressorFacts } from '../protocol/messages';
-import { compressorName, kAttentionFlag, kLogitsFlag } from '../protocol/record';
+import { kAttentionPoint, kLogitsPoint, type CompressorFacts } from '../protocol/messages';
+import { compressorName } from '../protocol/record';
 import type { FrameBase, ViewQuery } from '../store/frames';
 
 // What the page's numbers are, in the words of its legends, titles and files.
 
-type Place = Pick<ViewQuery, 'point' | 'direction'>;
+type Place = Pick<ViewQuery, 'pointName' | 'direction'>;
 type Recorded = Pick<FrameBase, 'compressor' | 'plan'> & {
   readonly query: Place;
   /** Of a projection. */
@@ -14,10 +14,10 @@ type Recorded = Pick<FrameBase, 'compressor' | 'plan'> & {
 };
 
 /** The numbers of a point, as the model has them. */
-export function numbersOf({ point, direction }: Place): string {
+export function numbersOf({ pointName, direction }: Place): string {
   if (direction === 1) return 'gradient of the loss';
-  if (point === kAttentionFlag) return 'attention probability';
-  return point === kLogitsFlag ? 'logit' : 'activation';
+  if (pointName === kAttentionPoint) return 'attention probability';
+  return pointName === kLogitsPoint ? 'logit' : 'activation';
 }
 
 /**

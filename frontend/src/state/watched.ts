@@ -1,6 +1,13 @@
 import { parseLayers } from '../protocol/layers';
-import type { CompressorFacts, Plan, PlanEntry, PointFacts, RunFacts } from '../protocol/messages';
-import { kCompressors, kLogitsFlag } from '../protocol/record';
+import {
+  kLogitsPoint,
+  type CompressorFacts,
+  type Plan,
+  type PlanEntry,
+  type PointFacts,
+  type RunFacts,
+} from '../protocol/messages';
+import { kCompressors } from '../protocol/record';
 import { type Form, formOf } from '../store/form';
 
 /** An entry of the plan that can be shown. */
@@ -43,7 +50,7 @@ export function watchedEntries(run: RunFacts | null, plan: Plan | null): readonl
 /** Entries that a text is shown with: its predictions if there are any, else others by tokens. */
 export function textEntries(watched: readonly WatchedEntry[]): readonly WatchedEntry[] {
   const predicting = watched.filter(
-    ({ facts, form }) => facts.flag === kLogitsFlag && form === 'topk',
+    ({ facts, form }) => facts.name === kLogitsPoint && form === 'topk',
   );
   if (predicting.length > 0) return predicting;
   const byTokens = watched.filter(({ form }) => kByTokens.has(form));
@@ -56,7 +63,7 @@ const kByTokens: ReadonlySet<Form> = new Set(['values', 'projection', 'topk']);
 export function missingForText(plan: Plan): readonly PlanEntry[] {
   const has = (test: (entry: PlanEntry) => boolean): boolean => plan.entries.some(test);
   const predicts = has(
-    ({ point, compressor }) => point === 'Logits' && (compressor?.kind ?? 'topk') === 'topk',
+    ({ point, compressor }) => point === kLogitsPoint && (compressor?.kind ?? 'topk') === 'topk',
   );
   const tokens = has(({ point, prompts }) => point === 'InputTokens' && prompts === undefined);
   return [
@@ -100,7 +107,7 @@ export function compressorOf(entry: PlanEntry, facts: PointFacts | undefined): C
 
 export function defaultKind(facts: PointFacts | undefined): string {
   if (facts?.features === 0) return 'none';
-  return facts?.flag === kLogitsFlag ? 'topk' : 'tile';
+  return facts?.name === kLogitsPoint ? 'topk' : 'tile';
 }
 
 /** "HiddenStates · gradient · probes · stats": whatever tells it from the point's plain values. */

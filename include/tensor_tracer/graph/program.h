@@ -13,6 +13,7 @@
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/expr/diagnostic.h"
 #include "tensor_tracer/expr/script.h"
+#include "tensor_tracer/points/place_table.h"
 
 namespace tt::graph {
 
@@ -26,7 +27,9 @@ struct LayerRef {
 
 /// A named place of the forward pass, or its gradient.
 struct Place {
-  std::string point;              // "HiddenStates", …, or a weight: graph/places.h
+  std::size_t row = 0;            // in the place table
+  std::string point = {};         // the row's name
+  std::string path = {};          // and its path
   std::optional<LayerRef> layer;  // none: outside the layers
   bool gradient = false;
   expr::NodeId heads = expr::kNoNode;  // the subscript behind .heads, one integer, slice or list
@@ -126,8 +129,10 @@ struct Program {
 
 /// The run that a program is checked for.
 struct Model {
-  int num_layers = 1;
+  std::shared_ptr<const points::PlaceTable> places;  // not null
   std::vector<std::string> prompt_sets = {};
+
+  int num_layers() const { return places->num_layers(); }
 };
 
 /// How large a program may be, besides expr::kScriptLimits.

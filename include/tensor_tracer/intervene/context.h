@@ -3,11 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
-#include <vector>
 
 #include "tensor_tracer/graph/program.h"
-#include "tensor_tracer/trace/catalogue.h"
 #include "tensor_tracer/trace/vectors.h"
 
 namespace tt::intervene {
@@ -18,8 +15,6 @@ std::shared_ptr<ProgramCache> make_program_cache();
 
 /// The run that programs are checked against. Libraries may be null and outlive it. Thread: any.
 struct Context {
-  std::shared_ptr<const trace::Catalogue> catalogue;
-  std::vector<trace::WeightDescription> weights;
   graph::Model model;
   trace::VectorLibrary* vectors = nullptr;
   trace::TensorFiles* files = nullptr;
@@ -34,6 +29,8 @@ struct Context {
   std::uint64_t seed = 0;
   /// What was compiled for this run; copies share it.
   std::shared_ptr<ProgramCache> programs = make_program_cache();
+
+  const points::PlaceTable& places() const { return *model.places; }
 };
 
 }  // namespace tt::intervene

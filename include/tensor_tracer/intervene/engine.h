@@ -42,8 +42,8 @@ class Engine : public trace::InterventionHooks {
   Engine& operator=(const Engine&) = delete;
 
   bool begin_forward(const trace::ForwardScope& scope, const at::Tensor& tokens) override;
-  at::Tensor at_point(trace::PointFlag flag, int layer, const at::Tensor& local) override;
-  bool reads(trace::PointFlag flag, int layer) const override;
+  at::Tensor at_point(const points::PlaceKey& place, const at::Tensor& local) override;
+  bool reads(const points::PlaceKey& place) const override;
   bool skips(int layer) override;
   void end_pass() override;
 

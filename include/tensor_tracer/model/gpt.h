@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tensor_tracer/config/train_config.h"
@@ -20,26 +22,38 @@ class TransformerLayer {
  public:
   /// `layer` counts from 1.
   TransformerLayer(const nn::BuildContext& context, const config::ModelConfig& config, int layer);
+  /// Declares the layer's places in the order of forward().
+  void declare(points::PlaceTableBuilder& places);
   /// [batch, sequence, hidden] -> the same.
   at::Tensor forward(const at::Tensor& x, const nn::ForwardContext& context) const;
   std::vector<nn::Parameter> parameters() const;
+  /// The place of what forward() gives, which is met also where the layer is skipped.
+  const points::PlaceKey& output() const { return output_; }
 
  private:
   at::Tensor drop(const at::Tensor& x, const char* site, const nn::ForwardContext& context) const;
 
   int layer_;
   double dropout_;
+  std::int64_t hidden_size_;
   nn::Norm input_norm_;
   nn::Attention attention_;
   nn::Norm mlp_norm_;
   nn::Mlp mlp_;
+  points::PlaceKey mid_;
+  points::PlaceKey output_;
 };
 
 /// A decoder-only transformer of the GPT-2 or the Llama shape. Its parts lie on the tensor axis as
 /// their layers say. Thread: the thread that runs the step.
 class Gpt {
  public:
-  Gpt(const nn::BuildContext& context, const config::ModelConfig& config);
+  /// `micro_batch`: rows of the forward pass that the place table describes.
+  Gpt(const nn::BuildContext& context, const config::ModelConfig& config,
+      std::int64_t micro_batch = 1);
+
+  /// The places of the model, the same on every rank.
+  const std::shared_ptr<const points::PlaceTable>& places() const { return place_table_; }
 
   /// Mean cross entropy in nats of labels given tokens, both int64 [batch, sequence]; a scalar, the
   /// same on every tensor rank.
@@ -53,6 +67,7 @@ class Gpt {
   std::vector<nn::Parameter> parameters() const;
 
  private:
+  void declare(points::PlaceTableBuilder& places);
   at::Tensor hidden_states(const at::Tensor& tokens, const nn::ForwardContext& context) const;
 
   config::ModelConfig config_;
@@ -63,9 +78,16 @@ class Gpt {
   std::vector<TransformerLayer> layers_;
   nn::Norm final_norm_;
   std::optional<nn::Parameter> output_layer_;  // none: tied to the embedding
+  std::vector<points::PlaceKey> places_;       // by the list in gpt.cpp
+  std::shared_ptr<const points::PlaceTable> place_table_;
 };
 
-/// Numbers in the full model, known before it is built.
+/// The model of `tensor_ranks` ranks without numbers: its places and its parameters' shapes.
+/// `activations`: PyTorch's name of the dtype.
+Gpt describe_model(const config::ModelConfig& config, int tensor_ranks,
+                   std::int64_t micro_batch = 1, const std::string& activations = "float32");
+
+/// Numbers in the full model.
 std::int64_t num_parameters(const config::ModelConfig& config);
 
 }  // namespace tt::model

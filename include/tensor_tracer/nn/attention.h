@@ -31,11 +31,15 @@ struct AttentionOptions {
 class Attention {
  public:
   Attention(const BuildContext& context, const AttentionOptions& options);
+  /// Declares the places in the order of forward(). REQUIRES: the layer is open in `places`.
+  void declare(points::PlaceTableBuilder& places);
   /// x [batch, sequence, hidden] -> the same shape, before the residual is added.
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context) const;
   std::vector<Parameter> parameters() const;
 
  private:
+  points::Place describe_probabilities() const;
+  points::Place describe_output() const;
   void show_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                           const ForwardContext& context) const;
   using MakeGradient = std::function<at::Tensor(const at::Tensor& gradient, at::ScalarType dtype)>;
@@ -48,11 +52,14 @@ class Attention {
 
   AttentionOptions options_;
   int tensor_rank_ = 0;
+  int tensor_ranks_ = 1;
   std::int64_t local_heads_ = 0;
   std::int64_t local_groups_ = 0;
   ColumnParallelLinear qkv_;
   RowParallelLinear proj_;
-  at::Tensor cos_TD_;  // undefined without rotary embedding
+  std::vector<points::PlaceKey> places_;  // by the list in attention.cpp
+  std::string derived_dtype_;             // of what is computed only to be watched
+  at::Tensor cos_TD_;                     // undefined without rotary embedding
   at::Tensor sin_TD_;
 };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/points/place_table.h"
 #include "tensor_tracer/trace/intervention_hooks.h"
 #include "tensor_tracer/trace/tracer.h"
 
@@ -20,6 +21,12 @@ struct BuildContext {
   /// dtype of activations and of the matrices that multiply them.
   at::ScalarType compute_dtype = at::kFloat;
   double init_std = 0.02;
+  /// Of parameters. kMeta: they have a shape and no numbers, and the model describes itself only.
+  at::Device device = at::kCPU;
+  /// Ranks of a model that is described only, without a group; 0: those of `tensor`.
+  int described_ranks = 0;
+
+  int tensor_ranks() const { return described_ranks > 0 ? described_ranks : tensor.size(); }
 };
 
 /// What one forward pass is given besides its input. Tracer and hooks outlive the pass.
@@ -32,15 +39,15 @@ struct ForwardContext {
   trace::InterventionHooks* hooks = nullptr;  // null: no program acts in this forward
 
   /// `x` as it goes on from a trace point: changed by programs, then captured.
-  at::Tensor point(trace::PointFlag flag, int layer, at::Tensor x) const {
-    x = place(flag, layer, std::move(x));
-    tracer.capture(flag, layer, x);
+  at::Tensor point(const points::PlaceKey& place, at::Tensor x) const {
+    x = intervene(place, std::move(x));
+    tracer.capture(place, x);
     return x;
   }
-  /// The same of what is not captured.
-  at::Tensor place(trace::PointFlag flag, int layer, at::Tensor x) const {
-    if (hooks != nullptr && hooks->acts_at(flag, layer)) [[unlikely]]
-      return hooks->at_point(flag, layer, x);
+  /// `x` as programs change it. Weights are not captured.
+  at::Tensor intervene(const points::PlaceKey& place, at::Tensor x) const {
+    if (hooks != nullptr && hooks->acts_at(place)) [[unlikely]]
+      return hooks->at_point(place, x);
     return x;
   }
   bool skips(int layer) const { return hooks != nullptr && hooks->skips(layer); }

@@ -24,14 +24,14 @@ struct LinearOptions {
 /// 1909.08053), 3.
 class ColumnParallelLinear {
  public:
-  /// `segments`: how the out dim is cut (trace/placement.h); their sizes sum to out_features.
+  /// `segments`: how the out dim is sharded (mesh/placement.h); their sizes sum to out_features.
   ColumnParallelLinear(const BuildContext& context, const LinearOptions& options,
                        const std::vector<mesh::Segment>& segments);
-  /// x [..., in] -> [..., local out], both in the compute dtype. `weight` [local out, in] stands
-  /// for weight().
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& weight) const;
-  /// In the compute dtype.
-  at::Tensor weight() const { return in_dtype(weight_, dtype_); }
+  /// Declares weight and bias as places below `path`; `weight_name` is the weight's.
+  void declare(points::PlaceTableBuilder& places, const std::string& path,
+               const std::string& weight_name);
+  /// x [..., in] -> [..., local out], both in the compute dtype.
+  at::Tensor forward(const at::Tensor& x, const ForwardContext& context) const;
   std::vector<Parameter> parameters() const;
 
  private:
@@ -39,6 +39,7 @@ class ColumnParallelLinear {
   at::ScalarType dtype_;
   Parameter weight_;
   std::optional<Parameter> bias_;
+  points::PlaceKey weight_place_;
 };
 
 /// y = x Wᵀ + b with W [out, in] cut along in: every rank multiplies its part of x and the parts of
@@ -46,10 +47,11 @@ class ColumnParallelLinear {
 class RowParallelLinear {
  public:
   RowParallelLinear(const BuildContext& context, const LinearOptions& options);
-  /// x [..., local in] -> [..., out]. `weight` [out, local in] stands for weight().
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& weight) const;
-  /// In the compute dtype.
-  at::Tensor weight() const { return in_dtype(weight_, dtype_); }
+  /// As of ColumnParallelLinear.
+  void declare(points::PlaceTableBuilder& places, const std::string& path,
+               const std::string& weight_name);
+  /// x [..., local in] -> [..., out], both in the compute dtype.
+  at::Tensor forward(const at::Tensor& x, const ForwardContext& context) const;
   std::vector<Parameter> parameters() const;
 
  private:
@@ -57,6 +59,7 @@ class RowParallelLinear {
   at::ScalarType dtype_;
   Parameter weight_;
   std::optional<Parameter> bias_;
+  points::PlaceKey weight_place_;
 };
 
 /// x Wᵀ without a sum over ranks in the forward pass, with one in the backward pass for x: the

@@ -25,6 +25,8 @@ struct MlpOptions {
 class Mlp {
  public:
   Mlp(const BuildContext& context, const MlpOptions& options);
+  /// Declares the places in the order of forward(). REQUIRES: the layer is open in `places`.
+  void declare(points::PlaceTableBuilder& places);
   /// x [batch, sequence, hidden] -> the same shape, before the residual is added.
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context) const;
   std::vector<Parameter> parameters() const;
@@ -33,6 +35,8 @@ class Mlp {
   MlpOptions options_;
   ColumnParallelLinear fc1_;
   RowParallelLinear fc2_;
+  int tensor_ranks_;
+  std::vector<points::PlaceKey> places_;  // by the list in mlp.cpp
 };
 
 /// The inner columns, gate before up with SwiGLU, and how `ranks` ranks cut them.

@@ -9,6 +9,7 @@
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/mesh/placement.h"
 #include "tensor_tracer/nn/context.h"
+#include "tensor_tracer/points/place_table_builder.h"
 
 namespace tt::nn {
 
@@ -34,6 +35,17 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
 at::Tensor gather_full(const at::Tensor& local, const mesh::Placement& placement,
                        const std::vector<std::int64_t>& full_shape,
                        const comm::ProcessGroup& group);
+
+/// Declares the parameter as a place. `path`: in its layer, or outside the layers; `name`: the
+/// place's, empty: the path.
+points::PlaceKey declare(points::PlaceTableBuilder& places, const Parameter& parameter,
+                         const std::string& path, const std::string& name = "");
+
+/// The row with the features sharded in `segments` over `ranks` ranks. Ranks that hold copies of a
+/// chunk hold partial sums of its gradient.
+points::Place sharded(points::Place place, std::vector<mesh::Segment> segments, int ranks);
+/// The row that all tensor ranks hold whole.
+points::Place replicated(points::Place place, std::int64_t features);
 
 /// The parameter in the dtype of activations; a differentiable cast where they differ.
 at::Tensor in_dtype(const Parameter& parameter, at::ScalarType dtype);

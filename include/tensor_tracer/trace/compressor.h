@@ -9,8 +9,8 @@
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/eval/limits.h"
+#include "tensor_tracer/points/place_table.h"
 #include "tensor_tracer/protocol/record.h"
-#include "tensor_tracer/trace/catalogue.h"
 #include "tensor_tracer/trace/layout.h"
 #include "tensor_tracer/trace/vectors.h"
 
@@ -58,7 +58,7 @@ class Compressor {
 
 /// What the JSON form of a compressor is checked against. Referred to during the call only.
 struct CompressorContext {
-  const PointDescription& point;
+  const points::Place& point;
   const mesh::Placement& placement;  // of the point, or of its gradient
   int tensor_ranks = 1;
   VectorLibrary* vectors = nullptr;  // null: the run has none

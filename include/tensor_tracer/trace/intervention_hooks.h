@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
-#include "tensor_tracer/trace/catalogue.h"
+#include "tensor_tracer/points/place_table.h"
 #include "tensor_tracer/trace/plan.h"
 
 namespace tt::trace {
@@ -30,14 +30,12 @@ class InterventionHooks {
   virtual bool begin_forward(const ForwardScope& scope, const at::Tensor& tokens) = 0;
   /// Whether at_point() has something to do there, now or in the backward. REQUIRES:
   /// begin_forward() was true.
-  bool acts_at(PointFlag flag, int layer) const {
-    return acts_[static_cast<std::size_t>(layer) * kNumPointFlags + static_cast<std::size_t>(flag)];
-  }
+  bool acts_at(const points::PlaceKey& place) const { return acts_[place.index]; }
   /// What the forward goes on with instead of `local`, this rank's shard of the place; itself where
   /// nothing is changed. Collective along the tensor axis.
-  virtual at::Tensor at_point(PointFlag flag, int layer, const at::Tensor& local) = 0;
+  virtual at::Tensor at_point(const points::PlaceKey& place, const at::Tensor& local) = 0;
   /// Some program reads this place, which is computed only to be read.
-  virtual bool reads(PointFlag flag, int layer) const = 0;
+  virtual bool reads(const points::PlaceKey& place) const = 0;
   /// The layer is left out. Collective along the tensor axis.
   virtual bool skips(int layer) = 0;
   /// After the backward, or after a forward that has none.
@@ -82,7 +80,7 @@ class InterventionHooks {
   virtual void end_preview() = 0;
 
  protected:
-  /// By layer, then by flag, of the open forward: most places of a forward have nothing to do.
+  /// By PlaceKey::index, of the open forward: most places of a forward have nothing to do.
   const bool* acts_ = nullptr;
 };
 

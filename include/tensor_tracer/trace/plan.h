@@ -10,8 +10,8 @@
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/eval/limits.h"
+#include "tensor_tracer/points/place_table.h"
 #include "tensor_tracer/protocol/record.h"
-#include "tensor_tracer/trace/catalogue.h"
 #include "tensor_tracer/trace/compressor.h"
 
 namespace tt::trace {
@@ -48,7 +48,7 @@ struct PromptShape {
 
 /// What a plan is checked against: the run that takes it. `vectors` outlives it.
 struct PlanContext {
-  std::shared_ptr<const Catalogue> catalogue;
+  std::shared_ptr<const points::PlaceTable> places;
   int tensor_ranks = 1;
   std::int64_t micro_batches = 1;     // of a step
   std::int64_t micro_batch_size = 1;  // batch rows
@@ -60,7 +60,7 @@ struct PlanContext {
 
 /// One line of a trace plan: a point, where and when it is taken, and what of it travels.
 struct PlanEntry {
-  std::size_t point = 0;  // index in the catalogue
+  std::size_t point = 0;  // row of the place table
   bool enabled = true;
   bool gradient = false;
   std::string layers;             // as written; empty: all

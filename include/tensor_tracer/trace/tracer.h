@@ -12,7 +12,7 @@
 
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/mesh/mesh.h"
-#include "tensor_tracer/trace/catalogue.h"
+#include "tensor_tracer/points/place_table.h"
 #include "tensor_tracer/trace/plan.h"
 #include "tensor_tracer/trace/trace_sink.h"
 
@@ -45,7 +45,7 @@ struct DerivedGradient {
 ///
 ///     tracer.set_plan(plan);
 ///     tracer.begin_forward(scope);
-///     … tracer.capture(PointFlag::kQkv, layer, tensor) from the model …
+///     … tracer.capture(qkv, tensor) from the model …
 ///     tracer.end_forward();      // posts the gather, which runs beside the backward pass
 ///     loss.backward();
 ///     tracer.end_backward();     // sends the values; posts the gather of the gradients
@@ -79,31 +79,31 @@ class Tracer {
   /// True while some entry of the open forward is to be captured: the one branch of an idle point.
   bool armed() const { return armed_; }
 
-  /// `local`: this rank's shard, [batch, sequence, local features] or as the catalogue's dims say,
+  /// `local`: this rank's shard, [batch, sequence, local features] or as the place's dims say,
   /// or [batch × sequence, local features]. Only reads it.
-  void capture(PointFlag flag, int layer, const at::Tensor& local) {
+  void capture(const points::PlaceKey& place, const at::Tensor& local) {
     if (armed_) [[unlikely]]
-      capture_watched(flag, layer, local);
+      capture_watched(place, local);
   }
 
   /// Of a point that is computed only to be watched: captures what `make` returns, of these sizes
   /// and this dtype. Should it throw, the entries are switched off and training goes on; the
   /// ranks' buffers stay of one shape.
   template <typename Make>
-  void capture_derived(PointFlag flag, int layer, at::IntArrayRef sizes, at::ScalarType dtype,
+  void capture_derived(const points::PlaceKey& place, at::IntArrayRef sizes, at::ScalarType dtype,
                        Make&& make) {
     if (armed_) [[unlikely]]
-      make_and_capture(flag, layer, sizes, dtype, std::forward<Make>(make));
+      make_and_capture(place, sizes, dtype, std::forward<Make>(make));
   }
 
   /// The gradient of such a point, for entries that want it: captures what `make` computes in the
   /// backward pass from the gradient of `from`, of these sizes and this dtype. As capture_derived.
   /// REQUIRES: rows_wanted() of the gradient is not 0.
-  void capture_derived_gradient(PointFlag flag, int layer, const DerivedGradient& made);
+  void capture_derived_gradient(const points::PlaceKey& place, const DerivedGradient& made);
 
   /// For such points: the first so many batch rows of `batch` that the open forward's entries want
   /// of it, or of its gradient; 0: none.
-  std::int64_t rows_wanted(PointFlag flag, int layer, std::int64_t batch,
+  std::int64_t rows_wanted(const points::PlaceKey& place, std::int64_t batch,
                            bool gradient = false) const;
 
   /// Leader: entries of the plan that were switched off since the last call, because they failed or
@@ -114,8 +114,8 @@ class Tracer {
   TracerSeconds seconds() const;
 
  private:
-  void capture_watched(PointFlag flag, int layer, const at::Tensor& local) noexcept;
-  void make_and_capture(PointFlag flag, int layer, at::IntArrayRef sizes, at::ScalarType dtype,
+  void capture_watched(const points::PlaceKey& place, const at::Tensor& local) noexcept;
+  void make_and_capture(const points::PlaceKey& place, at::IntArrayRef sizes, at::ScalarType dtype,
                         const std::function<at::Tensor()>& make);
 
   struct State;

@@ -152,7 +152,7 @@ base::Status parse_names(const json& text, const std::string& where, VectorLibra
 }
 
 base::Status check_vector(const DirectionVector& vector, const std::string& where,
-                          const PointDescription& point) {
+                          const points::Place& point) {
   if (vector.hidden_size != point.features) {
     return wrong(where,
                  "\"" + vector.name + "\" has " + std::to_string(vector.hidden_size) +

@@ -18,9 +18,9 @@ constexpr Kind kKinds[] = {{"tile", parse_tile},   {"none", parse_none},
                            {"empty", parse_empty}, {"stats", parse_stats},
                            {"topk", parse_topk},   {"projection", parse_projection}};
 
-json default_of(const PointDescription& point) {
+json default_of(const points::Place& point) {
   if (point.features == 0) return {{"kind", "none"}};
-  if (point.flag == PointFlag::kLogits) return {{"kind", "topk"}};
+  if (point.is_vocabulary) return {{"kind", "topk"}};
   return {{"kind", "tile"}};
 }
 

@@ -1,5 +1,3 @@
-#include "tensor_tracer/graph/places.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "tensor_tracer/graph/program.h"
+#include "tests/unit/graph/gpt_places.h"
 
 namespace tt::graph {
 namespace {
@@ -70,32 +69,33 @@ bool is_named(const std::string& row, std::string written) {
 
 // What `text` reads, if it is sound.
 std::string point_of(const std::string& text) {
-  const auto program = parse_program("save(" + text + ", \"x\")", {24, {}});
+  const auto program = parse_program("save(" + text + ", \"x\")", {gpt_places(24), {}});
   if (!program.ok()) return program.error().message;
   const Leaf& leaf = program.value().values[0].leaves.at(0);
   return leaf.node == program.value().values[0].root ? leaf.place.point : "a part";
 }
 
 TEST(Places, EveryRowOfTheManual) {
-  ASSERT_EQ(place_kinds().size(), std::size(kRows));
+  const auto places = gpt_places(24);
+  ASSERT_EQ(places->rows().size(), std::size(kRows));
   for (std::size_t i = 0; i < std::size(kRows); ++i) {
     const Row& row = kRows[i];
-    const PlaceKind& kind = place_kinds()[i];
-    EXPECT_EQ(kind.point, row.point);
+    const points::Place& kind = places->rows()[i];
+    EXPECT_EQ(kind.name, row.point);
     EXPECT_EQ(kind.writable, row.writable) << row.point;
-    EXPECT_EQ(kind.has_gradient, row.has_gradient) << row.point;
+    EXPECT_EQ(kind.has_program_gradient(), row.has_gradient) << row.point;
     EXPECT_EQ(kind.has_heads, row.has_heads) << row.point;
-    EXPECT_EQ(kind.in_layer, std::string(row.written).starts_with("layers")) << row.point;
+    EXPECT_EQ(kind.in_layers(), std::string(row.written).starts_with("layers")) << row.point;
     EXPECT_EQ(kind.is_weight, std::string(row.written).ends_with("weight")) << row.point;
     EXPECT_EQ(point_of(row.written), row.point);
-    EXPECT_EQ(point_of((kind.in_layer ? "layers[7]." : "") + kind.point), row.point);
-    EXPECT_EQ(find_place(kind.path), &kind);
-    EXPECT_EQ(find_place(kind.point), &kind);
+    EXPECT_EQ(point_of((kind.in_layers() ? "layers[7]." : "") + kind.name), row.point);
+    EXPECT_EQ(places->find(kind.path), i);
+    EXPECT_EQ(places->find(kind.name), i);
     std::optional<LayerRef> layer;
-    if (kind.in_layer) layer = LayerRef{false, 7};
-    EXPECT_EQ(to_string(Place{.point = kind.point, .layer = layer}), row.written);
+    if (kind.in_layers()) layer = LayerRef{false, 7};
+    EXPECT_EQ(to_string(Place{.path = kind.path, .layer = layer}), row.written);
   }
-  EXPECT_EQ(find_place("layers"), nullptr);
+  EXPECT_EQ(places->find("layers"), std::nullopt);
 }
 
 TEST(Places, StandInTheManual) {
@@ -112,7 +112,7 @@ TEST(Places, StandInTheManual) {
 
 TEST(Places, InputIsWhatComesBefore) {
   const auto place = [](const std::string& text) {
-    const auto program = parse_program("save(" + text + ", \"x\")", {24, {}});
+    const auto program = parse_program("save(" + text + ", \"x\")", {gpt_places(24), {}});
     return program.ok() ? to_string(program.value().values[0].leaves.at(0).place)
                         : program.error().message;
   };
@@ -125,18 +125,19 @@ TEST(Places, TheForwardPassMeetsThemInOrder) {
   constexpr int kLayers = 3;
   std::vector<std::int64_t> forward;
   std::vector<std::int64_t> backward;
-  const auto meet = [&](const PlaceKind& kind, int layer) {
-    forward.push_back(moment_of(kind, layer, false, kLayers));
-    backward.push_back(moment_of(kind, layer, true, kLayers));
+  const auto places = gpt_places(kLayers);
+  const auto meet = [&](std::size_t row, int layer) {
+    forward.push_back(places->moment(row, layer, false));
+    backward.push_back(places->moment(row, layer, true));
   };
-  const auto& kinds = place_kinds();
-  for (std::size_t i = 0; i < 2; ++i) meet(kinds[i], 99);
+  const std::size_t rows = places->rows().size();
+  for (std::size_t i = 0; i < 2; ++i) meet(i, 99);
   for (int layer = 1; layer <= kLayers; ++layer) {
-    for (const PlaceKind& kind : kinds) {
-      if (kind.in_layer) meet(kind, layer);
+    for (std::size_t row = 0; row < rows; ++row) {
+      if (places->rows()[row].in_layers()) meet(row, layer);
     }
   }
-  for (std::size_t i = kinds.size() - 3; i < kinds.size(); ++i) meet(kinds[i], 99);
+  for (std::size_t i = rows - 3; i < rows; ++i) meet(i, 99);
   for (std::size_t i = 1; i < forward.size(); ++i) {
     EXPECT_EQ(forward[i], forward[i - 1] + 1);
     EXPECT_LT(backward[i], backward[i - 1]);
@@ -145,11 +146,11 @@ TEST(Places, TheForwardPassMeetsThemInOrder) {
 }
 
 TEST(Places, AreWrittenWithTheirLayer) {
-  EXPECT_EQ(to_string(Place{.point = "MLP2", .layer = LayerRef{true, 0}, .gradient = true}),
+  EXPECT_EQ(to_string(Place{.path = "mlp.output", .layer = LayerRef{true, 0}, .gradient = true}),
             "layers[layer].mlp.output.grad");
-  EXPECT_EQ(to_string(Place{.point = "MLP2", .layer = LayerRef{true, 2}}),
+  EXPECT_EQ(to_string(Place{.path = "mlp.output", .layer = LayerRef{true, 2}}),
             "layers[layer + 2].mlp.output");
-  EXPECT_EQ(to_string(Place{.point = "MLP2", .layer = LayerRef{true, -1}}),
+  EXPECT_EQ(to_string(Place{.path = "mlp.output", .layer = LayerRef{true, -1}}),
             "layers[layer - 1].mlp.output");
 }
 

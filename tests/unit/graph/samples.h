@@ -3,10 +3,11 @@
 #include <string_view>
 
 #include "tensor_tracer/graph/program.h"
+#include "tests/unit/graph/gpt_places.h"
 
 namespace tt::graph {
 
-inline Model test_model() { return {24, {"probes", "chat"}}; }
+inline Model test_model() { return {gpt_places(24), {"probes", "chat"}}; }
 
 /// Programs that are sound for test_model(); between them they use all of the language.
 inline constexpr std::string_view kSamples[] = {

@@ -72,7 +72,7 @@ class Forward {
   double alive_behind(int layer) {
     const at::NoGradGuard no_grad;
     at::Tensor x = at::ones({4, 5, 64});
-    x = engine_.at_point(trace::PointFlag::kHiddenStates, layer, x);
+    x = engine_.at_point(hidden_states(layer), x);
     x = at::Tensor();
     return static_cast<double>(counting().live - at_start_) / (4 * 5 * 64 * sizeof(float));
   }

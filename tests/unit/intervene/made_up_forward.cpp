@@ -8,9 +8,8 @@
 
 #include "tensor_tracer/comm/shards.h"
 #include "tensor_tracer/comm/world.h"
-#include "tensor_tracer/graph/places.h"
 #include "tensor_tracer/intervene/engine.h"
-#include "tensor_tracer/model/points.h"
+#include "tensor_tracer/model/gpt.h"
 #include "tests/unit/comm/counting_group.h"
 
 namespace tt::intervene {
@@ -64,46 +63,34 @@ config::ModelConfig model_of(std::int64_t query_groups) {
 /// One place of the model, made up.
 struct Made {
   std::string name;
-  trace::PointFlag flag;
-  int layer = 0;
+  points::PlaceKey key;
   std::vector<std::int64_t> shape;
   mesh::Placement placement;
+  bool is_read_only = false;
 };
 
-Made made_up(const graph::PlaceKind& kind, int layer, const Context& context) {
-  Made made{kind.point + (layer > 0 ? " " + std::to_string(layer) : ""), {}, layer, {}, {}};
-  for (const auto& weight : context.weights) {
-    if (weight.name != kind.point) continue;
-    made.flag = weight.flag;
-    made.shape = weight.shape;
-    made.placement = weight.placement;
-    return made;
-  }
-  const auto& point = context.catalogue->points()[*context.catalogue->find(kind.point)];
-  made.flag = point.flag;
-  made.placement = point.tensor;
-  made.shape = {kBatch, kSequence, point.features};
-  if (point.dims.size() == 4) made.shape = {kBatch, 8, kSequence, kSequence};
+Made made_up(const points::PlaceTable& places, std::size_t row, int layer) {
+  const points::Place& place = places.rows()[row];
+  Made made{place.name + (layer > 0 ? " " + std::to_string(layer) : ""), places.key(row, layer),
+            place.shape, place.placement, !place.writable};
+  if (!place.is_weight) made.shape = {kBatch, kSequence, place.features};
+  if (place.dims.size() == 4) made.shape = {kBatch, 8, kSequence, kSequence};
   return made;
 }
 
-std::vector<Made> all_places(const Context& context) {
+std::vector<Made> all_places(const points::PlaceTable& places) {
   std::vector<Made> all;
-  const auto& kinds = graph::place_kinds();
-  const auto add = [&](bool in_layer, std::size_t from, std::size_t to, int layer) {
-    for (std::size_t i = from; i < to; ++i) {
-      if (kinds[i].in_layer == in_layer && kinds[i].point != "InputTokens") {
-        all.push_back(made_up(kinds[i], layer, context));
+  for (int layer = 0; layer <= kLayers + 1; ++layer) {
+    const bool is_inside = layer > 0 && layer <= kLayers;
+    for (std::size_t row = 0; row < places.rows().size(); ++row) {
+      const points::Place& place = places.rows()[row];
+      if (place.in_layers() != is_inside || place.holds_integers()) continue;
+      const bool is_behind = row > places.layer_output();
+      if (is_inside || is_behind == (layer > 0)) {
+        all.push_back(made_up(places, row, is_inside ? layer : 0));
       }
     }
-  };
-  std::size_t first = 0;
-  while (!kinds[first].in_layer) ++first;
-  std::size_t last = first;
-  while (kinds[last].in_layer) ++last;
-  add(false, 0, first, 0);
-  for (int layer = 1; layer <= kLayers; ++layer) add(true, first, last, layer);
-  add(false, last, kinds.size(), 0);
+  }
   return all;
 }
 
@@ -146,7 +133,7 @@ class Pass {
     const bool acts = engine_.begin_forward({3, 0, 0, trace::Phase::kTrain}, tokens);
     at::Tensor loss = at::zeros({}, at::kDouble);
     std::uint64_t seed = 100;
-    for (const Made& place : all_places(context_)) {
+    for (const Made& place : all_places(context_.places())) {
       loss = loss + meet(place, seed += 2, acts);
     }
     loss.backward();
@@ -170,17 +157,16 @@ class Pass {
   }
 
   at::Tensor meet(const Made& place, std::uint64_t seed, bool acts) {
-    const bool is_read_only = place.flag == trace::PointFlag::kRawAttentionScore;
-    if (is_read_only && !(acts && engine_.reads(place.flag, place.layer))) {
+    if (place.is_read_only && !(acts && engine_.reads(place.key))) {
       return at::zeros({}, at::kDouble);
     }
     const at::Tensor leaf = part(random(place.shape, seed).to(context_.dtype), place.placement)
                                 .contiguous()
                                 .requires_grad_(true);
     const at::Tensor x = leaf * 1;
-    const bool is_met = acts && engine_.acts_at(place.flag, place.layer);
-    const at::Tensor y = is_met ? engine_.at_point(place.flag, place.layer, x) : x;
-    if (is_read_only) return at::zeros({}, at::kDouble);
+    const bool is_met = acts && engine_.acts_at(place.key);
+    const at::Tensor y = is_met ? engine_.at_point(place.key, x) : x;
+    if (place.is_read_only) return at::zeros({}, at::kDouble);
     leaves_[place.name] = {leaf, place.placement};
     made_[place.name] = whole(y.detach(), place.placement);
     // Of copies the owner's counts.
@@ -212,10 +198,7 @@ Context made_up_context(std::int64_t query_groups, const comm::ProcessGroup& gro
   static Vectors vectors;
   static Files files;
   Context context;
-  context.catalogue =
-      std::make_shared<const trace::Catalogue>(model::make_catalogue(model, group.size()));
-  context.weights = model::make_weights(model, group.size());
-  context.model.num_layers = kLayers;
+  context.model.places = model::describe_model(model, group.size()).places();
   context.vectors = &vectors;
   context.files = &files;
   context.tensor_ranks = group.size();
@@ -226,6 +209,11 @@ Context made_up_context(std::int64_t query_groups, const comm::ProcessGroup& gro
   context.dtype = dtype;
   context.seed = 7;
   return context;
+}
+
+points::PlaceKey hidden_states(int layer) {
+  static const Context context = made_up_context(8, comm::ProcessGroup(), at::kFloat);
+  return context.places().key("HiddenStates", layer);
 }
 
 MadeUp forward_and_backward(int ranks, std::int64_t query_groups, const std::string& program,

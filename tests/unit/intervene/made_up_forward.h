@@ -25,6 +25,9 @@ MadeUp forward_and_backward(int ranks, std::int64_t query_groups, const std::str
 Context made_up_context(std::int64_t query_groups, const comm::ProcessGroup& group,
                         at::ScalarType dtype);
 
+/// The place of a layer's output in that model.
+points::PlaceKey hidden_states(int layer);
+
 /// Also of NaN and -0.0.
 bool same_bits(const at::Tensor& a, const at::Tensor& b);
 

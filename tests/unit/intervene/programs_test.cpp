@@ -176,8 +176,7 @@ TEST(Programs, WhoseFileHasChangedAreCompiledAnew) {
   run.at_boundary(true);
   EXPECT_EQ(run.num_compiled(), 2);
   run.engine().begin_forward({8, 0, 0, trace::Phase::kTrain}, at::zeros({4, 5}, at::kLong));
-  const at::Tensor out =
-      run.engine().at_point(trace::PointFlag::kHiddenStates, 1, at::ones({4, 5, 64}));
+  const at::Tensor out = run.engine().at_point(hidden_states(1), at::ones({4, 5, 64}));
   run.engine().end_pass();
   EXPECT_TRUE(at::equal(out, at::full({4, 5, 64}, 2.0)));
 }
@@ -200,8 +199,7 @@ at::Tensor left_by(const std::string& tokens) {
   const at::Tensor ids = at::tensor({72, 105, 0, 0, 0, 79, 110, 99, 101, 46}, at::kLong);
   trace::ForwardScope scope{8, 0, 0, trace::Phase::kEval, 1};
   EXPECT_TRUE(run.engine().begin_forward(scope, ids.view({2, 5})));
-  const at::Tensor out =
-      run.engine().at_point(trace::PointFlag::kHiddenStates, 1, at::ones({2, 5, 64}));
+  const at::Tensor out = run.engine().at_point(hidden_states(1), at::ones({2, 5, 64}));
   run.engine().end_pass();
   return out.select(2, 0).flatten().to(at::kLong);
 }
@@ -309,7 +307,7 @@ double saved_of(const std::string& expression) {
   run.at_boundary(true);
   EXPECT_TRUE(
       run.engine().begin_forward({8, 0, 0, trace::Phase::kTrain}, at::zeros({4, 5}, at::kLong)));
-  run.engine().at_point(trace::PointFlag::kHiddenStates, 1, at::ones({4, 5, 64}));
+  run.engine().at_point(hidden_states(1), at::ones({4, 5, 64}));
   run.engine().end_pass();
   const auto saved = run.engine().take_saved();
   return saved.empty() ? std::nan("") : saved[0]["values"][0].get<double>();

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tensor_tracer/comm/world.h"
-#include "tensor_tracer/model/points.h"
+#include "tests/unit/graph/gpt_places.h"
 
 namespace tt::model {
 namespace {
@@ -45,23 +45,42 @@ TEST(Gpt, NumParametersIsWhatTheLayersHold) {
   }
 }
 
-TEST(Catalogue, EveryPointHasAPlacementThatFitsItsFeatures) {
+TEST(Places, EveryPointHasAPlacementThatFitsItsFeatures) {
   for (const auto& config : {small(), llama()}) {
     for (const int ranks : {1, 2, 4}) {
-      const trace::Catalogue catalogue = make_catalogue(config, ranks);
-      for (const auto& point : catalogue.points()) {
+      const auto places = describe_model(config, ranks).places();
+      for (const auto& point : places->rows()) {
+        if (!point.traceable()) continue;
         EXPECT_FALSE(point.text.empty());
-        if (point.tensor.kind == mesh::Placement::Kind::kReplicate) continue;
-        const bool by_heads = point.flag == trace::PointFlag::kRawAttentionScore;
+        if (point.placement.kind == mesh::Placement::Kind::kReplicate) continue;
+        const bool by_heads = point.name == "RawAttentionScore";
         const std::int64_t size = by_heads ? config.num_attention_heads : point.features;
         std::int64_t owned = 0;
-        for (const auto& at : mesh::owned_intervals(point.tensor, ranks, size)) {
+        for (const auto& at : mesh::owned_intervals(point.placement, ranks, size)) {
           EXPECT_EQ(at.begin, owned) << point.name;
           owned = at.end;
         }
         EXPECT_EQ(owned, size) << point.name;
       }
     }
+  }
+}
+
+TEST(Places, AreThoseOfTheTestsWithoutLibtorch) {
+  const auto made_up = graph::gpt_places(3);
+  const auto places = describe_model(small(), 2).places();
+  ASSERT_EQ(places->rows().size(), made_up->rows().size());
+  for (std::size_t i = 0; i < places->rows().size(); ++i) {
+    const points::Place& one = places->rows()[i];
+    const points::Place& other = made_up->rows()[i];
+    EXPECT_EQ(one.name, other.name);
+    EXPECT_EQ(one.path, other.path);
+    EXPECT_EQ(one.number, other.number) << one.name;
+    EXPECT_EQ(one.last_layer, other.last_layer) << one.name;
+    EXPECT_EQ(one.is_weight, other.is_weight) << one.name;
+    EXPECT_EQ(one.writable, other.writable) << one.name;
+    EXPECT_EQ(one.has_heads, other.has_heads) << one.name;
+    EXPECT_EQ(one.has_program_gradient(), other.has_program_gradient()) << one.name;
   }
 }
 

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "tensor_tracer/comm/world.h"
-#include "tensor_tracer/model/points.h"
+#include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/trace/tracer.h"
 #include "tests/unit/comm/counting_group.h"
 
@@ -40,11 +40,16 @@ PlanContext context_of(const comm::ProcessGroup& group) {
   config::ModelConfig model;
   model.num_layers = kLayers;
   PlanContext about;
-  about.catalogue = std::make_shared<const Catalogue>(model::make_catalogue(model, group.size()));
+  about.places = model::describe_model(model, group.size()).places();
   about.tensor_ranks = group.size();
   about.micro_batch_size = 2;
   about.seq_length = 4;
   return about;
+}
+
+points::PlaceKey key_of(const char* name, int layer) {
+  static const PlanContext one_rank = context_of(comm::ProcessGroup());
+  return one_rank.places->key(name, layer);
 }
 
 class Silent : public TraceSink {
@@ -60,18 +65,18 @@ class Loop {
       : group_(comm::make_counting(group, traffic)),
         context_(context_of(group)),
         tracer(context_, {1, {group.rank(), 0, 0}}, group_, group.rank() == 0 ? &sink_ : nullptr) {
-    const auto& point = context_.catalogue->at(PointFlag::kHiddenStates);
+    const auto& point = context_.places->rows()[key_of("HiddenStates", 1).row];
     hidden_ = at::ones({2, 4, point.features}).requires_grad_(true);
   }
 
   void step(std::int64_t number) {
     tracer.begin_forward({number, 0, 0, Phase::kTrain});
     for (int layer = 1; layer <= kLayers; ++layer) {
-      tracer.capture(PointFlag::kHiddenStates, layer, hidden_);
-      tracer.capture_derived(PointFlag::kRawAttentionScore, layer, {2, 4, 4, 4}, at::kFloat, [] {
+      tracer.capture(key_of("HiddenStates", layer), hidden_);
+      tracer.capture_derived(key_of("RawAttentionScore", layer), {2, 4, 4, 4}, at::kFloat, [] {
         return at::zeros({2, 4, 4, 4});
       });
-      if (tracer.rows_wanted(PointFlag::kRawAttentionScore, layer, 2) > 0) ++rows_asked_for;
+      if (tracer.rows_wanted(key_of("RawAttentionScore", layer), 2) > 0) ++rows_asked_for;
     }
     tracer.end_forward();
     tracer.end_backward();

@@ -8,7 +8,7 @@
 
 #include "tensor_tracer/comm/shards.h"
 #include "tensor_tracer/comm/world.h"
-#include "tensor_tracer/model/points.h"
+#include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/protocol/record.h"
 #include "tensor_tracer/trace/tracer.h"
 
@@ -92,7 +92,7 @@ const std::vector<json> kCompressors = {
 };
 
 /// Those compressors that this point can have, in every dtype that numbers travel in.
-std::shared_ptr<const Plan> plan_of(const PointDescription& point, const PlanContext& about) {
+std::shared_ptr<const Plan> plan_of(const points::Place& point, const PlanContext& about) {
   json entries = json::array();
   const auto add = [&](json entry) {
     if (parse_plan({{"entries", {entry}}}, about, 1)) entries.push_back(std::move(entry));
@@ -108,8 +108,8 @@ std::shared_ptr<const Plan> plan_of(const PointDescription& point, const PlanCon
   return std::make_shared<const Plan>(std::move(plan).value());
 }
 
-at::Tensor logical(const PointDescription& point) {
-  const auto seed = static_cast<std::uint64_t>(point.flag) + 1;
+at::Tensor logical(const points::Place& point) {
+  const auto seed = static_cast<std::uint64_t>(point.number) + 1;
   if (point.holds_integers()) return at::arange(2 * kBatch * point.shape[2]).view(point.shape);
   at::Tensor whole = at::randn(point.shape, at::detail::createCPUGenerator(seed), at::kFloat);
   whole.flatten()[whole.numel() / 3] = -0.0;
@@ -122,23 +122,24 @@ std::vector<std::vector<Sent>> watch(int ranks, const config::ModelConfig& model
   Vectors vectors(model.hidden_size);
   comm::run_local(ranks, [&](const comm::ProcessGroup& group) {
     PlanContext about;
-    about.catalogue =
-        std::make_shared<const Catalogue>(model::make_catalogue(model, ranks, {kBatch, "float32"}));
+    about.places = model::describe_model(model, ranks, kBatch).places();
     about.tensor_ranks = ranks;
     about.micro_batch_size = kBatch;
     about.seq_length = model.seq_length;
     about.vectors = &vectors;
-    for (const PointDescription& point : about.catalogue->points()) {
+    for (std::size_t row = 0; row < about.places->rows().size(); ++row) {
+      const points::Place& point = about.places->rows()[row];
+      if (!point.traceable()) continue;
       Collector collector;
       Tracer tracer(about, {1, {group.rank(), 0, 0}}, group,
                     group.rank() == 0 ? &collector : nullptr);
       tracer.set_plan(plan_of(point, about));
       tracer.begin_forward({});
       at::Tensor local = logical(point);
-      if (point.tensor.kind == mesh::Placement::Kind::kShard) {
-        local = comm::take_shard(local, point.tensor, group.rank(), ranks);
+      if (point.placement.kind == mesh::Placement::Kind::kShard) {
+        local = comm::take_shard(local, point.placement, group.rank(), ranks);
       }
-      tracer.capture(point.flag, point.first_layer, local);
+      tracer.capture(about.places->key(row, point.first_layer), local);
       tracer.end_forward();
       tracer.finish();
       EXPECT_EQ(collector.told, "") << point.name;

@@ -92,7 +92,7 @@ LogicalShape logical_shape(const at::Tensor& whole, const mesh::Placement& place
 }
 
 std::shared_ptr<const Compressor> parsed(const json& text, const LogicalShape& shape) {
-  PointDescription point;
+  points::Place point;
   point.name = "Test";
   point.features = shape.features;
   Vectors vectors(shape.features);

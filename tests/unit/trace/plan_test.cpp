@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tensor_tracer/model/points.h"
+#include "tensor_tracer/model/gpt.h"
 
 namespace tt::trace {
 namespace {
@@ -15,7 +15,7 @@ PlanContext context() {
   model.num_layers = 4;
   model.hidden_size = 32;
   PlanContext about;
-  about.catalogue = std::make_shared<const Catalogue>(model::make_catalogue(model, 2));
+  about.places = model::describe_model(model, 2).places();
   about.tensor_ranks = 2;
   about.micro_batches = 4;
   about.micro_batch_size = 8;
@@ -219,8 +219,7 @@ TEST(Plan, ExpressionIsCheckedInTheDtypeThatItRunsIn) {
   for (const char* dtype : {"bfloat16", "float32", "float64"}) {
     PlanContext about = context();
     config::ModelConfig model;
-    about.catalogue =
-        std::make_shared<const Catalogue>(model::make_catalogue(model, 2, {2, dtype}));
+    about.places = model::describe_model(model, 2, 2, dtype).places();
     const bool is_double = std::string(dtype) == "float64";
     for (const bool says_double : {false, true}) {
       const std::string q = says_double ? "tensor([0.5], dtype=torch.float64)" : "tensor([0.5])";
@@ -318,7 +317,7 @@ TEST(Plan, PassByteLimitsExceeded) {
   const json entry = {
       {"point", "RawAttentionScore"}, {"rows", 0}, {"compressor", {{"kind", "none"}}}};
   const std::size_t heads =
-      about.catalogue->points()[*about.catalogue->find("RawAttentionScore")].tensor.full_size();
+      about.places->rows()[*about.places->find("RawAttentionScore")].placement.full_size();
   const std::size_t numbers = 4 * 8 * heads * 16 * 16;  // layers, rows, heads, queries and keys
   about.limits.max_pass_bytes = 4 * (numbers + 128);    // and a header of 128 bytes for each layer
   about.limits.max_gathered_bytes = 4 * numbers;

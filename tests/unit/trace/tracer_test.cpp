@@ -14,7 +14,7 @@
 
 #include "tensor_tracer/comm/shards.h"
 #include "tensor_tracer/comm/world.h"
-#include "tensor_tracer/model/points.h"
+#include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/protocol/record.h"
 
 namespace tt::trace {
@@ -87,7 +87,7 @@ PlanContext context(int ranks, std::int64_t groups) {
   model.ffn_hidden_size = 168;
   model.swiglu = true;
   PlanContext about;
-  about.catalogue = std::make_shared<const Catalogue>(model::make_catalogue(model, ranks));
+  about.places = model::describe_model(model, ranks).places();
   about.tensor_ranks = ranks;
   about.micro_batches = 2;
   about.micro_batch_size = 4;
@@ -102,8 +102,14 @@ std::shared_ptr<const Plan> plan_of(const json& text, const PlanContext& about) 
   return std::make_shared<const Plan>(std::move(plan).value());
 }
 
-at::Tensor logical(PointFlag flag, int layer, std::int64_t features, at::ScalarType dtype) {
-  const auto seed = static_cast<std::uint64_t>(flag) * 100 + static_cast<std::uint64_t>(layer);
+// The same on every mesh.
+points::PlaceKey key_of(const char* name, int layer) {
+  static const PlanContext one_rank = context(1, 8);
+  return one_rank.places->key(name, layer);
+}
+
+at::Tensor logical(const points::PlaceKey& place, std::int64_t features, at::ScalarType dtype) {
+  const std::uint64_t seed = place.row * 100U + place.layer;
   return at::empty({4, 5, features}, at::kDouble)
       .normal_(0.0, 1.0, at::detail::createCPUGenerator(seed))
       .to(dtype);
@@ -114,20 +120,20 @@ std::vector<Record> watch(int ranks, std::int64_t groups, const json& plan, at::
   Collector collector;
   comm::run_local(ranks, [&](const comm::ProcessGroup& group) {
     const PlanContext about = context(ranks, groups);
-    const Catalogue& points = *about.catalogue;
     Tracer tracer(about, {77, {group.rank(), 0, 0}}, group,
                   group.rank() == 0 ? &collector : nullptr);
     tracer.set_plan(plan_of(plan, about));
     tracer.begin_forward({6, 0, 0, Phase::kTrain});
-    tracer.capture(PointFlag::kInputTokens, 0, at::arange(40, at::kLong).view({2, 4, 5}));
+    tracer.capture(key_of("InputTokens", 0), at::arange(40, at::kLong).view({2, 4, 5}));
     for (int layer = 1; layer <= 3; ++layer) {
-      for (const PointFlag flag : {PointFlag::kQkv, PointFlag::kMlp1, PointFlag::kHiddenStates}) {
-        const PointDescription& point = points.at(flag);
-        at::Tensor local = logical(flag, layer, point.features, dtype);
-        if (point.tensor.kind == mesh::Placement::Kind::kShard) {
-          local = comm::take_shard(local, point.tensor, group.rank(), ranks);
+      for (const char* name : {"QKV", "MLP1", "HiddenStates"}) {
+        const points::PlaceKey place = key_of(name, layer);
+        const points::Place& point = about.places->rows()[place.row];
+        at::Tensor local = logical(place, point.features, dtype);
+        if (point.placement.kind == mesh::Placement::Kind::kShard) {
+          local = comm::take_shard(local, point.placement, group.rank(), ranks);
         }
-        tracer.capture(flag, layer, local);
+        tracer.capture(place, local);
       }
     }
     tracer.end_forward();
@@ -182,9 +188,9 @@ TEST(Tracer, TilesAreAtensMeansAndHeadersSayWhatIsWhat) {
     EXPECT_EQ(record.header.sequence, ++sequence);
     EXPECT_EQ(record.header.step, 6u);
     EXPECT_EQ(record.header.plan, 9u);
-    if (record.header.point != static_cast<int>(PointFlag::kQkv)) continue;
+    if (record.header.point != 1) continue;
     const std::int64_t features = record.header.features;
-    const at::Tensor full = logical(PointFlag::kQkv, record.header.layer, features, at::kDouble);
+    const at::Tensor full = logical(key_of("QKV", record.header.layer), features, at::kDouble);
     ASSERT_EQ(record.values.sizes(), (std::vector<std::int64_t>{3, 5, 7}));
     for (std::int64_t tile = 0; tile < 7; ++tile) {
       const std::int64_t begin = tile * features / 7;
@@ -207,7 +213,7 @@ TEST(Tracer, NarrowDtypesAreRoundedOnce) {
   const json plan = json::parse(
       R"({"entries": [{"point": "HiddenStates", "compressor": {"kind": "none"}, "dtype": "bf16"}]})");
   const auto records = watch(1, 8, plan, at::kFloat);
-  const at::Tensor full = logical(PointFlag::kHiddenStates, 1, 64, at::kFloat).narrow(0, 0, 1);
+  const at::Tensor full = logical(key_of("HiddenStates", 1), 64, at::kFloat).narrow(0, 0, 1);
   EXPECT_TRUE(at::equal(records[0].values, full.to(at::kBFloat16)));
 }
 
@@ -229,7 +235,7 @@ TEST(Tracer, TheMicroBatchesOfAnEvaluationCountOn) {
   for (std::int64_t batch = 0; batch < 2; ++batch) {
     for (std::int64_t micro = 0; micro < 3; ++micro) {
       tracer.begin_forward({7, micro, 0, Phase::kEval, 0, batch});
-      tracer.capture(PointFlag::kMlp2, 1, at::ones({2, 5, 64}));
+      tracer.capture(key_of("MLP2", 1), at::ones({2, 5, 64}));
       tracer.end_forward();
       tracer.finish();
     }
@@ -246,8 +252,8 @@ TEST(Tracer, ACaptureThatFailsIsToldAndTheRestGoesOn) {
   tracer.set_plan(plan_of(plan, about));
   for (int step = 1; step <= 2; ++step) {
     tracer.begin_forward({step, 0, 0, Phase::kTrain});
-    tracer.capture(PointFlag::kHiddenStates, 1, at::empty({2, 5, 64}, at::kMeta));
-    tracer.capture(PointFlag::kMlp2, 1, at::ones({2, 5, 64}));
+    tracer.capture(key_of("HiddenStates", 1), at::empty({2, 5, 64}, at::kMeta));
+    tracer.capture(key_of("MLP2", 1), at::ones({2, 5, 64}));
     tracer.end_forward();
     tracer.finish();
   }
@@ -277,13 +283,13 @@ TEST(Tracer, WhatCannotBeMadeOnOneRankIsToldAndTheRestGoesOn) {
       };
       for (int step = 1; step <= 2; ++step) {
         tracer.begin_forward({step, 0, 0, Phase::kTrain});
-        tracer.capture_derived(PointFlag::kInputTokens, 0, {2, 4, 5}, at::kLong, [&] {
+        tracer.capture_derived(key_of("InputTokens", 0), {2, 4, 5}, at::kLong, [&] {
           return make(at::zeros({2, 4, 5}, at::kLong));
         });
-        tracer.capture_derived(PointFlag::kRawAttentionScore, 1, {4, 4, 5, 5}, at::kFloat, [&] {
+        tracer.capture_derived(key_of("RawAttentionScore", 1), {4, 4, 5, 5}, at::kFloat, [&] {
           return make(at::ones({4, 4, 5, 5}));
         });
-        tracer.capture(PointFlag::kMlp2, 1, at::ones({4, 5, 64}));
+        tracer.capture(key_of("MLP2", 1), at::ones({4, 5, 64}));
         tracer.end_forward();
         tracer.finish();
       }
@@ -313,8 +319,8 @@ TEST(Tracer, AGradientThatTheLossDoesNotDependOnHasNoRecordAndTheOthersGoOn) {
       tracer.begin_forward({step, 0, 0, Phase::kTrain});
       const at::Tensor lost = at::ones({4, 5, 64}).requires_grad_(true);
       const at::Tensor used = at::ones({4, 5, 64}).requires_grad_(true);
-      tracer.capture(PointFlag::kHiddenStates, 1, lost);
-      tracer.capture(PointFlag::kHiddenStates, 2, used);
+      tracer.capture(key_of("HiddenStates", 1), lost);
+      tracer.capture(key_of("HiddenStates", 2), used);
       tracer.end_forward();
       used.sum().backward();
       tracer.end_backward();
@@ -339,15 +345,15 @@ TEST(Tracer, AGradientThatIsMadeIsSentOrToldAndTheBackwardGoesOn) {
                           {"direction", "gradient"}};
       tracer.set_plan(plan_of({{"entries", {entry}}}, about));
       tracer.begin_forward({1, 0, 0, Phase::kTrain});
-      EXPECT_EQ(tracer.rows_wanted(PointFlag::kRawAttentionScore, 1, 4), 0);
-      EXPECT_EQ(tracer.rows_wanted(PointFlag::kRawAttentionScore, 1, 4, true), 4);
+      EXPECT_EQ(tracer.rows_wanted(key_of("RawAttentionScore", 1), 4), 0);
+      EXPECT_EQ(tracer.rows_wanted(key_of("RawAttentionScore", 1), 4, true), 4);
       const at::Tensor x = at::ones({4, 4, 5, 2}).requires_grad_(true);
       const at::Tensor y = 1 * x;
       const auto make = [&](const at::Tensor& gradient) {
         if (fails && group.rank() == 1) throw std::runtime_error("no memory left\nhere and there");
         return gradient.sum(-1, true).expand({4, 4, 5, 5});
       };
-      tracer.capture_derived_gradient(PointFlag::kRawAttentionScore, 1,
+      tracer.capture_derived_gradient(key_of("RawAttentionScore", 1),
                                       {{4, 4, 5, 5}, at::kFloat, y, make});
       tracer.end_forward();
       (3 * y).sum().backward();
@@ -376,8 +382,8 @@ TEST(Tracer, AnEntryThatTakesTooLongOnAnyRankIsSwitchedOff) {
     Tracer tracer(about, {}, group, group.rank() == 0 ? &collector : nullptr);
     tracer.set_plan(plan_of({{"entries", {{{"point", "MLP1"}}, {{"point", "MLP2"}}}}}, about));
     tracer.begin_forward({});
-    tracer.capture(PointFlag::kMlp1, 1, at::ones({4, 5, 168}));
-    tracer.capture(PointFlag::kMlp2, 1, at::ones({4, 5, 64}));
+    tracer.capture(key_of("MLP1", 1), at::ones({4, 5, 168}));
+    tracer.capture(key_of("MLP2", 1), at::ones({4, 5, 64}));
     tracer.end_forward();
     tracer.finish();
     if (group.rank() == 0) {
@@ -400,10 +406,10 @@ TEST(Tracer, WatchingLeavesGradientsAlone) {
             {{{"point", "HiddenStates"}}, {{"point", "HiddenStates"}, {"direction", "gradient"}}}}},
           about));
     }
-    at::Tensor x = logical(PointFlag::kHiddenStates, 1, 64, at::kFloat).set_requires_grad(true);
+    at::Tensor x = logical(key_of("HiddenStates", 1), 64, at::kFloat).set_requires_grad(true);
     tracer.begin_forward({1, 0, 0, Phase::kTrain});
     const at::Tensor y = x.exp();
-    tracer.capture(PointFlag::kHiddenStates, 1, y);
+    tracer.capture(key_of("HiddenStates", 1), y);
     tracer.end_forward();
     EXPECT_EQ(y.grad_fn()->name(), "ExpBackward0");
     y.sum().backward();
@@ -423,14 +429,14 @@ std::vector<Record> watch_one(const json& entry, const ForwardScope& scope,
   Tracer tracer(about, {}, comm::ProcessGroup(), &collector);
   tracer.set_plan(plan_of({{"entries", {entry}}}, about));
   tracer.begin_forward(scope);
-  tracer.capture(PointFlag::kHiddenStates, 2, hidden);
+  tracer.capture(key_of("HiddenStates", 2), hidden);
   tracer.end_forward();
   tracer.finish();
   return std::move(collector.all);
 }
 
 TEST(Tracer, RowsAndTokensAreCutOut) {
-  const at::Tensor hidden = logical(PointFlag::kHiddenStates, 2, 64, at::kFloat);
+  const at::Tensor hidden = logical(key_of("HiddenStates", 2), 64, at::kFloat);
   const json entry = {{"point", "HiddenStates"},
                       {"rows", {1, 3}},
                       {"tokens", {2, 4}},
@@ -445,7 +451,7 @@ TEST(Tracer, RowsAndTokensAreCutOut) {
 }
 
 TEST(Tracer, MicroBatchesEvaluationsAndPromptsAreToldApart) {
-  const at::Tensor hidden = logical(PointFlag::kHiddenStates, 2, 64, at::kFloat);
+  const at::Tensor hidden = logical(key_of("HiddenStates", 2), 64, at::kFloat);
   const json second = {{"point", "HiddenStates"}, {"micro_batches", "1"}};
   const json prompts = {{"point", "HiddenStates"}, {"prompts", "probes"}};
   const ForwardScope first_micro{1, 0, 0, Phase::kTrain}, second_micro{1, 1, 0, Phase::kTrain},
@@ -479,8 +485,8 @@ TEST(Tracer, GradientsOfAddendsAreSummedAndOfShardsJoined) {
     tracer.begin_forward({1, 0, 0, Phase::kTrain});
     const at::Tensor x = at::ones({4, 5, 1}).set_requires_grad(true);
     const at::Tensor key = x.expand({4, 5, 8}) * 2, query = x.expand({4, 5, 16}) * 3;
-    tracer.capture(PointFlag::kKey, 1, key);
-    tracer.capture(PointFlag::kQuery, 1, query);
+    tracer.capture(key_of("Key", 1), key);
+    tracer.capture(key_of("Query", 1), query);
     tracer.end_forward();
     (key.sum() * (group.rank() + 1) + (query * group.rank()).sum()).backward();
     tracer.end_backward();
@@ -495,7 +501,7 @@ TEST(Tracer, GradientsOfAddendsAreSummedAndOfShardsJoined) {
 }
 
 TEST(Tracer, CodesOfOneByteAreWithinHalfAStep) {
-  at::Tensor hidden = logical(PointFlag::kHiddenStates, 2, 64, at::kFloat).clone();
+  at::Tensor hidden = logical(key_of("HiddenStates", 2), 64, at::kFloat).clone();
   hidden[0][1][5] = std::numeric_limits<float>::quiet_NaN();
   hidden[0][2][6] = std::numeric_limits<float>::infinity();
   hidden[0][2][7] = -std::numeric_limits<float>::infinity();

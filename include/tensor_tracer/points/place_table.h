@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor_tracer/points/place.h"
+
+namespace tt::points {
+
+/// Every place of one model in the order in which its forward pass meets them; the rows of a layer
+/// are met once for every layer. Nothing else lists places: plans, programs, records, the page and
+/// the client use this table. Immutable. Thread: any.
+class PlaceTable {
+ public:
+  const std::vector<Place>& rows() const { return rows_; }
+  int num_layers() const { return num_layers_; }
+  /// The row with this name, path or alias; "layers[n]." in front is ignored. The input of a layer
+  /// is not a row: input_of_layer().
+  std::optional<std::size_t> find(std::string_view name_or_path) const;
+
+  /// REQUIRES: row < rows().size(), and the layer is one of the row's.
+  PlaceKey key(std::size_t row, int layer) const;
+  /// REQUIRES: find() knows the name.
+  PlaceKey key(std::string_view name_or_path, int layer) const {
+    return key(find(name_or_path).value(), layer);
+  }
+  std::size_t num_keys() const {
+    return rows_.size() * (static_cast<std::size_t>(num_layers_) + 1);
+  }
+  /// When the forward pass meets the place, or with `gradient` the backward pass: the larger the
+  /// later. `layer` is ignored outside the layers.
+  std::int64_t moment(std::size_t row, int layer, bool gradient) const;
+
+  /// The row that `layers[layer].input` stands for, with its layer: the output of the layer before,
+  /// or the embedding (layer 0).
+  PlaceKey input_of_layer(int layer) const;
+  /// The row of a layer's output.
+  std::size_t layer_output() const { return layer_output_; }
+
+  /// What plans may name, in the form of docs/protocol.md, "The run's facts".
+  nlohmann::json to_json() const;
+
+ private:
+  friend class PlaceTableBuilder;
+  std::vector<Place> rows_;
+  int num_layers_ = 0;
+  std::size_t layer_input_ = 0;   // of the first layer
+  std::size_t layer_output_ = 0;  // and the input of the layer behind
+};
+
+}  // namespace tt::points

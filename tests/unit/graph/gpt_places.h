@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tensor_tracer/points/place_table_builder.h"
+
+namespace tt::graph {
+
+/// A table with the rows of a GPT, without libtorch: tests/unit/model/gpt_test.cpp holds it against
+/// that of the model.
+inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
+  points::PlaceTableBuilder builder(num_layers, {});
+  const auto weight = [&](const char* name, const char* path) {
+    points::Place place{.name = name, .path = path, .is_weight = true};
+    place.shape = {8, 8};
+    builder.add(std::move(place));
+  };
+  const auto value = [&](const char* name, const char* path, int legacy_flag = 0,
+                         bool has_heads = false) {
+    points::Place place{
+        .name = name, .path = path, .legacy_flag = legacy_flag, .has_heads = has_heads};
+    place.features = 8;
+    place.gradient = mesh::Placement::replicate();
+    return builder.add(std::move(place));
+  };
+  builder.add({.name = "InputTokens",
+               .path = "tokens",
+               .legacy_flag = 8,
+               .writable = false,
+               .dims = {"ids_positions", "batch", "sequence"}});
+  const points::PlaceKey embedding = value("Embedding", "embedding.output");
+  points::PlaceKey output;
+  for (int layer = 1; layer <= num_layers; ++layer) {
+    builder.begin_layer(layer);
+    weight("QkvWeight", "attention.qkv.weight");
+    value("QKV", "attention.qkv", 1);
+    value("Query", "attention.query", 0, true);
+    value("Key", "attention.key", 0, true);
+    value("Value", "attention.value", 0, true);
+    points::Place scores{.name = "RawAttentionScore",
+                         .path = "attention.scores",
+                         .legacy_flag = 2,
+                         .is_derived = true,
+                         .writable = false};
+    scores.features = 8;
+    builder.add(std::move(scores));
+    value("ContextLayer", "attention.context", 3, true);
+    weight("ProjWeight", "attention.proj.weight");
+    value("AttentionOutput", "attention.output", 6);
+    value("ResidualMid", "mid");
+    weight("Fc1Weight", "mlp.fc1.weight");
+    value("MLP1", "mlp.fc1", 4);
+    value("MLPActivation", "mlp.activation");
+    weight("Fc2Weight", "mlp.fc2.weight");
+    value("MLP2", "mlp.output", 5);
+    output = value("HiddenStates", "output", 7);
+  }
+  builder.end_layers();
+  builder.set_layer_ends(embedding, output);
+  value("FinalNorm", "final_norm.output");
+  weight("OutputWeight", "output_layer.weight");
+  value("Logits", "logits");
+  return std::make_shared<const points::PlaceTable>(builder.build());
+}
+
+}  // namespace tt::graph
