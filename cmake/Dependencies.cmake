@@ -19,11 +19,16 @@ if(TT_WITH_TORCH)
     message(FATAL_ERROR "TT_LIBTORCH is not set: give the libtorch root "
       "(python -c 'import torch; print(torch.utils.cmake_prefix_path)'/../..), or run scripts/setup.sh")
   endif()
-  find_package(MPI REQUIRED COMPONENTS CXX)
-
-  add_library(tt_mpi INTERFACE)
-  target_link_libraries(tt_mpi INTERFACE MPI::MPI_CXX)
-  target_compile_definitions(tt_mpi INTERFACE OMPI_SKIP_MPICXX)
+  if(NOT DEFINED TT_WITH_MPI)
+    find_package(MPI COMPONENTS CXX)
+  endif()
+  option(TT_WITH_MPI "Build the mpi backend: more than one rank; by default where MPI is found" ${MPI_CXX_FOUND})
+  if(TT_WITH_MPI)
+    find_package(MPI REQUIRED COMPONENTS CXX)
+    add_library(tt_mpi INTERFACE)
+    target_link_libraries(tt_mpi INTERFACE MPI::MPI_CXX)
+    target_compile_definitions(tt_mpi INTERFACE OMPI_SKIP_MPICXX)
+  endif()
 
   # The part of libtorch that runs on the CPU. Its own package file is not used: that of a CUDA build,
   # the default of many package indexes, demands a CUDA toolkit.

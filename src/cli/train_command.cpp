@@ -197,6 +197,9 @@ int run_train(int argc, const char* const* argv) {
   auto launch = comm::detect_launch(comm::process_environment());
   if (!launch) return refuse(launch.error(), 0);
   const int rank = launch.value().rank;
+  if (auto backend = comm::check_backend(launch.value()); !backend) {
+    return refuse(backend.error(), rank);
+  }
   const bool is_first = rank == 0;
 
   config::TrainConfig config;

@@ -1,10 +1,26 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
 #include <span>
 
-#include "src/comm/group_impl.h"
+#include "tensor_tracer/comm/process_group.h"
 
+// Reductions on plain memory of the CPU.
 namespace tt::comm::detail {
+
+/// What a reduction works on.
+struct Elements {
+  std::int64_t count = 0;
+  at::ScalarType dtype = at::ScalarType::Float;
+  std::size_t bytes() const { return static_cast<std::size_t>(count) * c10::elementSize(dtype); }
+};
+
+inline Elements elements_of(const at::Tensor& tensor) {
+  return {.count = tensor.numel(), .dtype = tensor.scalar_type()};
+}
 
 /// True for the dtypes that reductions take: f64, f32, bf16, f16, i64, i32.
 bool reducible(at::ScalarType dtype);

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <span>
 #include <sstream>
 #include <vector>
 
@@ -35,7 +37,8 @@ std::string describe(const std::vector<State>& states) {
 void ProcessGroup::verify_sequence() const {
   if constexpr (detail::kHashSequence) {
     std::vector<State> states(size());
-    impl_->all_gather(&impl_->sequence().state(), states.data(), sizeof(State));
+    at::Tensor all = host_bytes(std::as_bytes(std::span(states)));
+    impl_->all_gather(host_bytes(std::as_bytes(std::span(&impl_->sequence().state(), 1))), all);
     const bool same =
         std::all_of(states.begin(), states.end(), [&](const State& s) { return s == states[0]; });
     TT_CHECK(same, "the ranks called different collectives: " + describe(states));

@@ -4,23 +4,20 @@
 
 #include <exception>
 
-#include "src/comm/mpi/mpi_world.h"
+#include "src/comm/backend.h"
 
 namespace tt::comm {
 
-World::World(const Launch& launch, WorldOptions options) {
-  if (!launch.uses_mpi()) return;
-  group_ = ProcessGroup(detail::start_mpi(launch, options));
-  initialised_ = true;
-}
+World::World(const Launch& launch, WorldOptions options)
+    : backend_(detail::start_backend(launch, options)), group_(backend_->world()) {}
 
 World::~World() {
   group_ = ProcessGroup();
-  if (initialised_ && std::uncaught_exceptions() == 0) detail::finish_mpi();
+  if (std::uncaught_exceptions() == 0) backend_->finish();
 }
 
 void World::abort(int exit_code) const {
-  if (initialised_) detail::abort_mpi(exit_code);
+  backend_->abort(exit_code);
   _exit(exit_code);
 }
 

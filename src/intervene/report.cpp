@@ -83,8 +83,8 @@ std::vector<std::string> gather_texts(const std::string& own, const comm::Proces
     total += counts.back();
   }
   std::string all(world.rank() == 0 ? total : 0, '\0');
-  world.gather_all_bytes(std::as_bytes(std::span(own)), counts,
-                         std::as_writable_bytes(std::span(all)), 0);
+  world.gather_all_bytes(comm::host_bytes(std::as_bytes(std::span(own))), counts,
+                         comm::host_bytes(std::as_bytes(std::span(all))), 0);
   std::vector<std::string> texts;
   for (std::size_t begin = 0; begin < all.size();) {
     texts.push_back(all.substr(begin, counts[texts.size()]));

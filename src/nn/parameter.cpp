@@ -4,7 +4,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <cstddef>
-#include <span>
 
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/hash.h"
@@ -87,21 +86,23 @@ at::Tensor gather_full(const at::Tensor& local, const Placement& placement,
   }
   TT_CHECK_EQ(counts[static_cast<std::size_t>(group.rank())], own.nbytes());
   const bool is_root = group.rank() == 0;
-  std::vector<std::byte> all(is_root ? total : 0);
-  group.gather_all_bytes({static_cast<const std::byte*>(own.const_data_ptr()), own.nbytes()},
-                         counts, all, 0);
+  const at::Tensor all =
+      at::empty({is_root ? static_cast<std::int64_t>(total) : 0}, own.options().dtype(at::kByte));
+  group.gather_all_bytes(own.flatten().view(at::kByte), counts, all, 0);
   if (!is_root) return {};
   at::Tensor full = at::empty(full_shape, own.options());
-  std::byte* begin = all.data();
+  std::int64_t begin = 0;
   for (int rank = 0; rank < group.size(); ++rank) {
-    const at::Tensor part = at::from_blob(
-        begin, comm::shard_shape(placement, full_shape, rank, group.size()), own.options());
+    const auto bytes = static_cast<std::int64_t>(counts[static_cast<std::size_t>(rank)]);
+    const at::Tensor part = all.narrow(0, begin, bytes)
+                                .view(own.scalar_type())
+                                .view(comm::shard_shape(placement, full_shape, rank, group.size()));
     for (const Interval& at : mesh::intervals_of_rank(placement, rank, group.size())) {
       const std::int64_t width = at.end - at.begin;
       full.narrow(placement.dim, at.begin, width)
           .copy_(part.narrow(placement.dim, at.local_begin, width));
     }
-    begin += counts[static_cast<std::size_t>(rank)];
+    begin += bytes;
   }
   return full;
 }

@@ -78,8 +78,9 @@ void ForwardBuffer::start_gather() {
   const bool is_root = group_.rank() == 0;
   if (is_root && all_.size() < others + rank_bytes_[0]) all_.resize(others + rank_bytes_[0]);
   const auto own = static_cast<std::size_t>(group_.rank());
-  gather_ = group_.gather_bytes({own_.data(), rank_bytes_[own]}, rank_bytes_,
-                                {all_.data(), is_root ? others + rank_bytes_[0] : 0}, 0);
+  gather_ = group_.gather_bytes(
+      comm::host_bytes({own_.data(), rank_bytes_[own]}), rank_bytes_,
+      comm::host_bytes({all_.data(), is_root ? others + rank_bytes_[0] : 0}), 0);
 }
 
 void ForwardBuffer::finish_gather() { gather_.wait(); }

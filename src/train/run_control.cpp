@@ -30,7 +30,7 @@ struct ControlMessage {
 };
 
 void broadcast(const comm::ProcessGroup& group, void* bytes, std::size_t size) {
-  group.broadcast_bytes({static_cast<std::byte*>(bytes), size}, 0).wait();
+  group.broadcast_bytes(comm::host_bytes({static_cast<std::byte*>(bytes), size}), 0).wait();
 }
 
 // Parameters may be left out altogether.

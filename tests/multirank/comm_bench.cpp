@@ -1,4 +1,4 @@
-// comm_bench: MPI's collectives against ours on groups of one node, f32.
+// comm_bench: MPI's collectives against ours on groups of one node, f32 and bf16.
 //   mpirun -np 2 build/…/bin/comm_bench
 #include <ATen/ATen.h>
 #include <mpi.h>

@@ -2,18 +2,16 @@
 
 #include <functional>
 #include <memory>
-#include <stdexcept>
 
+#include "tensor_tracer/base/result.h"
 #include "tensor_tracer/comm/launcher.h"
 #include "tensor_tracer/comm/process_group.h"
 
 namespace tt::comm {
 
-/// A failure of the communication layer: the operation, the rank and the library's words.
-class CommError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+namespace detail {
+class Backend;
+}
 
 struct WorldOptions {
   /// Groups whose ranks are on one node use shared memory where it is faster. False: MPI only, for
@@ -21,14 +19,18 @@ struct WorldOptions {
   bool shared_memory = true;
 };
 
-/// Owns MPI from MPI_Init_thread to MPI_Finalize; without a launcher it is a world of one rank and
-/// MPI is never touched. At most one per process. Groups of it that live longer free nothing, and
-/// every use of them is a CheckError. Destroyed by an exception, it leaves out MPI_Finalize, which
-/// would wait for the other ranks: a process that ends like that ends the job.
+/// Error: this program was built without the backend that the launcher needs.
+base::Status check_backend(const Launch& launch);
+
+/// Owns the backend that the launcher needs, from its start to its end: MPI from MPI_Init_thread to
+/// MPI_Finalize, or without a launcher a world of one rank, which touches no MPI. At most one per
+/// process. Groups of it that live longer free nothing, and every use of them is a CheckError.
+/// Destroyed by an exception, it leaves out MPI_Finalize, which would wait for the other ranks: a
+/// process that ends like that ends the job.
 class World {
  public:
-  /// Asks for MPI_THREAD_SERIALIZED and checks it. Throws CommError when MPI cannot give it or its
-  /// world differs from what the launcher said.
+  /// Throws CommError where check_backend() has an error, where MPI does not give
+  /// MPI_THREAD_SERIALIZED, and where its world differs from what the launcher said.
   explicit World(const Launch& launch, WorldOptions options = {});
   ~World();
   World(const World&) = delete;
@@ -38,7 +40,7 @@ class World {
   [[noreturn]] void abort(int exit_code) const;
 
  private:
-  bool initialised_ = false;
+  const std::unique_ptr<detail::Backend> backend_;
   ProcessGroup group_;
 };
 

@@ -2,7 +2,7 @@
 #include <thread>
 #include <vector>
 
-#include "src/comm/local/local_group.h"
+#include "src/comm/local/group.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/comm/world.h"
 

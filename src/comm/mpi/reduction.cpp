@@ -4,7 +4,6 @@
 
 #include "src/comm/mpi/communicator.h"
 #include "src/comm/mpi/transfer.h"
-#include "src/comm/reduce.h"
 
 namespace tt::comm::detail {
 namespace {

@@ -4,8 +4,6 @@
 #include <cstring>
 #include <vector>
 
-#include "src/comm/reduce.h"
-
 namespace tt::comm::detail {
 namespace {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "src/comm/group_impl.h"
 #include "src/comm/mpi/shared_segment.h"
+#include "src/comm/reduce.h"
 
 // Collectives over shared memory, in chunks of a slot. Sums run in rank order, so that every rank
 // has the same bits.

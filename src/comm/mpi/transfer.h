@@ -2,7 +2,7 @@
 
 #include <mpi.h>
 
-#include "src/comm/group_impl.h"
+#include "src/comm/reduce.h"
 
 // The operations of the MPI backend on blocks of any size: MPI counts are ints, so larger blocks go
 // in chunks. All are collective over `comm` but send and receive.

@@ -1,24 +1,11 @@
 #include "tests/unit/comm/counting_group.h"
 
-#include <ATen/ATen.h>
-
 #include <utility>
-#include <vector>
 
 #include "src/comm/group_impl.h"
 
 namespace tt::comm {
 namespace {
-
-using detail::Elements;
-
-at::Tensor bytes_at(const void* data, std::size_t bytes) {
-  return at::from_blob(const_cast<void*>(data), {static_cast<std::int64_t>(bytes)}, at::kByte);
-}
-
-at::Tensor numbers_at(const void* data, Elements elements, std::int64_t times = 1) {
-  return at::from_blob(const_cast<void*>(data), {times * elements.count}, elements.dtype);
-}
 
 class Pending : public detail::WorkImpl {
  public:
@@ -34,60 +21,55 @@ class CountingGroup : public detail::GroupImpl {
   CountingGroup(const ProcessGroup& group, std::shared_ptr<Traffic> traffic)
       : group_(group), traffic_(std::move(traffic)) {}
 
+  std::string_view backend() const override { return group_.backend(); }
+  bool supports(at::Device device) const override { return group_.supports(device); }
   int rank() const override { return group_.rank(); }
   int size() const override { return group_.size(); }
   std::shared_ptr<GroupImpl> split(int color, int key) override {
     return std::make_shared<CountingGroup>(group_.split(color, key), std::make_shared<Traffic>());
   }
 
-  void all_reduce(void* data, Elements elements, ReduceOp op) override {
+  void all_reduce(at::Tensor& tensor, ReduceOp op) override {
     ++traffic_->collectives;
-    at::Tensor tensor = numbers_at(data, elements);
     group_.all_reduce(tensor, op);
   }
-  void all_gather(const void* input, void* output, std::size_t bytes) override {
+  void all_gather(const at::Tensor& input, at::Tensor& output) override {
     ++traffic_->collectives;
-    at::Tensor all = bytes_at(output, bytes * static_cast<std::size_t>(size()));
-    group_.all_gather(bytes_at(input, bytes), all);
+    group_.all_gather(input, output);
   }
-  void gather(const void* input, void* output, std::size_t bytes, int root) override {
+  void gather(const at::Tensor& input, at::Tensor& output, int root) override {
     ++traffic_->collectives;
-    at::Tensor all =
-        bytes_at(output, rank() == root ? bytes * static_cast<std::size_t>(size()) : 0);
-    group_.gather(bytes_at(input, bytes), all, root);
+    group_.gather(input, output, root);
   }
-  void reduce_scatter(const void* input, void* output, Elements elements, ReduceOp op) override {
+  void reduce_scatter(const at::Tensor& input, at::Tensor& output, ReduceOp op) override {
     ++traffic_->collectives;
-    at::Tensor part = numbers_at(output, elements);
-    group_.reduce_scatter(numbers_at(input, elements, size()), part, op);
+    group_.reduce_scatter(input, output, op);
   }
-  void broadcast(void* data, std::size_t bytes, int root) override {
+  void broadcast(at::Tensor& tensor, int root) override {
     ++traffic_->collectives;
-    at::Tensor all = bytes_at(data, bytes);
-    group_.broadcast(all, root);
+    group_.broadcast(tensor, root);
   }
-  void send(const void* data, std::size_t bytes, int destination, int tag) override {
+  void send(const at::Tensor& tensor, int destination, int tag) override {
     ++traffic_->collectives;
-    group_.send(bytes_at(data, bytes), destination, tag);
+    group_.send(tensor, destination, tag);
   }
-  void receive(void* data, std::size_t bytes, int source, int tag) override {
+  void receive(at::Tensor& tensor, int source, int tag) override {
     ++traffic_->collectives;
-    at::Tensor into = bytes_at(data, bytes);
-    group_.receive(into, source, tag);
+    group_.receive(tensor, source, tag);
   }
   void barrier() override {
     ++traffic_->collectives;
     group_.barrier();
   }
-  std::unique_ptr<detail::WorkImpl> gather_bytes(std::span<const std::byte> input,
+  std::unique_ptr<detail::WorkImpl> gather_bytes(const at::Tensor& input,
                                                  std::span<const std::size_t> counts,
-                                                 std::span<std::byte> output, int root) override {
+                                                 const at::Tensor& output, int root) override {
     ++traffic_->gathers;
     return std::make_unique<Pending>(group_.gather_bytes(input, counts, output, root));
   }
-  std::unique_ptr<detail::WorkImpl> broadcast_bytes(std::span<std::byte> bytes, int root) override {
+  std::unique_ptr<detail::WorkImpl> broadcast_bytes(const at::Tensor& bytes, int root) override {
     ++traffic_->broadcasts;
-    traffic_->bytes += bytes.size();
+    traffic_->bytes += bytes.nbytes();
     return std::make_unique<Pending>(group_.broadcast_bytes(bytes, root));
   }
 

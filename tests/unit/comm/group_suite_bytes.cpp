@@ -1,8 +1,10 @@
 // The rest of the suite: what does not depend on a dtype.
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 
 #include <chrono>
-#include <numeric>
+#include <functional>
+#include <string>
 #include <thread>
 
 #include "tensor_tracer/base/check.h"
@@ -38,7 +40,7 @@ void exchange_letters(const ProcessGroup& group, int root, std::size_t unit, int
   }
   const Bytes input = letter(group.rank(), counts[group.rank()], round);
   Bytes output(group.rank() == root ? expected.size() : 0);
-  Work work = group.gather_bytes(input, counts, output, root);
+  Work work = group.gather_bytes(host_bytes(input), counts, host_bytes(output), root);
   at::Tensor busy = at::ones({100003});
   group.all_reduce(busy);
   work.wait();
@@ -69,7 +71,8 @@ TEST_P(GroupSuite, GatherAllBytesInAnyNumberOfPieces) {
         const int root = round % group.size();
         const auto own = counts[static_cast<std::size_t>(group.rank())];
         Bytes output(group.rank() == root ? expected.size() : 0);
-        group.gather_all_bytes(letter(group.rank(), own, round), counts, output, root, most);
+        const Bytes input = letter(group.rank(), own, round);
+        group.gather_all_bytes(host_bytes(input), counts, host_bytes(output), root, most);
         EXPECT_TRUE(output == (group.rank() == root ? expected : Bytes())) << most;
       }
     }
@@ -82,7 +85,7 @@ TEST_P(GroupSuite, TheRootMayWaitForBytesBeforeItJoinsACollective) {
     const std::vector<std::size_t> counts(group.size(), length);
     const Bytes input = letter(group.rank(), length, 0);
     Bytes output(group.rank() == 0 ? length * group.size() : 0);
-    Work work = group.gather_bytes(input, counts, output, 0);
+    Work work = group.gather_bytes(host_bytes(input), counts, host_bytes(output), 0);
     if (group.rank() == 0) work.wait();
     at::Tensor tensor = at::ones({1 << 20});
     group.all_reduce(tensor);
@@ -97,8 +100,8 @@ TEST_P(GroupSuite, BroadcastBytes) {
       for (int root = 0; root < group.size(); ++root) {
         Bytes first = letter(group.rank(), length, 0);
         Bytes second = letter(group.rank(), length, 1);
-        Work first_work = group.broadcast_bytes(first, root);
-        Work second_work = group.broadcast_bytes(second, root);
+        Work first_work = group.broadcast_bytes(host_bytes(first), root);
+        Work second_work = group.broadcast_bytes(host_bytes(second), root);
         second_work.wait();
         first_work.wait();
         EXPECT_TRUE(first == letter(root, length, 0));
@@ -153,7 +156,9 @@ TEST_P(GroupSuite, WrongSizesAreChecks) {
     at::Tensor strided = at::ones({4, 4}).t();
     at::Tensor undefined;
     const std::vector<std::size_t> counts(group.size(), 4);
-    Bytes bytes(4);
+    const at::Tensor bytes = at::zeros({4}, at::kByte);
+    const at::Tensor all_bytes = at::zeros({group.size() * 4}, at::kByte);
+    const int own = group.rank();
     EXPECT_THROW(group.all_gather(input, small), base::CheckError);
     EXPECT_THROW(group.all_gather(input, other_dtype), base::CheckError);
     EXPECT_THROW(group.reduce_scatter(small, input), base::CheckError);
@@ -164,15 +169,47 @@ TEST_P(GroupSuite, WrongSizesAreChecks) {
     EXPECT_THROW(group.send(input, group.rank()), base::CheckError);
     EXPECT_THROW(group.receive(input, group.rank()), base::CheckError);
     EXPECT_THROW(group.split(-1, 0), base::CheckError);
-    EXPECT_THROW(group.gather_bytes(Bytes(5), counts, {}, 0), base::CheckError);
-    EXPECT_THROW(group.gather_bytes(bytes, {}, {}, 0), base::CheckError);
-    Bytes short_output(counts.size() * 4 - 1);
-    EXPECT_THROW(group.gather_bytes(bytes, counts, short_output, group.rank()), base::CheckError);
+    EXPECT_THROW(group.gather_bytes(at::zeros({5}, at::kByte), counts, all_bytes, 0),
+                 base::CheckError);
+    EXPECT_THROW(group.gather_bytes(bytes, {}, all_bytes, 0), base::CheckError);
+    EXPECT_THROW(group.gather_bytes(bytes, counts, all_bytes.slice(0, 1), own), base::CheckError);
+    EXPECT_THROW(group.gather_bytes(bytes.view(at::kChar), counts, all_bytes, own),
+                 base::CheckError);
+    EXPECT_THROW(group.gather_bytes(all_bytes.slice(0, 0, 4), counts, all_bytes, own),
+                 base::CheckError);
+    EXPECT_THROW(group.broadcast_bytes(input, own), base::CheckError);
     if (group.size() > 1) {
       at::Tensor whole = at::ones({group.size(), 4});
       at::Tensor wrong_part = whole[(group.rank() + 1) % group.size()];
       EXPECT_THROW(group.all_gather(wrong_part, whole), base::CheckError);
     }
+  });
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const base::CheckError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_P(GroupSuite, ADeviceThatIsNotCarriedIsNamedWithTheBackend) {
+  run([](const ProcessGroup& group) {
+    EXPECT_TRUE(group.supports(at::kCPU));
+    if (group.size() == 1) return;  // carries every device: nothing travels
+    EXPECT_FALSE(group.supports(at::kMeta));
+    at::Tensor there = at::empty({4}, at::kMeta);
+    at::Tensor bytes = at::empty({4}, at::TensorOptions(at::kMeta).dtype(at::kByte));
+    const std::vector<std::size_t> counts(group.size(), 4);
+    const auto refusal = testing::AllOf(
+        testing::HasSubstr("on meta"),
+        testing::HasSubstr("backend " + std::string(group.backend()) + " carries no"));
+    EXPECT_THAT(error_of([&] { group.all_reduce(there); }), refusal);
+    EXPECT_THAT(error_of([&] { group.send(there, (group.rank() + 1) % group.size()); }), refusal);
+    EXPECT_THAT(error_of([&] { group.gather_bytes(bytes, counts, bytes, 0); }), refusal);
+    EXPECT_THAT(error_of([&] { group.broadcast_bytes(bytes, 0); }), refusal);
   });
 }
 

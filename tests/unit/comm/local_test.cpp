@@ -58,8 +58,7 @@ TEST(Local, AFailedRankFreesThoseThatWait) {
     group.receive(tensor, 1);
   });
   expect_all_give_up([](const ProcessGroup& group) {
-    std::vector<std::byte> bytes(3);
-    group.broadcast_bytes(bytes, 1).wait();
+    group.broadcast_bytes(at::zeros({3}, at::kByte), 1).wait();
   });
 }
 
@@ -90,6 +89,32 @@ TEST(Local, SizesThatDifferBetweenRanksAreACheck) {
                            group.all_reduce(tensor);
                          }),
                base::CheckError);
+}
+
+TEST(Local, AnOperationKeepsItsTensors) {
+  run_local(2, [](const ProcessGroup& group) {
+    const bool is_root = group.rank() == 0;
+    const std::vector<std::size_t> counts{3, 3};
+    at::Tensor output = at::zeros({is_root ? 6 : 0}, at::kByte);
+    const at::Tensor view = output.view({-1});
+    Work work = group.gather_bytes(at::full({3}, group.rank() + 1, at::kByte), counts, view, 0);
+    const auto users = output.storage().use_count();
+    group.barrier();
+    work.wait();
+    if (!is_root) return;
+    EXPECT_GT(users, output.storage().use_count());
+    EXPECT_TRUE(output.equal(at::tensor({1, 1, 1, 2, 2, 2}, at::kByte)));
+  });
+}
+
+TEST(Single, CarriesEveryDevice) {
+  const ProcessGroup group;
+  at::Tensor there = at::empty({4}, at::kMeta);
+  at::Tensor output = at::empty({1, 4}, at::kMeta);
+  EXPECT_TRUE(group.supports(at::kMeta));
+  group.all_reduce(there);
+  group.all_gather(there, output);
+  group.reduce_scatter(output, there);
 }
 
 TEST(Single, HasOneRankAndNeedsNobody) {

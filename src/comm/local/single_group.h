@@ -1,10 +1,13 @@
 #pragma once
 
+#include <memory>
+
 #include "src/comm/group_impl.h"
 
 namespace tt::comm::detail {
 
-/// The group of one rank: copies where input and output differ, and nothing else.
+/// The group of one rank: copies where input and output differ, and nothing else. Carries every
+/// device.
 std::shared_ptr<GroupImpl> make_single_group();
 
 }  // namespace tt::comm::detail

@@ -1,16 +1,17 @@
-#include "src/comm/mpi/mpi_world.h"
+#include "src/comm/mpi/backend.h"
 
 #include <mpi.h>
-#include <unistd.h>
 
 #include <string>
 
 #include "src/comm/mpi/communicator.h"
-#include "src/comm/mpi/mpi_group.h"
+#include "src/comm/mpi/group.h"
 #include "tensor_tracer/base/check.h"
 
-namespace tt::comm::detail {
+namespace tt::comm::mpi {
 namespace {
+
+using detail::check_mpi;
 
 void check_numbers(const Launch& launch) {
   int rank = 0;
@@ -26,9 +27,7 @@ void check_numbers(const Launch& launch) {
   }
 }
 
-}  // namespace
-
-std::shared_ptr<GroupImpl> start_mpi(const Launch& launch, const WorldOptions& options) {
+void start_library() {
   int initialised = 0;
   MPI_Initialized(&initialised);
   TT_CHECK(initialised == 0, "MPI was started before in this process");
@@ -42,17 +41,32 @@ std::shared_ptr<GroupImpl> start_mpi(const Launch& launch, const WorldOptions& o
                     ", MPI_THREAD_SERIALIZED (" + std::to_string(MPI_THREAD_SERIALIZED) +
                     ") is needed");
   }
+}
+
+class MpiBackend final : public detail::Backend {
+ public:
+  explicit MpiBackend(std::shared_ptr<detail::GroupImpl> world) : world_(std::move(world)) {}
+  std::shared_ptr<detail::GroupImpl> world() const override { return world_; }
+  void finish() override {
+    world_.reset();
+    MPI_Finalize();
+  }
+  void abort(int exit_code) const override { MPI_Abort(MPI_COMM_WORLD, exit_code); }
+
+ private:
+  std::shared_ptr<detail::GroupImpl> world_;
+};
+
+}  // namespace
+
+bool is_available() { return true; }
+
+std::unique_ptr<detail::Backend> start(const Launch& launch, const WorldOptions& options) {
+  start_library();
   check_numbers(launch);
   MPI_Comm world = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup", MPI_COMM_WORLD);
-  return make_mpi_group(world, options.shared_memory);
+  return std::make_unique<MpiBackend>(detail::make_mpi_group(world, options.shared_memory));
 }
 
-void finish_mpi() { MPI_Finalize(); }
-
-void abort_mpi(int exit_code) {
-  MPI_Abort(MPI_COMM_WORLD, exit_code);
-  _exit(exit_code);
-}
-
-}  // namespace tt::comm::detail
+}  // namespace tt::comm::mpi

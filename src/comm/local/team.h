@@ -8,10 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <tuple>
 #include <vector>
-
-#include "src/comm/group_impl.h"
 
 namespace tt::comm::detail {
 
@@ -70,8 +67,5 @@ class LocalTeam {
   std::uint64_t generation_ = 0;
   std::map<Address, std::deque<std::vector<std::byte>>> mail_;
 };
-
-/// The group `team` as rank `rank` sees it.
-std::shared_ptr<GroupImpl> make_local_group(std::shared_ptr<LocalTeam> team, int rank);
 
 }  // namespace tt::comm::detail

@@ -1,10 +1,10 @@
-#include "src/comm/local/local_group.h"
+#include "src/comm/local/group.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "src/comm/local/single_group.h"
 #include "src/comm/reduce.h"
-#include "src/comm/single/single_group.h"
 
 namespace tt::comm::detail {
 namespace {
@@ -20,7 +20,7 @@ class LocalWork final : public WorkImpl {
  public:
   struct Letter {
     LocalTeam::Address address;
-    std::span<std::byte> target;
+    at::Tensor target;
   };
   LocalWork(std::shared_ptr<LocalTeam> team, std::deque<Letter> letters)
       : team_(std::move(team)), letters_(std::move(letters)) {}
@@ -28,7 +28,8 @@ class LocalWork final : public WorkImpl {
   bool test() override {
     while (!letters_.empty()) {
       const Letter& next = letters_.front();
-      if (!team_->try_collect(next.address, next.target.data(), next.target.size())) return false;
+      if (!team_->try_collect(next.address, next.target.mutable_data_ptr(), next.target.nbytes()))
+        return false;
       letters_.pop_front();
     }
     return true;
@@ -43,26 +44,28 @@ class LocalGroup final : public GroupImpl {
  public:
   LocalGroup(std::shared_ptr<LocalTeam> team, int rank) : team_(std::move(team)), rank_(rank) {}
 
+  std::string_view backend() const override { return "local"; }
+  bool supports(at::Device device) const override { return device.is_cpu(); }
   int rank() const override { return rank_; }
   int size() const override { return team_->size(); }
   std::shared_ptr<GroupImpl> split(int color, int key) override;
 
-  void all_reduce(void* data, Elements elements, ReduceOp op) override;
-  void all_gather(const void* input, void* output, std::size_t bytes) override;
-  void gather(const void* input, void* output, std::size_t bytes, int root) override;
-  void reduce_scatter(const void* input, void* output, Elements elements, ReduceOp op) override;
-  void broadcast(void* data, std::size_t bytes, int root) override;
-  void send(const void* data, std::size_t bytes, int destination, int tag) override {
-    team_->deliver({rank_, destination, tag}, data, bytes);
+  void all_reduce(at::Tensor& tensor, ReduceOp op) override;
+  void all_gather(const at::Tensor& input, at::Tensor& output) override;
+  void gather(const at::Tensor& input, at::Tensor& output, int root) override;
+  void reduce_scatter(const at::Tensor& input, at::Tensor& output, ReduceOp op) override;
+  void broadcast(at::Tensor& tensor, int root) override;
+  void send(const at::Tensor& tensor, int destination, int tag) override {
+    team_->deliver({rank_, destination, tag}, tensor.const_data_ptr(), tensor.nbytes());
   }
-  void receive(void* data, std::size_t bytes, int source, int tag) override {
-    team_->collect({source, rank_, tag}, data, bytes);
+  void receive(at::Tensor& tensor, int source, int tag) override {
+    team_->collect({source, rank_, tag}, tensor.mutable_data_ptr(), tensor.nbytes());
   }
   void barrier() override { team_->meet(rank_); }
-  std::unique_ptr<WorkImpl> gather_bytes(std::span<const std::byte> input,
+  std::unique_ptr<WorkImpl> gather_bytes(const at::Tensor& input,
                                          std::span<const std::size_t> counts,
-                                         std::span<std::byte> output, int root) override;
-  std::unique_ptr<WorkImpl> broadcast_bytes(std::span<std::byte> bytes, int root) override;
+                                         const at::Tensor& output, int root) override;
+  std::unique_ptr<WorkImpl> broadcast_bytes(const at::Tensor& bytes, int root) override;
 
  private:
   /// Every asynchronous operation has a channel of its own, so that they may be waited for in any
@@ -96,68 +99,73 @@ std::shared_ptr<GroupImpl> LocalGroup::split(int color, int key) {
   return make_local_group(std::move(shared), static_cast<int>(place - members.begin()));
 }
 
-void LocalGroup::all_reduce(void* data, Elements elements, ReduceOp op) {
-  std::vector<std::byte> result(elements.bytes());
-  reduce_in_order(team_->post(rank_, data, elements.bytes()), result.data(), elements, op);
+void LocalGroup::all_reduce(at::Tensor& tensor, ReduceOp op) {
+  std::vector<std::byte> result(tensor.nbytes());
+  reduce_in_order(team_->post(rank_, tensor.const_data_ptr(), result.size()), result.data(),
+                  elements_of(tensor), op);
   team_->meet(rank_);
-  std::memcpy(data, result.data(), result.size());
+  std::memcpy(tensor.mutable_data_ptr(), result.data(), result.size());
 }
 
-void LocalGroup::all_gather(const void* input, void* output, std::size_t bytes) {
-  auto* target = static_cast<std::byte*>(output);
-  for (const void* part : team_->post(rank_, input, bytes)) {
-    if (part != target) std::memcpy(target, part, bytes);
-    target += bytes;
+void LocalGroup::all_gather(const at::Tensor& input, at::Tensor& output) {
+  auto* target = static_cast<std::byte*>(output.mutable_data_ptr());
+  for (const void* part : team_->post(rank_, input.const_data_ptr(), input.nbytes())) {
+    if (part != target) std::memcpy(target, part, input.nbytes());
+    target += input.nbytes();
   }
   team_->meet(rank_);
 }
 
-void LocalGroup::gather(const void* input, void* output, std::size_t bytes, int root) {
-  auto* target = static_cast<std::byte*>(output);
-  for (const void* part : team_->post(rank_, input, bytes)) {
-    if (rank_ != root) break;
-    std::memcpy(target, part, bytes);
-    target += bytes;
+void LocalGroup::gather(const at::Tensor& input, at::Tensor& output, int root) {
+  const auto& parts = team_->post(rank_, input.const_data_ptr(), input.nbytes());
+  if (rank_ == root) {
+    auto* target = static_cast<std::byte*>(output.mutable_data_ptr());
+    for (const void* part : parts) {
+      std::memcpy(target, part, input.nbytes());
+      target += input.nbytes();
+    }
   }
   team_->meet(rank_);
 }
 
-void LocalGroup::reduce_scatter(const void* input, void* output, Elements elements, ReduceOp op) {
-  std::vector<const void*> parts = team_->post(rank_, input, elements.bytes());
+void LocalGroup::reduce_scatter(const at::Tensor& input, at::Tensor& output, ReduceOp op) {
+  std::vector<const void*> parts = team_->post(rank_, input.const_data_ptr(), input.nbytes());
   for (const void*& part : parts) {
-    part = static_cast<const std::byte*>(part) + rank_ * elements.bytes();
+    part = static_cast<const std::byte*>(part) + rank_ * output.nbytes();
   }
-  reduce_in_order(parts, output, elements, op);
+  reduce_in_order(parts, output.mutable_data_ptr(), elements_of(output), op);
   team_->meet(rank_);
 }
 
-void LocalGroup::broadcast(void* data, std::size_t bytes, int root) {
-  const void* source = team_->post(rank_, data, bytes)[root];
-  if (rank_ != root) std::memcpy(data, source, bytes);
+void LocalGroup::broadcast(at::Tensor& tensor, int root) {
+  void* data = tensor.mutable_data_ptr();
+  const void* source = team_->post(rank_, data, tensor.nbytes())[root];
+  if (rank_ != root) std::memcpy(data, source, tensor.nbytes());
   team_->meet(rank_);
 }
 
-std::unique_ptr<WorkImpl> LocalGroup::gather_bytes(std::span<const std::byte> input,
+std::unique_ptr<WorkImpl> LocalGroup::gather_bytes(const at::Tensor& input,
                                                    std::span<const std::size_t> counts,
-                                                   std::span<std::byte> output, int root) {
+                                                   const at::Tensor& output, int root) {
   const std::int64_t channel = next_channel();
-  team_->deliver({rank_, root, channel}, input.data(), input.size());
+  team_->deliver({rank_, root, channel}, input.const_data_ptr(), input.nbytes());
   if (rank_ != root) return nullptr;
   std::deque<LocalWork::Letter> letters;
-  std::size_t begin = 0;
+  std::int64_t begin = 0;
   for (int source = 0; source < size(); ++source) {
-    letters.push_back({{source, rank_, channel}, output.subspan(begin, counts[source])});
-    begin += counts[source];
+    const auto count = static_cast<std::int64_t>(counts[source]);
+    letters.push_back({{source, rank_, channel}, output.narrow(0, begin, count)});
+    begin += count;
   }
   return std::make_unique<LocalWork>(team_, std::move(letters));
 }
 
-std::unique_ptr<WorkImpl> LocalGroup::broadcast_bytes(std::span<std::byte> bytes, int root) {
+std::unique_ptr<WorkImpl> LocalGroup::broadcast_bytes(const at::Tensor& bytes, int root) {
   const std::int64_t channel = next_channel();
   if (rank_ == root) {
     for (int destination = 0; destination < size(); ++destination) {
       if (destination == root) continue;
-      team_->deliver({rank_, destination, channel}, bytes.data(), bytes.size());
+      team_->deliver({rank_, destination, channel}, bytes.const_data_ptr(), bytes.nbytes());
     }
     return nullptr;
   }

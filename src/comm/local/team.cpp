@@ -1,8 +1,10 @@
-#include <cstring>
+#include "src/comm/local/team.h"
 
-#include "src/comm/local/local_group.h"
+#include <cstring>
+#include <string>
+
 #include "tensor_tracer/base/check.h"
-#include "tensor_tracer/comm/world.h"
+#include "tensor_tracer/comm/process_group.h"
 
 namespace tt::comm::detail {
 

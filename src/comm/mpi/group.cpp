@@ -1,15 +1,15 @@
-#include "src/comm/mpi/mpi_group.h"
+#include "src/comm/mpi/group.h"
 
 #include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "src/comm/local/single_group.h"
 #include "src/comm/mpi/communicator.h"
 #include "src/comm/mpi/shared_collectives.h"
 #include "src/comm/mpi/shared_segment.h"
 #include "src/comm/mpi/transfer.h"
-#include "src/comm/single/single_group.h"
 #include "tensor_tracer/base/check.h"
 
 namespace tt::comm::detail {
@@ -24,7 +24,7 @@ int to_count(std::size_t bytes) {
   return static_cast<int>(bytes);
 }
 
-/// Owns a request and the count arrays that MPI reads until it is done.
+/// Owns a request and all that MPI reads and writes until it is done.
 class MpiWork final : public WorkImpl {
  public:
   explicit MpiWork(std::shared_ptr<Communicator> comm) : comm_(std::move(comm)) {}
@@ -35,8 +35,8 @@ class MpiWork final : public WorkImpl {
     return done != 0;
   }
 
-  void start_gather(std::span<const std::byte> input, std::span<const std::size_t> counts,
-                    std::span<std::byte> output, int root) {
+  void start_gather(const at::Tensor& input, std::span<const std::size_t> counts,
+                    const at::Tensor& output, int root) {
     to_count(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
     int begin = 0;
     for (const std::size_t count : counts) {
@@ -44,19 +44,23 @@ class MpiWork final : public WorkImpl {
       begins_.push_back(begin);
       begin += counts_.back();
     }
-    check_mpi(MPI_Igatherv(input.data(), to_count(input.size()), MPI_BYTE, output.data(),
-                           counts_.data(), begins_.data(), MPI_BYTE, root, comm_->get(), &request_),
+    buffers_ = {input, output};
+    check_mpi(MPI_Igatherv(input.const_data_ptr(), to_count(input.nbytes()), MPI_BYTE,
+                           output.defined() ? output.mutable_data_ptr() : nullptr, counts_.data(),
+                           begins_.data(), MPI_BYTE, root, comm_->get(), &request_),
               "MPI_Igatherv", comm_->get());
   }
 
-  void start_broadcast(std::span<std::byte> bytes, int root) {
-    check_mpi(
-        MPI_Ibcast(bytes.data(), to_count(bytes.size()), MPI_BYTE, root, comm_->get(), &request_),
-        "MPI_Ibcast", comm_->get());
+  void start_broadcast(const at::Tensor& bytes, int root) {
+    buffers_ = {bytes};
+    check_mpi(MPI_Ibcast(bytes.mutable_data_ptr(), to_count(bytes.nbytes()), MPI_BYTE, root,
+                         comm_->get(), &request_),
+              "MPI_Ibcast", comm_->get());
   }
 
  private:
   const std::shared_ptr<Communicator> comm_;  // outlives the group while this is pending
+  std::vector<at::Tensor> buffers_;
   std::vector<int> counts_;
   std::vector<int> begins_;
   MPI_Request request_ = MPI_REQUEST_NULL;
@@ -72,55 +76,65 @@ class MpiGroup final : public GroupImpl {
     if (shared_memory) shared_ = SharedSegment::create(comm_->get());
   }
 
+  std::string_view backend() const override { return "mpi"; }
+  bool supports(at::Device device) const override { return device.is_cpu(); }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::shared_ptr<GroupImpl> split(int color, int key) override;
 
-  void all_reduce(void* data, Elements elements, ReduceOp op) override {
+  void all_reduce(at::Tensor& tensor, ReduceOp op) override {
     const MPI_Comm comm = active();
-    if (shared_) return shared_all_reduce(*shared_, data, elements, op);
-    mpi_all_reduce(comm, data, elements, op);
+    void* data = tensor.mutable_data_ptr();
+    if (shared_) return shared_all_reduce(*shared_, data, elements_of(tensor), op);
+    mpi_all_reduce(comm, data, elements_of(tensor), op);
   }
-  void all_gather(const void* input, void* output, std::size_t bytes) override {
+  void all_gather(const at::Tensor& input, at::Tensor& output) override {
     const MPI_Comm comm = active();
+    const std::size_t bytes = input.nbytes();
+    void* target = output.mutable_data_ptr();
     if (shared_ && bytes <= kLargestSharedGather) {
-      return shared_all_gather(*shared_, input, output, bytes);
+      return shared_all_gather(*shared_, input.const_data_ptr(), target, bytes);
     }
-    mpi_all_gather(comm, input, output, bytes);
+    mpi_all_gather(comm, input.const_data_ptr(), target, bytes);
   }
-  void gather(const void* input, void* output, std::size_t bytes, int root) override {
-    mpi_gather(active(), input, output, bytes, root);
+  void gather(const at::Tensor& input, at::Tensor& output, int root) override {
+    void* target = rank_ == root ? output.mutable_data_ptr() : nullptr;
+    mpi_gather(active(), input.const_data_ptr(), target, input.nbytes(), root);
   }
-  void reduce_scatter(const void* input, void* output, Elements elements, ReduceOp op) override {
+  void reduce_scatter(const at::Tensor& input, at::Tensor& output, ReduceOp op) override {
     const MPI_Comm comm = active();
-    if (shared_) return shared_reduce_scatter(*shared_, input, output, elements, op);
-    mpi_reduce_scatter(comm, input, output, elements, op);
+    const void* source = input.const_data_ptr();
+    void* target = output.mutable_data_ptr();
+    const Elements elements = elements_of(output);
+    if (shared_) return shared_reduce_scatter(*shared_, source, target, elements, op);
+    mpi_reduce_scatter(comm, source, target, elements, op);
   }
-  void broadcast(void* data, std::size_t bytes, int root) override {
+  void broadcast(at::Tensor& tensor, int root) override {
     const MPI_Comm comm = active();
-    if (shared_) return shared_broadcast(*shared_, data, bytes, root);
-    mpi_broadcast(comm, data, bytes, root);
+    void* data = tensor.mutable_data_ptr();
+    if (shared_) return shared_broadcast(*shared_, data, tensor.nbytes(), root);
+    mpi_broadcast(comm, data, tensor.nbytes(), root);
   }
-  void send(const void* data, std::size_t bytes, int destination, int tag) override {
-    mpi_send(active(), data, bytes, destination, tag);
+  void send(const at::Tensor& tensor, int destination, int tag) override {
+    mpi_send(active(), tensor.const_data_ptr(), tensor.nbytes(), destination, tag);
   }
-  void receive(void* data, std::size_t bytes, int source, int tag) override {
-    mpi_receive(active(), data, bytes, source, tag);
+  void receive(at::Tensor& tensor, int source, int tag) override {
+    mpi_receive(active(), tensor.mutable_data_ptr(), tensor.nbytes(), source, tag);
   }
   void barrier() override {
     const MPI_Comm comm = active();
     if (shared_) return shared_->meet();
     check_mpi(MPI_Barrier(comm), "MPI_Barrier", comm);
   }
-  std::unique_ptr<WorkImpl> gather_bytes(std::span<const std::byte> input,
+  std::unique_ptr<WorkImpl> gather_bytes(const at::Tensor& input,
                                          std::span<const std::size_t> counts,
-                                         std::span<std::byte> output, int root) override {
+                                         const at::Tensor& output, int root) override {
     active();
     auto work = std::make_unique<MpiWork>(comm_);
-    work->start_gather(input, counts, output, root);
+    work->start_gather(input, counts, rank_ == root ? output : at::Tensor(), root);
     return work;
   }
-  std::unique_ptr<WorkImpl> broadcast_bytes(std::span<std::byte> bytes, int root) override {
+  std::unique_ptr<WorkImpl> broadcast_bytes(const at::Tensor& bytes, int root) override {
     active();
     auto work = std::make_unique<MpiWork>(comm_);
     work->start_broadcast(bytes, root);

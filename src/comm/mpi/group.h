@@ -2,13 +2,15 @@
 
 #include <mpi.h>
 
+#include <memory>
+
 #include "src/comm/group_impl.h"
 
 namespace tt::comm::detail {
 
 /// The group of `comm`, which it takes over; a group of one rank frees it and needs no MPI.
-/// `shared_memory`: use it if all ranks are on one node. Collective over `comm`. An operation after
-/// MPI_Finalize is a CheckError.
+/// Carries CPU tensors. `shared_memory`: use it if all ranks are on one node. Collective over
+/// `comm`. An operation after MPI_Finalize is a CheckError.
 std::shared_ptr<GroupImpl> make_mpi_group(MPI_Comm comm, bool shared_memory);
 
 }  // namespace tt::comm::detail

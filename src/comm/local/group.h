@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "src/comm/group_impl.h"
+#include "src/comm/local/team.h"
+
+namespace tt::comm::detail {
+
+/// The group `team` as rank `rank` sees it; it carries CPU tensors.
+std::shared_ptr<GroupImpl> make_local_group(std::shared_ptr<LocalTeam> team, int rank);
+
+}  // namespace tt::comm::detail

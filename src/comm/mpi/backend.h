@@ -1,0 +1,15 @@
+#pragma once
+
+#include <memory>
+
+#include "src/comm/backend.h"
+
+namespace tt::comm::mpi {
+
+/// True: this program was built with MPI.
+bool is_available();
+
+/// Starts MPI. Throws CommError when the thread level or the launcher's numbers do not hold.
+std::unique_ptr<detail::Backend> start(const Launch& launch, const WorldOptions& options);
+
+}  // namespace tt::comm::mpi
