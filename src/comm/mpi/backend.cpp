@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <cstdlib>
 #include <string>
 
 #include "src/comm/mpi/communicator.h"
@@ -12,6 +13,16 @@ namespace tt::comm::mpi {
 namespace {
 
 using detail::check_mpi;
+
+/// Before MPI_Init, which reads the environment.
+void leave_out_tcp(const Launch& launch) {
+  if (launch.local_size != launch.world_size) return;
+  for (const char* choice :
+       {"OMPI_MCA_btl", "OMPI_MCA_btl_base_include", "OMPI_MCA_btl_base_exclude"}) {
+    if (std::getenv(choice) != nullptr) return;
+  }
+  ::setenv("OMPI_MCA_btl_base_exclude", "tcp", 1);
+}
 
 void check_numbers(const Launch& launch) {
   int rank = 0;
@@ -27,10 +38,11 @@ void check_numbers(const Launch& launch) {
   }
 }
 
-void start_library() {
+void start_library(const Launch& launch) {
   int initialised = 0;
   MPI_Initialized(&initialised);
   TT_CHECK(initialised == 0, "MPI was started before in this process");
+  leave_out_tcp(launch);
   int level = MPI_THREAD_SINGLE;
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &level), "MPI_Init_thread",
             MPI_COMM_WORLD);
@@ -62,7 +74,7 @@ class MpiBackend final : public detail::Backend {
 bool is_available() { return true; }
 
 std::unique_ptr<detail::Backend> start(const Launch& launch, const WorldOptions& options) {
-  start_library();
+  start_library(launch);
   check_numbers(launch);
   MPI_Comm world = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &world), "MPI_Comm_dup", MPI_COMM_WORLD);
