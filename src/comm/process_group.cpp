@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <sstream>
+#include <vector>
 
 #include "src/comm/group_impl.h"
 #include "src/comm/local/single_group.h"
@@ -243,6 +244,17 @@ Work ProcessGroup::broadcast_bytes(const at::Tensor& bytes, int root) const {
   check_bytes(bytes);
   impl_->sequence().record("broadcast_bytes", bytes.nbytes(), kBytes);
   return Work(impl_->broadcast_bytes(bytes, root));
+}
+
+void ProcessGroup::verify_sequence() const {
+  if constexpr (detail::kHashSequence) {
+    std::vector<detail::Sequence::State> states(size());
+    at::Tensor all = host_bytes(std::as_bytes(std::span(states)));
+    impl_->all_gather(host_bytes(std::as_bytes(std::span(&impl_->sequence().state(), 1))), all);
+    const bool same = std::all_of(states.begin(), states.end(),
+                                  [&](const auto& state) { return state == states[0]; });
+    TT_CHECK(same, "the ranks called different collectives: " + detail::describe(states));
+  }
 }
 
 }  // namespace tt::comm

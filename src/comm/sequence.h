@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace tt::comm::detail {
@@ -36,5 +38,8 @@ class Sequence {
   void mix(std::uint64_t value) { state_.hash = (state_.hash ^ value) * 0x100000001b3; }
   State state_;
 };
+
+/// "ranks 0, 2 made 5 calls (hash 3f); rank 1 made 4 calls (hash 8a)", of the states of all ranks.
+std::string describe(std::span<const Sequence::State> states);
 
 }  // namespace tt::comm::detail
