@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "src/intervene/state.h"
@@ -148,6 +149,12 @@ at::Tensor Engine::at_point(const points::PlaceKey& place, const at::Tensor& loc
 
 bool Engine::reads(const points::PlaceKey& place) const {
   return !state_->frame->table->at(action_key(place, false, state_->context.places())).empty();
+}
+
+bool Engine::writes(const points::PlaceKey& place) const {
+  return std::ranges::any_of(
+      state_->frame->table->at(action_key(place, false, state_->context.places())),
+      [](const Action& action) { return action.kind == ActionKind::kWrite; });
 }
 
 bool Engine::skips(int layer) {

@@ -1,5 +1,7 @@
 #include "src/intervene/places.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 
 namespace tt::intervene {
@@ -42,6 +44,10 @@ PlaceRef find_place_ref(const graph::Place& place, int layer, const Context& con
 
 bool PlaceRef::has_partial_sums() const {
   return std::ranges::any_of(placement.segments, &mesh::Segment::partial);
+}
+
+at::Tensor positions_of(const at::Tensor& mask, const PlaceRef& place) {
+  return mask.movedim(place.sequence_dim, 1).flatten(2).any(-1);
 }
 
 std::size_t action_key(const points::PlaceKey& place, bool gradient,

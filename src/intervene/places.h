@@ -43,6 +43,10 @@ struct PlaceRef {
 PlaceRef find_place_ref(const graph::Place& place, int layer, const Context& context,
                         const Shape& shape);
 
+/// bool [batch, sequence]: the positions at which some number of `mask`, of the place's shape or
+/// its shard's, is true.
+at::Tensor positions_of(const at::Tensor& mask, const PlaceRef& place);
+
 /// One number for each place and direction, below num_action_keys().
 std::size_t action_key(const points::PlaceKey& place, bool gradient,
                        const points::PlaceTable& places);

@@ -12,10 +12,12 @@
 namespace tt::intervene {
 namespace {
 
-// [batch, sequence] for a tensor of more dims.
-at::Tensor widen(at::Tensor mask, std::int64_t dims) {
-  while (mask.dim() < dims) mask = mask.unsqueeze(-1);
-  return mask;
+// [batch, sequence] for the tensor of a place of more dims.
+at::Tensor widen(const at::Tensor& mask, const PlaceRef& place) {
+  std::vector<std::int64_t> sizes(place.shape.size(), 1);
+  sizes[0] = mask.size(0);
+  sizes[static_cast<std::size_t>(place.sequence_dim)] = mask.size(1);
+  return mask.view(sizes);
 }
 
 nlohmann::json number(double value) {
@@ -187,7 +189,7 @@ at::Tensor Run::renew(const Write& write, const at::Tensor& old, const at::Tenso
     }
   }
   if (selected_.defined() && !write.ref.is_weight) {
-    renewed = at::where(widen(selected_, old.dim()), renewed, old);
+    renewed = at::where(widen(selected_, write.ref), renewed, old);
   }
   return renewed.contiguous();
 }
@@ -204,7 +206,7 @@ at::Tensor Run::fill(const Write& write, const at::Tensor& now, const at::Tensor
                                around_.tensor.size()));
   }
   if (condition.defined()) narrow_to(condition);
-  if (selected_.defined() && !write.ref.is_weight) narrow_to(widen(selected_, now.dim()));
+  if (selected_.defined() && !write.ref.is_weight) narrow_to(widen(selected_, write.ref));
   const at::Tensor one = value.to(now.scalar_type()).reshape({});
   return where.defined() ? at::where(where, one, now) : one.expand_as(now).contiguous();
 }
@@ -254,7 +256,7 @@ at::Tensor Run::touched_by(const Write& write, const at::Tensor& condition) cons
   if (!condition.defined()) {
     const at::Tensor region =
         write.region.defined() ? write.region : at::ones(write.ref.shape, at::kBool);
-    return region.logical_and(widen(selected_, region.dim()));
+    return region.logical_and(widen(selected_, write.ref));
   }
   const at::Tensor none = at::zeros(write.ref.shape, at::kBool);
   return renew(write, none, at::ones({}, at::kBool), condition);
@@ -271,12 +273,12 @@ void Run::count(const Write& write, const at::Tensor& now) {
   const Slot* condition = effect.condition ? &values_[*effect.condition] : nullptr;
   if (condition == nullptr || condition->full.defined() || condition->placement->dim < 2) {
     const at::Tensor touched = touched_by(write, condition_of(effect, false));
-    return count(write.effect, touched.flatten(2).any(-1).sum().item<std::int64_t>());
+    return count(write.effect, positions_of(touched, write.ref).sum().item<std::int64_t>());
   }
   at::Tensor touched = condition->local.expand(now.sizes());
-  if (selected_.defined()) touched = touched.logical_and(widen(selected_, now.dim()));
+  if (selected_.defined()) touched = touched.logical_and(widen(selected_, write.ref));
   program_.counts.touched.push_back(
-      {program_.place_of(write.effect, index_), touched.flatten(2).any(-1)});
+      {program_.place_of(write.effect, index_), positions_of(touched, write.ref)});
 }
 
 void Run::sum_change(const Write& write, const at::Tensor& before, const at::Tensor& after) {

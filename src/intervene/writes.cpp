@@ -77,7 +77,8 @@ void Compiler::find_region(Write& write) const {
     part.index_put_(*write.heads, inside);
   }
   write.region = region;
-  if (!write.ref.is_weight) write.positions = region.flatten(2).any(-1).sum().item<std::int64_t>();
+  if (!write.ref.is_weight)
+    write.positions = positions_of(region, write.ref).sum().item<std::int64_t>();
 }
 
 base::Status Compiler::check_fit(const graph::Effect& effect,

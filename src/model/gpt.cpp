@@ -18,6 +18,7 @@ nn::NormKind norm_kind(const config::ModelConfig& config) {
                                                                  : nn::NormKind::kLayerNorm;
 }
 
+enum : std::size_t { kMid, kLayerOutput, kNumLayerPlaces };
 enum : std::size_t { kTokens, kEmbedding, kFinalNorm, kOutputWeight, kLogits, kNumPlaces };
 
 std::string dtype_name(at::ScalarType dtype) {
@@ -84,23 +85,28 @@ TransformerLayer::TransformerLayer(const nn::BuildContext& context,
       attention_(context, attention_options(config, layer)),
       mlp_norm_(context, layer_name(layer) + ".mlp_norm", norm_kind(config), config.hidden_size,
                 config.norm_epsilon),
-      mlp_(context, mlp_options(config, layer)) {}
+      mlp_(context, mlp_options(config, layer)),
+      places_(kNumLayerPlaces) {}
+
+const points::PlaceKey& TransformerLayer::output() const { return places_[kLayerOutput]; }
 
 void TransformerLayer::declare(points::PlaceTableBuilder& places) {
   places.begin_layer(layer_);
+  input_norm_.declare(places, "input_norm");
   attention_.declare(places);
-  mid_ = places.add(nn::replicated({.name = "ResidualMid",
-                                    .path = "mid",
-                                    .text = "residual stream between attention and MLP",
-                                    .bias = "not applicable"},
-                                   hidden_size_));
+  places_[kMid] = places.add(nn::replicated({.name = "ResidualMid",
+                                             .path = "mid",
+                                             .text = "residual stream between attention and MLP",
+                                             .bias = "not applicable"},
+                                            hidden_size_));
+  mlp_norm_.declare(places, "mlp_norm");
   mlp_.declare(places);
-  output_ = places.add(nn::replicated({.name = "HiddenStates",
-                                       .path = "output",
-                                       .text = "output of the transformer layer",
-                                       .bias = "not applicable",
-                                       .legacy_flag = 7},
-                                      hidden_size_));
+  places_[kLayerOutput] = places.add(nn::replicated({.name = "HiddenStates",
+                                                     .path = "output",
+                                                     .text = "output of the transformer layer",
+                                                     .bias = "not applicable",
+                                                     .legacy_flag = 7},
+                                                    hidden_size_));
   places.end_layers();
 }
 
@@ -119,10 +125,10 @@ at::Tensor TransformerLayer::drop(const at::Tensor& x_BTH, const char* site,
 
 at::Tensor TransformerLayer::forward(const at::Tensor& x_BTH,
                                      const nn::ForwardContext& context) const {
-  const at::Tensor attended = attention_.forward(input_norm_.forward(x_BTH), context);
+  const at::Tensor attended = attention_.forward(input_norm_.forward(x_BTH, context), context);
   const at::Tensor mid_BTH =
-      context.point(mid_, x_BTH + drop(attended, ".attention_dropout", context));
-  const at::Tensor fed = mlp_.forward(mlp_norm_.forward(mid_BTH), context);
+      context.point(places_[kMid], x_BTH + drop(attended, ".attention_dropout", context));
+  const at::Tensor fed = mlp_.forward(mlp_norm_.forward(mid_BTH, context), context);
   return mid_BTH + drop(fed, ".mlp_dropout", context);
 }
 
@@ -183,6 +189,7 @@ void Gpt::declare(points::PlaceTableBuilder& places) {
                      config_.hidden_size));
   for (TransformerLayer& layer : layers_) layer.declare(places);
   places.set_layer_ends(places_[kEmbedding], layers_.front().output());
+  final_norm_.declare(places, "final_norm");
   places_[kFinalNorm] =
       places.add(nn::replicated({.name = "FinalNorm",
                                  .path = "final_norm.output",
@@ -216,7 +223,7 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
     x_BTH = context.point(part.output(), x_BTH);
     ++layer;
   }
-  return context.point(places_[kFinalNorm], final_norm_.forward(x_BTH));
+  return context.point(places_[kFinalNorm], final_norm_.forward(x_BTH, context));
 }
 
 at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,

@@ -11,6 +11,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+enum : std::size_t { kLinearWeight, kNumLinearPlaces };
+
 // Which of the two ends of the product is a sum over ranks.
 enum class SumOver : std::int64_t { kInputGradient, kOutput };
 
@@ -75,15 +77,16 @@ ColumnParallelLinear::ColumnParallelLinear(const BuildContext& context,
       weight_(make_parameter(context, options.name + ".weight",
                              {options.out_features, options.in_features},
                              mesh::Placement::shard(0, segments), Init::kNormal, options.init_std)),
-      bias_(make_bias(context, options, mesh::Placement::shard(0, segments))) {}
+      bias_(make_bias(context, options, mesh::Placement::shard(0, segments))),
+      places_(kNumLinearPlaces) {}
 
 void ColumnParallelLinear::declare(points::PlaceTableBuilder& places, const std::string& path,
                                    const std::string& weight_name) {
-  weight_place_ = nn::declare(places, weight_, path + ".weight", weight_name);
+  places_[kLinearWeight] = nn::declare(places, weight_, path + ".weight", weight_name);
 }
 
 at::Tensor ColumnParallelLinear::forward(const at::Tensor& x, const ForwardContext& context) const {
-  const at::Tensor weight = context.intervene(weight_place_, in_dtype(weight_, dtype_));
+  const at::Tensor weight = context.intervene(places_[kLinearWeight], in_dtype(weight_, dtype_));
   std::optional<at::Tensor> bias;
   if (bias_) bias = in_dtype(*bias_, dtype_);
   return ParallelProduct::apply(x, weight, bias, group_, SumOver::kInputGradient);
@@ -98,15 +101,16 @@ RowParallelLinear::RowParallelLinear(const BuildContext& context, const LinearOp
           context, options.name + ".weight", {options.out_features, options.in_features},
           mesh::Placement::shard(1, {{options.in_features, context.tensor_ranks()}}), Init::kNormal,
           options.init_std)),
-      bias_(make_bias(context, options, mesh::Placement::replicate())) {}
+      bias_(make_bias(context, options, mesh::Placement::replicate())),
+      places_(kNumLinearPlaces) {}
 
 void RowParallelLinear::declare(points::PlaceTableBuilder& places, const std::string& path,
                                 const std::string& weight_name) {
-  weight_place_ = nn::declare(places, weight_, path + ".weight", weight_name);
+  places_[kLinearWeight] = nn::declare(places, weight_, path + ".weight", weight_name);
 }
 
 at::Tensor RowParallelLinear::forward(const at::Tensor& x, const ForwardContext& context) const {
-  const at::Tensor weight = context.intervene(weight_place_, in_dtype(weight_, dtype_));
+  const at::Tensor weight = context.intervene(places_[kLinearWeight], in_dtype(weight_, dtype_));
   std::optional<at::Tensor> bias;
   if (bias_) bias = in_dtype(*bias_, dtype_);
   return ParallelProduct::apply(x, weight, bias, group_, SumOver::kOutput);

@@ -5,6 +5,11 @@
 // Shapes: the last dim is normalised; all others are rows.
 
 namespace tt::nn {
+namespace {
+
+enum : std::size_t { kNormWeight, kNumNormPlaces };
+
+}  // namespace
 
 Norm::Norm(const BuildContext& context, const std::string& name, NormKind kind, std::int64_t size,
            double epsilon)
@@ -12,15 +17,20 @@ Norm::Norm(const BuildContext& context, const std::string& name, NormKind kind, 
       epsilon_(epsilon),
       dtype_(context.compute_dtype),
       weight_(make_parameter(context, name + ".weight", {size}, mesh::Placement::replicate(),
-                             Init::kOnes)) {
+                             Init::kOnes)),
+      places_(kNumNormPlaces) {
   if (kind == NormKind::kLayerNorm) {
     bias_ =
         make_parameter(context, name + ".bias", {size}, mesh::Placement::replicate(), Init::kZeros);
   }
 }
 
-at::Tensor Norm::forward(const at::Tensor& x) const {
-  const at::Tensor weight = in_dtype(weight_, dtype_);
+void Norm::declare(points::PlaceTableBuilder& places, const std::string& path) {
+  places_[kNormWeight] = nn::declare(places, weight_, path + ".weight");
+}
+
+at::Tensor Norm::forward(const at::Tensor& x, const ForwardContext& context) const {
+  const at::Tensor weight = context.intervene(places_[kNormWeight], in_dtype(weight_, dtype_));
   if (kind_ == NormKind::kRmsNorm) return at::rms_norm(x, weight.sizes(), weight, epsilon_);
   return at::layer_norm(x, weight.sizes(), weight, in_dtype(*bias_, dtype_), epsilon_);
 }

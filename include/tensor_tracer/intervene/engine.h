@@ -44,6 +44,7 @@ class Engine : public trace::InterventionHooks {
   bool begin_forward(const trace::ForwardScope& scope, const at::Tensor& tokens) override;
   at::Tensor at_point(const points::PlaceKey& place, const at::Tensor& local) override;
   bool reads(const points::PlaceKey& place) const override;
+  bool writes(const points::PlaceKey& place) const override;
   bool skips(int layer) override;
   void end_pass() override;
 

@@ -28,7 +28,7 @@ class TransformerLayer {
   at::Tensor forward(const at::Tensor& x, const nn::ForwardContext& context) const;
   std::vector<nn::Parameter> parameters() const;
   /// The place of what forward() gives, which is met also where the layer is skipped.
-  const points::PlaceKey& output() const { return output_; }
+  const points::PlaceKey& output() const;
 
  private:
   at::Tensor drop(const at::Tensor& x, const char* site, const nn::ForwardContext& context) const;
@@ -40,8 +40,7 @@ class TransformerLayer {
   nn::Attention attention_;
   nn::Norm mlp_norm_;
   nn::Mlp mlp_;
-  points::PlaceKey mid_;
-  points::PlaceKey output_;
+  std::vector<points::PlaceKey> places_;  // by the list in gpt.cpp
 };
 
 /// A decoder-only transformer of the GPT-2 or the Llama shape. Its parts lie on the tensor axis as

@@ -39,7 +39,7 @@ class ColumnParallelLinear {
   at::ScalarType dtype_;
   Parameter weight_;
   std::optional<Parameter> bias_;
-  points::PlaceKey weight_place_;
+  std::vector<points::PlaceKey> places_;  // by the list in linear.cpp
 };
 
 /// y = x Wᵀ + b with W [out, in] cut along in: every rank multiplies its part of x and the parts of
@@ -59,7 +59,7 @@ class RowParallelLinear {
   at::ScalarType dtype_;
   Parameter weight_;
   std::optional<Parameter> bias_;
-  points::PlaceKey weight_place_;
+  std::vector<points::PlaceKey> places_;  // by the list in linear.cpp
 };
 
 /// x Wᵀ without a sum over ranks in the forward pass, with one in the backward pass for x: the

@@ -19,8 +19,10 @@ class Norm {
  public:
   Norm(const BuildContext& context, const std::string& name, NormKind kind, std::int64_t size,
        double epsilon);
+  /// Declares the parameters as places below `path`.
+  void declare(points::PlaceTableBuilder& places, const std::string& path);
   /// [..., size] -> the same shape and dtype.
-  at::Tensor forward(const at::Tensor& x) const;
+  at::Tensor forward(const at::Tensor& x, const ForwardContext& context) const;
   std::vector<Parameter> parameters() const;
 
  private:
@@ -29,6 +31,7 @@ class Norm {
   at::ScalarType dtype_;
   Parameter weight_;
   std::optional<Parameter> bias_;
+  std::vector<points::PlaceKey> places_;  // by the list in norm.cpp
 };
 
 }  // namespace tt::nn

@@ -36,6 +36,8 @@ class InterventionHooks {
   virtual at::Tensor at_point(const points::PlaceKey& place, const at::Tensor& local) = 0;
   /// Some program reads this place, which is computed only to be read.
   virtual bool reads(const points::PlaceKey& place) const = 0;
+  /// Some program writes this place, so that the forward must go on with a value of it.
+  virtual bool writes(const points::PlaceKey& place) const = 0;
   /// The layer is left out. Collective along the tensor axis.
   virtual bool skips(int layer) = 0;
   /// After the backward, or after a forward that has none.

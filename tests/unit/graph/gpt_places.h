@@ -33,6 +33,7 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
   points::PlaceKey output;
   for (int layer = 1; layer <= num_layers; ++layer) {
     builder.begin_layer(layer);
+    weight("", "input_norm.weight");
     weight("QkvWeight", "attention.qkv.weight");
     value("QKV", "attention.qkv", 1);
     value("Query", "attention.query", 0, true);
@@ -49,6 +50,7 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
     weight("ProjWeight", "attention.proj.weight");
     value("AttentionOutput", "attention.output", 6);
     value("ResidualMid", "mid");
+    weight("", "mlp_norm.weight");
     weight("Fc1Weight", "mlp.fc1.weight");
     value("MLP1", "mlp.fc1", 4);
     value("MLPActivation", "mlp.activation");
@@ -58,6 +60,7 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
   }
   builder.end_layers();
   builder.set_layer_ends(embedding, output);
+  weight("", "final_norm.weight");
   value("FinalNorm", "final_norm.output");
   weight("OutputWeight", "output_layer.weight");
   value("Logits", "logits");

@@ -23,6 +23,7 @@ struct Row {
 constexpr Row kRows[] = {
     {"tokens", "InputTokens", false, false, false},
     {"embedding.output", "Embedding", true, true, false},
+    {"layers[7].input_norm.weight", "input_norm.weight", true, false, false},
     {"layers[7].attention.qkv.weight", "QkvWeight", true, false, false},
     {"layers[7].attention.qkv", "QKV", true, true, false},
     {"layers[7].attention.query", "Query", true, true, true},
@@ -33,12 +34,14 @@ constexpr Row kRows[] = {
     {"layers[7].attention.proj.weight", "ProjWeight", true, false, false},
     {"layers[7].attention.output", "AttentionOutput", true, true, false},
     {"layers[7].mid", "ResidualMid", true, true, false},
+    {"layers[7].mlp_norm.weight", "mlp_norm.weight", true, false, false},
     {"layers[7].mlp.fc1.weight", "Fc1Weight", true, false, false},
     {"layers[7].mlp.fc1", "MLP1", true, true, false},
     {"layers[7].mlp.activation", "MLPActivation", true, true, false},
     {"layers[7].mlp.fc2.weight", "Fc2Weight", true, false, false},
     {"layers[7].mlp.output", "MLP2", true, true, false},
     {"layers[7].output", "HiddenStates", true, true, false},
+    {"final_norm.weight", "final_norm.weight", true, false, false},
     {"final_norm.output", "FinalNorm", true, true, false},
     {"output_layer.weight", "OutputWeight", true, false, false},
     {"logits", "Logits", true, true, false},
@@ -137,7 +140,7 @@ TEST(Places, TheForwardPassMeetsThemInOrder) {
       if (places->rows()[row].in_layers()) meet(row, layer);
     }
   }
-  for (std::size_t i = rows - 3; i < rows; ++i) meet(i, 99);
+  for (std::size_t i = rows - 4; i < rows; ++i) meet(i, 99);
   for (std::size_t i = 1; i < forward.size(); ++i) {
     EXPECT_EQ(forward[i], forward[i - 1] + 1);
     EXPECT_LT(backward[i], backward[i - 1]);
