@@ -18,7 +18,7 @@ nn::NormKind norm_kind(const config::ModelConfig& config) {
                                                                  : nn::NormKind::kLayerNorm;
 }
 
-enum : std::size_t { kMid, kLayerOutput, kNumLayerPlaces };
+enum : std::size_t { kAttentionInput, kMid, kMlpInput, kLayerOutput, kNumLayerPlaces };
 enum : std::size_t { kTokens, kEmbedding, kFinalNorm, kOutputWeight, kLogits, kNumPlaces };
 
 std::string dtype_name(at::ScalarType dtype) {
@@ -92,7 +92,12 @@ const points::PlaceKey& TransformerLayer::output() const { return places_[kLayer
 
 void TransformerLayer::declare(points::PlaceTableBuilder& places) {
   places.begin_layer(layer_);
+  const auto add_norm = [&](const char* path, const char* text) {
+    return places.add(
+        nn::replicated({.path = path, .text = text, .bias = "not applicable"}, hidden_size_));
+  };
   input_norm_.declare(places, "input_norm");
+  places_[kAttentionInput] = add_norm("attention.input", "output of the norm before attention");
   attention_.declare(places);
   places_[kMid] = places.add(nn::replicated({.name = "ResidualMid",
                                              .path = "mid",
@@ -100,6 +105,7 @@ void TransformerLayer::declare(points::PlaceTableBuilder& places) {
                                              .bias = "not applicable"},
                                             hidden_size_));
   mlp_norm_.declare(places, "mlp_norm");
+  places_[kMlpInput] = add_norm("mlp.input", "output of the norm before the MLP");
   mlp_.declare(places);
   places_[kLayerOutput] = places.add(nn::replicated({.name = "HiddenStates",
                                                      .path = "output",
@@ -125,10 +131,12 @@ at::Tensor TransformerLayer::drop(const at::Tensor& x_BTH, const char* site,
 
 at::Tensor TransformerLayer::forward(const at::Tensor& x_BTH,
                                      const nn::ForwardContext& context) const {
-  const at::Tensor attended = attention_.forward(input_norm_.forward(x_BTH, context), context);
+  const at::Tensor attended = attention_.forward(
+      context.point(places_[kAttentionInput], input_norm_.forward(x_BTH, context)), context);
   const at::Tensor mid_BTH =
       context.point(places_[kMid], x_BTH + drop(attended, ".attention_dropout", context));
-  const at::Tensor fed = mlp_.forward(mlp_norm_.forward(mid_BTH, context), context);
+  const at::Tensor fed =
+      mlp_.forward(context.point(places_[kMlpInput], mlp_norm_.forward(mid_BTH, context)), context);
   return mid_BTH + drop(fed, ".mlp_dropout", context);
 }
 

@@ -34,6 +34,7 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
   for (int layer = 1; layer <= num_layers; ++layer) {
     builder.begin_layer(layer);
     weight("", "input_norm.weight");
+    value("", "attention.input");
     weight("QkvWeight", "attention.qkv.weight");
     value("QKV", "attention.qkv", 1);
     value("Query", "attention.query", 0, true);
@@ -51,6 +52,7 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
     value("AttentionOutput", "attention.output", 6);
     value("ResidualMid", "mid");
     weight("", "mlp_norm.weight");
+    value("", "mlp.input");
     weight("Fc1Weight", "mlp.fc1.weight");
     value("MLP1", "mlp.fc1", 4);
     value("MLPActivation", "mlp.activation");
