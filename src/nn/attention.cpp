@@ -19,6 +19,8 @@ enum : std::size_t {
   kQuery,
   kKey,
   kValue,
+  kRotatedQuery,
+  kRotatedKey,
   kProbabilities,
   kContext,
   kAttentionOutput,
@@ -100,6 +102,12 @@ void Attention::declare(points::PlaceTableBuilder& places) {
   places_[kKey] = add_heads("Key", "attention.key", "keys by query group, before rotary embedding",
                             bias, qkv[1]);
   places_[kValue] = add_heads("Value", "attention.value", "values by query group", bias, qkv[2]);
+  if (cos_TD_.defined()) {
+    places_[kRotatedQuery] = add_heads("", "attention.query_rotated",
+                                       "queries by head, after rotary embedding", bias, qkv[0]);
+    places_[kRotatedKey] = add_heads("", "attention.key_rotated",
+                                     "keys by query group, after rotary embedding", bias, qkv[1]);
+  }
   places_[kProbabilities] = places.add(describe_probabilities());
   places_[kContext] = add({.name = "ContextLayer",
                            .path = "attention.context",
@@ -138,14 +146,17 @@ points::Place Attention::describe_probabilities() const {
   return place;
 }
 
-at::Tensor Attention::rotate(const at::Tensor& x_BNTD) const {
-  if (!cos_TD_.defined()) return x_BNTD;
-  const std::int64_t length = x_BNTD.size(2);
-  const at::Tensor cos_TD = cos_TD_.narrow(0, 0, length);
-  const at::Tensor sin_TD = sin_TD_.narrow(0, 0, length);
-  const auto halves = x_BNTD.chunk(2, -1);
-  const at::Tensor turned_BNTD = at::cat({halves[1].neg(), halves[0]}, -1);
-  return (x_BNTD * cos_TD + turned_BNTD * sin_TD).to(x_BNTD.scalar_type());
+at::Tensor Attention::rotate(const at::Tensor& x_BTF, std::size_t place,
+                             const ForwardContext& context) const {
+  if (!cos_TD_.defined()) return x_BTF;
+  const std::int64_t length = x_BTF.size(1);
+  const at::Tensor cos_T1D = cos_TD_.narrow(0, 0, length).unsqueeze(1);
+  const at::Tensor sin_T1D = sin_TD_.narrow(0, 0, length).unsqueeze(1);
+  const at::Tensor x_BTND = x_BTF.unflatten(-1, {-1, options_.head_size});
+  const auto halves = x_BTND.chunk(2, -1);
+  const at::Tensor turned_BTND = at::cat({halves[1].neg(), halves[0]}, -1);
+  const at::Tensor rotated_BTND = x_BTND * cos_T1D + turned_BTND * sin_T1D;
+  return context.point(places_[place], rotated_BTND.to(x_BTF.scalar_type()).flatten(-2));
 }
 
 // [B, N, T, T]: of each head, each query's weights of the keys up to it.
@@ -256,8 +267,8 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
         .expand({batch, local_groups_, repeat, length, size})
         .reshape({batch, local_heads_, length, size});
   };
-  const at::Tensor q_BNTD = rotate(heads_of(q));
-  const at::Tensor k_BNTD = for_each_head(rotate(heads_of(k)));
+  const at::Tensor q_BNTD = heads_of(rotate(q, kRotatedQuery, context));
+  const at::Tensor k_BNTD = for_each_head(heads_of(rotate(k, kRotatedKey, context)));
   const at::Tensor v_BNTD = for_each_head(heads_of(v));
   show_probabilities(q_BNTD, k_BNTD, context);
   const at::Tensor y =

@@ -46,7 +46,8 @@ class Attention {
   void show_gradient(const at::Tensor& from_BNTX, const ForwardContext& context,
                      const MakeGradient& make) const;
   at::Tensor probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const;
-  at::Tensor rotate(const at::Tensor& x_BNTD) const;
+  at::Tensor rotate(const at::Tensor& x_BTF, std::size_t place,
+                    const ForwardContext& context) const;
   at::Tensor attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD, const at::Tensor& v_BNTD,
                     const ForwardContext& context) const;
 
