@@ -21,6 +21,7 @@ enum : std::size_t {
   kValue,
   kRotatedQuery,
   kRotatedKey,
+  kAttentionLogits,
   kProbabilities,
   kContext,
   kAttentionOutput,
@@ -79,68 +80,76 @@ Attention::Attention(const BuildContext& context, const AttentionOptions& option
 }
 
 void Attention::declare(points::PlaceTableBuilder& places) {
-  const auto qkv = qkv_segments(options_.num_heads, options_.num_query_groups, options_.head_size,
-                                tensor_ranks_);
+  declare_heads(places);
+  places_[kAttentionLogits] = places.add(by_head(
+      {.path = "attention.logits",
+       .text =
+           "queries times keys / sqrt(head size), before the softmax; 0 for keys of the future"}));
+  places_[kProbabilities] = places.add(by_head(
+      {.name = "RawAttentionScore",
+       .path = "attention.scores",
+       .text = "attention probabilities by head, recomputed from queries and keys, before dropout",
+       .legacy_flag = 2,
+       .writable = false}));
+  places_[kContext] =
+      places.add(sharded({.name = "ContextLayer",
+                          .path = "attention.context",
+                          .text = "attention's weighted values by head, before the projection",
+                          .bias = "not applicable",
+                          .legacy_flag = 3,
+                          .has_heads = true},
+                         {segments()[0]}, tensor_ranks_));
+  proj_.declare(places, "attention.proj", "ProjWeight");
+  places_[kAttentionOutput] =
+      places.add(replicated({.name = "AttentionOutput",
+                             .path = "attention.output",
+                             .text = "output of attention, before the residual is added",
+                             .bias = options_.bias ? "included" : "none",
+                             .legacy_flag = 6},
+                            options_.hidden_size));
+}
+
+// Queries, keys and values.
+void Attention::declare_heads(points::PlaceTableBuilder& places) {
+  const auto qkv = segments();
   const std::string bias = options_.bias ? "included" : "none";
-  const auto add = [&](points::Place place, const std::vector<mesh::Segment>& segments) {
-    return places.add(sharded(std::move(place), segments, tensor_ranks_));
-  };
   const auto add_heads = [&](const char* name, const char* path, const char* text,
-                             const std::string& with_bias, const mesh::Segment& segment) {
-    return add({.name = name, .path = path, .text = text, .bias = with_bias, .has_heads = true},
-               {segment});
+                             const mesh::Segment& segment) {
+    return places.add(
+        sharded({.name = name, .path = path, .text = text, .bias = bias, .has_heads = true},
+                {segment}, tensor_ranks_));
   };
   qkv_.declare(places, "attention.qkv", "QkvWeight");
-  places_[kQkv] = add({.name = "QKV",
-                       .path = "attention.qkv",
-                       .text = "queries, keys and values of all heads, before rotary embedding",
-                       .bias = bias,
-                       .legacy_flag = 1},
-                      qkv);
-  places_[kQuery] = add_heads("Query", "attention.query",
-                              "queries by head, before rotary embedding", bias, qkv[0]);
-  places_[kKey] = add_heads("Key", "attention.key", "keys by query group, before rotary embedding",
-                            bias, qkv[1]);
-  places_[kValue] = add_heads("Value", "attention.value", "values by query group", bias, qkv[2]);
-  if (cos_TD_.defined()) {
-    places_[kRotatedQuery] = add_heads("", "attention.query_rotated",
-                                       "queries by head, after rotary embedding", bias, qkv[0]);
-    places_[kRotatedKey] = add_heads("", "attention.key_rotated",
-                                     "keys by query group, after rotary embedding", bias, qkv[1]);
-  }
-  places_[kProbabilities] = places.add(describe_probabilities());
-  places_[kContext] = add({.name = "ContextLayer",
-                           .path = "attention.context",
-                           .text = "attention's weighted values by head, before the projection",
-                           .bias = "not applicable",
-                           .legacy_flag = 3,
-                           .has_heads = true},
-                          {qkv[0]});
-  proj_.declare(places, "attention.proj", "ProjWeight");
-  places_[kAttentionOutput] = places.add(describe_output());
+  places_[kQkv] =
+      places.add(sharded({.name = "QKV",
+                          .path = "attention.qkv",
+                          .text = "queries, keys and values of all heads, before rotary embedding",
+                          .bias = bias,
+                          .legacy_flag = 1},
+                         qkv, tensor_ranks_));
+  places_[kQuery] =
+      add_heads("Query", "attention.query", "queries by head, before rotary embedding", qkv[0]);
+  places_[kKey] =
+      add_heads("Key", "attention.key", "keys by query group, before rotary embedding", qkv[1]);
+  places_[kValue] = add_heads("Value", "attention.value", "values by query group", qkv[2]);
+  if (!cos_TD_.defined()) return;
+  places_[kRotatedQuery] =
+      add_heads("", "attention.query_rotated", "queries by head, after rotary embedding", qkv[0]);
+  places_[kRotatedKey] =
+      add_heads("", "attention.key_rotated", "keys by query group, after rotary embedding", qkv[1]);
 }
 
-points::Place Attention::describe_output() const {
-  return replicated({.name = "AttentionOutput",
-                     .path = "attention.output",
-                     .text = "output of attention, before the residual is added",
-                     .bias = options_.bias ? "included" : "none",
-                     .legacy_flag = 6},
-                    options_.hidden_size);
+std::vector<mesh::Segment> Attention::segments() const {
+  return qkv_segments(options_.num_heads, options_.num_query_groups, options_.head_size,
+                      tensor_ranks_);
 }
 
-points::Place Attention::describe_probabilities() const {
-  points::Place place{
-      .name = "RawAttentionScore",
-      .path = "attention.scores",
-      .text = "attention probabilities by head, recomputed from queries and keys, before dropout",
-      .bias = "not applicable",
-      .dtype = derived_dtype_,
-      .legacy_flag = 2,
-      .is_derived = true,
-      .writable = false,
-      .dims = {"batch", "heads", "sequence", "keys"},
-      .features = options_.max_sequence};
+points::Place Attention::by_head(points::Place place) const {
+  place.bias = "not applicable";
+  place.dtype = derived_dtype_;
+  place.is_derived = true;
+  place.dims = {"batch", "heads", "sequence", "keys"};
+  place.features = options_.max_sequence;
   place.placement = mesh::Placement::shard(1, {{options_.num_heads, tensor_ranks_}});
   place.gradient = place.placement;
   return place;
@@ -159,39 +168,70 @@ at::Tensor Attention::rotate(const at::Tensor& x_BTF, std::size_t place,
   return context.point(places_[place], rotated_BTND.to(x_BTF.scalar_type()).flatten(-2));
 }
 
-// [B, N, T, T]: of each head, each query's weights of the keys up to it.
-at::Tensor Attention::probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const {
-  const std::int64_t length = q_BNTD.size(2);
+// [B, N, T, T]: of each head, each query times the keys up to it. In place, which is cheaper than a
+// mask of booleans. The future is zeroed before it becomes -inf, so that a key that is not finite
+// stays unseen by those before it.
+at::Tensor Attention::logits(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const {
   const double scale = 1.0 / std::sqrt(static_cast<double>(options_.head_size));
+  return (q_BNTD * scale).matmul(k_BNTD.transpose(-2, -1)).tril_();
+}
+
+// Of each head, each query's weights of the keys up to it.
+at::Tensor Attention::probabilities(const at::Tensor& logits_BNTT) const {
+  const std::int64_t length = logits_BNTT.size(2);
   const double infinity = std::numeric_limits<double>::infinity();
-  const at::Tensor future_TT = at::full({length, length}, -infinity, q_BNTD.options()).triu_(1);
-  // In place, which is cheaper than a mask of booleans. The future is zeroed before it becomes
-  // -inf, so that a key that is not finite stays unseen by those before it.
-  return (q_BNTD * scale).matmul(k_BNTD.transpose(-2, -1)).tril_().add_(future_TT).softmax(-1);
+  const at::Tensor future_TT =
+      at::full({length, length}, -infinity, logits_BNTT.options()).triu_(1);
+  return logits_BNTT.add(future_TT).softmax(-1);
 }
 
 at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                              const at::Tensor& v_BNTD, const ForwardContext& context) const {
-  if (options_.dropout == 0.0 || !context.is_training) {
-    const at::Tensor y_BNTD =
-        at::scaled_dot_product_attention(q_BNTD, k_BNTD, v_BNTD, {}, 0.0, /*is_causal=*/true);
-    // y = probabilities @ v, of which the fused operator keeps no probabilities.
-    if (context.tracer.armed()) {
-      const auto make = [v_BNTD](const at::Tensor& gradient_BNTD, at::ScalarType dtype) {
-        const at::Tensor rows_BNTD = v_BNTD.narrow(0, 0, gradient_BNTD.size(0));
-        return gradient_BNTD.to(dtype).matmul(rows_BNTD.to(dtype).transpose(2, 3));
-      };
-      show_gradient(y_BNTD, context, make);
-    }
-    return y_BNTD;
-  }
-  const std::int64_t length = q_BNTD.size(2);
-  const at::Tensor probability_BNTT = probabilities(q_BNTD, k_BNTD);
-  show_gradient(probability_BNTT, context, [](const at::Tensor& gradient, at::ScalarType dtype) {
+  const bool drops = options_.dropout > 0.0 && context.is_training;
+  const bool writes = context.hooks != nullptr && context.hooks->writes(places_[kAttentionLogits]);
+  at::Tensor logits_BNTT;  // undefined: the fused operator makes them
+  if (writes || drops) logits_BNTT = logits(q_BNTD, k_BNTD);
+  if (writes) logits_BNTT = context.intervene(places_[kAttentionLogits], logits_BNTT).tril();
+  show(q_BNTD, k_BNTD, writes ? logits_BNTT : at::Tensor(), context);
+  if (!logits_BNTT.defined()) return attend_fused(q_BNTD, k_BNTD, v_BNTD, context);
+  const auto as_it_is = [](const at::Tensor& gradient, at::ScalarType dtype) {
     return gradient.to(dtype);
-  });
+  };
+  show_gradient(kAttentionLogits, logits_BNTT, context, as_it_is);
+  const at::Tensor probability_BNTT = probabilities(logits_BNTT);
+  show_gradient(kProbabilities, probability_BNTT, context, as_it_is);
+  if (!drops) return probability_BNTT.matmul(v_BNTD);
+  return (probability_BNTT * dropout(probability_BNTT, context)).matmul(v_BNTD);
+}
+
+// The fused operator keeps no probabilities P: their gradient is dy @ v', and that of the logits
+// P * (dP - sum(dP * P)).
+at::Tensor Attention::attend_fused(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
+                                   const at::Tensor& v_BNTD, const ForwardContext& context) const {
+  const at::Tensor y_BNTD =
+      at::scaled_dot_product_attention(q_BNTD, k_BNTD, v_BNTD, {}, 0.0, /*is_causal=*/true);
+  if (!context.tracer.armed()) return y_BNTD;
+  const auto of_probabilities = [v_BNTD](const at::Tensor& dy_BNTD, at::ScalarType dtype) {
+    const at::Tensor rows_BNTD = v_BNTD.narrow(0, 0, dy_BNTD.size(0));
+    return dy_BNTD.to(dtype).matmul(rows_BNTD.to(dtype).transpose(2, 3));
+  };
+  show_gradient(kProbabilities, y_BNTD, context, of_probabilities);
+  show_gradient(
+      kAttentionLogits, y_BNTD, context,
+      [this, q_BNTD, k_BNTD, of_probabilities](const at::Tensor& dy_BNTD, at::ScalarType dtype) {
+        const std::int64_t rows = dy_BNTD.size(0);
+        const at::Tensor p_BNTT = probabilities(
+            logits(q_BNTD.narrow(0, 0, rows).to(dtype), k_BNTD.narrow(0, 0, rows).to(dtype)));
+        const at::Tensor dp_BNTT = of_probabilities(dy_BNTD, dtype);
+        return p_BNTT * (dp_BNTT - (dp_BNTT * p_BNTT).sum(-1, /*keepdim=*/true));
+      });
+  return y_BNTD;
+}
+
+// Factors [B, N, T, T], the same on every mesh.
+at::Tensor Attention::dropout(const at::Tensor& like_BNTT, const ForwardContext& context) const {
   std::vector<std::int64_t> streams;
-  for (std::int64_t row = 0; row < q_BNTD.size(0); ++row) {
+  for (std::int64_t row = 0; row < like_BNTT.size(0); ++row) {
     for (std::int64_t head = 0; head < local_heads_; ++head) {
       streams.push_back((context.first_row + row) * options_.num_heads +
                         tensor_rank_ * local_heads_ + head);
@@ -200,39 +240,48 @@ at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
   const std::uint64_t key =
       base::mix(base::mix(context.seed, base::hash_of(options_.name + ".dropout")),
                 static_cast<std::uint64_t>(context.step));
-  const at::Tensor keep_BNTT = dropout_factors(key, streams, length * length, options_.dropout)
-                                   .view(probability_BNTT.sizes())
-                                   .to(probability_BNTT.scalar_type());
-  return (probability_BNTT * keep_BNTT).matmul(v_BNTD);
+  const std::int64_t numbers = like_BNTT.size(2) * like_BNTT.size(3);
+  return dropout_factors(key, streams, numbers, options_.dropout)
+      .view(like_BNTT.sizes())
+      .to(like_BNTT.scalar_type());
 }
 
-// To programs and to the tracer; attention itself does not use them.
-void Attention::show_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
-                                   const ForwardContext& context) const {
-  const points::PlaceKey& place = places_[kProbabilities];
-  if (context.hooks != nullptr && context.hooks->reads(place)) {
-    context.intervene(place, probabilities(q_BNTD, k_BNTD));
+// Logits and probabilities to programs that read them and to the tracer. `written_BNTT`: the logits
+// that a program wrote; undefined: those of queries and keys.
+void Attention::show(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
+                     const at::Tensor& written_BNTT, const ForwardContext& context) const {
+  const auto all_logits = [&](std::int64_t rows, at::ScalarType dtype) {
+    if (written_BNTT.defined()) return written_BNTT.narrow(0, 0, rows).to(dtype);
+    return logits(q_BNTD.narrow(0, 0, rows).to(dtype), k_BNTD.narrow(0, 0, rows).to(dtype));
+  };
+  const auto make = [&](std::size_t place, std::int64_t rows, at::ScalarType dtype) {
+    const at::Tensor made = all_logits(rows, dtype);
+    return place == kProbabilities ? probabilities(made) : made;
+  };
+  for (const std::size_t place : {std::size_t{kAttentionLogits}, std::size_t{kProbabilities}}) {
+    const bool is_met = place == kAttentionLogits && written_BNTT.defined();
+    if (context.hooks != nullptr && !is_met && context.hooks->reads(places_[place])) {
+      context.intervene(places_[place], make(place, q_BNTD.size(0), q_BNTD.scalar_type()));
+    }
+    const std::int64_t rows = context.tracer.rows_wanted(places_[place], q_BNTD.size(0));
+    if (rows == 0) continue;
+    const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+    const std::int64_t length = q_BNTD.size(2);
+    context.tracer.capture_derived(places_[place], {rows, q_BNTD.size(1), length, length}, dtype,
+                                   [&] { return make(place, rows, dtype); });
   }
-  if (!context.tracer.armed()) return;
-  const std::int64_t rows = context.tracer.rows_wanted(place, q_BNTD.size(0));
-  if (rows == 0) return;
-  const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const std::int64_t length = q_BNTD.size(2);
-  context.tracer.capture_derived(place, {rows, q_BNTD.size(1), length, length}, dtype, [&] {
-    return probabilities(q_BNTD.narrow(0, 0, rows).to(dtype), k_BNTD.narrow(0, 0, rows).to(dtype));
-  });
 }
 
-// The gradient of the probabilities, which `make` computes from the first rows of that of `from`,
-// to the tracer.
-void Attention::show_gradient(const at::Tensor& from_BNTX, const ForwardContext& context,
-                              const MakeGradient& make) const {
-  const std::int64_t rows = context.tracer.rows_wanted(places_[kProbabilities], from_BNTX.size(0),
-                                                       /*gradient=*/true);
+// The gradient of a place, which `make` computes from the first rows of that of `from`, to the
+// tracer.
+void Attention::show_gradient(std::size_t place, const at::Tensor& from_BNTX,
+                              const ForwardContext& context, const MakeGradient& make) const {
+  const std::int64_t rows =
+      context.tracer.rows_wanted(places_[place], from_BNTX.size(0), /*gradient=*/true);
   if (rows == 0) return;
   const auto dtype = from_BNTX.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const std::int64_t length = from_BNTX.size(2);
-  context.tracer.capture_derived_gradient(places_[kProbabilities],
+  context.tracer.capture_derived_gradient(places_[place],
                                           {{rows, from_BNTX.size(1), length, length},
                                            dtype,
                                            from_BNTX,
@@ -270,7 +319,6 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
   const at::Tensor q_BNTD = heads_of(rotate(q, kRotatedQuery, context));
   const at::Tensor k_BNTD = for_each_head(heads_of(rotate(k, kRotatedKey, context)));
   const at::Tensor v_BNTD = for_each_head(heads_of(v));
-  show_probabilities(q_BNTD, k_BNTD, context);
   const at::Tensor y =
       context.point(places_[kContext], attend(q_BNTD, k_BNTD, v_BNTD, context)
                                            .transpose(1, 2)

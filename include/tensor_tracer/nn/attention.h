@@ -38,18 +38,23 @@ class Attention {
   std::vector<Parameter> parameters() const;
 
  private:
-  points::Place describe_probabilities() const;
-  points::Place describe_output() const;
-  void show_probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
-                          const ForwardContext& context) const;
+  void declare_heads(points::PlaceTableBuilder& places);
+  std::vector<mesh::Segment> segments() const;
+  points::Place by_head(points::Place place) const;
   using MakeGradient = std::function<at::Tensor(const at::Tensor& gradient, at::ScalarType dtype)>;
-  void show_gradient(const at::Tensor& from_BNTX, const ForwardContext& context,
+  void show(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD, const at::Tensor& written_BNTT,
+            const ForwardContext& context) const;
+  void show_gradient(std::size_t place, const at::Tensor& from_BNTX, const ForwardContext& context,
                      const MakeGradient& make) const;
-  at::Tensor probabilities(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const;
+  at::Tensor logits(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const;
+  at::Tensor probabilities(const at::Tensor& logits_BNTT) const;
   at::Tensor rotate(const at::Tensor& x_BTF, std::size_t place,
                     const ForwardContext& context) const;
   at::Tensor attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD, const at::Tensor& v_BNTD,
                     const ForwardContext& context) const;
+  at::Tensor attend_fused(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
+                          const at::Tensor& v_BNTD, const ForwardContext& context) const;
+  at::Tensor dropout(const at::Tensor& like_BNTT, const ForwardContext& context) const;
 
   AttentionOptions options_;
   int tensor_rank_ = 0;

@@ -12,11 +12,11 @@ namespace tt::points {
 /// A row of the place table: one named value of the forward pass, of layers first_layer to
 /// last_layer or outside the layers. The row holds the logical tensor's form and its placement.
 struct Place {
-  /// In plans, records' facts and programs; unique. Rows with a name of an older tracer keep it
-  /// ("HiddenStates"); the others are named by their path.
-  std::string name;
+  /// In plans, facts and programs; unique. Empty: the path. Places that Tensor Tracer or MegaScope
+  /// knew keep their names ("HiddenStates").
+  std::string name = {};
   /// Module path behind `layers[n].`, or alone: "attention.qkv", "final_norm.output".
-  std::string path;
+  std::string path = {};
   /// Further module paths of the same value, such as the input of the next submodule.
   std::vector<std::string> aliases = {};
   std::string text = {};  // one line for people

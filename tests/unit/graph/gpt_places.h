@@ -40,6 +40,10 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
     value("Query", "attention.query", 0, true);
     value("Key", "attention.key", 0, true);
     value("Value", "attention.value", 0, true);
+    points::Place logits{.path = "attention.logits", .is_derived = true};
+    logits.features = 8;
+    logits.gradient = mesh::Placement::replicate();
+    builder.add(std::move(logits));
     points::Place scores{.name = "RawAttentionScore",
                          .path = "attention.scores",
                          .legacy_flag = 2,

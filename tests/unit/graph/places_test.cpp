@@ -30,6 +30,7 @@ constexpr Row kRows[] = {
     {"layers[7].attention.query", "Query", true, true, true},
     {"layers[7].attention.key", "Key", true, true, true},
     {"layers[7].attention.value", "Value", true, true, true},
+    {"layers[7].attention.logits", "attention.logits", true, false, false},
     {"layers[7].attention.scores", "RawAttentionScore", false, false, false},
     {"layers[7].attention.context", "ContextLayer", true, true, true},
     {"layers[7].attention.proj.weight", "ProjWeight", true, false, false},
