@@ -19,7 +19,15 @@ nn::NormKind norm_kind(const config::ModelConfig& config) {
 }
 
 enum : std::size_t { kAttentionInput, kMid, kMlpInput, kLayerOutput, kNumLayerPlaces };
-enum : std::size_t { kTokens, kEmbedding, kFinalNorm, kOutputWeight, kLogits, kNumPlaces };
+enum : std::size_t {
+  kTokens,
+  kPositionEmbedding,
+  kEmbedding,
+  kFinalNorm,
+  kOutputWeight,
+  kLogits,
+  kNumPlaces
+};
 
 std::string dtype_name(at::ScalarType dtype) {
   return dtype == at::kDouble ? "float64" : dtype == at::kBFloat16 ? "bfloat16" : "float32";
@@ -188,6 +196,10 @@ void Gpt::declare(points::PlaceTableBuilder& places) {
                                  .legacy_flag = 8,
                                  .writable = false,
                                  .dims = {"ids_positions", "batch", "sequence"}});
+  if (position_embeddings_) {
+    places_[kPositionEmbedding] =
+        nn::declare(places, *position_embeddings_, "embedding.position_embeddings.weight");
+  }
   places_[kEmbedding] = places.add(
       nn::replicated({.name = "Embedding",
                       .path = "embedding.output",
@@ -222,7 +234,9 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
                                  at::kLong, [&] { return ids_and_positions(tokens_BT); });
   at::Tensor x_BTH = word_embeddings_.forward(tokens_BT);
   if (position_embeddings_) {
-    x_BTH = x_BTH + nn::in_dtype(*position_embeddings_, dtype_).narrow(0, 0, tokens_BT.size(1));
+    const at::Tensor positions =
+        context.intervene(places_[kPositionEmbedding], nn::in_dtype(*position_embeddings_, dtype_));
+    x_BTH = x_BTH + positions.narrow(0, 0, tokens_BT.size(1));
   }
   x_BTH = context.point(places_[kEmbedding], x_BTH);
   for (int layer = 1; const TransformerLayer& part : layers_) {

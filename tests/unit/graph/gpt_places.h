@@ -29,6 +29,7 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
                .legacy_flag = 8,
                .writable = false,
                .dims = {"ids_positions", "batch", "sequence"}});
+  weight("", "embedding.position_embeddings.weight");
   const points::PlaceKey embedding = value("Embedding", "embedding.output");
   points::PlaceKey output;
   for (int layer = 1; layer <= num_layers; ++layer) {

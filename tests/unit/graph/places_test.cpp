@@ -22,6 +22,8 @@ struct Row {
 // The table of docs/intervention_graph.md, in the order of the forward pass.
 constexpr Row kRows[] = {
     {"tokens", "InputTokens", false, false, false},
+    {"embedding.position_embeddings.weight", "embedding.position_embeddings.weight", true, false,
+     false},
     {"embedding.output", "Embedding", true, true, false},
     {"layers[7].input_norm.weight", "input_norm.weight", true, false, false},
     {"layers[7].attention.input", "attention.input", true, true, false},
@@ -137,7 +139,7 @@ TEST(Places, TheForwardPassMeetsThemInOrder) {
     backward.push_back(places->moment(row, layer, true));
   };
   const std::size_t rows = places->rows().size();
-  for (std::size_t i = 0; i < 2; ++i) meet(i, 99);
+  for (std::size_t i = 0; i < 3; ++i) meet(i, 99);
   for (int layer = 1; layer <= kLayers; ++layer) {
     for (std::size_t row = 0; row < rows; ++row) {
       if (places->rows()[row].in_layers()) meet(row, layer);
