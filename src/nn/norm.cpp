@@ -7,7 +7,7 @@
 namespace tt::nn {
 namespace {
 
-enum : std::size_t { kNormWeight, kNumNormPlaces };
+enum : std::size_t { kNormWeight, kNormBias, kNumNormPlaces };
 
 }  // namespace
 
@@ -27,12 +27,14 @@ Norm::Norm(const BuildContext& context, const std::string& name, NormKind kind, 
 
 void Norm::declare(points::PlaceTableBuilder& places, const std::string& path) {
   places_[kNormWeight] = nn::declare(places, weight_, path + ".weight");
+  if (bias_) places_[kNormBias] = nn::declare(places, *bias_, path + ".bias");
 }
 
 at::Tensor Norm::forward(const at::Tensor& x, const ForwardContext& context) const {
   const at::Tensor weight = context.intervene(places_[kNormWeight], in_dtype(weight_, dtype_));
   if (kind_ == NormKind::kRmsNorm) return at::rms_norm(x, weight.sizes(), weight, epsilon_);
-  return at::layer_norm(x, weight.sizes(), weight, in_dtype(*bias_, dtype_), epsilon_);
+  const at::Tensor bias = context.intervene(places_[kNormBias], in_dtype(*bias_, dtype_));
+  return at::layer_norm(x, weight.sizes(), weight, bias, epsilon_);
 }
 
 std::vector<Parameter> Norm::parameters() const {

@@ -35,6 +35,7 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
   for (int layer = 1; layer <= num_layers; ++layer) {
     builder.begin_layer(layer);
     weight("", "input_norm.weight");
+    weight("", "input_norm.bias");
     value("", "attention.input");
     weight("QkvWeight", "attention.qkv.weight");
     value("QKV", "attention.qkv", 1);
@@ -57,6 +58,7 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
     value("AttentionOutput", "attention.output", 6);
     value("ResidualMid", "mid");
     weight("", "mlp_norm.weight");
+    weight("", "mlp_norm.bias");
     value("", "mlp.input");
     weight("Fc1Weight", "mlp.fc1.weight");
     value("MLP1", "mlp.fc1", 4);
@@ -68,6 +70,7 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
   builder.end_layers();
   builder.set_layer_ends(embedding, output);
   weight("", "final_norm.weight");
+  weight("", "final_norm.bias");
   value("FinalNorm", "final_norm.output");
   weight("OutputWeight", "output_layer.weight");
   value("Logits", "logits");

@@ -26,6 +26,7 @@ constexpr Row kRows[] = {
      false},
     {"embedding.output", "Embedding", true, true, false},
     {"layers[7].input_norm.weight", "input_norm.weight", true, false, false},
+    {"layers[7].input_norm.bias", "input_norm.bias", true, false, false},
     {"layers[7].attention.input", "attention.input", true, true, false},
     {"layers[7].attention.qkv.weight", "QkvWeight", true, false, false},
     {"layers[7].attention.qkv", "QKV", true, true, false},
@@ -39,6 +40,7 @@ constexpr Row kRows[] = {
     {"layers[7].attention.output", "AttentionOutput", true, true, false},
     {"layers[7].mid", "ResidualMid", true, true, false},
     {"layers[7].mlp_norm.weight", "mlp_norm.weight", true, false, false},
+    {"layers[7].mlp_norm.bias", "mlp_norm.bias", true, false, false},
     {"layers[7].mlp.input", "mlp.input", true, true, false},
     {"layers[7].mlp.fc1.weight", "Fc1Weight", true, false, false},
     {"layers[7].mlp.fc1", "MLP1", true, true, false},
@@ -47,10 +49,16 @@ constexpr Row kRows[] = {
     {"layers[7].mlp.output", "MLP2", true, true, false},
     {"layers[7].output", "HiddenStates", true, true, false},
     {"final_norm.weight", "final_norm.weight", true, false, false},
+    {"final_norm.bias", "final_norm.bias", true, false, false},
     {"final_norm.output", "FinalNorm", true, true, false},
     {"output_layer.weight", "OutputWeight", true, false, false},
     {"logits", "Logits", true, true, false},
 };
+
+bool is_parameter(const Row& row) {
+  const std::string written = row.written;
+  return written.ends_with(".weight") || written.ends_with(".bias");
+}
 
 // Rows of the manual's table of places: those whose first column is code.
 std::vector<std::string> rows_of_the_manual() {
@@ -94,7 +102,7 @@ TEST(Places, EveryRowOfTheManual) {
     EXPECT_EQ(kind.has_program_gradient(), row.has_gradient) << row.point;
     EXPECT_EQ(kind.has_heads, row.has_heads) << row.point;
     EXPECT_EQ(kind.in_layers(), std::string(row.written).starts_with("layers")) << row.point;
-    EXPECT_EQ(kind.is_weight, std::string(row.written).ends_with("weight")) << row.point;
+    EXPECT_EQ(kind.is_weight, is_parameter(row)) << row.point;
     EXPECT_EQ(point_of(row.written), row.point);
     EXPECT_EQ(point_of((kind.in_layers() ? "layers[7]." : "") + kind.name), row.point);
     EXPECT_EQ(places->find(kind.path), i);
@@ -112,8 +120,7 @@ TEST(Places, StandInTheManual) {
     const auto found = std::ranges::find_if(
         rows, [&](const std::string& line) { return is_named(line, row.written); });
     ASSERT_NE(found, rows.end()) << row.written;
-    const bool is_weight = std::string(row.written).ends_with("weight");
-    EXPECT_TRUE(is_weight || found->find(row.point) != std::string::npos) << *found;
+    EXPECT_TRUE(is_parameter(row) || found->find(row.point) != std::string::npos) << *found;
     EXPECT_EQ(found->find("read only") != std::string::npos, !row.writable) << *found;
   }
 }
@@ -145,7 +152,7 @@ TEST(Places, TheForwardPassMeetsThemInOrder) {
       if (places->rows()[row].in_layers()) meet(row, layer);
     }
   }
-  for (std::size_t i = rows - 4; i < rows; ++i) meet(i, 99);
+  for (std::size_t i = rows - 5; i < rows; ++i) meet(i, 99);
   for (std::size_t i = 1; i < forward.size(); ++i) {
     EXPECT_EQ(forward[i], forward[i - 1] + 1);
     EXPECT_LT(backward[i], backward[i - 1]);
