@@ -11,7 +11,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-enum : std::size_t { kLinearWeight, kNumLinearPlaces };
+enum : std::size_t { kLinearWeight, kLinearBias, kNumLinearPlaces };
 
 // Which of the two ends of the product is a sum over ranks.
 enum class SumOver : std::int64_t { kInputGradient, kOutput };
@@ -83,12 +83,13 @@ ColumnParallelLinear::ColumnParallelLinear(const BuildContext& context,
 void ColumnParallelLinear::declare(points::PlaceTableBuilder& places, const std::string& path,
                                    const std::string& weight_name) {
   places_[kLinearWeight] = nn::declare(places, weight_, path + ".weight", weight_name);
+  if (bias_) places_[kLinearBias] = nn::declare(places, *bias_, path + ".bias");
 }
 
 at::Tensor ColumnParallelLinear::forward(const at::Tensor& x, const ForwardContext& context) const {
   const at::Tensor weight = context.intervene(places_[kLinearWeight], in_dtype(weight_, dtype_));
   std::optional<at::Tensor> bias;
-  if (bias_) bias = in_dtype(*bias_, dtype_);
+  if (bias_) bias = context.intervene(places_[kLinearBias], in_dtype(*bias_, dtype_));
   return ParallelProduct::apply(x, weight, bias, group_, SumOver::kInputGradient);
 }
 
@@ -107,12 +108,13 @@ RowParallelLinear::RowParallelLinear(const BuildContext& context, const LinearOp
 void RowParallelLinear::declare(points::PlaceTableBuilder& places, const std::string& path,
                                 const std::string& weight_name) {
   places_[kLinearWeight] = nn::declare(places, weight_, path + ".weight", weight_name);
+  if (bias_) places_[kLinearBias] = nn::declare(places, *bias_, path + ".bias");
 }
 
 at::Tensor RowParallelLinear::forward(const at::Tensor& x, const ForwardContext& context) const {
   const at::Tensor weight = context.intervene(places_[kLinearWeight], in_dtype(weight_, dtype_));
   std::optional<at::Tensor> bias;
-  if (bias_) bias = in_dtype(*bias_, dtype_);
+  if (bias_) bias = context.intervene(places_[kLinearBias], in_dtype(*bias_, dtype_));
   return ParallelProduct::apply(x, weight, bias, group_, SumOver::kOutput);
 }
 

@@ -38,6 +38,7 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
     weight("", "input_norm.bias");
     value("", "attention.input");
     weight("QkvWeight", "attention.qkv.weight");
+    weight("", "attention.qkv.bias");
     value("QKV", "attention.qkv", 1);
     value("Query", "attention.query", 0, true);
     value("Key", "attention.key", 0, true);
@@ -55,15 +56,18 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
     builder.add(std::move(scores));
     value("ContextLayer", "attention.context", 3, true);
     weight("ProjWeight", "attention.proj.weight");
+    weight("", "attention.proj.bias");
     value("AttentionOutput", "attention.output", 6);
     value("ResidualMid", "mid");
     weight("", "mlp_norm.weight");
     weight("", "mlp_norm.bias");
     value("", "mlp.input");
     weight("Fc1Weight", "mlp.fc1.weight");
+    weight("", "mlp.fc1.bias");
     value("MLP1", "mlp.fc1", 4);
     value("MLPActivation", "mlp.activation");
     weight("Fc2Weight", "mlp.fc2.weight");
+    weight("", "mlp.fc2.bias");
     value("MLP2", "mlp.output", 5);
     output = value("HiddenStates", "output", 7);
   }
