@@ -134,9 +134,11 @@ class ReferenceGpt:
 
     def _layer(self, layer: int, hidden: Tensor) -> Tensor:
         prefix = f"layers.{layer}"
-        hidden = hidden + self._attention(layer, self._norm(f"{prefix}.input_norm", hidden))
+        normed = self._norm(f"{prefix}.input_norm", hidden)
+        hidden = hidden + self._attention(layer, self._pass("attention.input", layer, normed))
         hidden = self._pass("ResidualMid", layer, hidden)
-        return hidden + self._mlp(layer, self._norm(f"{prefix}.mlp_norm", hidden))
+        normed = self._norm(f"{prefix}.mlp_norm", hidden)
+        return hidden + self._mlp(layer, self._pass("mlp.input", layer, normed))
 
     def _attention(self, layer: int, x: Tensor) -> Tensor:
         config, (batch, sequence, _) = self.config, x.shape
@@ -150,17 +152,25 @@ class ReferenceGpt:
         value = value.view(batch, sequence, groups, size).transpose(1, 2)
         if config.position_embedding_type == "rope":
             query, key = rotate(query, config.rotary_base), rotate(key, config.rotary_base)
+            query = self._rotated("attention.query_rotated", layer, query)
+            key = self._rotated("attention.key_rotated", layer, key)
         # Query heads of one group stand side by side and share its key and value.
         key = key.repeat_interleave(heads // groups, dim=1)
         value = value.repeat_interleave(heads // groups, dim=1)
         scores = query @ key.transpose(-1, -2) / math.sqrt(size)
         future = torch.ones(sequence, sequence, dtype=torch.bool).triu(1)
+        scores = self._pass("attention.logits", layer, scores.masked_fill(future, 0))
         probabilities = scores.masked_fill(future, -math.inf).softmax(dim=-1)
         probabilities = self._pass("RawAttentionScore", layer, probabilities)
         attended = probabilities @ value
         attended = attended.transpose(1, 2).reshape(batch, sequence, heads * size)
         attended = self._pass("ContextLayer", layer, attended)
         return self._pass("AttentionOutput", layer, self._linear(layer, "attention.proj", attended))
+
+    def _rotated(self, point: str, layer: int, x: Tensor) -> Tensor:
+        """Of `[batch, heads, sequence, size]`, as the point has it: heads side by side."""
+        flat = self._pass(point, layer, x.transpose(1, 2).flatten(2))
+        return flat.unflatten(2, (x.shape[1], x.shape[3])).transpose(1, 2)
 
     def _mlp(self, layer: int, x: Tensor) -> Tensor:
         inner = self._pass("MLP1", layer, self._linear(layer, "mlp.fc1", x))

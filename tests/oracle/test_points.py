@@ -26,6 +26,7 @@ PROMPTS = ["def f(x):", "é", "a longer prompt, with é in it"]
 
 POINTS = ("QKV", "Query", "Key", "Value", "ContextLayer", "AttentionOutput", "ResidualMid", "MLP1")
 POINTS += ("MLPActivation", "MLP2", "HiddenStates", "Embedding", "FinalNorm", "Logits")
+POINTS += ("attention.input", "mlp.input", "attention.logits")
 SHAPES = [{}, LLAMA, LLAMA | {"num_query_groups": 1}]
 F16, U8 = 3, 7  # dtypes on the wire
 NO_LAYER = {"Embedding", "FinalNorm", "Logits", "InputTokens"}
@@ -69,6 +70,16 @@ ENTRIES = [
     entry("MLP2", dtype="f16"),
 ]
 
+ROTATED = [entry(point, direction=direction) for direction in ("value", "gradient")
+           for point in ("attention.query_rotated", "attention.key_rotated")]  # fmt: skip
+ALL = ENTRIES + ROTATED
+
+
+def entries_for(shape: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rotated queries and keys are places of models with rotary embedding alone."""
+    return ALL if shape.get("position_embedding_type") == "rope" else ENTRIES
+
+
 Captured = dict[tuple[int, int, int, int], Record]  # by (step, entry, layer, first row)
 
 
@@ -95,10 +106,10 @@ def prompt_rows() -> list[int]:
     return list(range(0, len(PROMPTS), MICRO_BATCH))
 
 
-def watch(run: LiveRun) -> Captured:
+def watch(run: LiveRun, entries: list[dict[str, Any]]) -> Captured:
     """All records of two steps, taken one at a time."""
     keys = {
-        (index, layer) for index, one in enumerate(ENTRIES) for layer in layers_of(one)
+        (index, layer) for index, one in enumerate(entries) for layer in layers_of(one)
     }
     captured: Captured = {}
     with run.viewer() as viewer:
@@ -211,7 +222,7 @@ def assert_equals_pytorch(captured: Captured, exports: Path, vectors: dict[str, 
         export = Export.read(exports / f"step_{step:06d}.safetensors")
         seen = expected_values(export)
         for (at, index, layer, first_row), record in captured.items():
-            one = ENTRIES[index]
+            one = ALL[index]
             if at != step or "prompts" in one:
                 continue
             direction = one.get("direction", "value")
@@ -231,7 +242,7 @@ def assert_prompts_equal_pytorch(captured: Captured, exports: Path, vectors: dic
         tokens[row, : len(text.encode())] = torch.tensor(list(text.encode()))
     checked = 0
     for (step, index, layer, first_row), record in captured.items():
-        one = ENTRIES[index]
+        one = ALL[index]
         if "prompts" not in one:
             continue
         assert (record.prompt_set, record.phase) == (1, "eval")
@@ -251,7 +262,7 @@ def assert_prompts_equal_pytorch(captured: Captured, exports: Path, vectors: dic
 @pytest.mark.parametrize("shape", [{}, LLAMA], ids=["gpt2", "llama"])
 def test_everything_equals_pytorch(shape: dict, tensor: int, flags, tmp_path: Path) -> None:
     vectors = write_vectors(tmp_path / "vectors")
-    (tmp_path / "plan.json").write_text(json.dumps({"entries": ENTRIES}))
+    (tmp_path / "plan.json").write_text(json.dumps({"entries": entries_for(shape)}))
     prompts = tmp_path / "probes.jsonl"
     prompts.write_text("\n".join(json.dumps({"prompt": text}) for text in PROMPTS) + "\n\n")
     changes = shape | {
@@ -268,7 +279,7 @@ def test_everything_equals_pytorch(shape: dict, tensor: int, flags, tmp_path: Pa
         "export_at": "1-30",
     }
     with live_run(flags | changes, tmp_path / "run", ranks=tensor) as run:
-        captured = watch(run)
+        captured = watch(run, entries_for(shape))
     assert_equals_pytorch(captured, tmp_path / "exports", vectors)
     assert_prompts_equal_pytorch(captured, tmp_path / "exports", vectors)
 
@@ -277,7 +288,7 @@ def records_of_three_steps(flags: dict, shape: dict, folder: Path, tensor: int) 
     """Every record of a run of three steps, from its recording."""
     folder.mkdir(parents=True)
     write_vectors(folder / "vectors")
-    entries = [one for one in ENTRIES if "prompts" not in one]
+    entries = [one for one in entries_for(shape) if "prompts" not in one]
     (folder / "plan.json").write_text(json.dumps({"entries": entries}))
     changes = {
         "params_dtype": "float64",

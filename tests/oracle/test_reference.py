@@ -166,19 +166,24 @@ def test_captured_shapes(config: Config) -> None:
         "Value": key,
         "ContextLayer": query,
         "AttentionOutput": hidden,
+        "attention.input": hidden,
+        "mlp.input": hidden,
         "ResidualMid": hidden,
         "MLP1": 2 * ffn if config.swiglu else ffn,
         "MLPActivation": ffn,
         "MLP2": hidden,
         "HiddenStates": hidden,
     }
+    if config.position_embedding_type == "rope":
+        of_layers |= {"attention.query_rotated": query, "attention.key_rotated": key}
     expected = {(point, n): width for point, width in of_layers.items() for n in layers}
     expected |= {("Embedding", 0): hidden, ("FinalNorm", 0): hidden}
     expected |= {("Logits", 0): config.vocab_size}
     shapes = {key: (*tokens.shape, width) for key, width in expected.items()}
     batch, sequence = tokens.shape
     scores = (batch, config.num_attention_heads, sequence, sequence)
-    shapes |= {("RawAttentionScore", n): scores for n in layers}
+    shapes |= {(point, n): scores for point in ("RawAttentionScore", "attention.logits")
+               for n in layers}  # fmt: skip
     assert {key: tuple(value.shape) for key, value in captured.items()} == shapes
 
 

@@ -33,11 +33,11 @@ constexpr Case kCases[] = {
      "layers[layer - 1].output"},
     {"x = layers[layer + 2].input", "line 1, column 5", "", "layers[layer + 1].output"},
     {"layers[12].ouput = 0", "line 1, column 12",
-     "layers[12] has no \"ouput\", did you mean \"output\"?", "attention, mid, mlp, output"},
+     "layers[12] has no \"ouput\", did you mean \"output\"?", "input_norm, attention, mid, mlp_norm, mlp, output"},
     {"layers[12].HidenStates = 0", "line 1, column 12", "did you mean \"HiddenStates\"?", ""},
     {"layers[12].attention.querry = 0", "line 1, column 22", "did you mean \"query\"?", "scores"},
     {"layers[12].attention = 0", "line 1, column 1", "layers[12].attention is not a value", "qkv"},
-    {"x = layers[12]", "line 1, column 5", "layers[12] is not a value", "input, attention"},
+    {"x = layers[12]", "line 1, column 5", "layers[12] is not a value", "input, input_norm, attention"},
     {"x = layers", "line 1, column 5", "layers needs the number of a layer", "layers[12].output"},
     {"x = layers.output", "line 1, column 5", "layers needs the number of a layer", ""},
     {"layer[12].output = 0", "line 1, column 1", "did you mean \"layers\"?", "layers[12].output"},
@@ -197,7 +197,7 @@ TEST(GraphRefusal, ShowsTheLineAndACaret) {
             "layers[12].mlp has no \"ouput\", did you mean \"output\"? (line 2, column 16)\n"
             "  layers[12].mlp.ouput = h + 1\n"
             "                 ^~~~~");
-  EXPECT_EQ(program.error().remedy, "there is fc1, activation, fc2, output");
+  EXPECT_EQ(program.error().remedy, "there is input, fc1, activation, fc2, output");
 }
 
 std::string error_of(const std::string& text, const Model& model = test_model()) {

@@ -53,7 +53,7 @@ TEST(Places, EveryPointHasAPlacementThatFitsItsFeatures) {
         if (!point.traceable()) continue;
         EXPECT_FALSE(point.text.empty());
         if (point.placement.kind == mesh::Placement::Kind::kReplicate) continue;
-        const bool by_heads = point.name == "RawAttentionScore";
+        const bool by_heads = point.dims.size() == 4;
         const std::int64_t size = by_heads ? config.num_attention_heads : point.features;
         std::int64_t owned = 0;
         for (const auto& at : mesh::owned_intervals(point.placement, ranks, size)) {
