@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "tensor_tracer/base/hash.h"
+
 namespace tt::trace {
 namespace {
 
@@ -67,6 +69,15 @@ void ForwardBuffer::mark_failed(const Slot& slot, std::string_view why) {
   std::memset(text, 0, room);
   std::memcpy(text, why.data(), std::min(why.size(), room));
   own_[slot.offset[static_cast<std::size_t>(group_.rank())]] = std::byte{0};
+}
+
+std::uint64_t ForwardBuffer::layout_hash() const {
+  std::uint64_t hash = slots_.size();
+  for (const Slot& slot : slots_) {
+    hash = base::mix(hash, (slot.entry << 32U) + static_cast<std::uint64_t>(slot.layer));
+  }
+  for (const std::size_t bytes : rank_bytes_) hash = base::mix(hash, bytes);
+  return hash;
 }
 
 void ForwardBuffer::start_gather() {

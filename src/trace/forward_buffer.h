@@ -27,10 +27,11 @@ struct Slot {
   std::size_t bytes_of(std::size_t rank) const;
 };
 
-/// The packed captures of one pass: every rank's own buffer and, on rank 0, those of all. Its shape
-/// follows from the plan and the model alone, so ranks need not exchange sizes; a capture that
-/// fails leaves its slot marked. Memory is kept between passes.
-/// Thread: the thread that runs the step.
+/// The packed captures of one pass: every rank's own buffer and, on rank 0, those of all. Every
+/// rank computes the layout of all ranks from the plan and the model. Before the gather the ranks
+/// compare `layout_hash`: a rank that sent more bytes than rank 0 expects would make MPI write
+/// behind rank 0's buffer. A capture that fails leaves its slot marked. Memory is kept between
+/// passes. Thread: the thread that runs the step.
 class ForwardBuffer {
  public:
   explicit ForwardBuffer(const comm::ProcessGroup& group);
@@ -47,7 +48,10 @@ class ForwardBuffer {
   /// The part stays marked as failed and tells the others why, as far as its bytes hold the text.
   void mark_failed(const Slot& slot, std::string_view why);
 
-  /// Posts the one gather; nothing is sent when only rank 0 has anything.
+  /// Of the slots and of the bytes of every rank.
+  std::uint64_t layout_hash() const;
+  /// Posts the one gather; nothing is sent when only rank 0 has anything. REQUIRES: layout_hash()
+  /// is the same on all ranks.
   void start_gather();
   /// Completes it, if one was posted.
   void finish_gather();

@@ -13,6 +13,7 @@
 #include "src/trace/forward_buffer.h"
 #include "src/trace/record_writer.h"
 #include "tensor_tracer/base/check.h"
+#include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/base/thread.h"
 
 namespace tt::trace {
@@ -50,6 +51,7 @@ struct Tracer::State {
         writer(context, who),
         data_rank(who.coordinates.data),
         rank(static_cast<std::size_t>(group.rank())),
+        tensor(group),
         sink(out),
         plan(std::make_shared<Plan>()),
         forward(group),
@@ -60,6 +62,7 @@ struct Tracer::State {
   RecordWriter writer;
   const int data_rank;
   const std::size_t rank;
+  const comm::ProcessGroup tensor;
   TraceSink* const sink;
 
   std::shared_ptr<const Plan> plan;
@@ -91,6 +94,8 @@ struct Tracer::State {
   void capture_derived_gradient(std::size_t entry, int layer, const DerivedGradient& made);
   void write_gradient(std::size_t slot_index, const at::Tensor& gradient,
                       const Make& make) noexcept;
+  int find_other_layout() const;
+  void give_up_pass(int other_rank);
   void post(Pass& pass);
   void complete(Pass& pass);
   void switch_off(std::size_t entry, const std::string& why) noexcept;
@@ -208,6 +213,32 @@ void Tracer::State::write_gradient(std::size_t slot_index, const at::Tensor& gra
     write_timed(backward, slot, gradient, make);
   } catch (const std::exception& error) {
     switch_off(slot.entry, reason_of(error));
+  }
+}
+
+// The first rank whose buffers, of the forward and of the backward, are laid out otherwise than
+// rank 0's; 0: none. Eight bytes for each pass, as the layout depends on more than the plan: on
+// skipped layers, and on captures that failed.
+int Tracer::State::find_other_layout() const {
+  if (tensor.size() == 1) return 0;
+  const auto own = static_cast<std::int64_t>(
+      base::mix(forward.buffer.layout_hash(), backward.buffer.layout_hash()));
+  at::Tensor all = at::empty({tensor.size()}, at::kLong);
+  tensor.all_gather(at::full({1}, own, at::kLong), all);
+  const auto* hashes = all.const_data_ptr<std::int64_t>();
+  const auto* other = std::find_if(hashes, hashes + tensor.size(),
+                                   [hashes](std::int64_t hash) { return hash != hashes[0]; });
+  return other == hashes + tensor.size() ? 0 : static_cast<int>(other - hashes);
+}
+
+void Tracer::State::give_up_pass(int other_rank) {
+  forward.is_open = backward.is_open = false;
+  for (const Pass* pass : {&forward, &backward}) {
+    for (const Slot& slot : pass->buffer.slots()) {
+      switch_off(slot.entry, "tensor ranks 0 and " + std::to_string(other_rank) +
+                                 " disagree about the bytes of a pass, which is not gathered; "
+                                 "this is a defect of Tensor Tracer, please report it");
+    }
   }
 }
 
@@ -374,7 +405,11 @@ void Tracer::end_forward() {
   if (!armed_) return;
   armed_ = false;
   const base::CpuTimer timer(state_->seconds.all);
-  state_->post(state_->forward);
+  if (const int other_rank = state_->find_other_layout(); other_rank > 0) {
+    state_->give_up_pass(other_rank);
+  } else {
+    state_->post(state_->forward);
+  }
 }
 
 void Tracer::end_backward() {

@@ -374,6 +374,38 @@ TEST(Tracer, AGradientThatIsMadeIsSentOrToldAndTheBackwardGoesOn) {
   }
 }
 
+// MPI would write rank 1's bytes behind the end of rank 0's buffer.
+TEST(Tracer, RanksThatLayOutAPassOtherwiseGatherNothingAndSwitchItsEntriesOff) {
+  for (const std::string direction : {"value", "gradient"}) {
+    Collector collector;
+    comm::run_local(2, [&](const comm::ProcessGroup& group) {
+      const PlanContext about = context(2, 8);
+      Tracer tracer(about, {}, group, group.rank() == 0 ? &collector : nullptr);
+      const json entry = {
+          {"point", "MLP1"},
+          {"direction", direction},
+          {"compressor", {{"kind", "tile"}, {"tiles", group.rank() == 0 ? 7 : 96}}}};
+      tracer.set_plan(
+          plan_of({{"entries", {entry, {{"point", "QKV"}, {"phases", {"eval"}}}}}}, about));
+      for (int step = 1; step <= 2; ++step) {
+        tracer.begin_forward({step, 0, 0, Phase::kTrain});
+        const at::Tensor x = at::ones({4, 5, 168}).requires_grad_(true);
+        const at::Tensor y = 2 * x;
+        tracer.capture(PointFlag::kMlp1, 1, y);
+        tracer.end_forward();
+        y.sum().backward();
+        tracer.end_backward();
+        tracer.finish();
+      }
+      EXPECT_THAT(tracer.take_switched_off(), testing::ElementsAre(0U));
+    });
+    EXPECT_THAT(collector.all, testing::IsEmpty());
+    ASSERT_EQ(collector.events.size(), 1U);
+    EXPECT_THAT(collector.events[0].second["message"].get<std::string>(),
+                testing::HasSubstr("tensor ranks 0 and 1 disagree about the bytes of a pass"));
+  }
+}
+
 TEST(Tracer, AnEntryThatTakesTooLongOnAnyRankIsSwitchedOff) {
   Collector collector;
   comm::run_local(2, [&](const comm::ProcessGroup& group) {
