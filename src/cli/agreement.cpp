@@ -4,38 +4,89 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include "tensor_tracer/base/hash.h"
+#include "tensor_tracer/comm/broadcast.h"
 
 namespace tt::cli {
 namespace {
 
+using config::TrainConfig;
 using nlohmann::json;
 
 constexpr std::int64_t kSamples = 1024;
 constexpr std::int64_t kSampleBytes = 64;
 
-json numbers_of(const config::TrainConfig& config) {
-  const config::OptimizerConfig& optimizer = config.optimizer;
-  return {config::to_json(config.model),
-          config.model.init_method_std,
-          {optimizer.lr, optimizer.last_lr(), optimizer.lr_warmup_iters, optimizer.lr_decay_iters,
-           optimizer.weight_decay, optimizer.clip_grad, optimizer.adam_beta1, optimizer.adam_beta2,
-           optimizer.adam_eps},
-          {config.tensor_model_parallel_size, config.micro_batch_size, config.global_batch_size,
-           config.train_iters, config.eval_interval, config.eval_iters, config.seed,
-           config.params_dtype, config.bf16, config.data.split, config.monitor.monitor_interval},
-          {!config.export_tensors.empty(), config.export_at, config::has_hub(config.tracer)}};
+struct AgreedOption {
+  const char* flag;
+  std::string (*print)(const TrainConfig& config);
+};
+
+template <typename Value>
+std::string text(const Value& value) {
+  return fmt::format("{}", value);
 }
 
-std::uint64_t hash_of(const data::TextCorpus& corpus) {
-  std::uint64_t hash = base::mix(static_cast<std::uint64_t>(corpus.size()),
-                                 static_cast<std::uint64_t>(corpus.num_files()));
+// Files that rank 0 alone reads are not among them.
+constexpr AgreedOption kAgreedOptions[] = {
+    {"--num-layers", [](const TrainConfig& c) { return text(c.model.num_layers); }},
+    {"--hidden-size", [](const TrainConfig& c) { return text(c.model.hidden_size); }},
+    {"--ffn-hidden-size", [](const TrainConfig& c) { return text(c.model.ffn_size()); }},
+    {"--num-attention-heads",
+     [](const TrainConfig& c) { return text(c.model.num_attention_heads); }},
+    {"--num-query-groups", [](const TrainConfig& c) { return text(c.model.query_groups()); }},
+    {"--kv-channels", [](const TrainConfig& c) { return text(c.model.head_size()); }},
+    {"--seq-length", [](const TrainConfig& c) { return text(c.model.seq_length); }},
+    {"--vocab-size", [](const TrainConfig& c) { return text(c.model.vocab_size); }},
+    {"--normalization",
+     [](const TrainConfig& c) { return text(config::to_string(c.model.normalization)); }},
+    {"--norm-epsilon", [](const TrainConfig& c) { return text(c.model.norm_epsilon); }},
+    {"--position-embedding-type",
+     [](const TrainConfig& c) { return text(config::to_string(c.model.position_embedding_type)); }},
+    {"--rotary-base", [](const TrainConfig& c) { return text(c.model.rotary_base); }},
+    {"--swiglu", [](const TrainConfig& c) { return text(c.model.swiglu); }},
+    {"--disable-bias-linear",
+     [](const TrainConfig& c) { return text(c.model.disable_bias_linear); }},
+    {"--untie-embeddings-and-output-weights",
+     [](const TrainConfig& c) { return text(c.model.untie_embeddings_and_output_weights); }},
+    {"--attention-dropout", [](const TrainConfig& c) { return text(c.model.attention_dropout); }},
+    {"--hidden-dropout", [](const TrainConfig& c) { return text(c.model.hidden_dropout); }},
+    {"--init-method-std", [](const TrainConfig& c) { return text(c.model.init_method_std); }},
+    {"--lr", [](const TrainConfig& c) { return text(c.optimizer.lr); }},
+    {"--min-lr", [](const TrainConfig& c) { return text(c.optimizer.last_lr()); }},
+    {"--lr-warmup-iters", [](const TrainConfig& c) { return text(c.optimizer.lr_warmup_iters); }},
+    {"--lr-decay-iters", [](const TrainConfig& c) { return text(c.optimizer.lr_decay_iters); }},
+    {"--weight-decay", [](const TrainConfig& c) { return text(c.optimizer.weight_decay); }},
+    {"--clip-grad", [](const TrainConfig& c) { return text(c.optimizer.clip_grad); }},
+    {"--adam-beta1", [](const TrainConfig& c) { return text(c.optimizer.adam_beta1); }},
+    {"--adam-beta2", [](const TrainConfig& c) { return text(c.optimizer.adam_beta2); }},
+    {"--adam-eps", [](const TrainConfig& c) { return text(c.optimizer.adam_eps); }},
+    {"--tensor-model-parallel-size",
+     [](const TrainConfig& c) { return text(c.tensor_model_parallel_size); }},
+    {"--micro-batch-size", [](const TrainConfig& c) { return text(c.micro_batch_size); }},
+    {"--global-batch-size", [](const TrainConfig& c) { return text(c.global_batch_size); }},
+    {"--train-iters", [](const TrainConfig& c) { return text(c.train_iters); }},
+    {"--eval-interval", [](const TrainConfig& c) { return text(c.eval_interval); }},
+    {"--eval-iters", [](const TrainConfig& c) { return text(c.eval_iters); }},
+    {"--seed", [](const TrainConfig& c) { return text(c.seed); }},
+    {"--params-dtype", [](const TrainConfig& c) { return c.params_dtype; }},
+    {"--bf16", [](const TrainConfig& c) { return text(c.bf16); }},
+    {"--split", [](const TrainConfig& c) { return c.data.split; }},
+    {"--monitor-interval", [](const TrainConfig& c) { return text(c.monitor.monitor_interval); }},
+    {"--tensor-tracer-wait",
+     [](const TrainConfig& c) { return text(c.tracer.tensor_tracer_wait); }},
+    {"--export-tensors",
+     [](const TrainConfig& c) {
+       return std::string(c.export_tensors.empty() ? "no folder" : "a folder");
+     }},
+    {"--export-at", [](const TrainConfig& c) { return c.export_at; }}};
+
+std::string describe(const data::TextCorpus& corpus) {
+  std::uint64_t hash = 0;
   const std::int64_t bytes = std::min(kSampleBytes, corpus.size());
   std::string sample(static_cast<std::size_t>(bytes), '\0');
   for (std::int64_t i = 0; i < kSamples; ++i) {
@@ -43,48 +94,57 @@ std::uint64_t hash_of(const data::TextCorpus& corpus) {
                 {reinterpret_cast<std::uint8_t*>(sample.data()), sample.size()});
     hash = base::mix(hash, base::hash_of(sample));
   }
-  return hash;
+  return fmt::format("{} bytes in {} files (hash of samples {:016x})", corpus.size(),
+                     corpus.num_files(), hash);
 }
 
-json texts_of(const std::vector<data::PromptSet>& prompts) {
-  json sets = json::array();
-  for (const data::PromptSet& set : prompts) sets.push_back({set.name, set.texts});
-  return sets;
-}
-
-struct Part {
-  std::string_view flags;
-  std::string_view what;
-  std::string_view advice;
-  std::uint64_t hash = 0;
+struct Row {
+  std::string flag;
+  std::string value;
+  std::string remedy = "give all ranks the same";
 };
+
+std::vector<Row> rows_of(const TrainConfig& config, const data::TextCorpus& corpus) {
+  std::vector<Row> rows;
+  for (const AgreedOption& option : kAgreedOptions) {
+    rows.push_back({option.flag, option.print(config)});
+  }
+  rows.push_back({"--data-path", describe(corpus),
+                  "give all ranks the same, and leave out files that are written to as they start, "
+                  "with --data-exclude"});
+  return rows;
+}
+
+// The values of rank 0, in the order of the rows.
+std::vector<std::string> first_values(const std::vector<Row>& rows,
+                                      const comm::ProcessGroup& world) {
+  std::vector<std::string> values;
+  for (const Row& row : rows) values.push_back(row.value);
+  std::string packed;
+  json::to_msgpack(values, packed);
+  comm::broadcast_text(world, packed, 0);
+  return json::from_msgpack(packed).get<std::vector<std::string>>();
+}
 
 }  // namespace
 
-base::Status check_agreement(const config::TrainConfig& config, const data::TextCorpus& corpus,
-                             const std::vector<data::PromptSet>& prompts,
+base::Status check_agreement(const TrainConfig& config, const data::TextCorpus& corpus,
                              const comm::ProcessGroup& world) {
-  const std::array<Part, 3> parts{
-      {{"tensor-tracer train", "options", "", base::hash_of(numbers_of(config).dump())},
-       {"--data-path", "training text",
-        ", and leave out what is written to as they start, with --data-exclude", hash_of(corpus)},
-       {"--monitor-prompts", "prompts", "", base::hash_of(texts_of(prompts).dump())}}};
-  const auto count = static_cast<std::int64_t>(parts.size());
-  at::Tensor own = at::empty({count}, at::kLong);
-  for (std::int64_t i = 0; i < count; ++i) {
-    own[i] = static_cast<std::int64_t>(parts[static_cast<std::size_t>(i)].hash);
-  }
-  at::Tensor all = at::empty({world.size(), count}, at::kLong);
+  const std::vector<Row> rows = rows_of(config, corpus);
+  const std::vector<std::string> first = first_values(rows, world);
+  const auto other = std::ranges::mismatch(rows, first, {}, &Row::value).in1;
+  const at::Tensor own = at::full({1}, other - rows.begin(), at::kLong);
+  at::Tensor all = at::empty({world.size()}, at::kLong);
   world.all_gather(own, all);
-  for (std::int64_t i = 0; i < count; ++i) {
-    for (int rank = 1; rank < world.size(); ++rank) {
-      if (at::equal(all[rank][i], all[0][i])) continue;
-      const Part& part = parts[static_cast<std::size_t>(i)];
-      return base::Error{"invalid_argument",
-                         fmt::format("rank {} has other {} than rank 0", rank, part.what),
-                         std::string(part.flags),
-                         std::string("give all ranks the same") + std::string(part.advice)};
-    }
+  for (int rank = 1; rank < world.size(); ++rank) {
+    const auto index = static_cast<std::size_t>(all[rank].item<std::int64_t>());
+    if (index == rows.size()) continue;
+    const Row& row = rows[index];
+    std::string value = row.value;
+    comm::broadcast_text(world, value, rank);
+    return base::Error{"invalid_argument",
+                       fmt::format("rank {} has {}, rank 0 has {}", rank, value, first[index]),
+                       row.flag, row.remedy};
   }
   return {};
 }

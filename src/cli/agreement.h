@@ -1,21 +1,17 @@
 #pragma once
 
-#include <vector>
-
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/config/train_config.h"
-#include "tensor_tracer/data/prompts.h"
 #include "tensor_tracer/data/text_corpus.h"
 
 namespace tt::cli {
 
-/// That every rank was given the same numbers, text and prompts, which each read for itself: ranks
-/// that differ would train something that nobody asked for, or wait for each other for ever. Of the
-/// text the size, the number of files and samples are compared. The same answer on all ranks.
-/// Collective over `world`.
+/// That every rank was given the same numbers and the same text: ranks that differ would train
+/// something that nobody asked for, or wait for each other for ever. Of the text the size, the
+/// number of files and samples are compared. The error names the flag, both values and the rank,
+/// the same on all ranks. Collective over `world`.
 base::Status check_agreement(const config::TrainConfig& config, const data::TextCorpus& corpus,
-                             const std::vector<data::PromptSet>& prompts,
                              const comm::ProcessGroup& world);
 
 }  // namespace tt::cli

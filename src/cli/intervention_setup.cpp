@@ -8,7 +8,9 @@
 
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/checkpoint/tensor_directory.h"
+#include "tensor_tracer/comm/broadcast.h"
 #include "tensor_tracer/intervene/check.h"
+#include "tensor_tracer/train/trainer.h"
 
 namespace tt::cli {
 namespace {
@@ -17,8 +19,21 @@ base::Error wrong(std::string flag, std::string message, std::string remedy) {
   return {"invalid_argument", std::move(message), std::move(flag), std::move(remedy)};
 }
 
-intervene::Context make_context(const config::TrainConfig& config, const mesh::MeshShape& shape,
-                                const TracingSetup& tracing) {
+// Rank 0: the programs of the files, as they travel.
+trace::ProgramChanges apply_all(intervene::Engine& engine,
+                                const std::vector<ProgramFile>& programs) {
+  for (const ProgramFile& file : programs) {
+    const auto applied = engine.request(
+        "intervention.apply", {{"name", file.name}, {"program", file.program}, {"keep", true}}, 1);
+    if (!applied) throw train::TrainError(file.name + ": " + to_string(applied.error()));
+  }
+  return engine.take_changes(1);
+}
+
+}  // namespace
+
+intervene::Context make_program_context(const config::TrainConfig& config,
+                                        const mesh::MeshShape& shape, const TracingSetup& tracing) {
   intervene::Context context;
   context.model.places = tracing.context.places;
   const std::int64_t batch = config.micro_batch_size;
@@ -37,8 +52,6 @@ intervene::Context make_context(const config::TrainConfig& config, const mesh::M
   context.seed = static_cast<std::uint64_t>(config.seed);
   return context;
 }
-
-}  // namespace
 
 base::Result<ProgramFile> read_program_file(const std::string& path) {
   std::ifstream in(path);
@@ -63,7 +76,7 @@ base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig&
                  "give the folder that holds the files");
   }
   if (!folder.empty()) setup.files = std::make_unique<checkpoint::TensorDirectory>(folder);
-  setup.context = make_context(config, shape, tracing);
+  setup.context = make_program_context(config, shape, tracing);
   setup.context.files = setup.files.get();
   for (const std::string& path : config.intervention.interventions) {
     auto read = read_program_file(path);
@@ -96,16 +109,14 @@ std::unique_ptr<intervene::Engine> make_engine(const InterventionSetup& setup,
   intervene::Context context = setup.context;
   context.tensor_rank = tensor.rank();
   auto engine = std::make_unique<intervene::Engine>(std::move(context), tensor, world);
-  for (const ProgramFile& file : setup.programs) {
-    const auto applied = engine->request(
-        "intervention.apply", {{"name", file.name}, {"program", file.program}, {"keep", true}}, 1);
-    TT_CHECK(applied.ok(), "a checked program was refused");
-  }
-  if (const std::string changes = engine->take_changes(1); !changes.empty()) {
-    const base::Status status = engine->prepare(changes);
-    TT_CHECK(status.ok(), "a checked program was refused");
-    engine->install(true);
-  }
+  trace::ProgramChanges changes;
+  if (world.rank() == 0) changes = apply_all(*engine, setup.programs);
+  comm::broadcast_text(world, changes.text, 0);
+  if (changes.text.empty()) return engine;
+  trace::broadcast_contents(world, changes.contents, 0);
+  const base::Status status = engine->prepare(changes);
+  TT_CHECK(status.ok(), "a checked program was refused");
+  engine->install(true);
   return engine;
 }
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <utility>
 
+#include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/nearest.h"
 #include "tensor_tracer/checkpoint/vector_directory.h"
 #include "tensor_tracer/train/plan_context.h"
@@ -106,9 +107,27 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
   setup.passes = train::make_other_passes(config);
   auto status = check_recorded_points(config.tracer.record_points, *setup.context.places);
   if (!status) return status.error();
-  auto plan = read_plan(config.tracer.tensor_tracer_plan, setup.context);
+  const std::string& plan_path = config.tracer.tensor_tracer_plan;
+  auto plan = read_plan(plan_path, setup.context);
   if (!plan) return plan.error();
   setup.plan = std::move(plan).value();
+  return setup;
+}
+
+TracingSetup receive_tracing(const config::TrainConfig& config, const mesh::MeshShape& shape,
+                             std::vector<data::PromptSet> prompts, const nlohmann::json& plan,
+                             trace::FileContents contents) {
+  TracingSetup setup;
+  setup.prompts = std::move(prompts);
+  setup.context = train::make_plan_context(config, shape, nullptr, setup.prompts);
+  setup.passes = train::make_other_passes(config);
+  if (plan.is_null()) return setup;
+  trace::ReceivedFiles files(std::move(contents));
+  trace::PlanContext context = setup.context;
+  context.vectors = &files;
+  auto parsed = trace::parse_plan(plan, context, plan.at("number"));
+  TT_CHECK(parsed.ok(), "the plan of rank 0 was refused");
+  setup.plan = std::make_shared<const trace::Plan>(std::move(parsed).value());
   return setup;
 }
 

@@ -2,11 +2,13 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
 #include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/data/prompts.h"
 #include "tensor_tracer/mesh/mesh.h"
+#include "tensor_tracer/trace/file_contents.h"
 #include "tensor_tracer/trace/plan.h"
 #include "tensor_tracer/trace/plan_cost.h"
 
@@ -15,15 +17,21 @@ namespace tt::cli {
 /// What a run with a page traces with: prompts, vectors, and the first plan, read and checked.
 struct TracingSetup {
   std::vector<data::PromptSet> prompts;
-  std::unique_ptr<trace::VectorLibrary> vectors;  // null: none
+  std::unique_ptr<trace::VectorLibrary> vectors;  // null: none, or not global rank 0
   trace::PlanContext context;                     // refers to `vectors`
   trace::OtherPasses passes;
   std::shared_ptr<const trace::Plan> plan;  // null: nothing is traced
 };
 
-/// Errors name the flag, file and place.
+/// Reads the files. Errors name the flag, file and place.
 base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
                                            const mesh::MeshShape& shape);
+
+/// The same of what another rank read: its prompts, its plan (null: none), and the contents of the
+/// files that the plan names.
+TracingSetup receive_tracing(const config::TrainConfig& config, const mesh::MeshShape& shape,
+                             std::vector<data::PromptSet> prompts, const nlohmann::json& plan,
+                             trace::FileContents contents);
 
 /// Adds "points", "plan", "prompt_sets" and "vectors" of docs/protocol.md, "The run's facts".
 void add_tracing_facts(const config::TrainConfig& config, const TracingSetup& tracing,

@@ -18,10 +18,9 @@
 #include "src/cli/agreement.h"
 #include "src/cli/exit_code.h"
 #include "src/cli/hub_session.h"
-#include "src/cli/intervention_setup.h"
 #include "src/cli/parse.h"
+#include "src/cli/run_inputs.h"
 #include "src/cli/run_log.h"
-#include "src/cli/tracing_setup.h"
 #include "src/cli/train_options.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/intervene/check.h"
@@ -35,14 +34,13 @@ namespace {
 // Of a job whose first rank has ended; mpirun needs about a hundredth of it.
 constexpr auto kTimeToEnd = std::chrono::seconds(2);
 
-// Everything that is known to be right before any rank talks to another.
+// What every rank finds to be right by itself, and what rank 0 reads for all.
 struct Prepared {
   config::TrainConfig config;
   comm::Launch launch;
   mesh::MeshShape shape;
   data::TextCorpus corpus;
-  TracingSetup tracing;
-  InterventionSetup intervention;
+  RunInputs inputs = {};
   nlohmann::json given = {};  // options as they were written
 };
 
@@ -63,18 +61,7 @@ base::Result<Prepared> prepare(config::TrainConfig config, const comm::Launch& l
   auto corpus = data::TextCorpus::open(config.data.data_path, config.data.data_exclude);
   if (!corpus) return corpus.error();
   if (auto status = check_data_size(config, corpus.value()); !status) return status.error();
-  auto tracing = prepare_tracing(config, shape.value());
-  if (!tracing) return tracing.error();
-  // Without a viewer's way in nothing is traced.
-  if (!config::has_hub(config.tracer)) tracing.value().plan = nullptr;
-  auto intervention = prepare_interventions(config, shape.value(), tracing.value());
-  if (!intervention) return intervention.error();
-  return Prepared{std::move(config),
-                  launch,
-                  shape.value(),
-                  std::move(corpus).value(),
-                  std::move(tracing).value(),
-                  std::move(intervention).value()};
+  return Prepared{std::move(config), launch, shape.value(), std::move(corpus).value()};
 }
 
 int threads_per_rank(const Prepared& run) {
@@ -97,16 +84,16 @@ nlohmann::json run_facts(const Prepared& run, const HubSession& hub, double entr
   facts["tokenizer"] = {{"kind", "byte"}};
   facts["unigram_entropy"] = entropy;
   facts["configuration"] = run.given;
-  add_tracing_facts(run.config, run.tracing, facts);
+  add_tracing_facts(run.config, run.inputs.tracing, facts);
   return facts;
 }
 
 base::Result<nlohmann::json> check(const std::string& method, const nlohmann::json& params,
                                    const Prepared& run) {
   if (method == "plan.check") {
-    return train::check_plan(params, run.tracing.context, run.tracing.passes);
+    return train::check_plan(params, run.inputs.tracing.context, run.inputs.tracing.passes);
   }
-  return intervene::check_program(params, run.intervention.context);
+  return intervene::check_program(params, run.inputs.intervention.context);
 }
 
 void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLog& log) {
@@ -114,9 +101,9 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
   train::TrainerParts parts;
   parts.groups = train::make_groups(world.group(), run.shape);
   parts.corpus = &run.corpus;
-  parts.plan = run.tracing.plan;
-  parts.plan_context = run.tracing.context;
-  parts.prompts = run.tracing.prompts;
+  parts.plan = run.inputs.tracing.plan;
+  parts.plan_context = run.inputs.tracing.context;
+  parts.prompts = run.inputs.tracing.prompts;
   if (is_first) {
     parts.on_step = [&log](const train::StepReport& report) { log.step(report); };
   }
@@ -126,7 +113,8 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
     log.corpus(run.corpus, entropy);
     log.model(model::num_parameters(run.config.model), run.shape, run.launch);
   }
-  const auto engine = make_engine(run.intervention, parts.groups.tensor, parts.groups.control);
+  const auto engine =
+      make_engine(run.inputs.intervention, parts.groups.tensor, parts.groups.control);
   parts.hooks = engine.get();
   if (hub != nullptr) {
     nlohmann::json facts = run_facts(run, *hub, entropy);
@@ -143,7 +131,7 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
   trainer.run();
   const train::TracerCost cost = trainer.total_cost();
   log.finish();
-  if (run.tracing.plan != nullptr) log.cost(cost);
+  if (run.inputs.tracing.plan != nullptr) log.cost(cost);
 }
 
 // Most often every rank finds the same error, and the first tells it: mpirun ends all ranks as soon
@@ -165,17 +153,26 @@ void keep_freed_memory() {
   ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 
-// Runs on every rank; only global rank 0 has a hub.
-int train_on_mesh(const Prepared& run, HubSession* hub) {
+// Compares the options, then gives every rank what rank 0 read. Collective.
+base::Status agree(Prepared& run, base::Result<RunInputs> read, const comm::ProcessGroup& world) {
+  if (auto status = check_agreement(run.config, run.corpus, world); !status) return status;
+  auto inputs = share_inputs(std::move(read), run.config, run.shape, world);
+  if (!inputs) return inputs.error();
+  run.inputs = std::move(inputs).value();
+  return {};
+}
+
+// Runs on every rank; only global rank 0 has a hub and has read the inputs.
+int train_on_mesh(Prepared& run, base::Result<RunInputs> read, HubSession* hub) {
   keep_freed_memory();
   at::set_num_threads(threads_per_rank(run));
   const comm::World world(run.launch);
   base::set_rank_label(mesh::describe(run.shape, run.launch.rank));
   RunLog log(run.config, run.launch);
-  auto agreed = check_agreement(run.config, run.corpus, run.tracing.prompts, world.group());
-  if (!agreed) {
+  if (const auto agreed = agree(run, std::move(read), world.group()); !agreed) {
     if (hub != nullptr) hub->finish();
-    world.abort(refuse(agreed.error(), run.launch.rank));
+    if (run.launch.rank == 0) fmt::print(stderr, "tensor-tracer: {}\n", to_string(agreed.error()));
+    return kExitUsage;
   }
   try {
     train(run, world, hub, log);
@@ -216,13 +213,18 @@ int run_train(int argc, const char* const* argv) {
   run.value().given = given_options(app);
 
   // The hub's processes are started before MPI: nothing is forked once MPI's threads run.
+  base::Result<RunInputs> read = RunInputs{};
   std::optional<HubSession> hub;
-  if (is_first && config::has_hub(run.value().config.tracer)) {
+  if (is_first) read = read_inputs(run.value().config, run.value().shape);
+  if (is_first && read && config::has_hub(run.value().config.tracer)) {
     auto started = HubSession::start(run.value().config);
-    if (!started) return refuse(started.error(), rank);
-    hub.emplace(std::move(started).value());
+    if (started) {
+      hub.emplace(std::move(started).value());
+    } else {
+      read = started.error();
+    }
   }
-  return train_on_mesh(run.value(), hub ? &*hub : nullptr);
+  return train_on_mesh(run.value(), std::move(read), hub ? &*hub : nullptr);
 }
 
 }  // namespace tt::cli

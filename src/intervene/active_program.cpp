@@ -81,7 +81,7 @@ std::string saved_name(const std::string& name, int layer) {
 ActiveProgram::ActiveProgram(std::shared_ptr<const CompiledProgram> of)
     : compiled(std::move(of)),
       ready({{compiled->shape, compiled->ready}}),
-      constants(compiled->constants) {
+      contents(compiled->contents) {
   for (const graph::Parameter& parameter : program.parameters) {
     targets[parameter.name] = parameter.value;
   }
@@ -137,7 +137,7 @@ std::shared_ptr<const Specialization> ActiveProgram::ready_for(const Shape& shap
                                                                const Context& context) {
   if (const auto found = ready.find(shape); found != ready.end()) return found->second;
   if (ready.size() >= kMaxShapes) ready.clear();
-  return ready[shape] = specialize(program, layers, shape, context, constants);
+  return ready[shape] = specialize(program, layers, shape, context, contents);
 }
 
 at::Tensor ActiveProgram::selected(const trace::ForwardScope& scope,

@@ -74,7 +74,7 @@ struct ActiveProgram {
   std::vector<bool> is_done;           // by effect: left out for all layers but the first
 
   std::map<Shape, std::shared_ptr<const Specialization>> ready;
-  Constants constants;
+  trace::FileContents contents;                                   // of the files that it names
   std::map<ForwardKind, std::map<std::string, at::Tensor>> kept;  // of forwards before this one
   std::map<std::string, at::Tensor> saves;                        // of this one
   Counts counts;

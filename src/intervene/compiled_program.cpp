@@ -59,10 +59,11 @@ std::string source_of(const nlohmann::json& program) {
 
 std::shared_ptr<const Specialization> specialize(const graph::Program& program,
                                                  const std::vector<int>& layers, const Shape& shape,
-                                                 const Context& context, Constants& constants) {
+                                                 const Context& context,
+                                                 trace::FileContents& contents) {
   auto made = std::make_shared<Specialization>();
   for (const int layer : layers) {
-    auto instance = specialize_layer(program, context, shape, layer, constants);
+    auto instance = specialize_layer(program, context, shape, layer, contents);
     if (!instance) {
       made->error = instance.error();
       return made;
@@ -83,7 +84,7 @@ base::Result<std::shared_ptr<const CompiledProgram>> compile_program(const nlohm
   made->program = std::move(read).value();
   made->layers = layers_of(made->program);
   made->shape = {context.micro_batch_size, context.seq_length};
-  made->ready = specialize(made->program, made->layers, made->shape, context, made->constants);
+  made->ready = specialize(made->program, made->layers, made->shape, context, made->contents);
   if (made->ready->error) return *made->ready->error;
   made->read_back = read_back(made->program);
   if (auto status = check_kept(*made, context); !status) return status.error();

@@ -19,10 +19,11 @@ struct Specialization {
   std::optional<base::Error> error;  // it does not fit this shape
 };
 
-/// Compiles the program for a shape. Reads what is missing in `constants`.
+/// Compiles the program for a shape. Reads the files that are missing in `contents`.
 std::shared_ptr<const Specialization> specialize(const graph::Program& program,
                                                  const std::vector<int>& layers, const Shape& shape,
-                                                 const Context& context, Constants& constants);
+                                                 const Context& context,
+                                                 trace::FileContents& contents);
 
 /// A program that was checked and compiled for training forwards. Immutable, so that the check of a
 /// program and all that are in force share it. Thread: any.
@@ -35,7 +36,7 @@ struct CompiledProgram {
   std::set<std::string> read_back;  // saves that saved() reads: the others are not kept
   Shape shape;                      // of a training forward
   std::shared_ptr<const Specialization> ready;
-  Constants constants;
+  trace::FileContents contents;  // of the files that it names
 };
 
 /// A text or graph as one string.

@@ -34,9 +34,9 @@ std::vector<int> layers_of(const graph::Program& program) {
 
 base::Result<LayerSpecialization> specialize_layer(const graph::Program& program,
                                                    const Context& context, const Shape& shape,
-                                                   int layer, Constants& constants) {
+                                                   int layer, trace::FileContents& contents) {
   try {
-    return Compiler(program, context, shape, layer, constants).make();
+    return Compiler(program, context, shape, layer, contents).make();
   } catch (const std::exception& error) {
     const std::string what = error.what();
     return expr::to_error(program.ast(), {{}, what.substr(0, what.find('\n')), ""});
@@ -44,10 +44,10 @@ base::Result<LayerSpecialization> specialize_layer(const graph::Program& program
 }
 
 Compiler::Compiler(const graph::Program& program, const Context& context, const Shape& shape,
-                   int layer, Constants& constants)
+                   int layer, trace::FileContents& contents)
     : program_(program),
       context_(context),
-      constants_(constants),
+      contents_(contents),
       limits_(limits_of(program, context, shape, layer)) {
   made_.layer = layer;
   made_.shape = shape;

@@ -11,7 +11,7 @@ namespace tt::intervene {
 class Compiler {
  public:
   Compiler(const graph::Program& program, const Context& context, const Shape& shape, int layer,
-           Constants& constants);
+           trace::FileContents& contents);
   base::Result<LayerSpecialization> make();
 
  private:
@@ -61,7 +61,7 @@ class Compiler {
 
   const graph::Program& program_;
   const Context& context_;
-  Constants& constants_;
+  trace::FileContents& contents_;
   const eval::Limits limits_;  // of each line
   LayerSpecialization made_;
 };

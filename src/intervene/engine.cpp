@@ -54,8 +54,8 @@ at::Tensor Frame::act(std::span<const Action> actions, at::Tensor now) {
   return now;
 }
 
-// What is new to this rank is new to all; a rank that cannot read a file must not leave the others
-// waiting in a collective.
+// What is new to this rank is new to all; a rank that fails must not leave the others waiting in a
+// collective.
 std::shared_ptr<const Specialization> Engine::State::agree_on_ready(ActiveProgram& program,
                                                                     const Shape& shape) {
   const bool is_new = !program.ready.contains(shape);
@@ -65,7 +65,8 @@ std::shared_ptr<const Specialization> Engine::State::agree_on_ready(ActiveProgra
   tensor.all_reduce(could);
   if (could.item<int>() < tensor.size() && !ready->error) {
     auto refused = std::make_shared<Specialization>();
-    refused->error = base::Error{"invalid_argument", "another rank cannot read a file", "", ""};
+    refused->error =
+        base::Error{"invalid_argument", "another rank could not compile the program", "", ""};
     ready = program.ready[shape] = std::move(refused);
   }
   return ready;

@@ -13,9 +13,9 @@ namespace {
 // Of the files of all programs that are kept.
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20U;
 
-std::size_t bytes_of(const Constants& constants) {
+std::size_t bytes_of(const trace::FileContents& contents) {
   std::size_t bytes = 0;
-  for (const auto& [name, tensor] : constants.files) bytes += tensor.nbytes();
+  for (const auto& [name, tensor] : contents.tensors) bytes += tensor.nbytes();
   return bytes;
 }
 
@@ -24,12 +24,12 @@ bool is_same(const trace::DirectionVector& a, const trace::DirectionVector& b) {
 }
 
 // Whether the files that the program was compiled with hold the same now.
-bool is_current(const Constants& constants, const Context& context) {
-  for (const auto& [name, vector] : constants.vectors) {
+bool is_current(const trace::FileContents& contents, const Context& context) {
+  for (const auto& [name, vector] : contents.vectors) {
     const auto now = context.vectors->find(name);
     if (!now || !is_same(*vector, *now.value())) return false;
   }
-  for (const auto& [name, tensor] : constants.files) {
+  for (const auto& [name, tensor] : contents.tensors) {
     const auto now = context.files->find(name.first, name.second);
     if (!now || !at::equal(now.value().to(context.dtype), tensor)) return false;
   }
@@ -44,14 +44,14 @@ base::Result<std::shared_ptr<const CompiledProgram>> ProgramCache::compile(
     const nlohmann::json& program, const Context& context) {
   const std::string source = source_of(program);
   auto known = take(source, context.tensor_rank);
-  if (known == nullptr || !is_current(known->constants, context)) {
+  if (known == nullptr || !is_current(known->contents, context)) {
     auto compiled = compile_program(program, context);
     const std::lock_guard lock(mutex_);
     ++compiled_;
     if (!compiled) return compiled.error();
     known = std::move(compiled).value();
   }
-  keep({context.tensor_rank, bytes_of(known->constants), known});
+  keep({context.tensor_rank, bytes_of(known->contents), known});
   return known;
 }
 

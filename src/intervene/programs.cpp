@@ -51,6 +51,12 @@ json to_json(const Desired& wanted) {
 
 }  // namespace
 
+Context with_files(Context context, trace::ReceivedFiles& files) {
+  context.vectors = &files;
+  context.files = &files;
+  return context;
+}
+
 base::Result<std::map<std::string, double>> targets_of(const ActiveProgram& program,
                                                        const json& params) {
   std::map<std::string, double> targets = program.targets;
@@ -103,8 +109,8 @@ base::Result<json> Engine::State::apply(const json& params, std::int64_t next_st
   program.keep = keep.get<bool>();
   if (has_ttl) program.until = next_step + ttl.get<std::int64_t>() - 1;
   program.targets = targets.value();
-  *known = {program.name,  program.compiled, program.targets,
-            program.since, program.until,    program.keep};
+  *known = {program.name,  program.compiled, program.targets,           program.since,
+            program.until, program.keep,     program.compiled->contents};
   has_changed = true;
   wanted_reason = "apply";
   return program.describe();
@@ -179,7 +185,7 @@ base::Result<json> Engine::request(const std::string& method, const json& params
 
 bool Engine::has_changes() const { return state_->has_changed; }
 
-std::string Engine::take_changes(std::int64_t next_step) {
+trace::ProgramChanges Engine::take_changes(std::int64_t next_step) {
   State& state = *state_;
   const auto is_over = [next_step](const Desired& one) {
     return one.until && *one.until < next_step;
@@ -189,30 +195,40 @@ std::string Engine::take_changes(std::int64_t next_step) {
     state.wanted_reason = "expired";
   }
   if (!std::exchange(state.has_changed, false)) return {};
+  trace::ProgramChanges changes;
   json programs = json::array();
-  for (const Desired& one : state.wanted) programs.push_back(to_json(one));
-  return json{{"reason", state.wanted_reason}, {"programs", std::move(programs)}}.dump(
+  for (Desired& one : state.wanted) {
+    programs.push_back(to_json(one));
+    changes.contents.vectors.merge(one.contents.vectors);
+    changes.contents.tensors.merge(one.contents.tensors);
+    one.contents = {};
+  }
+  changes.text = json{{"reason", state.wanted_reason}, {"programs", std::move(programs)}}.dump(
       -1, ' ', false, json::error_handler_t::replace);
+  return changes;
 }
 
 // Global rank 0 has compiled the program for the request.
 base::Result<std::shared_ptr<ActiveProgram>> Engine::State::start(const std::string& name,
                                                                   std::int64_t since,
-                                                                  const json& program) {
+                                                                  const json& program,
+                                                                  const Context& received) {
   const Desired* asked = find_wanted(name);
   const bool is_here = asked != nullptr && asked->compiled->source == source_of(program);
   auto made = is_here ? base::Result(std::make_shared<ActiveProgram>(asked->compiled))
-                      : make_active_program(program, context);
+                      : make_active_program(program, received);
   if (!made) return made.error();
   made.value()->name = name;
   made.value()->since = since;
   return made;
 }
 
-base::Status Engine::prepare(const std::string& changes) {
+base::Status Engine::prepare(const trace::ProgramChanges& changes) {
   State& state = *state_;
   state.prepared.clear();
-  const json given = json::parse(changes);
+  trace::ReceivedFiles files(changes.contents);
+  const Context context = with_files(state.context, files);
+  const json given = json::parse(changes.text);
   state.prepared_reason = given.at("reason");
   for (const json& one : given.at("programs")) {
     const std::string name = one.at("name");
@@ -227,7 +243,7 @@ base::Status Engine::prepare(const std::string& changes) {
     if (known != state.in_force.end()) {
       prepared.program = *known;
     } else {
-      auto made = state.start(name, since, one.at("program"));
+      auto made = state.start(name, since, one.at("program"), context);
       if (!made) return made.error();
       prepared.program = std::move(made).value();
     }

@@ -167,9 +167,17 @@ std::optional<json> Engine::report(std::int64_t step) {
   return json{{"step", step}, {"programs", std::move(programs)}};
 }
 
-base::Status Engine::begin_preview(const json& params) {
+base::Result<trace::FileContents> Engine::read_files(const json& params) {
+  auto made = make_active_program(params.value("program", json()), state_->context);
+  if (!made) return made.error();
+  return std::move(made.value()->contents);
+}
+
+base::Status Engine::begin_preview(const json& params, const trace::FileContents& contents) {
   State& state = *state_;
-  auto made = make_active_program(params.value("program", json()), state.context);
+  trace::ReceivedFiles files(contents);
+  auto made =
+      make_active_program(params.value("program", json()), with_files(state.context, files));
   if (!made) return made.error();
   ActiveProgram& program = *made.value();
   auto targets = targets_of(program, params);

@@ -125,7 +125,7 @@ base::Result<Compiler::InputInfo> Compiler::see_vector(const Leaf& leaf) const {
   if (context_.vectors == nullptr) {
     return wrong(leaf.node, "this run has no vectors", "start it with --tensor-tracer-vectors");
   }
-  std::shared_ptr<const trace::DirectionVector>& vector = constants_.vectors[leaf.name];
+  std::shared_ptr<const trace::DirectionVector>& vector = contents_.vectors[leaf.name];
   if (vector == nullptr) {
     auto read = context_.vectors->find(leaf.name);
     if (!read) return wrong(leaf.node, read.error().message, read.error().remedy);
@@ -151,7 +151,7 @@ base::Result<Compiler::InputInfo> Compiler::see_file(const Leaf& leaf) const {
   if (context_.files == nullptr) {
     return wrong(leaf.node, "this run has no files", "start it with --intervention-files");
   }
-  at::Tensor& tensor = constants_.files[{leaf.name, leaf.key}];
+  at::Tensor& tensor = contents_.tensors[{leaf.name, leaf.key}];
   if (!tensor.defined()) {
     const auto read = context_.files->find(leaf.name, leaf.key);
     if (!read) return wrong(leaf.node, read.error().message, read.error().remedy);

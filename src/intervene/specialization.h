@@ -18,6 +18,7 @@
 #include "tensor_tracer/eval/program.h"
 #include "tensor_tracer/graph/program.h"
 #include "tensor_tracer/intervene/context.h"
+#include "tensor_tracer/trace/file_contents.h"
 
 namespace tt::intervene {
 
@@ -97,17 +98,11 @@ struct LayerSpecialization {
   std::vector<Write> writes;         // in source order
 };
 
-/// What a program reads of files, each read once, so that all layers and shapes see the same.
-struct Constants {
-  std::map<std::pair<std::string, std::string>, at::Tensor> files;  // by file and name in it
-  std::map<std::string, std::shared_ptr<const trace::DirectionVector>> vectors;
-};
-
-/// Checks shapes and dtypes on tensors without data. Errors as in expr::to_error(). Reads what is
-/// missing in `constants`.
+/// Checks shapes and dtypes on tensors without data. Errors as in expr::to_error(). Files that are
+/// missing in `contents` are read, each once, so that all layers and shapes see the same.
 base::Result<LayerSpecialization> specialize_layer(const graph::Program& program,
                                                    const Context& context, const Shape& shape,
-                                                   int layer, Constants& constants);
+                                                   int layer, trace::FileContents& contents);
 
 /// The layers that a program is made ready for: 0 alone where nothing says `layer`.
 std::vector<int> layers_of(const graph::Program& program);

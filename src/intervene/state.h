@@ -34,6 +34,7 @@ struct Desired {
   std::int64_t since = 1;
   std::optional<std::int64_t> until;
   bool keep = false;
+  trace::FileContents contents = {};  // of the files that it names, until it travels
 };
 
 /// One of them as a rank has read it, with what becomes its own once all ranks could.
@@ -43,6 +44,9 @@ struct Staged {
   std::optional<std::int64_t> until;
   bool keep = false;
 };
+
+/// The same run, whose programs read `files` alone.
+Context with_files(Context context, trace::ReceivedFiles& files);
 
 /// The values of the parameters with those of "parameters" in `params`, or which is wrong.
 base::Result<std::map<std::string, double>> targets_of(const ActiveProgram& program,
@@ -98,7 +102,8 @@ struct Engine::State {
   base::Error not_in_force(const std::string& name) const;
   Desired* find_wanted(const std::string& name);
   base::Result<std::shared_ptr<ActiveProgram>> start(const std::string& name, std::int64_t since,
-                                                     const nlohmann::json& program);
+                                                     const nlohmann::json& program,
+                                                     const Context& received);
 };
 
 }  // namespace tt::intervene

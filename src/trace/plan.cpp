@@ -365,6 +365,14 @@ json to_json(const Plan& plan, const PlanContext& context) {
   return {{"number", plan.number}, {"entries", std::move(entries)}};
 }
 
+FileContents contents_of(const Plan& plan) {
+  FileContents contents;
+  for (const PlanEntry& entry : plan.entries) {
+    for (const auto& vector : entry.compressor->vectors()) contents.vectors[vector->name] = vector;
+  }
+  return contents;
+}
+
 json default_plan(const PlanContext& context) {
   json plan = watch_first(context.seq_length, context);
   for (std::int64_t tokens = context.seq_length / 2; tokens > 0; tokens /= 2) {

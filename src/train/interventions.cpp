@@ -12,13 +12,7 @@ namespace tt::train {
 
 void RunControl::intervene(const trace::Request& request, std::int64_t next_step) {
   if (request.method == "intervention.preview") {
-    if (preview_id_) {
-      control_source_->refuse(request.id,
-                              {"busy", "another preview is under way", "", "ask again"});
-      return;
-    }
-    preview_id_ = request.id;
-    preview_params_ = request.params.dump();
+    take_preview(request);
     return;
   }
   auto answer = hooks_->request(request.method, request.params, next_step);
@@ -43,6 +37,34 @@ void RunControl::intervene(const trace::Request& request, std::int64_t next_step
   }
 }
 
+void RunControl::take_preview(const trace::Request& request) {
+  if (preview_id_) {
+    control_source_->refuse(request.id, {"busy", "another preview is under way", "", "ask again"});
+    return;
+  }
+  auto contents = read_preview_files(request.params);
+  if (!contents) {
+    control_source_->refuse(request.id, contents.error());
+    return;
+  }
+  preview_id_ = request.id;
+  preview_params_ = request.params.dump();
+  preview_contents_ = std::move(contents).value();
+}
+
+base::Result<trace::FileContents> RunControl::read_preview_files(
+    const nlohmann::json& params) const {
+  trace::FileContents of_plan;
+  if (const auto text = params.find("plan"); text != params.end()) {
+    const auto plan = trace::parse_plan(*text, tracer_.context(), 0);
+    if (!plan) return plan.error();
+    of_plan = trace::contents_of(plan.value());
+  }
+  auto contents = hooks_->read_files(params);
+  if (contents) contents.value().vectors.merge(of_plan.vectors);
+  return contents;
+}
+
 void RunControl::answer_sets(std::int64_t next_step) {
   for (auto& [key, pending] : std::exchange(pending_sets_, {})) {
     pending.answer["step"] = next_step;
@@ -51,23 +73,22 @@ void RunControl::answer_sets(std::int64_t next_step) {
   }
 }
 
-// A rank may fail where rank 0 did not, such as on a file that one machine lacks.
-void RunControl::agree_on_programs(const std::string& changes, std::int64_t step) {
+// A rank may fail where rank 0 did not, such as for want of memory.
+void RunControl::agree_on_programs(const trace::ProgramChanges& changes, std::int64_t step) {
   const base::Status status = hooks_->prepare(changes);
   const bool in_force = all_ranks_ok(control_, status.ok());
   hooks_->install(in_force);
   if (sink_ == nullptr || control_.rank() != 0) return;
   if (!in_force) {
-    sink_->send_event("log", {{"level", "error"},
-                              {"message",
-                               "a rank could not take the programs, perhaps it "
-                               "cannot read a file; those before stay in force"}});
+    sink_->send_event(
+        "log", {{"level", "error"},
+                {"message", "a rank could not take the programs; those before stay in force"}});
   }
   sink_->send_event("interventions", hooks_->describe(step));
 }
 
 void RunControl::run_preview(std::int64_t next_step) {
-  auto answer = preview_(nlohmann::json::parse(preview_params_), next_step - 1);
+  auto answer = preview_(nlohmann::json::parse(preview_params_), preview_contents_, next_step - 1);
   if (!preview_id_) return;
   if (answer) {
     control_source_->answer(*preview_id_, std::move(answer).value());

@@ -91,24 +91,31 @@ double Trainer::preview_loss(const PreviewPass& pass, trace::Tracer& tracer) {
 }
 
 base::Status Trainer::begin_preview(const nlohmann::json& params,
+                                    const trace::FileContents& contents,
                                     std::optional<PreviewWatch>& watch) {
   if (const auto plan = params.find("plan"); plan != params.end()) {
-    auto read = trace::parse_plan(*plan, parts_.plan_context, 0);
+    trace::ReceivedFiles files(contents);
+    trace::PlanContext context = parts_.plan_context;
+    context.vectors = &files;
+    auto read = trace::parse_plan(*plan, context, 0);
     if (!read) return read.error();
     watch.emplace(*this, std::move(read).value());
   }
-  return parts_.hooks->begin_preview(params);
+  return parts_.hooks->begin_preview(params, contents);
 }
 
-base::Result<nlohmann::json> Trainer::preview(const nlohmann::json& params, std::int64_t done) {
+base::Result<nlohmann::json> Trainer::preview(const nlohmann::json& params,
+                                              const trace::FileContents& contents,
+                                              std::int64_t done) {
   const std::int64_t number = std::max<std::int64_t>(done, 1);
   std::optional<PreviewWatch> watch;
-  const base::Status status = begin_preview(params, watch);
+  const base::Status status = begin_preview(params, contents, watch);
   const bool could = all_ranks_ok(parts_.groups.control, status.ok());
   if (!could) {
     if (status.ok()) parts_.hooks->end_preview();
     if (!status.ok()) return status.error();
-    return base::Error{"invalid_argument", "another rank cannot read a file", "program", ""};
+    return base::Error{"invalid_argument", "another rank could not take the program", "program",
+                       ""};
   }
   trace::Tracer& tracer = watch ? watch->tracer() : tracer_;
   const double train_off = preview_loss({number, trace::Phase::kTrain}, tracer_);

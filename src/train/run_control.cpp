@@ -69,6 +69,7 @@ bool RunControl::before_step(std::int64_t step) {
     again = share_decision(step);
     if (!preview_params_.empty()) run_preview(step);
     preview_params_.clear();
+    preview_contents_ = {};
   }
   if (must_stop_) return false;
   if (new_plan_ != nullptr) tracer_.set_plan(std::move(new_plan_));
@@ -174,12 +175,12 @@ bool RunControl::share_decision(std::int64_t step) {
   const bool is_root = control_.rank() == 0;
   std::string text;
   if (new_plan_ != nullptr) text = trace::to_json(*new_plan_, tracer_.context()).dump();
-  std::string changes;
+  trace::ProgramChanges changes;
   if (is_root && hooks_ != nullptr) changes = hooks_->take_changes(step);
   ControlMessage message{step,
                          plan_number_,
                          static_cast<std::uint32_t>(text.size()),
-                         static_cast<std::uint32_t>(changes.size()),
+                         static_cast<std::uint32_t>(changes.text.size()),
                          static_cast<std::uint32_t>(preview_params_.size()),
                          must_stop_ ? 1U : 0U,
                          is_held() || !preview_params_.empty() ? 1U : 0U};
@@ -189,13 +190,15 @@ bool RunControl::share_decision(std::int64_t step) {
   if (message.plan_bytes > 0)
     share_plan(message.plan_number, std::move(text), message.plan_bytes, step);
   if (message.program_bytes > 0) {
-    changes.resize(message.program_bytes);
-    broadcast(control_, changes.data(), changes.size());
+    changes.text.resize(message.program_bytes);
+    broadcast(control_, changes.text.data(), changes.text.size());
+    trace::broadcast_contents(control_, changes.contents, 0);
     agree_on_programs(changes, step);
   }
   if (message.preview_bytes > 0) {
     preview_params_.resize(message.preview_bytes);
     broadcast(control_, preview_params_.data(), preview_params_.size());
+    trace::broadcast_contents(control_, preview_contents_, 0);
   }
   return message.again != 0;
 }
@@ -204,15 +207,21 @@ void RunControl::share_plan(std::uint32_t number, std::string text, std::size_t 
                             std::int64_t step) {
   text.resize(size);
   broadcast(control_, text.data(), text.size());
+  trace::FileContents contents;
+  if (new_plan_ != nullptr) contents = trace::contents_of(*new_plan_);
+  trace::broadcast_contents(control_, contents, 0);
   if (control_.rank() != 0) {
     plan_number_ = number;
-    auto plan = trace::parse_plan(nlohmann::json::parse(text), tracer_.context(), number);
+    trace::ReceivedFiles files(std::move(contents));
+    trace::PlanContext context = tracer_.context();
+    context.vectors = &files;
+    auto plan = trace::parse_plan(nlohmann::json::parse(text), context, number);
     new_plan_ = plan ? std::make_shared<const trace::Plan>(std::move(plan).value()) : nullptr;
   }
   agree_on_plan(step);
 }
 
-// A rank may fail to read what the plan names, such as a file that rank 0's machine alone has.
+// A rank may fail where rank 0 did not, such as for want of memory.
 void RunControl::agree_on_plan(std::int64_t step) {
   if (all_ranks_ok(control_, new_plan_ != nullptr)) return;
   new_plan_ = nullptr;
@@ -220,8 +229,7 @@ void RunControl::agree_on_plan(std::int64_t step) {
   sink_->send_event("log",
                     {{"level", "error"},
                      {"message", "a rank could not take plan " + std::to_string(plan_number_) +
-                                     ", perhaps it cannot read a vector's file; the plan "
-                                     "before it stays in force"}});
+                                     "; the plan before it stays in force"}});
   sink_->send_event("plan",
                     {{"plan", trace::to_json(tracer_.plan(), tracer_.context())}, {"step", step}});
 }

@@ -57,9 +57,8 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
       tracer_(parts_.plan_context, {parts_.run_id, parts_.groups.coordinates}, parts_.groups.tracer,
               parts_.sink),
       control_(parts_.groups.control, parts_.control_source, parts_.sink, tracer_, parts_.hooks,
-               [this](const nlohmann::json& params, std::int64_t done) {
-                 return preview(params, done);
-               }) {
+               [this](const nlohmann::json& params, const trace::FileContents& contents,
+                      std::int64_t done) { return preview(params, contents, done); }) {
   if (!config.export_tensors.empty()) {
     export_steps_ = config::parse_steps(config.export_at).value();
   }

@@ -51,14 +51,16 @@ class Engine : public trace::InterventionHooks {
   base::Result<nlohmann::json> request(const std::string& method, const nlohmann::json& params,
                                        std::int64_t next_step) override;
   bool has_changes() const override;
-  std::string take_changes(std::int64_t next_step) override;
-  base::Status prepare(const std::string& changes) override;
+  trace::ProgramChanges take_changes(std::int64_t next_step) override;
+  base::Status prepare(const trace::ProgramChanges& changes) override;
   void install(bool in_force) override;
   bool give_up() override;
   nlohmann::json describe(std::int64_t step) const override;
   std::optional<nlohmann::json> report(std::int64_t step) override;
   std::vector<nlohmann::json> take_saved() override;
-  base::Status begin_preview(const nlohmann::json& params) override;
+  base::Result<trace::FileContents> read_files(const nlohmann::json& params) override;
+  base::Status begin_preview(const nlohmann::json& params,
+                             const trace::FileContents& contents) override;
   void turn_preview(bool acts) override;
   bool preview_writes_gradients() const override;
   nlohmann::json preview_writes() override;

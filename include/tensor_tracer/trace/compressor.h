@@ -52,6 +52,8 @@ class Compressor {
   virtual protocol::RecordCompressor code() const = 0;
   /// True where numbers of the record count or name things, which few bits cannot hold.
   virtual bool needs_full_precision() const { return false; }
+  /// The direction vectors that it was made of.
+  virtual std::vector<std::shared_ptr<const DirectionVector>> vectors() const { return {}; }
   virtual std::shared_ptr<const Packing> packing(const LogicalShape& shape,
                                                  bool is_double) const = 0;
 };

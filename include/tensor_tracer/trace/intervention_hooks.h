@@ -14,6 +14,12 @@
 
 namespace tt::trace {
 
+/// Programs as they travel from global rank 0 to every rank.
+struct ProgramChanges {
+  std::string text;       // JSON; empty: nothing changed
+  FileContents contents;  // of the files that programs name which are new to the ranks
+};
+
 /// What changes values inside the model while it runs, one for each rank: programs in force, the
 /// same on every rank. Whatever goes wrong in a program is counted and told, and never reaches
 /// training. Thread: the thread that runs the step.
@@ -52,10 +58,10 @@ class InterventionHooks {
   /// Global rank 0: take_changes() has something to give because of a request.
   virtual bool has_changes() const = 0;
   /// Global rank 0: ends what step `next_step` is too late for, and gives what install() is to be
-  /// given on every rank; empty: nothing changed since the last call.
-  virtual std::string take_changes(std::int64_t next_step) = 0;
-  /// Every rank: reads `changes`. Error: this rank cannot take them.
-  virtual base::Status prepare(const std::string& changes) = 0;
+  /// given on every rank; without text: nothing changed since the last call.
+  virtual ProgramChanges take_changes(std::int64_t next_step) = 0;
+  /// Every rank: reads `changes`, and no file. Error: this rank cannot take them.
+  virtual base::Status prepare(const ProgramChanges& changes) = 0;
   /// Every rank, after prepare(): puts them in force, or with false forgets them.
   virtual void install(bool in_force) = 0;
   /// Every rank: the loss is not finite. Ends all programs; false: there was none.
@@ -69,9 +75,12 @@ class InterventionHooks {
   /// all ranks.
   virtual std::vector<nlohmann::json> take_saved() = 0;
 
-  /// Until end_preview() nothing is counted, kept or told. The same on every rank. Error: the
-  /// program of "intervention.preview" is wrong.
-  virtual base::Status begin_preview(const nlohmann::json& params) = 0;
+  /// Global rank 0: checks the program of "intervention.preview" and reads the files that it names.
+  virtual base::Result<FileContents> read_files(const nlohmann::json& params) = 0;
+  /// Until end_preview() nothing is counted, kept or told. The same on every rank. `contents`: of
+  /// the files that the program names. Error: the program is wrong.
+  virtual base::Status begin_preview(const nlohmann::json& params,
+                                     const FileContents& contents) = 0;
   /// Whether that program acts in every forward beside those in force; not at first.
   virtual void turn_preview(bool acts) = 0;
   /// It writes gradients: its training forward is to be followed by a backward.

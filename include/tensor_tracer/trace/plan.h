@@ -13,6 +13,7 @@
 #include "tensor_tracer/points/place_table.h"
 #include "tensor_tracer/protocol/record.h"
 #include "tensor_tracer/trace/compressor.h"
+#include "tensor_tracer/trace/file_contents.h"
 
 namespace tt::trace {
 
@@ -94,6 +95,9 @@ base::Result<Plan> parse_plan(const nlohmann::json& text, const PlanContext& con
 
 /// The same form, complete: defaults are written out.
 nlohmann::json to_json(const Plan& plan, const PlanContext& context);
+
+/// The contents of the files that a plan names.
+FileContents contents_of(const Plan& plan);
 
 /// What is watched when nobody asked for anything else: HiddenStates of all layers and the tokens,
 /// of the training data and of every prompt set, and their projections on the run's vectors. Of

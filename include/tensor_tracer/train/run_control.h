@@ -21,8 +21,9 @@ namespace tt::train {
 class RunControl {
  public:
   /// Carries out "intervention.preview" between steps, on every rank; the answer of rank 0.
-  using Preview = std::function<base::Result<nlohmann::json>(const nlohmann::json& params,
-                                                             std::int64_t steps_done)>;
+  /// `contents`: of the files that its plan and its program name.
+  using Preview = std::function<base::Result<nlohmann::json>(
+      const nlohmann::json& params, const trace::FileContents& contents, std::int64_t steps_done)>;
 
   /// `control_source` and `sink`: on global rank 0 those of the hub, null without one and
   /// elsewhere. `hooks`: null, or on every rank.
@@ -58,7 +59,9 @@ class RunControl {
   // interventions.cpp
   void intervene(const trace::Request& request, std::int64_t next_step);
   void answer_sets(std::int64_t next_step);
-  void agree_on_programs(const std::string& changes, std::int64_t step);
+  void agree_on_programs(const trace::ProgramChanges& changes, std::int64_t step);
+  void take_preview(const trace::Request& request);
+  base::Result<trace::FileContents> read_preview_files(const nlohmann::json& params) const;
   void run_preview(std::int64_t next_step);
 
   comm::ProcessGroup control_;
@@ -82,6 +85,7 @@ class RunControl {
   std::map<std::pair<std::string, std::string>, PendingSet> pending_sets_;
   std::optional<std::uint64_t> preview_id_;  // rank 0: of the request that is to be carried out
   std::string preview_params_;               // JSON; empty: none
+  trace::FileContents preview_contents_;
 };
 
 }  // namespace tt::train

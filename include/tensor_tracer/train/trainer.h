@@ -90,9 +90,11 @@ class Trainer {
   void end_interventions() const;
   bool recover_from_nonfinite(std::int64_t number);
   void notify_interventions(std::int64_t number) const;
-  base::Result<nlohmann::json> preview(const nlohmann::json& params, std::int64_t done);
+  base::Result<nlohmann::json> preview(const nlohmann::json& params,
+                                       const trace::FileContents& contents, std::int64_t done);
   class PreviewWatch;
-  base::Status begin_preview(const nlohmann::json& params, std::optional<PreviewWatch>& watch);
+  base::Status begin_preview(const nlohmann::json& params, const trace::FileContents& contents,
+                             std::optional<PreviewWatch>& watch);
   struct PreviewPass;
   double preview_loss(const PreviewPass& pass, trace::Tracer& tracer);
   double share_of_loss() const;

@@ -106,13 +106,16 @@ std::shared_ptr<const Rows<Number>> rows_of(
 class ProjectionCompressor : public Compressor {
  public:
   ProjectionCompressor(std::vector<std::string> names,
-                       const std::vector<std::shared_ptr<const DirectionVector>>& vectors,
-                       bool normalize, json layer_base)
-      : names_(std::move(names)), normalize_(normalize), layer_base_(std::move(layer_base)) {
-    const auto hidden_states =
-        static_cast<std::int64_t>(vectors.front()->rows.size()) / vectors.front()->hidden_size;
-    floats_ = rows_of<float>(vectors, normalize, hidden_states);
-    doubles_ = rows_of<double>(vectors, normalize, hidden_states);
+                       std::vector<std::shared_ptr<const DirectionVector>> vectors, bool normalize,
+                       json layer_base)
+      : names_(std::move(names)),
+        vectors_(std::move(vectors)),
+        normalize_(normalize),
+        layer_base_(std::move(layer_base)) {
+    const DirectionVector& first = *vectors_.front();
+    const auto hidden_states = static_cast<std::int64_t>(first.rows.size()) / first.hidden_size;
+    floats_ = rows_of<float>(vectors_, normalize, hidden_states);
+    doubles_ = rows_of<double>(vectors_, normalize, hidden_states);
   }
   json to_json() const override {
     json form = {{"kind", "projection"}, {"vectors", names_}, {"normalize", normalize_}};
@@ -122,6 +125,7 @@ class ProjectionCompressor : public Compressor {
   protocol::RecordCompressor code() const override {
     return protocol::RecordCompressor::kProjection;
   }
+  std::vector<std::shared_ptr<const DirectionVector>> vectors() const override { return vectors_; }
   std::shared_ptr<const Packing> packing(const LogicalShape& shape, bool is_double) const override {
     if (is_double) return std::make_shared<ProjectionPacking<double>>(shape, doubles_);
     return std::make_shared<ProjectionPacking<float>>(shape, floats_);
@@ -129,6 +133,7 @@ class ProjectionCompressor : public Compressor {
 
  private:
   const std::vector<std::string> names_;
+  const std::vector<std::shared_ptr<const DirectionVector>> vectors_;  // by name
   const bool normalize_;
   const json layer_base_;  // as asked for; null: as the file's rows tell
   std::shared_ptr<const Rows<float>> floats_;
@@ -211,7 +216,8 @@ ParsedCompressor parse_projection(const json& text, const std::string& where,
     if (!status) return status.error();
     vectors.push_back(std::move(found).value());
   }
-  return made<ProjectionCompressor>(std::move(names), vectors, normalize.get<bool>(), base);
+  return made<ProjectionCompressor>(std::move(names), std::move(vectors), normalize.get<bool>(),
+                                    base);
 }
 
 }  // namespace tt::trace

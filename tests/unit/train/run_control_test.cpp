@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <deque>
-#include <functional>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -52,12 +51,14 @@ class Script : public trace::ControlSource, public trace::TraceSink {
 
 json at_step(std::int64_t step) { return {{"step", step}, {"ranks", 2}}; }
 
-// A folder of vectors that one machine has and another has not.
+// A folder of vectors, which one machine has and another has not.
 class Vectors : public trace::VectorLibrary {
  public:
   std::vector<std::string> names() override { return {"evil"}; }
-  base::Result<std::shared_ptr<const trace::DirectionVector>> find(const std::string&) override {
+  base::Result<std::shared_ptr<const trace::DirectionVector>> find(
+      const std::string& name) override {
     auto vector = std::make_shared<trace::DirectionVector>();
+    vector->name = name;
     vector->hidden_size = config::ModelConfig{}.hidden_size;
     vector->rows.assign(static_cast<std::size_t>(vector->hidden_size * 5), 1.0F);
     return std::shared_ptr<const trace::DirectionVector>(std::move(vector));
@@ -65,14 +66,16 @@ class Vectors : public trace::VectorLibrary {
 };
 
 // Runs `steps` steps on two ranks under the script; plans[r] = plan numbers of rank r by step.
-// Vectors by rank: null where it has none.
+// Rank 0 alone has `vectors`; `layers`: of the model of rank 1.
 std::vector<std::vector<std::uint32_t>> run(
-    Script& script, std::int64_t steps,
-    const std::function<trace::VectorLibrary*(int)>& vectors_of = [](int) { return nullptr; }) {
+    Script& script, std::int64_t steps, trace::VectorLibrary* vectors = nullptr,
+    std::int64_t layers = config::ModelConfig{}.num_layers) {
   std::vector<std::vector<std::uint32_t>> plans(2);
   comm::run_local(2, [&](const comm::ProcessGroup& group) {
     const bool is_first = group.rank() == 0;
-    trace::Tracer tracer(make_plan_context({}, {}, vectors_of(group.rank()), {}), {},
+    config::TrainConfig config;
+    if (!is_first) config.model.num_layers = layers;
+    trace::Tracer tracer(make_plan_context(config, {}, is_first ? vectors : nullptr, {}), {},
                          comm::ProcessGroup(), nullptr);
     RunControl control(group, is_first ? &script : nullptr, is_first ? &script : nullptr, tracer,
                        nullptr, {});
@@ -204,14 +207,23 @@ TEST(RunControl, AViewerThatCameAndWentMeanwhileKeepsNoCoreBusy) {
   EXPECT_EQ(script.answers[0].first, 7u);
 }
 
-TEST(RunControl, PlanThatOneRankCannotTakeIsTakenByNone) {
+TEST(RunControl, VectorsTravelWithThePlanThatNamesThem) {
   Script script;
   const json plan = {{"entries",
                       {{{"point", "HiddenStates"},
                         {"compressor", {{"kind", "projection"}, {"vectors", {"evil"}}}}}}}};
   script.requests = {{}, {{1, "plan.set", {{"plan", plan}}}}};
   Vectors vectors;
-  const auto plans = run(script, 3, [&](int rank) { return rank == 0 ? &vectors : nullptr; });
+  const auto plans = run(script, 3, &vectors);
+  for (const auto& of_rank : plans) EXPECT_THAT(of_rank, ElementsAre(0, 1, 1));
+  EXPECT_THAT(script.logs, testing::IsEmpty());
+}
+
+TEST(RunControl, PlanThatOneRankCannotTakeIsTakenByNone) {
+  Script script;
+  const json plan = {{"entries", {{{"point", "HiddenStates"}, {"layers", "4"}}}}};
+  script.requests = {{}, {{1, "plan.set", {{"plan", plan}}}}};
+  const auto plans = run(script, 3, nullptr, 2);
   for (const auto& of_rank : plans) EXPECT_THAT(of_rank, ElementsAre(0, 0, 0));
   ASSERT_EQ(script.logs.size(), 1u);
   EXPECT_THAT(script.logs[0], testing::HasSubstr("a rank could not take plan 1"));

@@ -1,0 +1,75 @@
+#include "src/cli/run_inputs.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tensor_tracer/comm/broadcast.h"
+#include "tensor_tracer/trace/file_contents.h"
+
+namespace tt::cli {
+namespace {
+
+using nlohmann::json;
+
+json to_json(const base::Result<RunInputs>& read) {
+  if (!read) {
+    const base::Error& error = read.error();
+    return {{"error", {error.code, error.message, error.where, error.remedy}}};
+  }
+  const TracingSetup& tracing = read.value().tracing;
+  json prompts = json::array();
+  for (const data::PromptSet& set : tracing.prompts) prompts.push_back({set.name, set.texts});
+  json plan;
+  if (tracing.plan != nullptr) plan = trace::to_json(*tracing.plan, tracing.context);
+  return {{"prompts", std::move(prompts)}, {"plan", std::move(plan)}};
+}
+
+std::vector<data::PromptSet> prompts_of(const json& message) {
+  std::vector<data::PromptSet> sets;
+  for (const json& set : message.at("prompts")) {
+    sets.push_back({set.at(0), set.at(1).get<std::vector<std::string>>()});
+  }
+  return sets;
+}
+
+}  // namespace
+
+base::Result<RunInputs> read_inputs(const config::TrainConfig& config,
+                                    const mesh::MeshShape& shape) {
+  auto tracing = prepare_tracing(config, shape);
+  if (!tracing) return tracing.error();
+  // Without a viewer's way in nothing is traced.
+  if (!config::has_hub(config.tracer)) tracing.value().plan = nullptr;
+  auto intervention = prepare_interventions(config, shape, tracing.value());
+  if (!intervention) return intervention.error();
+  return RunInputs{std::move(tracing).value(), std::move(intervention).value()};
+}
+
+base::Result<RunInputs> share_inputs(base::Result<RunInputs> read,
+                                     const config::TrainConfig& config,
+                                     const mesh::MeshShape& shape,
+                                     const comm::ProcessGroup& world) {
+  const bool is_root = world.rank() == 0;
+  std::string packed;
+  if (is_root) json::to_msgpack(to_json(read), packed);
+  comm::broadcast_text(world, packed, 0);
+  const json message = json::from_msgpack(packed);
+  if (const auto error = message.find("error"); error != message.end()) {
+    return base::Error{error->at(0), error->at(1), error->at(2), error->at(3)};
+  }
+  trace::FileContents contents;
+  if (is_root && read.value().tracing.plan != nullptr) {
+    contents = trace::contents_of(*read.value().tracing.plan);
+  }
+  trace::broadcast_contents(world, contents, 0);
+  if (is_root) return read;
+  RunInputs received;
+  received.tracing =
+      receive_tracing(config, shape, prompts_of(message), message.at("plan"), std::move(contents));
+  received.intervention.context = make_program_context(config, shape, received.tracing);
+  return received;
+}
+
+}  // namespace tt::cli

@@ -1,0 +1,29 @@
+#pragma once
+
+#include "src/cli/intervention_setup.h"
+#include "src/cli/tracing_setup.h"
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/config/train_config.h"
+#include "tensor_tracer/mesh/mesh.h"
+
+namespace tt::cli {
+
+/// Prompts, plan, vectors, programs and their files. Global rank 0 reads them; two nodes may hold
+/// different files under one path, so no other rank opens one.
+struct RunInputs {
+  TracingSetup tracing;
+  InterventionSetup intervention;
+};
+
+/// Reads and checks all of them. Global rank 0, before MPI starts.
+base::Result<RunInputs> read_inputs(const config::TrainConfig& config,
+                                    const mesh::MeshShape& shape);
+
+/// Gives every rank what rank 0 read, or its error; the programs follow with make_engine().
+/// Collective over `world`. `read` of other ranks than 0 is not looked at.
+base::Result<RunInputs> share_inputs(base::Result<RunInputs> read,
+                                     const config::TrainConfig& config,
+                                     const mesh::MeshShape& shape, const comm::ProcessGroup& world);
+
+}  // namespace tt::cli
