@@ -1,16 +1,14 @@
 #include "tensor_tracer/checkpoint/tensor_directory.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
+#include "src/checkpoint/tensor_bytes.h"
 #include "src/checkpoint/vector_files.h"
+#include "tensor_tracer/base/private_file.h"
 
 namespace tt::checkpoint {
 namespace {
-
-constexpr std::uintmax_t kMaxTensorFileBytes = 256 << 20;
 
 base::Error wrong(const std::string& message, std::string remedy) {
   return {"invalid_argument", message, "--intervention-files", std::move(remedy)};
@@ -28,11 +26,14 @@ base::Result<at::Tensor> TensorDirectory::find(const std::string& file, const st
     return wrong("there is no file \"" + file + "\" in the folder of --intervention-files",
                  "give the name of a file in it");
   }
-  if (std::filesystem::file_size(path, error) > kMaxTensorFileBytes || error) {
-    return wrong("\"" + file + "\" is larger than 256 MiB", "save only what the program reads");
+  const auto bytes = base::read_small_file(path, kMaxTensorFileBytes);
+  if (!bytes) {
+    const bool is_large = bytes.error().code == "too_large";
+    return wrong(
+        "\"" + file + "\" " + (is_large ? "is larger than 256 MiB" : bytes.error().message),
+        "save only what the program reads");
   }
-  std::ifstream in(path, std::ios::binary);
-  auto tensor = tensor_of_safetensors(std::string(std::istreambuf_iterator<char>(in), {}), name);
+  auto tensor = tensor_of_safetensors(bytes.value(), name);
   if (!tensor) return wrong("\"" + file + "\": " + tensor.error().message, tensor.error().remedy);
   return tensor;
 }

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from program import binary, command, environment
+from program import binary, command, environment, train
 from safetensors.torch import save_file
 from viewer import RequestError, live_run
 
@@ -57,12 +59,12 @@ def test_wrong_prompts(name: str, content: bytes | None, message: str, flags, tm
 
 
 def save(path: Path, value: Any) -> None:
-    if path.suffix == ".npy":
+    if isinstance(value, bytes):
+        path.write_bytes(value)
+    elif path.suffix == ".npy":
         np.save(path, value)
     elif path.suffix == ".pt":
         torch.save(value, path)
-    elif isinstance(value, bytes):
-        path.write_bytes(value)
     else:
         save_file(value, path)
 
@@ -70,6 +72,21 @@ def save(path: Path, value: Any) -> None:
 LIES = b"\x40" + bytes(7)
 LIES += b'{"a": {"dtype": "F32", "shape": [9, 9], "data_offsets": [0, 4]}}'.ljust(64) + bytes(4)
 FLOATS = torch.zeros(LAYERS + 1, HIDDEN)
+
+
+def archive(pickle: bytes, storage: bytes = b"", compression: int = zipfile.ZIP_STORED) -> bytes:
+    """A .pt file of these records."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", compression, compresslevel=1) as file:
+        file.writestr("x/data.pkl", pickle)
+        file.writestr("x/data/0", storage)
+        file.writestr("x/version", "3\n")
+    return packed.getvalue()
+
+
+DEEP_LISTS = archive(b"\x80\x02" + b"]" * 500_000 + b"a" * 499_999 + b".")
+DEEP_TUPLES = archive(b"\x80\x02)" + b"\x85" * 500_000 + b".")
+BOMB = archive(b"\x80\x02.", bytes(300 << 20), zipfile.ZIP_DEFLATED)
 VECTORS = [
     ("rows.pt", torch.zeros(LAYERS + 2, HIDDEN), "has shape [4, 32], this model needs [3, 32]"),
     ("columns.npy", np.zeros((LAYERS, HIDDEN + 1), np.float32), "has shape [2, 33]"),
@@ -78,6 +95,12 @@ VECTORS = [
     ("fortran.npy", np.asfortranarray(np.zeros((LAYERS, HIDDEN), np.float32)), "in Fortran order"),
     ("dict.pt", {"vector": FLOATS}, "not a tensor"),
     ("code.pt", NotATensor(), "it is not a tensor that torch.save wrote"),
+    ("deep.pt", DEEP_LISTS, "it holds a list, not a tensor"),
+    ("tuples.pt", DEEP_TUPLES, "it is not a tensor that torch.save wrote"),
+    ("bomb.pt", BOMB, "it holds 314572805 bytes, more than 256 MiB"),
+    ("deflated.pt", archive(b"\x80\x02.", bytes(100), zipfile.ZIP_DEFLATED), "its records are compressed"),
+    ("parameter.pt", torch.nn.Parameter(FLOATS), "it is not a tensor that torch.save wrote"),
+    ("header.npy", b"\x93NUMPY\x02\0" + (10**6).to_bytes(4, "little") + b"{'descr': '" + b"<" * 10**6, "header is longer than"),
     ("two.safetensors", {"a": FLOATS, "b": FLOATS + 1}, "it holds several tensors"),
     ("cut.safetensors", b"\x10\x00\x00\x00\x00\x00\x00\x00{}", "it is not a safetensors file"),
     ("lies.safetensors", LIES, "its shape does not fit its size"),
@@ -92,6 +115,23 @@ def test_wrong_vectors(name: str, value: Any, message: str, flags, tmp_path: Pat
     line = refusal(flags | {"tensor_tracer_port": 0, "tensor_tracer_vectors": str(folder)})
     assert message in line
     assert name in line
+
+
+def test_a_vector_is_the_same_in_every_format(flags, tmp_path: Path) -> None:
+    """Also as a view, of any float dtype."""
+    rows = (torch.arange((LAYERS + 1) * HIDDEN) % 17 - 8).view(LAYERS + 1, HIDDEN) / 64
+    (tmp_path / "add.tti").write_text('layers[1].output += vector("v")[1]\n')
+    losses = []
+    for name, value in {
+        "v.npy": rows.numpy(), "v.safetensors": {"v": rows.half()}, "v.pt": rows, "view/v.pt": rows.t().contiguous().t(),
+        "part/v.pt": torch.cat([rows, rows]).double()[LAYERS + 1 :], "bf16/v.pt": rows.bfloat16().requires_grad_(),
+    }.items():  # fmt: skip
+        path = tmp_path / name.replace(".", "_") / Path(name).name
+        path.parent.mkdir(parents=True)
+        save(path, value)
+        changes = {"interventions": str(tmp_path / "add.tti"), "tensor_tracer_vectors": str(path.parent)}
+        losses.append(train(flags | changes, path.parent).losses())
+    assert losses == [losses[0]] * 6 and losses[0] != train(flags, tmp_path / "without").losses()
 
 
 def test_tracing_flags_need_a_port(flags, tmp_path: Path) -> None:
@@ -139,8 +179,14 @@ def test_a_vector_that_comes_later_or_changes_is_read(flags, tmp_path: Path) -> 
                 found[1].values[..., 0], found[0].values[..., column], rtol=1e-6
             )
         (folder / "late.pt").write_bytes(b"broken")
-        with pytest.raises(RequestError, match="it is not a tensor"):
+        with pytest.raises(RequestError, match="it is not an archive that torch.save wrote"):
             viewer.request("plan.set", plan("late"))
+        for hostile, told in ((DEEP_LISTS, "it holds a list"), (BOMB, "more than 256 MiB")):
+            (folder / "late.pt").write_bytes(hostile)
+            for method in ("plan.check", "plan.set"):
+                with pytest.raises(RequestError, match=told):
+                    viewer.request(method, plan("late"))
+        viewer.request("control.step")
 
 
 def of_step(viewer: Any, step: int) -> dict[int, Any]:
