@@ -4,7 +4,8 @@
 #
 #   scripts/fuzz.sh [all|TARGET]… [--runs N] [--seconds N]
 #
-#   TARGET      expression, graph, program, record, recording, upgrade_request or viewer_message
+#   TARGET      expression, graph, npy, program, pt, record, recording, safetensors, upgrade_request or
+#               viewer_message
 #   --runs      inputs of each target, 1,000,000
 #   --seconds   at most so long each, 0: no bound
 #
@@ -16,7 +17,7 @@ set -euo pipefail
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
-targets=(expression graph program record recording upgrade_request viewer_message)
+targets=(expression graph npy program pt record recording safetensors upgrade_request viewer_message)
 runs=1000000
 seconds=0
 
@@ -73,10 +74,10 @@ main() {
       --runs) runs=$2; shift 2 ;;
       --seconds) seconds=$2; shift 2 ;;
       all) chosen=("${targets[@]}"); shift ;;
-      expression | graph | program | record | recording | upgrade_request | viewer_message)
-        chosen+=("$1"); shift ;;
       --help | -h) usage; exit 0 ;;
-      *) usage; exit 2 ;;
+      *)
+        if [[ " ${targets[*]} " != *" $1 "* ]]; then usage; exit 2; fi
+        chosen+=("$1"); shift ;;
     esac
   done
   cd "$TT_ROOT"

@@ -6,12 +6,14 @@ cases made by hand, each named after what it is.
 Inputs that once broke something are regression-<what> beside them, and stay for ever.
 """
 
+import io
 import json
 import re
 import sqlite3
 import struct
 import sys
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -370,8 +372,105 @@ def recording_seeds() -> Seeds:
         yield f"page_{page}", damaged(whole, 512 * page, b"\x0d\xff\xff\x00\x30\x00\x00" + b"\xff" * 40)
 
 
-TARGETS = {"expression": expression_seeds, "graph": graph_seeds, "program": program_seeds,
-           "upgrade_request": upgrade_seeds, "viewer_message": viewer_seeds,
+FLOATS = struct.pack("<6f", *range(6))
+
+
+def npy(header: str, data: bytes = FLOATS, version: int = 1) -> bytes:
+    text = header.encode().ljust(118 if version == 1 else 116) + b"\n"
+    return b"\x93NUMPY" + bytes([version, 0]) + len(text).to_bytes(2 if version == 1 else 4, "little") + text + data
+
+
+def npy_seeds() -> Seeds:
+    head = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }"
+    yield "plain", npy(head)
+    yield "version_2", npy(head, version=2)
+    yield "flat", npy(head.replace("(2, 3)", "(6,)"))
+    yield "number", npy(head.replace("(2, 3)", "()"), FLOATS[:4])
+    yield "halves", npy(head.replace("<f4", "<f2"), FLOATS[:12])
+    yield "integers", npy(head.replace("<f4", "<i8"))
+    yield "fortran", npy(head.replace("False", "True"))
+    yield "huge", npy(head.replace("(2, 3)", "(999999999999999999, 999999999999999999)"))
+    yield "no_rows", npy(head.replace("(2, 3)", "(0, 3)"), b"")
+    yield "long_name", npy(head.replace("<f4", "<" * 60))
+    yield "cut", npy(head)[:40]
+    yield "nothing", b""
+
+
+def safetensors(header: object, data: bytes = FLOATS) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def safetensors_seeds() -> Seeds:
+    entry = {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}
+    yield "plain", safetensors({"a": entry, "__metadata__": {"step": "3"}})
+    yield "two", safetensors({"a": entry, "b": entry})
+    for name, change in {"offsets": {"data_offsets": [24, 0]}, "outside": {"data_offsets": [2**61, 2**61 + 24]},
+                         "negative": {"shape": [-2, -3]}, "fraction": {"shape": [2.0, 3e300]},
+                         "huge": {"shape": [2**62, 2**62]}, "no_rows": {"shape": [0, 3], "data_offsets": [0, 0]},
+                         "integers": {"dtype": "I64"}, "halves": {"dtype": "BF16", "data_offsets": [0, 12]},
+                         "number": {"shape": [], "data_offsets": [0, 4]}, "many_dims": {"shape": [1] * 9}}.items():
+        yield name, safetensors({"a": entry | change})
+    yield "deep", safetensors(b"[" * 3000)
+    yield "deep_entry", safetensors(b'{"a":' + b"[" * 300 + b"]" * 300 + b"}")
+    yield "no_json", safetensors(b"{")
+    yield "long_header", struct.pack("<Q", 2**63) + b"{}"
+    yield "nothing", b""
+
+
+def tuple_of(*parts: bytes) -> bytes:
+    return b"(" + b"".join(parts) + b"t"
+
+
+def short_text(text: str) -> bytes:
+    return b"X" + struct.pack("<I", len(text)) + text.encode()
+
+
+def pickled(kind: str = "FloatStorage", elements: bytes = b"K\x06", offset: bytes = b"K\0",
+            shape: bytes = b"K\x02K\x03\x86", strides: bytes = b"K\x03K\x01\x86", key: str = "0") -> bytes:
+    storage = tuple_of(short_text("storage"), b"ctorch\n" + kind.encode() + b"\nq\x01", short_text(key),
+                       short_text("cpu"), elements) + b"Q"  # fmt: skip
+    hooks = b"ccollections\nOrderedDict\n)R"
+    return (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\nq\0"
+            + tuple_of(storage, offset, shape, strides, b"\x89", hooks) + b"Rq\x02.")  # fmt: skip
+
+
+def archive(pickle: bytes, data: bytes = FLOATS, compression: int = zipfile.ZIP_STORED) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", compression) as file:
+        for name, content in (("data.pkl", pickle), ("byteorder", b"little"), ("data/0", data)):
+            file.writestr(zipfile.ZipInfo(f"x/{name}"), content, compression)
+    return packed.getvalue()
+
+
+def pt_seeds() -> Seeds:
+    plain = pickled()
+    whole = archive(plain)
+    yield "plain", whole
+    yield "transposed", archive(pickled(shape=b"K\x03K\x02\x86", strides=b"K\x01K\x03\x86"))
+    yield "view", archive(pickled(offset=b"M\x02\0", shape=b"J\x01\0\0\0\x85", strides=b"\x8a\x01\x01\x85"))
+    yield "halves", archive(pickled("BFloat16Storage"), FLOATS[:12])
+    yield "integers", archive(pickled("LongStorage"))
+    yield "expanded", archive(pickled(shape=b"J\xff\xff\xff\x7fK\x03\x86", strides=b"K\0K\x01\x86"))
+    yield "behind_the_end", archive(pickled(offset=b"K\x05"))
+    yield "other_size", archive(pickled(elements=b"K\x07"))
+    yield "no_such_storage", archive(pickled(key="1"))
+    yield "memo", archive(plain.replace(b"K\x03K\x01\x86", b"h\x02"))
+    yield "dictionary", archive(b"\x80\x02}q\0.")
+    yield "code", archive(b"\x80\x02cbuiltins\nprint\nX\x01\0\0\0x\x85R.")
+    yield "deep_tuples", archive(b"\x80\x02" + b")" + b"\x85" * 5000 + b".")
+    yield "deep_lists", archive(b"\x80\x02" + b"]" * 5000 + b"a" * 4999 + b".")
+    yield "marks", archive(b"\x80\x02" + b"(" * 5000)
+    yield "deflated", archive(plain, bytes(100_000), zipfile.ZIP_DEFLATED)
+    yield "promises_4_gib", whole.replace(struct.pack("<II", len(FLOATS), len(FLOATS)), b"\xff" * 8)
+    yield "no_archive", plain
+    yield "cut", whole[:len(whole) - 30]
+    yield "directory_outside", whole[:-6] + struct.pack("<IH", 2**31, 0)
+    yield "nothing", b""
+
+
+TARGETS = {"expression": expression_seeds, "graph": graph_seeds, "npy": npy_seeds, "program": program_seeds,
+           "pt": pt_seeds, "safetensors": safetensors_seeds, "upgrade_request": upgrade_seeds, "viewer_message": viewer_seeds,
            "record": record_seeds, "recording": recording_seeds}
 
 

@@ -1,0 +1,7 @@
+// The bytes of an .npy file → a tensor that lies in them, or an error that can be printed.
+#include "tests/fuzz/tensor_check.h"
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  tt::fuzz::check_tensor(tt::checkpoint::find_in_npy(tt::fuzz::as_text(data, size)), size);
+  return 0;
+}
