@@ -85,6 +85,8 @@ void RunLog::hub(const HubSession& hub) {
   }
 }
 
+void RunLog::notice(const std::string& text) { say("note   " + text); }
+
 void RunLog::move_bar(const train::StepReport& report) {
   mean_step_ms_ =
       mean_step_ms_ == 0.0 ? report.step_ms : 0.9 * mean_step_ms_ + 0.1 * report.step_ms;

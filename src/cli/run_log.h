@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "src/cli/hub_session.h"
 #include "tensor_tracer/comm/launcher.h"
@@ -21,6 +22,8 @@ class RunLog {
   void corpus(const data::TextCorpus& corpus, double unigram_entropy);
   void model(std::int64_t num_parameters, const mesh::MeshShape& shape, const comm::Launch& launch);
   void hub(const HubSession& hub);
+  /// What of tracing a user should know before it begins.
+  void notice(const std::string& text);
   void step(const train::StepReport& report);
   /// Ends a moving line.
   void finish();

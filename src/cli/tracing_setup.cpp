@@ -66,6 +66,22 @@ base::Status open_vectors(const config::TrainConfig& config,
   return {};
 }
 
+std::string say_left_out(const trace::Plan& plan, const trace::PlanContext& context) {
+  constexpr std::size_t kMaxToldNames = 32;
+  if (context.vectors == nullptr) return {};
+  const trace::FileContents watched = trace::contents_of(plan);
+  std::string names;
+  std::size_t count = 0;
+  for (const std::string& name : context.vectors->names()) {
+    if (watched.vectors.contains(name) || ++count > kMaxToldNames) continue;
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  if (count == 0) return {};
+  if (count > kMaxToldNames) names += ", and " + std::to_string(count - kMaxToldNames) + " more";
+  return "the default plan projects on the first " + std::to_string(watched.vectors.size()) +
+         " vectors; left out: " + names;
+}
+
 base::Result<std::shared_ptr<const trace::Plan>> read_plan(const std::string& path,
                                                            const trace::PlanContext& context) {
   nlohmann::json text = trace::default_plan(context);
@@ -111,6 +127,7 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
   auto plan = read_plan(plan_path, setup.context);
   if (!plan) return plan.error();
   setup.plan = std::move(plan).value();
+  if (plan_path.empty()) setup.notice = say_left_out(*setup.plan, setup.context);
   return setup;
 }
 

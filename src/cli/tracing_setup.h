@@ -21,6 +21,7 @@ struct TracingSetup {
   trace::PlanContext context;                     // refers to `vectors`
   trace::OtherPasses passes;
   std::shared_ptr<const trace::Plan> plan;  // null: nothing is traced
+  std::string notice;                       // what the default plan leaves out; empty: nothing
 };
 
 /// Reads the files. Errors name the flag, file and place.

@@ -96,6 +96,13 @@ base::Result<nlohmann::json> check(const std::string& method, const nlohmann::js
   return intervene::check_program(params, run.inputs.intervention.context);
 }
 
+// On the terminal and in the run's log.
+void tell_notice(const std::string& notice, trace::TraceSink& sink, RunLog& log) {
+  if (notice.empty()) return;
+  log.notice(notice);
+  sink.send_event("log", {{"level", "warning"}, {"message", notice}});
+}
+
 void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLog& log) {
   const bool is_first = world.group().rank() == 0;
   train::TrainerParts parts;
@@ -126,6 +133,7 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
     parts.sink = hub->sink();
     parts.run_id = hub->run_id();
     log.hub(*hub);
+    tell_notice(run.inputs.tracing.notice, *parts.sink, log);
   }
   train::Trainer trainer(run.config, std::move(parts));
   trainer.run();

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "src/trace/compress/kinds.h"
 #include "src/trace/json_fields.h"
 #include "src/trace/pass_shape.h"
 #include "src/trace/plan_limits.h"
@@ -304,9 +305,10 @@ json to_json(const PlanEntry& entry, const PlanContext& context) {
 // InputTokens and HiddenStates of so many tokens, and projections on the run's vectors.
 json watch_first(std::int64_t tokens, const PlanContext& context) {
   json projection;
-  if (context.vectors != nullptr && !context.vectors->names().empty()) {
-    projection = {{"kind", "projection"}, {"vectors", context.vectors->names()}};
-  }
+  std::vector<std::string> vectors;
+  if (context.vectors != nullptr) vectors = context.vectors->names();
+  if (vectors.size() > kMaxVectors) vectors.resize(kMaxVectors);
+  if (!vectors.empty()) projection = {{"kind", "projection"}, {"vectors", std::move(vectors)}};
   json entries = json::array();
   const auto watch = [&](const json& selection) {
     json states = {{"point", "HiddenStates"}};

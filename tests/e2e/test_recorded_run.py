@@ -62,6 +62,25 @@ def test_without_a_port_a_recording_is_written_and_nobody_is_waited_for(flags: F
     assert recording.facts["configuration"]["train-iters"] == str(STEPS)
 
 
+def test_of_many_vectors_the_default_plan_takes_as_many_as_fit(flags: Flags, tmp_path: Path) -> None:
+    """The terminal and the run's log name those that it leaves out."""
+    (tmp_path / "vectors").mkdir()
+    for number in range(10, 43):
+        np.save(tmp_path / "vectors" / f"v{number}.npy", np.ones((3, 32), np.float32))
+    line = command(
+        {**flags, "run_dir": str(tmp_path / "run"), "record": str(tmp_path), "log_format": "text",
+         "tensor_tracer_vectors": str(tmp_path / "vectors"), "train_iters": 1}, 1,
+    )  # fmt: skip
+    done = subprocess.run(line, env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    told = "the default plan projects on the first 32 vectors; left out: v42"
+    assert f"note   {told}\n" in done.stdout
+    recording = open_recording(tmp_path / "run.ttrec")
+    assert [event["detail"]["message"] for event in recording.events("log")] == [told]
+    [projected] = [e for e in recording.facts["plan"]["entries"] if e["compressor"]["kind"] == "projection"]
+    assert projected["compressor"]["vectors"][-1] == "v41" and len(recording.facts["vectors"]) == 33
+
+
 def test_what_a_viewer_saw_is_what_was_recorded(flags: Flags, tmp_path: Path) -> None:
     line = command(
         {**flags, "run_dir": str(tmp_path / "run"), "record": str(tmp_path), "tensor_tracer_port": 0,

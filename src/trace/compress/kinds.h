@@ -31,6 +31,9 @@ ParsedCompressor parse_projection(const nlohmann::json& text, const std::string&
 ParsedCompressor parse_topk(const nlohmann::json& text, const std::string& where,
                             const CompressorContext& context);
 
+/// Vectors of one entry; has a test.
+inline constexpr std::size_t kMaxVectors = 32;
+
 /// Every column, as compressor "none" takes them.
 std::shared_ptr<const Packing> make_copy_packing(const LogicalShape& shape, bool is_double);
 

@@ -12,7 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxVectors = 32;
 // Partial dot products cover so many logical columns, wherever ranks border.
 constexpr std::int64_t kBlock = 64;
 

@@ -359,6 +359,35 @@ TEST(Plan, TheDefaultFitsItsLimits) {
   EXPECT_FALSE(plan["entries"][2].contains("tokens"));
 }
 
+class ManyVectors : public VectorLibrary {
+ public:
+  std::vector<std::string> names() override {
+    std::vector<std::string> names;
+    for (int i = 10; i < 43; ++i) names.push_back("v" + std::to_string(i));
+    return names;
+  }
+  base::Result<std::shared_ptr<const DirectionVector>> find(const std::string& name) override {
+    return std::make_shared<const DirectionVector>(
+        DirectionVector{name, 32, true, std::vector<float>(5 * 32, 1.0F)});
+  }
+};
+
+TEST(Plan, TheDefaultProjectsOnAsManyVectorsAsAnEntryTakes) {
+  ManyVectors vectors;
+  PlanContext about = context();
+  about.vectors = &vectors;
+  const json plan = default_plan(about);
+  const auto parsed = parse_plan(plan, about, 1);
+  ASSERT_TRUE(parsed.ok()) << to_string(parsed.error());
+  const FileContents contents = contents_of(parsed.value());
+  EXPECT_EQ(contents.vectors.size(), 32U);
+  EXPECT_TRUE(contents.vectors.contains("v10"));
+  EXPECT_FALSE(contents.vectors.contains("v42"));
+  json asked = plan;
+  asked["entries"][2]["compressor"]["vectors"] = vectors.names();
+  EXPECT_THAT(to_string(parse_plan(asked, about, 1).error()), testing::HasSubstr("1 to 32 names"));
+}
+
 TEST(Plan, EveryLimitExceeded) {
   const json text = {{"entries", {{{"point", "QKV"}, {"every", 1'000'001}}}}};
   EXPECT_FALSE(parse_plan(text, context(), 1).ok());
