@@ -41,7 +41,7 @@ bool write_all(int fd, const std::string& text) {
 
 Result<std::string> read_all(const ScopedFd& fd, const std::string& path, std::size_t max_bytes) {
   std::string text;
-  std::array<char, 4096> chunk{};
+  std::vector<char> chunk(64 << 10);
   while (true) {
     const ssize_t n = ::read(fd.get(), chunk.data(), chunk.size());
     if (n == 0) {
@@ -142,8 +142,13 @@ Status write_private_file(const std::string& path, const std::string& text) {
 }
 
 Result<std::string> read_small_file(const std::string& path, std::size_t max_bytes) {
-  const ScopedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  return fd ? read_all(fd, path, max_bytes) : file_error(path, "cannot be read", errno);
+  const ScopedFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat about {};
+  if (!fd || ::fstat(fd.get(), &about) != 0) return file_error(path, "cannot be read", errno);
+  if (!S_ISREG(about.st_mode)) {
+    return Error{"io_error", "cannot be read: it is not a regular file", path, ""};
+  }
+  return read_all(fd, path, max_bytes);
 }
 
 Result<std::string> read_or_make_secret(const std::string& path) {

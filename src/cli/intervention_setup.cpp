@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "tensor_tracer/base/check.h"
+#include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/checkpoint/tensor_directory.h"
 #include "tensor_tracer/comm/broadcast.h"
 #include "tensor_tracer/intervene/check.h"
@@ -14,6 +13,8 @@
 
 namespace tt::cli {
 namespace {
+
+constexpr std::size_t kMaxProgramFileBytes = std::size_t{16} << 20U;
 
 base::Error wrong(std::string flag, std::string message, std::string remedy) {
   return {"invalid_argument", std::move(message), std::move(flag), std::move(remedy)};
@@ -54,11 +55,11 @@ intervene::Context make_program_context(const config::TrainConfig& config,
 }
 
 base::Result<ProgramFile> read_program_file(const std::string& path) {
-  std::ifstream in(path);
-  if (!in || !std::filesystem::is_regular_file(path))
-    return wrong("--interventions", "\"" + path + "\" cannot be read", "give a file");
+  auto read = base::read_small_file(path, kMaxProgramFileBytes);
+  if (!read)
+    return wrong("--interventions", "\"" + path + "\" " + read.error().message, "give a file");
   const std::filesystem::path file(path);
-  std::string text(std::istreambuf_iterator<char>(in), {});
+  std::string text = std::move(read).value();
   if (file.extension() != ".json") return ProgramFile{file.stem().string(), std::move(text)};
   nlohmann::json graph = nlohmann::json::parse(text, nullptr, false);
   if (!graph.is_object())

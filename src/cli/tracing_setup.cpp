@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <utility>
 
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/nearest.h"
+#include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/checkpoint/vector_directory.h"
 #include "tensor_tracer/train/plan_context.h"
 
@@ -19,6 +19,7 @@ base::Error wrong(std::string flag, std::string message, std::string remedy) {
 
 // They are part of the run's facts, of which the hub takes 4 MiB.
 constexpr std::size_t kMaxPromptBytes = std::size_t{2} << 20U;
+constexpr std::size_t kMaxPlanBytes = std::size_t{16} << 20U;
 // The default plan has two entries of each, and a plan at most 64.
 constexpr std::size_t kMaxPromptSets = 31;
 
@@ -86,11 +87,12 @@ base::Result<std::shared_ptr<const trace::Plan>> read_plan(const std::string& pa
                                                            const trace::PlanContext& context) {
   nlohmann::json text = trace::default_plan(context);
   if (!path.empty()) {
-    std::ifstream file(path);
+    const auto file = base::read_small_file(path, kMaxPlanBytes);
     if (!file) {
-      return wrong("--tensor-tracer-plan", "\"" + path + "\" cannot be read", "give a JSON file");
+      return wrong("--tensor-tracer-plan", "\"" + path + "\" " + file.error().message,
+                   "give a JSON file");
     }
-    text = nlohmann::json::parse(file, nullptr, false);
+    text = nlohmann::json::parse(file.value(), nullptr, false);
   }
   auto plan = trace::parse_plan(text, context, 1);
   if (!plan) return plan.error();

@@ -44,7 +44,18 @@ struct Prepared {
   nlohmann::json given = {};  // options as they were written
 };
 
+// Their order is held in memory, 16 bytes for each.
+constexpr std::int64_t kMaxSequences = std::int64_t{1} << 27;
+
 base::Status check_data_size(const config::TrainConfig& config, const data::TextCorpus& corpus) {
+  const std::int64_t sequences = corpus.size() / config.model.seq_length;
+  if (sequences > kMaxSequences) {
+    return base::Error{
+        "invalid_argument",
+        fmt::format("{} bytes make {} sequences of {} tokens, more than {}", corpus.size(),
+                    sequences, config.model.seq_length, kMaxSequences),
+        "--data-path", "give less text or a larger --seq-length"};
+  }
   const data::SampleOrder order(corpus.size(), config.model.seq_length,
                                 config::parse_split(config.data.split).value().second, 0);
   if (order.num_train() > 0 && order.num_valid() > 0) return {};

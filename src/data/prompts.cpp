@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <utility>
+
+#include "tensor_tracer/base/private_file.h"
 
 namespace tt::data {
 namespace {
@@ -57,18 +59,16 @@ at::Tensor PromptSet::tokens() const {
 base::Result<PromptSet> read_prompts(const std::string& path, std::int64_t seq_length,
                                      const PromptLimits& limits) {
   const std::filesystem::path file(path);
-  std::error_code error;
-  const auto size = std::filesystem::file_size(file, error);
-  if (error) return wrong("\"" + path + "\" cannot be read", "give a file of texts");
-  if (size > limits.max_file_bytes) {
-    return wrong("\"" + path + "\" has " + std::to_string(size) + " bytes, more than " +
-                     std::to_string(limits.max_file_bytes),
-                 "prompts are few and short");
+  auto bytes = base::read_small_file(path, limits.max_file_bytes);
+  if (!bytes) {
+    const bool is_large = bytes.error().code == "too_large";
+    return wrong("\"" + path + "\" " + (is_large ? "has " : "") + bytes.error().message,
+                 is_large ? "prompts are few and short" : "give a file of texts");
   }
   PromptSet set;
   set.name = file.stem().string();
   const bool is_json = file.extension() == ".jsonl";
-  std::ifstream in(file, std::ios::binary);
+  std::istringstream in(std::move(bytes).value());
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     if (!line.empty() && line.back() == '\r') line.pop_back();

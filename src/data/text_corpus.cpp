@@ -9,12 +9,12 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <sstream>
 #include <utility>
 
 #include "tensor_tracer/base/check.h"
+#include "tensor_tracer/base/private_file.h"
 
 namespace tt::data {
 namespace {
@@ -56,11 +56,9 @@ base::Error cannot(const fs::path& path, const std::string& what) {
 }
 
 std::optional<FileBytes> read_whole(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return std::nullopt;
-  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (in.bad()) return std::nullopt;
-  return FileBytes(std::move(bytes));
+  auto bytes = base::read_small_file(path, 2 * kMapFrom);
+  if (!bytes) return std::nullopt;
+  return FileBytes(std::move(bytes).value());
 }
 
 std::optional<FileBytes> map_whole(const fs::path& path, std::size_t size) {
@@ -76,6 +74,8 @@ std::optional<FileBytes> load(const fs::path& path) {
   std::error_code error;
   const auto size = fs::file_size(path, error);
   if (error) return std::nullopt;
+  // Those of /proc say that they have no bytes, and some of them never end.
+  if (size == 0) return FileBytes(std::string());
   return size >= kMapFrom ? map_whole(path, size) : read_whole(path);
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import zipfile
 from pathlib import Path
@@ -132,6 +133,28 @@ def test_a_vector_is_the_same_in_every_format(flags, tmp_path: Path) -> None:
         changes = {"interventions": str(tmp_path / "add.tti"), "tensor_tracer_vectors": str(path.parent)}
         losses.append(train(flags | changes, path.parent).losses())
     assert losses == [losses[0]] * 6 and losses[0] != train(flags, tmp_path / "without").losses()
+
+
+ODD_FILES = {
+    "plan is a folder": ("tensor_tracer_plan", "folder", "it is not a regular file"),
+    "plan is a pipe": ("tensor_tracer_plan", "pipe", "it is not a regular file"),
+    "program is a pipe": ("interventions", "pipe", "it is not a regular file"),
+    "prompts are a pipe": ("monitor_prompts", "pipe", "it is not a regular file"),
+    "text is a folder of the kernel": ("data_path", "/proc/self", ""),
+    "text is a pipe": ("data_path", "pipe", "cannot be read"),
+    "text is too long": ("data_path", "sparse", "1099511627776 bytes make 34359738368 sequences of 32 tokens, more than 134217728"),
+}
+
+
+@pytest.mark.parametrize("case", ODD_FILES)
+def test_what_is_no_file_of_its_kind_is_refused_at_once(case: str, flags, tmp_path: Path) -> None:
+    flag, name, message = ODD_FILES[case]
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", 1 << 40)
+    line = refusal(flags | {"tensor_tracer_port": 0, flag: str(tmp_path / name)})
+    assert f"--{flag.replace('_', '-')}" in line and message in line
 
 
 def test_tracing_flags_need_a_port(flags, tmp_path: Path) -> None:
