@@ -4,19 +4,22 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
+#include <set>
 #include <system_error>
 #include <utility>
 
+#include "src/checkpoint/tensor_bytes.h"
 #include "src/checkpoint/vector_files.h"
+#include "tensor_tracer/base/nearest.h"
+#include "tensor_tracer/base/private_file.h"
 
 namespace tt::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::uintmax_t kMaxVectorFileBytes = 256 << 20;
+constexpr std::size_t kMaxToldNames = 32;
 
 struct Format {
   const char* extension;
@@ -37,15 +40,25 @@ base::Error wrong(const std::string& file, const std::string& message, std::stri
   return {"invalid_argument", message, file, std::move(remedy)};
 }
 
-base::Result<std::string> bytes_of(const fs::path& path) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  if (error || size > kMaxVectorFileBytes) {
-    return wrong(path.filename(), error ? "cannot be read" : "is larger than 256 MiB",
-                 "put a file of one vector there");
+base::Result<std::string> read_bytes(const fs::path& path) {
+  auto bytes = base::read_small_file(path, kMaxTensorFileBytes);
+  if (bytes) return bytes;
+  const bool is_large = bytes.error().code == "too_large";
+  return wrong(path.filename(), is_large ? "is larger than 256 MiB" : bytes.error().message,
+               "put a file of one vector there");
+}
+
+// The file of a vector; empty: none.
+fs::path path_of(const fs::path& folder, const std::string& name) {
+  const bool is_plain =
+      !name.empty() && name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+  if (!is_plain) return {};
+  for (const Format& format : kFormats) {
+    std::error_code error;
+    fs::path path = folder / (name + format.extension);
+    if (fs::is_regular_file(path, error)) return path;
   }
-  std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  return {};
 }
 
 }  // namespace
@@ -58,7 +71,7 @@ base::Result<trace::DirectionVector> read_direction_vector(const std::string& pa
   if (format == nullptr) {
     return wrong(file.filename(), "is of no known format", "use .pt, .safetensors or .npy");
   }
-  auto bytes = bytes_of(file);
+  auto bytes = read_bytes(file);
   if (!bytes) return bytes.error();
   auto read = format->read(bytes.value());
   if (!read) return wrong(file.filename(), read.error().message, read.error().remedy);
@@ -93,38 +106,40 @@ base::Result<trace::DirectionVector> read_direction_vector(const std::string& pa
 VectorDirectory::VectorDirectory(std::string folder, std::int64_t layers, std::int64_t hidden_size)
     : folder_(std::move(folder)), layers_(layers), hidden_size_(hidden_size) {}
 
-std::map<std::string, std::string> VectorDirectory::files() const {
-  std::map<std::string, std::string> files;
+std::vector<std::string> VectorDirectory::names() {
+  std::set<std::string> names;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder_, error)) {
     if (format_of(entry.path()) == nullptr || !entry.is_regular_file(error)) continue;
-    files.emplace(entry.path().stem().string(), entry.path().string());
+    names.insert(entry.path().stem().string());
   }
-  return files;
+  return {names.begin(), names.end()};
 }
 
-std::vector<std::string> VectorDirectory::names() {
-  std::vector<std::string> names;
-  for (const auto& [name, path] : files()) names.push_back(name);
-  return names;
+base::Error VectorDirectory::not_found(const std::string& name) {
+  const std::vector<std::string> all = names();
+  const std::string near = base::nearest_word(name, all);
+  std::string known;
+  for (std::size_t i = 0; i < std::min(all.size(), kMaxToldNames); ++i) {
+    known += (known.empty() ? "" : ", ") + all[i];
+  }
+  if (all.size() > kMaxToldNames)
+    known += " and " + std::to_string(all.size() - kMaxToldNames) + " more";
+  return wrong(name, "there is no such vector",
+               near.empty() ? "known vectors: " + known : "did you mean " + near + "?");
 }
 
 base::Result<std::shared_ptr<const trace::DirectionVector>> VectorDirectory::find(
     const std::string& name) {
-  const auto all = files();
-  const auto found = all.find(name);
-  if (found == all.end()) {
-    std::string known;
-    for (const auto& [other, path] : all) known += (known.empty() ? "" : ", ") + other;
-    return wrong(name, "there is no such vector", "known vectors: " + known);
-  }
+  const fs::path path = path_of(folder_, name);
+  if (path.empty()) return not_found(name);
   std::error_code error;
-  const auto time = fs::last_write_time(found->second, error).time_since_epoch().count();
-  const auto size = fs::file_size(found->second, error);
+  const auto time = fs::last_write_time(path, error).time_since_epoch().count();
+  const auto size = fs::file_size(path, error);
   const std::lock_guard lock(mutex_);
   Known& known = known_[name];
   if (known.vector == nullptr || known.time != time || known.size != size) {
-    auto read = read_direction_vector(found->second, layers_, hidden_size_);
+    auto read = read_direction_vector(path, layers_, hidden_size_);
     if (!read) return read.error();
     known = {time, size, std::make_shared<const trace::DirectionVector>(std::move(read).value())};
   }

@@ -61,9 +61,6 @@ base::Status open_vectors(const config::TrainConfig& config,
   }
   vectors = std::make_unique<checkpoint::VectorDirectory>(folder, config.model.num_layers,
                                                           config.model.hidden_size);
-  for (const std::string& name : vectors->names()) {
-    if (auto vector = vectors->find(name); !vector) return vector.error();
-  }
   return {};
 }
 
@@ -126,6 +123,7 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
   auto status = check_recorded_points(config.tracer.record_points, *setup.context.places);
   if (!status) return status.error();
   const std::string& plan_path = config.tracer.tensor_tracer_plan;
+  if (plan_path.empty() && !config::has_hub(config.tracer)) return setup;
   auto plan = read_plan(plan_path, setup.context);
   if (!plan) return plan.error();
   setup.plan = std::move(plan).value();

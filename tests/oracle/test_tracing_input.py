@@ -119,7 +119,7 @@ def test_wrong_vectors(name: str, value: Any, message: str, flags, tmp_path: Pat
 
 
 def test_a_vector_is_the_same_in_every_format(flags, tmp_path: Path) -> None:
-    """Also as a view, of any float dtype."""
+    """Also as a view, of any float dtype; and vectors that nothing names are not looked at."""
     rows = (torch.arange((LAYERS + 1) * HIDDEN) % 17 - 8).view(LAYERS + 1, HIDDEN) / 64
     (tmp_path / "add.tti").write_text('layers[1].output += vector("v")[1]\n')
     losses = []
@@ -130,6 +130,7 @@ def test_a_vector_is_the_same_in_every_format(flags, tmp_path: Path) -> None:
         path = tmp_path / name.replace(".", "_") / Path(name).name
         path.parent.mkdir(parents=True)
         save(path, value)
+        (path.parent / "broken.pt").write_bytes(b"broken")
         changes = {"interventions": str(tmp_path / "add.tti"), "tensor_tracer_vectors": str(path.parent)}
         losses.append(train(flags | changes, path.parent).losses())
     assert losses == [losses[0]] * 6 and losses[0] != train(flags, tmp_path / "without").losses()

@@ -19,8 +19,9 @@ base::Result<trace::DirectionVector> read_direction_vector(const std::string& pa
                                                            std::int64_t layers,
                                                            std::int64_t hidden_size);
 
-/// The vectors of one folder, each named by its file without the extension. Files that come later
-/// are found; a file that changed is read again. Thread: any.
+/// The vectors of one folder, each named by its file without the extension; of several .pt is
+/// taken, then .safetensors. A file is read when its vector is asked for. Files that come later are
+/// found; a file that changed is read again. Thread: any.
 class VectorDirectory : public trace::VectorLibrary {
  public:
   VectorDirectory(std::string folder, std::int64_t layers, std::int64_t hidden_size);
@@ -34,8 +35,7 @@ class VectorDirectory : public trace::VectorLibrary {
     std::uintmax_t size = 0;
     std::shared_ptr<const trace::DirectionVector> vector;
   };
-  /// Path by name.
-  std::map<std::string, std::string> files() const;
+  base::Error not_found(const std::string& name);
 
   const std::string folder_;
   const std::int64_t layers_, hidden_size_;

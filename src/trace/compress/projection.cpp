@@ -141,10 +141,10 @@ class ProjectionCompressor : public Compressor {
 
 base::Status parse_names(const json& text, const std::string& where, VectorLibrary& library,
                          std::vector<std::string>& names) {
-  std::string known;
-  for (const std::string& name : library.names()) known += (known.empty() ? "" : ", ") + name;
   const json& list = text.contains("vectors") ? text["vectors"] : json();
   if (!list.is_array() || list.empty() || list.size() > kMaxVectors) {
+    std::string known;
+    for (const std::string& name : library.names()) known += (known.empty() ? "" : ", ") + name;
     return wrong(where, "vectors must be a list of 1 to " + std::to_string(kMaxVectors) + " names",
                  "known vectors: " + known);
   }
