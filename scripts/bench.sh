@@ -3,11 +3,24 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
+# The set-up of the demo installs libtorch alone, without what Python needs to import it.
+check_modules() {
+  local missing
+  missing=$("$1" -c 'import importlib.util as u, sys; print(*(m for m in sys.argv[1:] if u.find_spec(m) is None))' \
+    torch typing_extensions numpy websockets) || missing="$1"
+  if [[ -n $missing ]]; then
+    echo "bench.sh: missing: $missing; run scripts/setup.sh --for test" >&2
+    exit 1
+  fi
+}
+
 case "${1:-}" in
   train | gemm | tracer | idle | hub | interventions | record | stream)
     script=$1
     shift
-    exec "${TT_PYTHON:-$root/.venv/bin/python}" "$root/scripts/bench/$script.py" "$@"
+    python=${TT_PYTHON:-$root/.venv/bin/python}
+    check_modules "$python"
+    exec "$python" "$root/scripts/bench/$script.py" "$@"
     ;;
   *)
     echo "usage: scripts/bench.sh train|gemm|tracer|idle|hub|interventions|record|stream [options]" >&2
