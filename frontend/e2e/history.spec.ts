@@ -86,7 +86,7 @@ test('without a history the page goes through what it holds', async ({ page, hub
 
 test('what was taken is acknowledged', async ({ page, hub }) => {
   await open(page, hub);
-  expect(hub.requests[0]).toMatchObject({ method: 'hello', params: { window: 4 } });
+  expect(hub.requests[0]).toMatchObject({ method: 'hello', params: { window: 1 } });
   await expect.poll(() => hub.acknowledged).toBe(1);
   await advance(page, hub, 6);
   await expect.poll(() => hub.acknowledged).toBe(7);

@@ -23,8 +23,11 @@ export interface HubClientListener {
   onClosed(opened: boolean): void;
 }
 
-/** So many binary messages may be on their way: more wait in the hub, where newer ones replace them. */
-export const kWindow = 4;
+/**
+ * So many binary messages may be on their way: more wait in the hub, where newer ones replace them. With
+ * one, a page that takes a message a second shows data of about a second ago; each more adds a second.
+ */
+export const kWindow = 1;
 
 function disconnected(message: string): Answer {
   const remedy = 'the page reconnects by itself; try again then';

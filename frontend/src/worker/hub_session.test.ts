@@ -198,7 +198,7 @@ describe('HubSession', () => {
       const stage = new Stage();
       stage.session.start();
       await stage.greet();
-      expect(JSON.parse(stage.pipe.sent[0])).toMatchObject({ params: { window: 4 } });
+      expect(JSON.parse(stage.pipe.sent[0])).toMatchObject({ params: { window: 1 } });
       stage.pipe.listener.onBinary(bytes);
       expect(stage.order).toEqual([`${records} stored`, ack(1)]);
     });
