@@ -53,6 +53,16 @@ export const count: Parser<number> = (value, path) => {
   return value;
 };
 
+/** A whole number from 0 to `most`. */
+export function countTo(most: number): Parser<number> {
+  return (value, path) => {
+    if (typeof value !== 'number' || !Number.isSafeInteger(value) || value < 0 || value > most) {
+      throw new SchemaError(path, `a whole number from 0 to ${most}`);
+    }
+    return value;
+  };
+}
+
 export const unknown: Parser<unknown> = (value) => value;
 
 export function oneOf<const T extends string>(...names: readonly T[]): Parser<T> {

@@ -1,15 +1,20 @@
+/** Of one list, each as often as it is named: more would keep the page busy. */
+const kMostNamed = 1_000_000;
+
 /**
  * Reads a list of ranges such as "1-4,8"; undefined when it is not one. Layers count from 1,
  * micro-batches from 0.
  */
 export function parseLayers(text: string, least: 0 | 1 = 1): readonly number[] | undefined {
   const layers = new Set<number>();
+  let named = 0;
   for (const part of text.split(',')) {
     const match = /^\s*(\d{1,5})\s*(?:-\s*(\d{1,5})\s*)?$/.exec(part);
     if (match === null) return undefined;
     const first = Number(match[1]);
     const last = match[2] === undefined ? first : Number(match[2]);
-    if (first > last || first < least) return undefined;
+    named += last - first + 1;
+    if (first > last || first < least || named > kMostNamed) return undefined;
     for (let layer = first; layer <= last; layer++) layers.add(layer);
   }
   return [...layers].sort((a, b) => a - b);

@@ -48,6 +48,15 @@ test('a hello answer is read, and what this version does not know is ignored', (
   expect(hello.run).not.toHaveProperty('news');
 });
 
+test('a run of more layers than a record can name is refused', () => {
+  const model = { ...kRun.model, num_layers: 65535 };
+  expect(parse(runSchema, { ...kRun, model }).model.num_layers).toBe(65535);
+  const large = { ...kRun, model: { ...model, num_layers: 1e9 } };
+  expect(() => parse(runSchema, large)).toThrow('model.num_layers: expected a whole number from 0');
+  const points = [{ ...kRun.points[0], last_layer: 1e9 }];
+  expect(() => parse(runSchema, { ...kRun, points })).toThrow('points[0].last_layer');
+});
+
 test('everything of a plan entry is read', () => {
   const entry = {
     point: 'HiddenStates',

@@ -2,6 +2,7 @@ import {
   array,
   boolean,
   count,
+  countTo,
   either,
   type Infer,
   isRecord,
@@ -68,13 +69,17 @@ export const planSchema = object({
 });
 export type Plan = Infer<typeof planSchema>;
 
+// As wide as a record's header: what is built for each layer stays bounded.
+const layer = countTo(0xffff);
+const columns = countTo(0xffffffff);
+
 export const pointSchema = object({
   name: string,
   flag: count,
-  first_layer: withDefault(count, 0),
-  last_layer: withDefault(count, 0),
+  first_layer: withDefault(layer, 0),
+  last_layer: withDefault(layer, 0),
   dims: withDefault(array(string), []),
-  features: withDefault(count, 0),
+  features: withDefault(columns, 0),
   /** Absent where the point has no gradient. */
   gradient_placement: optional(unknown),
   text: withDefault(string, ''),
@@ -98,13 +103,13 @@ export const runSchema = object({
   host: optional(string),
   mesh: object({ tensor: count, pipeline: count, data: count }),
   model: object({
-    num_layers: count,
-    hidden_size: count,
-    num_attention_heads: count,
-    num_query_groups: optional(count),
-    ffn_hidden_size: optional(count),
-    vocab_size: count,
-    seq_length: count,
+    num_layers: layer,
+    hidden_size: columns,
+    num_attention_heads: columns,
+    num_query_groups: optional(columns),
+    ffn_hidden_size: optional(columns),
+    vocab_size: columns,
+    seq_length: columns,
     parameters: optional(count),
   }),
   micro_batch_size: optional(count),

@@ -140,7 +140,7 @@ function layersOf(entry: PlanEntry, facts: PointFacts): readonly number[] {
   const { first_layer: first, last_layer: last } = facts;
   const all = Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i);
   const chosen = entry.layers === undefined ? undefined : parseLayers(entry.layers);
-  return chosen === undefined ? all : chosen.filter((layer) => all.includes(layer));
+  return chosen === undefined ? all : chosen.filter((layer) => layer >= first && layer <= last);
 }
 
 /** The phase that is shown: the one asked for, if the entry takes it. */
