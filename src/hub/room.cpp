@@ -10,6 +10,11 @@
 #include "src/hub/dialect/texts.h"
 
 namespace tt::hub {
+
+std::string alarm_text(const std::string& message) {
+  return protocol::encode_notification("alarm", {{"message", message}});
+}
+
 namespace {
 constexpr protocol::TextLimits kViewerLimits{};
 constexpr auto kBetweenLosses = std::chrono::seconds(1);
@@ -208,6 +213,9 @@ void Room::raise_alarm(const base::Error& error) {
   alarms_.push_back(base::to_string(error));
   spdlog::error("alarm: {}", alarms_.back());
   warn("error", alarms_.back());
+  if (leader_ != nullptr) {
+    send(*leader_, alarm_text(alarms_.back()));
+  }
 }
 
 void Room::go_without_recording(const base::Error& error) {

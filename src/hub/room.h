@@ -41,6 +41,9 @@ struct RoomOptions {
   MessageLimit messages = {};  // of one viewer
 };
 
+/// The notification `alarm`, which the trainer prints.
+std::string alarm_text(const std::string& message);
+
 /// Everybody who is connected, and the rules of docs/protocol.md between them. Knows no sockets.
 /// tests/e2e/echo_hub.cpp overrides what it does with messages.
 /// Thread: the hub's I/O thread only. Owner: of no client; each leaves before it ends.
@@ -78,7 +81,8 @@ class Room {
   std::optional<std::uint64_t> rank_of(Client& client) const;
   /// Ends what has timed out; call it about ten times a second.
   void tick(Clock::time_point now);
-  /// Something failed that the run outlives, as the disk: everybody is told, now and later.
+  /// Something failed that the run outlives, as the disk: viewers and trainer are told, now and
+  /// later.
   void raise_alarm(const base::Error& error);
   /// The same where the recording could not be opened.
   void go_without_recording(const base::Error& error);

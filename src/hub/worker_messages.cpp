@@ -60,6 +60,9 @@ void Room::greet_worker(Client& client, Member& member, const protocol::Request&
 }
 
 bool Room::accept_memory(Member& member, const json& offer) {
+    for (const std::string& alarm : alarms_) {
+      send(client, alarm_text(alarm));
+    }
   auto opened = protocol::SharedReader::open(offer);
   if (!opened) {
     spdlog::info("no_shared_memory: {}: {}", member.session, base::to_string(opened.error()));

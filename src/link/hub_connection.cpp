@@ -154,12 +154,15 @@ void HubConnection::handle(std::string_view text) {
   } else if (const auto* event = std::get_if<protocol::Notification>(&message)) {
     const auto count = event->params.find("count");
     const auto bytes = event->params.find("bytes");
+    const auto alarm = event->params.find("message");
     if (event->event == "viewers" && count != event->params.end() && count->is_number_unsigned()) {
       channel_.set_viewers(count->get<std::uint64_t>());
     } else if (event->event == "taken" && shared_ && bytes != event->params.end() &&
                bytes->is_number_unsigned()) {
       shared_->on_taken(bytes->get<std::uint64_t>());
       write();
+    } else if (event->event == "alarm" && alarm != event->params.end() && alarm->is_string()) {
+      log().error("{}", alarm->get<std::string>());
     }
   } else if (const auto* answer = std::get_if<protocol::Answer>(&message)) {
     if (const auto* error = std::get_if<base::Error>(&answer->outcome)) {

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from hub_harness import RUN_ID, HubOfRun, Peer, big_record, binary, claim, running_hub, sanitized, wait_until
+from program import command, environment, tiny_flags, write_text
 from run_harness import started, two_ranks
 from test_hub_metrics import scrape
 
@@ -141,6 +142,18 @@ def test_a_run_whose_recordings_disk_is_full_goes_on(small_disk: Path, tmp_path:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         steps = [n for (n,) in database.execute("SELECT step FROM scalars WHERE name = 'loss' ORDER BY step")]
     assert steps == list(range(1, len(steps) + 1)) and 0 < len(steps) <= stopped
+
+
+@pytest.mark.skipif(sanitized(), reason="the program has no build with a sanitizer")
+def test_a_run_without_viewers_says_that_its_recording_stopped(small_disk: Path, tmp_path: Path) -> None:
+    (small_disk / "ballast").write_bytes(bytes(2_000_000))
+    flags = tiny_flags(write_text(tmp_path / "text.txt")) | {
+        "train_iters": 600, "record": str(small_disk), "run_dir": str(tmp_path / "run")
+    }  # fmt: skip
+    done = subprocess.run(command(flags), env=environment(), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0
+    told = [line for line in done.stderr.splitlines() if "recording stopped" in line]
+    assert len(told) == 1 and str(small_disk / "run.ttrec") in told[0] and "full" in told[0]
 
 
 @contextlib.contextmanager
