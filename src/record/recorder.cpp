@@ -4,6 +4,7 @@
 #include <SQLiteCpp/Exception.h>
 #include <spdlog/spdlog.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <charconv>
@@ -81,6 +82,14 @@ base::Status make_private(const std::string& path) {
   return {};
 }
 
+/// Device and inode; nothing where there is no such file.
+using Identity = std::optional<std::pair<dev_t, ino_t>>;
+
+Identity identity_of(const std::string& path) {
+  struct stat facts {};
+  return ::stat(path.c_str(), &facts) == 0 ? Identity({facts.st_dev, facts.st_ino}) : Identity();
+}
+
 /// And what SQLite puts beside it.
 void remove_files(const std::string& path) {
   for (const char* suffix : {"", "-journal", "-wal", "-shm"}) {
@@ -137,6 +146,7 @@ class Recorder::Impl {
  public:
   Impl(RecorderOptions options, std::shared_ptr<SQLite::Database> database)
       : options_(std::move(options)),
+        identity_(identity_of(options_.path)),
         queue_(options_.queue_bytes),
         database_(std::move(database)),
         exclusive_(is_exclusive(*database_)),
@@ -222,6 +232,7 @@ class Recorder::Impl {
     try {
       writer.write(work.items);
       queue_.written(work, writer.used_bytes());
+      check_file();
     } catch (const SQLite::Exception& error) {
       if (error.getErrorCode() == SQLITE_BUSY && !queue_.is_ending()) {
         spdlog::warn("recording_waits: another program has locked {}", options_.path);
@@ -233,17 +244,34 @@ class Recorder::Impl {
     return true;
   }
 
+  // A file without a name is written like any other, and is gone when it is closed.
+  void check_file() {
+    if (options_.temporary || is_removed_ || identity_of(options_.path) == identity_) {
+      return;
+    }
+    is_removed_ = true;
+    raise({.code = "recording_removed",
+           .message =
+               "the recording was deleted or replaced while it is written: all of it is lost "
+               "when the run ends",
+           .where = options_.path,
+           .remedy = "the run goes on; record the next one to a directory that nobody clears"});
+  }
+
   // What is in the file stays readable; nothing more is written.
   void stop(const std::string& why) {
     if (queue_.stop()) {
-      const base::Error error{.code = "recording_stopped",
-                              .message = "recording stopped: " + why,
-                              .where = options_.path,
-                              .remedy = "the run goes on; free the disk and start a new recording"};
-      spdlog::error("{}", base::to_string(error));
-      if (options_.on_alarm) {
-        options_.on_alarm(error);
-      }
+      raise({.code = "recording_stopped",
+             .message = "recording stopped: " + why,
+             .where = options_.path,
+             .remedy = "the run goes on; free the disk and start a new recording"});
+    }
+  }
+
+  void raise(const base::Error& error) {
+    spdlog::error("{}", base::to_string(error));
+    if (options_.on_alarm) {
+      options_.on_alarm(error);
     }
   }
 
@@ -261,6 +289,8 @@ class Recorder::Impl {
   }
 
   const RecorderOptions options_;
+  const Identity identity_;                     // of the file that is open
+  bool is_removed_ = false;                     // and told so
   std::map<std::uint16_t, std::string> names_;  // of points, by flag
   ItemQueue queue_;
   std::shared_ptr<SQLite::Database> database_;

@@ -156,6 +156,37 @@ def test_a_run_without_viewers_says_that_its_recording_stopped(small_disk: Path,
     assert len(told) == 1 and str(small_disk / "run.ttrec") in told[0] and "full" in told[0]
 
 
+def test_a_trainer_is_told_what_failed_before_it_connected(tmp_path: Path) -> None:
+    with running_hub(tmp_path / "run", "--record", str(tmp_path)) as hub:
+        first = hub.worker()
+        (tmp_path / "run.ttrec").unlink()
+        send(first, 1, 1, KIB)
+        first.receive_until(lambda: bool(first.named("alarm")), "the alarm")
+        again = hub.worker()
+        again.receive_until(lambda: bool(again.named("alarm")), "the alarm again")
+        assert again.named("alarm") == first.named("alarm")
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_recording_that_is_deleted_while_it_is_written_is_told_once(tmp_path: Path, replaced: bool) -> None:
+    path = tmp_path / "run.ttrec"
+    with running_hub(tmp_path / "run", "--record", str(tmp_path)) as hub:
+        worker, viewer = hub.worker(), hub.viewer()
+        send(worker, 1, 8, KIB)
+        wait_until(lambda: scrape(hub)["records_recorded_total"] == 8, "the records")
+        path.unlink()
+        if replaced:
+            path.write_bytes(b"")
+        for sequence in range(9, 13):
+            send(worker, sequence, sequence, KIB)
+            wait_until(lambda number=sequence: scrape(hub)["records_recorded_total"] == number, "the commit")
+        assert worker.request("ping")["result"] == viewer.request("ping")["result"] == {}
+        told = [log["message"] for log in viewer.named("log") if "deleted or replaced" in log["message"]]
+        assert len(told) == 1 and str(path) in told[0]
+        assert [alarm["message"] for alarm in worker.named("alarm")] == told
+        assert hub.log().count("alarm: ") == 1 and scrape(hub)["recording_stopped"] == 0
+
+
 @contextlib.contextmanager
 def supervised(run_dir: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """A supervisor and its hub, and the descriptor whose end is the run's."""

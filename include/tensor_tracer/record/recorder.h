@@ -36,7 +36,8 @@ struct RecorderOptions {
   /// A file that need not outlive a failure of power and is removed by finish().
   bool temporary = false;
   RecordFilter filter = {};
-  /// Told once, when the disk fails and recording stops. Thread: the recorder's own.
+  /// Told once when the disk fails and recording stops, and once when the file was deleted or
+  /// replaced by another one. Thread: the recorder's own.
   std::function<void(const base::Error&)> on_alarm = {};
   /// A file system of SQLite's, for tests; empty: the default one.
   std::string vfs = {};
