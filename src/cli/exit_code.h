@@ -11,8 +11,9 @@ constexpr int kExitUsage = 2;
 
 /// kExitUsage where another command line or environment would help.
 inline int exit_code(const base::Error& error) {
-  for (const char* code : {"usage", "invalid_argument", "not_a_recording", "unsupported_version",
-                           "cannot_record", "port_in_use", "invalid_secret", "run_dir_in_use"}) {
+  for (const char* code :
+       {"usage", "invalid_argument", "not_a_recording", "damaged_recording", "unsupported_version",
+        "cannot_record", "port_in_use", "invalid_secret", "run_dir_in_use"}) {
     if (error.code == code) return kExitUsage;
   }
   return kExitFailure;

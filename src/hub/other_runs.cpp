@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/hub/run_facts.h"
+
 namespace tt::hub {
 namespace {
 
@@ -30,8 +32,13 @@ base::Status OtherRuns::open(const std::vector<std::string>& paths) {
     if (!recording) {
       return recording.error();
     }
-    files_.push_back(
-        {runs_with_last_plans(recording.value()), std::make_unique<record::QueryThread>(path)});
+    std::vector<record::RunInfo> runs = runs_with_last_plans(recording.value());
+    for (const record::RunInfo& run : runs) {
+      if (base::Status known = check_facts(run.facts); !known.ok()) {
+        return damaged(path, run, known.error());
+      }
+    }
+    files_.push_back({std::move(runs), std::make_unique<record::QueryThread>(path)});
   }
   return {};
 }

@@ -24,6 +24,7 @@
 #include "src/hub/context.h"
 #include "src/hub/http_session.h"
 #include "src/hub/replay.h"
+#include "src/hub/run_facts.h"
 #include "tensor_tracer/record/recording.h"
 
 namespace tt::hub {
@@ -55,7 +56,7 @@ struct EarlierRun {
 
 std::optional<EarlierRun> earlier_run(record::Recording& recording, const std::string& id) {
   for (const record::RunInfo& run : recording.runs()) {
-    if (run.id != id) {
+    if (run.id != id || !check_facts(run.facts).ok()) {
       continue;
     }
     EarlierRun earlier{.facts = run.facts, .steps = {}};
@@ -143,6 +144,9 @@ class Server {
                                                           : "there is no run " + replay.run_id,
                          .where = replay.path,
                          .remedy = {}};
+    }
+    if (base::Status known = check_facts(run->facts); !known.ok()) {
+      return damaged(replay.path, *run, known.error());
     }
     context_.replayed = std::make_unique<record::QueryThread>(replay.path);
     replayer_ = std::make_unique<Replayer>(io_, context_.room, std::move(recording).value(), *run,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/hub/room.h"
+#include "src/hub/run_facts.h"
 #include "tensor_tracer/hub/event_log.h"
 
 namespace tt::hub {
@@ -38,6 +39,10 @@ void Room::greet_worker(Client& client, Member& member, const protocol::Request&
                                          rank.is_number_unsigned() ? "run" : "rank", ""}));
     return;
   }
+  if (base::Status known = check_facts(facts); !known.ok()) {
+    send(client, protocol::encode_error(request.id, known.error()));
+    return;
+  }
   member.greeted = true;
   member.rank = rank.get<std::uint64_t>();
   const LogRank about(member.rank);
@@ -55,14 +60,14 @@ void Room::greet_worker(Client& client, Member& member, const protocol::Request&
     journal_.facts(facts);
     show_plan_to_legacy();
     broadcast("run", facts);
+    for (const std::string& alarm : alarms_) {
+      send(client, alarm_text(alarm));
+    }
   }
   notify_viewer_count();
 }
 
 bool Room::accept_memory(Member& member, const json& offer) {
-    for (const std::string& alarm : alarms_) {
-      send(client, alarm_text(alarm));
-    }
   auto opened = protocol::SharedReader::open(offer);
   if (!opened) {
     spdlog::info("no_shared_memory: {}: {}", member.session, base::to_string(opened.error()));

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from hub_harness import RUN_ID, Hub, Peer, binary, claim, error_code, wait_until
+from recording_maker import Compiler
 from test_hub_history import feed, wait_for_frames
 from websockets.sync.client import connect
 
@@ -193,6 +194,19 @@ def test_a_replay_begins_with_the_programs_that_the_run_began_with(long_recordin
 
         assert in_force_at(20) == []
         assert in_force_at(60) == ["steer"]
+
+
+@pytest.mark.parametrize("facts", ["{damaged", "[]", '{"model": {"num_layers": 1000000000}}'])
+@pytest.mark.parametrize("how", ["replay", "compare"])
+def test_a_recording_whose_facts_are_damaged_is_refused(tmp_path: Path, recording: Path, how: str, facts: str) -> None:
+    path = Compiler(tmp_path / "damaged.ttrec").close()
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("UPDATE runs SET facts = ?", [facts])
+        database.commit()
+    words = [str(path)] if how == "replay" else [str(recording), "--compare", str(path)]
+    done = subprocess.run([str(binary()), "replay", *words, "--port", "0"], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert str(path) in done.stderr and "damaged" in done.stderr
 
 
 def test_what_another_command_line_would_help_ends_with_2(recording: Path, tmp_path: Path) -> None:
