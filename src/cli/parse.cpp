@@ -1,6 +1,7 @@
 #include "src/cli/parse.h"
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "tensor_tracer/base/nearest.h"
@@ -33,6 +34,25 @@ base::Error unknown_word(const CLI::App& app) {
   return {"usage", "unknown flag " + *flag, "", "did you mean " + nearest_flag(app, *flag) + "?"};
 }
 
+// The file that was given; empty: none.
+std::string configuration_of(const CLI::App& app) {
+  const CLI::Option* config = app.get_config_ptr();
+  return config != nullptr && config->count() > 0 ? config->as<std::string>() : "";
+}
+
+// CLI11 speaks of INI, whatever the file's format.
+base::Error wrong_configuration(const CLI::App& app, const std::string& what) {
+  constexpr std::string_view kUnknownKey = "INI was not able to parse ";
+  if (!what.starts_with(kUnknownKey)) return {"usage", what, configuration_of(app), "see --help"};
+  const auto as_key = [](std::string flag) {
+    std::ranges::replace(flag, '-', '_');
+    return '"' + flag + '"';
+  };
+  const std::string key = what.substr(kUnknownKey.size());
+  return {"usage", "unknown key " + as_key(key), configuration_of(app),
+          "did you mean " + as_key(nearest_flag(app, "--" + key).substr(2)) + "?"};
+}
+
 }  // namespace
 
 base::Result<Parsed> parse(CLI::App& app, int argc, const char* const* argv) {
@@ -45,13 +65,11 @@ base::Result<Parsed> parse(CLI::App& app, int argc, const char* const* argv) {
     return Parsed{app.version() + "\n"};
   } catch (const CLI::ExtrasError&) {
     return unknown_word(app);
+  } catch (const CLI::ConfigError& error) {
+    return wrong_configuration(app, error.what());
   } catch (const CLI::ParseError& error) {
-    const auto* config = app.get_config_ptr();
-    const bool in_file = dynamic_cast<const CLI::FileError*>(&error) != nullptr ||
-                         dynamic_cast<const CLI::ConfigError*>(&error) != nullptr;
-    const std::string where =
-        in_file && config != nullptr && config->count() > 0 ? config->as<std::string>() : "";
-    return base::Error{"usage", error.what(), where, "see --help"};
+    const bool in_file = dynamic_cast<const CLI::FileError*>(&error) != nullptr;
+    return base::Error{"usage", error.what(), in_file ? configuration_of(app) : "", "see --help"};
   }
 }
 

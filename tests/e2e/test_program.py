@@ -107,7 +107,7 @@ def test_more_prompts_than_are_told_are_refused(
 
 
 CONFIGS = {
-    "unknown key": ('{"num_layer": 2}', "num"),
+    "unknown key": ('{"num_layer": 2}', 'config.json: unknown key "num_layer"; did you mean "num_layers"?'),
     "not JSON": ('{"num_layers": 2', "not one JSON object"),
     "nested": ('{"num_layers": {"a": 2}}', 'key "num_layers" must be a number'),
     "wrong type": ('{"num_layers": "many"}', "num-layers"),
