@@ -92,7 +92,11 @@ base::Result<std::shared_ptr<const trace::Plan>> read_plan(const std::string& pa
     text = nlohmann::json::parse(file.value(), nullptr, false);
   }
   auto plan = trace::parse_plan(text, context, 1);
-  if (!plan) return plan.error();
+  if (!plan) {
+    base::Error error = plan.error();
+    error.where = path.empty() ? error.where : path + ": " + error.where;
+    return error;
+  }
   return std::make_shared<const trace::Plan>(std::move(plan).value());
 }
 

@@ -1,6 +1,8 @@
 #include "src/cli/train_options.h"
 
+#include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <string>
 
@@ -10,6 +12,13 @@ namespace tt::cli {
 namespace {
 
 using config::TrainConfig;
+
+// CLI11 reads a number beyond 64 bits as the nearest one.
+std::string outside_64_bits(const std::string& text) {
+  errno = 0;
+  std::strtoll(text.c_str(), nullptr, 0);
+  return errno == ERANGE ? text + " is outside of -2^63 to 2^63 - 1" : "";
+}
 
 void add_model(CLI::App& app, config::ModelConfig& model) {
   const std::string group = "Model";
@@ -46,7 +55,7 @@ void add_model(CLI::App& app, config::ModelConfig& model) {
   const auto flag = [&](const char* name, bool& field, const char* text) {
     app.add_flag(name, field, text)->group(group);
   };
-  flag("--swiglu", model.swiglu, "silu(gate) x up in the MLP instead of GELU");
+  flag("--swiglu", model.swiglu, "silu(gate) x up in the MLP instead of GELU in its tanh form");
   flag("--disable-bias-linear", model.disable_bias_linear, "linear layers without bias");
   flag("--untie-embeddings-and-output-weights", model.untie_embeddings_and_output_weights,
        "an output layer of its own");
@@ -65,7 +74,8 @@ void add_training(CLI::App& app, TrainConfig& config) {
   option("--train-iters", config.train_iters, "optimizer steps");
   option("--eval-interval", config.eval_interval, "evaluate every so many steps; 0: never");
   option("--eval-iters", config.eval_iters, "global batches per evaluation");
-  option("--seed", config.seed, "of weights, data order and dropout");
+  option("--seed", config.seed, "of weights, data order and dropout; below 2^63");
+  app.get_option("--seed")->check(CLI::Validator(outside_64_bits, ""));
   option("--params-dtype", config.params_dtype, "float32 or float64");
   app.add_flag("--bf16", config.bf16,
                "compute in bfloat16; weights, optimizer and reductions stay float32")

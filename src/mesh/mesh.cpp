@@ -59,8 +59,7 @@ base::Result<MeshShape> fit_mesh(int world_size, int tensor, int pipeline) {
                            std::to_string(world_size),
                        "mesh",
                        "start a multiple of " + std::to_string(model_ranks) +
-                           " ranks or change --tensor-model-parallel-size or "
-                           "--pipeline-model-parallel-size"};
+                           " ranks or change --tensor-model-parallel-size"};
   }
   return MeshShape{tensor, pipeline, static_cast<int>(world_size / model_ranks)};
 }

@@ -67,6 +67,11 @@ BAD_INPUT = {
     "missing config": ({"config": "no/such.json"}, 2, "no/such.json"),
     "missing plan": ({"tensor_tracer_port": 0, "tensor_tracer_plan": "no/plan.json"}, 2,
                      "--tensor-tracer-plan: \"no/plan.json\" cannot be read"),
+    "plan of another form": ({"tensor_tracer_port": 0, "tensor_tracer_plan": "plan.json"}, 2,
+                             "plan.json: plan: must be an object"),
+    "seed": ({"seed": 2**63}, 2, "--seed: 9223372036854775808 is outside of -2^63 to 2^63 - 1"),
+    "ranks": ({"tensor_model_parallel_size": 2}, 3,
+              "start a multiple of 2 ranks or change --tensor-model-parallel-size\n"),
     "context parallelism": ({"context_parallel_size": 2}, 2, "unknown flag --context-parallel-size"),
     "sequence parallelism": ({"sequence_parallel": True}, 2, "unknown flag --sequence-parallel"),
     "pipeline": ({"pipeline_model_parallel_size": 2}, 2, "unknown flag --pipeline-model-parallel-size"),
@@ -83,8 +88,9 @@ def test_bad_input_is_one_line_and_exit_code_2(
     change, ranks, message = BAD_INPUT[case]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "empty.txt").touch()
+    (tmp_path / "plan.json").write_text("[]")
     done = run(command({**flags, "run_dir": str(tmp_path / "run"), **change}, ranks))
-    ours = [line for line in done.stderr.splitlines() if line.startswith("tensor-tracer:")]
+    ours = [line for line in done.stderr.splitlines(keepends=True) if line.startswith("tensor-tracer:")]
     assert done.returncode == 2, done.stderr
     assert len(ours) == 1 and message in ours[0], done.stderr
     assert done.stdout == ""
@@ -263,6 +269,7 @@ def test_signals_end_every_process_within_two_seconds(
         port = int(started.address().rsplit(":", 1)[1])
         started.process.send_signal(ended_by)
         wait_until(lambda: processes_naming(str(tmp_path)) == [], 2.0, "no process is left")
+        assert started.process.wait(10) == 1, "mpirun's own, docs/errors.md"
         with socket.socket() as again:
             again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             again.bind(("127.0.0.1", port))

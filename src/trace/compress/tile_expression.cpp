@@ -8,6 +8,8 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "src/trace/compress/cells.h"
@@ -52,6 +54,19 @@ std::int64_t numbers_in(const std::vector<std::int64_t>& shape) {
   std::int64_t numbers = 1;
   for (const std::int64_t size : shape) numbers *= size;
   return numbers;
+}
+
+// The numbers of a tensor decide whether an index made of them fits, which no check can know.
+at::Tensor evaluated(const eval::Program& program, const at::Tensor& data) {
+  auto result = program.run({data});
+  if (!result) {
+    throw std::runtime_error(
+        "the expression \"" + program.text() +
+        "\" failed on this tensor: " + result.error().message +
+        "; keep an index between 0 and the dimension's size - 1, for example by "
+        "clamp()");
+  }
+  return std::move(result).value();
 }
 
 // One number for each tile.
@@ -108,10 +123,9 @@ class PortionKernel {
   };
 
   void evaluate(std::int64_t width, Portion& portion) {
-    const auto result = programs_.at(width).run({portion.tiles});
-    TT_CHECK(result.ok(), result.error().message);
-    const at::Tensor values =
-        result.value().to(c10::CppTypeToScalarType<Number>::value).contiguous();
+    const at::Tensor values = evaluated(programs_.at(width), portion.tiles)
+                                  .to(c10::CppTypeToScalarType<Number>::value)
+                                  .contiguous();
     const auto* value = values.template const_data_ptr<Number>();
     for (Value* out : portion.outs) *out = *value++;
     portion.outs.clear();
@@ -177,9 +191,7 @@ class TensorExpressionPacking : public Packing {
   void join(int layer, const std::vector<const std::byte*>& parts, std::byte* out) const override {
     const at::Tensor data = at::empty(data_shape_, dtype_);
     columns_->join(layer, parts, static_cast<std::byte*>(data.mutable_data_ptr()));
-    const auto result = program_.run({data});
-    TT_CHECK(result.ok(), result.error().message);
-    const at::Tensor numbers = result.value().to(dtype_).contiguous();
+    const at::Tensor numbers = evaluated(program_, data).to(dtype_).contiguous();
     std::memcpy(out, numbers.const_data_ptr(), numbers.nbytes());
   }
   std::vector<std::int64_t> shape() const override { return shape_; }

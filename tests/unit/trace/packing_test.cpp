@@ -167,6 +167,24 @@ const std::vector<json> kCompressors = {
     {{"kind", "empty"}},
 };
 
+TEST(Packing, AnIndexBeyondTheDataNamesTheExpressionAndTheRemedy) {
+  const Layout whole{"whole", 0, {96}, 0};
+  for (const std::string method :
+       {"data.gather(-1, (data * 0 + 1e6).long()).sum(-1)",
+        "data.flatten(1).gather(1, (data.flatten(1) * 0 + 1e6).long())"}) {
+    const json compressor = {{"kind", "tile"}, {"tiles", 8}, {"method", method}};
+    try {
+      traced_on(normal({1, 3, 96}, at::kFloat), whole, 1, {compressor});
+      ADD_FAILURE() << method << " was evaluated";
+    } catch (const std::exception& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find('"' + method + '"'), std::string::npos) << text;
+      EXPECT_NE(text.find("clamp()"), std::string::npos) << text;
+      EXPECT_EQ(text.find(".cpp"), std::string::npos) << text;
+    }
+  }
+}
+
 // An expression that looks beyond its tile needs tiles of equal width.
 bool fits(const json& compressor, std::int64_t features) {
   const bool looks_beyond = compressor.value("method", "").find("mean()") != std::string::npos ||
