@@ -69,7 +69,7 @@ void Room::run_training_step(Client& client, Member& member, json message, Clock
   if (!legacy.dialect) {
     legacy.dialect = dialect::dialect_of(message);
     client.queue().translate_records([this, dialect = *legacy.dialect](const SharedBytes& record) {
-      return shared_updates_.update_of(shown_records_, dialect, record);
+      return update_of(dialect, record);
     });
     spdlog::info("legacy_viewer: {}: a {}", member.session, name_of(*legacy.dialect));
   }
@@ -194,7 +194,7 @@ void Room::finish_for_legacy(Client& viewer, Member& member, const Forwarder::As
   const bool removal = asker.method == "intervention.remove";
   if (outcome.ok() && asker.method == "plan.set") {
     mirror_.set_plan(dialect::member(outcome.value(), "plan"));
-    show_plan_to_legacy();
+    shown_records_.set_plan(dialect::member(mirror_.facts(), "plan"));
   } else if (outcome.ok() && asker.method == "intervention.apply") {
     mirror_.put_program(dialect::member(outcome.value(), "program"));
   } else if (outcome.ok() && removal) {
@@ -237,9 +237,21 @@ void Room::tend_legacy_viewers(Clock::time_point now) {
   }
 }
 
-void Room::show_plan_to_legacy() {
-  shown_records_.set_plan(dialect::member(mirror_.facts(), "plan"));
-  shared_updates_.clear();
+void Room::take_updates() {
+  encoder_.collect();
+  for (const auto& [client, member] : members_) {
+    if (member.legacy) {
+      client->wake();
+    }
+  }
+}
+
+Translation Room::update_of(dialect::Dialect dialect, const SharedBytes& record) {
+  if (!shown_records_.shows(dialect, *record)) {
+    return {};
+  }
+  auto text = encoder_.update_of(dialect, record);
+  return {.later = !text.has_value(), .text = std::move(text)};
 }
 
 bool Room::wants_record(const Member& member, const protocol::RecordHeader& header) const {

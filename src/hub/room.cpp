@@ -28,6 +28,7 @@ Room::Room(const RoomOptions& options)
     : options_(options),
       mirror_(options.latest_bytes),
       lease_(options.lease),
+      encoder_(options.on_update_made),
       holder_seen_(Clock::now()) {}
 
 void Room::restore(json facts, const std::vector<json>& steps) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,8 +15,8 @@
 #include "src/hub/audit_log.h"
 #include "src/hub/client.h"
 #include "src/hub/dialect/disturbances.h"
-#include "src/hub/dialect/shared_updates.h"
 #include "src/hub/dialect/shown_records.h"
+#include "src/hub/dialect/update_encoder.h"
 #include "src/hub/forwarder.h"
 #include "src/hub/lease.h"
 #include "src/hub/legacy_viewer.h"
@@ -39,6 +40,8 @@ struct RoomOptions {
   bool replay = false;
   SendQueueLimits queue = {};
   MessageLimit messages = {};  // of one viewer
+  /// Called by another thread when take_updates() has something to do.
+  std::function<void()> on_update_made = [] {};
 };
 
 /// The notification `alarm`, which the trainer prints.
@@ -79,6 +82,8 @@ class Room {
   void on_binary(Client& client, std::string_view bytes, Clock::time_point now);
   /// The global rank of a worker that has said hello.
   std::optional<std::uint64_t> rank_of(Client& client) const;
+  /// Sends what RoomOptions::on_update_made told of.
+  void take_updates();
   /// Ends what has timed out; call it about ten times a second.
   void tick(Clock::time_point now);
   /// Something failed that the run outlives, as the disk: viewers and trainer are told, now and
@@ -161,7 +166,7 @@ class Room {
   void finish_for_legacy(Client& viewer, Member& member, const Forwarder::Asker& asker,
                          const base::Result<json>& outcome);
   void tend_legacy_viewers(Clock::time_point now);
-  void show_plan_to_legacy();
+  Translation update_of(dialect::Dialect dialect, const SharedBytes& record);
   bool wants_record(const Member& member, const protocol::RecordHeader& header) const;
 
   // worker_records.cpp
@@ -193,9 +198,9 @@ class Room {
   std::string recording_;
   std::vector<std::string> alarms_;  // a few: each is of another part
   Members members_;
-  dialect::ShownRecords shown_records_;    // to legacy viewers
-  dialect::SharedUpdates shared_updates_;  // of those records
-  Client* leader_ = nullptr;               // the worker of global rank 0
+  dialect::ShownRecords shown_records_;  // to legacy viewers
+  dialect::UpdateEncoder encoder_;       // of those records
+  Client* leader_ = nullptr;             // the worker of global rank 0
   std::uint64_t last_viewer_ = 0;
   std::uint64_t last_worker_ = 0;
   bool pause_wanted_ = false;      // a holder asked for a pause that nobody has ended

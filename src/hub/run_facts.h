@@ -8,9 +8,9 @@
 
 namespace tt::hub {
 
-/// Whether a run's facts (docs/protocol.md, "The run's facts") are an object whose sizes a record and
-/// a page can hold; members may be missing. The error's code is "invalid_argument", and `where` names
-/// the member. Thread: any.
+/// Whether a run's facts (docs/protocol.md, "The run's facts") are an object whose sizes a record
+/// and a page can hold; members may be missing. The error's code is "invalid_argument", and `where`
+/// names the member. Thread: any.
 base::Status check_facts(const nlohmann::json& facts);
 
 /// What check_facts() said of a run in the recording `path`, for the user who gave that file. The

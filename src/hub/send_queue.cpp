@@ -196,19 +196,39 @@ Outgoing SendQueue::pop_data() {
 
 Outgoing SendQueue::pop_batch() {
   data_turn_ = true;
+  if (translate_) {
+    return pop_translated();
+  }
+  Outgoing batch = take_batch();
+  sent_ += batch.empty() ? 0 : 1;
+  return batch;
+}
+
+Outgoing SendQueue::pop_translated() {
   while (true) {
-    Outgoing batch;
-    std::size_t size = 0;
-    pop_latest(batch, size);
-    pop_records(batch, size);
-    if (!translate_ || batch.empty()) {
-      sent_ += batch.empty() ? 0 : 1;
-      return batch;
+    if (Outgoing one = translating_ ? Outgoing{} : take_batch(); !one.empty()) {
+      translating_ = std::move(one.parts.front());
     }
-    if (auto text = translate_(batch.parts.front())) {
-      return {.text = true, .parts = {std::move(*text)}};
+    if (!translating_) {
+      return {};
+    }
+    Translation made = translate_(*translating_);
+    if (made.later) {
+      return {};
+    }
+    translating_.reset();
+    if (made.text) {
+      return {.text = true, .parts = {std::move(*made.text)}};
     }
   }
+}
+
+Outgoing SendQueue::take_batch() {
+  Outgoing batch;
+  std::size_t size = 0;
+  pop_latest(batch, size);
+  pop_records(batch, size);
+  return batch;
 }
 
 Outgoing SendQueue::pop_texts() {

@@ -52,8 +52,12 @@ struct Outgoing {
   bool empty() const { return parts.empty(); }
 };
 
-/// A text in place of one whole record; nothing if the client does not get that record.
-using RecordTranslator = std::function<std::optional<SharedBytes>(const SharedBytes& record)>;
+/// A text in place of one whole record.
+struct Translation {
+  bool later = false;                    // it is not made yet: ask again
+  std::optional<SharedBytes> text = {};  // nothing: the client does not get that record
+};
+using RecordTranslator = std::function<Translation(const SharedBytes& record)>;
 
 /// What waits to be written to one client. Records come as messages of a worker, each a whole pass
 /// of which nothing is lost to a client that has read the one before: only what is left of earlier
@@ -89,8 +93,10 @@ class SendQueue {
   [[nodiscard]] bool acknowledge(std::uint64_t messages);
   std::uint64_t acknowledged() const { return acknowledged_; }
   /// From now on every record goes out as a text of its own, made when its turn comes, and drops
-  /// are not told.
+  /// are not told. What comes after a record that is translated later waits, but for texts.
   void translate_records(RecordTranslator translate);
+  /// A record's turn has come, and its text is made later.
+  bool is_translating() const { return translating_.has_value(); }
   /// Starts with the latest record of every wanted key, looked up when its turn comes.
   void offer_latest();
 
@@ -131,6 +137,8 @@ class SendQueue {
   Outgoing pop_texts();
   Outgoing pop_data();
   Outgoing pop_batch();
+  Outgoing pop_translated();
+  Outgoing take_batch();
   void pop_latest(Outgoing& batch, std::size_t& size);
   void pop_records(Outgoing& batch, std::size_t& size);
 
@@ -138,6 +146,7 @@ class SendQueue {
   const LatestRecords* latest_;
   Subscription wanted_;
   RecordTranslator translate_;  // none: records go out as they are
+  std::optional<SharedBytes> translating_ = {};
 
   std::deque<SharedBytes> texts_;
   std::size_t text_bytes_ = 0;

@@ -1,6 +1,7 @@
 #include "tensor_tracer/hub/server.h"
 
 #include <spdlog/spdlog.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -73,10 +75,12 @@ class Server {
  public:
   Server(std::vector<base::ScopedFd> listeners, const ServerOptions& options)
       : context_(options,
-                 std::make_unique<Room>(RoomOptions{.lease = options.lease,
-                                                    .request_timeout = options.request_timeout,
-                                                    .replay = options.replay.has_value(),
-                                                    .queue = {}})),
+                 std::make_unique<Room>(RoomOptions{
+                     .lease = options.lease,
+                     .request_timeout = options.request_timeout,
+                     .replay = options.replay.has_value(),
+                     .queue = {},
+                     .on_update_made = [this] { ::eventfd_write(updates_made_.get(), 1); }})),
         signals_(io_, SIGTERM, SIGINT) {
     for (base::ScopedFd& listener : listeners) {
       const tcp protocol = is_ipv4(listener) ? tcp::v4() : tcp::v6();
@@ -162,6 +166,7 @@ class Server {
       net::co_spawn(io_, accept(acceptor), net::detached);
     }
     net::co_spawn(io_, tick(), net::detached);
+    net::co_spawn(io_, take_updates(), net::detached);
     net::co_spawn(io_, shut_down(), net::detached);
     on_ready();
     while (!io_.stopped()) {
@@ -256,6 +261,21 @@ class Server {
     }
   }
 
+  // The other thread writes to a descriptor and does not post: the I/O context's lock, taken by a
+  // thread that the scheduler leaves waiting, would hold up this one.
+  net::awaitable<void> take_updates() {
+    net::posix::stream_descriptor made(io_, ::dup(updates_made_.get()));
+    while (true) {
+      auto [failure] = co_await made.async_wait(made.wait_read, kAwait);
+      if (failure) {
+        co_return;
+      }
+      eventfd_t count = 0;
+      ::eventfd_read(updates_made_.get(), &count);
+      context_.room.take_updates();
+    }
+  }
+
   net::awaitable<void> wait_for(std::chrono::milliseconds limit, bool workers_only) {
     const auto end = Clock::now() + limit;
     while (Clock::now() < end &&
@@ -281,6 +301,7 @@ class Server {
     io_.stop();  // whoever is left is cut off when the sockets go
   }
 
+  const base::ScopedFd updates_made_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
   Context context_;  // outlives the I/O context and so every connection
   net::io_context io_{1};
   std::vector<tcp::acceptor> acceptors_;  // as many as at the start

@@ -58,7 +58,7 @@ void Room::greet_worker(Client& client, Member& member, const protocol::Request&
     if (!recording_.empty()) facts["recording"] = recording_;
     mirror_.set_facts(facts);
     journal_.facts(facts);
-    show_plan_to_legacy();
+    shown_records_.set_plan(dialect::member(mirror_.facts(), "plan"));
     broadcast("run", facts);
     for (const std::string& alarm : alarms_) {
       send(client, alarm_text(alarm));
@@ -184,7 +184,7 @@ void Room::follow_leader(const protocol::Notification& notification, const Share
     journal_.step(params);
   } else if (notification.event == "plan") {
     mirror_.set_plan(params.value("plan", json()));
-    show_plan_to_legacy();
+    shown_records_.set_plan(dialect::member(mirror_.facts(), "plan"));
   } else if (notification.event == "interventions") {
     mirror_.set_programs(params.value("programs", json()));
   } else if (notification.event == "applied") {

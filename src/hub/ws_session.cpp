@@ -201,7 +201,7 @@ void WsSession::write() {
     in_flight_ = queue().pop();
   }
   if (in_flight_.empty()) {
-    if (closing_) {
+    if (closing_ && !(drain_ && queue().is_translating())) {
       send_close();
     }
     return;

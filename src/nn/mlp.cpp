@@ -41,7 +41,8 @@ void Mlp::declare(points::PlaceTableBuilder& places) {
   places_[kMlpActivation] = places.add(
       sharded({.name = "MLPActivation",
                .path = "mlp.activation",
-               .text = options_.swiglu ? "silu(gate) times up" : "GELU, in its tanh form, of the first MLP product",
+               .text = options_.swiglu ? "silu(gate) times up"
+                                       : "GELU, in its tanh form, of the first MLP product",
                .bias = "not applicable"},
               {fc1[0]}, tensor_ranks_));
   fc2_.declare(places, "mlp.fc2", "Fc2Weight");

@@ -17,7 +17,8 @@ namespace {
 
 using protocol::Dtype;
 
-constexpr std::size_t kMaxDigits = 32;  // of any number here, sign, point and exponent included
+constexpr std::size_t kMaxDigits = 32;     // of any number here, sign, point and exponent included
+constexpr std::size_t kLikelyDigits = 24;  // and the comma
 
 template <typename Number>
 void append_number(std::string& out, Number number) {
@@ -41,6 +42,7 @@ void append_real(std::string& out, double number) {
 template <typename Stored, typename Append>
 void append_all(std::string& out, std::span<const std::byte> payload, Append append) {
   const std::size_t count = payload.size() / sizeof(Stored);
+  out.reserve(out.size() + count * kLikelyDigits);
   for (std::size_t i = 0; i < count; ++i) {
     Stored stored{};
     std::memcpy(&stored, payload.data() + i * sizeof(Stored), sizeof(Stored));

@@ -5,7 +5,6 @@
 
 #include "src/hub/dialect/native_plan.h"
 #include "src/hub/dialect/numbers.h"
-#include "src/hub/dialect/texts.h"
 
 namespace tt::hub::dialect {
 namespace {
@@ -67,12 +66,9 @@ bool ShownRecords::wants(Dialect dialect, const protocol::RecordHeader& header) 
          count_numbers(header) <= kMaxNumbers;
 }
 
-std::optional<std::string> ShownRecords::update_of(Dialect dialect, std::string_view record) const {
+bool ShownRecords::shows(Dialect dialect, std::string_view record) const {
   const auto view = protocol::read_record(record, protocol::RecordCheck::kHeader);
-  if (!view || !wants(dialect, view.value().header)) {
-    return std::nullopt;
-  }
-  return update_text(dialect, view.value());
+  return view.ok() && wants(dialect, view.value().header);
 }
 
 }  // namespace tt::hub::dialect

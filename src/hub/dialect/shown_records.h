@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <string>
 #include <string_view>
 
 #include "src/hub/dialect/dialect.h"
@@ -20,8 +19,8 @@ class ShownRecords {
  public:
   void set_plan(const nlohmann::json& plan);
   bool wants(Dialect dialect, const protocol::RecordHeader& header) const;
-  /// The update of a whole record, or nothing if it is not shown.
-  std::optional<std::string> update_of(Dialect dialect, std::string_view record) const;
+  /// The same of a whole record.
+  bool shows(Dialect dialect, std::string_view record) const;
 
  private:
   std::optional<std::uint32_t> number_;

@@ -340,7 +340,8 @@ TEST_F(ShownRecordsTest, NothingElseOfAWantedEntry) {
   EXPECT_FALSE(wants([](Header& h) { h.compressor = protocol::RecordCompressor::kStats; }));
   EXPECT_FALSE(wants([](Header& h) { h.dtype = static_cast<Dtype>(99); }));
   EXPECT_FALSE(wants([](Header& h) { h.shape = {4096, 1025, 1, 1}; }));
-  EXPECT_FALSE(shown_.update_of(Dialect::kTensorTracer, "no record"));
+  EXPECT_FALSE(shown_.shows(Dialect::kTensorTracer, "no record"));
+  EXPECT_TRUE(shown_.shows(Dialect::kTensorTracer, record_of<float>(header, {1, 2, 3, 4, 5, 6})));
   shown_.set_plan(json());
   EXPECT_FALSE(wants([](Header&) {}));
 }

@@ -1,4 +1,5 @@
 #include <cstddef>
+#include <semaphore>
 #include <vector>
 
 #include "tensor_tracer/protocol/record.h"
@@ -32,42 +33,83 @@ class ReplayedRoomTest : public testing::Test {
     say(recording, {{"event", "state"}, {"params", {{"phase", "replay"}, {"step", 1}}}});
   }
 
-  Room room_{RoomOptions{.replay = true}};
+  // So many viewers that watch, and have got their start.
+  std::vector<std::unique_ptr<FakeClient>> watching(int count) {
+    std::vector<std::unique_ptr<FakeClient>> viewers;
+    for (int i = 0; i < count; ++i) {
+      viewers.push_back(std::make_unique<FakeClient>(Role::kViewer, room_));
+      room_.join(*viewers.back(), Clock::now());
+      say(*viewers.back(), kWatchHiddenStates);
+      const auto texts = viewers.back()->texts();
+      EXPECT_EQ(texts.size(), 1U);
+      EXPECT_EQ(texts.at(0).at("type"), "start") << texts.at(0);
+    }
+    return viewers;
+  }
+  void take_next_update() {
+    made_.acquire();
+    room_.take_updates();
+  }
+
+  std::counting_semaphore<> made_{0};
+  Room room_{RoomOptions{.replay = true,
+                         .queue = {.total_bytes = 4000, .fresh_bytes = 300, .batch_bytes = 300},
+                         .on_update_made = [this] { made_.release(); }}};
 };
 
-std::string hidden_states_record() {
+std::string hidden_states_record(float number = 0) {
   protocol::RecordHeader header{.plan = 1, .point = 7, .layer = 1, .ndim = 3};
   header.dtype = protocol::Dtype::kF32;
   header.shape = {1, 2, 2, 1};
   header.features = 2;
   std::string bytes;
-  protocol::append_record(bytes, header, std::vector<std::byte>(16));
+  const std::vector<float> numbers(4, number);
+  protocol::append_record(bytes, header, std::as_bytes(std::span(numbers)));
   return bytes;
 }
 
 TEST_F(ReplayedRoomTest, ALegacyViewerJustWatchesARecording) {
   FakeClient recording(Role::kWorker, room_);
   show(recording);
-  std::vector<std::unique_ptr<FakeClient>> viewers;
-  for (int i = 0; i < 2; ++i) {
-    viewers.push_back(std::make_unique<FakeClient>(Role::kViewer, room_));
-    room_.join(*viewers.back(), Clock::now());
-    say(*viewers.back(), kWatchHiddenStates);
-    const auto texts = viewers.back()->texts();
-    ASSERT_EQ(texts.size(), 1U);
-    EXPECT_EQ(texts[0].at("type"), "start") << texts[0];
-  }
+  const auto viewers = watching(2);
   EXPECT_FALSE(room_.survey(Clock::now()).controlled);
   for (const json& text : recording.texts()) {
     EXPECT_FALSE(text.contains("method")) << text;
   }
   room_.on_binary(recording, hidden_states_record(), Clock::now());
-  const Outgoing first = viewers[0]->queue().pop();
-  const Outgoing second = viewers[1]->queue().pop();
-  ASSERT_TRUE(first.text && second.text);
-  EXPECT_EQ(json::parse(*first.parts.at(0)).at("type"), "update");
-  EXPECT_EQ(first.parts[0]->data(), second.parts.at(0)->data()) << "made once";
+  EXPECT_TRUE(viewers[0]->texts().empty());
+  take_next_update();
+  EXPECT_EQ(viewers[0]->texts().at(0).at("type"), "update");
   for (const auto& viewer : viewers) {
+    room_.leave(*viewer);
+  }
+  room_.leave(recording);
+}
+
+TEST_F(ReplayedRoomTest, AnUpdateIsMadeOnceForAllAndTheOldestIsDropped) {
+  FakeClient recording(Role::kWorker, room_);
+  show(recording);
+  const auto viewers = watching(2);
+  for (float number = 0; number < 20; ++number) {  // all of one key
+    room_.on_binary(recording, hidden_states_record(number), Clock::now());
+    for (const auto& viewer : viewers) {
+      EXPECT_TRUE(viewer->queue().pop().empty()) << "the encoder has the first one";
+    }
+  }
+  for (const double number : {0.0, 19.0}) {
+    take_next_update();
+    const Outgoing first = viewers[0]->queue().pop();
+    const Outgoing second = viewers[1]->queue().pop();
+    ASSERT_TRUE(first.text && second.text) << number;
+    EXPECT_EQ(json::parse(*first.parts.at(0)).at("result").at(0), number);
+    EXPECT_EQ(first.parts[0]->data(), second.parts.at(0)->data()) << "made once";
+    for (const auto& viewer : viewers) {
+      EXPECT_TRUE(viewer->queue().pop().empty());
+    }
+  }
+  EXPECT_FALSE(made_.try_acquire()) << "18 of 20 were not made";
+  for (const auto& viewer : viewers) {
+    EXPECT_EQ(viewer->queue().dropped(), 18U);
     room_.leave(*viewer);
   }
   room_.leave(recording);

@@ -34,6 +34,10 @@ Subscription paced(std::chrono::nanoseconds pause) {
   return wanted;
 }
 
+SharedBytes translated(std::string_view bytes) {
+  return std::make_shared<const std::string>("<" + std::string(bytes) + ">");
+}
+
 SharedBytes text(const std::string& bytes) { return std::make_shared<const std::string>(bytes); }
 
 class SendQueueTest : public testing::Test {
@@ -281,8 +285,8 @@ TEST(LatestRecords, KeepsOnePerKeyWithinItsBytes) {
 }
 
 TEST_F(SendQueueTest, TranslatedRecordsGoOutAsTextsOneByOneAndDropsAreNotTold) {
-  queue_.translate_records([](const SharedBytes& bytes) -> std::optional<SharedBytes> {
-    return *bytes == "no" ? std::nullopt : std::optional(text("<" + std::string(*bytes) + ">"));
+  queue_.translate_records([](const SharedBytes& bytes) -> Translation {
+    return *bytes == "no" ? Translation{} : Translation{.text = translated(*bytes)};
   });
   latest_.put(record(1, "a"));
   latest_.put(record(2, "no"));
@@ -301,6 +305,26 @@ TEST_F(SendQueueTest, TranslatedRecordsGoOutAsTextsOneByOneAndDropsAreNotTold) {
   EXPECT_EQ(drain(), (std::vector<std::string>{"<" + std::string(400, 'e') + ">"}));
   EXPECT_EQ(told_, 0);
   EXPECT_EQ(queue_.dropped(), 3U) << "they are counted";
+}
+
+TEST_F(SendQueueTest, WhatIsTranslatedLaterKeepsItsTurnAndTextsPassIt) {
+  bool later = true;
+  queue_.translate_records([&](const SharedBytes& bytes) {
+    return later ? Translation{.later = true} : Translation{.text = translated(*bytes)};
+  });
+  for (const char* bytes : {"a", "b"}) {
+    push(record(1, bytes), now_);
+  }
+  EXPECT_TRUE(queue_.pop().empty());
+  EXPECT_TRUE(queue_.is_translating());
+  ASSERT_TRUE(queue_.push_text(text("t")));
+  EXPECT_EQ(drain(), (std::vector<std::string>{"t"}));
+  for (const char first : {'c', 'd', 'e'}) {  // of one key: the last one wins
+    push(record(1, std::string(400, first)), now_);
+  }
+  later = false;
+  EXPECT_EQ(drain(), (std::vector<std::string>{"<a>", "<" + std::string(400, 'e') + ">"}));
+  EXPECT_FALSE(queue_.is_translating());
 }
 
 TEST(LatestRecords, ForgetsOldPlans) {
