@@ -4,13 +4,16 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 
-#include "src/hub/dialect/texts.h"
+#include "src/hub/dialect/spare_time.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/protocol/record.h"
 
 namespace tt::hub::dialect {
 namespace {
+
+constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
 
 // Best effort: every Linux lets a thread do this.
 void run_only_when_idle() {
@@ -96,14 +99,21 @@ void UpdateEncoder::keep(const Frame& frame, base::SharedBytes text) {
 void UpdateEncoder::work() {
   base::set_thread_name("tt-legacy");
   run_only_when_idle();
+  SpareTime spare;
   for (Turn turn = turn_.load(std::memory_order_acquire); turn != Turn::kEnd;
        turn = turn_.load(std::memory_order_acquire)) {
     if (turn != Turn::kWork) {
       turn_.wait(turn, std::memory_order_acquire);
       continue;
     }
+    if (!spare.is_covered()) {
+      std::this_thread::sleep_for(kBetweenLooks);
+      continue;
+    }
+    const double begin = base::thread_cpu_seconds();
     const auto record = protocol::read_record(*current_->record, protocol::RecordCheck::kHeader);
     text_ = update_text(current_->dialect, record.value());
+    spare.spend(base::thread_cpu_seconds() - begin);
     if (turn_.compare_exchange_strong(turn, Turn::kDone, std::memory_order_acq_rel)) {
       on_made_();
     }

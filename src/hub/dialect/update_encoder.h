@@ -24,9 +24,9 @@ struct UpdateEncoderLimits {
   std::size_t kept_bytes = std::size_t{32} << 20U;
 };
 
-/// Makes the updates of records on a thread that runs only while the machine has nothing else to
-/// do (SCHED_IDLE), each once for all who ask for it. The two threads share no lock: one that is
-/// preempted for long while it holds a lock would hold up the other.
+/// Makes the updates of records on a thread that takes the CPU time that nothing else wants
+/// (SCHED_IDLE, SpareTime), each once for all who ask for it. The two threads share no lock: one
+/// that is preempted for long while it holds a lock would hold up the other.
 ///
 ///     idle -> work (the thread's turn) -> done -> idle
 ///

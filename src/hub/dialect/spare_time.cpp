@@ -1,0 +1,46 @@
+#include "src/hub/dialect/spare_time.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <utility>
+
+namespace tt::hub::dialect {
+namespace {
+
+constexpr double kLeastShare = 0.05;  // of one CPU
+constexpr double kMostSaved = 0.1;    // seconds that may be spent before they are earned
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// The first line of /proc/stat: "cpu", then ticks as user, nice, system, idle.
+double machine_idle_seconds() {
+  std::ifstream file("/proc/stat");
+  std::string name;
+  double user = 0, nice = 0, system = 0, idle = 0;
+  file >> name >> user >> nice >> system >> idle;
+  return idle / static_cast<double>(::sysconf(_SC_CLK_TCK));
+}
+
+}  // namespace
+
+SpareTime::SpareTime(Seconds now, Seconds idle)
+    : now_(std::move(now)), idle_(std::move(idle)), last_now_(now_()), last_idle_(idle_()) {}
+
+SpareTime::SpareTime() : SpareTime(steady_seconds, machine_idle_seconds) {}
+
+bool SpareTime::is_covered() {
+  const double now = now_(), idle = idle_();
+  debt_ -= idle - last_idle_ + kLeastShare * (now - last_now_);
+  debt_ = std::max(debt_, -kMostSaved);
+  last_now_ = now;
+  last_idle_ = idle;
+  return debt_ <= 0;
+}
+
+}  // namespace tt::hub::dialect
