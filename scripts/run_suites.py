@@ -1,10 +1,14 @@
-"""Runs every check and test suite of the project and prints one summary; scripts/test.sh calls it.
+"""Runs the suites of scripts/suites.py and prints one summary; scripts/test.sh and
+scripts/nightly.sh call it.
 
-Each suite runs quietly into build/test/<name>.log and leaves a JUnit file, from which the counts are
-read. A suite that fails without saying so, or runs no test at all, counts as one failure.
+Each suite runs quietly into <reports>/<name>.log and leaves a JUnit file, from which the counts are
+read. A suite that fails without saying so, or runs no test at all, counts as one failure. Nightly
+results are kept per commit: a suite that has passed for the commit is not run again, unless --only
+names it. The results of a tree with changes that are not committed are never used again.
 """
 
 import argparse
+import json
 import os
 import re
 import signal
@@ -15,22 +19,9 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-REPORTS = ROOT / "build" / "test"
+from suites import ROOT, Suite, ci_suites, nightly_suites
+
 LOG_TAIL = 80  # lines shown of a failed suite
-
-
-@dataclass(frozen=True)
-class Suite:
-    """One command. `report` is its JUnit file; a suite without one is a check: passed or failed."""
-
-    name: str
-    command: tuple[str, ...]
-    report: Path | None = None
-    folder: Path = ROOT
-    environment: tuple[tuple[str, str], ...] = ()
-    group: str = "fast"  # fast: always; whole: not with --fast; sanitizers: only when asked for
-    minutes: int = 30  # after which it is stopped and has failed
 
 
 @dataclass
@@ -44,94 +35,19 @@ class Outcome:
     flaky: tuple[str, ...] = ()  # tests that passed only when they were tried again
 
 
-def python_check(name: str, group: str = "fast") -> Suite:
-    return Suite(f"check {name}", (sys.executable, f"scripts/check_{name}.py"), group=group)
-
-
-def pytest_suite(name: str, folder: str, group: str, *options: str) -> Suite:
-    report = REPORTS / f"{folder.replace('/', '-')}.xml"
-    command = (sys.executable, "-m", "pytest", folder, "-q", "-rsRf", f"--junitxml={report}")
-    return Suite(name, command + options, report, group=group)
-
-
-def page_check(script: str) -> Suite:
-    return Suite(f"page {script}", ("npm", "run", script), folder=ROOT / "frontend")
-
-
-def vitest_suite() -> Suite:
-    report = REPORTS / "vitest.xml"
-    command = ("npm", "test", "--", "--reporter=default", "--reporter=junit",
-               f"--outputFile.junit={report}")
-    return Suite("vitest", command, report, ROOT / "frontend")
-
-
-def playwright_suite(name: str, command: tuple[str, ...], folder: Path) -> Suite:
-    report = REPORTS / f"{name.replace(' ', '-')}.xml"
-    # Two names of one setting: the newer Playwright knows the first, the older the second.
-    environment = (("PLAYWRIGHT_JUNIT_OUTPUT_FILE", str(report)),
-                   ("PLAYWRIGHT_JUNIT_OUTPUT_NAME", str(report)))
-    command = (*command, "--reporter=list,junit", "--retries=1")
-    return Suite(name, command, report, folder, environment, "whole")
-
-
-def ctest_suite() -> Suite:
-    report = REPORTS / "ctest.xml"
-    command = ("ctest", "--preset", "release", "--no-tests=error", "--output-junit", str(report),
-               "--timeout", "300", "-j", str(len(os.sched_getaffinity(0))))
-    return Suite("ctest", command, report)
-
-
-def sanitizer_suite(preset: str) -> Suite:
-    report = REPORTS / f"{preset}.xml"
-    command = ("scripts/sanitize.sh", preset, f"--gtest_output=xml:{report}")
-    return Suite(preset, command, report, group="sanitizers", minutes=40)
-
-
-def all_suites() -> list[Suite]:
-    """In the order of running: what is cheap and tells most comes first."""
-    return [
-        python_check("layers"),
-        python_check("sizes"),
-        python_check("style"),
-        Suite("check format", ("scripts/check_format.sh",)),
-        python_check("names", "whole"),
-        pytest_suite("scripts", "tests/scripts", "fast"),
-        page_check("check"),
-        page_check("lint"),
-        page_check("size"),
-        vitest_suite(),
-        ctest_suite(),
-        pytest_suite("oracle", "tests/oracle", "whole"),
-        # On a busy machine processes and browsers are now and then late. Those suites try a failed
-        # test once more, and the summary tells of it.
-        pytest_suite("e2e", "tests/e2e", "whole", "--reruns=1"),
-        playwright_suite("playwright", ("npm", "run", "e2e", "--"), ROOT / "frontend"),
-        playwright_suite("live page", (sys.executable, "scripts/live_page.py"), ROOT),
-        sanitizer_suite("asan-ubsan"),
-        sanitizer_suite("tsan"),
-    ]
-
-
-def chosen_suites(options: argparse.Namespace) -> list[Suite]:
-    suites = all_suites()
-    if options.only:
-        names = options.only.split(",")
-        unknown = set(names) - {suite.name for suite in suites}
-        if unknown:
-            known = ", ".join(suite.name for suite in suites)
-            sys.exit(f"unknown suite {', '.join(sorted(unknown))}; there are: {known}")
-        return [suite for suite in suites if suite.name in names]
-    groups = {"fast"}
-    if not options.fast:
-        groups.add("whole")
-    if options.sanitizers:
-        groups.add("sanitizers")
-    return [suite for suite in suites if suite.group in groups]
+def named_suites(suites: list[Suite], names: str) -> list[Suite]:
+    wanted = names.split(",")
+    unknown = set(wanted) - {suite.name for suite in suites}
+    if unknown:
+        known = ", ".join(suite.name for suite in suites)
+        sys.exit(f"unknown suite {', '.join(sorted(unknown))}; there are: {known}")
+    return [suite for suite in suites if suite.name in wanted]
 
 
 def count_report(report: Path, outcome: Outcome) -> None:
-    """Adds up the test cases of a JUnit file of any of the four tools."""
-    for case in ElementTree.parse(report).iter("testcase"):
+    """Adds up the test cases of the JUnit files of any of the four tools."""
+    files = sorted(report.glob("*.xml")) if report.is_dir() else [report]
+    for case in (case for file in files for case in ElementTree.parse(file).iter("testcase")):
         if case.find("failure") is not None or case.find("error") is not None:
             outcome.failed += 1
         elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
@@ -151,7 +67,7 @@ def judge(outcome: Outcome, returncode: int | None) -> None:
         except ElementTree.ParseError as error:
             outcome.note = f"unreadable report: {error}"
     if returncode is None:
-        outcome.note = f"stopped after {outcome.suite.minutes} minutes"
+        outcome.note = f"over its budget of {outcome.suite.minutes} minutes"
     elif outcome.passed + outcome.failed == 0:
         outcome.note = outcome.note or "ran no test"
     elif returncode != 0 and outcome.failed == 0:
@@ -214,27 +130,82 @@ def stop_group(process: subprocess.Popen) -> None:
     process.wait()
 
 
-def run_suite(suite: Suite) -> Outcome:
-    outcome = Outcome(suite)
-    log = REPORTS / f"{suite.name.replace(' ', '-')}.log"
-    if suite.report is not None:
-        suite.report.unlink(missing_ok=True)
-    started = time.monotonic()
-    try:
-        returncode = run_command(suite, log)
-    except OSError as error:
-        log.write_text(f"{error}\n")
-        returncode = 127
-    outcome.seconds = time.monotonic() - started
-    judge(outcome, returncode)
-    count_retries(log.read_text(errors="replace"), outcome)
-    if outcome.failed:
+class Runner:
+    """Runs suites one after the other. `reports` is where logs, JUnit files and results are kept."""
+
+    def __init__(self, reports: Path, reuses_results: bool) -> None:
+        self.reports = reports
+        self.reuses_results = reuses_results
+
+    def run(self, suites: list[Suite]) -> bool:
+        """True if all is well."""
+        self.reports.mkdir(parents=True, exist_ok=True)
+        outcomes = []
+        for number, suite in enumerate(suites, 1):
+            print(f"({number}/{len(suites)}) {suite.name} … ", end="", flush=True)
+            outcome = self.earlier_outcome(suite) if self.reuses_results else None
+            if outcome is None:
+                outcome = self.run_suite(suite)
+            else:
+                print(f"passed before ({outcome.seconds:.1f} s)", flush=True)
+            outcomes.append(outcome)
+        return print_summary(outcomes)
+
+    def file(self, suite: Suite, suffix: str) -> Path:
+        return self.reports / (suite.name.replace(" ", "-") + suffix)
+
+    def run_suite(self, suite: Suite) -> Outcome:
+        outcome = Outcome(suite)
+        log, result = self.file(suite, ".log"), self.file(suite, ".json")
+        result.unlink(missing_ok=True)
+        remove_report(suite.report)
+        started = time.monotonic()
+        try:
+            returncode = run_command(suite, log)
+        except OSError as error:
+            log.write_text(f"{error}\n")
+            returncode = 127
+        outcome.seconds = time.monotonic() - started
+        judge(outcome, returncode)
+        count_retries(log.read_text(errors="replace"), outcome)
+        self.keep(outcome, result)
+        self.print_end(outcome, log)
+        return outcome
+
+    def keep(self, outcome: Outcome, result: Path) -> None:
+        """Writes the result whole or not at all."""
+        kept = {name: value for name, value in vars(outcome).items() if name != "suite"}
+        unfinished = result.with_suffix(".tmp")
+        unfinished.write_text(json.dumps(kept) + "\n")
+        unfinished.replace(result)
+
+    def earlier_outcome(self, suite: Suite) -> Outcome | None:
+        """The kept result of a suite that passed."""
+        result = self.file(suite, ".json")
+        if not result.is_file():
+            return None
+        kept = json.loads(result.read_text())
+        outcome = Outcome(suite, **kept | {"flaky": tuple(kept["flaky"])})
+        outcome.note = "passed before"
+        return outcome if outcome.failed == 0 else None
+
+    def print_end(self, outcome: Outcome, log: Path) -> None:
+        if outcome.failed == 0:
+            print(f"ok ({outcome.seconds:.1f} s)", flush=True)
+            return
+        name = log.relative_to(ROOT) if log.is_relative_to(ROOT) else log
+        print(f"FAILED; the end of {name}:", flush=True)
         lines = log.read_text(errors="replace").splitlines()
-        print(f"FAILED; the end of {log.relative_to(ROOT)}:", flush=True)
         print("\n".join(f"  | {line}" for line in lines[-LOG_TAIL:]), flush=True)
-    else:
-        print(f"ok ({outcome.seconds:.1f} s)", flush=True)
-    return outcome
+
+
+def remove_report(report: Path | None) -> None:
+    """An old report must not count."""
+    if report is None:
+        return
+    for file in [*report.glob("*.xml"), report]:
+        if file.is_file():
+            file.unlink()
 
 
 def print_summary(outcomes: list[Outcome]) -> bool:
@@ -251,21 +222,55 @@ def print_summary(outcomes: list[Outcome]) -> bool:
     return failed == 0 and passed > 0
 
 
+def git(root: Path, *arguments: str) -> str:
+    command = ("git", "-C", str(root), *arguments)
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"nightly results are kept per commit, and git failed: {result.stderr.strip()}")
+    return result.stdout.strip()
+
+
+def nightly_folder(root: Path) -> tuple[Path, bool]:
+    """The folder of the commit's results, and whether the tree is the commit."""
+    commit = git(root, "rev-parse", "HEAD")
+    is_clean = git(root, "status", "--porcelain") == ""
+    return root / "build" / "nightly" / (commit if is_clean else f"{commit}-dirty"), is_clean
+
+
+def run_nightly(root: Path, only: str | None) -> bool:
+    reports, is_clean = nightly_folder(root)
+    if not is_clean:
+        print("dirty tree: results are not used again")
+    print(f"results: {reports.relative_to(root)}", flush=True)
+    suites = nightly_suites(reports)
+    if only:
+        return Runner(reports, False).run(named_suites(suites, only))
+    return Runner(reports, is_clean).run(suites)
+
+
+def run_ci(root: Path, only: str | None, fast: bool) -> bool:
+    reports = root / "build" / "test"
+    suites = ci_suites(reports)
+    if only:
+        suites = named_suites(suites, only)
+    elif fast:
+        suites = [suite for suite in suites if suite.is_fast]
+    return Runner(reports, False).run(suites)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="scripts/test.sh")
+    parser = argparse.ArgumentParser()
     parser.add_argument("--fast", action="store_true", help="leave out runs of the whole program")
-    parser.add_argument("--sanitizers", action="store_true", help="also ASan+UBSan and TSan")
+    parser.add_argument("--nightly", action="store_true", help="the suites of scripts/nightly.sh")
     parser.add_argument("--only", metavar="SUITE,…", help="these suites only")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, note_interruption)
     signal.signal(signal.SIGINT, note_interruption)
-    REPORTS.mkdir(parents=True, exist_ok=True)
-    suites = chosen_suites(options)
-    outcomes = []
-    for number, suite in enumerate(suites, 1):
-        print(f"({number}/{len(suites)}) {suite.name} … ", end="", flush=True)
-        outcomes.append(run_suite(suite))
-    return 0 if print_summary(outcomes) else 1
+    if options.nightly:
+        is_well = run_nightly(ROOT, options.only)
+    else:
+        is_well = run_ci(ROOT, options.only, options.fast)
+    return 0 if is_well else 1
 
 
 if __name__ == "__main__":

@@ -1,39 +1,58 @@
 #!/usr/bin/env bash
-# Builds and runs the unit tests of the parts without libtorch (hub, protocol, base, mesh) under
-# sanitizers, and replays the corpora of the fuzz targets.
+# Builds the tests under sanitizers and runs them: with asan-ubsan the tests of all parts, with ranks as
+# threads and as two processes; with tsan those of the parts without libtorch. Both replay the corpora of the
+# fuzz targets.
 #
-#   scripts/sanitize.sh [asan-ubsan|tsan|all] [flags of GoogleTest…]
+#   scripts/sanitize.sh [asan-ubsan|tsan|all] [--reports FOLDER] [flags of GoogleTest…]
 #
-# For a long run: scripts/sanitize.sh all --gtest_repeat=20 --gtest_shuffle
+# --reports writes JUnit files. For a long run: scripts/sanitize.sh all --gtest_repeat=20 --gtest_shuffle
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib/common.sh"
 
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:strict_string_checks=1}
+export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$TT_ROOT/cmake/lsan_suppressions.txt:print_suppressions=0}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=0:second_deadlock_stack=1}
 
+reports=""
+
+# Every program runs, also after one that failed.
 run_preset() {
-  local preset=$1
+  local preset=$1 programs=(unit_tests) targets=(fuzz) tests="fuzz_corpus\..*" failed=0 program
   shift
-  cmake --preset "$preset" >"build/$preset.log"
-  cmake --build --preset "$preset" --parallel "$(build_jobs)" --target unit_tests fuzz
-  "build/$preset/bin/unit_tests" "$@"
-  ctest --test-dir "build/$preset" -L fuzz --no-tests=error --output-on-failure
+  if [[ $preset == asan-ubsan ]]; then
+    programs+=(torch_tests)
+    targets+=(mpi_tests)
+    tests+="|bare_1|mpi_2|mpi_plain_2"
+  fi
+  configure_preset "$preset"
+  cmake --build --preset "$preset" --parallel "$(build_jobs)" --target "${programs[@]}" "${targets[@]}"
+  for program in "${programs[@]}"; do
+    "build/$preset/bin/$program" ${reports:+"--gtest_output=xml:$reports/"} "$@" || failed=1
+  done
+  # Open MPI has no frame pointers: only a slow unwind sees which library of it leaks.
+  ASAN_OPTIONS+=:fast_unwind_on_malloc=0 ctest --test-dir "build/$preset" -R "^($tests)\$" \
+    --no-tests=error --output-on-failure \
+    ${reports:+--output-junit "$reports/ctest.xml"} || failed=1
+  return "$failed"
 }
 
 main() {
-  local presets=("${1:-all}")
+  local presets=("${1:-all}") preset
   shift || true
   case ${presets[0]} in
     asan-ubsan | tsan) ;;
     all) presets=(asan-ubsan tsan) ;;
     *) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; exit 2 ;;
   esac
+  if [[ ${1:-} == --reports ]]; then
+    mkdir -p "$2"
+    reports=$(cd "$2" && pwd)
+    shift 2
+  fi
   cd "$TT_ROOT"
-  mkdir -p build
-  local preset
   for preset in "${presets[@]}"; do run_preset "$preset" "$@"; done
 }
 

@@ -122,16 +122,6 @@ pip_install() {
     "${options[@]}" "$@"
 }
 
-# The libtorch to build with: the caller's, or the one in the venv.
-libtorch_root() {
-  local root=${TT_LIBTORCH:-}
-  if [[ -z $root ]]; then
-    root=$(compgen -G "$TT_VENV/lib/python3*/site-packages/torch" | head -n 1)
-  fi
-  [[ -f $root/lib/libtorch_cpu.so && -d $root/include/ATen ]] || return 1
-  (cd "$root" && pwd)
-}
-
 # --- node and the page ------------------------------------------------------------------------
 
 setup_node() {
@@ -185,8 +175,7 @@ page_hash() {
 
 setup_configure() {
   local folder=$TT_ROOT/build/release torch tests state options=()
-  torch=$(libtorch_root) || fail "no libtorch at ${TT_LIBTORCH:-$TT_VENV}: TT_LIBTORCH must be a \
-folder with lib/libtorch_cpu.so and include/ATen"
+  torch=$(libtorch_root) || fail "$no_libtorch"
   # Once on, the tests stay on: a demo in between must not throw their objects away.
   tests=OFF
   if [[ $purpose == test || $(cached TT_BUILD_TESTS) == ON ]]; then tests=ON; fi

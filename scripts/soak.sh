@@ -31,7 +31,7 @@ storm() {
   export TT_STORM_SECONDS=$((${TT_SOAK_MINUTES:-10} * 60))
   for preset in asan-ubsan tsan; do
     echo "storm of $TT_STORM_SECONDS s, $preset"
-    cmake --preset "$preset" >"build/$preset.log"
+    configure_preset "$preset"
     cmake --build --preset "$preset" --parallel "$(build_jobs)" --target tensor-tracer-hub
     TT_BIN_DIR=build/$preset/bin run_test hub_storm
   done

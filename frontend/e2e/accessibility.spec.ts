@@ -1,9 +1,9 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect } from '@playwright/test';
-import { hoverTile, open, openPlan, test, watch } from './support.ts';
+import { hoverTile, kSmoke, open, openPlan, test, watch } from './support.ts';
 
 for (const colorScheme of ['dark', 'light'] as const) {
-  test(`no serious finding of axe in ${colorScheme}`, async ({ page, hub }) => {
+  test(`no serious finding of axe in ${colorScheme}`, kSmoke, async ({ page, hub }) => {
     await page.emulateMedia({ colorScheme });
     hub.setHolder({ session: 'v99', name: 'Ada' });
     await open(page, hub);

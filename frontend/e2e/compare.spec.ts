@@ -4,7 +4,7 @@ import { attentionAt, kLayers, kSequence, projectionAt, statAt, tileValue } from
 import type { OtherPast } from './fake_history.ts';
 import type { FakeHub } from './fake_hub.ts';
 import type { Entry } from './fake_tensors.ts';
-import { idle, open, spotOf, test, tipValue } from './support.ts';
+import { idle, kSmoke, open, spotOf, test, tipValue } from './support.ts';
 
 const kHidden = 7;
 const kOtherId = '0a0b0c0d0e0f1011';
@@ -119,7 +119,7 @@ test('two phases: training against evaluation, at one step and at another', asyn
   await expect(page.getByTestId('compare-note')).toContainText('A and B are the same');
 });
 
-test('a step is typed while others come', async ({ page, hub }) => {
+test('a step is typed while others come', kSmoke, async ({ page, hub }) => {
   await compare(page, hub, '&layer=2');
   const field = page.getByTestId('step-A');
   await field.press('Control+a');

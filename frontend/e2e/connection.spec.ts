@@ -1,5 +1,5 @@
 import { expect } from '@playwright/test';
-import { idle, open, test } from './support.ts';
+import { idle, kSmoke, open, test } from './support.ts';
 
 test('the token leaves the address, and a reload works with the cookie', async ({ page, hub }) => {
   await page.goto(hub.url.replace('/#', '/?layer=2#'));
@@ -13,7 +13,7 @@ test('the token leaves the address, and a reload works with the cookie', async (
   await expect(page.getByTestId('chip')).toHaveText('live');
 });
 
-test('without token and cookie the page says what to do', async ({ page, hub }) => {
+test('without token and cookie the page says what to do', kSmoke, async ({ page, hub }) => {
   await page.goto(`http://127.0.0.1:${hub.port}/`);
   const sheet = page.getByRole('alertdialog');
   await expect(sheet).toContainText('Open the address with its token');
@@ -110,7 +110,7 @@ test('states of the run show in the chip', async ({ page, hub }) => {
   await expect(chip).toHaveText('lagging 10 steps');
 });
 
-test('drops and messages of the run are shown', async ({ page, hub }) => {
+test('drops and messages of the run are shown', kSmoke, async ({ page, hub }) => {
   await open(page, hub);
   await expect(page.getByTestId('drops')).toHaveText('no drops');
   hub.broadcast('dropped', { records: 3, where: 'viewer', entries: { '0': 2, '1': 1 } });

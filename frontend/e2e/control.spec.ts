@@ -1,6 +1,6 @@
 import { expect } from '@playwright/test';
 import type { FakeHub } from './fake_hub.ts';
-import { open, test } from './support.ts';
+import { kSmoke, open, test } from './support.ts';
 
 function methods(hub: FakeHub): string[] {
   return hub.requests.map(({ method }) => method).filter((method) => method !== 'ping');
@@ -29,7 +29,7 @@ test('pause, step and continue claim a free lease and are sent', async ({ page, 
   });
 });
 
-test('space and the full stop do the same', async ({ page, hub }) => {
+test('space and the full stop do the same', kSmoke, async ({ page, hub }) => {
   await open(page, hub);
   await page.locator('body').press(' ');
   await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'paused');

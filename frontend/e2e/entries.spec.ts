@@ -15,6 +15,7 @@ import {
   digits,
   hoverTile,
   idle,
+  kSmoke,
   open,
   pixels,
   spotOf,
@@ -64,7 +65,7 @@ test('statistics: a table of the layers, curves over the steps, a histogram', as
   await page.screenshot({ path: 'test-results/stats.png' });
 });
 
-test('projections of prompts: is the run turning?', async ({ page, hub }) => {
+test('projections of prompts: is the run turning?', kSmoke, async ({ page, hub }) => {
   const vectors = ['evil', 'sycophancy'];
   const compressor = { kind: 'projection', vectors };
   watch(
@@ -106,7 +107,7 @@ test('projections of prompts: is the run turning?', async ({ page, hub }) => {
   await page.screenshot({ path: 'test-results/projection.png' });
 });
 
-test('attention: a head, its queries and keys', async ({ page, hub }) => {
+test('attention: a head, its queries and keys', kSmoke, async ({ page, hub }) => {
   const tokens = [0, 48] as const;
   watch(hub, { point: 'RawAttentionScore', compressor: { kind: 'none' }, tokens });
   await open(page, hub, 'attention-map');

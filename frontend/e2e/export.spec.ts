@@ -14,7 +14,7 @@ import {
 import { hexOf, hexOfAxis, read, save } from './export_support.ts';
 import type { Entry } from './fake_tensors.ts';
 import { decodePng } from './png.ts';
-import { hoverTile, idle, open, pixels, spotOf, test } from './support.ts';
+import { hoverTile, idle, kSmoke, open, pixels, spotOf, test } from './support.ts';
 
 // Files that the page saves, read back by other programs: numpy for NPZ, a decoder for PNG.
 
@@ -110,7 +110,7 @@ test('NPZ of float64, of attention, and of the largest keeps every bit', async (
   expect(best.next_rank.hex).toBe(hexOf(ranks));
 });
 
-test('u8 is exported with its bound, and keeps it', async ({ page, hub }) => {
+test('u8 is exported with its bound, and keeps it', kSmoke, async ({ page, hub }) => {
   hub.plan = { number: 1, entries: [tiles('tile', 'u8'), kTokens] };
   await open(page, hub);
   const { arrays, facts } = read(await save(page, 'npz'));

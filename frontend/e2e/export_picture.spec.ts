@@ -8,7 +8,7 @@ import {
 } from './interventions_support.ts';
 import { visit as visitPlan } from './plan_support.ts';
 import { decodePng } from './png.ts';
-import { idle, test } from './support.ts';
+import { idle, kSmoke, test } from './support.ts';
 
 // The picture of a view holds what the view shows.
 
@@ -35,7 +35,7 @@ async function colorsOf(page: Page, element: Locator): Promise<number> {
   return colors.size;
 }
 
-test('a program, its name, and what a plan would change', async ({ page, hub }) => {
+test('a program, its name, and what a plan would change', kSmoke, async ({ page, hub }) => {
   await visitInterventions(page, hub);
   await typeProgram(page, kSteer, 'steer');
   await expect(page.getByTestId('program-verdict')).toHaveText(/^The program is fine/);

@@ -3,7 +3,7 @@ import { kLayers, kSequence, projectionAt, statAt, tokenAt } from './fake_data.t
 import type { FakeHub } from './fake_hub.ts';
 import { hexOf, hexOfAxis, read, save } from './export_support.ts';
 import type { Entry } from './fake_tensors.ts';
-import { advance, idle, open, test } from './support.ts';
+import { advance, idle, kSmoke, open, test } from './support.ts';
 
 // Files of the views beyond one layer: number by number what the hub sent, however small it is drawn.
 
@@ -75,7 +75,7 @@ test('over the steps: one number of each layer and step', async ({ page, hub }) 
   expect(facts.bound).toContain('summed up in float64');
 });
 
-test('statistics: the table, the histogram and the curves', async ({ page, hub }) => {
+test('statistics: the table, the histogram and the curves', kSmoke, async ({ page, hub }) => {
   hub.firstKept = hub.step;
   const entry = { point: 'HiddenStates', compressor: { kind: 'stats' } };
   await watch(page, hub, entry, 'stats-table');

@@ -6,6 +6,7 @@ import {
   choose,
   hoverTile,
   idle,
+  kSmoke,
   numbersOf,
   open,
   openPlan,
@@ -61,7 +62,7 @@ test('a curve over the steps begins before the page came', async ({ page, hub })
   await expect(page.getByTestId('tip')).toContainText('105');
 });
 
-test('a step that nobody keeps is shown as a gap', async ({ page, hub }) => {
+test('a step that nobody keeps is shown as a gap', kSmoke, async ({ page, hub }) => {
   hub.holes?.add(118);
   await open(page, hub);
   await page.locator('body').press('ArrowLeft');

@@ -3,7 +3,7 @@ import { expect, type Page } from '@playwright/test';
 import type { FakeHub } from './fake_hub.ts';
 import { kPositions } from './fake_interventions.ts';
 import { apply, arm, asked, grouped, kSteer, type, visit } from './interventions_support.ts';
-import { idle, open, test } from './support.ts';
+import { idle, kSmoke, open, test } from './support.ts';
 
 // The Interventions view: type, check, arm, preview, apply.
 
@@ -41,7 +41,7 @@ test('a program is checked while it is typed; nobody needs the lease for it', as
   );
 });
 
-test('an error stands in the text, with line, column and caret', async ({ page, hub }) => {
+test('an error stands in the text, with line, column and caret', kSmoke, async ({ page, hub }) => {
   await visit(page, hub);
   const text = 'h = layers[2].output\nlayers[2].output = h + 4 * vetcor("evil")[2]';
   await type(page, text);

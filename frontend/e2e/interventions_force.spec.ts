@@ -1,6 +1,6 @@
 import { expect, type Locator } from '@playwright/test';
 import { apply, asked, kSteer, type, visit } from './interventions_support.ts';
-import { test } from './support.ts';
+import { kSmoke, test } from './support.ts';
 
 // Programs in force: sliders, reverting, events, saved values, who may.
 
@@ -35,7 +35,7 @@ test('50 fast moves of a slider: one request at a time, and the last value stays
   await expect(page.getByTestId('dial-alpha')).toHaveText('3.000');
 });
 
-test('a parameter without ends is a field', async ({ page, hub }) => {
+test('a parameter without ends is a field', kSmoke, async ({ page, hub }) => {
   await visit(page, hub);
   await apply(page, 'beta = param(1.0, min=0.5)\nlayers[2].output *= beta', 'scale');
   const field = page.getByRole('textbox', { name: 'beta of scale' });

@@ -5,6 +5,7 @@ import {
   hoverLayer,
   hoverTile,
   idle,
+  kSmoke,
   numbersOf,
   open,
   pixels,
@@ -16,7 +17,7 @@ import {
 const kHidden = 7;
 const kMlp1 = 4;
 
-test('curves and both maps show data, and follow the run', async ({ page, hub }) => {
+test('curves and both maps show data, and follow the run', kSmoke, async ({ page, hub }) => {
   await open(page, hub);
   for (const name of ['layer-map', 'tile-map']) {
     expect((await pixels(page.getByTestId(name))).colors).toBeGreaterThan(50);
@@ -33,7 +34,7 @@ test('curves and both maps show data, and follow the run', async ({ page, hub })
   await expect(page.getByTestId('step')).toHaveText(/123/);
 });
 
-test('the value under the cursor is the value that was sent', async ({ page, hub }) => {
+test('the value under the cursor is the value that was sent', kSmoke, async ({ page, hub }) => {
   await open(page, hub);
   await advance(page, hub);
   for (const [tile, token] of [

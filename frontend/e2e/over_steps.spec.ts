@@ -5,6 +5,7 @@ import {
   choose,
   digits,
   idle,
+  kSmoke,
   numbersOf,
   open,
   pixels,
@@ -45,7 +46,7 @@ test('over the steps: one number of each layer and step, and gaps', async ({ pag
   await expect(page.getByRole('heading', { name: 'Layer 3: tiles × tokens' })).toBeVisible();
 });
 
-test('over the steps: what happened is marked at its step', async ({ page, hub }) => {
+test('over the steps: what happened is marked at its step', kSmoke, async ({ page, hub }) => {
   hub.firstKept = hub.step;
   hub.trail.add('log', 122, { level: 'warning', message: 'a rank is slow' });
   await open(page, hub);

@@ -2,7 +2,7 @@ import AxeBuilder from '@axe-core/playwright';
 import { expect, type Locator, type Page } from '@playwright/test';
 import { gradNormAt, lossAt } from './fake_data.ts';
 import type { FakeHub } from './fake_hub.ts';
-import { idle, test } from './support.ts';
+import { idle, kSmoke, test } from './support.ts';
 
 async function openOverview(page: Page, hub: FakeHub, query = ''): Promise<void> {
   await page.goto(hub.url.replace('/#', `/?tab=overview${query}#`));
@@ -55,7 +55,7 @@ test('four curves show the run, and the readouts tell the true numbers', async (
   expect(Math.max(...cursors) - Math.min(...cursors)).toBeLessThan(2);
 });
 
-test('the state of run, ranks and hub is told', async ({ page, hub }) => {
+test('the state of run, ranks and hub is told', kSmoke, async ({ page, hub }) => {
   await openOverview(page, hub);
   const state = page.getByTestId('run-state');
   await expect(state).toContainText('120 of 300 · 40');
@@ -169,7 +169,7 @@ test('an event is a mark on every time axis, until they are switched off', async
   await expect(page.getByTestId('mark-tip').nth(1)).toBeHidden();
 });
 
-test('a held view stands still while the intake goes on', async ({ page, hub }) => {
+test('a held view stands still while the intake goes on', kSmoke, async ({ page, hub }) => {
   await openOverview(page, hub);
   await page.locator('body').press('p');
   await idle(page);

@@ -1,6 +1,6 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect, type Page } from '@playwright/test';
-import { idle, open, test } from './support.ts';
+import { idle, kSmoke, open, test } from './support.ts';
 
 async function find(page: Page, text: string): Promise<void> {
   await page.keyboard.press('Control+k');
@@ -83,7 +83,7 @@ test('control: claim, pause, release; and why not, while another holds it', asyn
   await expect(page.getByTestId('palette')).toBeVisible();
 });
 
-test('the sheet of shortcuts is the same list', async ({ page, hub }) => {
+test('the sheet of shortcuts is the same list', kSmoke, async ({ page, hub }) => {
   await open(page, hub);
   await find(page, 'keyboard');
   await page.keyboard.press('Enter');

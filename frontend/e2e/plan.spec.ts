@@ -1,7 +1,7 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect } from '@playwright/test';
 import { asShown, kMlpBytes, visit } from './plan_support.ts';
-import { advance, chooseEntry, open, openPlan, test } from './support.ts';
+import { advance, chooseEntry, kSmoke, open, openPlan, test } from './support.ts';
 
 test('entries are added, duplicated, moved, removed and switched off', async ({ page, hub }) => {
   await visit(page, hub);
@@ -39,7 +39,7 @@ test('entries are added, duplicated, moved, removed and switched off', async ({ 
   ]);
 });
 
-test('every member of an entry is edited in its form', async ({ page, hub }) => {
+test('every member of an entry is edited in its form', kSmoke, async ({ page, hub }) => {
   await visit(page, hub);
   await page.getByLabel('Direction of entry 1').selectOption('gradient');
   await page.getByLabel('Compressor of entry 1').selectOption('stats');

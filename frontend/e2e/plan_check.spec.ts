@@ -3,7 +3,7 @@ import { kLayers, kPromptSet, kSequence } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
 import type { FakeHub } from './fake_hub.ts';
 import { asShown, kHeader, kHiddenBytes, kMlpBytes, kTokenBytes, visit } from './plan_support.ts';
-import { chooseEntry, idle, test } from './support.ts';
+import { chooseEntry, idle, kSmoke, test } from './support.ts';
 
 // Live checking, presets and links of the Plan view.
 
@@ -89,7 +89,7 @@ test('a wrong expression shows its caret, and keeps the focus', async ({ page, h
   await expect(field).toHaveValue('data.mean(dim=-1, keepdim=False)');
 });
 
-test('an answer to an older draft is dropped', async ({ page, hub }) => {
+test('an answer to an older draft is dropped', kSmoke, async ({ page, hub }) => {
   await visit(page, hub);
   await expect(page.getByTestId('entry-bytes-1')).toHaveText(asShown(kHiddenBytes));
   hub.heldChecks = [];
@@ -165,7 +165,7 @@ test('a preset replaces the entries, or is added behind them', async ({ page, hu
   }
 });
 
-test('presets of the user are kept in the browser', async ({ page, hub }) => {
+test('presets of the user are kept in the browser', kSmoke, async ({ page, hub }) => {
   await visit(page, hub);
   await page.getByLabel('Tiles of entry 1').fill('17');
   await page.getByLabel('Name of a preset').fill('seventeen');

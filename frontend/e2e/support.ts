@@ -6,6 +6,9 @@ import type { Entry } from './fake_tensors.ts';
 
 export const kDist = fileURLToPath(new URL('../dist', import.meta.url));
 
+/** A test that CI runs; scripts/nightly.sh runs all others. */
+export const kSmoke = { tag: '@smoke' };
+
 interface Fixtures {
   readonly options: Partial<FakeHubOptions>;
   readonly hub: FakeHub;

@@ -2,7 +2,7 @@ import AxeBuilder from '@axe-core/playwright';
 import { expect, type Page } from '@playwright/test';
 import { kSequence, logitAt, tokenAt } from './fake_data.ts';
 import type { FakeHub } from './fake_hub.ts';
-import { advance, idle, test } from './support.ts';
+import { advance, idle, kSmoke, test } from './support.ts';
 
 const kTopK = { point: 'Logits', compressor: { kind: 'topk', k: 5 } } as const;
 
@@ -70,7 +70,7 @@ test('keys go from token to token, and the link remembers the one that is shown'
   expect(await chosen()).toBe(kSequence - 1);
 });
 
-test('the text is there whatever the other views show', async ({ page, hub }) => {
+test('the text is there whatever the other views show', kSmoke, async ({ page, hub }) => {
   const stats = { point: 'HiddenStates', compressor: { kind: 'stats' } };
   hub.plan = { number: 1, entries: [stats, { point: 'MLP1' }, { point: 'InputTokens' }] };
   await openText(page, hub, '&maps=over');

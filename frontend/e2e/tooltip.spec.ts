@@ -1,6 +1,6 @@
 import { expect, type Page } from '@playwright/test';
 import { attentionAt, kSequence, tokenAt } from './fake_data.ts';
-import { idle, open, spotOf, test, tipValue } from './support.ts';
+import { idle, kSmoke, open, spotOf, test, tipValue } from './support.ts';
 
 // UX-10: what a tooltip tells, and that it does so within 16 ms of the move.
 
@@ -40,7 +40,7 @@ test('a cell of a tile map: token, point, layer, place, value, step', async ({ p
   });
 });
 
-test('a cell of attention: both tokens, head, value, step', async ({ page, hub }) => {
+test('a cell of attention: both tokens, head, value, step', kSmoke, async ({ page, hub }) => {
   hub.plan = {
     number: 1,
     entries: [{ point: 'RawAttentionScore', tokens: [0, 48] }, { point: 'InputTokens' }],

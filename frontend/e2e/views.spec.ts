@@ -7,6 +7,7 @@ import {
   digits,
   idle,
   kDist,
+  kSmoke,
   numbersOf,
   open,
   pixels,
@@ -117,7 +118,7 @@ test.describe('all layers', () => {
   });
 });
 
-test('attention: all heads beside the large one', async ({ page, hub }) => {
+test('attention: all heads beside the large one', kSmoke, async ({ page, hub }) => {
   watch(hub, { point: 'RawAttentionScore', compressor: { kind: 'none' }, tokens: [0, 48] });
   await open(page, hub, 'attention-map');
   const heads = page.getByTestId('head-maps');

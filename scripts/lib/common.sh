@@ -123,6 +123,27 @@ write_stamp() {
   printf '%s\n' "$2" >"$1"
 }
 
+# The libtorch to build with: the caller's, or the one in the venv.
+libtorch_root() {
+  local root=${TT_LIBTORCH:-}
+  if [[ -z $root ]]; then
+    root=$(compgen -G "$TT_VENV/lib/python3*/site-packages/torch" | head -n 1)
+  fi
+  [[ -f $root/lib/libtorch_cpu.so && -d $root/include/ATen ]] || return 1
+  (cd "$root" && pwd)
+}
+
+no_libtorch="no libtorch at ${TT_LIBTORCH:-$TT_VENV}: TT_LIBTORCH must be a folder with \
+lib/libtorch_cpu.so and include/ATen; without one, scripts/setup.sh --for test installs it in .venv"
+
+# configure_preset NAME: for the builds that scripts/setup.sh does not make.
+configure_preset() {
+  local torch
+  torch=$(libtorch_root) || fail "$no_libtorch"
+  mkdir -p "$TT_ROOT/build"
+  cmake --preset "$1" --no-warn-unused-cli "-DTT_LIBTORCH=$torch" >"$TT_ROOT/build/$1.log"
+}
+
 # Jobs that fit the CPUs allowed to us and the free memory, at about 1.5 GB each. TT_JOBS overrides.
 build_jobs() {
   local jobs memory limit
@@ -150,4 +171,35 @@ use_node() {
     export PATH="$TT_VENV/bin:$PATH"
     hash -r
   fi
+}
+
+# check_flags FLAGS [ARGUMENT]...: refuses an argument other than FLAGS and --only before the set-up starts.
+check_flags() {
+  local known=" $1 "
+  shift
+  while [[ $# -gt 0 ]]; do
+    case $1 in
+      --only=*) ;;
+      --only) shift ;;
+      --help | -h) sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+      *)
+        if [[ $known != *" $1 "* ]]; then
+          printf '%s: unknown flag %s; see %s --help\n' "${0##*/}" "$1" "$0" >&2
+          exit 2
+        fi ;;
+    esac
+    shift
+  done
+}
+
+# Sets up what is missing for the tests, then becomes the runner of suites, with its flags.
+run_suites() {
+  cd "$TT_ROOT"
+  scripts/setup.sh --for test
+  use_node
+  export TT_BIN_DIR
+  if [[ $(id -u) -eq 0 ]]; then
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  fi
+  exec "$TT_VENV/bin/python" scripts/run_suites.py "$@"
 }

@@ -283,7 +283,7 @@ class RawSocket:
 
     def http(self, request: bytes) -> HttpAnswer:
         self.socket.sendall(request)
-        return HttpAnswer(self.socket)
+        return HttpAnswer(self.socket, has_body=not request.startswith(b"HEAD "))
 
     def send_frame(self, opcode: int, payload: bytes, mask: bool = True, fin: bool = True) -> None:
         head = bytes([(0x80 if fin else 0) | opcode])
@@ -338,7 +338,7 @@ class RawSocket:
 class HttpAnswer:
     """Status, headers (lower case) and body of one HTTP answer."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, has_body: bool = True) -> None:
         data = b""
         while b"\r\n\r\n" not in data:
             part = connection.recv(65536)
@@ -351,7 +351,7 @@ class HttpAnswer:
         self.status = int(lines[0].split()[1]) if len(lines[0].split()) > 1 else 0
         pairs = (line.partition(":") for line in lines[1:])
         self.headers = {name.lower(): value.strip() for name, _, value in pairs}
-        while len(body) < int(self.headers.get("content-length", 0)):
+        while has_body and len(body) < int(self.headers.get("content-length", 0)):
             part = connection.recv(65536)
             if not part:
                 break

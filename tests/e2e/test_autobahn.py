@@ -17,6 +17,8 @@ import pytest
 from hub_harness import binary
 from kosoku import FailureError, run_fuzzingclient
 
+pytestmark = pytest.mark.nightly(suite="websocket")
+
 COMPRESSION = ["12.*", "13.*"]
 LARGE = ["7.1.6", "9.*"]
 CASES = 301  # of the suite, compression left out
@@ -50,6 +52,7 @@ def test_every_case_is_ok_but_those_that_leave_it_open(echo: str) -> None:
     assert set(others.values()) == {("INFORMATIONAL", "INFORMATIONAL")}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("case", ["12.1.1", "12.5.1", "13.1.1", "13.7.1"])
 def test_compression_is_declined(echo: str, case: str) -> None:
     [result] = run(echo, [case], [])

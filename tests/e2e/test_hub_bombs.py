@@ -41,6 +41,8 @@ from raw_websocket import (
 )
 from run_harness import started, two_ranks
 
+pytestmark = pytest.mark.nightly(suite="attacks")
+
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
 DEEP = {"lists": b"[" * 10**6, "objects": b'{"a":' * 200_000, "closed": b"[" * 500_000 + b"]" * 500_000}  # fmt: skip
 
@@ -207,6 +209,7 @@ def out_of_descriptors(hub: Hub) -> None:
     resource.prlimit(hub.pid(), resource.RLIMIT_NOFILE, before)
 
 
+@pytest.mark.smoke
 @pytest.mark.skipif(sanitized(), reason="the sanitizers need descriptors of their own")
 def test_out_of_descriptors_beside_a_worker(hub: Hub) -> None:
     with unharmed(hub):

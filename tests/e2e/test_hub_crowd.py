@@ -12,9 +12,12 @@ import statistics
 import time
 from pathlib import Path
 
+import pytest
 from hub_crowd import Crowd, open_viewer
 from hub_harness import Hub, Peer, RawSocket, running_hub, sanitized
 from hub_vitals import MIB, resident_bytes
+
+pytestmark = pytest.mark.nightly(suite="attacks")
 
 KIB = 1024
 SECONDS = float(os.environ.get("TT_STALL_SECONDS", "0"))
@@ -114,6 +117,7 @@ def ends_within(hub: Hub, feed: Feed, stalled: RawSocket, seconds: float) -> Non
     stalled.socket.close()
 
 
+@pytest.mark.smoke
 def test_64_viewers_keep_no_worker_out_and_all_get_every_leaders_records(hub: Hub) -> None:
     first = [hub.worker()] + [other_leader(hub, rank) for rank in range(1, 8)]
     crowd = Crowd(hub, 64)

@@ -27,6 +27,8 @@ from hub_harness import (
 )
 from websockets.sync.client import connect
 
+pytestmark = pytest.mark.nightly(suite="dialects")
+
 BATCH, SEQUENCE, HIDDEN, HEADS, LAYERS = 2, 4, 24, 2, 3
 RUN = {
     "mesh": {"tensor": 1, "pipeline": 1, "data": 1},
@@ -197,6 +199,7 @@ def trainer(hub: Hub) -> Iterator[Trainer]:
 DEFLATE = pytest.mark.parametrize("compression", ["deflate", None])
 
 
+@pytest.mark.smoke
 @DEFLATE
 def test_a_session_of_tensor_tracer(hub: Hub, trainer: Trainer, compression: str | None) -> None:
     client = Legacy(hub, compression=compression)
@@ -218,6 +221,7 @@ def test_a_session_of_tensor_tracer(hub: Hub, trainer: Trainer, compression: str
     assert client.ask(PING) == PONG
 
 
+@pytest.mark.smoke
 @DEFLATE
 def test_a_session_of_megascope(hub: Hub, trainer: Trainer, compression: str | None) -> None:
     client = Legacy(hub, compression=compression)

@@ -11,6 +11,8 @@ import pytest
 from hub_harness import Hub, claim, running_hub, wait_until
 from test_hub_dialects import MEGASCOPE, OFF, START, TENSOR_TRACER, Legacy, Trainer
 
+pytestmark = pytest.mark.nightly(suite="dialects")
+
 CALCULATION = {
     "calculation_perturbation": True,
     "calculation_perturbation_fn": "noise2",
@@ -40,6 +42,7 @@ def trainer(hub: Hub) -> Iterator[Trainer]:
     yield Trainer(hub)
 
 
+@pytest.mark.smoke
 def test_a_disturbance_is_applied_changed_and_removed(hub: Hub, trainer: Trainer) -> None:
     client = Legacy(hub)
     assert client.ask(disturbing(CALCULATION)) == START

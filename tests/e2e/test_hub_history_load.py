@@ -7,9 +7,12 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pytest
 from hub_harness import RUN_ID, Hub, RawSocket, big_record, running_hub, wait_until
 from recording_maker import RUN_ID as OTHER_RUN
 from recording_maker import Maker
+
+pytestmark = pytest.mark.nightly(suite="attacks")
 
 MIB = 1 << 20
 
@@ -78,6 +81,7 @@ def test_what_nobody_waits_for_is_not_read(tmp_path: Path) -> None:
         assert ask(hub, target)[0] == 200
 
 
+@pytest.mark.smoke
 def test_a_recording_that_cannot_be_opened_is_told_at_once(tmp_path: Path) -> None:
     path = tmp_path / "other.ttrec"
     Maker(path, {"number": 1, "entries": []}).close()

@@ -20,6 +20,8 @@ from hub_vitals import MIB
 from raw_websocket import BINARY, RawWebSocket, frame
 from test_hub_metrics import scrape
 
+pytestmark = pytest.mark.nightly(suite="attacks")
+
 KIB = 1024
 LAYERS, SIZE = 16, 32 * KIB
 TAKEN = 6  # messages, one a second
@@ -92,6 +94,7 @@ def full_hub(tmp_path: Path) -> Iterator[Hub]:
         stalled.socket.close()
 
 
+@pytest.mark.smoke
 def test_a_late_viewer_has_everything_at_once(full_hub: Hub) -> None:
     took = []
     for _ in range(LATE):

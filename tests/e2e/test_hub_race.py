@@ -11,8 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hub_harness import Hub, Peer, claim, error_code
 from run_harness import started, two_ranks
+
+pytestmark = pytest.mark.nightly(suite="attacks")
 
 Change = Callable[[str], tuple[str, dict[str, Any]]]  # method and params, by the name of who asks
 RACES = int(os.environ.get("TT_RACES", "1000"))
@@ -94,9 +97,10 @@ def change_of_plan(number: int) -> Change:
     return lambda name: ("plan.set", {"plan": {"race": number, "by": name}})
 
 
-def test_two_controllers_race(hub: Hub) -> None:
+@pytest.mark.parametrize("races", [pytest.param(50, marks=pytest.mark.smoke), RACES])
+def test_two_controllers_race(races: int, hub: Hub) -> None:
     trainer, audience = Trainer(hub), hub.viewer()
-    ended = race_often(hub, RACES, change_of_plan)
+    ended = race_often(hub, races, change_of_plan)
     trainer.stop()
     winners = [name for name, _ in ended]
     plans = [{"race": at, "by": name} for at, name in enumerate(winners, 1)]
@@ -104,7 +108,7 @@ def test_two_controllers_race(hub: Hub) -> None:
     answers = [{"step": at, "ranks": 1, "plan": plan} for at, plan in enumerate(plans, 1)]
     assert [answer for _, answer in ended] == answers
 
-    audience.receive_until(lambda: len(audience.named("control")) == 2 * RACES, "every change")
+    audience.receive_until(lambda: len(audience.named("control")) == 2 * races, "every change")
     holders = [told["holder"] and told["holder"]["name"] for told in audience.named("control")]
     assert holders[0::2] == winners and set(holders[1::2]) == {None}
 

@@ -86,6 +86,7 @@ def test_the_plan_in_force_is_told_as_time_passes_and_after_a_seek(changed: Path
         assert plans_told(viewer) == [(2, CHANGE), (1, 0), (2, CHANGE)]
 
 
+@pytest.mark.nightly(suite="history")
 def test_a_step_of_many_megabytes_reaches_a_reading_viewer_whole(tmp_path: Path) -> None:
     maker = Maker(tmp_path / "large.ttrec", PLANS[2])
     maker.add_scalars(1, loss=1.0)

@@ -86,6 +86,7 @@ def test_what_lies_in_the_memory_reaches_viewers(hub: Hub) -> None:
     assert scrape(hub)["shared_memory_received_bytes_total"] == len(first + second)
 
 
+@pytest.mark.nightly(suite="attacks")
 def test_a_block_comes_back_when_nobody_needs_it(hub: Hub) -> None:
     memory = Memory()
     worker = sharing_worker(hub, memory.offer())

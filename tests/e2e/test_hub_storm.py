@@ -16,8 +16,11 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 from hub_harness import Hub, RawSocket, big_record, make_record, sanitized, wait_until
 from hub_vitals import assert_good_client_is_served, descriptors
+
+pytestmark = pytest.mark.nightly(suite="attacks")
 
 SECONDS = float(os.environ.get("TT_STORM_SECONDS", "8"))
 IDLE_SECONDS = 30  # the hub's
@@ -122,25 +125,26 @@ class WorkerLife(Life):
             time.sleep(self.dice.random() * 0.02)
 
 
-def test_storm(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds", [pytest.param(1.0, marks=pytest.mark.smoke), SECONDS])
+def test_storm(seconds: float, tmp_path: Path) -> None:
     print(f"TT_STORM_SEED={SEED}")
     hub = Hub(tmp_path / "run")
-    fds, end = descriptors(hub), time.monotonic() + SECONDS
+    fds, end = descriptors(hub), time.monotonic() + seconds
     lives = [Life(hub, SEED + at, end) for at in range(VIEWERS)]
     lives += [WorkerLife(hub, SEED - 1 - at, end) for at in range(WORKERS)]
     threads = [threading.Thread(target=life.run, daemon=True) for life in lives]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(SECONDS + 30)
+        thread.join(seconds + 30)
     assert hub.process.poll() is None, "the hub died"
     assert_good_client_is_served(hub)
     for failure in ("handler_failed", "message_failed", "serve_failed", "tick_failed"):
         assert failure not in hub.log()
-    assert SECONDS >= IDLE_SECONDS or "client_stalled" not in hub.log()
+    assert seconds >= IDLE_SECONDS or "client_stalled" not in hub.log()
     if not sanitized():
         # Clients that do not answer a close, or go on sending after one, are given 2 s.
         wait_until(lambda: descriptors(hub) <= fds + 1, "no connection is left", 5)
-    assert sum(life.lives for life in lives) > SECONDS * (10 if sanitized() else 50)
+    assert sum(life.lives for life in lives) > seconds * (10 if sanitized() else 50)
     assert hub.stop() < (10 if sanitized() else 2)
     assert hub.process.returncode == 0, "see the sanitizer's report above"

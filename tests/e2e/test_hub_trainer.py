@@ -123,6 +123,7 @@ def test_no_token_of_a_run_is_told(flags: Flags, tmp_path: Path) -> None:
 # Clients that can set no header
 
 
+@pytest.mark.nightly(suite="dialects")
 @pytest.mark.parametrize("request_", [TENSOR_TRACER, MEGASCOPE], ids=["tensor tracer", "megascope"])
 @pytest.mark.parametrize("auth", ["token", "none"])
 def test_legacy_clients_of_a_run(auth: str, request_: dict[str, Any], flags: Flags, tmp_path: Path) -> None:
@@ -168,6 +169,7 @@ def test_a_run_lets_a_page_of_another_origin_in_and_tells_the_way_from_afar(
         wait_until(lambda: way in (tmp_path / "output.txt").read_text(), "the way from afar", 60)
 
 
+@pytest.mark.nightly(suite="dialects")
 def test_a_legacy_client_with_the_viewers_token_watches_only(flags: Flags, tmp_path: Path) -> None:
     with started(flags, tmp_path) as (run, hub, viewer):
         with connect(f"ws://{run.address()}/?token={hub.viewer_token}") as client:

@@ -53,7 +53,7 @@ def expected_direction(exports: Path, step: int, tokens: str) -> np.ndarray:
     return means[0] - means[1]
 
 
-@pytest.mark.parametrize("tokens", ["last", "mean"])
+@pytest.mark.parametrize("tokens", ["last", pytest.param("mean", marks=pytest.mark.nightly(suite="runs"))])
 def test_the_direction_of_a_real_run(tokens: str, tmp_path: Path) -> None:
     vectors = tmp_path / "vectors"
     vectors.mkdir()

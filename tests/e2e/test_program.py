@@ -146,6 +146,7 @@ def test_shipped_configurations_are_taken(flags: Flags) -> None:
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.nightly(suite="runs")
 def test_a_cpu_on_which_bf16_is_slow_is_named(flags: Flags) -> None:
     known = Path("/proc/cpuinfo").read_text().split()
     is_fast = all(f"avx512{part}" in known for part in ("vl", "bw", "dq"))
@@ -166,6 +167,7 @@ def test_port_in_use_ends_every_rank(flags: Flags, tmp_path: Path) -> None:
     assert processes_naming(str(tmp_path)) == []
 
 
+@pytest.mark.nightly(suite="runs")
 def test_a_stopped_rank_is_not_ready(flags: Flags, tmp_path: Path) -> None:
     """Rank 1 stands still: rank 0 hangs in a collective, while its other threads live."""
     changes = {"train_iters": 1_000_000, "tensor_model_parallel_size": 2, "tensor_tracer_ready_timeout": 1}
@@ -320,6 +322,7 @@ def test_closing_the_page_while_paused_ends_the_pause(flags: Flags, tmp_path: Pa
             )
 
 
+@pytest.mark.nightly(suite="runs")
 def test_paused_ranks_sleep(flags: Flags, tmp_path: Path) -> None:
     long = {**flags, "train_iters": 100000, "tensor_model_parallel_size": 2}
     with live_run(long, tmp_path, 2) as started, started.viewer() as viewer:
@@ -340,6 +343,7 @@ def test_paused_ranks_sleep(flags: Flags, tmp_path: Path) -> None:
         assert seconds_of_cpu() - before < 0.4, "two paused ranks took over 10 % of a core each"
 
 
+@pytest.mark.nightly(suite="runs")
 def test_a_viewer_that_never_reads_costs_no_step_and_no_memory(flags: Flags, tmp_path: Path) -> None:
     whole = {"rows": 0, "compressor": {"kind": "none"}, "micro_batches": "0-1"}
     plan = {"entries": [whole | {"point": "QKV"}, whole | {"point": "MLP1"}]}

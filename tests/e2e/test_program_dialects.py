@@ -14,6 +14,8 @@ from test_program import wait_until
 from viewer import Viewer, live_run
 from websockets.sync.client import ClientConnection, connect
 
+pytestmark = pytest.mark.nightly(suite="dialects")
+
 STEPS, MICRO_BATCHES, LAYERS = 3, 2, 2
 TILE = {"compressor_type": "TileCompressor", "compressor_configs": {"tiles": 96}}
 TENSOR_TRACER: dict[str, Any] = {

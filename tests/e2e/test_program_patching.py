@@ -16,6 +16,8 @@ from safetensors.numpy import load_file
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "clients" / "python"))
 from tensor_tracer import open_recording  # noqa: E402
 
+pytestmark = pytest.mark.nightly(suite="runs")
+
 STEP, STEPS, LAYER = 3, 4, 1
 WHOLE = {"rows": 0, "compressor": {"kind": "none"}, "micro_batches": "0-1", "dtype": "f32"}
 PLAN = {"entries": [WHOLE | {"point": point} for point in ("HiddenStates", "MLP2", "MLPActivation")]}

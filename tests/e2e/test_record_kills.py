@@ -30,6 +30,8 @@ from test_hub_replay import replaying
 from test_program import is_rank
 from viewer import LiveRun, Viewer, live_run
 
+pytestmark = pytest.mark.nightly(suite="kills")
+
 KILLS = int(os.environ.get("TT_RECORD_KILLS", "8"))
 MOST_LOST = 1.0  # seconds
 LATEST = 1.6  # of a kill, in seconds: past two commits
@@ -94,11 +96,14 @@ def steps_by_us(file: Path, program: Path) -> list[int]:
     return steps
 
 
-@pytest.mark.parametrize("file", ["run.ttrec", "history.ttrec"])
-def test_the_hub_is_killed(file: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "kills"),
+    [pytest.param("run.ttrec", 1, marks=pytest.mark.smoke), ("run.ttrec", KILLS), ("history.ttrec", KILLS)],
+)
+def test_the_hub_is_killed(file: str, kills: int, tmp_path: Path) -> None:
     """A recording; and the temporary file of a hub without one, which a restarted hub goes on with."""
     ages = []
-    for kill in range(KILLS):
+    for kill in range(kills):
         folder = tmp_path / str(kill)
         # The temporary file is full long before the end, so its oldest steps go all the time.
         flags = ["--record", str(folder)] if file == "run.ttrec" else ["--history-bytes", "2000000"]
@@ -122,11 +127,11 @@ def test_the_hub_is_killed(file: str, tmp_path: Path) -> None:
         age = killed - sender.times[kept] if kept < len(sender.times) else 0.0
         ages.append(age)
         assert age <= MOST_LOST + sender.longest_pause(), f"{len(sender.times) - kept} records"
-        if kill == KILLS - 1 and found:
+        if kill == kills - 1 and found:
             with running_hub(folder, *flags) as again:
                 assert ask_json(again, "/history")["last_step"] == found[-1]
         shutil.rmtree(folder)
-    print(f"{file}: killed {KILLS} times; lost at most {max(ages):.2f} s, median {np.median(ages):.2f} s")
+    print(f"{file}: killed {kills} times; lost at most {max(ages):.2f} s, median {np.median(ages):.2f} s")
 
 
 # Real runs

@@ -96,6 +96,7 @@ def test_what_a_viewer_saw_is_what_was_recorded(flags: Flags, tmp_path: Path) ->
         assert np.array_equal(values, kept[place], equal_nan=True), place
 
 
+@pytest.mark.nightly(suite="history")
 def test_two_runs_in_one_folder_have_a_recording_each_and_say_which(flags: Flags, tmp_path: Path) -> None:
     told = []
     for name in ("first", "second"):
@@ -111,6 +112,7 @@ def test_two_runs_in_one_folder_have_a_recording_each_and_say_which(flags: Flags
         assert open_recording(path).facts["id"] == run_id
 
 
+@pytest.mark.nightly(suite="history")
 def test_the_runs_controller_can_end_it(flags: Flags, tmp_path: Path) -> None:
     line = command(
         {**flags, "run_dir": str(tmp_path / "run"), "train_iters": 100000, "tensor_tracer_port": 0,

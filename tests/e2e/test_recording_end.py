@@ -83,6 +83,7 @@ def test_a_bound_keeps_the_newest_steps(tmp_path: Path) -> None:
     assert (pages - free) * size <= bound
 
 
+@pytest.mark.nightly(suite="history")
 def test_the_runs_end_waits_for_a_slow_disk(tmp_path: Path) -> None:
     """A hub that runs for a fortieth of the time takes longer than one that does nothing may."""
     with supervised(tmp_path) as (supervisor, alive):
@@ -118,6 +119,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
+@pytest.mark.nightly(suite="history")
 @pytest.mark.skipif(sanitized(), reason="the program has no build with a sanitizer")
 def test_a_run_whose_recordings_disk_is_full_goes_on(small_disk: Path, tmp_path: Path) -> None:
     with started(two_ranks(tmp_path) | {"record": str(small_disk)}, tmp_path) as (run, hub, viewer):

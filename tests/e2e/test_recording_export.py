@@ -22,6 +22,8 @@ from recording_maker import DTYPES, POINTS, RUN_ID, START_NS, Maker, facts, numb
 from tensorboardX.crc32c import crc32c
 from tensorboardX.proto.event_pb2 import Event
 
+pytestmark = pytest.mark.nightly(suite="export")
+
 STEPS = (1, 2, 3, 5)
 PLAN = {
     "number": 1,
@@ -162,6 +164,7 @@ def test_the_documented_query_reads_a_series(tmp_path: Path, monkeypatch: pytest
 # --- NPZ and safetensors --------------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_numpy_reads_every_array(made: Expected) -> None:
     with np.load(exported(made, "npz"), allow_pickle=False) as arrays:
         check_arrays(dict(arrays), made.arrays)
@@ -510,6 +513,7 @@ def test_memory_does_not_grow_with_the_recording(tmp_path: Path, form: str) -> N
 # --- a recording of a real hub ----------------------------------------------------------------------
 
 
+@pytest.mark.smoke
 def test_what_a_hub_records_comes_out_bit_for_bit(tmp_path: Path) -> None:
     values = np.random.default_rng(6).standard_normal((3, 1, 4, 8)).astype("<f4")
     recording, output = tmp_path / "run.ttrec", tmp_path / "out.npz"

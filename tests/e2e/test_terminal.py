@@ -57,6 +57,7 @@ def test_a_terminal_is_told_the_token(flags: Flags, tmp_path: Path) -> None:
     assert token not in on_a_terminal(command({**served, "no_print_url": True}), environment())
 
 
+@pytest.mark.nightly(suite="runs")
 @pytest.mark.parametrize("asked", [None, True])
 def test_without_a_terminal_the_bar_is_there_only_if_asked_for(asked: bool | None, flags: Flags) -> None:
     line = command(flags if asked is None else {**flags, "progress_bar": "on"})
@@ -86,6 +87,7 @@ def test_open_starts_the_browser_with_a_file_that_only_its_owner_reads(flags: Fl
     assert token not in done.stdout + done.stderr
 
 
+@pytest.mark.nightly(suite="runs")
 def test_without_a_browser_the_address_is_left(flags: Flags, tmp_path: Path) -> None:
     line = command({**flags, "tensor_tracer_port": 0, "run_dir": str(tmp_path / "run"), "tensor_tracer_open": True})
     env = environment() | {"PATH": str(tmp_path)}

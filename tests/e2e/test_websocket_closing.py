@@ -22,9 +22,12 @@ from raw_websocket import (
     request,
 )
 
+pytestmark = pytest.mark.nightly(suite="websocket")
+
 NORMAL = frame(CLOSE, close_payload(1000))
 
 
+@pytest.mark.smoke
 def test_a_close_after_a_message(shared_hub: Hub) -> None:
     with RawWebSocket(shared_hub) as ws:
         ws.send(frame(TEXT, request(2)))

@@ -25,6 +25,8 @@ from raw_websocket import (
     request,
 )
 
+pytestmark = pytest.mark.nightly(suite="websocket")
+
 SIZES = [24, 125, 126, 127, 128, 1000, 65535, 65536]
 MASKS = {
     "zero": bytes(4),
@@ -150,6 +152,7 @@ def test_ten_pings(shared_hub: Hub, chop: int | None) -> None:
         ws.expect_alive()
 
 
+@pytest.mark.smoke
 def test_pings_between_requests(shared_hub: Hub) -> None:
     with RawWebSocket(shared_hub) as ws:
         for number in range(2, 12):

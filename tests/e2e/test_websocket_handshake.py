@@ -29,6 +29,8 @@ from raw_websocket import (
     request,
 )
 
+pytestmark = pytest.mark.nightly(suite="websocket")
+
 GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 DEFLATE = "permessage-deflate; client_max_window_bits"
 
@@ -48,6 +50,7 @@ def shake(
         return HttpAnswer(connection)
 
 
+@pytest.mark.smoke
 def test_the_answer(shared_hub: Hub) -> None:
     answer = shake(shared_hub)
     assert answer.status == 101 and answer.text.startswith("HTTP/1.1 101 ")

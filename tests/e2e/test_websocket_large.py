@@ -24,6 +24,8 @@ from raw_websocket import (
     request,
 )
 
+pytestmark = pytest.mark.nightly(suite="websocket")
+
 KIB, MIB = 1024, 1024 * 1024
 
 
@@ -48,6 +50,7 @@ def test_binary_in_one_frame(hub: Hub, size: int) -> None:
     relay(hub, message, [frame(BINARY, message)])
 
 
+@pytest.mark.smoke
 def test_a_ping_is_answered_between_two_large_frames(hub: Hub) -> None:
     records = [record_of(4 * MIB), record_of(4 * MIB)]
     with RawWebSocket(hub) as viewer, RawWebSocket(hub, "/worker") as worker:

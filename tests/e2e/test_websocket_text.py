@@ -15,6 +15,8 @@ import pytest
 from hub_harness import Hub
 from raw_websocket import BINARY, CONT, PING, TEXT, RawWebSocket, fragments, frame
 
+pytestmark = pytest.mark.nightly(suite="websocket")
+
 VALID = {
     "ASCII": "Hello, world",
     "Latin and umlauts": "Hello-µ@ßöäüàá-UTF-8!!",
@@ -193,6 +195,7 @@ def test_a_character_may_be_split_by_a_ping_with_other_bytes(shared_hub: Hub) ->
         assert echoed(ws) == "κ"
 
 
+@pytest.mark.smoke
 def test_a_new_message_starts_with_a_clean_decoder(shared_hub: Hub) -> None:
     with RawWebSocket(shared_hub) as ws:
         ws.send(frame(BINARY, b"\xce"), frame(TEXT, around("κ".encode())))

@@ -14,6 +14,9 @@ from decoder import decode
 from test_control import claim
 from viewer import LiveRun, RequestError, Viewer, live_run
 
+NIGHTLY = pytest.mark.nightly(suite="meshes")
+LESS_OFTEN = [pytest.param(mesh, marks=NIGHTLY) for mesh in [(1, 1), (2, 1), (1, 2)]]
+
 SEQUENCE, MICRO_BATCH = 16, 2
 SMALL = {"train_iters": 100_000, "seq_length": SEQUENCE, "micro_batch_size": MICRO_BATCH}
 HALVE = "layers[1].mlp.output *= 0.5"
@@ -87,7 +90,7 @@ def viewer(run: LiveRun) -> Iterator[Viewer]:
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])
-@pytest.mark.parametrize("mesh", [(1, 1), (2, 1), (1, 2), (2, 2)], ids=str)
+@pytest.mark.parametrize("mesh", [*LESS_OFTEN, (2, 2)], ids=str)
 def test_exact_counters(mesh: tuple[int, int], accumulation: int, flags, tmp_path: Path) -> None:
     """Every forward of every replica once, on all ranks, however a program is computed."""
     ranks, forwards = mesh[0] * mesh[1], mesh[1] * accumulation
@@ -113,7 +116,7 @@ def test_exact_counters(mesh: tuple[int, int], accumulation: int, flags, tmp_pat
                 assert one["ranks"] == one["of_ranks"] == ranks
 
 
-@pytest.mark.parametrize("mesh", [(1, 1), (2, 1), (2, 2)], ids=str)
+@pytest.mark.parametrize("mesh", [*LESS_OFTEN[:2], (2, 2)], ids=str)
 def test_evaluation_and_prompts_are_met_once(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
     ranks, data = mesh[0] * mesh[1], mesh[1]
     prompts = tmp_path / "probes.txt"

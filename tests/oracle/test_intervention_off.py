@@ -15,8 +15,10 @@ from test_control import claim
 from test_intervention_control import applied, apply, paused, saved, step
 from viewer import Viewer, live_run
 
+NIGHTLY = pytest.mark.nightly(suite="meshes")
+
 STEPS, LAYERS = 10, 2
-MESHES = [(1, 1), (2, 1), (2, 2)]
+MESHES = [pytest.param((1, 1), marks=NIGHTLY), (2, 1), pytest.param((2, 2), marks=NIGHTLY)]
 STRONG = "layers[1].output *= 3\nlayers[2].attention.qkv.weight *= 2\nlayers[1].mlp.fc1.grad *= 5"
 QUIET = {
     "strength_0": 'a = param(0.0)\nlayers[1].output += a * vector("evil")[1]',

@@ -2,7 +2,7 @@
 graphs.py and configs/interventions, on one rank; and the same numbers on every mesh.
 
 A run has up to 32 programs in force, each acting in steps of its own. By default the meshes are
-TP 2 x DP 2 of the GPT-2 shape and TP 4 of the Llama shape; TT_ALL_MESHES=1 takes all of both, and
+TP 2 x DP 2 of the GPT-2 shape and, nightly, TP 4 of the Llama shape; TT_ALL_MESHES=1 takes all of both, and
 TT_PROGRAMS_PER_RUN=1 gives each program a run of its own, to find one that spoils the others.
 """
 
@@ -19,7 +19,9 @@ from observed_runs import Observed, Runs, acting, dump
 from program import train
 from torch import Tensor
 
-MESHES = [("gpt2", (2, 2)), ("llama", (4, 1))]
+NIGHTLY = pytest.mark.nightly(suite="meshes")
+
+MESHES = [("gpt2", (2, 2)), pytest.param("llama", (4, 1), marks=NIGHTLY)]
 if os.environ.get("TT_ALL_MESHES"):
     MESHES = [(shape, mesh) for shape in SHAPES for mesh in [(2, 1), (4, 1), (1, 2), (2, 2), (4, 2)]]
 GLOBAL_BATCH = 4
@@ -72,7 +74,7 @@ def noise_of(observed: Observed, name: str, world: World) -> World:
         name, save, step, row, layer if (name, save, step, row, layer) in observed.saved else 0])
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["gpt2", pytest.param("llama", marks=NIGHTLY)])
 @pytest.mark.parametrize("name", EVERYTHING)
 def test_equals_pytorch(name: str, shape: str, runs: Runs) -> None:
     """Within 1e-9 of each tensor's largest number, in float64."""
@@ -104,7 +106,9 @@ def test_every_mesh_is_the_same(name: str, shape: str, mesh: tuple[int, int], ru
                 assert torch.equal(found.saved[key], value), key
 
 
-@pytest.mark.parametrize(("shape", "mesh"), [("gpt2", (1, 1)), ("llama", (1, 1)), *MESHES], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "mesh"), [("gpt2", (1, 1)), pytest.param("llama", (1, 1), marks=NIGHTLY), *MESHES], ids=str
+)
 @pytest.mark.parametrize("name", EVERYTHING)
 def test_it_acts_exactly_once(name: str, shape: str, mesh: tuple[int, int], runs: Runs) -> None:
     """In every forward of its steps, on all ranks, and in no other step."""

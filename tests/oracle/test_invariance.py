@@ -11,6 +11,8 @@ from program import Run, train
 from reference_gpt import loss_and_gradients
 from viewer import live_run
 
+NIGHTLY = pytest.mark.nightly(suite="meshes")
+
 STEPS = 20
 EVERYTHING = {
     "entries": [
@@ -21,7 +23,9 @@ EVERYTHING = {
 }
 
 
-@pytest.mark.parametrize("mesh", [(1, 1), (2, 1), (2, 2)], ids=str)
+@pytest.mark.parametrize(
+    "mesh", [pytest.param((1, 1), marks=NIGHTLY), (2, 1), pytest.param((2, 2), marks=NIGHTLY)], ids=str
+)
 def test_watching_changes_no_bit(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
     """Losses, gradient norms and final weights of a watched and an unwatched float32 run."""
     tensor, data = mesh
@@ -65,7 +69,9 @@ def test_dropout_does_not_depend_on_the_mesh(flags, tmp_path: Path) -> None:
         assert other == pytest.approx(alone, rel=1e-9, abs=0), (tensor, data)
 
 
-@pytest.mark.parametrize("mesh", [(1, 1), (2, 1), (1, 2)], ids=str)
+@pytest.mark.parametrize(
+    "mesh", [pytest.param((1, 1), marks=NIGHTLY), (2, 1), pytest.param((1, 2), marks=NIGHTLY)], ids=str
+)
 def test_bf16_stays_near_float32(mesh: tuple[int, int], flags, tmp_path: Path) -> None:
     """Master weights stay float32; loss and gradients are those of float32 up to its 8 bits."""
     tensor, data = mesh

@@ -9,6 +9,8 @@ import torch
 from program import Run, train
 from reference_gpt import Export, loss_and_gradients, parameter_shapes
 
+NIGHTLY = pytest.mark.nightly(suite="meshes")
+
 LLAMA = {
     "normalization": "RMSNorm",
     "position_embedding_type": "rope",
@@ -79,7 +81,9 @@ def test_one_rank(shape: str, dtype: str, flags, tmp_path: Path) -> None:
         assert_matches_reference(run, step, getattr(torch, dtype))
 
 
-@pytest.mark.parametrize("mesh", MESHES, ids=str)
+@pytest.mark.parametrize(
+    "mesh", [(2, 1), (1, 2), *(pytest.param(mesh, marks=NIGHTLY) for mesh in [(4, 1), (2, 2)])], ids=str
+)
 @pytest.mark.parametrize("shape", ["gpt2-odd-vocabulary", "llama-grouped", "gpt2-multi-query"])
 def test_mesh(shape: str, mesh: tuple[int, int], flags, tmp_path: Path) -> None:
     """The same on several ranks, also with fewer query groups than tensor ranks."""

@@ -19,6 +19,8 @@ from test_stream import LLAMA
 from torch import Tensor
 from viewer import LiveRun, live_run
 
+NIGHTLY = pytest.mark.nightly(suite="meshes")
+
 LAYERS, HIDDEN = 2, 32
 MICRO_BATCH, MICRO_BATCHES = 3, 2
 WATCHED = 2
@@ -258,7 +260,7 @@ def assert_prompts_equal_pytorch(captured: Captured, exports: Path, vectors: dic
     assert checked == WATCHED * 3 * LAYERS
 
 
-@pytest.mark.parametrize("tensor", [1, 2, 4])
+@pytest.mark.parametrize("tensor", [pytest.param(1, marks=NIGHTLY), 2, pytest.param(4, marks=NIGHTLY)])
 @pytest.mark.parametrize("shape", [{}, LLAMA], ids=["gpt2", "llama"])
 def test_everything_equals_pytorch(shape: dict, tensor: int, flags, tmp_path: Path) -> None:
     vectors = write_vectors(tmp_path / "vectors")
@@ -338,7 +340,11 @@ def agree(alone: Record, split: Record) -> None:
     assert (np.abs(one - other) <= allowed).all(), (alone.step, alone.point, alone.compressor)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=["gpt2", "llama", "multi-query"])
+@pytest.mark.parametrize(
+    "shape",
+    [pytest.param(SHAPES[0], marks=NIGHTLY), SHAPES[1], pytest.param(SHAPES[2], marks=NIGHTLY)],
+    ids=["gpt2", "llama", "multi-query"],
+)
 def test_whole_runs_agree_at_every_tensor_size(shape: dict, flags, tmp_path: Path) -> None:
     """Every record of three steps in float64, whatever its compressor and its dtype on the wire."""
     alone = records_of_three_steps(flags, shape, tmp_path / "1", 1)

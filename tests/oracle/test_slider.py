@@ -12,6 +12,8 @@ from test_control import claim
 from test_intervention_control import SMALL, applied, apply
 from viewer import Viewer, live_run
 
+NIGHTLY = pytest.mark.nightly(suite="meshes")
+
 LONG = os.environ.get("TT_ALL_MESHES") == "1"  # else the small meshes have fewer moves
 SCALE = 1 / 1024  # exact in every dtype
 # What is read below the write comes from the shards of all tensor ranks, each of which wrote its own
@@ -48,7 +50,12 @@ def values(viewer: Viewer) -> dict[int, set[float]]:
 
 
 @pytest.mark.parametrize(
-    ("mesh", "moves"), [((1, 1), 1000 if LONG else 200), ((2, 1), 1000 if LONG else 200), ((2, 2), 1000)]
+    ("mesh", "moves"),
+    [
+        pytest.param((1, 1), 1000 if LONG else 200, marks=NIGHTLY),
+        ((2, 1), 1000 if LONG else 200),
+        pytest.param((2, 2), 1000, marks=NIGHTLY),
+    ],
 )
 def test_a_slider_moved_a_thousand_times(
     mesh: tuple[int, int], moves: int, flags, tmp_path: Path, record_property

@@ -12,6 +12,8 @@ from reference_gpt import Export, activations, tile_means
 from torch import Tensor
 from viewer import LiveRun, Viewer, live_run
 
+NIGHTLY = pytest.mark.nightly(suite="meshes")
+
 LLAMA = {
     "normalization": "RMSNorm",
     "position_embedding_type": "rope",
@@ -159,7 +161,7 @@ def traced(flags, shape: dict, folder: Path, tensor: int, data: int = 1) -> Capt
     return captured
 
 
-@pytest.mark.parametrize("shape", [{}, LLAMA], ids=["gpt2", "llama"])
+@pytest.mark.parametrize("shape", [pytest.param({}, marks=NIGHTLY), LLAMA], ids=["gpt2", "llama"])
 def test_records_equal_pytorch_at_every_tensor_size(shape: dict, flags, tmp_path: Path) -> None:
     """One, two and four ranks, and the same values on each for the steps they share."""
     runs = {n: traced(flags, shape, tmp_path / f"tensor{n}", n) for n in (1, 2, 4)}

@@ -17,10 +17,12 @@ from test_intervention_control import paused, step
 from test_points import NO_LAYER, POINTS, SHAPES
 from viewer import RequestError, Viewer, live_run
 
+NIGHTLY = pytest.mark.nightly(suite="meshes")
+
 LAYERS, HIDDEN = 2, 32
 MICRO_BATCHES = 2
 WHOLE = {"rows": 0, "compressor": {"kind": "none"}, "dtype": "f32"}
-DTYPES = [{"params_dtype": "float32"}, {"params_dtype": "float64"}, {"bf16": True}]
+DTYPES = [{"params_dtype": "float32"}, pytest.param({"params_dtype": "float64"}, marks=NIGHTLY), {"bf16": True}]
 
 
 def on(folder: Path, entries: list[dict[str, Any]], **more: Any) -> dict[str, Any]:

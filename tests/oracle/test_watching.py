@@ -177,6 +177,7 @@ def send_wrong_plans(run: LiveRun, draw: random.Random, count: int) -> None:
                 assert refused.value.code in {"invalid_argument", "invalid_expression"}, plan
 
 
+@pytest.mark.nightly(suite="meshes")
 def test_ten_thousand_wrong_plans_cost_no_step(flags, tmp_path: Path) -> None:
     """While it trains: each is answered by an error, the plan stays, the steps go on, and the
     weights are those of a run that nobody attacked."""
@@ -231,6 +232,7 @@ def assert_gaps_are_explained(viewer: Viewer) -> None:
     assert missing == sum(dropped["records"] for dropped in viewer.named("dropped"))
 
 
+@pytest.mark.nightly(suite="meshes")
 def test_soak_of_changing_plans(flags, tmp_path: Path) -> None:
     """A new random plan every five steps: memory stays, nothing stalls, gaps are told."""
     steps = int(os.environ.get("TT_SOAK_STEPS", "2000"))

@@ -9,14 +9,22 @@ from pathlib import Path
 
 import pytest
 import run_suites
-from run_suites import Outcome, Suite, judge, run_suite
+import suites
+from run_suites import Outcome, Runner, judge
+from suites import Suite
+
+RUNNER_FOLDER = Path(run_suites.__file__).parent
 
 
-@pytest.fixture(autouse=True)
-def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(run_suites, "REPORTS", tmp_path)
-    monkeypatch.setattr(run_suites, "ROOT", tmp_path)
-    return tmp_path
+def suite_of(*command: str, folder: Path = Path("/"), report: Path | None = None,
+             minutes: int = 30) -> Suite:
+    return Suite("s", command, minutes, report, folder)
+
+
+@pytest.fixture
+def run_suite(tmp_path: Path):
+    """Runs one suite; its log and result go to the test's folder."""
+    return Runner(tmp_path, False).run_suite
 
 
 CASES = ('<testsuites><testsuite><testcase name="a"/><testcase name="b"><failure/></testcase>'
@@ -28,7 +36,7 @@ CASES = ('<testsuites><testsuite><testcase name="a"/><testcase name="b"><failure
     (CASES, 1, 2, 1, ""),
     ('<testsuite><testcase name="a"/></testsuite>', 0, 1, 0, ""),
     ('<testsuite><testcase name="a"/></testsuite>', 139, 1, 1, "exit code 139"),
-    ('<testsuite><testcase name="a"/></testsuite>', None, 1, 1, "stopped after 30 minutes"),
+    ('<testsuite><testcase name="a"/></testsuite>', None, 1, 1, "over its budget of 30 minutes"),
     ("<testsuite/>", 0, 0, 1, "ran no test"),
     ('<testsuite><testcase name="a"><skipped/></testcase></testsuite>', 0, 0, 1, "ran no test"),
     ("<testsuite", 0, 0, 1, "unreadable report"),
@@ -39,34 +47,49 @@ def test_judge(tmp_path: Path, content: str | None, returncode: int | None, pass
     report = tmp_path / "r.xml"
     if content is not None:
         report.write_text(content)
-    outcome = Outcome(Suite("s", (), report))
+    outcome = Outcome(suite_of(report=report))
     judge(outcome, returncode)
     assert (outcome.passed, outcome.failed) == (passed, failed)
     assert outcome.note.startswith(note) and bool(outcome.note) == bool(note)
 
 
 @pytest.mark.parametrize(("code", "passed"), [(0, 1), (1, 0)])
-def test_a_check_counts_once(code: int, passed: int) -> None:
-    outcome = run_suite(Suite("c", (sys.executable, "-c", f"raise SystemExit({code})"),
-                              folder=Path("/")))
+def test_a_check_counts_once(run_suite, code: int, passed: int) -> None:
+    outcome = run_suite(suite_of(sys.executable, "-c", f"raise SystemExit({code})"))
     assert (outcome.passed, outcome.failed) == (passed, 1 - passed)
 
 
-def test_an_old_report_does_not_count(tmp_path: Path) -> None:
-    report = tmp_path / "r.xml"
+@pytest.mark.parametrize("place", ["r.xml", "folder/r.xml"])
+def test_an_old_report_does_not_count(run_suite, tmp_path: Path, place: str) -> None:
+    report = tmp_path / place
+    report.parent.mkdir(exist_ok=True)
     report.write_text(CASES)
-    outcome = run_suite(Suite("s", ("true",), report, Path("/")))
+    outcome = run_suite(suite_of("true", report=tmp_path / place.partition("/")[0]))
     assert (outcome.passed, outcome.failed, outcome.note) == (0, 1, "ran no test")
 
 
-def test_a_missing_program_is_a_failure() -> None:
-    outcome = run_suite(Suite("s", ("no-such-program-here",), folder=Path("/")))
+def test_the_reports_of_a_folder_are_added_up(run_suite, tmp_path: Path) -> None:
+    (tmp_path / "cases").write_text(CASES)
+    script = "mkdir -p all && cp cases all/a.xml && cp cases all/b.xml"
+    outcome = run_suite(suite_of("bash", "-c", script, folder=tmp_path, report=tmp_path / "all"))
+    assert (outcome.passed, outcome.failed, outcome.skipped) == (4, 2, 4)
+
+
+def test_a_suite_over_its_budget_has_failed(run_suite, tmp_path: Path) -> None:
+    script = "echo $$ > pid; exec sleep 600"
+    outcome = run_suite(suite_of("bash", "-c", script, folder=tmp_path, minutes=0))
+    assert (outcome.passed, outcome.failed) == (0, 1)
+    assert outcome.note == "over its budget of 0 minutes"
+
+
+def test_a_missing_program_is_a_failure(run_suite) -> None:
+    outcome = run_suite(suite_of("no-such-program-here"))
     assert outcome.failed == 1
 
 
-def test_a_suite_leaves_no_process_behind(tmp_path: Path) -> None:
+def test_a_suite_leaves_no_process_behind(run_suite, tmp_path: Path) -> None:
     script = "sleep 600 & echo $! > child; exit 0"
-    assert run_suite(Suite("s", ("bash", "-c", script), folder=tmp_path)).passed == 1
+    assert run_suite(suite_of("bash", "-c", script, folder=tmp_path)).passed == 1
     child = int((tmp_path / "child").read_text())
     deadline = time.monotonic() + 5
     while runs(child) and time.monotonic() < deadline:
@@ -83,7 +106,7 @@ def runs(pid: int) -> bool:
 
 
 def test_the_summary_ends_with_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    suite = Suite("s", ())
+    suite = suite_of()
     assert not run_suites.print_summary([Outcome(suite, passed=3), Outcome(suite, failed=1)])
     assert capsys.readouterr().out.endswith("\n3 passed, 1 failed\n")
     assert not run_suites.print_summary([])
@@ -99,15 +122,15 @@ FLAKY = """  ✓    1 e2e/a.spec.ts:1:1 › one (1.0s)
 
 
 def test_what_passed_only_on_the_second_try_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run_suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "list").write_text(FLAKY)
-    outcome = run_suite(Suite("s", ("cat", "list"), folder=tmp_path))
+    outcome = run_suite(suite_of("cat", "list", folder=tmp_path))
     assert outcome.flaky == ("e2e/link.spec.ts:125:3 › the link of overview",)
     assert run_suites.print_summary([outcome])
     assert "passed only on the second try: e2e/link.spec.ts:125:3" in capsys.readouterr().out
     (tmp_path / "list").write_text("  182 passed (6.2m)\n")
-    assert run_suite(Suite("s", ("cat", "list"), folder=tmp_path)).flaky == ()
+    assert run_suite(suite_of("cat", "list", folder=tmp_path)).flaky == ()
 
 
 TWICE = """
@@ -122,38 +145,43 @@ def test_wrong(): assert False
 """
 
 
-def test_a_test_of_pytest_that_ran_twice_counts_once(tmp_path: Path) -> None:
+def test_a_test_of_pytest_that_ran_twice_counts_once(run_suite, tmp_path: Path) -> None:
     (tmp_path / "test_twice.py").write_text(TWICE)
-    suite = run_suites.pytest_suite("s", "test_twice.py", "fast", "--reruns=1")
+    suite = suites.pytest_suite("s", 5, tmp_path, "test_twice.py", "--reruns=1")
     outcome = run_suite(replace(suite, folder=tmp_path))
     assert (outcome.passed, outcome.failed) == (2, 1)
     assert outcome.flaky == ("test_twice.py::test_late",)
 
 
-def test_an_unknown_suite_is_refused() -> None:
-    script = Path(__file__).resolve().parents[2] / "scripts" / "run_suites.py"
-    result = subprocess.run([sys.executable, str(script), "--only", "ctest,vitets"],
-                            capture_output=True, text=True)
+@pytest.mark.parametrize("flags", [(), ("--nightly",)])
+def test_an_unknown_suite_is_refused(flags: tuple[str, ...]) -> None:
+    command = [sys.executable, str(RUNNER_FOLDER / "run_suites.py"), *flags, "--only", "tsan,vitets"]
+    result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode != 0
-    assert "unknown suite vitets; there are: check layers, " in result.stderr
+    known = "check layers, " if not flags else "websocket, "
+    assert "vitets" in result.stderr and f"; there are: {known}" in result.stderr
 
 
 def test_interruption_ends_the_suite(tmp_path: Path) -> None:
     """Ctrl-C on the runner takes the running suite along."""
     program = (
-        f"import sys; sys.path.insert(0, {str(Path(run_suites.__file__).parent)!r})\n"
+        f"import sys; sys.path.insert(0, {str(RUNNER_FOLDER)!r})\n"
         "from pathlib import Path\n"
         "import run_suites as r\n"
-        f"r.REPORTS = r.ROOT = Path({str(tmp_path)!r})\n"
+        f"here = Path({str(tmp_path)!r})\n"
         "r.signal.signal(r.signal.SIGINT, r.note_interruption)\n"
-        "r.run_suite(r.Suite('s', ('bash', '-c', 'echo $$ > pid; exec sleep 600'),"
-        " folder=r.ROOT))\n")
+        "r.Runner(here, False).run_suite(r.Suite('s', ('bash', '-c', 'echo $$ > pid; exec sleep 600'),"
+        " 5, folder=here))\n")
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL)
-    pid_file = tmp_path / "pid"
-    deadline = time.monotonic() + 10
-    while not (pid_file.exists() and pid_file.read_text().strip()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    pid = wait_for_pid(tmp_path / "pid")
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=10) == 130
-    assert not runs(int(pid_file.read_text()))
+    assert not runs(pid)
+
+
+def wait_for_pid(file: Path) -> int:
+    deadline = time.monotonic() + 10
+    while not (file.exists() and file.read_text().strip()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return int(file.read_text())

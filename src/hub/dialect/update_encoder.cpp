@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "src/hub/dialect/spare_time.h"
+#include "src/hub/dialect/texts.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/protocol/record.h"
 

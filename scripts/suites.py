@@ -1,0 +1,132 @@
+"""The suites of scripts/test.sh and scripts/nightly.sh: one table each, in the order of running.
+
+A row states the command and the budget in minutes: a suite that takes longer is stopped and has failed.
+Which tests of a folder run where is stated in the test files. In Python `pytest.mark.nightly(suite=…)`
+names the nightly suite of a test or a file, and `pytest.mark.smoke` keeps a test of such a file in CI.
+In the browser's tests the tag `@smoke` keeps a test in CI; all others are nightly.
+"""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One command. `report` is its JUnit file, or a folder of them; a suite without one is a check:
+    passed or failed."""
+
+    name: str
+    command: tuple[str, ...]
+    minutes: int
+    report: Path | None = None
+    folder: Path = ROOT
+    environment: tuple[tuple[str, str], ...] = ()
+    is_fast: bool = False  # part of scripts/test.sh --fast
+
+
+def check(name: str, *command: str, minutes: int = 2) -> Suite:
+    return Suite(f"check {name}", command, minutes, is_fast=True)
+
+
+def python_check(name: str, *options: str, minutes: int = 2) -> Suite:
+    return check(name, sys.executable, f"scripts/check_{name}.py", *options, minutes=minutes)
+
+
+def page_check(script: str) -> Suite:
+    return Suite(f"page {script}", ("npm", "run", script), 5, folder=ROOT / "frontend",
+                 is_fast=True)
+
+
+def pytest_suite(name: str, minutes: int, reports: Path, *options: str,
+                 is_fast: bool = False) -> Suite:
+    """Options select the tests: folders, -m."""
+    report = reports / f"{name}.xml"
+    command = (sys.executable, "-m", "pytest", *options, "-q", "-rsRf", f"--junitxml={report}")
+    return Suite(name, command, minutes, report, is_fast=is_fast)
+
+
+def vitest_suite(reports: Path) -> Suite:
+    report = reports / "vitest.xml"
+    command = ("npm", "test", "--", "--reporter=default", "--reporter=junit",
+               f"--outputFile.junit={report}")
+    return Suite("vitest", command, 5, report, ROOT / "frontend", is_fast=True)
+
+
+def ctest_suite(reports: Path) -> Suite:
+    report = reports / "ctest.xml"
+    command = ("ctest", "--preset", "release", "--no-tests=error", "--output-junit", str(report),
+               "--timeout", "300", "-j", str(len(os.sched_getaffinity(0))))
+    return Suite("ctest", command, 10, report, is_fast=True)
+
+
+def playwright_suite(name: str, minutes: int, reports: Path, folder: Path,
+                     *command: str) -> Suite:
+    report = reports / f"{name.replace(' ', '-')}.xml"
+    # Two names of one setting: the newer Playwright knows the first, the older the second.
+    environment = (("PLAYWRIGHT_JUNIT_OUTPUT_FILE", str(report)),
+                   ("PLAYWRIGHT_JUNIT_OUTPUT_NAME", str(report)))
+    command = (*command, "--reporter=list,junit", "--retries=1")
+    return Suite(name, command, minutes, report, folder, environment)
+
+
+def sanitizer_suite(preset: str, minutes: int, reports: Path) -> Suite:
+    report = reports / preset
+    return Suite(preset, ("scripts/sanitize.sh", preset, "--reports", str(report)), minutes, report)
+
+
+# On a busy machine processes and browsers are now and then late: their suites try a failed test once
+# more, and the summary names what passed only then.
+RERUN = "--reruns=1"
+IN_CI = "smoke or not nightly"
+
+
+def ci_suites(reports: Path) -> list[Suite]:
+    """What scripts/test.sh and .ci/run run; the cheapest suites that find most come first."""
+    return [
+        python_check("layers"),
+        python_check("sizes"),
+        python_check("style"),
+        python_check("classes"),
+        check("format", "scripts/check_format.sh"),
+        pytest_suite("scripts", 5, reports, "tests/scripts", is_fast=True),
+        page_check("check"),
+        page_check("lint"),
+        page_check("size"),
+        vitest_suite(reports),
+        ctest_suite(reports),
+        pytest_suite("oracle", 15, reports, "tests/oracle", "-m", IN_CI),
+        pytest_suite("e2e", 15, reports, "tests/e2e", "-m", IN_CI, RERUN),
+        playwright_suite("playwright", 10, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
+                         "--grep=@smoke"),
+        playwright_suite("live page", 10, reports, ROOT, sys.executable, "scripts/live_page.py"),
+        sanitizer_suite("asan-ubsan", 30, reports),
+    ]
+
+
+def nightly_pytest(name: str, minutes: int, reports: Path, folder: str, *options: str) -> Suite:
+    """The tests that are marked with the suite's name."""
+    selection = f"nightly(suite={name!r}) and not smoke"
+    return pytest_suite(name, minutes, reports, folder, "-m", selection, *options)
+
+
+def nightly_suites(reports: Path) -> list[Suite]:
+    """What scripts/nightly.sh runs; together at most 100 minutes."""
+    e2e = "tests/e2e"
+    return [
+        nightly_pytest("websocket", 3, reports, e2e, RERUN),
+        nightly_pytest("attacks", 6, reports, e2e, RERUN),
+        nightly_pytest("kills", 4, reports, e2e, RERUN),
+        nightly_pytest("history", 4, reports, e2e, RERUN),
+        nightly_pytest("dialects", 3, reports, e2e, RERUN),
+        nightly_pytest("export", 3, reports, e2e, RERUN),
+        nightly_pytest("runs", 5, reports, e2e, RERUN),
+        nightly_pytest("meshes", 12, reports, "tests/oracle"),
+        playwright_suite("browser", 10, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
+                         "--grep-invert=@smoke"),
+        sanitizer_suite("tsan", 12, reports),
+        python_check("names", "--all", minutes=34),
+    ]
