@@ -142,8 +142,9 @@ at::Tensor normal(at::IntArrayRef sizes, at::ScalarType dtype, std::uint64_t see
 
 // The same bits, NaN included.
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  return a.sizes() == b.sizes() && std::memcmp(a.contiguous().const_data_ptr(),
-                                               b.contiguous().const_data_ptr(), a.nbytes()) == 0;
+  if (a.sizes() != b.sizes()) return false;
+  return a.numel() == 0 || std::memcmp(a.contiguous().const_data_ptr(),
+                                       b.contiguous().const_data_ptr(), a.nbytes()) == 0;
 }
 
 const std::vector<json> kCompressors = {
