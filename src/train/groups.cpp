@@ -1,5 +1,8 @@
 #include "tensor_tracer/train/groups.h"
 
+#include <string>
+#include <utility>
+
 #include "tensor_tracer/base/check.h"
 
 namespace tt::train {
@@ -18,6 +21,19 @@ Groups make_groups(const comm::ProcessGroup& world, const mesh::MeshShape& shape
           along(mesh::Axis::kData),
           along(mesh::Axis::kTensor),
           world.split(0, world.rank())};
+}
+
+void verify_sequences(const Groups& groups) {
+  for (const auto& [name, group] :
+       {std::pair("world", &groups.world), std::pair("tensor", &groups.tensor),
+        std::pair("data", &groups.data), std::pair("tracer", &groups.tracer),
+        std::pair("control", &groups.control)}) {
+    try {
+      group->verify_sequence();
+    } catch (const base::CheckError& error) {
+      throw base::CheckError("group " + std::string(name) + ": " + error.what());
+    }
+  }
 }
 
 }  // namespace tt::train

@@ -83,8 +83,7 @@ void Trainer::run() {
     if (number % config_.monitor.monitor_interval == 0 || is_last) run_prompts(number);
     tell(report);
     notify_interventions(number);
-    parts_.groups.tensor.verify_sequence();
-    parts_.groups.data.verify_sequence();
+    verify_sequences(parts_.groups);
   }
   control_.finish(number - 1);
 }

@@ -20,4 +20,7 @@ struct Groups {
 /// Collective over `world`. REQUIRES: shape.world_size() == world.size().
 Groups make_groups(const comm::ProcessGroup& world, const mesh::MeshShape& shape);
 
+/// ProcessGroup::verify_sequence of every group; the CheckError names the group. Collective.
+void verify_sequences(const Groups& groups);
+
 }  // namespace tt::train

@@ -1,0 +1,320 @@
+// The whole training loop on ranks that are threads. Losses are compared in float64: a mesh changes
+// only the order of sums that cross ranks, which costs a few units of 1e-16 in each sum; eight
+// steps of AdamW amplify that to less than 1e-12 of the loss. A gradient that is lost, counted
+// twice or scaled wrongly changes the loss of the next step by more than 1e-6.
+#include "tensor_tracer/train/trainer.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tensor_tracer/base/check.h"
+#include "tensor_tracer/comm/world.h"
+#include "tensor_tracer/protocol/record.h"
+#include "tensor_tracer/train/plan_context.h"
+
+namespace tt::train {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+constexpr double kTolerance = 1e-12;  // of a float64 loss, relative
+constexpr std::int64_t kSteps = 8;
+
+config::TrainConfig tiny_config(mesh::MeshShape shape) {
+  config::TrainConfig config;
+  config.model.num_layers = 2;
+  config.model.hidden_size = 32;
+  config.model.num_attention_heads = 4;
+  config.model.seq_length = 16;
+  config.optimizer.lr = 1e-2;
+  config.tensor_model_parallel_size = shape.tensor;
+  config.micro_batch_size = 2;
+  config.global_batch_size = 8;
+  config.train_iters = kSteps;
+  config.eval_interval = 4;
+  config.eval_iters = 2;
+  config.params_dtype = "float64";
+  return config;
+}
+
+/// A text whose bytes are neither constant nor periodic.
+data::TextCorpus make_corpus() {
+  const auto path = std::filesystem::path(testing::TempDir()) /
+                    ("trainer_" + std::to_string(::getpid()) + ".txt");
+  std::uint32_t state = 1;
+  std::string text;
+  for (int i = 0; i < 8192; ++i) {
+    state = state * 1664525U + 1013904223U;
+    text += static_cast<char>('a' + (state >> 24U) % 26U);
+  }
+  std::ofstream(path) << text;
+  auto corpus = data::TextCorpus::open({path.string()}, {});
+  std::filesystem::remove(path);
+  return std::move(corpus).value();
+}
+
+/// The hub's side of global rank 0: requests[i] arrive at the i-th poll; records are kept.
+class Script : public trace::ControlSource, public trace::TraceSink {
+ public:
+  std::deque<std::vector<trace::Request>> requests;
+  std::vector<std::pair<std::uint64_t, json>> answers;
+  std::vector<std::pair<protocol::RecordHeader, std::vector<float>>> records;
+
+  std::vector<trace::Request> poll() override {
+    if (requests.empty()) return {};
+    auto next = std::move(requests.front());
+    requests.pop_front();
+    return next;
+  }
+  void wait(std::chrono::milliseconds) override {}
+  bool has_viewer() const override { return true; }
+  void answer(std::uint64_t id, json result) noexcept override {
+    answers.emplace_back(id, std::move(result));
+  }
+  void refuse(std::uint64_t id, const base::Error& error) noexcept override {
+    ADD_FAILURE() << "request " << id << " was refused: " << error.message;
+  }
+  void send_records(std::string sent) noexcept override {
+    protocol::RecordReader reader(sent);
+    while (const auto record = reader.next()) {
+      std::vector<float> values(record->payload.size() / sizeof(float));
+      std::memcpy(values.data(), record->payload.data(), record->payload.size());
+      records.emplace_back(record->header, std::move(values));
+    }
+  }
+  void send_event(std::string_view, json) noexcept override {}
+};
+
+/// What one rank saw: a report of each step, and the TrainError that ended the run.
+struct RankResult {
+  std::vector<StepReport> reports;
+  std::string train_error;
+};
+
+/// Changes what one rank's trainer is given.
+using Customise = std::function<void(TrainerParts&, int rank)>;
+
+std::vector<RankResult> train(
+    const config::TrainConfig& config, mesh::MeshShape shape, Script* script = nullptr,
+    const Customise& customise = [](TrainerParts&, int) {}) {
+  static const data::TextCorpus corpus = make_corpus();
+  EXPECT_TRUE(config::check_unseen(config, shape.world_size()).ok());
+  std::vector<RankResult> results(static_cast<std::size_t>(shape.world_size()));
+  comm::run_local(shape.world_size(), [&](const comm::ProcessGroup& world) {
+    at::set_num_threads(1);
+    RankResult& result = results[static_cast<std::size_t>(world.rank())];
+    TrainerParts parts;
+    parts.groups = make_groups(world, shape);
+    parts.corpus = &corpus;
+    parts.plan_context = make_plan_context(config, shape, nullptr, {});
+    if (world.rank() == 0) {
+      parts.control_source = script;
+      parts.sink = script;
+    }
+    parts.on_step = [&result](const StepReport& report) { result.reports.push_back(report); };
+    customise(parts, world.rank());
+    Trainer trainer(config, std::move(parts));
+    try {
+      trainer.run();
+    } catch (const TrainError& error) {
+      result.train_error = error.what();
+    }
+  });
+  return results;
+}
+
+void expect_near(double found, double wanted) {
+  EXPECT_NEAR(found, wanted, kTolerance * std::abs(wanted));
+}
+
+void expect_same_training(const std::vector<StepReport>& found,
+                          const std::vector<StepReport>& wanted) {
+  ASSERT_EQ(found.size(), wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    SCOPED_TRACE("step " + std::to_string(i + 1));
+    expect_near(found[i].loss, wanted[i].loss);
+    ASSERT_EQ(found[i].valid_loss.has_value(), wanted[i].valid_loss.has_value());
+    if (wanted[i].valid_loss) expect_near(*found[i].valid_loss, *wanted[i].valid_loss);
+  }
+}
+
+class TrainerOnMesh : public testing::TestWithParam<mesh::MeshShape> {};
+
+INSTANTIATE_TEST_SUITE_P(Trainer, TrainerOnMesh,
+                         testing::Values(mesh::MeshShape{.tensor = 2}, mesh::MeshShape{.data = 2}),
+                         [](const auto& test) {
+                           return "Tensor" + std::to_string(test.param.tensor) + "Data" +
+                                  std::to_string(test.param.data);
+                         });
+
+TEST_P(TrainerOnMesh, LossesAreThoseOfOneRank) {
+  const std::vector<RankResult> one = train(tiny_config({}), {});
+  const std::vector<RankResult> two = train(tiny_config(GetParam()), GetParam());
+  ASSERT_EQ(one[0].reports.size(), static_cast<std::size_t>(kSteps));
+  EXPECT_LT(one[0].reports.back().loss, one[0].reports.front().loss - 0.5);
+  for (const RankResult& rank : two) expect_same_training(rank.reports, one[0].reports);
+}
+
+/// The requests of a plan that arrive before step 3, for both records of step 3 and later.
+std::deque<std::vector<trace::Request>> plan_before_step_3() {
+  const json entries = {
+      {{"point", "Query"}, {"rows", 0}, {"compressor", {{"kind", "none"}}}},
+      {{"point", "HiddenStates"}, {"rows", 0}, {"compressor", {{"kind", "none"}}}}};
+  return {{}, {}, {{1, "plan.set", {{"plan", {{"entries", entries}}}}}}};
+}
+
+TEST_P(TrainerOnMesh, APlanOfTheRunIsInForceOnEveryRank) {
+  Script one;
+  one.requests = plan_before_step_3();
+  train(tiny_config({}), {}, &one);
+  Script two;
+  two.requests = plan_before_step_3();
+  train(tiny_config(GetParam()), GetParam(), &two);
+  ASSERT_EQ(two.answers.size(), 1U);
+  EXPECT_EQ(two.answers[0].second["step"], 3);
+  EXPECT_EQ(two.answers[0].second["ranks"], 2);
+  // Query is sharded by heads: a rank without the plan would leave its half out.
+  ASSERT_FALSE(one.records.empty());
+  ASSERT_EQ(two.records.size(), one.records.size());
+  for (std::size_t i = 0; i < one.records.size(); ++i) {
+    const auto& [wanted, wanted_values] = one.records[i];
+    const auto& [header, values] = two.records[i];
+    EXPECT_GE(wanted.step, 3U);
+    EXPECT_EQ(
+        std::tuple(header.step, header.micro_batch, header.point, header.layer, header.shape),
+        std::tuple(wanted.step, wanted.micro_batch, wanted.point, wanted.layer, wanted.shape));
+    // Sent as float32.
+    EXPECT_THAT(values, testing::Pointwise(testing::FloatNear(1e-5F), wanted_values));
+  }
+}
+
+TEST_P(TrainerOnMesh, AStoppedPauseEndsTheRunOnEveryRank) {
+  Script script;
+  script.requests = {{}, {}, {{1, "control.pause", {}}}, {}, {{2, "control.stop", {}}}};
+  const auto ranks = train(tiny_config(GetParam()), GetParam(), &script);
+  for (const RankResult& rank : ranks) EXPECT_EQ(rank.reports.size(), 2U);
+  const json after_2 = {{"step", 2}, {"ranks", 2}};
+  EXPECT_THAT(script.answers, testing::ElementsAre(std::pair(1U, after_2), std::pair(2U, after_2)));
+}
+
+/// Makes every place of one rank's model NaN in one step.
+class NanInOneStep : public trace::InterventionHooks {
+ public:
+  explicit NanInOneStep(std::int64_t step) : step_(step) {
+    places_.fill(true);
+    acts_ = places_.data();
+  }
+  bool begin_forward(const trace::ForwardScope& scope, const at::Tensor&) override {
+    return scope.step == step_;
+  }
+  at::Tensor at_point(trace::PointFlag, int, const at::Tensor& local) override {
+    return local.is_floating_point() ? local * std::numeric_limits<double>::quiet_NaN() : local;
+  }
+  bool reads(trace::PointFlag, int) const override { return false; }
+  bool skips(int) override { return false; }
+  void end_pass() override {}
+  base::Result<json> request(const std::string&, const json&, std::int64_t) override {
+    return json();
+  }
+  bool has_changes() const override { return false; }
+  std::string take_changes(std::int64_t) override { return {}; }
+  base::Status prepare(const std::string&) override { return {}; }
+  void install(bool) override {}
+  bool give_up() override { return false; }
+  json describe(std::int64_t) const override { return {}; }
+  std::optional<json> report(std::int64_t) override { return {}; }
+  std::vector<json> take_saved() override { return {}; }
+  base::Status begin_preview(const json&) override { return {}; }
+  void turn_preview(bool) override {}
+  bool preview_writes_gradients() const override { return false; }
+  json preview_writes() override { return {}; }
+  void end_preview() override {}
+
+ private:
+  const std::int64_t step_;
+  std::array<bool, 8 * trace::kNumPointFlags> places_;
+};
+
+TEST_P(TrainerOnMesh, ALossThatIsNotFiniteOnOneRankEndsAllAtTheSameStep) {
+  NanInOneStep never(0);
+  NanInOneStep third(3);
+  const auto ranks =
+      train(tiny_config(GetParam()), GetParam(), nullptr,
+            [&](TrainerParts& parts, int rank) { parts.hooks = rank == 1 ? &third : &never; });
+  for (const RankResult& rank : ranks) {
+    EXPECT_THAT(rank.train_error, HasSubstr("is not finite at step 3"));
+    ASSERT_EQ(rank.reports.size(), 3U);
+    EXPECT_TRUE(std::isnan(rank.reports[2].loss));
+  }
+}
+
+/// Both ranks move as many bytes in one collective of `group`, of another dtype on each: nothing
+/// but the check of sequences can notice.
+void call_what_differs(const comm::ProcessGroup& group, int rank) {
+  const at::Tensor part = at::zeros({4}, rank == 0 ? at::kInt : at::kFloat);
+  at::Tensor all = at::empty({group.size(), 4}, part.scalar_type());
+  group.all_gather(part, all);
+}
+
+using GroupMember = comm::ProcessGroup Groups::*;
+
+class TrainerSequence : public testing::TestWithParam<std::pair<const char*, GroupMember>> {};
+
+INSTANTIATE_TEST_SUITE_P(Trainer, TrainerSequence,
+                         testing::Values(std::pair("world", &Groups::world),
+                                         std::pair("tensor", &Groups::tensor),
+                                         std::pair("tracer", &Groups::tracer),
+                                         std::pair("control", &Groups::control),
+                                         std::pair("data", &Groups::data)),
+                         [](const auto& test) { return test.param.first; });
+
+TEST_P(TrainerSequence, OfCollectivesThatDiffersIsFoundInDebugBuilds) {
+  const auto [name, member] = GetParam();
+  const mesh::MeshShape shape =
+      std::string(name) == "data" ? mesh::MeshShape{.data = 2} : mesh::MeshShape{.tensor = 2};
+  std::atomic<int> steps = 0;
+  const auto run = [&, member = member] {
+    train(tiny_config(shape), shape, nullptr, [&](TrainerParts& parts, int rank) {
+      parts.on_step = [&steps, rank, group = parts.groups.*member](const StepReport& report) {
+        ++steps;
+        if (report.step == 2) call_what_differs(group, rank);
+      };
+    });
+  };
+#ifdef NDEBUG
+  EXPECT_NO_THROW(run());
+  EXPECT_EQ(steps, 2 * kSteps);
+#else
+  try {
+    run();
+    FAIL() << "the sequences differ and nothing was thrown";
+  } catch (const base::CheckError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("group " + std::string(name) + ": "));
+    EXPECT_THAT(error.what(), HasSubstr("the ranks called different collectives"));
+  }
+  EXPECT_EQ(steps, 4);
+#endif
+}
+
+}  // namespace
+}  // namespace tt::train
