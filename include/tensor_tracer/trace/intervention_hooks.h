@@ -24,7 +24,7 @@ struct ProgramChanges {
 /// same on every rank. Whatever goes wrong in a program is counted and told, and never reaches
 /// training. Thread: the thread that runs the step.
 ///
-///     if (hooks.begin_forward(scope, tokens)) … x = hooks.at_point(flag, layer, x) …
+///     if (hooks.begin_forward(scope, tokens)) … x = hooks.at_point(place, x) …
 ///     loss.backward();            // gradients are changed by hooks
 ///     hooks.end_pass();
 class InterventionHooks {

@@ -141,7 +141,7 @@ TEST(WatchingTracer, SendsOneGatherForAllPointsOfAForward) {
                                {"point": "HiddenStates", "compressor": {"kind": "stats"}}]})");
     for (std::int64_t number = 1; number <= 5; ++number) loop.step(number);
     EXPECT_EQ(loop.traffic->gathers, 5);
-    EXPECT_EQ(loop.traffic->messages(), 5);
+    EXPECT_EQ(loop.traffic->messages(), 10) << "and the comparison of the layouts";
     EXPECT_EQ(loop.rows_asked_for, 5 * kLayers);
   });
 }

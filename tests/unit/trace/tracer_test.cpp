@@ -391,7 +391,7 @@ TEST(Tracer, RanksThatLayOutAPassOtherwiseGatherNothingAndSwitchItsEntriesOff) {
         tracer.begin_forward({step, 0, 0, Phase::kTrain});
         const at::Tensor x = at::ones({4, 5, 168}).requires_grad_(true);
         const at::Tensor y = 2 * x;
-        tracer.capture(PointFlag::kMlp1, 1, y);
+        tracer.capture(key_of("MLP1", 1), y);
         tracer.end_forward();
         y.sum().backward();
         tracer.end_backward();

@@ -227,24 +227,28 @@ class NanInOneStep : public trace::InterventionHooks {
   bool begin_forward(const trace::ForwardScope& scope, const at::Tensor&) override {
     return scope.step == step_;
   }
-  at::Tensor at_point(trace::PointFlag, int, const at::Tensor& local) override {
+  at::Tensor at_point(const points::PlaceKey&, const at::Tensor& local) override {
     return local.is_floating_point() ? local * std::numeric_limits<double>::quiet_NaN() : local;
   }
-  bool reads(trace::PointFlag, int) const override { return false; }
+  bool reads(const points::PlaceKey&) const override { return false; }
+  bool writes(const points::PlaceKey&) const override { return false; }
   bool skips(int) override { return false; }
   void end_pass() override {}
   base::Result<json> request(const std::string&, const json&, std::int64_t) override {
     return json();
   }
   bool has_changes() const override { return false; }
-  std::string take_changes(std::int64_t) override { return {}; }
-  base::Status prepare(const std::string&) override { return {}; }
+  trace::ProgramChanges take_changes(std::int64_t) override { return {}; }
+  base::Status prepare(const trace::ProgramChanges&) override { return {}; }
   void install(bool) override {}
   bool give_up() override { return false; }
   json describe(std::int64_t) const override { return {}; }
   std::optional<json> report(std::int64_t) override { return {}; }
   std::vector<json> take_saved() override { return {}; }
-  base::Status begin_preview(const json&) override { return {}; }
+  base::Result<trace::FileContents> read_files(const json&) override {
+    return trace::FileContents{};
+  }
+  base::Status begin_preview(const json&, const trace::FileContents&) override { return {}; }
   void turn_preview(bool) override {}
   bool preview_writes_gradients() const override { return false; }
   json preview_writes() override { return {}; }
@@ -252,7 +256,7 @@ class NanInOneStep : public trace::InterventionHooks {
 
  private:
   const std::int64_t step_;
-  std::array<bool, 8 * trace::kNumPointFlags> places_;
+  std::array<bool, 1024> places_;  // more than the tiny model has
 };
 
 TEST_P(TrainerOnMesh, ALossThatIsNotFiniteOnOneRankEndsAllAtTheSameStep) {
