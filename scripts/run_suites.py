@@ -69,7 +69,8 @@ def judge(outcome: Outcome, returncode: int | None) -> None:
     if returncode is None:
         outcome.note = f"over its budget of {outcome.suite.minutes} minutes"
     elif outcome.passed + outcome.failed == 0:
-        outcome.note = outcome.note or "ran no test"
+        end = f"; exit code {returncode}" if returncode else ""
+        outcome.note = outcome.note or f"ran no test{end}"
     elif returncode != 0 and outcome.failed == 0:
         outcome.note = f"exit code {returncode}"
     if outcome.note:

@@ -41,6 +41,7 @@ CASES = ('<testsuites><testsuite><testcase name="a"/><testcase name="b"><failure
     ('<testsuite><testcase name="a"><skipped/></testcase></testsuite>', 0, 0, 1, "ran no test"),
     ("<testsuite", 0, 0, 1, "unreadable report"),
     (None, 0, 0, 1, "ran no test"),
+    (None, -9, 0, 1, "ran no test; exit code -9"),
 ])
 def test_judge(tmp_path: Path, content: str | None, returncode: int | None, passed: int,
                failed: int, note: str) -> None:
