@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from hub_harness import binary, sanitized, wait_until
 from program import command, environment, tiny_flags, write_text
-from recording_maker import Compiler
+from recording_maker import Maker
 from test_link import Trainer, alive, training
 
 
@@ -135,7 +135,7 @@ def first_line(file: int) -> str:
 @pytest.mark.parametrize("words", [["serve", "--run-dir", "."], ["replay", "run.ttrec"]], ids=lambda words: words[0])
 @pytest.mark.parametrize("where", ["terminal", "pipe"])
 def test_the_token_is_printed_to_a_terminal_alone(tmp_path: Path, words: list[str], where: str) -> None:
-    Compiler(tmp_path / "run.ttrec").close()
+    Maker(tmp_path / "run.ttrec").close()
     ours, theirs = pty.openpty() if where == "terminal" else os.pipe()
     line = [str(binary()), *words, "--port", "0"]
     process = subprocess.Popen(line, cwd=tmp_path, stdout=theirs)
