@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from hub_harness import RUN_ID, Hub, Peer, binary, claim, error_code, wait_until
-from recording_maker import Compiler
+from recording_maker import Maker
 from test_hub_history import feed, wait_for_frames
 from websockets.sync.client import connect
 
@@ -199,7 +199,7 @@ def test_a_replay_begins_with_the_programs_that_the_run_began_with(long_recordin
 @pytest.mark.parametrize("facts", ["{damaged", "[]", '{"model": {"num_layers": 1000000000}}'])
 @pytest.mark.parametrize("how", ["replay", "compare"])
 def test_a_recording_whose_facts_are_damaged_is_refused(tmp_path: Path, recording: Path, how: str, facts: str) -> None:
-    path = Compiler(tmp_path / "damaged.ttrec").close()
+    path = Maker(tmp_path / "damaged.ttrec").close()
     with contextlib.closing(sqlite3.connect(path)) as database:
         database.execute("UPDATE runs SET facts = ?", [facts])
         database.commit()
