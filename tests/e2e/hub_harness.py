@@ -25,7 +25,11 @@ from make_golden import crc32c  # noqa: E402
 from make_golden import record as encode_record  # noqa: E402
 
 RUN_ID = "5f0c00000000abcd"
-FACTS = {"id": RUN_ID, "name": "test", "plan": {"number": 1, "entries": []}}
+POINTS = [{"name": name, "flag": flag} for flag, name in (
+    (1, "QKV"), (2, "RawAttentionScore"), (3, "ContextLayer"), (4, "MLP1"), (5, "MLP2"),
+    (6, "AttentionOutput"), (7, "HiddenStates"), (8, "InputTokens"), (20, "Embedding"), (23, "Logits"),
+)]  # fmt: skip
+FACTS = {"id": RUN_ID, "name": "test", "plan": {"number": 1, "entries": []}, "points": POINTS}
 RECORD = dict(
     run=0x5F0C, sequence=1, step=1, plan=1, entry=0, micro_batch=0, prompt_set=0, first_row=0,
     point=7, layer=1, tensor_rank=0, pipeline_rank=0, data_rank=0, phase=0, direction=0, dtype=200,

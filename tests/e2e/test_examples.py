@@ -137,6 +137,8 @@ def write_recording(path: Path) -> list[bytes]:
     file.executescript(SCHEMA)
     file.execute("INSERT INTO meta VALUES ('schema_version', '1')")
     file.execute("INSERT INTO runs VALUES (1, ?, '', '', '', ?)", [FACTS["id"], json.dumps(FACTS)])
+    for flag, name in ((4, "MLP1"), (7, "HiddenStates")):
+        file.execute("INSERT INTO points VALUES (1, ?, ?, '{}')", [flag, name])
     for step in (1, 2):
         for micro_batch in (0, 1):
             for number, (change, shape, dtype) in reversed(list(enumerate(FORMS))):

@@ -352,7 +352,7 @@ def test_credit_is_given_as_records_are_taken(fake: FakeHub) -> None:
 
 
 def test_a_loop_asks_for_what_it_wants_and_gets_no_other(fake: FakeHub) -> None:
-    fake.hello["run"] = FACTS | {"points": [{"flag": 99, "name": "layers.3.mlp"}]}
+    fake.hello["run"] = FACTS | {"points": [*FACTS["points"], {"flag": 99, "name": "layers.3.mlp"}]}
     with connect(fake.url) as run:
         for layer in range(1, 10):
             fake.viewer.send(make_record(layer=layer) + make_record(layer=layer, point=99, entry=1))

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensor_tracer
-from hub_harness import REPOSITORY, make_record
+from hub_harness import POINTS, REPOSITORY, make_record
 from make_golden import crc32c as slow_crc32c
 from tensor_tracer import RecordError, decode_records, open_recording
 
@@ -120,7 +120,8 @@ def recorded(tmp_path: Path) -> Path:
     file.execute("INSERT INTO meta VALUES ('schema_version', '1')")
     facts = json.dumps({"id": RUN_ID, "name": "demo"})
     file.execute("INSERT INTO runs VALUES (?, ?, 'demo', 'node1', '', ?)", [RUN, RUN_ID, facts])
-    file.execute("INSERT INTO points VALUES (?, 99, 'layers.3.mlp', '{}')", [RUN])
+    for flag, name in [*((point["flag"], point["name"]) for point in POINTS), (99, "layers.3.mlp")]:
+        file.execute("INSERT INTO points VALUES (?, ?, ?, '{}')", [RUN, flag, name])
     for step in (4, 3, 2, 1):
         for layer, golden in enumerate(GOLDEN):
             point, entry = golden["header"]["point"], golden["header"]["entry"]
