@@ -73,13 +73,29 @@ class PlaceReader {
     if (!read_layer_ref(reading_, next()->children[1], "layers", layer)) return false;
     ++at_;
     place_.layer = layer;
-    if (next_is(Kind::kAttribute) && next()->text == "input") return read_input(layer);
+    for (const std::string& path : places().layer_input_paths()) {
+      if (const std::size_t words = words_ahead(path); words > 0) return read_input(layer, words);
+    }
     return follow_path("", true);
   }
 
-  // The alias of what comes before the layer.
-  bool read_input(const LayerRef& layer) {
-    ++at_;
+  // How many words `path` has, if they stand next in the chain; else 0.
+  std::size_t words_ahead(const std::string& path) const {
+    std::size_t count = 0;
+    for (std::size_t begin = 0; begin <= path.size(); ++count) {
+      const std::size_t end = std::min(path.find('.', begin), path.size());
+      const std::size_t link = at_ + 1 + count;
+      if (link >= chain_.size()) return 0;
+      const Node& node = reading_.node(chain_[link]);
+      if (node.kind != Kind::kAttribute || node.text != path.substr(begin, end - begin)) return 0;
+      begin = end + 1;
+    }
+    return count;
+  }
+
+  // The alias of what comes before the layer, of so many words.
+  bool read_input(const LayerRef& layer, std::size_t words) {
+    at_ += words;
     if (layer.is_each) {
       const int offset = layer.number - 1;
       const std::string before = offset == 0  ? "layer"
@@ -129,6 +145,9 @@ class PlaceReader {
       add(row.path);
       std::ranges::for_each(row.aliases, add);
     }
+    if (!in_layer) {
+      for (const auto& [alias, place] : places().outer_aliases()) add(alias);
+    }
     return words;
   }
 
@@ -146,6 +165,12 @@ class PlaceReader {
       if (std::ranges::find(known, word) == known.end()) break;
       path += (path.empty() ? "" : ".") + word;
       ++at_;
+    }
+    if (const auto outer = places().outer_aliases().find(path);
+        !in_layer && outer != places().outer_aliases().end()) {
+      set_row(outer->second.row);
+      place_.layer = LayerRef{false, outer->second.layer};
+      return true;
     }
     const auto row = places().find(path);
     if (!row || rows()[*row].in_layers() != in_layer) return refuse_path(path, in_layer);

@@ -27,6 +27,9 @@ std::vector<std::string> place_words(const points::PlaceTable& places) {
       words.push_back(alias.substr(0, alias.find('.')));
     }
   }
+  for (const auto& [alias, place] : places.outer_aliases()) {
+    words.push_back(alias.substr(0, alias.find('.')));
+  }
   return words;
 }
 

@@ -106,6 +106,8 @@ void TransformerLayer::declare(points::PlaceTableBuilder& places) {
   };
   input_norm_.declare(places, "input_norm");
   places_[kAttentionInput] = add_norm("attention.input", "output of the norm before attention");
+  places.add_alias(places_[kAttentionInput], "input_norm.output");
+  places.add_alias(places_[kAttentionInput], "attention.qkv.input");
   attention_.declare(places);
   places_[kMid] = places.add(nn::replicated({.name = "ResidualMid",
                                              .path = "mid",
@@ -114,6 +116,9 @@ void TransformerLayer::declare(points::PlaceTableBuilder& places) {
                                             hidden_size_));
   mlp_norm_.declare(places, "mlp_norm");
   places_[kMlpInput] = add_norm("mlp.input", "output of the norm before the MLP");
+  places.add_alias(places_[kMid], "mlp_norm.input");
+  places.add_alias(places_[kMlpInput], "mlp_norm.output");
+  places.add_alias(places_[kMlpInput], "mlp.fc1.input");
   mlp_.declare(places);
   places_[kLayerOutput] = places.add(nn::replicated({.name = "HiddenStates",
                                                      .path = "output",
@@ -208,7 +213,15 @@ void Gpt::declare(points::PlaceTableBuilder& places) {
                       .hidden_state = 0},
                      config_.hidden_size));
   for (TransformerLayer& layer : layers_) layer.declare(places);
-  places.set_layer_ends(places_[kEmbedding], layers_.front().output());
+  places.set_layer_ends(places_[kEmbedding], layers_.front().output(),
+                        {"input", "input_norm.input"});
+  places.add_alias(places_[kTokens], "embedding.input");
+  declare_head(places);
+}
+
+// What follows the layers.
+void Gpt::declare_head(points::PlaceTableBuilder& places) {
+  places.add_alias(layers_.back().output(), "final_norm.input");
   final_norm_.declare(places, "final_norm");
   places_[kFinalNorm] =
       places.add(nn::replicated({.name = "FinalNorm",
@@ -226,6 +239,8 @@ void Gpt::declare(points::PlaceTableBuilder& places) {
                               .bias = "none",
                               .is_vocabulary = true},
                              weight.placement.segments, weight.placement.segments[0].pieces));
+  places.add_alias(places_[kFinalNorm], "output_layer.input");
+  places.add_alias(places_[kLogits], "output_layer.output");
 }
 
 at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,

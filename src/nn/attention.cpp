@@ -99,6 +99,7 @@ void Attention::declare(points::PlaceTableBuilder& places) {
                           .legacy_flag = 3,
                           .has_heads = true},
                          {segments()[0]}, tensor_ranks_));
+  places.add_alias(places_[kContext], "attention.proj.input");
   proj_.declare(places, "attention.proj", "ProjWeight");
   places_[kAttentionOutput] =
       places.add(replicated({.name = "AttentionOutput",
@@ -107,6 +108,7 @@ void Attention::declare(points::PlaceTableBuilder& places) {
                              .bias = options_.bias ? "included" : "none",
                              .legacy_flag = 6},
                             options_.hidden_size));
+  places.add_alias(places_[kAttentionOutput], "attention.proj.output");
 }
 
 // Queries, keys and values.
@@ -127,6 +129,7 @@ void Attention::declare_heads(points::PlaceTableBuilder& places) {
                           .bias = bias,
                           .legacy_flag = 1},
                          qkv, tensor_ranks_));
+  places.add_alias(places_[kQkv], "attention.qkv.output");
   places_[kQuery] =
       add_heads("Query", "attention.query", "queries by head, before rotary embedding", qkv[0]);
   places_[kKey] =

@@ -38,6 +38,7 @@ void Mlp::declare(points::PlaceTableBuilder& places) {
                           .bias = bias,
                           .legacy_flag = 4},
                          fc1, tensor_ranks_));
+  places.add_alias(places_[kMlpFc1], "mlp.fc1.output");
   places_[kMlpActivation] = places.add(
       sharded({.name = "MLPActivation",
                .path = "mlp.activation",
@@ -45,6 +46,7 @@ void Mlp::declare(points::PlaceTableBuilder& places) {
                                        : "GELU, in its tanh form, of the first MLP product",
                .bias = "not applicable"},
               {fc1[0]}, tensor_ranks_));
+  places.add_alias(places_[kMlpActivation], "mlp.fc2.input");
   fc2_.declare(places, "mlp.fc2", "Fc2Weight");
   places_[kMlpOutput] =
       places.add(replicated({.name = "MLP2",
@@ -53,6 +55,7 @@ void Mlp::declare(points::PlaceTableBuilder& places) {
                              .bias = bias,
                              .legacy_flag = 5},
                             options_.hidden_size));
+  places.add_alias(places_[kMlpOutput], "mlp.fc2.output");
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x, const ForwardContext& context) const {

@@ -58,13 +58,19 @@ PlaceKey PlaceTableBuilder::add(Place place) {
 }
 
 void PlaceTableBuilder::add_alias(const PlaceKey& place, const std::string& path) {
+  if (layer_ == 0 && place.layer > 0) {
+    table_.outer_aliases_.emplace(path, place);
+    return;
+  }
   std::vector<std::string>& aliases = table_.rows_[place.row].aliases;
   if (std::ranges::find(aliases, path) == aliases.end()) aliases.push_back(path);
 }
 
-void PlaceTableBuilder::set_layer_ends(const PlaceKey& input, const PlaceKey& output) {
+void PlaceTableBuilder::set_layer_ends(const PlaceKey& input, const PlaceKey& output,
+                                       std::vector<std::string> input_paths) {
   table_.layer_input_ = input.row;
   table_.layer_output_ = output.row;
+  table_.layer_input_paths_ = std::move(input_paths);
 }
 
 PlaceTable PlaceTableBuilder::build() { return std::move(table_); }

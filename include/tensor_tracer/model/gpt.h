@@ -67,6 +67,7 @@ class Gpt {
 
  private:
   void declare(points::PlaceTableBuilder& places);
+  void declare_head(points::PlaceTableBuilder& places);
   at::Tensor hidden_states(const at::Tensor& tokens, const nn::ForwardContext& context) const;
 
   config::ModelConfig config_;

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -39,6 +41,12 @@ class PlaceTable {
   /// The row that `layers[layer].input` stands for, with its layer: the output of the layer before,
   /// or the embedding (layer 0).
   PlaceKey input_of_layer(int layer) const;
+  /// Paths behind `layers[n].` of that place.
+  const std::vector<std::string>& layer_input_paths() const { return layer_input_paths_; }
+  /// Paths outside the layers of a place in a layer, such as the input of what follows them.
+  const std::map<std::string, PlaceKey, std::less<>>& outer_aliases() const {
+    return outer_aliases_;
+  }
   /// The row of a layer's output.
   std::size_t layer_output() const { return layer_output_; }
 
@@ -51,6 +59,8 @@ class PlaceTable {
   int num_layers_ = 0;
   std::size_t layer_input_ = 0;   // of the first layer
   std::size_t layer_output_ = 0;  // and the input of the layer behind
+  std::vector<std::string> layer_input_paths_;
+  std::map<std::string, PlaceKey, std::less<>> outer_aliases_;
 };
 
 }  // namespace tt::points

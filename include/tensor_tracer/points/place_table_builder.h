@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tensor_tracer/points/place_table.h"
 
@@ -33,10 +34,13 @@ class PlaceTableBuilder {
   /// Adds the row, or a further layer to the row of the same path. Sets number, layers, shape and
   /// dtype (where it is empty). REQUIRES: another row has neither its name nor its path.
   PlaceKey add(Place place);
-  /// A further path of a place of the open layer, or of one outside the layers.
+  /// A further path of a place: in the open layer, or outside the layers, then also of a layer's
+  /// place.
   void add_alias(const PlaceKey& place, const std::string& path);
-  /// What the first layer takes, and what each layer gives.
-  void set_layer_ends(const PlaceKey& input, const PlaceKey& output);
+  /// What the first layer takes, and what each layer gives. `input_paths`: of a layer's input,
+  /// behind `layers[n].`.
+  void set_layer_ends(const PlaceKey& input, const PlaceKey& output,
+                      std::vector<std::string> input_paths = {"input"});
   PlaceTable build();
 
  private:

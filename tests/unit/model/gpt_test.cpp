@@ -5,8 +5,10 @@
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "tensor_tracer/comm/world.h"
+#include "tensor_tracer/graph/program.h"
 #include "tests/unit/graph/gpt_places.h"
 
 namespace tt::model {
@@ -82,6 +84,35 @@ TEST(Places, AreThoseOfTheTestsWithoutLibtorch) {
     EXPECT_EQ(one.has_heads, other.has_heads) << one.name;
     EXPECT_EQ(one.has_program_gradient(), other.has_program_gradient()) << one.name;
   }
+}
+
+TEST(Places, OfEverySubmoduleAreItsInputAndOutput) {
+  const graph::Model model{describe_model(llama(), 2).places(), {}};
+  const auto place_of = [&](const std::string& path) {
+    const auto program = graph::parse_program("save(" + path + ", \"x\")", model);
+    return program.ok() ? to_string(program.value().values[0].leaves.at(0).place)
+                        : program.error().message;
+  };
+  const std::pair<const char*, const char*> aliases[] = {
+      {"embedding.input", "tokens"},
+      {"layers[2].input_norm.input", "layers[1].output"},
+      {"layers[1].input_norm.input", "embedding.output"},
+      {"layers[2].input_norm.output", "layers[2].attention.input"},
+      {"layers[2].attention.qkv.input", "layers[2].attention.input"},
+      {"layers[2].attention.qkv.output", "layers[2].attention.qkv"},
+      {"layers[2].attention.proj.input", "layers[2].attention.context"},
+      {"layers[2].attention.proj.output", "layers[2].attention.output"},
+      {"layers[2].mlp_norm.input", "layers[2].mid"},
+      {"layers[2].mlp_norm.output", "layers[2].mlp.input"},
+      {"layers[2].mlp.fc1.input", "layers[2].mlp.input"},
+      {"layers[2].mlp.fc1.output", "layers[2].mlp.fc1"},
+      {"layers[2].mlp.fc2.input", "layers[2].mlp.activation"},
+      {"layers[2].mlp.fc2.output", "layers[2].mlp.output"},
+      {"final_norm.input", "layers[3].output"},
+      {"output_layer.input", "final_norm.output"},
+      {"output_layer.output", "logits"},
+  };
+  for (const auto& [alias, path] : aliases) EXPECT_EQ(place_of(alias), path);
 }
 
 }  // namespace
