@@ -236,8 +236,8 @@ def test_points_are_listed_for_a_configuration(tmp_path: Path) -> None:
     assert points["InputTokens"]["placement"]["data"] == "shard(1)"
     halves = json.loads(subprocess.check_output([*line, "--json", "--bf16"]))
     assert {p["name"]: p["dtype"] for p in halves} == {
-        name: {"InputTokens": "int64", "RawAttentionScore": "float32"}.get(name, "bfloat16")
-        for name in points}  # fmt: skip
+        name: {"InputTokens": "int64", "RawAttentionScore": "float32", "attention.logits": "float32"}
+        .get(name, "bfloat16") for name in points}  # fmt: skip
 
 
 def test_a_vectors_first_row_is_what_the_plan_says(flags, tmp_path: Path) -> None:
