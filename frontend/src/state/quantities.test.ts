@@ -47,9 +47,15 @@ describe('quantities', () => {
   test('name the vector of a projection, and whether its length counts', () => {
     const of = { kind: 'projection', vectors: ['evil', 'kind'] };
     // As the frame has it: the query may ask for one that there is not.
-    expect(quantityOf({ ...at(kHidden, kProjection), vector: 1 }, of)).toBe('activation along kind');
-    expect(quantityOf(at(kHidden, kProjection), { ...of, normalize: false })).toBe('activation · evil');
-    expect(quantityOf({ ...at(kHidden, kProjection), vector: 3 }, of)).toBe('activation along vector 3');
+    expect(quantityOf({ ...at(kHidden, kProjection), vector: 1 }, of)).toBe(
+      'activation along kind',
+    );
+    expect(quantityOf(at(kHidden, kProjection), { ...of, normalize: false })).toBe(
+      'activation · evil',
+    );
+    expect(quantityOf({ ...at(kHidden, kProjection), vector: 3 }, of)).toBe(
+      'activation along vector 3',
+    );
   });
 
   test('of a plan that is not known they tell its number alone', () => {
