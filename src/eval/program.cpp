@@ -332,6 +332,13 @@ std::optional<expr::Span> Program::find_gradient_stop(const std::vector<bool>& h
   return std::nullopt;
 }
 
+// A view keeps all of its storage.
+std::size_t Program::constant_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [slot, tensor] : plan_->constants) bytes += tensor.storage().nbytes();
+  return bytes;
+}
+
 bool Program::acts_by_element() const { return plan_->is_exact; }
 
 bool Program::acts_on_last_dim_only(std::size_t input) const {

@@ -10,12 +10,15 @@
 namespace tt::intervene {
 namespace {
 
-// Of the files of all programs that are kept.
+// Of the files and constants of all programs that are kept.
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20U;
 
-std::size_t bytes_of(const trace::FileContents& contents) {
+std::size_t bytes_of(const CompiledProgram& program) {
   std::size_t bytes = 0;
-  for (const auto& [name, tensor] : contents.tensors) bytes += tensor.nbytes();
+  for (const auto& [name, tensor] : program.contents.tensors) bytes += tensor.nbytes();
+  for (const LayerSpecialization& instance : program.ready->instances) {
+    for (const CompiledValue& unit : instance.units) bytes += unit.program->constant_bytes();
+  }
   return bytes;
 }
 
@@ -51,7 +54,7 @@ base::Result<std::shared_ptr<const CompiledProgram>> ProgramCache::compile(
     if (!compiled) return compiled.error();
     known = std::move(compiled).value();
   }
-  keep({context.tensor_rank, bytes_of(known->contents), known});
+  keep({context.tensor_rank, bytes_of(*known), known});
   return known;
 }
 

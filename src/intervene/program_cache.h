@@ -26,7 +26,7 @@ class ProgramCache {
  private:
   struct Entry {
     int tensor_rank = 0;
-    std::size_t bytes = 0;  // of files
+    std::size_t bytes = 0;  // of files and constants
     std::shared_ptr<const CompiledProgram> program;
   };
 

@@ -70,6 +70,8 @@ class Program {
   /// The most bytes that one run holds at one time, the inputs left out.
   std::int64_t live_bytes() const;
   Held held() const;
+  /// What fold() has computed and the program keeps.
+  std::size_t constant_bytes() const;
   const std::string& text() const;
 
   /// The value for these inputs, in the order of check()'s, all on one device. Its bits do not

@@ -29,6 +29,16 @@ class CountingFiles : public trace::TensorFiles {
   }
 };
 
+class ChangingVector : public trace::VectorLibrary {
+ public:
+  float number = 1.0F;
+  std::vector<std::string> names() override { return {"evil"}; }
+  base::Result<std::shared_ptr<const trace::DirectionVector>> find(const std::string&) override {
+    return std::make_shared<const trace::DirectionVector>(trace::DirectionVector{
+        "evil", 64, true, std::vector<float>(std::size_t{64} * 100, number)});
+  }
+};
+
 // The requests of a controller, and what all ranks do with them between two steps.
 class Controlled {
  public:
@@ -59,6 +69,7 @@ class Controlled {
   Engine& engine() { return engine_; }
   int reads() const { return files_.reads; }
   CountingFiles& files() { return files_; }
+  ChangingVector& vectors() { return vectors_; }
   base::Result<json> check(const json& program) {
     return check_program({{"program", program}}, context_);
   }
@@ -68,11 +79,13 @@ class Controlled {
   Context make_context() {
     Context context = made_up_context(4, group_, at::kFloat);
     context.files = &files_;
+    context.vectors = &vectors_;
     context.model.prompt_sets = {"probes"};
     return context;
   }
 
   CountingFiles files_;
+  ChangingVector vectors_;
   comm::ProcessGroup group_;
   Context context_;
   Engine engine_;
@@ -195,6 +208,30 @@ TEST(Programs, WhoseFileHasChangedAreCompiledAnew) {
   const at::Tensor out = run.engine().at_point(hidden_states(1), at::ones({4, 5, 64}));
   run.engine().end_pass();
   EXPECT_TRUE(at::equal(out, at::full({4, 5, 64}, 2.0)));
+}
+
+TEST(Programs, WhoseVectorHasChangedAreCompiledAnew) {
+  Controlled run;
+  const std::string program = "layers[1].output += vector(\"evil\")[1]";
+  ASSERT_TRUE(run.check(program).ok());
+  ASSERT_TRUE(run.check(program).ok());
+  EXPECT_EQ(run.num_compiled(), 1);
+  run.vectors().number = 2.0F;
+  ASSERT_TRUE(run.check(program).ok());
+  EXPECT_EQ(run.num_compiled(), 2);
+}
+
+// What comes of a vector alone is computed once: here 20 times 4 MiB.
+TEST(Programs, WithLargeConstantsAreNotKept) {
+  Controlled run;
+  std::string program;
+  for (int i = 0; i < 20; ++i) {
+    program += "save(layers[1].output.mean() + vector(\"evil\")[1].repeat(16384)[:1], \"" +
+               std::to_string(i) + "\")\n";
+  }
+  ASSERT_TRUE(run.check(program).ok());
+  ASSERT_TRUE(run.check(program).ok());
+  EXPECT_EQ(run.num_compiled(), 2);
 }
 
 // 80 MiB: more than is kept beside the programs in force.
