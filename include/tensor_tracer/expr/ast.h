@@ -109,7 +109,4 @@ class Ast {
   std::vector<Origin> origins_;
 };
 
-/// The tree in one line, fully parenthesised: "(+ data (* 2 (neg x)))". For tests and logs.
-std::string to_string(const Ast& ast);
-
 }  // namespace tt::expr

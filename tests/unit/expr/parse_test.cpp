@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/expr/tree_text.h"
+
 namespace tt::expr {
 namespace {
 
 std::string tree(std::string_view text) {
   const auto ast = parse(text);
-  return ast.ok() ? to_string(ast.value()) : "error: " + ast.error().message;
+  return ast.ok() ? tree_text(ast.value(), ast.value().root()) : "error: " + ast.error().message;
 }
 
 struct Case {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/unit/expr/tree_text.h"
+
 namespace tt::expr {
 namespace {
 
@@ -13,12 +15,7 @@ using testing::HasSubstr;
 std::vector<std::string> lines_of(std::string_view text) {
   const auto script = parse_script(text);
   if (!script.ok()) return {"error: " + script.error().message};
-  const auto tree = [&](NodeId id) {
-    const Ast& ast = script.value().ast;
-    std::vector<Node> nodes;
-    for (NodeId i = 0; i < ast.size(); ++i) nodes.push_back(ast.node(i));
-    return to_string(Ast(ast.source(), std::move(nodes), id));
-  };
+  const auto tree = [&](NodeId id) { return tree_text(script.value().ast, id); };
   std::vector<std::string> lines;
   for (const Statement& statement : script.value().statements) {
     std::string line;
