@@ -11,7 +11,9 @@
 namespace tt::hub::dialect {
 namespace {
 
-constexpr double kLeastShare = 0.05;  // of one CPU
+constexpr double kLeastShare = 0.03;  // of one CPU
+constexpr double kLeftAlone = 0.5;    // idle CPUs that are not taken
+constexpr double kWindow = 0.5;       // seconds
 constexpr double kMostSaved = 0.1;    // seconds that may be spent before they are earned
 
 double steady_seconds() {
@@ -30,16 +32,25 @@ double machine_idle_seconds() {
 }  // namespace
 
 SpareTime::SpareTime(Seconds now, Seconds idle)
-    : now_(std::move(now)), idle_(std::move(idle)), last_now_(now_()), last_idle_(idle_()) {}
+    : now_(std::move(now)),
+      idle_(std::move(idle)),
+      last_now_(now_()),
+      window_now_(last_now_),
+      window_idle_(idle_()),
+      share_(kLeastShare) {}
 
 SpareTime::SpareTime() : SpareTime(steady_seconds, machine_idle_seconds) {}
 
 bool SpareTime::is_covered() {
-  const double now = now_(), idle = idle_();
-  debt_ -= idle - last_idle_ + kLeastShare * (now - last_now_);
-  debt_ = std::max(debt_, -kMostSaved);
+  const double now = now_();
+  if (now - window_now_ >= kWindow) {
+    const double idle = idle_();
+    share_ = std::max((idle - window_idle_) / (now - window_now_) - kLeftAlone, kLeastShare);
+    window_now_ = now;
+    window_idle_ = idle;
+  }
+  debt_ = std::max(debt_ - share_ * (now - last_now_), -kMostSaved);
   last_now_ = now;
-  last_idle_ = idle;
   return debt_ <= 0;
 }
 

@@ -1,12 +1,8 @@
 #include "src/hub/dialect/update_encoder.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <chrono>
 
-#include "src/hub/dialect/spare_time.h"
 #include "src/hub/dialect/texts.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/protocol/record.h"
@@ -16,16 +12,11 @@ namespace {
 
 constexpr auto kBetweenLooks = std::chrono::milliseconds(10);
 
-// Best effort: every Linux lets a thread do this.
-void run_only_when_idle() {
-  const sched_param none{};
-  pthread_setschedparam(pthread_self(), SCHED_IDLE, &none);
-}
-
 }  // namespace
 
-UpdateEncoder::UpdateEncoder(std::function<void()> on_made, const UpdateEncoderLimits& limits)
-    : on_made_(std::move(on_made)), limits_(limits) {}
+UpdateEncoder::UpdateEncoder(std::function<void()> on_made, const UpdateEncoderLimits& limits,
+                             SpareTime spare)
+    : on_made_(std::move(on_made)), limits_(limits), spare_(std::move(spare)) {}
 
 UpdateEncoder::~UpdateEncoder() {
   if (!thread_.joinable()) {
@@ -33,8 +24,6 @@ UpdateEncoder::~UpdateEncoder() {
   }
   turn_.store(Turn::kEnd, std::memory_order_release);
   turn_.notify_one();
-  const sched_param none{};
-  pthread_setschedparam(thread_.native_handle(), SCHED_OTHER, &none);  // it is waited for
   thread_.join();
 }
 
@@ -99,22 +88,20 @@ void UpdateEncoder::keep(const Frame& frame, base::SharedBytes text) {
 
 void UpdateEncoder::work() {
   base::set_thread_name("tt-legacy");
-  run_only_when_idle();
-  SpareTime spare;
   for (Turn turn = turn_.load(std::memory_order_acquire); turn != Turn::kEnd;
        turn = turn_.load(std::memory_order_acquire)) {
     if (turn != Turn::kWork) {
       turn_.wait(turn, std::memory_order_acquire);
       continue;
     }
-    if (!spare.is_covered()) {
+    if (!spare_.is_covered()) {
       std::this_thread::sleep_for(kBetweenLooks);
       continue;
     }
     const double begin = base::thread_cpu_seconds();
     const auto record = protocol::read_record(*current_->record, protocol::RecordCheck::kHeader);
     text_ = update_text(current_->dialect, record.value());
-    spare.spend(base::thread_cpu_seconds() - begin);
+    spare_.spend(base::thread_cpu_seconds() - begin);
     if (turn_.compare_exchange_strong(turn, Turn::kDone, std::memory_order_acq_rel)) {
       on_made_();
     }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "src/hub/dialect/dialect.h"
+#include "src/hub/dialect/spare_time.h"
 #include "tensor_tracer/base/shared_bytes.h"
 
 namespace tt::hub::dialect {
@@ -24,9 +25,9 @@ struct UpdateEncoderLimits {
   std::size_t kept_bytes = std::size_t{32} << 20U;
 };
 
-/// Makes the updates of records on a thread that takes the CPU time that nothing else wants
-/// (SCHED_IDLE, SpareTime), each once for all who ask for it. The two threads share no lock: one
-/// that is preempted for long while it holds a lock would hold up the other.
+/// Makes the updates of records on a thread that takes spare CPU time only, each once for all who
+/// ask for it. The two threads share no lock: one that is preempted for long while it holds a lock
+/// would hold up the other.
 ///
 ///     idle -> work (the thread's turn) -> done -> idle
 ///
@@ -34,7 +35,8 @@ struct UpdateEncoderLimits {
 class UpdateEncoder {
  public:
   /// The encoder's thread calls `on_made` when there is something to collect.
-  explicit UpdateEncoder(std::function<void()> on_made, const UpdateEncoderLimits& limits = {});
+  explicit UpdateEncoder(std::function<void()> on_made, const UpdateEncoderLimits& limits = {},
+                         SpareTime spare = {});
   /// Ends the thread, in what it takes to make one update. `on_made` is not called any more then.
   ~UpdateEncoder();
   UpdateEncoder(const UpdateEncoder&) = delete;
@@ -74,6 +76,7 @@ class UpdateEncoder {
   std::size_t kept_bytes_ = 0;
 
   std::string text_;  // the thread's from kWork to kDone
+  SpareTime spare_;   // the thread's
   std::atomic<Turn> turn_ = Turn::kIdle;
   std::thread thread_;
 };

@@ -18,17 +18,23 @@ class SpareTimeTest : public testing::Test {
   SpareTime spare_{[this] { return now_; }, [this] { return idle_; }};
 };
 
-TEST_F(SpareTimeTest, AFreeProcessorCoversWhatIsSpent) {
+TEST_F(SpareTimeTest, AFreeProcessorIsTakenToHalf) {
+  EXPECT_TRUE(is_covered_after(1, 1.0));
   for (int i = 0; i < 100; ++i) {
     spare_.spend(0.01);
-    EXPECT_TRUE(is_covered_after(0.01, 1.0)) << i;
+    EXPECT_TRUE(is_covered_after(0.03, 1.0)) << i;
   }
+  spare_.spend(0.3);
+  EXPECT_FALSE(is_covered_after(0.3, 1.0));
 }
 
-TEST_F(SpareTimeTest, ABusyMachineGivesATwentiethOfAProcessor) {
-  spare_.spend(0.01);
-  EXPECT_FALSE(is_covered_after(0.19, 0));
-  EXPECT_TRUE(is_covered_after(0.02, 0));
+TEST_F(SpareTimeTest, ABusyMachineGivesThreeHundredthsOfAProcessor) {
+  for (const double idle : {0.0, 0.4}) {
+    EXPECT_TRUE(is_covered_after(100, idle));
+    spare_.spend(0.1 + 0.03);  // what is saved, and more
+    EXPECT_FALSE(is_covered_after(0.9, idle)) << idle;
+    EXPECT_TRUE(is_covered_after(0.2, idle)) << idle;
+  }
 }
 
 TEST_F(SpareTimeTest, LittleIsSaved) {

@@ -1,9 +1,9 @@
 #include "src/hub/dialect/update_encoder.h"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <semaphore>
 #include <string>
@@ -31,7 +31,6 @@ class UpdateEncoderTest : public testing::Test {
  protected:
   void collect_next() {
     made_.acquire();
-    ++count_;
     encoder_.collect();
   }
   std::optional<base::SharedBytes> ask(const base::SharedBytes& record,
@@ -39,14 +38,11 @@ class UpdateEncoderTest : public testing::Test {
     return encoder_.update_of(dialect, record);
   }
 
-  int count_ = 0;
-  std::atomic<int> policy_ = SCHED_OTHER;
+  double now_ = 0;  // the thread's: there is time to spare whenever it looks
   std::counting_semaphore<> made_{0};
-  UpdateEncoder encoder_{[this] {
-                           policy_ = sched_getscheduler(0);
-                           made_.release();
-                         },
-                         {.waiting = 2, .kept_bytes = 600}};
+  UpdateEncoder encoder_{[this] { made_.release(); },
+                         {.waiting = 2, .kept_bytes = 600},
+                         SpareTime([this] { return now_ += 1000; }, [] { return 0.0; })};
 };
 
 TEST_F(UpdateEncoderTest, MakesAnUpdateOnceForAllWhoAsk) {
@@ -64,12 +60,6 @@ TEST_F(UpdateEncoderTest, MakesAnUpdateOnceForAllWhoAsk) {
   EXPECT_EQ(number_of(*first), 2.5);
   encoder_.collect();
   EXPECT_FALSE(made_.try_acquire()) << "nothing is made twice";
-}
-
-TEST_F(UpdateEncoderTest, LeavesTheProcessorToOthers) {
-  EXPECT_FALSE(ask(record_of(1)));
-  collect_next();
-  EXPECT_EQ(policy_, SCHED_IDLE);
 }
 
 TEST_F(UpdateEncoderTest, DropsTheOldestThatWaits) {
@@ -99,6 +89,23 @@ TEST_F(UpdateEncoderTest, KeepsTheNewestWithinItsBytes) {
   EXPECT_TRUE(ask(records[3]));
   EXPECT_FALSE(ask(records[0])) << "its bytes went to newer ones";
   collect_next();
+}
+
+TEST(UpdateEncoder, WaitsForTimeToSpare) {
+  std::counting_semaphore<> made{0};
+  std::atomic<double> now = 0;
+  UpdateEncoder encoder([&] { made.release(); }, {},
+                        SpareTime([&] { return now.load(); }, [] { return 0.0; }));
+  const base::SharedBytes first = record_of(1), second = record_of(2);
+  EXPECT_FALSE(encoder.update_of(Dialect::kTensorTracer, first));
+  EXPECT_FALSE(encoder.update_of(Dialect::kTensorTracer, second));
+  made.acquire();
+  encoder.collect();
+  EXPECT_FALSE(made.try_acquire_for(std::chrono::milliseconds(50))) << "no time goes by";
+  now = 1000;
+  made.acquire();
+  encoder.collect();
+  EXPECT_TRUE(encoder.update_of(Dialect::kTensorTracer, second));
 }
 
 TEST(UpdateEncoder, EndsWithWorkThatNobodyCollects) {
