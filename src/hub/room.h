@@ -110,6 +110,8 @@ class Room {
     bool may_be_silent = false;
     Clock::time_point heard;                  // when it said something last
     Clock::time_point moved;                  // workers: when its step thread did
+    Clock::time_point damage_told = {};       // workers: when damage was told last
+    std::uint64_t damage_untold = 0;          // workers: damage that was not told since
     std::optional<LegacyViewer> legacy = {};  // none: it speaks the native protocol
   };
   using Members = std::map<Client*, Member>;
@@ -171,11 +173,12 @@ class Room {
 
   // worker_records.cpp
   void take_places(Client& client, Member& member, std::string_view places, Clock::time_point now);
-  void take_records(const Member& member, const SharedBytes& records, Clock::time_point now);
+  void take_records(Member& member, const SharedBytes& records, Clock::time_point now);
   void show_record(const protocol::RecordHeader& header, const StoredRecord& record,
                    Clock::time_point now);
   void end_message(Clock::time_point now);
-  void notify_damage(const Member& member, const base::Error& error);
+  /// At most one message per second and worker; the next one says how many were left out.
+  void notify_damage(Member& member, const base::Error& error, Clock::time_point now);
 
   // worker_messages.cpp
   void greet_worker(Client& client, Member& member, const protocol::Request& request);

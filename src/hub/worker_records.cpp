@@ -1,8 +1,17 @@
 #include <spdlog/spdlog.h>
 
+#include <utility>
+
 #include "src/hub/room.h"
 
 namespace tt::hub {
+
+namespace {
+
+/// A worker that sends nothing but damage must not fill the viewers' queues with messages.
+constexpr auto kDamageInterval = std::chrono::seconds(1);
+
+}  // namespace
 
 void Room::take_places(Client& client, Member& member, std::string_view places,
                        Clock::time_point now) {
@@ -23,14 +32,14 @@ void Room::take_places(Client& client, Member& member, std::string_view places,
     good = base::Error{"invalid_record", "what follows the places is none", "", ""};
   }
   if (!good.ok()) {
-    notify_damage(member, good.error());
+    notify_damage(member, good.error(), now);
   }
   if (const auto taken = member.shared->told_now()) {
     send(client, protocol::encode_notification("taken", {{"bytes", *taken}}));
   }
 }
 
-void Room::take_records(const Member& member, const SharedBytes& records, Clock::time_point now) {
+void Room::take_records(Member& member, const SharedBytes& records, Clock::time_point now) {
   // The payload's CRC is the viewers' to check: they see what the leader computed.
   protocol::RecordReader reader(*records, protocol::RecordCheck::kHeader);
   while (const auto record = reader.next()) {
@@ -45,7 +54,7 @@ void Room::take_records(const Member& member, const SharedBytes& records, Clock:
     mirror_.keep_record(std::move(stored));
   }
   if (!reader.status().ok()) {
-    notify_damage(member, reader.status().error());
+    notify_damage(member, reader.status().error(), now);
   }
 }
 
@@ -65,10 +74,18 @@ void Room::show_record(const protocol::RecordHeader& header, const StoredRecord&
   }
 }
 
-void Room::notify_damage(const Member& member, const base::Error& error) {
+void Room::notify_damage(Member& member, const base::Error& error, Clock::time_point now) {
   ++metrics_.damaged_records;
-  spdlog::error("damaged_record: {}: {}", member.session, base::to_string(error));
-  warn("error", "a record of the trainer is damaged: " + error.message);
+  if (member.damage_told != Clock::time_point() && now - member.damage_told < kDamageInterval) {
+    ++member.damage_untold;
+    return;
+  }
+  member.damage_told = now;
+  const std::uint64_t more = std::exchange(member.damage_untold, 0);
+  const std::string since =
+      more == 0 ? "" : " (" + std::to_string(more) + " more since the last message of this kind)";
+  spdlog::error("damaged_record: {}: {}{}", member.session, base::to_string(error), since);
+  warn("error", "a record of the trainer is damaged: " + error.message + since);
 }
 
 }  // namespace tt::hub

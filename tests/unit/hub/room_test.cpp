@@ -109,6 +109,23 @@ TEST_F(RoomTest, APlaceThatIsNoneIsToldAsDamage) {
   EXPECT_EQ(room_.metrics().damaged_records, 2U) << "what follows the places";
 }
 
+TEST_F(RoomTest, AWorkerThatSendsOnlyDamageDoesNotFloodTheViewers) {
+  const auto worker = greeted(Role::kWorker);
+  const auto viewer = greeted(Role::kViewer);
+  viewer->texts();
+  for (int i = 0; i < 100; ++i) {
+    room_.on_binary(*worker, "damage", now_);
+  }
+  EXPECT_EQ(viewer->texts().size(), 1U);
+  room_.on_binary(*worker, "damage", now_ + std::chrono::seconds(1));
+  const std::vector<json> texts = viewer->texts();
+  ASSERT_EQ(texts.size(), 1U);
+  EXPECT_NE(texts[0].at("params").at("message").get<std::string>().find("99 more"),
+            std::string::npos)
+      << texts[0];
+  EXPECT_EQ(room_.metrics().damaged_records, 101U);
+}
+
 TEST_F(RoomTest, RecordsOfAPlanThatIsOverAreShownButNotKept) {
   const auto worker = greeted(Role::kWorker);
   const auto viewer = greeted(Role::kViewer);
