@@ -8,13 +8,7 @@
 #include "tensor_tracer/base/private_file.h"
 
 namespace tt::checkpoint {
-namespace {
-
-base::Error wrong(const std::string& message, std::string remedy) {
-  return {"invalid_argument", message, "--intervention-files", std::move(remedy)};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 base::Result<at::Tensor> TensorDirectory::find(const std::string& file, const std::string& name) {
   const bool is_plain = !file.empty() && file.front() != '.' &&
@@ -23,18 +17,24 @@ base::Result<at::Tensor> TensorDirectory::find(const std::string& file, const st
   const std::filesystem::path path = std::filesystem::path(folder_) / file;
   std::error_code error;
   if (!is_plain || !std::filesystem::is_regular_file(path, error)) {
-    return wrong("there is no file \"" + file + "\" in the folder of --intervention-files",
-                 "give the name of a file in it");
+    return base::invalid_argument(
+        "--intervention-files",
+        "there is no file \"" + file + "\" in the folder of --intervention-files",
+        "give the name of a file in it");
   }
   const auto bytes = base::read_small_file(path, kMaxTensorFileBytes);
   if (!bytes) {
     const bool is_large = bytes.error().code == "too_large";
-    return wrong(
+    return base::invalid_argument(
+        "--intervention-files",
         "\"" + file + "\" " + (is_large ? "is larger than 256 MiB" : bytes.error().message),
         "save only what the program reads");
   }
   auto tensor = tensor_of_safetensors(bytes.value(), name);
-  if (!tensor) return wrong("\"" + file + "\": " + tensor.error().message, tensor.error().remedy);
+  if (!tensor)
+    return base::invalid_argument("--intervention-files",
+                                  "\"" + file + "\": " + tensor.error().message,
+                                  tensor.error().remedy);
   return tensor;
 }
 

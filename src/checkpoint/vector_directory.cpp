@@ -36,16 +36,13 @@ const Format* format_of(const fs::path& path) {
   return found == std::end(kFormats) ? nullptr : found;
 }
 
-base::Error wrong(const std::string& file, const std::string& message, std::string remedy) {
-  return {"invalid_argument", message, file, std::move(remedy)};
-}
-
 base::Result<std::string> read_bytes(const fs::path& path) {
   auto bytes = base::read_small_file(path, kMaxTensorFileBytes);
   if (bytes) return bytes;
   const bool is_large = bytes.error().code == "too_large";
-  return wrong(path.filename(), is_large ? "is larger than 256 MiB" : bytes.error().message,
-               "put a file of one vector there");
+  return base::invalid_argument(path.filename(),
+                                is_large ? "is larger than 256 MiB" : bytes.error().message,
+                                "put a file of one vector there");
 }
 
 // The file of a vector; empty: none.
@@ -69,12 +66,14 @@ base::Result<trace::DirectionVector> read_direction_vector(const std::string& pa
   const fs::path file(path);
   const Format* format = format_of(file);
   if (format == nullptr) {
-    return wrong(file.filename(), "is of no known format", "use .pt, .safetensors or .npy");
+    return base::invalid_argument(file.filename(), "is of no known format",
+                                  "use .pt, .safetensors or .npy");
   }
   auto bytes = read_bytes(file);
   if (!bytes) return bytes.error();
   auto read = format->read(bytes.value());
-  if (!read) return wrong(file.filename(), read.error().message, read.error().remedy);
+  if (!read)
+    return base::invalid_argument(file.filename(), read.error().message, read.error().remedy);
   const at::Tensor& tensor = read.value();
   const bool is_matrix = tensor.dim() == 2 && tensor.is_floating_point() &&
                          tensor.size(1) == hidden_size &&
@@ -85,11 +84,11 @@ base::Result<trace::DirectionVector> read_direction_vector(const std::string& pa
       sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
     }
     const std::string width = ", " + std::to_string(hidden_size) + "]";
-    return wrong(file.filename(),
-                 "has shape [" + sizes + "], this model needs [" + std::to_string(layers + 1) +
-                     width + " with the embedding or [" + std::to_string(layers) + width +
-                     " without",
-                 "make the vector from this model");
+    return base::invalid_argument(
+        file.filename(),
+        "has shape [" + sizes + "], this model needs [" + std::to_string(layers + 1) + width +
+            " with the embedding or [" + std::to_string(layers) + width + " without",
+        "make the vector from this model");
   }
   trace::DirectionVector vector;
   vector.name = file.stem().string();
@@ -125,8 +124,9 @@ base::Error VectorDirectory::not_found(const std::string& name) {
   }
   if (all.size() > kMaxToldNames)
     known += " and " + std::to_string(all.size() - kMaxToldNames) + " more";
-  return wrong(name, "there is no such vector",
-               near.empty() ? "known vectors: " + known : "did you mean " + near + "?");
+  return base::invalid_argument(
+      name, "there is no such vector",
+      near.empty() ? "known vectors: " + known : "did you mean " + near + "?");
 }
 
 base::Result<std::shared_ptr<const trace::DirectionVector>> VectorDirectory::find(

@@ -16,10 +16,6 @@ namespace {
 
 constexpr std::size_t kMaxProgramFileBytes = std::size_t{16} << 20U;
 
-base::Error wrong(std::string flag, std::string message, std::string remedy) {
-  return {"invalid_argument", std::move(message), std::move(flag), std::move(remedy)};
-}
-
 // Rank 0: the programs of the files, as they travel.
 trace::ProgramChanges apply_all(intervene::Engine& engine,
                                 const std::vector<ProgramFile>& programs) {
@@ -57,13 +53,14 @@ intervene::Context make_program_context(const config::TrainConfig& config,
 base::Result<ProgramFile> read_program_file(const std::string& path) {
   auto read = base::read_small_file(path, kMaxProgramFileBytes);
   if (!read)
-    return wrong("--interventions", "\"" + path + "\" " + read.error().message, "give a file");
+    return base::invalid_argument("--interventions", "\"" + path + "\" " + read.error().message,
+                                  "give a file");
   const std::filesystem::path file(path);
   std::string text = std::move(read).value();
   if (file.extension() != ".json") return ProgramFile{file.stem().string(), std::move(text)};
   nlohmann::json graph = nlohmann::json::parse(text, nullptr, false);
   if (!graph.is_object())
-    return wrong(path, "is not a JSON object", "see docs/intervention_graph.md");
+    return base::invalid_argument(path, "is not a JSON object", "see docs/intervention_graph.md");
   return ProgramFile{file.stem().string(), std::move(graph)};
 }
 
@@ -73,8 +70,8 @@ base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig&
   InterventionSetup setup;
   const std::string& folder = config.intervention.intervention_files;
   if (!folder.empty() && !std::filesystem::is_directory(folder)) {
-    return wrong("--intervention-files", "\"" + folder + "\" is not a folder",
-                 "give the folder that holds the files");
+    return base::invalid_argument("--intervention-files", "\"" + folder + "\" is not a folder",
+                                  "give the folder that holds the files");
   }
   if (!folder.empty()) setup.files = std::make_unique<checkpoint::TensorDirectory>(folder);
   setup.context = make_program_context(config, shape, tracing);
@@ -84,13 +81,14 @@ base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig&
     if (!read) return read.error();
     if (read.value().name.size() > graph::kMaxNameBytes ||
         setup.programs.size() >= intervene::kMaxPrograms) {
-      return wrong("--interventions", "\"" + path + "\" has too long a name, or is one too many",
-                   "names have 64 bytes at most, and 32 programs may be in force");
+      return base::invalid_argument("--interventions",
+                                    "\"" + path + "\" has too long a name, or is one too many",
+                                    "names have 64 bytes at most, and 32 programs may be in force");
     }
     if (std::ranges::find(setup.programs, read.value().name, &ProgramFile::name) !=
         setup.programs.end()) {
-      return wrong("--interventions", "two files are named \"" + read.value().name + "\"",
-                   "rename one");
+      return base::invalid_argument(
+          "--interventions", "two files are named \"" + read.value().name + "\"", "rename one");
     }
     const auto checked =
         intervene::check_program({{"program", read.value().program}}, setup.context);

@@ -13,10 +13,6 @@
 namespace tt::cli {
 namespace {
 
-base::Error wrong(std::string flag, std::string message, std::string remedy) {
-  return {"invalid_argument", std::move(message), std::move(flag), std::move(remedy)};
-}
-
 // They are part of the run's facts, of which the hub takes 4 MiB.
 constexpr std::size_t kMaxPromptBytes = std::size_t{2} << 20U;
 constexpr std::size_t kMaxPlanBytes = std::size_t{16} << 20U;
@@ -27,24 +23,26 @@ base::Status read_prompt_sets(const config::TrainConfig& config,
                               std::vector<data::PromptSet>& sets) {
   const std::size_t files = config.monitor.monitor_prompts.size();
   if (files > kMaxPromptSets) {
-    return wrong("--monitor-prompts",
-                 std::to_string(files) + " files are more than " + std::to_string(kMaxPromptSets),
-                 "join some of them");
+    return base::invalid_argument(
+        "--monitor-prompts",
+        std::to_string(files) + " files are more than " + std::to_string(kMaxPromptSets),
+        "join some of them");
   }
   std::size_t bytes = 0;
   for (const std::string& path : config.monitor.monitor_prompts) {
     auto set = data::read_prompts(path, config.model.seq_length);
     if (!set) return set.error();
     if (std::ranges::find(sets, set.value().name, &data::PromptSet::name) != sets.end()) {
-      return wrong("--monitor-prompts", "two files are named \"" + set.value().name + "\"",
-                   "rename one");
+      return base::invalid_argument(
+          "--monitor-prompts", "two files are named \"" + set.value().name + "\"", "rename one");
     }
     bytes += nlohmann::json(set.value().texts).dump().size();
     if (bytes > kMaxPromptBytes) {
-      return wrong("--monitor-prompts",
-                   "the files up to \"" + path + "\" take " + std::to_string(bytes) +
-                       " bytes as JSON, more than " + std::to_string(kMaxPromptBytes),
-                   "keep fewer prompts, or shorter ones");
+      return base::invalid_argument("--monitor-prompts",
+                                    "the files up to \"" + path + "\" take " +
+                                        std::to_string(bytes) + " bytes as JSON, more than " +
+                                        std::to_string(kMaxPromptBytes),
+                                    "keep fewer prompts, or shorter ones");
     }
     sets.push_back(std::move(set).value());
   }
@@ -56,8 +54,8 @@ base::Status open_vectors(const config::TrainConfig& config,
   const std::string& folder = config.tracer.tensor_tracer_vectors;
   if (folder.empty()) return {};
   if (!std::filesystem::is_directory(folder)) {
-    return wrong("--tensor-tracer-vectors", "\"" + folder + "\" is not a folder",
-                 "give the folder that holds the files");
+    return base::invalid_argument("--tensor-tracer-vectors", "\"" + folder + "\" is not a folder",
+                                  "give the folder that holds the files");
   }
   vectors = std::make_unique<checkpoint::VectorDirectory>(folder, config.model.num_layers,
                                                           config.model.hidden_size);
@@ -86,8 +84,8 @@ base::Result<std::shared_ptr<const trace::Plan>> read_plan(const std::string& pa
   if (!path.empty()) {
     const auto file = base::read_small_file(path, kMaxPlanBytes);
     if (!file) {
-      return wrong("--tensor-tracer-plan", "\"" + path + "\" " + file.error().message,
-                   "give a JSON file");
+      return base::invalid_argument("--tensor-tracer-plan",
+                                    "\"" + path + "\" " + file.error().message, "give a JSON file");
     }
     text = nlohmann::json::parse(file.value(), nullptr, false);
   }
@@ -109,8 +107,9 @@ base::Status check_recorded_points(const std::vector<std::string>& wanted,
   for (const std::string& name : wanted) {
     if (std::ranges::find(known, name) != known.end()) continue;
     const std::string near = base::nearest_word(name, known);
-    return wrong("--record-points", "there is no trace point \"" + name + "\"",
-                 near.empty() ? "tensor-tracer points lists them" : "did you mean " + near + "?");
+    return base::invalid_argument(
+        "--record-points", "there is no trace point \"" + name + "\"",
+        near.empty() ? "tensor-tracer points lists them" : "did you mean " + near + "?");
   }
   return {};
 }

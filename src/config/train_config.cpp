@@ -11,10 +11,6 @@
 namespace tt::config {
 namespace {
 
-base::Error wrong(std::string flag, std::string message, std::string remedy = "") {
-  return {"invalid_argument", std::move(message), std::move(flag), std::move(remedy)};
-}
-
 std::string text_of(double value) {
   std::ostringstream text;
   text << value;
@@ -23,23 +19,23 @@ std::string text_of(double value) {
 
 base::Status require_positive(const char* flag, double value) {
   if (value > 0 && std::isfinite(value)) return {};
-  return wrong(flag, text_of(value) + " is not above 0");
+  return base::invalid_argument(flag, text_of(value) + " is not above 0");
 }
 
 base::Status require_not_negative(const char* flag, double value) {
   if (value >= 0 && std::isfinite(value)) return {};
-  return wrong(flag, text_of(value) + " is below 0");
+  return base::invalid_argument(flag, text_of(value) + " is below 0");
 }
 
 base::Status require_share(const char* flag, double value) {
   if (value >= 0 && value < 1) return {};
-  return wrong(flag, text_of(value) + " is not in [0, 1)");
+  return base::invalid_argument(flag, text_of(value) + " is not in [0, 1)");
 }
 
 base::Status require_divisible(const char* flag, std::int64_t value, const std::string& by_name,
                                std::int64_t by) {
   if (value % by == 0) return {};
-  return wrong(
+  return base::invalid_argument(
       flag, std::to_string(value) + " is not divisible by " + by_name + " " + std::to_string(by));
 }
 
@@ -55,8 +51,9 @@ base::Status check_model(const ModelConfig& model) {
     if (auto status = require_positive(flag, static_cast<double>(size)); !status) return status;
   }
   if (model.vocab_size < 256) {
-    return wrong("--vocab-size", std::to_string(model.vocab_size) +
-                                     " is less than the 256 tokens of the byte tokenizer");
+    return base::invalid_argument(
+        "--vocab-size",
+        std::to_string(model.vocab_size) + " is less than the 256 tokens of the byte tokenizer");
   }
   if (model.kv_channels == 0) {
     auto status = require_divisible("--hidden-size", model.hidden_size, "--num-attention-heads",
@@ -64,8 +61,9 @@ base::Status check_model(const ModelConfig& model) {
     if (!status) return status;
   }
   if (model.position_embedding_type == PositionEmbedding::kRope && model.head_size() % 2 != 0) {
-    return wrong("--kv-channels", "rotary embedding needs an even head size, not " +
-                                      std::to_string(model.head_size()));
+    return base::invalid_argument(
+        "--kv-channels",
+        "rotary embedding needs an even head size, not " + std::to_string(model.head_size()));
   }
   auto status = require_share("--attention-dropout", model.attention_dropout);
   if (status) status = require_share("--hidden-dropout", model.hidden_dropout);
@@ -82,9 +80,9 @@ base::Status check_tensor_axis(const ModelConfig& model, int tensor) {
   auto status = require_divisible("--num-attention-heads", model.num_attention_heads, by, tensor);
   if (!status) return status;
   if (model.query_groups() % tensor != 0 && tensor % model.query_groups() != 0) {
-    return wrong("--num-query-groups", std::to_string(model.query_groups()) +
-                                           " neither divides nor is divided by " + by + " " +
-                                           std::to_string(tensor));
+    return base::invalid_argument("--num-query-groups", std::to_string(model.query_groups()) +
+                                                            " neither divides nor is divided by " +
+                                                            by + " " + std::to_string(tensor));
   }
   return require_divisible("--ffn-hidden-size", model.ffn_size(), by, tensor);
 }
@@ -106,10 +104,11 @@ base::Status check_optimizer(const OptimizerConfig& optimizer) {
   if (!status) return status;
   const std::int64_t decay = optimizer.lr_decay_iters;
   if (decay == 0 || optimizer.lr_warmup_iters < decay) return {};
-  return wrong("--lr-warmup-iters",
-               std::to_string(optimizer.lr_warmup_iters) + " steps leave none of the " +
-                   std::to_string(decay) + " of --lr-decay-iters in which the rate falls",
-               "give fewer, or more --lr-decay-iters");
+  return base::invalid_argument("--lr-warmup-iters",
+                                std::to_string(optimizer.lr_warmup_iters) +
+                                    " steps leave none of the " + std::to_string(decay) +
+                                    " of --lr-decay-iters in which the rate falls",
+                                "give fewer, or more --lr-decay-iters");
 }
 
 base::Status check_export(const TrainConfig& config) {
@@ -118,8 +117,9 @@ base::Status check_export(const TrainConfig& config) {
   if (config.export_tensors.empty()) return {};
   for (const std::int64_t step : steps.value()) {
     if (step <= config.train_iters) continue;
-    return wrong("--export-at", "step " + std::to_string(step) + " is behind the last one, " +
-                                    std::to_string(config.train_iters));
+    return base::invalid_argument("--export-at", "step " + std::to_string(step) +
+                                                     " is behind the last one, " +
+                                                     std::to_string(config.train_iters));
   }
   return {};
 }
@@ -141,11 +141,13 @@ base::Status check_steps(const TrainConfig& config) {
   auto status = check_optimizer(config.optimizer);
   if (!status) return status;
   if (config.params_dtype != "float32" && config.params_dtype != "float64") {
-    return wrong("--params-dtype", "\"" + config.params_dtype + "\" is not float32 or float64");
+    return base::invalid_argument("--params-dtype",
+                                  "\"" + config.params_dtype + "\" is not float32 or float64");
   }
   if (config.bf16 && config.params_dtype != "float32") {
-    return wrong("--bf16", "keeps float32 master weights, not " + config.params_dtype,
-                 "leave --params-dtype out");
+    return base::invalid_argument("--bf16",
+                                  "keeps float32 master weights, not " + config.params_dtype,
+                                  "leave --params-dtype out");
   }
   if (auto split = parse_split(config.data.split); !split) return split.error();
   return check_export(config);
@@ -159,12 +161,13 @@ base::Status check_recording(const TracerConfig& tracer) {
       {"--record-every", tracer.record_every != 1}};
   for (const auto& [flag, given] : needs_record) {
     if (given && tracer.record.empty()) {
-      return wrong(flag, "nothing is recorded", "add --record DIR");
+      return base::invalid_argument(flag, "nothing is recorded", "add --record DIR");
     }
   }
   if (!tracer.record_layers.empty() && !base::parse_numbers(tracer.record_layers)) {
-    return wrong("--record-layers", "\"" + tracer.record_layers + "\" is not a list of layers",
-                 "give ranges such as 1-4,8");
+    return base::invalid_argument("--record-layers",
+                                  "\"" + tracer.record_layers + "\" is not a list of layers",
+                                  "give ranges such as 1-4,8");
   }
   return {};
 }
@@ -184,7 +187,9 @@ base::Status check_page(const TracerConfig& tracer, const MonitorConfig& monitor
       {"--tensor-tracer-compare", !tracer.tensor_tracer_compare.empty()},
       {"--tensor-tracer-open", tracer.tensor_tracer_open}};
   for (const auto& [flag, given] : needs_port) {
-    if (given) return wrong(flag, "there is no page without a port", "add --tensor-tracer-port 0");
+    if (given)
+      return base::invalid_argument(flag, "there is no page without a port",
+                                    "add --tensor-tracer-port 0");
   }
   return {};
 }
@@ -229,7 +234,8 @@ base::Result<std::vector<std::int64_t>> parse_steps(const std::string& text) {
   std::vector<std::int64_t> steps;
   for (const auto& [first, last] : ranges.value_or(std::vector<base::Range>{{0, 0}})) {
     if (first < 1 || last - first > 100'000) {
-      return wrong("--export-at", "\"" + text + "\" is not a list of steps such as 1,5-7");
+      return base::invalid_argument("--export-at",
+                                    "\"" + text + "\" is not a list of steps such as 1,5-7");
     }
     for (std::int64_t step = first; step <= last; ++step) steps.push_back(step);
   }
@@ -243,7 +249,8 @@ base::Result<std::pair<double, double>> parse_split(const std::string& text) {
                          ? std::nullopt
                          : to_number(std::string_view(text).substr(comma + 1));
   if (!train || !valid || *train <= 0 || *valid <= 0 || *train + *valid != 100) {
-    return wrong("--split", "\"" + text + "\" is not two whole per cents such as 95,5");
+    return base::invalid_argument("--split",
+                                  "\"" + text + "\" is not two whole per cents such as 95,5");
   }
   return std::pair{static_cast<double>(*train), static_cast<double>(*valid)};
 }

@@ -17,10 +17,6 @@ namespace {
 
 constexpr const char* kFlag = "--monitor-prompts";
 
-base::Error wrong(std::string message, std::string remedy) {
-  return {"invalid_argument", std::move(message), kFlag, std::move(remedy)};
-}
-
 // The text that one line of a JSONL file holds.
 std::optional<std::string> text_of_json(const std::string& line) {
   const auto value = nlohmann::json::parse(line, nullptr, false);
@@ -62,8 +58,9 @@ base::Result<PromptSet> read_prompts(const std::string& path, std::int64_t seq_l
   auto bytes = base::read_small_file(path, limits.max_file_bytes);
   if (!bytes) {
     const bool is_large = bytes.error().code == "too_large";
-    return wrong("\"" + path + "\" " + (is_large ? "has " : "") + bytes.error().message,
-                 is_large ? "prompts are few and short" : "give a file of texts");
+    return base::invalid_argument(
+        kFlag, "\"" + path + "\" " + (is_large ? "has " : "") + bytes.error().message,
+        is_large ? "prompts are few and short" : "give a file of texts");
   }
   PromptSet set;
   set.name = file.stem().string();
@@ -76,21 +73,27 @@ base::Result<PromptSet> read_prompts(const std::string& path, std::int64_t seq_l
     const std::string place = "line " + std::to_string(number) + " of \"" + path + "\"";
     const auto text = is_json ? text_of_json(line) : line;
     if (!text || text->empty()) {
-      return wrong(place + " holds no text", R"(write {"prompt": "…"} on each line)");
+      return base::invalid_argument(kFlag, place + " holds no text",
+                                    R"(write {"prompt": "…"} on each line)");
     }
-    if (!is_utf8(*text)) return wrong(place + " is not UTF-8", "save the file as UTF-8");
+    if (!is_utf8(*text))
+      return base::invalid_argument(kFlag, place + " is not UTF-8", "save the file as UTF-8");
     if (static_cast<std::int64_t>(text->size()) > seq_length) {
-      return wrong(place + " has " + std::to_string(text->size()) + " tokens, --seq-length is " +
-                       std::to_string(seq_length),
-                   "shorten it");
+      return base::invalid_argument(kFlag,
+                                    place + " has " + std::to_string(text->size()) +
+                                        " tokens, --seq-length is " + std::to_string(seq_length),
+                                    "shorten it");
     }
     set.texts.push_back(*text);
   }
-  if (set.texts.empty()) return wrong("\"" + path + "\" holds no prompt", "write one on each line");
+  if (set.texts.empty())
+    return base::invalid_argument(kFlag, "\"" + path + "\" holds no prompt",
+                                  "write one on each line");
   if (set.texts.size() > limits.max_prompts) {
-    return wrong("\"" + path + "\" holds " + std::to_string(set.texts.size()) +
-                     " prompts, more than " + std::to_string(limits.max_prompts),
-                 "keep fewer, or make several files");
+    return base::invalid_argument(kFlag,
+                                  "\"" + path + "\" holds " + std::to_string(set.texts.size()) +
+                                      " prompts, more than " + std::to_string(limits.max_prompts),
+                                  "keep fewer, or make several files");
   }
   return set;
 }

@@ -23,10 +23,6 @@ constexpr auto kGather = 10ms;                // a dragged slider's seeks come t
 constexpr double kSlowest = 0.1;
 constexpr double kFastest = 100;
 
-base::Error wrong(const char* where, std::string message) {
-  return {.code = "invalid_argument", .message = std::move(message), .where = where, .remedy = {}};
-}
-
 json list_of(json value) { return value.is_array() ? std::move(value) : json::array(); }
 
 // The facts are those of the last time that the trainer connected.
@@ -168,7 +164,7 @@ base::Result<std::size_t> Replayer::target_of(const protocol::Request& request) 
   }
   const json wanted = request.params.value("step", json());
   if (!wanted.is_number_unsigned()) {
-    return wrong("step", "must be a whole number");
+    return base::invalid_argument("step", "must be a whole number");
   }
   const auto beyond = std::upper_bound(steps_.begin(), steps_.end(),
                                        std::pair(wanted.get<std::uint64_t>(), UINT64_MAX));
@@ -190,7 +186,7 @@ void Replayer::set_paused(bool paused) {
 base::Status Replayer::step(const json& params) {
   const json count = params.value("count", json(1U));
   if (!count.is_number_unsigned() || count < 1 || count > 1'000'000) {
-    return wrong("count", "must be a whole number from 1 to 1000000");
+    return base::invalid_argument("count", "must be a whole number from 1 to 1000000");
   }
   paused_ = true;
   schedule();
@@ -219,7 +215,7 @@ void Replayer::jump_to(std::size_t next) {
 base::Status Replayer::set_speed(const json& params) {
   const json speed = params.value("speed", json());
   if (!speed.is_number() || speed < kSlowest || speed > kFastest) {
-    return wrong("speed", "must be a number from 0.1 to 100");
+    return base::invalid_argument("speed", "must be a number from 0.1 to 100");
   }
   const auto passed = (Clock::now() - gap_since_) * speed_;
   gap_ -= std::min(gap_, std::chrono::duration_cast<std::chrono::nanoseconds>(passed));

@@ -30,25 +30,22 @@ constexpr std::array<Bound, 4> kOfPoint = {{{"flag", UINT16_MAX},
                                             {"last_layer", kMostLayers},
                                             {"features", kMostColumns}}};
 
-base::Error wrong(const std::string& where, const std::string& message) {
-  return {.code = "invalid_argument",
-          .message = "the run's facts are damaged: " + message,
-          .where = where,
-          .remedy = {}};
+base::Error damaged_facts(const std::string& where, const std::string& message) {
+  return base::invalid_argument(where, "the run's facts are damaged: " + message);
 }
 
 template <std::size_t size>
 base::Status check_numbers(const json& object, const std::string& name,
                            const std::array<Bound, size>& bounds) {
   if (!object.is_object()) {
-    return wrong(name, "it must be an object");
+    return damaged_facts(name, "it must be an object");
   }
   for (const Bound& bound : bounds) {
     const auto value = object.find(bound.member);
     if (value != object.end() &&
         (!value->is_number_unsigned() || value->get<std::uint64_t>() > bound.most)) {
-      return wrong(name + "." + bound.member,
-                   "it must be a whole number from 0 to " + std::to_string(bound.most));
+      return damaged_facts(name + "." + bound.member,
+                           "it must be a whole number from 0 to " + std::to_string(bound.most));
     }
   }
   return {};
@@ -56,7 +53,8 @@ base::Status check_numbers(const json& object, const std::string& name,
 
 base::Status check_points(const json& points) {
   if (!points.is_array() || points.size() > kMostPoints) {
-    return wrong("points", "it must be a list of " + std::to_string(kMostPoints) + " at most");
+    return damaged_facts("points",
+                         "it must be a list of " + std::to_string(kMostPoints) + " at most");
   }
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::string name = "points[" + std::to_string(i) + "]";
@@ -71,7 +69,7 @@ base::Status check_points(const json& points) {
 
 base::Status check_facts(const json& facts) {
   if (!facts.is_object()) {
-    return wrong("run", "they must be a JSON object");
+    return damaged_facts("run", "they must be a JSON object");
   }
   if (const auto model = facts.find("model"); model != facts.end()) {
     if (base::Status numbers = check_numbers(*model, "model", kOfModel); !numbers.ok()) {

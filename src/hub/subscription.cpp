@@ -16,21 +16,14 @@ constexpr std::size_t kMaxListed = 256;
 constexpr double kMinRate = 0.001;  // its pause must fit the clock
 constexpr double kMaxRate = 1000;
 
-base::Error wrong(const char* where, std::string message, std::string remedy = {}) {
-  return {.code = "invalid_argument",
-          .message = std::move(message),
-          .where = where,
-          .remedy = std::move(remedy)};
-}
-
 base::Status parse_entries(const json& value, Subscription& out) {
   if (!value.is_array() || value.size() > kMaxListed) {
-    return wrong("entries", "must be \"all\" or a list of at most 256 entries");
+    return base::invalid_argument("entries", "must be \"all\" or a list of at most 256 entries");
   }
   out.entries.emplace();
   for (const json& entry : value) {
     if (!entry.is_number_unsigned() || entry.get<std::uint64_t>() > UINT32_MAX) {
-      return wrong("entries", "an entry is an integer from 0");
+      return base::invalid_argument("entries", "an entry is an integer from 0");
     }
     out.entries->insert(entry.get<std::uint32_t>());
   }
@@ -39,14 +32,15 @@ base::Status parse_entries(const json& value, Subscription& out) {
 
 base::Status parse_points(const json& value, const json& facts, Subscription& out) {
   if (!value.is_array() || value.size() > kMaxListed) {
-    return wrong("points", "must be \"all\" or a list of names of trace points");
+    return base::invalid_argument("points", "must be \"all\" or a list of names of trace points");
   }
   out.points.emplace();
   for (const json& name : value) {
     const auto flag = flag_of_point(facts, name);
     if (!flag) {
-      return wrong("points", "the run has no trace point " + name.dump().substr(0, 64),
-                   facts.is_object() ? "see run.points" : "no trainer has told its points yet");
+      return base::invalid_argument(
+          "points", "the run has no trace point " + name.dump().substr(0, 64),
+          facts.is_object() ? "see run.points" : "no trainer has told its points yet");
     }
     out.points->insert(*flag);
   }
@@ -58,7 +52,7 @@ base::Status parse_layers(const json& value, Subscription& out) {
       value.is_string() ? base::parse_ranges(value.get_ref<const std::string&>()) : std::nullopt;
   if (!ranges || std::ranges::any_of(
                      *ranges, [](const base::Range& range) { return range.second > UINT16_MAX; })) {
-    return wrong("layers", "must be \"all\" or ranges such as \"1-4,8\"");
+    return base::invalid_argument("layers", "must be \"all\" or ranges such as \"1-4,8\"");
   }
   std::ranges::sort(*ranges);
   out.layers.emplace();
@@ -74,7 +68,8 @@ base::Status parse_layers(const json& value, Subscription& out) {
 
 base::Status parse_rate(const json& value, Subscription& out) {
   if (!value.is_number() || value.get<double>() < kMinRate || value.get<double>() > kMaxRate) {
-    return wrong("rate", "must be null or records per second of one key, from 0.001 to 1000");
+    return base::invalid_argument(
+        "rate", "must be null or records per second of one key, from 0.001 to 1000");
   }
   out.pause = std::chrono::duration_cast<std::chrono::nanoseconds>(
       std::chrono::duration<double>(1 / value.get<double>()));

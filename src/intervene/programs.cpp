@@ -11,27 +11,26 @@ namespace {
 
 using nlohmann::json;
 
-base::Error wrong(const char* where, std::string message, std::string remedy = "") {
-  return {"invalid_argument", std::move(message), where, std::move(remedy)};
-}
-
 base::Result<std::string> name_of(const json& params) {
   const json name = params.value("name", json());
   const bool is_name = name.is_string() && !name.get_ref<const std::string&>().empty() &&
                        name.get_ref<const std::string&>().size() <= graph::kMaxNameBytes;
-  if (!is_name) return wrong("name", "a program's name is a text of 1 to 64 bytes");
+  if (!is_name)
+    return base::invalid_argument("name", "a program's name is a text of 1 to 64 bytes");
   return name.get<std::string>();
 }
 
 base::Status check_number(const graph::Parameter& parameter, const json& value) {
-  if (!value.is_number()) return wrong("value", "\"" + parameter.name + "\" is a number");
+  if (!value.is_number())
+    return base::invalid_argument("value", "\"" + parameter.name + "\" is a number");
   const double number = value.get<double>();
   if (std::isfinite(number) && parameter.admits(number)) return {};
   const auto shown = [](double bound) { return json(bound).dump(); };
-  return wrong("value", "\"" + parameter.name + "\" lies between " +
-                            (parameter.min ? shown(*parameter.min) : "any number") + " and " +
-                            (parameter.max ? shown(*parameter.max) : "any number") + ", not at " +
-                            value.dump());
+  return base::invalid_argument(
+      "value", "\"" + parameter.name + "\" lies between " +
+                   (parameter.min ? shown(*parameter.min) : "any number") + " and " +
+                   (parameter.max ? shown(*parameter.max) : "any number") + ", not at " +
+                   value.dump());
 }
 
 const graph::Parameter* find_parameter(const graph::Program& program, const std::string& name) {
@@ -61,11 +60,13 @@ base::Result<std::map<std::string, double>> targets_of(const ActiveProgram& prog
                                                        const json& params) {
   std::map<std::string, double> targets = program.targets;
   const json given = params.value("parameters", json::object());
-  if (!given.is_object()) return wrong("parameters", "must be an object of numbers");
+  if (!given.is_object())
+    return base::invalid_argument("parameters", "must be an object of numbers");
   for (const auto& [name, value] : given.items()) {
     const graph::Parameter* parameter = find_parameter(program.program, name);
     if (parameter == nullptr) {
-      return wrong("parameters", "the program has no parameter \"" + name.substr(0, 64) + "\"");
+      return base::invalid_argument("parameters",
+                                    "the program has no parameter \"" + name.substr(0, 64) + "\"");
     }
     if (auto status = check_number(*parameter, value); !status) return status.error();
     targets[name] = value.get<double>();
@@ -90,17 +91,18 @@ base::Result<json> Engine::State::apply(const json& params, std::int64_t next_st
   if (!name) return name.error();
   const json ttl = params.value("ttl", json());
   const bool has_ttl = ttl.is_number_unsigned() && ttl >= 1U && ttl <= 1'000'000'000U;
-  if (!ttl.is_null() && !has_ttl) return wrong("ttl", "must be a number of steps, 1 or more");
+  if (!ttl.is_null() && !has_ttl)
+    return base::invalid_argument("ttl", "must be a number of steps, 1 or more");
   const json keep = params.value("keep", json(false));
-  if (!keep.is_boolean()) return wrong("keep", "must be true or false");
+  if (!keep.is_boolean()) return base::invalid_argument("keep", "must be true or false");
   auto made = make_active_program(params.value("program", json()), context);
   if (!made) return made.error();
   auto targets = targets_of(*made.value(), params);
   if (!targets) return targets.error();
   Desired* known = find_wanted(name.value());
   if (known == nullptr && wanted.size() >= kMaxPrograms) {
-    return wrong("name", std::to_string(kMaxPrograms) + " programs are in force already",
-                 "remove one");
+    return base::invalid_argument(
+        "name", std::to_string(kMaxPrograms) + " programs are in force already", "remove one");
   }
   if (known == nullptr) known = &wanted.emplace_back();
   ActiveProgram& program = *made.value();
@@ -130,8 +132,8 @@ base::Result<json> Engine::State::set(const json& params) {
   if (parameter == nullptr) {
     std::vector<std::string> names;
     for (const graph::Parameter& one : program.parameters) names.push_back(one.name);
-    return wrong("parameter", "the program has no such parameter",
-                 "there are: " + json(names).dump());
+    return base::invalid_argument("parameter", "the program has no such parameter",
+                                  "there are: " + json(names).dump());
   }
   const json value = params.value("value", json());
   if (auto status = check_number(*parameter, value); !status) return status.error();
@@ -176,7 +178,7 @@ json Engine::State::revert() {
 base::Result<json> Engine::request(const std::string& method, const json& params,
                                    std::int64_t next_step) {
   if (method == "intervention.revert") return state_->revert();
-  if (!params.is_object()) return wrong("params", "must be an object");
+  if (!params.is_object()) return base::invalid_argument("params", "must be an object");
   if (method == "intervention.apply") return state_->apply(params, next_step);
   if (method == "intervention.set") return state_->set(params);
   if (method == "intervention.remove") return state_->remove(params);

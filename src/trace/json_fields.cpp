@@ -7,10 +7,6 @@ namespace tt::trace {
 
 using nlohmann::json;
 
-base::Error wrong(std::string where, std::string message, std::string remedy) {
-  return {"invalid_argument", std::move(message), std::move(where), std::move(remedy)};
-}
-
 base::Status refuse_unknown_keys(const json& object, const std::string& where,
                                  std::initializer_list<std::string_view> known) {
   for (const auto& [key, value] : object.items()) {
@@ -19,7 +15,7 @@ base::Status refuse_unknown_keys(const json& object, const std::string& where,
     for (const std::string_view name : known) {
       names += (names.empty() ? "" : ", ") + std::string(name);
     }
-    return wrong(where, "unknown key \"" + key + "\"", "known keys: " + names);
+    return base::invalid_argument(where, "unknown key \"" + key + "\"", "known keys: " + names);
   }
   return {};
 }
@@ -29,8 +25,8 @@ base::Status check_integer(const json& value, const std::string& where, std::int
   const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= 1ULL << 62
                                                : value.is_number_integer();
   if (fits && value.get<std::int64_t>() >= least && value.get<std::int64_t>() <= most) return {};
-  return wrong(where, value.dump() + " is not a whole number from " + std::to_string(least) +
-                          " to " + std::to_string(most));
+  return base::invalid_argument(where, value.dump() + " is not a whole number from " +
+                                           std::to_string(least) + " to " + std::to_string(most));
 }
 
 base::Status parse_integer(const json& object, const char* key, const std::string& where,

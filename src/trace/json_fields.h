@@ -11,8 +11,6 @@
 /// Reading the JSON of plans; every error has code "invalid_argument" and names the place.
 namespace tt::trace {
 
-base::Error wrong(std::string where, std::string message, std::string remedy = "");
-
 base::Status refuse_unknown_keys(const nlohmann::json& object, const std::string& where,
                                  std::initializer_list<std::string_view> known);
 

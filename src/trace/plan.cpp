@@ -54,7 +54,7 @@ base::Status parse_layers(const json& value, const points::Place& point, const s
 base::Status parse_micro_batches(const json& value, std::int64_t count, const std::string& where,
                                  PlanEntry& entry) {
   if (!value.is_null() && !value.is_string()) {
-    return wrong(where, "micro_batches must be text such as \"0-3\"");
+    return base::invalid_argument(where, "micro_batches must be text such as \"0-3\"");
   }
   if (!value.is_null()) entry.micro_batches = value.get<std::string>();
   const NumberRange allowed{0, count - 1, "micro-batches of a step", "micro-batches count from 0"};
@@ -74,7 +74,7 @@ base::Status parse_phases(const json& value, const std::string& where, PlanEntry
     } else if (is_list && phase == "eval") {
       entry.in_eval = true;
     } else {
-      return wrong(where, "phases must be a list of \"train\" and \"eval\"");
+      return base::invalid_argument(where, "phases must be a list of \"train\" and \"eval\"");
     }
   }
   return {};
@@ -82,9 +82,10 @@ base::Status parse_phases(const json& value, const std::string& where, PlanEntry
 
 base::Status parse_eval_forwards(const json& value, const std::string& where, PlanEntry& entry) {
   if (value.is_null() || value == "first") return {};
-  if (value != "all") return wrong(where, value.dump() + " is neither \"first\" nor \"all\"");
+  if (value != "all")
+    return base::invalid_argument(where, value.dump() + " is neither \"first\" nor \"all\"");
   if (!entry.in_eval) {
-    return wrong(where, "the entry takes no evaluation", "add \"eval\" to phases");
+    return base::invalid_argument(where, "the entry takes no evaluation", "add \"eval\" to phases");
   }
   entry.all_eval_forwards = true;
   return {};
@@ -100,14 +101,14 @@ base::Status parse_prompts(const json& text, const std::vector<PromptShape>& set
   if (found == sets.end()) {
     std::string known;
     for (const PromptShape& set : sets) known += (known.empty() ? "" : ", ") + set.name;
-    return wrong(where + ".prompts", "unknown prompt set " + name.dump(),
-                 known.empty() ? "start the run with --monitor-prompts and a file"
-                               : "known prompt sets: " + known);
+    return base::invalid_argument(where + ".prompts", "unknown prompt set " + name.dump(),
+                                  known.empty() ? "start the run with --monitor-prompts and a file"
+                                                : "known prompt sets: " + known);
   }
   for (const char* key : {"phases", "micro_batches", "eval_forwards"}) {
     if (text.contains(key)) {
-      return wrong(where + "." + key, "does not go with prompts",
-                   "leave it out: prompts are run in passes of their own");
+      return base::invalid_argument(where + "." + key, "does not go with prompts",
+                                    "leave it out: prompts are run in passes of their own");
     }
   }
   entry.prompt_set = static_cast<std::uint32_t>(found - sets.begin()) + 1;
@@ -155,29 +156,31 @@ base::Status parse_dtype(const json& value, const points::Place& point, const st
       const bool fits = integers || !entry.compressor->needs_full_precision() ||
                         known.dtype == Dtype::kF32 || known.dtype == Dtype::kF64;
       if (fits) return {};
-      return wrong(where, "counts and columns do not fit " + std::string(known.name),
-                   "use \"f32\" or \"f64\"");
+      return base::invalid_argument(where,
+                                    "counts and columns do not fit " + std::string(known.name),
+                                    "use \"f32\" or \"f64\"");
     }
     names += (names.empty() ? "" : ", ") + std::string(known.name);
   }
-  return wrong(where, "unknown dtype " + value.dump() + " for " + point.name,
-               "known dtypes: " + names);
+  return base::invalid_argument(where, "unknown dtype " + value.dump() + " for " + point.name,
+                                "known dtypes: " + names);
 }
 
 base::Status parse_direction(const json& value, const points::Place& point,
                              const std::string& where, PlanEntry& entry) {
   if (value.is_null() || value == "value") return {};
   if (value != "gradient") {
-    return wrong(where, value.dump() + " is neither \"value\" nor \"gradient\"");
+    return base::invalid_argument(where, value.dump() + " is neither \"value\" nor \"gradient\"");
   }
-  if (!point.gradient) return wrong(where, point.name + " has no gradient");
+  if (!point.gradient) return base::invalid_argument(where, point.name + " has no gradient");
   entry.gradient = true;
   return {};
 }
 
 base::Status check_gradient(const PlanEntry& entry, const std::string& where) {
   if (!entry.gradient || !entry.in_eval) return {};
-  return wrong(where, "evaluation has no gradients", "leave phases and prompts out");
+  return base::invalid_argument(where, "evaluation has no gradients",
+                                "leave phases and prompts out");
 }
 
 base::Result<std::size_t> parse_point(const json& text, const std::string& where,
@@ -185,8 +188,9 @@ base::Result<std::size_t> parse_point(const json& text, const std::string& where
   const json name = text.value("point", json());
   const auto index = name.is_string() ? places.find(name.get<std::string>()) : std::nullopt;
   if (index && places.rows()[*index].traceable()) return *index;
-  return wrong(where + ".point", name.is_null() ? "missing" : "unknown point " + name.dump(),
-               "known points: " + names_of(places));
+  return base::invalid_argument(where + ".point",
+                                name.is_null() ? "missing" : "unknown point " + name.dump(),
+                                "known points: " + names_of(places));
 }
 
 // What a compressor of the entry will meet.
@@ -241,7 +245,7 @@ base::Status parse_selection(const json& text, const std::string& where, const P
 
 base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
                                     const PlanContext& context) {
-  if (!text.is_object()) return wrong(where, "must be an object");
+  if (!text.is_object()) return base::invalid_argument(where, "must be an object");
   base::Status status = refuse_unknown_keys(
       text, where,
       {"point", "enabled", "direction", "layers", "every", "phases", "eval_forwards",
@@ -252,7 +256,8 @@ base::Result<PlanEntry> parse_entry(const json& text, const std::string& where,
   PlanEntry entry;
   entry.point = index.value();
   const json enabled = text.value("enabled", json(true));
-  if (!enabled.is_boolean()) return wrong(where + ".enabled", "must be true or false");
+  if (!enabled.is_boolean())
+    return base::invalid_argument(where + ".enabled", "must be true or false");
   entry.enabled = enabled.get<bool>();
   status = parse_selection(text, where, context, entry);
   if (!status) return status.error();
@@ -340,15 +345,16 @@ bool PlanEntry::takes(const ForwardScope& scope) const {
 }
 
 base::Result<Plan> parse_plan(const json& text, const PlanContext& context, std::uint32_t number) {
-  if (!text.is_object()) return wrong("plan", "must be an object");
+  if (!text.is_object()) return base::invalid_argument("plan", "must be an object");
   if (auto status = refuse_unknown_keys(text, "plan", {"number", "entries"}); !status) {
     return status.error();
   }
   const json entries = text.value("entries", json());
-  if (!entries.is_array()) return wrong("plan.entries", "must be a list");
+  if (!entries.is_array()) return base::invalid_argument("plan.entries", "must be a list");
   if (entries.size() > context.limits.max_entries) {
-    return wrong("plan.entries", std::to_string(entries.size()) + " entries are more than " +
-                                     std::to_string(context.limits.max_entries));
+    return base::invalid_argument("plan.entries", std::to_string(entries.size()) +
+                                                      " entries are more than " +
+                                                      std::to_string(context.limits.max_entries));
   }
   Plan plan;
   plan.number = number;

@@ -44,16 +44,17 @@ base::Status check_pass(const Plan& plan, const PlanContext& context, const std:
   const PlanLimits& limits = context.limits;
   constexpr std::string_view kRemedy = "take fewer layers, rows or tokens, or make them smaller: ";
   if (sum.sent > limits.max_pass_bytes) {
-    return wrong("plan.entries",
-                 pass + " would send " + in_mib(sum.sent) + " of records, more than the " +
-                     in_mib(limits.max_pass_bytes) + " that may wait for the hub",
-                 std::string(kRemedy) + "compressor, dtype");
+    return base::invalid_argument("plan.entries",
+                                  pass + " would send " + in_mib(sum.sent) +
+                                      " of records, more than the " +
+                                      in_mib(limits.max_pass_bytes) + " that may wait for the hub",
+                                  std::string(kRemedy) + "compressor, dtype");
   }
   if (sum.gathered > limits.max_gathered_bytes) {
-    return wrong("plan.entries",
-                 pass + " would gather " + in_mib(sum.gathered) + " of numbers, more than " +
-                     in_mib(limits.max_gathered_bytes),
-                 std::string(kRemedy) + "compressor");
+    return base::invalid_argument("plan.entries",
+                                  pass + " would gather " + in_mib(sum.gathered) +
+                                      " of numbers, more than " + in_mib(limits.max_gathered_bytes),
+                                  std::string(kRemedy) + "compressor");
   }
   return {};
 }

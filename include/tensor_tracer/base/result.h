@@ -22,6 +22,9 @@ struct Error {
   std::string remedy;
 };
 
+/// The error of something that was given wrongly: its code is "invalid_argument".
+Error invalid_argument(std::string where, std::string message, std::string remedy = "");
+
 /// "where: message; remedy" on one line.
 std::string to_string(const Error& error);
 

@@ -15,13 +15,6 @@ constexpr std::int64_t kMaxTiles = std::int64_t{1} << 32U;  // where the columns
 constexpr const char* kDefaultMethod = "data.mean(dim=-1)";
 constexpr const char* kNativeMean = "mean";
 
-base::Error wrong(std::string where, std::string message, std::string remedy = {}) {
-  return {.code = "invalid_argument",
-          .message = std::move(message),
-          .where = std::move(where),
-          .remedy = std::move(remedy)};
-}
-
 const json& find_point(const json& facts, std::string_view name) {
   for (const json& point : member(facts, "points")) {
     if (member(point, "name") == name) {
@@ -45,7 +38,7 @@ base::Result<std::int64_t> read_tiles(const json& configs, const char* key, std:
     tiles = value.get<std::int64_t>();
   }
   if (tiles < 1) {
-    return wrong(where + "." + key, "must be an integer from 1");
+    return base::invalid_argument(where + "." + key, "must be an integer from 1");
   }
   return std::min(tiles, most);
 }
@@ -54,8 +47,8 @@ base::Result<std::string> read_method(const json& configs, const char* key,
                                       const std::string& where) {
   const json& value = member(configs, key);
   if (!value.is_string() && !value.is_null()) {
-    return wrong(where + "." + key,
-                 std::string("must be a text such as \"") + kDefaultMethod + "\"");
+    return base::invalid_argument(where + "." + key,
+                                  std::string("must be a text such as \"") + kDefaultMethod + "\"");
   }
   const std::string text = value.is_null() ? kDefaultMethod : value.get<std::string>();
   return text == kDefaultMethod ? kNativeMean : text;
@@ -114,11 +107,12 @@ base::Result<json> projection_of(const json& configs, const json& facts, const s
     }
     known += (known.empty() ? "" : ", ") + (vector.is_string() ? vector.get<std::string>() : "");
   }
-  return wrong(where + ".vector_path",
-               name.empty() ? "must name a vector of the run"
-                            : "the run has no vector \"" + name.substr(0, 64) + "\"",
-               known.empty() ? "start the run with --tensor-tracer-vectors and a folder"
-                             : "known vectors: " + known);
+  return base::invalid_argument(
+      where + ".vector_path",
+      name.empty() ? "must name a vector of the run"
+                   : "the run has no vector \"" + name.substr(0, 64) + "\"",
+      known.empty() ? "start the run with --tensor-tracer-vectors and a folder"
+                    : "known vectors: " + known);
 }
 
 base::Result<json> tensor_tracer_compressor(const KnownPoint& known, const json& compressors,
@@ -128,7 +122,8 @@ base::Result<json> tensor_tracer_compressor(const KnownPoint& known, const json&
   const json& type = member(given, "compressor_type");
   const json& configs = member(given, "compressor_configs");
   if ((!given.is_object() && !given.is_null()) || (!configs.is_object() && !configs.is_null())) {
-    return wrong(where, "must be an object with compressor_type and an object compressor_configs");
+    return base::invalid_argument(
+        where, "must be an object with compressor_type and an object compressor_configs");
   }
   if (known.point == "InputTokens") {
     return json{{"kind", "none"}};  // whatever was chosen for it
@@ -150,7 +145,7 @@ base::Result<json> mega_scope_compressor(const KnownPoint& known, const json& co
   const json& given = member(compressors, known.tiles);
   const std::string where = "compressor_config." + std::string(known.tiles);
   if (!given.is_object() && !given.is_null()) {
-    return wrong(where, "must be an object with pixels and method");
+    return base::invalid_argument(where, "must be an object with pixels and method");
   }
   const Stage pixels = {"pixels", "method", "tiles", "method",
                         known.tiles == "MLP" ? kDefaultMlpPixels : kDefaultTiles};
@@ -178,10 +173,11 @@ base::Status check_size(const KnownPoint& known, const json& compressor, std::in
   if (numbers <= static_cast<double>(kMaxNumbers)) {
     return {};
   }
-  return wrong("visualization_flags." + std::string(known.flag_name),
-               "an update would have " + std::to_string(static_cast<std::int64_t>(numbers)) +
-                   " numbers, more than " + std::to_string(kMaxNumbers),
-               "choose fewer tiles, or use the native protocol");
+  return base::invalid_argument("visualization_flags." + std::string(known.flag_name),
+                                "an update would have " +
+                                    std::to_string(static_cast<std::int64_t>(numbers)) +
+                                    " numbers, more than " + std::to_string(kMaxNumbers),
+                                "choose fewer tiles, or use the native protocol");
 }
 
 // "0-3": all micro-batches of a step.
@@ -232,7 +228,7 @@ base::Result<json> make_plan(Dialect dialect, const json& message, const json& f
   for (const auto& [name, value] :
        {std::pair("visualization_flags", &flags), std::pair("compressor_config", &compressors)}) {
     if (!value->is_object() && !value->is_null()) {
-      return wrong(name, "must be an object");
+      return base::invalid_argument(name, "must be an object");
     }
   }
   json entries = json::array();

@@ -145,11 +145,12 @@ base::Status parse_names(const json& text, const std::string& where, VectorLibra
   if (!list.is_array() || list.empty() || list.size() > kMaxVectors) {
     std::string known;
     for (const std::string& name : library.names()) known += (known.empty() ? "" : ", ") + name;
-    return wrong(where, "vectors must be a list of 1 to " + std::to_string(kMaxVectors) + " names",
-                 "known vectors: " + known);
+    return base::invalid_argument(
+        where, "vectors must be a list of 1 to " + std::to_string(kMaxVectors) + " names",
+        "known vectors: " + known);
   }
   for (const json& name : list) {
-    if (!name.is_string()) return wrong(where, name.dump() + " is not a name");
+    if (!name.is_string()) return base::invalid_argument(where, name.dump() + " is not a name");
     names.push_back(name.get<std::string>());
   }
   return {};
@@ -158,15 +159,15 @@ base::Status parse_names(const json& text, const std::string& where, VectorLibra
 base::Status check_vector(const DirectionVector& vector, const std::string& where,
                           const points::Place& point) {
   if (vector.hidden_size != point.features) {
-    return wrong(where,
-                 "\"" + vector.name + "\" has " + std::to_string(vector.hidden_size) +
-                     " numbers, " + point.name + " has " + std::to_string(point.features) +
-                     " features",
-                 "project a point of the residual stream, such as HiddenStates");
+    return base::invalid_argument(
+        where,
+        "\"" + vector.name + "\" has " + std::to_string(vector.hidden_size) + " numbers, " +
+            point.name + " has " + std::to_string(point.features) + " features",
+        "project a point of the residual stream, such as HiddenStates");
   }
   if (point.hidden_state == 0 && !vector.has_embedding_row) {
-    return wrong(where, "\"" + vector.name + "\" has no row for the embedding",
-                 "project layers from 1 on");
+    return base::invalid_argument(where, "\"" + vector.name + "\" has no row for the embedding",
+                                  "project layers from 1 on");
   }
   return {};
 }
@@ -174,9 +175,9 @@ base::Status check_vector(const DirectionVector& vector, const std::string& wher
 // A file's number of rows tells what its first row is; who says it wants to be sure.
 base::Status check_base(const json& base, const DirectionVector& vector, const std::string& where) {
   if (base.is_null() || (base == 0) == vector.has_embedding_row) return {};
-  return wrong(where,
-               "\"" + vector.name + "\" begins with " +
-                   (vector.has_embedding_row ? "the embedding's row: 0" : "the row of layer 1: 1"));
+  return base::invalid_argument(
+      where, "\"" + vector.name + "\" begins with " +
+                 (vector.has_embedding_row ? "the embedding's row: 0" : "the row of layer 1: 1"));
 }
 
 }  // namespace
@@ -189,8 +190,8 @@ ParsedCompressor parse_projection(const json& text, const std::string& where,
     return status.error();
   }
   if (context.vectors == nullptr) {
-    return wrong(where, "this run has no vectors",
-                 "start it with --tensor-tracer-vectors and a directory");
+    return base::invalid_argument(where, "this run has no vectors",
+                                  "start it with --tensor-tracer-vectors and a directory");
   }
   std::vector<std::string> names;
   if (auto status = parse_names(text, where + ".vectors", *context.vectors, names); !status) {
@@ -198,10 +199,12 @@ ParsedCompressor parse_projection(const json& text, const std::string& where,
   }
   const json base = text.value("layer_base", json());
   if (!base.is_null() && (!base.is_number_integer() || (base != 0 && base != 1))) {
-    return wrong(where + ".layer_base", "must be 0 or 1, the layer of a vector's first row");
+    return base::invalid_argument(where + ".layer_base",
+                                  "must be 0 or 1, the layer of a vector's first row");
   }
   const json normalize = text.value("normalize", json(true));
-  if (!normalize.is_boolean()) return wrong(where + ".normalize", "must be true or false");
+  if (!normalize.is_boolean())
+    return base::invalid_argument(where + ".normalize", "must be true or false");
   std::vector<std::shared_ptr<const DirectionVector>> vectors;
   for (const std::string& name : names) {
     auto found = context.vectors->find(name);

@@ -31,18 +31,21 @@ base::Result<std::shared_ptr<const Compressor>> parse_compressor(const json& tex
                                                                  const CompressorContext& context) {
   if (text.is_null()) return parse_compressor(default_of(context.point), where, context);
   if (!text.is_object() || !text.contains("kind") || !text["kind"].is_string()) {
-    return wrong(where, "must be an object with a \"kind\"", "such as {\"kind\": \"tile\"}");
+    return base::invalid_argument(where, "must be an object with a \"kind\"",
+                                  "such as {\"kind\": \"tile\"}");
   }
   const auto name = text["kind"].get<std::string>();
   const auto* kind = std::ranges::find(kKinds, name, &Kind::name);
   if (kind == std::end(kKinds)) {
     std::string names;
     for (const Kind& known : kKinds) names += (names.empty() ? "" : ", ") + std::string(known.name);
-    return wrong(where, "unknown compressor \"" + name + "\"", "known compressors: " + names);
+    return base::invalid_argument(where, "unknown compressor \"" + name + "\"",
+                                  "known compressors: " + names);
   }
   if (context.point.features == 0 && name != "none" && name != "empty") {
-    return wrong(where, context.point.name + " holds whole numbers and is not compressed",
-                 "use {\"kind\": \"none\"}");
+    return base::invalid_argument(where,
+                                  context.point.name + " holds whole numbers and is not compressed",
+                                  "use {\"kind\": \"none\"}");
   }
   return kind->parse(text, where, context);
 }

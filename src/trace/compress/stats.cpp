@@ -313,15 +313,17 @@ ParsedCompressor parse_stats(const json& text, const std::string& where,
     const json& range = text["range"];
     const bool is_pair = range.is_array() && range.size() == 2 && range[0].is_number() &&
                          range[1].is_number() && range[0].get<double>() < range[1].get<double>();
-    if (!is_pair) return wrong(where + ".range", "must be two numbers, the lower first");
+    if (!is_pair)
+      return base::invalid_argument(where + ".range", "must be two numbers, the lower first");
     bins.range = {range[0].get<double>(), range[1].get<double>()};
     bins.count = 64;
     if (auto status = parse_integer(text, "bins", where, 1, kMaxBins, bins.count); !status) {
       return status.error();
     }
   } else if (text.contains("bins") && text["bins"] != kExponentBins) {
-    return wrong(where + ".bins", "without a range the bins are the 48 powers of two from 2^-32 on",
-                 "give a range such as [-4, 4]");
+    return base::invalid_argument(where + ".bins",
+                                  "without a range the bins are the 48 powers of two from 2^-32 on",
+                                  "give a range such as [-4, 4]");
   }
   return made<StatsCompressor>(bins);
 }

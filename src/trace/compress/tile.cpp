@@ -165,7 +165,7 @@ base::Status parse_method(const json& text, const char* key, const std::string& 
                           DataDims dims, const ExpressionScope& scope, Method& method) {
   if (!text.contains(key)) return {};
   const json& value = text[key];
-  if (!value.is_string()) return wrong(where + "." + key, "must be text");
+  if (!value.is_string()) return base::invalid_argument(where + "." + key, "must be text");
   method.text = value.get<std::string>();
   if (method.text == "data.mean(dim=-1)") method.text = "mean";
   if (std::ranges::find(kMethods, method.text) != std::end(kMethods)) return {};
@@ -209,8 +209,8 @@ base::Status parse_one_rank(const json& text, const std::string& where,
   status = parse_method(text, "method_one_rank", where, dims, scope, one_rank.method);
   const auto& expression = one_rank.method.expression;
   if (status && expression && expression->reach != Reach::kTile) {
-    return wrong(where + ".method_one_rank", "looks beyond its own tile",
-                 "a rank reduces its own tiles: use dim=-1");
+    return base::invalid_argument(where + ".method_one_rank", "looks beyond its own tile",
+                                  "a rank reduces its own tiles: use dim=-1");
   }
   out = std::move(one_rank);
   return status;

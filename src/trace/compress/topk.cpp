@@ -129,7 +129,8 @@ class TopKCompressor : public Compressor {
 ParsedCompressor parse_topk(const json& text, const std::string& where,
                             const CompressorContext& context) {
   if (context.point.dims.size() > 3) {
-    return wrong(where, context.point.name + " has too many dims for topk", "use tile or none");
+    return base::invalid_argument(where, context.point.name + " has too many dims for topk",
+                                  "use tile or none");
   }
   const std::int64_t features = context.point.features;
   std::int64_t k = std::min(kDefaultK, features);
