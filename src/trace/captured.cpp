@@ -3,17 +3,26 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <utility>
-
-#include "tensor_tracer/base/check.h"
 
 namespace tt::trace {
 namespace {
 
-struct Window {
-  std::int64_t first = 0, end = 0;
-  std::int64_t size() const { return end - first; }
-};
+bool shards_dim_1(const mesh::Placement& placement) {
+  return placement.kind == mesh::Placement::Kind::kShard && placement.dim == 1;
+}
+
+// [batch, heads, queries, keys]: heads × queries are the lines.
+void set_lines_of_heads(LogicalShape& shape, std::int64_t local_heads, std::int64_t queries) {
+  const std::int64_t heads =
+      shards_dim_1(shape.placement) ? shape.placement.full_size() : local_heads;
+  shape.line_dims = {heads, queries};
+  shape.lines = shape.last_line = heads * queries;
+  if (shards_dim_1(shape.placement)) {
+    for (mesh::Segment& segment : shape.placement.segments) segment.size *= queries;
+  }
+}
+
+}  // namespace
 
 Window row_window(const PlanEntry& entry, std::int64_t batch) {
   return {entry.first_row, std::min(entry.end_row.value_or(batch), batch)};
@@ -24,35 +33,18 @@ Window token_window(const PlanEntry& entry, std::int64_t tokens) {
   return {entry.tokens->first, std::min(entry.tokens->second, tokens)};
 }
 
-bool cuts_dim_1(const mesh::Placement& placement) {
-  return placement.kind == mesh::Placement::Kind::kShard && placement.dim == 1;
-}
-
-// [batch, heads, queries, keys]: heads × queries are the lines.
-void set_lines_of_heads(LogicalShape& shape, std::int64_t local_heads, std::int64_t queries) {
-  const std::int64_t heads =
-      cuts_dim_1(shape.placement) ? shape.placement.full_size() : local_heads;
-  shape.line_dims = {heads, queries};
-  shape.lines = shape.last_line = heads * queries;
-  if (cuts_dim_1(shape.placement)) {
-    for (mesh::Segment& segment : shape.placement.segments) segment.size *= queries;
-  }
-}
-
-}  // namespace
-
 std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const points::Place& point,
                                           at::IntArrayRef local_sizes, int ranks) {
   const Window rows = row_window(entry, local_sizes[0]);
   LogicalShape shape;
   shape.rows = rows.size();
   shape.placement = entry.gradient ? *point.gradient : point.placement;
-  const bool cuts_features =
-      shape.placement.kind == mesh::Placement::Kind::kShard && !cuts_dim_1(shape.placement);
-  shape.features = cuts_features ? point.features : local_sizes.back();
+  const bool shards_features =
+      shape.placement.kind == mesh::Placement::Kind::kShard && !shards_dim_1(shape.placement);
+  shape.features = shards_features ? point.features : local_sizes.back();
   shape.ranks = ranks;
   const bool has_heads = local_sizes.size() == 4;
-  const std::int64_t tokens = cuts_dim_1(shape.placement) && !has_heads
+  const std::int64_t tokens = shards_dim_1(shape.placement) && !has_heads
                                   ? shape.placement.full_size()
                                   : local_sizes[has_heads ? 2 : 1];
   const Window window = token_window(entry, tokens);
@@ -68,18 +60,15 @@ std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const points::
   return shape;
 }
 
-LocalNumbers local_numbers(const PlanEntry& entry, const LogicalShape& shape,
-                           const at::Tensor& local) {
-  TT_CHECK(local.is_cpu(), "only CPU tensors are captured");
+at::Tensor local_numbers(const PlanEntry& entry, const LogicalShape& shape,
+                         const at::Tensor& local) {
   at::Tensor numbers = local.detach().narrow(0, entry.first_row, shape.rows);
   if (numbers.dim() == 4) {
     const Window window = token_window(entry, numbers.size(2));
     numbers = numbers.narrow(2, window.first, window.size()).contiguous().flatten(1, 2);
   }
   if (numbers.scalar_type() != at::kDouble) numbers = numbers.to(at::kFloat);
-  if (numbers.stride(2) != 1) numbers = numbers.contiguous();
-  const LocalTensor view{numbers.const_data_ptr(), numbers.stride(0), numbers.stride(1)};
-  return {std::move(numbers), view};
+  return numbers.stride(2) == 1 ? numbers : numbers.contiguous();
 }
 
 at::Tensor local_integers(const PlanEntry& entry, const at::Tensor& local) {
@@ -89,6 +78,10 @@ at::Tensor local_integers(const PlanEntry& entry, const at::Tensor& local) {
       .narrow(2, tokens.first, std::max<std::int64_t>(tokens.size(), 0))
       .to(entry.dtype == protocol::Dtype::kI64 ? at::kLong : at::kInt)
       .contiguous();
+}
+
+void copy_to_host(const at::Tensor& integers, std::byte* bytes) {
+  at::from_blob(bytes, integers.sizes(), integers.options().device(at::kCPU)).copy_(integers);
 }
 
 }  // namespace tt::trace

@@ -47,7 +47,7 @@ void make_room(const std::string& text, FileContents& contents) {
   for (const json& one : described.at("tensors")) {
     contents.tensors[{one.at(0), one.at(1)}] =
         at::empty(one.at(3).get<std::vector<std::int64_t>>(),
-                  static_cast<at::ScalarType>(one.at(2).get<int>()));
+                  at::device(at::kCPU).dtype(static_cast<at::ScalarType>(one.at(2).get<int>())));
   }
 }
 

@@ -23,17 +23,17 @@ std::vector<std::int64_t> rank_borders(const std::vector<mesh::Interval>& held, 
   return borders;
 }
 
-// An axis that is not cut: who holds anything of the other axis holds all of this one.
-AxisCut uncut_axis(int ranks, const std::vector<std::int64_t>& boundaries) {
-  AxisCut cut;
-  std::vector<Piece> pieces;
+// An axis that is not sharded: a rank that holds anything of the other axis holds all of this one.
+AxisLayout whole_axis(int ranks, const std::vector<std::int64_t>& boundaries) {
+  AxisLayout axis;
+  std::vector<Chunk> chunks;
   for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
     const std::int64_t count = boundaries[i + 1] - boundaries[i];
-    cut.blocks.push_back({boundaries[i], count, {}});
-    pieces.push_back({boundaries[i], boundaries[i], count, true});
+    axis.blocks.push_back({boundaries[i], count, {}});
+    chunks.push_back({boundaries[i], boundaries[i], count, true});
   }
-  cut.pieces.assign(static_cast<std::size_t>(ranks), pieces);
-  return cut;
+  axis.chunks.assign(static_cast<std::size_t>(ranks), chunks);
+  return axis;
 }
 
 // The multiples of `block` inside the wanted lines, and its ends.
@@ -56,10 +56,10 @@ std::vector<std::int64_t> LogicalShape::result_shape(std::int64_t last) const {
   return shape;
 }
 
-AxisCut cut_axis(const std::vector<mesh::Interval>& held, int ranks,
-                 const std::vector<std::int64_t>& boundaries) {
-  AxisCut cut;
-  cut.pieces.resize(static_cast<std::size_t>(ranks));
+AxisLayout shard_axis(const std::vector<mesh::Interval>& held, int ranks,
+                      const std::vector<std::int64_t>& boundaries) {
+  AxisLayout axis;
+  axis.chunks.resize(static_cast<std::size_t>(ranks));
   std::size_t first = 0;
   for (std::size_t i = 0; i + 1 < boundaries.size(); ++i) {
     const std::int64_t begin = boundaries[i];
@@ -75,40 +75,41 @@ AxisCut cut_axis(const std::vector<mesh::Interval>& held, int ranks,
     }
     for (std::size_t s = 0; s < block.shares.size(); ++s) {
       const Share& share = block.shares[s];
-      cut.pieces[share.rank].push_back(
+      axis.chunks[share.rank].push_back(
           {begin + share.offset, local[s], share.count, block.whole()});
     }
-    cut.blocks.push_back(std::move(block));
+    axis.blocks.push_back(std::move(block));
   }
-  return cut;
+  return axis;
 }
 
 CellLayout make_cell_layout(const LogicalShape& shape, std::int64_t line_block,
                             std::vector<std::int64_t> column_boundaries) {
-  const bool cuts_lines =
+  const bool shards_lines =
       shape.placement.kind == mesh::Placement::Kind::kShard && shape.placement.dim == 1;
-  TT_CHECK(cuts_lines || shape.placement.kind != mesh::Placement::Kind::kShard ||
+  TT_CHECK(shards_lines || shape.placement.kind != mesh::Placement::Kind::kShard ||
                shape.placement.dim == 2,
-           "a capture is cut by lines or by columns");
+           "a capture is sharded by lines or by columns");
   const auto held =
-      owned_intervals(shape.placement, shape.ranks, cuts_lines ? shape.lines : shape.features);
+      owned_intervals(shape.placement, shape.ranks, shards_lines ? shape.lines : shape.features);
   if (column_boundaries.empty()) {
-    column_boundaries = cuts_lines ? std::vector<std::int64_t>{0, shape.features}
-                                   : rank_borders(held, 0, shape.features);
+    column_boundaries = shards_lines ? std::vector<std::int64_t>{0, shape.features}
+                                     : rank_borders(held, 0, shape.features);
   }
   CellLayout layout;
   layout.rows = shape.rows;
   layout.first_line = shape.first_line;
-  if (cuts_lines) {
-    layout.lines = cut_axis(held, shape.ranks,
-                            line_block == 1 ? rank_borders(held, shape.first_line, shape.last_line)
-                                            : line_boundaries(shape, line_block));
-    layout.columns = uncut_axis(shape.ranks, column_boundaries);
+  if (shards_lines) {
+    layout.lines =
+        shard_axis(held, shape.ranks,
+                   line_block == 1 ? rank_borders(held, shape.first_line, shape.last_line)
+                                   : line_boundaries(shape, line_block));
+    layout.columns = whole_axis(shape.ranks, column_boundaries);
   } else {
     layout.lines =
-        uncut_axis(shape.ranks, line_block == 1 ? std::vector{shape.first_line, shape.last_line}
+        whole_axis(shape.ranks, line_block == 1 ? std::vector{shape.first_line, shape.last_line}
                                                 : line_boundaries(shape, line_block));
-    layout.columns = cut_axis(held, shape.ranks, column_boundaries);
+    layout.columns = shard_axis(held, shape.ranks, column_boundaries);
   }
   return layout;
 }

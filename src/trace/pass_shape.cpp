@@ -9,15 +9,8 @@
 namespace tt::trace {
 namespace {
 
-struct Taken {
-  std::int64_t rows = 0;
-  std::int64_t tokens = 0;
-};
-
-Taken taken_of(const PlanEntry& entry, const PassSize& size) {
-  const auto [first, end] = entry.tokens.value_or(std::pair{std::int64_t{0}, size.tokens});
-  return {std::min(entry.end_row.value_or(size.rows), size.rows) - entry.first_row,
-          std::min(end, size.tokens) - first};
+std::int64_t tokens_in(const PlanEntry& entry, const PassSize& size) {
+  return std::max<std::int64_t>(token_window(entry, size.tokens).size(), 0);
 }
 
 // As rank 0 holds the point's tensor.
@@ -51,24 +44,23 @@ std::vector<PassSize> pass_sizes(const PlanEntry& entry, const PlanContext& cont
 }
 
 std::int64_t rows_in(const PlanEntry& entry, const PassSize& size) {
-  return std::max<std::int64_t>(taken_of(entry, size).rows, 0);
+  return std::max<std::int64_t>(row_window(entry, size.rows).size(), 0);
 }
 
 std::int64_t lines_in(const PlanEntry& entry, const PlanContext& context, const PassSize& size) {
   const points::Place& point = point_of(entry, context);
   const std::int64_t heads = point.dims.size() == 4 ? point.placement.full_size() : 1;
-  const Taken taken = taken_of(entry, size);
-  return rows_in(entry, size) * std::max<std::int64_t>(taken.tokens, 0) * heads;
+  return rows_in(entry, size) * tokens_in(entry, size) * heads;
 }
 
 std::optional<PassShape> shape_in(const PlanEntry& entry, const PlanContext& context,
                                   const PassSize& size) {
   const points::Place& point = point_of(entry, context);
   if (point.holds_integers()) {
-    const Taken taken = taken_of(entry, size);
-    if (taken.rows <= 0 || taken.tokens <= 0) return std::nullopt;
-    const bool is_empty = entry.compressor->code() == protocol::RecordCompressor::kEmpty;
-    return PassShape{nullptr, {2, taken.rows, is_empty ? 0 : taken.tokens}};
+    const std::int64_t rows = rows_in(entry, size), tokens = tokens_in(entry, size);
+    if (rows == 0 || tokens == 0) return std::nullopt;
+    const bool is_empty = entry.compressor->code == protocol::RecordCompressor::kEmpty;
+    return PassShape{nullptr, {2, rows, is_empty ? 0 : tokens}};
   }
   const auto sizes = local_sizes(entry, point, size, context.tensor_ranks);
   const auto shape = logical_shape(entry, point, sizes, context.tensor_ranks);

@@ -42,6 +42,9 @@ std::optional<PassShape> shape_in(const PlanEntry& entry, const PlanContext& con
 /// Layers that an entry takes.
 int layers_taken(const PlanEntry& entry, const PlanContext& context);
 
+/// Checks that no pass sends or gathers more bytes than the limits allow.
+base::Status check_pass_bytes(const Plan& plan, const PlanContext& context);
+
 /// Bytes of a record with its header.
 std::size_t bytes_of_record(const std::vector<std::int64_t>& shape, protocol::Dtype dtype);
 

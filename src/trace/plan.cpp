@@ -8,8 +8,7 @@
 #include "src/trace/compress/kinds.h"
 #include "src/trace/json_fields.h"
 #include "src/trace/pass_shape.h"
-#include "src/trace/plan_limits.h"
-#include "src/trace/ranges.h"
+#include "tensor_tracer/base/ranges.h"
 
 namespace tt::trace {
 namespace {
@@ -34,6 +33,51 @@ std::string names_of(const points::PlaceTable& places) {
     if (point.traceable()) names += (names.empty() ? "" : ", ") + point.name;
   }
   return names;
+}
+
+// The numbers that a list of ranges may hold, in words for its errors.
+struct NumberRange {
+  std::int64_t first = 0, last = 0;  // both included
+  std::string of;                    // "layers of HiddenStates"
+  std::string remedy;
+};
+
+// Text such as "1-4,8": true for the numbers up to allowed.last that it names.
+base::Result<std::vector<bool>> parse_ranges(const nlohmann::json& text, const NumberRange& allowed,
+                                             const std::string& where) {
+  const auto ranges =
+      text.is_string() ? base::parse_ranges(text.get_ref<const std::string&>()) : std::nullopt;
+  if (!ranges) {
+    return base::invalid_argument(
+        where, text.dump() + " is not a list of ranges in a text, such as \"1-4,8\"");
+  }
+  std::vector<bool> taken(static_cast<std::size_t>(allowed.last) + 1, false);
+  for (const auto& [first, last] : *ranges) {
+    if (first < allowed.first || last > allowed.last) {
+      const std::string range =
+          std::to_string(first) + (first == last ? "" : "-" + std::to_string(last));
+      return base::invalid_argument(where,
+                                    range + " is outside " + std::to_string(allowed.first) + "-" +
+                                        std::to_string(allowed.last) + ", the " + allowed.of,
+                                    allowed.remedy);
+    }
+    for (std::int64_t n = first; n <= last; ++n) {
+      taken[static_cast<std::size_t>(n)] = true;
+    }
+  }
+  return taken;
+}
+
+// A list [first, end) of two whole numbers with 0 <= first < end <= most.
+base::Result<base::Range> parse_window(const nlohmann::json& value, std::int64_t most,
+                                       const std::string& where) {
+  const bool is_pair = value.is_array() && value.size() == 2 &&
+                       check_integer(value[0], where, 0, most - 1).ok() &&
+                       check_integer(value[1], where, 1, most).ok() && value[0] < value[1];
+  if (is_pair) return base::Range{value[0].get<std::int64_t>(), value[1].get<std::int64_t>()};
+  return base::invalid_argument(
+      where,
+      value.dump() + " is not [first, end] with 0 <= first < end <= " + std::to_string(most));
 }
 
 base::Status parse_layers(const json& value, const points::Place& point, const std::string& where,
@@ -153,7 +197,7 @@ base::Status parse_dtype(const json& value, const points::Place& point, const st
                                          : std::span<const DtypeName>(kRealDtypes)) {
     if (value == known.name) {
       entry.dtype = known.dtype;
-      const bool fits = integers || !entry.compressor->needs_full_precision() ||
+      const bool fits = integers || !entry.compressor->needs_full_precision ||
                         known.dtype == Dtype::kF32 || known.dtype == Dtype::kF64;
       if (fits) return {};
       return base::invalid_argument(where,
@@ -290,7 +334,7 @@ json to_json(const PlanEntry& entry, const PlanContext& context) {
                {"direction", entry.gradient ? "gradient" : "value"},
                {"every", entry.every},
                {"rows", rows_of(entry)},
-               {"compressor", entry.compressor->to_json()},
+               {"compressor", entry.compressor->form},
                {"dtype", name_of(entry.dtype)}};
   if (!entry.enabled) text["enabled"] = false;
   if (!entry.layers.empty()) text["layers"] = entry.layers;
@@ -376,7 +420,7 @@ json to_json(const Plan& plan, const PlanContext& context) {
 FileContents contents_of(const Plan& plan) {
   FileContents contents;
   for (const PlanEntry& entry : plan.entries) {
-    for (const auto& vector : entry.compressor->vectors()) contents.vectors[vector->name] = vector;
+    for (const auto& vector : entry.compressor->vectors) contents.vectors[vector->name] = vector;
   }
   return contents;
 }

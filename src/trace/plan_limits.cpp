@@ -1,10 +1,7 @@
-#include "src/trace/plan_limits.h"
-
 #include <functional>
 #include <string>
 #include <string_view>
 
-#include "src/trace/json_fields.h"
 #include "src/trace/pass_shape.h"
 
 namespace tt::trace {

@@ -42,7 +42,7 @@ protocol::RecordHeader RecordWriter::header_for(const Plan& plan, const ForwardS
   header.direction =
       entry.gradient ? protocol::RecordDirection::kGradient : protocol::RecordDirection::kValue;
   header.dtype = entry.dtype;
-  header.compressor = entry.compressor->code();
+  header.compressor = entry.compressor->code;
   header.ndim = static_cast<std::uint8_t>(slot.shape.size());
   std::ranges::transform(slot.shape, header.shape.begin(),
                          [](std::int64_t size) { return static_cast<std::uint32_t>(size); });

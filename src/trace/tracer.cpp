@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstring>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -125,7 +124,7 @@ std::optional<Slot> Tracer::State::slot_for(std::size_t entry, int layer, const 
   if (point_of(wanted).holds_integers()) {
     const at::Tensor integers = local_integers(wanted, local);
     if (integers.numel() == 0) return std::nullopt;
-    const bool is_empty = wanted.compressor->code() == protocol::RecordCompressor::kEmpty;
+    const bool is_empty = wanted.compressor->code == protocol::RecordCompressor::kEmpty;
     slot.shape = integers.sizes().vec();
     if (is_empty) slot.shape.back() = 0;
     slot.leader_bytes = is_empty ? 0 : integers.nbytes();
@@ -146,13 +145,12 @@ void Tracer::State::write(Pass& pass, const Slot& slot, const at::Tensor& local)
   const at::NoGradGuard no_grad;
   const PlanEntry& entry = plan->entries[slot.entry];
   if (slot.packing == nullptr) {
-    TT_CHECK(local.is_cpu(), "only CPU tensors are captured");
-    const at::Tensor integers = local_integers(entry, local);
-    std::memcpy(part, integers.const_data_ptr(), integers.nbytes());
+    copy_to_host(local_integers(entry, local), part);
     return;
   }
-  const LocalNumbers numbers = local_numbers(entry, *packings[slot.entry].shape, local);
-  slot.packing->pack(point_of(entry).hidden_state.value_or(slot.layer), rank, numbers.view, part);
+  slot.packing->pack(point_of(entry).hidden_state.value_or(slot.layer), rank,
+                     local_numbers(entry, *packings[slot.entry].shape, local),
+                     {part, slot.packing->part_bytes(rank)});
 }
 
 // Whoever made the numbers and could not is `made_wrong`.
@@ -223,8 +221,9 @@ int Tracer::State::find_other_layout() const {
   if (tensor.size() == 1) return 0;
   const auto own = static_cast<std::int64_t>(
       base::mix(forward.buffer.layout_hash(), backward.buffer.layout_hash()));
-  at::Tensor all = at::empty({tensor.size()}, at::kLong);
-  tensor.all_gather(at::full({1}, own, at::kLong), all);
+  const auto options = at::device(at::kCPU).dtype(at::kLong);
+  at::Tensor all = at::empty({tensor.size()}, options);
+  tensor.all_gather(at::full({1}, own, options), all);
   const auto* hashes = all.const_data_ptr<std::int64_t>();
   const auto* other = std::find_if(hashes, hashes + tensor.size(),
                                    [hashes](std::int64_t hash) { return hash != hashes[0]; });

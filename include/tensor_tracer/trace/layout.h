@@ -15,9 +15,9 @@ struct Share {
   std::int64_t count = 0;
 };
 
-/// A run of logical indices that is reduced as one. Whole where a single rank can reduce it alone;
-/// otherwise its shares travel raw and the leader puts them together (adds them, where several
-/// cover the same indices) before it reduces them.
+/// A run of logical indices that is reduced as one. It is whole where one rank can reduce it alone.
+/// Otherwise its shares travel raw: the leader joins them (partial sums, which cover the same
+/// indices, are added) and reduces the result.
 struct Block {
   std::int64_t begin = 0;  // logical
   std::int64_t count = 0;
@@ -26,7 +26,7 @@ struct Block {
 };
 
 /// The same block from the side of a rank that holds a share of it.
-struct Piece {
+struct Chunk {
   std::int64_t begin = 0;        // logical
   std::int64_t local_begin = 0;  // in the rank's tensor
   std::int64_t count = 0;
@@ -34,14 +34,15 @@ struct Piece {
 };
 
 /// How the indices of one axis of a logical tensor lie in blocks and on ranks.
-struct AxisCut {
+struct AxisLayout {
   std::vector<Block> blocks;               // in logical order
-  std::vector<std::vector<Piece>> pieces;  // by rank, in logical order
+  std::vector<std::vector<Chunk>> chunks;  // by rank, in logical order
 };
 
-/// Cuts at every boundary (ascending, the first and last are the ends of what is wanted).
-AxisCut cut_axis(const std::vector<mesh::Interval>& held, int ranks,
-                 const std::vector<std::int64_t>& boundaries);
+/// One block between two boundaries; they ascend, the first and the last are the ends of the wanted
+/// indices.
+AxisLayout shard_axis(const std::vector<mesh::Interval>& held, int ranks,
+                      const std::vector<std::int64_t>& boundaries);
 
 /// The logical tensor that a capture stands for: `rows` batch rows of `lines` lines (tokens, or
 /// heads × tokens) of `features` columns.
@@ -66,12 +67,12 @@ struct LogicalShape {
 struct CellLayout {
   std::int64_t rows = 1;
   std::int64_t first_line = 0;
-  AxisCut lines;
-  AxisCut columns;
+  AxisLayout lines;
+  AxisLayout columns;
 };
 
 /// `line_block`: lines that are reduced as one, counted from logical line 0; 1: each by itself.
-/// `column_boundaries` as in cut_axis; empty: at the borders of ranks only.
+/// `column_boundaries` as in shard_axis; empty: at the borders of ranks only.
 CellLayout make_cell_layout(const LogicalShape& shape, std::int64_t line_block,
                             std::vector<std::int64_t> column_boundaries);
 

@@ -11,22 +11,32 @@
 #include "tensor_tracer/trace/layout.h"
 
 /// The one walk over cells (blocks of lines × blocks of columns) that all compressors share. A
-/// Kernel reduces one cell:
+/// Method says how a cell is reduced:
 ///
-///     struct Kernel {
+///     struct Method : CellMethod {
 ///       using Number = float or double;         // of the tensor
 ///       using Value = …;                        // of what is left of a cell
+///       static constexpr std::string_view kCompressor = …;
 ///       static constexpr bool kPerLine = true;  // each line of a block is a cell of its own
-///       std::int64_t values(std::int64_t width) const;
+///       std::int64_t values(std::int64_t width) const;  // of a cell
+///       Kernel kernel(int layer) const;                 // of the CPU, for one pack or join
+///       // Optional: the numbers of the record from the values of all cells, in logical order;
+///       // without it the values are the record. `lines`: of cells. `tails`: as `parts` of join.
+///       void combine(const Kernel& kernel, std::span<Value> values, std::int64_t lines,
+///                    const std::vector<const std::byte*>& tails, Number* out) const;
+///     };
+///     struct Kernel {
 ///       void reduce(const Cell<Number>& cell, Value* out);
 ///       // Optional: neighbouring cells of one line, widths[i] columns each.
 ///       void reduce_neighbours(const Cell<Number>& all, const Number* readable_end,
 ///                              std::span<const std::int32_t> widths, Value* out);
+///       // Optional: after the last cell; `tail` has tail_bytes(), or is null on the leader.
+///       void finish(std::byte* tail);
 ///     };
 ///
 /// reduce is called for a cell on the rank that holds it whole, else on the leader with the joined
 /// columns, and must leave the same bits either way. A rank's part is all its values, then all its
-/// raw columns, both in logical order.
+/// raw columns, both in logical order, then its tail.
 namespace tt::trace {
 
 template <typename Number_>
@@ -38,135 +48,48 @@ struct Cell {
   std::int64_t first_column = 0;  // logical
 };
 
+/// Defaults of a Method.
+struct CellMethod {
+  static constexpr bool kPerLine = true;
+  std::size_t tail_bytes() const { return 0; }
+};
+
 inline std::size_t padded_to_8(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
 
+/// Of one rank's part.
 struct PartSize {
   std::int64_t values = 0;
   std::int64_t raw = 0;
-  template <typename Kernel>
-  std::size_t value_bytes() const {
-    return padded_to_8(static_cast<std::size_t>(values) * sizeof(typename Kernel::Value));
-  }
-  template <typename Kernel>
-  std::size_t bytes() const {
-    return value_bytes<Kernel>() +
-           padded_to_8(static_cast<std::size_t>(raw) * sizeof(typename Kernel::Number));
-  }
+  std::size_t value_bytes = 0;
+  std::size_t bytes = 0;  // without the tail
 };
 
-template <typename Kernel>
-PartSize part_size(const CellLayout& layout, std::size_t rank, const Kernel& kernel) {
-  PartSize size;
-  for (const Piece& lines : layout.lines.pieces[rank]) {
-    for (const Piece& columns : layout.columns.pieces[rank]) {
-      if (lines.whole && columns.whole) {
-        size.values += kernel.values(columns.count) * (Kernel::kPerLine ? lines.count : 1);
-      } else {
-        size.raw += lines.count * columns.count;
-      }
-    }
-  }
-  size.values *= layout.rows;
-  size.raw *= layout.rows;
-  return size;
-}
-
-/// Pieces of one rank that stand next to each other in its tensor, all whole or none.
-struct PieceRun {
-  Piece all;                         // from the first column of the first to the last of the last
+/// Chunks of one rank that stand next to each other in its tensor, all whole or none.
+struct ChunkRun {
+  Chunk all;                         // from the first column of the first to the last of the last
   std::vector<std::int32_t> widths;  // of each
   std::int64_t values = 0;           // of each line, where they are whole
 };
 
-template <typename Kernel>
-std::vector<PieceRun> runs_of(const std::vector<Piece>& pieces, const Kernel& kernel) {
-  std::vector<PieceRun> runs;
-  for (const Piece& piece : pieces) {
-    const bool continues = !runs.empty() && runs.back().all.whole == piece.whole &&
-                           runs.back().all.begin + runs.back().all.count == piece.begin &&
-                           runs.back().all.local_begin + runs.back().all.count == piece.local_begin;
-    if (!continues) runs.push_back({{piece.begin, piece.local_begin, 0, piece.whole}, {}, 0});
-    runs.back().all.count += piece.count;
-    runs.back().widths.push_back(static_cast<std::int32_t>(piece.count));
-    runs.back().values += kernel.values(piece.count);
-  }
-  return runs;
-}
-
-/// Reduces the whole cells of a run.
-template <typename Kernel>
-void reduce_run(Kernel& kernel, Cell<typename Kernel::Number> all,
-                const typename Kernel::Number* readable_end, const PieceRun& run,
-                typename Kernel::Value* out) {
-  if constexpr (requires { kernel.reduce_neighbours(all, readable_end, run.widths, out); }) {
-    kernel.reduce_neighbours(all, readable_end, run.widths, out);
-  } else {
-    for (const std::int32_t width : run.widths) {
-      all.width = width;
-      kernel.reduce(all, out);
-      out += kernel.values(width);
-      all.data += width;
-      all.first_column += width;
-    }
-  }
-}
-
-template <typename Kernel>
-void pack_cells(const CellLayout& layout, std::size_t rank, const LocalTensor& local,
-                const PartSize& size, const std::vector<PieceRun>& runs, Kernel& kernel,
-                std::byte* part) {
-  using Number = typename Kernel::Number;
-  auto* values = reinterpret_cast<typename Kernel::Value*>(part);
-  auto* raw = reinterpret_cast<Number*>(part + size.template value_bytes<Kernel>());
-  const std::vector<Piece>& line_pieces = layout.lines.pieces[rank];
-  if (runs.empty() || line_pieces.empty()) return;
-  const auto line_at = [&](std::int64_t row, std::int64_t line) {
-    return static_cast<const Number*>(local.data) + row * local.row_stride +
-           line * local.line_stride;
-  };
-  const Piece& last = line_pieces.back();
-  const Number* end = line_at(layout.rows - 1, last.local_begin + last.count - 1) +
-                      runs.back().all.local_begin + runs.back().all.count;
-  for (std::int64_t row = 0; row < layout.rows; ++row) {
-    for (const Piece& lines : line_pieces) {
-      const std::int64_t step = Kernel::kPerLine ? 1 : lines.count;
-      for (std::int64_t line = 0; line < lines.count; line += step) {
-        const Number* line_data = line_at(row, lines.local_begin + line);
-        for (const PieceRun& run : runs) {
-          const Number* data = line_data + run.all.local_begin;
-          if (lines.whole && run.all.whole) {
-            reduce_run(kernel, {data, local.line_stride, step, run.all.count, run.all.begin}, end,
-                       run, values);
-            values += run.values;
-            continue;
-          }
-          for (const std::int32_t width : run.widths) {
-            for (std::int64_t i = 0; i < step; ++i) {
-              raw = std::copy_n(data + i * local.line_stride, width, raw);
-            }
-            data += width;
-          }
-        }
-      }
-    }
-  }
-}
+/// Neighbouring blocks of columns that travel as values of one rank, or one block that does not.
+struct BlockRun {
+  std::size_t first = 0;
+  bool whole = true;
+  std::size_t rank = 0;     // where they are whole and the axis is sharded
+  std::int64_t values = 0;  // of each line
+};
 
 /// Reads the parts of all ranks in logical order.
-template <typename Kernel>
+template <typename Number, typename Value>
 class PartReader {
  public:
-  using Number = typename Kernel::Number;
-  using Value = typename Kernel::Value;
-
   PartReader(const std::vector<PartSize>& sizes, const std::vector<const std::byte*>& parts) {
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-      const PartSize& size = sizes[rank];
-      values_.push_back(reinterpret_cast<const Value*>(parts[rank]));
-      raw_.push_back(
-          parts[rank] == nullptr
-              ? nullptr
-              : reinterpret_cast<const Number*>(parts[rank] + size.template value_bytes<Kernel>()));
+      const std::byte* part = parts[rank];
+      values_.push_back(reinterpret_cast<const Value*>(part));
+      raw_.push_back(part == nullptr
+                         ? nullptr
+                         : reinterpret_cast<const Number*>(part + sizes[rank].value_bytes));
     }
   }
 
@@ -216,111 +139,223 @@ class PartReader {
   std::vector<const Number*> raw_;
 };
 
-/// Where joined cells stand.
-struct CellPlace {
-  std::int64_t row = 0;
-  std::int64_t line = 0;   // first line, counted from the first wanted one
-  std::size_t block = 0;   // of lines
-  std::size_t column = 0;  // block of columns
-  std::int64_t begin = 0;  // first logical column
-};
+/// The packing of a Method.
+template <typename Method>
+class CellPacking final : public Packing {
+ public:
+  using Number = typename Method::Number;
+  using Value = typename Method::Value;
 
-/// Neighbouring blocks of columns that travel as values of one rank, or one block that does not.
-struct BlockRun {
-  std::size_t first = 0;
-  bool whole = true;
-  std::size_t rank = 0;     // where they are whole and the axis is cut
-  std::int64_t values = 0;  // of each line
-};
-
-template <typename Kernel>
-std::vector<BlockRun> block_runs_of(const AxisCut& columns, const Kernel& kernel) {
-  std::vector<BlockRun> runs;
-  for (std::size_t i = 0; i < columns.blocks.size(); ++i) {
-    const Block& block = columns.blocks[i];
-    const std::size_t rank = block.shares.empty() ? 0 : block.shares.front().rank;
-    const bool continues =
-        !runs.empty() && runs.back().whole && block.whole() && runs.back().rank == rank;
-    if (!continues) runs.push_back({i, block.whole(), rank, 0});
-    runs.back().values += kernel.values(block.count);
+  CellPacking(const LogicalShape& shape, const CellLayout& layout,
+              std::vector<std::int64_t> record_shape, Method method)
+      : method_(std::move(method)),
+        layout_(layout),
+        shape_(std::move(record_shape)),
+        cells_of_lines_(shape.rows * (Method::kPerLine
+                                          ? shape.wanted_lines()
+                                          : static_cast<std::int64_t>(layout.lines.blocks.size()))),
+        kernels_(Method::kCompressor,
+                 {{at::kCPU, [this](int layer, std::size_t rank, const at::Tensor& local,
+                                    std::span<std::byte> part) {
+                     pack_on_cpu(layer, rank, local, part.data());
+                   }}}) {
+    for (std::size_t rank = 0; rank < layout_.columns.chunks.size(); ++rank) {
+      sizes_.push_back(size_of_part(rank));
+      runs_.push_back(runs_of(layout_.columns.chunks[rank]));
+    }
+    for (std::size_t i = 0; i < layout_.columns.blocks.size(); ++i) add_block(i);
   }
-  return runs;
-}
 
-/// Leader: leaves the values of every cell where place(CellPlace) points; the values of
-/// neighbouring blocks of columns stand next to each other.
-template <typename Kernel, typename Place>
-void join_cells(const CellLayout& layout, const std::vector<PartSize>& sizes,
-                const std::vector<BlockRun>& runs, const std::vector<const std::byte*>& parts,
-                Kernel& kernel, Place&& place) {
-  PartReader<Kernel> reader(sizes, parts);
-  std::vector<typename Kernel::Number> cell;
-  const auto join_raw = [&](const Block& lines, std::int64_t line, std::int64_t step,
-                            const Block& columns, typename Kernel::Value* out) {
-    reader.take_raw(lines, line, step, columns, cell);
-    kernel.reduce({cell.data(), columns.count, step, columns.count, columns.begin}, out);
-  };
-  for (std::int64_t row = 0; row < layout.rows; ++row) {
-    for (std::size_t block = 0; block < layout.lines.blocks.size(); ++block) {
-      const Block& lines = layout.lines.blocks[block];
-      const std::int64_t step = Kernel::kPerLine ? 1 : lines.count;
-      for (std::int64_t line = 0; line < lines.count; line += step) {
-        for (std::size_t i = 0; i < runs.size(); ++i) {
-          const BlockRun& run = runs[i];
-          const Block& first = layout.columns.blocks[run.first];
-          auto* out = place(CellPlace{row, lines.begin - layout.first_line + line, block, run.first,
-                                      first.begin});
-          if (lines.whole() && run.whole) {
-            const std::size_t rank = first.shares.empty() ? lines.shares.front().rank : run.rank;
-            std::copy_n(reader.take_values(rank, run.values), run.values, out);
-            continue;
+  std::size_t part_bytes(std::size_t rank) const override {
+    const std::size_t bytes = sizes_[rank].bytes;
+    return bytes == 0 ? 0 : bytes + method_.tail_bytes();
+  }
+  std::vector<std::int64_t> shape() const override { return shape_; }
+  const PackKernels& kernels() const override { return kernels_; }
+
+  void join(int layer, const std::vector<const std::byte*>& parts, std::byte* out) const override {
+    auto kernel = method_.kernel(layer);
+    if constexpr (requires { &Method::combine; }) {
+      std::vector<Value> values(static_cast<std::size_t>(cells_of_lines_ * values_of_line_));
+      join_cells(parts, kernel, values.data());
+      std::vector<const std::byte*> tails;
+      for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+        tails.push_back(parts[rank] == nullptr ? nullptr : parts[rank] + sizes_[rank].bytes);
+      }
+      method_.combine(kernel, values, cells_of_lines_, tails, reinterpret_cast<Number*>(out));
+    } else {
+      join_cells(parts, kernel, reinterpret_cast<Value*>(out));
+      finish(kernel, nullptr);
+    }
+  }
+
+ private:
+  PartSize size_of_part(std::size_t rank) const {
+    PartSize size;
+    for (const Chunk& lines : layout_.lines.chunks[rank]) {
+      for (const Chunk& columns : layout_.columns.chunks[rank]) {
+        if (lines.whole && columns.whole) {
+          size.values += method_.values(columns.count) * (Method::kPerLine ? lines.count : 1);
+        } else {
+          size.raw += lines.count * columns.count;
+        }
+      }
+    }
+    size.values *= layout_.rows;
+    size.raw *= layout_.rows;
+    size.value_bytes = padded_to_8(static_cast<std::size_t>(size.values) * sizeof(Value));
+    size.bytes =
+        size.value_bytes + padded_to_8(static_cast<std::size_t>(size.raw) * sizeof(Number));
+    return size;
+  }
+
+  std::vector<ChunkRun> runs_of(const std::vector<Chunk>& chunks) const {
+    std::vector<ChunkRun> runs;
+    for (const Chunk& chunk : chunks) {
+      const bool continues =
+          !runs.empty() && runs.back().all.whole == chunk.whole &&
+          runs.back().all.begin + runs.back().all.count == chunk.begin &&
+          runs.back().all.local_begin + runs.back().all.count == chunk.local_begin;
+      if (!continues) runs.push_back({{chunk.begin, chunk.local_begin, 0, chunk.whole}, {}, 0});
+      runs.back().all.count += chunk.count;
+      runs.back().widths.push_back(static_cast<std::int32_t>(chunk.count));
+      runs.back().values += method_.values(chunk.count);
+    }
+    return runs;
+  }
+
+  void add_block(std::size_t index) {
+    const Block& block = layout_.columns.blocks[index];
+    const std::size_t rank = block.shares.empty() ? 0 : block.shares.front().rank;
+    const bool continues = !block_runs_.empty() && block_runs_.back().whole && block.whole() &&
+                           block_runs_.back().rank == rank;
+    if (!continues) block_runs_.push_back({index, block.whole(), rank, 0});
+    const std::int64_t values = method_.values(block.count);
+    block_runs_.back().values += values;
+    values_of_line_ += values;
+  }
+
+  template <typename Kernel>
+  static void finish(Kernel& kernel, std::byte* tail) {
+    if constexpr (requires { kernel.finish(tail); }) kernel.finish(tail);
+  }
+
+  // Reduces the whole cells of a run.
+  template <typename Kernel>
+  void reduce_run(Kernel& kernel, Cell<Number> all, const Number* readable_end, const ChunkRun& run,
+                  Value* out) const {
+    if constexpr (requires { kernel.reduce_neighbours(all, readable_end, run.widths, out); }) {
+      kernel.reduce_neighbours(all, readable_end, run.widths, out);
+    } else {
+      for (const std::int32_t width : run.widths) {
+        all.width = width;
+        kernel.reduce(all, out);
+        out += method_.values(width);
+        all.data += width;
+        all.first_column += width;
+      }
+    }
+  }
+
+  static Number* copy_run(const Cell<Number>& all, const ChunkRun& run, Number* raw) {
+    const Number* data = all.data;
+    for (const std::int32_t width : run.widths) {
+      for (std::int64_t i = 0; i < all.lines; ++i) {
+        raw = std::copy_n(data + i * all.stride, width, raw);
+      }
+      data += width;
+    }
+    return raw;
+  }
+
+  void pack_on_cpu(int layer, std::size_t rank, const at::Tensor& local, std::byte* part) const {
+    const std::vector<ChunkRun>& runs = runs_[rank];
+    const std::vector<Chunk>& line_chunks = layout_.lines.chunks[rank];
+    auto kernel = method_.kernel(layer);
+    auto* values = reinterpret_cast<Value*>(part);
+    auto* raw = reinterpret_cast<Number*>(part + sizes_[rank].value_bytes);
+    const auto* first = local.const_data_ptr<Number>();
+    const std::int64_t row_stride = local.stride(0), line_stride = local.stride(1);
+    const Chunk& last = line_chunks.back();
+    const Number* end = first + (layout_.rows - 1) * row_stride +
+                        (last.local_begin + last.count - 1) * line_stride +
+                        runs.back().all.local_begin + runs.back().all.count;
+    for (std::int64_t row = 0; row < layout_.rows; ++row) {
+      for (const Chunk& lines : line_chunks) {
+        const std::int64_t step = Method::kPerLine ? 1 : lines.count;
+        for (std::int64_t line = 0; line < lines.count; line += step) {
+          const Number* line_data =
+              first + row * row_stride + (lines.local_begin + line) * line_stride;
+          for (const ChunkRun& run : runs) {
+            const Cell<Number> all{line_data + run.all.local_begin, line_stride, step,
+                                   run.all.count, run.all.begin};
+            if (lines.whole && run.all.whole) {
+              reduce_run(kernel, all, end, run, values);
+              values += run.values;
+            } else {
+              raw = copy_run(all, run, raw);
+            }
           }
-          const std::size_t end =
-              i + 1 < runs.size() ? runs[i + 1].first : layout.columns.blocks.size();
-          for (std::size_t column = run.first; column < end; ++column) {
-            join_raw(lines, line, step, layout.columns.blocks[column], out);
-            out += kernel.values(layout.columns.blocks[column].count);
+        }
+      }
+    }
+    finish(kernel, part + sizes_[rank].bytes);
+  }
+
+  // Leader: the values of every cell, in logical order.
+  template <typename Kernel>
+  void join_cells(const std::vector<const std::byte*>& parts, Kernel& kernel, Value* out) const {
+    PartReader<Number, Value> reader(sizes_, parts);
+    std::vector<Number> cell;
+    for (std::int64_t row = 0; row < layout_.rows; ++row) {
+      for (const Block& lines : layout_.lines.blocks) {
+        const std::int64_t step = Method::kPerLine ? 1 : lines.count;
+        for (std::int64_t line = 0; line < lines.count; line += step) {
+          for (std::size_t i = 0; i < block_runs_.size(); ++i) {
+            const BlockRun& run = block_runs_[i];
+            const Block& first = layout_.columns.blocks[run.first];
+            if (lines.whole() && run.whole) {
+              const std::size_t rank = first.shares.empty() ? lines.shares.front().rank : run.rank;
+              out = std::copy_n(reader.take_values(rank, run.values), run.values, out);
+              continue;
+            }
+            const std::size_t end = i + 1 < block_runs_.size() ? block_runs_[i + 1].first
+                                                               : layout_.columns.blocks.size();
+            for (std::size_t column = run.first; column < end; ++column) {
+              const Block& columns = layout_.columns.blocks[column];
+              reader.take_raw(lines, line, step, columns, cell);
+              kernel.reduce({cell.data(), columns.count, step, columns.count, columns.begin}, out);
+              out += method_.values(columns.count);
+            }
           }
         }
       }
     }
   }
-}
 
-/// A packing that is a walk over cells.
-template <typename Kernel>
-class CellPacking : public Packing {
- public:
-  std::size_t part_bytes(std::size_t rank) const override {
-    return sizes_[rank].template bytes<Kernel>();
-  }
-  std::vector<std::int64_t> shape() const override { return shape_; }
-
- protected:
-  CellPacking(CellLayout layout, std::vector<std::int64_t> shape, const Kernel& kernel)
-      : layout_(std::move(layout)), shape_(std::move(shape)) {
-    for (std::size_t rank = 0; rank < layout_.columns.pieces.size(); ++rank) {
-      sizes_.push_back(part_size(layout_, rank, kernel));
-      runs_.push_back(runs_of(layout_.columns.pieces[rank], kernel));
-    }
-    block_runs_ = block_runs_of(layout_.columns, kernel);
-  }
-  void pack_with(Kernel& kernel, std::size_t rank, const LocalTensor& local,
-                 std::byte* part) const {
-    pack_cells(layout_, rank, local, sizes_[rank], runs_[rank], kernel, part);
-  }
-  template <typename Place>
-  void join_with(Kernel& kernel, const std::vector<const std::byte*>& parts, Place&& place) const {
-    join_cells(layout_, sizes_, block_runs_, parts, kernel, place);
-  }
-
+  const Method method_;
   const CellLayout layout_;
   const std::vector<std::int64_t> shape_;
-
- private:
+  const std::int64_t cells_of_lines_;
+  const PackKernels kernels_;
   std::vector<PartSize> sizes_;              // by rank
-  std::vector<std::vector<PieceRun>> runs_;  // of columns, by rank
+  std::vector<std::vector<ChunkRun>> runs_;  // of columns, by rank
   std::vector<BlockRun> block_runs_;         // of columns
+  std::int64_t values_of_line_ = 0;          // of a line, or of a block of lines
 };
+
+/// The packing of Method<float> or Method<double>.
+template <template <typename> typename Method, typename... Arguments>
+std::shared_ptr<const Packing> make_cell_packing(bool is_double, const LogicalShape& shape,
+                                                 const CellLayout& layout,
+                                                 std::vector<std::int64_t> record_shape,
+                                                 const Arguments&... arguments) {
+  if (is_double) {
+    return std::make_shared<CellPacking<Method<double>>>(shape, layout, std::move(record_shape),
+                                                         Method<double>{{}, arguments...});
+  }
+  return std::make_shared<CellPacking<Method<float>>>(shape, layout, std::move(record_shape),
+                                                      Method<float>{{}, arguments...});
+}
 
 }  // namespace tt::trace

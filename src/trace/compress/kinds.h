@@ -12,24 +12,16 @@ namespace tt::trace {
 
 using ParsedCompressor = base::Result<std::shared_ptr<const Compressor>>;
 
-template <typename Kind, typename... Arguments>
-ParsedCompressor made(Arguments&&... arguments) {
-  return std::shared_ptr<const Compressor>(
-      std::make_shared<const Kind>(std::forward<Arguments>(arguments)...));
+inline ParsedCompressor parsed(Compressor compressor) {
+  return std::make_shared<const Compressor>(std::move(compressor));
 }
 
-ParsedCompressor parse_tile(const nlohmann::json& text, const std::string& where,
-                            const CompressorContext& context);
-ParsedCompressor parse_none(const nlohmann::json& text, const std::string& where,
-                            const CompressorContext& context);
-ParsedCompressor parse_empty(const nlohmann::json& text, const std::string& where,
-                             const CompressorContext& context);
-ParsedCompressor parse_stats(const nlohmann::json& text, const std::string& where,
-                             const CompressorContext& context);
-ParsedCompressor parse_projection(const nlohmann::json& text, const std::string& where,
-                                  const CompressorContext& context);
-ParsedCompressor parse_topk(const nlohmann::json& text, const std::string& where,
-                            const CompressorContext& context);
+// The list is in CMakeLists.txt: TT_COMPRESSOR(<kind>) for each.
+#define TT_COMPRESSOR(kind)                                                           \
+  ParsedCompressor parse_##kind(const nlohmann::json& text, const std::string& where, \
+                                const CompressorContext& context);
+TT_COMPRESSORS
+#undef TT_COMPRESSOR
 
 /// Vectors of one entry; has a test.
 inline constexpr std::size_t kMaxVectors = 32;

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <tuple>
 #include <utility>
 
 #include "src/trace/compress/cells.h"
@@ -18,74 +20,54 @@ constexpr std::int64_t kBlock = 64;
 // The vectors of one entry: rows[n][k] belongs to hidden state n of vector k, as Number.
 template <typename Number>
 using Rows = std::vector<std::vector<std::vector<Number>>>;
+using AllRows = std::tuple<Rows<float>, Rows<double>>;
 
-template <typename Number_>
+template <typename Number>
 struct DotKernel {
-  using Number = Number_;
-  using Value = Number_;
-  static constexpr bool kPerLine = true;
-  const std::vector<std::vector<Number>>* vectors;
-  std::int64_t values(std::int64_t /*width*/) const {
-    return static_cast<std::int64_t>(vectors->size());
-  }
-  void reduce(const Cell<Number>& cell, Value* out) const {
-    for (const std::vector<Number>& vector : *vectors) {
+  const std::vector<std::vector<Number>>& vectors;
+  void reduce(const Cell<Number>& cell, Number* out) const {
+    for (const std::vector<Number>& vector : vectors) {
       *out++ = fixed_order_dot(cell.data, vector.data() + cell.first_column, cell.width);
     }
   }
 };
 
-// [rows, lines, vectors]: the dot product of each line with each vector.
-template <typename Number>
-class ProjectionPacking : public CellPacking<DotKernel<Number>> {
- public:
-  ProjectionPacking(const LogicalShape& shape, std::shared_ptr<const Rows<Number>> rows)
-      : CellPacking<Kernel>(make_cell_layout(shape, 1, even_boundaries(shape.features, kBlock)),
-                            shape.result_shape(static_cast<std::int64_t>(rows->front().size())),
-                            Kernel{&rows->front()}),
-        rows_(std::move(rows)),
-        vectors_(static_cast<std::int64_t>(rows_->front().size())),
-        lines_(shape.rows * shape.wanted_lines()),
-        lines_per_row_(shape.wanted_lines()) {}
+// The dot product of each line with each vector.
+template <typename Number_>
+struct ProjectionMethod : CellMethod {
+  using Number = Number_;
+  using Value = Number_;
+  static constexpr std::string_view kCompressor = "projection";
+  std::shared_ptr<const AllRows> all_rows;
 
-  void pack(int layer, std::size_t rank, const LocalTensor& local, std::byte* part) const override {
-    Kernel kernel{&rows_->at(static_cast<std::size_t>(layer))};
-    this->pack_with(kernel, rank, local, part);
+  const Rows<Number>& rows() const { return std::get<Rows<Number>>(*all_rows); }
+  std::int64_t values(std::int64_t /*width*/) const {
+    return static_cast<std::int64_t>(rows().front().size());
   }
-  void join(int layer, const std::vector<const std::byte*>& parts, std::byte* out) const override {
-    Kernel kernel{&rows_->at(static_cast<std::size_t>(layer))};
-    const auto blocks = static_cast<std::int64_t>(this->layout_.columns.blocks.size());
-    std::vector<Number> partial(static_cast<std::size_t>(lines_ * blocks * vectors_));
-    this->join_with(kernel, parts, [&](const CellPlace& at) {
-      return partial.data() +
-             ((at.row * lines_per_row_ + at.line) * blocks + static_cast<std::int64_t>(at.column)) *
-                 vectors_;
-    });
-    auto* sums = reinterpret_cast<Number*>(out);
-    for (std::int64_t line = 0; line < lines_; ++line) {
-      for (std::int64_t k = 0; k < vectors_; ++k) {
+  DotKernel<Number> kernel(int layer) const { return {rows().at(static_cast<std::size_t>(layer))}; }
+
+  void combine(const DotKernel<Number>& kernel, std::span<Number> partial_sums, std::int64_t lines,
+               const std::vector<const std::byte*>& /*tails*/, Number* out) const {
+    const std::size_t vectors = kernel.vectors.size();
+    const std::size_t of_line = partial_sums.size() / static_cast<std::size_t>(lines);
+    for (std::size_t line = 0; line < partial_sums.size(); line += of_line) {
+      for (std::size_t k = 0; k < vectors; ++k) {
         Number sum = 0;
-        for (std::int64_t block = 0; block < blocks; ++block) {
-          sum += partial[static_cast<std::size_t>((line * blocks + block) * vectors_ + k)];
-        }
-        *sums++ = sum;
+        for (std::size_t i = k; i < of_line; i += vectors) sum += partial_sums[line + i];
+        *out++ = sum;
       }
     }
   }
-
- private:
-  using Kernel = DotKernel<Number>;
-  const std::shared_ptr<const Rows<Number>> rows_;
-  const std::int64_t vectors_, lines_, lines_per_row_;
 };
 
 // Row n of every vector, of length 1 if asked for; the length is taken in double.
 template <typename Number>
-std::shared_ptr<const Rows<Number>> rows_of(
-    const std::vector<std::shared_ptr<const DirectionVector>>& vectors, bool normalize,
-    std::int64_t hidden_states) {
-  auto rows = std::make_shared<Rows<Number>>(static_cast<std::size_t>(hidden_states));
-  for (std::int64_t n = 0; n < hidden_states; ++n) {
+Rows<Number> rows_of(const std::vector<std::shared_ptr<const DirectionVector>>& vectors,
+                     bool normalize) {
+  const DirectionVector& first = *vectors.front();
+  const std::size_t hidden_states = first.rows.size() / static_cast<std::size_t>(first.hidden_size);
+  Rows<Number> rows(hidden_states);
+  for (std::size_t n = 0; n < hidden_states; ++n) {
     for (const auto& vector : vectors) {
       const float* row = vector->row(static_cast<int>(n));
       double squares = 0.0;
@@ -96,48 +78,19 @@ std::shared_ptr<const Rows<Number>> rows_of(
       std::vector<Number> numbers(static_cast<std::size_t>(vector->hidden_size));
       std::transform(row, row + vector->hidden_size, numbers.begin(),
                      [scale](float x) { return static_cast<Number>(x * scale); });
-      (*rows)[static_cast<std::size_t>(n)].push_back(std::move(numbers));
+      rows[n].push_back(std::move(numbers));
     }
   }
   return rows;
 }
 
-class ProjectionCompressor : public Compressor {
- public:
-  ProjectionCompressor(std::vector<std::string> names,
-                       std::vector<std::shared_ptr<const DirectionVector>> vectors, bool normalize,
-                       json layer_base)
-      : names_(std::move(names)),
-        vectors_(std::move(vectors)),
-        normalize_(normalize),
-        layer_base_(std::move(layer_base)) {
-    const DirectionVector& first = *vectors_.front();
-    const auto hidden_states = static_cast<std::int64_t>(first.rows.size()) / first.hidden_size;
-    floats_ = rows_of<float>(vectors_, normalize, hidden_states);
-    doubles_ = rows_of<double>(vectors_, normalize, hidden_states);
-  }
-  json to_json() const override {
-    json form = {{"kind", "projection"}, {"vectors", names_}, {"normalize", normalize_}};
-    if (!layer_base_.is_null()) form["layer_base"] = layer_base_;
-    return form;
-  }
-  protocol::RecordCompressor code() const override {
-    return protocol::RecordCompressor::kProjection;
-  }
-  std::vector<std::shared_ptr<const DirectionVector>> vectors() const override { return vectors_; }
-  std::shared_ptr<const Packing> packing(const LogicalShape& shape, bool is_double) const override {
-    if (is_double) return std::make_shared<ProjectionPacking<double>>(shape, doubles_);
-    return std::make_shared<ProjectionPacking<float>>(shape, floats_);
-  }
-
- private:
-  const std::vector<std::string> names_;
-  const std::vector<std::shared_ptr<const DirectionVector>> vectors_;  // by name
-  const bool normalize_;
-  const json layer_base_;  // as asked for; null: as the file's rows tell
-  std::shared_ptr<const Rows<float>> floats_;
-  std::shared_ptr<const Rows<double>> doubles_;
-};
+std::shared_ptr<const Packing> projection_packing(const std::shared_ptr<const AllRows>& rows,
+                                                  const LogicalShape& shape, bool is_double) {
+  const auto vectors = static_cast<std::int64_t>(std::get<Rows<float>>(*rows).front().size());
+  return make_cell_packing<ProjectionMethod>(
+      is_double, shape, make_cell_layout(shape, 1, even_boundaries(shape.features, kBlock)),
+      shape.result_shape(vectors), rows);
+}
 
 base::Status parse_names(const json& text, const std::string& where, VectorLibrary& library,
                          std::vector<std::string>& names) {
@@ -172,12 +125,31 @@ base::Status check_vector(const DirectionVector& vector, const std::string& wher
   return {};
 }
 
-// A file's number of rows tells what its first row is; who says it wants to be sure.
+// The number of a file's rows decides what its first row is; "layer_base" asserts it.
 base::Status check_base(const json& base, const DirectionVector& vector, const std::string& where) {
   if (base.is_null() || (base == 0) == vector.has_embedding_row) return {};
   return base::invalid_argument(
       where, "\"" + vector.name + "\" begins with " +
                  (vector.has_embedding_row ? "the embedding's row: 0" : "the row of layer 1: 1"));
+}
+
+base::Result<std::vector<std::shared_ptr<const DirectionVector>>> find_vectors(
+    const std::vector<std::string>& names, const std::string& where, const json& base,
+    const CompressorContext& context) {
+  std::vector<std::shared_ptr<const DirectionVector>> vectors;
+  for (const std::string& name : names) {
+    auto found = context.vectors->find(name);
+    if (!found) {
+      base::Error error = found.error();
+      error.where = where + ".vectors: " + error.where;
+      return error;
+    }
+    base::Status status = check_vector(*found.value(), where + ".vectors", context.point);
+    if (status) status = check_base(base, *found.value(), where + ".layer_base");
+    if (!status) return status.error();
+    vectors.push_back(std::move(found).value());
+  }
+  return vectors;
 }
 
 }  // namespace
@@ -205,21 +177,16 @@ ParsedCompressor parse_projection(const json& text, const std::string& where,
   const json normalize = text.value("normalize", json(true));
   if (!normalize.is_boolean())
     return base::invalid_argument(where + ".normalize", "must be true or false");
-  std::vector<std::shared_ptr<const DirectionVector>> vectors;
-  for (const std::string& name : names) {
-    auto found = context.vectors->find(name);
-    if (!found) {
-      base::Error error = found.error();
-      error.where = where + ".vectors: " + error.where;
-      return error;
-    }
-    base::Status status = check_vector(*found.value(), where + ".vectors", context.point);
-    if (status) status = check_base(base, *found.value(), where + ".layer_base");
-    if (!status) return status.error();
-    vectors.push_back(std::move(found).value());
-  }
-  return made<ProjectionCompressor>(std::move(names), std::move(vectors), normalize.get<bool>(),
-                                    base);
+  auto vectors = find_vectors(names, where, base, context);
+  if (!vectors) return vectors.error();
+  json form = {{"kind", "projection"}, {"vectors", std::move(names)}, {"normalize", normalize}};
+  if (!base.is_null()) form["layer_base"] = base;
+  const auto rows = std::make_shared<const AllRows>(rows_of<float>(vectors.value(), normalize),
+                                                    rows_of<double>(vectors.value(), normalize));
+  return parsed({.form = std::move(form),
+                 .code = protocol::RecordCompressor::kProjection,
+                 .packing = std::bind_front(projection_packing, rows),
+                 .vectors = std::move(vectors).value()});
 }
 
 }  // namespace tt::trace

@@ -1,8 +1,8 @@
 #include <algorithm>
+#include <stdexcept>
 #include <string_view>
 
 #include "src/trace/compress/kinds.h"
-#include "src/trace/json_fields.h"
 
 namespace tt::trace {
 namespace {
@@ -14,9 +14,9 @@ struct Kind {
   ParsedCompressor (*parse)(const json&, const std::string&, const CompressorContext&);
 };
 
-constexpr Kind kKinds[] = {{"tile", parse_tile},   {"none", parse_none},
-                           {"empty", parse_empty}, {"stats", parse_stats},
-                           {"topk", parse_topk},   {"projection", parse_projection}};
+#define TT_COMPRESSOR(kind) {#kind, parse_##kind},
+constexpr Kind kKinds[] = {TT_COMPRESSORS};
+#undef TT_COMPRESSOR
 
 json default_of(const points::Place& point) {
   if (point.features == 0) return {{"kind", "none"}};
@@ -25,6 +25,21 @@ json default_of(const points::Place& point) {
 }
 
 }  // namespace
+
+PackKernels::PackKernels(std::string_view compressor,
+                         std::map<at::DeviceType, PackKernel> by_device)
+    : compressor_(compressor), by_device_(std::move(by_device)) {}
+
+const PackKernel& PackKernels::on(at::Device device) const {
+  const auto found = by_device_.find(device.type());
+  if (found != by_device_.end()) return found->second;
+  std::string devices;
+  for (const auto& [type, kernel] : by_device_) {
+    devices += (devices.empty() ? "" : ", ") + c10::DeviceTypeName(type, /*lower_case=*/true);
+  }
+  throw std::runtime_error("compressor \"" + compressor_ + "\" has no kernel for device " +
+                           device.str() + "; use another compressor, or tensors on " + devices);
+}
 
 base::Result<std::shared_ptr<const Compressor>> parse_compressor(const json& text,
                                                                  const std::string& where,

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -75,19 +76,36 @@ struct Exponents<double> {
   static std::size_t of(double x) { return std::bit_cast<std::uint64_t>(x) >> 52 & 0x7ff; }
 };
 
-template <typename Number_>
+// A Tally as it travels.
+std::vector<double> to_numbers(const Tally& tally) {
+  std::vector<double> numbers = {tally.least,
+                                 tally.most,
+                                 tally.zeros,
+                                 tally.nans,
+                                 tally.positive_infinities,
+                                 tally.negative_infinities};
+  numbers.insert(numbers.end(), tally.bins.begin(), tally.bins.end());
+  return numbers;
+}
+
+void add_numbers(Tally& tally, const double* numbers) {
+  tally.least = std::min(tally.least, numbers[0]);
+  tally.most = std::max(tally.most, numbers[1]);
+  tally.zeros += numbers[2];
+  tally.nans += numbers[3];
+  tally.positive_infinities += numbers[4];
+  tally.negative_infinities += numbers[5];
+  for (std::size_t i = 0; i < tally.bins.size(); ++i) tally.bins[i] += numbers[6 + i];
+}
+
+template <typename Number>
 class MomentsKernel {
  public:
-  using Number = Number_;
-  using Value = Moments;
-  static constexpr bool kPerLine = false;
-
   explicit MomentsKernel(const Bins& bins) : bins_(bins) {
     tally_.bins.resize(static_cast<std::size_t>(bins.count));
   }
-  std::int64_t values(std::int64_t /*width*/) const { return 1; }
 
-  void reduce(const Cell<Number>& cell, Value* out) {
+  void reduce(const Cell<Number>& cell, Moments* out) {
     const Lines<Number> all{cell.data, cell.stride, cell.lines, cell.width};
     const auto size = static_cast<double>(cell.lines * cell.width);
     count_exponents(all);
@@ -108,7 +126,7 @@ class MomentsKernel {
     *out = {static_cast<double>(count), mean, squares_of_lines(left, mean)};
   }
 
-  /// What was counted in all cells so far.
+  /// Of all cells so far.
   Tally tally() const {
     Tally tally = tally_;
     if (bins_.range) return tally;
@@ -122,6 +140,11 @@ class MomentsKernel {
       tally.bins[static_cast<std::size_t>(bin)] += count - (e == 0 ? tally.zeros : 0);
     }
     return tally;
+  }
+
+  void finish(std::byte* tail) const {
+    const std::vector<double> numbers = to_numbers(tally());
+    std::memcpy(tail, numbers.data(), numbers.size() * sizeof(double));
   }
 
  private:
@@ -192,114 +215,62 @@ class MomentsKernel {
   std::vector<Number> finite_;
 };
 
-// The numbers of a Tally as they travel.
-std::vector<double> to_numbers(const Tally& tally) {
-  std::vector<double> numbers = {tally.least,
-                                 tally.most,
-                                 tally.zeros,
-                                 tally.nans,
-                                 tally.positive_infinities,
-                                 tally.negative_infinities};
-  numbers.insert(numbers.end(), tally.bins.begin(), tally.bins.end());
-  return numbers;
-}
+template <typename Number_>
+struct StatsMethod : CellMethod {
+  using Number = Number_;
+  using Value = Moments;
+  using Kernel = MomentsKernel<Number>;
+  static constexpr std::string_view kCompressor = "stats";
+  static constexpr bool kPerLine = false;
+  Bins bins;
+  std::int64_t size;  // of the capture
 
-void add_numbers(Tally& tally, const double* numbers) {
-  tally.least = std::min(tally.least, numbers[0]);
-  tally.most = std::max(tally.most, numbers[1]);
-  tally.zeros += numbers[2];
-  tally.nans += numbers[3];
-  tally.positive_infinities += numbers[4];
-  tally.negative_infinities += numbers[5];
-  for (std::size_t i = 0; i < tally.bins.size(); ++i) tally.bins[i] += numbers[6 + i];
-}
-
-// [10 + bins] numbers of the whole capture.
-template <typename Number>
-class StatsPacking : public CellPacking<MomentsKernel<Number>> {
- public:
-  StatsPacking(const LogicalShape& shape, const Bins& bins)
-      : CellPacking<Kernel>(
-            make_cell_layout(shape, kLineBlock, even_boundaries(shape.features, kColumnBlock)),
-            {kHeadNumbers + bins.count}, Kernel(bins)),
-        bins_(bins),
-        size_(static_cast<double>(shape.rows * shape.wanted_lines() * shape.features)) {}
-
-  std::size_t part_bytes(std::size_t rank) const override {
-    const std::size_t cells = cell_bytes(rank);
-    return cells == 0 ? 0 : cells + tally_bytes();
+  std::int64_t values(std::int64_t /*width*/) const { return 1; }
+  Kernel kernel(int /*layer*/) const { return Kernel(bins); }
+  std::size_t tail_bytes() const {
+    return (6 + static_cast<std::size_t>(bins.count)) * sizeof(double);
   }
-  void pack(int /*layer*/, std::size_t rank, const LocalTensor& local,
-            std::byte* part) const override {
-    Kernel kernel(bins_);
-    this->pack_with(kernel, rank, local, part);
-    const std::vector<double> numbers = to_numbers(kernel.tally());
-    std::memcpy(part + cell_bytes(rank), numbers.data(), tally_bytes());
-  }
-  void join(int /*layer*/, const std::vector<const std::byte*>& parts,
-            std::byte* out) const override {
-    Kernel kernel(bins_);  // its tally gets the cells that no rank held whole
-    const auto blocks = this->layout_.columns.blocks.size();
-    std::vector<Moments> cells(this->layout_.lines.blocks.size() * blocks *
-                               static_cast<std::size_t>(this->layout_.rows));
-    this->join_with(kernel, parts, [&](const CellPlace& at) {
-      const auto row = static_cast<std::size_t>(at.row);
-      return cells.data() + (row * this->layout_.lines.blocks.size() + at.block) * blocks +
-             at.column;
-    });
+
+  void combine(const Kernel& kernel, std::span<Moments> cells, std::int64_t /*lines*/,
+               const std::vector<const std::byte*>& tails, Number* out) const {
     Moments all;
     for (const Moments& cell : cells) all.merge(cell);
-    Tally tally = kernel.tally();
-    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-      if (parts[rank] == nullptr) continue;
-      add_numbers(tally, reinterpret_cast<const double*>(parts[rank] + cell_bytes(rank)));
+    Tally tally = kernel.tally();  // of the cells that no rank holds whole
+    for (const std::byte* tail : tails) {
+      if (tail != nullptr) add_numbers(tally, reinterpret_cast<const double*>(tail));
     }
-    write(all, tally, reinterpret_cast<Number*>(out));
-  }
-
- private:
-  using Kernel = MomentsKernel<Number>;
-
-  std::size_t cell_bytes(std::size_t rank) const { return CellPacking<Kernel>::part_bytes(rank); }
-  std::size_t tally_bytes() const {
-    return (6 + static_cast<std::size_t>(bins_.count)) * sizeof(double);
+    write(all, tally, out);
   }
 
   void write(const Moments& all, const Tally& tally, Number* out) const {
     const double nan = std::numeric_limits<double>::quiet_NaN();
+    const auto numbers = static_cast<double>(size);
     const bool any = all.count > 0;
     const double deviation = all.count > 1 ? std::sqrt(all.m2 / (all.count - 1)) : nan;
     const double norm = std::sqrt(all.m2 + all.count * all.mean * all.mean);
-    for (const double number : {size_, any ? all.mean : nan, deviation, any ? tally.least : nan,
-                                any ? tally.most : nan, norm, tally.zeros / size_, tally.nans,
+    for (const double number : {numbers, any ? all.mean : nan, deviation, any ? tally.least : nan,
+                                any ? tally.most : nan, norm, tally.zeros / numbers, tally.nans,
                                 tally.positive_infinities, tally.negative_infinities}) {
       *out++ = static_cast<Number>(number);
     }
     std::ranges::transform(tally.bins, out, [](double n) { return static_cast<Number>(n); });
   }
-
-  const Bins bins_;
-  const double size_;
 };
 
-class StatsCompressor : public Compressor {
- public:
-  explicit StatsCompressor(const Bins& bins) : bins_(bins) {}
-  json to_json() const override {
-    json text = {{"kind", "stats"}, {"bins", bins_.count}};
-    if (bins_.range) text["range"] = {bins_.range->first, bins_.range->second};
-    return text;
-  }
-  protocol::RecordCompressor code() const override { return protocol::RecordCompressor::kStats; }
-  bool needs_full_precision() const override { return true; }
-  std::shared_ptr<const Packing> packing(const LogicalShape& shape, bool is_double) const override {
-    if (is_double) return std::make_shared<StatsPacking<double>>(shape, bins_);
-    return std::make_shared<StatsPacking<float>>(shape, bins_);
-  }
+// [10 + bins] numbers of the whole capture.
+std::shared_ptr<const Packing> stats_packing(const Bins& bins, const LogicalShape& shape,
+                                             bool is_double) {
+  return make_cell_packing<StatsMethod>(
+      is_double, shape,
+      make_cell_layout(shape, kLineBlock, even_boundaries(shape.features, kColumnBlock)),
+      {kHeadNumbers + bins.count}, bins, shape.rows * shape.wanted_lines() * shape.features);
+}
 
- private:
-  const Bins bins_;
-};
+json to_json(const Bins& bins) {
+  json text = {{"kind", "stats"}, {"bins", bins.count}};
+  if (bins.range) text["range"] = {bins.range->first, bins.range->second};
+  return text;
+}
 
 }  // namespace
 
@@ -325,7 +296,10 @@ ParsedCompressor parse_stats(const json& text, const std::string& where,
                                   "without a range the bins are the 48 powers of two from 2^-32 on",
                                   "give a range such as [-4, 4]");
   }
-  return made<StatsCompressor>(bins);
+  return parsed({.form = to_json(bins),
+                 .code = protocol::RecordCompressor::kStats,
+                 .packing = std::bind_front(stats_packing, bins),
+                 .needs_full_precision = true});
 }
 
 }  // namespace tt::trace

@@ -1,11 +1,14 @@
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "src/trace/compress/cells.h"
 #include "src/trace/compress/kinds.h"
 #include "src/trace/compress/tile_expression.h"
-#include "src/trace/compress/tile_packing.h"
 #include "src/trace/json_fields.h"
+#include "tensor_tracer/trace/reductions.h"
 
 namespace tt::trace {
 namespace {
@@ -20,17 +23,47 @@ struct Method {
   std::optional<TileExpression> expression;  // none: built in
 };
 
+template <typename Number_>
+struct TileMethod : CellMethod {
+  using Number = Number_;
+  using Value = Number_;
+  static constexpr std::string_view kCompressor = "tile";
+  std::int64_t values(std::int64_t /*width*/) const { return 1; }
+};
+
 template <typename Number>
-std::shared_ptr<const Packing> make_built_in(const std::string& method, const LogicalShape& shape,
-                                             const std::vector<std::int64_t>& boundaries) {
-  if (method == "sum") {
-    return std::make_shared<TilePacking<Number, TileMethod::kSum>>(shape, boundaries);
+struct AbsoluteMaxMethod : TileMethod<Number> {
+  AbsoluteMaxMethod kernel(int /*layer*/) const { return {}; }
+  void reduce(const Cell<Number>& cell, Number* out) const {
+    *out = absolute_max(cell.data, cell.width);
   }
-  if (method == "absmax") {
-    return std::make_shared<TilePacking<Number, TileMethod::kAbsoluteMax>>(shape, boundaries);
+};
+
+template <typename Number>
+struct SumMethod : TileMethod<Number> {
+  SumMethod kernel(int /*layer*/) const { return {}; }
+  void reduce(const Cell<Number>& cell, Number* out) const {
+    *out = fixed_order_sum(cell.data, cell.width);
   }
-  return std::make_shared<TilePacking<Number, TileMethod::kMean>>(shape, boundaries);
-}
+  void reduce_neighbours(const Cell<Number>& all, const Number* readable_end,
+                         std::span<const std::int32_t> widths, Number* out) const {
+    fixed_order_sums(all.data, readable_end, widths.data(),
+                     static_cast<std::int64_t>(widths.size()), out);
+  }
+};
+
+template <typename Number>
+struct MeanMethod : TileMethod<Number> {
+  MeanMethod kernel(int /*layer*/) const { return {}; }
+  void reduce(const Cell<Number>& cell, Number* out) const {
+    *out = fixed_order_sum(cell.data, cell.width) / static_cast<Number>(cell.width);
+  }
+  void reduce_neighbours(const Cell<Number>& all, const Number* readable_end,
+                         std::span<const std::int32_t> widths, Number* out) const {
+    SumMethod<Number>().reduce_neighbours(all, readable_end, widths, out);
+    for (std::size_t i = 0; i < widths.size(); ++i) out[i] /= static_cast<Number>(widths[i]);
+  }
+};
 
 std::shared_ptr<const Packing> make_packing(const Method& method, const LogicalShape& shape,
                                             const std::vector<std::int64_t>& boundaries,
@@ -38,37 +71,42 @@ std::shared_ptr<const Packing> make_packing(const Method& method, const LogicalS
   if (method.expression) {
     return make_expression_packing(*method.expression, shape, boundaries, is_double);
   }
-  return is_double ? make_built_in<double>(method.text, shape, boundaries)
-                   : make_built_in<float>(method.text, shape, boundaries);
+  const CellLayout layout = make_cell_layout(shape, 1, boundaries);
+  const auto record = shape.result_shape(static_cast<std::int64_t>(boundaries.size()) - 1);
+  if (method.text == "sum") return make_cell_packing<SumMethod>(is_double, shape, layout, record);
+  if (method.text == "absmax") {
+    return make_cell_packing<AbsoluteMaxMethod>(is_double, shape, layout, record);
+  }
+  return make_cell_packing<MeanMethod>(is_double, shape, layout, record);
 }
 
 // Tensor Tracer's two stages: every rank reduces its own columns to tiles, the leader reduces those
 // to tiles once more. Both always run. Mesh-dependent by definition.
 class TwoStagePacking : public Packing {
  public:
+  // `between`: [rows, lines, tiles] of the first stage.
   TwoStagePacking(std::shared_ptr<const Packing> first, std::shared_ptr<const Packing> second,
-                  std::int64_t between, std::int64_t lines)
-      : first_(std::move(first)), second_(std::move(second)), between_(between), lines_(lines) {}
+                  std::vector<std::int64_t> between, bool is_double)
+      : first_(std::move(first)),
+        second_(std::move(second)),
+        between_(std::move(between)),
+        options_(at::device(at::kCPU).dtype(is_double ? at::kDouble : at::kFloat)) {}
 
   std::size_t part_bytes(std::size_t rank) const override { return first_->part_bytes(rank); }
-  void pack(int layer, std::size_t rank, const LocalTensor& local, std::byte* part) const override {
-    first_->pack(layer, rank, local, part);
-  }
+  std::vector<std::int64_t> shape() const override { return second_->shape(); }
+  const PackKernels& kernels() const override { return first_->kernels(); }
   void join(int layer, const std::vector<const std::byte*>& parts, std::byte* out) const override {
-    const auto rows = static_cast<std::size_t>(shape().front());
-    const auto per_row = static_cast<std::size_t>(lines_ * between_);
-    std::vector<double> tiles(rows * per_row);  // room enough for both kinds of numbers
-    first_->join(layer, parts, reinterpret_cast<std::byte*>(tiles.data()));
+    const at::Tensor tiles = at::empty(between_, options_);
+    first_->join(layer, parts, static_cast<std::byte*>(tiles.mutable_data_ptr()));
     std::vector<double> part((second_->part_bytes(0) + 7) / 8);
-    second_->pack(layer, 0, {tiles.data(), lines_ * between_, between_},
-                  reinterpret_cast<std::byte*>(part.data()));
+    second_->pack(layer, 0, tiles, std::as_writable_bytes(std::span(part)));
     second_->join(layer, {reinterpret_cast<const std::byte*>(part.data())}, out);
   }
-  std::vector<std::int64_t> shape() const override { return second_->shape(); }
 
  private:
   const std::shared_ptr<const Packing> first_, second_;
-  const std::int64_t between_, lines_;
+  const std::vector<std::int64_t> between_;
+  const at::TensorOptions options_;
 };
 
 // Boundaries, in logical columns, of `tiles` tiles for each rank: a segment of the rank's columns
@@ -98,9 +136,9 @@ std::vector<std::int64_t> tiles_of_ranks(const mesh::Placement& placement, int r
 // them all.
 std::vector<std::int64_t> first_boundaries(const mesh::Placement& placement, int ranks,
                                            std::int64_t features, std::int64_t tiles) {
-  const bool is_cut = placement.kind == mesh::Placement::Kind::kShard && placement.dim == 2;
-  return is_cut ? tiles_of_ranks(placement, ranks, features, tiles)
-                : tile_boundaries(features, std::min(tiles, features));
+  const bool is_sharded = placement.kind == mesh::Placement::Kind::kShard && placement.dim == 2;
+  return is_sharded ? tiles_of_ranks(placement, ranks, features, tiles)
+                    : tile_boundaries(features, std::min(tiles, features));
 }
 
 struct OneRank {
@@ -108,50 +146,46 @@ struct OneRank {
   Method method;
 };
 
-class TileCompressor : public Compressor {
- public:
-  TileCompressor(std::int64_t tiles, Method method, std::optional<OneRank> one_rank, DataDims dims)
-      : tiles_(tiles), method_(std::move(method)), one_rank_(std::move(one_rank)), dims_(dims) {}
-
-  json to_json() const override {
-    json text = {{"kind", "tile"}, {"tiles", tiles_}, {"method", method_.text}};
-    if (one_rank_) {
-      text["tiles_one_rank"] = one_rank_->tiles;
-      text["method_one_rank"] = one_rank_->method.text;
-    }
-    if (dims_ == DataDims::kRows) text["data_dims"] = 4;
-    return text;
-  }
-  protocol::RecordCompressor code() const override { return protocol::RecordCompressor::kTile; }
-
-  std::shared_ptr<const Packing> packing(const LogicalShape& shape, bool is_double) const override {
-    if (!one_rank_) {
-      const std::int64_t tiles = std::min(tiles_, shape.features);
-      return make_packing(method_, shape, tile_boundaries(shape.features, tiles), is_double);
-    }
-    const auto boundaries =
-        first_boundaries(shape.placement, shape.ranks, shape.features, one_rank_->tiles);
-    LogicalShape joined = shape;
-    joined.features = static_cast<std::int64_t>(boundaries.size()) - 1;
-    joined.lines = shape.wanted_lines();
-    joined.first_line = 0;
-    joined.last_line = joined.lines;
-    joined.placement = mesh::Placement::replicate();
-    joined.ranks = 1;
-    return std::make_shared<TwoStagePacking>(
-        make_packing(one_rank_->method, shape, boundaries, is_double),
-        make_packing(method_, joined,
-                     tile_boundaries(joined.features, std::min(tiles_, joined.features)),
-                     is_double),
-        joined.features, joined.lines);
-  }
-
- private:
-  const std::int64_t tiles_;
-  const Method method_;
-  const std::optional<OneRank> one_rank_;
-  const DataDims dims_;
+struct TileOptions {
+  std::int64_t tiles = 0;
+  Method method;
+  std::optional<OneRank> one_rank;
+  DataDims dims = DataDims::kLines;
 };
+
+json to_json(const TileOptions& options) {
+  json text = {{"kind", "tile"}, {"tiles", options.tiles}, {"method", options.method.text}};
+  if (options.one_rank) {
+    text["tiles_one_rank"] = options.one_rank->tiles;
+    text["method_one_rank"] = options.one_rank->method.text;
+  }
+  if (options.dims == DataDims::kRows) text["data_dims"] = 4;
+  return text;
+}
+
+std::shared_ptr<const Packing> tile_packing(const TileOptions& options, const LogicalShape& shape,
+                                            bool is_double) {
+  const auto boundaries_of = [&](std::int64_t columns) {
+    return tile_boundaries(columns, std::min(options.tiles, columns));
+  };
+  if (!options.one_rank) {
+    return make_packing(options.method, shape, boundaries_of(shape.features), is_double);
+  }
+  const OneRank& one_rank = *options.one_rank;
+  const auto boundaries =
+      first_boundaries(shape.placement, shape.ranks, shape.features, one_rank.tiles);
+  LogicalShape joined = shape;
+  joined.features = static_cast<std::int64_t>(boundaries.size()) - 1;
+  joined.lines = shape.wanted_lines();
+  joined.first_line = 0;
+  joined.last_line = joined.lines;
+  joined.placement = mesh::Placement::replicate();
+  joined.ranks = 1;
+  return std::make_shared<TwoStagePacking>(
+      make_packing(one_rank.method, shape, boundaries, is_double),
+      make_packing(options.method, joined, boundaries_of(joined.features), is_double),
+      std::vector{joined.rows, joined.lines, joined.features}, is_double);
+}
 
 base::Result<DataDims> parse_data_dims(const json& text, const std::string& where) {
   std::int64_t dims = 3;
@@ -198,21 +232,20 @@ std::vector<std::int64_t> first_boundaries(const CompressorContext& context, std
 }
 
 base::Status parse_one_rank(const json& text, const std::string& where,
-                            const CompressorContext& context, std::int64_t tiles, DataDims dims,
-                            std::optional<OneRank>& out) {
+                            const CompressorContext& context, TileOptions& options) {
   if (!text.contains("tiles_one_rank") && !text.contains("method_one_rank")) return {};
   const std::int64_t features = context.point.features;
-  OneRank one_rank{std::min(tiles, features), {}};
+  OneRank one_rank{std::min(options.tiles, features), {}};
   base::Status status = parse_integer(text, "tiles_one_rank", where, 1, features, one_rank.tiles);
   if (!status) return status;
   const ExpressionScope scope = scope_of(context, first_boundaries(context, one_rank.tiles));
-  status = parse_method(text, "method_one_rank", where, dims, scope, one_rank.method);
+  status = parse_method(text, "method_one_rank", where, options.dims, scope, one_rank.method);
   const auto& expression = one_rank.method.expression;
   if (status && expression && expression->reach != Reach::kTile) {
     return base::invalid_argument(where + ".method_one_rank", "looks beyond its own tile",
                                   "a rank reduces its own tiles: use dim=-1");
   }
-  out = std::move(one_rank);
+  options.one_rank = std::move(one_rank);
   return status;
 }
 
@@ -223,25 +256,29 @@ ParsedCompressor parse_tile(const json& text, const std::string& where,
   base::Status status = refuse_unknown_keys(
       text, where, {"kind", "tiles", "method", "tiles_one_rank", "method_one_rank", "data_dims"});
   const std::int64_t features = context.point.features;
-  std::int64_t tiles = std::min(kDefaultTiles, features);
-  if (status) status = parse_integer(text, "tiles", where, 1, features, tiles);
+  TileOptions options{.tiles = std::min(kDefaultTiles, features), .method = {}, .one_rank = {}};
+  if (status) status = parse_integer(text, "tiles", where, 1, features, options.tiles);
   if (!status) return status.error();
   const auto dims = parse_data_dims(text, where);
   if (!dims) return dims.error();
-  std::optional<OneRank> one_rank;
-  status = parse_one_rank(text, where, context, tiles, dims.value(), one_rank);
+  options.dims = dims.value();
+  status = parse_one_rank(text, where, context, options);
   if (!status) return status.error();
   // Keys of short prompts may be fewer than tiles.
   std::int64_t columns = context.features;
-  if (one_rank) {
-    columns = static_cast<std::int64_t>(first_boundaries(context, one_rank->tiles).size()) - 1;
+  if (options.one_rank) {
+    columns =
+        static_cast<std::int64_t>(first_boundaries(context, options.one_rank->tiles).size()) - 1;
   }
   const ExpressionScope scope =
-      scope_of(context, tile_boundaries(columns, std::min(tiles, columns)));
-  Method method;
-  status = parse_method(text, "method", where, dims.value(), scope, method);
+      scope_of(context, tile_boundaries(columns, std::min(options.tiles, columns)));
+  status = parse_method(text, "method", where, options.dims, scope, options.method);
   if (!status) return status.error();
-  return made<TileCompressor>(tiles, std::move(method), std::move(one_rank), dims.value());
+  return parsed({.form = to_json(options),
+                 .code = protocol::RecordCompressor::kTile,
+                 .packing = [options](const LogicalShape& shape, bool is_double) {
+                   return tile_packing(options, shape, is_double);
+                 }});
 }
 
 }  // namespace tt::trace

@@ -27,6 +27,10 @@ constexpr std::int64_t kPortionStep = 64;
 constexpr std::int64_t kPortionNumbers = 32768;
 constexpr std::int64_t kMaxTiles = 4096;
 
+at::TensorOptions options_of(bool is_double) {
+  return at::device(at::kCPU).dtype(is_double ? at::kDouble : at::kFloat);
+}
+
 std::int64_t portion_of(std::int64_t width) {
   const std::int64_t fits = kPortionNumbers / width / kPortionStep * kPortionStep;
   return std::clamp(fits, kPortionStep, kMaxTiles);
@@ -83,22 +87,17 @@ std::set<std::int64_t> widths_of(const std::vector<std::int64_t>& boundaries) {
 }
 
 // Puts tiles aside until there is a portion of their width.
-template <typename Number_>
+template <typename Number>
 class PortionKernel {
  public:
-  using Number = Number_;
-  using Value = Number_;
-  static constexpr bool kPerLine = true;
-
   PortionKernel(const std::map<std::int64_t, eval::Program>& programs, DataDims dims)
       : programs_(programs), dims_(dims) {}
-  std::int64_t values(std::int64_t /*width*/) const { return 1; }
 
-  void reduce(const Cell<Number>& cell, Value* out) {
+  void reduce(const Cell<Number>& cell, Number* out) {
     Portion& portion = portions_[cell.width];
     if (!portion.tiles.defined()) {
       portion.tiles =
-          at::zeros(portion_shape(dims_, cell.width), c10::CppTypeToScalarType<Number>::value);
+          at::zeros(portion_shape(dims_, cell.width), options_of(sizeof(Number) == sizeof(double)));
     }
     auto* tiles = portion.tiles.template mutable_data_ptr<Number>();
     std::copy_n(cell.data, cell.width,
@@ -109,8 +108,8 @@ class PortionKernel {
     }
   }
 
-  /// What is still put aside. Until then the answers' places must stay.
-  void finish() {
+  /// Evaluates the rest. Until then the places of the results must stay.
+  void finish(std::byte* /*tail*/) {
     for (auto& [width, portion] : portions_) {
       if (!portion.outs.empty()) evaluate(width, portion);
     }
@@ -119,7 +118,7 @@ class PortionKernel {
  private:
   struct Portion {
     at::Tensor tiles;
-    std::vector<Value*> outs;
+    std::vector<Number*> outs;
   };
 
   void evaluate(std::int64_t width, Portion& portion) {
@@ -127,7 +126,7 @@ class PortionKernel {
                                   .to(c10::CppTypeToScalarType<Number>::value)
                                   .contiguous();
     const auto* value = values.template const_data_ptr<Number>();
-    for (Value* out : portion.outs) *out = *value++;
+    for (Number* out : portion.outs) *out = *value++;
     portion.outs.clear();
   }
 
@@ -136,40 +135,16 @@ class PortionKernel {
   std::map<std::int64_t, Portion> portions_;
 };
 
-template <typename Number>
-class TileExpressionPacking : public CellPacking<PortionKernel<Number>> {
- public:
-  TileExpressionPacking(const LogicalShape& shape, const std::vector<std::int64_t>& boundaries,
-                        std::map<std::int64_t, eval::Program> programs, DataDims dims)
-      : CellPacking<Kernel>(make_cell_layout(shape, 1, boundaries),
-                            shape.result_shape(static_cast<std::int64_t>(boundaries.size()) - 1),
-                            Kernel(programs, dims)),
-        programs_(std::move(programs)),
-        dims_(dims),
-        lines_(shape.wanted_lines()),
-        tiles_(static_cast<std::int64_t>(boundaries.size()) - 1) {}
+template <typename Number_>
+struct ExpressionMethod : CellMethod {
+  using Number = Number_;
+  using Value = Number_;
+  static constexpr std::string_view kCompressor = "tile";
+  std::map<std::int64_t, eval::Program> programs;  // by width
+  DataDims dims;
 
-  void pack(int /*layer*/, std::size_t rank, const LocalTensor& local,
-            std::byte* part) const override {
-    Kernel kernel(programs_, dims_);
-    this->pack_with(kernel, rank, local, part);
-    kernel.finish();
-  }
-  void join(int /*layer*/, const std::vector<const std::byte*>& parts,
-            std::byte* out) const override {
-    Kernel kernel(programs_, dims_);
-    this->join_with(kernel, parts, [&](const CellPlace& at) {
-      return reinterpret_cast<Number*>(out) + (at.row * lines_ + at.line) * tiles_ +
-             static_cast<std::int64_t>(at.column);
-    });
-    kernel.finish();
-  }
-
- private:
-  using Kernel = PortionKernel<Number>;
-  const std::map<std::int64_t, eval::Program> programs_;  // by width
-  const DataDims dims_;
-  const std::int64_t lines_, tiles_;
+  std::int64_t values(std::int64_t /*width*/) const { return 1; }
+  PortionKernel<Number> kernel(int /*layer*/) const { return {programs, dims}; }
 };
 
 // Every column travels; the leader evaluates.
@@ -182,25 +157,23 @@ class TensorExpressionPacking : public Packing {
         program_(std::move(program)),
         data_shape_(std::move(data_shape)),
         shape_(std::move(result_shape)),
-        dtype_(is_double ? at::kDouble : at::kFloat) {}
+        options_(options_of(is_double)) {}
 
   std::size_t part_bytes(std::size_t rank) const override { return columns_->part_bytes(rank); }
-  void pack(int layer, std::size_t rank, const LocalTensor& local, std::byte* part) const override {
-    columns_->pack(layer, rank, local, part);
-  }
+  std::vector<std::int64_t> shape() const override { return shape_; }
+  const PackKernels& kernels() const override { return columns_->kernels(); }
   void join(int layer, const std::vector<const std::byte*>& parts, std::byte* out) const override {
-    const at::Tensor data = at::empty(data_shape_, dtype_);
+    const at::Tensor data = at::empty(data_shape_, options_);
     columns_->join(layer, parts, static_cast<std::byte*>(data.mutable_data_ptr()));
-    const at::Tensor numbers = evaluated(program_, data).to(dtype_).contiguous();
+    const at::Tensor numbers = evaluated(program_, data).to(options_).contiguous();
     std::memcpy(out, numbers.const_data_ptr(), numbers.nbytes());
   }
-  std::vector<std::int64_t> shape() const override { return shape_; }
 
  private:
   const std::shared_ptr<const Packing> columns_;
   const eval::Program program_;
   const std::vector<std::int64_t> data_shape_, shape_;
-  const at::ScalarType dtype_;
+  const at::TensorOptions options_;
 };
 
 eval::Program required(base::Result<eval::Program> program) {
@@ -328,12 +301,9 @@ std::shared_ptr<const Packing> make_expression_packing(const TileExpression& exp
              "it does not give one number for a tile of " + std::to_string(width));
     programs.emplace(width, std::move(program));
   }
-  if (is_double) {
-    return std::make_shared<TileExpressionPacking<double>>(shape, boundaries, std::move(programs),
-                                                           dims);
-  }
-  return std::make_shared<TileExpressionPacking<float>>(shape, boundaries, std::move(programs),
-                                                        dims);
+  return make_cell_packing<ExpressionMethod>(
+      is_double, shape, make_cell_layout(shape, 1, boundaries),
+      shape.result_shape(static_cast<std::int64_t>(boundaries.size()) - 1), programs, dims);
 }
 
 }  // namespace tt::trace

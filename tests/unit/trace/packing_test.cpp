@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -112,14 +113,12 @@ at::Tensor traced(const std::vector<at::Tensor>& locals, const LogicalShape& sha
   for (std::size_t rank = 0; rank < locals.size(); ++rank) {
     const std::size_t bytes = packing->part_bytes(rank);
     storage.emplace_back((bytes + 7) / 8, std::numeric_limits<double>::quiet_NaN());
-    auto* part = reinterpret_cast<std::byte*>(storage.back().data());
+    const auto part = std::as_writable_bytes(std::span(storage.back())).first(bytes);
     // Columns stand next to each other, lines need not: a view of something wider.
     const at::Tensor wide = at::cat({locals[rank], locals[rank]}, -1);
     const at::Tensor local = wide.narrow(-1, 0, locals[rank].size(-1));
-    if (bytes > 0) {
-      packing->pack(1, rank, {local.const_data_ptr(), local.stride(0), local.stride(1)}, part);
-    }
-    parts.push_back(bytes > 0 ? part : nullptr);
+    if (bytes > 0) packing->pack(1, rank, local, part);
+    parts.push_back(bytes > 0 ? part.data() : nullptr);
   }
   at::Tensor out = at::empty(packing->shape(), locals.front().options());
   packing->join(1, parts, static_cast<std::byte*>(out.mutable_data_ptr()));
@@ -167,6 +166,26 @@ const std::vector<json> kCompressors = {
     {{"kind", "topk"}, {"k", 5}},
     {{"kind", "empty"}},
 };
+
+TEST(Packing, ADeviceWithoutAKernelIsRefusedByTheNamesOfCompressorAndDevice) {
+  const at::Tensor on_meta = at::empty({1, 3, 96}, at::TensorOptions(at::kMeta));
+  const LogicalShape shape = logical_shape(on_meta, mesh::Placement::replicate(), 1, {});
+  for (const json& compressor : kCompressors) {
+    const auto packing = parsed(compressor, shape)->packing(shape, false);
+    std::vector<std::byte> part(packing->part_bytes(0));
+    try {
+      packing->pack(1, 0, on_meta, part);
+      ADD_FAILURE() << compressor << " was packed";
+    } catch (const std::runtime_error& error) {
+      const std::string text = error.what();
+      // An expression that looks beyond its tile is evaluated by the leader: the columns travel.
+      const bool names =
+          text.find('"' + compressor["kind"].get<std::string>() + '"') != text.npos ||
+          text.find("\"none\"") != text.npos;
+      EXPECT_TRUE(names && text.find("device meta") != text.npos) << compressor << ": " << text;
+    }
+  }
+}
 
 TEST(Packing, AnIndexBeyondTheDataNamesTheExpressionAndTheRemedy) {
   const Layout whole{"whole", 0, {96}, 0};
@@ -255,8 +274,8 @@ TEST(Packing, WindowOfLinesIsTheSameBitForBit) {
   expect_invariant({"whole", 0, {768}, 0}, 64, 768, {{}, 5, 41});
 }
 
-TEST(Packing, AddendsAreSummed) {
-  // Keys of two groups on four ranks: neighbours hold addends of one group's gradient.
+TEST(Packing, PartialSumsAreAdded) {
+  // Keys of two groups on four ranks: neighbours hold partial sums of one group's gradient.
   mesh::Placement keys = mesh::Placement::shard(2, {{64, 4}, {96, 2, true}});
   for (const mesh::Placement& placement : {keys, mesh::Placement::partial()}) {
     const at::Tensor whole = normal({2, 5, 160}, at::kDouble);
@@ -264,9 +283,9 @@ TEST(Packing, AddendsAreSummed) {
     at::Tensor rest = whole;
     for (int rank = 0; rank < 4; ++rank) {
       if (placement.kind == mesh::Placement::Kind::kPartial) {
-        const at::Tensor addend = rank == 3 ? rest : normal({2, 5, 160}, at::kDouble, 20 + rank);
-        locals.push_back(addend);
-        rest = rest - addend;
+        const at::Tensor partial = rank == 3 ? rest : normal({2, 5, 160}, at::kDouble, 20 + rank);
+        locals.push_back(partial);
+        rest = rest - partial;
         continue;
       }
       at::Tensor local = shard_of(whole, placement, rank, 4).clone();

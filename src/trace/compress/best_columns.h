@@ -1,0 +1,127 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/trace/compress/cells.h"
+#include "src/trace/compress/kinds.h"
+#include "src/trace/json_fields.h"
+
+/// Compressors that keep the best k columns of each line. An Order says which are the best:
+///
+///     struct Order {
+///       static constexpr std::string_view kKind = …;  // of the compressor
+///       template <typename Number>
+///       static Number key(Number value);              // the largest keys are the best
+///     };
+///
+/// A NaN comes before all numbers, so that it is seen; equal keys go by column.
+namespace tt::trace {
+
+template <typename Number>
+struct Candidate {
+  Number value = 0;
+  Number column = 0;  // exact: columns are fewer than 2^24
+};
+
+template <typename Order, typename Number>
+bool is_better(const Candidate<Number>& a, const Candidate<Number>& b) {
+  const bool a_nan = std::isnan(a.value), b_nan = std::isnan(b.value);
+  if (a_nan != b_nan) return a_nan;
+  const Number a_key = Order::key(a.value), b_key = Order::key(b.value);
+  if (!a_nan && a_key != b_key) return a_key > b_key;
+  return a.column < b.column;
+}
+
+template <typename Order, typename Number>
+struct BestKernel {
+  using Value = Candidate<Number>;
+  std::int64_t k;
+  std::vector<Value> heap = {};  // reused; its front is the least of the best so far
+
+  void reduce(const Cell<Number>& cell, Value* out) {
+    constexpr auto kBetter = is_better<Order, Number>;
+    heap.clear();
+    const auto count = static_cast<std::size_t>(std::min(k, cell.width));
+    for (std::int64_t i = 0; i < cell.width; ++i) {
+      const Value next{cell.data[i], static_cast<Number>(cell.first_column + i)};
+      if (heap.size() == count) {
+        if (!kBetter(next, heap.front())) continue;
+        std::ranges::pop_heap(heap, kBetter);
+        heap.back() = next;
+      } else {
+        heap.push_back(next);
+      }
+      std::ranges::push_heap(heap, kBetter);
+    }
+    std::ranges::sort(heap, kBetter);
+    std::ranges::copy(heap, out);
+  }
+};
+
+template <typename Order, typename Number_>
+struct BestMethod : CellMethod {
+  using Number = Number_;
+  using Value = Candidate<Number_>;
+  using Kernel = BestKernel<Order, Number_>;
+  static constexpr std::string_view kCompressor = Order::kKind;
+  std::int64_t k;
+  std::int64_t values(std::int64_t width) const { return std::min(k, width); }
+  Kernel kernel(int /*layer*/) const { return {k}; }
+
+  void combine(const Kernel& /*kernel*/, std::span<Value> candidates, std::int64_t lines,
+               const std::vector<const std::byte*>& /*tails*/, Number* out) const {
+    const std::int64_t of_line = static_cast<std::int64_t>(candidates.size()) / lines;
+    for (std::int64_t line = 0; line < lines; ++line) {
+      Value* first = candidates.data() + line * of_line;
+      std::partial_sort(first, first + k, first + of_line, is_better<Order, Number>);
+      for (std::int64_t i = 0; i < k; ++i) {
+        out[line * k + i] = first[i].value;
+        out[(lines + line) * k + i] = first[i].column;
+      }
+    }
+  }
+};
+
+template <typename Order>
+struct BestOf {
+  template <typename Number>
+  using Method = BestMethod<Order, Number>;
+};
+
+/// [2, rows, lines, k]: the best k numbers of each line, the best first, then their columns.
+template <typename Order>
+std::shared_ptr<const Packing> best_packing(std::int64_t k, const LogicalShape& shape,
+                                            bool is_double) {
+  std::vector<std::int64_t> record = shape.result_shape(k);
+  record.insert(record.begin(), 2);
+  return make_cell_packing<BestOf<Order>::template Method>(
+      is_double, shape, make_cell_layout(shape, 1, {}), std::move(record), k);
+}
+
+/// Reads {"kind": …, "k": 10}.
+template <typename Order>
+ParsedCompressor parse_best(const nlohmann::json& text, const std::string& where,
+                            const CompressorContext& context) {
+  const std::string kind(Order::kKind);
+  if (context.point.dims.size() > 3) {
+    return base::invalid_argument(where, context.point.name + " has too many dims for " + kind,
+                                  "use tile or none");
+  }
+  constexpr std::int64_t kDefaultK = 10, kMaxK = 256;
+  const std::int64_t features = context.point.features;
+  std::int64_t k = std::min(kDefaultK, features);
+  base::Status status = refuse_unknown_keys(text, where, {"kind", "k"});
+  if (status) status = parse_integer(text, "k", where, 1, std::min(kMaxK, features), k);
+  if (!status) return status.error();
+  return parsed({.form = {{"kind", kind}, {"k", k}},
+                 .code = protocol::RecordCompressor::kTopK,
+                 .packing = std::bind_front(best_packing<Order>, k),
+                 .needs_full_precision = true});
+}
+
+}  // namespace tt::trace
