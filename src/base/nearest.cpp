@@ -58,4 +58,9 @@ std::string nearest_word(std::string_view word, const std::vector<std::string>& 
   return best;
 }
 
+bool has_word(std::string_view words, std::string_view word) {
+  const std::string blanks = " " + std::string(words) + " ";
+  return blanks.find(" " + std::string(word) + " ") != std::string::npos;
+}
+
 }  // namespace tt::base

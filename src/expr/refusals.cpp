@@ -4,13 +4,15 @@
 #include <array>
 #include <string_view>
 
+#include "tensor_tracer/base/nearest.h"
+
 namespace tt::expr {
 namespace {
 
 struct Refusal {
-  std::string_view token;
-  std::string_view what;
-  std::string_view remedy;
+  std::string_view tokens;  // with blanks between them
+  std::string_view what;    // empty: "..." is not part of the language
+  std::string_view remedy;  // $ stands for the operator of a token such as +=
 };
 
 constexpr std::string_view kNoProgram = "an expression is one formula; there are no statements";
@@ -19,36 +21,25 @@ constexpr std::array kRefusals = {
     Refusal{"and", "\"and\" does not work on tensors", "write (a) & (b), or logical_and(a, b)"},
     Refusal{"or", "\"or\" does not work on tensors", "write (a) | (b), or logical_or(a, b)"},
     Refusal{"not", "\"not\" does not work on tensors", "write ~(mask), or logical_not(a)"},
-    Refusal{"if", "there is no conditional expression", "write where(condition, a, b)"},
-    Refusal{"else", "there is no conditional expression", "write where(condition, a, b)"},
+    Refusal{"if else", "there is no conditional expression", "write where(condition, a, b)"},
     Refusal{"for", "there are no comprehensions and no loops",
             "operators act on whole tensors; use dim= to say along which axis"},
-    Refusal{"in", "\"in\" is not part of the language", "write (a == b).any()"},
-    Refusal{"is", "\"is\" is not part of the language", "write =="},
+    Refusal{"in", "", "write (a == b).any()"},
+    Refusal{"is", "", "write =="},
     Refusal{"lambda", "there are no functions of one's own", "write the formula itself"},
-    Refusal{"await", "\"await\" is not part of the language", kNoProgram},
-    Refusal{"yield", "\"yield\" is not part of the language", kNoProgram},
     Refusal{"=", "an assignment is not part of an expression",
             "write only what stands right of the =; to compare, write =="},
     Refusal{":=", "an assignment is not part of an expression", "write the value in its place"},
-    Refusal{"->", "\"->\" is not part of the language", kNoProgram},
-    Refusal{"<>", "\"<>\" is not part of the language", "write !="},
+    Refusal{"<>", "", "write !="},
     Refusal{"<<", "shifts are not part of the language", "multiply by a power of two"},
     Refusal{">>", "shifts are not part of the language", "divide by a power of two with //"},
     Refusal{"{", "there are no sets and dictionaries", "write a list [a, b] or a tuple (a, b)"},
-    Refusal{"+=", "an expression changes nothing", "write a + b"},
-    Refusal{"-=", "an expression changes nothing", "write a - b"},
-    Refusal{"*=", "an expression changes nothing", "write a * b"},
-    Refusal{"/=", "an expression changes nothing", "write a / b"},
-    Refusal{"//=", "an expression changes nothing", "write a // b"},
-    Refusal{"%=", "an expression changes nothing", "write a % b"},
-    Refusal{"**=", "an expression changes nothing", "write a ** b"},
-    Refusal{"@=", "an expression changes nothing", "write a @ b"},
-    Refusal{"&=", "an expression changes nothing", "write a & b"},
-    Refusal{"|=", "an expression changes nothing", "write a | b"},
-    Refusal{"^=", "an expression changes nothing", "write a ^ b"},
     Refusal{"<<=", "an expression changes nothing", "multiply by a power of two"},
     Refusal{">>=", "an expression changes nothing", "divide by a power of two with //"},
+    Refusal{"+= -= *= /= //= %= **= @= &= |= ^=", "an expression changes nothing", "write a $ b"},
+    Refusal{"-> as assert async await break class continue def del elif except finally from global "
+            "import nonlocal pass raise return try while with yield",
+            "", kNoProgram},
 };
 
 constexpr std::string_view kLine =
@@ -65,50 +56,46 @@ constexpr std::array kScriptRefusals = {
             "operators act on whole tensors; layers[layer] stands for every layer"},
     Refusal{"def", "there are no functions of one's own", "name a value: name = expression"},
     Refusal{"class", "there are no classes of one's own", "name a value: name = expression"},
-    Refusal{"await", "\"await\" is not part of the language", kLine},
-    Refusal{"yield", "\"yield\" is not part of the language", kLine},
-    Refusal{"->", "\"->\" is not part of the language", kLine},
     Refusal{"=", "an assignment inside an expression", "a line has one =; to compare, write =="},
     Refusal{":=", "an assignment inside an expression",
             "name the value on a line of its own: name = expression"},
-    Refusal{"+=", "an assignment inside an expression", "begin the line with what is assigned"},
-    Refusal{"-=", "an assignment inside an expression", "begin the line with what is assigned"},
-    Refusal{"*=", "an assignment inside an expression", "begin the line with what is assigned"},
-    Refusal{"/=", "an assignment inside an expression", "begin the line with what is assigned"},
-    Refusal{"//=", "there is no \"//=\"", "write a = a // b"},
-    Refusal{"%=", "there is no \"%=\"", "write a = a % b"},
-    Refusal{"**=", "there is no \"**=\"", "write a = a ** b"},
-    Refusal{"@=", "there is no \"@=\"", "write a = a @ b"},
-    Refusal{"&=", "there is no \"&=\"", "write a = a & b"},
-    Refusal{"|=", "there is no \"|=\"", "write a = a | b"},
-    Refusal{"^=", "there is no \"^=\"", "write a = a ^ b"},
+    Refusal{"+= -= *= /=", "an assignment inside an expression",
+            "begin the line with what is assigned"},
+    Refusal{"//= %= **= @= &= |= ^=", "there is no \"$=\"", "write a = a $ b"},
+    Refusal{"-> as assert async await break continue del except finally from global import "
+            "nonlocal pass raise return try with yield",
+            "", kLine},
 };
 
-constexpr std::array<std::string_view, 21> kStatements = {
-    "as",       "assert", "async",  "break",   "class", "continue", "def",
-    "del",      "elif",   "except", "finally", "from",  "global",   "import",
-    "nonlocal", "pass",   "raise",  "return",  "try",   "while",    "with"};
+std::string with_operator(std::string_view text, const std::string& token) {
+  std::string written(text);
+  if (const auto at = written.find('$'); at != std::string::npos) {
+    written.replace(at, 1, token, 0, token.size() - 1);
+  }
+  return written;
+}
 
 }  // namespace
 
 std::optional<Problem> find_refusal(const Token& token, Form form) {
   if (token.kind != TokenKind::kName && token.kind != TokenKind::kPunctuation) return std::nullopt;
   const auto look_up = [&](const auto& table) -> std::optional<Problem> {
-    const auto found = std::ranges::find(table, token.text, &Refusal::token);
+    const auto found = std::ranges::find_if(
+        table, [&](const Refusal& row) { return base::has_word(row.tokens, token.text); });
     if (found == table.end()) return std::nullopt;
-    return Problem{token.span, std::string(found->what), std::string(found->remedy)};
+    const std::string what = found->what.empty()
+                                 ? "\"" + token.text + "\" is not part of the language"
+                                 : with_operator(found->what, token.text);
+    return Problem{token.span, what, with_operator(found->remedy, token.text)};
   };
   if (form == Form::kScript) {
     if (auto problem = look_up(kScriptRefusals)) return problem;
   }
-  if (auto problem = look_up(kRefusals)) return problem;
-  if (std::ranges::find(kStatements, token.text) == kStatements.end()) return std::nullopt;
-  return Problem{token.span, "\"" + token.text + "\" is not part of the language",
-                 std::string(form == Form::kScript ? kLine : kNoProgram)};
+  return look_up(kRefusals);
 }
 
 bool is_keyword(const std::string& word) {
-  return find_refusal({TokenKind::kName, {}, word, 0, 0}).has_value();
+  return find_refusal({.kind = TokenKind::kName, .text = word}).has_value();
 }
 
 }  // namespace tt::expr

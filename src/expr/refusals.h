@@ -7,11 +7,11 @@
 
 namespace tt::expr {
 
-/// What is being read: one formula, or lines that name values, write and call.
+/// One formula, or lines that name values, write and call.
 enum class Form { kExpression, kScript };
 
-/// What is wrong with a piece of Python that the language leaves out, and what to write instead;
-/// nothing if the token is no such piece.
+/// The problem of a part of Python that the language leaves out, with what to write instead;
+/// nothing if the token is no such part.
 std::optional<Problem> find_refusal(const Token& token, Form form = Form::kExpression);
 
 /// True for Python's keywords, but not for True, False and None.

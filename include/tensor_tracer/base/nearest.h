@@ -16,4 +16,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 /// wins. Thread: any.
 std::string nearest_word(std::string_view word, const std::vector<std::string>& known);
 
+/// True if `word` is one of `words`, which have blanks between them. Thread: any.
+bool has_word(std::string_view words, std::string_view word);
+
 }  // namespace tt::base
