@@ -22,18 +22,18 @@ enum class TokenKind : std::uint8_t {
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  Span span;
-  std::string text;  // as written; of a string: its value
+  Span span = {};
+  std::string text = {};  // as written; of a string: its value
   std::int64_t integer = 0;
   double real = 0;
 };
 
-/// Cuts a source text into tokens. Owner: nobody, the source must outlive it. Thread: one.
+/// Splits a source text into tokens. The source must outlive it. Thread: one.
 class Lexer {
  public:
   Lexer(std::string_view source, const Limits& limits) : source_(source), limits_(limits) {}
 
-  /// All tokens, the last one kEnd; what is wrong, if anything is, stands in problem().
+  /// All tokens, the last one kEnd; problem() says what is wrong with the text.
   std::vector<Token> read_all();
   const std::optional<Problem>& problem() const { return problem_; }
 

@@ -37,6 +37,15 @@ const BinaryOperator* find_binary(const Token& token) {
   return found == kBinary.end() ? nullptr : &*found;
 }
 
+struct Compound {
+  std::string_view text;
+  Operator op;
+};
+
+constexpr std::array kCompounds = {
+    Compound{"+=", Operator::kAdd}, Compound{"-=", Operator::kSubtract},
+    Compound{"*=", Operator::kMultiply}, Compound{"/=", Operator::kDivide}};
+
 std::string shown(const Token& token) {
   switch (token.kind) {
     case TokenKind::kEnd:
@@ -138,6 +147,15 @@ NodeId Parser::add(Node node) {
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
+NodeId Parser::add_binary(Operator op, Span op_span, std::uint32_t begin, NodeId left,
+                          NodeId right) {
+  return add({.kind = Kind::kBinary,
+              .op = op,
+              .span = span_from(begin),
+              .name_span = op_span,
+              .children = {left, right}});
+}
+
 NodeId Parser::parse_expression() { return parse_binary(kComparisonLevel); }
 
 // a < b < c means (a < b) and (b < c) in Python, which tensors have not.
@@ -162,7 +180,7 @@ NodeId Parser::parse_binary(int level) {
     accept(binary->text);
     const NodeId right = parse_binary(binary->level + 1);
     if (problem_ || !check_not_chained(binary->op)) break;
-    left = add({Kind::kBinary, binary->op, span_from(begin), op_span, 0, 0, "", {left, right}});
+    left = add_binary(binary->op, op_span, begin, left, right);
   }
   return problem_ ? kNoNode : left;
 }
@@ -184,16 +202,21 @@ NodeId Parser::parse_unary() {
 NodeId Parser::parse_signed() {
   const Span op_span = peek().span;
   Operator op = Operator::kNoOperator;
-  if (accept("-"))
+  if (accept("-")) {
     op = Operator::kNegative;
-  else if (accept("+"))
+  } else if (accept("+")) {
     op = Operator::kPositive;
-  else if (accept("~"))
+  } else if (accept("~")) {
     op = Operator::kInvert;
+  }
   if (op == Operator::kNoOperator) return parse_power();
   const NodeId operand = parse_unary();
   if (problem_) return kNoNode;
-  return add({Kind::kUnary, op, span_from(op_span.begin), op_span, 0, 0, "", {operand}});
+  return add({.kind = Kind::kUnary,
+              .op = op,
+              .span = span_from(op_span.begin),
+              .name_span = op_span,
+              .children = {operand}});
 }
 
 // Binds tighter than the sign on its left and looser than the one on its right: -a ** -b.
@@ -205,8 +228,267 @@ NodeId Parser::parse_power() {
   accept("**");
   const NodeId exponent = parse_unary();
   if (problem_) return kNoNode;
-  return add(
-      {Kind::kBinary, Operator::kPower, span_from(begin), op_span, 0, 0, "", {base, exponent}});
+  return add_binary(Operator::kPower, op_span, begin, base, exponent);
+}
+
+// An atom and its suffixes: .name, (arguments), [subscript].
+NodeId Parser::parse_primary() {
+  const std::uint32_t begin = peek().span.begin;
+  NodeId node = parse_atom();
+  while (!problem_) {
+    if (accept(".")) {
+      node = parse_attribute(node, begin);
+    } else if (accept("(")) {
+      node = parse_call(node, begin);
+    } else if (accept("[")) {
+      node = parse_subscript(node, begin);
+    } else {
+      return node;
+    }
+  }
+  return kNoNode;
+}
+
+NodeId Parser::add_leaf(Kind kind) {
+  const Token token = peek();
+  last_end_ = tokens_[at_++].span.end;
+  return add({.kind = kind,
+              .span = token.span,
+              .name_span = token.span,
+              .integer = token.integer,
+              .real = token.real,
+              .text = token.text});
+}
+
+NodeId Parser::parse_atom() {
+  switch (peek().kind) {
+    case TokenKind::kInt:
+      return add_leaf(Kind::kInt);
+    case TokenKind::kFloat:
+      return add_leaf(Kind::kFloat);
+    case TokenKind::kName:
+      return parse_name();
+    case TokenKind::kString: {
+      const NodeId node = add_leaf(Kind::kString);
+      if (!problem_ && peek().kind == TokenKind::kString) {
+        return fail(peek().span, "two strings in a row", "write one string");
+      }
+      return node;
+    }
+    default:
+      break;
+  }
+  if (is_at("(")) return parse_parenthesis();
+  if (is_at("[")) return parse_list();
+  if (is_at("...")) return add_leaf(Kind::kEllipsis);
+  return refuse_token("a value");
+}
+
+NodeId Parser::parse_name() {
+  const std::string& word = peek().text;
+  if (word == "True") return add_leaf(Kind::kTrue);
+  if (word == "False") return add_leaf(Kind::kFalse);
+  if (word == "None") return add_leaf(Kind::kNone);
+  return is_keyword(word) ? refuse_token("a value") : add_leaf(Kind::kName);
+}
+
+// Items with commas between them, a last comma too, up to the closing bracket, which is passed.
+bool Parser::parse_items(std::string_view closing, std::vector<NodeId>& items, bool& has_comma,
+                         NodeId (Parser::*parse_item)()) {
+  has_comma = false;
+  while (!problem_ && !accept(closing)) {
+    if (is_at("*") || is_at("**")) {
+      fail(peek().span, "there is no unpacking with " + peek().text, "write the items out");
+      break;
+    }
+    items.push_back((this->*parse_item)());
+    if (problem_ || accept(closing)) break;
+    has_comma = true;
+    if (!expect(",", "or \"" + std::string(closing) + "\"")) break;
+  }
+  return !problem_;
+}
+
+NodeId Parser::parse_parenthesis() {
+  const std::uint32_t begin = peek().span.begin;
+  accept("(");
+  std::vector<NodeId> items;
+  bool has_comma = false;
+  if (!parse_items(")", items, has_comma, &Parser::parse_expression)) return kNoNode;
+  if (items.size() == 1 && !has_comma) return items.front();
+  return add({.kind = Kind::kTuple, .span = span_from(begin), .children = items});
+}
+
+NodeId Parser::parse_list() {
+  const std::uint32_t begin = peek().span.begin;
+  accept("[");
+  std::vector<NodeId> items;
+  bool has_comma = false;
+  if (!parse_items("]", items, has_comma, &Parser::parse_expression)) return kNoNode;
+  return add({.kind = Kind::kList, .span = span_from(begin), .children = items});
+}
+
+NodeId Parser::parse_attribute(NodeId object, std::uint32_t begin) {
+  const Token name = peek();
+  if (name.kind != TokenKind::kName || is_keyword(name.text)) {
+    return refuse_token("a name after the dot");
+  }
+  last_end_ = tokens_[at_++].span.end;
+  return add({.kind = Kind::kAttribute,
+              .span = span_from(begin),
+              .name_span = name.span,
+              .text = name.text,
+              .children = {object}});
+}
+
+NodeId Parser::parse_argument() {
+  const Token name = peek();
+  const bool is_keyword_argument = name.kind == TokenKind::kName && !is_keyword(name.text) &&
+                                   peek(1).kind == TokenKind::kPunctuation && peek(1).text == "=";
+  if (!is_keyword_argument) return parse_expression();
+  at_ += 2;
+  const NodeId value = parse_expression();
+  if (problem_) return kNoNode;
+  return add({.kind = Kind::kKeyword,
+              .span = span_from(name.span.begin),
+              .name_span = name.span,
+              .text = name.text,
+              .children = {value}});
+}
+
+NodeId Parser::parse_call(NodeId callee, std::uint32_t begin) {
+  std::vector<NodeId> children = {callee};
+  bool has_comma = false;
+  if (!parse_items(")", children, has_comma, &Parser::parse_argument)) return kNoNode;
+  for (std::size_t i = 2; i < children.size(); ++i) {
+    const Node& node = nodes_[children[i]];
+    if (node.kind != Kind::kKeyword && nodes_[children[i - 1]].kind == Kind::kKeyword) {
+      return fail(node.span, "a positional argument stands after a named one",
+                  "put it in front, or name it");
+    }
+    for (std::size_t j = 1; j < i && node.kind == Kind::kKeyword; ++j) {
+      const Node& other = nodes_[children[j]];
+      if (other.kind == Kind::kKeyword && other.text == node.text) {
+        return fail(node.name_span, "the argument \"" + node.text + "\" is given twice",
+                    "give it once");
+      }
+    }
+  }
+  return add({.kind = Kind::kCall, .span = span_from(begin), .children = children});
+}
+
+NodeId Parser::parse_subscript(NodeId object, std::uint32_t begin) {
+  const std::uint32_t bracket = last_end_ - 1;
+  const std::uint32_t inside = peek().span.begin;
+  std::vector<NodeId> items;
+  bool has_comma = false;
+  if (!parse_items("]", items, has_comma, &Parser::parse_subscript_item)) return kNoNode;
+  if (items.empty()) {
+    return fail(span_from(bracket), "there is no index between the brackets", "write [:] for all");
+  }
+  NodeId subscript = items.front();
+  if (has_comma) {
+    const Span span{inside, nodes_[items.back()].span.end};
+    subscript = add({.kind = Kind::kTuple, .span = span, .children = items});
+  }
+  return add({.kind = Kind::kIndex, .span = span_from(begin), .children = {object, subscript}});
+}
+
+// An expression, or start:stop:step with any of the three left out.
+NodeId Parser::parse_subscript_item() {
+  const std::uint32_t begin = peek().span.begin;
+  std::vector<NodeId> parts(3, kNoNode);
+  std::size_t colons = 0;
+  while (!problem_ && !is_at("]") && !is_at(",")) {
+    if (accept(":")) {
+      if (++colons > 2)
+        return fail({last_end_ - 1, last_end_}, "a slice has at most two colons", "");
+    } else if (parts[colons] != kNoNode) {
+      return refuse_token("\",\", \":\" or \"]\"");
+    } else {
+      parts[colons] = parse_expression();
+    }
+  }
+  if (problem_) return kNoNode;
+  if (colons == 0) return parts[0] == kNoNode ? refuse_token("an index") : parts[0];
+  return add({.kind = Kind::kSlice, .span = span_from(begin), .children = parts});
+}
+
+std::vector<Statement> Parser::parse_statements() {
+  std::vector<Statement> statements;
+  skip_newlines();
+  if (peek().kind == TokenKind::kEnd) {
+    fail(peek().span, "there is no line to read", "write at least one");
+  }
+  while (!problem_ && peek().kind != TokenKind::kEnd) {
+    if (statements.size() == kMaxStatements) {
+      fail(peek().span,
+           "the script has more than " + std::to_string(kMaxStatements) + " statements",
+           "split it");
+      break;
+    }
+    statements.push_back(parse_statement());
+    skip_newlines();
+  }
+  return statements;
+}
+
+Statement Parser::parse_statement() {
+  Statement statement;
+  const std::uint32_t begin = peek().span.begin;
+  if (peek().kind == TokenKind::kName && peek().text == "if") {
+    statement.condition = parse_condition();
+  }
+  if (!problem_) parse_assignment(statement);
+  if (!problem_) expect_line_end();
+  statement.span = span_from(begin);
+  return statement;
+}
+
+// `if condition:`; the rest of the statement stands on the same line.
+NodeId Parser::parse_condition() {
+  ++at_;
+  const NodeId condition = parse_expression();
+  if (problem_ || !expect(":", "behind the condition")) return kNoNode;
+  if (peek().kind == TokenKind::kNewline || peek().kind == TokenKind::kEnd) {
+    return fail(peek().span, "there are no blocks of several lines",
+                "write it on one line: if condition: place = value");
+  }
+  if (peek().kind == TokenKind::kName && peek().text == "if") {
+    return fail(peek().span, "an \"if\" inside an \"if\"", "write if (a) & (b): ...");
+  }
+  return condition;
+}
+
+// `value`, `target = value` or `target += value`.
+void Parser::parse_assignment(Statement& statement) {
+  const std::uint32_t begin = peek().span.begin;
+  statement.value = parse_expression();
+  if (problem_) return;
+  if (accept("=")) {
+    statement.target = statement.value;
+    statement.value = parse_expression();
+    return;
+  }
+  for (const Compound& compound : kCompounds) {
+    const Span op_span = peek().span;
+    if (!accept(compound.text)) continue;
+    statement.target = statement.value;
+    const NodeId right = parse_expression();
+    if (problem_) return;
+    statement.value = add_binary(compound.op, op_span, begin, statement.target, right);
+    return;
+  }
+}
+
+bool Parser::expect_line_end() {
+  if (peek().kind == TokenKind::kNewline || peek().kind == TokenKind::kEnd) return true;
+  if (is_at(",")) {
+    fail(peek().span, "a line gives one value, not several", "write one line for each");
+  } else {
+    refuse_token("an operator or the end of the line");
+  }
+  return false;
 }
 
 }  // namespace tt::expr

@@ -21,14 +21,14 @@ inline constexpr int kUnaryLevel = 7;
 inline constexpr int kPowerLevel = 8;
 
 /// Builds the nodes of expressions by recursive descent. After the first problem every function
-/// returns kNoNode at once. Owner: the caller of what the constructor is given. Thread: one.
+/// returns kNoNode at once. The limits must outlive it. Thread: one.
 class Parser {
  public:
   Parser(std::vector<Token> tokens, const Limits& limits, Form form = Form::kExpression);
 
   /// One expression without a comma at its top.
   NodeId parse_expression();
-  /// Passes over line ends; true at the end of the text, else what follows is the problem.
+  /// Passes over line ends; true at the end of the text, else the next token is the problem.
   bool expect_end();
   void skip_newlines();
   /// All lines up to the end of the text.
@@ -38,18 +38,17 @@ class Parser {
   std::vector<Node> take_nodes() { return std::move(nodes_); }
 
  private:
-  // statement.cpp: lines.
   Statement parse_statement();
   NodeId parse_condition();
   void parse_assignment(Statement& statement);
   bool expect_line_end();
-  // parser.cpp: operators, from the loosest to the tightest.
+  // Operators, from the loosest to the tightest.
   NodeId parse_binary(int level);
   NodeId parse_unary();
   NodeId parse_signed();
   NodeId parse_power();
   bool check_not_chained(Operator op);
-  // primary.cpp: what stands between operators.
+  // Operands.
   NodeId parse_primary();
   NodeId parse_atom();
   NodeId parse_name();
@@ -69,6 +68,7 @@ class Parser {
   bool expect(std::string_view punctuation, const std::string& where);
   NodeId add(Node node);
   NodeId add_leaf(Kind kind);
+  NodeId add_binary(Operator op, Span op_span, std::uint32_t begin, NodeId left, NodeId right);
   Span span_from(std::uint32_t begin) const { return {begin, last_end_}; }
   NodeId fail(Span span, std::string what, std::string remedy);
   NodeId refuse_token(const std::string& expected);
@@ -77,7 +77,7 @@ class Parser {
   const Limits& limits_;
   Form form_;
   std::size_t at_ = 0;
-  std::uint32_t last_end_ = 0;  // of the token passed last
+  std::uint32_t last_end_ = 0;  // of the last token
   std::size_t nesting_ = 0;
   std::vector<Node> nodes_;
   std::vector<std::size_t> depths_;  // of each node's subtree
