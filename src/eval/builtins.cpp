@@ -42,28 +42,17 @@ bool flatten(const Value& value, std::size_t depth, Flat& flat) {
                              [&](const Value& item) { return flatten(item, depth + 1, flat); });
 }
 
-double to_double(const Value& value) {
-  if (const auto* truth = value.get<bool>()) return *truth ? 1 : 0;
-  if (const auto* integer = value.get<std::int64_t>()) return static_cast<double>(*integer);
-  return *value.get<double>();
-}
-
-std::int64_t to_int(const Value& value) {
-  if (const auto* truth = value.get<bool>()) return *truth ? 1 : 0;
-  return *value.get<std::int64_t>();
-}
-
 at::Tensor numbers_to_tensor(const std::vector<Value>& numbers) {
   const auto all = [&](auto test) { return std::ranges::all_of(numbers, test); };
   const bool has_double = !all([](const Value& v) { return !v.is<double>(); });
   if (has_double || numbers.empty()) {
     std::vector<double> values;
-    for (const Value& number : numbers) values.push_back(to_double(number));
-    return at::tensor(values, at::kDouble);
+    for (const Value& number : numbers) values.push_back(number.to_double());
+    return at::tensor(values, at::device(at::kCPU).dtype(at::kDouble));
   }
   std::vector<std::int64_t> values;
-  for (const Value& number : numbers) values.push_back(to_int(number));
-  const at::Tensor tensor = at::tensor(values, at::kLong);
+  for (const Value& number : numbers) values.push_back(number.to_integer());
+  const at::Tensor tensor = at::tensor(values, at::device(at::kCPU).dtype(at::kLong));
   return all([](const Value& v) { return v.is<bool>(); }) ? tensor.to(at::kBool) : tensor;
 }
 

@@ -14,12 +14,6 @@ c10::IValue to_ivalue(const Value& number) {
   return *number.get<double>();
 }
 
-double to_double(const Value& number) {
-  if (const auto* value = number.get<bool>()) return *value ? 1.0 : 0.0;
-  if (const auto* value = number.get<std::int64_t>()) return static_cast<double>(*value);
-  return *number.get<double>();
-}
-
 std::optional<PlanArgument> to_tensor(const Value& value, const OperatorRow& row) {
   if (const auto* tensor = value.get<TensorValue>()) return Slot{tensor->slot};
   if (!row.has(kNumbers) || !value.is_number()) return std::nullopt;
@@ -46,7 +40,7 @@ std::optional<PlanArgument> to_float_list(const Value& value) {
   std::vector<double> numbers;
   for (const Value& item : sequence->items) {
     if (!item.is_number()) return std::nullopt;
-    numbers.push_back(to_double(item));
+    numbers.push_back(item.to_double());
   }
   return c10::IValue(numbers);
 }
@@ -114,7 +108,7 @@ std::optional<PlanArgument> convert(const Value& value, const c10::Argument& arg
       }
       return std::nullopt;
     case TypeKind::FloatType:
-      if (value.is_number()) return c10::IValue(to_double(value));
+      if (value.is_number()) return c10::IValue(value.to_double());
       return std::nullopt;
     case TypeKind::IntType:
     case TypeKind::SymIntType:

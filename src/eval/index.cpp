@@ -1,13 +1,13 @@
+#include "src/eval/index.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
-
-#include "src/eval/checker.h"
+#include <optional>
+#include <utility>
 
 namespace tt::eval {
 namespace {
-
-using expr::Kind;
 
 Value or_none(const std::optional<std::int64_t>& bound) {
   return bound ? Value{*bound} : Value{None{}};
@@ -17,46 +17,91 @@ bool is_whole(const Slice& slice) {
   return slice.start.value_or(0) == 0 && !slice.stop && slice.step.value_or(1) == 1;
 }
 
+// The number of indexed dimensions; nothing, and a problem, for a second ... or list.
+std::optional<std::int64_t> count_indexed(const std::vector<IndexItem>& items, CallChecker& calls) {
+  std::int64_t indexed = 0;
+  int dots = 0;
+  int lists = 0;
+  for (const IndexItem& item : items) {
+    if (item.value.is<Ellipsis>()) ++dots;
+    if (item.is_list) ++lists;
+    if (!item.value.is<Ellipsis>() && !item.value.is<None>()) ++indexed;
+    if (dots > 1) calls.fail(item.span, "an index has one ... at most");
+    if (lists > 1) {
+      calls.fail(item.span, "an index has one list at most", "index one after the other");
+    }
+  }
+  return calls.problem() ? std::nullopt : std::optional(indexed);
+}
+
+Value index_by_list(const Value& tensor, const Sequence& list, std::int64_t dim, expr::Span span,
+                    CallChecker& calls) {
+  const std::int64_t size = tensor.get<TensorValue>()->meta.size(dim);
+  std::vector<std::int64_t> positions;
+  for (const Value& item : list.items) {
+    const auto* index = item.get<std::int64_t>();
+    if (index == nullptr) return calls.fail(span, "a list in an index has integers only");
+    if (*index < -size || *index >= size) {
+      return calls.fail(span, "index " + std::to_string(*index) +
+                                  " is out of bounds for dimension " + std::to_string(dim) +
+                                  " with size " + std::to_string(size));
+    }
+    positions.push_back(*index < 0 ? *index + size : *index);
+  }
+  const auto options = at::device(at::kCPU).dtype(at::kLong);
+  return calls.apply("index_select", span,
+                     {tensor, {dim}, {calls.recorder().constant(at::tensor(positions, options))}});
+}
+
+// `dim` is the dimension that the item is about, and afterwards that of the next one; ... passes
+// over `skipped` of them.
+Value index_one(Value tensor, const IndexItem& item, std::int64_t& dim, std::int64_t skipped,
+                CallChecker& calls) {
+  const Value& index = item.value;
+  const expr::Span span = item.span;
+  if (index.is<Ellipsis>()) {
+    dim += skipped;
+    return tensor;
+  }
+  if (index.is<None>()) return calls.apply("unsqueeze", span, {std::move(tensor), {dim++}});
+  if (index.is<std::int64_t>())
+    return calls.apply("select", span, {std::move(tensor), {dim}, index});
+  if (const auto* slice = index.get<Slice>()) {
+    const std::int64_t sliced = dim++;
+    if (is_whole(*slice)) return tensor;
+    return calls.apply("slice", span,
+                       {std::move(tensor),
+                        {sliced},
+                        or_none(slice->start),
+                        or_none(slice->stop),
+                        {slice->step.value_or(1)}});
+  }
+  if (item.is_list) {
+    return index_by_list(tensor, *index.get<Sequence>(), dim++, span, calls);
+  }
+  if (index.is<TensorValue>()) {
+    return calls.fail(
+        span, "an index by a tensor is not admitted: the shape may depend on the data",
+        "for a mask write where(mask, data, 0), for positions gather(data, dim, index)");
+  }
+  return calls.fail(span, describe(index) + " is no index",
+                    "there are integers, slices, ... and None");
+}
+
 }  // namespace
 
-Value Checker::evaluate_index(const Node& node) {
-  const Node& object_node = ast_.node(node.children[0]);
-  if (object_node.kind == Kind::kAttribute && object_node.text == "shape") {
-    const Value tensor = evaluate(object_node.children[0]);
-    if (!problem_ && tensor.is<TensorValue>()) return index_shape(node, tensor);
-  }
-  const Value object = evaluate(node.children[0]);
-  if (problem_) return {};
-  if (object.is<TensorValue>()) return index_tensor(node, object);
-  if (const auto* sequence = object.get<Sequence>()) {
-    return index_sequence(node, *sequence, evaluate(node.children[1]));
-  }
-  return fail(object_node.span, describe(object) + " has no index");
-}
-
-// data.shape[-1] looks at one dimension only, which matters to reach.
-Value Checker::index_shape(const Node& node, const Value& tensor) {
-  const Value subscript = evaluate(node.children[1]);
-  if (problem_) return {};
-  if (const auto* dim = subscript.get<std::int64_t>()) {
-    return size_of(*tensor.get<TensorValue>(), *dim, ast_.node(node.children[1]).span);
-  }
-  const Value shape = shape_of(*tensor.get<TensorValue>());
-  return index_sequence(node, *shape.get<Sequence>(), subscript);
-}
-
-Value Checker::index_sequence(const Node& node, const Sequence& sequence, const Value& subscript) {
-  if (problem_) return {};
+Value index_sequence(const Sequence& sequence, const Value& subscript, expr::Span span,
+                     CallChecker& calls) {
   const auto size = static_cast<std::int64_t>(sequence.items.size());
   if (const auto* index = subscript.get<std::int64_t>()) {
     const std::int64_t place = *index < 0 ? *index + size : *index;
     if (place >= 0 && place < size) return sequence.items[static_cast<std::size_t>(place)];
-    return fail(ast_.node(node.children[1]).span,
-                "there is no item " + std::to_string(*index) + " in " + std::to_string(size));
+    return calls.fail(span,
+                      "there is no item " + std::to_string(*index) + " in " + std::to_string(size));
   }
   const auto* slice = subscript.get<Slice>();
   if (slice == nullptr) {
-    return fail(ast_.node(node.children[1]).span, "the index of a tuple is an integer or a slice");
+    return calls.fail(span, "the index of a tuple is an integer or a slice");
   }
   const auto place = [size](std::int64_t bound) {
     return std::clamp<std::int64_t>(bound < 0 ? bound + size : bound, 0, size);
@@ -70,87 +115,18 @@ Value Checker::index_sequence(const Node& node, const Sequence& sequence, const 
   return {std::move(part)};
 }
 
-// How many dimensions the items index; nothing, and a problem, if they are more than they may be.
-std::optional<std::int64_t> Checker::count_indexed(const std::vector<NodeId>& items) {
-  std::int64_t indexed = 0;
-  int dots = 0;
-  int lists = 0;
-  for (const NodeId item : items) {
-    const Node& node = ast_.node(item);
-    if (node.kind == Kind::kEllipsis) ++dots;
-    if (node.kind == Kind::kList) ++lists;
-    if (node.kind != Kind::kEllipsis && node.kind != Kind::kNone) ++indexed;
-    if (dots > 1) fail(node.span, "an index has one ... at most");
-    if (lists > 1) fail(node.span, "an index has one list at most", "index one after the other");
-  }
-  return problem_ ? std::nullopt : std::optional(indexed);
-}
-
-Value Checker::index_tensor(const Node& node, Value tensor) {
-  const Node& subscript = ast_.node(node.children[1]);
-  const std::vector<NodeId> items =
-      subscript.kind == Kind::kTuple ? subscript.children : std::vector<NodeId>{node.children[1]};
-  const auto indexed = count_indexed(items);
+Value index_tensor(Value tensor, const std::vector<IndexItem>& items, expr::Span span,
+                   CallChecker& calls) {
+  const auto indexed = count_indexed(items, calls);
   if (!indexed) return {};
   const std::int64_t rank = tensor.get<TensorValue>()->meta.dim();
-  if (*indexed > rank) {
-    return fail(subscript.span, "too many indices for " + describe(tensor));
-  }
+  if (*indexed > rank) return calls.fail(span, "too many indices for " + describe(tensor));
   std::int64_t dim = 0;
-  for (const NodeId item : items) {
-    tensor = index_one(std::move(tensor), item, dim, rank - *indexed);
-    if (problem_) return {};
+  for (const IndexItem& item : items) {
+    tensor = index_one(std::move(tensor), item, dim, rank - *indexed, calls);
+    if (calls.problem()) return {};
   }
   return tensor;
-}
-
-// `dim` is the dimension that the item is about, and afterwards that of the next one; ... passes
-// over `skipped` of them.
-Value Checker::index_one(Value tensor, NodeId item, std::int64_t& dim, std::int64_t skipped) {
-  const Span span = ast_.node(item).span;
-  const Value index = evaluate(item);
-  if (problem_) return {};
-  if (index.is<Ellipsis>()) {
-    dim += skipped;
-    return tensor;
-  }
-  if (index.is<None>()) return apply("unsqueeze", span, {std::move(tensor), {dim++}});
-  if (index.is<std::int64_t>()) return apply("select", span, {std::move(tensor), {dim}, index});
-  if (const auto* slice = index.get<Slice>()) {
-    const std::int64_t sliced = dim++;
-    if (is_whole(*slice)) return tensor;
-    return apply("slice", span,
-                 {std::move(tensor),
-                  {sliced},
-                  or_none(slice->start),
-                  or_none(slice->stop),
-                  {slice->step.value_or(1)}});
-  }
-  if (index.is<Sequence>() && ast_.node(item).kind == Kind::kList) {
-    return index_by_list(tensor, *index.get<Sequence>(), dim++, span);
-  }
-  if (index.is<TensorValue>()) {
-    return fail(span, "an index by a tensor is not admitted: the shape may depend on the data",
-                "for a mask write where(mask, data, 0), for positions gather(data, dim, index)");
-  }
-  return fail(span, describe(index) + " is no index", "there are integers, slices, ... and None");
-}
-
-Value Checker::index_by_list(const Value& tensor, const Sequence& list, std::int64_t dim,
-                             Span span) {
-  const std::int64_t size = tensor.get<TensorValue>()->meta.size(dim);
-  std::vector<std::int64_t> places;
-  for (const Value& item : list.items) {
-    const auto* index = item.get<std::int64_t>();
-    if (index == nullptr) return fail(span, "a list in an index has integers only");
-    if (*index < -size || *index >= size) {
-      return fail(span, "index " + std::to_string(*index) + " is out of bounds for dimension " +
-                            std::to_string(dim) + " with size " + std::to_string(size));
-    }
-    places.push_back(*index < 0 ? *index + size : *index);
-  }
-  return apply("index_select", span,
-               {tensor, {dim}, {recorder_.constant(at::tensor(places, at::kLong))}});
 }
 
 }  // namespace tt::eval

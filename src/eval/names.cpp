@@ -1,9 +1,11 @@
+#include "src/eval/names.h"
+
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 #include "src/eval/builtins.h"
-#include "src/eval/checker.h"
 #include "src/eval/refusals.h"
 
 namespace tt::eval {
@@ -21,11 +23,9 @@ bool is_callable(const std::string& name) {
   return is_builtin(name) || (!rows.empty() && !rows.front()->has(kInternal));
 }
 
-}  // namespace
-
-std::vector<std::string> Checker::known_names() const {
+std::vector<std::string> known_names(const Recorder& recorder) {
   std::vector<std::string> names;
-  for (const Input& input : recorder_.inputs()) {
+  for (const Input& input : recorder.inputs()) {
     if (!input.name.empty()) names.push_back(input.name);
   }
   std::set<std::string> callables(builtin_names().begin(), builtin_names().end());
@@ -37,30 +37,13 @@ std::vector<std::string> Checker::known_names() const {
   return names;
 }
 
-Value Checker::evaluate_name(const Node& node) {
-  const auto& inputs = recorder_.inputs();
-  const auto input = std::ranges::find(inputs, node.text, &Input::name);
-  if (input != inputs.end()) {
-    return {recorder_.input(static_cast<std::size_t>(input - inputs.begin()))};
-  }
-  if (is_module(node.text)) return {Module{node.text}};
-  if (is_callable(node.text)) return {Callable{node.text, {}}};
-  if (const auto constant = find_constant(node.text)) return {*constant};
-  const expr::Problem problem = refuse_name(node.text, node.span, known_names());
-  return fail(problem.span, problem.what, problem.remedy);
+Value refuse(const expr::Node& node, expr::Span span, const std::vector<std::string>& known,
+             CallChecker& calls) {
+  expr::Problem problem = refuse_name(node.text, span, known);
+  return calls.fail(problem.span, std::move(problem.what), std::move(problem.remedy));
 }
 
-Value Checker::evaluate_attribute(const Node& node) {
-  const Value object = evaluate(node.children[0]);
-  if (problem_) return {};
-  if (const auto* module = object.get<Module>()) return attribute_of_module(node, *module);
-  if (object.is<TensorValue>()) return attribute_of_tensor(node, object);
-  if (const auto* sequence = object.get<Sequence>()) return attribute_of_sequence(node, *sequence);
-  const std::string remedy = object.is<Callable>() ? "call it first: add parentheses" : "";
-  return fail(node.name_span, describe(object) + " has no \"" + node.text + "\"", remedy);
-}
-
-Value Checker::attribute_of_module(const Node& node, const Module& module) {
+Value attribute_of_module(const expr::Node& node, const Module& module, CallChecker& calls) {
   const std::string path = module.path + "." + node.text;
   if (is_module(path)) return {Module{path}};
   if (module.path == "torch") {
@@ -69,36 +52,58 @@ Value Checker::attribute_of_module(const Node& node, const Module& module) {
   }
   const std::string prefix = module.path == "torch.linalg" ? "linalg_" : "";
   if (is_callable(prefix + node.text)) return {Callable{prefix + node.text, {}}};
-  auto known = known_names();
+  auto known = known_names(calls.recorder());
   for (std::string& name : dtype_names()) known.push_back(std::move(name));
-  const expr::Problem problem = refuse_name(node.text, node.name_span, known);
-  return fail(problem.span, problem.what, problem.remedy);
+  return refuse(node, node.name_span, known, calls);
 }
 
-Value Checker::attribute_of_tensor(const Node& node, const Value& object) {
+Value attribute_of_tensor(const expr::Node& node, const Value& object, CallChecker& calls) {
   const TensorValue& tensor = *object.get<TensorValue>();
-  if (node.text == "shape") return shape_of(tensor);
+  if (node.text == "shape") return calls.shape_of(tensor);
   if (node.text == "ndim") return {tensor.meta.dim()};
   if (node.text == "dtype") return {tensor.meta.scalar_type()};
-  if (node.text == "T" || node.text == "mT") return apply(node.text, node.name_span, {object});
+  if (node.text == "T" || node.text == "mT")
+    return calls.apply(node.text, node.name_span, {object});
   if (is_callable(node.text)) return {Callable{node.text, {object}}};
-  auto known = known_names();
+  auto known = known_names(calls.recorder());
   known.insert(known.end(), {"shape", "ndim", "dtype"});
-  const expr::Problem problem = refuse_name(node.text, node.name_span, known);
-  return fail(problem.span, problem.what, problem.remedy);
+  return refuse(node, node.name_span, known, calls);
 }
 
-Value Checker::attribute_of_sequence(const Node& node, const Sequence& sequence) {
+Value attribute_of_sequence(const expr::Node& node, const Sequence& sequence, CallChecker& calls) {
   const auto found = std::ranges::find(sequence.names, node.text);
   if (found != sequence.names.end()) {
     return sequence.items[static_cast<std::size_t>(found - sequence.names.begin())];
   }
   const std::string remedy =
       sequence.names.empty() ? "take one of them with [0]" : "take one of them first";
-  return fail(node.name_span,
-              describe(Value{sequence}) + " has no \"" + node.text + "\"" +
-                  expr::suggestion(node.text, sequence.names),
-              remedy);
+  return calls.fail(node.name_span,
+                    describe(Value{sequence}) + " has no \"" + node.text + "\"" +
+                        expr::suggestion(node.text, sequence.names),
+                    remedy);
+}
+
+}  // namespace
+
+Value resolve_name(const expr::Node& node, CallChecker& calls) {
+  const auto& inputs = calls.recorder().inputs();
+  const auto input = std::ranges::find(inputs, node.text, &Input::name);
+  if (input != inputs.end()) {
+    return {calls.recorder().input(static_cast<std::size_t>(input - inputs.begin()))};
+  }
+  if (is_module(node.text)) return {Module{node.text}};
+  if (is_callable(node.text)) return {Callable{node.text, {}}};
+  if (const auto constant = find_constant(node.text)) return {*constant};
+  return refuse(node, node.span, known_names(calls.recorder()), calls);
+}
+
+Value resolve_attribute(const expr::Node& node, const Value& object, CallChecker& calls) {
+  if (const auto* module = object.get<Module>()) return attribute_of_module(node, *module, calls);
+  if (object.is<TensorValue>()) return attribute_of_tensor(node, object, calls);
+  if (const auto* sequence = object.get<Sequence>())
+    return attribute_of_sequence(node, *sequence, calls);
+  const std::string remedy = object.is<Callable>() ? "call it first: add parentheses" : "";
+  return calls.fail(node.name_span, describe(object) + " has no \"" + node.text + "\"", remedy);
 }
 
 }  // namespace tt::eval

@@ -1,13 +1,6 @@
 #include "src/eval/operator_table.h"
 
-#include <algorithm>
-#include <iterator>
-#include <map>
-#include <set>
 #include <sstream>
-
-#include "src/eval/builtins.h"
-#include "tensor_tracer/eval/operators.h"
 
 namespace tt::eval {
 namespace {
@@ -140,21 +133,6 @@ std::vector<const OperatorRow*> find_operator(std::string_view name) {
     if (row.name == name) found.push_back(&row);
   }
   return found;
-}
-
-std::vector<OperatorGroup> operator_groups() {
-  std::vector<OperatorGroup> groups;
-  std::map<std::string_view, std::set<std::string>> names;
-  for (const OperatorRow& row : operator_table()) {
-    if (row.has(kInternal)) continue;
-    if (!names.contains(row.group)) groups.push_back({std::string(row.group), {}});
-    names[row.group].insert(row.name);
-  }
-  for (const std::string& name : builtin_names()) names[kCreate].insert(name);
-  for (OperatorGroup& group : groups) {
-    std::ranges::copy(names[group.title], std::back_inserter(group.names));
-  }
-  return groups;
 }
 
 }  // namespace tt::eval

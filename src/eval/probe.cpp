@@ -11,7 +11,7 @@ namespace {
 using Shape = std::vector<std::int64_t>;
 
 at::Tensor zeros(const Shape& shape, at::ScalarType dtype) {
-  return at::zeros({}, at::TensorOptions().dtype(dtype)).expand(shape);
+  return at::zeros({}, at::device(at::kCPU).dtype(dtype)).expand(shape);
 }
 
 // True for the dimensions that the operator acts along; nothing if one is not there.
@@ -48,7 +48,7 @@ Shape grow(at::IntArrayRef result, at::IntArrayRef shape, const std::vector<bool
 }  // namespace
 
 at::Tensor meta_like(at::IntArrayRef shape, at::ScalarType dtype) {
-  return at::empty(shape, at::TensorOptions().dtype(dtype).device(at::kMeta));
+  return at::empty(shape, at::device(at::kMeta).dtype(dtype));
 }
 
 std::vector<std::uint32_t> slots_of(const std::vector<PlanArgument>& arguments) {
@@ -83,7 +83,7 @@ std::vector<at::Tensor> run_on_single_ones(const c10::OperatorHandle& op,
     const at::Tensor& meta = metas[slot];
     shape = at::infer_size(shape, meta.sizes());
     const Shape sides(static_cast<std::size_t>(meta.dim()), 1);
-    ones[slot] = at::ones(sides, at::TensorOptions().dtype(meta.scalar_type()));
+    ones[slot] = at::ones(sides, at::device(at::kCPU).dtype(meta.scalar_type()));
     if (is_number(meta)) mark_number(ones[slot]);
   }
   std::vector<at::Tensor> results;

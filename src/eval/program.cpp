@@ -184,7 +184,7 @@ std::optional<expr::Problem> find_wrong_dtype(const Plan& plan) {
   if (plan.cost > kTrialCost) return std::nullopt;
   std::vector<at::Tensor> zeros;
   for (const Input& input : plan.inputs) {
-    zeros.push_back(at::zeros({}, at::TensorOptions().dtype(input.dtype)).expand(input.shape));
+    zeros.push_back(at::zeros({}, at::device(at::kCPU).dtype(input.dtype)).expand(input.shape));
   }
   std::size_t step = 0;
   try {

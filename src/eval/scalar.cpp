@@ -9,16 +9,6 @@ using expr::Operator;
 
 constexpr const char* kOverflow = "the integer does not fit into 64 bits";
 
-std::int64_t to_int(const Value& value) {
-  if (const auto* truth = value.get<bool>()) return *truth ? 1 : 0;
-  return *value.get<std::int64_t>();
-}
-
-double to_double(const Value& value) {
-  if (const auto* real = value.get<double>()) return *real;
-  return static_cast<double>(to_int(value));
-}
-
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
   const std::int64_t quotient = a / b;
   return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;
@@ -128,7 +118,7 @@ std::optional<Value> on_doubles(Operator op, double a, double b, std::string& pr
 // Holds every integer of 64 bits exactly, as Python's comparison of integer and float does.
 long double to_exact(const Value& value) {
   if (const auto* real = value.get<double>()) return *real;
-  return static_cast<long double>(to_int(value));
+  return static_cast<long double>(value.to_integer());
 }
 
 std::optional<bool> compare(Operator op, const Value& left, const Value& right) {
@@ -152,8 +142,8 @@ std::optional<bool> compare(Operator op, const Value& left, const Value& right) 
 }
 
 std::optional<Value> on_bits(Operator op, const Value& left, const Value& right) {
-  const std::int64_t a = to_int(left);
-  const std::int64_t b = to_int(right);
+  const std::int64_t a = left.to_integer();
+  const std::int64_t b = right.to_integer();
   const std::int64_t bits = op == Operator::kAnd ? a & b : op == Operator::kOr ? a | b : a ^ b;
   if (left.is<bool>() && right.is<bool>()) return Value{bits != 0};
   return Value{bits};
@@ -172,9 +162,9 @@ std::optional<Value> calculate(Operator op, const Value& left, const Value& righ
   }
   if (is_bitwise) return on_bits(op, left, right);
   if (has_double || op == Operator::kDivide) {
-    return on_doubles(op, to_double(left), to_double(right), problem);
+    return on_doubles(op, left.to_double(), right.to_double(), problem);
   }
-  return on_integers(op, to_int(left), to_int(right), problem);
+  return on_integers(op, left.to_integer(), right.to_integer(), problem);
 }
 
 std::optional<Value> calculate(Operator op, const Value& operand, std::string& problem) {
@@ -184,7 +174,7 @@ std::optional<Value> calculate(Operator op, const Value& operand, std::string& p
     problem = "~ does not work on a float";
     return std::nullopt;
   }
-  const std::int64_t number = to_int(operand);
+  const std::int64_t number = operand.to_integer();
   if (op == Operator::kPositive) return Value{number};
   if (op == Operator::kInvert) return Value{~number};
   if (number != INT64_MIN) return Value{-number};

@@ -1,5 +1,7 @@
 #include "src/eval/value.h"
 
+#include "tensor_tracer/eval/program.h"
+
 namespace tt::eval {
 namespace {
 
@@ -31,6 +33,16 @@ struct Describe {
 };
 
 }  // namespace
+
+std::int64_t Value::to_integer() const {
+  if (const auto* truth = get<bool>()) return *truth ? 1 : 0;
+  return std::get<std::int64_t>(state);
+}
+
+double Value::to_double() const {
+  const auto* real = get<double>();
+  return real != nullptr ? *real : static_cast<double>(to_integer());
+}
 
 std::string describe(const Value& value) { return std::visit(Describe{}, value.state); }
 

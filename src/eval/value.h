@@ -64,12 +64,13 @@ struct Value {
   }
   /// bool, int or float.
   bool is_number() const { return is<bool>() || is<std::int64_t>() || is<double>(); }
+  /// REQUIRES: bool or int.
+  std::int64_t to_integer() const;
+  /// REQUIRES: is_number().
+  double to_double() const;
 };
 
 /// "a tensor of shape [2, 3]", "the integer 3", …
 std::string describe(const Value& value);
-
-/// "[2, 3]".
-std::string describe_shape(at::IntArrayRef shape);
 
 }  // namespace tt::eval

@@ -33,6 +33,9 @@ struct Held {
   std::optional<std::size_t> input;  // whose memory the result may show besides
 };
 
+/// "[2, 3]".
+std::string describe_shape(at::IntArrayRef shape);
+
 /// A subtree that stands for a value known to whoever checks: an input by its index, or a whole
 /// number.
 using Substitution = std::variant<std::size_t, std::int64_t>;
