@@ -107,7 +107,7 @@ at::Tensor draw_noise(const NoiseKind& kind, const PlaceRef& ref, const trace::F
   shape.back() = 0;
   for (const auto& [first, end] : columns) shape.back() += end - first;
   if (ref.is_weight) shape.front() = static_cast<std::int64_t>(lines.size());
-  at::Tensor noise = at::empty(shape, at::kFloat);
+  at::Tensor noise = at::empty(shape, at::device(at::kCPU).dtype(at::kFloat));
   const std::uint64_t key = key_of(kind, ref, scope, run_seed);
   float* out = noise.mutable_data_ptr<float>();
   const double steps = steps_below_one(ref.dtype);

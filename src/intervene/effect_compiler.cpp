@@ -1,10 +1,10 @@
+#include "src/intervene/effect_compiler.h"
+
 #include <ATen/ATen.h>
-#include <ATen/ExpandUtils.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "src/intervene/compiler.h"
 #include "tensor_tracer/expr/diagnostic.h"
 #include "tensor_tracer/intervene/engine.h"
 
@@ -22,7 +22,7 @@ bool broadcasts_to(const std::vector<std::int64_t>& from, const std::vector<std:
   return true;
 }
 
-// An integer, which may stand behind a sign.
+// An integer, with or without a sign.
 std::int64_t integer_of(const expr::Ast& ast, expr::NodeId id) {
   const expr::Node& node = ast.node(id);
   if (node.kind != Kind::kUnary) return node.integer;
@@ -43,9 +43,9 @@ at::indexing::TensorIndex index_of(const expr::Ast& ast, expr::NodeId id) {
                                bound_of(ast, node.children[2]));
   }
   if (node.kind != Kind::kList) return integer_of(ast, id);
-  std::vector<std::int64_t> places;
-  for (const expr::NodeId item : node.children) places.push_back(integer_of(ast, item));
-  return at::tensor(places, at::kLong);
+  std::vector<std::int64_t> positions;
+  for (const expr::NodeId item : node.children) positions.push_back(integer_of(ast, item));
+  return at::tensor(positions, at::device(at::kCPU).dtype(at::kLong));
 }
 
 }  // namespace
@@ -61,11 +61,11 @@ Indices read_indices(const expr::Ast& ast, expr::NodeId subscript, std::size_t w
   return indices;
 }
 
-// Marks what the subscripts select.
-void Compiler::find_region(Write& write) const {
-  write.positions = made_.shape.batch * made_.shape.sequence;
+// Marks the elements that the subscripts select.
+void EffectCompiler::find_region(Write& write) const {
+  write.positions = draft_.layer.shape.batch * draft_.layer.shape.sequence;
   if (!write.heads && !write.index) return;
-  at::Tensor region = at::zeros(write.ref.shape, at::kBool);
+  at::Tensor region = at::zeros(write.ref.shape, at::device(at::kCPU).dtype(at::kBool));
   at::Tensor part = write.heads ? by_heads(region, write.ref.head_size) : region;
   if (write.heads && !write.index) {
     part.index_put_(*write.heads, true);
@@ -81,49 +81,50 @@ void Compiler::find_region(Write& write) const {
     write.positions = positions_of(region, write.ref).sum().item<std::int64_t>();
 }
 
-base::Status Compiler::check_fit(const graph::Effect& effect,
-                                 const std::vector<std::int64_t>& target) {
+base::Status EffectCompiler::check_fit(const graph::Effect& effect,
+                                       const std::vector<std::int64_t>& target) {
   const auto check = [&](std::size_t value, const char* what) -> base::Status {
-    const CompiledValue& unit = made_.units[value];
-    if (broadcasts_to(unit.shape, target)) return {};
-    return wrong(program_.values[value].root,
-                 std::string(what) + " has shape " + shown_shape(unit.shape) +
-                     ", what is written " + shown_shape(target),
-                 "the first must broadcast to the second; [..., None] adds a dimension");
+    const CompiledValue& compiled = draft_.layer.units[value];
+    if (broadcasts_to(compiled.shape, target)) return {};
+    return draft_.error(draft_.program.values[value].root,
+                        std::string(what) + " has shape " + eval::describe_shape(compiled.shape) +
+                            ", what is written " + eval::describe_shape(target),
+                        "the first must broadcast to the second; [..., None] adds a dimension");
   };
   if (auto status = check(effect.value, "the value"); !status) return status;
-  if (made_.units[effect.value].dtype == at::kBool) {
-    return wrong(program_.values[effect.value].root, "a place is written with numbers, not a mask",
-                 "convert it, for example with .float()");
+  if (draft_.layer.units[effect.value].dtype == at::kBool) {
+    return draft_.error(draft_.program.values[effect.value].root,
+                        "a place is written with numbers, not a mask",
+                        "convert it, for example with .float()");
   }
   if (!effect.condition) return {};
-  if (made_.units[*effect.condition].dtype != at::kBool) {
-    return wrong(program_.values[*effect.condition].root, "a condition is true or false",
-                 "compare, for example … > 0");
+  if (draft_.layer.units[*effect.condition].dtype != at::kBool) {
+    return draft_.error(draft_.program.values[*effect.condition].root,
+                        "a condition is true or false", "compare, for example … > 0");
   }
   return check(*effect.condition, "the condition");
 }
 
 // rows, tokens and token_text choose positions of a batch.
-base::Status Compiler::check_where(const graph::Effect& effect, bool has_no_rows) const {
-  const graph::Schedule& when = program_.when;
+base::Status EffectCompiler::check_where(const graph::Effect& effect, bool has_no_rows) const {
+  const graph::Schedule& when = draft_.program.when;
   const bool chooses = !when.rows.empty() || !when.tokens.empty() || !when.token_text.empty();
   if (!chooses || !has_no_rows) return {};
-  return expr::to_error(program_.ast(),
+  return expr::to_error(draft_.program.ast(),
                         {effect.span,
                          "rows, tokens and token_text choose positions, which a weight and a skip "
                          "do not have",
                          "leave them out of when(…), or put this line into a program of its own"});
 }
 
-WritePath Compiler::path_of(const graph::Effect& effect, const Write& write) const {
-  const CompiledValue& value = made_.units[effect.value];
+WritePath EffectCompiler::path_of(const graph::Effect& effect, const Write& write) const {
+  const CompiledValue& value = draft_.layer.units[effect.value];
   if (!write.ref.is_sharded()) return WritePath::kShards;
   if (write.ref.has_partial_sums()) return WritePath::kGathered;
   const mesh::Placement& placement = write.ref.placement;
   bool condition_fits = true;
   if (effect.condition) {
-    const CompiledValue& condition = made_.units[*effect.condition];
+    const CompiledValue& condition = draft_.layer.units[*effect.condition];
     const auto from_right = static_cast<std::int64_t>(write.ref.shape.size()) - placement.dim;
     const auto dim = static_cast<std::int64_t>(condition.shape.size()) - from_right;
     const bool is_alike =
@@ -142,23 +143,32 @@ WritePath Compiler::path_of(const graph::Effect& effect, const Write& write) con
   return is_alike && !write.region.defined() ? WritePath::kShards : WritePath::kGathered;
 }
 
-base::Status Compiler::add_write(std::size_t index) {
-  const graph::Effect& effect = program_.effects[index];
+base::Status EffectCompiler::compile(std::size_t index) {
+  const graph::Effect& effect = draft_.program.effects[index];
+  if (effect.kind == graph::EffectKind::kWrite) return add_write(index);
+  if (effect.kind == graph::EffectKind::kSave) return check_save(effect);
+  if (effect.kind == graph::EffectKind::kSkip) return check_skip(effect);
+  return {};
+}
+
+base::Status EffectCompiler::add_write(std::size_t index) {
+  const graph::Effect& effect = draft_.program.effects[index];
   Write write;
   write.effect = index;
-  write.ref = find_place_ref(effect.place, made_.layer, context_, made_.shape);
-  write.moment = moment_of_place(effect.place, write.ref);
-  write.key = key_of_place(write.ref);
+  write.ref = draft_.ref_of(effect.place);
+  write.moment = draft_.moment_of(effect.place, write.ref);
+  write.key = draft_.key_of(write.ref);
   at::Tensor part = meta_tensor(write.ref.shape, write.ref.dtype);
   if (effect.place.heads != expr::kNoNode) {
-    write.heads = read_indices(program_.ast(), effect.place.heads, 2);
-    auto heads = select(by_heads(part, write.ref.head_size), *write.heads, effect.place.heads);
+    write.heads = read_indices(draft_.program.ast(), effect.place.heads, 2);
+    auto heads =
+        draft_.select(by_heads(part, write.ref.head_size), *write.heads, effect.place.heads);
     if (!heads) return heads.error();
     part = std::move(heads).value();
   }
   if (effect.index != expr::kNoNode) {
-    write.index = read_indices(program_.ast(), effect.index, 0);
-    auto indexed = select(part, *write.index, effect.index);
+    write.index = read_indices(draft_.program.ast(), effect.index, 0);
+    auto indexed = draft_.select(part, *write.index, effect.index);
     if (!indexed) return indexed.error();
     part = std::move(indexed).value();
   }
@@ -166,22 +176,22 @@ base::Status Compiler::add_write(std::size_t index) {
   if (auto status = check_fit(effect, part.sizes().vec()); !status) return status;
   find_region(write);
   if (write.region.defined() && write.region.sum().item<std::int64_t>() < part.numel()) {
-    return wrong(effect.index != expr::kNoNode ? effect.index : effect.place.heads,
-                 "a position is written twice", "name each one once");
+    return draft_.error(effect.index != expr::kNoNode ? effect.index : effect.place.heads,
+                        "a position is written twice", "name each one once");
   }
   write.path = path_of(effect, write);
-  made_.writes.push_back(std::move(write));
+  draft_.layer.writes.push_back(std::move(write));
   return {};
 }
 
-base::Status Compiler::check_save(const graph::Effect& effect) const {
-  const CompiledValue& unit = made_.units[effect.value];
+base::Status EffectCompiler::check_save(const graph::Effect& effect) const {
+  const CompiledValue& compiled = draft_.layer.units[effect.value];
   std::int64_t numbers = 1;
-  for (const std::int64_t size : unit.shape) numbers *= size;
+  for (const std::int64_t size : compiled.shape) numbers *= size;
   const std::int64_t limit = effect.sends ? kMaxSentNumbers : kMaxKeptNumbers;
   if (numbers > limit) {
-    return wrong(
-        program_.values[effect.value].root,
+    return draft_.error(
+        draft_.program.values[effect.value].root,
         "this has " + std::to_string(numbers) + " numbers, a save takes " + std::to_string(limit),
         effect.sends ? "reduce it, or keep it only: send=False" : "reduce it");
   }
@@ -189,19 +199,22 @@ base::Status Compiler::check_save(const graph::Effect& effect) const {
 }
 
 // A save and a skip happen or do not.
-base::Status Compiler::check_decision(const graph::Effect& effect, const std::string& what) const {
+base::Status EffectCompiler::check_decision(const graph::Effect& effect,
+                                            const std::string& what) const {
   if (!effect.condition) return {};
-  const CompiledValue& unit = made_.units[*effect.condition];
-  const bool is_one = std::ranges::all_of(unit.shape, [](std::int64_t size) { return size == 1; });
-  if (unit.dtype == at::kBool && is_one) return {};
-  return wrong(program_.values[*effect.condition].root,
-               "the condition of a " + what + " is one truth value, this is " +
-                   (unit.dtype == at::kBool ? "a mask of shape " + shown_shape(unit.shape)
-                                            : "no truth value: compare, for example … > 0"),
-               "reduce it, for example (…).any()");
+  const CompiledValue& compiled = draft_.layer.units[*effect.condition];
+  const bool is_one =
+      std::ranges::all_of(compiled.shape, [](std::int64_t size) { return size == 1; });
+  if (compiled.dtype == at::kBool && is_one) return {};
+  return draft_.error(
+      draft_.program.values[*effect.condition].root,
+      "the condition of a " + what + " is one truth value, this is " +
+          (compiled.dtype == at::kBool ? "a mask of shape " + eval::describe_shape(compiled.shape)
+                                       : "no truth value: compare, for example … > 0"),
+      "reduce it, for example (…).any()");
 }
 
-base::Status Compiler::check_skip(const graph::Effect& effect) const {
+base::Status EffectCompiler::check_skip(const graph::Effect& effect) const {
   if (auto status = check_where(effect, true); !status) return status;
   return check_decision(effect, "skip");
 }
