@@ -219,11 +219,11 @@ base::Error graph_error(const std::string& where, std::string message, std::stri
 }
 
 std::string shown(const std::string& text) {
-  std::string piece = text.substr(0, 40);
-  for (char& c : piece) {
+  std::string start = text.substr(0, 40);
+  for (char& c : start) {
     if (c < ' ' || c > '~') c = '?';
   }
-  return text.size() > piece.size() ? piece + "..." : piece;
+  return text.size() > start.size() ? start + "..." : start;
 }
 
 base::Result<Graph> read_graph(const json& graph) { return GraphReader().read(graph); }

@@ -4,6 +4,8 @@
 #include <map>
 #include <numeric>
 
+#include "src/graph/steps.h"
+
 namespace tt::graph {
 namespace {
 

@@ -12,8 +12,4 @@ std::vector<bool> find_layered(const Program& program);
 /// find_layered().
 bool is_each(const Program& program, const Effect& effect, const std::vector<bool>& layered);
 
-/// Settles what `layer` stands for and checks that every layer named with it is there; false after
-/// a problem.
-bool settle_layers(Reading& reading, Program& program);
-
 }  // namespace tt::graph

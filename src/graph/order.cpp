@@ -1,9 +1,8 @@
-#include "src/graph/order.h"
-
 #include <algorithm>
 #include <set>
 
 #include "src/graph/layers.h"
+#include "src/graph/steps.h"
 
 namespace tt::graph {
 namespace {

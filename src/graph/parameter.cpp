@@ -1,6 +1,6 @@
-#include "src/graph/parameter.h"
-
 #include <cmath>
+
+#include "src/graph/steps.h"
 
 namespace tt::graph {
 namespace {

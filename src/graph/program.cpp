@@ -5,9 +5,7 @@
 
 #include "src/graph/graph_reader.h"
 #include "src/graph/layers.h"
-#include "src/graph/order.h"
-#include "src/graph/saves.h"
-#include "src/graph/statements.h"
+#include "src/graph/steps.h"
 #include "tensor_tracer/graph/json.h"
 
 namespace tt::graph {

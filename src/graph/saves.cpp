@@ -1,7 +1,7 @@
-#include "src/graph/saves.h"
-
 #include <algorithm>
 #include <set>
+
+#include "src/graph/steps.h"
 
 namespace tt::graph {
 namespace {

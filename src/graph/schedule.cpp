@@ -1,8 +1,8 @@
-#include "src/graph/schedule.h"
-
 #include <algorithm>
 #include <charconv>
 #include <limits>
+
+#include "src/graph/steps.h"
 
 namespace tt::graph {
 namespace {
@@ -20,16 +20,16 @@ const Signature kWhen{
     0,
     0};
 
-// The pieces between commas, without the blanks around them.
+// The items between commas, without the blanks around them.
 std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> pieces;
+  std::vector<std::string> items;
   while (true) {
     const auto comma = text.find(',');
-    const std::string_view piece = text.substr(0, comma);
-    const auto first = std::min(piece.find_first_not_of(' '), piece.size());
-    const auto last = piece.find_last_not_of(' ') + 1;
-    pieces.emplace_back(piece.substr(first, last - std::min(first, last)));
-    if (comma == std::string_view::npos) return pieces;
+    const std::string_view item = text.substr(0, comma);
+    const auto first = std::min(item.find_first_not_of(' '), item.size());
+    const auto last = item.find_last_not_of(' ') + 1;
+    items.emplace_back(item.substr(first, last - std::min(first, last)));
+    if (comma == std::string_view::npos) return items;
     text.remove_prefix(comma + 1);
   }
 }
@@ -42,12 +42,12 @@ std::optional<std::int64_t> to_number(std::string_view text) {
 }
 
 // "3", "1-4", "100-", "-1".
-std::optional<std::pair<std::int64_t, std::int64_t>> to_range(const std::string& piece) {
-  if (const auto single = to_number(piece)) return std::pair(*single, *single);
-  const auto dash = piece.find('-', 1);
+std::optional<std::pair<std::int64_t, std::int64_t>> to_range(const std::string& item) {
+  if (const auto single = to_number(item)) return std::pair(*single, *single);
+  const auto dash = item.find('-', 1);
   if (dash == std::string::npos) return std::nullopt;
-  const auto first = to_number(std::string_view(piece).substr(0, dash));
-  const std::string_view behind = std::string_view(piece).substr(dash + 1);
+  const auto first = to_number(std::string_view(item).substr(0, dash));
+  const std::string_view behind = std::string_view(item).substr(dash + 1);
   const auto last =
       behind.empty() ? std::optional(std::numeric_limits<std::int64_t>::max()) : to_number(behind);
   if (!first || !last || *first < 0 || *last < *first) return std::nullopt;
@@ -135,14 +135,14 @@ class ScheduleReader {
     if (!has(member)) return true;
     std::string text;
     if (!read_string(reading_, given_[member], what, kMaxTextBytes, text)) return false;
-    for (const std::string& piece : split(text)) {
-      const auto range = to_range(piece);
+    for (const std::string& item : split(text)) {
+      const auto range = to_range(item);
       if (range && (may_be_negative || range->first >= 0)) {
         ranges.push_back(*range);
         continue;
       }
       return reading_.fail(
-          span(member), in_quotes(piece) + " in " + what + " is neither a number nor a range",
+          span(member), in_quotes(item) + " in " + what + " is neither a number nor a range",
           may_be_negative ? "write \"3\", \"1-4,8\", \"100-\", or \"-1\" for the last"
                           : "write \"3\", \"1-4,8\" or \"100-\"");
     }

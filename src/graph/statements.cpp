@@ -1,10 +1,7 @@
-#include "src/graph/statements.h"
-
 #include <algorithm>
 
-#include "src/graph/parameter.h"
 #include "src/graph/place_reader.h"
-#include "src/graph/schedule.h"
+#include "src/graph/steps.h"
 #include "src/graph/value_reader.h"
 #include "src/graph/words.h"
 
