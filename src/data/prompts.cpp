@@ -38,13 +38,31 @@ bool is_utf8(const std::string& text) {
   }
 }
 
+base::Status check_text(const std::string& text, const std::string& place,
+                        std::int64_t seq_length) {
+  if (text.empty()) {
+    return base::invalid_argument(kFlag, place + " holds no text",
+                                  R"(write {"prompt": "…"} on each line)");
+  }
+  if (!is_utf8(text)) {
+    return base::invalid_argument(kFlag, place + " is not UTF-8", "save the file as UTF-8");
+  }
+  if (static_cast<std::int64_t>(text.size()) > seq_length) {
+    return base::invalid_argument(kFlag,
+                                  place + " has " + std::to_string(text.size()) +
+                                      " tokens, --seq-length is " + std::to_string(seq_length),
+                                  "shorten it");
+  }
+  return {};
+}
+
 }  // namespace
 
 at::Tensor PromptSet::tokens() const {
   const auto longest = std::ranges::max_element(texts, {}, &std::string::size)->size();
   const auto rows = static_cast<std::int64_t>(texts.size());
   const auto width = static_cast<std::int64_t>(longest);
-  at::Tensor bytes = at::zeros({rows, width}, at::kByte);
+  at::Tensor bytes = at::zeros({rows, width}, at::device(at::kCPU).dtype(at::kByte));
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::string& text = texts[static_cast<std::size_t>(row)];
     std::memcpy(bytes.data_ptr<std::uint8_t>() + row * width, text.data(), text.size());
@@ -72,17 +90,8 @@ base::Result<PromptSet> read_prompts(const std::string& path, std::int64_t seq_l
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     const std::string place = "line " + std::to_string(number) + " of \"" + path + "\"";
     const auto text = is_json ? text_of_json(line) : line;
-    if (!text || text->empty()) {
-      return base::invalid_argument(kFlag, place + " holds no text",
-                                    R"(write {"prompt": "…"} on each line)");
-    }
-    if (!is_utf8(*text))
-      return base::invalid_argument(kFlag, place + " is not UTF-8", "save the file as UTF-8");
-    if (static_cast<std::int64_t>(text->size()) > seq_length) {
-      return base::invalid_argument(kFlag,
-                                    place + " has " + std::to_string(text->size()) +
-                                        " tokens, --seq-length is " + std::to_string(seq_length),
-                                    "shorten it");
+    if (auto status = check_text(text.value_or(""), place, seq_length); !status) {
+      return status.error();
     }
     set.texts.push_back(*text);
   }
