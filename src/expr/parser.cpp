@@ -31,20 +31,14 @@ constexpr std::array kBinary = {
     BinaryOperator{"@", Operator::kMatmul, 6},
 };
 
-const BinaryOperator* find_binary(const Token& token) {
-  if (token.kind != TokenKind::kPunctuation) return nullptr;
-  const auto found = std::ranges::find(kBinary, token.text, &BinaryOperator::text);
+const BinaryOperator* find_binary(std::string_view text) {
+  const auto found = std::ranges::find(kBinary, text, &BinaryOperator::text);
   return found == kBinary.end() ? nullptr : &*found;
 }
 
-struct Compound {
-  std::string_view text;
-  Operator op;
-};
-
-constexpr std::array kCompounds = {
-    Compound{"+=", Operator::kAdd}, Compound{"-=", Operator::kSubtract},
-    Compound{"*=", Operator::kMultiply}, Compound{"/=", Operator::kDivide}};
+const BinaryOperator* find_binary(const Token& token) {
+  return token.kind == TokenKind::kPunctuation ? find_binary(token.text) : nullptr;
+}
 
 std::string shown(const Token& token) {
   switch (token.kind) {
@@ -278,8 +272,7 @@ NodeId Parser::parse_atom() {
     default:
       break;
   }
-  if (is_at("(")) return parse_parenthesis();
-  if (is_at("[")) return parse_list();
+  if (is_at("(") || is_at("[")) return parse_sequence();
   if (is_at("...")) return add_leaf(Kind::kEllipsis);
   return refuse_token("a value");
 }
@@ -309,23 +302,19 @@ bool Parser::parse_items(std::string_view closing, std::vector<NodeId>& items, b
   return !problem_;
 }
 
-NodeId Parser::parse_parenthesis() {
+// (a), (a, b), [a, b].
+NodeId Parser::parse_sequence() {
   const std::uint32_t begin = peek().span.begin;
-  accept("(");
+  const bool is_list = accept("[");
+  if (!is_list) accept("(");
   std::vector<NodeId> items;
   bool has_comma = false;
-  if (!parse_items(")", items, has_comma, &Parser::parse_expression)) return kNoNode;
-  if (items.size() == 1 && !has_comma) return items.front();
-  return add({.kind = Kind::kTuple, .span = span_from(begin), .children = items});
-}
-
-NodeId Parser::parse_list() {
-  const std::uint32_t begin = peek().span.begin;
-  accept("[");
-  std::vector<NodeId> items;
-  bool has_comma = false;
-  if (!parse_items("]", items, has_comma, &Parser::parse_expression)) return kNoNode;
-  return add({.kind = Kind::kList, .span = span_from(begin), .children = items});
+  if (!parse_items(is_list ? "]" : ")", items, has_comma, &Parser::parse_expression)) {
+    return kNoNode;
+  }
+  if (!is_list && items.size() == 1 && !has_comma) return items.front();
+  return add(
+      {.kind = is_list ? Kind::kList : Kind::kTuple, .span = span_from(begin), .children = items});
 }
 
 NodeId Parser::parse_attribute(NodeId object, std::uint32_t begin) {
@@ -470,13 +459,14 @@ void Parser::parse_assignment(Statement& statement) {
     statement.value = parse_expression();
     return;
   }
-  for (const Compound& compound : kCompounds) {
+  for (const std::string_view compound : {"+=", "-=", "*=", "/="}) {
     const Span op_span = peek().span;
-    if (!accept(compound.text)) continue;
+    if (!accept(compound)) continue;
+    const Operator op = find_binary(compound.substr(0, 1))->op;
     statement.target = statement.value;
     const NodeId right = parse_expression();
     if (problem_) return;
-    statement.value = add_binary(compound.op, op_span, begin, statement.target, right);
+    statement.value = add_binary(op, op_span, begin, statement.target, right);
     return;
   }
 }

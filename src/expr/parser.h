@@ -52,8 +52,7 @@ class Parser {
   NodeId parse_primary();
   NodeId parse_atom();
   NodeId parse_name();
-  NodeId parse_parenthesis();
-  NodeId parse_list();
+  NodeId parse_sequence();
   NodeId parse_attribute(NodeId object, std::uint32_t begin);
   NodeId parse_call(NodeId callee, std::uint32_t begin);
   NodeId parse_argument();
