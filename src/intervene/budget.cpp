@@ -58,10 +58,10 @@ void add_stays(const graph::Program& program, const LayerSpecialization& instanc
                std::vector<Stay>& stays) {
   const auto last = last_uses(program, instance);
   for (std::size_t i = 0; i < instance.units.size(); ++i) {
-    const CompiledValue& unit = instance.units[i];
+    const CompiledValue& value = instance.units[i];
     if (last[i] == kNever) continue;
-    stays.push_back({unit.moment, std::max(last[i], unit.moment), unit.held_bytes,
-                     std::max<std::int64_t>(unit.live_bytes - unit.held_bytes, 0), i});
+    stays.push_back({value.moment, std::max(last[i], value.moment), value.held_bytes,
+                     std::max<std::int64_t>(value.live_bytes - value.held_bytes, 0), i});
   }
   for (const Getter& getter : instance.getters) {
     const std::int64_t used = instance.units[getter.value].moment;
@@ -74,16 +74,16 @@ void add_stays(const graph::Program& program, const LayerSpecialization& instanc
 std::int64_t largest_place(const graph::Program& program, const Context& context,
                            const Shape& shape, int layer) {
   std::int64_t largest = 0;
-  const auto see = [&](const graph::Place& place) {
+  const auto take = [&](const graph::Place& place) {
     largest = std::max(largest, bytes_of(find_place_ref(place, layer, context, shape)));
   };
   for (const graph::Value& value : program.values) {
     for (const graph::Leaf& leaf : value.leaves) {
-      if (!leaf.place.point.empty()) see(leaf.place);
+      if (!leaf.place.point.empty()) take(leaf.place);
     }
   }
   for (const graph::Effect& effect : program.effects) {
-    if (effect.kind == graph::EffectKind::kWrite) see(effect.place);
+    if (effect.kind == graph::EffectKind::kWrite) take(effect.place);
   }
   return largest;
 }
@@ -104,9 +104,9 @@ base::Status check_cost(const graph::Program& program,
     }
   }
   if (cost <= kMaxCost) return {};
-  const auto& units = instances.front().units;
-  const auto most = std::ranges::max_element(units, {}, &CompiledValue::cost);
-  return too_much(program, static_cast<std::size_t>(most - units.begin()),
+  const auto& values = instances.front().units;
+  const auto most = std::ranges::max_element(values, {}, &CompiledValue::cost);
+  return too_much(program, static_cast<std::size_t>(most - values.begin()),
                   "in one forward the program costs about " +
                       std::to_string(static_cast<std::int64_t>(cost)) +
                       " element operations, this line the most; the limit is " +

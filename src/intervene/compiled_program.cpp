@@ -29,7 +29,7 @@ std::int64_t forwards_of(const graph::Schedule& when, const Context& context) {
   return phases * context.micro_batches + (when.prompt_sets.empty() ? 0 : context.prompt_batches);
 }
 
-// All that a program's saves keep, over the layers that it stands for and the forwards of a step.
+// The numbers that a program's saves keep, over its layers and the forwards of a step.
 base::Status check_kept(const CompiledProgram& one, const Context& context) {
   const graph::Program& program = one.program;
   std::int64_t kept = 0;
@@ -61,38 +61,39 @@ std::shared_ptr<const Specialization> specialize(const graph::Program& program,
                                                  const std::vector<int>& layers, const Shape& shape,
                                                  const Context& context,
                                                  trace::FileContents& contents) {
-  auto made = std::make_shared<Specialization>();
+  auto specialization = std::make_shared<Specialization>();
   for (const int layer : layers) {
     auto instance = specialize_layer(program, context, shape, layer, contents);
     if (!instance) {
-      made->error = instance.error();
-      return made;
+      specialization->error = instance.error();
+      return specialization;
     }
-    made->instances.push_back(std::move(instance).value());
+    specialization->instances.push_back(std::move(instance).value());
   }
-  const base::Status status = check_budget(program, made->instances, context);
-  if (!status) made->error = status.error();
-  return made;
+  const base::Status status = check_budget(program, specialization->instances, context);
+  if (!status) specialization->error = status.error();
+  return specialization;
 }
 
 base::Result<std::shared_ptr<const CompiledProgram>> compile_program(const nlohmann::json& program,
                                                                      const Context& context) {
   auto read = graph::read_program(program, context.model);
   if (!read) return read.error();
-  auto made = std::make_shared<CompiledProgram>();
-  made->source = source_of(program);
-  made->program = std::move(read).value();
-  made->layers = layers_of(made->program);
-  made->shape = {context.micro_batch_size, context.seq_length};
-  made->ready = specialize(made->program, made->layers, made->shape, context, made->contents);
-  if (made->ready->error) return *made->ready->error;
-  made->read_back = read_back(made->program);
-  if (auto status = check_kept(*made, context); !status) return status.error();
-  for (const graph::Effect& effect : made->program.effects) {
-    made->says_layer.push_back(graph::is_each(made->program, effect));
+  auto compiled = std::make_shared<CompiledProgram>();
+  compiled->source = source_of(program);
+  compiled->program = std::move(read).value();
+  compiled->layers = layers_of(compiled->program);
+  compiled->shape = {context.micro_batch_size, context.seq_length};
+  compiled->ready =
+      specialize(compiled->program, compiled->layers, compiled->shape, context, compiled->contents);
+  if (compiled->ready->error) return *compiled->ready->error;
+  compiled->read_back = read_back(compiled->program);
+  if (auto status = check_kept(*compiled, context); !status) return status.error();
+  for (const graph::Effect& effect : compiled->program.effects) {
+    compiled->says_layer.push_back(graph::is_each(compiled->program, effect));
   }
-  made->form = describe_program(made->program, *made->ready, made->says_layer);
-  return std::shared_ptr<const CompiledProgram>(std::move(made));
+  compiled->form = describe_program(compiled->program, *compiled->ready, compiled->says_layer);
+  return std::shared_ptr<const CompiledProgram>(std::move(compiled));
 }
 
 }  // namespace tt::intervene

@@ -10,7 +10,7 @@
 
 namespace tt::intervene {
 
-/// What a noise leaf draws besides where.
+/// Distribution and seed of a noise leaf.
 struct NoiseKind {
   bool is_uniform = false;  // [0, 1); else normal, mean 0, deviation 1
   std::int64_t seed = 0;

@@ -14,7 +14,7 @@ using mesh::Placement;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What several ranks hold of one piece are addends of its gradient.
+// Copies of one chunk on several ranks have partial sums of its gradient.
 Placement gradient_of(Placement placement, int ranks) {
   for (mesh::Segment& segment : placement.segments) segment.partial = segment.pieces < ranks;
   return placement;

@@ -5,9 +5,9 @@
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/mesh/placement.h"
 
-/// Between shards and logical tensors, with gradients. What is whole is computed alike by every
-/// rank, so its gradient is the same on all and is not summed. All are collective over the group;
-/// placement and group outlive the graph. REQUIRES: a sharded placement.
+/// Between shards and logical tensors, with gradients. Every rank computes the same logical tensor,
+/// so its gradient is the same on all ranks and is not summed. All functions are collective over
+/// the group; placement and group outlive the graph. REQUIRES: a sharded placement.
 namespace tt::intervene {
 
 /// The logical tensor, contiguous, of every rank's shard.
@@ -18,7 +18,7 @@ at::Tensor gather_shards(const at::Tensor& local, const mesh::Placement& placeme
 at::Tensor scatter_shards(const at::Tensor& full, const mesh::Placement& placement,
                           const comm::ProcessGroup& group);
 
-/// The same of a gradient, whose copies are addends: the owner gets it, others zeros.
+/// The same of a gradient, whose copies are partial sums: the owner gets it, others zeros.
 at::Tensor scatter_partial_sums(const at::Tensor& full, const mesh::Placement& placement,
                                 const comm::ProcessGroup& group);
 

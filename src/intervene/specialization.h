@@ -47,8 +47,8 @@ struct NoiseSource {
   PlaceRef ref;
 };
 
-/// A value of the program, ready to run on what `sources` give: with `is_local` on shards, whose
-/// result lies as `placement` says; else on logical tensors, by every rank alike.
+/// A compiled value of the program. It runs on its sources: with `is_local` on shards, and the
+/// result has `placement`; else on logical tensors, on every rank alike.
 struct CompiledValue {
   std::optional<eval::Program> program;
   std::vector<Source> sources;
@@ -71,9 +71,9 @@ struct CompiledValue {
 
 /// How a write gets its new tensor.
 enum class WritePath : std::uint8_t {
-  kShards,    // value and place are cut alike, or whole on every rank
+  kShards,    // value and place are sharded alike, or whole on every rank
   kFilled,    // one number goes to a part of the shard
-  kGathered,  // the logical tensor is made, written and cut again
+  kGathered,  // the logical tensor is gathered, written and sharded again
 };
 
 struct Write {
@@ -104,11 +104,11 @@ base::Result<LayerSpecialization> specialize_layer(const graph::Program& program
                                                    const Context& context, const Shape& shape,
                                                    int layer, trace::FileContents& contents);
 
-/// The layers that a program is made ready for: 0 alone where nothing says `layer`.
+/// The layers that a program is compiled for: 0 alone where no line says `layer`.
 std::vector<int> layers_of(const graph::Program& program);
 
-/// What a subscript selects, behind so many dims that are taken whole. REQUIRES: integers, slices,
-/// ellipsis, lists of integers.
+/// The indices of a subscript, after `whole_dims` dims that are taken whole. REQUIRES: integers,
+/// slices, ellipsis, lists of integers.
 Indices read_indices(const expr::Ast& ast, expr::NodeId subscript, std::size_t whole_dims);
 
 /// [batch, sequence, features] as [batch, sequence, heads, head size]; a view.

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <limits>
 
-// The eight running sums are one vector, which the compiler cuts to what the CPU has. Where it has
-// AVX2 a second version of each function is taken; it has no fused multiply-add, so its bits are
-// the same.
+// The eight running sums are one vector, which the compiler splits to the registers of the CPU. On
+// a CPU with AVX2 a second version of each function runs; it has no fused multiply-add, so its bits
+// are the same.
 #if defined(__x86_64__)
 #define TT_VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
 #else

@@ -74,7 +74,8 @@ struct Compressor {
   std::vector<std::shared_ptr<const DirectionVector>> vectors = {};
 };
 
-/// What the JSON form of a compressor is checked against. Referred to during the call only.
+/// Facts of the run and the entry that check the JSON form of a compressor. They must outlive the
+/// call only.
 struct CompressorContext {
   const points::Place& point;
   const mesh::Placement& placement;  // of the point, or of its gradient

@@ -50,7 +50,7 @@ struct LogicalShape {
   std::int64_t rows = 1;
   std::int64_t lines = 1;
   std::int64_t features = 1;
-  /// The lines that are wanted, [first, last), and their dims: {tokens}, or {heads, tokens}.
+  /// The captured lines, [first, last), and their dims: {tokens}, or {heads, tokens}.
   std::int64_t first_line = 0, last_line = 1;
   std::vector<std::int64_t> line_dims;
   /// Of lines or of columns; the dims of `placement` are counted so that 1 is lines, 2 columns.

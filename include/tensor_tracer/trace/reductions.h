@@ -2,9 +2,9 @@
 
 #include <cstdint>
 
-/// Sums whose order of additions depends on the number of addends alone: eight running sums over
-/// every eighth number, then a tree. The same bits wherever the numbers lie, whichever rank adds
-/// them, and with whichever vector instructions. Thread: any.
+/// Sums whose order of additions depends on the count of numbers alone: eight running sums over
+/// every eighth number, then a tree. The bits are the same on every rank, at every address and with
+/// every set of vector instructions. Thread: any.
 namespace tt::trace {
 
 /// Sum of n numbers, 0 for none.

@@ -166,6 +166,8 @@ class CellPacking final : public Packing {
     for (std::size_t i = 0; i < layout_.columns.blocks.size(); ++i) add_block(i);
   }
 
+  CellPacking(const CellPacking&) = delete;  // the kernels refer to this object
+
   std::size_t part_bytes(std::size_t rank) const override {
     const std::size_t bytes = sizes_[rank].bytes;
     return bytes == 0 ? 0 : bytes + method_.tail_bytes();
