@@ -286,11 +286,14 @@ def test_everything_equals_pytorch(shape: dict, tensor: int, flags, tmp_path: Pa
     assert_prompts_equal_pytorch(captured, tmp_path / "exports", vectors)
 
 
-def records_of_three_steps(flags: dict, shape: dict, folder: Path, tensor: int) -> dict[tuple, Record]:
+def records_of_three_steps(
+    flags: dict, shape: dict, folder: Path, tensor: int, entries: list[dict] | None = None
+) -> dict[tuple, Record]:
     """Every record of a run of three steps, from its recording."""
     folder.mkdir(parents=True)
     write_vectors(folder / "vectors")
-    entries = [one for one in entries_for(shape) if "prompts" not in one]
+    if entries is None:
+        entries = [one for one in entries_for(shape) if "prompts" not in one]
     (folder / "plan.json").write_text(json.dumps({"entries": entries}))
     changes = {
         "params_dtype": "float64",
@@ -355,3 +358,25 @@ def test_whole_runs_agree_at_every_tensor_size(shape: dict, flags, tmp_path: Pat
         assert split.keys() == alone.keys()
         for key, record in alone.items():
             agree(record, split[key])
+
+
+def outliers_of(values: np.ndarray, k: int) -> np.ndarray:
+    """What NumPy makes of every column."""
+    columns = np.argsort(-np.abs(values), axis=-1, kind="stable")[..., :k]
+    return np.stack([np.take_along_axis(values, columns, -1), columns])
+
+
+@pytest.mark.parametrize("tensor", [1, 2])
+def test_outliers_equal_numpy(tensor: int, flags, tmp_path: Path) -> None:
+    """Bit for bit, of values and gradients, of points that ranks hold whole and in shards."""
+    watched = [("HiddenStates", "value", 3), ("MLP1", "value", 7), ("MLP1", "gradient", 40)]
+    entries = []
+    for point, direction, k in watched:
+        entries.append(entry(point, direction=direction))
+        entries.append(entry(point, direction=direction, compressor={"kind": "outliers", "k": k}))
+    records = records_of_three_steps(flags, {}, tmp_path / "run", tensor, entries)
+    for (step, index, layer, row), record in records.items():
+        if index % 2 == 1:
+            every = records[step, index - 1, layer, row]
+            expected = outliers_of(every.values, watched[index // 2][2])
+            assert np.array_equal(record.values, expected), (record.point, step, layer)

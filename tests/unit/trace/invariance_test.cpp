@@ -88,6 +88,7 @@ const std::vector<json> kCompressors = {
     {{"kind", "stats"}},
     {{"kind", "stats"}, {"range", {-3, 3}}, {"bins", 10}},
     {{"kind", "topk"}, {"k", 3}},
+    {{"kind", "outliers"}, {"k", 3}},
     {{"kind", "projection"}, {"vectors", {"a"}}},
 };
 

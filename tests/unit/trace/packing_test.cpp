@@ -164,6 +164,7 @@ const std::vector<json> kCompressors = {
     {{"kind", "projection"}, {"vectors", {"a", "b"}}},
     {{"kind", "projection"}, {"vectors", {"b"}}, {"normalize", false}},
     {{"kind", "topk"}, {"k", 5}},
+    {{"kind", "outliers"}, {"k", 5}},
     {{"kind", "empty"}},
 };
 
@@ -377,6 +378,28 @@ TEST(Packing, TopKIsThatOfATen) {
   const auto [values, columns] = whole.topk(10, -1);
   EXPECT_TRUE(at::equal(top[0], values));
   EXPECT_TRUE(at::equal(top[1], columns.to(at::kFloat)));
+}
+
+TEST(Packing, OutliersAreTheLargestMagnitudesWithTheirSigns) {
+  const at::Tensor whole = normal({2, 3, 1000}, at::kFloat);
+  const at::Tensor found =
+      traced_on(whole, {"", 2, {1000}, 0}, 8, {{{"kind", "outliers"}, {"k", 10}}});
+  const at::Tensor columns = std::get<1>(whole.abs().topk(10, -1));
+  EXPECT_TRUE(at::equal(found[0], whole.gather(-1, columns)));
+  EXPECT_TRUE(at::equal(found[1], columns.to(at::kFloat)));
+}
+
+TEST(Packing, OutliersPutNaNFirstAndEqualMagnitudesByColumn) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  const at::Tensor whole =
+      at::tensor({1.0, -2.0, 2.0, nan, -0.5, -infinity, -2.0, 0.0}, at::kDouble).view({1, 1, 8});
+  const at::Tensor found =
+      traced_on(whole, {"", 2, {8}, 0}, 4, {{{"kind", "outliers"}, {"k", 5}}}).flatten(1);
+  EXPECT_TRUE(at::allclose(found[0], at::tensor({nan, -infinity, -2.0, 2.0, -2.0}, at::kDouble), 0,
+                           0, /*equal_nan=*/true))
+      << found;
+  EXPECT_TRUE(at::equal(found[1], at::tensor({3.0, 5.0, 1.0, 2.0, 6.0}, at::kDouble))) << found;
 }
 
 TEST(Packing, StatsAreThoseOfATen) {

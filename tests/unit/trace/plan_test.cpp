@@ -137,6 +137,8 @@ TEST(Plan, RefusesWhatDoesNotFitAndNamesIt) {
        "counts and columns do not fit bf16"},
       {R"({"entries": [{"point": "QKV", "compressor": {"kind": "topk", "k": 0}}]})",
        "0 is not a whole number from 1 to 96"},
+      {R"({"entries": [{"point": "QKV", "dtype": "u8", "compressor": {"kind": "outliers"}}]})",
+       "counts and columns do not fit u8"},
       {R"({"entries": [{"point": "RawAttentionScore", "compressor": {"kind": "topk"}}]})",
        "RawAttentionScore has too many dims for topk"},
       {R"({"entries": [{"point": "HiddenStates",
