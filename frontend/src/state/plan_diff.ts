@@ -1,4 +1,4 @@
-import { kExpression, type PlanRow } from './plan_row';
+import { hasK, kExpression, type PlanRow } from './plan_row';
 import { formatDraft } from './plan_text';
 
 /** What applying a draft does to one entry. */
@@ -68,7 +68,7 @@ const kMembers: readonly (readonly [name: string, of: (row: PlanRow) => string])
   ['compressor', (row) => row.kind],
   ['tiles', (row) => (row.kind === 'tile' ? or(row.tiles, 'default') : '')],
   ['method', (row) => (row.kind === 'tile' ? methodOf(row) : '')],
-  ['k', (row) => (row.kind === 'topk' ? or(row.k, '10') : '')],
+  ['k', (row) => (hasK(row.kind) ? or(row.k, '10') : '')],
   ['histogram', (row) => (row.kind === 'stats' ? or(row.range, '|x|') : '')],
   ['bins', (row) => (row.kind === 'stats' && row.range !== '' ? or(row.bins, '64') : '')],
   ['vectors', (row) => (row.kind === 'projection' ? row.vectors.join(', ') : '')],

@@ -64,6 +64,7 @@ describe('a plan goes through the form', () => {
       { ...common, compressor: { kind: 'stats', range: [-4, 4], bins: 16 } },
       { ...common, compressor: { kind: 'projection', vectors: ['evil'], normalize: false } },
       { ...common, compressor: { kind: 'topk', k: 3 } },
+      { ...common, compressor: { kind: 'outliers', k: 3 } },
       { ...common, compressor: { kind: 'tile', tiles: 8, tiles_one_rank: 16, data_dims: 4 } },
       { ...common, phases: ['eval'], eval_forwards: 'all', compressor: { kind: 'none' } },
       { point: 'InputTokens', every: 1, compressor: { kind: 'none' } },
@@ -133,7 +134,7 @@ test('an error of the trainer is put to its entry and member', () => {
 
 describe('what a point allows', () => {
   test('compressors', () => {
-    const all = ['none', 'tile', 'empty', 'stats', 'projection', 'topk'];
+    const all = ['none', 'tile', 'empty', 'stats', 'projection', 'topk', 'outliers'];
     expect(kindChoices(kHidden, kRun)).toEqual(all);
     expect(kindChoices(kHidden, { vectors: [] })).not.toContain('projection');
     expect(kindChoices(kAttention, kRun)).toEqual(['none', 'tile', 'empty', 'stats']);
@@ -144,6 +145,7 @@ describe('what a point allows', () => {
     expect(dtypeChoices('tile', kHidden)).toEqual(['f32', 'f64', 'bf16', 'f16', 'u8']);
     expect(dtypeChoices('stats', kHidden)).toEqual(['f32', 'f64']);
     expect(dtypeChoices('topk', kLogits)).toEqual(['f32', 'f64']);
+    expect(dtypeChoices('outliers', kHidden)).toEqual(['f32', 'f64']);
     expect(dtypeChoices('none', kTokens)).toEqual(['i32', 'i64']);
   });
 

@@ -70,6 +70,7 @@ function compressorProblem(row: PlanRow): Problem | undefined {
         ? ['method', 'write an expression of data, such as data.abs().amax(dim=-1)']
         : undefined;
     case 'topk':
+    case 'outliers':
       return wrong(row.k) ? ['k', 'a whole number from 1'] : undefined;
     case 'projection':
       return row.vectors.length === 0 ? ['vectors', 'choose at least one'] : undefined;
@@ -130,6 +131,7 @@ function compressorOf(row: PlanRow): CompressorFacts {
     case 'projection':
       return { kind, vectors: [...row.vectors], normalize: row.normalize ? undefined : false };
     case 'topk':
+    case 'outliers':
       return { kind, k: wholeOf(row.k) };
     default:
       return { kind };

@@ -1,5 +1,5 @@
 import type { CompressorFacts, Plan, PlanEntry, PointFacts, RunFacts } from '../protocol/messages';
-import { kCompressors } from '../protocol/record';
+import { kPlanCompressors } from '../protocol/record';
 import { compressorOf, defaultKind } from './watched';
 
 /** One entry of the trace-configuration form; texts are what the user typed. */
@@ -115,16 +115,21 @@ export function kindChoices(
 ): readonly string[] {
   if (isTokens(point)) return ['none', 'empty'];
   const hasHeads = (point?.dims.length ?? 0) > 3;
-  return kCompressors.filter((kind) => {
+  return kPlanCompressors.filter((kind) => {
     if (kind === 'projection') return !hasHeads && (run?.vectors.length ?? 0) > 0;
-    return kind !== 'topk' || !hasHeads;
+    return !hasK(kind) || !hasHeads;
   });
 }
 
-/** Counts and columns of `stats` and `topk` do not fit few bits. */
+/** True for a compressor that keeps the k best columns of each token. */
+export function hasK(kind: string): boolean {
+  return kind === 'topk' || kind === 'outliers';
+}
+
+/** Counts and columns of `stats`, `topk` and `outliers` do not fit few bits. */
 export function dtypeChoices(kind: string, point: PointFacts | undefined): readonly string[] {
   if (isTokens(point)) return ['i32', 'i64'];
-  return kind === 'stats' || kind === 'topk' ? ['f32', 'f64'] : ['f32', 'f64', 'bf16', 'f16', 'u8'];
+  return kind === 'stats' || hasK(kind) ? ['f32', 'f64'] : ['f32', 'f64', 'bf16', 'f16', 'u8'];
 }
 
 /** Makes the rest of a row fit after its point, compressor, direction or prompts were chosen. */

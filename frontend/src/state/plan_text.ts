@@ -1,4 +1,4 @@
-import { kExpression, kMethods, type PlanRow } from './plan_row';
+import { hasK, kExpression, kMethods, type PlanRow } from './plan_row';
 
 // A draft of the plan as it stands in the address: entries with a star between them, each a point
 // and then its members behind full stops, a letter and what was typed:
@@ -124,7 +124,7 @@ function withoutUnused(row: PlanRow): PlanRow {
     bins: ranged ? row.bins : '',
     vectors: kind === 'projection' ? row.vectors : [],
     normalize: kind !== 'projection' || row.normalize,
-    k: kind === 'topk' ? row.k : '',
+    k: hasK(kind) ? row.k : '',
     rest: tile ? row.rest : {},
   };
 }

@@ -93,4 +93,10 @@ test('a text is shown with its predictions, or with what is taken token by token
   expect(namesOf(stats, kHidden)).toEqual(['HiddenStates']);
   expect(namesOf(stats, kHidden, { point: 'Logits' })).toEqual(['Logits']);
   expect(namesOf(stats)).toEqual(['HiddenStates · stats']);
+  const outliers = { point: 'Logits', compressor: { kind: 'outliers', k: 3 } };
+  expect(namesOf(outliers, { point: 'Logits' })).toEqual(['Logits']);
+});
+
+test('outliers have the form of topk', () => {
+  expect(watched({ ...kHidden, compressor: { kind: 'outliers', k: 3 } })[0].form).toBe('topk');
 });

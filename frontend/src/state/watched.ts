@@ -7,7 +7,7 @@ import {
   type PointFacts,
   type RunFacts,
 } from '../protocol/messages';
-import { kCompressors } from '../protocol/record';
+import { compressorCode } from '../protocol/record';
 import { type Form, formOf } from '../store/form';
 
 /** An entry of the plan that can be shown. */
@@ -50,7 +50,7 @@ export function watchedEntries(run: RunFacts | null, plan: Plan | null): readonl
 /** Entries that a text is shown with: its predictions if there are any, else others by tokens. */
 export function textEntries(watched: readonly WatchedEntry[]): readonly WatchedEntry[] {
   const predicting = watched.filter(
-    ({ facts, form }) => facts.name === kLogitsPoint && form === 'topk',
+    ({ facts, compressor }) => facts.name === kLogitsPoint && compressor.kind === 'topk',
   );
   if (predicting.length > 0) return predicting;
   const byTokens = watched.filter(({ form }) => kByTokens.has(form));
@@ -95,7 +95,7 @@ function watchedOf(
     promptSet,
     prompts: set?.prompts ?? [],
     compressor,
-    form: formOf((kCompressors as readonly string[]).indexOf(compressor.kind)),
+    form: formOf(compressorCode(compressor.kind)),
     firstToken: entry.tokens?.[0] ?? 0,
   };
 }
