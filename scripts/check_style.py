@@ -88,10 +88,25 @@ def check_cpp(source: Source) -> Iterator[Finding]:
         yield from source.matches(code, "dynamic", _DYNAMIC_CODE,
                                   "nothing from outside is executed (SECURITY.md)")
     yield from check_include_roots(source)
+    if source.file.parts[0] in ("src", "include"):
+        yield from check_factories(source, code)
     if source.file.suffix == ".h":
         yield from check_header(source, code)
     elif source.file.parts[0] == "src":
         yield from check_own_header(source)
+
+
+_FACTORY = re.compile(r"\bat::(?:arange|empty|eye|full|linspace|ones|rand\w*|scalar_tensor|tensor|zeros)"
+                      r"(\((?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*\))")
+_DEVICE = re.compile(r"device|options", re.IGNORECASE)
+
+
+def check_factories(source: Source, code: str) -> Iterator[Finding]:
+    """A tensor is made on the device of its operands, or on one that the call names."""
+    for match in _FACTORY.finditer(code):
+        if not _DEVICE.search(match.group(1)):
+            yield from source.finding(match.start(), "device", "a factory names its device: "
+                                      "x.options(), or at::device(at::kCPU).dtype(...)")
 
 
 def check_header(source: Source, code: str) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ base::Result<at::Tensor> copy_of(const std::string& file, const base::Result<Ten
   if (!found) return found.error();
   const TensorBytes& tensor = found.value();
   const auto count = static_cast<std::int64_t>(tensor.size / bytes_of(tensor.number));
-  at::Tensor numbers = at::empty({count}, dtype_of(tensor.number));
+  at::Tensor numbers = at::empty({count}, at::device(at::kCPU).dtype(dtype_of(tensor.number)));
   std::memcpy(numbers.mutable_data_ptr(), file.data() + tensor.begin, tensor.size);
   return numbers.as_strided(tensor.shape, tensor.strides, tensor.offset).contiguous();
 }

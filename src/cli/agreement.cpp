@@ -133,8 +133,9 @@ base::Status check_agreement(const TrainConfig& config, const data::TextCorpus& 
   const std::vector<Row> rows = rows_of(config, corpus);
   const std::vector<std::string> first = first_values(rows, world);
   const auto other = std::ranges::mismatch(rows, first, {}, &Row::value).in1;
-  const at::Tensor own = at::full({1}, other - rows.begin(), at::kLong);
-  at::Tensor all = at::empty({world.size()}, at::kLong);
+  const auto options = at::device(at::kCPU).dtype(at::kLong);
+  const at::Tensor own = at::full({1}, other - rows.begin(), options);
+  at::Tensor all = at::empty({world.size()}, options);
   world.all_gather(own, all);
   for (int rank = 1; rank < world.size(); ++rank) {
     const auto index = static_cast<std::size_t>(all[rank].item<std::int64_t>());

@@ -27,7 +27,7 @@ Batch Batches::valid(std::int64_t index, std::int64_t global_batch, std::int64_t
 
 Batch Batches::read(const std::vector<std::int64_t>& samples, std::int64_t first_row) const {
   const auto rows = static_cast<std::int64_t>(samples.size());
-  at::Tensor bytes = at::empty({rows, seq_length_ + 1}, at::kByte);
+  at::Tensor bytes = at::empty({rows, seq_length_ + 1}, at::device(at::kCPU).dtype(at::kByte));
   for (std::int64_t row = 0; row < rows; ++row) {
     corpus_.read(samples[static_cast<std::size_t>(row)] * seq_length_,
                  {bytes.data_ptr<std::uint8_t>() + row * (seq_length_ + 1),

@@ -28,7 +28,7 @@ bool is_step(const graph::Schedule& when, std::int64_t step) {
 // Of so many places, the first of which has the number `first`; negative numbers count from `end`.
 at::Tensor mask_of(const graph::Ranges& ranges, std::int64_t first, std::int64_t size,
                    std::int64_t end) {
-  at::Tensor mask = at::zeros({size}, at::kBool);
+  at::Tensor mask = at::zeros({size}, at::device(at::kCPU).dtype(at::kBool));
   bool* out = mask.mutable_data_ptr<bool>();
   for (std::int64_t i = 0; i < size; ++i) {
     out[i] = contains(ranges, first + i) || (i < end && contains(ranges, i - end));
@@ -57,7 +57,7 @@ at::Tensor positions_of(const graph::Ranges& ranges, const at::Tensor& tokens, b
 // Tokens are bytes.
 at::Tensor spelled(const at::Tensor& tokens, const std::string& text) {
   const at::Tensor ids = tokens.contiguous();
-  at::Tensor mask = at::zeros(ids.sizes(), at::kBool);
+  at::Tensor mask = at::zeros(ids.sizes(), ids.options().dtype(at::kBool));
   const auto length = static_cast<std::int64_t>(text.size());
   for (std::int64_t row = 0; row < ids.size(0); ++row) {
     const auto* line = ids.const_data_ptr<std::int64_t>() + row * ids.size(1);
@@ -111,7 +111,7 @@ void ActiveProgram::begin_step(std::int64_t number) {
     const double now =
         parameter.in_step(targets.at(parameter.name), std::max<std::int64_t>(number - since, 0));
     numbers[parameter.name] = now;
-    parameters.push_back(at::full({}, now, at::kDouble));
+    parameters.push_back(at::full({}, now, at::device(at::kCPU).dtype(at::kDouble)));
   }
   is_identity.clear();
   is_done.clear();

@@ -61,7 +61,7 @@ std::shared_ptr<const Specialization> Engine::State::agree_on_ready(ActiveProgra
   const bool is_new = !program.ready.contains(shape);
   auto ready = program.ready_for(shape, context);
   if (!is_new || tensor.size() == 1) return ready;
-  at::Tensor could = at::full({1}, ready->error ? 0 : 1, at::kInt);
+  at::Tensor could = at::full({1}, ready->error ? 0 : 1, at::device(at::kCPU).dtype(at::kInt));
   tensor.all_reduce(could);
   if (could.item<int>() < tensor.size() && !ready->error) {
     auto refused = std::make_shared<Specialization>();

@@ -73,8 +73,9 @@ Counts fresh_counts(const ActiveProgram& program) {
 
 // The texts of all ranks on global rank 0, in the order of ranks.
 std::vector<std::string> gather_texts(const std::string& own, const comm::ProcessGroup& world) {
-  at::Tensor sizes = at::zeros({world.size()}, at::kLong);
-  const at::Tensor size = at::full({1}, static_cast<std::int64_t>(own.size()), at::kLong);
+  const auto options = at::device(at::kCPU).dtype(at::kLong);
+  at::Tensor sizes = at::zeros({world.size()}, options);
+  const at::Tensor size = at::full({1}, static_cast<std::int64_t>(own.size()), options);
   world.all_gather(size, sizes);
   std::vector<std::size_t> counts;
   std::size_t total = 0;
@@ -155,7 +156,7 @@ std::optional<json> Engine::report(std::int64_t step) {
     append(sums, program->counts, state.tensor.rank() == 0);
     program->counts = fresh_counts(*program);
   }
-  at::Tensor total = at::tensor(sums, at::kLong);
+  at::Tensor total = at::tensor(sums, at::device(at::kCPU).dtype(at::kLong));
   state.world.all_reduce(total);
   if (state.world.rank() != 0) return std::nullopt;
   json programs = json::array();
@@ -214,7 +215,7 @@ json Engine::preview_writes() {
     sums.insert(sums.end(), {once * program.changes[i].before, once * program.changes[i].change,
                              once * static_cast<double>(program.counts.places[i])});
   }
-  at::Tensor total = at::tensor(sums, at::kDouble);
+  at::Tensor total = at::tensor(sums, at::device(at::kCPU).dtype(at::kDouble));
   state.world.all_reduce(total);
   json writes = json::array();
   const double* numbers = total.const_data_ptr<double>();

@@ -255,11 +255,12 @@ void Run::count(std::size_t effect, std::int64_t positions) {
 at::Tensor Run::touched_by(const Write& write, const at::Tensor& condition) const {
   if (!condition.defined()) {
     const at::Tensor region =
-        write.region.defined() ? write.region : at::ones(write.ref.shape, at::kBool);
+        write.region.defined() ? write.region
+                               : at::ones(write.ref.shape, at::device(at::kCPU).dtype(at::kBool));
     return region.logical_and(widen(selected_, write.ref));
   }
-  const at::Tensor none = at::zeros(write.ref.shape, at::kBool);
-  return renew(write, none, at::ones({}, at::kBool), condition);
+  const at::Tensor none = at::zeros(write.ref.shape, at::device(at::kCPU).dtype(at::kBool));
+  return renew(write, none, at::ones({}, at::device(at::kCPU).dtype(at::kBool)), condition);
 }
 
 // A condition that was computed on shards is not gathered to be counted.
@@ -334,7 +335,7 @@ void Run::save(std::size_t index) {
 bool Run::skips(std::size_t index) {
   const graph::Effect& effect = program_.program.effects[index];
   if (must_wait(effect)) ++program_.counts.waiting;
-  at::Tensor decision = at::ones({1}, at::kByte);
+  at::Tensor decision = at::ones({1}, at::device(at::kCPU).dtype(at::kByte));
   if (effect.condition) {
     Slot& slot = values_[*effect.condition];
     decision.fill_(slot.is_defined() && full_of(slot).all().item<bool>() ? 1 : 0);

@@ -78,7 +78,9 @@ void append(std::vector<nn::Parameter>& all, const Part& part) {
 
 // Token ids and their positions, int64 [2, B, T].
 at::Tensor ids_and_positions(const at::Tensor& tokens_BT) {
-  return at::stack({tokens_BT, at::arange(tokens_BT.size(1), at::kLong).expand_as(tokens_BT)});
+  return at::stack(
+      {tokens_BT,
+       at::arange(tokens_BT.size(1), tokens_BT.options().dtype(at::kLong)).expand_as(tokens_BT)});
 }
 
 }  // namespace

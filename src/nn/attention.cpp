@@ -41,7 +41,7 @@ LinearOptions proj_options(const AttentionOptions& options) {
 
 // Angles of Su et al. 2021 (arXiv 2104.09864), halves not interleaved, as in Llama.
 at::Tensor rotary_angles(const AttentionOptions& options) {
-  const auto as_double = at::TensorOptions().dtype(at::kDouble);
+  const auto as_double = at::device(at::kCPU).dtype(at::kDouble);
   const at::Tensor exponent =
       at::arange(0, options.head_size, 2, as_double) / static_cast<double>(options.head_size);
   const at::Tensor frequency =

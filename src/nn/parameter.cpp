@@ -33,7 +33,7 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
     const auto options = at::TensorOptions().dtype(context.params_dtype).device(context.device);
     return {name, at::empty(local, options), placement, full_shape};
   }
-  at::Tensor full = at::zeros(full_shape, at::kFloat);
+  at::Tensor full = at::zeros(full_shape, at::device(at::kCPU).dtype(at::kFloat));
   if (init == Init::kOnes) full.fill_(1.0);
   if (init == Init::kNormal) {
     full.normal_(0.0, std,

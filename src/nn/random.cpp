@@ -10,7 +10,7 @@ namespace tt::nn {
 at::Tensor dropout_factors(std::uint64_t key, const std::vector<std::int64_t>& streams,
                            std::int64_t per_stream, double rate) {
   const auto count = static_cast<std::int64_t>(streams.size());
-  at::Tensor factors = at::empty({count, per_stream}, at::kFloat);
+  at::Tensor factors = at::empty({count, per_stream}, at::device(at::kCPU).dtype(at::kFloat));
   const auto threshold = static_cast<std::uint64_t>(std::ldexp(rate, 32));
   const auto scale = static_cast<float>(1.0 / (1.0 - rate));
   float* out = factors.data_ptr<float>();

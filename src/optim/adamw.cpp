@@ -15,7 +15,7 @@ AdamW::AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options)
     const at::Tensor values = parameter.detach();
     group.first_moments.push_back(at::zeros_like(values));
     group.second_moments.push_back(at::zeros_like(values));
-    group.steps.push_back(at::zeros({}, at::kFloat));
+    group.steps.push_back(at::zeros({}, at::device(at::kCPU).dtype(at::kFloat)));
     group.parameters.push_back(std::move(parameter));
   }
 }

@@ -52,7 +52,7 @@ base::Status write_export(const std::string& folder, const ExportedStep& exporte
   }
   base::Status status;
   if (groups.world.rank() == 0) status = write_file(folder, exported, tensors);
-  at::Tensor failed = at::full({1}, status ? 0 : 1, at::kInt);
+  at::Tensor failed = at::full({1}, status ? 0 : 1, at::device(at::kCPU).dtype(at::kInt));
   groups.world.broadcast(failed, 0);
   if (failed.item<int>() == 0 || !status) return status;
   return base::Error{"storage", "rank 0 could not write the export", "--export-tensors", ""};

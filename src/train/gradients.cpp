@@ -81,7 +81,7 @@ double GradientReducer::norm() const {
   const at::NoGradGuard no_grad;
   double sum = 0.0;
   for (const nn::Parameter& parameter : parameters_) sum += squared_norm(parameter);
-  at::Tensor total = at::full({1}, sum, at::kDouble);
+  at::Tensor total = at::full({1}, sum, at::device(at::kCPU).dtype(at::kDouble));
   tensor_.all_reduce(total);
   return std::sqrt(total.item<double>());
 }

@@ -224,7 +224,7 @@ void Trainer::run_prompts(std::int64_t number) {
 }
 
 TracerCost Trainer::total_cost() const {
-  at::Tensor sums = at::empty({2}, at::kDouble);
+  at::Tensor sums = at::empty({2}, at::device(at::kCPU).dtype(at::kDouble));
   sums[0] = tracer_.seconds().all;
   sums[1] = base::process_cpu_seconds();
   parts_.groups.world.all_reduce(sums);
@@ -246,7 +246,7 @@ void Trainer::tell(const StepReport& report) {
 }
 
 double Trainer::mean_over_data(double value) const {
-  at::Tensor sum = at::full({1}, value, at::kDouble);
+  at::Tensor sum = at::full({1}, value, at::device(at::kCPU).dtype(at::kDouble));
   parts_.groups.data.all_reduce(sum);
   return sum.item<double>() / parts_.groups.data.size();
 }

@@ -15,6 +15,7 @@ BAD = {
     "delete": ("src/hub/a.cpp", "void f() { delete p; }\n"),
     "mesh_dim": ("src/mesh/a.cpp", "int tp_dim = 0;\n"),
     "instance": ("src/mesh/a.cpp", "auto& x = Registry::instance();\n"),
+    "device": ("src/nn/a.cpp", "auto x = at::zeros({f(1), g(h(2))},\n  at::kFloat);\n"),
     "using": ("include/tensor_tracer/base/h.h", "#pragma once\nusing namespace std;\n"),
     "root": ("src/hub/a.cpp", '#include "room.h"\n'),
     "once": ("include/tensor_tracer/base/h.h", "#include <vector>\n"),
@@ -41,6 +42,9 @@ GOOD = {
     "src/base/f.cpp": '#include "src/base/g.h"\n#include "tensor_tracer/base/h.h"\n'
                       '// #include "x.h"\n#include <vector>\n',
     "tests/unit/f_test.cpp": '#include "tests/unit/helper.h"\n',
+    "src/nn/b.cpp": "auto x = at::zeros({f(g(1))}, y.options().dtype(at::kLong));\n"
+                    "auto y = at::full({1}, 0, at::device(at::kCPU).dtype(at::kInt));\n",
+    "tests/unit/g_test.cpp": "auto x = at::zeros({1}, at::kFloat);\n",
     "CMakeLists.txt": "# file(GLOB is not used\n",
 }
 
