@@ -34,7 +34,7 @@ ALLOWED: dict[str, set[str]] = {
     "intervene": {"base", "comm", "eval", "expr", "graph", "mesh", "points", "trace"},
     "record": {"base", "protocol"},
     "model": {"base", "config", "nn", "points", "trace"},
-    "link": {"base", "protocol", "trace"},
+    "link": {"base", "config", "protocol", "trace"},
     "hub": {"base", "protocol", "record"},
     "train": {"base", "checkpoint", "comm", "config", "data", "mesh", "model", "nn", "optim",
               "trace"},
@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 
 # Modules that know no libtorch, so that the hub starts in milliseconds and runs anywhere.
-TORCH_FREE = {"base", "mesh", "expr", "points", "graph", "protocol", "record", "hub"}
+TORCH_FREE = {"base", "mesh", "expr", "config", "points", "graph", "protocol", "record", "hub"}
 
 # header pattern -> (the modules that may include it, why the others may not)
 EXTERNAL: list[tuple[re.Pattern[str], set[str], str]] = [

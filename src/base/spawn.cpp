@@ -1,6 +1,7 @@
 #include "tensor_tracer/base/spawn.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <unistd.h>
 
@@ -122,6 +123,20 @@ Result<std::pair<ScopedFd, ScopedFd>> make_pipe() {
     return system_error("no pipe", errno);
   }
   return std::pair(ScopedFd(ends[0]), ScopedFd(ends[1]));
+}
+
+std::string read_until(const ScopedFd& pipe, std::chrono::steady_clock::time_point end) {
+  std::string text;
+  std::array<char, 4096> chunk{};
+  while (true) {
+    const auto left = end - std::chrono::steady_clock::now();
+    const auto limit = std::chrono::ceil<std::chrono::milliseconds>(left).count();
+    pollfd watched{pipe.get(), POLLIN, 0};
+    if (limit < 0 || ::poll(&watched, 1, static_cast<int>(limit)) <= 0) return text;
+    const ssize_t size = ::read(pipe.get(), chunk.data(), chunk.size());
+    if (size <= 0) return text;
+    text.append(chunk.data(), static_cast<std::size_t>(size));
+  }
 }
 
 }  // namespace tt::base

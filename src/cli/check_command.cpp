@@ -9,17 +9,12 @@
 
 #include "src/cli/exit_code.h"
 #include "src/cli/intervention_setup.h"
+#include "src/cli/options.h"
 #include "src/cli/parse.h"
-#include "src/cli/train_options.h"
 #include "tensor_tracer/intervene/check.h"
 
 namespace tt::cli {
 namespace {
-
-int fail(const base::Error& error) {
-  fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
-  return kExitUsage;
-}
 
 void print_summary(const std::string& path, const nlohmann::json& checked) {
   fmt::print("{}: right\n", path);
@@ -62,7 +57,8 @@ int run_check(int argc, const char* const* argv) {
   bool as_json = false;
   CLI::App app("Check programs (docs/intervention_graph.md) for the run of the same options.",
                "tensor-tracer check");
-  add_train_options(app, config);
+  add_configuration_file(app);
+  add_options(app, config::train_options(config));
   app.add_option("files", paths, "text, or JSON where the name ends in .json")->required();
   app.add_flag("--json", as_json, "as intervention.check answers, docs/protocol.md")
       ->group("Output");

@@ -24,25 +24,20 @@ record::ExportFormat format_of(const std::string& name) {
                                  : ExportFormat::kTensorBoard;
 }
 
-base::Error wrong(const std::string& flag, const std::string& text, const std::string& remedy) {
-  return {.code = "usage",
-          .message = "\"" + text + "\" is not of the form expected",
-          .where = flag,
-          .remedy = remedy};
-}
-
 base::Status set_ranges(const std::string& layers, const std::string& steps,
                         record::ExportOptions& options) {
   if (!layers.empty()) {
     options.layers = base::parse_numbers(layers);
     if (!options.layers) {
-      return wrong("--layers", layers, "give ranges such as 1-4,8");
+      return base::invalid_argument("--layers", "\"" + layers + "\" is not a list of layers",
+                                    "give ranges such as 1-4,8");
     }
   }
   if (!steps.empty()) {
     const auto ranges = base::parse_ranges(steps);
     if (!ranges || ranges->size() != 1) {
-      return wrong("--steps", steps, "give one range such as 10-200");
+      return base::invalid_argument("--steps", "\"" + steps + "\" is not a range of steps",
+                                    "give one such as 10-200");
     }
     options.first_step = static_cast<std::uint64_t>(ranges->front().first);
     options.last_step = static_cast<std::uint64_t>(ranges->front().second);

@@ -20,11 +20,15 @@
 
 #include "src/cli/exit_code.h"
 #include "src/cli/export_command.h"
-#include "src/cli/hub_flags.h"
-#include "src/cli/run_dir_lock.h"
+#include "src/cli/options.h"
+#include "src/cli/parse.h"
+#include "src/cli/recorder_options.h"
 #include "tensor_tracer/base/private_file.h"
+#include "tensor_tracer/base/run_dir_lock.h"
 #include "tensor_tracer/base/ssh_command.h"
 #include "tensor_tracer/base/thread.h"
+#include "tensor_tracer/config/hub_config.h"
+#include "tensor_tracer/hub/event_log.h"
 #include "tensor_tracer/hub/server.h"
 #include "tensor_tracer/hub/supervisor.h"
 #include "tensor_tracer/protocol/message.h"
@@ -34,7 +38,21 @@ namespace {
 
 using tt::base::Result;
 using tt::base::Status;
-using tt::cli::HubFlags;
+
+/// Of the commands serve, supervise and replay.
+struct HubFlags {
+  std::string run_dir;
+  tt::config::HubConfig config;
+  tt::hub::ReplayOptions replay;  // of the command replay
+  bool is_supervisor = false;
+  std::vector<int> listen_fds;  // of a supervisor's hub; empty: it opens its own
+  bool restarted = false;       // the run has had a hub before
+  int ready_fd = -1;
+  int alive_fd = -1;
+
+  /// Else the settings are flags.
+  bool has_run_file() const { return is_supervisor || !listen_fds.empty(); }
+};
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -53,7 +71,10 @@ void open_log(const HubFlags& flags) {
   const std::string path = flags.run_dir + "/hub.log";
   auto file = std::make_shared<spdlog::sinks::basic_file_sink_st>(path);
   spdlog::set_default_logger(std::make_shared<spdlog::logger>(
-      "hub", tt::hub::make_event_sink(std::move(file), flags.log_format, flags.run_id)));
+      "hub", tt::hub::make_event_sink(std::move(file),
+                                      flags.config.log_format == "json" ? tt::hub::LogFormat::kJson
+                                                                        : tt::hub::LogFormat::kText,
+                                      flags.config.run_id)));
   spdlog::flush_on(spdlog::level::info);
   std::filesystem::permissions(
       path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
@@ -71,7 +92,7 @@ std::string known_run_id(const std::string& run_dir) {
 std::string url_of(int port) { return "http://127.0.0.1:" + std::to_string(port) + "/"; }
 
 Status write_hub_json(const HubFlags& flags, int port) {
-  const nlohmann::json facts = {{"run_id", flags.run_id},
+  const nlohmann::json facts = {{"run_id", flags.config.run_id},
                                 {"url", url_of(port)},
                                 {"port", port},
                                 {"pid", ::getpid()},
@@ -81,7 +102,7 @@ Status write_hub_json(const HubFlags& flags, int port) {
 
 void warn_of_open_address(const HubFlags& flags, int port) {
   const tt::base::Whereabouts here = tt::base::whereabouts();
-  const std::string text = "--bind " + flags.access.bind +
+  const std::string text = "--bind " + flags.config.bind +
                            ": what travels there, tokens too, is not encrypted; safer without it: "
                            "ssh -L " +
                            std::to_string(port) + ":127.0.0.1:" + std::to_string(port) + " " +
@@ -95,10 +116,10 @@ void warn_of_open_address(const HubFlags& flags, int port) {
 // Standard output that is no terminal may be a log that others read: no token goes there.
 std::string address_to_print(const HubFlags& flags, const std::string& token, int port) {
   const std::string url = url_of(port);
-  if (!flags.access.viewers_need_token) {
+  if (flags.config.auth == "none") {
     return url;
   }
-  return flags.print_url.value_or(::isatty(STDOUT_FILENO) == 1)
+  return flags.config.print_url.value_or(::isatty(STDOUT_FILENO) == 1)
              ? url + "#token=" + token
              : url + " (token in " + flags.run_dir + "/token)";
 }
@@ -107,7 +128,7 @@ std::string address_to_print(const HubFlags& flags, const std::string& token, in
 void notify_ready(const HubFlags& flags, const std::string& token, int port,
                   tt::base::ScopedFd& ready) {
   spdlog::info("serving: port {} of loopback, process {}", port, ::getpid());
-  if (!tt::hub::is_loopback(flags.access.bind)) {
+  if (!tt::hub::is_loopback(flags.config.bind)) {
     warn_of_open_address(flags, port);
   }
   if (ready) {
@@ -129,7 +150,7 @@ void notify_ready(const HubFlags& flags, const std::string& token, int port,
 
 Result<std::vector<tt::base::ScopedFd>> listeners_of(const HubFlags& flags) {
   if (flags.listen_fds.empty()) {
-    return tt::hub::open_listeners(flags.access.bind, flags.port);
+    return tt::hub::open_listeners(flags.config.bind, flags.config.port);
   }
   std::vector<tt::base::ScopedFd> listeners;
   for (const int fd : flags.listen_fds) {
@@ -140,20 +161,23 @@ Result<std::vector<tt::base::ScopedFd>> listeners_of(const HubFlags& flags) {
 
 // A recording that is written, or one that is shown.
 Status choose_source(const HubFlags& flags, tt::hub::ServerOptions& options) {
-  options.compare = flags.compare;
+  options.compare = flags.config.compare;
   if (!flags.replay.path.empty()) {
     options.replay = flags.replay;
     return {};
   }
-  if (Status made = make_record_dir(flags.recording); !made.ok() && !flags.restarted) {
+  if (Status made = tt::cli::make_record_dir(flags.config); !made.ok() && !flags.restarted) {
     return made;
   }
-  auto recorder = recorder_options(flags.recording, flags.run_dir, flags.run_id);
-  if (!recorder) {
-    return recorder.error();
-  }
-  options.recorder = std::move(recorder).value();
+  options.recorder = tt::cli::recorder_options(flags.config, flags.run_dir);
   return {};
+}
+
+tt::hub::Access access_of(const tt::config::HubConfig& config) {
+  return {.bind = config.bind,
+          .viewers_need_token = config.auth == "token",
+          .hosts = config.allow_host,
+          .origins = config.allow_origin};
 }
 
 // `ready` is closed once it was told that the hub serves.
@@ -162,13 +186,14 @@ Status serve(const HubFlags& flags, tt::base::ScopedFd& ready) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // no hub without its supervisor
   }
   tt::hub::ServerOptions options;
-  options.run_id = flags.run_id;
-  options.page_dir = flags.page_dir;
-  options.lease = milliseconds(flags.lease_seconds);
-  options.idle_timeout = milliseconds(flags.idle_seconds);
-  options.ready_timeout = milliseconds(flags.ready_seconds);
-  options.access = flags.access;
-  options.access.hosts = allowed_hosts(flags.access, tt::base::whereabouts().host);
+  const tt::config::HubConfig& config = flags.config;
+  options.run_id = config.run_id;
+  options.page_dir = config.page_dir.empty() ? default_page_dir() : config.page_dir;
+  options.lease = milliseconds(config.lease_seconds);
+  options.idle_timeout = milliseconds(config.idle_seconds);
+  options.ready_timeout = milliseconds(config.ready_timeout);
+  options.access = access_of(config);
+  options.access.hosts = allowed_hosts(options.access, tt::base::whereabouts().host);
   for (const auto& [name, secret] :
        {std::pair("/token", &options.token), std::pair("/viewer_token", &options.viewer_token),
         std::pair("/worker_token", &options.worker_token)}) {
@@ -192,18 +217,17 @@ Status serve(const HubFlags& flags, tt::base::ScopedFd& ready) {
   if (Status chosen = choose_source(flags, options); !chosen.ok()) {
     return chosen;
   }
-  options.needs_recorder = !flags.restarted && !flags.recording.record_dir.empty();
+  options.needs_recorder = !flags.restarted && !config.recording.record.empty();
   return tt::hub::serve(std::move(listeners).value(), options,
                         [&] { notify_ready(flags, options.token, port.value(), ready); });
 }
 
 Status supervise(const HubFlags& flags, tt::base::ScopedFd& ready) {
   return tt::hub::supervise({.program = own_path(),
-                             .arguments = tt::cli::words_of(flags),
                              .run_dir = flags.run_dir,
-                             .bind = flags.access.bind,
-                             .port = flags.port,
-                             .linger = flags.linger,
+                             .bind = flags.config.bind,
+                             .port = flags.config.port,
+                             .linger = flags.config.linger,
                              .alive = tt::base::ScopedFd(flags.alive_fd),
                              .ready = std::move(ready)});
 }
@@ -230,29 +254,94 @@ int replay(HubFlags& flags, const std::function<int()>& run_it) {
   return code;
 }
 
-int run(const CLI::App& supervise_command, HubFlags& flags) {
+Status read_run_file(const std::string& path, tt::config::HubConfig& config) {
+  CLI::App app;
+  tt::cli::add_configuration_file(app);
+  tt::cli::add_options(app, tt::config::run_file_options(config));
+  const char* const words[] = {"", "--config", path.c_str()};
+  const auto parsed = tt::cli::parse(app, 3, words);
+  return parsed.ok() ? Status() : parsed.error();
+}
+
+// Settings, from wherever they come, and whether each is right and they fit together.
+Status complete(HubFlags& flags) {
+  const std::string path = tt::config::run_file_path(flags.run_dir);
+  Status status = flags.has_run_file() ? read_run_file(path, flags.config) : Status();
+  if (status.ok()) {
+    status = tt::config::check(tt::config::run_file_options(flags.config));
+  }
+  if (!status.ok() && flags.has_run_file()) {
+    const tt::base::Error& error = status.error();
+    const std::string key = error.where.starts_with("--") ? error.where + ": " : "";
+    return tt::base::invalid_argument(path, key + error.message,
+                                      "start the run again: the trainer writes this file");
+  }
+  return status.ok() ? check(access_of(flags.config)) : status;
+}
+
+int run(HubFlags& flags) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a full disk, no reason to end
   std::signal(SIGPIPE, SIG_IGN);  // the program that waits for the hub may have ended
   tt::base::ScopedFd ready(flags.ready_fd);
   const bool has_program = flags.ready_fd >= 0;
-  if (Status possible = check(flags.access); !possible.ok()) {
-    return refuse(ready, has_program, possible.error());
+  if (Status completed = complete(flags); !completed.ok()) {
+    if (flags.has_run_file()) {
+      open_log(flags);
+      spdlog::error("failed: {}", tt::base::to_string(completed.error()));
+    }
+    return refuse(ready, has_program, completed.error());
   }
   tt::base::reset_affinity();
-  // A supervisor's hub has the lock of its supervisor.
-  const auto lock = flags.listen_fds.empty() ? tt::cli::lock_run_dir(flags.run_dir)
-                                             : Result<tt::base::ScopedFd>(tt::base::ScopedFd());
+  // Else the trainer has locked it, and the supervisor keeps it locked.
+  const auto lock = flags.has_run_file() ? Result<tt::base::ScopedFd>(tt::base::ScopedFd())
+                                         : tt::base::lock_run_dir(flags.run_dir);
   if (!lock) {
     return refuse(ready, has_program, lock.error());
   }
-  flags.run_id = flags.run_id.empty() ? known_run_id(flags.run_dir) : flags.run_id;
+  if (flags.config.run_id.empty()) {
+    flags.config.run_id = known_run_id(flags.run_dir);
+  }
   open_log(flags);
-  const Status status = supervise_command.parsed() ? supervise(flags, ready) : serve(flags, ready);
+  const Status status = flags.is_supervisor ? supervise(flags, ready) : serve(flags, ready);
   if (status.ok()) {
     return tt::cli::kExitDone;
   }
   spdlog::error("failed: {}", tt::base::to_string(status.error()));
   return refuse(ready, has_program, status.error());
+}
+
+void add_run_dir(CLI::App& command, HubFlags& flags) {
+  command.add_option("--run-dir", flags.run_dir, "the run's directory: tokens, hub.json, hub.log")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  command.add_option("--ready-fd", flags.ready_fd, "descriptor to tell that the hub is ready");
+}
+
+void add_serve(CLI::App& command, HubFlags& flags) {
+  add_run_dir(command, flags);
+  tt::cli::add_options(command, tt::config::viewer_options(flags.config));
+  tt::cli::add_options(command, tt::config::run_options(flags.config));
+  command.add_option("--listen-fd", flags.listen_fds,
+                     "an open listening socket, of a supervisor; settings are those of run.json");
+  command.add_flag("--restarted", flags.restarted,
+                   "the run has had a hub before: serve it, whatever cannot be written");
+}
+
+void add_supervise(CLI::App& command, HubFlags& flags) {
+  add_run_dir(command, flags);
+  command.add_option("--alive-fd", flags.alive_fd, "its end of file is the run's end")->required();
+}
+
+void add_replay(CLI::App& command, HubFlags& flags) {
+  tt::cli::add_options(command, tt::config::viewer_options(flags.config));
+  command.add_option("file", flags.replay.path, "the recording, a .ttrec file")
+      ->required()
+      ->check(CLI::ExistingFile);
+  command.add_option("--run", flags.replay.run_id,
+                     "16 hex digits; default: the newest one in the file");
+  command.add_option("--speed", flags.replay.speed, "times the recorded pace")
+      ->check(CLI::Range(0.1, 100.0));
+  command.add_flag("--paused", flags.replay.paused, "show the first step when asked to");
 }
 
 }  // namespace
@@ -262,31 +351,21 @@ int main(int argc, char** argv) {
   CLI::App app{"The server between a training run and its viewers, and what reads its recordings"};
   app.set_version_flag("--version", "tensor-tracer-hub " TT_VERSION);
   app.require_subcommand(1);
-  CLI::App* const serve_command = app.add_subcommand("serve", "Serve viewers and workers");
-  CLI::App* const supervise_command =
-      app.add_subcommand("supervise", "Keep a hub running as long as a run lives");
+  add_serve(*app.add_subcommand("serve", "Serve viewers and workers"), flags);
+  CLI::App* const supervise_command = app.add_subcommand(
+      "supervise", "Keep the hub of a run going, with the settings in its run.json");
+  add_supervise(*supervise_command, flags);
   CLI::App* const replay_command =
       app.add_subcommand("replay", "Show a recording on the page as if it were a run");
+  add_replay(*replay_command, flags);
   tt::cli::ExportCommand export_command(app);
-  for (CLI::App* const command : {serve_command, supervise_command, replay_command}) {
-    tt::cli::add_common_flags(*command, flags);
-  }
-  tt::cli::add_run_flags(*serve_command, flags);
-  tt::cli::add_run_flags(*supervise_command, flags);
-  tt::cli::add_replay_flags(*replay_command, flags.replay);
-  serve_command->add_option("--listen-fd", flags.listen_fds, "an open listening socket");
-  serve_command->add_flag("--restarted", flags.restarted,
-                          "the run has had a hub before: serve it, whatever cannot be written");
-  supervise_command->add_option("--alive-fd", flags.alive_fd, "its end of file is the run's end")
-      ->required();
-  supervise_command->add_flag("--linger", flags.linger, "stay when the run has ended");
   try {
-    flags.page_dir = default_page_dir();
     app.parse(argc, argv);
     if (export_command.parsed()) {
       return export_command.run();
     }
-    const auto run_it = [&] { return run(*supervise_command, flags); };
+    flags.is_supervisor = supervise_command->parsed();
+    const auto run_it = [&] { return run(flags); };
     return replay_command->parsed() ? replay(flags, run_it) : run_it();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : tt::cli::kExitUsage;

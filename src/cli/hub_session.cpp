@@ -40,23 +40,19 @@ void open_in_browser(const std::string& page) {
   ::posix_spawnp(&child, program.c_str(), nullptr, nullptr, words, environ);
 }
 
-std::vector<std::string> hub_flags(const config::TracerConfig& tracer) {
-  std::vector<std::string> flags = {"--ready-timeout",
-                                    std::to_string(tracer.tensor_tracer_ready_timeout)};
-  for (const std::string& path : tracer.tensor_tracer_compare) {
-    flags.insert(flags.end(), {"--compare", path});
-  }
-  if (tracer.record.empty()) return flags;
-  flags.insert(flags.end(), {"--record", tracer.record, "--record-max-bytes",
-                             std::to_string(tracer.record_max_bytes), "--record-every",
-                             std::to_string(tracer.record_every)});
-  if (!tracer.record_layers.empty()) {
-    flags.insert(flags.end(), {"--record-layers", tracer.record_layers});
-  }
-  for (const std::string& point : tracer.record_points) {
-    flags.insert(flags.end(), {"--record-points", point});
-  }
-  return flags;
+config::HubConfig hub_config(const config::TrainConfig& config, const std::string& run_id) {
+  const config::TracerConfig& tracer = config.tracer;
+  config::HubConfig hub;
+  hub.run_id = run_id;
+  hub.port = tracer.tensor_tracer_port.value_or(0);
+  hub.auth = tracer.tensor_tracer_auth;
+  hub.allow_origin = tracer.tensor_tracer_allow_origin;
+  hub.compare = tracer.tensor_tracer_compare;
+  hub.lease_seconds = tracer.tensor_tracer_pause_timeout;
+  hub.ready_timeout = tracer.tensor_tracer_ready_timeout;
+  hub.linger = tracer.tensor_tracer_linger;
+  hub.recording = config.recording;
+  return hub;
 }
 
 }  // namespace
@@ -78,16 +74,10 @@ base::Result<HubSession> HubSession::start(const config::TrainConfig& config) {
   state->id = random_id();
   state->id_text = fmt::format("{:016x}", state->id);
   state->start_time = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
-  link::HubStart start;
-  start.run_dir = config.run_dir.empty() ? "runs/" + state->id_text : config.run_dir;
-  start.run_id = state->id_text;
-  start.port = config.tracer.tensor_tracer_port.value_or(0);
-  start.flags = hub_flags(config.tracer);
-  start.linger = config.tracer.tensor_tracer_linger;
-  start.viewers_need_token = config.tracer.tensor_tracer_auth == "token";
-  start.allow_origins = config.tracer.tensor_tracer_allow_origin;
-  start.lease_seconds = config.tracer.tensor_tracer_pause_timeout;
-  auto hub = link::start_hub(start);
+  auto hub = link::start_hub(
+      {.program = {},
+       .run_dir = config.run_dir.empty() ? "runs/" + state->id_text : config.run_dir,
+       .config = hub_config(config, state->id_text)});
   if (!hub) return hub.error();
   state->hub = std::move(hub).value();
   if (config.tracer.tensor_tracer_open) open_in_browser(state->hub.open_path);

@@ -14,21 +14,6 @@ std::string text_of(const std::string& key, const nlohmann::json& value) {
 
 }  // namespace
 
-std::string JsonConfig::to_config(const CLI::App* app, bool default_also, bool, std::string) const {
-  nlohmann::json object = nlohmann::json::object();
-  for (const CLI::Option* option : app->get_options({})) {
-    if (option->get_lnames().empty() || !option->get_configurable()) continue;
-    std::string key = option->get_lnames().front();
-    std::ranges::replace(key, '-', '_');
-    if (option->count() > 0) {
-      object[key] = option->results();
-    } else if (default_also) {
-      object[key] = option->get_default_str();
-    }
-  }
-  return object.dump(2);
-}
-
 std::vector<CLI::ConfigItem> JsonConfig::from_config(std::istream& input) const {
   const auto object = nlohmann::json::parse(input, nullptr, false, /*ignore_comments=*/true);
   if (!object.is_object()) throw CLI::ConfigError("the file is not one JSON object", 2);

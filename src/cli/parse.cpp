@@ -1,9 +1,11 @@
 #include "src/cli/parse.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <string_view>
 #include <vector>
 
+#include "src/cli/exit_code.h"
 #include "tensor_tracer/base/nearest.h"
 
 namespace tt::cli {
@@ -71,6 +73,11 @@ base::Result<Parsed> parse(CLI::App& app, int argc, const char* const* argv) {
     const bool in_file = dynamic_cast<const CLI::FileError*>(&error) != nullptr;
     return base::Error{"usage", error.what(), in_file ? configuration_of(app) : "", "see --help"};
   }
+}
+
+int fail(const base::Error& error) {
+  std::fprintf(stderr, "tensor-tracer: %s\n", to_string(error).c_str());
+  return kExitUsage;
 }
 
 nlohmann::json given_options(const CLI::App& app) {

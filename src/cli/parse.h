@@ -19,6 +19,9 @@ struct Parsed {
 /// comes with the nearest known one.
 base::Result<Parsed> parse(CLI::App& app, int argc, const char* const* argv);
 
+/// Prints what is wrong with the options of a command; its exit code.
+int fail(const base::Error& error);
+
 /// The options that were given, in a file or as flags, by their names without dashes: texts, or
 /// lists of texts where an option was given several values.
 nlohmann::json given_options(const CLI::App& app);

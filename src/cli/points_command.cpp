@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cstdio>
 #include <string>
 
-#include "src/cli/exit_code.h"
+#include "src/cli/options.h"
 #include "src/cli/parse.h"
-#include "src/cli/train_options.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/points/place_table.h"
 
@@ -40,18 +38,14 @@ void print_table(const points::PlaceTable& places) {
   }
 }
 
-int fail(const base::Error& error) {
-  fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
-  return kExitUsage;
-}
-
 }  // namespace
 
 int run_points(int argc, const char* const* argv) {
   config::TrainConfig config;
   bool as_json = false;
   CLI::App app("List the trace points of a configuration.", "tensor-tracer points");
-  add_train_options(app, config);
+  add_configuration_file(app);
+  add_options(app, config::train_options(config));
   app.add_flag("--json", as_json, "as viewers get them, docs/protocol.md")->group("Output");
   auto parsed = parse(app, argc, argv);
   if (!parsed) return fail(parsed.error());

@@ -41,7 +41,7 @@ base::Result<RunInputs> read_inputs(const config::TrainConfig& config,
   auto tracing = prepare_tracing(config, shape);
   if (!tracing) return tracing.error();
   // Without a viewer's way in nothing is traced.
-  if (!config::has_hub(config.tracer)) tracing.value().plan = nullptr;
+  if (!config.has_hub()) tracing.value().plan = nullptr;
   auto intervention = prepare_interventions(config, shape, tracing.value());
   if (!intervention) return intervention.error();
   return RunInputs{std::move(tracing).value(), std::move(intervention).value()};

@@ -49,7 +49,7 @@ RunLog::RunLog(const config::TrainConfig& config, const comm::Launch& launch)
 
 void RunLog::say(const std::string& line) {
   if (!is_first_) return;
-  std::FILE* out = config_.log_format == config::LogFormat::kJson ? stderr : stdout;
+  std::FILE* out = config_.log_format == "json" ? stderr : stdout;
   fmt::print(out, "{}\n", line);
   std::fflush(out);
 }
@@ -105,12 +105,11 @@ void RunLog::move_bar(const train::StepReport& report) {
 
 void RunLog::step(const train::StepReport& report) {
   if (!is_first_) return;
-  if (config_.log_format == config::LogFormat::kJson) {
-    fmt::print("{}\n", to_json(report).dump());
-  } else if (config_.progress_bar.value_or(on_terminal_)) {
+  const bool as_json = config_.log_format == "json";
+  if (!as_json && config_.progress_bar.value_or(on_terminal_)) {
     move_bar(report);
   } else {
-    fmt::print("{}\n", to_line(report, config_.train_iters));
+    fmt::print("{}\n", as_json ? to_json(report).dump() : to_line(report, config_.train_iters));
   }
   std::fflush(stdout);
 }

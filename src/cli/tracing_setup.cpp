@@ -123,10 +123,10 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
   if (auto status = open_vectors(config, setup.vectors); !status) return status.error();
   setup.context = train::make_plan_context(config, shape, setup.vectors.get(), setup.prompts);
   setup.passes = train::make_other_passes(config);
-  auto status = check_recorded_points(config.tracer.record_points, *setup.context.places);
+  auto status = check_recorded_points(config.recording.record_points, *setup.context.places);
   if (!status) return status.error();
   const std::string& plan_path = config.tracer.tensor_tracer_plan;
-  if (plan_path.empty() && !config::has_hub(config.tracer)) return setup;
+  if (plan_path.empty() && !config.has_hub()) return setup;
   auto plan = read_plan(plan_path, setup.context);
   if (!plan) return plan.error();
   setup.plan = std::move(plan).value();

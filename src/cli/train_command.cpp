@@ -18,10 +18,10 @@
 #include "src/cli/agreement.h"
 #include "src/cli/exit_code.h"
 #include "src/cli/hub_session.h"
+#include "src/cli/options.h"
 #include "src/cli/parse.h"
 #include "src/cli/run_inputs.h"
 #include "src/cli/run_log.h"
-#include "src/cli/train_options.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/intervene/check.h"
 #include "tensor_tracer/model/gpt.h"
@@ -220,7 +220,8 @@ int run_train(int argc, const char* const* argv) {
 
   config::TrainConfig config;
   CLI::App app("Train a GPT and watch its inside live.", "tensor-tracer train");
-  add_train_options(app, config);
+  add_configuration_file(app);
+  add_options(app, config::train_options(config));
   auto parsed = parse(app, argc, argv);
   if (!parsed) return refuse(parsed.error(), rank);
   if (parsed.value().text) {
@@ -235,7 +236,7 @@ int run_train(int argc, const char* const* argv) {
   base::Result<RunInputs> read = RunInputs{};
   std::optional<HubSession> hub;
   if (is_first) read = read_inputs(run.value().config, run.value().shape);
-  if (is_first && read && config::has_hub(run.value().config.tracer)) {
+  if (is_first && read && run.value().config.has_hub()) {
     auto started = HubSession::start(run.value().config);
     if (started) {
       hub.emplace(std::move(started).value());

@@ -19,7 +19,7 @@ bool is_address(const std::string& text) {
          ::inet_pton(AF_INET6, text.c_str(), &ignored) == 1;
 }
 
-// Of the many ways to write an IPv6 address the one that browsers send as Host.
+// An IPv6 address as browsers send it in Host: there are several ways to write one.
 std::string canonical(const std::string& address) {
   in6_addr ipv6{};
   std::array<char, INET6_ADDRSTRLEN> text{};
@@ -28,7 +28,8 @@ std::string canonical(const std::string& address) {
   return is_ipv6 ? text.data() : address;
 }
 
-// A name or address, with a port or none; enough that nothing else gets into a header.
+// A name or address, with or without a port. It can be put into a header: it has no space or line
+// end.
 bool is_host(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == ':' || c == '[' ||
@@ -43,14 +44,9 @@ bool is_origin(std::string_view text) {
          is_host(text.substr(slashes + 3));
 }
 
-// What every hub is called, whatever it is bound to.
+// The names that every hub has, whatever it is bound to.
 bool is_own_name(std::string_view bind) {
   return bind.empty() || bind == "localhost" || bind == "127.0.0.1" || bind == "::1";
-}
-
-base::Error wrong(const char* flag, std::string message, std::string remedy) {
-  return {
-      .code = "usage", .message = std::move(message), .where = flag, .remedy = std::move(remedy)};
 }
 
 }  // namespace
@@ -63,24 +59,25 @@ bool is_loopback(std::string_view address) {
 
 base::Status check(const Access& access) {
   if (!is_loopback(access.bind) && !is_address(access.bind)) {
-    return wrong("--bind", "\"" + access.bind + "\" is neither an IPv4 nor an IPv6 address",
-                 "give one of this machine's, or 0.0.0.0 for all of them");
+    return base::invalid_argument("--bind",
+                                  "\"" + access.bind + "\" is neither an IPv4 nor an IPv6 address",
+                                  "give one of this machine's, or 0.0.0.0 for all of them");
   }
   if (!access.viewers_need_token && !is_loopback(access.bind)) {
-    return wrong("--auth none",
-                 "everybody who reaches --bind " + access.bind + " could control the run",
-                 "leave out --auth none or --bind");
+    return base::invalid_argument(
+        "--auth none", "everybody who reaches --bind " + access.bind + " could control the run",
+        "leave out --auth none or --bind");
   }
   for (const std::string& origin : access.origins) {
     if (!is_origin(origin)) {
-      return wrong("--allow-origin", "\"" + origin + "\" is not an origin",
-                   "give it as a browser sends it, such as http://localhost:5173");
+      return base::invalid_argument("--allow-origin", "\"" + origin + "\" is not an origin",
+                                    "give it as a browser sends it, such as http://localhost:5173");
     }
   }
   for (const std::string& host : access.hosts) {
     if (!is_host(host)) {
-      return wrong("--allow-host", "\"" + host + "\" is not a host name",
-                   "give a name or address without http:// and without a path");
+      return base::invalid_argument("--allow-host", "\"" + host + "\" is not a host name",
+                                    "give a name or address without http:// and without a path");
     }
   }
   return {};

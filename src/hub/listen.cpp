@@ -80,10 +80,8 @@ int try_listen_on_all(const std::vector<std::string>& addresses, int port,
 
 base::Error cannot_listen(const std::string& bind, int port, int failure) {
   if (failure == EADDRNOTAVAIL) {
-    return {.code = "usage",
-            .message = bind + " is not an address of this machine",
-            .where = "--bind",
-            .remedy = "give one that `ip address` shows"};
+    return base::invalid_argument("--bind", bind + " is not an address of this machine",
+                                  "give one that `ip address` shows");
   }
   const bool in_use = failure == EADDRINUSE;
   const std::string where = is_loopback(bind) ? "127.0.0.1" : bind;
@@ -109,7 +107,7 @@ base::Result<int> port_of(const base::ScopedFd& listener) {
     }
   }
   return base::Error{.code = "io_error",
-                     .message = "this descriptor is no TCP socket",
+                     .message = "this descriptor is not a TCP socket",
                      .where = "listener",
                      .remedy = {}};
 }

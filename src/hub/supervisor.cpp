@@ -65,21 +65,6 @@ void tell(const base::ScopedFd& ready, std::string text) {
   }
 }
 
-/// What the other end writes until it closes its end, or until `end`.
-std::string read_until(const base::ScopedFd& from, Clock::time_point end) {
-  std::string text;
-  std::array<char, 4096> part{};
-  pollfd watched{from.get(), POLLIN, 0};
-  while (::poll(&watched, 1, milliseconds_left(end)) > 0) {
-    const ssize_t size = ::read(from.get(), part.data(), part.size());
-    if (size <= 0) {
-      break;
-    }
-    text.append(part.data(), static_cast<std::size_t>(size));
-  }
-  return text;
-}
-
 /// Bytes that a process has handed to write() and its kin; 0 where it cannot be known.
 std::uint64_t bytes_written(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + '/' + "io");
@@ -130,7 +115,7 @@ class Supervisor {
     if (!ready) {
       return ready.error();
     }
-    const std::string said = read_until(ready.value(), Clock::now() + kFirstStart);
+    const std::string said = base::read_until(ready.value(), Clock::now() + kFirstStart);
     if (said == kReady) {
       return {};
     }
@@ -153,11 +138,9 @@ class Supervisor {
       return pipe.error();
     }
     base::SpawnOptions spawn{.program = options_.program,
-                             .arguments = {"serve"},
+                             .arguments = {"serve", "--run-dir", options_.run_dir},
                              .passed = {{pipe.value().second.get(), kReadyInChild}},
                              .output = {}};
-    spawn.arguments.insert(spawn.arguments.end(), options_.arguments.begin(),
-                           options_.arguments.end());
     spawn.arguments.insert(spawn.arguments.end(), more.begin(), more.end());
     spawn.arguments.insert(spawn.arguments.end(), {"--ready-fd", std::to_string(kReadyInChild)});
     int in_child = kFirstListenerInChild;

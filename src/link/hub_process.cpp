@@ -1,15 +1,14 @@
 #include "tensor_tracer/link/hub_process.h"
 
-#include <poll.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "tensor_tracer/base/private_file.h"
+#include "tensor_tracer/base/run_dir_lock.h"
 #include "tensor_tracer/base/spawn.h"
 #include "tensor_tracer/protocol/message.h"
 
@@ -21,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kStartTimeout = std::chrono::seconds(12);
 constexpr int kAliveInChild = 3;
 constexpr int kReadyInChild = 4;
-constexpr std::size_t kMaxLine = 4096;
+constexpr int kLockInChild = 5;
 
 base::Error failed(const std::string& run_dir) {
   return {.code = "hub_failed",
@@ -39,54 +38,6 @@ std::string hub_program(const HubStart& start) {
   return (own.parent_path() / "tensor-tracer-hub").string();
 }
 
-std::vector<std::string> arguments_of(const HubStart& start) {
-  std::vector<std::string> arguments = {"supervise",
-                                        "--run-dir",
-                                        start.run_dir,
-                                        "--port",
-                                        std::to_string(start.port),
-                                        "--alive-fd",
-                                        std::to_string(kAliveInChild),
-                                        "--ready-fd",
-                                        std::to_string(kReadyInChild),
-                                        "--lease-seconds",
-                                        std::to_string(start.lease_seconds)};
-  if (!start.run_id.empty()) {
-    arguments.insert(arguments.end(), {"--run-id", start.run_id});
-  }
-  if (!start.page_dir.empty()) {
-    arguments.insert(arguments.end(), {"--page-dir", start.page_dir});
-  }
-  if (!start.viewers_need_token) {
-    arguments.insert(arguments.end(), {"--auth", "none"});
-  }
-  for (const std::string& origin : start.allow_origins) {
-    arguments.insert(arguments.end(), {"--allow-origin", origin});
-  }
-  if (start.linger) {
-    arguments.emplace_back("--linger");
-  }
-  arguments.insert(arguments.end(), start.flags.begin(), start.flags.end());
-  return arguments;
-}
-
-// One line, or what came before the end of file or the deadline.
-std::string read_line(const base::ScopedFd& ready) {
-  const auto end = Clock::now() + kStartTimeout;
-  std::string line;
-  while (line.size() < kMaxLine && (line.empty() || line.back() != '\n')) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-    pollfd watched{ready.get(), POLLIN, 0};
-    char byte = 0;
-    if (left <= 0 || ::poll(&watched, 1, static_cast<int>(left)) <= 0 ||
-        ::read(ready.get(), &byte, 1) != 1) {
-      break;
-    }
-    line += byte;
-  }
-  return line;
-}
-
 // The hub names its own flags; who started it has others.
 base::Error as_trainer_says(base::Error error) {
   if (error.where == "--port") {
@@ -99,23 +50,15 @@ base::Error as_trainer_says(base::Error error) {
 }
 
 base::Result<int> read_port(const base::ScopedFd& ready, const HubStart& start) {
-  const auto line = protocol::parse_json(read_line(ready));
-  if (!line || !line.value().is_object()) {
-    return failed(start.run_dir);
+  const std::string said = base::read_until(ready, Clock::now() + kStartTimeout);
+  const protocol::Message message = protocol::parse_message(said);
+  if (const auto* answer = std::get_if<protocol::Answer>(&message)) {
+    const auto* error = std::get_if<base::Error>(&answer->outcome);
+    return error != nullptr ? as_trainer_says(*error) : failed(start.run_dir);
   }
-  const nlohmann::json& said = line.value();
-  if (said.contains("port") && said.at("port").is_number_integer()) {
-    return said.at("port").get<int>();
-  }
-  if (!said.contains("error") || !said.at("error").is_object()) {
-    return failed(start.run_dir);
-  }
-  const nlohmann::json& error = said.at("error");
-  base::Error told{.code = error.value("code", ""),
-                   .message = error.value("message", ""),
-                   .where = error.value("where", ""),
-                   .remedy = error.value("remedy", "")};
-  return as_trainer_says(std::move(told));
+  const auto object = protocol::parse_json(said);
+  const bool serves = object.ok() && object.value().is_object() && object.value().contains("port");
+  return serves ? base::Result<int>(object.value().at("port").get<int>()) : failed(start.run_dir);
 }
 
 // The token is hex digits: nothing in it needs escaping.
@@ -150,7 +93,18 @@ base::Result<Secrets> prepare_run_dir(const std::string& run_dir) {
   return Secrets{token.value(), worker_token.value()};
 }
 
-base::Result<HubInfo> start_prepared(const HubStart& start, const Secrets& secrets) {
+// The lock under which the run's settings are written: a live run in the directory keeps its own.
+base::Result<base::ScopedFd> claim_run_dir(const HubStart& start) {
+  auto lock = base::lock_run_dir(start.run_dir);
+  if (lock.ok()) {
+    const base::Status written = config::write_run_file(start.run_dir, start.config);
+    return written.ok() ? std::move(lock) : written.error();
+  }
+  return lock;
+}
+
+base::Result<HubInfo> start_prepared(const HubStart& start, const Secrets& secrets,
+                                     const base::ScopedFd& lock) {
   auto alive = base::make_pipe();
   auto ready = base::make_pipe();
   if (!alive || !ready) {
@@ -160,13 +114,17 @@ base::Result<HubInfo> start_prepared(const HubStart& start, const Secrets& secre
   auto& [ready_read, ready_write] = ready.value();
   const auto child = base::spawn(
       {.program = hub_program(start),
-       .arguments = arguments_of(start),
-       .passed = {{alive_read.get(), kAliveInChild}, {ready_write.get(), kReadyInChild}},
+       .arguments = {"supervise", "--run-dir", start.run_dir, "--alive-fd",
+                     std::to_string(kAliveInChild), "--ready-fd", std::to_string(kReadyInChild)},
+       .passed = {{alive_read.get(), kAliveInChild},
+                  {ready_write.get(), kReadyInChild},
+                  {lock.get(), kLockInChild}},
        .output = start.run_dir + "/hub.log",
        .new_session = true});
   if (!child) {
     return child.error();
   }
+  base::write_lock_holder(lock, child.value());
   ready_write.reset();
   const auto port = read_port(ready_read, start);
   if (!port) {
@@ -180,7 +138,7 @@ base::Result<HubInfo> start_prepared(const HubStart& start, const Secrets& secre
                .open_path = start.run_dir + "/open.html",
                .worker_token = secrets.worker_token,
                .alive = std::move(alive_write)};
-  info.page_url = start.viewers_need_token ? info.url + "#token=" + secrets.token : info.url;
+  info.page_url = start.config.auth == "token" ? info.url + "#token=" + secrets.token : info.url;
   return info;
 }
 
@@ -191,7 +149,11 @@ base::Result<HubInfo> start_hub(const HubStart& start) {
   if (!secrets) {
     return secrets.error();
   }
-  base::Result<HubInfo> info = start_prepared(start, secrets.value());
+  const auto lock = claim_run_dir(start);
+  if (!lock) {
+    return lock.error();
+  }
+  base::Result<HubInfo> info = start_prepared(start, secrets.value(), lock.value());
   if (!info) {
     return info;
   }

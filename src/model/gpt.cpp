@@ -14,8 +14,7 @@ namespace tt::model {
 namespace {
 
 nn::NormKind norm_kind(const config::ModelConfig& config) {
-  return config.normalization == config::Normalization::kRmsNorm ? nn::NormKind::kRmsNorm
-                                                                 : nn::NormKind::kLayerNorm;
+  return config.normalization == "RMSNorm" ? nn::NormKind::kRmsNorm : nn::NormKind::kLayerNorm;
 }
 
 enum : std::size_t { kAttentionInput, kMid, kMlpInput, kLayerOutput, kNumLayerPlaces };
@@ -49,7 +48,7 @@ nn::AttentionOptions attention_options(const config::ModelConfig& config, int la
   options.num_query_groups = config.query_groups();
   options.head_size = config.head_size();
   options.max_sequence = config.seq_length;
-  const bool rotary = config.position_embedding_type == config::PositionEmbedding::kRope;
+  const bool rotary = config.position_embedding_type == "rope";
   options.rotary_base = rotary ? config.rotary_base : 0.0;
   options.dropout = config.attention_dropout;
   options.bias = !config.disable_bias_linear;
@@ -174,7 +173,7 @@ Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config,
       final_norm_(context, "final_norm", norm_kind(config), config.hidden_size,
                   config.norm_epsilon),
       places_(kNumPlaces) {
-  if (config.position_embedding_type == config::PositionEmbedding::kLearnedAbsolute) {
+  if (config.position_embedding_type == "learned_absolute") {
     position_embeddings_ = nn::make_parameter(
         context, "embedding.position_embeddings.weight", {config.seq_length, config.hidden_size},
         mesh::Placement::replicate(), nn::Init::kNormal, config.init_method_std);

@@ -181,6 +181,11 @@ def claim(viewer: Peer, **params: Any) -> dict[str, Any]:
     return viewer.request("control.claim", {"name": "Ada", **params})
 
 
+def write_run_file(run_dir: Path, **settings: Any) -> None:
+    """The settings of a supervised hub, as a trainer writes them; by default on a free port."""
+    (run_dir / "run.json").write_text(json.dumps({"version": 1, "run_id": RUN_ID, "port": 0} | settings))
+
+
 class Hub:
     """`tensor-tracer-hub serve`, by default on a free port."""
 

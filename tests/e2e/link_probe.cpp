@@ -120,11 +120,10 @@ int main(int argc, char** argv) {
     return 2;
   }
   spdlog::set_default_logger(spdlog::stderr_logger_mt("probe"));
-  auto hub = tt::link::start_hub({.program = argv[1],
-                                  .run_dir = argv[2],
-                                  .run_id = "5f0c00000000abcd",
-                                  .page_dir = {},
-                                  .port = std::stoi(argv[3])});
+  tt::config::HubConfig config;
+  config.run_id = "5f0c00000000abcd";
+  config.port = std::stoi(argv[3]);
+  auto hub = tt::link::start_hub({.program = argv[1], .run_dir = argv[2], .config = config});
   if (!hub) {
     const auto& error = hub.error();
     print({{"error",

@@ -106,7 +106,7 @@ def test_no_token_of_a_run_is_told(flags: Flags, tmp_path: Path) -> None:
         # The run's id is no secret: the search finds it where it should.
         run_id = json.loads((run.run_dir / "hub.json").read_text())["run_id"].encode()
         found = " ".join(where for where, text in told.items() if run_id in text)
-        for where in ("hub.log", "run.ttrec", "/metrics", "/history", "viewers", "command lines"):
+        for where in ("hub.log", "run.json", "run.ttrec", "/metrics", "/history", "viewers"):
             assert where in found, where
         assert any(where.endswith("output.txt") for where in told) and any("environment" in where for where in told)
         for secret, (where, text) in itertools.product(secrets_of(hub), told.items()):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_harness import RUN_ID, HubOfRun, Peer, binary, claim, wait_until
+from hub_harness import RUN_ID, HubOfRun, Peer, binary, claim, wait_until, write_run_file
 from test_hub_metrics import scrape
 from websockets.sync.client import connect
 
@@ -123,7 +123,7 @@ def test_start_writes_the_run_directory(tmp_path: Path) -> None:
         token = (run_dir / "token").read_text().strip()
         assert f"{facts['url']}#token={token}" in Path(trainer.said["open"]).read_text()
         assert stat.S_IMODE(os.stat(run_dir).st_mode) == 0o700
-        for name in ["token", "viewer_token", "worker_token", "open.html", "hub.json", "hub.log"]:
+        for name in ["token", "viewer_token", "worker_token", "open.html", "run.json", "hub.json", "hub.log"]:
             assert stat.S_IMODE(os.stat(run_dir / name).st_mode) == 0o600, name
         for pid in [trainer.hub_pid(), trainer.supervisor_pid()]:
             for name in ["cmdline", "environ"]:
@@ -177,13 +177,14 @@ def test_port_in_use_is_told_at_once(tmp_path: Path) -> None:
         assert trainer.process.wait(2) == 1
 
 
-def test_a_wrong_origin_is_told_to_who_started_the_hub(tmp_path: Path) -> None:
+def refused(run_dir: Path) -> dict[str, Any]:
+    """The error that a supervisor tells the program which started it."""
     ready_read, ready_write = os.pipe()
     alive_read, alive_write = os.pipe()
     with open(ready_read) as ready:
         hub = subprocess.Popen(
-            [str(binary()), "supervise", "--run-dir", str(tmp_path), "--port", "0",
-             "--alive-fd", str(alive_read), "--ready-fd", str(ready_write), "--allow-origin", "*"],
+            [str(binary()), "supervise", "--run-dir", str(run_dir),
+             "--alive-fd", str(alive_read), "--ready-fd", str(ready_write)],
             pass_fds=(alive_read, ready_write), stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(ready_write)
@@ -191,7 +192,44 @@ def test_a_wrong_origin_is_told_to_who_started_the_hub(tmp_path: Path) -> None:
         assert hub.wait(10) == 2
     os.close(alive_read)
     os.close(alive_write)
-    assert error["code"] == "usage" and error["where"] == "--allow-origin"
+    return error
+
+
+def test_a_wrong_origin_is_told_to_who_started_the_hub(tmp_path: Path) -> None:
+    write_run_file(tmp_path, allow_origin=["*"])
+    error = refused(tmp_path)
+    assert error["code"] == "invalid_argument" and error["where"] == "--allow-origin"
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    (None, "was not readable (missing?)"), ("[]", "the file is not one JSON object"),
+    ('{"version": 2}', "--version: 2 is a version that this program does not know"),
+    ('{"prot": 1}', 'unknown key "prot"'), ('{"port": "x"}', "--port = x"),
+    ('{"port": 70000}', "--port: 70000 is not in [0, 65535]"),
+])  # fmt: skip
+def test_a_run_file_that_cannot_be_used_is_named(tmp_path: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        (tmp_path / "run.json").write_text(text)
+    error = refused(tmp_path)
+    assert error["where"] == str(tmp_path / "run.json") and message in error["message"]
+    assert "start the run again" in error["remedy"]
+    [line] = [json.loads(line) for line in (tmp_path / "hub.log").read_text().splitlines()]
+    assert line["event"] == "failed" and str(tmp_path / "run.json") in line["message"]
+
+
+def test_a_hub_that_comes_back_has_the_settings_of_its_run(tmp_path: Path) -> None:
+    with training(tmp_path / "run") as trainer:
+        settings = json.loads((trainer.run_dir / "run.json").read_text())
+        assert settings["version"] == 1 and settings["run_id"] == RUN_ID and settings["auth"] == "token"
+        for name in ["token", "viewer_token", "worker_token"]:
+            assert (trainer.run_dir / name).read_text().strip() not in str(settings)
+        before = trainer.hub_pid()
+        (trainer.run_dir / "run.json").write_text(json.dumps(settings | {"auth": "none"}))
+        os.kill(before, signal.SIGKILL)
+        wait_until(lambda: trainer.hub_pid() != before, "the next hub")
+        with connect(f"ws://127.0.0.1:{trainer.port}/ws") as opened:
+            hello = Peer(opened).request("hello", {"versions": [1], "role": "viewer"})
+        assert hello["result"]["may_control"] is True, "no token is needed any more"
 
 
 def test_a_restarted_hub_serves_whatever_it_cannot_write(tmp_path: Path) -> None:
@@ -402,10 +440,10 @@ def test_linger(tmp_path: Path, linger: bool) -> None:
     run_dir.mkdir()
     alive_read, alive_write = os.pipe()
     ready_read, ready_write = os.pipe()
+    write_run_file(run_dir, linger=linger)
     supervisor = subprocess.Popen(
-        [str(binary()), "supervise", "--run-dir", str(run_dir), "--port", "0",
-         "--alive-fd", str(alive_read), "--ready-fd", str(ready_write),
-         *(["--linger"] if linger else [])],
+        [str(binary()), "supervise", "--run-dir", str(run_dir),
+         "--alive-fd", str(alive_read), "--ready-fd", str(ready_write)],
         pass_fds=[alive_read, ready_write],
     )  # fmt: skip
     os.close(alive_read)

@@ -77,6 +77,7 @@ BAD_INPUT = {
     "pipeline": ({"pipeline_model_parallel_size": 2}, 2, "unknown flag --pipeline-model-parallel-size"),
     "pause timeout": ({"tensor_tracer_pause_timeout": 100000}, 2, "--tensor-tracer-pause-timeout"),
     "ready timeout": ({"tensor_tracer_ready_timeout": 0.05}, 2, "--tensor-tracer-ready-timeout"),
+    "no such normalization": ({"normalization": "BatchNorm"}, 2, '"BatchNorm" is not LayerNorm or RMSNorm'),
     "port out of range": ({"tensor_tracer_port": 70000}, 2, "--tensor-tracer-port"),
 }
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hub_harness import RUN_ID, HubOfRun, Peer, big_record, binary, claim, running_hub, sanitized, wait_until
+from hub_harness import HubOfRun, Peer, big_record, binary, claim, running_hub, sanitized, wait_until, write_run_file
 from program import command, environment, tiny_flags, write_text
 from run_harness import started, two_ranks
 from test_hub_metrics import scrape
@@ -194,9 +194,10 @@ def supervised(run_dir: Path) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     """A supervisor and its hub, and the descriptor whose end is the run's."""
     alive_read, alive_write = os.pipe()
     ready_read, ready_write = os.pipe()
+    write_run_file(run_dir, record=str(run_dir))
     process = subprocess.Popen(
-        [str(binary()), "supervise", "--run-dir", str(run_dir), "--port", "0", "--run-id", RUN_ID,
-         "--record", str(run_dir), "--alive-fd", str(alive_read), "--ready-fd", str(ready_write)],
+        [str(binary()), "supervise", "--run-dir", str(run_dir),
+         "--alive-fd", str(alive_read), "--ready-fd", str(ready_write)],
         pass_fds=[alive_read, ready_write],
     )  # fmt: skip
     os.close(alive_read)

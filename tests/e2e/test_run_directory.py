@@ -23,13 +23,14 @@ from test_link import Trainer, alive, training
 def test_a_second_live_run_is_refused(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     with training(run_dir) as first:
-        before = first.hub_json()
+        before, settings = first.hub_json(), (run_dir / "run.json").stat()
         second = Trainer(run_dir)
         error = second.said["error"]
         assert error["code"] == "run_dir_in_use" and error["where"] == str(run_dir)
         assert str(first.supervisor_pid()) in error["message"] and "--run-dir" in error["remedy"]
         assert second.process.wait(10) == 1
         assert first.hub_json() == before
+        assert os.path.samestat((run_dir / "run.json").stat(), settings), "that of the first run"
         assert first.viewer().hello["result"]["session"] == "v1"
 
 

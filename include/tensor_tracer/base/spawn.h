@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,5 +28,8 @@ Result<pid_t> spawn(const SpawnOptions& options);
 
 /// A pipe, both ends closed on exec: first the reading end.
 Result<std::pair<ScopedFd, ScopedFd>> make_pipe();
+
+/// The bytes that arrive in a pipe until its writing ends are closed, or until `end`.
+std::string read_until(const ScopedFd& pipe, std::chrono::steady_clock::time_point end);
 
 }  // namespace tt::base

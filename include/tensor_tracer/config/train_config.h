@@ -4,18 +4,18 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
+#include "tensor_tracer/config/option.h"
+#include "tensor_tracer/config/recording_config.h"
 #include "tensor_tracer/mesh/mesh.h"
 
 /// Options under Megatron-LM's names: field `num_layers` is the flag --num-layers and the key
-/// "num_layers" of a JSON configuration. Defaults stand at the fields.
+/// "num_layers" of a JSON configuration. Defaults stand at the fields. A new option is a field here
+/// and a row of train_options().
 namespace tt::config {
-
-enum class Normalization { kLayerNorm, kRmsNorm };
-enum class PositionEmbedding { kLearnedAbsolute, kRope };
-enum class LogFormat { kText, kJson };
 
 struct ModelConfig {
   std::int64_t num_layers = 4;
@@ -26,9 +26,9 @@ struct ModelConfig {
   std::int64_t kv_channels = 0;       // 0: hidden_size / num_attention_heads
   std::int64_t seq_length = 256;
   std::int64_t vocab_size = 256;
-  Normalization normalization = Normalization::kLayerNorm;
+  std::string normalization = "LayerNorm";  // or "RMSNorm"
   double norm_epsilon = 1e-5;
-  PositionEmbedding position_embedding_type = PositionEmbedding::kLearnedAbsolute;
+  std::string position_embedding_type = "learned_absolute";  // or "rope"
   double rotary_base = 10000.0;
   bool swiglu = false;
   bool disable_bias_linear = false;
@@ -44,6 +44,8 @@ struct ModelConfig {
   std::int64_t head_size() const {
     return kv_channels > 0 ? kv_channels : hidden_size / num_attention_heads;
   }
+  /// The same model with the defaults that follow from other options filled in.
+  ModelConfig resolved() const;
 };
 
 struct DataConfig {
@@ -78,18 +80,8 @@ struct TracerConfig {
   std::vector<std::string> tensor_tracer_allow_origin;  // of pages besides the hub's own
   std::vector<std::string> tensor_tracer_compare;       // other recordings
   bool tensor_tracer_open = false;
-  std::string record;                  // directory of the recording; empty: none
-  std::uint64_t record_max_bytes = 0;  // 0: no bound
-  std::vector<std::string> record_points;
-  std::string record_layers;
-  std::uint64_t record_every = 1;
   std::optional<bool> print_url;  // none: on a terminal of its own, without a launcher
 };
-
-/// Whether somebody may see what is traced, now or later.
-inline bool has_hub(const TracerConfig& tracer) {
-  return tracer.tensor_tracer_port.has_value() || !tracer.record.empty();
-}
 
 /// Texts that are run through the model over and over, each file a set of its own.
 struct MonitorConfig {
@@ -108,6 +100,7 @@ struct TrainConfig {
   DataConfig data;
   OptimizerConfig optimizer;
   TracerConfig tracer;
+  RecordingConfig recording;
   MonitorConfig monitor;
   InterventionConfig intervention;
   int tensor_model_parallel_size = 1;
@@ -121,39 +114,46 @@ struct TrainConfig {
   bool bf16 = false;
   int threads = 0;  // per rank; 0: allowed CPUs / ranks on the node
   std::string run_name;
-  std::string run_dir;  // empty: runs/<id>
-  LogFormat log_format = LogFormat::kText;
+  std::string run_dir;               // empty: runs/<id>
+  std::string log_format = "text";   // or "json"
   std::optional<bool> progress_bar;  // none: as print_url
   std::string export_tensors;        // directory; empty: none
   std::string export_at = "1";
 
+  /// Whether somebody may see what is traced, now or later.
+  bool has_hub() const {
+    return tracer.tensor_tracer_port.has_value() || !recording.record.empty();
+  }
   /// Of activations, as PyTorch names it.
   std::string compute_dtype() const { return bf16 ? "bfloat16" : params_dtype; }
   /// Of the whole job, defaults resolved.
   std::int64_t global_batch(int data_size) const {
     return global_batch_size > 0 ? global_batch_size : micro_batch_size * data_size;
   }
+  /// The same run with the defaults that follow from other options filled in, so that two can be
+  /// compared option by option.
+  TrainConfig resolved() const;
 };
 
-/// The mesh this configuration asks for on `world_size` ranks, once everything fits together:
-/// sizes positive and divisible by the mesh, split, dtype, steps. The error names the flag and all
-/// numbers.
+/// The table of the options of `tensor-tracer train`: the only list of them. The rows point into
+/// `config`, which outlives them.
+Options train_options(TrainConfig& config);
+
+/// The mesh this configuration asks for on `world_size` ranks, once everything fits together: each
+/// option by itself, sizes with the mesh, and options that need others. The error names the flag
+/// and all numbers.
 base::Result<mesh::MeshShape> check(const TrainConfig& config, int world_size);
 
-/// As check(), of a configuration that is not run: whether anybody would see what is traced is no
-/// question.
+/// As check(), of a configuration that is not run: options of the page are not asked for a page.
 base::Result<mesh::MeshShape> check_unseen(const TrainConfig& config, int world_size);
 
-/// The steps of --export-at, "1,5-7". Error: not such a list.
-base::Result<std::vector<std::int64_t>> parse_steps(const std::string& text);
+/// The steps of --export-at, "1,5-7". Nothing: not such a list.
+std::optional<std::vector<std::int64_t>> parse_steps(const std::string& text);
 
-/// Per cent of train and validation in --split. Error: not two numbers above 0 that sum to 100.
-base::Result<std::pair<double, double>> parse_split(const std::string& text);
+/// Per cent of train and validation in --split. Nothing: not two numbers above 0 that sum to 100.
+std::optional<std::pair<double, double>> parse_split(const std::string& text);
 
-/// The model's part with defaults resolved, under the configuration's key names.
+/// The options of the model, resolved, by key, and "add_bias_linear" as Megatron-LM names it.
 nlohmann::json to_json(const ModelConfig& model);
-
-const char* to_string(Normalization normalization);
-const char* to_string(PositionEmbedding embedding);
 
 }  // namespace tt::config

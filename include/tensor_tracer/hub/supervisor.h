@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/base/scoped_fd.h"
@@ -9,13 +8,12 @@
 namespace tt::hub {
 
 struct SupervisorOptions {
-  std::string program;                 // what to start: path of tensor-tracer-hub
-  std::vector<std::string> arguments;  // of its `serve`, but for the descriptors
-  std::string run_dir;                 // without it no hub can be started again
-  std::string bind;                    // besides loopback: see Access
-  int port = 0;                        // 0: the next free one from 8765
-  bool linger = false;                 // stay when the run has ended
-  base::ScopedFd alive;                // its end of file means that the run has ended
+  std::string program;   // what to start: path of tensor-tracer-hub
+  std::string run_dir;   // where it reads run.json; without it no hub can be started again
+  std::string bind;      // besides loopback: see Access
+  int port = 0;          // 0: the next free one from 8765
+  bool linger = false;   // stay when the run has ended
+  base::ScopedFd alive;  // its end of file means that the run has ended
   base::ScopedFd ready;  // gets one line of JSON: {"port": …} or an error with the id 0
 };
 

@@ -71,6 +71,19 @@ TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
       {[](auto& c) { c.data.split = "95,6"; }, 1, "--split"},
       {[](auto& c) { c.tracer.tensor_tracer_wait = true; }, 1,
        "--tensor-tracer-wait: there is no page without a port; add --tensor-tracer-port 0"},
+      {[](auto& c) { c.tracer.tensor_tracer_plan = "plan.json"; }, 1,
+       "--tensor-tracer-plan: there is no page without a port; add --tensor-tracer-port 0"},
+      {[](auto& c) { c.recording.record_every = 2; }, 1,
+       "--record-every: nothing is recorded; add --record DIR"},
+      {[](auto& c) {
+         c.recording.record = "there";
+         c.recording.record_layers = "4-";
+       },
+       1, "--record-layers: \"4-\" is not a list of layers such as 1-4,8"},
+      {[](auto& c) { c.tracer.tensor_tracer_port = 70000; }, 1,
+       "--tensor-tracer-port: 70000 is not in [0, 65535]"},
+      {[](auto& c) { c.model.ffn_hidden_size = -4; }, 1, "--ffn-hidden-size: -4 is below 0"},
+      {[](auto& c) { c.monitor.monitor_interval = 0; }, 1, "--monitor-interval: 0 is not above 0"},
       {[](auto& c) { c.export_at = "3-1"; }, 1, "--export-at: \"3-1\" is not a list of steps"},
       {[](auto& c) {
          c.export_tensors = "there";
@@ -97,7 +110,7 @@ TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
       {[](auto& c) { c.global_batch_size = -8; }, 1, "--global-batch-size: -8 is below 0"},
       {[](auto& c) { c.eval_interval = -1; }, 1, "--eval-interval: -1 is below 0"},
       {[](auto& c) {
-         c.model.position_embedding_type = PositionEmbedding::kRope;
+         c.model.position_embedding_type = "rope";
          c.model.kv_channels = 7;
        },
        1, "rotary embedding needs an even head size, not 7"},
@@ -111,10 +124,21 @@ TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
   }
 }
 
+TEST(TrainConfig, AProgramOrARecordingIsReasonEnoughForAPlan) {
+  TrainConfig config;
+  config.tracer.tensor_tracer_plan = "plan.json";
+  EXPECT_FALSE(check(config, 1).ok());
+  EXPECT_TRUE(check_unseen(config, 1).ok());
+  config.recording.record = "there";
+  EXPECT_TRUE(check(config, 1).ok());
+  config.tracer.tensor_tracer_linger = true;
+  EXPECT_FALSE(check(config, 1).ok());
+}
+
 TEST(TrainConfig, StepListsAreCommasAndRanges) {
   EXPECT_THAT(parse_steps("1,5-7").value(), testing::ElementsAre(1, 5, 6, 7));
   for (const char* wrong : {"", "0", "a", "1,", "1-", "1-99999999"}) {
-    EXPECT_FALSE(parse_steps(wrong).ok()) << wrong;
+    EXPECT_FALSE(parse_steps(wrong)) << wrong;
   }
 }
 

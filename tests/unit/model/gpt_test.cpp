@@ -26,8 +26,8 @@ config::ModelConfig llama() {
   config::ModelConfig config = small();
   config.num_query_groups = 2;
   config.ffn_hidden_size = 40;
-  config.normalization = config::Normalization::kRmsNorm;
-  config.position_embedding_type = config::PositionEmbedding::kRope;
+  config.normalization = "RMSNorm";
+  config.position_embedding_type = "rope";
   config.swiglu = config.disable_bias_linear = true;
   config.untie_embeddings_and_output_weights = true;
   return config;

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensor_tracer/base/result.h"
+#include "tensor_tracer/config/option.h"
+#include "tensor_tracer/config/recording_config.h"
+
+namespace tt::config {
+
+/// Settings of a hub. Of one that is started by hand they are flags; that of a run reads them in
+/// run.json (docs/protocol.md, "Files and the end"), also when it is started again. Field
+/// `idle_seconds` is the flag --idle-seconds and the key "idle_seconds". None is a token.
+struct HubConfig {
+  std::string run_id;  // 16 hex digits; empty: as in hub.json, or new
+  int port = 8765;     // 0: the next free one from 8765
+  std::string bind;    // address besides the loopback ones; empty: none
+  std::string auth = "token";
+  std::vector<std::string> allow_host;
+  std::vector<std::string> allow_origin;
+  std::string log_format = "json";
+  std::vector<std::string> compare;
+  std::optional<bool> print_url;  // with its token; nothing: on a terminal
+  std::string page_dir;           // empty: the built page beside the program
+  double lease_seconds = 30;
+  double idle_seconds = 30;
+  double ready_timeout = 300;  // seconds
+  RecordingConfig recording;
+  std::uint64_t history_bytes = std::uint64_t{256} << 20U;
+  // run.json only:
+  bool linger = false;  // the hub stays when the run has ended
+  int version = 1;
+};
+
+/// The options of every hub. The rows point into `config`, which outlives them.
+Options viewer_options(HubConfig& config);
+
+/// The options that a replay has not.
+Options run_options(HubConfig& config);
+
+/// All keys of run.json.
+Options run_file_options(HubConfig& config);
+
+std::string run_file_path(const std::string& run_dir);
+
+/// Replaces run.json as a whole, with mode 0600. REQUIRES: this process has locked the directory.
+base::Status write_run_file(const std::string& run_dir, HubConfig config);
+
+}  // namespace tt::config

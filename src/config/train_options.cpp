@@ -1,0 +1,180 @@
+#include "tensor_tracer/config/train_config.h"
+
+namespace tt::config {
+namespace {
+
+Options model_options(ModelConfig& model) {
+  return agreed(
+      {{"--num-layers", &model.num_layers, "transformer layers", positive()},
+       {"--hidden-size", &model.hidden_size, "width of the residual stream", positive()},
+       {"--ffn-hidden-size", &model.ffn_hidden_size, "inner width of the MLP; 0: 4 x hidden size",
+        not_negative()},
+       {"--num-attention-heads", &model.num_attention_heads, "attention heads", positive()},
+       {"--num-query-groups", &model.num_query_groups,
+        "groups of heads that share keys and values; 0: one per head, 1: multi-query",
+        not_negative()},
+       {"--kv-channels", &model.kv_channels, "size of a head; 0: hidden size / heads",
+        not_negative()},
+       {"--seq-length", &model.seq_length, "tokens per sequence", positive()},
+       {"--vocab-size", &model.vocab_size, "rows of the embedding; text is read as bytes",
+        number("is less than the 256 tokens of the byte tokenizer",
+               [](double size) { return size >= 256; })},
+       {"--normalization", &model.normalization, "LayerNorm or RMSNorm",
+        one_of({"LayerNorm", "RMSNorm"})},
+       {"--norm-epsilon", &model.norm_epsilon, "epsilon of the normalization", positive()},
+       {"--position-embedding-type", &model.position_embedding_type, "learned_absolute or rope",
+        one_of({"learned_absolute", "rope"})},
+       {"--rotary-base", &model.rotary_base, "base of the rotary angles", positive()},
+       {"--swiglu", &model.swiglu, "silu(gate) x up in the MLP instead of GELU in its tanh form"},
+       {"--disable-bias-linear", &model.disable_bias_linear, "linear layers without bias"},
+       {"--untie-embeddings-and-output-weights", &model.untie_embeddings_and_output_weights,
+        "an output layer with separate weights"},
+       {"--attention-dropout", &model.attention_dropout, "dropout of attention probabilities",
+        share()},
+       {"--hidden-dropout", &model.hidden_dropout, "dropout before each residual sum", share()},
+       {"--init-method-std", &model.init_method_std, "standard deviation of the first weights",
+        not_negative()}});
+}
+
+Options training_options(TrainConfig& config) {
+  return joined(
+      {agreed({{"--tensor-model-parallel-size", &config.tensor_model_parallel_size,
+                "ranks that share every layer; data parallelism takes the other ranks"},
+               {"--micro-batch-size", &config.micro_batch_size,
+                "sequences per rank and forward pass", positive()},
+               {"--global-batch-size", &config.global_batch_size,
+                "sequences per step; 0: micro batch x data-parallel size", not_negative()},
+               {"--train-iters", &config.train_iters, "optimizer steps", positive()},
+               {"--eval-interval", &config.eval_interval, "evaluate every so many steps; 0: never",
+                not_negative()},
+               {"--eval-iters", &config.eval_iters, "global batches per evaluation", positive()},
+               {"--seed", &config.seed, "of weights, data order and dropout; below 2^63"},
+               {"--params-dtype", &config.params_dtype, "float32 or float64",
+                one_of({"float32", "float64"})},
+               {"--bf16", &config.bf16,
+                "compute in bfloat16; weights, optimizer and reductions stay float32"}}),
+       {{"--threads", &config.threads, "per rank; 0: allowed CPUs / ranks on the node",
+         not_negative()}}});
+}
+
+Options optimizer_options(OptimizerConfig& optimizer) {
+  return agreed(
+      {{"--lr", &optimizer.lr, "highest learning rate", positive()},
+       {"--min-lr", &optimizer.min_lr,
+        "learning rate at the end of the cosine; without it a tenth of --lr", not_negative()},
+       {"--lr-warmup-iters", &optimizer.lr_warmup_iters, "steps of linear warm-up", not_negative()},
+       {"--lr-decay-iters", &optimizer.lr_decay_iters, "step of the cosine's end; 0: train iters",
+        not_negative()},
+       {"--weight-decay", &optimizer.weight_decay, "of matrices; biases and norms have none",
+        not_negative()},
+       {"--clip-grad", &optimizer.clip_grad, "largest gradient norm; 0: off", not_negative()},
+       {"--adam-beta1", &optimizer.adam_beta1, "decay of the mean of gradients, a step", share()},
+       {"--adam-beta2", &optimizer.adam_beta2, "decay of the mean of their squares, a step",
+        share()},
+       {"--adam-eps", &optimizer.adam_eps, "added to the root of that mean", positive()}});
+}
+
+Options data_options(DataConfig& data) {
+  const Check split = text("is not two whole per cents such as 95,5",
+                           [](const std::string& list) { return parse_split(list).has_value(); });
+  return joined(
+      {{{"--data-path", &data.data_path, "text files or folders"},
+        {"--data-exclude", Commas{&data.data_exclude},
+         "names of folders to leave out, with commas between"}},
+       agreed({{"--split", &data.split, "per cent for training and validation", split}})});
+}
+
+Options output_options(TrainConfig& config) {
+  const Check steps = text("is not a list of steps such as 1,5-7",
+                           [](const std::string& list) { return parse_steps(list).has_value(); });
+  return joined(
+      {{{"--run-name", &config.run_name, "shown on the page"},
+        {"--run-dir", &config.run_dir,
+         "folder of the run, of one live run at a time; default: runs/<id>"},
+        {"--log-format", &config.log_format, "text or json, a line per step",
+         one_of({"text", "json"})},
+        {"--progress-bar", &config.progress_bar,
+         "on or off: one moving line instead of a line per step; without it, on where the program "
+         "runs on a terminal without a launcher"},
+        {"--export-tensors",
+         &config.export_tensors,
+         "folder for full weights and gradients as safetensors",
+         {},
+         Agreement::kPresence}},
+       agreed({{"--export-at", &config.export_at, "steps to export, for example 1,5-7", steps}})});
+}
+
+Options tracer_options(TracerConfig& tracer, MonitorConfig& monitor) {
+  return joined(
+      {{{"--tensor-tracer-port", &tracer.tensor_tracer_port,
+         "serve the live page on this port of 127.0.0.1; 0: the next free one from 8765",
+         within(0, 65535)}},
+       needing(Needs::kPage, agreed({{"--tensor-tracer-wait", &tracer.tensor_tracer_wait,
+                                      "begin only when a viewer is connected"}})),
+       needing(Needs::kAudience,
+               {{"--tensor-tracer-plan", &tracer.tensor_tracer_plan,
+                 "JSON file with the trace plan to begin with"},
+                {"--tensor-tracer-vectors", &tracer.tensor_tracer_vectors,
+                 "folder of direction vectors (.pt, .safetensors, .npy) that plans may project on"},
+                {"--monitor-prompts", &monitor.monitor_prompts,
+                 "files of texts to run through the model over and over; lines or JSONL"}}),
+       agreed({{"--monitor-interval", &monitor.monitor_interval,
+                "steps from one run of the prompts to the next", positive()}})});
+}
+
+Options page_options(TracerConfig& tracer) {
+  return joined(
+      {{{"--tensor-tracer-pause-timeout", &tracer.tensor_tracer_pause_timeout,
+         "seconds (0.1 to 86400) without hub or lease holder after which a pause ends",
+         within(0.1, 86400)},
+        {"--tensor-tracer-ready-timeout", &tracer.tensor_tracer_ready_timeout,
+         "seconds (0.1 to 86400) without a step after which the hub's /readyz says so",
+         within(0.1, 86400)},
+        {"--print-url", Switch{&tracer.print_url},
+         "print the page's address with its token, or only where the token is; without it, as "
+         "--progress-bar"}},
+       needing(
+           Needs::kPage,
+           {{"--tensor-tracer-linger", &tracer.tensor_tracer_linger,
+             "keep the page up when training has ended"},
+            {"--tensor-tracer-auth", &tracer.tensor_tracer_auth,
+             "token or none: whether the page needs the run's token", one_of({"token", "none"})},
+            {"--tensor-tracer-compare", &tracer.tensor_tracer_compare,
+             "another recording, with whose runs the page can compare; may be repeated",
+             existing_file()},
+            {"--tensor-tracer-allow-origin", &tracer.tensor_tracer_allow_origin,
+             "origin, such as http://localhost:5173, whose pages may connect too"},
+            {"--tensor-tracer-open", &tracer.tensor_tracer_open, "open the page in a browser"}})});
+}
+
+Options intervention_options(InterventionConfig& intervention) {
+  return {{"--interventions", &intervention.interventions,
+           "files of programs (docs/intervention_graph.md) in force from the first step on"},
+          {"--intervention-files", &intervention.intervention_files,
+           "folder of safetensors files that programs may read"}};
+}
+
+}  // namespace
+
+Options train_options(TrainConfig& config) {
+  return joined({in_group("Data", data_options(config.data)),
+                 in_group("Output", output_options(config)),
+                 in_group("Model", model_options(config.model)),
+                 in_group("Training", training_options(config)),
+                 in_group("Optimizer (AdamW)", optimizer_options(config.optimizer)),
+                 in_group("Tensor Tracer", tracer_options(config.tracer, config.monitor)),
+                 in_group("Tensor Tracer", page_options(config.tracer)),
+                 in_group("Interventions", intervention_options(config.intervention)),
+                 recording_options(config.recording)});
+}
+
+nlohmann::json to_json(const ModelConfig& model) {
+  ModelConfig shown = model.resolved();
+  nlohmann::json facts;
+  for (const Option& option : model_options(shown)) facts[key_of(option)] = value_of(option);
+  facts.erase("disable_bias_linear");
+  facts["add_bias_linear"] = !model.disable_bias_linear;
+  return facts;
+}
+
+}  // namespace tt::config
