@@ -108,7 +108,8 @@ void RunLog::step(const train::StepReport& report) {
   const bool as_json = config_.log_format == "json";
   if (!as_json && config_.progress_bar.value_or(on_terminal_)) {
     move_bar(report);
-  } else {
+  } else if (report.valid_loss || report.step == config_.train_iters ||
+             report.step % config_.log_interval == 0) {
     fmt::print("{}\n", as_json ? to_json(report).dump() : to_line(report, config_.train_iters));
   }
   std::fflush(stdout);

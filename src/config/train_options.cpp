@@ -93,6 +93,9 @@ Options output_options(TrainConfig& config) {
          "folder of the run, of one live run at a time; default: runs/<id>"},
         {"--log-format", &config.log_format, "text or json, a line per step",
          one_of({"text", "json"})},
+        {"--log-interval", &config.log_interval,
+         "steps from one line to the next; evaluations and the last step have theirs too",
+         positive()},
         {"--progress-bar", &config.progress_bar,
          "on or off: one moving line instead of a line per step; without it, on where the program "
          "runs on a terminal without a launcher"},

@@ -77,6 +77,7 @@ BAD_INPUT = {
     "pipeline": ({"pipeline_model_parallel_size": 2}, 2, "unknown flag --pipeline-model-parallel-size"),
     "pause timeout": ({"tensor_tracer_pause_timeout": 100000}, 2, "--tensor-tracer-pause-timeout"),
     "ready timeout": ({"tensor_tracer_ready_timeout": 0.05}, 2, "--tensor-tracer-ready-timeout"),
+    "log interval": ({"log_interval": 0}, 2, "--log-interval: 0 is not above 0"),
     "no such normalization": ({"normalization": "BatchNorm"}, 2, '"BatchNorm" is not LayerNorm or RMSNorm'),
     "port out of range": ({"tensor_tracer_port": 70000}, 2, "--tensor-tracer-port"),
 }
@@ -260,6 +261,18 @@ def test_json_log_is_all_of_standard_output(flags: Flags, tmp_path: Path) -> Non
         assert step["step_ms"] > 0 and ("valid_loss" in step) == (step["step"] in (2, 3))
         assert step["tokens_per_second"] == pytest.approx(tokens / step["step_ms"] * 1e3, rel=0.01)
     assert "connected to the hub" in done.stderr and "unigram entropy" in done.stderr
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_log_interval_leaves_out_lines_but_those_of_evaluations_and_the_end(
+    log_format: str, flags: Flags
+) -> None:
+    done = run(command({**flags, "train_iters": 11, "log_format": log_format, "log_interval": 4, "eval_interval": 6}))
+    if log_format == "json":
+        steps = [json.loads(line)["step"] for line in done.stdout.splitlines()]
+    else:
+        steps = [int(step) for step in re.findall(r"^step +(\d+)/11 ", done.stdout, re.MULTILINE)]
+    assert steps == [4, 6, 8, 11]
 
 
 @pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])

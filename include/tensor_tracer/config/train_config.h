@@ -116,6 +116,7 @@ struct TrainConfig {
   std::string run_name;
   std::string run_dir;               // empty: runs/<id>
   std::string log_format = "text";   // or "json"
+  std::int64_t log_interval = 1;     // steps
   std::optional<bool> progress_bar;  // none: as print_url
   std::string export_tensors;        // directory; empty: none
   std::string export_at = "1";
