@@ -124,7 +124,7 @@ std::string address_to_print(const HubFlags& flags, const std::string& token, in
              : url + " (token in " + flags.run_dir + "/token)";
 }
 
-// Told only once the files are there: who waits for this line reads them next.
+// Comes after the files are written: a program that waits for this line reads them next.
 void notify_ready(const HubFlags& flags, const std::string& token, int port,
                   tt::base::ScopedFd& ready) {
   spdlog::info("serving: port {} of loopback, process {}", port, ::getpid());
@@ -133,7 +133,7 @@ void notify_ready(const HubFlags& flags, const std::string& token, int port,
   }
   if (ready) {
     if (::write(ready.get(), "1", 1) != 1) {
-      spdlog::warn("ready: nobody waits for the hub to be ready");
+      spdlog::warn("ready: the program that waited for the hub has ended");
     }
     ready.reset();
   }
@@ -180,7 +180,7 @@ tt::hub::Access access_of(const tt::config::HubConfig& config) {
           .origins = config.allow_origin};
 }
 
-// `ready` is closed once it was told that the hub serves.
+// Writes to `ready` that the hub serves, then closes it.
 Status serve(const HubFlags& flags, tt::base::ScopedFd& ready) {
   if (!flags.listen_fds.empty()) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // no hub without its supervisor
@@ -314,7 +314,7 @@ void add_run_dir(CLI::App& command, HubFlags& flags) {
   command.add_option("--run-dir", flags.run_dir, "the run's directory: tokens, hub.json, hub.log")
       ->required()
       ->check(CLI::ExistingDirectory);
-  command.add_option("--ready-fd", flags.ready_fd, "descriptor to tell that the hub is ready");
+  command.add_option("--ready-fd", flags.ready_fd, "descriptor to write to when the hub is ready");
 }
 
 void add_serve(CLI::App& command, HubFlags& flags) {

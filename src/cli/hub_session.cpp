@@ -31,7 +31,7 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-// Shows the page in the user's browser; where there is none, the printed address is left.
+// Shows the page in the user's browser. Without a browser the user has the printed address.
 void open_in_browser(const std::string& page) {
   std::string program = "xdg-open";
   std::string argument = page;

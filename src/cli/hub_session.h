@@ -23,7 +23,7 @@ class HubSession {
   HubSession& operator=(HubSession&&) = delete;
   ~HubSession();
 
-  /// What of the run's facts is known here: id, name, start time, host.
+  /// The run's facts that the session knows: id, name, start time, host.
   nlohmann::json facts() const;
   std::uint64_t run_id() const;
   const std::string& url() const;
@@ -32,7 +32,7 @@ class HubSession {
   /// What to type on one's own machine to reach the page; empty if the user sits at this one.
   std::string ssh_command() const;
 
-  /// Answers `plan.check` and `intervention.check`, on a thread of its own.
+  /// Answers `plan.check` and `intervention.check`, on a separate thread.
   using Check = std::function<base::Result<nlohmann::json>(const std::string& method,
                                                            const nlohmann::json& params)>;
   /// Connects to the hub with the run's whole facts; from then on sink and control_source are

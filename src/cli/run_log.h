@@ -22,7 +22,7 @@ class RunLog {
   void corpus(const data::TextCorpus& corpus, double unigram_entropy);
   void model(std::int64_t num_parameters, const mesh::MeshShape& shape, const comm::Launch& launch);
   void hub(const HubSession& hub);
-  /// What of tracing a user should know before it begins.
+  /// A hint about tracing, before it begins.
   void notice(const std::string& text);
   void step(const train::StepReport& report);
   /// Ends a moving line.
@@ -36,7 +36,7 @@ class RunLog {
 
   const config::TrainConfig& config_;
   const bool is_first_;
-  const bool on_terminal_;  // of its own: under a launcher isatty is no guide
+  const bool on_terminal_;  // without a launcher, under which isatty says nothing
   double mean_step_ms_ = 0.0;
   bool line_is_open_ = false;
 };

@@ -98,13 +98,13 @@ base::Result<std::shared_ptr<const trace::Plan>> read_plan(const std::string& pa
   return std::make_shared<const trace::Plan>(std::move(plan).value());
 }
 
-base::Status check_recorded_points(const std::vector<std::string>& wanted,
+base::Status check_recorded_points(const std::vector<std::string>& names,
                                    const points::PlaceTable& places) {
   std::vector<std::string> known;
   for (const points::Place& point : places.rows()) {
     if (point.traceable()) known.push_back(point.name);
   }
-  for (const std::string& name : wanted) {
+  for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end()) continue;
     const std::string near = base::nearest_word(name, known);
     return base::invalid_argument(

@@ -31,10 +31,10 @@
 namespace tt::cli {
 namespace {
 
-// Of a job whose first rank has ended; mpirun needs about a hundredth of it.
+// For mpirun to end the other ranks when rank 0 has ended; it needs about a hundredth of this.
 constexpr auto kTimeToEnd = std::chrono::seconds(2);
 
-// What every rank finds to be right by itself, and what rank 0 reads for all.
+// The inputs that each rank has checked by itself, and those that rank 0 reads for all.
 struct Prepared {
   config::TrainConfig config;
   comm::Launch launch;
@@ -108,7 +108,7 @@ base::Result<nlohmann::json> check(const std::string& method, const nlohmann::js
 }
 
 // On the terminal and in the run's log.
-void tell_notice(const std::string& notice, trace::TraceSink& sink, RunLog& log) {
+void send_notice(const std::string& notice, trace::TraceSink& sink, RunLog& log) {
   if (notice.empty()) return;
   log.notice(notice);
   sink.send_event("log", {{"level", "warning"}, {"message", notice}});
@@ -144,7 +144,7 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
     parts.sink = hub->sink();
     parts.run_id = hub->run_id();
     log.hub(*hub);
-    tell_notice(run.inputs.tracing.notice, *parts.sink, log);
+    send_notice(run.inputs.tracing.notice, *parts.sink, log);
   }
   train::Trainer trainer(run.config, std::move(parts));
   trainer.run();
@@ -153,8 +153,8 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
   if (run.inputs.tracing.plan != nullptr) log.cost(cost);
 }
 
-// Most often every rank finds the same error, and the first tells it: mpirun ends all ranks as soon
-// as one has ended. Another one that is still there then found what the first did not.
+// Most often every rank finds the same error. Rank 0 prints it and ends, and mpirun ends the other
+// ranks. A rank that still runs then has an error that rank 0 does not have, and prints it.
 int refuse(const base::Error& error, int rank) {
   if (rank == 0) {
     fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));

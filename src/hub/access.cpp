@@ -65,7 +65,7 @@ base::Status check(const Access& access) {
   }
   if (!access.viewers_need_token && !is_loopback(access.bind)) {
     return base::invalid_argument(
-        "--auth none", "everybody who reaches --bind " + access.bind + " could control the run",
+        "--auth none", "every user who reaches --bind " + access.bind + " could control the run",
         "leave out --auth none or --bind");
   }
   for (const std::string& origin : access.origins) {

@@ -30,12 +30,12 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr Clock::duration kFirstPause = 100ms;
-constexpr Clock::duration kLongestPause = 2000ms;
+constexpr Clock::duration kMaxPause = 2000ms;
 constexpr auto kHealthy = 10s;      // a hub that lived this long may come back at once
 constexpr auto kFirstStart = 8s;    // how long the first hub may take to be ready
 constexpr auto kGraceful = 1600ms;  // from SIGTERM to SIGKILL
 // The same at the run's end for a hub that goes on writing: it may have 64 MiB for a slow disk.
-constexpr auto kLongestEnd = 30s;
+constexpr auto kMaxEnd = 30s;
 constexpr std::string_view kReady = "1";  // what a hub that serves writes
 constexpr int kReadyInChild = 3;
 constexpr int kFirstListenerInChild = 4;
@@ -58,10 +58,10 @@ int milliseconds_left(std::optional<Clock::time_point> end) {
   return static_cast<int>(std::max<decltype(left)>(left, 0));
 }
 
-void tell(const base::ScopedFd& ready, std::string text) {
+void write_line(const base::ScopedFd& ready, std::string text) {
   text += '\n';
   if (::write(ready.get(), text.data(), text.size()) < 0) {
-    spdlog::warn("ready: nobody waits for the hub to be ready");
+    spdlog::warn("ready: the program that waited for the hub has ended");
   }
 }
 
@@ -87,13 +87,13 @@ class Supervisor {
   Supervisor(SupervisorOptions options, std::vector<base::ScopedFd> listeners)
       : options_(std::move(options)), listeners_(std::move(listeners)), signals_(watch_signals()) {}
 
-  /// Tells `ready` the port or the reason why the first start failed, and closes it.
+  /// Writes to `ready` the port, or why the first start failed, and closes it.
   base::Status run(base::ScopedFd ready, int port) {
     if (base::Status first = start_first(); !first.ok()) {
       notify_failure(ready, first.error());
       return first;
     }
-    tell(ready, protocol::encode_json({{"port", port}}));
+    write_line(ready, protocol::encode_json({{"port", port}}));
     ready.reset();
     while (!ending_ || child_ > 0) {
       wait_for_something();
@@ -174,14 +174,14 @@ class Supervisor {
   }
 
   void plan_restart() {
-    pause_ = Clock::now() - started_ > kHealthy ? kFirstPause : std::min(pause_ * 2, kLongestPause);
+    pause_ = Clock::now() - started_ > kHealthy ? kFirstPause : std::min(pause_ * 2, kMaxPause);
     deadline_ = Clock::now() + pause_;
   }
 
   void wait_for_something() {
     std::array<pollfd, 2> watched = {
         {{signals_.get(), POLLIN, 0}, {options_.alive.get(), POLLIN, 0}}};
-    // poll ignores a negative descriptor: that of a run whose end was seen already.
+    // poll ignores a negative descriptor: here of a run that has ended.
     ::poll(watched.data(), watched.size(), milliseconds_left(deadline_));
     if (watched[1].revents != 0) {
       on_alive();
@@ -200,7 +200,7 @@ class Supervisor {
     if (options_.linger) {
       spdlog::info("run_ended: the hub stays until it gets SIGTERM or SIGINT");
     } else {
-      stop("the run has ended", kLongestEnd);
+      stop("the run has ended", kMaxEnd);
     }
   }
 
@@ -264,7 +264,7 @@ class Supervisor {
 
 void notify_failure(const base::ScopedFd& ready, const base::Error& error) {
   if (ready) {
-    tell(ready, protocol::encode_error(0, error));
+    write_line(ready, protocol::encode_error(0, error));
   }
 }
 

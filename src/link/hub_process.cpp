@@ -38,7 +38,7 @@ std::string hub_program(const HubStart& start) {
   return (own.parent_path() / "tensor-tracer-hub").string();
 }
 
-// The hub names its own flags; who started it has others.
+// The hub names its flags; the trainer that started it has others.
 base::Error as_trainer_says(base::Error error) {
   if (error.where == "--port") {
     error.where = "--tensor-tracer-port";

@@ -38,7 +38,7 @@ struct HubConfig {
 /// The options of every hub. The rows point into `config`, which outlives them.
 Options viewer_options(HubConfig& config);
 
-/// The options that a replay has not.
+/// The further options of a run's hub, which a replay does not have.
 Options run_options(HubConfig& config);
 
 /// All keys of run.json.

@@ -20,7 +20,7 @@ struct Access {
 /// True for "", localhost, ::1 and the IPv4 addresses 127.x.y.z.
 bool is_loopback(std::string_view address);
 
-/// The error names the flag: an address or origin that is none, or no token where other machines
+/// The error names the flag: an invalid address or origin, or no token where other machines
 /// can connect. Thread: any.
 base::Status check(const Access& access);
 

@@ -17,8 +17,8 @@ struct SupervisorOptions {
   base::ScopedFd ready;  // gets one line of JSON: {"port": …} or an error with the id 0
 };
 
-/// What supervise() does with its `ready` where the first start fails; nothing where there is none.
-/// Thread: any.
+/// Writes the error to `ready`, as supervise() does when the first start fails. Without a
+/// descriptor it does nothing. Thread: any.
 void notify_failure(const base::ScopedFd& ready, const base::Error& error);
 
 /// Owns the listening sockets, starts the hub on them and starts it again, after a pause of 0.1 s

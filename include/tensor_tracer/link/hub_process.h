@@ -26,7 +26,7 @@ struct HubInfo {
   base::ScopedFd alive;      // keep it as long as the run lives: closing it ends the hub
 };
 
-/// Starts the hub of a run in a process session of its own, under a supervisor that starts it again
+/// Starts the hub of a run in a new process session, under a supervisor that starts it again
 /// when it dies, and returns once it serves. Locks the run directory, which the supervisor then
 /// keeps locked, and writes token, worker_token (if absent), run.json and open.html into it. The
 /// hub ends within 2 s of the end of this process, whatever ended it. Call it before MPI_Init; it
