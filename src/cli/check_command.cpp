@@ -36,7 +36,7 @@ void print_summary(const std::string& path, const nlohmann::json& checked) {
 bool check_file(const std::string& path, const intervene::Context& context, bool as_json) {
   const auto file = read_program_file(path);
   if (!file) return fail(file.error()) == 0;
-  const auto checked = intervene::check_program({{"program", file.value().program}}, context);
+  const auto checked = intervene::check_program(file.value().program, context);
   if (!checked) {
     fmt::print(stderr, "{}: {}\n", path, to_string(checked.error()));
     return false;

@@ -8,7 +8,7 @@
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/config/train_config.h"
-#include "tensor_tracer/trace/trace_sink.h"
+#include "tensor_tracer/link/hub_client.h"
 
 namespace tt::cli {
 
@@ -32,9 +32,8 @@ class HubSession {
   /// What to type on one's own machine to reach the page; empty if the user sits at this one.
   std::string ssh_command() const;
 
-  /// Answers `plan.check` and `intervention.check`, on a separate thread.
-  using Check = std::function<base::Result<nlohmann::json>(const std::string& method,
-                                                           const nlohmann::json& params)>;
+  /// See link::HubClientOptions.
+  using Check = link::HubClientOptions::Check;
   /// Connects to the hub with the run's whole facts; from then on sink and control_source are
   /// there. `check` may be called until finish().
   void connect(nlohmann::json facts, Check check);

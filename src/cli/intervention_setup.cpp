@@ -21,7 +21,7 @@ trace::ProgramChanges apply_all(intervene::Engine& engine,
                                 const std::vector<ProgramFile>& programs) {
   for (const ProgramFile& file : programs) {
     const auto applied = engine.request(
-        "intervention.apply", {{"name", file.name}, {"program", file.program}, {"keep", true}}, 1);
+        protocol::ApplyProgram{.name = file.name, .program = file.program, .keep = true}, 1);
     if (!applied) throw train::TrainError(file.name + ": " + to_string(applied.error()));
   }
   return engine.take_changes(1);
@@ -90,8 +90,7 @@ base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig&
       return base::invalid_argument(
           "--interventions", "two files are named \"" + read.value().name + "\"", "rename one");
     }
-    const auto checked =
-        intervene::check_program({{"program", read.value().program}}, setup.context);
+    const auto checked = intervene::check_program(read.value().program, setup.context);
     if (!checked) {
       base::Error error = checked.error();
       error.message = path + ": " + error.message;

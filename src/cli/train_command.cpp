@@ -22,6 +22,7 @@
 #include "src/cli/parse.h"
 #include "src/cli/run_inputs.h"
 #include "src/cli/run_log.h"
+#include "tensor_tracer/base/overloaded.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/intervene/check.h"
 #include "tensor_tracer/model/gpt.h"
@@ -99,12 +100,20 @@ nlohmann::json run_facts(const Prepared& run, const HubSession& hub, double entr
   return facts;
 }
 
-base::Result<nlohmann::json> check(const std::string& method, const nlohmann::json& params,
-                                   const Prepared& run) {
-  if (method == "plan.check") {
-    return train::check_plan(params, run.inputs.tracing.context, run.inputs.tracing.passes);
-  }
-  return intervene::check_program(params, run.inputs.intervention.context);
+base::Result<nlohmann::json> check(const protocol::TrainerRequest& request, const Prepared& run) {
+  const RunInputs& inputs = run.inputs;
+  return std::visit(base::Overloaded{[&](const protocol::CheckPlan& body) {
+                                       return train::check_plan(body.plan, inputs.tracing.context,
+                                                                inputs.tracing.passes);
+                                     },
+                                     [&](const protocol::CheckProgram& body) {
+                                       return intervene::check_program(body.program,
+                                                                       inputs.intervention.context);
+                                     },
+                                     [](const auto& other) -> base::Result<nlohmann::json> {
+                                       return protocol::unknown_method(other.kRow.method);
+                                     }},
+                    request);
 }
 
 // On the terminal and in the run's log.
@@ -137,9 +146,7 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
   if (hub != nullptr) {
     nlohmann::json facts = run_facts(run, *hub, entropy);
     facts["interventions"] = engine->describe(1)["programs"];
-    hub->connect(std::move(facts), [&run](const std::string& method, const auto& params) {
-      return check(method, params, run);
-    });
+    hub->connect(std::move(facts), [&run](const auto& request) { return check(request, run); });
     parts.control_source = hub->control_source();
     parts.sink = hub->sink();
     parts.run_id = hub->run_id();

@@ -4,9 +4,7 @@
 
 namespace tt::intervene {
 
-base::Result<nlohmann::json> check_program(const nlohmann::json& params, const Context& context) {
-  const auto program =
-      params.is_object() ? params.value("program", nlohmann::json()) : nlohmann::json();
+base::Result<nlohmann::json> check_program(const nlohmann::json& program, const Context& context) {
   auto compiled = context.programs->compile(program, context);
   if (!compiled) return compiled.error();
   return compiled.value()->form;

@@ -5,20 +5,13 @@
 #include <utility>
 
 #include "src/intervene/state.h"
+#include "tensor_tracer/base/overloaded.h"
+#include "tensor_tracer/protocol/request.h"
 
 namespace tt::intervene {
 namespace {
 
 using nlohmann::json;
-
-base::Result<std::string> name_of(const json& params) {
-  const json name = params.value("name", json());
-  const bool is_name = name.is_string() && !name.get_ref<const std::string&>().empty() &&
-                       name.get_ref<const std::string&>().size() <= graph::kMaxNameBytes;
-  if (!is_name)
-    return base::invalid_argument("name", "a program's name is a text of 1 to 64 bytes");
-  return name.get<std::string>();
-}
 
 base::Status check_number(const graph::Parameter& parameter, const json& value) {
   if (!value.is_number())
@@ -57,9 +50,8 @@ Context with_files(Context context, trace::ReceivedFiles& files) {
 }
 
 base::Result<std::map<std::string, double>> targets_of(const ActiveProgram& program,
-                                                       const json& params) {
+                                                       const json& given) {
   std::map<std::string, double> targets = program.targets;
-  const json given = params.value("parameters", json::object());
   if (!given.is_object())
     return base::invalid_argument("parameters", "must be an object of numbers");
   for (const auto& [name, value] : given.items()) {
@@ -86,30 +78,23 @@ Desired* Engine::State::find_wanted(const std::string& name) {
   return found == wanted.end() ? nullptr : &*found;
 }
 
-base::Result<json> Engine::State::apply(const json& params, std::int64_t next_step) {
-  const auto name = name_of(params);
-  if (!name) return name.error();
-  const json ttl = params.value("ttl", json());
-  const bool has_ttl = ttl.is_number_unsigned() && ttl >= 1U && ttl <= 1'000'000'000U;
-  if (!ttl.is_null() && !has_ttl)
-    return base::invalid_argument("ttl", "must be a number of steps, 1 or more");
-  const json keep = params.value("keep", json(false));
-  if (!keep.is_boolean()) return base::invalid_argument("keep", "must be true or false");
-  auto made = make_active_program(params.value("program", json()), context);
+base::Result<json> Engine::State::apply(const protocol::ApplyProgram& request,
+                                        std::int64_t next_step) {
+  auto made = make_active_program(request.program, context);
   if (!made) return made.error();
-  auto targets = targets_of(*made.value(), params);
+  auto targets = targets_of(*made.value(), request.parameters.value_or(json::object()));
   if (!targets) return targets.error();
-  Desired* known = find_wanted(name.value());
+  Desired* known = find_wanted(request.name);
   if (known == nullptr && wanted.size() >= kMaxPrograms) {
     return base::invalid_argument(
         "name", std::to_string(kMaxPrograms) + " programs are in force already", "remove one");
   }
   if (known == nullptr) known = &wanted.emplace_back();
   ActiveProgram& program = *made.value();
-  program.name = name.value();
+  program.name = request.name;
   program.since = next_step;
-  program.keep = keep.get<bool>();
-  if (has_ttl) program.until = next_step + ttl.get<std::int64_t>() - 1;
+  program.keep = request.keep.value_or(false);
+  if (request.ttl) program.until = next_step + static_cast<std::int64_t>(*request.ttl) - 1;
   program.targets = targets.value();
   *known = {program.name,  program.compiled, program.targets,           program.since,
             program.until, program.keep,     program.compiled->contents};
@@ -118,44 +103,37 @@ base::Result<json> Engine::State::apply(const json& params, std::int64_t next_st
   return program.describe();
 }
 
-base::Result<json> Engine::State::set(const json& params) {
-  const auto name = name_of(params);
-  if (!name) return name.error();
-  Desired* known = find_wanted(name.value());
+base::Result<json> Engine::State::set(const protocol::SetParameter& request) {
+  Desired* known = find_wanted(request.name);
   if (known == nullptr) {
-    return not_in_force(name.value());
+    return not_in_force(request.name);
   }
-  const json parameter_name = params.value("parameter", json());
   const graph::Program& program = known->compiled->program;
-  const graph::Parameter* parameter =
-      parameter_name.is_string() ? find_parameter(program, parameter_name) : nullptr;
+  const graph::Parameter* parameter = find_parameter(program, request.parameter);
   if (parameter == nullptr) {
     std::vector<std::string> names;
     for (const graph::Parameter& one : program.parameters) names.push_back(one.name);
     return base::invalid_argument("parameter", "the program has no such parameter",
                                   "there are: " + json(names).dump());
   }
-  const json value = params.value("value", json());
-  if (auto status = check_number(*parameter, value); !status) return status.error();
-  known->targets[parameter->name] = value.get<double>();
+  if (auto status = check_number(*parameter, request.value); !status) return status.error();
+  known->targets[parameter->name] = request.value.get<double>();
   has_changed = true;
   wanted_reason = "set";
-  return json{{"value", value}};
+  return json{{"value", request.value}};
 }
 
-base::Result<json> Engine::State::remove(const json& params) {
+base::Result<json> Engine::State::remove(const protocol::RemovePrograms& request) {
   std::vector<std::string> removed;
-  if (!params.contains("name")) {
+  if (!request.name) {
     for (const Desired& one : wanted) removed.push_back(one.name);
     wanted.clear();
   } else {
-    const auto name = name_of(params);
-    if (!name) return name.error();
-    if (find_wanted(name.value()) == nullptr) {
-      return not_in_force(name.value());
+    if (find_wanted(*request.name) == nullptr) {
+      return not_in_force(*request.name);
     }
-    std::erase_if(wanted, [&](const Desired& one) { return one.name == name.value(); });
-    removed.push_back(name.value());
+    std::erase_if(wanted, [&](const Desired& one) { return one.name == *request.name; });
+    removed.push_back(*request.name);
   }
   has_changed = has_changed || !removed.empty();
   wanted_reason = "remove";
@@ -175,14 +153,16 @@ json Engine::State::revert() {
   return {{"removed", removed}};
 }
 
-base::Result<json> Engine::request(const std::string& method, const json& params,
+base::Result<json> Engine::request(const protocol::ProgramRequest& request,
                                    std::int64_t next_step) {
-  if (method == "intervention.revert") return state_->revert();
-  if (!params.is_object()) return base::invalid_argument("params", "must be an object");
-  if (method == "intervention.apply") return state_->apply(params, next_step);
-  if (method == "intervention.set") return state_->set(params);
-  if (method == "intervention.remove") return state_->remove(params);
-  return base::Error{"unknown_method", "there is no \"" + method + "\"", "method", ""};
+  using Answer = base::Result<json>;
+  return std::visit(
+      base::Overloaded{
+          [&](const protocol::ApplyProgram& body) { return state_->apply(body, next_step); },
+          [&](const protocol::SetParameter& body) { return state_->set(body); },
+          [&](const protocol::RemovePrograms& body) { return state_->remove(body); },
+          [&](const protocol::RevertPrograms&) { return Answer(state_->revert()); }},
+      request);
 }
 
 bool Engine::has_changes() const { return state_->has_changed; }

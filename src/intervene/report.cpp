@@ -181,7 +181,7 @@ base::Status Engine::begin_preview(const json& params, const trace::FileContents
       make_active_program(params.value("program", json()), with_files(state.context, files));
   if (!made) return made.error();
   ActiveProgram& program = *made.value();
-  auto targets = targets_of(program, params);
+  auto targets = targets_of(program, params.value("parameters", json::object()));
   if (!targets) return targets.error();
   program.targets = std::move(targets).value();
   program.name = "preview";

@@ -48,9 +48,9 @@ struct Staged {
 /// The same run, whose programs read `files` alone.
 Context with_files(Context context, trace::ReceivedFiles& files);
 
-/// The values of the parameters with those of "parameters" in `params`, or which is wrong.
+/// The values of the program's parameters, with those in `given` by name; or which is wrong.
 base::Result<std::map<std::string, double>> targets_of(const ActiveProgram& program,
-                                                       const nlohmann::json& params);
+                                                       const nlohmann::json& given);
 
 struct Engine::State {
   State(Context about, const comm::ProcessGroup& along_tensor, const comm::ProcessGroup& all)
@@ -94,9 +94,9 @@ struct Engine::State {
   /// Collective along the tensor axis.
   void join_touched(std::int64_t more_than);
   void watch_gradient(const at::Tensor& value, std::size_t key);
-  base::Result<nlohmann::json> apply(const nlohmann::json& params, std::int64_t next_step);
-  base::Result<nlohmann::json> set(const nlohmann::json& params);
-  base::Result<nlohmann::json> remove(const nlohmann::json& params);
+  base::Result<nlohmann::json> apply(const protocol::ApplyProgram& request, std::int64_t next_step);
+  base::Result<nlohmann::json> set(const protocol::SetParameter& request);
+  base::Result<nlohmann::json> remove(const protocol::RemovePrograms& request);
   nlohmann::json revert();
   void give_up_what_is_new();
   base::Error not_in_force(const std::string& name) const;

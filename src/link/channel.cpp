@@ -17,10 +17,6 @@ std::uint64_t count_records(std::string_view message) {
   return count;
 }
 
-bool only_asks(const trace::Request& request) {
-  return request.method == "plan.check" || request.method == "intervention.check";
-}
-
 // Of the 32 requests that the hub lets wait for each viewer.
 constexpr std::size_t kMaxChecks = 8;
 
@@ -76,9 +72,8 @@ std::vector<trace::Request> Channel::poll(Clock::time_point now) {
   std::vector<trace::Request> requests = std::exchange(arrived_requests_, {});
   if (must_let_go(now)) {
     let_go_told_ = true;
-    for (const char* method : {"intervention.revert", "control.continue"}) {
-      requests.push_back({.id = 0, .method = method, .params = nlohmann::json::object()});
-    }
+    requests.push_back({.id = 0, .body = protocol::RevertPrograms{}});
+    requests.push_back({.id = 0, .body = protocol::ContinueRun{}});
   }
   return requests;
 }
@@ -137,7 +132,7 @@ void Channel::set_lost(Clock::time_point now) {
 void Channel::deliver(trace::Request request) {
   {
     const std::lock_guard lock(mutex_);
-    if (expects_checks_ && only_asks(request)) {
+    if (expects_checks_ && !protocol::row_of(request.body).needs_lease) {
       deliver_check(std::move(request));
       return;
     }
@@ -146,6 +141,11 @@ void Channel::deliver(trace::Request request) {
     arrived_requests_.push_back(std::move(request));
   }
   arrived_.notify_all();
+}
+
+void Channel::refuse(std::uint64_t hub_id, const base::Error& error) {
+  const std::lock_guard lock(mutex_);
+  push_answer_locked(protocol::encode_error(hub_id, error));
 }
 
 void Channel::deliver_check(trace::Request request) {

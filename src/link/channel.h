@@ -62,7 +62,7 @@ class Channel {
   std::size_t waiting_bytes() const;
 
   // The checker's side.
-  /// From now on requests that only ask go to take_check().
+  /// From now on requests that need no lease go to take_check().
   void expect_checks();
   /// Waits for the next of them; none after end_checks().
   std::optional<trace::Request> take_check();
@@ -72,8 +72,11 @@ class Channel {
   void set_connected();
   void set_lost(Clock::time_point now);
   void set_viewers(std::uint64_t count) { viewers_.store(count, std::memory_order_relaxed); }
-  /// A request of the hub, under the hub's id: for the step, or for the checker if it asks only.
+  /// A request of the hub, under the hub's id: for the step, or for the checker if it needs no
+  /// lease.
   void deliver(trace::Request request);
+  /// Answers a request of the hub that is not delivered.
+  void refuse(std::uint64_t hub_id, const base::Error& error);
   /// The next message to write; it counts as unwritten until written() or give_back(). Without
   /// `data` only what is no data.
   std::optional<Outgoing> take(bool data = true);

@@ -95,10 +95,8 @@ class HubClient::Impl {
     base::reset_affinity();
     base::set_thread_name("tt-check");
     while (const auto request = channel.take_check()) {
-      const base::Result<nlohmann::json> answer = checked(*request);
-      channel.push_answer(request->id, [&](std::uint64_t hub_id) {
-        return answer ? protocol::encode_result(hub_id, answer.value())
-                      : protocol::encode_error(hub_id, answer.error());
+      channel.push_answer(request->id, [answer = checked(*request)](std::uint64_t hub_id) {
+        return protocol::encode_answer(hub_id, answer);
       });
       wake();
     }
@@ -107,10 +105,11 @@ class HubClient::Impl {
   // Nothing that is asked may end the thread that answers.
   base::Result<nlohmann::json> checked(const trace::Request& request) const {
     try {
-      return check_(request.method, request.params);
+      return check_(request.body);
     } catch (const std::exception& error) {
-      log().error("{} failed: {}", request.method, error.what());
-      return base::Error{"internal", "this could not be checked", request.method, ""};
+      const std::string method(protocol::row_of(request.body).method);
+      log().error("{} failed: {}", method, error.what());
+      return base::Error{"internal", "this could not be checked", method, ""};
     }
   }
 

@@ -148,9 +148,13 @@ net::awaitable<void> HubConnection::pause() {
 void HubConnection::handle(std::string_view text) {
   protocol::Message message = protocol::parse_message(text, kLimits);
   if (auto* request = std::get_if<protocol::Request>(&message)) {
-    channel_.deliver({.id = request->id,
-                      .method = std::move(request->method),
-                      .params = std::move(request->params)});
+    auto body = protocol::parse_trainer_request(request->method, request->params);
+    if (body.ok()) {
+      channel_.deliver({.id = request->id, .body = std::move(body).value()});
+    } else {
+      channel_.refuse(request->id, body.error());
+      write();
+    }
   } else if (const auto* event = std::get_if<protocol::Notification>(&message)) {
     const auto count = event->params.find("count");
     const auto bytes = event->params.find("bytes");

@@ -212,6 +212,11 @@ std::string encode_error(std::uint64_t id, const base::Error& error) {
                         {"remedy", error.remedy}}}});
 }
 
+std::string encode_answer(std::uint64_t id, base::Result<json> outcome) {
+  return outcome.ok() ? encode_result(id, std::move(outcome).value())
+                      : encode_error(id, outcome.error());
+}
+
 std::string encode_notification(std::string_view event, json params) {
   return encode_json({{"event", event}, {"params", std::move(params)}});
 }

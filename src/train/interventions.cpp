@@ -10,57 +10,54 @@
 
 namespace tt::train {
 
-void RunControl::intervene(const trace::Request& request, std::int64_t next_step) {
-  if (request.method == "intervention.preview") {
-    take_preview(request);
-    return;
-  }
-  auto answer = hooks_->request(request.method, request.params, next_step);
-  if (request.id == 0) return;
+void RunControl::intervene(std::uint64_t id, const protocol::ProgramRequest& request,
+                           std::int64_t next_step) {
+  auto answer = hooks_->request(request, next_step);
+  if (id == 0) return;
   if (!answer) {
-    control_source_->refuse(request.id, answer.error());
-  } else if (request.method == "intervention.set") {
-    PendingSet& pending = pending_sets_[{request.params["name"], request.params["parameter"]}];
+    control_source_->refuse(id, answer.error());
+  } else if (const auto* set = std::get_if<protocol::SetParameter>(&request)) {
+    PendingSet& pending = pending_sets_[{set->name, set->parameter}];
     if (pending.id != 0) {
       control_source_->refuse(pending.id,
                               {"superseded", "a later value came before the step", "value", ""});
     }
-    pending = {request.id, std::move(answer).value()};
-  } else if (request.method == "intervention.apply") {
+    pending = {id, std::move(answer).value()};
+  } else if (std::holds_alternative<protocol::ApplyProgram>(request)) {
     control_source_->answer(
-        request.id,
+        id,
         {{"step", next_step}, {"ranks", control_.size()}, {"program", std::move(answer).value()}});
   } else {
     answer.value()["step"] = next_step;
     answer.value()["ranks"] = control_.size();
-    control_source_->answer(request.id, std::move(answer).value());
+    control_source_->answer(id, std::move(answer).value());
   }
 }
 
-void RunControl::take_preview(const trace::Request& request) {
+void RunControl::take_preview(std::uint64_t id, const protocol::PreviewProgram& request) {
   if (preview_id_) {
-    control_source_->refuse(request.id, {"busy", "another preview is under way", "", "ask again"});
+    control_source_->refuse(id, {"busy", "another preview is under way", "", "ask again"});
     return;
   }
-  auto contents = read_preview_files(request.params);
+  auto contents = read_preview_files(request);
   if (!contents) {
-    control_source_->refuse(request.id, contents.error());
+    control_source_->refuse(id, contents.error());
     return;
   }
-  preview_id_ = request.id;
-  preview_params_ = request.params.dump();
+  preview_id_ = id;
+  preview_params_ = protocol::params_of(request).dump();
   preview_contents_ = std::move(contents).value();
 }
 
 base::Result<trace::FileContents> RunControl::read_preview_files(
-    const nlohmann::json& params) const {
+    const protocol::PreviewProgram& request) const {
   trace::FileContents of_plan;
-  if (const auto text = params.find("plan"); text != params.end()) {
-    const auto plan = trace::parse_plan(*text, tracer_.context(), 0);
+  if (request.plan) {
+    const auto plan = trace::parse_plan(*request.plan, tracer_.context(), 0);
     if (!plan) return plan.error();
     of_plan = trace::contents_of(plan.value());
   }
-  auto contents = hooks_->read_files(params);
+  auto contents = hooks_->read_files(protocol::params_of(request));
   if (contents) contents.value().vectors.merge(of_plan.vectors);
   return contents;
 }

@@ -32,13 +32,12 @@ trace::OtherPasses make_other_passes(const config::TrainConfig& config) {
   return {config.eval_interval, config.eval_iters, config.monitor.monitor_interval};
 }
 
-base::Result<nlohmann::json> check_plan(const nlohmann::json& params,
+base::Result<nlohmann::json> check_plan(const nlohmann::json& plan,
                                         const trace::PlanContext& context,
                                         const trace::OtherPasses& passes) {
-  const auto text = params.is_object() ? params.value("plan", nlohmann::json()) : nlohmann::json();
-  const auto plan = trace::parse_plan(text, context, 0);
-  if (!plan) return plan.error();
-  return trace::to_json(trace::cost_of(plan.value(), context, passes));
+  const auto parsed = trace::parse_plan(plan, context, 0);
+  if (!parsed) return parsed.error();
+  return trace::to_json(trace::cost_of(parsed.value(), context, passes));
 }
 
 }  // namespace tt::train

@@ -10,6 +10,8 @@
 
 #include "src/train/all_ranks_ok.h"
 #include "tensor_tracer/base/check.h"
+#include "tensor_tracer/base/overloaded.h"
+#include "tensor_tracer/protocol/request.h"
 
 namespace tt::train {
 namespace {
@@ -31,11 +33,6 @@ struct ControlMessage {
 
 void broadcast(const comm::ProcessGroup& group, void* bytes, std::size_t size) {
   group.broadcast_bytes(comm::host_bytes({static_cast<std::byte*>(bytes), size}), 0).wait();
-}
-
-// Parameters may be left out altogether.
-nlohmann::json member(const nlohmann::json& params, const char* key, nlohmann::json otherwise) {
-  return params.is_object() ? params.value(key, otherwise) : otherwise;
 }
 
 }  // namespace
@@ -113,61 +110,75 @@ void RunControl::disable_switched_off(std::int64_t next_step) {
 }
 
 void RunControl::carry_out(const trace::Request& request, std::int64_t next_step) {
-  const std::int64_t done = next_step - 1;
-  const auto answer = [&](nlohmann::json result) {
-    if (request.id != 0) control_source_->answer(request.id, std::move(result));
+  const std::uint64_t id = request.id;
+  const auto refuse = [&](const auto& body) {
+    control_source_->refuse(id, protocol::unknown_method(body.kRow.method));
   };
-  if (request.method == "plan.set") {
-    set_plan(request, next_step);
-  } else if (hooks_ != nullptr && request.method.starts_with("intervention.")) {
-    intervene(request, next_step);
-  } else if (request.method == "control.pause" || request.method == "control.continue") {
-    single_steps_ = 0;
-    end_single_steps(done);
-    is_paused_ = request.method == "control.pause";
-    notify_state(is_paused_ ? "paused" : "training", done);
-    answer({{"step", done}, {"ranks", control_.size()}});
-  } else if (request.method == "control.stop") {
-    end_single_steps(done);
-    must_stop_ = true;
-    answer({{"step", done}, {"ranks", control_.size()}});
-  } else if (request.method == "control.step") {
-    const auto count = member(request.params, "count", 1U);
-    if (!count.is_number_unsigned() || count < 1 || count > 1'000'000) {
-      control_source_->refuse(
-          request.id, {"invalid_argument", "not a whole number from 1 to 1000000", "count", ""});
-      return;
-    }
-    end_single_steps(done);
-    is_paused_ = true;
-    single_steps_ = count;
-    single_steps_request_ = request.id;
-    notify_state("training", done);
-  } else {
-    control_source_->refuse(
-        request.id,
-        {"unknown_method", "the trainer does not know \"" + request.method + "\"", "method", ""});
-  }
+  const auto intervene_with = [&](const auto& body) {
+    hooks_ == nullptr ? refuse(body) : intervene(id, body, next_step);
+  };
+  std::visit(
+      base::Overloaded{
+          [&](const protocol::PauseRun&) { set_paused(id, true, next_step - 1); },
+          [&](const protocol::ContinueRun&) { set_paused(id, false, next_step - 1); },
+          [&](const protocol::StopRun&) { stop(id, next_step - 1); },
+          [&](const protocol::StepRun& body) { begin_single_steps(id, body, next_step - 1); },
+          [&](const protocol::SetPlan& body) { set_plan(id, body, next_step); },
+          [&](const protocol::ApplyProgram& body) { intervene_with(body); },
+          [&](const protocol::SetParameter& body) { intervene_with(body); },
+          [&](const protocol::RemovePrograms& body) { intervene_with(body); },
+          [&](const protocol::RevertPrograms& body) { intervene_with(body); },
+          [&](const protocol::PreviewProgram& body) {
+            hooks_ == nullptr ? refuse(body) : take_preview(id, body);
+          },
+          refuse},
+      request.body);
 }
 
-void RunControl::set_plan(const trace::Request& request, std::int64_t next_step) {
-  const auto text = member(request.params, "plan", nullptr);
-  auto plan = trace::parse_plan(text, tracer_.context(), plan_number_ + 1);
+void RunControl::answer_done(std::uint64_t id, std::int64_t done) {
+  if (id != 0) control_source_->answer(id, {{"step", done}, {"ranks", control_.size()}});
+}
+
+void RunControl::set_paused(std::uint64_t id, bool paused, std::int64_t done) {
+  single_steps_ = 0;
+  end_single_steps(done);
+  is_paused_ = paused;
+  notify_state(is_paused_ ? "paused" : "training", done);
+  answer_done(id, done);
+}
+
+void RunControl::stop(std::uint64_t id, std::int64_t done) {
+  end_single_steps(done);
+  must_stop_ = true;
+  answer_done(id, done);
+}
+
+void RunControl::begin_single_steps(std::uint64_t id, const protocol::StepRun& request,
+                                    std::int64_t done) {
+  end_single_steps(done);
+  is_paused_ = true;
+  single_steps_ = static_cast<std::int64_t>(request.count.value_or(1));
+  single_steps_request_ = id;
+  notify_state("training", done);
+}
+
+void RunControl::set_plan(std::uint64_t id, const protocol::SetPlan& request,
+                          std::int64_t next_step) {
+  auto plan = trace::parse_plan(request.plan, tracer_.context(), plan_number_ + 1);
   if (!plan) {
-    control_source_->refuse(request.id, plan.error());
+    control_source_->refuse(id, plan.error());
     return;
   }
   ++plan_number_;
   const nlohmann::json form = trace::to_json(plan.value(), tracer_.context());
   new_plan_ = std::make_shared<const trace::Plan>(std::move(plan).value());
-  control_source_->answer(request.id,
-                          {{"step", next_step}, {"ranks", control_.size()}, {"plan", form}});
+  control_source_->answer(id, {{"step", next_step}, {"ranks", control_.size()}, {"plan", form}});
   sink_->send_event("plan", {{"plan", form}, {"step", next_step}});
 }
 
 void RunControl::end_single_steps(std::int64_t done) {
   if (!single_steps_request_) return;
-  control_source_->answer(*single_steps_request_, {{"step", done}, {"ranks", control_.size()}});
+  answer_done(*single_steps_request_, done);
   single_steps_request_.reset();
 }
 

@@ -97,7 +97,7 @@ std::unique_ptr<intervene::Engine> make_engine(const intervene::Context& context
       std::make_unique<intervene::Engine>(context, comm::ProcessGroup(), comm::ProcessGroup());
   if (program.empty()) return engine;
   const auto applied =
-      engine->request("intervention.apply", {{"name", "bench"}, {"program", program}}, 1);
+      engine->request(protocol::ApplyProgram{.name = "bench", .program = program}, 1);
   TT_CHECK(applied.ok(), "the program was refused: " + (applied ? "" : applied.error().message));
   TT_CHECK(engine->prepare(engine->take_changes(1)).ok(), "the program cannot be prepared");
   engine->install(true);

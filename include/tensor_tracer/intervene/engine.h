@@ -48,7 +48,7 @@ class Engine : public trace::InterventionHooks {
   bool skips(int layer) override;
   void end_pass() override;
 
-  base::Result<nlohmann::json> request(const std::string& method, const nlohmann::json& params,
+  base::Result<nlohmann::json> request(const protocol::ProgramRequest& request,
                                        std::int64_t next_step) override;
   bool has_changes() const override;
   trace::ProgramChanges take_changes(std::int64_t next_step) override;

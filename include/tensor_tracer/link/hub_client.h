@@ -24,10 +24,9 @@ struct HubClientOptions {
   std::size_t queue_bytes = std::size_t{64} << 20U;
   /// How long a pause may outlive the contact with the hub.
   std::chrono::milliseconds pause_timeout{30'000};
-  /// Answers what only asks, `plan.check` and `intervention.check`; called by a thread of the
-  /// client's own, which waits for no step. Empty: such requests go to poll() like the others.
-  using Check = std::function<base::Result<nlohmann::json>(const std::string& method,
-                                                           const nlohmann::json& params)>;
+  /// Answers requests that need no lease; called by a thread of the client, which waits for no
+  /// step. Empty: such requests go to poll() like the others.
+  using Check = std::function<base::Result<nlohmann::json>(const protocol::TrainerRequest&)>;
   Check check = {};
 };
 

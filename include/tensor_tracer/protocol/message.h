@@ -60,6 +60,7 @@ std::string encode_json(nlohmann::json value);
 std::string encode_request(std::uint64_t id, std::string_view method, nlohmann::json params);
 std::string encode_result(std::uint64_t id, nlohmann::json result);
 std::string encode_error(std::uint64_t id, const base::Error& error);
+std::string encode_answer(std::uint64_t id, base::Result<nlohmann::json> outcome);
 std::string encode_notification(std::string_view event, nlohmann::json params);
 
 /// An error if `object` is no object or has a member that `known` does not name.

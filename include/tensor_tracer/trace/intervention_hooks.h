@@ -10,6 +10,7 @@
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/points/place_table.h"
+#include "tensor_tracer/protocol/request.h"
 #include "tensor_tracer/trace/plan.h"
 
 namespace tt::trace {
@@ -49,11 +50,9 @@ class InterventionHooks {
   /// After the backward, or after a forward that has none.
   virtual void end_pass() = 0;
 
-  /// Global rank 0, between steps: what an "intervention.apply", "set", "remove" or "revert" asks
-  /// for, to be in force from `next_step` on once install() has had it. The answer, or why not;
-  /// then nothing changes.
-  virtual base::Result<nlohmann::json> request(const std::string& method,
-                                               const nlohmann::json& params,
+  /// Global rank 0, between steps: a request, to be in force from `next_step` on once install() has
+  /// had it. The answer, or why not; then nothing changes.
+  virtual base::Result<nlohmann::json> request(const protocol::ProgramRequest& request,
                                                std::int64_t next_step) = 0;
   /// Global rank 0: take_changes() has something to give because of a request.
   virtual bool has_changes() const = 0;

@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
+#include "tensor_tracer/protocol/request.h"
 
 namespace tt::trace {
 
-/// A request of the controller that reached rank 0, to be carried out at a step boundary.
-/// Methods and parameters: docs/protocol.md, "Requests that reach the trainer".
+/// A request of the controller that reached rank 0, to be carried out at a step boundary. Id 0: it
+/// wants no answer.
 struct Request {
   std::uint64_t id = 0;
-  std::string method;
-  nlohmann::json params;
+  protocol::TrainerRequest body;
 };
 
 /// The way out of a leader rank: finished wire records and events. The implementation owns what it
@@ -39,8 +39,8 @@ class ControlSource {
  public:
   virtual ~ControlSource() = default;
   /// The requests that arrived since the last call, oldest first. Never blocks. When contact with
-  /// the hub was lost for longer than the pause time-out it yields one "intervention.revert" and
-  /// one "control.continue" with id 0, which need no answer.
+  /// the hub was lost for longer than the pause time-out it yields one RevertPrograms and one
+  /// ContinueRun with id 0.
   virtual std::vector<Request> poll() = 0;
   /// Sleeps until a request is there or the time is over.
   virtual void wait(std::chrono::milliseconds limit) = 0;

@@ -19,9 +19,9 @@ trace::PlanContext make_plan_context(const config::TrainConfig& config,
 /// The other passes that a plan may watch.
 trace::OtherPasses make_other_passes(const config::TrainConfig& config);
 
-/// Answers `plan.check` (docs/protocol.md): what the plan would send, or why it is refused. Nothing
+/// Answers protocol::CheckPlan: what the plan would send, or why it is refused. Nothing
 /// is changed. Thread: any.
-base::Result<nlohmann::json> check_plan(const nlohmann::json& params,
+base::Result<nlohmann::json> check_plan(const nlohmann::json& plan,
                                         const trace::PlanContext& context,
                                         const trace::OtherPasses& passes);
 

@@ -47,7 +47,12 @@ class RunControl {
   void decide(std::int64_t next_step);
   void count_single_step(std::int64_t next_step);
   void carry_out(const trace::Request& request, std::int64_t next_step);
-  void set_plan(const trace::Request& request, std::int64_t next_step);
+  /// `done`: the last step that was run.
+  void answer_done(std::uint64_t id, std::int64_t done);
+  void set_paused(std::uint64_t id, bool paused, std::int64_t done);
+  void stop(std::uint64_t id, std::int64_t done);
+  void begin_single_steps(std::uint64_t id, const protocol::StepRun& request, std::int64_t done);
+  void set_plan(std::uint64_t id, const protocol::SetPlan& request, std::int64_t next_step);
   void end_single_steps(std::int64_t done);
   /// True if another message follows before the step.
   bool share_decision(std::int64_t step);
@@ -57,11 +62,12 @@ class RunControl {
   void disable_switched_off(std::int64_t next_step);
   void notify_state(const char* phase, std::int64_t step) const;
   // interventions.cpp
-  void intervene(const trace::Request& request, std::int64_t next_step);
+  void intervene(std::uint64_t id, const protocol::ProgramRequest& request, std::int64_t next_step);
   void answer_sets(std::int64_t next_step);
   void agree_on_programs(const trace::ProgramChanges& changes, std::int64_t step);
-  void take_preview(const trace::Request& request);
-  base::Result<trace::FileContents> read_preview_files(const nlohmann::json& params) const;
+  void take_preview(std::uint64_t id, const protocol::PreviewProgram& request);
+  base::Result<trace::FileContents> read_preview_files(
+      const protocol::PreviewProgram& request) const;
   void run_preview(std::int64_t next_step);
 
   comm::ProcessGroup control_;

@@ -51,8 +51,7 @@ class Forward {
       : before_(c10::GetAllocator(c10::kCPU)),
         engine_(made_up_context(8, comm::ProcessGroup(), at::kFloat), comm::ProcessGroup(),
                 comm::ProcessGroup()) {
-    const auto answer =
-        engine_.request("intervention.apply", {{"name", "p"}, {"program", program}}, 1);
+    const auto answer = engine_.request(protocol::ApplyProgram{.name = "p", .program = program}, 1);
     EXPECT_TRUE(answer) << to_string(answer.error());
     EXPECT_TRUE(engine_.prepare(engine_.take_changes(1)));
     engine_.install(true);

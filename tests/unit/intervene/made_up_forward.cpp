@@ -104,8 +104,7 @@ class Pass {
         traffic_(std::make_shared<comm::Traffic>()),
         engine_(context, comm::make_counting(group, traffic_), group) {
     if (program.empty()) return;
-    const auto answer =
-        engine_.request("intervention.apply", {{"name", "p"}, {"program", program}}, 1);
+    const auto answer = engine_.request(protocol::ApplyProgram{.name = "p", .program = program}, 1);
     if (!answer) throw std::runtime_error(program + "\n" + to_string(answer.error()));
     if (!engine_.prepare(engine_.take_changes(1))) throw std::runtime_error("not prepared");
     engine_.install(true);

@@ -45,12 +45,10 @@ class Controlled {
   Controlled() : context_(make_context()), engine_(context_, group_, group_) {}
 
   void apply(const std::string& name, const json& program) {
-    const auto answer =
-        engine_.request("intervention.apply", {{"name", name}, {"program", program}}, 7);
-    ASSERT_TRUE(answer.ok()) << to_string(answer.error());
+    request(protocol::ApplyProgram{.name = name, .program = program});
   }
-  void request(const std::string& method, const json& params) {
-    const auto answer = engine_.request(method, params, 7);
+  void request(const protocol::ProgramRequest& request) {
+    const auto answer = engine_.request(request, 7);
     ASSERT_TRUE(answer.ok()) << to_string(answer.error());
   }
   /// `could`: whether the other ranks could make it ready.
@@ -70,9 +68,7 @@ class Controlled {
   int reads() const { return files_.reads; }
   CountingFiles& files() { return files_; }
   ChangingVector& vectors() { return vectors_; }
-  base::Result<json> check(const json& program) {
-    return check_program({{"program", program}}, context_);
-  }
+  base::Result<json> check(const json& program) { return check_program(program, context_); }
   std::int64_t num_compiled() const { return context_.programs->num_compiled(); }
 
  private:
@@ -95,7 +91,7 @@ TEST(Programs, WhatWasRemovedBesideOneThatARankCouldNotTakeStaysRemoved) {
   Controlled run;
   for (const char* name : {"old", "kept", "replaced"}) run.apply(name, "layers[1].output *= 2");
   run.at_boundary(true);
-  run.request("intervention.remove", {{"name", "old"}});
+  run.request(protocol::RemovePrograms{"old"});
   run.apply("replaced", "layers[1].output *= 3");
   run.apply("new", "layers[1].output *= 4");
   run.at_boundary(false);
@@ -155,7 +151,7 @@ void expect_compiled_once(Controlled& run, const json& program) {
   run.engine().end_preview();
   run.apply("p", program);
   run.at_boundary(true);
-  run.request("intervention.set", {{"name", "p"}, {"parameter", "alpha"}, {"value", 3.0}});
+  run.request(protocol::SetParameter{.name = "p", .parameter = "alpha", .value = 3.0});
   run.at_boundary(true);
   EXPECT_EQ(run.engine().describe(7)["programs"][0]["parameters"][0]["value"], 3.0);
   EXPECT_EQ(run.num_compiled(), before + 1);
@@ -271,7 +267,7 @@ std::string refusal(const std::string& program, std::int64_t batch = 4, std::int
   Context context = made_up_context(4, group, at::kFloat);
   context.micro_batch_size = batch;
   context.seq_length = sequence;
-  const auto checked = check_program({{"program", program}}, context);
+  const auto checked = check_program(program, context);
   return checked.ok() ? "" : checked.error().message;
 }
 

@@ -25,9 +25,7 @@ std::string two_records() {
   return out;
 }
 
-trace::Request request(std::uint64_t id) {
-  return {.id = id, .method = "control.pause", .params = nlohmann::json::object()};
-}
+trace::Request request(std::uint64_t id) { return {.id = id, .body = protocol::PauseRun{}}; }
 
 std::string no_answer(std::uint64_t) {
   ADD_FAILURE() << "encoded an answer that nobody waits for";
@@ -84,7 +82,7 @@ TEST(Channel, AnswersEndWithTheConnectionThatAskedForThem) {
     channel.push_answer(channel.poll(Clock::now()).at(0).id, answer);
   }
   for (int i = 0; i < 9; ++i) {
-    channel.deliver({.id = 9, .method = "plan.check", .params = {}});
+    channel.deliver({.id = 9, .body = protocol::CheckPlan{}});
   }
   channel.push_text("event");
   auto in_flight = channel.take();
@@ -176,10 +174,9 @@ TEST(Channel, LetsGoOnceWhenContactIsLostForTooLong) {
   const auto requests = channel.poll(lost + 10s);
   ASSERT_EQ(requests.size(), 2U);
   EXPECT_EQ(requests[0].id, 0U);
-  EXPECT_EQ(requests[0].method, "intervention.revert");
-  EXPECT_EQ(requests[0].params, nlohmann::json::object());
+  EXPECT_TRUE(std::holds_alternative<protocol::RevertPrograms>(requests[0].body));
   EXPECT_EQ(requests[1].id, 0U);
-  EXPECT_EQ(requests[1].method, "control.continue");
+  EXPECT_TRUE(std::holds_alternative<protocol::ContinueRun>(requests[1].body));
   EXPECT_TRUE(channel.poll(lost + 100s).empty());
   channel.set_lost(lost + 100s);
   EXPECT_TRUE(channel.poll(lost + 200s).empty()) << "a failed attempt to connect is no new loss";
@@ -228,8 +225,12 @@ TEST(Channel, WaitsUntilEverythingIsWritten) {
   EXPECT_LT(Clock::now() - start, 5s);
 }
 
-trace::Request check(std::uint64_t id, const char* method = "plan.check") {
-  return {.id = id, .method = method, .params = nlohmann::json::object()};
+trace::Request check(std::uint64_t id, protocol::TrainerRequest body = protocol::CheckPlan{}) {
+  return {.id = id, .body = std::move(body)};
+}
+
+std::string_view method_of(const std::optional<trace::Request>& taken) {
+  return taken ? protocol::row_of(taken->body).method : "";
 }
 
 TEST(Channel, WhatOnlyAsksGoesToTheCheckerIfThereIsOne) {
@@ -240,10 +241,10 @@ TEST(Channel, WhatOnlyAsksGoesToTheCheckerIfThereIsOne) {
   channel.expect_checks();
   channel.deliver(check(2));
   channel.deliver(request(3));
-  channel.deliver(check(4, "intervention.check"));
-  EXPECT_EQ(channel.take_check()->method, "plan.check");
-  EXPECT_EQ(channel.take_check()->method, "intervention.check");
-  EXPECT_EQ(channel.poll(Clock::now()).front().method, "control.pause");
+  channel.deliver(check(4, protocol::CheckProgram{}));
+  EXPECT_EQ(method_of(channel.take_check()), "plan.check");
+  EXPECT_EQ(method_of(channel.take_check()), "intervention.check");
+  EXPECT_EQ(method_of(channel.poll(Clock::now()).at(0)), "control.pause");
 }
 
 TEST(Channel, AFewChecksWaitAndMoreAreBusy) {

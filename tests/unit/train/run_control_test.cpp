@@ -108,7 +108,7 @@ TEST(RunControl, AnUnwatchedStepIsOneBroadcastOfOneSize) {
 
 TEST(RunControl, PauseHoldsUntilContinue) {
   Script script;
-  script.requests = {{}, {{1, "control.pause", {}}}, {}, {{2, "control.continue", {}}}};
+  script.requests = {{}, {{1, protocol::PauseRun{}}}, {}, {{2, protocol::ContinueRun{}}}};
   run(script, 3);
   EXPECT_THAT(script.answers, ElementsAre(std::pair(1u, at_step(1)), std::pair(2u, at_step(1))));
   EXPECT_EQ(script.waits, 2);
@@ -117,7 +117,7 @@ TEST(RunControl, PauseHoldsUntilContinue) {
 
 TEST(RunControl, StopEndsTheRunOnAllRanksBeforeTheNextStep) {
   Script script;
-  script.requests = {{}, {{1, "control.pause", {}}}, {{2, "control.stop", {}}}};
+  script.requests = {{}, {{1, protocol::PauseRun{}}}, {{2, protocol::StopRun{}}}};
   const auto plans = run(script, 5);
   EXPECT_EQ(plans[0].size(), 1U);
   EXPECT_EQ(plans[1].size(), 1U);
@@ -126,10 +126,10 @@ TEST(RunControl, StopEndsTheRunOnAllRanksBeforeTheNextStep) {
 
 TEST(RunControl, SingleStepsAreAnsweredWhenDone) {
   Script script;
-  script.requests = {{{1, "control.pause", {}}, {2, "control.step", {{"count", 2U}}}},
+  script.requests = {{{1, protocol::PauseRun{}}, {2, protocol::StepRun{2}}},
                      {},
                      {},
-                     {{3, "control.continue", {}}}};
+                     {{3, protocol::ContinueRun{}}}};
   run(script, 4);
   EXPECT_THAT(script.answers, ElementsAre(std::pair(1u, at_step(0)), std::pair(2u, at_step(2)),
                                           std::pair(3u, at_step(2))));
@@ -137,16 +137,15 @@ TEST(RunControl, SingleStepsAreAnsweredWhenDone) {
 
 TEST(RunControl, StepWithoutACountIsOneStep) {
   Script script;
-  script.requests = {{{1, "control.step", {}}}, {}, {{2, "control.continue", {}}}};
+  script.requests = {{{1, protocol::StepRun{}}}, {}, {{2, protocol::ContinueRun{}}}};
   run(script, 2);
   EXPECT_THAT(script.answers, ElementsAre(std::pair(1u, at_step(1)), std::pair(2u, at_step(1))));
 }
 
 TEST(RunControl, EveryRankTakesAPlanAtTheSameStep) {
   Script script;
-  const json plan = {{"plan", {{"entries", {{{"point", "HiddenStates"}}}}}}};
-  script.requests = {
-      {}, {{1, "plan.set", plan}}, {}, {{2, "plan.set", plan}, {3, "plan.set", plan}}};
+  const protocol::SetPlan set{{{"entries", {{{"point", "HiddenStates"}}}}}};
+  script.requests = {{}, {{1, set}}, {}, {{2, set}, {3, set}}};
   const auto plans = run(script, 5);
   EXPECT_THAT(plans[0], ElementsAre(0, 1, 1, 3, 3));
   EXPECT_EQ(plans[1], plans[0]);
@@ -158,22 +157,20 @@ TEST(RunControl, EveryRankTakesAPlanAtTheSameStep) {
 
 TEST(RunControl, WrongRequestsAreRefusedAndTheRunGoesOn) {
   Script script;
-  script.requests = {{{1, "plan.set", {{"plan", {{"entries", 3}}}}},
-                      {2, "plan.set", {}},
-                      {3, "control.step", {{"count", 0}}},
-                      {4, "control.step", {{"count", "x"}}},
-                      {5, "run.shell", {}}}};
+  script.requests = {{{1, protocol::SetPlan{{{"entries", 3}}}},
+                      {2, protocol::SetPlan{}},
+                      {3, protocol::SeekReplay{}},
+                      {4, protocol::RevertPrograms{}}}};
   const auto plans = run(script, 2);
   EXPECT_THAT(script.refusals,
               ElementsAre(std::pair(1u, "invalid_argument"), std::pair(2u, "invalid_argument"),
-                          std::pair(3u, "invalid_argument"), std::pair(4u, "invalid_argument"),
-                          std::pair(5u, "unknown_method")));
+                          std::pair(3u, "unknown_method"), std::pair(4u, "unknown_method")));
   EXPECT_THAT(plans[1], ElementsAre(0, 0));
 }
 
 TEST(RunControl, LostContactContinuesWithoutAnAnswer) {
   Script script;
-  script.requests = {{{1, "control.pause", {}}}, {{0, "control.continue", {}}}};
+  script.requests = {{{1, protocol::PauseRun{}}}, {{0, protocol::ContinueRun{}}}};
   run(script, 2);
   EXPECT_THAT(script.answers, ElementsAre(std::pair(1u, at_step(0))));
 }
@@ -192,7 +189,7 @@ TEST(RunControl, WaitsForAViewerWhenAsked) {
 // While a request is there, wait() returns at once; it is kept for the first step.
 TEST(RunControl, AViewerThatCameAndWentMeanwhileKeepsNoCoreBusy) {
   Script script;
-  script.requests = {{}, {{7, "control.pause", {}}, {0, "control.continue", {}}}};
+  script.requests = {{}, {{7, protocol::PauseRun{}}, {0, protocol::ContinueRun{}}}};
   comm::run_local(2, [&](const comm::ProcessGroup& group) {
     trace::Tracer tracer(make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(), nullptr);
     Script* own = group.rank() == 0 ? &script : nullptr;
@@ -212,7 +209,7 @@ TEST(RunControl, VectorsTravelWithThePlanThatNamesThem) {
   const json plan = {{"entries",
                       {{{"point", "HiddenStates"},
                         {"compressor", {{"kind", "projection"}, {"vectors", {"evil"}}}}}}}};
-  script.requests = {{}, {{1, "plan.set", {{"plan", plan}}}}};
+  script.requests = {{}, {{1, protocol::SetPlan{plan}}}};
   Vectors vectors;
   const auto plans = run(script, 3, &vectors);
   for (const auto& of_rank : plans) EXPECT_THAT(of_rank, ElementsAre(0, 1, 1));
@@ -222,7 +219,7 @@ TEST(RunControl, VectorsTravelWithThePlanThatNamesThem) {
 TEST(RunControl, PlanThatOneRankCannotTakeIsTakenByNone) {
   Script script;
   const json plan = {{"entries", {{{"point", "HiddenStates"}, {"layers", "4"}}}}};
-  script.requests = {{}, {{1, "plan.set", {{"plan", plan}}}}};
+  script.requests = {{}, {{1, protocol::SetPlan{plan}}}};
   const auto plans = run(script, 3, nullptr, 2);
   for (const auto& of_rank : plans) EXPECT_THAT(of_rank, ElementsAre(0, 0, 0));
   ASSERT_EQ(script.logs.size(), 1u);

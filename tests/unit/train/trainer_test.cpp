@@ -180,7 +180,7 @@ std::deque<std::vector<trace::Request>> plan_before_step_3() {
   const json entries = {
       {{"point", "Query"}, {"rows", 0}, {"compressor", {{"kind", "none"}}}},
       {{"point", "HiddenStates"}, {"rows", 0}, {"compressor", {{"kind", "none"}}}}};
-  return {{}, {}, {{1, "plan.set", {{"plan", {{"entries", entries}}}}}}};
+  return {{}, {}, {{1, protocol::SetPlan{{{"entries", entries}}}}}};
 }
 
 TEST_P(TrainerOnMesh, APlanOfTheRunIsInForceOnEveryRank) {
@@ -210,7 +210,7 @@ TEST_P(TrainerOnMesh, APlanOfTheRunIsInForceOnEveryRank) {
 
 TEST_P(TrainerOnMesh, AStoppedPauseEndsTheRunOnEveryRank) {
   Script script;
-  script.requests = {{}, {}, {{1, "control.pause", {}}}, {}, {{2, "control.stop", {}}}};
+  script.requests = {{}, {}, {{1, protocol::PauseRun{}}}, {}, {{2, protocol::StopRun{}}}};
   const auto ranks = train(tiny_config(GetParam()), GetParam(), &script);
   for (const RankResult& rank : ranks) EXPECT_EQ(rank.reports.size(), 2U);
   const json after_2 = {{"step", 2}, {"ranks", 2}};
@@ -234,7 +234,7 @@ class NanInOneStep : public trace::InterventionHooks {
   bool writes(const points::PlaceKey&) const override { return false; }
   bool skips(int) override { return false; }
   void end_pass() override {}
-  base::Result<json> request(const std::string&, const json&, std::int64_t) override {
+  base::Result<json> request(const protocol::ProgramRequest&, std::int64_t) override {
     return json();
   }
   bool has_changes() const override { return false; }

@@ -1,0 +1,244 @@
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <variant>
+
+#include "tensor_tracer/base/result.h"
+
+/// The table of requests of docs/protocol.md. A row is a struct: kRow says how the request is
+/// treated, kFields names the members of its `params`. The variant that lists the row says who
+/// answers it; std::visit finds the handler. To add a request, write its struct, add it to the
+/// variant, and write the handler. All functions here may be called by any thread.
+namespace tt::protocol {
+
+struct Row {
+  std::string_view method;
+  /// The asker must hold the lease. A request to the trainer without this changes nothing and is
+  /// answered between steps.
+  bool needs_lease = false;
+  /// The answer may come later than any time limit.
+  bool takes_long = false;
+  /// False: only the hub and the link send it.
+  bool from_viewers = true;
+};
+
+/// One member of `params`. It may be left out if `Value` is a std::optional. `least` and `most` are
+/// the limits of a number, or of a text's length in bytes. A JSON value has no limits here: its
+/// handler checks it.
+template <typename Request, typename Value>
+struct Field {
+  std::string_view name;
+  Value Request::*member;
+  double least = 0;
+  double most = 0;
+};
+template <typename Request, typename Value, typename... Limits>
+Field(std::string_view, Value Request::*, Limits...) -> Field<Request, Value>;
+
+struct NoFields {
+  static constexpr std::tuple<> kFields{};
+};
+
+inline constexpr double kMaxControllerNameBytes = 64;
+inline constexpr double kMaxProgramNameBytes = 64;
+
+// --- The first message ---------------------------------------------------------------------------
+
+struct ViewerHello {
+  std::string role = {};  // "viewer" or "controller"
+  std::optional<nlohmann::json> versions = {};
+  std::optional<nlohmann::json> client = {};  // for people
+  std::optional<std::string> name = {};       // of a controller
+  std::optional<std::uint64_t> window = {};   // binary messages that may wait for an `ack`; 0: all
+  static constexpr Row kRow{.method = "hello"};
+  static constexpr std::tuple kFields{Field{"role", &ViewerHello::role, 0, 64},
+                                      Field{"versions", &ViewerHello::versions},
+                                      Field{"client", &ViewerHello::client},
+                                      Field{"name", &ViewerHello::name, 0, kMaxControllerNameBytes},
+                                      Field{"window", &ViewerHello::window, 0, 1024}};
+};
+
+struct WorkerHello {
+  std::string role = {};  // "worker"
+  std::optional<nlohmann::json> versions = {};
+  std::optional<nlohmann::json> client = {};  // for people
+  std::optional<std::uint64_t> rank = {};     // global
+  nlohmann::json run = {};                    // the run's facts
+  std::optional<nlohmann::json> shared_memory = {};
+  static constexpr Row kRow{.method = "hello"};
+  static constexpr std::tuple kFields{Field{"role", &WorkerHello::role, 0, 64},
+                                      Field{"versions", &WorkerHello::versions},
+                                      Field{"client", &WorkerHello::client},
+                                      Field{"rank", &WorkerHello::rank, 0, 4'294'967'295},
+                                      Field{"run", &WorkerHello::run},
+                                      Field{"shared_memory", &WorkerHello::shared_memory}};
+};
+
+// --- Requests that the hub answers ---------------------------------------------------------------
+
+struct Ping : NoFields {
+  static constexpr Row kRow{.method = "ping"};
+};
+
+/// Each member restricts the records that are sent, unless it is null or "all".
+struct Subscribe {
+  std::optional<nlohmann::json> entries = {};
+  std::optional<nlohmann::json> points = {};
+  std::optional<nlohmann::json> layers = {};
+  std::optional<nlohmann::json> rate = {};
+  static constexpr Row kRow{.method = "subscribe"};
+  static constexpr std::tuple kFields{
+      Field{"entries", &Subscribe::entries}, Field{"points", &Subscribe::points},
+      Field{"layers", &Subscribe::layers}, Field{"rate", &Subscribe::rate}};
+};
+
+struct ClaimControl {
+  std::optional<std::string> name = {};
+  std::optional<bool> take_over = {};
+  static constexpr Row kRow{.method = "control.claim"};
+  static constexpr std::tuple kFields{
+      Field{"name", &ClaimControl::name, 0, kMaxControllerNameBytes},
+      Field{"take_over", &ClaimControl::take_over}};
+};
+
+struct ReleaseControl : NoFields {
+  static constexpr Row kRow{.method = "control.release", .needs_lease = true};
+};
+
+using HubRequest = std::variant<Ping, Subscribe, ClaimControl, ReleaseControl>;
+
+// --- Requests that the trainer answers, or a replay in its place ---------------------------------
+
+struct PauseRun : NoFields {
+  static constexpr Row kRow{.method = "control.pause", .needs_lease = true};
+};
+
+struct ContinueRun : NoFields {
+  static constexpr Row kRow{.method = "control.continue", .needs_lease = true};
+};
+
+struct StopRun : NoFields {
+  static constexpr Row kRow{.method = "control.stop", .needs_lease = true};
+};
+
+struct StepRun {
+  std::optional<std::uint64_t> count = {};  // 1 if it is left out
+  static constexpr Row kRow{.method = "control.step", .needs_lease = true, .takes_long = true};
+  static constexpr std::tuple kFields{Field{"count", &StepRun::count, 1, 1'000'000}};
+};
+
+struct SetPlan {
+  nlohmann::json plan = {};
+  static constexpr Row kRow{.method = "plan.set", .needs_lease = true};
+  static constexpr std::tuple kFields{Field{"plan", &SetPlan::plan}};
+};
+
+struct CheckPlan {
+  nlohmann::json plan = {};
+  static constexpr Row kRow{.method = "plan.check"};
+  static constexpr std::tuple kFields{Field{"plan", &CheckPlan::plan}};
+};
+
+struct CheckProgram {
+  nlohmann::json program = {};
+  static constexpr Row kRow{.method = "intervention.check"};
+  static constexpr std::tuple kFields{Field{"program", &CheckProgram::program}};
+};
+
+struct ApplyProgram {
+  std::string name = {};
+  nlohmann::json program = {};
+  std::optional<nlohmann::json> parameters = {};  // values by name
+  std::optional<std::uint64_t> ttl = {};          // steps
+  std::optional<bool> keep = {};                  // the end of the lease does not end the program
+  static constexpr Row kRow{.method = "intervention.apply", .needs_lease = true};
+  static constexpr std::tuple kFields{
+      Field{"name", &ApplyProgram::name, 1, kMaxProgramNameBytes},
+      Field{"program", &ApplyProgram::program}, Field{"parameters", &ApplyProgram::parameters},
+      Field{"ttl", &ApplyProgram::ttl, 1, 1'000'000'000}, Field{"keep", &ApplyProgram::keep}};
+};
+
+struct SetParameter {
+  std::string name = {};  // of the program
+  std::string parameter = {};
+  nlohmann::json value = {};  // a number within the parameter's limits
+  static constexpr Row kRow{.method = "intervention.set", .needs_lease = true};
+  static constexpr std::tuple kFields{
+      Field{"name", &SetParameter::name, 1, kMaxProgramNameBytes},
+      Field{"parameter", &SetParameter::parameter, 1, kMaxProgramNameBytes},
+      Field{"value", &SetParameter::value}};
+};
+
+struct RemovePrograms {
+  std::optional<std::string> name = {};  // all programs if it is left out
+  static constexpr Row kRow{.method = "intervention.remove", .needs_lease = true};
+  static constexpr std::tuple kFields{
+      Field{"name", &RemovePrograms::name, 1, kMaxProgramNameBytes}};
+};
+
+/// Removes the programs without `keep`.
+struct RevertPrograms : NoFields {
+  static constexpr Row kRow{
+      .method = "intervention.revert", .needs_lease = true, .from_viewers = false};
+};
+
+struct PreviewProgram {
+  nlohmann::json program = {};
+  std::optional<nlohmann::json> parameters = {};  // values by name
+  std::optional<nlohmann::json> plan = {};
+  static constexpr Row kRow{.method = "intervention.preview", .needs_lease = true};
+  static constexpr std::tuple kFields{Field{"program", &PreviewProgram::program},
+                                      Field{"parameters", &PreviewProgram::parameters},
+                                      Field{"plan", &PreviewProgram::plan}};
+};
+
+/// A replay alone knows this one and the next.
+struct SeekReplay {
+  std::uint64_t step = 0;
+  static constexpr Row kRow{.method = "replay.seek", .needs_lease = true};
+  static constexpr std::tuple kFields{Field{"step", &SeekReplay::step, 0, 9'007'199'254'740'991}};
+};
+
+struct SetReplaySpeed {
+  double speed = 1;  // times the recorded pace
+  static constexpr Row kRow{.method = "replay.speed", .needs_lease = true};
+  static constexpr std::tuple kFields{Field{"speed", &SetReplaySpeed::speed, 0.1, 100}};
+};
+
+using TrainerRequest = std::variant<PauseRun, ContinueRun, StopRun, StepRun, SetPlan, CheckPlan,
+                                    CheckProgram, ApplyProgram, SetParameter, RemovePrograms,
+                                    RevertPrograms, PreviewProgram, SeekReplay, SetReplaySpeed>;
+
+/// The trainer's requests that change the programs in force.
+using ProgramRequest = std::variant<ApplyProgram, SetParameter, RemovePrograms, RevertPrograms>;
+
+// --- Reading and writing -------------------------------------------------------------------------
+
+/// The error of a request that nobody here answers.
+base::Error unknown_method(std::string_view method);
+
+/// The request of a viewer. Errors: "unknown_method"; "invalid_argument" with the member in
+/// `where`.
+base::Result<std::variant<HubRequest, TrainerRequest>> parse_viewer_request(
+    std::string_view method, const nlohmann::json& params);
+
+/// The request that the hub passes on to the trainer, or makes by itself. Errors as above.
+base::Result<TrainerRequest> parse_trainer_request(std::string_view method,
+                                                   const nlohmann::json& params);
+
+base::Result<ViewerHello> parse_viewer_hello(const nlohmann::json& params);
+base::Result<WorkerHello> parse_worker_hello(const nlohmann::json& params);
+
+const Row& row_of(const TrainerRequest& request);
+
+/// The `params` from which `request` was read.
+nlohmann::json params_of(const TrainerRequest& request);
+/// The whole message.
+std::string encode_request(std::uint64_t id, const TrainerRequest& request);
+
+}  // namespace tt::protocol
