@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "tensor_tracer/base/overloaded.h"
+
 namespace tt::hub {
 namespace {
 
@@ -20,8 +22,6 @@ constexpr std::size_t kMaxShown = 100;  // steps that one request shows one by o
 constexpr std::size_t kMaxConnects = 10'000;  // of trainers, looked through for the run's first
 constexpr auto kLongestGap = 2s;              // a pause of the run is not sat through
 constexpr auto kGather = 10ms;                // a dragged slider's seeks come together
-constexpr double kSlowest = 0.1;
-constexpr double kFastest = 100;
 
 json list_of(json value) { return value.is_array() ? std::move(value) : json::array(); }
 
@@ -91,10 +91,11 @@ void Replayer::wake() {
 // Of seeks that follow each other the last one alone is shown.
 void Replayer::take_messages() {
   woken_ = false;
-  std::optional<protocol::Request> waiting;
-  const auto go_on = [&](std::optional<protocol::Request> next) {
-    if (waiting && next && target_of(*next).ok() && target_of(*waiting).ok()) {
-      const std::uint64_t step = step_before(target_of(*waiting).value());
+  std::optional<Asked> waiting;
+  const auto go_on = [&](std::optional<Asked> next) {
+    const auto* seek = waiting ? std::get_if<protocol::SeekReplay>(&waiting->request) : nullptr;
+    if (seek != nullptr && next && std::holds_alternative<protocol::SeekReplay>(next->request)) {
+      const std::uint64_t step = step_before(index_after(seek->step));
       say(protocol::encode_result(waiting->id, {{"step", step}, {"ranks", 0}}));
     } else if (waiting) {
       carry_out(*waiting);
@@ -102,18 +103,20 @@ void Replayer::take_messages() {
     waiting = std::move(next);
   };
   for (Outgoing out = queue().pop(); !out.empty(); out = queue().pop()) {
-    protocol::Message message = protocol::parse_message(*out.parts.front());
-    if (auto* request = std::get_if<protocol::Request>(&message)) {
-      go_on(std::move(*request));
+    const protocol::Message message = protocol::parse_message(*out.parts.front());
+    if (const auto* asked = std::get_if<protocol::Request>(&message)) {
+      // The hub has checked it.
+      go_on(
+          Asked{asked->id, protocol::parse_trainer_request(asked->method, asked->params).value()});
     }
   }
   go_on({});
 }
 
-void Replayer::carry_out(const protocol::Request& request) {
-  const base::Status done = try_to([&] { return obey(request); });
-  say(done.ok() ? protocol::encode_result(request.id, {{"step", current_step()}, {"ranks", 0}})
-                : protocol::encode_error(request.id, done.error()));
+void Replayer::carry_out(const Asked& asked) {
+  const base::Status done = try_to([&] { return obey(asked.request); });
+  say(done.ok() ? protocol::encode_result(asked.id, {{"step", current_step()}, {"ranks", 0}})
+                : protocol::encode_error(asked.id, done.error()));
   notify_state();
 }
 
@@ -135,39 +138,28 @@ base::Status Replayer::try_to(const std::function<base::Status()>& show) {
   }
 }
 
-base::Status Replayer::obey(const protocol::Request& request) {
-  if (request.method == "control.pause" || request.method == "control.continue") {
-    set_paused(request.method == "control.pause");
-    return {};
-  }
-  if (request.method == "control.step") {
-    return step(request.params);
-  }
-  if (request.method == "replay.speed") {
-    return set_speed(request.params);
-  }
-  const base::Result<std::size_t> target = target_of(request);
-  if (!target.ok()) {
-    return target.error();
-  }
-  jump_to(target.value());
-  schedule();
-  return {};
+base::Status Replayer::obey(const protocol::TrainerRequest& request) {
+  base::Status status;
+  std::visit(base::Overloaded{
+                 [&](const protocol::PauseRun&) { set_paused(true); },
+                 [&](const protocol::ContinueRun&) { set_paused(false); },
+                 [&](const protocol::StepRun& asked) { step(asked.count.value_or(1)); },
+                 [&](const protocol::SeekReplay& asked) {
+                   jump_to(index_after(asked.step));
+                   schedule();
+                 },
+                 [&](const protocol::SetReplaySpeed& asked) { set_speed(asked.speed); },
+                 [&](const auto& other) {
+                   status = base::Error{
+                       "replay", "this is a recording: what was not traced cannot be asked for",
+                       std::string(other.kRow.method), ""};
+                 }},
+             request);
+  return status;
 }
 
-base::Result<std::size_t> Replayer::target_of(const protocol::Request& request) const {
-  if (request.method != "replay.seek") {
-    return base::Error{.code = "replay",
-                       .message = "this is a recording: what was not traced cannot be asked for",
-                       .where = request.method.substr(0, 64),
-                       .remedy = {}};
-  }
-  const json wanted = request.params.value("step", json());
-  if (!wanted.is_number_unsigned()) {
-    return base::invalid_argument("step", "must be a whole number");
-  }
-  const auto beyond = std::upper_bound(steps_.begin(), steps_.end(),
-                                       std::pair(wanted.get<std::uint64_t>(), UINT64_MAX));
+std::size_t Replayer::index_after(std::uint64_t step) const {
+  const auto beyond = std::upper_bound(steps_.begin(), steps_.end(), std::pair(step, UINT64_MAX));
   return static_cast<std::size_t>(beyond - steps_.begin());
 }
 
@@ -183,21 +175,16 @@ void Replayer::set_paused(bool paused) {
   schedule();
 }
 
-base::Status Replayer::step(const json& params) {
-  const json count = params.value("count", json(1U));
-  if (!count.is_number_unsigned() || count < 1 || count > 1'000'000) {
-    return base::invalid_argument("count", "must be a whole number from 1 to 1000000");
-  }
+void Replayer::step(std::size_t count) {
   paused_ = true;
   schedule();
-  const std::size_t end = next_ + std::min(steps_.size() - next_, count.get<std::size_t>());
+  const std::size_t end = next_ + std::min(steps_.size() - next_, count);
   if (end - next_ > kMaxShown) {
     jump_to(end);
   }
   while (next_ < end) {
     show_step(next_++);
   }
-  return {};
 }
 
 void Replayer::jump_to(std::size_t next) {
@@ -212,16 +199,11 @@ void Replayer::jump_to(std::size_t next) {
   show_programs();
 }
 
-base::Status Replayer::set_speed(const json& params) {
-  const json speed = params.value("speed", json());
-  if (!speed.is_number() || speed < kSlowest || speed > kFastest) {
-    return base::invalid_argument("speed", "must be a number from 0.1 to 100");
-  }
+void Replayer::set_speed(double speed) {
   const auto passed = (Clock::now() - gap_since_) * speed_;
   gap_ -= std::min(gap_, std::chrono::duration_cast<std::chrono::nanoseconds>(passed));
-  speed_ = speed.get<double>();
+  speed_ = speed;
   start_timer();
-  return {};
 }
 
 void Replayer::say(std::string text) { room_.on_text(*this, text, Clock::now()); }

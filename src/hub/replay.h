@@ -14,6 +14,7 @@
 #include "src/hub/net.h"
 #include "src/hub/room.h"
 #include "tensor_tracer/protocol/message.h"
+#include "tensor_tracer/protocol/request.h"
 #include "tensor_tracer/record/recording.h"
 
 namespace tt::hub {
@@ -40,16 +41,21 @@ class Replayer : public Client {
  private:
   using json = nlohmann::json;
 
+  struct Asked {
+    std::uint64_t id = 0;
+    protocol::TrainerRequest request;
+  };
+
   void take_messages();
-  void carry_out(const protocol::Request& request);
-  base::Status obey(const protocol::Request& request);
+  void carry_out(const Asked& asked);
+  base::Status obey(const protocol::TrainerRequest& request);
   /// What `show` says; if the recording cannot be read, that, and all viewers are told and it
   /// pauses.
   base::Status try_to(const std::function<base::Status()>& show);
-  /// The index of the step that comes after the one that a `replay.seek` asks for.
-  base::Result<std::size_t> target_of(const protocol::Request& request) const;
-  base::Status set_speed(const json& params);
-  base::Status step(const json& params);
+  /// The index of the first step after this one.
+  std::size_t index_after(std::uint64_t step) const;
+  void set_speed(double speed);
+  void step(std::size_t count);
   void set_paused(bool paused);
   /// Shows what a viewer of the live run saw then; the step of this index comes next.
   void jump_to(std::size_t next);

@@ -23,6 +23,7 @@ void RunState::set_facts(nlohmann::json facts) {
     forget_past();
   }
   facts_ = std::move(facts);
+  shown_records_.set_plan(dialect::member(facts_, "plan"));
   plan_ = 0;
   if (const auto plan = facts_.find("plan"); plan != facts_.end() && plan->is_object()) {
     follow_plan(*plan);
@@ -65,6 +66,7 @@ void RunState::set_plan(const nlohmann::json& plan) {
     return;
   }
   facts_["plan"] = plan;
+  shown_records_.set_plan(plan);
   follow_plan(plan);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/hub/dialect/shown_records.h"
 #include "src/hub/latest_records.h"
 
 namespace tt::hub {
@@ -52,6 +53,8 @@ class RunState {
   /// the word of a new plan, and what its entries meant is over.
   void keep_record(StoredRecord record);
   const LatestRecords& latest() const { return latest_; }
+  /// Of the plan in force.
+  const dialect::ShownRecords& shown_records() const { return shown_records_; }
 
  private:
   void follow_plan(const nlohmann::json& plan);
@@ -61,6 +64,7 @@ class RunState {
   std::uint64_t last_step_ = 0;
   std::deque<SharedBytes> steps_;
   LatestRecords latest_;
+  dialect::ShownRecords shown_records_;
   std::uint32_t plan_ = 0;
 };
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "tensor_tracer/base/ranges.h"
-#include "tensor_tracer/protocol/message.h"
 
 namespace tt::hub {
 namespace {
@@ -94,33 +93,26 @@ std::optional<std::uint16_t> flag_of_point(const json& facts, const json& name) 
   return std::nullopt;
 }
 
-base::Result<Subscription> parse_subscription(const json& params, const json& facts) {
-  if (auto known = protocol::check_members(params, {"entries", "points", "layers", "rate"});
-      !known.ok()) {
-    return known.error();
-  }
+base::Result<Subscription> parse_subscription(const protocol::Subscribe& request,
+                                              const json& facts) {
   Subscription out;
   base::Status parsed;
-  const auto given = [&](const char* member) {
-    const auto value = params.find(member);
-    return parsed.ok() && value != params.end() && *value != "all" && !value->is_null();
+  const auto given = [&](const std::optional<json>& value) {
+    return parsed.ok() && value && *value != "all" && !value->is_null();
   };
-  if (given("entries")) {
-    parsed = parse_entries(params["entries"], out);
+  if (given(request.entries)) {
+    parsed = parse_entries(*request.entries, out);
   }
-  if (given("points")) {
-    parsed = parse_points(params["points"], facts, out);
+  if (given(request.points)) {
+    parsed = parse_points(*request.points, facts, out);
   }
-  if (given("layers")) {
-    parsed = parse_layers(params["layers"], out);
+  if (given(request.layers)) {
+    parsed = parse_layers(*request.layers, out);
   }
-  if (given("rate")) {
-    parsed = parse_rate(params["rate"], out);
+  if (given(request.rate)) {
+    parsed = parse_rate(*request.rate, out);
   }
-  if (!parsed.ok()) {
-    return parsed.error();
-  }
-  return out;
+  return parsed.ok() ? base::Result(std::move(out)) : parsed.error();
 }
 
 }  // namespace tt::hub

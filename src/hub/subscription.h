@@ -6,12 +6,12 @@
 
 #include "src/hub/send_queue.h"
 #include "tensor_tracer/base/result.h"
+#include "tensor_tracer/protocol/request.h"
 
 namespace tt::hub {
 
-/// What the params of a `subscribe` request ask for; `facts` are those of the run, whose points
-/// it may name. Thread: any.
-base::Result<Subscription> parse_subscription(const nlohmann::json& params,
+/// What a request asks for; `facts` are those of the run, whose points it may name. Thread: any.
+base::Result<Subscription> parse_subscription(const protocol::Subscribe& request,
                                               const nlohmann::json& facts);
 
 /// The flag of the trace point of this name in a run's facts; nothing if there is none. Both come

@@ -108,6 +108,16 @@ base::Error unknown_method(std::string_view method) {
           .remedy = "see docs/protocol.md"};
 }
 
+bool needs_lease(std::string_view method) {
+  const auto is_found = [&]<typename... Requests>(std::type_identity<std::variant<Requests...>>) {
+    return ((Requests::kRow.method == method && Requests::kRow.needs_lease &&
+             Requests::kRow.from_viewers) ||
+            ...);
+  };
+  return is_found(std::type_identity<HubRequest>()) ||
+         is_found(std::type_identity<TrainerRequest>());
+}
+
 base::Result<std::variant<HubRequest, TrainerRequest>> parse_viewer_request(std::string_view method,
                                                                             const json& params) {
   using Any = std::variant<HubRequest, TrainerRequest>;

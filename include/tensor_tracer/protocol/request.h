@@ -222,6 +222,9 @@ using ProgramRequest = std::variant<ApplyProgram, SetParameter, RemovePrograms, 
 /// The error of a request that nobody here answers.
 base::Error unknown_method(std::string_view method);
 
+/// A viewer must hold the lease for the request of this name, whatever its members are.
+bool needs_lease(std::string_view method);
+
 /// The request of a viewer. Errors: "unknown_method"; "invalid_argument" with the member in
 /// `where`.
 base::Result<std::variant<HubRequest, TrainerRequest>> parse_viewer_request(

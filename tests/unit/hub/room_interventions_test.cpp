@@ -58,6 +58,8 @@ TEST_F(RoomInterventionsTest, EachMethodHasItsParametersAndNeedsTheLease) {
       {"intervention.preview", {{"program", "x"}, {"parameters", json::object()}}}};
   for (const auto& [method, params] : requests) {
     EXPECT_EQ(ask(*viewer, method, params).at("error").at("code"), "not_controller");
+    EXPECT_EQ(ask(*viewer, method, {{"x", 1}}).at("error").at("code"), "not_controller")
+        << "the lease comes first";
   }
   EXPECT_TRUE(ask(*viewer, "intervention.check", {{"program", "x"}}).is_null());
   EXPECT_EQ(asked(*worker).at("params"), json({{"program", "x"}}));

@@ -451,7 +451,7 @@ TEST_F(SendQueueTest, DataTextsNeverRefuseATextAndTheOldestGo) {
 
 TEST(Subscription, LayersAreRangesInAnyOrder) {
   const auto wanted = [](const char* layers, std::uint16_t layer) {
-    const auto parsed = parse_subscription({{"layers", layers}}, nullptr);
+    const auto parsed = parse_subscription({.layers = layers}, nullptr);
     return parsed.ok() && parsed.value().wants(record(layer, ""));
   };
   for (const std::uint16_t layer : {1, 2, 4, 6, 9, 65535}) {
@@ -460,8 +460,8 @@ TEST(Subscription, LayersAreRangesInAnyOrder) {
   for (const std::uint16_t layer : {0, 7, 8, 10}) {
     EXPECT_FALSE(wanted("65535,9,3-6,1-4,2", layer)) << layer;
   }
-  EXPECT_FALSE(parse_subscription({{"layers", "1-65536"}}, nullptr).ok());
-  EXPECT_EQ(parse_subscription({{"layers", "5,0-65535,7"}}, nullptr).value().layers->size(), 1U);
+  EXPECT_FALSE(parse_subscription({.layers = "1-65536"}, nullptr).ok());
+  EXPECT_EQ(parse_subscription({.layers = "5,0-65535,7"}, nullptr).value().layers->size(), 1U);
 }
 
 TEST_F(SendQueueTest, DropsAreToldByEntry) {

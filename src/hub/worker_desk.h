@@ -1,0 +1,64 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "src/hub/audit_log.h"
+#include "src/hub/forwarder.h"
+#include "src/hub/metrics.h"
+#include "src/hub/roster.h"
+#include "src/hub/run_state.h"
+#include "tensor_tracer/protocol/message.h"
+
+namespace tt::hub {
+
+/// Takes what workers tell of the run, and their records.
+/// Thread: the hub's I/O thread only.
+class WorkerDesk {
+ public:
+  /// All outlive this.
+  WorkerDesk(Roster& roster, RunState& run, AuditLog& audit_log, Metrics& metrics,
+             Forwarder& forwarder)
+      : roster_(roster),
+        run_(run),
+        audit_log_(audit_log),
+        metrics_(metrics),
+        forwarder_(forwarder) {}
+
+  /// `path`: of the run's recording, told to viewers; empty: the file does not stay.
+  void set_recording(std::string path) { recording_ = std::move(path); }
+
+  /// The worker's first message. An error: it is not greeted.
+  base::Status greet(Client& client, Member& member, const protocol::Request& message);
+  /// `text`: the whole message.
+  void on_notification(Client& client, Member& member, const protocol::Notification& notification,
+                       std::string_view text, Clock::time_point now);
+  /// A message of a greeted worker: records, or their places in shared memory. Keeps large records
+  /// where they are, small ones as copies.
+  void on_binary(Client& client, Member& member, const SharedBytes& message, Clock::time_point now);
+  /// The leader's connection ended.
+  void lose_leader();
+
+ private:
+  void replace_leader(Client& client, const Member& member);
+  void follow_leader(const protocol::Notification& notification, const SharedBytes& text);
+  void pass_on(const protocol::Notification& notification, const SharedBytes& text);
+  void take_places(Client& client, Member& member, std::string_view places, Clock::time_point now);
+  void take_records(Member& member, const SharedBytes& records, Clock::time_point now);
+  bool is_wanted(const Member& viewer, const protocol::RecordHeader& header) const;
+  void show_record(const protocol::RecordHeader& header, const StoredRecord& record,
+                   Clock::time_point now);
+  void end_message(Clock::time_point now);
+  void notify_damage(Member& member, const base::Error& error, Clock::time_point now);
+
+  Roster& roster_;
+  RunState& run_;
+  AuditLog& audit_log_;
+  Metrics& metrics_;
+  Forwarder& forwarder_;
+  std::string recording_;
+};
+
+}  // namespace tt::hub
