@@ -455,6 +455,10 @@ class Run:
         """The `applied` notifications: after each step what the programs in force did in it."""
         return iter(lambda: self._next_data(self._applied, timeout), None)
 
+    def viewers(self) -> list[dict[str, Any]]:
+        """The connected viewers and this client, in the order in which they came."""
+        return list(self.request("viewers.list")["viewers"])
+
     @property
     def interventions(self) -> list[dict[str, Any]]:
         """The programs in force."""

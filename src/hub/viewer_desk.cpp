@@ -1,14 +1,39 @@
 #include "src/hub/viewer_desk.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "src/hub/subscription.h"
 #include "tensor_tracer/base/overloaded.h"
 
 namespace tt::hub {
+namespace {
 
 using nlohmann::json;
+
+// As they came.
+json describe_viewers(const Roster::Members& members) {
+  std::vector<std::pair<Clock::time_point, json>> viewers;
+  for (const auto& [client, member] : members) {
+    if (client->role() == Role::kViewer && member.greeted) {
+      viewers.emplace_back(member.joined, json{{"session", member.session},
+                                               {"native", !member.legacy},
+                                               {"may_control", client->may_control()},
+                                               {"queued_bytes", client->queue().bytes()},
+                                               {"dropped_records", client->queue().dropped()}});
+    }
+  }
+  std::ranges::sort(viewers, {}, &std::pair<Clock::time_point, json>::first);
+  json described = json::array();
+  for (auto& [joined, viewer] : viewers) {
+    described.push_back(std::move(viewer));
+  }
+  return described;
+}
+
+}  // namespace
 
 base::Status ViewerDesk::greet(Client& client, Member& member, const protocol::Request& message,
                                Clock::time_point now) {
@@ -83,7 +108,10 @@ base::Result<json> ViewerDesk::answer(Client& client, const Member& member,
           [&](const protocol::ClaimControl& asked) {
             return keeper_.claim(client, member, asked, now);
           },
-          [&](const protocol::ReleaseControl&) -> Answer { return keeper_.release(member); }},
+          [&](const protocol::ReleaseControl&) -> Answer { return keeper_.release(member); },
+          [&](const protocol::ListViewers&) -> Answer {
+            return json{{"viewers", describe_viewers(roster_.members())}};
+          }},
       request);
 }
 

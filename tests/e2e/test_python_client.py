@@ -92,6 +92,15 @@ def test_a_late_client_has_the_past_at_once(hub: Hub) -> None:
         assert [r.entry for r in run.records(entry=2, timeout=0.5)] == [2]
 
 
+def test_the_viewers_of_a_run(hub: Hub) -> None:
+    with follow(hub) as run:
+        watcher = hub.viewer(hub.viewer_token)
+        viewers = run.viewers()
+        assert viewers[1]["session"] == watcher.hello["result"]["session"]
+        assert [v["may_control"] for v in viewers] == [True, False]
+        assert all(v["native"] and v["dropped_records"] == 0 for v in viewers)
+
+
 def test_control_steers_and_gives_back(hub: Hub) -> None:
     worker = hub.worker()
     with follow(hub) as run, follow(hub) as other:

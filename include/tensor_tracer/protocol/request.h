@@ -110,7 +110,11 @@ struct ReleaseControl : NoFields {
   static constexpr Row kRow{.method = "control.release", .needs_lease = true};
 };
 
-using HubRequest = std::variant<Ping, Subscribe, ClaimControl, ReleaseControl>;
+struct ListViewers : NoFields {
+  static constexpr Row kRow{.method = "viewers.list"};
+};
+
+using HubRequest = std::variant<Ping, Subscribe, ClaimControl, ReleaseControl, ListViewers>;
 
 // --- Requests that the trainer answers, or a replay in its place ---------------------------------
 

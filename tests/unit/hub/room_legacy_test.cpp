@@ -86,6 +86,25 @@ TEST_F(ReplayedRoomTest, ALegacyViewerJustWatchesARecording) {
   room_.leave(recording);
 }
 
+TEST_F(ReplayedRoomTest, ALegacyViewerIsListedAsOne) {
+  FakeClient recording(Role::kWorker, room_);
+  show(recording);
+  const auto viewers = watching(1);
+  FakeClient native(Role::kViewer, room_);
+  room_.join(native, Clock::now());
+  say(native,
+      {{"id", 1}, {"method", "hello"}, {"params", {{"versions", {1}}, {"role", "viewer"}}}});
+  say(native, {{"id", 2}, {"method", "viewers.list"}});
+  const json listed = native.texts().back().at("result").at("viewers");
+  ASSERT_EQ(listed.size(), 2U);
+  EXPECT_EQ(listed[0].at("native"), false);
+  EXPECT_EQ(listed[1].at("native"), true);
+  for (Client* client : {static_cast<Client*>(viewers[0].get()), static_cast<Client*>(&native),
+                         static_cast<Client*>(&recording)}) {
+    room_.leave(*client);
+  }
+}
+
 TEST_F(ReplayedRoomTest, AnUpdateIsMadeOnceForAllAndTheOldestIsDropped) {
   FakeClient recording(Role::kWorker, room_);
   show(recording);

@@ -33,6 +33,24 @@ TEST_F(RoomTest, ASilentClientIsClosed) {
   EXPECT_EQ(polite->closed, "");
 }
 
+TEST_F(RoomTest, ViewersAreListedAsTheyCame) {
+  const auto worker = greeted(Role::kWorker);
+  const auto ada = greeted(Role::kViewer);
+  const auto silent = join(Role::kViewer);
+  now_ += 1s;
+  const auto bob = greeted(Role::kViewer);
+  const auto described = [](const char* session) {
+    return json{{"session", session},
+                {"native", true},
+                {"may_control", true},
+                {"queued_bytes", 0},
+                {"dropped_records", 0}};
+  };
+  const json answer = ask(*ada, "viewers.list");
+  EXPECT_EQ(answer.at("result").at("viewers"), json({described("v1"), described("v3")}));
+  EXPECT_EQ(ask(*ada, "viewers.list", {{"x", 1}}).at("error").at("where"), "x");
+}
+
 TEST_F(RoomTest, AClientWhoseTextsDoNotFitIsClosedAndOthersAreServed) {
   const auto worker = greeted(Role::kWorker);
   const auto slow = greeted(Role::kViewer);
