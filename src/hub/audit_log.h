@@ -9,7 +9,7 @@
 
 namespace tt::hub {
 
-/// What the room tells the recorder, if there is one: facts, steps, records, and who did what.
+/// Passes facts, steps, records and the audit trail on to the recorder, if there is one.
 /// Thread: the hub's I/O thread only.
 class AuditLog {
  public:
@@ -24,7 +24,7 @@ class AuditLog {
                                 : record::RecorderCounters{.stopped = failed_};
   }
 
-  /// What the recorder did not keep.
+  /// Losses of the recorder.
   struct Lost {
     std::uint64_t records = 0;
     std::uint64_t lines = 0;  // steps and events
@@ -41,7 +41,7 @@ class AuditLog {
   /// `detail`, or else the run's.
   void event(std::string kind, nlohmann::json detail, std::string session = {},
              std::string who = {});
-  /// An event that comes as often as records do, of so many bytes: where the disk is slow it is
+  /// An event of `bytes` bytes that comes as often as records do: where the disk is slow it is
   /// dropped as they are.
   void data(std::string kind, nlohmann::json detail, std::size_t bytes);
 

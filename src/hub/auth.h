@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-/// Who may speak to the hub: docs/protocol.md, "Connecting". Pure functions; thread: any.
+/// Access to the hub by token: docs/protocol.md, "Connecting". Pure functions; thread: any.
 namespace tt::hub {
 
-/// What a token lets its bearer do.
+/// The rights that a token gives.
 enum class Right { kView, kControl, kWork };
 
 /// Compares in a time that depends on the lengths only.

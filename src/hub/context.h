@@ -12,7 +12,8 @@
 
 namespace tt::hub {
 
-/// What every connection of one server shares. Thread: the hub's I/O thread only; `options` any.
+/// State that all connections of one server share. Thread: the hub's I/O thread only; `options`
+/// any.
 struct Context {
   Context(const ServerOptions& server_options, std::unique_ptr<Room> its_room)
       : options(server_options), owned_room(std::move(its_room)) {}

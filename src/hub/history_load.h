@@ -6,7 +6,7 @@
 
 namespace tt::hub {
 
-/// What the answers to GET /history take, those of all connections together. Thread: any.
+/// The memory and waiting places that all answers to GET /history take together. Thread: any.
 class HistoryLoad {
  public:
   /// Above it no further answer is made.
@@ -37,7 +37,7 @@ class HistoryLoad {
   std::shared_ptr<Part> add_waiting() { return std::make_shared<Part>(waiting_, 1U); }
 
  private:
-  std::atomic<std::size_t> bytes_ = 0;  // made, and not written to the end
+  std::atomic<std::size_t> bytes_ = 0;  // of answers that are not written to the end
   std::atomic<std::size_t> waiting_ = 0;
 };
 

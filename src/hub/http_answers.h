@@ -16,14 +16,14 @@ namespace tt::hub {
 /// passes here first.
 std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const Access& access);
 
-/// What stands before the query of the request's target.
+/// The request's target without its query.
 std::string_view path_of(const HttpRequest& request);
 
 /// The role that an upgrade asks for by its path, or nothing.
 std::optional<Role> role_of(const HttpRequest& request);
 
-/// What the request's token allows in `role`, or nothing if it carries no such token. The first of
-/// Bearer, `?token=` and cookie that is there decides; workers have Bearer only.
+/// The rights of the request's token in `role`, or nothing if it carries no such token. The first
+/// of Bearer, `?token=` and cookie that is there decides; workers have Bearer only.
 std::optional<Right> right_of(const HttpRequest& request, Role role, const ServerOptions& options);
 
 /// The answer to a request without a right token, counted.

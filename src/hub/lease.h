@@ -10,7 +10,7 @@
 
 namespace tt::hub {
 
-/// Who controls the run: at most one session, as long as it keeps sending.
+/// The right to control the run: at most one session holds it, as long as it keeps sending.
 /// Thread: the hub's I/O thread only.
 class Lease {
  public:

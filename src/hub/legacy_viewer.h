@@ -10,13 +10,13 @@
 
 namespace tt::hub {
 
-/// What the room keeps of a viewer that speaks a legacy dialect. Thread: the hub's I/O thread only.
+/// The room's notes on a viewer that speaks a legacy dialect. Thread: the hub's I/O thread only.
 struct LegacyViewer {
   std::optional<dialect::Dialect> dialect;  // none: it has not asked for anything yet
-  nlohmann::json waiting;                   // what it asked before a trainer came, or null
+  nlohmann::json waiting;                   // its message from before a trainer came, or null
   bool started = false;                     // it has got `start`, updates follow
 
-  /// What one run_training_step asks of the trainer.
+  /// The requests to the trainer of one run_training_step.
   struct Asked {
     std::size_t unanswered = 0;
     std::optional<base::Error> refused = {};  // the first refusal

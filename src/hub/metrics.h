@@ -14,7 +14,7 @@
 #include "tensor_tracer/protocol/record.h"
 #include "tensor_tracer/record/recorder.h"
 
-/// What `GET /metrics` tells: docs/operations.md. Thread: the hub's I/O thread only.
+/// The numbers of `GET /metrics`: docs/operations.md. Thread: the hub's I/O thread only.
 namespace tt::hub {
 
 /// Counts of a fixed set of upper bounds, as Prometheus has them.
@@ -42,7 +42,7 @@ struct Traffic {
   std::uint64_t bytes_out = 0;
 };
 
-/// What has been counted since the hub started, and the run's latest step. Sessions and room add to
+/// Counts since the hub started, and the run's latest step. Sessions and room add to
 /// it in passing.
 struct Metrics {
   void on_step(const nlohmann::json& params);
@@ -82,7 +82,7 @@ struct Metrics {
   std::uint64_t errors = 0;  // exceptions that ended less than the hub
 };
 
-/// What a worker's `link` tells of its side of the connection.
+/// A worker's `link` event: its side of the connection.
 struct LinkFacts {
   double send_seconds = 0;
   double queue_bytes = 0;
@@ -95,7 +95,7 @@ struct WorkerSurvey {
   std::optional<LinkFacts> link = std::nullopt;  // none: it has not told yet
 };
 
-/// What is so at this moment.
+/// The state at one moment.
 struct Survey {
   std::size_t viewers = 0;
   std::map<std::uint64_t, WorkerSurvey> workers = {};  // by global rank

@@ -20,7 +20,7 @@ class OtherRuns {
   /// Ends the threads that read.
   void close() { files_.clear(); }
 
-  /// What reads the run's recording; null: it is in none of them.
+  /// The reader of the run's recording; null: no recording holds the run.
   record::QueryThread* find(std::string_view run_id) const;
   /// The answer to `/history/runs` of docs/protocol.md.
   nlohmann::json describe() const;

@@ -23,7 +23,7 @@ class MessageGate {
 
   explicit MessageGate(const MessageLimit& limit) : limit_(limit), tokens_(limit.burst) {}
 
-  /// What to do with a message that came at `now`; times never go back.
+  /// The treatment of a message that came at `now`; times never go back.
   Verdict admit(Clock::time_point now) {
     const std::chrono::duration<double> since = now - filled_;
     if (filled_ != Clock::time_point()) {

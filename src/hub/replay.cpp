@@ -270,7 +270,7 @@ void Replayer::show_step(std::size_t index) {
   }
 }
 
-// What the trainer told since the step before.
+// The trainer's events since the step before.
 void Replayer::show_events(std::size_t index) {
   auto event = index == 0 ? events_.begin()
                           : std::ranges::upper_bound(events_, step_before(index), {},
@@ -310,8 +310,8 @@ void Replayer::show_programs() {
       "interventions", {{"step", step}, {"programs", std::move(programs)}, {"reason", "replay"}}));
 }
 
-// What a viewer of the live run saw at the current step: of each key the latest record, of the plan
-// in force.
+// The records that a viewer of the live run saw at the current step: of each key the latest record,
+// of the plan in force.
 void Replayer::show_latest() {
   if (next_ == 0) {
     return;

@@ -49,8 +49,8 @@ class Replayer : public Client {
   void take_messages();
   void carry_out(const Asked& asked);
   base::Status obey(const protocol::TrainerRequest& request);
-  /// What `show` says; if the recording cannot be read, that, and all viewers are told and it
-  /// pauses.
+  /// The status of `show`. If the recording cannot be read, tells all viewers, pauses, and returns
+  /// that error.
   base::Status try_to(const std::function<base::Status()>& show);
   /// The index of the first step after this one.
   std::size_t index_after(std::uint64_t step) const;

@@ -13,7 +13,6 @@
 #include "src/hub/lease_keeper.h"
 #include "src/hub/legacy_desk.h"
 #include "src/hub/metrics.h"
-#include "src/hub/room_options.h"
 #include "src/hub/roster.h"
 #include "src/hub/run_state.h"
 #include "src/hub/viewer_desk.h"
@@ -22,8 +21,8 @@
 
 namespace tt::hub {
 
-/// Everybody who is connected, and the rules of docs/protocol.md between them: reads each message
-/// and gives it to the desk that answers it. Knows no sockets.
+/// All connected clients and the rules of docs/protocol.md between them: reads each message and
+/// gives it to the class that answers it. Knows no sockets.
 /// tests/e2e/echo_hub.cpp overrides what it does with messages.
 /// Thread: the hub's I/O thread only. Owner: of no client; each leaves before it ends.
 class Room {
@@ -38,7 +37,7 @@ class Room {
     audit_log_.start(recorder);
     workers_.set_recording(std::move(path));
   }
-  /// What comes now is not recorded any more.
+  /// From now on nothing is recorded.
   void end_recording() { audit_log_.end(); }
   /// Shows the run of an earlier hub until its trainer connects again.
   void restore(nlohmann::json facts, const std::vector<nlohmann::json>& steps);

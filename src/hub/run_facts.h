@@ -13,7 +13,7 @@ namespace tt::hub {
 /// names the member. Thread: any.
 base::Status check_facts(const nlohmann::json& facts);
 
-/// What check_facts() said of a run in the recording `path`, for the user who gave that file. The
+/// The refusal of check_facts() for a run in the recording `path`, as an error for the user. The
 /// error's code is "damaged_recording". Thread: any.
 base::Error damaged(const std::string& path, const record::RunInfo& run, const base::Error& why);
 

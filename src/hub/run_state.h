@@ -15,7 +15,7 @@ namespace tt::hub {
 /// Steps kept for late viewers.
 inline constexpr std::size_t kMaxSteps = 2000;
 
-/// What the hub knows of the run it shows: facts, state, the latest steps and records. It outlives
+/// The run that the hub shows: its facts, state, the latest steps and records. It outlives
 /// the workers' connections.
 /// Thread: the hub's I/O thread only.
 class RunState {

@@ -93,11 +93,11 @@ bool SendQueue::release_held(Clock::time_point now) {
 
 bool SendQueue::queue_latest(const protocol::RecordKey& key) {
   const StoredRecord* latest = latest_->find(key);
-  const bool wanted = latest != nullptr && wanted_.wants(*latest);
-  if (wanted) {
+  const bool is_wanted = latest != nullptr && wanted_.wants(*latest);
+  if (is_wanted) {
     queue(*latest);
   }
-  return wanted;
+  return is_wanted;
 }
 
 void SendQueue::queue(const StoredRecord& record) {
@@ -212,13 +212,13 @@ Outgoing SendQueue::pop_translated() {
     if (!translating_) {
       return {};
     }
-    Translation made = translate_(*translating_);
-    if (made.later) {
+    Translation update = translate_(*translating_);
+    if (update.later) {
       return {};
     }
     translating_.reset();
-    if (made.text) {
-      return {.text = true, .parts = {std::move(*made.text)}};
+    if (update.text) {
+      return {.text = true, .parts = {std::move(*update.text)}};
     }
   }
 }

@@ -34,7 +34,7 @@ struct SendQueueLimits {
   std::chrono::milliseconds whole_for{5'000};
 };
 
-/// What a viewer wants: records that fit all that is given; what is left as it is fits every one.
+/// A viewer's choice: records that fit all members; an empty member fits every record.
 struct Subscription {
   std::optional<std::set<std::uint32_t>> entries = {};
   std::optional<std::set<std::uint16_t>> points = {};   // flags
@@ -54,20 +54,20 @@ struct Outgoing {
 
 /// A text in place of one whole record.
 struct Translation {
-  bool later = false;                    // it is not made yet: ask again
+  bool later = false;                    // it is not encoded yet: ask again
   std::optional<SharedBytes> text = {};  // nothing: the client does not get that record
 };
 using RecordTranslator = std::function<Translation(const SharedBytes& record)>;
 
-/// What waits to be written to one client. Records come as messages of a worker, each a whole pass
-/// of which nothing is lost to a client that has read the one before: only what is left of earlier
-/// messages is cut to the limit, and of one with nothing newer for this client after a while. Texts
-/// go first and are never dropped, but for those that are data: they take turns with the records. A
-/// replaced record or data text gives its place to the newer one, so that every key gets its turn
-/// on a slow connection. Drops are counted and told to the client by a `dropped` notification. With
-/// a window, no more binary messages than that are out before the client has acknowledged them, and
-/// data texts wait for it too. Thread: the hub's I/O thread only. Owner: `latest` outlives the
-/// queue.
+/// The messages that wait to be written to one client. Records come as messages of a worker, each a
+/// whole pass of which nothing is lost to a client that has read the one before: only what is left
+/// of earlier messages is cut to the limit, and of one with nothing newer for this client after a
+/// while. Texts go first and are never dropped, but for those that are data: they take turns with
+/// the records. A replaced record or data text gives its place to the newer one, so that every key
+/// gets its turn on a slow connection. Drops are counted and told to the client by a `dropped`
+/// notification. With a window, no more binary messages than that are out before the client has
+/// acknowledged them, and data texts wait for it too. Thread: the hub's I/O thread only. Owner:
+/// `latest` outlives the queue.
 class SendQueue {
  public:
   SendQueue(const SendQueueLimits& limits, const LatestRecords& latest)
@@ -87,9 +87,11 @@ class SendQueue {
   /// Drops what waits and is not wanted any more, and offers the latest records of what is wanted
   /// from now on.
   void subscribe(Subscription wanted);
-  /// From now on at most so many binary messages unacknowledged; 0: no bound but the socket's.
+  /// From now on at most `window` binary messages stay unacknowledged; 0: no bound but the
+  /// socket's.
   void set_window(std::uint64_t messages) { window_ = messages; }
-  /// The client has taken so many binary messages since it connected; false if it cannot have.
+  /// The client has taken this number of binary messages since it connected; false if it cannot
+  /// have.
   [[nodiscard]] bool acknowledge(std::uint64_t messages);
   std::uint64_t acknowledged() const { return acknowledged_; }
   /// From now on every record goes out as a text of its own, made when its turn comes, and drops
@@ -100,7 +102,7 @@ class SendQueue {
   /// Starts with the latest record of every wanted key, looked up when its turn comes.
   void offer_latest();
 
-  /// What to write next; empty if nothing waits.
+  /// The next message to write; empty if nothing waits.
   Outgoing pop();
 
   std::size_t bytes() const { return text_bytes_ + data_bytes_ + record_bytes(); }

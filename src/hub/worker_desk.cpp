@@ -18,9 +18,9 @@ using nlohmann::json;
 using Names = std::array<std::string_view, 7>;
 
 constexpr Names kPassedOn = {"step", "plan", "interventions", "applied", "saved", "dropped", "log"};
-// What is said once for all ranks.
+// The leader speaks for all ranks.
 constexpr Names kFromLeaderOnly = {"state", "step", "plan", "interventions"};
-// A worker tells of these, answers checks and pings while its step may hang.
+// Threads other than the step's send these: they do not show that the step moves.
 constexpr Names kFromOtherThreads = {"log", "dropped", "link"};
 
 // A worker that sends nothing but damage must not fill the viewers' queues with messages.
@@ -198,7 +198,8 @@ void WorkerDesk::take_places(Client& client, Member& member, std::string_view pl
     end_message(now);
   }
   if (good.ok() && !places.empty()) {
-    good = base::Error{"invalid_record", "what follows the places is none", "", ""};
+    good =
+        base::Error{"invalid_record", "what follows the places of records is not a place", "", ""};
   }
   if (!good.ok()) {
     notify_damage(member, good.error(), now);

@@ -116,7 +116,7 @@ void Channel::set_lost(Clock::time_point now) {
       connected_ = false;
       lost_at_ = now;
     }
-    // Who asked has been told that the trainer is gone, and another hub has other ids.
+    // The askers have been told that the trainer is gone, and another hub has other ids.
     std::erase_if(texts_, [this](const Outgoing& text) {
       bytes_ -= text.is_answer ? text.bytes.size() : 0;
       return text.is_answer;

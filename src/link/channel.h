@@ -23,11 +23,11 @@ struct Outgoing {
   bool text = false;
   std::string bytes = {};
   bool is_data = false;    // records, and events that come as often; dropped before other texts
-  bool is_answer = false;  // to the hub at the other end, under an id of its own
+  bool is_answer = false;  // to this connection's hub, under that hub's id
 };
 
-/// What stands between the thread that runs the step and the thread that does the I/O: the bounded
-/// queue out, the requests in, and whether there is contact. No call waits for the network.
+/// Connects the thread that runs the step with the thread that does the I/O: the bounded queue out,
+/// the requests in, and whether there is contact. No call waits for the network.
 /// Thread: any; guarded by mutex_.
 class Channel {
  public:
@@ -51,8 +51,8 @@ class Channel {
       push_answer_locked(encode(asked.mapped()));
     }
   }
-  /// What has arrived. Once contact has been lost for the pause time-out the hub's part is played
-  /// here: programs without `keep` are reverted and a pause ends, by requests with the id 0.
+  /// The requests that have arrived. Once contact has been lost for the pause time-out, two with
+  /// the id 0 come in the hub's place: programs without `keep` are reverted and a pause ends.
   std::vector<trace::Request> poll(Clock::time_point now);
   void wait(Clock::time_point until);
   bool has_viewer() const { return viewers_.load(std::memory_order_relaxed) > 0; }
@@ -80,7 +80,7 @@ class Channel {
   /// The next message to write; it counts as unwritten until written() or give_back(). Without
   /// `data` only what is no data.
   std::optional<Outgoing> take(bool data = true);
-  /// The next one too, if it is records of at least so many bytes.
+  /// The next one too, if it is records of at least `least` bytes.
   std::optional<Outgoing> take_records(std::size_t least);
   /// All that was taken is written.
   void written();

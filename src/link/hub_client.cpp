@@ -41,7 +41,18 @@ class HubClient::Impl {
     net::post(io_, [this] { connection_.wake(); });
   }
 
-  // What is told again after a reconnect.
+  void answer(std::uint64_t id, base::Result<nlohmann::json> outcome) noexcept {
+    try {
+      channel.push_answer(id, [&](std::uint64_t hub_id) {
+        return protocol::encode_answer(hub_id, std::move(outcome));
+      });
+      wake();
+    } catch (const std::exception& error) {
+      log().error("an answer was not queued: {}", error.what());
+    }
+  }
+
+  // Keeps the event if it is sent again after a reconnect.
   void remember(std::string_view event, const nlohmann::json& params, const std::string& text) {
     const std::lock_guard lock(mutex_);
     if (event == "state") {
@@ -95,10 +106,7 @@ class HubClient::Impl {
     base::reset_affinity();
     base::set_thread_name("tt-check");
     while (const auto request = channel.take_check()) {
-      channel.push_answer(request->id, [answer = checked(*request)](std::uint64_t hub_id) {
-        return protocol::encode_answer(hub_id, answer);
-      });
-      wake();
+      answer(request->id, checked(*request));
     }
   }
 
@@ -182,24 +190,11 @@ void HubClient::wait(std::chrono::milliseconds limit) {
 bool HubClient::has_viewer() const { return impl_->channel.has_viewer(); }
 
 void HubClient::answer(std::uint64_t id, nlohmann::json result) noexcept {
-  try {
-    impl_->channel.push_answer(id, [&](std::uint64_t hub_id) {
-      return protocol::encode_result(hub_id, std::move(result));
-    });
-    impl_->wake();
-  } catch (const std::exception& error) {
-    log().error("an answer was not queued: {}", error.what());
-  }
+  impl_->answer(id, std::move(result));
 }
 
 void HubClient::refuse(std::uint64_t id, const base::Error& error) noexcept {
-  try {
-    impl_->channel.push_answer(
-        id, [&](std::uint64_t hub_id) { return protocol::encode_error(hub_id, error); });
-    impl_->wake();
-  } catch (const std::exception& failure) {
-    log().error("an answer was not queued: {}", failure.what());
-  }
+  impl_->answer(id, error);
 }
 
 void HubClient::finish(std::chrono::milliseconds limit) noexcept {

@@ -99,7 +99,7 @@ net::awaitable<beast::error_code> HubConnection::connect() {
   co_return failure;
 }
 
-// Who has bound the port of a hub that is gone would be told the token.
+// A program that has bound the port of a hub that is gone would get the token.
 bool HubConnection::is_foreign() {
   if (listener_owner(static_cast<std::uint16_t>(port_)) != ListenerOwner::kNotOurs) {
     return false;

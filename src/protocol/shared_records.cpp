@@ -49,13 +49,13 @@ Number read_at(std::string_view bytes, std::size_t offset) {
 
 // Large records each by itself, so that the hub can keep one without the others, and small ones
 // together.
-std::vector<std::string_view> pieces_of(std::string_view message) {
-  std::vector<std::string_view> pieces;
+std::vector<std::string_view> split_to_chunks(std::string_view message) {
+  std::vector<std::string_view> chunks;
   RecordReader reader(message, RecordCheck::kHeader);
   const char* begin = message.data();
   const char* end = begin;
   const auto cut = [&] {
-    if (end != begin) pieces.emplace_back(begin, end);
+    if (end != begin) chunks.emplace_back(begin, end);
     begin = end;
   };
   while (const auto record = reader.next()) {
@@ -65,7 +65,7 @@ std::vector<std::string_view> pieces_of(std::string_view message) {
   }
   end = message.data() + message.size();
   cut();
-  return pieces;
+  return chunks;
 }
 
 }  // namespace
@@ -95,18 +95,18 @@ nlohmann::json SharedWriter::offer() const {
 
 std::optional<std::string> SharedWriter::put(std::string_view records) {
   reclaim(kReclaimAtOnce);
-  const std::vector<std::string_view> pieces = pieces_of(records);
+  const std::vector<std::string_view> chunks = split_to_chunks(records);
   std::string places;
   append(places, kPlacesMagic);
-  append(places, static_cast<std::uint32_t>(pieces.size()));
-  for (std::size_t i = 0; i < pieces.size(); ++i) {
-    const auto offset = put_block(pieces[i]);
+  append(places, static_cast<std::uint32_t>(chunks.size()));
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const auto offset = put_block(chunks[i]);
     if (!offset) {
       undo(i);
       return std::nullopt;
     }
     append(places, std::uint64_t{*offset});
-    append(places, std::uint64_t{pieces[i].size()});
+    append(places, std::uint64_t{chunks[i].size()});
   }
   last_bytes_ = records.size();
   put_bytes_ += last_bytes_;
@@ -192,12 +192,12 @@ bool SharedWriter::reserve(std::size_t end) {
   if (end <= reserved_) {
     return true;
   }
-  const std::size_t wanted = std::min((end + kReserveAtOnce - 1) / kReserveAtOnce * kReserveAtOnce,
-                                      memory_.bytes().size());
-  if (!memory_.reserve(reserved_, wanted - reserved_).ok()) {
+  const std::size_t desired = std::min((end + kReserveAtOnce - 1) / kReserveAtOnce * kReserveAtOnce,
+                                       memory_.bytes().size());
+  if (!memory_.reserve(reserved_, desired - reserved_).ok()) {
     return false;
   }
-  reserved_ = wanted;
+  reserved_ = desired;
   return true;
 }
 

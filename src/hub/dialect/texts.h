@@ -6,7 +6,7 @@
 #include "src/hub/dialect/dialect.h"
 #include "tensor_tracer/protocol/record.h"
 
-/// What the hub says in the dialects.
+/// The hub's messages in the dialects.
 namespace tt::hub::dialect {
 
 std::string pong_text();

@@ -30,8 +30,8 @@ UpdateEncoder::~UpdateEncoder() {
 std::optional<base::SharedBytes> UpdateEncoder::update_of(Dialect dialect,
                                                           const base::SharedBytes& record) {
   Frame frame{.dialect = dialect, .record = record};
-  if (const auto made = updates_.find(key_of(frame)); made != updates_.end()) {
-    return made->second.text;
+  if (const auto update = updates_.find(key_of(frame)); update != updates_.end()) {
+    return update->second.text;
   }
   if (!is_asked_for(key_of(frame))) {
     waiting_.push_back(std::move(frame));
