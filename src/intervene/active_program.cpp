@@ -95,42 +95,39 @@ bool ActiveProgram::is_due(const trace::ForwardScope& scope, const graph::Model&
   if (!is_step(when, scope.step)) return false;
   if (scope.prompt_set > 0) {
     const std::string& set = model.prompt_sets[scope.prompt_set - 1];
-    return std::ranges::any_of(when.prompt_sets, [&set](const std::string& wanted) {
-      return wanted == "*" || wanted == set;
+    return std::ranges::any_of(when.prompt_sets, [&set](const std::string& named) {
+      return named == "*" || named == set;
     });
   }
   return scope.phase == trace::Phase::kTrain ? when.in_train : when.in_eval;
 }
 
-void ActiveProgram::begin_step(std::int64_t number) {
-  if (step == number) return;
-  step = number;
+std::shared_ptr<const StepValues> ActiveProgram::values_of_step(std::int64_t number) {
+  if (step_values != nullptr && step_values->step == number) return step_values;
+  auto values = std::make_shared<StepValues>();
+  values->step = number;
   std::map<std::string, double> numbers;
-  parameters.clear();
   for (const graph::Parameter& parameter : program.parameters) {
     const double now =
         parameter.in_step(targets.at(parameter.name), std::max<std::int64_t>(number - since, 0));
     numbers[parameter.name] = now;
-    parameters.push_back(at::full({}, now, at::device(at::kCPU).dtype(at::kDouble)));
+    values->parameters.push_back(at::full({}, now, at::device(at::kCPU).dtype(at::kDouble)));
   }
-  is_identity.clear();
-  is_done.clear();
-  for (const graph::Effect& effect : program.effects) {
-    is_identity.push_back(effect.kind == graph::EffectKind::kWrite &&
-                          graph::is_identity(program, effect, numbers));
-    is_done.push_back(is_identity.back() || !says_layer[is_done.size()]);
+  for (std::size_t i = 0; i < program.effects.size(); ++i) {
+    const graph::Effect& effect = program.effects[i];
+    values->is_identity.push_back(effect.kind == graph::EffectKind::kWrite &&
+                                  graph::is_identity(program, effect, numbers));
+    values->is_done.push_back(values->is_identity.back() || !says_layer[i]);
   }
+  step_values = std::move(values);
+  return step_values;
 }
 
-void ActiveProgram::count_identity() {
-  for (std::size_t i = 0; i < is_identity.size(); ++i) {
+void ActiveProgram::count_identity(const StepValues& values) {
+  for (std::size_t i = 0; i < values.is_identity.size(); ++i) {
     const std::size_t times = says_layer[i] ? layers.size() : 1;
-    if (is_identity[i]) counts.identity += static_cast<std::int64_t>(times);
+    if (values.is_identity[i]) counts.identity += static_cast<std::int64_t>(times);
   }
-}
-
-void ActiveProgram::end_pass(const trace::ForwardScope& scope) {
-  kept[{scope.phase, scope.prompt_set, scope.first_row}] = std::exchange(saves, {});
 }
 
 std::shared_ptr<const Specialization> ActiveProgram::ready_for(const Shape& shape,

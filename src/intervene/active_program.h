@@ -50,7 +50,15 @@ using ForwardKind = std::tuple<trace::Phase, std::uint32_t, std::int64_t>;
 /// Under which a save is kept; layer 0: one that does not say `layer`.
 std::string saved_name(const std::string& name, int layer);
 
-/// One program in force on one rank.
+/// What the number of the step decides. Passes that are open keep that of their step.
+struct StepValues {
+  std::int64_t step = 0;
+  std::vector<at::Tensor> parameters;  // double, without dims
+  std::vector<bool> is_identity;       // by effect
+  std::vector<bool> is_done;           // by effect: left out for all layers but the first
+};
+
+/// One program in force on one rank. All of its passes share it.
 struct ActiveProgram {
   explicit ActiveProgram(std::shared_ptr<const CompiledProgram> of);
 
@@ -67,19 +75,12 @@ struct ActiveProgram {
   bool keep = false;
   bool is_preview = false;  // acts in every forward, and sums what it changes
 
-  // Of the step `step`.
-  std::int64_t step = -1;
-  std::vector<at::Tensor> parameters;  // double, without dims
-  std::vector<bool> is_identity;       // by effect
-  std::vector<bool> is_done;           // by effect: left out for all layers but the first
-
+  std::shared_ptr<const StepValues> step_values;  // of the last step; null: made anew
   std::map<Shape, std::shared_ptr<const Specialization>> ready;
   trace::FileContents contents;                                   // of the files that it names
-  std::map<ForwardKind, std::map<std::string, at::Tensor>> kept;  // of forwards before this one
-  std::map<std::string, at::Tensor> saves;                        // of this one
+  std::map<ForwardKind, std::map<std::string, at::Tensor>> kept;  // of the passes that ended
   Counts counts;
-  const void* acted_in = nullptr;  // the forward in which it acted last
-  std::vector<Change> changes;     // by place, as Counts::places
+  std::vector<Change> changes;  // by place, as Counts::places
 
   std::size_t num_places() const { return program.effects.size() * layers.size(); }
   std::size_t place_of(std::size_t effect, std::size_t instance) const {
@@ -87,11 +88,8 @@ struct ActiveProgram {
   }
   /// Whether its `when` names this forward of a run.
   bool is_due(const trace::ForwardScope& scope, const graph::Model& model) const;
-  /// Sets what depends on the numbers in force.
-  void begin_step(std::int64_t number);
-  void count_identity();
-  /// What this forward saved can be read by the next one of its kind.
-  void end_pass(const trace::ForwardScope& scope);
+  std::shared_ptr<const StepValues> values_of_step(std::int64_t number);
+  void count_identity(const StepValues& values);
   /// Made on demand; the oldest of many shapes are forgotten.
   std::shared_ptr<const Specialization> ready_for(const Shape& shape, const Context& context);
   /// The tokens that rows, tokens and token_text of `when` select, bool [batch, sequence];

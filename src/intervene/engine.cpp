@@ -3,15 +3,86 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
-#include "src/intervene/state.h"
+#include "src/intervene/desired_programs.h"
+#include "src/intervene/frame.h"
+#include "src/intervene/parameter_values.h"
 
 namespace tt::intervene {
 namespace {
 
-// Positions of a step that wait to be counted together: a step may have many evaluations.
-constexpr std::int64_t kMaxTouched = 1 << 22;
+using nlohmann::json;
+
+/// A program as a rank has read it, with what becomes its own once all ranks could.
+struct Staged {
+  std::shared_ptr<ActiveProgram> program;
+  std::map<std::string, double> targets;
+  std::optional<std::int64_t> until;
+  bool keep = false;
+};
+
+/// A preview, and the state of the run that it leaves as it was.
+struct Preview {
+  std::shared_ptr<ActiveProgram> program;
+  bool acts = false;
+  std::vector<Counts> counts = {};
+  std::vector<std::map<ForwardKind, std::map<std::string, at::Tensor>>> kept = {};
+  std::size_t notifications = 0;
+  std::size_t numbers = 0;
+};
+
+/// The same run, whose programs read `files` alone.
+Context with_files(Context context, trace::ReceivedFiles& files) {
+  context.vectors = &files;
+  context.files = &files;
+  return context;
+}
+
+}  // namespace
+
+struct Engine::State {
+  State(Context about, const comm::ProcessGroup& along_tensor, const comm::ProcessGroup& all)
+      : context(std::move(about)), tensor(along_tensor), world(all), desired(context) {}
+
+  const Context context;
+  const comm::ProcessGroup tensor;
+  const comm::ProcessGroup world;
+
+  ActivePrograms in_force;
+  std::string reason = "apply";
+  std::vector<Staged> staged;
+  std::string staged_reason;
+  DesiredPrograms desired;
+  SavedValues saved;
+  std::optional<Preview> preview;
+
+  std::shared_ptr<const ExecutionPlan> plan;  // of the pass before this one
+  std::vector<std::uint64_t> plan_key;
+};
+
+namespace {
+
+// What is new to this rank is new to all; a rank that fails must not leave the others waiting in a
+// collective.
+std::shared_ptr<const Specialization> agree_on_specialization(ActiveProgram& program,
+                                                              const Shape& shape,
+                                                              const Context& context,
+                                                              const comm::ProcessGroup& tensor) {
+  const bool is_new = !program.ready.contains(shape);
+  auto specialization = program.ready_for(shape, context);
+  if (!is_new || tensor.size() == 1) return specialization;
+  at::Tensor could = at::full({1}, specialization->error ? 0 : 1, at::device(at::kCPU).dtype(at::kInt));
+  tensor.all_reduce(could);
+  if (could.item<int>() < tensor.size() && !specialization->error) {
+    auto refused = std::make_shared<Specialization>();
+    refused->error =
+        base::Error{"invalid_argument", "another rank could not compile the program", "", ""};
+    specialization = program.ready[shape] = std::move(refused);
+  }
+  return specialization;
+}
 
 }  // namespace
 
@@ -20,161 +91,181 @@ Engine::Engine(Context context, const comm::ProcessGroup& tensor, const comm::Pr
 
 Engine::~Engine() = default;
 
-at::Tensor Frame::act(const Action& action, const at::Tensor& now) {
-  Run& run = runs[action.run];
-  switch (action.kind) {
-    case ActionKind::kGet:
-      run.get(action.index, now);
-      break;
-    case ActionKind::kCompute:
-      run.compute(action.index);
-      break;
-    case ActionKind::kWrite:
-      return run.write(action.index, now);
-    case ActionKind::kSave:
-      run.save(action.index);
-      break;
-    case ActionKind::kSkip:
-      break;
-  }
-  return now;
-}
-
-// What libtorch refuses, it refuses on all ranks of the tensor axis.
-at::Tensor Frame::act(std::span<const Action> actions, at::Tensor now) {
-  for (const Action& action : actions) {
-    Run& run = runs[action.run];
-    try {
-      now = act(action, now);
-    } catch (const c10::Error&) {
-      run.fail();
-    }
-    for (const std::size_t value : action.frees) run.free(value);
-  }
-  return now;
-}
-
-// What is new to this rank is new to all; a rank that fails must not leave the others waiting in a
-// collective.
-std::shared_ptr<const Specialization> Engine::State::agree_on_ready(ActiveProgram& program,
-                                                                    const Shape& shape) {
-  const bool is_new = !program.ready.contains(shape);
-  auto ready = program.ready_for(shape, context);
-  if (!is_new || tensor.size() == 1) return ready;
-  at::Tensor could = at::full({1}, ready->error ? 0 : 1, at::device(at::kCPU).dtype(at::kInt));
-  tensor.all_reduce(could);
-  if (could.item<int>() < tensor.size() && !ready->error) {
-    auto refused = std::make_shared<Specialization>();
-    refused->error =
-        base::Error{"invalid_argument", "another rank could not compile the program", "", ""};
-    ready = program.ready[shape] = std::move(refused);
-  }
-  return ready;
-}
-
-// A program's part of a forward that it is due in.
-void Engine::State::add_runs(const std::shared_ptr<ActiveProgram>& program,
-                             std::vector<Entry>& entries, std::vector<std::uint64_t>& made_of) {
-  const ForwardEnv& around = frame->around;
-  if (!program->is_due(around.scope, context.model)) return;
-  program->begin_step(around.scope.step);
-  program->acted_in = nullptr;
-  program->counts.was_due = true;
-  const auto ready = agree_on_ready(*program, {around.tokens.size(0), around.tokens.size(1)});
-  if (ready->error) {
-    ++program->counts.failed;
-    return;
-  }
-  const at::Tensor selected = program->selected(around.scope, around.tokens);
-  program->count_identity();
-  made_of.insert(made_of.end(), program->is_identity.begin(), program->is_identity.end());
-  made_of.push_back(reinterpret_cast<std::uintptr_t>(ready.get()));
-  for (std::size_t i = 0; i < ready->instances.size(); ++i) {
-    entries.push_back({&program->program, frame->programs.size(), ready, &ready->instances[i],
-                       i == 0 ? &program->is_identity : &program->is_done});
-    frame->runs.emplace_back(*program, ready, i, selected, around);
-  }
-  frame->programs.push_back(program);
-}
-
-// Forwards of one kind use one table over and over.
-void Engine::State::use_table(const std::vector<Entry>& entries,
-                              std::vector<std::uint64_t> made_of) {
-  if (table == nullptr || made_of != table_is_for) {
-    table = std::make_shared<const ExecutionPlan>(entries, context);
-    table_is_for = std::move(made_of);
-  }
-  frame->table = table;
-}
-
-bool Engine::begin_forward(const trace::ForwardScope& scope, const at::Tensor& tokens) {
+std::unique_ptr<trace::InterventionPass> Engine::begin(const trace::ForwardScope& scope,
+                                                       const at::Tensor& tokens) {
   State& state = *state_;
-  state.frame = nullptr;
-  if (state.in_force.empty() && !state.preview_acts) return false;
-  const bool is_leader = state.tensor.rank() == 0;
-  state.frame =
-      std::make_shared<Frame>(ForwardEnv{state.context, state.tensor, scope, tokens,
-                                         is_leader ? &state.saved : nullptr, &state.numbers_sent});
-  std::vector<Entry> entries;
-  std::vector<std::uint64_t> made_of;
-  for (const auto& program : state.in_force) state.add_runs(program, entries, made_of);
-  if (state.preview_acts) state.add_runs(state.preview, entries, made_of);
-  if (entries.empty()) {
-    state.frame = nullptr;
-    return false;
+  std::unique_ptr<Frame> frame;
+  const auto add = [&](const std::shared_ptr<ActiveProgram>& program) {
+    if (!program->is_due(scope, state.context.model)) return;
+    program->counts.was_due = true;
+    const auto specialization = agree_on_specialization(*program, {tokens.size(0), tokens.size(1)},
+                                                        state.context, state.tensor);
+    if (specialization->error) {
+      ++program->counts.failed;
+      return;
+    }
+    if (frame == nullptr) {
+      SavedValues* saved = state.tensor.rank() == 0 ? &state.saved : nullptr;
+      frame =
+          std::make_unique<Frame>(ForwardEnv{state.context, state.tensor, scope, tokens, saved});
+    }
+    frame->add(program, specialization);
+  };
+  std::ranges::for_each(state.in_force, add);
+  if (state.preview && state.preview->acts) add(state.preview->program);
+  if (frame == nullptr) return nullptr;
+  // Passes of one kind use one plan over and over.
+  if (state.plan == nullptr || state.plan_key != frame->plan_key()) {
+    state.plan = std::make_shared<const ExecutionPlan>(frame->entries(), state.context);
+    state.plan_key = frame->plan_key();
   }
-  state.use_table(entries, std::move(made_of));
-  acts_ = state.frame->table->acts();
-  state.frame->act(state.frame->table->at_once(), tokens);
+  frame->start(state.plan);
+  return frame;
+}
+
+base::Result<json> Engine::request(const protocol::ProgramRequest& request,
+                                   std::int64_t next_step) {
+  return state_->desired.request(request, next_step);
+}
+
+bool Engine::has_changes() const { return state_->desired.has_changes(); }
+
+trace::ProgramChanges Engine::take_changes(std::int64_t next_step) {
+  return state_->desired.take_changes(next_step);
+}
+
+base::Result<std::shared_ptr<ActiveProgram>> Engine::stage(const json& one,
+                                                           const Context& received) const {
+  const std::string name = one.at("name");
+  const std::int64_t since = one.at("since");
+  const std::string source = source_of(one.at("program"));
+  const auto known = std::ranges::find_if(state_->in_force, [&](const auto& program) {
+    return program->name == name && program->since == since && program->compiled->source == source;
+  });
+  if (known != state_->in_force.end()) return *known;
+  // Global rank 0 has compiled the program for the request.
+  const auto compiled = state_->desired.find_compiled(name, source);
+  auto made = compiled != nullptr ? base::Result(std::make_shared<ActiveProgram>(compiled))
+                                  : make_active_program(one.at("program"), received);
+  if (!made) return made.error();
+  made.value()->name = name;
+  made.value()->since = since;
+  return made;
+}
+
+base::Status Engine::prepare(const trace::ProgramChanges& changes) {
+  State& state = *state_;
+  state.staged.clear();
+  trace::ReceivedFiles files(changes.contents);
+  const Context context = with_files(state.context, files);
+  const json given = json::parse(changes.text);
+  state.staged_reason = given.at("reason");
+  for (const json& one : given.at("programs")) {
+    auto program = stage(one, context);
+    if (!program) return program.error();
+    Staged& staged = state.staged.emplace_back(std::move(program).value(), one.at("parameters"),
+                                               std::nullopt, one.at("keep"));
+    if (one.contains("until")) staged.until = one.at("until").get<std::int64_t>();
+  }
+  return {};
+}
+
+void Engine::install(bool in_force) {
+  State& state = *state_;
+  if (in_force) {
+    state.reason = state.staged_reason;
+    state.in_force.clear();
+    for (Staged& one : state.staged) {
+      one.program->targets = std::move(one.targets);
+      one.program->until = one.until;
+      one.program->keep = one.keep;
+      one.program->step_values = nullptr;
+      state.in_force.push_back(std::move(one.program));
+    }
+  } else {
+    state.reason = "failed";
+    state.desired.give_up_new(state.in_force);
+  }
+  state.staged.clear();
+}
+
+bool Engine::give_up() {
+  State& state = *state_;
+  if (state.in_force.empty()) return false;
+  state.in_force.clear();
+  state.desired.clear();
+  state.reason = "failed";
   return true;
 }
 
-// Gradients are changed and read by hooks, which are no nodes of the graph.
-void Engine::State::watch_gradient(const at::Tensor& value, std::size_t key) {
-  const std::span<const Action> actions = frame->table->at(key);
-  if (actions.empty() || !value.requires_grad()) return;
-  value.register_hook([frame = frame, actions](const at::Tensor& gradient) {
-    const at::NoGradGuard no_grad;
-    return frame->act(actions, gradient);
+json Engine::describe(std::int64_t step) const {
+  json programs = json::array();
+  for (const auto& program : state_->in_force) programs.push_back(program->describe());
+  return {{"step", step}, {"programs", std::move(programs)}, {"reason", state_->reason}};
+}
+
+std::optional<json> Engine::report(std::int64_t step) {
+  return report_counts(state_->in_force, state_->tensor, state_->world, step);
+}
+
+std::vector<json> Engine::take_saved() {
+  State& state = *state_;
+  return gather_saved(std::exchange(state.saved, {}).notifications, state.in_force, state.tensor,
+                      state.world);
+}
+
+base::Result<trace::FileContents> Engine::read_files(const json& params) {
+  auto made = make_active_program(params.value("program", json()), state_->context);
+  if (!made) return made.error();
+  return std::move(made.value()->contents);
+}
+
+base::Status Engine::begin_preview(const json& params, const trace::FileContents& contents) {
+  State& state = *state_;
+  trace::ReceivedFiles files(contents);
+  auto made =
+      make_active_program(params.value("program", json()), with_files(state.context, files));
+  if (!made) return made.error();
+  ActiveProgram& program = *made.value();
+  auto targets = with_values(program.program, program.targets, params.value("parameters", json::object()));
+  if (!targets) return targets.error();
+  program.targets = std::move(targets).value();
+  program.name = "preview";
+  program.is_preview = true;
+  program.since = std::numeric_limits<std::int32_t>::min();  // past every ramp
+  Preview& preview = state.preview.emplace(std::move(made).value());
+  preview.notifications = state.saved.notifications.size();
+  preview.numbers = state.saved.numbers;
+  for (const auto& one : state.in_force) {
+    preview.counts.push_back(one->counts);
+    preview.kept.push_back(one->kept);
+  }
+  return {};
+}
+
+void Engine::turn_preview(bool acts) { state_->preview->acts = acts; }
+
+bool Engine::preview_writes_gradients() const {
+  const graph::Program& program = state_->preview->program->program;
+  return std::ranges::any_of(program.effects, [](const graph::Effect& effect) {
+    return effect.kind == graph::EffectKind::kWrite && effect.place.gradient;
   });
 }
 
-at::Tensor Engine::at_point(const points::PlaceKey& place, const at::Tensor& local) {
+json Engine::preview_writes() {
+  return intervene::preview_writes(state_->preview->program, state_->tensor, state_->world);
+}
+
+void Engine::end_preview() {
   State& state = *state_;
-  const points::PlaceTable& places = state.context.places();
-  const auto actions = state.frame->table->at(action_key(place, false, places));
-  at::Tensor now = actions.empty() ? local : state.frame->act(actions, local);
-  state.watch_gradient(now, action_key(place, true, places));
-  return now;
-}
-
-bool Engine::reads(const points::PlaceKey& place) const {
-  return !state_->frame->table->at(action_key(place, false, state_->context.places())).empty();
-}
-
-bool Engine::writes(const points::PlaceKey& place) const {
-  return std::ranges::any_of(
-      state_->frame->table->at(action_key(place, false, state_->context.places())),
-      [](const Action& action) { return action.kind == ActionKind::kWrite; });
-}
-
-bool Engine::skips(int layer) {
-  Frame& frame = *state_->frame;
-  bool is_skipped = false;
-  for (const Action& action : frame.table->skips_of(layer)) {
-    if (frame.runs[action.run].skips(action.index)) is_skipped = true;
+  Preview& preview = *state.preview;
+  for (std::size_t i = 0; i < state.in_force.size(); ++i) {
+    state.in_force[i]->counts = std::move(preview.counts[i]);
+    state.in_force[i]->kept = std::move(preview.kept[i]);
   }
-  return is_skipped;
-}
-
-// Values hold the graph, whose hooks hold the frame.
-void Engine::end_pass() {
-  Frame* frame = state_->frame.get();
-  if (frame == nullptr) return;
-  frame->runs.clear();
-  for (const auto& program : frame->programs) program->end_pass(frame->around.scope);
-  state_->frame = nullptr;
-  state_->join_touched(kMaxTouched);
+  state.saved.notifications.resize(preview.notifications);
+  state.saved.numbers = preview.numbers;
+  state.preview.reset();
 }
 
 }  // namespace tt::intervene

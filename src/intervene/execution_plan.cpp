@@ -28,7 +28,7 @@ class Planner {
  public:
   Planner(const Entry& entry, std::size_t run, std::size_t at_once)
       : program_(*entry.program),
-        instance_(*entry.instance),
+        layer_(*entry.layer),
         left_out_(*entry.is_left_out),
         run_(run),
         program_index_(entry.program_index),
@@ -66,7 +66,7 @@ class Planner {
   void need_value(std::size_t value) {
     if (is_needed_[value]) return;
     is_needed_[value] = true;
-    for (const Source& source : instance_.units[value].sources) {
+    for (const Source& source : layer_.units[value].sources) {
       if (source.kind == Source::Kind::kValue) need_value(source.index);
     }
   }
@@ -78,20 +78,21 @@ class Planner {
   }
 
   void add_values() {
-    for (std::size_t i = 0; i < instance_.getters.size(); ++i) {
-      const Getter& getter = instance_.getters[i];
+    for (std::size_t i = 0; i < layer_.getters.size(); ++i) {
+      const Getter& getter = layer_.getters[i];
       if (!is_needed_[getter.value]) continue;
       add(ActionKind::kGet, i, getter.key, getter.moment, line_of_value_[getter.value], 0);
     }
-    for (std::size_t i = 0; i < instance_.units.size(); ++i) {
-      const CompiledValue& unit = instance_.units[i];
-      if (is_needed_[i]) add(ActionKind::kCompute, i, unit.key, unit.moment, line_of_value_[i], 1);
+    for (std::size_t i = 0; i < layer_.units.size(); ++i) {
+      const CompiledValue& value = layer_.units[i];
+      if (is_needed_[i])
+        add(ActionKind::kCompute, i, value.key, value.moment, line_of_value_[i], 1);
     }
   }
 
   void add_effects() {
-    for (std::size_t i = 0; i < instance_.writes.size(); ++i) {
-      const Write& write = instance_.writes[i];
+    for (std::size_t i = 0; i < layer_.writes.size(); ++i) {
+      const Write& write = layer_.writes[i];
       if (left_out_[write.effect]) continue;
       const std::uint32_t line = program_.effects[write.effect].span.begin;
       add(ActionKind::kWrite, i, write.key, write.moment, line, 2);
@@ -99,23 +100,23 @@ class Planner {
     for (std::size_t i = 0; i < program_.effects.size(); ++i) {
       const graph::Effect& effect = program_.effects[i];
       if (effect.kind != graph::EffectKind::kSave || left_out_[i]) continue;
-      const CompiledValue* unit = &instance_.units[effect.value];
-      if (effect.condition && instance_.units[*effect.condition].moment > unit->moment) {
-        unit = &instance_.units[*effect.condition];
+      const CompiledValue* latest = &layer_.units[effect.value];
+      if (effect.condition && layer_.units[*effect.condition].moment > latest->moment) {
+        latest = &layer_.units[*effect.condition];
       }
-      add(ActionKind::kSave, i, unit->key, unit->moment, effect.span.begin, 2);
+      add(ActionKind::kSave, i, latest->key, latest->moment, effect.span.begin, 2);
     }
   }
 
   std::vector<std::size_t> used_by(const Action& action) const {
     std::vector<std::size_t> used;
     if (action.kind == ActionKind::kCompute) {
-      for (const Source& source : instance_.units[action.index].sources) {
+      for (const Source& source : layer_.units[action.index].sources) {
         if (source.kind == Source::Kind::kValue) used.push_back(source.index);
       }
     } else if (action.kind == ActionKind::kWrite || action.kind == ActionKind::kSave) {
       const std::size_t effect =
-          action.kind == ActionKind::kWrite ? instance_.writes[action.index].effect : action.index;
+          action.kind == ActionKind::kWrite ? layer_.writes[action.index].effect : action.index;
       used.push_back(program_.effects[effect].value);
       if (program_.effects[effect].condition) used.push_back(*program_.effects[effect].condition);
     }
@@ -139,7 +140,7 @@ class Planner {
   }
 
   const graph::Program& program_;
-  const LayerSpecialization& instance_;
+  const LayerSpecialization& layer_;
   const std::vector<bool>& left_out_;
   const std::size_t run_;
   const std::size_t program_index_;
@@ -157,12 +158,12 @@ ExecutionPlan::ExecutionPlan(const std::vector<Entry>& entries, const Context& c
   std::vector<Planned> all;
   for (std::size_t run = 0; run < entries.size(); ++run) {
     const Entry& entry = entries[run];
-    made_of_.push_back(entry.ready);
+    specializations_.push_back(entry.specialization);
     for (Planned& one : Planner(entry, run, keys_).plan()) all.push_back(std::move(one));
     for (std::size_t i = 0; i < entry.program->effects.size(); ++i) {
       const graph::Effect& effect = entry.program->effects[i];
       if (effect.kind != graph::EffectKind::kSkip || (*entry.is_left_out)[i]) continue;
-      const int layer = effect.place.layer->at(entry.instance->layer);
+      const int layer = effect.place.layer->at(entry.layer->layer);
       skips_[static_cast<std::size_t>(layer)].push_back({ActionKind::kSkip, run, i});
     }
   }

@@ -20,12 +20,12 @@ struct Action {
   std::vector<std::size_t> frees = {};  // values whose last use this is
 };
 
-/// A program for one layer as a table is made of it.
+/// A program for one layer of a pass.
 struct Entry {
   const graph::Program* program = nullptr;
-  std::size_t program_index = 0;  // of those in force
-  std::shared_ptr<const Specialization> ready = {};
-  const LayerSpecialization* instance = nullptr;   // of `ready`
+  std::size_t program_index = 0;  // of those that act
+  std::shared_ptr<const Specialization> specialization = {};
+  const LayerSpecialization* layer = nullptr;      // of `specialization`
   const std::vector<bool>* is_left_out = nullptr;  // by effect: not executed
 };
 
@@ -36,7 +36,7 @@ class ExecutionPlan {
   ExecutionPlan() = default;
   ExecutionPlan(const std::vector<Entry>& entries, const Context& context);
 
-  /// Before the first place: values that need none, and those of the tokens.
+  /// Before the first place: values without a place, and those of the tokens.
   std::span<const Action> at_once() const { return at(keys_); }
   std::span<const Action> at(std::size_t key) const {
     return {actions_.data() + begin_[key], begin_[key + 1] - begin_[key]};
@@ -53,8 +53,8 @@ class ExecutionPlan {
   std::vector<std::size_t> begin_;  // by key, and one more for what is at once
   std::unique_ptr<bool[]> acts_;
   std::vector<std::vector<Action>> skips_;  // by layer
-  std::vector<std::shared_ptr<const Specialization>>
-      made_of_;  // a table is known by their addresses
+  /// Alive, because their addresses are in the key under which the plan is found again.
+  std::vector<std::shared_ptr<const Specialization>> specializations_;
 };
 
 }  // namespace tt::intervene

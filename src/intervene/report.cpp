@@ -1,14 +1,12 @@
-// What programs did, summed over ranks; and previews, which are measured and leave nothing.
+#include "src/intervene/report.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <span>
+#include <string>
 #include <utility>
-
-#include "src/intervene/state.h"
 
 namespace tt::intervene {
 namespace {
@@ -65,12 +63,6 @@ json to_json(const ActiveProgram& program, const std::int64_t* sums) {
           {"writes", writes_of(program, sums + kPerProgram)}};
 }
 
-Counts fresh_counts(const ActiveProgram& program) {
-  Counts counts;
-  counts.places.resize(program.num_places());
-  return counts;
-}
-
 // The texts of all ranks on global rank 0, in the order of ranks.
 std::vector<std::string> gather_texts(const std::string& own, const comm::ProcessGroup& world) {
   const auto options = at::device(at::kCPU).dtype(at::kLong);
@@ -103,10 +95,9 @@ bool sends_saves(const ActiveProgram& program) {
 }  // namespace
 
 // A position counts once, whoever reached it. All ranks of the tensor axis have touched the same
-// places, so they are at one whether there is a message.
-void Engine::State::join_touched(std::int64_t more_than) {
-  std::vector<std::shared_ptr<ActiveProgram>> programs = in_force;
-  if (preview != nullptr) programs.push_back(preview);
+// places, so they agree whether there is a message.
+void join_touched(const ActivePrograms& programs, const comm::ProcessGroup& tensor,
+                  std::int64_t more_than) {
   std::vector<at::Tensor> masks;
   std::int64_t numbers = 0;
   for (const auto& program : programs) {
@@ -131,95 +122,55 @@ void Engine::State::join_touched(std::int64_t more_than) {
   }
 }
 
-std::vector<json> Engine::take_saved() {
-  State& state = *state_;
-  std::vector<json> own = std::exchange(state.saved, {});
-  state.numbers_sent = 0;
-  const bool is_one = state.world.size() == state.tensor.size();
-  if (is_one ||
-      std::ranges::none_of(state.in_force, [](const auto& one) { return sends_saves(*one); })) {
+std::vector<json> gather_saved(std::vector<json> own, const ActivePrograms& in_force,
+                               const comm::ProcessGroup& tensor, const comm::ProcessGroup& world) {
+  if (world.size() == tensor.size() ||
+      std::ranges::none_of(in_force, [](const auto& one) { return sends_saves(*one); })) {
     return own;
   }
   std::vector<json> all;
-  for (const std::string& text : gather_texts(json(own).dump(), state.world)) {
+  for (const std::string& text : gather_texts(json(own).dump(), world)) {
     for (json& one : json::parse(text)) all.push_back(std::move(one));
   }
   return all;
 }
 
-std::optional<json> Engine::report(std::int64_t step) {
-  State& state = *state_;
-  if (state.in_force.empty()) return std::nullopt;
-  state.join_touched(0);
+std::optional<json> report_counts(const ActivePrograms& in_force, const comm::ProcessGroup& tensor,
+                                  const comm::ProcessGroup& world, std::int64_t step) {
+  if (in_force.empty()) return std::nullopt;
+  join_touched(in_force, tensor, 0);
   std::vector<std::int64_t> sums;
-  for (const auto& program : state.in_force) {
-    append(sums, program->counts, state.tensor.rank() == 0);
-    program->counts = fresh_counts(*program);
+  for (const auto& program : in_force) {
+    append(sums, program->counts, tensor.rank() == 0);
+    program->counts = {};
+    program->counts.places.resize(program->num_places());
   }
   at::Tensor total = at::tensor(sums, at::device(at::kCPU).dtype(at::kLong));
-  state.world.all_reduce(total);
-  if (state.world.rank() != 0) return std::nullopt;
+  world.all_reduce(total);
+  if (world.rank() != 0) return std::nullopt;
   json programs = json::array();
   const auto* next = total.const_data_ptr<std::int64_t>();
-  for (const auto& program : state.in_force) {
+  for (const auto& program : in_force) {
     programs.push_back(to_json(*program, next));
     next += kPerProgram + static_cast<std::int64_t>(program->num_places());
   }
   return json{{"step", step}, {"programs", std::move(programs)}};
 }
 
-base::Result<trace::FileContents> Engine::read_files(const json& params) {
-  auto made = make_active_program(params.value("program", json()), state_->context);
-  if (!made) return made.error();
-  return std::move(made.value()->contents);
-}
-
-base::Status Engine::begin_preview(const json& params, const trace::FileContents& contents) {
-  State& state = *state_;
-  trace::ReceivedFiles files(contents);
-  auto made =
-      make_active_program(params.value("program", json()), with_files(state.context, files));
-  if (!made) return made.error();
-  ActiveProgram& program = *made.value();
-  auto targets = targets_of(program, params.value("parameters", json::object()));
-  if (!targets) return targets.error();
-  program.targets = std::move(targets).value();
-  program.name = "preview";
-  program.is_preview = true;
-  program.since = std::numeric_limits<std::int32_t>::min();  // past every ramp
-  state.preview = std::move(made).value();
-  state.saved_before = state.saved.size();
-  state.numbers_sent_before = state.numbers_sent;
-  for (const auto& one : state.in_force) {
-    state.counts_before.push_back(one->counts);
-    state.kept_before.push_back(one->kept);
-  }
-  return {};
-}
-
-void Engine::turn_preview(bool acts) { state_->preview_acts = acts; }
-
-bool Engine::preview_writes_gradients() const {
-  return std::ranges::any_of(state_->preview->program.effects, [](const graph::Effect& effect) {
-    return effect.kind == graph::EffectKind::kWrite && effect.place.gradient;
-  });
-}
-
-json Engine::preview_writes() {
-  State& state = *state_;
-  state.join_touched(0);
-  const ActiveProgram& program = *state.preview;
-  const double once = state.tensor.rank() == 0 ? 1.0 : 0.0;
+json preview_writes(const std::shared_ptr<ActiveProgram>& preview, const comm::ProcessGroup& tensor,
+                    const comm::ProcessGroup& world) {
+  join_touched({preview}, tensor, 0);
+  const double once = tensor.rank() == 0 ? 1.0 : 0.0;
   std::vector<double> sums;
-  for (std::size_t i = 0; i < program.changes.size(); ++i) {
-    sums.insert(sums.end(), {once * program.changes[i].before, once * program.changes[i].change,
-                             once * static_cast<double>(program.counts.places[i])});
+  for (std::size_t i = 0; i < preview->changes.size(); ++i) {
+    sums.insert(sums.end(), {once * preview->changes[i].before, once * preview->changes[i].change,
+                             once * static_cast<double>(preview->counts.places[i])});
   }
   at::Tensor total = at::tensor(sums, at::device(at::kCPU).dtype(at::kDouble));
-  state.world.all_reduce(total);
+  world.all_reduce(total);
   json writes = json::array();
   const double* numbers = total.const_data_ptr<double>();
-  for_each_place(program,
+  for_each_place(*preview,
                  [&](const graph::Effect& effect, const std::string& name, std::size_t at) {
                    if (effect.kind != graph::EffectKind::kWrite) return;
                    const double* of_place = numbers + 3 * at;
@@ -229,20 +180,6 @@ json Engine::preview_writes() {
                                      {"norm_change", std::sqrt(of_place[1])}});
                  });
   return writes;
-}
-
-void Engine::end_preview() {
-  State& state = *state_;
-  for (std::size_t i = 0; i < state.in_force.size(); ++i) {
-    state.in_force[i]->counts = state.counts_before[i];
-    state.in_force[i]->kept = std::move(state.kept_before[i]);
-  }
-  state.counts_before.clear();
-  state.kept_before.clear();
-  state.saved.resize(state.saved_before);
-  state.numbers_sent = state.numbers_sent_before;
-  state.preview = nullptr;
-  state.preview_acts = false;
 }
 
 }  // namespace tt::intervene

@@ -28,34 +28,48 @@ nlohmann::json number(double value) {
 
 }  // namespace
 
-Run::Run(ActiveProgram& program, std::shared_ptr<const Specialization> ready, std::size_t instance,
-         at::Tensor selected, const ForwardEnv& around)
-    : program_(program),
-      ready_(std::move(ready)),
-      index_(instance),
-      instance_(ready_->instances[instance]),
+Run::Run(ProgramPass& of, std::shared_ptr<const Specialization> specialization,
+         std::size_t layer_index, at::Tensor selected, const ForwardEnv& env)
+    : pass_(of),
+      program_(*of.program),
+      specialization_(std::move(specialization)),
+      layer_index_(layer_index),
+      layer_(specialization_->instances[layer_index]),
       selected_(std::move(selected)),
       selects_nothing_(selected_.defined() && !selected_.any().item<bool>()),
-      around_(around),
-      getters_(instance_.getters.size()),
-      values_(instance_.units.size()) {}
+      env_(env),
+      getters_(layer_.getters.size()),
+      values_(layer_.units.size()) {}
 
 void Run::act() {
+  if (env_.is_repeat) return;
   program_.counts.acted = true;
   // Once for all layers of the program.
-  if (std::exchange(program_.acted_in, &around_) != &around_) ++program_.counts.forwards;
+  if (!std::exchange(pass_.has_acted, true)) ++program_.counts.forwards;
 }
 
 // A preview tells of its training batch.
 bool Run::is_counted() const {
-  return !program_.is_preview || around_.scope.phase == trace::Phase::kTrain;
+  return !env_.is_repeat && (!program_.is_preview || env_.scope.phase == trace::Phase::kTrain);
 }
 
-void Run::fail() { ++program_.counts.failed; }
+void Run::fail() {
+  if (!env_.is_repeat) ++program_.counts.failed;
+}
+
+void Run::wait() {
+  if (!env_.is_repeat) ++program_.counts.waiting;
+}
+
+// A recomputation may ask for it again.
+void Run::free(std::size_t value) {
+  if (!env_.scope.recomputes) values_[value] = {};
+}
 
 void Run::get(std::size_t index, const at::Tensor& now) {
-  const Getter& getter = instance_.getters[index];
+  const Getter& getter = layer_.getters[index];
   Slot& slot = getters_[index];
+  slot = {};
   if (getter.ref.is_sharded()) {
     slot.placement = &getter.ref.placement;
     slot.local = now;
@@ -68,20 +82,20 @@ void Run::get(std::size_t index, const at::Tensor& now) {
 }
 
 const at::Tensor& Run::full_of(Slot& slot) const {
-  if (!slot.full.defined()) slot.full = gather_shards(slot.local, *slot.placement, around_.tensor);
+  if (!slot.full.defined()) slot.full = gather_shards(slot.local, *slot.placement, env_.tensor);
   return slot.full;
 }
 
 at::Tensor Run::noise_of(const NoiseSource& noise, bool is_local) const {
-  return draw_noise(noise.kind, noise.ref, around_.scope, around_.context.seed,
-                    around_.tensor.rank(), around_.tensor.size(), is_local);
+  return draw_noise(noise.kind, noise.ref, env_.scope, env_.context.seed, env_.tensor.rank(),
+                    env_.tensor.size(), is_local);
 }
 
 at::Tensor Run::saved_of(const std::string& name) const {
-  const trace::ForwardScope& scope = around_.scope;
+  const trace::ForwardScope& scope = env_.scope;
   const auto kept = program_.kept.find({scope.phase, scope.prompt_set, scope.first_row});
   if (kept == program_.kept.end()) return {};
-  auto found = kept->second.find(saved_name(name, instance_.layer));
+  auto found = kept->second.find(saved_name(name, layer_.layer));
   if (found == kept->second.end()) found = kept->second.find(saved_name(name, 0));
   return found == kept->second.end() ? at::Tensor() : found->second;
 }
@@ -97,9 +111,9 @@ at::Tensor Run::input_of(const Source& source, bool is_local) {
       return is_local && slot.local.defined() ? slot.local : full_of(slot);
     }
     case Source::Kind::kParameter:
-      return program_.parameters[source.index];
+      return pass_.values->parameters[source.index];
     case Source::Kind::kNoise:
-      return noise_of(instance_.noises[source.index], is_local);
+      return noise_of(layer_.noises[source.index], is_local);
     case Source::Kind::kSaved:
       return saved_of(source.name);
     default:
@@ -107,8 +121,8 @@ at::Tensor Run::input_of(const Source& source, bool is_local) {
   }
 }
 
-bool Run::must_wait(const CompiledValue& unit) const {
-  for (const std::string& name : unit.saved) {
+bool Run::must_wait(const CompiledValue& compiled) const {
+  for (const std::string& name : compiled.saved) {
     if (!saved_of(name).defined()) return true;
   }
   return false;
@@ -116,28 +130,43 @@ bool Run::must_wait(const CompiledValue& unit) const {
 
 bool Run::must_wait(const graph::Effect& effect) const {
   const bool has_value = effect.kind != graph::EffectKind::kSkip;
-  return (has_value && must_wait(instance_.units[effect.value])) ||
-         (effect.condition && must_wait(instance_.units[*effect.condition]));
+  return (has_value && must_wait(layer_.units[effect.value])) ||
+         (effect.condition && must_wait(layer_.units[*effect.condition]));
+}
+
+// False: the effect waits for a save, or a line that it needs could not run.
+bool Run::has_values(const graph::Effect& effect) {
+  if (must_wait(effect)) {
+    wait();
+    return false;
+  }
+  const bool is_there = values_[effect.value].is_defined() &&
+                        (!effect.condition || values_[*effect.condition].is_defined());
+  if (!is_there) fail();
+  return is_there;
 }
 
 void Run::compute(std::size_t index) {
-  const CompiledValue& unit = instance_.units[index];
-  if (must_wait(unit)) return;
+  const CompiledValue& compiled = layer_.units[index];
+  if (must_wait(compiled)) return;
   std::vector<at::Tensor> inputs;
-  for (const Source& source : unit.sources) {
+  for (const Source& source : compiled.sources) {
     const bool is_there =
         (source.kind != Source::Kind::kGetter || getters_[source.index].is_defined()) &&
         (source.kind != Source::Kind::kValue || values_[source.index].is_defined());
     if (!is_there) return;  // whoever needs this value counts it
-    inputs.push_back(input_of(source, unit.is_local));
-    if (unit.meets_cut && !unit.is_exact) inputs.back() = inputs.back().contiguous();
-    if (source.kind == Source::Kind::kGetter) getters_[source.index] = {};
+    inputs.push_back(input_of(source, compiled.is_local));
+    if (compiled.meets_cut && !compiled.is_exact) inputs.back() = inputs.back().contiguous();
+    if (source.kind == Source::Kind::kGetter && !env_.scope.recomputes) {
+      getters_[source.index] = {};
+    }
   }
-  auto result = unit.program->run_with_gradient(inputs);
+  auto result = compiled.program->run_with_gradient(inputs);
   if (!result) return;
   Slot& slot = values_[index];
-  (unit.is_local ? slot.local : slot.full) = std::move(result).value();
-  slot.placement = &unit.placement;
+  slot = {};
+  (compiled.is_local ? slot.local : slot.full) = std::move(result).value();
+  slot.placement = &compiled.placement;
 }
 
 at::Tensor Run::condition_of(const graph::Effect& effect, bool is_local) {
@@ -149,15 +178,15 @@ at::Tensor Run::condition_of(const graph::Effect& effect, bool is_local) {
 at::Tensor Run::whole(const Write& write, const at::Tensor& local) const {
   if (!write.ref.is_sharded()) return local;
   if (write.ref.gradient) {
-    return comm::all_gather_full(local, write.ref.placement, around_.tensor);
+    return comm::all_gather_full(local, write.ref.placement, env_.tensor);
   }
-  return gather_shards(local, write.ref.placement, around_.tensor);
+  return gather_shards(local, write.ref.placement, env_.tensor);
 }
 
-at::Tensor Run::cut(const Write& write, const at::Tensor& full) const {
+at::Tensor Run::shard(const Write& write, const at::Tensor& full) const {
   if (!write.ref.is_sharded()) return full;
-  if (write.ref.gradient) return scatter_partial_sums(full, write.ref.placement, around_.tensor);
-  return scatter_shards(full, write.ref.placement, around_.tensor);
+  if (write.ref.gradient) return scatter_partial_sums(full, write.ref.placement, env_.tensor);
+  return scatter_shards(full, write.ref.placement, env_.tensor);
 }
 
 // The old tensor with the value where heads, index, condition and selection say.
@@ -202,8 +231,8 @@ at::Tensor Run::fill(const Write& write, const at::Tensor& now, const at::Tensor
     where = where.defined() ? where.logical_and(mask) : mask;
   };
   if (write.region.defined()) {
-    narrow_to(comm::take_shard(write.region, write.ref.placement, around_.tensor.rank(),
-                               around_.tensor.size()));
+    narrow_to(comm::take_shard(write.region, write.ref.placement, env_.tensor.rank(),
+                               env_.tensor.size()));
   }
   if (condition.defined()) narrow_to(condition);
   if (selected_.defined() && !write.ref.is_weight) narrow_to(widen(selected_, write.ref));
@@ -215,22 +244,15 @@ at::Tensor Run::write_gathered(const Write& write, const at::Tensor& now) {
   const graph::Effect& effect = program_.program.effects[write.effect];
   const at::Tensor old = whole(write, now);
   const at::Tensor& value = full_of(values_[effect.value]);
-  return cut(write, renew(write, old, value, condition_of(effect, false)));
+  return shard(write, renew(write, old, value, condition_of(effect, false)));
 }
 
 at::Tensor Run::write(std::size_t index, const at::Tensor& now) {
   if (selects_nothing_) return now;
-  const Write& write = instance_.writes[index];
+  const Write& write = layer_.writes[index];
   const graph::Effect& effect = program_.program.effects[write.effect];
-  if (must_wait(effect)) {
-    ++program_.counts.waiting;
-    return now;
-  }
+  if (!has_values(effect)) return now;
   Slot& value = values_[effect.value];
-  if (!value.is_defined() || (effect.condition && !values_[*effect.condition].is_defined())) {
-    fail();
-    return now;
-  }
   act();
   at::Tensor renewed;
   if (write.path == WritePath::kGathered) {
@@ -248,15 +270,14 @@ at::Tensor Run::write(std::size_t index, const at::Tensor& now) {
 
 void Run::count(std::size_t effect, std::int64_t positions) {
   program_.counts.positions += positions;
-  program_.counts.places[program_.place_of(effect, index_)] += positions;
+  program_.counts.places[program_.place_of(effect, layer_index_)] += positions;
 }
 
 // Which numbers of the logical tensor it wrote.
 at::Tensor Run::touched_by(const Write& write, const at::Tensor& condition) const {
   if (!condition.defined()) {
     const at::Tensor region =
-        write.region.defined() ? write.region
-                               : at::ones(write.ref.shape, at::device(at::kCPU).dtype(at::kBool));
+        write.region.defined() ? write.region : at::ones(write.ref.shape, at::device(at::kCPU).dtype(at::kBool));
     return region.logical_and(widen(selected_, write.ref));
   }
   const at::Tensor none = at::zeros(write.ref.shape, at::device(at::kCPU).dtype(at::kBool));
@@ -279,71 +300,66 @@ void Run::count(const Write& write, const at::Tensor& now) {
   at::Tensor touched = condition->local.expand(now.sizes());
   if (selected_.defined()) touched = touched.logical_and(widen(selected_, write.ref));
   program_.counts.touched.push_back(
-      {program_.place_of(write.effect, index_), positions_of(touched, write.ref)});
+      {program_.place_of(write.effect, layer_index_), positions_of(touched, write.ref)});
 }
 
 void Run::sum_change(const Write& write, const at::Tensor& before, const at::Tensor& after) {
   const at::NoGradGuard no_grad;
   const at::Tensor old = whole(write, before.detach()).to(at::kDouble);
   const at::Tensor difference = whole(write, after.detach()).to(at::kDouble) - old;
-  Change& change = program_.changes[program_.place_of(write.effect, index_)];
+  Change& change = program_.changes[program_.place_of(write.effect, layer_index_)];
   change.before += old.square().sum().item<double>();
   change.change += difference.square().sum().item<double>();
 }
 
 void Run::save(std::size_t index) {
+  if (env_.is_repeat) return;
   const graph::Effect& effect = program_.program.effects[index];
+  if (!has_values(effect)) return;
   Slot& slot = values_[effect.value];
-  if (must_wait(effect)) {
-    ++program_.counts.waiting;
-    return;
-  }
-  if (!slot.is_defined() || (effect.condition && !values_[*effect.condition].is_defined())) {
-    fail();
-    return;
-  }
   if (effect.condition && !full_of(values_[*effect.condition]).all().item<bool>()) return;
   const at::Tensor value = full_of(slot).detach();
   act();
-  const int layer = program_.says_layer[index] ? instance_.layer : 0;
+  const int layer = program_.says_layer[index] ? layer_.layer : 0;
   if (program_.read_back.contains(effect.name)) {
     const bool is_view = value.storage().nbytes() != value.nbytes();
-    const bool may_change = instance_.units[effect.value].may_change;
-    program_.saves[saved_name(effect.name, layer)] = is_view || may_change ? value.clone() : value;
+    const bool may_change = layer_.units[effect.value].may_change;
+    pass_.saves[saved_name(effect.name, layer)] = is_view || may_change ? value.clone() : value;
   }
   // Of an evaluation's many batches the first is told, as it is the one that is watched.
-  if (!effect.sends || around_.saved == nullptr || around_.scope.batch > 0) return;
-  *around_.numbers_sent += static_cast<std::size_t>(value.numel());
-  if (*around_.numbers_sent > kMaxSentOfStep) return fail();
+  if (!effect.sends || env_.saved == nullptr || env_.scope.batch > 0) return;
+  env_.saved->numbers += static_cast<std::size_t>(value.numel());
+  if (env_.saved->numbers > kMaxSentOfStep) return fail();
   nlohmann::json values = nlohmann::json::array();
   const at::Tensor numbers = value.to(at::kDouble).contiguous();
   const double* first = numbers.const_data_ptr<double>();
   for (std::int64_t i = 0; i < numbers.numel(); ++i) values.push_back(number(first[i]));
-  const trace::ForwardScope& scope = around_.scope;
-  around_.saved->push_back({{"step", scope.step},
-                            {"micro_batch", scope.micro_batch},
-                            {"phase", scope.phase == trace::Phase::kTrain ? "train" : "eval"},
-                            {"prompt_set", scope.prompt_set},
-                            {"first_row", scope.first_row},
-                            {"program", program_.name},
-                            {"name", effect.name},
-                            {"layer", layer},
-                            {"shape", value.sizes().vec()},
-                            {"values", std::move(values)}});
+  const trace::ForwardScope& scope = env_.scope;
+  env_.saved->notifications.push_back(
+      {{"step", scope.step},
+       {"micro_batch", scope.micro_batch},
+       {"phase", scope.phase == trace::Phase::kTrain ? "train" : "eval"},
+       {"prompt_set", scope.prompt_set},
+       {"first_row", scope.first_row},
+       {"program", program_.name},
+       {"name", effect.name},
+       {"layer", layer},
+       {"shape", value.sizes().vec()},
+       {"values", std::move(values)}});
 }
 
 bool Run::skips(std::size_t index) {
   const graph::Effect& effect = program_.program.effects[index];
-  if (must_wait(effect)) ++program_.counts.waiting;
+  if (must_wait(effect)) wait();
   at::Tensor decision = at::ones({1}, at::device(at::kCPU).dtype(at::kByte));
   if (effect.condition) {
     Slot& slot = values_[*effect.condition];
     decision.fill_(slot.is_defined() && full_of(slot).all().item<bool>() ? 1 : 0);
-    around_.tensor.broadcast(decision, 0);
+    env_.tensor.broadcast(decision, 0);
   }
   if (decision.item<std::uint8_t>() == 0) return false;
   act();
-  if (is_counted()) count(index, instance_.shape.batch * instance_.shape.sequence);
+  if (is_counted()) count(index, layer_.shape.batch * layer_.shape.sequence);
   return true;
 }
 

@@ -11,22 +11,37 @@
 
 namespace tt::intervene {
 
-/// What all runs of one forward share. Outlives them.
+/// "saved" notifications that are not sent yet.
+struct SavedValues {
+  std::vector<nlohmann::json> notifications;
+  std::size_t numbers = 0;  // in them, of this step
+};
+
+/// What all runs of one pass share. Outlives them.
 struct ForwardEnv {
   const Context& context;
   const comm::ProcessGroup& tensor;
   trace::ForwardScope scope;
-  at::Tensor tokens;                             // int64 [batch, sequence]
-  std::vector<nlohmann::json>* saved = nullptr;  // "saved" notifications; null: not on this rank
-  std::size_t* numbers_sent = nullptr;           // by them in this step
+  at::Tensor tokens;             // int64 [batch, sequence]
+  SavedValues* saved = nullptr;  // null: not on this rank
+  bool is_repeat = false;        // a recomputation meets a place again: nothing is counted or saved
 };
 
-/// One program for one `layer` in one forward and its backward: the values so far. What fails is
-/// counted; nothing is thrown. Thread: the thread that runs the step.
+/// One program in one pass.
+struct ProgramPass {
+  std::shared_ptr<ActiveProgram> program;
+  std::shared_ptr<const StepValues> values;
+  std::map<std::string, at::Tensor> saves = {};
+  bool has_acted = false;
+};
+
+/// One program for one `layer` in one pass: the values so far. What fails is counted; nothing is
+/// thrown. Thread: the thread that runs the step.
 class Run {
  public:
-  Run(ActiveProgram& program, std::shared_ptr<const Specialization> ready, std::size_t instance,
-      at::Tensor selected, const ForwardEnv& around);
+  /// `of` and `env` outlive it.
+  Run(ProgramPass& of, std::shared_ptr<const Specialization> specialization,
+      std::size_t layer_index, at::Tensor selected, const ForwardEnv& env);
 
   /// Reads `now`, this rank's part of the getter's place.
   void get(std::size_t getter, const at::Tensor& now);
@@ -36,7 +51,7 @@ class Run {
   void save(std::size_t effect);
   /// Whether the layer of this effect is left out; the same on every tensor rank.
   bool skips(std::size_t effect);
-  void free(std::size_t value) { values_[value] = {}; }
+  void free(std::size_t value);
   /// A line could not run.
   void fail();
 
@@ -53,8 +68,9 @@ class Run {
   at::Tensor input_of(const Source& source, bool is_local);
   at::Tensor noise_of(const NoiseSource& noise, bool is_local) const;
   at::Tensor saved_of(const std::string& name) const;
-  bool must_wait(const CompiledValue& unit) const;
+  bool must_wait(const CompiledValue& compiled) const;
   bool must_wait(const graph::Effect& effect) const;
+  bool has_values(const graph::Effect& effect);
   at::Tensor condition_of(const graph::Effect& effect, bool is_local);
   at::Tensor renew(const Write& write, const at::Tensor& old, const at::Tensor& value,
                    const at::Tensor& condition) const;
@@ -62,21 +78,23 @@ class Run {
                   const at::Tensor& condition) const;
   at::Tensor write_gathered(const Write& write, const at::Tensor& now);
   at::Tensor whole(const Write& write, const at::Tensor& local) const;
-  at::Tensor cut(const Write& write, const at::Tensor& full) const;
+  at::Tensor shard(const Write& write, const at::Tensor& full) const;
   void count(const Write& write, const at::Tensor& now);
   void count(std::size_t effect, std::int64_t positions);
   at::Tensor touched_by(const Write& write, const at::Tensor& condition) const;
   void sum_change(const Write& write, const at::Tensor& before, const at::Tensor& after);
   bool is_counted() const;
   void act();
+  void wait();
 
+  ProgramPass& pass_;
   ActiveProgram& program_;
-  const std::shared_ptr<const Specialization> ready_;
-  const std::size_t index_;  // of the instance
-  const LayerSpecialization& instance_;
+  const std::shared_ptr<const Specialization> specialization_;
+  const std::size_t layer_index_;
+  const LayerSpecialization& layer_;
   const at::Tensor selected_;
   const bool selects_nothing_;
-  const ForwardEnv& around_;
+  const ForwardEnv& env_;
   std::vector<Slot> getters_;
   std::vector<Slot> values_;
 };

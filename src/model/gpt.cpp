@@ -246,8 +246,8 @@ void Gpt::declare_head(points::PlaceTableBuilder& places) {
 
 at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
                               const nn::ForwardContext& context) const {
-  context.tracer.capture_derived(places_[kTokens], {2, tokens_BT.size(0), tokens_BT.size(1)},
-                                 at::kLong, [&] { return ids_and_positions(tokens_BT); });
+  context.pass.capture_derived(places_[kTokens], {2, tokens_BT.size(0), tokens_BT.size(1)},
+                               at::kLong, [&] { return ids_and_positions(tokens_BT); });
   at::Tensor x_BTH = word_embeddings_.forward(tokens_BT);
   if (position_embeddings_) {
     const at::Tensor positions =

@@ -191,7 +191,8 @@ at::Tensor Attention::probabilities(const at::Tensor& logits_BNTT) const {
 at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                              const at::Tensor& v_BNTD, const ForwardContext& context) const {
   const bool drops = options_.dropout > 0.0 && context.is_training;
-  const bool writes = context.hooks != nullptr && context.hooks->writes(places_[kAttentionLogits]);
+  const bool writes =
+      context.interventions != nullptr && context.interventions->writes(places_[kAttentionLogits]);
   at::Tensor logits_BNTT;  // undefined: the fused operator makes them
   if (writes || drops) logits_BNTT = logits(q_BNTD, k_BNTD);
   if (writes) logits_BNTT = context.intervene(places_[kAttentionLogits], logits_BNTT).tril();
@@ -213,7 +214,7 @@ at::Tensor Attention::attend_fused(const at::Tensor& q_BNTD, const at::Tensor& k
                                    const at::Tensor& v_BNTD, const ForwardContext& context) const {
   const at::Tensor y_BNTD =
       at::scaled_dot_product_attention(q_BNTD, k_BNTD, v_BNTD, {}, 0.0, /*is_causal=*/true);
-  if (!context.tracer.armed()) return y_BNTD;
+  if (!context.pass.armed()) return y_BNTD;
   const auto of_probabilities = [v_BNTD](const at::Tensor& dy_BNTD, at::ScalarType dtype) {
     const at::Tensor rows_BNTD = v_BNTD.narrow(0, 0, dy_BNTD.size(0));
     return dy_BNTD.to(dtype).matmul(rows_BNTD.to(dtype).transpose(2, 3));
@@ -263,15 +264,16 @@ void Attention::show(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
   };
   for (const std::size_t place : {std::size_t{kAttentionLogits}, std::size_t{kProbabilities}}) {
     const bool is_met = place == kAttentionLogits && written_BNTT.defined();
-    if (context.hooks != nullptr && !is_met && context.hooks->reads(places_[place])) {
+    if (context.interventions != nullptr && !is_met &&
+        context.interventions->reads(places_[place])) {
       context.intervene(places_[place], make(place, q_BNTD.size(0), q_BNTD.scalar_type()));
     }
-    const std::int64_t rows = context.tracer.rows_wanted(places_[place], q_BNTD.size(0));
+    const std::int64_t rows = context.pass.rows_wanted(places_[place], q_BNTD.size(0));
     if (rows == 0) continue;
     const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
     const std::int64_t length = q_BNTD.size(2);
-    context.tracer.capture_derived(places_[place], {rows, q_BNTD.size(1), length, length}, dtype,
-                                   [&] { return make(place, rows, dtype); });
+    context.pass.capture_derived(places_[place], {rows, q_BNTD.size(1), length, length}, dtype,
+                                 [&] { return make(place, rows, dtype); });
   }
 }
 
@@ -280,17 +282,17 @@ void Attention::show(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
 void Attention::show_gradient(std::size_t place, const at::Tensor& from_BNTX,
                               const ForwardContext& context, const MakeGradient& make) const {
   const std::int64_t rows =
-      context.tracer.rows_wanted(places_[place], from_BNTX.size(0), /*gradient=*/true);
+      context.pass.rows_wanted(places_[place], from_BNTX.size(0), /*gradient=*/true);
   if (rows == 0) return;
   const auto dtype = from_BNTX.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const std::int64_t length = from_BNTX.size(2);
-  context.tracer.capture_derived_gradient(places_[place],
-                                          {{rows, from_BNTX.size(1), length, length},
-                                           dtype,
-                                           from_BNTX,
-                                           [rows, dtype, make](const at::Tensor& gradient) {
-                                             return make(gradient.narrow(0, 0, rows), dtype);
-                                           }});
+  context.pass.capture_derived_gradient(places_[place],
+                                        {{rows, from_BNTX.size(1), length, length},
+                                         dtype,
+                                         from_BNTX,
+                                         [rows, dtype, make](const at::Tensor& gradient) {
+                                           return make(gradient.narrow(0, 0, rows), dtype);
+                                         }});
 }
 
 at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context) const {
@@ -303,7 +305,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
       qkv.split_with_sizes({local_heads_ * size, local_groups_ * size, local_groups_ * size}, -1);
   // Outputs of one node get their gradients together, programs want them one after the other.
   const auto own = [&](const at::Tensor& part) {
-    return context.hooks != nullptr && part.requires_grad() ? part.view_as(part) : part;
+    return context.interventions != nullptr && part.requires_grad() ? part.view_as(part) : part;
   };
   const at::Tensor q = context.point(places_[kQuery], own(parts[0]));
   const at::Tensor k = context.point(places_[kKey], own(parts[1]));

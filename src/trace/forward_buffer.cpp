@@ -81,6 +81,7 @@ std::uint64_t ForwardBuffer::layout_hash() const {
 }
 
 void ForwardBuffer::start_gather() {
+  is_pending_ = true;
   const std::size_t others =
       std::accumulate(rank_bytes_.begin() + 1, rank_bytes_.end(), std::size_t{0});
   rank_begin_.assign(rank_bytes_.size(), 0);
@@ -94,7 +95,10 @@ void ForwardBuffer::start_gather() {
       comm::host_bytes({all_.data(), is_root ? others + rank_bytes_[0] : 0}), 0);
 }
 
-void ForwardBuffer::finish_gather() { gather_.wait(); }
+void ForwardBuffer::finish_gather() {
+  is_pending_ = false;
+  gather_.wait();
+}
 
 const std::byte* ForwardBuffer::marked_part(const Slot& slot, std::size_t rank) const {
   const std::byte* begin = rank == 0 ? own_.data() : all_.data() + rank_begin_[rank];

@@ -16,22 +16,22 @@ namespace tt::trace {
 struct Slot {
   std::size_t entry = 0;
   int layer = 0;
-  std::vector<std::int64_t> shape = {};         // of the record
-  std::int64_t features = 0;                    // of the logical tensor
-  std::shared_ptr<const Packing> packing = {};  // null: integers of the leader alone
-  bool is_double = false;                       // numbers; else float
-  std::size_t leader_bytes = 0;                 // without a packing: what the leader holds
-  std::vector<std::size_t> offset = {};         // per rank, into that rank's buffer
+  std::vector<std::int64_t> shape = {};              // of the record
+  std::shared_ptr<const LogicalShape> logical = {};  // null: integers of the leader alone
+  std::shared_ptr<const Packing> packing = {};       // of `logical`
+  bool is_double = false;                            // numbers; else float
+  std::size_t leader_bytes = 0;                      // without a packing: what the leader holds
+  std::vector<std::size_t> offset = {};              // per rank, into that rank's buffer
 
   /// With the mark that tells whether it was written; 0: the rank has nothing to tell.
   std::size_t bytes_of(std::size_t rank) const;
 };
 
-/// The packed captures of one pass: every rank's own buffer and, on rank 0, those of all. Every
-/// rank computes the layout of all ranks from the plan and the model. Before the gather the ranks
-/// compare `layout_hash`: a rank that sent more bytes than rank 0 expects would make MPI write
-/// behind rank 0's buffer. A capture that fails leaves its slot marked. Memory is kept between
-/// passes. Thread: the thread that runs the step.
+/// The packed captures of one direction of a pass: every rank's own buffer and, on rank 0, those of
+/// all. Every rank computes the layout of all ranks from the plan and the model. Before the gather
+/// the ranks compare `layout_hash`: a rank that sent more bytes than rank 0 expects would make MPI
+/// write behind rank 0's buffer. A capture that fails leaves its slot marked. Memory is kept
+/// between passes. Thread: the thread that runs the step.
 class ForwardBuffer {
  public:
   explicit ForwardBuffer(const comm::ProcessGroup& group);
@@ -53,8 +53,10 @@ class ForwardBuffer {
   /// Posts the one gather; nothing is sent when only rank 0 has anything. REQUIRES: layout_hash()
   /// is the same on all ranks.
   void start_gather();
-  /// Completes it, if one was posted.
+  /// Completes it. REQUIRES: is_pending().
   void finish_gather();
+  /// True between the two.
+  bool is_pending() const { return is_pending_; }
 
   const std::vector<Slot>& slots() const { return slots_; }
   /// Rank 0, after finish_gather, the parts of all ranks; REQUIRES: outcome(slot) is neither
@@ -76,6 +78,7 @@ class ForwardBuffer {
   std::vector<std::byte> all_;
   std::vector<std::size_t> rank_begin_;
   comm::Work gather_;
+  bool is_pending_ = false;
 };
 
 }  // namespace tt::trace

@@ -46,7 +46,9 @@ protocol::RecordHeader RecordWriter::header_for(const Plan& plan, const ForwardS
   header.ndim = static_cast<std::uint8_t>(slot.shape.size());
   std::ranges::transform(slot.shape, header.shape.begin(),
                          [](std::int64_t size) { return static_cast<std::uint32_t>(size); });
-  header.features = static_cast<std::uint32_t>(slot.features);
+  if (slot.logical != nullptr) {
+    header.features = static_cast<std::uint32_t>(slot.logical->features);
+  }
   header.time = nanoseconds_since_1970();
   return header;
 }

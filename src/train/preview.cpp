@@ -1,32 +1,17 @@
-// The answer of "intervention.preview": the last training batch and the first evaluation batch
-// without and with a program.
-#include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
+#include "src/train/preview.h"
 
-#include <optional>
-#include <string>
+#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "src/train/all_ranks_ok.h"
 #include "tensor_tracer/base/base64.h"
-#include "tensor_tracer/train/trainer.h"
 
 namespace tt::train {
 namespace {
 
 // Of one pass; two of them in Base64 fit into a worker's message.
 constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 20U;
-
-/// Keeps the records of a pass.
-class Kept : public trace::TraceSink {
- public:
-  void send_records(std::string records) noexcept override { records_ += records; }
-  void send_event(std::string_view /*event*/, nlohmann::json /*params*/) noexcept override {}
-  std::string take() { return std::exchange(records_, {}); }
-
- private:
-  std::string records_;
-};
 
 base::Error too_many_bytes(std::size_t bytes) {
   return {"too_large",
@@ -37,108 +22,79 @@ base::Error too_many_bytes(std::size_t bytes) {
 
 }  // namespace
 
-/// What a preview's plan watches of its evaluation batch.
-class Trainer::PreviewWatch {
+class Preview::Kept : public trace::TraceSink {
  public:
-  PreviewWatch(Trainer& trainer, trace::Plan plan)
-      : tracer_(trainer.parts_.plan_context,
-                {trainer.parts_.run_id, trainer.parts_.groups.coordinates},
-                trainer.parts_.groups.tracer, &kept_) {
-    tracer_.set_plan(std::make_shared<const trace::Plan>(std::move(plan)));
-  }
-  trace::Tracer& tracer() { return tracer_; }
-  std::string take() { return kept_.take(); }
+  void send_records(std::string records) noexcept override { records_ += records; }
+  void send_event(std::string_view /*event*/, nlohmann::json /*params*/) noexcept override {}
+  std::string take() { return std::exchange(records_, {}); }
 
  private:
-  Kept kept_;
-  trace::Tracer tracer_;
+  std::string records_;
 };
 
-/// Of one batch, with or without the program.
-struct Trainer::PreviewPass {
-  std::int64_t number = 0;
-  trace::Phase phase = trace::Phase::kTrain;
-  bool has_backward = false;  // whose gradients are thrown away
-};
-
-// Without dropout, so that both passes differ by the program alone.
-double Trainer::preview_loss(const PreviewPass& pass, trace::Tracer& tracer) {
-  const auto [number, phase, has_backward] = pass;
-  const at::AutoGradMode mode(has_backward);
-  double sum = 0.0;
-  for (std::int64_t micro = 0; micro < num_micro_batches_; ++micro) {
-    const std::int64_t first_row =
-        (micro * parts_.groups.shape.data + parts_.groups.coordinates.data) *
-        config_.micro_batch_size;
-    const data::Batch batch =
-        phase == trace::Phase::kTrain
-            ? batches_.train(number, global_batch_, first_row, config_.micro_batch_size)
-            : batches_.valid(0, global_batch_, first_row, config_.micro_batch_size);
-    const trace::ForwardScope scope{number, micro, first_row, phase};
-    // The run's own tracer watches no preview.
-    if (&tracer != &tracer_) tracer.begin_forward(scope);
-    const nn::ForwardContext context{tracer, static_cast<std::uint64_t>(config_.seed),
-                                     number, first_row,
-                                     false,  acting(scope, batch.tokens)};
-    const at::Tensor loss = model_.loss(batch.tokens, batch.labels, context);
-    tracer.end_forward();
-    if (loss.requires_grad()) loss.backward(at::full_like(loss, share_of_loss()));
-    sum += loss.item<double>();
-    tracer.finish();
-    end_interventions();
-  }
-  return mean_over_data(sum / static_cast<double>(num_micro_batches_));
-}
-
-base::Status Trainer::begin_preview(const nlohmann::json& params,
-                                    const trace::FileContents& contents,
-                                    std::optional<PreviewWatch>& watch) {
-  if (const auto plan = params.find("plan"); plan != params.end()) {
+base::Result<std::optional<trace::Plan>> Preview::begin(const nlohmann::json& params,
+                                                        const trace::FileContents& contents) {
+  std::optional<trace::Plan> plan;
+  if (const auto text = params.find("plan"); text != params.end()) {
     trace::ReceivedFiles files(contents);
-    trace::PlanContext context = parts_.plan_context;
+    trace::PlanContext context = context_;
     context.vectors = &files;
-    auto read = trace::parse_plan(*plan, context, 0);
+    auto read = trace::parse_plan(*text, context, 0);
     if (!read) return read.error();
-    watch.emplace(*this, std::move(read).value());
+    plan = std::move(read).value();
   }
-  return parts_.hooks->begin_preview(params, contents);
+  const base::Status status = hooks_.begin_preview(params, contents);
+  if (!status) return status.error();
+  return plan;
 }
 
-base::Result<nlohmann::json> Trainer::preview(const nlohmann::json& params,
-                                              const trace::FileContents& contents,
-                                              std::int64_t done) {
-  const std::int64_t number = std::max<std::int64_t>(done, 1);
-  std::optional<PreviewWatch> watch;
-  const base::Status status = begin_preview(params, contents, watch);
-  const bool could = all_ranks_ok(parts_.groups.control, status.ok());
-  if (!could) {
-    if (status.ok()) parts_.hooks->end_preview();
-    if (!status.ok()) return status.error();
+// Without dropout, so that both passes differ by the program alone. The gradients are thrown away.
+Preview::Losses Preview::measure(std::int64_t step, bool has_backward, trace::Tracer* watch,
+                                 Kept& kept) {
+  Losses losses;
+  losses.train = runner_.mean_over_replicas(
+      runner_.mean_loss({.step = step, .has_backward = has_backward}, nullptr));
+  losses.valid = runner_.mean_over_replicas(
+      runner_.mean_loss({.step = step, .phase = trace::Phase::kEval}, watch));
+  runner_.finish();
+  losses.records = kept.take();
+  return losses;
+}
+
+base::Result<nlohmann::json> Preview::run(const nlohmann::json& params,
+                                          const trace::FileContents& contents,
+                                          std::int64_t steps_done) {
+  auto plan = begin(params, contents);
+  if (!all_ranks_ok(groups_.control, plan.ok())) {
+    if (!plan) return plan.error();
+    hooks_.end_preview();
     return base::Error{"invalid_argument", "another rank could not take the program", "program",
                        ""};
   }
-  trace::Tracer& tracer = watch ? watch->tracer() : tracer_;
-  const double train_off = preview_loss({number, trace::Phase::kTrain}, tracer_);
-  const double valid_off = preview_loss({number, trace::Phase::kEval}, tracer);
-  const std::string records_off = watch ? watch->take() : "";
-  parts_.hooks->turn_preview(true);
-  const bool has_backward = parts_.hooks->preview_writes_gradients();
-  const double train_on = preview_loss({number, trace::Phase::kTrain, has_backward}, tracer_);
-  const double valid_on = preview_loss({number, trace::Phase::kEval}, tracer);
-  gradients_.zero();
-  const std::string records_on = watch ? watch->take() : "";
-  nlohmann::json writes = parts_.hooks->preview_writes();
-  parts_.hooks->end_preview();
-  const std::size_t bytes = std::max(records_off.size(), records_on.size());
+  Kept kept;
+  std::optional<trace::Tracer> watch;
+  if (plan.value()) {
+    watch.emplace(context_, trace::TracerIdentity{run_id_, groups_.coordinates}, groups_.tracer,
+                  &kept);
+    watch->set_plan(std::make_shared<const trace::Plan>(*std::move(plan).value()));
+  }
+  trace::Tracer* const tracer = watch ? &*watch : nullptr;
+  const std::int64_t step = std::max<std::int64_t>(steps_done, 1);
+  const Losses off = measure(step, false, tracer, kept);
+  hooks_.turn_preview(true);
+  const Losses on = measure(step, hooks_.preview_writes_gradients(), tracer, kept);
+  nlohmann::json writes = hooks_.preview_writes();
+  hooks_.end_preview();
+  const std::size_t bytes = std::max(off.records.size(), on.records.size());
   if (bytes > kMaxRecordBytes) return too_many_bytes(bytes);
-  nlohmann::json answer = {{"step", done},
+  nlohmann::json answer = {{"step", steps_done},
                            {"batches",
-                            {{{"batch", "train"}, {"loss_off", train_off}, {"loss_on", train_on}},
-                             {{"batch", "valid"}, {"loss_off", valid_off}, {"loss_on", valid_on}}}},
+                            {{{"batch", "train"}, {"loss_off", off.train}, {"loss_on", on.train}},
+                             {{"batch", "valid"}, {"loss_off", off.valid}, {"loss_on", on.valid}}}},
                            {"writes", std::move(writes)}};
   if (watch) {
-    answer["records"] = {{"off", base::to_base64(records_off)},
-                         {"on", base::to_base64(records_on)}};
+    answer["records"] = {{"off", base::to_base64(off.records)},
+                         {"on", base::to_base64(on.records)}};
   }
   return answer;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/train/all_ranks_ok.h"
+#include "src/train/broadcast.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/overloaded.h"
 #include "tensor_tracer/protocol/request.h"
@@ -31,21 +32,16 @@ struct ControlMessage {
   std::uint32_t again = 0;          // 1: the run is paused or previews; another message follows
 };
 
-void broadcast(const comm::ProcessGroup& group, void* bytes, std::size_t size) {
-  group.broadcast_bytes(comm::host_bytes({static_cast<std::byte*>(bytes), size}), 0).wait();
-}
-
 }  // namespace
 
 RunControl::RunControl(const comm::ProcessGroup& control, trace::ControlSource* control_source,
                        trace::TraceSink* sink, trace::Tracer& tracer,
-                       trace::InterventionHooks* hooks, Preview preview)
+                       trace::InterventionHooks* hooks, ProgramControl::Preview preview)
     : control_(control),
       control_source_(control_source),
       sink_(sink),
       tracer_(tracer),
-      hooks_(hooks),
-      preview_(std::move(preview)) {}
+      programs_(control, control_source, sink, tracer.context(), hooks, std::move(preview)) {}
 
 void RunControl::wait_for_viewer() {
   if (control_source_ != nullptr) {
@@ -64,9 +60,7 @@ bool RunControl::before_step(std::int64_t step) {
   while (again) {
     if (control_source_ != nullptr) decide(step);
     again = share_decision(step);
-    if (!preview_params_.empty()) run_preview(step);
-    preview_params_.clear();
-    preview_contents_ = {};
+    if (programs_.has_preview()) programs_.run_preview(step);
   }
   if (must_stop_) return false;
   if (new_plan_ != nullptr) tracer_.set_plan(std::move(new_plan_));
@@ -90,9 +84,8 @@ void RunControl::decide(std::int64_t next_step) {
     take_requests();
     for (const trace::Request& request : std::exchange(requests_, {}))
       carry_out(request, next_step);
-    answer_sets(next_step);
-    const bool has_news = preview_id_ || (hooks_ != nullptr && hooks_->has_changes());
-    if (!is_held() || has_news) return;
+    programs_.answer_sets(next_step);
+    if (!is_held() || programs_.has_news()) return;
     control_source_->wait(kPoll);
   }
 }
@@ -115,7 +108,7 @@ void RunControl::carry_out(const trace::Request& request, std::int64_t next_step
     control_source_->refuse(id, protocol::unknown_method(body.kRow.method));
   };
   const auto intervene_with = [&](const auto& body) {
-    hooks_ == nullptr ? refuse(body) : intervene(id, body, next_step);
+    programs_.is_on() ? programs_.carry_out(id, body, next_step) : refuse(body);
   };
   std::visit(
       base::Overloaded{
@@ -129,7 +122,7 @@ void RunControl::carry_out(const trace::Request& request, std::int64_t next_step
           [&](const protocol::RemovePrograms& body) { intervene_with(body); },
           [&](const protocol::RevertPrograms& body) { intervene_with(body); },
           [&](const protocol::PreviewProgram& body) {
-            hooks_ == nullptr ? refuse(body) : take_preview(id, body);
+            programs_.is_on() ? programs_.take_preview(id, body) : refuse(body);
           },
           refuse},
       request.body);
@@ -183,41 +176,29 @@ void RunControl::end_single_steps(std::int64_t done) {
 }
 
 bool RunControl::share_decision(std::int64_t step) {
-  const bool is_root = control_.rank() == 0;
   std::string text;
   if (new_plan_ != nullptr) text = trace::to_json(*new_plan_, tracer_.context()).dump();
-  trace::ProgramChanges changes;
-  if (is_root && hooks_ != nullptr) changes = hooks_->take_changes(step);
+  ProgramControl::News news;
+  if (control_.rank() == 0) news = programs_.take_news(step);
   ControlMessage message{step,
                          plan_number_,
                          static_cast<std::uint32_t>(text.size()),
-                         static_cast<std::uint32_t>(changes.text.size()),
-                         static_cast<std::uint32_t>(preview_params_.size()),
+                         news.program_bytes,
+                         news.preview_bytes,
                          must_stop_ ? 1U : 0U,
-                         is_held() || !preview_params_.empty() ? 1U : 0U};
+                         is_held() || news.preview_bytes > 0 ? 1U : 0U};
   broadcast(control_, &message, sizeof message);
   must_stop_ = message.stop != 0;
   TT_CHECK_EQ(message.step, step);
   if (message.plan_bytes > 0)
     share_plan(message.plan_number, std::move(text), message.plan_bytes, step);
-  if (message.program_bytes > 0) {
-    changes.text.resize(message.program_bytes);
-    broadcast(control_, changes.text.data(), changes.text.size());
-    trace::broadcast_contents(control_, changes.contents, 0);
-    agree_on_programs(changes, step);
-  }
-  if (message.preview_bytes > 0) {
-    preview_params_.resize(message.preview_bytes);
-    broadcast(control_, preview_params_.data(), preview_params_.size());
-    trace::broadcast_contents(control_, preview_contents_, 0);
-  }
+  programs_.share({message.program_bytes, message.preview_bytes}, step);
   return message.again != 0;
 }
 
 void RunControl::share_plan(std::uint32_t number, std::string text, std::size_t size,
                             std::int64_t step) {
-  text.resize(size);
-  broadcast(control_, text.data(), text.size());
+  broadcast(control_, text, size);
   trace::FileContents contents;
   if (new_plan_ != nullptr) contents = trace::contents_of(*new_plan_);
   trace::broadcast_contents(control_, contents, 0);

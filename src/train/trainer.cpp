@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/train/export.h"
+#include "src/train/preview.h"
 #include "tensor_tracer/base/thread.h"
 
 namespace tt::train {
@@ -43,8 +44,6 @@ optim::AdamWOptions adamw_options(const config::OptimizerConfig& config) {
 Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
     : config_(config),
       parts_(std::move(parts)),
-      global_batch_(config.global_batch(parts_.groups.shape.data)),
-      num_micro_batches_(global_batch_ / (config.micro_batch_size * parts_.groups.shape.data)),
       order_(parts_.corpus->size(), config.model.seq_length,
              config::parse_split(config.data.split).value().second,
              static_cast<std::uint64_t>(config.seed)),
@@ -56,9 +55,14 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
       schedule_(schedule_of(config)),
       tracer_(parts_.plan_context, {parts_.run_id, parts_.groups.coordinates}, parts_.groups.tracer,
               parts_.sink),
+      runner_(config_, parts_.groups, model_, batches_, parts_.hooks),
       control_(parts_.groups.control, parts_.control_source, parts_.sink, tracer_, parts_.hooks,
                [this](const nlohmann::json& params, const trace::FileContents& contents,
-                      std::int64_t done) { return preview(params, contents, done); }) {
+                      std::int64_t done) {
+                 return Preview(runner_, *parts_.hooks, parts_.groups, parts_.plan_context,
+                                parts_.run_id)
+                     .run(params, contents, done);
+               }) {
   if (!config.export_tensors.empty()) {
     export_steps_ = config::parse_steps(config.export_at).value();
   }
@@ -70,9 +74,7 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
 
 void Trainer::run() {
   if (config_.tracer.tensor_tracer_wait) control_.wait_for_viewer();
-  if (parts_.sink != nullptr) {
-    parts_.sink->send_event("state", {{"phase", "training"}, {"step", 0}});
-  }
+  notify_phase("training", 0);
   std::int64_t number = 1;
   for (; number <= config_.train_iters && control_.before_step(number); ++number) {
     StepReport report = step(number);
@@ -80,7 +82,9 @@ void Trainer::run() {
     if (config_.eval_interval > 0 && (number % config_.eval_interval == 0 || is_last)) {
       report.valid_loss = evaluate(number);
     }
-    if (number % config_.monitor.monitor_interval == 0 || is_last) run_prompts(number);
+    if (number % config_.monitor.monitor_interval == 0 || is_last) {
+      runner_.run_prompts(parts_.prompts, number, tracer_);
+    }
     tell(report);
     notify_interventions(number);
     verify_sequences(parts_.groups);
@@ -95,16 +99,17 @@ StepReport Trainer::step(std::int64_t number) {
   report.step = number;
   report.lr = schedule_.at(number);
   gradients_.zero();
-  report.loss = mean_over_data(forward_backward(number));
+  report.loss = runner_.mean_over_replicas(
+      runner_.mean_loss({.step = number, .drops = true, .has_backward = true}, &tracer_));
   gradients_.reduce();
   report.grad_norm = gradients_.norm();
   if (std::ranges::find(export_steps_, number) != export_steps_.end()) {
     export_step(number, report.loss);
   }
   update(report);
-  tracer_.finish();
+  runner_.finish();
   const std::chrono::duration<double> seconds = Clock::now() - begin;
-  const std::int64_t tokens = global_batch_ * config_.model.seq_length;
+  const std::int64_t tokens = runner_.global_batch() * config_.model.seq_length;
   report.step_ms = seconds.count() * 1e3;
   const trace::TracerSeconds after = tracer_.seconds();
   report.tracer_ms = (after.all - before.all) * 1e3;
@@ -130,97 +135,15 @@ void Trainer::update(const StepReport& report) {
   optimizer_.step(report.lr);
 }
 
-// What a micro-batch has of the loss of the global batch, so that the gradient of any place is the
-// same on every mesh.
-double Trainer::share_of_loss() const {
-  return 1.0 / static_cast<double>(num_micro_batches_ * parts_.groups.shape.data);
-}
-
-double Trainer::forward_backward(std::int64_t number) {
-  double sum = 0.0;
-  const int replicas = parts_.groups.shape.data;
-  for (std::int64_t micro = 0; micro < num_micro_batches_; ++micro) {
-    const std::int64_t first_row =
-        (micro * replicas + parts_.groups.coordinates.data) * config_.micro_batch_size;
-    const data::Batch batch =
-        batches_.train(number, global_batch_, first_row, config_.micro_batch_size);
-    const trace::ForwardScope scope{number, micro, first_row, trace::Phase::kTrain};
-    tracer_.begin_forward(scope);
-    const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed),
-                                     number,  first_row,
-                                     true,    acting(scope, batch.tokens)};
-    const at::Tensor loss = model_.loss(batch.tokens, batch.labels, context);
-    tracer_.end_forward();
-    // A program may have cut the loss off from all weights.
-    if (loss.requires_grad()) {
-      loss.backward(at::full_like(loss, share_of_loss()));
-    }
-    tracer_.end_backward();
-    end_interventions();
-    sum += loss.item<double>();
-  }
-  return sum / static_cast<double>(num_micro_batches_);
-}
-
 double Trainer::evaluate(std::int64_t number) {
-  if (parts_.sink != nullptr) {
-    parts_.sink->send_event("state", {{"phase", "evaluating"}, {"step", number}});
-  }
+  notify_phase("evaluating", number);
   double sum = 0.0;
   for (std::int64_t index = 0; index < config_.eval_iters; ++index) {
-    sum += forward_only(number, index);
+    sum +=
+        runner_.mean_loss({.step = number, .phase = trace::Phase::kEval, .index = index}, &tracer_);
   }
-  if (parts_.sink != nullptr) {
-    parts_.sink->send_event("state", {{"phase", "training"}, {"step", number}});
-  }
-  return mean_over_data(sum / static_cast<double>(config_.eval_iters));
-}
-
-double Trainer::forward_only(std::int64_t number, std::int64_t index) {
-  const at::NoGradGuard no_grad;
-  const int replicas = parts_.groups.shape.data;
-  double sum = 0.0;
-  for (std::int64_t micro = 0; micro < num_micro_batches_; ++micro) {
-    const std::int64_t first_row =
-        (micro * replicas + parts_.groups.coordinates.data) * config_.micro_batch_size;
-    const data::Batch batch =
-        batches_.valid(index, global_batch_, first_row, config_.micro_batch_size);
-    const trace::ForwardScope scope{number, micro, first_row, trace::Phase::kEval, 0, index};
-    tracer_.begin_forward(scope);
-    const nn::ForwardContext context{tracer_, static_cast<std::uint64_t>(config_.seed),
-                                     number,  first_row,
-                                     false,   acting(scope, batch.tokens)};
-    sum += model_.loss(batch.tokens, batch.labels, context).item<double>();
-    tracer_.end_forward();
-    tracer_.finish();
-    end_interventions();
-  }
-  return sum / static_cast<double>(num_micro_batches_);
-}
-
-// Only where somebody watches or a program acts, and on the replica that is watched.
-void Trainer::run_prompts(std::int64_t number) {
-  if (parts_.groups.coordinates.data != 0) return;
-  const at::NoGradGuard no_grad;
-  for (std::size_t set = 0; set < parts_.prompts.size(); ++set) {
-    const at::Tensor tokens = parts_.prompts[set].tokens();
-    std::int64_t micro = 0;
-    for (std::int64_t row = 0; row < tokens.size(0); row += config_.micro_batch_size, ++micro) {
-      const trace::ForwardScope scope{number, micro, row, trace::Phase::kEval,
-                                      static_cast<std::uint32_t>(set) + 1};
-      tracer_.begin_forward(scope);
-      const at::Tensor part =
-          tokens.narrow(0, row, std::min(config_.micro_batch_size, tokens.size(0) - row));
-      trace::InterventionHooks* hooks = acting(scope, part);
-      if (!tracer_.armed() && hooks == nullptr) break;
-      const nn::ForwardContext context{
-          tracer_, static_cast<std::uint64_t>(config_.seed), number, row, false, hooks};
-      model_.logits(part, context);
-      tracer_.end_forward();
-      tracer_.finish();
-      end_interventions();
-    }
-  }
+  notify_phase("training", number);
+  return runner_.mean_over_replicas(sum / static_cast<double>(config_.eval_iters));
 }
 
 TracerCost Trainer::total_cost() const {
@@ -232,7 +155,8 @@ TracerCost Trainer::total_cost() const {
 }
 
 void Trainer::export_step(std::int64_t number, double loss) {
-  const data::Batch batch = batches_.train(number, global_batch_, 0, global_batch_);
+  const std::int64_t rows = runner_.global_batch();
+  const data::Batch batch = batches_.train(number, rows, 0, rows);
   const ExportedStep exported{number, loss, batch, config_.model, parameters_};
   const base::Status status = write_export(config_.export_tensors, exported, parts_.groups);
   if (!status) throw TrainError(to_string(status.error()));
@@ -245,10 +169,33 @@ void Trainer::tell(const StepReport& report) {
   if (parts_.on_step) parts_.on_step(report);
 }
 
-double Trainer::mean_over_data(double value) const {
-  at::Tensor sum = at::full({1}, value, at::device(at::kCPU).dtype(at::kDouble));
-  parts_.groups.data.all_reduce(sum);
-  return sum.item<double>() / parts_.groups.data.size();
+void Trainer::notify_phase(const char* phase, std::int64_t step) const {
+  if (parts_.sink != nullptr) parts_.sink->send_event("state", {{"phase", phase}, {"step", step}});
+}
+
+void Trainer::notify_interventions(std::int64_t number) const {
+  if (parts_.hooks == nullptr) return;
+  const auto report = parts_.hooks->report(number);
+  const auto saved = parts_.hooks->take_saved();
+  if (parts_.sink == nullptr || parts_.groups.world.rank() != 0) return;
+  for (const nlohmann::json& one : saved) parts_.sink->send_event("saved", one);
+  if (report) parts_.sink->send_event("applied", *report);
+}
+
+// A loss that is not finite ends the run, but not where programs may have made it so: they end, and
+// the step changes no weight. The same on every rank.
+bool Trainer::recover_from_nonfinite(std::int64_t number) {
+  if (parts_.hooks == nullptr || !parts_.hooks->give_up()) return false;
+  gradients_.zero();
+  if (parts_.sink != nullptr && parts_.groups.world.rank() == 0) {
+    parts_.sink->send_event(
+        "log", {{"level", "error"},
+                {"message", "the loss of step " + std::to_string(number) +
+                                " is not finite with programs in force: they are removed, and the "
+                                "step changes no weight"}});
+    parts_.sink->send_event("interventions", parts_.hooks->describe(number + 1));
+  }
+  return true;
 }
 
 }  // namespace tt::train

@@ -20,15 +20,15 @@ int main(int argc, char** argv) {
   tt::trace::Tracer tracer({}, {}, tt::comm::ProcessGroup(), nullptr);
   const at::Tensor hidden = at::zeros({1, 1, 8});
   const tt::points::PlaceKey place;
-  tracer.begin_forward({});
+  tt::trace::Pass pass = tracer.begin({});
   if (captures) {
     for (long i = 0; i < passes; ++i) {
       touch(hidden);
-      tracer.capture(place, hidden);
+      pass.capture(place, hidden);
     }
   } else {
     for (long i = 0; i < passes; ++i) touch(hidden);
   }
-  tracer.end_forward();
+  pass.end_forward();
   return 0;
 }

@@ -120,15 +120,15 @@ class Bench {
 
   const model::Gpt& gpt() const { return gpt_; }
 
-  /// As Trainer does it.
+  /// As train::ForwardRunner does it.
   at::Tensor forward(const std::string& kind) {
     intervene::Engine& engine = *engines_.at(kind);
     const trace::ForwardScope scope{++step_};
-    tracer_.begin_forward(scope);
-    trace::InterventionHooks* acting = engine.begin_forward(scope, tokens_) ? &engine : nullptr;
-    at::Tensor logits = gpt_.logits(tokens_, {tracer_, 1, step_, 0, false, acting});
-    tracer_.end_forward();
-    engine.end_pass();
+    trace::Pass pass = tracer_.begin(scope);
+    const auto interventions = engine.begin(scope, tokens_);
+    at::Tensor logits = gpt_.logits(tokens_, {pass, 1, step_, 0, false, interventions.get()});
+    pass.end_forward();
+    if (interventions != nullptr) interventions->end();
     return logits;
   }
 

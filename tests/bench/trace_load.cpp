@@ -82,11 +82,11 @@ void run_trainer(int port, const std::string& token, const Shape& shape) {
     }
   }
   for (std::int64_t step = 1;; ++step) {
-    tracer.begin_forward({.step = step});
-    for (const auto& [place, tensor] : passed) tracer.capture(place, tensor);
-    tracer.end_forward();
-    tracer.end_backward();
-    tracer.finish();
+    trace::Pass pass = tracer.begin({.step = step});
+    for (const auto& [place, tensor] : passed) pass.capture(place, tensor);
+    pass.end_forward();
+    pass.end_backward();
+    pass.finish();
   }
 }
 

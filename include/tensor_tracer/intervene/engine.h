@@ -25,13 +25,15 @@ inline constexpr std::int64_t kMaxKeptNumbers = std::int64_t{1} << 24;  // of on
 inline constexpr std::size_t kMaxSentOfStep = std::size_t{1}
                                               << 20;  // numbers of all saves, by rank
 
+struct ActiveProgram;
+
 /// The programs of one rank.
 ///
-/// A program is made ready for the shape of a forward once: each value is an eval::Program, run on
-/// this rank's shards where every operator rounds exactly and acts on each number alone and all
-/// tensors it meets are cut alike, otherwise on gathered logical tensors by every rank. A value is
-/// freed when its last user has run. Owner: the caller outlives it. Thread: as
-/// trace::InterventionHooks.
+/// A program is compiled for the shape of a forward once: each value is an eval::Program. It runs
+/// on this rank's shards where every operator rounds exactly and acts on each number alone and all
+/// tensors it meets are sharded alike, otherwise on gathered logical tensors by every rank. A value
+/// is freed when its last user has run. Owner: the caller; the engine outlives its passes. Thread:
+/// as trace::InterventionHooks.
 class Engine : public trace::InterventionHooks {
  public:
   /// `tensor`: along the tensor axis, in step with the model's own collectives. `world`: all ranks,
@@ -41,12 +43,8 @@ class Engine : public trace::InterventionHooks {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  bool begin_forward(const trace::ForwardScope& scope, const at::Tensor& tokens) override;
-  at::Tensor at_point(const points::PlaceKey& place, const at::Tensor& local) override;
-  bool reads(const points::PlaceKey& place) const override;
-  bool writes(const points::PlaceKey& place) const override;
-  bool skips(int layer) override;
-  void end_pass() override;
+  std::unique_ptr<trace::InterventionPass> begin(const trace::ForwardScope& scope,
+                                                 const at::Tensor& tokens) override;
 
   base::Result<nlohmann::json> request(const protocol::ProgramRequest& request,
                                        std::int64_t next_step) override;
@@ -67,6 +65,9 @@ class Engine : public trace::InterventionHooks {
   void end_preview() override;
 
  private:
+  base::Result<std::shared_ptr<ActiveProgram>> stage(const nlohmann::json& one,
+                                                     const Context& received) const;
+
   struct State;
   std::unique_ptr<State> state_;
 };

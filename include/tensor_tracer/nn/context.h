@@ -7,8 +7,8 @@
 
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/points/place_table.h"
-#include "tensor_tracer/trace/intervention_hooks.h"
-#include "tensor_tracer/trace/tracer.h"
+#include "tensor_tracer/trace/intervention_pass.h"
+#include "tensor_tracer/trace/pass.h"
 
 namespace tt::nn {
 
@@ -29,28 +29,29 @@ struct BuildContext {
   int tensor_ranks() const { return described_ranks > 0 ? described_ranks : tensor.size(); }
 };
 
-/// What one forward pass is given besides its input. Tracer and hooks outlive the pass.
+/// What one forward pass is given besides its input. The passes outlive it, and a recomputation of
+/// its layers in the backward.
 struct ForwardContext {
-  trace::Tracer& tracer;
+  trace::Pass& pass;
   std::uint64_t seed = 0;
   std::int64_t step = 1;
-  std::int64_t first_row = 0;                 // of this micro-batch, in the global batch
-  bool is_training = true;                    // dropout on
-  trace::InterventionHooks* hooks = nullptr;  // null: no program acts in this forward
+  std::int64_t first_row = 0;                        // of this micro-batch, in the global batch
+  bool is_training = true;                           // dropout on
+  trace::InterventionPass* interventions = nullptr;  // null: no program acts in this forward
 
   /// `x` as it goes on from a trace point: changed by programs, then captured.
   at::Tensor point(const points::PlaceKey& place, at::Tensor x) const {
     x = intervene(place, std::move(x));
-    tracer.capture(place, x);
+    pass.capture(place, x);
     return x;
   }
   /// `x` as programs change it. Weights are not captured.
   at::Tensor intervene(const points::PlaceKey& place, at::Tensor x) const {
-    if (hooks != nullptr && hooks->acts_at(place)) [[unlikely]]
-      return hooks->at_point(place, x);
+    if (interventions != nullptr && interventions->acts_at(place)) [[unlikely]]
+      return interventions->at_point(place, x);
     return x;
   }
-  bool skips(int layer) const { return hooks != nullptr && hooks->skips(layer); }
+  bool skips(int layer) const { return interventions != nullptr && interventions->skips(layer); }
 };
 
 }  // namespace tt::nn

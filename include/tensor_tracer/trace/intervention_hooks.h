@@ -3,14 +3,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
-#include "tensor_tracer/points/place_table.h"
 #include "tensor_tracer/protocol/request.h"
+#include "tensor_tracer/trace/intervention_pass.h"
 #include "tensor_tracer/trace/plan.h"
 
 namespace tt::trace {
@@ -25,30 +26,18 @@ struct ProgramChanges {
 /// same on every rank. Whatever goes wrong in a program is counted and told, and never reaches
 /// training. Thread: the thread that runs the step.
 ///
-///     if (hooks.begin_forward(scope, tokens)) … x = hooks.at_point(place, x) …
-///     loss.backward();            // gradients are changed by hooks
-///     hooks.end_pass();
+///     const auto pass = hooks.begin(scope, tokens);      // null: no program acts
+///     … if (pass && pass->acts_at(place)) x = pass->at_point(place, x) …
+///     loss.backward();                                   // tensor hooks change gradients
+///     if (pass) pass->end();
 class InterventionHooks {
  public:
   virtual ~InterventionHooks() = default;
 
-  /// True if some program acts in this forward: the one branch of a place without. `tokens` int64
-  /// [batch, sequence].
-  virtual bool begin_forward(const ForwardScope& scope, const at::Tensor& tokens) = 0;
-  /// Whether at_point() has something to do there, now or in the backward. REQUIRES:
-  /// begin_forward() was true.
-  bool acts_at(const points::PlaceKey& place) const { return acts_[place.index]; }
-  /// What the forward goes on with instead of `local`, this rank's shard of the place; itself where
-  /// nothing is changed. Collective along the tensor axis.
-  virtual at::Tensor at_point(const points::PlaceKey& place, const at::Tensor& local) = 0;
-  /// Some program reads this place, which is computed only to be read.
-  virtual bool reads(const points::PlaceKey& place) const = 0;
-  /// Some program writes this place, so that the forward must go on with a value of it.
-  virtual bool writes(const points::PlaceKey& place) const = 0;
-  /// The layer is left out. Collective along the tensor axis.
-  virtual bool skips(int layer) = 0;
-  /// After the backward, or after a forward that has none.
-  virtual void end_pass() = 0;
+  /// Opens a pass; null if no program acts in it. `tokens` int64 [batch, sequence]. The hooks
+  /// outlive the pass. Collective along the tensor axis.
+  virtual std::unique_ptr<InterventionPass> begin(const ForwardScope& scope,
+                                                  const at::Tensor& tokens) = 0;
 
   /// Global rank 0, between steps: a request, to be in force from `next_step` on once install() has
   /// had it. The answer, or why not; then nothing changes.
@@ -88,10 +77,6 @@ class InterventionHooks {
   virtual nlohmann::json preview_writes() = 0;
   /// REQUIRES: begin_preview() was ok.
   virtual void end_preview() = 0;
-
- protected:
-  /// By PlaceKey::index, of the open forward: most places of a forward have nothing to do.
-  const bool* acts_ = nullptr;
 };
 
 }  // namespace tt::trace

@@ -27,6 +27,7 @@ struct ForwardScope {
   Phase phase = Phase::kTrain;
   std::uint32_t prompt_set = 0;  // 0: the run's own data
   std::int64_t batch = 0;        // of an evaluation, from 0
+  bool recomputes = false;       // layers run again in the backward pass
 };
 
 /// Limits of what a plan may ask for, its expressions included; each has a test.

@@ -1,17 +1,16 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/trace/intervention_hooks.h"
 #include "tensor_tracer/trace/trace_sink.h"
 #include "tensor_tracer/trace/tracer.h"
+#include "tensor_tracer/train/program_control.h"
 
 namespace tt::train {
 
@@ -20,16 +19,11 @@ namespace tt::train {
 /// same step. Thread: the thread that runs the step.
 class RunControl {
  public:
-  /// Carries out "intervention.preview" between steps, on every rank; the answer of rank 0.
-  /// `contents`: of the files that its plan and its program name.
-  using Preview = std::function<base::Result<nlohmann::json>(
-      const nlohmann::json& params, const trace::FileContents& contents, std::int64_t steps_done)>;
-
   /// `control_source` and `sink`: on global rank 0 those of the hub, null without one and
   /// elsewhere. `hooks`: null, or on every rank.
   RunControl(const comm::ProcessGroup& control, trace::ControlSource* control_source,
              trace::TraceSink* sink, trace::Tracer& tracer, trace::InterventionHooks* hooks,
-             Preview preview);
+             ProgramControl::Preview preview);
 
   /// Holds the run until a viewer is connected to the hub. Collective.
   void wait_for_viewer();
@@ -61,21 +55,12 @@ class RunControl {
   void agree_on_plan(std::int64_t step);
   void disable_switched_off(std::int64_t next_step);
   void notify_state(const char* phase, std::int64_t step) const;
-  // interventions.cpp
-  void intervene(std::uint64_t id, const protocol::ProgramRequest& request, std::int64_t next_step);
-  void answer_sets(std::int64_t next_step);
-  void agree_on_programs(const trace::ProgramChanges& changes, std::int64_t step);
-  void take_preview(std::uint64_t id, const protocol::PreviewProgram& request);
-  base::Result<trace::FileContents> read_preview_files(
-      const protocol::PreviewProgram& request) const;
-  void run_preview(std::int64_t next_step);
 
   comm::ProcessGroup control_;
   trace::ControlSource* const control_source_;
   trace::TraceSink* const sink_;
   trace::Tracer& tracer_;
-  trace::InterventionHooks* const hooks_;
-  const Preview preview_;
+  ProgramControl programs_;
   std::vector<trace::Request> requests_;  // not carried out yet
   bool is_paused_ = false;
   bool must_stop_ = false;
@@ -83,15 +68,6 @@ class RunControl {
   std::optional<std::uint64_t> single_steps_request_;
   std::shared_ptr<const trace::Plan> new_plan_;
   std::uint32_t plan_number_ = 0;
-  /// Values of parameters that are not answered yet, by program and parameter.
-  struct PendingSet {
-    std::uint64_t id = 0;
-    nlohmann::json answer;
-  };
-  std::map<std::pair<std::string, std::string>, PendingSet> pending_sets_;
-  std::optional<std::uint64_t> preview_id_;  // rank 0: of the request that is to be carried out
-  std::string preview_params_;               // JSON; empty: none
-  trace::FileContents preview_contents_;
 };
 
 }  // namespace tt::train

@@ -16,6 +16,7 @@
 #include "tensor_tracer/trace/intervention_hooks.h"
 #include "tensor_tracer/trace/trace_sink.h"
 #include "tensor_tracer/trace/tracer.h"
+#include "tensor_tracer/train/forward_runner.h"
 #include "tensor_tracer/train/gradients.h"
 #include "tensor_tracer/train/groups.h"
 #include "tensor_tracer/train/run_control.h"
@@ -79,31 +80,15 @@ class Trainer {
  private:
   StepReport step(std::int64_t number);
   void update(const StepReport& report);
-  double forward_backward(std::int64_t number);
   double evaluate(std::int64_t number);
-  double forward_only(std::int64_t number, std::int64_t index);
-  void run_prompts(std::int64_t number);
   void export_step(std::int64_t number, double loss);
   void tell(const StepReport& report);
-  trace::InterventionHooks* acting(const trace::ForwardScope& scope,
-                                   const at::Tensor& tokens) const;
-  void end_interventions() const;
   bool recover_from_nonfinite(std::int64_t number);
   void notify_interventions(std::int64_t number) const;
-  base::Result<nlohmann::json> preview(const nlohmann::json& params,
-                                       const trace::FileContents& contents, std::int64_t done);
-  class PreviewWatch;
-  base::Status begin_preview(const nlohmann::json& params, const trace::FileContents& contents,
-                             std::optional<PreviewWatch>& watch);
-  struct PreviewPass;
-  double preview_loss(const PreviewPass& pass, trace::Tracer& tracer);
-  double share_of_loss() const;
-  double mean_over_data(double value) const;
+  void notify_phase(const char* phase, std::int64_t step) const;
 
   const config::TrainConfig config_;
   TrainerParts parts_;
-  const std::int64_t global_batch_;
-  const std::int64_t num_micro_batches_;
   std::vector<std::int64_t> export_steps_;
   data::SampleOrder order_;
   data::Batches batches_;
@@ -113,6 +98,7 @@ class Trainer {
   optim::AdamW optimizer_;
   optim::LrSchedule schedule_;
   trace::Tracer tracer_;
+  ForwardRunner runner_;
   RunControl control_;
 };
 

@@ -4,6 +4,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 
 #include "tensor_tracer/intervene/engine.h"
@@ -56,12 +57,11 @@ class Forward {
     EXPECT_TRUE(engine_.prepare(engine_.take_changes(1)));
     engine_.install(true);
     c10::SetAllocator(c10::kCPU, &counting(), 100);
-    EXPECT_TRUE(
-        engine_.begin_forward({3, 0, 0, trace::Phase::kTrain}, at::zeros({4, 5}, at::kLong)));
+    pass_ = engine_.begin({3, 0, 0, trace::Phase::kTrain}, at::zeros({4, 5}, at::kLong));
     at_start_ = counting().live;
   }
   ~Forward() {
-    engine_.end_pass();
+    pass_->end();
     c10::SetAllocator(c10::kCPU, before_, 100);
   }
   Forward(const Forward&) = delete;
@@ -71,7 +71,7 @@ class Forward {
   double alive_behind(int layer) {
     const at::NoGradGuard no_grad;
     at::Tensor x = at::ones({4, 5, 64});
-    x = engine_.at_point(hidden_states(layer), x);
+    x = pass_->at_point(hidden_states(layer), x);
     x = at::Tensor();
     return static_cast<double>(counting().live - at_start_) / (4 * 5 * 64 * sizeof(float));
   }
@@ -79,6 +79,7 @@ class Forward {
  private:
   c10::Allocator* const before_;
   Engine engine_;
+  std::unique_ptr<trace::InterventionPass> pass_;
   std::size_t at_start_ = 0;
 };
 

@@ -129,14 +129,14 @@ class Pass {
  private:
   void pass() {
     const at::Tensor tokens = at::arange(kBatch * kSequence, at::kLong).view({kBatch, kSequence});
-    const bool acts = engine_.begin_forward({3, 0, 0, trace::Phase::kTrain}, tokens);
+    const auto acting = engine_.begin({3, 0, 0, trace::Phase::kTrain}, tokens);
     at::Tensor loss = at::zeros({}, at::kDouble);
     std::uint64_t seed = 100;
     for (const Made& place : all_places(context_.places())) {
-      loss = loss + meet(place, seed += 2, acts);
+      loss = loss + meet(place, seed += 2, acting.get());
     }
     loss.backward();
-    engine_.end_pass();
+    if (acting != nullptr) acting->end();
   }
 
   bool is_cut(const mesh::Placement& placement) const {
@@ -155,16 +155,16 @@ class Pass {
     return placement;
   }
 
-  at::Tensor meet(const Made& place, std::uint64_t seed, bool acts) {
-    if (place.is_read_only && !(acts && engine_.reads(place.key))) {
+  at::Tensor meet(const Made& place, std::uint64_t seed, trace::InterventionPass* acting) {
+    if (place.is_read_only && !(acting != nullptr && acting->reads(place.key))) {
       return at::zeros({}, at::kDouble);
     }
     const at::Tensor leaf = part(random(place.shape, seed).to(context_.dtype), place.placement)
                                 .contiguous()
                                 .requires_grad_(true);
     const at::Tensor x = leaf * 1;
-    const bool is_met = acts && engine_.acts_at(place.key);
-    const at::Tensor y = is_met ? engine_.at_point(place.key, x) : x;
+    const bool is_met = acting != nullptr && acting->acts_at(place.key);
+    const at::Tensor y = is_met ? acting->at_point(place.key, x) : x;
     if (place.is_read_only) return at::zeros({}, at::kDouble);
     leaves_[place.name] = {leaf, place.placement};
     made_[place.name] = whole(y.detach(), place.placement);

@@ -136,9 +136,7 @@ TEST(Programs, AFileIsReadOnceForAllLayersAndShapes) {
   EXPECT_EQ(run.reads(), 1);
   run.at_boundary(true);
   for (const std::int64_t sequence : {5, 3}) {
-    run.engine().begin_forward({8, 0, 0, trace::Phase::kTrain},
-                               at::zeros({4, sequence}, at::kLong));
-    run.engine().end_pass();
+    run.engine().begin({8, 0, 0, trace::Phase::kTrain}, at::zeros({4, sequence}, at::kLong))->end();
   }
   EXPECT_EQ(run.reads(), 1);
 }
@@ -200,9 +198,10 @@ TEST(Programs, WhoseFileHasChangedAreCompiledAnew) {
   run.apply("p", program);
   run.at_boundary(true);
   EXPECT_EQ(run.num_compiled(), 2);
-  run.engine().begin_forward({8, 0, 0, trace::Phase::kTrain}, at::zeros({4, 5}, at::kLong));
-  const at::Tensor out = run.engine().at_point(hidden_states(1), at::ones({4, 5, 64}));
-  run.engine().end_pass();
+  const auto pass =
+      run.engine().begin({8, 0, 0, trace::Phase::kTrain}, at::zeros({4, 5}, at::kLong));
+  const at::Tensor out = pass->at_point(hidden_states(1), at::ones({4, 5, 64}));
+  pass->end();
   EXPECT_TRUE(at::equal(out, at::full({4, 5, 64}, 2.0)));
 }
 
@@ -247,9 +246,9 @@ at::Tensor left_by(const std::string& tokens) {
   run.at_boundary(true);
   const at::Tensor ids = at::tensor({72, 105, 0, 0, 0, 79, 110, 99, 101, 46}, at::kLong);
   trace::ForwardScope scope{8, 0, 0, trace::Phase::kEval, 1};
-  EXPECT_TRUE(run.engine().begin_forward(scope, ids.view({2, 5})));
-  const at::Tensor out = run.engine().at_point(hidden_states(1), at::ones({2, 5, 64}));
-  run.engine().end_pass();
+  const auto pass = run.engine().begin(scope, ids.view({2, 5}));
+  const at::Tensor out = pass->at_point(hidden_states(1), at::ones({2, 5, 64}));
+  pass->end();
   return out.select(2, 0).flatten().to(at::kLong);
 }
 
@@ -259,6 +258,54 @@ TEST(Programs, TheLastTokenOfAPromptIsItsOwn) {
   EXPECT_TRUE(at::equal(left_by("-2,-1"), last));
   const at::Tensor first = at::tensor({0, 0, 1, 1, 1, 0, 0, 1, 1, 1}, at::kLong);
   EXPECT_TRUE(at::equal(left_by("0-1"), first)) << "what fills a prompt up is not its beginning";
+}
+
+json counts_of(Controlled& run) { return (*run.engine().report(8))["programs"][0]; }
+
+// Layer 3 runs again in the backward pass, when the value of layer 1 has had its last user.
+TEST(Programs, DoTheSameInARecomputationAndCountOnce) {
+  Controlled run;
+  run.apply("p",
+            "h = layers[1].output\nlayers[3].output += h * layers[3].output\n"
+            "save(layers[3].output.mean(), \"m\")");
+  run.at_boundary(true);
+  trace::ForwardScope scope{.step = 8, .recomputes = true};
+  const auto pass = run.engine().begin(scope, at::zeros({4, 5}, at::kLong));
+  pass->at_point(hidden_states(1), at::full({4, 5, 64}, 2.0F));
+  for (int times = 0; times < 2; ++times) {
+    const at::Tensor out = pass->at_point(hidden_states(3), at::full({4, 5, 64}, 3.0F));
+    EXPECT_TRUE(at::equal(out, at::full({4, 5, 64}, 9.0F)));
+  }
+  pass->end();
+  const json counts = counts_of(run);
+  EXPECT_EQ(counts["failed"], 0);
+  EXPECT_EQ(counts["positions"], 20);
+  EXPECT_EQ(counts["forwards"], 1);
+  EXPECT_EQ(run.engine().take_saved().size(), 1U);
+}
+
+TEST(Programs, OfAPassThatWasDroppedChangeNoGradientAndKeepNoSaves) {
+  Controlled run;
+  run.apply("p",
+            "save(layers[1].output.mean(), \"m\")\nlayers[2].output += saved(\"m\")\n"
+            "layers[1].output.grad *= 2");
+  run.at_boundary(true);
+  const at::Tensor x = at::ones({4, 5, 64}).requires_grad_(true);
+  const auto meet = [&](trace::InterventionPass& pass) {
+    return pass.at_point(hidden_states(1), 1 * x);
+  };
+  const at::Tensor tokens = at::zeros({4, 5}, at::kLong);
+  auto dropped = run.engine().begin({.step = 8}, tokens);
+  const at::Tensor of_dropped = meet(*dropped);
+  dropped.reset();
+  of_dropped.sum().backward();
+  EXPECT_TRUE(at::equal(x.grad(), at::ones_like(x)));
+  const auto pass = run.engine().begin({.step = 8}, tokens);
+  meet(*pass).sum().backward();
+  EXPECT_TRUE(at::equal(x.grad(), at::full_like(x, 3)));
+  pass->at_point(hidden_states(2), at::ones({4, 5, 64}));
+  pass->end();
+  EXPECT_EQ(counts_of(run)["waiting"], 1) << "for what a pass that ended has saved";
 }
 
 // The refusal of a program for a model with these micro-batches; empty: it is taken.
@@ -354,10 +401,10 @@ double saved_of(const std::string& expression) {
   Controlled run;
   run.apply("p", "a = param(0.1)\nk = 0.1\nb = a + 0\nsave(" + expression + ", \"x\")");
   run.at_boundary(true);
-  EXPECT_TRUE(
-      run.engine().begin_forward({8, 0, 0, trace::Phase::kTrain}, at::zeros({4, 5}, at::kLong)));
-  run.engine().at_point(hidden_states(1), at::ones({4, 5, 64}));
-  run.engine().end_pass();
+  const auto pass =
+      run.engine().begin({8, 0, 0, trace::Phase::kTrain}, at::zeros({4, 5}, at::kLong));
+  pass->at_point(hidden_states(1), at::ones({4, 5, 64}));
+  pass->end();
   const auto saved = run.engine().take_saved();
   return saved.empty() ? std::nan("") : saved[0]["values"][0].get<double>();
 }

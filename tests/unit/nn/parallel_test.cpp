@@ -78,10 +78,8 @@ Results through(const Forward& forward, const std::vector<Parameter>& parameters
 }
 
 struct NoTrace {
-  trace::Tracer tracer{trace::PlanContext{}, {}, comm::ProcessGroup(), nullptr};
-  ForwardContext context(bool is_training = true) {
-    return {tracer, 5, 3, 8, is_training, nullptr};
-  }
+  trace::Pass pass;
+  ForwardContext context(bool is_training = true) { return {pass, 5, 3, 8, is_training, nullptr}; }
 };
 
 LayerRun attention_with(std::int64_t groups, double rotary_base, double dropout) {

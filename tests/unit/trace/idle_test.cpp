@@ -7,6 +7,7 @@
 #include <new>
 
 #include "tensor_tracer/comm/world.h"
+#include "tensor_tracer/intervene/engine.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/trace/tracer.h"
 #include "tests/unit/comm/counting_group.h"
@@ -80,17 +81,17 @@ class Loop {
   }
 
   void step(std::int64_t number) {
-    tracer.begin_forward({number, 0, 0, Phase::kTrain});
+    Pass pass = tracer.begin({number, 0, 0, Phase::kTrain});
     for (int layer = 1; layer <= kLayers; ++layer) {
-      tracer.capture(key_of("HiddenStates", layer), hidden_);
-      tracer.capture_derived(key_of("RawAttentionScore", layer), {2, 4, 4, 4}, at::kFloat, [] {
+      pass.capture(key_of("HiddenStates", layer), hidden_);
+      pass.capture_derived(key_of("RawAttentionScore", layer), {2, 4, 4, 4}, at::kFloat, [] {
         return at::zeros({2, 4, 4, 4});
       });
-      if (tracer.rows_wanted(key_of("RawAttentionScore", layer), 2) > 0) ++rows_asked_for;
+      if (pass.rows_wanted(key_of("RawAttentionScore", layer), 2) > 0) ++rows_asked_for;
     }
-    tracer.end_forward();
-    tracer.end_backward();
-    tracer.finish();
+    pass.end_forward();
+    pass.end_backward();
+    pass.finish();
   }
 
   void watch(const char* entries) {
@@ -132,6 +133,26 @@ TEST(IdleTracer, StepsThatAPlanLeavesOutCostAsLittle) {
     EXPECT_EQ(allocations - before, 0U);
     EXPECT_EQ(loop.traffic->messages(), 0);
   });
+}
+
+TEST(IdlePrograms, OfOtherStepsAllocateNothing) {
+  const comm::ProcessGroup one;
+  intervene::Context context;
+  context.model.places = context_of(one).places;
+  context.micro_batch_size = 2;
+  context.seq_length = 4;
+  intervene::Engine engine(context, one, one);
+  const std::string program = "layers[1].output *= 2\nwhen(steps=\"100\")";
+  ASSERT_TRUE(engine.request(protocol::ApplyProgram{.name = "p", .program = program}, 1).ok());
+  ASSERT_TRUE(engine.prepare(engine.take_changes(1)).ok());
+  engine.install(true);
+  const at::Tensor tokens = at::zeros({2, 4}, at::kLong);
+  const std::size_t before = allocations;
+  for (std::int64_t number = 1; number <= 10; ++number) {
+    EXPECT_EQ(engine.begin({.step = number}, tokens), nullptr);
+  }
+  EXPECT_EQ(allocations - before, 0U);
+  EXPECT_NE(engine.begin({.step = 100}, tokens), nullptr);
 }
 
 TEST(WatchingTracer, SendsOneGatherForAllPointsOfAForward) {

@@ -135,14 +135,14 @@ std::vector<std::vector<Sent>> watch(int ranks, const config::ModelConfig& model
       Tracer tracer(about, {1, {group.rank(), 0, 0}}, group,
                     group.rank() == 0 ? &collector : nullptr);
       tracer.set_plan(plan_of(point, about));
-      tracer.begin_forward({});
+      Pass pass = tracer.begin({});
       at::Tensor local = logical(point);
       if (point.placement.kind == mesh::Placement::Kind::kShard) {
         local = comm::take_shard(local, point.placement, group.rank(), ranks);
       }
-      tracer.capture(about.places->key(row, point.first_layer), local);
-      tracer.end_forward();
-      tracer.finish();
+      pass.capture(about.places->key(row, point.first_layer), local);
+      pass.end_forward();
+      pass.finish();
       EXPECT_EQ(collector.told, "") << point.name;
       if (group.rank() == 0) sent.push_back(std::move(collector.all));
     }

@@ -5,108 +5,20 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "tensor_tracer/comm/shards.h"
 #include "tensor_tracer/comm/world.h"
-#include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/protocol/record.h"
+#include "tests/unit/trace/collector.h"
 
 namespace tt::trace {
 namespace {
 
 using nlohmann::json;
-
-struct Record {
-  protocol::RecordHeader header;
-  at::Tensor values;
-};
-
-// docs/protocol.md: offset and scale of every line, then all codes.
-at::Tensor numbers_of_codes(std::span<const std::byte> payload,
-                            const std::vector<std::int64_t>& shape) {
-  at::Tensor numbers = at::empty(shape, at::kFloat);
-  const std::int64_t columns = shape.back(), lines = numbers.numel() / columns;
-  for (std::int64_t line = 0; line < lines; ++line) {
-    float scale[2];
-    std::memcpy(scale, payload.data() + 8 * line, 8);
-    for (std::int64_t i = 0; i < columns; ++i) {
-      const auto code = std::to_integer<int>(payload[8 * lines + line * columns + i]);
-      const float infinity = std::numeric_limits<float>::infinity();
-      numbers.mutable_data_ptr<float>()[line * columns + i] =
-          code == 253   ? std::numeric_limits<float>::quiet_NaN()
-          : code == 254 ? infinity
-          : code == 255 ? -infinity
-                        : scale[0] + scale[1] * static_cast<float>(code);
-    }
-  }
-  return numbers;
-}
-
-// Keeps what a leader sends.
-class Collector : public TraceSink {
- public:
-  void send_records(std::string records) noexcept override {
-    ++messages;
-    protocol::RecordReader reader(records);
-    while (auto record = reader.next()) {
-      std::vector<std::int64_t> shape(record->header.shape.begin(),
-                                      record->header.shape.begin() + record->header.ndim);
-      if (record->header.dtype == protocol::Dtype::kU8) {
-        all.push_back({record->header, numbers_of_codes(record->payload, shape)});
-        continue;
-      }
-      const at::ScalarType dtype = record->header.dtype == protocol::Dtype::kF64    ? at::kDouble
-                                   : record->header.dtype == protocol::Dtype::kI32  ? at::kInt
-                                   : record->header.dtype == protocol::Dtype::kBf16 ? at::kBFloat16
-                                                                                    : at::kFloat;
-      auto* payload = const_cast<std::byte*>(record->payload.data());
-      all.push_back({record->header, at::from_blob(payload, shape, dtype).clone()});
-    }
-    EXPECT_TRUE(reader.status().ok());
-  }
-  void send_event(std::string_view event, json params) noexcept override {
-    events.emplace_back(std::string(event), std::move(params));
-  }
-  std::vector<Record> all;
-  std::vector<std::pair<std::string, json>> events;
-  int messages = 0;
-};
-
-PlanContext context(int ranks, std::int64_t groups) {
-  config::ModelConfig model;
-  model.num_layers = 3;
-  model.hidden_size = 64;
-  model.num_attention_heads = 8;
-  model.num_query_groups = groups;
-  model.ffn_hidden_size = 168;
-  model.swiglu = true;
-  PlanContext about;
-  about.places = model::describe_model(model, ranks).places();
-  about.tensor_ranks = ranks;
-  about.micro_batches = 2;
-  about.micro_batch_size = 4;
-  about.seq_length = 5;
-  about.prompt_sets = {{"probes", 4, 5}};
-  return about;
-}
-
-std::shared_ptr<const Plan> plan_of(const json& text, const PlanContext& about) {
-  auto plan = parse_plan(text, about, 9);
-  if (!plan) throw std::runtime_error(to_string(plan.error()));
-  return std::make_shared<const Plan>(std::move(plan).value());
-}
-
-// The same on every mesh.
-points::PlaceKey key_of(const char* name, int layer) {
-  static const PlanContext one_rank = context(1, 8);
-  return one_rank.places->key(name, layer);
-}
 
 at::Tensor logical(const points::PlaceKey& place, std::int64_t features, at::ScalarType dtype) {
   const std::uint64_t seed = place.row * 100U + place.layer;
@@ -123,8 +35,8 @@ std::vector<Record> watch(int ranks, std::int64_t groups, const json& plan, at::
     Tracer tracer(about, {77, {group.rank(), 0, 0}}, group,
                   group.rank() == 0 ? &collector : nullptr);
     tracer.set_plan(plan_of(plan, about));
-    tracer.begin_forward({6, 0, 0, Phase::kTrain});
-    tracer.capture(key_of("InputTokens", 0), at::arange(40, at::kLong).view({2, 4, 5}));
+    Pass pass = tracer.begin({6, 0, 0, Phase::kTrain});
+    pass.capture(key_of("InputTokens", 0), at::arange(40, at::kLong).view({2, 4, 5}));
     for (int layer = 1; layer <= 3; ++layer) {
       for (const char* name : {"QKV", "MLP1", "HiddenStates"}) {
         const points::PlaceKey place = key_of(name, layer);
@@ -133,11 +45,11 @@ std::vector<Record> watch(int ranks, std::int64_t groups, const json& plan, at::
         if (point.placement.kind == mesh::Placement::Kind::kShard) {
           local = comm::take_shard(local, point.placement, group.rank(), ranks);
         }
-        tracer.capture(place, local);
+        pass.capture(place, local);
       }
     }
-    tracer.end_forward();
-    tracer.finish();
+    pass.end_forward();
+    pass.finish();
   });
   EXPECT_EQ(collector.messages, collector.all.empty() ? 0 : 1);
   return std::move(collector.all);
@@ -234,10 +146,10 @@ TEST(Tracer, TheMicroBatchesOfAnEvaluationCountOn) {
   tracer.set_plan(plan_of(plan, about));
   for (std::int64_t batch = 0; batch < 2; ++batch) {
     for (std::int64_t micro = 0; micro < 3; ++micro) {
-      tracer.begin_forward({7, micro, 0, Phase::kEval, 0, batch});
-      tracer.capture(key_of("MLP2", 1), at::ones({2, 5, 64}));
-      tracer.end_forward();
-      tracer.finish();
+      Pass pass = tracer.begin({7, micro, 0, Phase::kEval, 0, batch});
+      pass.capture(key_of("MLP2", 1), at::ones({2, 5, 64}));
+      pass.end_forward();
+      pass.finish();
     }
   }
   ASSERT_EQ(collector.all.size(), 6u);
@@ -251,11 +163,11 @@ TEST(Tracer, ACaptureThatFailsIsToldAndTheRestGoesOn) {
   const json plan = {{"entries", {{{"point", "HiddenStates"}}, {{"point", "MLP2"}}}}};
   tracer.set_plan(plan_of(plan, about));
   for (int step = 1; step <= 2; ++step) {
-    tracer.begin_forward({step, 0, 0, Phase::kTrain});
-    tracer.capture(key_of("HiddenStates", 1), at::empty({2, 5, 64}, at::kMeta));
-    tracer.capture(key_of("MLP2", 1), at::ones({2, 5, 64}));
-    tracer.end_forward();
-    tracer.finish();
+    Pass pass = tracer.begin({step, 0, 0, Phase::kTrain});
+    pass.capture(key_of("HiddenStates", 1), at::empty({2, 5, 64}, at::kMeta));
+    pass.capture(key_of("MLP2", 1), at::ones({2, 5, 64}));
+    pass.end_forward();
+    pass.finish();
   }
   ASSERT_EQ(collector.all.size(), 2u);
   EXPECT_EQ(collector.all[0].header.entry, 1u);
@@ -282,16 +194,16 @@ TEST(Tracer, WhatCannotBeMadeOnOneRankIsToldAndTheRestGoesOn) {
         return good;
       };
       for (int step = 1; step <= 2; ++step) {
-        tracer.begin_forward({step, 0, 0, Phase::kTrain});
-        tracer.capture_derived(key_of("InputTokens", 0), {2, 4, 5}, at::kLong, [&] {
+        Pass pass = tracer.begin({step, 0, 0, Phase::kTrain});
+        pass.capture_derived(key_of("InputTokens", 0), {2, 4, 5}, at::kLong, [&] {
           return make(at::zeros({2, 4, 5}, at::kLong));
         });
-        tracer.capture_derived(key_of("RawAttentionScore", 1), {4, 4, 5, 5}, at::kFloat, [&] {
+        pass.capture_derived(key_of("RawAttentionScore", 1), {4, 4, 5, 5}, at::kFloat, [&] {
           return make(at::ones({4, 4, 5, 5}));
         });
-        tracer.capture(key_of("MLP2", 1), at::ones({4, 5, 64}));
-        tracer.end_forward();
-        tracer.finish();
+        pass.capture(key_of("MLP2", 1), at::ones({4, 5, 64}));
+        pass.end_forward();
+        pass.finish();
       }
     });
     std::map<std::uint32_t, int> records;
@@ -316,15 +228,15 @@ TEST(Tracer, AGradientThatTheLossDoesNotDependOnHasNoRecordAndTheOthersGoOn) {
     tracer.set_plan(
         plan_of({{"entries", {{{"point", "HiddenStates"}, {"direction", "gradient"}}}}}, about));
     for (int step = 1; step <= 2; ++step) {
-      tracer.begin_forward({step, 0, 0, Phase::kTrain});
+      Pass pass = tracer.begin({step, 0, 0, Phase::kTrain});
       const at::Tensor lost = at::ones({4, 5, 64}).requires_grad_(true);
       const at::Tensor used = at::ones({4, 5, 64}).requires_grad_(true);
-      tracer.capture(key_of("HiddenStates", 1), lost);
-      tracer.capture(key_of("HiddenStates", 2), used);
-      tracer.end_forward();
+      pass.capture(key_of("HiddenStates", 1), lost);
+      pass.capture(key_of("HiddenStates", 2), used);
+      pass.end_forward();
       used.sum().backward();
-      tracer.end_backward();
-      tracer.finish();
+      pass.end_backward();
+      pass.finish();
     }
     EXPECT_THAT(tracer.take_switched_off(), testing::IsEmpty());
   });
@@ -344,21 +256,21 @@ TEST(Tracer, AGradientThatIsMadeIsSentOrToldAndTheBackwardGoesOn) {
                           {"compressor", {{"kind", "none"}}},
                           {"direction", "gradient"}};
       tracer.set_plan(plan_of({{"entries", {entry}}}, about));
-      tracer.begin_forward({1, 0, 0, Phase::kTrain});
-      EXPECT_EQ(tracer.rows_wanted(key_of("RawAttentionScore", 1), 4), 0);
-      EXPECT_EQ(tracer.rows_wanted(key_of("RawAttentionScore", 1), 4, true), 4);
+      Pass pass = tracer.begin({1, 0, 0, Phase::kTrain});
+      EXPECT_EQ(pass.rows_wanted(key_of("RawAttentionScore", 1), 4), 0);
+      EXPECT_EQ(pass.rows_wanted(key_of("RawAttentionScore", 1), 4, true), 4);
       const at::Tensor x = at::ones({4, 4, 5, 2}).requires_grad_(true);
       const at::Tensor y = 1 * x;
       const auto make = [&](const at::Tensor& gradient) {
         if (fails && group.rank() == 1) throw std::runtime_error("no memory left\nhere and there");
         return gradient.sum(-1, true).expand({4, 4, 5, 5});
       };
-      tracer.capture_derived_gradient(key_of("RawAttentionScore", 1),
-                                      {{4, 4, 5, 5}, at::kFloat, y, make});
-      tracer.end_forward();
+      pass.capture_derived_gradient(key_of("RawAttentionScore", 1),
+                                    {{4, 4, 5, 5}, at::kFloat, y, make});
+      pass.end_forward();
       (3 * y).sum().backward();
-      tracer.end_backward();
-      tracer.finish();
+      pass.end_backward();
+      pass.finish();
       EXPECT_TRUE(at::equal(x.grad(), at::full_like(x, 3)));
     });
     if (fails) {
@@ -388,14 +300,14 @@ TEST(Tracer, RanksThatLayOutAPassOtherwiseGatherNothingAndSwitchItsEntriesOff) {
       tracer.set_plan(
           plan_of({{"entries", {entry, {{"point", "QKV"}, {"phases", {"eval"}}}}}}, about));
       for (int step = 1; step <= 2; ++step) {
-        tracer.begin_forward({step, 0, 0, Phase::kTrain});
+        Pass pass = tracer.begin({step, 0, 0, Phase::kTrain});
         const at::Tensor x = at::ones({4, 5, 168}).requires_grad_(true);
         const at::Tensor y = 2 * x;
-        tracer.capture(key_of("MLP1", 1), y);
-        tracer.end_forward();
+        pass.capture(key_of("MLP1", 1), y);
+        pass.end_forward();
         y.sum().backward();
-        tracer.end_backward();
-        tracer.finish();
+        pass.end_backward();
+        pass.finish();
       }
       EXPECT_THAT(tracer.take_switched_off(), testing::ElementsAre(0U));
     });
@@ -413,11 +325,11 @@ TEST(Tracer, AnEntryThatTakesTooLongOnAnyRankIsSwitchedOff) {
     about.limits.max_entry_seconds = group.rank() == 1 ? 0.0 : 60.0;
     Tracer tracer(about, {}, group, group.rank() == 0 ? &collector : nullptr);
     tracer.set_plan(plan_of({{"entries", {{{"point", "MLP1"}}, {{"point", "MLP2"}}}}}, about));
-    tracer.begin_forward({});
-    tracer.capture(key_of("MLP1", 1), at::ones({4, 5, 168}));
-    tracer.capture(key_of("MLP2", 1), at::ones({4, 5, 64}));
-    tracer.end_forward();
-    tracer.finish();
+    Pass pass = tracer.begin({});
+    pass.capture(key_of("MLP1", 1), at::ones({4, 5, 168}));
+    pass.capture(key_of("MLP2", 1), at::ones({4, 5, 64}));
+    pass.end_forward();
+    pass.finish();
     if (group.rank() == 0) {
       EXPECT_THAT(tracer.take_switched_off(), testing::ElementsAre(0u));
     }
@@ -439,14 +351,14 @@ TEST(Tracer, WatchingLeavesGradientsAlone) {
           about));
     }
     at::Tensor x = logical(key_of("HiddenStates", 1), 64, at::kFloat).set_requires_grad(true);
-    tracer.begin_forward({1, 0, 0, Phase::kTrain});
+    Pass pass = tracer.begin({1, 0, 0, Phase::kTrain});
     const at::Tensor y = x.exp();
-    tracer.capture(key_of("HiddenStates", 1), y);
-    tracer.end_forward();
+    pass.capture(key_of("HiddenStates", 1), y);
+    pass.end_forward();
     EXPECT_EQ(y.grad_fn()->name(), "ExpBackward0");
     y.sum().backward();
-    tracer.end_backward();
-    tracer.finish();
+    pass.end_backward();
+    pass.finish();
     EXPECT_EQ(collector.all.size(), watched ? 2u : 0u);
     return x.grad();
   };
@@ -460,10 +372,10 @@ std::vector<Record> watch_one(const json& entry, const ForwardScope& scope,
   const PlanContext about = context(1, 8);
   Tracer tracer(about, {}, comm::ProcessGroup(), &collector);
   tracer.set_plan(plan_of({{"entries", {entry}}}, about));
-  tracer.begin_forward(scope);
-  tracer.capture(key_of("HiddenStates", 2), hidden);
-  tracer.end_forward();
-  tracer.finish();
+  Pass pass = tracer.begin(scope);
+  pass.capture(key_of("HiddenStates", 2), hidden);
+  pass.end_forward();
+  pass.finish();
   return std::move(collector.all);
 }
 
@@ -514,15 +426,15 @@ TEST(Tracer, GradientsOfAddendsAreSummedAndOfShardsJoined) {
           {{{"point", "Key"}, {"direction", "gradient"}, {"compressor", {{"kind", "none"}}}},
            {{"point", "Query"}, {"direction", "gradient"}, {"compressor", {{"kind", "none"}}}}}}},
         about));
-    tracer.begin_forward({1, 0, 0, Phase::kTrain});
+    Pass pass = tracer.begin({1, 0, 0, Phase::kTrain});
     const at::Tensor x = at::ones({4, 5, 1}).set_requires_grad(true);
     const at::Tensor key = x.expand({4, 5, 8}) * 2, query = x.expand({4, 5, 16}) * 3;
-    tracer.capture(key_of("Key", 1), key);
-    tracer.capture(key_of("Query", 1), query);
-    tracer.end_forward();
+    pass.capture(key_of("Key", 1), key);
+    pass.capture(key_of("Query", 1), query);
+    pass.end_forward();
     (key.sum() * (group.rank() + 1) + (query * group.rank()).sum()).backward();
-    tracer.end_backward();
-    tracer.finish();
+    pass.end_backward();
+    pass.finish();
   });
   ASSERT_EQ(collector.all.size(), 2u);
   EXPECT_EQ(collector.messages, 1);

@@ -217,15 +217,12 @@ TEST_P(TrainerOnMesh, AStoppedPauseEndsTheRunOnEveryRank) {
   EXPECT_THAT(script.answers, testing::ElementsAre(std::pair(1U, after_2), std::pair(2U, after_2)));
 }
 
-/// Makes every place of one rank's model NaN in one step.
-class NanInOneStep : public trace::InterventionHooks {
+/// Makes every place of one rank's model NaN.
+class NanEverywhere : public trace::InterventionPass {
  public:
-  explicit NanInOneStep(std::int64_t step) : step_(step) {
+  NanEverywhere() {
     places_.fill(true);
     acts_ = places_.data();
-  }
-  bool begin_forward(const trace::ForwardScope& scope, const at::Tensor&) override {
-    return scope.step == step_;
   }
   at::Tensor at_point(const points::PlaceKey&, const at::Tensor& local) override {
     return local.is_floating_point() ? local * std::numeric_limits<double>::quiet_NaN() : local;
@@ -233,7 +230,19 @@ class NanInOneStep : public trace::InterventionHooks {
   bool reads(const points::PlaceKey&) const override { return false; }
   bool writes(const points::PlaceKey&) const override { return false; }
   bool skips(int) override { return false; }
-  void end_pass() override {}
+  void end() override {}
+
+ private:
+  std::array<bool, 1024> places_;  // more than the tiny model has
+};
+
+class NanInOneStep : public trace::InterventionHooks {
+ public:
+  explicit NanInOneStep(std::int64_t step) : step_(step) {}
+  std::unique_ptr<trace::InterventionPass> begin(const trace::ForwardScope& scope,
+                                                 const at::Tensor&) override {
+    return scope.step == step_ ? std::make_unique<NanEverywhere>() : nullptr;
+  }
   base::Result<json> request(const protocol::ProgramRequest&, std::int64_t) override {
     return json();
   }
@@ -256,7 +265,6 @@ class NanInOneStep : public trace::InterventionHooks {
 
  private:
   const std::int64_t step_;
-  std::array<bool, 1024> places_;  // more than the tiny model has
 };
 
 TEST_P(TrainerOnMesh, ALossThatIsNotFiniteOnOneRankEndsAllAtTheSameStep) {

@@ -1,0 +1,142 @@
+#include "src/intervene/frame.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "src/intervene/report.h"
+
+namespace tt::intervene {
+namespace {
+
+// Positions of a step that wait to be counted together: a step may have many evaluations.
+constexpr std::int64_t kMaxTouched = 1 << 22;
+
+}  // namespace
+
+Frame::Frame(ForwardEnv env) : env_(std::move(env)), self_(std::make_shared<Frame*>(this)) {}
+
+void Frame::add(std::shared_ptr<ActiveProgram> program,
+                const std::shared_ptr<const Specialization>& specialization) {
+  const at::Tensor selected = program->selected(env_.scope, env_.tokens);
+  auto values = program->values_of_step(env_.scope.step);
+  program->count_identity(*values);
+  plan_key_.insert(plan_key_.end(), values->is_identity.begin(), values->is_identity.end());
+  plan_key_.push_back(reinterpret_cast<std::uintptr_t>(specialization.get()));
+  ProgramPass& pass = programs_.emplace_back(std::move(program), std::move(values));
+  for (std::size_t i = 0; i < specialization->instances.size(); ++i) {
+    entries_.push_back({&pass.program->program, programs_.size() - 1, specialization,
+                        &specialization->instances[i],
+                        i == 0 ? &pass.values->is_identity : &pass.values->is_done});
+    runs_.emplace_back(pass, specialization, i, selected, env_);
+  }
+}
+
+void Frame::start(std::shared_ptr<const ExecutionPlan> plan) {
+  plan_ = std::move(plan);
+  acts_ = plan_->acts();
+  is_met_.resize(num_action_keys(env_.context.places()), false);
+  act(plan_->at_once(), env_.tokens);
+}
+
+at::Tensor Frame::act(const Action& action, const at::Tensor& now) {
+  Run& run = runs_[action.run];
+  switch (action.kind) {
+    case ActionKind::kGet:
+      run.get(action.index, now);
+      break;
+    case ActionKind::kCompute:
+      run.compute(action.index);
+      break;
+    case ActionKind::kWrite:
+      return run.write(action.index, now);
+    case ActionKind::kSave:
+      run.save(action.index);
+      break;
+    case ActionKind::kSkip:
+      break;
+  }
+  return now;
+}
+
+// What libtorch refuses, it refuses on all ranks of the tensor axis.
+at::Tensor Frame::act(std::span<const Action> actions, at::Tensor now) {
+  for (const Action& action : actions) {
+    Run& run = runs_[action.run];
+    try {
+      now = act(action, now);
+    } catch (const c10::Error&) {
+      run.fail();
+    }
+    for (const std::size_t value : action.frees) run.free(value);
+  }
+  return now;
+}
+
+std::size_t Frame::key_of(const points::PlaceKey& place, bool gradient) const {
+  return action_key(place, gradient, env_.context.places());
+}
+
+// Tensor hooks are no nodes of the graph. Of a place that is met twice, the first tensor in the
+// graph has the hook.
+void Frame::watch_gradient(const at::Tensor& value, std::size_t key) {
+  const std::span<const Action> actions = plan_->at(key);
+  if (actions.empty() || is_met_[key] || !value.requires_grad()) return;
+  is_met_[key] = true;
+  value.register_hook([weak = std::weak_ptr(self_), actions](const at::Tensor& gradient) {
+    const auto frame = weak.lock();
+    if (frame == nullptr) return gradient;
+    const at::NoGradGuard no_grad;
+    (*frame)->env_.is_repeat = false;
+    return (*frame)->act(actions, gradient);
+  });
+}
+
+at::Tensor Frame::at_point(const points::PlaceKey& place, const at::Tensor& local) {
+  const std::size_t key = key_of(place, /*gradient=*/false);
+  const auto actions = plan_->at(key);
+  env_.is_repeat = is_met_[key];
+  is_met_[key] = true;
+  at::Tensor now = actions.empty() ? local : act(actions, local);
+  watch_gradient(now, key_of(place, /*gradient=*/true));
+  return now;
+}
+
+bool Frame::reads(const points::PlaceKey& place) const {
+  return !plan_->at(key_of(place, /*gradient=*/false)).empty();
+}
+
+bool Frame::writes(const points::PlaceKey& place) const {
+  return std::ranges::any_of(
+      plan_->at(key_of(place, /*gradient=*/false)),
+      [](const Action& action) { return action.kind == ActionKind::kWrite; });
+}
+
+bool Frame::skips(int layer) {
+  const auto actions = plan_->skips_of(layer);
+  if (actions.empty()) return false;
+  const auto [decision, is_new] = skips_.try_emplace(layer, false);
+  if (!is_new) return decision->second;
+  env_.is_repeat = false;
+  for (const Action& action : actions) {
+    if (runs_[action.run].skips(action.index)) decision->second = true;
+  }
+  return decision->second;
+}
+
+// Values hold the graph, whose hooks do not hold the frame.
+void Frame::end() {
+  self_ = nullptr;
+  runs_.clear();
+  std::vector<std::shared_ptr<ActiveProgram>> programs;
+  for (ProgramPass& pass : programs_) {
+    const trace::ForwardScope& scope = env_.scope;
+    pass.program->kept[{scope.phase, scope.prompt_set, scope.first_row}] = std::move(pass.saves);
+    programs.push_back(std::move(pass.program));
+  }
+  programs_.clear();
+  join_touched(programs, env_.tensor, kMaxTouched);
+}
+
+}  // namespace tt::intervene

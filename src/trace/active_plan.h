@@ -1,0 +1,64 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/trace/forward_buffer.h"
+#include "tensor_tracer/trace/plan.h"
+#include "tensor_tracer/trace/trace_sink.h"
+
+namespace tt::trace {
+
+/// A plan in force: how its entries are packed, and which of them were switched off. The passes
+/// that began with it share it. Thread: the thread that runs the step.
+class ActivePlan {
+ public:
+  /// `context` and `sink`, which may be null, outlive it.
+  ActivePlan(std::shared_ptr<const Plan> plan, const PlanContext& context, TraceSink* sink);
+
+  const Plan& plan() const { return *plan_; }
+  /// True: some entry takes the pass.
+  bool takes(const ForwardScope& scope) const;
+  bool takes(std::size_t entry, int layer, const ForwardScope& scope) const;
+  /// Entries of a row of the place table.
+  const std::vector<std::size_t>& entries_of(std::size_t row) const { return entries_of_row_[row]; }
+
+  /// What the capture of `local` takes up in the buffers of all ranks; nothing where the entry's
+  /// rows or tokens lie beyond it.
+  std::optional<Slot> slot_for(std::size_t entry, int layer, const at::Tensor& local);
+  /// Writes the part of rank `rank` of the tensor axis, which holds `local`.
+  void pack(const Slot& slot, std::size_t rank, const at::Tensor& local, std::byte* part) const;
+
+  /// Tells the viewers why.
+  void switch_off(std::size_t entry, const std::string& why) noexcept;
+  bool is_switched_off(std::size_t entry) const { return switched_off_[entry]; }
+  /// Entries that were switched off since the last call.
+  std::vector<std::size_t> take_switched_off();
+
+ private:
+  // A packing is made once for every shape that an entry meets in turn.
+  struct CachedPacking {
+    std::vector<std::int64_t> sizes;
+    bool is_double = false;
+    std::shared_ptr<const LogicalShape> logical;
+    std::shared_ptr<const Packing> packing;
+  };
+
+  const points::Place& place_of(const PlanEntry& entry) const;
+  const CachedPacking& packing_for(std::size_t entry, const at::Tensor& local);
+
+  const std::shared_ptr<const Plan> plan_;
+  const PlanContext& context_;
+  TraceSink* const sink_;
+  std::vector<std::vector<std::size_t>> entries_of_row_;
+  std::vector<CachedPacking> packings_;  // by entry
+  std::vector<bool> switched_off_;       // by entry
+  std::vector<std::size_t> newly_off_;
+};
+
+}  // namespace tt::trace

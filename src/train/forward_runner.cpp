@@ -1,0 +1,106 @@
+#include "tensor_tracer/train/forward_runner.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace tt::train {
+
+ForwardRunner::ForwardRunner(const config::TrainConfig& config, const Groups& groups,
+                             const model::Gpt& model, data::Batches& batches,
+                             trace::InterventionHooks* hooks)
+    : seed_(static_cast<std::uint64_t>(config.seed)),
+      micro_batch_size_(config.micro_batch_size),
+      global_batch_(config.global_batch(groups.shape.data)),
+      num_micro_batches_(global_batch_ / (micro_batch_size_ * groups.shape.data)),
+      groups_(groups),
+      model_(model),
+      batches_(batches),
+      hooks_(hooks) {}
+
+OpenForward ForwardRunner::open(const trace::ForwardScope& scope, const at::Tensor& tokens,
+                                trace::Tracer* tracer) const {
+  OpenForward forward;
+  if (tracer != nullptr) forward.pass = tracer->begin(scope);
+  if (hooks_ != nullptr) forward.interventions = hooks_->begin(scope, tokens);
+  return forward;
+}
+
+nn::ForwardContext ForwardRunner::context_of(OpenForward& forward, const trace::ForwardScope& scope,
+                                             bool drops) const {
+  return {forward.pass, seed_, scope.step, scope.first_row, drops, forward.interventions.get()};
+}
+
+data::Batch ForwardRunner::read(const GlobalBatch& of, std::int64_t micro_batch) {
+  const std::int64_t first_row =
+      (micro_batch * groups_.shape.data + groups_.coordinates.data) * micro_batch_size_;
+  return of.phase == trace::Phase::kTrain
+             ? batches_.train(of.step, global_batch_, first_row, micro_batch_size_)
+             : batches_.valid(of.index, global_batch_, first_row, micro_batch_size_);
+}
+
+OpenForward ForwardRunner::forward(const GlobalBatch& of, std::int64_t micro_batch,
+                                   trace::Tracer* tracer) {
+  const at::AutoGradMode mode(of.has_backward);
+  const data::Batch batch = read(of, micro_batch);
+  const trace::ForwardScope scope{of.step, micro_batch, batch.first_row, of.phase, 0, of.index};
+  OpenForward forward = open(scope, batch.tokens, tracer);
+  forward.loss = model_.loss(batch.tokens, batch.labels, context_of(forward, scope, of.drops));
+  forward.pass.end_forward();
+  return forward;
+}
+
+// Of the loss of the global batch, so that the gradient of any place is the same on every mesh. A
+// program may have cut the loss off from all weights.
+void ForwardRunner::backward(OpenForward& forward) const {
+  if (forward.loss.requires_grad()) {
+    const double share = 1.0 / static_cast<double>(num_micro_batches_ * groups_.shape.data);
+    forward.loss.backward(at::full_like(forward.loss, share));
+  }
+  forward.pass.end_backward();
+  if (forward.interventions != nullptr) forward.interventions->end();
+}
+
+double ForwardRunner::mean_loss(const GlobalBatch& of, trace::Tracer* tracer) {
+  at::Tensor sum = at::zeros({}, at::device(at::kCPU).dtype(at::kDouble));
+  for (std::int64_t micro = 0; micro < num_micro_batches_; ++micro) {
+    finish();
+    OpenForward forward = this->forward(of, micro, tracer);
+    backward(forward);
+    sum += forward.loss.detach();
+    last_ = std::move(forward.pass);
+  }
+  return sum.item<double>() / static_cast<double>(num_micro_batches_);
+}
+
+double ForwardRunner::mean_over_replicas(double value) const {
+  at::Tensor sum = at::full({1}, value, at::device(at::kCPU).dtype(at::kDouble));
+  groups_.data.all_reduce(sum);
+  return sum.item<double>() / groups_.data.size();
+}
+
+void ForwardRunner::run_prompts(const std::vector<data::PromptSet>& sets, std::int64_t step,
+                                trace::Tracer& tracer) {
+  if (groups_.coordinates.data != 0) return;
+  const at::NoGradGuard no_grad;
+  for (std::size_t set = 0; set < sets.size(); ++set) {
+    const at::Tensor tokens = sets[set].tokens();
+    std::int64_t micro = 0;
+    for (std::int64_t row = 0; row < tokens.size(0); row += micro_batch_size_, ++micro) {
+      const trace::ForwardScope scope{step, micro, row, trace::Phase::kEval,
+                                      static_cast<std::uint32_t>(set) + 1};
+      const at::Tensor part =
+          tokens.narrow(0, row, std::min(micro_batch_size_, tokens.size(0) - row));
+      OpenForward forward = open(scope, part, &tracer);
+      if (!forward.pass.armed() && forward.interventions == nullptr) break;
+      model_.logits(part, context_of(forward, scope, /*drops=*/false));
+      forward.pass.end_forward();
+      forward.pass.finish();
+      if (forward.interventions != nullptr) forward.interventions->end();
+    }
+  }
+}
+
+}  // namespace tt::train
