@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "src/intervene/program_cache.h"
@@ -78,6 +79,24 @@ std::string saved_name(const std::string& name, int layer) {
   return std::to_string(layer) + "@" + name;
 }
 
+const graph::Parameter* find_parameter(const graph::Program& program, const std::string& name) {
+  const auto found = std::ranges::find(program.parameters, name, &graph::Parameter::name);
+  return found == program.parameters.end() ? nullptr : &*found;
+}
+
+base::Status check_value(const graph::Parameter& parameter, const nlohmann::json& value) {
+  if (!value.is_number())
+    return base::invalid_argument("value", "\"" + parameter.name + "\" is a number");
+  const double number = value.get<double>();
+  if (std::isfinite(number) && parameter.admits(number)) return {};
+  const auto shown = [](double bound) { return nlohmann::json(bound).dump(); };
+  return base::invalid_argument(
+      "value", "\"" + parameter.name + "\" lies between " +
+                   (parameter.min ? shown(*parameter.min) : "any number") + " and " +
+                   (parameter.max ? shown(*parameter.max) : "any number") + ", not at " +
+                   value.dump());
+}
+
 ActiveProgram::ActiveProgram(std::shared_ptr<const CompiledProgram> of)
     : compiled(std::move(of)),
       ready({{compiled->shape, compiled->ready}}),
@@ -87,6 +106,21 @@ ActiveProgram::ActiveProgram(std::shared_ptr<const CompiledProgram> of)
   }
   changes.resize(num_places());
   counts.places.resize(num_places());
+}
+
+base::Status ActiveProgram::set_targets(const nlohmann::json& given) {
+  if (!given.is_object())
+    return base::invalid_argument("parameters", "must be an object of numbers");
+  for (const auto& [parameter_name, value] : given.items()) {
+    const graph::Parameter* parameter = find_parameter(program, parameter_name);
+    if (parameter == nullptr) {
+      return base::invalid_argument(
+          "parameters", "the program has no parameter \"" + parameter_name.substr(0, 64) + "\"");
+    }
+    if (auto status = check_value(*parameter, value); !status) return status;
+    targets[parameter_name] = value.get<double>();
+  }
+  return {};
 }
 
 bool ActiveProgram::is_due(const trace::ForwardScope& scope, const graph::Model& model) const {

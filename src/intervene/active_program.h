@@ -50,6 +50,11 @@ using ForwardKind = std::tuple<trace::Phase, std::uint32_t, std::int64_t>;
 /// Under which a save is kept; layer 0: one that does not say `layer`.
 std::string saved_name(const std::string& name, int layer);
 
+/// Null: the program has no such parameter.
+const graph::Parameter* find_parameter(const graph::Program& program, const std::string& name);
+/// Error: no number, or one out of the parameter's range.
+base::Status check_value(const graph::Parameter& parameter, const nlohmann::json& value);
+
 /// What the number of the step decides. Passes that are open keep that of their step.
 struct StepValues {
   std::int64_t step = 0;
@@ -86,6 +91,8 @@ struct ActiveProgram {
   std::size_t place_of(std::size_t effect, std::size_t instance) const {
     return effect * layers.size() + instance;
   }
+  /// Sets the parameters in `given`, by name. The error names the wrong one.
+  base::Status set_targets(const nlohmann::json& given);
   /// Whether its `when` names this forward of a run.
   bool is_due(const trace::ForwardScope& scope, const graph::Model& model) const;
   std::shared_ptr<const StepValues> values_of_step(std::int64_t number);

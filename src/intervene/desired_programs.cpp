@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/intervene/parameter_values.h"
 #include "tensor_tracer/base/overloaded.h"
 #include "tensor_tracer/intervene/engine.h"
 #include "tensor_tracer/protocol/request.h"
@@ -52,9 +51,8 @@ base::Result<json> DesiredPrograms::apply(const protocol::ApplyProgram& request,
                                           std::int64_t next_step) {
   auto made = make_active_program(request.program, context_);
   if (!made) return made.error();
-  auto targets = with_values(made.value()->program, made.value()->targets,
-                             request.parameters.value_or(json::object()));
-  if (!targets) return targets.error();
+  const json values = request.parameters.value_or(json::object());
+  if (auto status = made.value()->set_targets(values); !status) return status.error();
   Desired* known = find(request.name);
   if (known == nullptr && programs_.size() >= kMaxPrograms) {
     return base::invalid_argument(
@@ -66,7 +64,6 @@ base::Result<json> DesiredPrograms::apply(const protocol::ApplyProgram& request,
   program.since = next_step;
   program.keep = request.keep.value_or(false);
   if (request.ttl) program.until = next_step + static_cast<std::int64_t>(*request.ttl) - 1;
-  program.targets = targets.value();
   *known = {program.name,  program.compiled, program.targets,           program.since,
             program.until, program.keep,     program.compiled->contents};
   change("apply");

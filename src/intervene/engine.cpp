@@ -8,7 +8,6 @@
 
 #include "src/intervene/desired_programs.h"
 #include "src/intervene/frame.h"
-#include "src/intervene/parameter_values.h"
 
 namespace tt::intervene {
 namespace {
@@ -21,16 +20,6 @@ struct Staged {
   std::map<std::string, double> targets;
   std::optional<std::int64_t> until;
   bool keep = false;
-};
-
-/// A preview, and the state of the run that it leaves as it was.
-struct Preview {
-  std::shared_ptr<ActiveProgram> program;
-  bool acts = false;
-  std::vector<Counts> counts = {};
-  std::vector<std::map<ForwardKind, std::map<std::string, at::Tensor>>> kept = {};
-  std::size_t notifications = 0;
-  std::size_t numbers = 0;
 };
 
 /// The same run, whose programs read `files` alone.
@@ -56,7 +45,8 @@ struct Engine::State {
   std::string staged_reason;
   DesiredPrograms desired;
   SavedValues saved;
-  std::optional<Preview> preview;
+  std::shared_ptr<ActiveProgram> preview;
+  bool preview_acts = false;
 
   std::shared_ptr<const ExecutionPlan> plan;  // of the pass before this one
   std::vector<std::uint64_t> plan_key;
@@ -97,22 +87,22 @@ std::unique_ptr<trace::InterventionPass> Engine::begin(const trace::ForwardScope
   std::unique_ptr<Frame> frame;
   const auto add = [&](const std::shared_ptr<ActiveProgram>& program) {
     if (!program->is_due(scope, state.context.model)) return;
-    program->counts.was_due = true;
+    if (state.preview == nullptr) program->counts.was_due = true;
     const auto specialization = agree_on_specialization(*program, {tokens.size(0), tokens.size(1)},
                                                         state.context, state.tensor);
     if (specialization->error) {
-      ++program->counts.failed;
+      if (state.preview == nullptr) ++program->counts.failed;
       return;
     }
     if (frame == nullptr) {
       SavedValues* saved = state.tensor.rank() == 0 ? &state.saved : nullptr;
-      frame =
-          std::make_unique<Frame>(ForwardEnv{state.context, state.tensor, scope, tokens, saved});
+      frame = std::make_unique<Frame>(
+          ForwardEnv{state.context, state.tensor, scope, tokens, saved, state.preview != nullptr});
     }
     frame->add(program, specialization);
   };
   std::ranges::for_each(state.in_force, add);
-  if (state.preview && state.preview->acts) add(state.preview->program);
+  if (state.preview_acts) add(state.preview);
   if (frame == nullptr) return nullptr;
   // Passes of one kind use one plan over and over.
   if (state.plan == nullptr || state.plan_key != frame->plan_key()) {
@@ -227,45 +217,31 @@ base::Status Engine::begin_preview(const json& params, const trace::FileContents
       make_active_program(params.value("program", json()), with_files(state.context, files));
   if (!made) return made.error();
   ActiveProgram& program = *made.value();
-  auto targets = with_values(program.program, program.targets, params.value("parameters", json::object()));
-  if (!targets) return targets.error();
-  program.targets = std::move(targets).value();
+  const json values = params.value("parameters", json::object());
+  if (auto status = program.set_targets(values); !status) return status;
   program.name = "preview";
   program.is_preview = true;
   program.since = std::numeric_limits<std::int32_t>::min();  // past every ramp
-  Preview& preview = state.preview.emplace(std::move(made).value());
-  preview.notifications = state.saved.notifications.size();
-  preview.numbers = state.saved.numbers;
-  for (const auto& one : state.in_force) {
-    preview.counts.push_back(one->counts);
-    preview.kept.push_back(one->kept);
-  }
+  state.preview = std::move(made).value();
   return {};
 }
 
-void Engine::turn_preview(bool acts) { state_->preview->acts = acts; }
+void Engine::turn_preview(bool acts) { state_->preview_acts = acts; }
 
 bool Engine::preview_writes_gradients() const {
-  const graph::Program& program = state_->preview->program->program;
+  const graph::Program& program = state_->preview->program;
   return std::ranges::any_of(program.effects, [](const graph::Effect& effect) {
     return effect.kind == graph::EffectKind::kWrite && effect.place.gradient;
   });
 }
 
 json Engine::preview_writes() {
-  return intervene::preview_writes(state_->preview->program, state_->tensor, state_->world);
+  return intervene::preview_writes(state_->preview, state_->tensor, state_->world);
 }
 
 void Engine::end_preview() {
-  State& state = *state_;
-  Preview& preview = *state.preview;
-  for (std::size_t i = 0; i < state.in_force.size(); ++i) {
-    state.in_force[i]->counts = std::move(preview.counts[i]);
-    state.in_force[i]->kept = std::move(preview.kept[i]);
-  }
-  state.saved.notifications.resize(preview.notifications);
-  state.saved.numbers = preview.numbers;
-  state.preview.reset();
+  state_->preview = nullptr;
+  state_->preview_acts = false;
 }
 
 }  // namespace tt::intervene

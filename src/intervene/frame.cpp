@@ -21,7 +21,7 @@ void Frame::add(std::shared_ptr<ActiveProgram> program,
                 const std::shared_ptr<const Specialization>& specialization) {
   const at::Tensor selected = program->selected(env_.scope, env_.tokens);
   auto values = program->values_of_step(env_.scope.step);
-  program->count_identity(*values);
+  if (env_.is_preview == program->is_preview) program->count_identity(*values);
   plan_key_.insert(plan_key_.end(), values->is_identity.begin(), values->is_identity.end());
   plan_key_.push_back(reinterpret_cast<std::uintptr_t>(specialization.get()));
   ProgramPass& pass = programs_.emplace_back(std::move(program), std::move(values));
@@ -132,7 +132,9 @@ void Frame::end() {
   std::vector<std::shared_ptr<ActiveProgram>> programs;
   for (ProgramPass& pass : programs_) {
     const trace::ForwardScope& scope = env_.scope;
-    pass.program->kept[{scope.phase, scope.prompt_set, scope.first_row}] = std::move(pass.saves);
+    if (!env_.is_preview) {
+      pass.program->kept[{scope.phase, scope.prompt_set, scope.first_row}] = std::move(pass.saves);
+    }
     programs.push_back(std::move(pass.program));
   }
   programs_.clear();

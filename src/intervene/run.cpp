@@ -42,23 +42,25 @@ Run::Run(ProgramPass& of, std::shared_ptr<const Specialization> specialization,
       values_(layer_.units.size()) {}
 
 void Run::act() {
-  if (env_.is_repeat) return;
+  if (is_silent()) return;
   program_.counts.acted = true;
   // Once for all layers of the program.
   if (!std::exchange(pass_.has_acted, true)) ++program_.counts.forwards;
 }
 
+bool Run::is_silent() const { return env_.is_repeat || env_.is_preview != program_.is_preview; }
+
 // A preview tells of its training batch.
 bool Run::is_counted() const {
-  return !env_.is_repeat && (!program_.is_preview || env_.scope.phase == trace::Phase::kTrain);
+  return !is_silent() && (!program_.is_preview || env_.scope.phase == trace::Phase::kTrain);
 }
 
 void Run::fail() {
-  if (!env_.is_repeat) ++program_.counts.failed;
+  if (!is_silent()) ++program_.counts.failed;
 }
 
 void Run::wait() {
-  if (!env_.is_repeat) ++program_.counts.waiting;
+  if (!is_silent()) ++program_.counts.waiting;
 }
 
 // A recomputation may ask for it again.
@@ -313,7 +315,7 @@ void Run::sum_change(const Write& write, const at::Tensor& before, const at::Ten
 }
 
 void Run::save(std::size_t index) {
-  if (env_.is_repeat) return;
+  if (env_.is_repeat || env_.is_preview) return;
   const graph::Effect& effect = program_.program.effects[index];
   if (!has_values(effect)) return;
   Slot& slot = values_[effect.value];

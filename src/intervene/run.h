@@ -24,6 +24,7 @@ struct ForwardEnv {
   trace::ForwardScope scope;
   at::Tensor tokens;             // int64 [batch, sequence]
   SavedValues* saved = nullptr;  // null: not on this rank
+  bool is_preview = false;       // nothing is saved, and what the preview does is counted alone
   bool is_repeat = false;        // a recomputation meets a place again: nothing is counted or saved
 };
 
@@ -83,6 +84,7 @@ class Run {
   void count(std::size_t effect, std::int64_t positions);
   at::Tensor touched_by(const Write& write, const at::Tensor& condition) const;
   void sum_change(const Write& write, const at::Tensor& before, const at::Tensor& after);
+  bool is_silent() const;
   bool is_counted() const;
   void act();
   void wait();

@@ -308,6 +308,29 @@ TEST(Programs, OfAPassThatWasDroppedChangeNoGradientAndKeepNoSaves) {
   EXPECT_EQ(counts_of(run)["waiting"], 1) << "for what a pass that ended has saved";
 }
 
+TEST(Programs, InForceReadInAPreviewWhatTheRunSavedAndLeaveNothingBehind) {
+  Controlled run;
+  run.apply("p", "save(layers[1].output.mean(), \"m\")\nlayers[2].output += saved(\"m\")");
+  run.at_boundary(true);
+  // What comes out of layer 2 after so much in layer 1.
+  const auto pass = [&](double number) {
+    const auto open = run.engine().begin({.step = 8}, at::zeros({4, 5}, at::kLong));
+    open->at_point(hidden_states(1), at::full({4, 5, 64}, number));
+    const at::Tensor out = open->at_point(hidden_states(2), at::zeros({4, 5, 64}));
+    open->end();
+    return out[0][0][0].item<double>();
+  };
+  pass(2);
+  ASSERT_TRUE(run.engine().begin_preview({{"program", "layers[3].output *= 2"}}, {}).ok());
+  EXPECT_EQ(pass(5), 2);
+  run.engine().turn_preview(true);
+  EXPECT_EQ(pass(7), 2);
+  run.engine().end_preview();
+  EXPECT_EQ(pass(9), 2);
+  EXPECT_EQ(counts_of(run)["forwards"], 2);
+  EXPECT_EQ(run.engine().take_saved().size(), 2U);
+}
+
 // The refusal of a program for a model with these micro-batches; empty: it is taken.
 std::string refusal(const std::string& program, std::int64_t batch = 4, std::int64_t sequence = 5) {
   const comm::ProcessGroup group;
