@@ -64,12 +64,13 @@ void ForwardRunner::backward(OpenForward& forward) const {
 }
 
 double ForwardRunner::mean_loss(const GlobalBatch& of, trace::Tracer* tracer) {
-  at::Tensor sum = at::zeros({}, at::device(at::kCPU).dtype(at::kDouble));
+  at::Tensor sum;
   for (std::int64_t micro = 0; micro < num_micro_batches_; ++micro) {
     finish();
     OpenForward forward = this->forward(of, micro, tracer);
     backward(forward);
-    sum += forward.loss.detach();
+    const at::Tensor loss = forward.loss.detach().to(at::kDouble);
+    sum = sum.defined() ? sum + loss : loss;
     last_ = std::move(forward.pass);
   }
   return sum.item<double>() / static_cast<double>(num_micro_batches_);

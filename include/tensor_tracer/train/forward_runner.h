@@ -57,12 +57,12 @@ class ForwardRunner {
                    trace::Tracer& tracer);
 
   /// One micro-batch; mean_loss() runs one after the other, a schedule may have several open.
-  data::Batch read(const GlobalBatch& of, std::int64_t micro_batch);
   OpenForward forward(const GlobalBatch& of, std::int64_t micro_batch, trace::Tracer* tracer);
   /// The backward pass, if the loss has a graph, and the end of the interventions.
   void backward(OpenForward& forward) const;
 
  private:
+  data::Batch read(const GlobalBatch& of, std::int64_t micro_batch);
   OpenForward open(const trace::ForwardScope& scope, const at::Tensor& tokens,
                    trace::Tracer* tracer) const;
   nn::ForwardContext context_of(OpenForward& forward, const trace::ForwardScope& scope,
