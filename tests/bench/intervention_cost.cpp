@@ -24,6 +24,7 @@
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/intervene/engine.h"
 #include "tensor_tracer/model/gpt.h"
+#include "tensor_tracer/trace/tracer.h"
 
 namespace {
 
