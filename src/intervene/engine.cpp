@@ -63,7 +63,8 @@ std::shared_ptr<const Specialization> agree_on_specialization(ActiveProgram& pro
   const bool is_new = !program.ready.contains(shape);
   auto specialization = program.ready_for(shape, context);
   if (!is_new || tensor.size() == 1) return specialization;
-  at::Tensor could = at::full({1}, specialization->error ? 0 : 1, at::device(at::kCPU).dtype(at::kInt));
+  at::Tensor could =
+      at::full({1}, specialization->error ? 0 : 1, at::device(at::kCPU).dtype(at::kInt));
   tensor.all_reduce(could);
   if (could.item<int>() < tensor.size() && !specialization->error) {
     auto refused = std::make_shared<Specialization>();

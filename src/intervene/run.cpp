@@ -279,7 +279,8 @@ void Run::count(std::size_t effect, std::int64_t positions) {
 at::Tensor Run::touched_by(const Write& write, const at::Tensor& condition) const {
   if (!condition.defined()) {
     const at::Tensor region =
-        write.region.defined() ? write.region : at::ones(write.ref.shape, at::device(at::kCPU).dtype(at::kBool));
+        write.region.defined() ? write.region
+                               : at::ones(write.ref.shape, at::device(at::kCPU).dtype(at::kBool));
     return region.logical_and(widen(selected_, write.ref));
   }
   const at::Tensor none = at::zeros(write.ref.shape, at::device(at::kCPU).dtype(at::kBool));
