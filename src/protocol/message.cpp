@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 namespace tt::protocol {
@@ -17,51 +16,7 @@ base::Error invalid_request(std::string message, std::string where = {}) {
           .remedy = {}};
 }
 
-// Accepts or refuses a text without building anything, so that depth costs no memory and no stack.
-class DepthGuard : public nlohmann::json_sax<json> {
- public:
-  explicit DepthGuard(std::size_t limit) : limit_(limit) {}
-
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return false; }
-  bool key(string_t&) override { return true; }
-  bool start_object(std::size_t) override { return enter(); }
-  bool end_object() override { return leave(); }
-  bool start_array(std::size_t) override { return enter(); }
-  bool end_array() override { return leave(); }
-  bool parse_error(std::size_t position, const std::string&,
-                   const nlohmann::detail::exception&) override {
-    error_ = invalid_request("not JSON: byte " + std::to_string(position) + " does not fit");
-    return false;
-  }
-
-  const std::optional<base::Error>& error() const { return error_; }
-
- private:
-  bool enter() {
-    if (++depth_ > limit_) {
-      error_ = base::Error{.code = "too_large",
-                           .message = "nested deeper than " + std::to_string(limit_),
-                           .where = {},
-                           .remedy = {}};
-      return false;
-    }
-    return true;
-  }
-  bool leave() {
-    --depth_;
-    return true;
-  }
-
-  std::size_t limit_;
-  std::size_t depth_ = 0;
-  std::optional<base::Error> error_;
-};
+struct TooDeep {};
 
 const char* non_finite_name(double value) {
   if (std::isnan(value)) {
@@ -157,15 +112,26 @@ base::Result<json> parse_json(std::string_view text, const TextLimits& limits) {
                        .where = {},
                        .remedy = {}};
   }
-  DepthGuard guard(limits.depth);
-  if (!json::sax_parse(text, &guard)) {
-    return guard.error().value_or(invalid_request("not JSON"));
+  const auto check_depth = [&](int outer, json::parse_event_t event, json& /*value*/) {
+    const bool opens =
+        event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
+    if (opens && static_cast<std::size_t>(outer) >= limits.depth) {
+      throw TooDeep();
+    }
+    return true;
+  };
+  try {
+    return json::parse(text, check_depth);
+  } catch (const TooDeep&) {
+    return base::Error{.code = "too_large",
+                       .message = "nested deeper than " + std::to_string(limits.depth),
+                       .where = {},
+                       .remedy = {}};
+  } catch (const json::parse_error& failure) {
+    return invalid_request("not JSON: byte " + std::to_string(failure.byte) + " does not fit");
+  } catch (const json::out_of_range&) {
+    return invalid_request("a number does not fit a float64");
   }
-  json value = json::parse(text, nullptr, false);
-  if (value.is_discarded()) {
-    return invalid_request("not JSON");
-  }
-  return value;
 }
 
 std::string encode_json(json value) {

@@ -17,7 +17,7 @@ namespace tt::protocol {
 inline constexpr int kProtocolVersion = 1;
 inline constexpr std::uint64_t kMaxMessageId = (std::uint64_t{1} << 53U) - 1;
 
-/// What a text from outside may cost; checked while it is parsed, before a tree of it exists.
+/// Limits of a text from outside; checked while it is parsed.
 struct TextLimits {
   std::size_t bytes = std::size_t{64} * 1024;
   std::size_t depth = 32;  // of arrays and objects; the outermost one is 1
