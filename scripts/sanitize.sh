@@ -3,9 +3,8 @@
 # threads and as two processes; with tsan those of the parts without libtorch. Both replay the corpora of the
 # fuzz targets.
 #
-#   scripts/sanitize.sh [asan-ubsan|tsan|all] [--reports FOLDER] [--without-torch] [flags of GoogleTest…]
+#   scripts/sanitize.sh [asan-ubsan|tsan|all] [--reports FOLDER] [flags of GoogleTest…]
 #
-# --without-torch leaves the parts with libtorch out.
 # --reports writes JUnit files. For a long run: scripts/sanitize.sh all --gtest_repeat=20 --gtest_shuffle
 set -euo pipefail
 
@@ -18,13 +17,12 @@ export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=0:second_deadlock_stack=1}
 
 reports=""
-with_torch=yes
 
 # Every program runs, also after one that failed.
 run_preset() {
   local preset=$1 programs=(unit_tests) targets=(fuzz) tests="fuzz_corpus\..*" failed=0 program
   shift
-  if [[ $preset == asan-ubsan && $with_torch == yes ]]; then
+  if [[ $preset == asan-ubsan ]]; then
     programs+=(torch_tests)
     targets+=(mpi_tests)
     tests+="|bare_1|mpi_2|mpi_plain_2"
@@ -53,10 +51,6 @@ main() {
     mkdir -p "$2"
     reports=$(cd "$2" && pwd)
     shift 2
-  fi
-  if [[ ${1:-} == --without-torch ]]; then
-    with_torch=no
-    shift
   fi
   cd "$TT_ROOT"
   for preset in "${presets[@]}"; do run_preset "$preset" "$@"; done

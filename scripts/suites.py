@@ -73,9 +73,9 @@ def playwright_suite(name: str, minutes: int, reports: Path, folder: Path,
     return Suite(name, command, minutes, report, folder, environment)
 
 
-def sanitizer_suite(preset: str, minutes: int, reports: Path, *options: str) -> Suite:
+def sanitizer_suite(preset: str, minutes: int, reports: Path) -> Suite:
     report = reports / preset
-    command = ("scripts/sanitize.sh", preset, "--reports", str(report), *options)
+    command = ("scripts/sanitize.sh", preset, "--reports", str(report))
     return Suite(preset, command, minutes, report)
 
 
@@ -104,7 +104,7 @@ def ci_suites(reports: Path) -> list[Suite]:
         playwright_suite("playwright", 10, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
                          "--grep=@smoke"),
         playwright_suite("live page", 10, reports, ROOT, sys.executable, "scripts/live_page.py"),
-        sanitizer_suite("asan-ubsan", 30, reports, "--without-torch"),
+        sanitizer_suite("asan-ubsan", 40, reports),
     ]
 
 
