@@ -30,7 +30,7 @@ std::string dims_of(const points::Place& point) {
 void print_table(const points::PlaceTable& places) {
   constexpr const char* kRow = "{:>4}  {:<18} {:<30} {:>6}  {:<8}  {:<46} {:<42} {:<15} {}\n";
   fmt::print(fmt::runtime(kRow), "flag", "point", "path", "layers", "dtype",
-             "shape of a micro-batch", "placement on the tensor axis", "bias", "what");
+             "shape of a micro-batch", "placement on the tensor axis", "bias", "meaning");
   for (const points::Place& point : places.rows()) {
     if (!point.traceable()) continue;
     fmt::print(fmt::runtime(kRow), point.number, point.name, point.full_path(), layers_of(point),

@@ -40,7 +40,7 @@ at::Tensor all_gather_full(const at::Tensor& local, const mesh::Placement& place
   const at::Tensor mine = all[group.rank()];
   group.all_gather(mine, all);
   at::Tensor full = at::empty(shape, local.options());
-  std::int64_t filled = 0;  // what comes again below this index is an addend
+  std::int64_t filled = 0;  // a value that comes again below this index is a partial sum
   for (const mesh::Interval& at : owned_intervals(placement, group.size(), placement.full_size())) {
     const std::int64_t width = at.end - at.begin;
     at::Tensor target = full.narrow(placement.dim, at.begin, width);

@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 42> kExactElementwise = {
     "aten::sign",        "aten::sqrt",        "aten::sub",         "aten::to",
     "aten::trunc",       "aten::where"};
 
-// What costs so much at most is run when it is checked, in a millisecond or so.
+// A call that costs this much at most is run when it is checked, in about a millisecond.
 constexpr double kTrialCost = 1 << 20;
 
 base::Result<Plan> make_plan(const expr::Ast& ast, expr::NodeId root, std::vector<Input> inputs,
@@ -108,7 +108,7 @@ class NoWarnings : public c10::WarningHandler {
   c10::WarningUtils::WarningHandlerGuard guard_{this};
 };
 
-// What is summed in pieces by several threads has other bits than what one thread sums.
+// A sum that several threads compute in parts has other bits than a sum of one thread.
 class OneThread {
  public:
   explicit OneThread(bool is_wanted) : before_(is_wanted ? at::get_num_threads() : 1) {
@@ -124,7 +124,7 @@ class OneThread {
   const int before_;
 };
 
-// As the input was declared. Whoever made the tensor need not know.
+// Marks a number as the input declares it. The tensor may come from code that sets no mark.
 at::Tensor as_declared(const at::Tensor& tensor, const Input& input) {
   if (is_number(tensor) == input.is_number) return tensor;
   at::Tensor declared = tensor.clone();

@@ -33,7 +33,7 @@ constexpr std::array kRefusals = {
     Refusal{"load save open print eval exec compile getattr globals from_file register_hook",
             "it reaches outside the expression", kPure},
     Refusal{"backward", "it changes gradients", kPure},
-    Refusal{"grad", "gradients have trace points of their own", "watch the point's gradient"},
+    Refusal{"grad", "gradients have separate trace points", "watch the point's gradient"},
     Refusal{"requires_grad", "gradients are not followed here", kPure},
     Refusal{"cuda cpu", "it moves the tensor", "leave it out; everything runs where the data is"},
     Refusal{"len", kNoFunctions, "write data.size(0)"},

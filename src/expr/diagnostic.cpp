@@ -72,7 +72,7 @@ std::size_t move_to_character(std::string_view text, std::size_t offset) {
   return offset;
 }
 
-// The name of the innermost node of another format; null where there is none.
+// The name of the innermost node of another format; null where no node has one.
 const std::string* find_origin(const Ast& ast, Span span) {
   const Origin* innermost = nullptr;
   for (const Origin& origin : ast.origins()) {

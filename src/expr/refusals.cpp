@@ -58,7 +58,7 @@ constexpr std::array kScriptRefusals = {
     Refusal{"class", "there are no classes of one's own", "name a value: name = expression"},
     Refusal{"=", "an assignment inside an expression", "a line has one =; to compare, write =="},
     Refusal{":=", "an assignment inside an expression",
-            "name the value on a line of its own: name = expression"},
+            "name the value on a separate line: name = expression"},
     Refusal{"+= -= *= /=", "an assignment inside an expression",
             "begin the line with what is assigned"},
     Refusal{"//= %= **= @= &= |= ^=", "there is no \"$=\"", "write a = a $ b"},

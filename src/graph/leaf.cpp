@@ -90,7 +90,7 @@ class LeafReader {
     if (!place || place->end != argument || place->place.gradient ||
         place->place.heads != kNoNode) {
       return reading_.fail(reading_.node(argument).span, "noise has the shape of a whole place",
-                           "write " + std::string(kNoise.usage) + ", and cut it behind that");
+                           "write " + std::string(kNoise.usage) + ", and slice it behind that");
     }
     leaf_.place = place->place;
     return true;
@@ -111,7 +111,7 @@ bool refuse_bare_call(Reading& reading, NodeId node, const std::string& name) {
     return reading.fail(span, "a file has several tensors", "write " + std::string(kFile.usage));
   }
   return reading.fail(span, name + "(...) does not stand inside an expression",
-                      "write it on a line of its own");
+                      "write it on a separate line");
 }
 
 Found found_if(bool is_read) { return is_read ? Found::kLeaf : Found::kProblem; }

@@ -54,7 +54,7 @@ std::string in_quotes(std::string_view text);
 struct Signature {
   std::string_view usage;  // for the remedy
   std::vector<std::string_view> arguments;
-  std::size_t positional = 1;  // so many may come without their name
+  std::size_t positional = 1;  // so many arguments may come without their name
   std::size_t required = 1;
 };
 

@@ -15,7 +15,7 @@ namespace tt::graph {
 /// The words of "torch.linalg.norm".
 std::vector<std::string> split_path(const std::string& path);
 
-/// The operator that expr::to_string() writes as `sign`; kNoOperator if there is none.
+/// The operator that expr::to_string() writes as `sign`; else kNoOperator.
 expr::Operator find_operator(const std::string& sign);
 
 /// Makes the nodes of a syntax tree for the nodes of a graph, within expr::kScriptLimits. After the

@@ -8,7 +8,7 @@
 
 namespace tt::graph {
 
-/// Words with a meaning of their own, so that no line may give them to a value; the names of places
+/// Reserved words: no line may give them to a value; the names of places
 /// are among them.
 bool is_reserved(std::string_view name, const points::PlaceTable& places);
 

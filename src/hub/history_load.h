@@ -14,7 +14,8 @@ class HistoryLoad {
   /// Questions that wait to be read for.
   static constexpr std::size_t kMaxWaiting = 128;
 
-  /// A part of the load, as long as it lives. Owner: whoever causes it; the load outlives it.
+  /// A part of the load, as long as it lives. Owner: the request that causes it; the load outlives
+  /// it.
   class Part {
    public:
     Part(std::atomic<std::size_t>& sum, std::size_t amount) : sum_(sum), amount_(amount) {

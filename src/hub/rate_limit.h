@@ -39,7 +39,7 @@ class MessageGate {
     }
     return ++refused_ > limit_.refusals ? Verdict::kClose : Verdict::kRefuse;
   }
-  /// The message that was admitted last was only the answer to one of the hub's own.
+  /// The message that was admitted last was only the answer to a message of the hub.
   void give_back() { tokens_ = std::min(limit_.burst, tokens_ + 1); }
 
  private:

@@ -126,7 +126,7 @@ class SendQueue {
   bool window_is_full() const { return window_ > 0 && sent_ - acknowledged_ >= window_; }
   bool must_wait(const StoredRecord& record, Clock::time_point now);
   void queue(const StoredRecord& record);
-  /// False if there is none, or it is not wanted.
+  /// False if no record waits, or it is not wanted.
   bool queue_latest(const protocol::RecordKey& key);
   void begin_message(Clock::time_point now);
   void count_dropped(std::uint32_t entry, std::uint64_t records);

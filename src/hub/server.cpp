@@ -298,7 +298,7 @@ class Server {
     co_await wait_for(kSayGoodbye, false);
     spdlog::info("goodbyes_said: {} connections are cut off",
                  context_.workers.size() + context_.viewers.size());
-    io_.stop();  // whoever is left is cut off when the sockets go
+    io_.stop();  // clients that are left are cut off when the sockets go
   }
 
   const base::ScopedFd updates_made_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};

@@ -16,7 +16,7 @@ constexpr std::size_t kMaxViewerMessage = std::size_t{64} << 10U;
 constexpr std::size_t kMaxWorkerMessage = std::size_t{256} << 20U;
 // A worker that floods must not keep the hub from writing.
 constexpr std::size_t kReadAtOnce = std::size_t{256} << 10U;
-// Below this a copy is cheaper than a buffer of its own in the system call.
+// Below this a copy is cheaper than a further buffer in the system call.
 constexpr std::size_t kWorthNoCopy = std::size_t{8} << 10U;
 // While so little waits for a viewer and the worker's next message is there already, they go out
 // together; but no later than after so many rounds of the I/O context.
@@ -150,7 +150,7 @@ void WsSession::handle_message() {
     if (stream_.got_text()) {
       context_.room.on_text(*this, message, Clock::now());
     } else {
-      // The room may keep it, so that the next one needs memory of its own.
+      // The room may keep it, so that the next one needs other memory.
       const auto kept = std::exchange(message_, std::make_shared<beast::flat_buffer>());
       context_.room.on_binary(*this, {kept, message, kept->capacity()}, Clock::now());
     }

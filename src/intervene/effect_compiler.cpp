@@ -114,7 +114,7 @@ base::Status EffectCompiler::check_where(const graph::Effect& effect, bool has_n
                         {effect.span,
                          "rows, tokens and token_text choose positions, which a weight and a skip "
                          "do not have",
-                         "leave them out of when(…), or put this line into a program of its own"});
+                         "leave them out of when(…), or put this line into a separate program"});
 }
 
 WritePath EffectCompiler::path_of(const graph::Effect& effect, const Write& write) const {

@@ -58,7 +58,7 @@ base::Result<InputInfo> InputCompiler::input_of_place(const Leaf& leaf, std::siz
   }
   CompiledValue& compiled = draft_.layer.units[value];
   compiled.is_plain = false;
-  compiled.meets_cut = compiled.meets_cut || getter.ref.may_be_sharded;
+  compiled.meets_shards = compiled.meets_shards || getter.ref.may_be_sharded;
   compiled.may_change = compiled.may_change || getter.ref.is_weight || getter.ref.gradient;
   getter.moment = draft_.moment_of(leaf.place, getter.ref);
   getter.key = draft_.key_of(getter.ref);
@@ -79,7 +79,7 @@ InputInfo InputCompiler::input_of_value(const Leaf& leaf, std::size_t value) {
   input.is_number = used.is_number;
   input.has_gradient = !used.is_plain && at::isFloatingType(used.dtype);
   compiled.is_plain = compiled.is_plain && used.is_plain;
-  compiled.meets_cut = compiled.meets_cut || used.meets_cut;
+  compiled.meets_shards = compiled.meets_shards || used.meets_shards;
   compiled.may_change = compiled.may_change || used.may_change;
   wait_until(compiled, used.moment, used.key);
   compiled.saved.insert(compiled.saved.end(), used.saved.begin(), used.saved.end());

@@ -94,8 +94,8 @@ bool sends_saves(const ActiveProgram& program) {
 
 }  // namespace
 
-// A position counts once, whoever reached it. All ranks of the tensor axis have touched the same
-// places, so they agree whether there is a message.
+// A position counts once, whichever rank reached it. All ranks of the tensor axis have touched the
+// same places, so they agree whether there is a message.
 void join_touched(const ActivePrograms& programs, const comm::ProcessGroup& tensor,
                   std::int64_t more_than) {
   std::vector<at::Tensor> masks;

@@ -16,7 +16,7 @@ using torch::autograd::variable_list;
 
 // Copies of one chunk on several ranks have partial sums of its gradient.
 Placement gradient_of(Placement placement, int ranks) {
-  for (mesh::Segment& segment : placement.segments) segment.partial = segment.pieces < ranks;
+  for (mesh::Segment& segment : placement.segments) segment.partial = segment.chunks < ranks;
   return placement;
 }
 

@@ -156,9 +156,9 @@ void Run::compute(std::size_t index) {
     const bool is_there =
         (source.kind != Source::Kind::kGetter || getters_[source.index].is_defined()) &&
         (source.kind != Source::Kind::kValue || values_[source.index].is_defined());
-    if (!is_there) return;  // whoever needs this value counts it
+    if (!is_there) return;  // the value that needs this one counts it
     inputs.push_back(input_of(source, compiled.is_local));
-    if (compiled.meets_cut && !compiled.is_exact) inputs.back() = inputs.back().contiguous();
+    if (compiled.meets_shards && !compiled.is_exact) inputs.back() = inputs.back().contiguous();
     if (source.kind == Source::Kind::kGetter && !env_.scope.recomputes) {
       getters_[source.index] = {};
     }

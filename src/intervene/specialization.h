@@ -62,7 +62,7 @@ struct CompiledValue {
   std::int64_t held_bytes = 0;     // that it keeps
   bool is_plain = true;            // of parameters and constants only
   bool is_exact = false;           // every operator acts on each number alone
-  bool meets_cut = false;          // of places whose strides depend on the mesh
+  bool meets_shards = false;       // of places whose strides depend on the mesh
   bool may_change = false;         // of weights or gradients, which others write in place
   std::int64_t moment = -1;        // when its latest input is there; -1: at once
   std::size_t key = 0;             // of the place that is met then

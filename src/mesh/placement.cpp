@@ -9,13 +9,13 @@
 namespace tt::mesh {
 namespace {
 
-std::int64_t piece_begin(const Segment& segment, int piece) {
-  return segment.size * piece / segment.pieces;
+std::int64_t chunk_begin(const Segment& segment, int chunk) {
+  return segment.size * chunk / segment.chunks;
 }
 
-int piece_of_rank(const Segment& segment, int rank, int ranks) {
-  TT_CHECK_EQ(ranks % segment.pieces, 0);
-  return rank / (ranks / segment.pieces);
+int chunk_of_rank(const Segment& segment, int rank, int ranks) {
+  TT_CHECK_EQ(ranks % segment.chunks, 0);
+  return rank / (ranks / segment.chunks);
 }
 
 }  // namespace
@@ -48,10 +48,10 @@ std::vector<Interval> intervals_of_rank(const Placement& placement, int rank, in
   std::int64_t segment_begin = 0;
   std::int64_t local = 0;
   for (const Segment& segment : placement.segments) {
-    const int piece = piece_of_rank(segment, rank, ranks);
-    const std::int64_t begin = piece_begin(segment, piece);
-    const std::int64_t end = piece_begin(segment, piece + 1);
-    const int owner = piece * (ranks / segment.pieces);
+    const int chunk = chunk_of_rank(segment, rank, ranks);
+    const std::int64_t begin = chunk_begin(segment, chunk);
+    const std::int64_t end = chunk_begin(segment, chunk + 1);
+    const int owner = chunk * (ranks / segment.chunks);
     intervals.push_back({segment_begin + begin, segment_begin + end, owner, local});
     local += end - begin;
     segment_begin += segment.size;

@@ -239,7 +239,7 @@ void Gpt::declare_head(points::PlaceTableBuilder& places) {
                               .text = "scores of the next token, before the softmax",
                               .bias = "none",
                               .is_vocabulary = true},
-                             weight.placement.segments, weight.placement.segments[0].pieces));
+                             weight.placement.segments, weight.placement.segments[0].chunks));
   places.add_alias(places_[kFinalNorm], "output_layer.input");
   places.add_alias(places_[kLogits], "output_layer.output");
 }

@@ -54,10 +54,10 @@ at::Tensor rotary_angles(const AttentionOptions& options) {
 
 std::vector<mesh::Segment> qkv_segments(std::int64_t num_heads, std::int64_t num_query_groups,
                                         std::int64_t head_size, int ranks) {
-  const int kv_pieces = static_cast<int>(std::min<std::int64_t>(num_query_groups, ranks));
+  const int kv_chunks = static_cast<int>(std::min<std::int64_t>(num_query_groups, ranks));
   return {{num_heads * head_size, ranks},
-          {num_query_groups * head_size, kv_pieces},
-          {num_query_groups * head_size, kv_pieces}};
+          {num_query_groups * head_size, kv_chunks},
+          {num_query_groups * head_size, kv_chunks}};
 }
 
 Attention::Attention(const BuildContext& context, const AttentionOptions& options)

@@ -59,7 +59,7 @@ points::PlaceKey declare(points::PlaceTableBuilder& places, const Parameter& par
 points::Place sharded(points::Place place, std::vector<mesh::Segment> segments, int ranks) {
   place.placement = Placement::shard(2, segments);
   place.features = place.placement.full_size();
-  for (mesh::Segment& segment : segments) segment.partial = segment.pieces < ranks;
+  for (mesh::Segment& segment : segments) segment.partial = segment.chunks < ranks;
   place.gradient = Placement::shard(2, std::move(segments));
   return place;
 }

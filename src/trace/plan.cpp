@@ -152,7 +152,7 @@ base::Status parse_prompts(const json& text, const std::vector<PromptShape>& set
   for (const char* key : {"phases", "micro_batches", "eval_forwards"}) {
     if (text.contains(key)) {
       return base::invalid_argument(where + "." + key, "does not go with prompts",
-                                    "leave it out: prompts are run in passes of their own");
+                                    "leave it out: prompts have separate passes");
     }
   }
   entry.prompt_set = static_cast<std::uint32_t>(found - sets.begin()) + 1;
@@ -351,7 +351,7 @@ json to_json(const PlanEntry& entry, const PlanContext& context) {
   return text;
 }
 
-// InputTokens and HiddenStates of so many tokens, and projections on the run's vectors.
+// InputTokens and HiddenStates of `tokens` tokens, and projections on the run's vectors.
 json watch_first(std::int64_t tokens, const PlanContext& context) {
   json projection;
   std::vector<std::string> vectors;

@@ -9,15 +9,15 @@
 namespace tt::train {
 namespace {
 
-// A segment of a parameter that `pieces` < ranks pieces are held of.
-bool is_copied(const mesh::Segment& segment, int ranks) { return segment.pieces < ranks; }
+// A segment of a parameter that `chunks` < ranks chunks are held of.
+bool is_copied(const mesh::Segment& segment, int ranks) { return segment.chunks < ranks; }
 
 }  // namespace
 
 GradientReducer::GradientReducer(std::vector<nn::Parameter> parameters,
                                  const comm::ProcessGroup& tensor, const comm::ProcessGroup& data)
     : parameters_(std::move(parameters)), tensor_(tensor), data_(data) {
-  std::map<int, comm::ProcessGroup> holders;  // by pieces
+  std::map<int, comm::ProcessGroup> holders;  // by chunks
   for (const nn::Parameter& parameter : parameters_) {
     const auto& placement = parameter.placement;
     if (placement.kind == mesh::Placement::Kind::kReplicate) continue;
@@ -25,12 +25,12 @@ GradientReducer::GradientReducer(std::vector<nn::Parameter> parameters,
     for (std::size_t i = 0; i < intervals.size(); ++i) {
       const mesh::Segment& segment = placement.segments[i];
       if (!is_copied(segment, tensor_.size())) continue;
-      if (!holders.contains(segment.pieces)) {
-        const int color = tensor_.rank() / (tensor_.size() / segment.pieces);
-        holders[segment.pieces] = tensor_.split(color, tensor_.rank());
+      if (!holders.contains(segment.chunks)) {
+        const int color = tensor_.rank() / (tensor_.size() / segment.chunks);
+        holders[segment.chunks] = tensor_.split(color, tensor_.rank());
       }
       copied_.push_back({parameter.local, placement.dim, intervals[i].local_begin,
-                         intervals[i].end - intervals[i].begin, holders[segment.pieces]});
+                         intervals[i].end - intervals[i].begin, holders[segment.chunks]});
     }
   }
 }

@@ -14,8 +14,8 @@ std::string random_hex(std::size_t bytes);
 /// Replaces `path` as a whole (a new file, mode 0600, renamed into place).
 Status write_private_file(const std::string& path, const std::string& text);
 
-/// The file's text. The error's code is "not_found" if there is none, "too_large" above the limit,
-/// else "io_error": also for a folder and for a pipe or device, whose end nobody knows.
+/// The file's text. The error's code is "not_found" if no file is there, "too_large" above the
+/// limit, else "io_error": also for a folder and for a pipe or device, whose end nobody knows.
 Result<std::string> read_small_file(const std::string& path, std::size_t max_bytes = 64 * 1024);
 
 /// The secret in `path`; if there is no such file, it is made first: 256 random bits in hex. The

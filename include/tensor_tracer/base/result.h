@@ -28,7 +28,7 @@ Error invalid_argument(std::string where, std::string message, std::string remed
 /// "where: message; remedy" on one line.
 std::string to_string(const Error& error);
 
-/// A value or the reason why there is none. Thread: as T.
+/// A value, or the error in its place. Thread: as T.
 template <typename T>
 class [[nodiscard]] Result {
  public:

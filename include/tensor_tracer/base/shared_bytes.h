@@ -22,7 +22,7 @@ class SharedBytes {
   const std::string_view& operator*() const { return view_; }
   const std::string_view* operator->() const { return &view_; }
 
-  /// A small part gets memory of its own, so that none pins more than twice its size.
+  /// A small part is copied, so that no part pins more than twice its size.
   /// REQUIRES: `part` lies within these bytes.
   SharedBytes part(std::string_view part) const {
     if (part.size() * 2 < pinned_) {

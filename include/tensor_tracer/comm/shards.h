@@ -16,7 +16,7 @@ at::Tensor take_shard(const at::Tensor& full, const mesh::Placement& placement, 
                       int ranks);
 
 /// The inverse on every rank, collective over `group`: a contiguous tensor whose sharded dim is
-/// whole. Of copies the owner's is taken, of addends the sum in the order of ranks.
+/// whole. Of copies the owner's is taken, of partial sums the sum in the order of ranks.
 /// REQUIRES: kShard.
 at::Tensor all_gather_full(const at::Tensor& local, const mesh::Placement& placement,
                            const comm::ProcessGroup& group);

@@ -80,10 +80,10 @@ struct TracerConfig {
   std::vector<std::string> tensor_tracer_allow_origin;  // of pages besides the hub's own
   std::vector<std::string> tensor_tracer_compare;       // other recordings
   bool tensor_tracer_open = false;
-  std::optional<bool> print_url;  // none: on a terminal of its own, without a launcher
+  std::optional<bool> print_url;  // absent: on where the program has a terminal and no launcher
 };
 
-/// Texts that are run through the model over and over, each file a set of its own.
+/// Texts that are run through the model over and over; each file is a set.
 struct MonitorConfig {
   std::vector<std::string> monitor_prompts;  // files of lines, or JSONL
   std::int64_t monitor_interval = 50;        // steps

@@ -36,7 +36,7 @@ struct Held {
 /// "[2, 3]".
 std::string describe_shape(at::IntArrayRef shape);
 
-/// A subtree that stands for a value known to whoever checks: an input by its index, or a whole
+/// A subtree that stands for a value known to the caller: an input by its index, or a whole
 /// number.
 using Substitution = std::variant<std::size_t, std::int64_t>;
 using Substitutions = std::map<expr::NodeId, Substitution>;

@@ -16,7 +16,7 @@ inline constexpr std::size_t kMaxPrograms = 32;
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 31;
 inline constexpr double kMaxCost = 1e11;
 /// Bytes that the lines of a program hold at one time, besides a few times the largest place that
-/// it names: so much a program may always make of what it is given.
+/// it names: this much a program may always make of its inputs.
 inline constexpr std::int64_t kMaxLiveBytes = std::int64_t{1} << 31;
 inline constexpr std::int64_t kMaxLivePlaces = 4;
 inline constexpr std::int64_t kMaxTriedElements = std::int64_t{1} << 24;  // eval::Limits, by line

@@ -6,15 +6,15 @@
 
 namespace tt::mesh {
 
-/// Part of a sharded dim that is cut on its own, so that fused layouts stay in logical order:
-/// queries, keys and values; gate and up. Piece p of a segment of size s covers
-/// [floor(p*s/pieces), floor((p+1)*s/pieces)).
+/// Part of a sharded dim that is sharded by itself, so that fused layouts stay in logical order:
+/// queries, keys and values; gate and up. Chunk p of a segment of size s covers
+/// [floor(p*s/chunks), floor((p+1)*s/chunks)).
 struct Segment {
   std::int64_t size = 0;
-  /// Distinct pieces. Equal to the ranks of the axis, or a divisor of them: then neighbouring
-  /// ranks hold copies of the same piece (keys and values with fewer groups than ranks).
-  int pieces = 1;
-  /// What neighbouring ranks hold of one piece are partial sums of it, not copies (their
+  /// Distinct chunks. Equal to the ranks of the axis, or a divisor of them: then neighbouring
+  /// ranks hold copies of the same chunk (keys and values with fewer groups than ranks).
+  int chunks = 1;
+  /// What neighbouring ranks hold of one chunk are partial sums of it, not copies (their
   /// gradients).
   bool partial = false;
 };
@@ -23,9 +23,9 @@ struct Segment {
 struct Placement {
   enum class Kind { kReplicate, kShard, kPartial };
   Kind kind = Kind::kReplicate;
-  /// kShard: the dim that is cut, counted from 0.
+  /// kShard: the dim that is sharded, counted from 0.
   int dim = 0;
-  /// kShard: the dim's segments in logical order; every rank holds one piece of each, in order.
+  /// kShard: the dim's segments in logical order; every rank holds one chunk of each, in order.
   std::vector<Segment> segments;
 
   static Placement replicate() { return {}; }

@@ -26,8 +26,8 @@ struct AttentionOptions {
   double output_init_std = 0.02;
 };
 
-/// Causal self-attention, heads cut over the tensor axis. With fewer query groups than ranks the
-/// keys and values of a group are held by all ranks that need them.
+/// Causal self-attention, heads sharded over the tensor axis. With fewer query groups than ranks
+/// the keys and values of a group are held by all ranks that need them.
 class Attention {
  public:
   Attention(const BuildContext& context, const AttentionOptions& options);
@@ -69,7 +69,7 @@ class Attention {
   at::Tensor sin_TD_;
 };
 
-/// Queries, keys and values of all heads, and how `ranks` ranks cut them.
+/// Queries, keys and values of all heads, and how they are sharded over `ranks` ranks.
 std::vector<mesh::Segment> qkv_segments(std::int64_t num_heads, std::int64_t num_query_groups,
                                         std::int64_t head_size, int ranks);
 

@@ -10,8 +10,8 @@
 
 namespace tt::nn {
 
-/// Rows of a table [vocabulary, hidden] cut along the vocabulary; the ranks' parts, zero where a
-/// token belongs to another rank, are summed.
+/// Rows of a table [vocabulary, hidden] sharded along the vocabulary; the ranks' parts, zero where
+/// a token belongs to another rank, are summed.
 class VocabParallelEmbedding {
  public:
   VocabParallelEmbedding(const BuildContext& context, const std::string& name,
@@ -28,7 +28,7 @@ class VocabParallelEmbedding {
   std::int64_t first_token_ = 0;
 };
 
-/// Mean over tokens of -log softmax(logits)[label], with the vocabulary cut over the ranks of
+/// Mean over tokens of -log softmax(logits)[label], with the vocabulary sharded over the ranks of
 /// `group` as VocabParallelEmbedding cuts it. `logits` [tokens, local vocabulary], labels int64
 /// [tokens]. Computed in float32, or float64 for float64 logits. Three values per token are
 /// exchanged. Source: Megatron-LM (arXiv 1909.08053), 3.

@@ -19,7 +19,7 @@ struct LinearOptions {
   double init_std = 0.02;
 };
 
-/// y = x Wᵀ + b with W [out, in] cut along out: every rank multiplies the whole x and holds its
+/// y = x Wᵀ + b with W [out, in] sharded along out: every rank multiplies the whole x and holds its
 /// part of y. The gradient of x is summed over the ranks. Source: Megatron-LM (arXiv
 /// 1909.08053), 3.
 class ColumnParallelLinear {
@@ -42,8 +42,8 @@ class ColumnParallelLinear {
   std::vector<points::PlaceKey> places_;  // by the list in linear.cpp
 };
 
-/// y = x Wᵀ + b with W [out, in] cut along in: every rank multiplies its part of x and the parts of
-/// y are summed over the ranks, the bias, the same on all, among them once.
+/// y = x Wᵀ + b with W [out, in] sharded along in: every rank multiplies its part of x and the
+/// parts of y are summed over the ranks, the bias, the same on all, among them once.
 class RowParallelLinear {
  public:
   RowParallelLinear(const BuildContext& context, const LinearOptions& options);

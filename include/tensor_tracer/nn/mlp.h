@@ -21,7 +21,7 @@ struct MlpOptions {
   double output_init_std = 0.02;
 };
 
-/// The feed-forward block, its inner width cut over the tensor axis.
+/// The feed-forward block, its inner width sharded over the tensor axis.
 class Mlp {
  public:
   Mlp(const BuildContext& context, const MlpOptions& options);
@@ -39,7 +39,7 @@ class Mlp {
   std::vector<points::PlaceKey> places_;  // by the list in mlp.cpp
 };
 
-/// The inner columns, gate before up with SwiGLU, and how `ranks` ranks cut them.
+/// The inner columns, gate before up with SwiGLU, and how they are sharded over `ranks` ranks.
 std::vector<mesh::Segment> fc1_segments(std::int64_t ffn_hidden_size, bool swiglu, int ranks);
 
 }  // namespace tt::nn

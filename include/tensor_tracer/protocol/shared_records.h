@@ -26,7 +26,7 @@ inline constexpr std::size_t kSharedBytes = std::size_t{256} << 20U;
 /// so that the hub does not take more than it can pass on: with 2 MiB more than half of a flood of
 /// 64 KiB records was replaced in a viewer's queue.
 inline constexpr std::uint64_t kSharedAhead = std::size_t{512} << 10U;
-/// The hub says after so many bytes that it has taken them.
+/// Bytes after which the hub says that it has taken them.
 inline constexpr std::size_t kTellTaken = std::size_t{128} << 10U;
 /// Below this a message or a record is as well copied.
 inline constexpr std::size_t kWorthSharing = std::size_t{16} << 10U;

@@ -12,8 +12,8 @@
 
 namespace tt::record {
 
-/// Runs queries one after the other on a thread and a read-only connection of its own. Where the
-/// recording cannot be opened, the queries that wait are destroyed without having run.
+/// Runs queries one after the other on a separate thread with a separate read-only connection.
+/// Where the recording cannot be opened, the queries that wait are destroyed without having run.
 /// Thread: post() by any; the rest by the owner.
 class QueryThread {
  public:

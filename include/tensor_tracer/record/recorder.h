@@ -69,7 +69,7 @@ struct RecorderCounters {
   bool stopped = false;          // the disk failed
 };
 
-/// Writes one recording (docs/recording.md) on a thread of its own, which commits at least once a
+/// Writes one recording (docs/recording.md) on a separate thread, which commits at least once a
 /// second. No call waits for the disk but the constructor's open() and finish().
 /// Thread: made, called and destroyed by one thread; counters() by any.
 class Recorder {
@@ -104,7 +104,7 @@ class Recorder {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A run id of 16 hex digits as a number; 0 if it is none.
+/// A run id of 16 hex digits as a number; 0 if it has another form.
 std::uint64_t run_number(const std::string& id);
 /// The other way; empty of 0.
 std::string run_id(std::uint64_t number);

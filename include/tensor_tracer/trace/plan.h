@@ -40,7 +40,7 @@ struct PlanLimits {
   eval::Limits expression = {.max_cost = 1e9};   // of a method, for one capture
 };
 
-/// A set of monitored prompts: `rows` texts, which travel in passes of their own, padded to the
+/// A set of monitored prompts: `rows` texts, which travel in separate passes, padded to the
 /// `tokens` of the longest.
 struct PromptShape {
   std::string name;

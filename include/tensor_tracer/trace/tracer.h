@@ -34,7 +34,7 @@ struct TracerCore;
 /// Thread: the thread that runs the step.
 class Tracer {
  public:
-  /// `group`: a communicator of the tracer's own along the tensor axis. `sink` may be null on
+  /// `group`: a separate communicator along the tensor axis. `sink` may be null on
   /// ranks that are no leader; it outlives the tracer and its passes.
   Tracer(PlanContext context, const TracerIdentity& identity, const comm::ProcessGroup& group,
          TraceSink* sink);

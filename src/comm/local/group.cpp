@@ -68,7 +68,7 @@ class LocalGroup final : public GroupImpl {
   std::unique_ptr<WorkImpl> broadcast_bytes(const at::Tensor& bytes, int root) override;
 
  private:
-  /// Every asynchronous operation has a channel of its own, so that they may be waited for in any
+  /// Every asynchronous operation has a separate channel, so that they may be waited for in any
   /// order; the ranks start them in the same order. The channels of send and receive are the tags.
   std::int64_t next_channel() { return --last_channel_; }
 

@@ -18,7 +18,7 @@ MPI_Datatype native_type(at::ScalarType dtype, ReduceOp op) {
   using enum at::ScalarType;
   if (dtype == Long) return MPI_INT64_T;
   if (dtype == Int) return MPI_INT32_T;
-  // Every rank applies MPI_MAX in an order of its own, and the result then depends on it if there
+  // Every rank applies MPI_MAX in another order, and the result then depends on it if there
   // is a NaN or a zero of either sign.
   if (op == ReduceOp::kMax) return MPI_DATATYPE_NULL;
   if (dtype == Double) return MPI_DOUBLE;

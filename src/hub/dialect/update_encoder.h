@@ -21,7 +21,7 @@ namespace tt::hub::dialect {
 struct UpdateEncoderLimits {
   /// Records that wait for the thread; the oldest goes where more are asked for.
   std::size_t waiting = 64;
-  /// Bytes of the newest texts and their records, which are kept for whoever asks next.
+  /// Bytes of the newest texts and their records, which are kept for the next viewer that asks.
   std::size_t kept_bytes = std::size_t{32} << 20U;
 };
 

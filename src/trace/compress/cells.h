@@ -17,7 +17,7 @@
 ///       using Number = float or double;         // of the tensor
 ///       using Value = …;                        // of what is left of a cell
 ///       static constexpr std::string_view kCompressor = …;
-///       static constexpr bool kPerLine = true;  // each line of a block is a cell of its own
+///       static constexpr bool kPerLine = true;  // each line of a block is one cell
 ///       std::int64_t values(std::int64_t width) const;  // of a cell
 ///       Kernel kernel(int layer) const;                 // of the CPU, for one pack or join
 ///       // Optional: the numbers of the record from the values of all cells, in logical order;

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// Partial dot products cover so many logical columns, wherever ranks border.
+// Logical columns of one partial dot product, wherever ranks border.
 constexpr std::int64_t kBlock = 64;
 
 // The vectors of one entry: rows[n][k] belongs to hidden state n of vector k, as Number.

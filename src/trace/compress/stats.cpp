@@ -130,7 +130,7 @@ class MomentsKernel {
   Tally tally() const {
     Tally tally = tally_;
     if (bins_.range) return tally;
-    // Infinities and NaN have an exponent of their own, zeros share one with the smallest numbers.
+    // Infinities and NaN have a separate exponent, zeros share one with the smallest numbers.
     const std::int64_t last = bins_.count - 1;
     for (std::size_t e = 0; e + 1 < Exponents<Number>::kCount; ++e) {
       const int exponent = static_cast<int>(e) - Exponents<Number>::kBias;

@@ -21,7 +21,7 @@ enum class Reach {
   kTile,   // its own tile: may run on the shard, on any subset of the tiles
   kLines,  // beyond: gets the whole tensor, on the leader; the result's first dim are the lines of
            // DataDims::kLines
-  kTensor  // as kLines, but the result has dims of its own
+  kTensor  // as kLines, but the result has other dims
 };
 
 struct TileExpression {

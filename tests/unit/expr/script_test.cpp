@@ -81,7 +81,7 @@ constexpr Case kCases[] = {
     {"return a", "line 1, column 1", "\"return\" is not part of the language", "a line is"},
     {"a = b = 1", "line 1, column 7", "an assignment inside", "a line has one ="},
     {"a = (b = 1)", "line 1, column 8", "an assignment inside", "to compare, write =="},
-    {"a = (b := 1)", "line 1, column 8", "an assignment inside", "line of its own"},
+    {"a = (b := 1)", "line 1, column 8", "an assignment inside", "separate line"},
     {"a += b += 1", "line 1, column 8", "an assignment inside", ""},
     {"a //= 2", "line 1, column 3", "there is no \"//=\"", "a = a // b"},
     {"a @= b", "line 1, column 3", "there is no \"@=\"", "a = a @ b"},

@@ -120,7 +120,7 @@ constexpr Case kCases[] = {
      ""},
     {"x = noise(logits, \"normal\", distribution=\"normal\")", "line 1, column 29", "given twice",
      ""},
-    {"x = 1 + save(logits, \"x\")", "line 1, column 9", "does not stand inside", "line of its own"},
+    {"x = 1 + save(logits, \"x\")", "line 1, column 9", "does not stand inside", "separate line"},
     {"x = 1 + param(1)", "line 1, column 9", "does not stand inside", ""},
     {"x = logits(3)", "line 1, column 5", "\"logits\" is not called", ""},
     {"x = f(1)(2)", "line 1, column 5", "no operator that could be called", ""},

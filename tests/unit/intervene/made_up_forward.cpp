@@ -149,9 +149,9 @@ class Pass {
   at::Tensor whole(const at::Tensor& local, const mesh::Placement& placement) const {
     return is_cut(placement) ? comm::all_gather_full(local, placement, group_) : local.clone();
   }
-  // Several ranks hold addends of the gradient of what they hold copies of.
+  // Several ranks hold partial sums of the gradient of what they hold copies of.
   mesh::Placement gradient_placement(mesh::Placement placement) const {
-    for (mesh::Segment& one : placement.segments) one.partial = one.pieces < group_.size();
+    for (mesh::Segment& one : placement.segments) one.partial = one.chunks < group_.size();
     return placement;
   }
 

@@ -44,7 +44,7 @@ struct Layout {
   const char* name;
   int dim;  // 2: columns, 1: lines, 0: every rank holds all
   std::vector<std::int64_t> segments;
-  int max_pieces;  // of the segments after the first; 0: as many as ranks
+  int max_chunks;  // of the segments after the first; 0: as many as ranks
 
   std::int64_t size() const {
     std::int64_t sum = 0;
@@ -55,8 +55,8 @@ struct Layout {
     if (dim == 0) return mesh::Placement::replicate();
     std::vector<mesh::Segment> cut;
     for (std::size_t i = 0; i < segments.size(); ++i) {
-      const bool is_kv = i > 0 && max_pieces > 0;
-      cut.push_back({segments[i], is_kv ? std::min(max_pieces, ranks) : ranks});
+      const bool is_kv = i > 0 && max_chunks > 0;
+      cut.push_back({segments[i], is_kv ? std::min(max_chunks, ranks) : ranks});
     }
     return mesh::Placement::shard(dim, cut);
   }

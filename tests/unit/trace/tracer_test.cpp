@@ -415,7 +415,7 @@ TEST(Tracer, MicroBatchesEvaluationsAndPromptsAreToldApart) {
 }
 
 TEST(Tracer, GradientsOfAddendsAreSummedAndOfShardsJoined) {
-  // One key group on four ranks: each rank's gradient of it is an addend.
+  // One key group on four ranks: each rank's gradient of it is a partial sum.
   Collector collector;
   comm::run_local(4, [&](const comm::ProcessGroup& group) {
     const PlanContext about = context(4, 1);
