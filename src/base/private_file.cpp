@@ -23,8 +23,7 @@ constexpr std::size_t kMaxSecretFile = 4096;
 Error file_error(const std::string& path, const std::string& what, int number) {
   return {.code = number == ENOENT ? "not_found" : "io_error",
           .message = what + ": " + std::generic_category().message(number),
-          .where = path,
-          .remedy = {}};
+          .where = path};
 }
 
 bool write_all(int fd, const std::string& text) {
@@ -54,8 +53,7 @@ Result<std::string> read_all(const ScopedFd& fd, const std::string& path, std::s
     if (text.size() > max_bytes) {
       return Error{.code = "too_large",
                    .message = "more than " + std::to_string(max_bytes) + " bytes",
-                   .where = path,
-                   .remedy = {}};
+                   .where = path};
     }
   }
 }
@@ -146,7 +144,7 @@ Result<std::string> read_small_file(const std::string& path, std::size_t max_byt
   struct stat about {};
   if (!fd || ::fstat(fd.get(), &about) != 0) return file_error(path, "cannot be read", errno);
   if (!S_ISREG(about.st_mode)) {
-    return Error{"io_error", "cannot be read: it is not a regular file", path, ""};
+    return Error{"io_error", "cannot be read: it is not a regular file", path};
   }
   return read_all(fd, path, max_bytes);
 }

@@ -19,7 +19,7 @@ namespace {
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 Error failed(const std::string& what, const std::string& why) {
-  return {.code = "shared_memory", .message = what + ": " + why, .where = {}, .remedy = {}};
+  return {.code = "shared_memory", .message = what + ": " + why};
 }
 
 Error failed(const std::string& what) {

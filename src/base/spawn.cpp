@@ -19,7 +19,6 @@ Error system_error(const std::string& what, int number) {
   const bool too_many = number == EMFILE || number == EINVAL;  // EINVAL: of F_DUPFD
   return {.code = "io_error",
           .message = what + ": " + std::generic_category().message(too_many ? EMFILE : number),
-          .where = {},
           .remedy = too_many ? "raise the limit of open files: ulimit -n 1024" : ""};
 }
 

@@ -70,14 +70,14 @@ void Forwarder::end_all() {
                        asker.session, asker.who);
     }
     if (!asker.told) {
-      finish_(asker, base::Error{"no_trainer", "the trainer's connection ended", "", ""});
+      finish_(asker, base::Error{"no_trainer", "the trainer's connection ended"});
     }
   }
 }
 
 void Forwarder::tick(Clock::time_point now) {
   for (const Asker& asker : take_expired(now)) {
-    finish_(asker, base::Error{"timeout", "the trainer did not answer in time", "", ""});
+    finish_(asker, base::Error{"timeout", "the trainer did not answer in time"});
   }
 }
 

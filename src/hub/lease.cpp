@@ -7,7 +7,6 @@ base::Status Lease::claim(const std::string& session, const std::string& name, b
   if (held() && session_ != session && connected_ && !take_over) {
     return base::Error{.code = "busy",
                        .message = (name_.empty() ? session_ : name_) + " controls the run",
-                       .where = {},
                        .remedy = "ask for it, or take over"};
   }
   session_ = session;

@@ -19,7 +19,6 @@ constexpr std::size_t kMaxWaiting = 32;  // requests of one viewer that wait for
 base::Error only_views() {
   return {.code = "not_allowed",
           .message = "this token only views",
-          .where = {},
           .remedy = "use the one in the file `token` of the run directory"};
 }
 
@@ -60,10 +59,10 @@ base::Status LeaseKeeper::forward(const Client& client, const Member& member, st
     return only_views();
   }
   if (roster_.leader() == nullptr) {
-    return base::Error{"no_trainer", "no trainer is connected", "", ""};
+    return base::Error{"no_trainer", "no trainer is connected"};
   }
   if (forwarder_.waiting(member.session) >= kMaxWaiting) {
-    return base::Error{"busy", "too many requests wait for the trainer", "", ""};
+    return base::Error{"busy", "too many requests wait for the trainer"};
   }
   if (row.needs_lease) {
     spdlog::info("{}: by {}, {}", row.method, member.session, protocol::encode_json(lease_.name()));

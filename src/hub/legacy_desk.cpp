@@ -45,8 +45,8 @@ bool LegacyDesk::on_text(Client& client, Member& member, std::string_view text,
     member.legacy.reset();
     return false;
   }
-  send_error(client, message ? base::Error{"invalid_request", "a message has a type", "", ""}
-                             : message.error());
+  send_error(client,
+             message ? base::Error{"invalid_request", "a message has a type"} : message.error());
   return true;
 }
 
@@ -81,7 +81,7 @@ void LegacyDesk::run_training_step(Client& client, Member& member, json message,
     legacy.waiting = std::move(message);  // answered when a trainer comes
     return;
   }
-  const base::Status watched = finished ? base::Error{"no_trainer", "the run has finished", "", ""}
+  const base::Status watched = finished ? base::Error{"no_trainer", "the run has finished"}
                                         : watch(client, member, message, now);
   if (!watched.ok()) {
     send_error(client, watched.error());

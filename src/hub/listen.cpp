@@ -106,10 +106,8 @@ base::Result<int> port_of(const base::ScopedFd& listener) {
       return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
     }
   }
-  return base::Error{.code = "io_error",
-                     .message = "this descriptor is not a TCP socket",
-                     .where = "listener",
-                     .remedy = {}};
+  return base::Error{
+      .code = "io_error", .message = "this descriptor is not a TCP socket", .where = "listener"};
 }
 
 base::Result<std::vector<base::ScopedFd>> open_listeners(const std::string& bind, int port) {

@@ -127,7 +127,6 @@ base::Status Replayer::try_to(const std::function<base::Status()>& show) {
     const base::Error error{
         .code = "internal",
         .message = std::string("the recording cannot be read: ") + failure.what(),
-        .where = {},
         .remedy = "check it with `sqlite3 FILE 'PRAGMA integrity_check'`"};
     paused_ = true;
     timer_.cancel();
@@ -152,7 +151,7 @@ base::Status Replayer::obey(const protocol::TrainerRequest& request) {
                  [&](const auto& other) {
                    status = base::Error{
                        "replay", "this is a recording: what was not traced cannot be asked for",
-                       std::string(other.kRow.method), ""};
+                       std::string(other.kRow.method)};
                  }},
              request);
   return status;

@@ -148,7 +148,7 @@ void Room::greet(Client& client, Member& member, const protocol::Request& reques
   if (request.method != protocol::ViewerHello::kRow.method) {
     greeted = invalid_request("the first message is hello", "method");
   } else if (!knows_version(request.params)) {
-    greeted = base::Error{"unsupported_version", "this hub speaks version 1", "versions", ""};
+    greeted = base::Error{"unsupported_version", "this hub speaks version 1", "versions"};
   } else {
     greeted = client.role() == Role::kViewer ? viewers_.greet(client, member, request, now)
                                              : workers_.greet(client, member, request);
@@ -243,16 +243,14 @@ Survey Room::survey(Clock::time_point now) const {
 
 base::Status Room::ready(Clock::time_point now, std::chrono::milliseconds timeout) {
   if (roster_.leader() == nullptr) {
-    return base::Error{"no_trainer", "no worker of rank 0 is connected", "", ""};
+    return base::Error{"no_trainer", "no worker of rank 0 is connected"};
   }
   const std::string phase = run_.phase();
   const auto since = now - roster_.find(*roster_.leader())->moved;
   if (std::ranges::find(kResting, phase) == kResting.end() && since > timeout) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since).count();
-    return base::Error{"silent",
-                       "the trainer's steps have said nothing for " + std::to_string(seconds) +
-                           " s in phase " + phase,
-                       "", ""};
+    return base::Error{"silent", "the trainer's steps have said nothing for " +
+                                     std::to_string(seconds) + " s in phase " + phase};
   }
   return {};
 }

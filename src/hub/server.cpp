@@ -146,8 +146,7 @@ class Server {
       return base::Error{.code = "invalid_argument",
                          .message = replay.run_id.empty() ? "this recording holds no run"
                                                           : "there is no run " + replay.run_id,
-                         .where = replay.path,
-                         .remedy = {}};
+                         .where = replay.path};
     }
     if (base::Status known = check_facts(run->facts); !known.ok()) {
       return damaged(replay.path, *run, known.error());
@@ -326,9 +325,7 @@ base::Status serve(std::vector<base::ScopedFd> listeners, const ServerOptions& o
     server.run(on_ready);
   } catch (const std::exception& error) {
     return base::Error{.code = "io_error",
-                       .message = std::string("the hub cannot run: ") + error.what(),
-                       .where = {},
-                       .remedy = {}};
+                       .message = std::string("the hub cannot run: ") + error.what()};
   }
   return {};
 }

@@ -127,7 +127,6 @@ class Supervisor {
     return error != nullptr ? *error
                             : base::Error{.code = "hub_failed",
                                           .message = "the hub ended at once",
-                                          .where = {},
                                           .remedy = "see hub.log in the run directory"};
   }
 

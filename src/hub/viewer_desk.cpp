@@ -134,7 +134,7 @@ base::Status ViewerDesk::on_notification(Client& client, Member& member,
     return base::Error{"invalid_request",
                        "viewers notify of nothing but ack, with the number of binary messages "
                        "taken so far",
-                       "messages", ""};
+                       "messages"};
   }
   if (client.queue().acknowledged() > before) {
     member.gate.give_back();

@@ -198,8 +198,7 @@ void WorkerDesk::take_places(Client& client, Member& member, std::string_view pl
     end_message(now);
   }
   if (good.ok() && !places.empty()) {
-    good =
-        base::Error{"invalid_record", "what follows the places of records is not a place", "", ""};
+    good = base::Error{"invalid_record", "what follows the places of records is not a place"};
   }
   if (!good.ok()) {
     notify_damage(member, good.error(), now);

@@ -117,7 +117,7 @@ class HubClient::Impl {
     } catch (const std::exception& error) {
       const std::string method(protocol::row_of(request.body).method);
       log().error("{} failed: {}", method, error.what());
-      return base::Error{"internal", "this could not be checked", method, ""};
+      return base::Error{"internal", "this could not be checked", method};
     }
   }
 

@@ -80,10 +80,8 @@ base::Result<Secrets> prepare_run_dir(const std::string& run_dir) {
     std::filesystem::permissions(run_dir, std::filesystem::perms::owner_all, failure);
   }
   if (failure) {
-    return base::Error{.code = "io_error",
-                       .message = "cannot be made: " + failure.message(),
-                       .where = run_dir,
-                       .remedy = {}};
+    return base::Error{
+        .code = "io_error", .message = "cannot be made: " + failure.message(), .where = run_dir};
   }
   auto token = base::read_or_make_secret(run_dir + "/token");
   auto worker_token = base::read_or_make_secret(run_dir + "/worker_token");

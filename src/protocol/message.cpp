@@ -10,10 +10,7 @@ namespace {
 using nlohmann::json;
 
 base::Error invalid_request(std::string message, std::string where = {}) {
-  return {.code = "invalid_request",
-          .message = std::move(message),
-          .where = std::move(where),
-          .remedy = {}};
+  return {.code = "invalid_request", .message = std::move(message), .where = std::move(where)};
 }
 
 struct TooDeep {};
@@ -108,9 +105,7 @@ base::Result<json> parse_json(std::string_view text, const TextLimits& limits) {
   if (text.size() > limits.bytes) {
     return base::Error{.code = "too_large",
                        .message = std::to_string(text.size()) + " bytes, more than " +
-                                  std::to_string(limits.bytes),
-                       .where = {},
-                       .remedy = {}};
+                                  std::to_string(limits.bytes)};
   }
   const auto check_depth = [&](int outer, json::parse_event_t event, json& /*value*/) {
     const bool opens =
@@ -124,9 +119,7 @@ base::Result<json> parse_json(std::string_view text, const TextLimits& limits) {
     return json::parse(text, check_depth);
   } catch (const TooDeep&) {
     return base::Error{.code = "too_large",
-                       .message = "nested deeper than " + std::to_string(limits.depth),
-                       .where = {},
-                       .remedy = {}};
+                       .message = "nested deeper than " + std::to_string(limits.depth)};
   } catch (const json::parse_error& failure) {
     return invalid_request("not JSON: byte " + std::to_string(failure.byte) + " does not fit");
   } catch (const json::out_of_range&) {
@@ -189,15 +182,13 @@ std::string encode_notification(std::string_view event, json params) {
 
 base::Status check_members(const json& object, std::initializer_list<std::string_view> known) {
   if (!object.is_object()) {
-    return base::Error{
-        .code = "invalid_argument", .message = "must be an object", .where = {}, .remedy = {}};
+    return base::Error{.code = "invalid_argument", .message = "must be an object"};
   }
   for (const auto& [name, value] : object.items()) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       return base::Error{.code = "invalid_argument",
                          .message = "this member is not known",
-                         .where = name.substr(0, 64),
-                         .remedy = {}};
+                         .where = name.substr(0, 64)};
     }
   }
   return {};

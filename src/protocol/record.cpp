@@ -54,13 +54,12 @@ std::uint32_t crc_of_text(std::string_view bytes) {
 }
 
 base::Error invalid(std::string message) {
-  return {.code = "invalid_record", .message = std::move(message), .where = {}, .remedy = {}};
+  return {.code = "invalid_record", .message = std::move(message)};
 }
 
 base::Error unsupported(std::string message) {
   return {.code = "unsupported_version",
           .message = std::move(message),
-          .where = {},
           .remedy = "use the same version of Tensor Tracer on both sides"};
 }
 

@@ -271,7 +271,7 @@ base::Result<std::unique_ptr<SharedReader>> SharedReader::open(const nlohmann::j
   const auto fd = pid ? number("fd", kMaxInt) : std::nullopt;
   const auto bytes = fd ? number("bytes", kSharedBytes) : std::nullopt;
   if (!bytes || *bytes < kBlockHead || !offer.contains("key") || !offer.at("key").is_string()) {
-    return base::Error{"invalid_argument", "is not pid, fd, bytes and key", "shared_memory", ""};
+    return base::Error{"invalid_argument", "is not pid, fd, bytes and key", "shared_memory"};
   }
   base::Result<SealedMemory> memory =
       SealedMemory::open(static_cast<pid_t>(*pid), static_cast<int>(*fd), *bytes);
@@ -281,7 +281,7 @@ base::Result<std::unique_ptr<SharedReader>> SharedReader::open(const nlohmann::j
   const auto key = offer.at("key").get<std::string>();
   if (key.size() != 2 * kKeyBytes ||
       std::memcmp(memory.value().bytes().data(), key.data(), key.size()) != 0) {
-    return base::Error{"shared_memory", "this process has another memory there", "key", ""};
+    return base::Error{"shared_memory", "this process has another memory there", "key"};
   }
   return std::unique_ptr<SharedReader>(new SharedReader(std::move(memory).value()));
 }
@@ -299,7 +299,7 @@ base::Result<std::vector<SharedBytes>> SharedReader::take(std::string_view& plac
   const std::size_t count = read_at<std::uint32_t>(places, 4);
   places.remove_prefix(kPlacesHead);
   if (places.size() / kPlaceBytes < count) {
-    return base::Error{"invalid_record", "there are fewer places than it says", "", ""};
+    return base::Error{"invalid_record", "there are fewer places than it says"};
   }
   std::vector<SharedBytes> taken;
   for (std::size_t i = 0; i < count; ++i, places.remove_prefix(kPlaceBytes)) {
@@ -319,7 +319,7 @@ base::Result<SharedBytes> SharedReader::take_block(std::uint64_t offset, std::ui
                       bytes <= size && offset + kBlockHead + bytes <= size;
   if (!inside || !blocks_->take(offset, kBlockHead + bytes)) {
     return base::Error{"invalid_record", "nothing was handed over at this place",
-                       std::to_string(offset), ""};
+                       std::to_string(offset)};
   }
   taken_bytes_ += bytes;
   // The owner is the block; the memory goes with the last of them.

@@ -47,7 +47,6 @@ bool is_empty(SQLite::Database& database) {
 base::Error not_a_recording(std::string message) {
   return {.code = "not_a_recording",
           .message = std::move(message),
-          .where = {},
           .remedy = "give a .ttrec file that `train --record` wrote"};
 }
 
@@ -83,7 +82,6 @@ base::Status check_schema(SQLite::Database& database) {
     return base::Error{.code = "unsupported_version",
                        .message = "its schema version is " + version + ", known is " +
                                   std::to_string(kSchemaVersion),
-                       .where = {},
                        .remedy = "use a newer version of Tensor Tracer"};
   }
   return {};

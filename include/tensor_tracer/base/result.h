@@ -17,9 +17,9 @@ struct Error {
   /// One sentence that names the thing and both values.
   std::string message;
   /// The flag, key, file or field that is wrong; may be empty.
-  std::string where;
+  std::string where = {};
   /// What to do about it; may be empty.
-  std::string remedy;
+  std::string remedy = {};
 };
 
 /// The error of something that was given wrongly: its code is "invalid_argument".

@@ -99,7 +99,6 @@ void add_series(const Source& source, const Series& series, const std::string& n
   if (protocol::dtype_bytes(series.dtype) == 0) {
     throw Failure({.code = "unsupported_version",
                    .message = name + " has a dtype that this version does not know",
-                   .where = {},
                    .remedy = "name other points with --point, or use a newer version"});
   }
   const bool is_empty = std::ranges::find(series.shape, 0U) != series.shape.end();
@@ -169,7 +168,6 @@ std::vector<Array> make_arrays(const Source& source, const ArrayOptions& options
     if (!taken.insert(array.name).second) {
       throw Failure({.code = "invalid_argument",
                      .message = "two arrays would be called " + array.name,
-                     .where = {},
                      .remedy = "name fewer points with --point"});
     }
   }

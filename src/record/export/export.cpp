@@ -18,10 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 Failure wrong(std::string message, std::string remedy) {
-  return Failure({.code = "invalid_argument",
-                  .message = std::move(message),
-                  .where = {},
-                  .remedy = std::move(remedy)});
+  return Failure(
+      {.code = "invalid_argument", .message = std::move(message), .remedy = std::move(remedy)});
 }
 
 std::string comma_list(const std::vector<std::string>& words) {

@@ -44,9 +44,7 @@ std::vector<std::uint64_t> parse_shape(const std::string& text) {
       std::ranges::all_of(list, [](const auto& extent) { return extent.is_number_unsigned(); });
   if (!good) {
     throw Failure({.code = "not_a_recording",
-                   .message = "a frame's shape is \"" + text + "\", not a list of numbers",
-                   .where = {},
-                   .remedy = {}});
+                   .message = "a frame's shape is \"" + text + "\", not a list of numbers"});
   }
   return list.get<std::vector<std::uint64_t>>();
 }
@@ -80,7 +78,6 @@ Failure damaged(const Place& place, const std::string& why) {
   return Failure({.code = "invalid_record",
                   .message = "frame " + std::to_string(place.id) + " of step " +
                              std::to_string(place.step) + " is damaged: " + why,
-                  .where = {},
                   .remedy = "export the steps before it and those after it, each with --steps"});
 }
 

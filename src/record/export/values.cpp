@@ -98,7 +98,6 @@ Values decode(const protocol::RecordView& record) {
   throw Failure({.code = "unsupported_version",
                  .message = "dtype " + std::to_string(static_cast<int>(record.header.dtype)) +
                             " is not known to this version",
-                 .where = {},
                  .remedy = "leave its point out, or use a newer version"});
 }
 
