@@ -31,6 +31,7 @@
 #include "tensor_tracer/hub/event_log.h"
 #include "tensor_tracer/hub/server.h"
 #include "tensor_tracer/hub/supervisor.h"
+#include "tensor_tracer/protocol/json_members.h"
 #include "tensor_tracer/protocol/message.h"
 #include "tensor_tracer/record/recording.h"
 
@@ -83,10 +84,8 @@ void open_log(const HubFlags& flags) {
 std::string known_run_id(const std::string& run_dir) {
   const auto text = tt::base::read_small_file(run_dir + "/hub.json");
   const auto known = text.ok() ? tt::protocol::parse_json(text.value()) : text.error();
-  if (known.ok() && known.value().is_object() && known.value().value("run_id", "") != "") {
-    return known.value().value("run_id", "");
-  }
-  return tt::base::random_hex(8);
+  const std::string id = known.ok() ? tt::protocol::text_of(known.value(), "run_id") : "";
+  return id.empty() ? tt::base::random_hex(8) : id;
 }
 
 std::string url_of(int port) { return "http://127.0.0.1:" + std::to_string(port) + "/"; }

@@ -1,22 +1,14 @@
 #include "src/hub/audit_log.h"
 
-#include <optional>
 #include <utility>
 
 #include "src/hub/clock.h"
 #include "tensor_tracer/hub/event_log.h"
+#include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::hub {
-namespace {
 
-std::optional<std::uint64_t> step_of(const nlohmann::json& object) {
-  const auto step = object.is_object() ? object.find("step") : object.end();
-  return object.is_object() && step != object.end() && step->is_number_unsigned()
-             ? std::optional(step->get<std::uint64_t>())
-             : std::nullopt;
-}
-
-}  // namespace
+using protocol::natural;
 
 AuditLog::Lost AuditLog::take_lost() {
   const record::RecorderCounters now = counters();
@@ -28,9 +20,8 @@ AuditLog::Lost AuditLog::take_lost() {
 }
 
 void AuditLog::facts(const nlohmann::json& facts) {
-  const nlohmann::json id = facts.value("id", nlohmann::json());
-  const std::uint64_t before = std::exchange(
-      run_, id.is_string() ? record::run_number(id.get<std::string>()) : std::uint64_t{0});
+  const std::uint64_t before =
+      std::exchange(run_, record::run_number(protocol::text_of(facts, "id")));
   step_ = run_ == before ? step_ : 0;
   if (recorder_ != nullptr) {
     recorder_->set_run(facts);
@@ -52,7 +43,7 @@ void AuditLog::step(const nlohmann::json& params) {
 }
 
 void AuditLog::reach(const nlohmann::json& where) {
-  step_ = step_of(where).value_or(step_);
+  step_ = natural(where, "step").value_or(step_);
   set_log_step(step_);
 }
 
@@ -78,7 +69,7 @@ void AuditLog::keep(record::Event event) {
   if (recorder_ != nullptr) {
     event.run = run_;
     event.time_ns = wall_time_ns();
-    event.step = step_of(event.detail).value_or(step_);
+    event.step = natural(event.detail, "step").value_or(step_);
     recorder_->add_event(std::move(event));
   }
 }

@@ -9,6 +9,7 @@
 #include "src/hub/auth.h"
 #include "src/hub/history.h"
 #include "src/hub/page.h"
+#include "tensor_tracer/protocol/json_members.h"
 #include "tensor_tracer/protocol/message.h"
 
 namespace tt::hub {
@@ -70,9 +71,7 @@ HttpResponse refuse_auth(const HttpRequest& request, Context& context) {
 
 HttpResponse answer_auth(const HttpRequest& request, Context& context) {
   const auto body = protocol::parse_json(request.body(), kAuthLimits);
-  const bool has_text = body.ok() && body.value().is_object() && body.value().contains("token") &&
-                        body.value().at("token").is_string();
-  const std::string token = has_text ? body.value().at("token").get<std::string>() : "";
+  const std::string token = body.ok() ? protocol::text_of(body.value(), "token") : "";
   if (!viewer_right(token, context.options)) {
     return refuse_auth(request, context);
   }

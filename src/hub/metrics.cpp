@@ -6,41 +6,21 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <limits>
-#include <optional>
 #include <span>
 
 #include "tensor_tracer/base/thread.h"
+#include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::hub {
 namespace {
 
+using protocol::member;
+using protocol::natural;
+using protocol::number_of;
+
 constexpr std::array<std::string_view, 8> kStepNumbers = {
     "step",    "loss",      "lr", "grad_norm", "tokens_per_second", "consumed_tokens",
     "step_ms", "valid_loss"};
-
-// JSON has no numbers that are not finite: docs/protocol.md writes them as texts.
-std::optional<double> number_of(const nlohmann::json& object, std::string_view member) {
-  const auto value = object.find(member);
-  if (value == object.end() || !(value->is_number() || value->is_string())) {
-    return std::nullopt;
-  }
-  if (value->is_number()) {
-    return value->get<double>();
-  }
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const auto& text = value->get_ref<const std::string&>();
-  if (text == "NaN") {
-    return std::numeric_limits<double>::quiet_NaN();
-  }
-  return text == "Infinity"    ? std::optional(kInfinity)
-         : text == "-Infinity" ? std::optional(-kInfinity)
-                               : std::nullopt;
-}
-
-double number_or(const nlohmann::json& object, std::string_view member, double otherwise) {
-  return object.is_object() ? number_of(object, member).value_or(otherwise) : otherwise;
-}
 
 // docs/protocol.md, "stats": NaN, +Infinity and -Infinity come after seven other numbers.
 constexpr std::size_t kFirstCountOfStats = 7;
@@ -63,29 +43,31 @@ void Histogram::observe(double value) {
 }
 
 void Metrics::on_step(const nlohmann::json& params) {
-  if (!params.is_object()) {
-    return;
-  }
   for (const std::string_view name : kStepNumbers) {
-    if (const auto value = number_of(params, name)) {
+    if (const auto value = number_of(member(params, name))) {
       step.insert_or_assign(std::string(name), *value);
     }
   }
-  if (const auto duration = number_of(params, "step_ms"); duration && *duration >= 0) {
-    step_seconds.observe(*duration / 1e3);
+  const auto seconds_of = [&](std::string_view name) {
+    const auto milliseconds = number_of(member(params, name));
+    return milliseconds >= 0 ? std::optional(*milliseconds / 1e3) : std::nullopt;
+  };
+  if (const auto duration = seconds_of("step_ms")) {
+    step_seconds.observe(*duration);
   }
-  if (const auto cost = number_of(params, "tracer_ms"); cost && *cost >= 0) {
-    tracer_seconds += *cost / 1e3;
-  }
-  const auto add = [&](std::string_view member, std::optional<double>& sum) {
-    if (const auto cost = number_of(params, member); cost && *cost >= 0) {
-      sum = sum.value_or(0) + *cost / 1e3;
+  tracer_seconds += seconds_of("tracer_ms").value_or(0);
+  const auto add = [&](std::string_view name, std::optional<double>& sum) {
+    if (const auto cost = seconds_of(name)) {
+      sum = sum.value_or(0) + *cost;
     }
   };
   add("gather_ms", gather_seconds);
   add("encode_ms", encode_seconds);
-  nonfinite_losses += std::isfinite(number_or(params, "loss", 0)) ? 0 : 1;
-  nonfinite_gradient_norms += std::isfinite(number_or(params, "grad_norm", 0)) ? 0 : 1;
+  const auto is_finite = [&](std::string_view name) {
+    return std::isfinite(number_of(member(params, name)).value_or(0));
+  };
+  nonfinite_losses += is_finite("loss") ? 0 : 1;
+  nonfinite_gradient_norms += is_finite("grad_norm") ? 0 : 1;
 }
 
 void Metrics::on_record(const protocol::RecordView& record) {
@@ -106,33 +88,22 @@ void Metrics::on_record(const protocol::RecordView& record) {
 }
 
 LinkFacts parse_link(const nlohmann::json& params) {
-  const auto natural = [&](std::string_view member) {
-    const double number = number_or(params, member, 0);
+  const auto positive = [&](std::string_view name) {
+    const double number = number_of(member(params, name)).value_or(0);
     return number > 0 && std::isfinite(number) ? number : 0;
   };
-  return {.send_seconds = natural("send_seconds"), .queue_bytes = natural("queue_bytes")};
+  return {.send_seconds = positive("send_seconds"), .queue_bytes = positive("queue_bytes")};
 }
 
 void Metrics::on_applied(const nlohmann::json& params) {
-  const auto programs = params.is_object() ? params.find("programs") : params.end();
-  if (programs == params.end() || !programs->is_array()) {
-    return;
-  }
-  const auto count = [](const nlohmann::json& program, const char* member) {
-    const auto value = program.is_object() ? program.find(member) : program.end();
-    return value != program.end() && value->is_number_unsigned() ? value->get<std::uint64_t>() : 0;
-  };
-  for (const nlohmann::json& program : *programs) {
-    applications += count(program, "forwards");
-    positions += count(program, "positions");
+  for (const nlohmann::json& program : member(params, "programs")) {
+    applications += natural(program, "forwards").value_or(0);
+    positions += natural(program, "positions").value_or(0);
   }
 }
 
 void Metrics::on_dropped(const nlohmann::json& params) {
-  const auto dropped = params.is_object() ? params.find("records") : params.end();
-  if (dropped != params.end() && dropped->is_number_unsigned()) {
-    dropped_by_trainer += dropped->get<std::uint64_t>();
-  }
+  dropped_by_trainer += natural(params, "records").value_or(0);
 }
 
 ProcessFacts read_process_facts() {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/hub/metrics.h"
+#include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::hub {
 namespace {
@@ -82,33 +83,21 @@ class Page {
   std::string text_;
 };
 
-std::string text_of(const nlohmann::json& object, const char* member) {
-  const auto value = object.is_object() ? object.find(member) : object.end();
-  return value != object.end() && value->is_string() ? value->get<std::string>() : "";
-}
-
-double plan_number(const nlohmann::json& facts) {
-  const auto plan = facts.is_object() ? facts.find("plan") : facts.end();
-  if (plan == facts.end() || !plan->is_object()) {
-    return 0;
-  }
-  const auto number = plan->find("number");
-  return number != plan->end() && number->is_number() ? number->get<double>() : 0;
-}
-
 void add_infos(Page& page, const Survey& survey) {
   page.head("build_info", "gauge", "Version of the hub.");
   page.sample(1, {{"version", TT_VERSION}});
-  const std::string run = text_of(survey.facts, "id");
-  const std::string name = text_of(survey.facts, "name");
-  const std::string host = text_of(survey.facts, "host");
+  const std::string run = protocol::text_of(survey.facts, "id");
+  const std::string name = protocol::text_of(survey.facts, "name");
+  const std::string host = protocol::text_of(survey.facts, "host");
   page.head("run_info", "gauge", "The run that is shown; no labels before a trainer connected.");
   page.sample(1, {{"run", run}, {"name", name}, {"host", host}});
   page.head("run_phase", "gauge", "1 for the phase that the run is in.");
   for (const std::string_view phase : kPhases) {
     page.sample(phase == survey.phase ? 1 : 0, {{"phase", phase}});
   }
-  page.gauge("plan_number", "Number of the trace plan in force.", plan_number(survey.facts));
+  const nlohmann::json& plan = protocol::member(survey.facts, "plan");
+  page.gauge("plan_number", "Number of the trace plan in force.",
+             protocol::natural(plan, "number").value_or(0));
 }
 
 // Numbers that the trainer has not told yet are left out.

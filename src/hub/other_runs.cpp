@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/hub/run_facts.h"
+#include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::hub {
 namespace {
@@ -17,8 +18,9 @@ std::vector<record::RunInfo> runs_with_last_plans(record::Recording& recording) 
         std::ranges::find(events.rbegin(), events.rend(), "plan", &record::TrainerEvent::kind);
     const nlohmann::json detail =
         last == events.rend() ? nlohmann::json() : recording.event_detail(last->id);
-    if (run.facts.is_object() && detail.is_object() && detail.contains("plan")) {
-      run.facts["plan"] = detail["plan"];
+    const nlohmann::json& plan = protocol::member(detail, "plan");
+    if (run.facts.is_object() && !plan.is_null()) {
+      run.facts["plan"] = plan;
     }
   }
   return runs;

@@ -8,12 +8,14 @@
 #include <utility>
 
 #include "tensor_tracer/base/overloaded.h"
+#include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::hub {
 namespace {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
+using protocol::member;
 
 // As a trainer's pass: the queue of a viewer takes a message whole.
 constexpr std::size_t kMessageBytes = std::size_t{64} << 20U;
@@ -34,10 +36,8 @@ json first_in_force(record::Recording& recording, const record::RunInfo& run) {
       break;
     }
   }
-  const auto member = [&](const char* name) {
-    return facts.is_object() ? facts.value(name, json()) : json();
-  };
-  return {{"plan", member("plan")}, {"programs", member("interventions")}, {"step", 0}};
+  return {
+      {"plan", member(facts, "plan")}, {"programs", member(facts, "interventions")}, {"step", 0}};
 }
 
 }  // namespace
@@ -277,7 +277,7 @@ void Replayer::show_events(std::size_t index) {
   for (; event != events_.end() && event->step <= steps_[index].first; ++event) {
     json detail = recording_.event_detail(event->id);
     if (event->kind == "plan") {
-      plan_ = detail.is_object() ? detail.value("plan", json()) : json();
+      plan_ = member(detail, "plan");
     }
     say(protocol::encode_notification(event->kind, std::move(detail)));
   }
@@ -288,23 +288,22 @@ json Replayer::in_force(const char* kind, std::uint64_t step) {
   for (const record::TrainerEvent& event : events_) {
     last = event.step <= step && event.kind == kind ? event.id : last;
   }
-  json params = last > 0 ? recording_.event_detail(last) : first_;
-  return params.is_object() ? params : json::object();
+  return last > 0 ? recording_.event_detail(last) : first_;
 }
 
 // After a jump.
 void Replayer::show_plan() {
   const json params = in_force("plan", current_step());
-  const json before = std::exchange(plan_, params.value("plan", json()));
+  const json before = std::exchange(plan_, member(params, "plan"));
   if (plan_ != before && plan_.is_object()) {
-    say(protocol::encode_notification("plan",
-                                      {{"plan", plan_}, {"step", params.value("step", json(0U))}}));
+    say(protocol::encode_notification(
+        "plan", {{"plan", plan_}, {"step", protocol::natural(params, "step").value_or(0)}}));
   }
 }
 
 void Replayer::show_programs() {
   const std::uint64_t step = current_step();
-  json programs = list_of(in_force("interventions", step).value("programs", json()));
+  json programs = list_of(member(in_force("interventions", step), "programs"));
   say(protocol::encode_notification(
       "interventions", {{"step", step}, {"programs", std::move(programs)}, {"reason", "replay"}}));
 }
@@ -320,9 +319,8 @@ void Replayer::show_latest() {
   query.first_step = steps_[next_ - std::min(next_, kLookBack)].first;
   query.last_step = current_step();
   query.only_latest = true;
-  const json number = plan_.is_object() ? plan_.value("number", json()) : json();
-  if (number.is_number_unsigned() && number <= UINT32_MAX) {
-    query.plan = number.get<std::uint32_t>();
+  if (const auto number = protocol::natural(plan_, "number"); number && *number <= UINT32_MAX) {
+    query.plan = static_cast<std::uint32_t>(*number);
   }
   send_frames(query);
 }

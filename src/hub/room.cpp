@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/hub/dialect/texts.h"
+#include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::hub {
 namespace {
@@ -25,10 +26,9 @@ base::Error invalid_request(std::string message, std::string where = {}) {
 }
 
 bool knows_version(const json& params) {
-  const auto versions = params.find("versions");
-  return versions != params.end() && versions->is_array() &&
-         std::find(versions->begin(), versions->end(), protocol::kProtocolVersion) !=
-             versions->end();
+  const json& versions = protocol::member(params, "versions");
+  return versions.is_array() &&
+         std::ranges::find(versions, protocol::kProtocolVersion) != versions.end();
 }
 
 void refuse(Client& client, const Member& member, std::uint64_t id, const base::Error& error) {

@@ -4,30 +4,21 @@
 #include <iterator>
 #include <utility>
 
-namespace tt::hub {
-namespace {
-std::string text_of(const nlohmann::json& object, const char* member) {
-  const auto value = object.is_object() ? object.find(member) : object.end();
-  return value != object.end() && value->is_string() ? value->get<std::string>() : "";
-}
+#include "tensor_tracer/protocol/json_members.h"
 
-std::uint64_t step_of(const nlohmann::json& object) {
-  const auto step = object.is_object() ? object.find("step") : object.end();
-  const bool has_step = object.is_object() && step != object.end() && step->is_number_unsigned();
-  return has_step ? step->get<std::uint64_t>() : 0;
-}
-}  // namespace
+namespace tt::hub {
+
+using protocol::member;
+using protocol::natural;
+using protocol::text_of;
 
 void RunState::set_facts(nlohmann::json facts) {
   if (!facts_.is_null() && text_of(facts_, "id") != text_of(facts, "id")) {
     forget_past();
   }
   facts_ = std::move(facts);
-  shown_records_.set_plan(dialect::member(facts_, "plan"));
   plan_ = 0;
-  if (const auto plan = facts_.find("plan"); plan != facts_.end() && plan->is_object()) {
-    follow_plan(*plan);
-  }
+  follow_plan(member(facts_, "plan"));
 }
 
 bool RunState::set_state(nlohmann::json state) {
@@ -43,12 +34,12 @@ bool RunState::lose() {
     return false;
   }
   state_["phase"] = "lost";
-  state_["step"] = std::max(last_step_, step_of(state_));
+  state_["step"] = std::max(last_step_, natural(state_, "step").value_or(0));
   return true;
 }
 
 void RunState::add_step(const nlohmann::json& params, SharedBytes message) {
-  last_step_ = std::max(last_step_, step_of(params));
+  last_step_ = std::max(last_step_, natural(params, "step").value_or(0));
   steps_.push_back(std::move(message));
   if (steps_.size() > kMaxSteps) {
     steps_.pop_front();
@@ -62,19 +53,16 @@ void RunState::forget_past() {
 }
 
 void RunState::set_plan(const nlohmann::json& plan) {
-  if (!facts_.is_object() || !plan.is_object()) {
-    return;
+  if (facts_.is_object() && plan.is_object()) {
+    facts_["plan"] = plan;
+    follow_plan(plan);
   }
-  facts_["plan"] = plan;
-  shown_records_.set_plan(plan);
-  follow_plan(plan);
 }
 
 void RunState::follow_plan(const nlohmann::json& plan) {
-  const auto number = plan.find("number");
-  if (number != plan.end() && number->is_number_unsigned() &&
-      number->get<std::uint64_t>() <= UINT32_MAX) {
-    plan_ = number->get<std::uint32_t>();
+  shown_records_.set_plan(plan);
+  if (const auto number = natural(plan, "number"); number && *number <= UINT32_MAX) {
+    plan_ = static_cast<std::uint32_t>(*number);
     latest_.forget_plans_before(plan_);
   }
 }
@@ -92,7 +80,7 @@ void RunState::set_programs(const nlohmann::json& programs) {
 }
 
 void RunState::put_program(const nlohmann::json& program) {
-  if (program.is_object() && program.contains("name")) {
+  if (!member(program, "name").is_null()) {
     drop_program(program.at("name"));
     nlohmann::json now = programs();
     now.push_back(program);
@@ -103,15 +91,15 @@ void RunState::put_program(const nlohmann::json& program) {
 void RunState::drop_program(const nlohmann::json& name) {
   nlohmann::json left = nlohmann::json::array();
   std::ranges::copy_if(programs(), std::back_inserter(left), [&](const nlohmann::json& program) {
-    return !program.is_object() || program.value("name", nlohmann::json()) != name;
+    return !program.is_object() || member(program, "name") != name;
   });
   set_programs(left);
 }
 
 const nlohmann::json& RunState::programs() const {
   static const nlohmann::json none = nlohmann::json::array();
-  const auto programs = facts_.is_object() ? facts_.find("interventions") : facts_.end();
-  return programs != facts_.end() && programs->is_array() ? *programs : none;
+  const nlohmann::json& programs = member(facts_, "interventions");
+  return programs.is_array() ? programs : none;
 }
 
 const nlohmann::json* RunState::find_program(std::string_view name) const {
@@ -123,7 +111,7 @@ const nlohmann::json* RunState::find_program(std::string_view name) const {
 
 bool RunState::has_programs_to_revert() const {
   return std::ranges::any_of(programs(), [](const nlohmann::json& program) {
-    return program.is_object() && program.value("keep", nlohmann::json()) != true;
+    return program.is_object() && member(program, "keep") != true;
   });
 }
 

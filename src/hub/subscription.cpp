@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tensor_tracer/base/ranges.h"
+#include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::hub {
 namespace {
@@ -78,16 +79,11 @@ base::Status parse_rate(const json& value, Subscription& out) {
 }  // namespace
 
 std::optional<std::uint16_t> flag_of_point(const json& facts, const json& name) {
-  const auto points = facts.is_object() ? facts.find("points") : facts.end();
-  if (!name.is_string() || points == facts.end()) {
-    return std::nullopt;
-  }
-  for (const json& point : *points) {
-    if (point.is_object() && point.value("name", json()) == name) {
-      const json flag = point.value("flag", json());
-      return flag.is_number_unsigned() && flag <= UINT16_MAX
-                 ? std::optional(flag.get<std::uint16_t>())
-                 : std::nullopt;
+  for (const json& point : protocol::member(facts, "points")) {
+    if (name.is_string() && protocol::member(point, "name") == name) {
+      const auto flag = protocol::natural(point, "flag");
+      return flag && *flag <= UINT16_MAX ? std::optional(static_cast<std::uint16_t>(*flag))
+                                         : std::nullopt;
     }
   }
   return std::nullopt;

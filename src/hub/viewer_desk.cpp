@@ -7,6 +7,7 @@
 
 #include "src/hub/subscription.h"
 #include "tensor_tracer/base/overloaded.h"
+#include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::hub {
 namespace {
@@ -127,9 +128,9 @@ base::Result<json> ViewerDesk::subscribe(Client& client, const protocol::Subscri
 base::Status ViewerDesk::on_notification(Client& client, Member& member,
                                          const protocol::Notification& notification) {
   const std::uint64_t before = client.queue().acknowledged();
-  const json messages = notification.params.value("messages", json());
-  const bool valid = notification.event == "ack" && messages.is_number_unsigned() &&
-                     client.queue().acknowledge(messages.get<std::uint64_t>());
+  const auto messages = protocol::natural(notification.params, "messages");
+  const bool valid =
+      notification.event == "ack" && messages && client.queue().acknowledge(*messages);
   if (!valid) {
     return base::Error{"invalid_request",
                        "viewers notify of nothing but ack, with the number of binary messages "

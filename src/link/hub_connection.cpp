@@ -9,6 +9,7 @@
 
 #include "src/link/listener_owner.h"
 #include "src/link/log.h"
+#include "tensor_tracer/protocol/json_members.h"
 #include "tensor_tracer/protocol/message.h"
 
 namespace tt::link {
@@ -156,18 +157,7 @@ void HubConnection::handle(std::string_view text) {
       write();
     }
   } else if (const auto* event = std::get_if<protocol::Notification>(&message)) {
-    const auto count = event->params.find("count");
-    const auto bytes = event->params.find("bytes");
-    const auto alarm = event->params.find("message");
-    if (event->event == "viewers" && count != event->params.end() && count->is_number_unsigned()) {
-      channel_.set_viewers(count->get<std::uint64_t>());
-    } else if (event->event == "taken" && shared_ && bytes != event->params.end() &&
-               bytes->is_number_unsigned()) {
-      shared_->on_taken(bytes->get<std::uint64_t>());
-      write();
-    } else if (event->event == "alarm" && alarm != event->params.end() && alarm->is_string()) {
-      log().error("{}", alarm->get<std::string>());
-    }
+    on_event(*event);
   } else if (const auto* answer = std::get_if<protocol::Answer>(&message)) {
     if (const auto* error = std::get_if<base::Error>(&answer->outcome)) {
       log().error("the hub refused a message: {}", base::to_string(*error));
@@ -177,13 +167,25 @@ void HubConnection::handle(std::string_view text) {
   }
 }
 
+void HubConnection::on_event(const protocol::Notification& event) {
+  const auto viewers = protocol::natural(event.params, "count");
+  const auto taken = protocol::natural(event.params, "bytes");
+  if (event.event == "viewers" && viewers) {
+    channel_.set_viewers(*viewers);
+  } else if (event.event == "taken" && taken && shared_) {
+    shared_->on_taken(*taken);
+    write();
+  } else if (event.event == "alarm") {
+    log().error("{}", protocol::text_of(event.params, "message"));
+  }
+}
+
 void HubConnection::on_welcome(const nlohmann::json& result) {
   greeted_ = true;
   pause_ = kFirstPause;
   loss_logged_ = false;
   foreign_logged_ = false;
-  const auto accepted = result.find("shared_memory");
-  if (accepted == result.end() || *accepted != true) {
+  if (protocol::member(result, "shared_memory") != true) {
     shared_.reset();
   }
   channel_.set_connected();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "src/link/channel.h"
+#include "tensor_tracer/protocol/message.h"
 #include "tensor_tracer/protocol/shared_records.h"
 
 namespace tt::link {
@@ -48,6 +49,7 @@ class HubConnection {
   boost::asio::awaitable<void> pause();
   bool is_foreign();
   void handle(std::string_view text);
+  void on_event(const protocol::Notification& event);
   void on_welcome(const nlohmann::json& result);
   void write();
   /// Takes what goes out next: a message, or as many as are put into shared memory together.

@@ -10,6 +10,7 @@
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/base/run_dir_lock.h"
 #include "tensor_tracer/base/spawn.h"
+#include "tensor_tracer/protocol/json_members.h"
 #include "tensor_tracer/protocol/message.h"
 
 namespace tt::link {
@@ -57,8 +58,8 @@ base::Result<int> read_port(const base::ScopedFd& ready, const HubStart& start) 
     return error != nullptr ? as_trainer_says(*error) : failed(start.run_dir);
   }
   const auto object = protocol::parse_json(said);
-  const bool serves = object.ok() && object.value().is_object() && object.value().contains("port");
-  return serves ? base::Result<int>(object.value().at("port").get<int>()) : failed(start.run_dir);
+  const auto port = object.ok() ? protocol::natural(object.value(), "port") : std::nullopt;
+  return port ? base::Result<int>(static_cast<int>(*port)) : failed(start.run_dir);
 }
 
 // The token is hex digits: nothing in it needs escaping.

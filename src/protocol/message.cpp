@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "tensor_tracer/protocol/json_members.h"
+
 namespace tt::protocol {
 namespace {
 
@@ -33,17 +35,8 @@ void name_non_finite(json& value) {
 }
 
 std::uint64_t valid_id(const json& object) {
-  const auto id = object.find("id");
-  if (id == object.end() || !id->is_number_unsigned()) {
-    return 0;
-  }
-  const auto value = id->get<std::uint64_t>();
-  return value <= kMaxMessageId ? value : 0;
-}
-
-std::string text_member(const json& object, const char* name) {
-  const auto member = object.find(name);
-  return member != object.end() && member->is_string() ? member->get<std::string>() : "";
+  const std::uint64_t id = natural(object, "id").value_or(0);
+  return id <= kMaxMessageId ? id : 0;
 }
 
 Message request_from(json&& object) {
@@ -54,7 +47,7 @@ Message request_from(json&& object) {
   if (base::Status known = check_members(object, {"id", "method", "params"}); !known.ok()) {
     return Malformed{id, invalid_request(known.error().message, known.error().where)};
   }
-  Request request{.id = id, .method = text_member(object, "method")};
+  Request request{.id = id, .method = text_of(object, "method")};
   if (request.method.empty()) {
     return Malformed{id, invalid_request("a request needs a text", "method")};
   }
@@ -74,10 +67,10 @@ Message answer_from(json&& object) {
       return Malformed{id, invalid_request("must be an object", "error")};
     }
     // Id 0 answers a message whose own id could not be read.
-    return Answer{id, base::Error{.code = text_member(*error, "code"),
-                                  .message = text_member(*error, "message"),
-                                  .where = text_member(*error, "where"),
-                                  .remedy = text_member(*error, "remedy")}};
+    return Answer{id, base::Error{.code = text_of(*error, "code"),
+                                  .message = text_of(*error, "message"),
+                                  .where = text_of(*error, "where"),
+                                  .remedy = text_of(*error, "remedy")}};
   }
   if (id == 0) {
     return Malformed{0, invalid_request("an answer needs an integer from 1 to 2^53-1", "id")};
@@ -86,7 +79,7 @@ Message answer_from(json&& object) {
 }
 
 Message notification_from(json&& object) {
-  Notification notification{.event = text_member(object, "event")};
+  Notification notification{.event = text_of(object, "event")};
   if (notification.event.empty()) {
     return Malformed{0, invalid_request("must be a text", "event")};
   }
@@ -182,13 +175,11 @@ std::string encode_notification(std::string_view event, json params) {
 
 base::Status check_members(const json& object, std::initializer_list<std::string_view> known) {
   if (!object.is_object()) {
-    return base::Error{.code = "invalid_argument", .message = "must be an object"};
+    return base::invalid_argument("", "must be an object");
   }
   for (const auto& [name, value] : object.items()) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      return base::Error{.code = "invalid_argument",
-                         .message = "this member is not known",
-                         .where = name.substr(0, 64)};
+      return base::invalid_argument(name.substr(0, 64), "this member is not known");
     }
   }
   return {};

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "tensor_tracer/base/private_file.h"
+#include "tensor_tracer/protocol/json_members.h"
 #include "tensor_tracer/protocol/record.h"
 
 namespace tt::protocol {
@@ -258,19 +259,13 @@ class SharedReader::Blocks {
 };
 
 base::Result<std::unique_ptr<SharedReader>> SharedReader::open(const nlohmann::json& offer) {
-  const auto number = [&offer](const char* name,
-                               std::uint64_t most) -> std::optional<std::uint64_t> {
-    const auto found = offer.find(name);
-    const bool fits =
-        found != offer.end() && found->is_number_integer() && *found >= 0 && *found <= most;
-    if (!fits) return std::nullopt;
-    return found->get<std::uint64_t>();
-  };
   constexpr std::uint64_t kMaxInt = std::numeric_limits<int>::max();
-  const auto pid = offer.is_object() ? number("pid", kMaxInt) : std::nullopt;
-  const auto fd = pid ? number("fd", kMaxInt) : std::nullopt;
-  const auto bytes = fd ? number("bytes", kSharedBytes) : std::nullopt;
-  if (!bytes || *bytes < kBlockHead || !offer.contains("key") || !offer.at("key").is_string()) {
+  const auto pid = natural(offer, "pid");
+  const auto fd = natural(offer, "fd");
+  const auto bytes = natural(offer, "bytes");
+  const std::string key = text_of(offer, "key");
+  const bool fits = pid <= kMaxInt && fd <= kMaxInt && bytes <= kSharedBytes;
+  if (!pid || !fd || !bytes || !fits || *bytes < kBlockHead || !member(offer, "key").is_string()) {
     return base::Error{"invalid_argument", "is not pid, fd, bytes and key", "shared_memory"};
   }
   base::Result<SealedMemory> memory =
@@ -278,7 +273,6 @@ base::Result<std::unique_ptr<SharedReader>> SharedReader::open(const nlohmann::j
   if (!memory) {
     return memory.error();
   }
-  const auto key = offer.at("key").get<std::string>();
   if (key.size() != 2 * kKeyBytes ||
       std::memcmp(memory.value().bytes().data(), key.data(), key.size()) != 0) {
     return base::Error{"shared_memory", "this process has another memory there", "key"};

@@ -18,12 +18,12 @@
 #include <utility>
 
 #include "src/record/item_queue.h"
-#include "src/record/json_values.h"
 #include "src/record/recording_impl.h"
 #include "src/record/schema.h"
 #include "src/record/writer.h"
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/base/thread.h"
+#include "tensor_tracer/protocol/json_members.h"
 #include "tensor_tracer/record/query_thread.h"
 
 namespace tt::record {
@@ -158,9 +158,9 @@ class Recorder::Impl {
 
   void set_run(const json& facts) {
     names_.clear();
-    for (const json& point : facts.value("points", json::array())) {
-      if (const auto flag = natural(point, "flag")) {
-        names_[static_cast<std::uint16_t>(*flag)] = text_of(point, "name");
+    for (const json& point : protocol::member(facts, "points")) {
+      if (const auto flag = protocol::natural(point, "flag")) {
+        names_[static_cast<std::uint16_t>(*flag)] = protocol::text_of(point, "name");
       }
     }
     queue_.push(RunItem{facts});
@@ -320,13 +320,13 @@ void Recorder::add_record(const protocol::RecordHeader& header, base::SharedByte
 }
 
 void Recorder::add_step(std::uint64_t run, const json& params, std::uint64_t time_ns) {
-  const auto step = natural(params, "step");
+  const auto step = protocol::natural(params, "step");
   if (!step) {
     return;
   }
   StepItem item{.run = run, .step = *step, .time_ns = time_ns, .values = {}};
   for (const auto& [name, value] : params.items()) {
-    if (const auto number = scalar_of(value); number && name != "step") {
+    if (const auto number = protocol::number_of(value); number && name != "step") {
       item.values.emplace_back(name, *number);
     }
   }

@@ -5,13 +5,15 @@
 #include <algorithm>
 #include <string_view>
 
-#include "src/record/json_values.h"
 #include "src/record/schema.h"
+#include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::record {
 namespace {
 
 using nlohmann::json;
+using protocol::natural;
+using protocol::text_of;
 
 constexpr const char* kEraseOldestFrames = R"sql(
   WITH oldest AS (SELECT run, step FROM frames ORDER BY id LIMIT 1),
@@ -172,7 +174,7 @@ void Writer::insert(const RunItem& item) {
       .text(text_of(facts, "start_time"))
       .text(dump(facts))
       .run();
-  for (const json& point : facts.value("points", json::array())) {
+  for (const json& point : protocol::member(facts, "points")) {
     if (const auto flag = natural(point, "flag")) {
       Binder(point_).number(run).number(*flag).text(text_of(point, "name")).text(dump(point)).run();
     }

@@ -50,15 +50,6 @@ std::span<const KnownPoint> points_of(Dialect dialect) {
   return kTensorTracerPoints;
 }
 
-const json& member(const json& object, std::string_view name) {
-  static const json null;
-  if (!object.is_object()) {
-    return null;
-  }
-  const auto found = object.find(name);
-  return found == object.end() ? null : *found;
-}
-
 bool is_legacy(const json& message) {
   return member(message, "type").is_string() && !message.contains("method");
 }
@@ -67,11 +58,10 @@ Dialect dialect_of(const json& message) {
   const json& compressors = member(message, "compressor_config");
   const json& flags = member(message, "visualization_flags");
   const bool for_points = std::ranges::any_of(kTensorTracerPoints, [&](const KnownPoint& known) {
-    return compressors.is_object() && compressors.contains(known.flag_name);
+    return compressors.contains(known.flag_name);
   });
-  const bool has_scope_flag = std::ranges::any_of(kMegaScopeFlags, [&](std::string_view name) {
-    return flags.is_object() && flags.contains(name);
-  });
+  const bool has_scope_flag = std::ranges::any_of(
+      kMegaScopeFlags, [&](std::string_view name) { return flags.contains(name); });
   const bool for_parts =
       !member(compressors, "QKV").is_null() || !member(compressors, "MLP").is_null();
   const bool disturbs = message.contains("disturbance_configs");

@@ -6,10 +6,13 @@
 #include <string_view>
 
 #include "tensor_tracer/base/result.h"
+#include "tensor_tracer/protocol/json_members.h"
 
 /// The JSON dialects of Tensor Tracer and of MegaScope's training mode: docs/protocol.md, "Legacy
 /// dialects". Knows no sockets; all functions here may be called by any thread.
 namespace tt::hub::dialect {
+
+using protocol::member;
 
 enum class Dialect : std::uint8_t { kTensorTracer, kMegaScope };
 
@@ -24,9 +27,6 @@ struct KnownPoint {
 
 /// In the order in which a forward pass meets them.
 std::span<const KnownPoint> points_of(Dialect dialect);
-
-/// Null where `object` has no such member or is no object. Owner: `object`, or the program.
-const nlohmann::json& member(const nlohmann::json& object, std::string_view name);
 
 /// True for the form of both dialects' messages: an object with a text `type` and no `method`.
 bool is_legacy(const nlohmann::json& message);

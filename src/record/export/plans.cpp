@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/record/json_values.h"
+#include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::record {
 namespace {

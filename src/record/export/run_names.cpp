@@ -4,7 +4,7 @@
 #include <functional>
 #include <utility>
 
-#include "src/record/json_values.h"
+#include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::record {
 namespace {

@@ -6,7 +6,7 @@
 #include "src/record/export/exporter.h"
 #include "src/record/export/plans.h"
 #include "src/record/export/values.h"
-#include "src/record/json_values.h"
+#include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::record {
 namespace {
