@@ -1,10 +1,7 @@
 #include "tensor_tracer/hub/access.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
 #include <algorithm>
-#include <array>
+#include <boost/asio/ip/address.hpp>
 #include <cctype>
 
 namespace tt::hub {
@@ -13,28 +10,18 @@ namespace {
 constexpr std::string_view kAnyIpv4 = "0.0.0.0";
 constexpr std::string_view kAnyIpv6 = "::";
 
+// Without a zone such as %eth0, which no browser sends in Host.
 bool is_address(const std::string& text) {
-  in6_addr ignored{};
-  return ::inet_pton(AF_INET, text.c_str(), &ignored) == 1 ||
-         ::inet_pton(AF_INET6, text.c_str(), &ignored) == 1;
+  boost::system::error_code failure;
+  boost::asio::ip::make_address(text, failure);
+  return !failure && text.find('%') == std::string::npos;
 }
 
 // An IPv6 address as browsers send it in Host: there are several ways to write one.
-std::string canonical(const std::string& address) {
-  in6_addr ipv6{};
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const bool is_ipv6 = ::inet_pton(AF_INET6, address.c_str(), &ipv6) == 1 &&
-                       ::inet_ntop(AF_INET6, &ipv6, text.data(), text.size()) != nullptr;
-  return is_ipv6 ? text.data() : address;
-}
-
-// A name or address, with or without a port. It can be put into a header: it has no space or line
-// end.
-bool is_host(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == ':' || c == '[' ||
-           c == ']';
-  });
+std::string canonical(const std::string& text) {
+  boost::system::error_code failure;
+  const auto address = boost::asio::ip::make_address(text, failure);
+  return failure ? text : address.to_string();
 }
 
 bool is_origin(std::string_view text) {
@@ -50,6 +37,12 @@ bool is_own_name(std::string_view bind) {
 }
 
 }  // namespace
+
+bool is_host(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view(".-_:[]").find(c) != std::string_view::npos;
+  });
+}
 
 bool is_loopback(std::string_view address) {
   const std::string text(address);

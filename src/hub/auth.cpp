@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+#include <boost/beast/core/string.hpp>
 
 namespace tt::hub {
 namespace {
 
-bool equal_ignoring_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char x, unsigned char y) {
-    return std::tolower(x) == std::tolower(y);
-  });
-}
+using boost::beast::iequals;
 
 std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t");
@@ -29,6 +25,21 @@ bool is_port(std::string_view text) {
          std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// The value of `name` in pairs such as "a=1;b=2".
+std::optional<std::string_view> find_value(std::string_view pairs, char separator,
+                                           std::string_view name) {
+  while (!pairs.empty()) {
+    const std::size_t end = std::min(pairs.find(separator), pairs.size());
+    const std::string_view pair = trimmed(pairs.substr(0, end));
+    pairs.remove_prefix(std::min(end + 1, pairs.size()));
+    const std::size_t equals = pair.find('=');
+    if (equals != std::string_view::npos && pair.substr(0, equals) == name) {
+      return pair.substr(equals + 1);
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool equal_constant_time(std::string_view a, std::string_view b) {
@@ -42,8 +53,7 @@ bool equal_constant_time(std::string_view a, std::string_view b) {
 
 bool host_allowed(std::string_view host, Names others) {
   const auto is_host = [host](std::string_view name) {
-    return host.size() >= name.size() && equal_ignoring_case(host.substr(0, name.size()), name) &&
-           is_port(host.substr(name.size()));
+    return iequals(host.substr(0, name.size()), name) && is_port(host.substr(name.size()));
   };
   constexpr std::array<std::string_view, 3> kLoopback = {"localhost", "127.0.0.1", "[::1]"};
   return std::any_of(kLoopback.begin(), kLoopback.end(), is_host) ||
@@ -55,13 +65,12 @@ bool origin_allowed(std::optional<std::string_view> origin, std::string_view hos
     return true;
   }
   constexpr std::string_view kScheme = "http://";
-  return !origin || (origin->substr(0, kScheme.size()) == kScheme &&
-                     equal_ignoring_case(origin->substr(kScheme.size()), host));
+  return !origin || (origin->starts_with(kScheme) && iequals(origin->substr(kScheme.size()), host));
 }
 
 std::optional<std::string_view> bearer_token(std::string_view authorization) {
   constexpr std::string_view kScheme = "bearer ";
-  if (!equal_ignoring_case(authorization.substr(0, kScheme.size()), kScheme)) {
+  if (!iequals(authorization.substr(0, kScheme.size()), kScheme)) {
     return std::nullopt;
   }
   return trimmed(authorization.substr(kScheme.size()));
@@ -69,30 +78,12 @@ std::optional<std::string_view> bearer_token(std::string_view authorization) {
 
 std::optional<std::string_view> query_value(std::string_view target, std::string_view name) {
   const std::size_t question = target.find('?');
-  std::string_view rest = question == std::string_view::npos ? "" : target.substr(question + 1);
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('&'), rest.size());
-    const std::string_view pair = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    const std::size_t equals = pair.find('=');
-    if (equals != std::string_view::npos && pair.substr(0, equals) == name) {
-      return pair.substr(equals + 1);
-    }
-  }
-  return std::nullopt;
+  return question == std::string_view::npos ? std::nullopt
+                                            : find_value(target.substr(question + 1), '&', name);
 }
 
 std::optional<std::string_view> cookie_value(std::string_view header, std::string_view name) {
-  while (!header.empty()) {
-    const std::size_t end = std::min(header.find(';'), header.size());
-    const std::string_view pair = trimmed(header.substr(0, end));
-    header.remove_prefix(std::min(end + 1, header.size()));
-    const std::size_t equals = pair.find('=');
-    if (equals != std::string_view::npos && pair.substr(0, equals) == name) {
-      return pair.substr(equals + 1);
-    }
-  }
-  return std::nullopt;
+  return find_value(header, ';', name);
 }
 
 }  // namespace tt::hub

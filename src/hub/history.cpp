@@ -229,11 +229,11 @@ bool is_history(std::string_view path) {
 }
 
 std::optional<std::string> run_asked_for(const HttpRequest& request) {
-  return Members({request.target().data(), request.target().size()}).text("run");
+  return Members(request.target()).text("run");
 }
 
 HttpResponse answer_runs(const HttpRequest& request, const OtherRuns& others) {
-  Members query({request.target().data(), request.target().size()});
+  Members query(request.target());
   if (const auto wrong = query.wrong()) {
     return refusal(request, http::status::bad_request, *wrong);
   }
@@ -242,9 +242,8 @@ HttpResponse answer_runs(const HttpRequest& request, const OtherRuns& others) {
 
 HttpResponse answer_history(const HttpRequest& request, record::Recording& recording,
                             const record::RecorderCounters& counters) {
-  const std::string target(request.target().data(), request.target().size());
   const std::string_view path = path_of(request);
-  Members query(target);
+  Members query(request.target());
   const auto id = query.text("run");
   const std::vector<record::RunInfo> runs = recording.runs();
   const auto run = std::find_if(runs.rbegin(), runs.rend(),

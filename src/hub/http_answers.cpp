@@ -1,7 +1,5 @@
 #include "src/hub/http_answers.h"
 
-#include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -20,24 +18,16 @@ constexpr std::string_view kMetrics = "text/plain; version=0.0.4; charset=utf-8"
 constexpr std::string_view kText = "text/plain; charset=utf-8";
 constexpr protocol::TextLimits kAuthLimits{.bytes = 4096, .depth = 2};
 
-std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
-
 }  // namespace
 
 std::string_view path_of(const HttpRequest& request) {
-  const std::string_view target = view(request.target());
+  const std::string_view target = request.target();
   return target.substr(0, target.find('?'));
 }
 
 namespace {
 
-// Nothing that ends a source or a directive of the policy.
-bool is_plain(std::string_view host) {
-  return !host.empty() && std::all_of(host.begin(), host.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::string_view(".-_:[]").find(c) != std::string_view::npos;
-  });
-}
-
+// REQUIRES: is_host(host), so that it ends no source or directive of the policy.
 std::string content_policy(std::string_view host) {
   return "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
          "worker-src 'self' blob:; connect-src 'self' ws://" +
@@ -117,12 +107,11 @@ HttpResponse refusal(const HttpRequest& request, http::status status, const std:
 HttpResponse make_answer(const HttpRequest& request, http::status status,
                          std::string_view content_type, std::string body) {
   HttpResponse response{status, request.version()};
-  const std::string_view host = view(request[http::field::host]);
+  const std::string_view host = request[http::field::host];
   response.keep_alive(request.keep_alive() && status < http::status::bad_request);
-  response.set(http::field::content_type,
-               beast::string_view(content_type.data(), content_type.size()));
+  response.set(http::field::content_type, content_type);
   response.set(http::field::cache_control, "no-store");
-  response.set("Content-Security-Policy", content_policy(is_plain(host) ? host : "localhost"));
+  response.set("Content-Security-Policy", content_policy(is_host(host) ? host : "localhost"));
   response.set("X-Content-Type-Options", "nosniff");
   response.set("Referrer-Policy", "no-referrer");
   response.set("Cross-Origin-Resource-Policy", "same-origin");
@@ -137,10 +126,10 @@ HttpResponse make_answer(const HttpRequest& request, http::status status,
 }
 
 std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const Access& access) {
-  const std::string_view host = view(request[http::field::host]);
+  const std::string_view host = request[http::field::host];
   std::optional<std::string_view> origin;
   if (const auto header = request.find(http::field::origin); header != request.end()) {
-    origin = view(header->value());
+    origin = header->value();
   }
   const bool doubled =
       request.count(http::field::host) != 1 || request.count(http::field::origin) > 1;
@@ -168,17 +157,17 @@ std::optional<Role> role_of(const HttpRequest& request) {
 }
 
 std::optional<Right> right_of(const HttpRequest& request, Role role, const ServerOptions& options) {
-  auto token = bearer_token(view(request[http::field::authorization]));
+  auto token = bearer_token(request[http::field::authorization]);
   if (role == Role::kWorker) {
     const bool works =
         token && !token->empty() && equal_constant_time(*token, options.worker_token);
     return works ? std::optional(Right::kWork) : std::nullopt;
   }
   if (!token) {
-    token = query_value(view(request.target()), "token");
+    token = query_value(request.target(), "token");
   }
   if (!token) {
-    token = cookie_value(view(request[http::field::cookie]), "tt-" + options.run_id);
+    token = cookie_value(request[http::field::cookie], "tt-" + options.run_id);
   }
   const auto right = viewer_right(token.value_or(""), options);
   return right || options.access.viewers_need_token ? right : std::optional(Right::kControl);
@@ -199,7 +188,7 @@ namespace {
 HttpResponse refuse_method(const HttpRequest& request, std::string_view allowed) {
   HttpResponse response =
       refusal(request, http::status::method_not_allowed, std::string(allowed) + " only");
-  response.set(http::field::allow, {allowed.data(), allowed.size()});
+  response.set(http::field::allow, allowed);
   return response;
 }
 

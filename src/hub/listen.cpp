@@ -1,11 +1,11 @@
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 
-#include <cerrno>
-#include <system_error>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/v6_only.hpp>
 #include <utility>
 
+#include "src/hub/net.h"
 #include "tensor_tracer/hub/server.h"
 
 namespace tt::hub {
@@ -16,95 +16,72 @@ constexpr int kLastPort = 8865;
 constexpr int kBacklog = 128;
 constexpr int kTriesOfTheKernel = 10;
 
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t size = 0;
-};
+constexpr auto kNoAddress = boost::system::errc::address_not_available;
 
-// REQUIRES: `text` is an address.
-SocketAddress socket_address(const std::string& text, int port) {
-  SocketAddress address;
-  auto* const ipv4 = reinterpret_cast<sockaddr_in*>(&address.storage);
-  auto* const ipv6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
-  if (::inet_pton(AF_INET, text.c_str(), &ipv4->sin_addr) == 1) {
-    ipv4->sin_family = AF_INET;
-    ipv4->sin_port = htons(static_cast<std::uint16_t>(port));
-    address.size = sizeof(*ipv4);
-  } else {
-    ::inet_pton(AF_INET6, text.c_str(), &ipv6->sin6_addr);
-    ipv6->sin6_family = AF_INET6;
-    ipv6->sin6_port = htons(static_cast<std::uint16_t>(port));
-    address.size = sizeof(*ipv6);
-  }
-  return address;
-}
-
-// Errno of the first step that failed, or 0.
-int try_listen(const std::string& text, int port, base::ScopedFd& out) {
-  const SocketAddress address = socket_address(text, port);
-  const int family = address.storage.ss_family;
-  base::ScopedFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
+// Throws boost::system::system_error.
+base::ScopedFd listen_on(const tcp::endpoint& endpoint) {
+  net::io_context io;
+  tcp::acceptor acceptor(io, endpoint.protocol());
   // SO_REUSEADDR lets a restart bind over connections in TIME_WAIT, never over a listening socket.
-  if (!fd || ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes)) != 0 ||
-      (family == AF_INET6 &&
-       ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes)) != 0) ||
-      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 ||
-      ::listen(fd.get(), kBacklog) != 0) {
-    return errno;
+  acceptor.set_option(tcp::acceptor::reuse_address(true));
+  if (endpoint.protocol() == tcp::v6()) {
+    acceptor.set_option(net::ip::v6_only(true));
   }
-  out = std::move(fd);
-  return 0;
+  acceptor.bind(endpoint);
+  acceptor.listen(kBacklog);
+  base::ScopedFd listener(acceptor.release());
+  ::fcntl(listener.get(), F_SETFD, FD_CLOEXEC);
+  return listener;
 }
 
-// One socket per address, all of one port; errno of the first that failed, or 0.
-int try_listen_on_all(const std::vector<std::string>& addresses, int port,
-                      std::vector<base::ScopedFd>& out) {
+// One socket per address, all of one port; the error of the first that failed.
+beast::error_code try_listen_on_all(const std::vector<std::string>& addresses, int port,
+                                    std::vector<base::ScopedFd>& out) {
   out.clear();
   for (const std::string& address : addresses) {
-    base::ScopedFd fd;
-    const int failure = try_listen(address, port, fd);
-    const bool no_ipv6 = (address == "::1" || address == "::") &&
-                         (failure == EADDRNOTAVAIL || failure == EAFNOSUPPORT);
-    if (no_ipv6) {
-      continue;
+    try {
+      const auto number = static_cast<std::uint16_t>(port);
+      out.push_back(listen_on({net::ip::make_address(address), number}));
+      port = port_of(out.back()).value();
+    } catch (const boost::system::system_error& error) {
+      const bool no_ipv6 =
+          (address == "::1" || address == "::") &&
+          (error.code() == kNoAddress || error.code() == net::error::address_family_not_supported);
+      if (!no_ipv6) {
+        return error.code();
+      }
     }
-    if (failure != 0) {
-      return failure;
-    }
-    port = port == 0 ? port_of(fd).value() : port;
-    out.push_back(std::move(fd));
   }
-  return 0;
+  return {};
 }
 
-base::Error cannot_listen(const std::string& bind, int port, int failure) {
-  if (failure == EADDRNOTAVAIL) {
+base::Error cannot_listen(const std::string& bind, int port, const beast::error_code& failure) {
+  if (failure == kNoAddress) {
     return base::invalid_argument("--bind", bind + " is not an address of this machine",
                                   "give one that `ip address` shows");
   }
-  const bool in_use = failure == EADDRINUSE;
+  const bool in_use = failure == net::error::address_in_use;
   const std::string where = is_loopback(bind) ? "127.0.0.1" : bind;
-  return {
-      .code = in_use ? "port_in_use" : "io_error",
-      .message = "port " + std::to_string(port) + " cannot be opened on " + where + ": " +
-                 (in_use ? "another program uses it" : std::generic_category().message(failure)),
-      .where = "--port",
-      .remedy = "give --port 0 or another port"};
+  return {.code = in_use ? "port_in_use" : "io_error",
+          .message = "port " + std::to_string(port) + " cannot be opened on " + where + ": " +
+                     (in_use ? "another program uses it" : failure.message()),
+          .where = "--port",
+          .remedy = "give --port 0 or another port"};
 }
 
 }  // namespace
 
+std::optional<tcp::endpoint> local_endpoint(const base::ScopedFd& socket) {
+  tcp::endpoint endpoint;
+  auto size = static_cast<socklen_t>(endpoint.capacity());
+  const bool known = ::getsockname(socket.get(), endpoint.data(), &size) == 0;
+  const int family = known ? endpoint.data()->sa_family : AF_UNSPEC;
+  return family == AF_INET || family == AF_INET6 ? std::optional(endpoint) : std::nullopt;
+}
+
 base::Result<int> port_of(const base::ScopedFd& listener) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0) {
-    if (address.ss_family == AF_INET) {
-      return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
-    }
-    if (address.ss_family == AF_INET6) {
-      return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
-    }
+  if (const auto endpoint = local_endpoint(listener)) {
+    return endpoint->port();
   }
   return base::Error{
       .code = "io_error", .message = "this descriptor is not a TCP socket", .where = "listener"};
@@ -115,15 +92,16 @@ base::Result<std::vector<base::ScopedFd>> open_listeners(const std::string& bind
   std::vector<base::ScopedFd> listeners;
   const int first = port == 0 ? kFirstPort : port;
   const int last = port == 0 ? kLastPort : port;
-  int failure = EADDRINUSE;
-  for (int tried = first; tried <= last && failure == EADDRINUSE; ++tried) {
+  beast::error_code failure = net::error::address_in_use;
+  for (int tried = first; tried <= last && failure == net::error::address_in_use; ++tried) {
     failure = try_listen_on_all(addresses, tried, listeners);
   }
   // The kernel's choice is free on the first address; on the others most likely.
-  for (int i = 0; port == 0 && i < kTriesOfTheKernel && failure == EADDRINUSE; ++i) {
+  for (int i = 0; port == 0 && i < kTriesOfTheKernel && failure == net::error::address_in_use;
+       ++i) {
     failure = try_listen_on_all(addresses, 0, listeners);
   }
-  if (failure != 0) {
+  if (failure) {
     return cannot_listen(bind, port, failure);
   }
   return listeners;

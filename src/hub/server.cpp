@@ -2,7 +2,6 @@
 
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -43,13 +42,6 @@ constexpr auto kDrainWorkers = 400ms;
 constexpr auto kSayGoodbye = 1000ms;
 constexpr auto kPoll = 20ms;
 
-bool is_ipv4(const base::ScopedFd& listener) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  return ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
-         address.ss_family == AF_INET;
-}
-
 /// What an earlier hub has left of the run.
 struct EarlierRun {
   nlohmann::json facts;
@@ -83,7 +75,7 @@ class Server {
                      .on_update_made = [this] { ::eventfd_write(updates_made_.get(), 1); }})),
         signals_(io_, SIGTERM, SIGINT) {
     for (base::ScopedFd& listener : listeners) {
-      const tcp protocol = is_ipv4(listener) ? tcp::v4() : tcp::v6();
+      const tcp protocol = local_endpoint(listener).value().protocol();
       acceptors_.emplace_back(io_, protocol, listener.release());
     }
     for (const base::Error& alarm : options.alarms) {
@@ -143,10 +135,9 @@ class Server {
       return replay.run_id.empty() || info.id == replay.run_id;
     });
     if (run == runs.rend()) {
-      return base::Error{.code = "invalid_argument",
-                         .message = replay.run_id.empty() ? "this recording holds no run"
-                                                          : "there is no run " + replay.run_id,
-                         .where = replay.path};
+      return base::invalid_argument(replay.path, replay.run_id.empty()
+                                                     ? "this recording holds no run"
+                                                     : "there is no run " + replay.run_id);
     }
     if (base::Status known = check_facts(run->facts); !known.ok()) {
       return damaged(replay.path, *run, known.error());

@@ -17,6 +17,10 @@ struct Access {
   std::vector<std::string> origins = {};  // what Origin may be besides http:// and Host
 };
 
+/// A name or an address, with or without a port: it has no space or line end, so that it can be put
+/// into a header.
+bool is_host(std::string_view text);
+
 /// True for "", localhost, ::1 and the IPv4 addresses 127.x.y.z.
 bool is_loopback(std::string_view address);
 
