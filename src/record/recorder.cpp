@@ -18,13 +18,13 @@
 #include <utility>
 
 #include "src/record/item_queue.h"
-#include "src/record/recording_impl.h"
 #include "src/record/schema.h"
 #include "src/record/writer.h"
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/protocol/json_members.h"
 #include "tensor_tracer/record/query_thread.h"
+#include "tensor_tracer/record/recording.h"
 
 namespace tt::record {
 namespace {
@@ -205,7 +205,7 @@ class Recorder::Impl {
     base::set_thread_name("tt-record");
     try {
       Writer writer(*database_, options_.max_bytes);
-      Recording recording(std::make_unique<Recording::Impl>(database_));
+      Recording recording(database_);
       while (auto work = queue_.wait(options_.commit_interval)) {
         write(writer, *work);
         for (const QueryThread::Query& query : work->queries) {

@@ -1,7 +1,8 @@
 #include "tensor_tracer/record/recording.h"
 
+#include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Exception.h>
-#include <SQLiteCpp/Statement.h>
+#include <SQLiteCpp/VariadicBind.h>
 #include <sqlite3.h>
 
 #include <cmath>
@@ -9,7 +10,6 @@
 #include <limits>
 #include <utility>
 
-#include "src/record/recording_impl.h"
 #include "src/record/schema.h"
 #include "tensor_tracer/protocol/message.h"
 
@@ -109,11 +109,6 @@ std::string ids_sql(const FrameQuery& query) {
 
 }  // namespace
 
-Recording::Recording(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Recording::Recording(Recording&&) noexcept = default;
-Recording& Recording::operator=(Recording&&) noexcept = default;
-Recording::~Recording() = default;
-
 base::Result<Recording> Recording::open(const std::string& path) {
   if (!std::filesystem::is_regular_file(path)) {
     return cannot_open(path, not_a_recording("there is no such file"));
@@ -123,7 +118,7 @@ base::Result<Recording> Recording::open(const std::string& path) {
     if (base::Status known = check_schema(*database); !known.ok()) {
       return cannot_open(path, known.error());
     }
-    return Recording(std::make_unique<Impl>(std::move(database)));
+    return Recording(std::move(database));
   } catch (const SQLite::Exception& error) {
     if (error.getErrorCode() == SQLITE_BUSY) {
       return base::Error{.code = "recording_in_use",
@@ -144,7 +139,7 @@ std::vector<RunInfo> Recording::runs() {
       (SELECT max(step) FROM scalars s WHERE s.run = runs.run)
     FROM runs ORDER BY start_time, run)sql";
   std::vector<RunInfo> out;
-  SQLite::Statement select(impl_->database(), kSql);
+  SQLite::Statement select(*database_, kSql);
   while (select.executeStep()) {
     const auto step_at = [&](int column) {
       return as_unsigned(select.getColumn(column).getInt64());
@@ -163,23 +158,20 @@ std::vector<RunInfo> Recording::runs() {
   return out;
 }
 
-std::uint64_t Recording::used_bytes() { return record::used_bytes(impl_->database()); }
+std::uint64_t Recording::used_bytes() { return record::used_bytes(*database_); }
 
 std::uint64_t Recording::count_frames(std::uint64_t run) {
-  SQLite::Statement count(impl_->database(), "SELECT count(*) FROM frames WHERE run = ?");
+  SQLite::Statement count(*database_, "SELECT count(*) FROM frames WHERE run = ?");
   count.bind(1, as_signed(run));
   count.executeStep();
   return as_unsigned(count.getColumn(0).getInt64());
 }
 
 void Recording::frames(const FrameQuery& query, const std::function<bool(const Frame&)>& take) {
-  SQLite::Statement ids(impl_->database(), ids_sql(query));
-  ids.bind(1, as_signed(query.run));
-  ids.bind(2, as_signed(query.first_step));
-  ids.bind(3, as_signed(query.last_step));
-  ids.bind(4, as_signed(query.after.step));
-  ids.bind(5, query.after.id);
-  SQLite::Statement blob(impl_->database(), "SELECT record FROM frames WHERE id = ?");
+  SQLite::Statement ids(*database_, ids_sql(query));
+  SQLite::bind(ids, as_signed(query.run), as_signed(query.first_step), as_signed(query.last_step),
+               as_signed(query.after.step), query.after.id);
+  SQLite::Statement blob(*database_, "SELECT record FROM frames WHERE id = ?");
   while (ids.executeStep()) {
     const Cursor at{.step = as_unsigned(ids.getColumn(0).getInt64()),
                     .id = ids.getColumn(1).getInt64()};
@@ -207,11 +199,8 @@ std::vector<StepRow> Recording::steps(std::uint64_t run, std::uint64_t first, st
       ifnull((SELECT min(step) FROM (SELECT DISTINCT step FROM scalars
               WHERE run = ?1 AND step <= ?3 ORDER BY step DESC LIMIT ?4)), 0))
     ORDER BY step, name)sql";
-  SQLite::Statement select(impl_->database(), kSql);
-  select.bind(1, as_signed(run));
-  select.bind(2, as_signed(first));
-  select.bind(3, as_signed(last));
-  select.bind(4, static_cast<std::int64_t>(limit));
+  SQLite::Statement select(*database_, kSql);
+  SQLite::bind(select, as_signed(run), as_signed(first), as_signed(last), as_signed(limit));
   std::vector<StepRow> out;
   while (select.executeStep()) {
     const std::uint64_t step = as_unsigned(select.getColumn(0).getInt64());
@@ -231,7 +220,7 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> Recording::step_times(std::
       SELECT DISTINCT step, 0 AS time_ns FROM frames WHERE run = ?1
       UNION ALL SELECT step, max(time_ns) FROM scalars WHERE run = ?1 GROUP BY step)
     GROUP BY step ORDER BY step)sql";
-  SQLite::Statement select(impl_->database(), kSql);
+  SQLite::Statement select(*database_, kSql);
   select.bind(1, as_signed(run));
   std::vector<std::pair<std::uint64_t, std::uint64_t>> out;
   while (select.executeStep()) {
@@ -244,12 +233,11 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> Recording::step_times(std::
 
 std::vector<std::pair<std::int64_t, Event>> Recording::events(const EventQuery& query) {
   const std::string kinds = query.kind ? "kind = ?3" : "kind NOT IN ('applied', 'saved')";
-  SQLite::Statement select(impl_->database(),
+  SQLite::Statement select(*database_,
                            "SELECT id, run, time_ns, step, kind, session, who, detail FROM events "
                            "WHERE id > ?1 AND " +
                                kinds + " ORDER BY id LIMIT ?2");
-  select.bind(1, query.after);
-  select.bind(2, static_cast<std::int64_t>(query.limit));
+  SQLite::bind(select, query.after, as_signed(query.limit));
   if (query.kind) {
     select.bind(3, *query.kind);
   }
@@ -276,7 +264,7 @@ std::vector<std::pair<std::int64_t, Event>> Recording::events(const EventQuery& 
 }
 
 std::vector<TrainerEvent> Recording::trainer_events(std::uint64_t run) {
-  SQLite::Statement select(impl_->database(),
+  SQLite::Statement select(*database_,
                            "SELECT step, id, kind FROM events WHERE run = ? "
                            "AND kind IN ('plan', 'interventions', 'applied', 'saved') "
                            "ORDER BY step, id");
@@ -291,7 +279,7 @@ std::vector<TrainerEvent> Recording::trainer_events(std::uint64_t run) {
 }
 
 json Recording::event_detail(std::int64_t id) {
-  SQLite::Statement select(impl_->database(), "SELECT detail FROM events WHERE id = ?");
+  SQLite::Statement select(*database_, "SELECT detail FROM events WHERE id = ?");
   select.bind(1, id);
   return select.executeStep() ? parsed(select.getColumn(0).getString()) : json();
 }

@@ -1,9 +1,9 @@
 #include "src/record/writer.h"
 
 #include <SQLiteCpp/Transaction.h>
+#include <SQLiteCpp/VariadicBind.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "src/record/schema.h"
 #include "tensor_tracer/protocol/json_members.h"
@@ -51,38 +51,13 @@ std::string shape_text(const protocol::RecordHeader& header) {
   return shape.dump();
 }
 
-/// Binds in order.
-class Binder {
- public:
-  explicit Binder(SQLite::Statement& statement) : statement_(statement) {}
-  template <typename Number>
-  Binder& number(Number value) {
-    statement_.bind(++index_, static_cast<std::int64_t>(value));
-    return *this;
-  }
-  Binder& text(const std::string& value) {
-    statement_.bind(++index_, value);
-    return *this;
-  }
-  /// NaN is NULL in SQLite.
-  Binder& real(double value) {
-    statement_.bind(++index_, value);
-    return *this;
-  }
-  /// `bytes` must live until the statement has run.
-  Binder& blob(std::string_view bytes) {
-    statement_.bindNoCopy(++index_, bytes.data(), static_cast<int>(bytes.size()));
-    return *this;
-  }
-  void run() {
-    statement_.exec();
-    statement_.reset();
-  }
-
- private:
-  SQLite::Statement& statement_;
-  int index_ = 0;
-};
+// NaN is NULL in SQLite.
+template <typename... Values>
+void run(SQLite::Statement& statement, const Values&... values) {
+  SQLite::bind(statement, values...);
+  statement.exec();
+  statement.reset();
+}
 
 }  // namespace
 
@@ -113,70 +88,37 @@ std::uint64_t Writer::used_bytes() { return record::used_bytes(database_); }
 
 void Writer::insert(const FrameItem& item) {
   const protocol::RecordHeader& h = item.header;
-  Binder(frame_)
-      .number(h.run)
-      .number(h.sequence)
-      .number(h.step)
-      .number(h.micro_batch)
-      .number(h.phase)
-      .number(h.plan)
-      .number(h.entry)
-      .number(h.prompt_set)
-      .number(h.first_row)
-      .number(h.point)
-      .number(h.layer)
-      .number(h.direction)
-      .number(h.tensor_rank)
-      .number(h.pipeline_rank)
-      .number(h.data_rank)
-      .number(h.dtype)
-      .number(h.compressor)
-      .text(shape_text(h))
-      .number(h.features)
-      .number(h.time)
-      .blob(*item.bytes)
-      .run();
+  const auto code = [](auto name) { return static_cast<int>(name); };
+  constexpr int kRecord = 21;
+  // Not copied: the bytes must live until the statement has run.
+  frame_.bindNoCopy(kRecord, item.bytes->data(), static_cast<int>(item.bytes->size()));
+  run(frame_, as_signed(h.run), as_signed(h.sequence), as_signed(h.step), h.micro_batch,
+      code(h.phase), h.plan, h.entry, h.prompt_set, h.first_row, h.point, h.layer,
+      code(h.direction), h.tensor_rank, h.pipeline_rank, h.data_rank, code(h.dtype),
+      code(h.compressor), shape_text(h), h.features, as_signed(h.time));
 }
 
 void Writer::insert(const StepItem& item) {
   scalars_ += item.values.size();
   for (const auto& [name, value] : item.values) {
-    Binder(scalar_)
-        .number(item.run)
-        .number(item.step)
-        .text(name)
-        .real(value)
-        .number(item.time_ns)
-        .run();
+    run(scalar_, as_signed(item.run), as_signed(item.step), name, value, as_signed(item.time_ns));
   }
 }
 
 void Writer::insert(const Event& item) {
-  Binder(event_)
-      .number(item.run)
-      .number(item.time_ns)
-      .number(item.step)
-      .text(item.kind)
-      .text(item.session)
-      .text(item.who)
-      .text(dump(item.detail))
-      .run();
+  run(event_, as_signed(item.run), as_signed(item.time_ns), as_signed(item.step), item.kind,
+      item.session, item.who, dump(item.detail));
 }
 
 void Writer::insert(const RunItem& item) {
   const json& facts = item.facts;
-  const std::uint64_t run = run_number(text_of(facts, "id"));
-  Binder(run_)
-      .number(run)
-      .text(text_of(facts, "id"))
-      .text(text_of(facts, "name"))
-      .text(text_of(facts, "host"))
-      .text(text_of(facts, "start_time"))
-      .text(dump(facts))
-      .run();
+  const std::string id = text_of(facts, "id");
+  const std::int64_t number = as_signed(run_number(id));
+  run(run_, number, id, text_of(facts, "name"), text_of(facts, "host"),
+      text_of(facts, "start_time"), dump(facts));
   for (const json& point : protocol::member(facts, "points")) {
     if (const auto flag = natural(point, "flag")) {
-      Binder(point_).number(run).number(*flag).text(text_of(point, "name")).text(dump(point)).run();
+      run(point_, number, as_signed(*flag), text_of(point, "name"), dump(point));
     }
   }
 }

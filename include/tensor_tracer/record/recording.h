@@ -15,6 +15,10 @@
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/record/recorder.h"
 
+namespace SQLite {
+class Database;
+}
+
 namespace tt::record {
 
 /// One run of a recording.
@@ -83,9 +87,8 @@ class Recording {
  public:
   /// Opens the file for reading only. The error names the path and what is wrong.
   static base::Result<Recording> open(const std::string& path);
-  Recording(Recording&&) noexcept;
-  Recording& operator=(Recording&&) noexcept;
-  ~Recording();
+  Recording(Recording&&) noexcept = default;
+  Recording& operator=(Recording&&) noexcept = default;
 
   /// Bytes of the file that hold something; free pages, and a log beside it, do not count.
   std::uint64_t used_bytes();
@@ -111,9 +114,9 @@ class Recording {
  private:
   friend class Recorder;
   friend class SeriesReader;
-  class Impl;
-  explicit Recording(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit Recording(std::shared_ptr<SQLite::Database> database) : database_(std::move(database)) {}
+
+  std::shared_ptr<SQLite::Database> database_;  // shared with the writer where only one may be open
 };
 
 }  // namespace tt::record

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "src/record/export/failure.h"
-#include "src/record/recording_impl.h"
 #include "src/record/schema.h"
 
 namespace tt::record {
@@ -89,9 +88,7 @@ bool fits(const Series& series, const protocol::RecordHeader& header) {
 }  // namespace
 
 SeriesReader::SeriesReader(Recording& recording, Selection selection)
-    : database_(recording.impl_->database()),
-      selection_(std::move(selection)),
-      snapshot_(database_) {}
+    : database_(*recording.database_), selection_(std::move(selection)), snapshot_(database_) {}
 
 void SeriesReader::bind_range(SQLite::Statement& select) const {
   select.bind(1, as_signed(selection_.run));
