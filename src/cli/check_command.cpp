@@ -1,5 +1,3 @@
-#include "src/cli/check_command.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/cli/commands.h"
 #include "src/cli/exit_code.h"
 #include "src/cli/intervention_setup.h"
 #include "src/cli/options.h"
@@ -64,8 +63,8 @@ int run_check(int argc, const char* const* argv) {
       ->group("Output");
   auto parsed = parse(app, argc, argv);
   if (!parsed) return fail(parsed.error());
-  if (parsed.value().text) {
-    fmt::print("{}", *parsed.value().text);
+  if (!parsed.value().empty()) {
+    fmt::print("{}", parsed.value());
     return 0;
   }
   // As on the smallest mesh that the configuration fits.

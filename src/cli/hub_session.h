@@ -1,7 +1,7 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -9,6 +9,7 @@
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/link/hub_client.h"
+#include "tensor_tracer/link/hub_process.h"
 
 namespace tt::cli {
 
@@ -19,33 +20,29 @@ class HubSession {
   /// Starts supervisor and hub and waits until the page is served. Before MPI_Init.
   /// Error: the port is in use, the run directory cannot be made.
   static base::Result<HubSession> start(const config::TrainConfig& config);
-  HubSession(HubSession&&) noexcept;
-  HubSession& operator=(HubSession&&) = delete;
-  ~HubSession();
 
   /// The run's facts that the session knows: id, name, start time, host.
   nlohmann::json facts() const;
-  std::uint64_t run_id() const;
-  const std::string& url() const;
-  const std::string& token_path() const;
-  const std::string& url_with_token() const;
-  /// What to type on one's own machine to reach the page; empty if the user sits at this one.
-  std::string ssh_command() const;
+  std::uint64_t run_id() const { return std::stoull(id_, nullptr, 16); }
+  const link::HubInfo& info() const { return hub_; }
 
-  /// See link::HubClientOptions.
-  using Check = link::HubClientOptions::Check;
-  /// Connects to the hub with the run's whole facts; from then on sink and control_source are
-  /// there. `check` may be called until finish().
-  void connect(nlohmann::json facts, Check check);
-  trace::TraceSink* sink();
-  trace::ControlSource* control_source();
+  /// Connects to the hub with the run's whole facts. `check`, see link::HubClientOptions, may be
+  /// called until finish().
+  void connect(nlohmann::json facts, link::HubClientOptions::Check check);
+  /// REQUIRES: connect().
+  link::HubClient& client() { return *client_; }
   /// Sends what is queued, for at most a second.
   void finish();
 
  private:
-  struct State;
-  explicit HubSession(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  HubSession() = default;
+
+  std::string id_;  // 16 hex digits
+  std::string name_;
+  std::string start_time_;
+  std::chrono::milliseconds pause_timeout_{0};
+  link::HubInfo hub_;
+  std::unique_ptr<link::HubClient> client_;
 };
 
 }  // namespace tt::cli

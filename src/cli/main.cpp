@@ -7,10 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/cli/check_command.h"
+#include "src/cli/commands.h"
 #include "src/cli/exit_code.h"
-#include "src/cli/points_command.h"
-#include "src/cli/train_command.h"
 
 namespace {
 

@@ -57,14 +57,14 @@ base::Error wrong_configuration(const CLI::App& app, const std::string& what) {
 
 }  // namespace
 
-base::Result<Parsed> parse(CLI::App& app, int argc, const char* const* argv) {
+base::Result<std::string> parse(CLI::App& app, int argc, const char* const* argv) {
   try {
     app.parse(argc, argv);
-    return Parsed{};
+    return std::string();
   } catch (const CLI::CallForHelp&) {
-    return Parsed{app.help()};
+    return app.help();
   } catch (const CLI::CallForVersion&) {
-    return Parsed{app.version() + "\n"};
+    return app.version() + "\n";
   } catch (const CLI::ExtrasError&) {
     return unknown_word(app);
   } catch (const CLI::ConfigError& error) {

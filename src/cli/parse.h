@@ -2,22 +2,16 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
 #include "tensor_tracer/base/result.h"
 
 namespace tt::cli {
 
-/// What parsing left to do.
-struct Parsed {
-  /// Set: print this and exit with 0 (--help, --version).
-  std::optional<std::string> text;
-};
-
-/// Parses the words after the command's name. Error: what is wrong in one sentence; an unknown flag
+/// Parses the words after the command's name. Returns what to print before the program exits with 0
+/// (--help, --version); empty: it goes on. Error: what is wrong in one sentence; an unknown flag
 /// comes with the nearest known one.
-base::Result<Parsed> parse(CLI::App& app, int argc, const char* const* argv);
+base::Result<std::string> parse(CLI::App& app, int argc, const char* const* argv);
 
 /// Prints what is wrong with the options of a command; its exit code.
 int fail(const base::Error& error);

@@ -1,10 +1,9 @@
-#include "src/cli/points_command.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <string>
 
+#include "src/cli/commands.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
 #include "tensor_tracer/model/gpt.h"
@@ -49,8 +48,8 @@ int run_points(int argc, const char* const* argv) {
   app.add_flag("--json", as_json, "as viewers get them, docs/protocol.md")->group("Output");
   auto parsed = parse(app, argc, argv);
   if (!parsed) return fail(parsed.error());
-  if (parsed.value().text) {
-    fmt::print("{}", *parsed.value().text);
+  if (!parsed.value().empty()) {
+    fmt::print("{}", parsed.value());
     return 0;
   }
   // As on the smallest mesh that the configuration fits.

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <string>
 
+#include "tensor_tracer/base/ssh_command.h"
+
 namespace tt::cli {
 namespace {
 
@@ -74,13 +76,13 @@ void RunLog::model(std::int64_t num_parameters, const mesh::MeshShape& shape,
                   at::get_num_threads(), at::get_num_threads() == 1 ? "" : "s"));
 }
 
-void RunLog::hub(const HubSession& hub) {
+void RunLog::hub(const link::HubInfo& hub) {
   if (config_.tracer.print_url.value_or(on_terminal_)) {
-    say("page   " + hub.url_with_token());
+    say("page   " + hub.page_url);
   } else {
-    say(fmt::format("page   {} (token in {})", hub.url(), hub.token_path()));
+    say(fmt::format("page   {} (token in {})", hub.url, hub.token_path));
   }
-  if (const std::string ssh = hub.ssh_command(); !ssh.empty()) {
+  if (const std::string ssh = base::ssh_command(base::whereabouts(), hub.port); !ssh.empty()) {
     say("       from your own machine: " + ssh);
   }
 }

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <string>
 
-#include "src/cli/hub_session.h"
 #include "tensor_tracer/comm/launcher.h"
 #include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/data/text_corpus.h"
+#include "tensor_tracer/link/hub_process.h"
 #include "tensor_tracer/mesh/mesh.h"
 #include "tensor_tracer/train/trainer.h"
 
@@ -21,7 +21,7 @@ class RunLog {
   RunLog(const config::TrainConfig& config, const comm::Launch& launch);
   void corpus(const data::TextCorpus& corpus, double unigram_entropy);
   void model(std::int64_t num_parameters, const mesh::MeshShape& shape, const comm::Launch& launch);
-  void hub(const HubSession& hub);
+  void hub(const link::HubInfo& hub);
   /// A hint about tracing, before it begins.
   void notice(const std::string& text);
   void step(const train::StepReport& report);

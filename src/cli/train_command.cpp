@@ -1,5 +1,3 @@
-#include "src/cli/train_command.h"
-
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <malloc.h>
@@ -16,6 +14,7 @@
 #include <utility>
 
 #include "src/cli/agreement.h"
+#include "src/cli/commands.h"
 #include "src/cli/exit_code.h"
 #include "src/cli/hub_session.h"
 #include "src/cli/options.h"
@@ -147,10 +146,10 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
     nlohmann::json facts = run_facts(run, *hub, entropy);
     facts["interventions"] = engine->describe(1)["programs"];
     hub->connect(std::move(facts), [&run](const auto& request) { return check(request, run); });
-    parts.control_source = hub->control_source();
-    parts.sink = hub->sink();
+    parts.control_source = &hub->client();
+    parts.sink = &hub->client();
     parts.run_id = hub->run_id();
-    log.hub(*hub);
+    log.hub(hub->info());
     send_notice(run.inputs.tracing.notice, *parts.sink, log);
   }
   train::Trainer trainer(run.config, std::move(parts));
@@ -231,8 +230,8 @@ int run_train(int argc, const char* const* argv) {
   add_options(app, config::train_options(config));
   auto parsed = parse(app, argc, argv);
   if (!parsed) return refuse(parsed.error(), rank);
-  if (parsed.value().text) {
-    if (is_first) fmt::print("{}", *parsed.value().text);
+  if (const std::string& text = parsed.value(); !text.empty()) {
+    if (is_first) fmt::print("{}", text);
     return kExitDone;
   }
   auto run = prepare(std::move(config), launch.value());

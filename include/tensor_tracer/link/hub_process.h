@@ -19,7 +19,6 @@ struct HubInfo {
   std::string page_url;  // the same with #token=… if one is needed: for the user's terminal, never
                          // for a log
   int port = 0;              // the one that was taken
-  std::string run_dir;       // as given
   std::string token_path;    // <run-dir>/token
   std::string open_path;     // <run-dir>/open.html, which leads a browser to page_url
   std::string worker_token;  // for HubClient
