@@ -5,14 +5,6 @@ find_package(spdlog REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(SQLiteCpp REQUIRED)
-find_package(ZLIB REQUIRED)
-
-# Debian's minizip has no CMake package.
-find_path(TT_MINIZIP_INCLUDE minizip/zip.h NO_CACHE REQUIRED)
-find_library(TT_MINIZIP_LIBRARY minizip NO_CACHE REQUIRED)
-add_library(tt_minizip INTERFACE)
-target_include_directories(tt_minizip SYSTEM INTERFACE ${TT_MINIZIP_INCLUDE})
-target_link_libraries(tt_minizip INTERFACE ${TT_MINIZIP_LIBRARY} ZLIB::ZLIB)
 
 if(TT_WITH_TORCH)
   if(NOT TT_LIBTORCH)

@@ -56,12 +56,11 @@ EXTERNAL: list[tuple[re.Pattern[str], set[str], str]] = [
     (re.compile(r"boost/"), {"hub", "protocol"}, "only hub and protocol use the rest of Boost"),
     (re.compile(r"mpi\.h"), {"comm"}, "only comm knows MPI"),
     (re.compile(r"sqlite3\.h|SQLiteCpp/"), {"record"}, "only record knows SQLite"),
-    (re.compile(r"minizip/"), {"record"}, "only record writes archives"),
 ]
 
 # CMake targets of libtorch and MPI, and the word of tt_library that links libtorch.
 TORCH_TARGETS = {"TORCH", "tt_torch", "tt_torch_pch", "tt_use_torch"}
-HELPER_TARGETS = {"tt_options", "tt_warnings", "tt_mpi", "tt_minizip", "tt_library",
+HELPER_TARGETS = {"tt_options", "tt_warnings", "tt_mpi", "tt_library",
                   "tt_group_sources"} | TORCH_TARGETS
 
 # --- The page: folder of frontend/src -> folders that it imports; "." is src itself ------------

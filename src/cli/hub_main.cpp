@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "src/cli/exit_code.h"
-#include "src/cli/export_command.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
 #include "src/cli/recorder_options.h"
@@ -347,7 +346,7 @@ void add_replay(CLI::App& command, HubFlags& flags) {
 
 int main(int argc, char** argv) {
   HubFlags flags;
-  CLI::App app{"The server between a training run and its viewers, and what reads its recordings"};
+  CLI::App app{"The server between a training run, or its recording, and its viewers"};
   app.set_version_flag("--version", "tensor-tracer-hub " TT_VERSION);
   app.require_subcommand(1);
   add_serve(*app.add_subcommand("serve", "Serve viewers and workers"), flags);
@@ -357,12 +356,8 @@ int main(int argc, char** argv) {
   CLI::App* const replay_command =
       app.add_subcommand("replay", "Show a recording on the page as if it were a run");
   add_replay(*replay_command, flags);
-  tt::cli::ExportCommand export_command(app);
   try {
     app.parse(argc, argv);
-    if (export_command.parsed()) {
-      return export_command.run();
-    }
     flags.is_supervisor = supervise_command->parsed();
     const auto run_it = [&] { return run(flags); };
     return replay_command->parsed() ? replay(flags, run_it) : run_it();

@@ -2,8 +2,10 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -26,19 +28,34 @@ constexpr std::string_view kUsage =
   tensor-tracer --version
 )";
 
-// Becomes the hub's program, which lies beside this one.
-int become_hub(char** words_after_it) {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::string program = (self.parent_path() / "tensor-tracer-hub").string();
-  std::string name = program;
-  std::vector<char*> words = {name.data()};
-  for (char** word = words_after_it; *word != nullptr; ++word) words.push_back(*word);
-  words.push_back(nullptr);
-  ::execv(program.c_str(), words.data());
-  fmt::print(stderr, "tensor-tracer: {} cannot be started; build the target tensor-tracer-hub\n",
-             program);
+namespace fs = std::filesystem;
+
+// The folder of this program and of the hub's.
+fs::path program_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
+
+// Becomes another program, `words` and the words of the command line after `rest`.
+int become(std::vector<std::string> words, char** rest, const char* remedy) {
+  std::vector<char*> all;
+  for (std::string& word : words) all.push_back(word.data());
+  for (char** word = rest; *word != nullptr; ++word) all.push_back(*word);
+  all.push_back(nullptr);
+  ::execvp(all.front(), all.data());
+  fmt::print(stderr, "tensor-tracer: {} cannot be started; {}\n", words.front(), remedy);
   return tt::cli::kExitUsage;
+}
+
+int become_hub(char** rest) {
+  return become({(program_folder() / "tensor-tracer-hub").string()}, rest,
+                "build the target tensor-tracer-hub");
+}
+
+// The Python package of this checkout, by the checkout's interpreter if it has one.
+int become_export(char** rest) {
+  const fs::path checkout = (program_folder() / "../../..").lexically_normal();
+  const fs::path own = checkout / ".venv/bin/python";
+  ::setenv("PYTHONPATH", (checkout / "clients/python").c_str(), 1);
+  return become({fs::exists(own) ? own.string() : "python3", "-m", "tensor_tracer_export"}, rest,
+                "install Python 3.10 or newer");
 }
 
 using Command = int (*)(int, const char* const*);
@@ -62,7 +79,8 @@ int main(int argc, char** argv) {
     }
   }
   if (command == "hub") return become_hub(argv + 2);
-  if (command == "replay" || command == "export") return become_hub(argv + 1);
+  if (command == "replay") return become_hub(argv + 1);
+  if (command == "export") return become_export(argv + 2);
   if (command == "--version") {
     fmt::print("tensor-tracer {}\n", TT_VERSION);
     return 0;

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <variant>
 
-#include "src/record/export/values.h"
+#include "tests/bench/values.h"
 
 namespace tt::bench {
 namespace {
@@ -93,7 +93,7 @@ void DecodingViewer::take_message(std::string_view message) {
 }
 
 void DecodingViewer::take_record(const protocol::RecordView& record) {
-  const auto numbers = std::get<std::vector<float>>(record::decode(record));
+  const auto numbers = std::get<std::vector<float>>(decode(record));
   const auto wanted = static_cast<float>(record.header.layer);
   if (numbers.empty() || numbers.front() != wanted || numbers.back() != wanted) {
     throw std::runtime_error("a record's numbers are not those of its layer");

@@ -14,7 +14,6 @@ import shutil
 import signal
 import sqlite3
 import struct
-import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -23,11 +22,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hub_harness import RUN_ID, Hub, crc32c, make_record, running_hub
-from hub_harness import binary as hub_binary
-from program import Flags, binary, tiny_flags, write_text
+from program import Flags, tiny_flags, write_text
 from test_hub_history import POINTS, ask_json
 from test_hub_replay import replaying
 from test_program import is_rank
+from test_recording_export import export
 from viewer import LiveRun, Viewer, live_run
 
 pytestmark = pytest.mark.nightly(suite="kills")
@@ -75,13 +74,10 @@ def read_by_sqlite(file: Path) -> sqlite3.Connection:
     return database
 
 
-def steps_by_us(file: Path, program: Path) -> list[int]:
+def steps_by_us(file: Path) -> list[int]:
     """The steps of all records, as `export` gives them; `replay` must know as many records."""
     output = file.parent / "all.npz"
-    done = subprocess.run(
-        [str(program), "export", str(file), "--to", "npz", "--output", str(output), "--force"],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    done = export(file, "--to", "npz", "--output", output, "--force")
     if done.returncode == 2 and done.stderr.endswith("no run has been recorded\n"):
         return []  # it was killed before its first commit
     assert done.returncode == 0, done.stderr
@@ -116,7 +112,7 @@ def test_the_hub_is_killed(file: str, kills: int, tmp_path: Path) -> None:
         killed = time.monotonic()
         hub.process.wait()
         hub.stop()
-        ours = steps_by_us(copied(folder / file, folder / "copy"), hub_binary()) if file == "run.ttrec" else None
+        ours = steps_by_us(copied(folder / file, folder / "copy")) if file == "run.ttrec" else None
         database = read_by_sqlite(folder / file)
         found = [n for (n,) in database.execute("SELECT sequence FROM frames ORDER BY id")]
         database.close()
@@ -215,7 +211,7 @@ def test_a_run_of_two_ranks_is_killed(way: str, flags: Flags, tmp_path: Path) ->
             killed_ns, seen = watched_until_kill(run, WAYS[way])
             all_gone(run)
         file = folder / "run.ttrec"
-        ours = steps_by_us(copied(file, folder / "copy"), binary())
+        ours = steps_by_us(copied(file, folder / "copy"))
         database = read_by_sqlite(file)
         steps = [n for (n,) in database.execute("SELECT step FROM frames ORDER BY step")]
         assert ours == steps and set(steps) == set(range(1, steps[-1] + 1)), "a step without records"
@@ -236,7 +232,7 @@ def test_the_hub_of_a_run_is_killed_and_the_run_goes_on(flags: Flags, tmp_path: 
             stop_after(run, seen + 50)
             run.wait()
         file = folder / "run.ttrec"
-        ours = steps_by_us(copied(file, folder / "copy"), binary())
+        ours = steps_by_us(copied(file, folder / "copy"))
         database = read_by_sqlite(file)
         rows = database.execute("SELECT step, max(time_ns) FROM frames GROUP BY step ORDER BY step").fetchall()
         assert sorted(set(ours)) == [step for step, _ in rows]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import os
 import resource
 import sqlite3
 import struct
 import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +19,14 @@ import numpy as np
 import pytest
 import safetensors
 from hub_harness import RUN_ID as HUB_RUN_ID
-from hub_harness import REPOSITORY, binary, make_record, running_hub, sanitized, wait_until
+from hub_harness import REPOSITORY, binary, make_record, running_hub, wait_until
 from recording_maker import DTYPES, POINTS, RUN_ID, START_NS, Maker, facts, numbers_of, payload_of
 from tensorboardX.crc32c import crc32c
 from tensorboardX.proto.event_pb2 import Event
 
 pytestmark = pytest.mark.nightly(suite="export")
 
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(REPOSITORY / "clients" / "python")}
 STEPS = (1, 2, 3, 5)
 PLAN = {
     "number": 1,
@@ -115,9 +118,9 @@ def made(tmp_path: Path) -> Expected:
 
 
 def export(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
-    """Runs the command."""
-    command = [str(binary()), "export", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
+    """Runs the command that `tensor-tracer export` starts."""
+    command = [sys.executable, "-m", "tensor_tracer_export", *map(str, words)]
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, **options)
 
 
 def exported(made: Expected, form: str, *words: object) -> Path:
@@ -491,26 +494,37 @@ def test_a_full_disk_leaves_nothing_behind(made: Expected, form: str) -> None:
     assert [path for path in output.parent.rglob("*") if path.is_file()] == [made.maker.path]
 
 
-@pytest.mark.skipif(sanitized(), reason="a sanitizer has memory of its own")
 @pytest.mark.parametrize("form", ["npz", "safetensors"])
 def test_memory_does_not_grow_with_the_recording(tmp_path: Path, form: str) -> None:
-    maker = Maker(tmp_path / "run.ttrec")
-    values = np.zeros((1, 256, 1024))
-    maker.add("HiddenStates", 1, "f32", values, layer=1)  # 1 MiB
-    copy = f"SELECT ?, {', '.join(maker.tables['frames'][1:])} FROM frames WHERE id = 1"
-    for number in range(2, 129):
-        maker.database.execute(f"INSERT INTO frames {copy}", (number,))
-    path = maker.close()
+    def peak_bytes(records: int) -> int:
+        maker = Maker(tmp_path / f"{records}.ttrec")
+        maker.add("HiddenStates", 1, "f32", np.zeros((1, 256, 1024)), layer=1)  # 1 MiB
+        copy = f"SELECT ?, {', '.join(maker.tables['frames'][1:])} FROM frames WHERE id = 1"
+        for number in range(2, records + 1):
+            maker.database.execute(f"INSERT INTO frames {copy}", (number,))
+        words = [maker.close(), "--to", form, "--output", tmp_path / f"{records}.out"]
+        command = [sys.executable, "-m", "tensor_tracer_export", *map(str, words)]
+        running = subprocess.Popen(command, env=ENVIRONMENT)
+        _, status, used = os.wait4(running.pid, 0)
+        running.returncode = os.waitstatus_to_exitcode(status)
+        assert running.returncode == 0
+        return used.ru_maxrss << 10
 
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_DATA, (24 << 20, 24 << 20))
-
-    done = export(path, "--to", form, "--output", tmp_path / "out", preexec_fn=limit)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out").stat().st_size > 128 << 20
+    assert peak_bytes(128) - peak_bytes(1) < 24 << 20
+    assert (tmp_path / "128.out").stat().st_size > 128 << 20
 
 
-# --- a recording of a real hub ----------------------------------------------------------------------
+# --- the program, and a recording of a real hub -----------------------------------------------------
+
+
+@pytest.mark.smoke
+def test_the_program_starts_the_export(made: Expected) -> None:
+    output = made.maker.path.parent / "out.npz"
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    command = [str(binary("tensor-tracer")), "export", str(made.maker.path), "--to", "npz", "--output", str(output)]
+    subprocess.run(command, env=os.environ | {"PATH": path}, check=True, timeout=120)
+    with np.load(output) as arrays:
+        check_arrays(dict(arrays), made.arrays)
 
 
 @pytest.mark.smoke

@@ -113,7 +113,6 @@ class Recording {
 
  private:
   friend class Recorder;
-  friend class SeriesReader;
   explicit Recording(std::shared_ptr<SQLite::Database> database) : database_(std::move(database)) {}
 
   std::shared_ptr<SQLite::Database> database_;  // shared with the writer where only one may be open

@@ -1,0 +1,1 @@
+"""Recordings in other formats: docs/recording.md, "Exports"."""

@@ -1,0 +1,243 @@
+"""Writes a recording as NPZ, safetensors, CSV or TensorBoard events: docs/recording.md, "Exports".
+
+    python -m tensor_tracer_export run.ttrec --to npz --output run.npz --point HiddenStates --layers 1-4
+
+`tensor-tracer export` starts this program. Holds one record and one run's scalars in memory, not more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import json
+import os
+import re
+import sqlite3
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+try:
+    import numpy as _  # noqa: F401
+except ImportError:
+    print(f"export: this needs the package numpy; {sys.executable} -m pip install numpy", file=sys.stderr)
+    sys.exit(2)
+
+from tensor_tracer import TensorTracerError
+
+from tensor_tracer_export.arrays import write_npz, write_safetensors
+from tensor_tracer_export.errors import cannot_write, wrong
+from tensor_tracer_export.events import write_tensorboard
+from tensor_tracer_export.frames import MAX_STEP, Frames, Scalars, Selection, Series
+from tensor_tracer_export.names import RunNames, Source, name_series
+from tensor_tracer_export.tables import write_csv_records, write_csv_scalars
+
+
+FORMATS = ("npz", "safetensors", "csv", "tensorboard")
+_EPILOG = """
+Arrays are named "HiddenStates.layers.3", their first dim is the record; "HiddenStates.layers.3.steps"
+has the steps, "scalars.loss" the loss of each of "scalars.step".
+
+  export run.ttrec --to npz --output run.npz --point HiddenStates --layers 1-4 --steps 10-200
+  export run.ttrec --to csv --output loss.csv
+  export run.ttrec --to tensorboard --output logs/demo && tensorboard --logdir logs
+"""
+# Codes of errors that another command line mends; docs/errors.md.
+_USAGE = {"invalid_argument", "not_a_recording", "unsupported_version"}
+
+
+def open_database(path: Path) -> sqlite3.Connection:
+    """Opens a recording for reading only; it may still be written."""
+    if not path.is_file():
+        raise _not_a_recording("there is no such file")
+    # A file in a folder that cannot be written has no room for SQLite's lock files.
+    for options in ("mode=ro", "mode=ro&immutable=1"):
+        database = sqlite3.connect(f"{path.resolve().as_uri()}?{options}", 2.0, isolation_level=None, uri=True)
+        try:
+            # A view would do what the file's author wrote, for as long as he likes.
+            query = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+            tables = {name for (name,) in database.execute(query)}
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                text = "the hub of a run has this file for itself"
+                raise TensorTracerError("recording_in_use", text, "", "wait until the run has ended") from error
+            continue
+        missing = {"meta", "runs", "points", "frames", "scalars", "events"} - tables
+        if missing:
+            raise _not_a_recording(f"this is an SQLite file, but no recording: it has no table {min(missing)}")
+        version = database.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
+        if version != ("1",):
+            text = f"its schema version is {version[0] if version else 'missing'}, known is 1"
+            raise TensorTracerError("unsupported_version", text, "", "use a newer version of Tensor Tracer")
+        return database
+    raise _not_a_recording("it cannot be opened")
+
+
+def _not_a_recording(message: str) -> TensorTracerError:
+    remedy = "give a .ttrec file that `train --record` wrote"
+    return TensorTracerError("not_a_recording", f"this recording cannot be read: {message}", "", remedy)
+
+
+def choose_run(database: sqlite3.Connection, run: str) -> tuple[int, str, Any]:
+    """The number, id and facts of the run of this id, or of the only one."""
+    rows = database.execute("SELECT run, id, facts FROM runs ORDER BY start_time, run").fetchall()
+    for number, known, facts in rows:
+        if known == run or (not run and len(rows) == 1):
+            return number, known, json.loads(facts)
+    ids = ", ".join(row[1] for row in rows)
+    if not rows:
+        raise wrong("no run has been recorded")
+    if not run:
+        raise wrong(f"there are {len(rows)} runs in it", f"choose one with --run: {ids}")
+    raise wrong(f"there is no run {run} in it", f"it has {ids}")
+
+
+def _flag_of(names: RunNames, point: str) -> int:
+    if point not in names.points:
+        near = difflib.get_close_matches(point, names.points, 1)
+        known = f"it has {', '.join(sorted(names.points))}"
+        raise wrong(f"the run has no point {point}", f"did you mean {near[0]}?" if near else known)
+    return names.points[point]
+
+
+def _ranges(text: str) -> list[tuple[int, int]]:
+    """Empty: not such a list."""
+    found = [re.fullmatch(r"(\d+)(?:-(\d+))?", part) for part in text.split(",")]
+    pairs = [(int(part[1]), int(part[2] or part[1])) for part in found if part]
+    return pairs if len(pairs) == len(found) and all(a <= b <= MAX_STEP for a, b in pairs) else []
+
+
+def select(options: argparse.Namespace, run: int, names: RunNames) -> Selection:
+    layers, steps = None, [(0, MAX_STEP)]
+    if options.layers:
+        pairs = [(a, b) for a, b in _ranges(options.layers) if b <= 0xFFFF]
+        layers = {layer for a, b in pairs for layer in range(a, b + 1)}
+        if not layers:
+            raise wrong(f'"{options.layers}" is not a list of layers', "give ranges such as 1-4,8", "--layers")
+    if options.steps:
+        steps = _ranges(options.steps)
+        if len(steps) != 1:
+            raise wrong(f'"{options.steps}" is not a range of steps', "give one range such as 10-200", "--steps")
+    points = {_flag_of(names, point) for point in options.point} if options.point else None
+    return Selection(run, *steps[0], points, layers)
+
+
+def choose_series(frames: Frames, options: argparse.Namespace, names: RunNames) -> list[Series]:
+    """What the format has a place for. A point that was asked for and has nothing is an error."""
+    if options.to == "csv" and not options.point:
+        return []
+    series, is_board = frames.series(), options.to == "tensorboard"
+    if is_board:
+        series = [one for one in series if one.compressor_name in ("stats", "projection")]
+    for point in options.point:
+        if all(one.point != names.points[point] for one in series):
+            what = "stats or projection records" if is_board else "records"
+            raise wrong(
+                f"there are no {what} of {point} in these steps and layers",
+                "export others with --to npz" if is_board else "widen --steps and --layers",
+            )
+    return series
+
+
+def prepare_output(recording: Path, path: Path, options: argparse.Namespace) -> None:
+    if path.exists() and path.samefile(recording):
+        raise wrong("the output is the recording itself", "give another --output")
+    if path.is_dir():
+        raise wrong(f"{path} is a folder", "give --output a file's name")
+    if path.exists() and not options.force:
+        raise wrong(f"{path} is there already", "give another --output, or --force to replace it")
+    if options.to == "tensorboard":
+        with contextlib.suppress(OSError):  # told when the file is written
+            path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def write(source: Source, path: Path, options: argparse.Namespace) -> None:
+    """The output has its name only when it is whole; until then it is `path`.partial."""
+    partial = path.with_name(f"{path.name}.partial")
+    try:
+        if options.to == "npz":
+            write_npz(source, partial, options.raw)
+        elif options.to == "safetensors":
+            write_safetensors(source, partial, options.raw)
+        elif options.to == "tensorboard":
+            write_tensorboard(source, partial)
+        elif options.point:
+            write_csv_records(source, partial)
+        else:
+            write_csv_scalars(source, partial)
+        partial.replace(path)
+    except OSError as error:
+        raise cannot_write(path) from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def export(options: argparse.Namespace) -> str:
+    """Returns what to print."""
+    if options.raw and options.to not in ("npz", "safetensors"):
+        raise wrong("--raw is of npz and safetensors only", "leave it out")
+    with contextlib.closing(open_database(options.file)) as database:
+        run, run_id, facts = choose_run(database, options.run)
+        names = RunNames(facts)
+        frames = Frames(database, select(options, run, names))
+        series = choose_series(frames, options, names)
+        has_scalars = options.to != "csv" or not options.point
+        scalars = frames.scalars() if has_scalars else Scalars([], [], {})
+        if not series and not scalars.steps:
+            raise wrong("nothing was recorded in these steps", "widen --steps")
+        path = options.output
+        if options.to == "tensorboard":  # which looks through a folder for files of such names
+            path = path / f"events.out.tfevents.0.{run_id}"
+        prepare_output(options.file, path, options)
+        series_names = name_series(series, names)
+        write(Source(database, run, run_id, facts, frames, names, series, series_names, scalars), path, options)
+        return f"{path}: {sum(one.records for one in series)} records, scalars of {len(scalars.steps)} steps"
+
+
+def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "tensor-tracer export", description="Write a recording in another format (docs/recording.md).",
+        epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("file", type=Path, help="a recording: DIR/run.ttrec")
+    parser.add_argument("--to", required=True, choices=FORMATS, help="the format")
+    parser.add_argument("--output", required=True, type=Path, help="the file to write; of tensorboard the folder for one")
+    parser.add_argument("--point", action="append", default=[],
+                        help="only this point's records (may be repeated); csv: one value a line instead of the scalars")  # fmt: skip
+    parser.add_argument("--layers", default="", help="only these layers, such as 1-4,8")
+    parser.add_argument("--steps", default="", help="only these steps, such as 10-200")
+    parser.add_argument("--run", default="", help="the run's id, if the recording has several")
+    parser.add_argument("--raw", action="store_true", help="u8 as codes, with <name>.lines: offset and scale")
+    parser.add_argument("--force", action="store_true", help="replace the output if it is there")
+    return parser.parse_args(words)
+
+
+def _refusal(error: Exception, recording: Path) -> tuple[str, int]:
+    """What to print, and the exit code."""
+    text, remedy, code = f"this recording cannot be read: {error}", "", 1
+    where = str(recording)
+    if isinstance(error, TensorTracerError):
+        where, text, remedy = error.where or where, error.message, error.remedy
+        code = 2 if error.code in _USAGE else 1
+    elif isinstance(error, sqlite3.OperationalError):  # SQLite sorts in temporary files
+        remedy = "look for a full disk: temporary files are in the folder SQLITE_TMPDIR, or else /var/tmp"
+    else:
+        remedy, code = "check it with `sqlite3 FILE 'PRAGMA integrity_check'`", 2
+    return f"export: {where}: {text}" + (f"; {remedy}" if remedy else ""), code
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    options = parse_arguments(words)
+    try:
+        print(export(options))
+    except (TensorTracerError, sqlite3.DatabaseError) as error:
+        text, code = _refusal(error, options.file)
+        print(text, file=sys.stderr)
+        return code
+    return os.EX_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
