@@ -1,13 +1,12 @@
 #include "tensor_tracer/base/private_file.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include <array>
 #include <cctype>
 #include <cerrno>
-#include <cstdio>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -67,12 +66,6 @@ Error unusable_secret(const std::string& path, std::string why) {
               "permissions"};
 }
 
-std::string octal(mode_t mode) {
-  std::array<char, 8> text{};
-  std::snprintf(text.data(), text.size(), "%04o", static_cast<unsigned>(mode & 07777U));
-  return text.data();
-}
-
 Status check_private(const ScopedFd& fd, const std::string& path) {
   struct stat facts {};
   if (::fstat(fd.get(), &facts) != 0) {
@@ -87,7 +80,7 @@ Status check_private(const ScopedFd& fd, const std::string& path) {
   }
   if ((facts.st_mode & 077U) != 0) {
     return unusable_secret(path, "other users can read or write this token: its mode is " +
-                                     octal(facts.st_mode) + ", not 0600");
+                                     fmt::format("{:04o}", facts.st_mode & 07777U) + ", not 0600");
   }
   return {};
 }
@@ -107,22 +100,10 @@ Result<std::string> read_secret(const std::string& path) {
 
 std::string random_hex(std::size_t bytes) {
   std::vector<unsigned char> random(bytes);
-  std::size_t done = 0;
-  while (done < bytes) {
-    const ssize_t n = ::getrandom(random.data() + done, bytes - done, 0);
-    if (n < 0 && errno != EINTR) {
-      throw std::system_error(errno, std::generic_category(), "getrandom");
-    }
-    done += n > 0 ? static_cast<std::size_t>(n) : 0;
+  if (::getentropy(random.data(), bytes) != 0) {
+    throw std::system_error(errno, std::generic_category(), "getentropy");
   }
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::string text;
-  text.reserve(bytes * 2);
-  for (const unsigned char byte : random) {
-    text += kDigits[byte >> 4U];
-    text += kDigits[byte & 15U];
-  }
-  return text;
+  return fmt::format("{:02x}", fmt::join(random, ""));
 }
 
 Status write_private_file(const std::string& path, const std::string& text) {

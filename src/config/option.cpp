@@ -1,5 +1,7 @@
 #include "tensor_tracer/config/option.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -11,12 +13,6 @@ namespace tt::config {
 namespace {
 
 using nlohmann::json;
-
-std::string list_of(const std::vector<std::string>& words, const char* between) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
-}
 
 // %g with as many digits as are needed to read the same number again.
 std::string text_of_number(double value) {
@@ -67,7 +63,7 @@ Check within(double least, double most) {
 }
 
 Check one_of(std::vector<std::string> names) {
-  const std::string complaint = "is not " + list_of(names, " or ");
+  const std::string complaint = fmt::format("is not {}", fmt::join(names, " or "));
   return text(complaint, [names = std::move(names)](const std::string& value) {
     return std::ranges::find(names, value) != names.end();
   });
@@ -114,7 +110,8 @@ json value_of(const Option& option) {
 std::string text_of(const json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return text_of_number(value.get<double>());
-  if (value.is_array()) return list_of(value.get<std::vector<std::string>>(), ",");
+  if (value.is_array())
+    return fmt::format("{}", fmt::join(value.get<std::vector<std::string>>(), ","));
   return value.is_null() ? "" : value.dump();
 }
 

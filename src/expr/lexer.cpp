@@ -9,7 +9,6 @@
 namespace tt::expr {
 namespace {
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
 // The longest first.
@@ -18,8 +17,6 @@ constexpr std::array<std::string_view, 47> kPunctuation = {
     ">>",  "->",  ":=",  "+=",  "-=",  "*=", "/=", "%=", "&=", "|=", "^=", "@=",
     "<>",  "+",   "-",   "*",   "/",   "%",  "@",  "&",  "|",  "^",  "~",  "<",
     ">",   "(",   ")",   "[",   "]",   ",",  ":",  ".",  "=",  "{",  "}"};
-
-bool is_word(char c) { return is_letter(c) || is_digit(c); }
 
 // The end of the number that starts at `at`, with the letters behind it.
 std::size_t end_of_number(std::string_view source, std::size_t at) {
@@ -106,7 +103,7 @@ Token Lexer::read_token() {
 
 Token Lexer::read_name() {
   const std::size_t begin = at_;
-  while (is_letter(peek()) || is_digit(peek())) ++at_;
+  while (is_word(peek())) ++at_;
   Token token{.kind = TokenKind::kName,
               .span = span_from(begin),
               .text = std::string(source_.substr(begin, at_ - begin))};

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/expr/parser.h"
+#include "src/expr/text.h"
 #include "tensor_tracer/expr/script.h"
 
 namespace tt::expr {
@@ -171,11 +172,7 @@ class ScriptWriter {
 }  // namespace
 
 bool is_name(std::string_view word) {
-  const auto is_letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  const auto is_part = [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); };
-  return !word.empty() && is_letter(word[0]) && std::ranges::all_of(word, is_part) &&
+  return !word.empty() && is_letter(word[0]) && std::ranges::all_of(word, is_word) &&
          word.find("__") == std::string_view::npos && !is_keyword(std::string(word));
 }
 

@@ -1,5 +1,7 @@
 #include "src/graph/place_reader.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -24,12 +26,6 @@ std::vector<NodeId> unroll(const expr::Ast& ast, NodeId id) {
   }
   std::ranges::reverse(chain);
   return chain;
-}
-
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
 }
 
 // Reads one chain from its base on.
@@ -181,7 +177,7 @@ class PlaceReader {
   bool refuse_path(const std::string& path, bool in_layer) {
     auto known = members(path, in_layer);
     if (in_layer && path.empty()) known.insert(known.begin(), "input");
-    const std::string remedy = "there is " + join(known);
+    const std::string remedy = fmt::format("there is {}", fmt::join(known, ", "));
     if (!next_is(Kind::kAttribute)) {
       return reading_.fail(reading_.node(chain_[at_]).span,
                            written() + " is not a value, its parts are", remedy);

@@ -1,13 +1,11 @@
 #include "tensor_tracer/hub/event_log.h"
 
+#include <fmt/chrono.h>
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/base_sink.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdio>
-#include <ctime>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -36,16 +34,9 @@ std::string described(const Place& place) {
 }
 
 std::string utc(Time time) {
-  const std::time_t seconds = spdlog::log_clock::to_time_t(time);
   const auto since = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch());
-  std::tm parts{};
-  ::gmtime_r(&seconds, &parts);
-  std::array<char, 32> date{};
-  std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%S", &parts);
-  std::array<char, 48> whole{};
-  std::snprintf(whole.data(), whole.size(), "%s.%03dZ", date.data(),
-                static_cast<int>(since.count() % 1000));
-  return whole.data();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(spdlog::log_clock::to_time_t(time)),
+                     since.count() % 1000);
 }
 
 std::string_view event_of(std::string_view message) {

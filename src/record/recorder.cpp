@@ -2,14 +2,12 @@
 
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Exception.h>
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 
-#include <array>
 #include <charconv>
-#include <cinttypes>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -346,9 +344,7 @@ std::uint64_t run_number(const std::string& id) {
 }
 
 std::string run_id(std::uint64_t number) {
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016" PRIx64, number);
-  return number == 0 ? "" : text.data();
+  return number == 0 ? "" : fmt::format("{:016x}", number);
 }
 
 }  // namespace tt::record

@@ -8,7 +8,7 @@
 /// Small files of the run directory that nobody else may read. Thread: any.
 namespace tt::base {
 
-/// `bytes` bytes of the kernel's random generator as lower-case hex digits.
+/// `bytes` bytes of the kernel's random generator as lower-case hex digits; 256 bytes at most.
 std::string random_hex(std::size_t bytes);
 
 /// Replaces `path` as a whole (a new file, mode 0600, renamed into place).
