@@ -37,6 +37,12 @@ bool write_all(int fd, const std::string& text) {
   return true;
 }
 
+std::string size_text(std::size_t bytes) {
+  constexpr std::size_t kMebi = std::size_t{1} << 20U;
+  return bytes % kMebi == 0 ? std::to_string(bytes / kMebi) + " MiB"
+                            : std::to_string(bytes) + " bytes";
+}
+
 Result<std::string> read_all(const ScopedFd& fd, const std::string& path, std::size_t max_bytes) {
   std::string text;
   std::vector<char> chunk(64 << 10);
@@ -50,9 +56,8 @@ Result<std::string> read_all(const ScopedFd& fd, const std::string& path, std::s
     }
     text.append(chunk.data(), n > 0 ? static_cast<std::size_t>(n) : 0);
     if (text.size() > max_bytes) {
-      return Error{.code = "too_large",
-                   .message = "more than " + std::to_string(max_bytes) + " bytes",
-                   .where = path};
+      return Error{
+          .code = "too_large", .message = "is larger than " + size_text(max_bytes), .where = path};
     }
   }
 }

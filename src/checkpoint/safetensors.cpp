@@ -2,35 +2,24 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 namespace tt::checkpoint {
 namespace {
 
-const char* dtype_name(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble:
-      return "F64";
-    case at::kFloat:
-      return "F32";
-    case at::kHalf:
-      return "F16";
-    case at::kBFloat16:
-      return "BF16";
-    case at::kLong:
-      return "I64";
-    case at::kInt:
-      return "I32";
-    case at::kByte:
-      return "U8";
-    default:
-      return nullptr;
-  }
-}
+struct DtypeName {
+  at::ScalarType dtype;
+  const char* name;
+};
+constexpr DtypeName kDtypeNames[] = {
+    {at::kDouble, "F64"}, {at::kFloat, "F32"}, {at::kHalf, "F16"}, {at::kBFloat16, "BF16"},
+    {at::kLong, "I64"},   {at::kInt, "I32"},   {at::kByte, "U8"}};
 
 base::Error failed(const std::string& path, const std::string& what) {
   return {"storage", what, path, "check the folder and the space on its disk"};
@@ -43,11 +32,13 @@ base::Status write_safetensors(const std::string& path, const std::vector<NamedT
   nlohmann::json header = {{"__metadata__", metadata}};
   std::size_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
-    const char* dtype = dtype_name(tensor.scalar_type());
-    if (dtype == nullptr) return failed(path, "no safetensors dtype for tensor " + name);
+    const auto* dtype = std::ranges::find(kDtypeNames, tensor.scalar_type(), &DtypeName::dtype);
+    if (dtype == std::end(kDtypeNames)) {
+      return failed(path, "no safetensors dtype for tensor " + name);
+    }
     const std::size_t end = offset + tensor.nbytes();
     header[name] = {
-        {"dtype", dtype}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
+        {"dtype", dtype->name}, {"shape", tensor.sizes().vec()}, {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();

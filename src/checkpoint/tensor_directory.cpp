@@ -8,7 +8,6 @@
 #include "tensor_tracer/base/private_file.h"
 
 namespace tt::checkpoint {
-namespace {}  // namespace
 
 base::Result<at::Tensor> TensorDirectory::find(const std::string& file, const std::string& name) {
   const bool is_plain = !file.empty() && file.front() != '.' &&
@@ -24,11 +23,9 @@ base::Result<at::Tensor> TensorDirectory::find(const std::string& file, const st
   }
   const auto bytes = base::read_small_file(path, kMaxTensorFileBytes);
   if (!bytes) {
-    const bool is_large = bytes.error().code == "too_large";
-    return base::invalid_argument(
-        "--intervention-files",
-        "\"" + file + "\" " + (is_large ? "is larger than 256 MiB" : bytes.error().message),
-        "save only what the program reads");
+    return base::invalid_argument("--intervention-files",
+                                  "\"" + file + "\" " + bytes.error().message,
+                                  "save only what the program reads");
   }
   auto tensor = tensor_of_safetensors(bytes.value(), name);
   if (!tensor)

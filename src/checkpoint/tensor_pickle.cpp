@@ -176,11 +176,9 @@ class TensorPickle {
       return values_[index].kind == Kind::kMark;
     });
     if (mark == stack_.rend()) return false;
-    const auto size = static_cast<std::size_t>(mark - stack_.rbegin());
-    const std::vector<std::size_t> parts(stack_.end() - static_cast<std::ptrdiff_t>(size),
-                                         stack_.end());
-    stack_.resize(stack_.size() - size - 1);
-    return push({.kind = Kind::kTuple, .parts = parts});
+    if (!push_tuple(static_cast<std::size_t>(mark - stack_.rbegin()))) return false;
+    stack_.erase(stack_.end() - 2);  // the mark
+    return true;
   }
   bool push_tuple(std::size_t size) {
     if (stack_.size() < size) return false;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iterator>
 #include <set>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -36,15 +37,6 @@ const Format* format_of(const fs::path& path) {
   return found == std::end(kFormats) ? nullptr : found;
 }
 
-base::Result<std::string> read_bytes(const fs::path& path) {
-  auto bytes = base::read_small_file(path, kMaxTensorFileBytes);
-  if (bytes) return bytes;
-  const bool is_large = bytes.error().code == "too_large";
-  return base::invalid_argument(path.filename(),
-                                is_large ? "is larger than 256 MiB" : bytes.error().message,
-                                "put a file of one vector there");
-}
-
 // The file of a vector; empty: none.
 fs::path path_of(const fs::path& folder, const std::string& name) {
   const bool is_plain =
@@ -58,8 +50,6 @@ fs::path path_of(const fs::path& folder, const std::string& name) {
   return {};
 }
 
-}  // namespace
-
 base::Result<trace::DirectionVector> read_direction_vector(const std::string& path,
                                                            std::int64_t layers,
                                                            std::int64_t hidden_size) {
@@ -69,8 +59,11 @@ base::Result<trace::DirectionVector> read_direction_vector(const std::string& pa
     return base::invalid_argument(file.filename(), "is of no known format",
                                   "use .pt, .safetensors or .npy");
   }
-  auto bytes = read_bytes(file);
-  if (!bytes) return bytes.error();
+  const auto bytes = base::read_small_file(path, kMaxTensorFileBytes);
+  if (!bytes) {
+    return base::invalid_argument(file.filename(), bytes.error().message,
+                                  "put a file of one vector there");
+  }
   auto read = format->read(bytes.value());
   if (!read)
     return base::invalid_argument(file.filename(), read.error().message, read.error().remedy);
@@ -79,14 +72,12 @@ base::Result<trace::DirectionVector> read_direction_vector(const std::string& pa
                          tensor.size(1) == hidden_size &&
                          (tensor.size(0) == layers || tensor.size(0) == layers + 1);
   if (!is_matrix) {
-    std::string sizes;
-    for (const std::int64_t size : tensor.sizes()) {
-      sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
-    }
+    std::ostringstream sizes;
+    sizes << tensor.sizes();
     const std::string width = ", " + std::to_string(hidden_size) + "]";
     return base::invalid_argument(
         file.filename(),
-        "has shape [" + sizes + "], this model needs [" + std::to_string(layers + 1) + width +
+        "has shape " + sizes.str() + ", this model needs [" + std::to_string(layers + 1) + width +
             " with the embedding or [" + std::to_string(layers) + width + " without",
         "make the vector from this model");
   }
@@ -101,6 +92,8 @@ base::Result<trace::DirectionVector> read_direction_vector(const std::string& pa
   vector.rows.insert(vector.rows.end(), first, first + floats.numel());
   return vector;
 }
+
+}  // namespace
 
 VectorDirectory::VectorDirectory(std::string folder, std::int64_t layers, std::int64_t hidden_size)
     : folder_(std::move(folder)), layers_(layers), hidden_size_(hidden_size) {}

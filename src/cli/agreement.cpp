@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tensor_tracer/base/hash.h"
-#include "tensor_tracer/comm/broadcast.h"
+#include "tensor_tracer/comm/collectives.h"
 
 namespace tt::cli {
 namespace {

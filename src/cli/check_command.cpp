@@ -10,7 +10,7 @@
 #include "src/cli/intervention_setup.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
-#include "tensor_tracer/intervene/check.h"
+#include "tensor_tracer/intervene/context.h"
 
 namespace tt::cli {
 namespace {

@@ -7,8 +7,7 @@
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/checkpoint/tensor_directory.h"
-#include "tensor_tracer/comm/broadcast.h"
-#include "tensor_tracer/intervene/check.h"
+#include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/train/trainer.h"
 
 namespace tt::cli {
@@ -17,7 +16,7 @@ namespace {
 constexpr std::size_t kMaxProgramFileBytes = std::size_t{16} << 20U;
 
 // Rank 0: the programs of the files, as they travel.
-trace::ProgramChanges apply_all(intervene::Engine& engine,
+trace::ProgramChanges apply_all(trace::InterventionHooks& engine,
                                 const std::vector<ProgramFile>& programs) {
   for (const ProgramFile& file : programs) {
     const auto applied = engine.request(
@@ -101,12 +100,12 @@ base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig&
   return setup;
 }
 
-std::unique_ptr<intervene::Engine> make_engine(const InterventionSetup& setup,
-                                               const comm::ProcessGroup& tensor,
-                                               const comm::ProcessGroup& world) {
+std::unique_ptr<trace::InterventionHooks> make_engine(const InterventionSetup& setup,
+                                                      const comm::ProcessGroup& tensor,
+                                                      const comm::ProcessGroup& world) {
   intervene::Context context = setup.context;
   context.tensor_rank = tensor.rank();
-  auto engine = std::make_unique<intervene::Engine>(std::move(context), tensor, world);
+  auto engine = intervene::make_engine(std::move(context), tensor, world);
   trace::ProgramChanges changes;
   if (world.rank() == 0) changes = apply_all(*engine, setup.programs);
   comm::broadcast_text(world, changes.text, 0);

@@ -38,8 +38,8 @@ base::Result<ProgramFile> read_program_file(const std::string& path);
 /// The engine of one rank with the programs of rank 0's files in force, which come with the
 /// contents of the files that they name. Throws TrainError where such a file has changed since it
 /// was checked. Collective over `world`.
-std::unique_ptr<intervene::Engine> make_engine(const InterventionSetup& setup,
-                                               const comm::ProcessGroup& tensor,
-                                               const comm::ProcessGroup& world);
+std::unique_ptr<trace::InterventionHooks> make_engine(const InterventionSetup& setup,
+                                                      const comm::ProcessGroup& tensor,
+                                                      const comm::ProcessGroup& world);
 
 }  // namespace tt::cli

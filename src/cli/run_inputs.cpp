@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor_tracer/comm/broadcast.h"
+#include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/trace/file_contents.h"
 
 namespace tt::cli {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "tensor_tracer/base/ssh_command.h"
+#include "tensor_tracer/protocol/message.h"
 
 namespace tt::cli {
 namespace {
@@ -112,7 +113,8 @@ void RunLog::step(const train::StepReport& report) {
     move_bar(report);
   } else if (report.valid_loss || report.step == config_.train_iters ||
              report.step % config_.log_interval == 0) {
-    fmt::print("{}\n", as_json ? to_json(report).dump() : to_line(report, config_.train_iters));
+    fmt::print("{}\n", as_json ? protocol::encode_json(to_json(report))
+                               : to_line(report, config_.train_iters));
   }
   std::fflush(stdout);
 }

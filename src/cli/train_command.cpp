@@ -23,7 +23,7 @@
 #include "src/cli/run_log.h"
 #include "tensor_tracer/base/overloaded.h"
 #include "tensor_tracer/comm/world.h"
-#include "tensor_tracer/intervene/check.h"
+#include "tensor_tracer/intervene/context.h"
 #include "tensor_tracer/model/gpt.h"
 #include "tensor_tracer/train/plan_context.h"
 #include "tensor_tracer/train/trainer.h"

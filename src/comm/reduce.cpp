@@ -41,17 +41,10 @@ struct Max {
 
 // How a dtype lies in memory (Stored) and in which type it is reduced (Value).
 
-template <typename T>
+template <typename Stored_, typename Value_ = Stored_>
 struct Plain {
-  using Stored = T;
-  using Value = T;
-  static Value load(Stored stored) { return stored; }
-  static Stored store(Value value) { return value; }
-};
-
-struct Half {
-  using Stored = at::Half;
-  using Value = float;
+  using Stored = Stored_;
+  using Value = Value_;
   static Value load(Stored stored) { return stored; }
   static Stored store(Value value) { return value; }
 };
@@ -163,7 +156,7 @@ void reduce_in_order(std::span<const void* const> sources, void* target, Element
     case at::kBFloat16:
       return reduce<BFloat16>(sources, target, elements.count, op);
     case at::kHalf:
-      return reduce<Half>(sources, target, elements.count, op);
+      return reduce<Plain<at::Half, float>>(sources, target, elements.count, op);
     case at::kLong:
       return reduce<Plain<std::int64_t>>(sources, target, elements.count, op);
     case at::kInt:

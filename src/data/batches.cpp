@@ -9,27 +9,21 @@ Batches::Batches(const TextCorpus& corpus, SampleOrder& order, std::int64_t seq_
 
 Batch Batches::train(std::int64_t step, std::int64_t global_batch, std::int64_t first_row,
                      std::int64_t rows) {
-  std::vector<std::int64_t> samples;
-  for (std::int64_t row = first_row; row < first_row + rows; ++row) {
-    samples.push_back(order_.train_sample((step - 1) * global_batch + row));
-  }
-  return read(samples, first_row);
+  return read(first_row, rows, [&](std::int64_t row) {
+    return order_.train_sample((step - 1) * global_batch + row);
+  });
 }
 
 Batch Batches::valid(std::int64_t index, std::int64_t global_batch, std::int64_t first_row,
                      std::int64_t rows) {
-  std::vector<std::int64_t> samples;
-  for (std::int64_t row = first_row; row < first_row + rows; ++row) {
-    samples.push_back(order_.valid_sample(index * global_batch + row));
-  }
-  return read(samples, first_row);
+  return read(first_row, rows,
+              [&](std::int64_t row) { return order_.valid_sample(index * global_batch + row); });
 }
 
-Batch Batches::read(const std::vector<std::int64_t>& samples, std::int64_t first_row) const {
-  const auto rows = static_cast<std::int64_t>(samples.size());
+Batch Batches::read(std::int64_t first_row, std::int64_t rows, const SampleOf& sample_of) const {
   at::Tensor bytes = at::empty({rows, seq_length_ + 1}, at::device(at::kCPU).dtype(at::kByte));
   for (std::int64_t row = 0; row < rows; ++row) {
-    corpus_.read(samples[static_cast<std::size_t>(row)] * seq_length_,
+    corpus_.read(sample_of(first_row + row) * seq_length_,
                  {bytes.data_ptr<std::uint8_t>() + row * (seq_length_ + 1),
                   static_cast<std::size_t>(seq_length_ + 1)});
   }

@@ -75,10 +75,8 @@ base::Result<PromptSet> read_prompts(const std::string& path, std::int64_t seq_l
   const std::filesystem::path file(path);
   auto bytes = base::read_small_file(path, limits.max_file_bytes);
   if (!bytes) {
-    const bool is_large = bytes.error().code == "too_large";
-    return base::invalid_argument(
-        kFlag, "\"" + path + "\" " + (is_large ? "has " : "") + bytes.error().message,
-        is_large ? "prompts are few and short" : "give a file of texts");
+    return base::invalid_argument(kFlag, "\"" + path + "\" " + bytes.error().message,
+                                  "give a file of a few short texts");
   }
   PromptSet set;
   set.name = file.stem().string();

@@ -34,27 +34,19 @@ struct Step {
   std::uint32_t results = 0;
   std::vector<std::uint32_t> dead = {};  // slots that nobody reads after this step
   expr::Span span;                       // of the operator in the text
-  double cost = 0;                       // of Plan::cost
+  double cost = 0;                       // of ProgramFacts::cost
   bool gives_number = false;             // as Input::is_number
   bool passes_gradient = true;           // where an argument has one the results have
 };
 
 /// What a Program does. Inputs are in the first slots, constants after them.
-struct Plan {
+struct Plan : ProgramFacts {
   std::string text;
   std::vector<Input> inputs;
   std::vector<std::pair<std::uint32_t, at::Tensor>> constants;
   std::vector<Step> steps;
   std::uint32_t slots = 0;
   std::uint32_t result = 0;  // slot
-  std::vector<std::int64_t> shape;
-  at::ScalarType dtype = at::kFloat;
-  bool is_number = false;
-  bool is_exact = false;  // as Program::acts_by_element()
-  double cost = 0;
-  std::int64_t live_bytes = 0;
-  std::int64_t held_bytes = 0;
-  std::optional<std::size_t> held_input;
   Reaches reaches;
 };
 

@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
 
-#include <algorithm>
-
 namespace tt::eval {
 namespace {
 

@@ -38,10 +38,9 @@ constexpr double kTrialCost = 1 << 20;
 base::Result<Plan> make_plan(const expr::Ast& ast, expr::NodeId root, std::vector<Input> inputs,
                              const Substitutions& known, bool takes_number, const Limits& limits) {
   Recorder recorder(ast.source(), std::move(inputs), limits);
-  Checker checker(ast, known, recorder);
-  const auto result = checker.check(root, takes_number);
-  if (!result) return expr::to_error(ast, *checker.problem());
-  auto plan = recorder.finish(*result);
+  const auto result = check_tensor(ast, root, known, takes_number, recorder);
+  if (!result) return result.error();
+  auto plan = recorder.finish(result.value());
   if (!plan) {
     const expr::Span span = ast.node(root).span;
     return expr::to_error(ast, {span, recorder.problem(), "reduce more, or take less"});
@@ -260,12 +259,7 @@ base::Result<Program> Program::check(const expr::Ast& ast, expr::NodeId root,
   return Program(std::make_shared<const Plan>(std::move(plan).value()));
 }
 
-const std::vector<std::int64_t>& Program::result_shape() const { return plan_->shape; }
-at::ScalarType Program::result_dtype() const { return plan_->dtype; }
-bool Program::result_is_number() const { return plan_->is_number; }
-double Program::cost() const { return plan_->cost; }
-std::int64_t Program::live_bytes() const { return plan_->live_bytes; }
-Held Program::held() const { return {plan_->held_bytes, plan_->held_input}; }
+const ProgramFacts& Program::facts() const { return *plan_; }
 const std::string& Program::text() const { return plan_->text; }
 
 base::Result<at::Tensor> Program::run(const std::vector<at::Tensor>& inputs) const {
@@ -338,8 +332,6 @@ std::size_t Program::constant_bytes() const {
   for (const auto& [slot, tensor] : plan_->constants) bytes += tensor.storage().nbytes();
   return bytes;
 }
-
-bool Program::acts_by_element() const { return plan_->is_exact; }
 
 bool Program::acts_on_last_dim_only(std::size_t input) const {
   return plan_->reaches.at(input) == Reach::kTile;

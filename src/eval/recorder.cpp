@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "src/eval/cost.h"
@@ -53,7 +52,9 @@ std::int64_t item_size(const std::vector<at::Tensor>& tensors) {
 }  // namespace
 
 Recorder::Recorder(std::string text, std::vector<Input> inputs, const Limits& limits)
-    : limits_(limits), size_read_(inputs.size(), false) {
+    : limits_(limits),
+      max_elements_(static_cast<double>(limits.max_intermediate_elements)),
+      size_read_(inputs.size(), false) {
   plan_.text = std::move(text);
   plan_.inputs = std::move(inputs);
   for (std::size_t i = 0; i < plan_.inputs.size(); ++i) {
@@ -87,11 +88,16 @@ TensorValue Recorder::constant(const at::Tensor& tensor) {
   return {slot, metas_[slot], reaches};
 }
 
-bool Recorder::charge(double cost) {
-  if (plan_.cost + cost <= limits_.max_cost) return true;
-  problem_ = "this brings the expression to " + shown(plan_.cost + cost) +
-             " element operations, the limit is " + shown(limits_.max_cost);
+// False, and the problem: "this has 5 elements, the limit is 4".
+bool Recorder::fits(double number, double limit, const std::string& what, const std::string& of) {
+  if (number <= limit) return true;
+  problem_ = what + " " + shown(number) + " " + of + ", the limit is " + shown(limit);
   return false;
+}
+
+bool Recorder::charge(double cost) {
+  return fits(plan_.cost + cost, limits_.max_cost, "this brings the expression to",
+              "element operations");
 }
 
 // How many tensors chunk, split and unbind would make, before they make them.
@@ -115,10 +121,8 @@ bool Recorder::check_parts(const OperatorRow& row, const c10::FunctionSchema& sc
       if (schema.name() == "aten::tensor_split") ++parts;  // they are where it is cut
     }
   }
-  if (parts <= limits_.max_parts) return true;
-  problem_ = "this gives " + std::to_string(parts) + " tensors, the limit is " +
-             std::to_string(limits_.max_parts);
-  return false;
+  return fits(static_cast<double>(parts), static_cast<double>(limits_.max_parts), "this gives",
+              "tensors");
 }
 
 // index_select and quantile run on zeros too, and may give more than they read: one result per
@@ -136,10 +140,7 @@ bool Recorder::check_selected(const c10::FunctionSchema& schema,
     places /= static_cast<double>(std::max<std::int64_t>(self.size(dim), 1));
   }
   const double selected = places * static_cast<double>(metas_[slots[1]].numel());
-  if (selected <= static_cast<double>(limits_.max_intermediate_elements)) return charge(selected);
-  problem_ = "this has " + shown(selected) + " elements, the limit is " +
-             std::to_string(limits_.max_intermediate_elements);
-  return false;
+  return fits(selected, max_elements_, "this has", "elements") && charge(selected);
 }
 
 std::optional<std::vector<at::Tensor>> Recorder::run_without_data(
@@ -178,26 +179,13 @@ std::optional<std::vector<at::Tensor>> Recorder::try_on_zeros(
 
 bool Recorder::check_results(const std::vector<at::Tensor>& results) {
   for (const at::Tensor& tensor : results) {
-    if (tensor.dim() > limits_.max_rank) {
-      problem_ = "this has " + std::to_string(tensor.dim()) + " dimensions, the limit is " +
-                 std::to_string(limits_.max_rank);
-      return false;
-    }
-    if (tensor.numel() > limits_.max_intermediate_elements) {
-      problem_ = "this has " + std::to_string(tensor.numel()) + " elements, the limit is " +
-                 std::to_string(limits_.max_intermediate_elements);
-      return false;
-    }
+    const bool fit =
+        fits(static_cast<double>(tensor.dim()), static_cast<double>(limits_.max_rank), "this has",
+             "dimensions") &&
+        fits(static_cast<double>(tensor.numel()), max_elements_, "this has", "elements");
+    if (!fit) return false;
   }
   return true;
-}
-
-// What the operator makes for itself on the way.
-bool Recorder::check_scratch(double elements) {
-  if (elements <= static_cast<double>(limits_.max_intermediate_elements)) return true;
-  problem_ = "this works on " + shown(elements) + " elements at one time, the limit is " +
-             std::to_string(limits_.max_intermediate_elements);
-  return false;
 }
 
 // The processor ends the process where the smallest integer is divided by -1.
@@ -242,10 +230,10 @@ std::optional<std::vector<TensorValue>> Recorder::call(const OperatorRow& row,
   if (!check_parts(row, op.schema(), arguments)) return std::nullopt;
   const auto results = run_without_data(row, op, arguments);
   if (!results || !check_results(*results)) return std::nullopt;
+  // The numbers that the operator makes for itself on the way.
   const double scratch = estimate_scratch(row.cost, read, *results);
-  if (!check_scratch(scratch) || !check_division(op.schema(), arguments, *results)) {
-    return std::nullopt;
-  }
+  if (!fits(scratch, max_elements_, "this works on", "elements at one time")) return std::nullopt;
+  if (!check_division(op.schema(), arguments, *results)) return std::nullopt;
   const double cost = rounds * estimate_cost(row.cost, read, *results);
   if (!charge(cost)) return std::nullopt;
   plan_.cost += cost;
@@ -314,18 +302,15 @@ bool Recorder::check_live_bytes(std::uint32_t result) {
       if (--users[owners_[slot]] == 0) live -= std::exchange(held[owners_[slot]], 0);
     }
   }
-  plan_.held_bytes = held[owners_[result]];
-  if (owners_[result] < plan_.inputs.size()) plan_.held_input = owners_[result];
-  if (plan_.live_bytes <= limits_.max_live_bytes) return true;
-  problem_ = "the expression holds " + std::to_string(plan_.live_bytes) +
-             " bytes at one time, the limit is " + std::to_string(limits_.max_live_bytes);
-  return false;
+  plan_.held.bytes = held[owners_[result]];
+  if (owners_[result] < plan_.inputs.size()) plan_.held.input = owners_[result];
+  return fits(static_cast<double>(plan_.live_bytes), static_cast<double>(limits_.max_live_bytes),
+              "the expression holds", "bytes at one time");
 }
 
 std::optional<Plan> Recorder::finish(const TensorValue& result) {
-  if (result.meta.numel() > limits_.max_result_elements) {
-    problem_ = "the result has " + std::to_string(result.meta.numel()) +
-               " elements, the limit is " + std::to_string(limits_.max_result_elements);
+  if (!fits(static_cast<double>(result.meta.numel()),
+            static_cast<double>(limits_.max_result_elements), "the result has", "elements")) {
     return std::nullopt;
   }
   mark_dead_slots(result.slot);

@@ -40,6 +40,7 @@ class Recorder {
   std::optional<Plan> finish(const TensorValue& result);
 
  private:
+  bool fits(double number, double limit, const std::string& what, const std::string& of);
   bool charge(double cost);
   bool check_parts(const OperatorRow& row, const c10::FunctionSchema& schema,
                    const std::vector<PlanArgument>& arguments);
@@ -51,7 +52,6 @@ class Recorder {
                                                       const std::vector<PlanArgument>& arguments);
   bool check_selected(const c10::FunctionSchema& schema,
                       const std::vector<PlanArgument>& arguments);
-  bool check_scratch(double elements);
   bool check_division(const c10::FunctionSchema& schema, const std::vector<PlanArgument>& arguments,
                       const std::vector<at::Tensor>& results);
   Reaches combine_reaches(const OperatorRow& row, const c10::FunctionSchema& schema,
@@ -61,6 +61,7 @@ class Recorder {
   bool check_live_bytes(std::uint32_t result);
 
   Limits limits_;
+  double max_elements_;  // of any value on the way
   Plan plan_;
   std::vector<at::Tensor> metas_;  // by slot
   std::vector<Reaches> reaches_;   // by slot

@@ -1,13 +1,20 @@
 #include "src/eval/scalar.h"
 
 #include <cmath>
+#include <utility>
 
 namespace tt::eval {
 namespace {
 
 using expr::Operator;
 
+constexpr const char* kZeroDivision = "division by zero";
 constexpr const char* kOverflow = "the integer does not fit into 64 bits";
+
+std::nullopt_t refuse(std::string& problem, std::string why) {
+  problem = std::move(why);
+  return std::nullopt;
+}
 
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
   const std::int64_t quotient = a / b;
@@ -31,20 +38,14 @@ double floor_divide(double a, double b) {
 
 std::optional<Value> power(std::int64_t base, std::int64_t exponent, std::string& problem) {
   if (exponent < 0) {
-    if (base == 0) {
-      problem = "division by zero";
-      return std::nullopt;
-    }
+    if (base == 0) return refuse(problem, kZeroDivision);
     return Value{std::pow(static_cast<double>(base), static_cast<double>(exponent))};
   }
   std::int64_t result = 1;
   if (base == 1 || base == 0) exponent = exponent == 0 ? 0 : 1;
   if (base == -1) exponent %= 2;
   for (; exponent > 0; --exponent) {
-    if (__builtin_mul_overflow(result, base, &result)) {
-      problem = kOverflow;
-      return std::nullopt;
-    }
+    if (__builtin_mul_overflow(result, base, &result)) return refuse(problem, kOverflow);
   }
   return Value{result};
 }
@@ -54,10 +55,8 @@ std::optional<Value> on_integers(Operator op, std::int64_t a, std::int64_t b,
   std::int64_t result = 0;
   bool overflow = false;
   const bool divides = op == Operator::kFloorDivide || op == Operator::kRemainder;
-  if (divides && (b == 0 || (a == INT64_MIN && b == -1))) {
-    problem = b == 0 ? "division by zero" : kOverflow;
-    return std::nullopt;
-  }
+  if (divides && b == 0) return refuse(problem, kZeroDivision);
+  if (divides && a == INT64_MIN && b == -1) return refuse(problem, kOverflow);
   switch (op) {
     case Operator::kAdd:
       overflow = __builtin_add_overflow(a, b, &result);
@@ -79,21 +78,18 @@ std::optional<Value> on_integers(Operator op, std::int64_t a, std::int64_t b,
     default:
       return std::nullopt;
   }
-  if (!overflow) return Value{result};
-  problem = kOverflow;
-  return std::nullopt;
+  if (overflow) return refuse(problem, kOverflow);
+  return Value{result};
 }
 
 std::optional<Value> on_doubles(Operator op, double a, double b, std::string& problem) {
   const bool divides =
       op == Operator::kDivide || op == Operator::kFloorDivide || op == Operator::kRemainder;
   if ((divides && b == 0) || (op == Operator::kPower && a == 0 && b < 0)) {
-    problem = "division by zero";
-    return std::nullopt;
+    return refuse(problem, kZeroDivision);
   }
   if (op == Operator::kPower && a < 0 && b != std::floor(b)) {
-    problem = "a negative number to a broken power is no real number";
-    return std::nullopt;
+    return refuse(problem, "a negative number to a broken power is no real number");
   }
   switch (op) {
     case Operator::kAdd:
@@ -157,8 +153,7 @@ std::optional<Value> calculate(Operator op, const Value& left, const Value& righ
   const bool has_double = left.is<double>() || right.is<double>();
   const bool is_bitwise = op == Operator::kAnd || op == Operator::kOr || op == Operator::kXor;
   if (op == Operator::kMatmul || (is_bitwise && has_double)) {
-    problem = std::string(expr::to_string(op)) + " does not work on these numbers";
-    return std::nullopt;
+    return refuse(problem, std::string(expr::to_string(op)) + " does not work on these numbers");
   }
   if (is_bitwise) return on_bits(op, left, right);
   if (has_double || op == Operator::kDivide) {
@@ -171,15 +166,13 @@ std::optional<Value> calculate(Operator op, const Value& operand, std::string& p
   if (operand.is<double>()) {
     if (op == Operator::kPositive) return operand;
     if (op == Operator::kNegative) return Value{-*operand.get<double>()};
-    problem = "~ does not work on a float";
-    return std::nullopt;
+    return refuse(problem, "~ does not work on a float");
   }
   const std::int64_t number = operand.to_integer();
   if (op == Operator::kPositive) return Value{number};
   if (op == Operator::kInvert) return Value{~number};
-  if (number != INT64_MIN) return Value{-number};
-  problem = kOverflow;
-  return std::nullopt;
+  if (number == INT64_MIN) return refuse(problem, kOverflow);
+  return Value{-number};
 }
 
 }  // namespace tt::eval

@@ -1,5 +1,7 @@
 #include "src/eval/value.h"
 
+#include <sstream>
+
 #include "tensor_tracer/eval/program.h"
 
 namespace tt::eval {
@@ -47,11 +49,9 @@ double Value::to_double() const {
 std::string describe(const Value& value) { return std::visit(Describe{}, value.state); }
 
 std::string describe_shape(at::IntArrayRef shape) {
-  std::string text = "[";
-  for (const std::int64_t size : shape) {
-    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  }
-  return text + "]";
+  std::ostringstream text;
+  text << shape;
+  return text.str();
 }
 
 }  // namespace tt::eval

@@ -28,7 +28,7 @@ base::Error invalid_request(std::string message, std::string where = {}) {
 bool knows_version(const json& params) {
   const json& versions = protocol::member(params, "versions");
   return versions.is_array() &&
-         std::ranges::find(versions, protocol::kProtocolVersion) != versions.end();
+         std::find(versions.begin(), versions.end(), protocol::kProtocolVersion) != versions.end();
 }
 
 void refuse(Client& client, const Member& member, std::uint64_t id, const base::Error& error) {

@@ -63,8 +63,17 @@ struct StepValues {
   std::vector<bool> is_done;           // by effect: left out for all layers but the first
 };
 
+/// What the controller decided about a program.
+struct ProgramSettings {
+  std::string name;
+  std::map<std::string, double> targets;  // of its parameters
+  std::int64_t since = 1;
+  std::optional<std::int64_t> until;  // its last step
+  bool keep = false;
+};
+
 /// One program in force on one rank. All of its passes share it.
-struct ActiveProgram {
+struct ActiveProgram : ProgramSettings {
   explicit ActiveProgram(std::shared_ptr<const CompiledProgram> of);
 
   const std::shared_ptr<const CompiledProgram> compiled;
@@ -73,11 +82,6 @@ struct ActiveProgram {
   const std::vector<int>& layers = compiled->layers;
   const std::set<std::string>& read_back = compiled->read_back;
 
-  std::string name;
-  std::map<std::string, double> targets;
-  std::int64_t since = 1;
-  std::optional<std::int64_t> until;  // its last step
-  bool keep = false;
   bool is_preview = false;  // acts in every forward, and sums what it changes
 
   std::shared_ptr<const StepValues> step_values;  // of the last step; null: made anew

@@ -60,8 +60,8 @@ void add_stays(const graph::Program& program, const LayerSpecialization& instanc
   for (std::size_t i = 0; i < instance.units.size(); ++i) {
     const CompiledValue& value = instance.units[i];
     if (last[i] == kNever) continue;
-    stays.push_back({value.moment, std::max(last[i], value.moment), value.held_bytes,
-                     std::max<std::int64_t>(value.live_bytes - value.held_bytes, 0), i});
+    stays.push_back({value.moment, std::max(last[i], value.moment), value.held.bytes,
+                     std::max<std::int64_t>(value.live_bytes - value.held.bytes, 0), i});
   }
   for (const Getter& getter : instance.getters) {
     const std::int64_t used = instance.units[getter.value].moment;

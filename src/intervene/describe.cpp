@@ -1,8 +1,6 @@
 #include "src/intervene/describe.h"
 
 #include <algorithm>
-#include <set>
-#include <string>
 
 #include "tensor_tracer/graph/json.h"
 

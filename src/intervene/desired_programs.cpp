@@ -8,11 +8,8 @@
 #include "tensor_tracer/protocol/request.h"
 
 namespace tt::intervene {
-namespace {
 
 using nlohmann::json;
-
-}  // namespace
 
 void DesiredPrograms::change(const char* reason) {
   has_changes_ = true;
@@ -64,8 +61,7 @@ base::Result<json> DesiredPrograms::apply(const protocol::ApplyProgram& request,
   program.since = next_step;
   program.keep = request.keep.value_or(false);
   if (request.ttl) program.until = next_step + static_cast<std::int64_t>(*request.ttl) - 1;
-  *known = {program.name,  program.compiled, program.targets,           program.since,
-            program.until, program.keep,     program.compiled->contents};
+  *known = {program, program.compiled, program.compiled->contents};
   change("apply");
   return program.describe();
 }
@@ -153,9 +149,7 @@ void DesiredPrograms::give_up_new(const ActivePrograms& in_force) {
     const Desired* asked = find(program->name);
     if (asked == nullptr) continue;
     const bool is_same = asked->since == program->since && asked->compiled == program->compiled;
-    stays.push_back(is_same ? *asked
-                            : Desired{program->name, program->compiled, program->targets,
-                                      program->since, program->until, program->keep});
+    stays.push_back(is_same ? *asked : Desired{*program, program->compiled});
     has_changes_ = has_changes_ || (is_same && asked->targets != program->targets);
   }
   if (stays.size() < in_force.size()) change("remove");

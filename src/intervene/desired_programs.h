@@ -1,10 +1,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,13 +33,8 @@ class DesiredPrograms {
   void clear() { programs_.clear(); }
 
  private:
-  struct Desired {
-    std::string name;
-    std::shared_ptr<const CompiledProgram> compiled;
-    std::map<std::string, double> targets;
-    std::int64_t since = 1;
-    std::optional<std::int64_t> until;
-    bool keep = false;
+  struct Desired : ProgramSettings {
+    std::shared_ptr<const CompiledProgram> compiled = {};
     trace::FileContents contents = {};  // of the files that it names, until it travels
   };
 

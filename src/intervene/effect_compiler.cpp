@@ -1,10 +1,11 @@
-#include "src/intervene/effect_compiler.h"
-
 #include <ATen/ATen.h>
+#include <ATen/ExpandUtils.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "src/intervene/layer_draft.h"
 #include "tensor_tracer/expr/diagnostic.h"
 #include "tensor_tracer/intervene/engine.h"
 
@@ -12,15 +13,6 @@ namespace tt::intervene {
 namespace {
 
 using expr::Kind;
-
-bool broadcasts_to(const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to) {
-  if (from.size() > to.size()) return false;
-  for (std::size_t i = 1; i <= from.size(); ++i) {
-    const std::int64_t size = from[from.size() - i];
-    if (size != 1 && size != to[to.size() - i]) return false;
-  }
-  return true;
-}
 
 // An integer, with or without a sign.
 std::int64_t integer_of(const expr::Ast& ast, expr::NodeId id) {
@@ -48,22 +40,9 @@ at::indexing::TensorIndex index_of(const expr::Ast& ast, expr::NodeId id) {
   return at::tensor(positions, at::device(at::kCPU).dtype(at::kLong));
 }
 
-}  // namespace
-
-Indices read_indices(const expr::Ast& ast, expr::NodeId subscript, std::size_t whole_dims) {
-  Indices indices(whole_dims, at::indexing::Slice());
-  const expr::Node& node = ast.node(subscript);
-  if (node.kind != Kind::kTuple) {
-    indices.push_back(index_of(ast, subscript));
-    return indices;
-  }
-  for (const expr::NodeId item : node.children) indices.push_back(index_of(ast, item));
-  return indices;
-}
-
 // Marks the elements that the subscripts select.
-void EffectCompiler::find_region(Write& write) const {
-  write.positions = draft_.layer.shape.batch * draft_.layer.shape.sequence;
+void find_region(const LayerDraft& draft, Write& write) {
+  write.positions = draft.layer.shape.batch * draft.layer.shape.sequence;
   if (!write.heads && !write.index) return;
   at::Tensor region = at::zeros(write.ref.shape, at::device(at::kCPU).dtype(at::kBool));
   at::Tensor part = write.heads ? by_heads(region, write.ref.head_size) : region;
@@ -81,50 +60,50 @@ void EffectCompiler::find_region(Write& write) const {
     write.positions = positions_of(region, write.ref).sum().item<std::int64_t>();
 }
 
-base::Status EffectCompiler::check_fit(const graph::Effect& effect,
-                                       const std::vector<std::int64_t>& target) {
+base::Status check_fit(const LayerDraft& draft, const graph::Effect& effect,
+                       const std::vector<std::int64_t>& target) {
   const auto check = [&](std::size_t value, const char* what) -> base::Status {
-    const CompiledValue& compiled = draft_.layer.units[value];
-    if (broadcasts_to(compiled.shape, target)) return {};
-    return draft_.error(draft_.program.values[value].root,
-                        std::string(what) + " has shape " + eval::describe_shape(compiled.shape) +
-                            ", what is written " + eval::describe_shape(target),
-                        "the first must broadcast to the second; [..., None] adds a dimension");
+    const CompiledValue& compiled = draft.layer.units[value];
+    if (at::is_expandable_to(compiled.shape, target)) return {};
+    return draft.error(draft.program.values[value].root,
+                       std::string(what) + " has shape " + eval::describe_shape(compiled.shape) +
+                           ", what is written " + eval::describe_shape(target),
+                       "the first must broadcast to the second; [..., None] adds a dimension");
   };
   if (auto status = check(effect.value, "the value"); !status) return status;
-  if (draft_.layer.units[effect.value].dtype == at::kBool) {
-    return draft_.error(draft_.program.values[effect.value].root,
-                        "a place is written with numbers, not a mask",
-                        "convert it, for example with .float()");
+  if (draft.layer.units[effect.value].dtype == at::kBool) {
+    return draft.error(draft.program.values[effect.value].root,
+                       "a place is written with numbers, not a mask",
+                       "convert it, for example with .float()");
   }
   if (!effect.condition) return {};
-  if (draft_.layer.units[*effect.condition].dtype != at::kBool) {
-    return draft_.error(draft_.program.values[*effect.condition].root,
-                        "a condition is true or false", "compare, for example … > 0");
+  if (draft.layer.units[*effect.condition].dtype != at::kBool) {
+    return draft.error(draft.program.values[*effect.condition].root, "a condition is true or false",
+                       "compare, for example … > 0");
   }
   return check(*effect.condition, "the condition");
 }
 
 // rows, tokens and token_text choose positions of a batch.
-base::Status EffectCompiler::check_where(const graph::Effect& effect, bool has_no_rows) const {
-  const graph::Schedule& when = draft_.program.when;
+base::Status check_where(const LayerDraft& draft, const graph::Effect& effect, bool has_no_rows) {
+  const graph::Schedule& when = draft.program.when;
   const bool chooses = !when.rows.empty() || !when.tokens.empty() || !when.token_text.empty();
   if (!chooses || !has_no_rows) return {};
-  return expr::to_error(draft_.program.ast(),
+  return expr::to_error(draft.program.ast(),
                         {effect.span,
                          "rows, tokens and token_text choose positions, which a weight and a skip "
                          "do not have",
                          "leave them out of when(…), or put this line into a separate program"});
 }
 
-WritePath EffectCompiler::path_of(const graph::Effect& effect, const Write& write) const {
-  const CompiledValue& value = draft_.layer.units[effect.value];
+WritePath path_of(const LayerDraft& draft, const graph::Effect& effect, const Write& write) {
+  const CompiledValue& value = draft.layer.units[effect.value];
   if (!write.ref.is_sharded()) return WritePath::kShards;
   if (write.ref.has_partial_sums()) return WritePath::kGathered;
   const mesh::Placement& placement = write.ref.placement;
   bool condition_fits = true;
   if (effect.condition) {
-    const CompiledValue& condition = draft_.layer.units[*effect.condition];
+    const CompiledValue& condition = draft.layer.units[*effect.condition];
     const auto from_right = static_cast<std::int64_t>(write.ref.shape.size()) - placement.dim;
     const auto dim = static_cast<std::int64_t>(condition.shape.size()) - from_right;
     const bool is_alike =
@@ -143,80 +122,92 @@ WritePath EffectCompiler::path_of(const graph::Effect& effect, const Write& writ
   return is_alike && !write.region.defined() ? WritePath::kShards : WritePath::kGathered;
 }
 
-base::Status EffectCompiler::compile(std::size_t index) {
-  const graph::Effect& effect = draft_.program.effects[index];
-  if (effect.kind == graph::EffectKind::kWrite) return add_write(index);
-  if (effect.kind == graph::EffectKind::kSave) return check_save(effect);
-  if (effect.kind == graph::EffectKind::kSkip) return check_skip(effect);
-  return {};
-}
-
-base::Status EffectCompiler::add_write(std::size_t index) {
-  const graph::Effect& effect = draft_.program.effects[index];
+base::Status add_write(LayerDraft& draft, std::size_t index) {
+  const graph::Effect& effect = draft.program.effects[index];
   Write write;
   write.effect = index;
-  write.ref = draft_.ref_of(effect.place);
-  write.moment = draft_.moment_of(effect.place, write.ref);
-  write.key = draft_.key_of(write.ref);
+  write.ref = draft.ref_of(effect.place);
+  write.moment = draft.moment_of(effect.place, write.ref);
+  write.key = draft.key_of(write.ref);
   at::Tensor part = meta_tensor(write.ref.shape, write.ref.dtype);
   if (effect.place.heads != expr::kNoNode) {
-    write.heads = read_indices(draft_.program.ast(), effect.place.heads, 2);
+    write.heads = read_indices(draft.program.ast(), effect.place.heads, 2);
     auto heads =
-        draft_.select(by_heads(part, write.ref.head_size), *write.heads, effect.place.heads);
+        draft.select(by_heads(part, write.ref.head_size), *write.heads, effect.place.heads);
     if (!heads) return heads.error();
     part = std::move(heads).value();
   }
   if (effect.index != expr::kNoNode) {
-    write.index = read_indices(draft_.program.ast(), effect.index, 0);
-    auto indexed = draft_.select(part, *write.index, effect.index);
+    write.index = read_indices(draft.program.ast(), effect.index, 0);
+    auto indexed = draft.select(part, *write.index, effect.index);
     if (!indexed) return indexed.error();
     part = std::move(indexed).value();
   }
-  if (auto status = check_where(effect, write.ref.is_weight); !status) return status;
-  if (auto status = check_fit(effect, part.sizes().vec()); !status) return status;
-  find_region(write);
+  if (auto status = check_where(draft, effect, write.ref.is_weight); !status) return status;
+  if (auto status = check_fit(draft, effect, part.sizes().vec()); !status) return status;
+  find_region(draft, write);
   if (write.region.defined() && write.region.sum().item<std::int64_t>() < part.numel()) {
-    return draft_.error(effect.index != expr::kNoNode ? effect.index : effect.place.heads,
-                        "a position is written twice", "name each one once");
+    return draft.error(effect.index != expr::kNoNode ? effect.index : effect.place.heads,
+                       "a position is written twice", "name each one once");
   }
-  write.path = path_of(effect, write);
-  draft_.layer.writes.push_back(std::move(write));
+  write.path = path_of(draft, effect, write);
+  draft.layer.writes.push_back(std::move(write));
   return {};
 }
 
-base::Status EffectCompiler::check_save(const graph::Effect& effect) const {
-  const CompiledValue& compiled = draft_.layer.units[effect.value];
-  std::int64_t numbers = 1;
-  for (const std::int64_t size : compiled.shape) numbers *= size;
-  const std::int64_t limit = effect.sends ? kMaxSentNumbers : kMaxKeptNumbers;
-  if (numbers > limit) {
-    return draft_.error(
-        draft_.program.values[effect.value].root,
-        "this has " + std::to_string(numbers) + " numbers, a save takes " + std::to_string(limit),
-        effect.sends ? "reduce it, or keep it only: send=False" : "reduce it");
-  }
-  return check_decision(effect, "save");
-}
-
 // A save and a skip happen or do not.
-base::Status EffectCompiler::check_decision(const graph::Effect& effect,
-                                            const std::string& what) const {
+base::Status check_decision(const LayerDraft& draft, const graph::Effect& effect,
+                            const std::string& what) {
   if (!effect.condition) return {};
-  const CompiledValue& compiled = draft_.layer.units[*effect.condition];
+  const CompiledValue& compiled = draft.layer.units[*effect.condition];
   const bool is_one =
       std::ranges::all_of(compiled.shape, [](std::int64_t size) { return size == 1; });
   if (compiled.dtype == at::kBool && is_one) return {};
-  return draft_.error(
-      draft_.program.values[*effect.condition].root,
+  return draft.error(
+      draft.program.values[*effect.condition].root,
       "the condition of a " + what + " is one truth value, this is " +
           (compiled.dtype == at::kBool ? "a mask of shape " + eval::describe_shape(compiled.shape)
                                        : "no truth value: compare, for example … > 0"),
       "reduce it, for example (…).any()");
 }
 
-base::Status EffectCompiler::check_skip(const graph::Effect& effect) const {
-  if (auto status = check_where(effect, true); !status) return status;
-  return check_decision(effect, "skip");
+base::Status check_save(const LayerDraft& draft, const graph::Effect& effect) {
+  const CompiledValue& compiled = draft.layer.units[effect.value];
+  const std::int64_t numbers = c10::multiply_integers(compiled.shape);
+  const std::int64_t limit = effect.sends ? kMaxSentNumbers : kMaxKeptNumbers;
+  if (numbers > limit) {
+    return draft.error(
+        draft.program.values[effect.value].root,
+        "this has " + std::to_string(numbers) + " numbers, a save takes " + std::to_string(limit),
+        effect.sends ? "reduce it, or keep it only: send=False" : "reduce it");
+  }
+  return check_decision(draft, effect, "save");
+}
+
+base::Status check_skip(const LayerDraft& draft, const graph::Effect& effect) {
+  if (auto status = check_where(draft, effect, true); !status) return status;
+  return check_decision(draft, effect, "skip");
+}
+
+}  // namespace
+
+Indices read_indices(const expr::Ast& ast, expr::NodeId subscript, std::size_t whole_dims) {
+  Indices indices(whole_dims, at::indexing::Slice());
+  const expr::Node& node = ast.node(subscript);
+  if (node.kind != Kind::kTuple) {
+    indices.push_back(index_of(ast, subscript));
+    return indices;
+  }
+  for (const expr::NodeId item : node.children) indices.push_back(index_of(ast, item));
+  return indices;
+}
+
+base::Status compile_effect(LayerDraft& draft, std::size_t index) {
+  const graph::Effect& effect = draft.program.effects[index];
+  if (effect.kind == graph::EffectKind::kWrite) return add_write(draft, index);
+  if (effect.kind == graph::EffectKind::kSave) return check_save(draft, effect);
+  if (effect.kind == graph::EffectKind::kSkip) return check_skip(draft, effect);
+  return {};
 }
 
 }  // namespace tt::intervene

@@ -1,13 +1,12 @@
 #include "tensor_tracer/intervene/engine.h"
 
-#include <ATen/ATen.h>
-
 #include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "src/intervene/desired_programs.h"
 #include "src/intervene/frame.h"
+#include "tensor_tracer/comm/collectives.h"
 
 namespace tt::intervene {
 namespace {
@@ -17,9 +16,7 @@ using nlohmann::json;
 /// A program as a rank has read it, with what becomes its own once all ranks could.
 struct Staged {
   std::shared_ptr<ActiveProgram> program;
-  std::map<std::string, double> targets;
-  std::optional<std::int64_t> until;
-  bool keep = false;
+  ProgramSettings settings;
 };
 
 /// The same run, whose programs read `files` alone.
@@ -28,31 +25,6 @@ Context with_files(Context context, trace::ReceivedFiles& files) {
   context.files = &files;
   return context;
 }
-
-}  // namespace
-
-struct Engine::State {
-  State(Context about, const comm::ProcessGroup& along_tensor, const comm::ProcessGroup& all)
-      : context(std::move(about)), tensor(along_tensor), world(all), desired(context) {}
-
-  const Context context;
-  const comm::ProcessGroup tensor;
-  const comm::ProcessGroup world;
-
-  ActivePrograms in_force;
-  std::string reason = "apply";
-  std::vector<Staged> staged;
-  std::string staged_reason;
-  DesiredPrograms desired;
-  SavedValues saved;
-  std::shared_ptr<ActiveProgram> preview;
-  bool preview_acts = false;
-
-  std::shared_ptr<const ExecutionPlan> plan;  // of the pass before this one
-  std::vector<std::uint64_t> plan_key;
-};
-
-namespace {
 
 // What is new to this rank is new to all; a rank that fails must not leave the others waiting in a
 // collective.
@@ -63,10 +35,7 @@ std::shared_ptr<const Specialization> agree_on_specialization(ActiveProgram& pro
   const bool is_new = !program.ready.contains(shape);
   auto specialization = program.ready_for(shape, context);
   if (!is_new || tensor.size() == 1) return specialization;
-  at::Tensor could =
-      at::full({1}, specialization->error ? 0 : 1, at::device(at::kCPU).dtype(at::kInt));
-  tensor.all_reduce(could);
-  if (could.item<int>() < tensor.size() && !specialization->error) {
+  if (!comm::all_of(tensor, !specialization->error) && !specialization->error) {
     auto refused = std::make_shared<Specialization>();
     refused->error =
         base::Error{"invalid_argument", "another rank could not compile the program", "", ""};
@@ -75,174 +44,183 @@ std::shared_ptr<const Specialization> agree_on_specialization(ActiveProgram& pro
   return specialization;
 }
 
+class Engine final : public trace::InterventionHooks {
+ public:
+  Engine(Context context, const comm::ProcessGroup& tensor, const comm::ProcessGroup& world)
+      : context_(std::move(context)), tensor_(tensor), world_(world), desired_(context_) {}
+  Engine(const Engine&) = delete;  // desired_ refers to context_
+
+  std::unique_ptr<trace::InterventionPass> begin(const trace::ForwardScope& scope,
+                                                 const at::Tensor& tokens) override {
+    std::unique_ptr<Frame> frame;
+    const auto add = [&](const std::shared_ptr<ActiveProgram>& program) {
+      if (!program->is_due(scope, context_.model)) return;
+      if (preview_ == nullptr) program->counts.was_due = true;
+      const auto specialization =
+          agree_on_specialization(*program, {tokens.size(0), tokens.size(1)}, context_, tensor_);
+      if (specialization->error) {
+        if (preview_ == nullptr) ++program->counts.failed;
+        return;
+      }
+      if (frame == nullptr) {
+        SavedValues* saved = tensor_.rank() == 0 ? &saved_ : nullptr;
+        frame = std::make_unique<Frame>(
+            ForwardEnv{context_, tensor_, scope, tokens, saved, preview_ != nullptr});
+      }
+      frame->add(program, specialization);
+    };
+    std::ranges::for_each(in_force_, add);
+    if (preview_acts_) add(preview_);
+    if (frame == nullptr) return nullptr;
+    // Passes of one kind use one plan over and over.
+    if (plan_ == nullptr || plan_key_ != frame->plan_key()) {
+      plan_ = std::make_shared<const ExecutionPlan>(frame->entries(), context_);
+      plan_key_ = frame->plan_key();
+    }
+    frame->start(plan_);
+    return frame;
+  }
+
+  base::Result<json> request(const protocol::ProgramRequest& request,
+                             std::int64_t next_step) override {
+    return desired_.request(request, next_step);
+  }
+
+  bool has_changes() const override { return desired_.has_changes(); }
+
+  trace::ProgramChanges take_changes(std::int64_t next_step) override {
+    return desired_.take_changes(next_step);
+  }
+
+  base::Status prepare(const trace::ProgramChanges& changes) override {
+    staged_.clear();
+    trace::ReceivedFiles files(changes.contents);
+    const Context context = with_files(context_, files);
+    const json given = json::parse(changes.text);
+    staged_reason_ = given.at("reason");
+    for (const json& one : given.at("programs")) {
+      ProgramSettings settings{one.at("name"), one.at("parameters"), one.at("since"), std::nullopt,
+                               one.at("keep")};
+      if (one.contains("until")) settings.until = one.at("until").get<std::int64_t>();
+      auto program = stage(settings, one.at("program"), context);
+      if (!program) return program.error();
+      staged_.push_back({std::move(program).value(), std::move(settings)});
+    }
+    return {};
+  }
+
+  void install(bool in_force) override {
+    if (in_force) {
+      reason_ = staged_reason_;
+      in_force_.clear();
+      for (Staged& one : staged_) {
+        static_cast<ProgramSettings&>(*one.program) = std::move(one.settings);
+        one.program->step_values = nullptr;
+        in_force_.push_back(std::move(one.program));
+      }
+    } else {
+      reason_ = "failed";
+      desired_.give_up_new(in_force_);
+    }
+    staged_.clear();
+  }
+
+  bool give_up() override {
+    if (in_force_.empty()) return false;
+    in_force_.clear();
+    desired_.clear();
+    reason_ = "failed";
+    return true;
+  }
+
+  json describe(std::int64_t step) const override {
+    json programs = json::array();
+    for (const auto& program : in_force_) programs.push_back(program->describe());
+    return {{"step", step}, {"programs", std::move(programs)}, {"reason", reason_}};
+  }
+
+  std::optional<json> report(std::int64_t step) override {
+    return report_counts(in_force_, tensor_, world_, step);
+  }
+
+  std::vector<json> take_saved() override {
+    return gather_saved(std::exchange(saved_, {}).notifications, in_force_, tensor_, world_);
+  }
+
+  base::Result<trace::FileContents> read_files(const json& params) override {
+    auto made = make_active_program(params.value("program", json()), context_);
+    if (!made) return made.error();
+    return std::move(made.value()->contents);
+  }
+
+  base::Status begin_preview(const json& params, const trace::FileContents& contents) override {
+    trace::ReceivedFiles files(contents);
+    auto made = make_active_program(params.value("program", json()), with_files(context_, files));
+    if (!made) return made.error();
+    ActiveProgram& program = *made.value();
+    const json values = params.value("parameters", json::object());
+    if (auto status = program.set_targets(values); !status) return status;
+    program.name = "preview";
+    program.is_preview = true;
+    program.since = std::numeric_limits<std::int32_t>::min();  // past every ramp
+    preview_ = std::move(made).value();
+    return {};
+  }
+
+  void turn_preview(bool acts) override { preview_acts_ = acts; }
+
+  bool preview_writes_gradients() const override {
+    const graph::Program& program = preview_->program;
+    return std::ranges::any_of(program.effects, [](const graph::Effect& effect) {
+      return effect.kind == graph::EffectKind::kWrite && effect.place.gradient;
+    });
+  }
+
+  json preview_writes() override { return intervene::preview_writes(preview_, tensor_, world_); }
+
+  void end_preview() override {
+    preview_ = nullptr;
+    preview_acts_ = false;
+  }
+
+ private:
+  base::Result<std::shared_ptr<ActiveProgram>> stage(const ProgramSettings& settings,
+                                                     const json& program, const Context& received) {
+    const std::string source = source_of(program);
+    const auto known = std::ranges::find_if(in_force_, [&](const auto& one) {
+      return one->name == settings.name && one->since == settings.since &&
+             one->compiled->source == source;
+    });
+    if (known != in_force_.end()) return *known;
+    // Global rank 0 has compiled the program for the request.
+    const auto compiled = desired_.find_compiled(settings.name, source);
+    if (compiled == nullptr) return make_active_program(program, received);
+    return std::make_shared<ActiveProgram>(compiled);
+  }
+
+  const Context context_;
+  const comm::ProcessGroup tensor_;
+  const comm::ProcessGroup world_;
+
+  ActivePrograms in_force_;
+  std::string reason_ = "apply";
+  std::vector<Staged> staged_;
+  std::string staged_reason_;
+  DesiredPrograms desired_;
+  SavedValues saved_;
+  std::shared_ptr<ActiveProgram> preview_;
+  bool preview_acts_ = false;
+
+  std::shared_ptr<const ExecutionPlan> plan_;  // of the pass before this one
+  std::vector<std::uint64_t> plan_key_;
+};
+
 }  // namespace
 
-Engine::Engine(Context context, const comm::ProcessGroup& tensor, const comm::ProcessGroup& world)
-    : state_(std::make_unique<State>(std::move(context), tensor, world)) {}
-
-Engine::~Engine() = default;
-
-std::unique_ptr<trace::InterventionPass> Engine::begin(const trace::ForwardScope& scope,
-                                                       const at::Tensor& tokens) {
-  State& state = *state_;
-  std::unique_ptr<Frame> frame;
-  const auto add = [&](const std::shared_ptr<ActiveProgram>& program) {
-    if (!program->is_due(scope, state.context.model)) return;
-    if (state.preview == nullptr) program->counts.was_due = true;
-    const auto specialization = agree_on_specialization(*program, {tokens.size(0), tokens.size(1)},
-                                                        state.context, state.tensor);
-    if (specialization->error) {
-      if (state.preview == nullptr) ++program->counts.failed;
-      return;
-    }
-    if (frame == nullptr) {
-      SavedValues* saved = state.tensor.rank() == 0 ? &state.saved : nullptr;
-      frame = std::make_unique<Frame>(
-          ForwardEnv{state.context, state.tensor, scope, tokens, saved, state.preview != nullptr});
-    }
-    frame->add(program, specialization);
-  };
-  std::ranges::for_each(state.in_force, add);
-  if (state.preview_acts) add(state.preview);
-  if (frame == nullptr) return nullptr;
-  // Passes of one kind use one plan over and over.
-  if (state.plan == nullptr || state.plan_key != frame->plan_key()) {
-    state.plan = std::make_shared<const ExecutionPlan>(frame->entries(), state.context);
-    state.plan_key = frame->plan_key();
-  }
-  frame->start(state.plan);
-  return frame;
-}
-
-base::Result<json> Engine::request(const protocol::ProgramRequest& request,
-                                   std::int64_t next_step) {
-  return state_->desired.request(request, next_step);
-}
-
-bool Engine::has_changes() const { return state_->desired.has_changes(); }
-
-trace::ProgramChanges Engine::take_changes(std::int64_t next_step) {
-  return state_->desired.take_changes(next_step);
-}
-
-base::Result<std::shared_ptr<ActiveProgram>> Engine::stage(const json& one,
-                                                           const Context& received) const {
-  const std::string name = one.at("name");
-  const std::int64_t since = one.at("since");
-  const std::string source = source_of(one.at("program"));
-  const auto known = std::ranges::find_if(state_->in_force, [&](const auto& program) {
-    return program->name == name && program->since == since && program->compiled->source == source;
-  });
-  if (known != state_->in_force.end()) return *known;
-  // Global rank 0 has compiled the program for the request.
-  const auto compiled = state_->desired.find_compiled(name, source);
-  auto made = compiled != nullptr ? base::Result(std::make_shared<ActiveProgram>(compiled))
-                                  : make_active_program(one.at("program"), received);
-  if (!made) return made.error();
-  made.value()->name = name;
-  made.value()->since = since;
-  return made;
-}
-
-base::Status Engine::prepare(const trace::ProgramChanges& changes) {
-  State& state = *state_;
-  state.staged.clear();
-  trace::ReceivedFiles files(changes.contents);
-  const Context context = with_files(state.context, files);
-  const json given = json::parse(changes.text);
-  state.staged_reason = given.at("reason");
-  for (const json& one : given.at("programs")) {
-    auto program = stage(one, context);
-    if (!program) return program.error();
-    Staged& staged = state.staged.emplace_back(std::move(program).value(), one.at("parameters"),
-                                               std::nullopt, one.at("keep"));
-    if (one.contains("until")) staged.until = one.at("until").get<std::int64_t>();
-  }
-  return {};
-}
-
-void Engine::install(bool in_force) {
-  State& state = *state_;
-  if (in_force) {
-    state.reason = state.staged_reason;
-    state.in_force.clear();
-    for (Staged& one : state.staged) {
-      one.program->targets = std::move(one.targets);
-      one.program->until = one.until;
-      one.program->keep = one.keep;
-      one.program->step_values = nullptr;
-      state.in_force.push_back(std::move(one.program));
-    }
-  } else {
-    state.reason = "failed";
-    state.desired.give_up_new(state.in_force);
-  }
-  state.staged.clear();
-}
-
-bool Engine::give_up() {
-  State& state = *state_;
-  if (state.in_force.empty()) return false;
-  state.in_force.clear();
-  state.desired.clear();
-  state.reason = "failed";
-  return true;
-}
-
-json Engine::describe(std::int64_t step) const {
-  json programs = json::array();
-  for (const auto& program : state_->in_force) programs.push_back(program->describe());
-  return {{"step", step}, {"programs", std::move(programs)}, {"reason", state_->reason}};
-}
-
-std::optional<json> Engine::report(std::int64_t step) {
-  return report_counts(state_->in_force, state_->tensor, state_->world, step);
-}
-
-std::vector<json> Engine::take_saved() {
-  State& state = *state_;
-  return gather_saved(std::exchange(state.saved, {}).notifications, state.in_force, state.tensor,
-                      state.world);
-}
-
-base::Result<trace::FileContents> Engine::read_files(const json& params) {
-  auto made = make_active_program(params.value("program", json()), state_->context);
-  if (!made) return made.error();
-  return std::move(made.value()->contents);
-}
-
-base::Status Engine::begin_preview(const json& params, const trace::FileContents& contents) {
-  State& state = *state_;
-  trace::ReceivedFiles files(contents);
-  auto made =
-      make_active_program(params.value("program", json()), with_files(state.context, files));
-  if (!made) return made.error();
-  ActiveProgram& program = *made.value();
-  const json values = params.value("parameters", json::object());
-  if (auto status = program.set_targets(values); !status) return status;
-  program.name = "preview";
-  program.is_preview = true;
-  program.since = std::numeric_limits<std::int32_t>::min();  // past every ramp
-  state.preview = std::move(made).value();
-  return {};
-}
-
-void Engine::turn_preview(bool acts) { state_->preview_acts = acts; }
-
-bool Engine::preview_writes_gradients() const {
-  const graph::Program& program = state_->preview->program;
-  return std::ranges::any_of(program.effects, [](const graph::Effect& effect) {
-    return effect.kind == graph::EffectKind::kWrite && effect.place.gradient;
-  });
-}
-
-json Engine::preview_writes() {
-  return intervene::preview_writes(state_->preview, state_->tensor, state_->world);
-}
-
-void Engine::end_preview() {
-  state_->preview = nullptr;
-  state_->preview_acts = false;
+std::unique_ptr<trace::InterventionHooks> make_engine(Context context,
+                                                      const comm::ProcessGroup& tensor,
+                                                      const comm::ProcessGroup& world) {
+  return std::make_unique<Engine>(std::move(context), tensor, world);
 }
 
 }  // namespace tt::intervene

@@ -1,7 +1,6 @@
 #include "src/intervene/execution_plan.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 
 #include "src/intervene/places.h"

@@ -42,21 +42,10 @@ void Frame::start(std::shared_ptr<const ExecutionPlan> plan) {
 
 at::Tensor Frame::act(const Action& action, const at::Tensor& now) {
   Run& run = runs_[action.run];
-  switch (action.kind) {
-    case ActionKind::kGet:
-      run.get(action.index, now);
-      break;
-    case ActionKind::kCompute:
-      run.compute(action.index);
-      break;
-    case ActionKind::kWrite:
-      return run.write(action.index, now);
-    case ActionKind::kSave:
-      run.save(action.index);
-      break;
-    case ActionKind::kSkip:
-      break;
-  }
+  if (action.kind == ActionKind::kWrite) return run.write(action.index, now);
+  if (action.kind == ActionKind::kGet) run.get(action.index, now);
+  if (action.kind == ActionKind::kCompute) run.compute(action.index);
+  if (action.kind == ActionKind::kSave) run.save(action.index);
   return now;
 }
 

@@ -14,6 +14,8 @@ namespace tt::intervene {
 struct LayerDraft {
   const graph::Program& program;
   const Context& context;
+  trace::FileContents& contents;  // of the files that it names: those that are missing are read
+  const eval::Limits limits;      // of each line
   LayerSpecialization layer = {};
 
   PlaceRef ref_of(const graph::Place& place) const {
@@ -33,5 +35,26 @@ struct LayerDraft {
 
 /// A tensor without data.
 at::Tensor meta_tensor(const std::vector<std::int64_t>& shape, at::ScalarType dtype);
+
+/// One input of a value.
+struct InputInfo {
+  Source source = {};
+  std::vector<std::int64_t> shape = {};  // logical
+  at::ScalarType dtype = at::kFloat;
+  bool is_number = false;                      // as eval::Input::is_number
+  bool has_gradient = false;                   // may have one
+  const mesh::Placement* placement = nullptr;  // of its shards; null: whole on every rank
+  bool is_part = false;                        // some heads of a sharded place
+};
+
+/// In input_compiler.cpp. Compiles an input of a value: adds getters and noises to the draft, and
+/// notes in the value when its latest input is there. `value`: of the program; its line holds the
+/// leaf. REQUIRES: the leaf is not `layer`.
+base::Result<InputInfo> compile_input(LayerDraft& draft, const graph::Leaf& leaf,
+                                      std::size_t value);
+
+/// In effect_compiler.cpp. Checks a write, save or skip of the program against its compiled values,
+/// and adds a write to the draft. REQUIRES: all values are compiled.
+base::Status compile_effect(LayerDraft& draft, std::size_t effect);
 
 }  // namespace tt::intervene

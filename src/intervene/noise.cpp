@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <numbers>
-#include <utility>
 #include <vector>
 
 #include "tensor_tracer/base/hash.h"
@@ -13,7 +12,7 @@
 namespace tt::intervene {
 namespace {
 
-using Interval = std::pair<std::int64_t, std::int64_t>;  // [first, second)
+using mesh::Interval;
 
 constexpr std::int64_t kPerBlock = 4;  // numbers of one step of Philox's counter
 
@@ -52,12 +51,13 @@ void draw_block(at::Philox4_32& engine, bool is_uniform, double steps, float* fo
 
 float* draw_line(std::uint64_t key, std::uint64_t line, bool is_uniform, double steps,
                  const std::vector<Interval>& columns, float* out) {
-  for (const auto& [first, end] : columns) {
-    at::Philox4_32 engine(key, line, static_cast<std::uint64_t>(first / kPerBlock));
+  for (const Interval& held : columns) {
+    at::Philox4_32 engine(key, line, static_cast<std::uint64_t>(held.begin / kPerBlock));
     float four[kPerBlock] = {};
     draw_block(engine, is_uniform, steps, four);
-    for (std::int64_t column = first; column < end; ++column) {
-      if (column > first && column % kPerBlock == 0) draw_block(engine, is_uniform, steps, four);
+    for (std::int64_t column = held.begin; column < held.end; ++column) {
+      if (column > held.begin && column % kPerBlock == 0)
+        draw_block(engine, is_uniform, steps, four);
       *out++ = four[column % kPerBlock];
     }
   }
@@ -67,21 +67,17 @@ float* draw_line(std::uint64_t key, std::uint64_t line, bool is_uniform, double 
 // Indices along a dim: all of it, or what this rank holds.
 std::vector<Interval> held(const PlaceRef& ref, int dim, int rank, int ranks, bool is_local) {
   if (!is_local || !ref.is_sharded() || ref.placement.dim != dim) {
-    return {{0, ref.shape[static_cast<std::size_t>(dim)]}};
+    return {{.end = ref.shape[static_cast<std::size_t>(dim)]}};
   }
-  std::vector<Interval> intervals;
-  for (const auto& interval : mesh::intervals_of_rank(ref.placement, rank, ranks)) {
-    intervals.emplace_back(interval.begin, interval.end);
-  }
-  return intervals;
+  return mesh::intervals_of_rank(ref.placement, rank, ranks);
 }
 
 std::vector<std::uint64_t> lines_of(const PlaceRef& ref, const trace::ForwardScope& scope, int rank,
                                     int ranks, bool is_local) {
   std::vector<std::uint64_t> lines;
   if (ref.is_weight) {
-    for (const auto& [first, end] : held(ref, 0, rank, ranks, is_local)) {
-      for (std::int64_t row = first; row < end; ++row) {
+    for (const Interval& rows : held(ref, 0, rank, ranks, is_local)) {
+      for (std::int64_t row = rows.begin; row < rows.end; ++row) {
         lines.push_back(static_cast<std::uint64_t>(row));
       }
     }
@@ -105,7 +101,7 @@ at::Tensor draw_noise(const NoiseKind& kind, const PlaceRef& ref, const trace::F
   const auto lines = lines_of(ref, scope, rank, ranks, is_local);
   std::vector<std::int64_t> shape = ref.shape;
   shape.back() = 0;
-  for (const auto& [first, end] : columns) shape.back() += end - first;
+  for (const Interval& at : columns) shape.back() += at.end - at.begin;
   if (ref.is_weight) shape.front() = static_cast<std::int64_t>(lines.size());
   at::Tensor noise = at::empty(shape, at::device(at::kCPU).dtype(at::kFloat));
   const std::uint64_t key = key_of(kind, ref, scope, run_seed);

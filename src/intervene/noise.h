@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <string>
 
 #include "src/intervene/places.h"
 #include "tensor_tracer/trace/plan.h"

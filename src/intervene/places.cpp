@@ -37,7 +37,7 @@ PlaceRef find_place_ref(const graph::Place& place, int layer, const Context& con
     ref.sequence_dim = static_cast<int>(sequence - row.dims.begin());
   }
   const mesh::Placement& placement = place.gradient ? row.gradient.value() : row.placement;
-  ref.may_be_sharded = placement.kind == mesh::Placement::Kind::kShard;
+  ref.may_be_sharded = placement.is_sharded();
   if (context.tensor_ranks > 1) ref.placement = placement;
   return ref;
 }

@@ -33,7 +33,7 @@ struct PlaceRef {
   at::ScalarType dtype = at::kFloat;
   std::int64_t head_size = 0;  // > 0: features are heads of this size
 
-  bool is_sharded() const { return placement.kind == mesh::Placement::Kind::kShard; }
+  bool is_sharded() const { return placement.is_sharded(); }
   /// Several ranks hold partial sums of one number.
   bool has_partial_sums() const;
 };

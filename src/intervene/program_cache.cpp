@@ -43,6 +43,12 @@ bool is_current(const trace::FileContents& contents, const Context& context) {
 
 std::shared_ptr<ProgramCache> make_program_cache() { return std::make_shared<ProgramCache>(); }
 
+base::Result<nlohmann::json> check_program(const nlohmann::json& program, const Context& context) {
+  auto compiled = context.programs->compile(program, context);
+  if (!compiled) return compiled.error();
+  return compiled.value()->form;
+}
+
 base::Result<std::shared_ptr<const CompiledProgram>> ProgramCache::compile(
     const nlohmann::json& program, const Context& context) {
   const std::string source = source_of(program);

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "tensor_tracer/protocol/message.h"
+
 namespace tt::intervene {
 namespace {
 
@@ -129,7 +131,7 @@ std::vector<json> gather_saved(std::vector<json> own, const ActivePrograms& in_f
     return own;
   }
   std::vector<json> all;
-  for (const std::string& text : gather_texts(json(own).dump(), world)) {
+  for (const std::string& text : gather_texts(protocol::encode_json(std::move(own)), world)) {
     for (json& one : json::parse(text)) all.push_back(std::move(one));
   }
   return all;

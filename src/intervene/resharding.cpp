@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <vector>
-
 #include "tensor_tracer/comm/shards.h"
 
 namespace tt::intervene {

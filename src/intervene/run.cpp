@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <utility>
 
 #include "src/intervene/resharding.h"
@@ -18,12 +17,6 @@ at::Tensor widen(const at::Tensor& mask, const PlaceRef& place) {
   sizes[0] = mask.size(0);
   sizes[static_cast<std::size_t>(place.sequence_dim)] = mask.size(1);
   return mask.view(sizes);
-}
-
-nlohmann::json number(double value) {
-  if (std::isfinite(value)) return value;
-  if (std::isnan(value)) return "NaN";
-  return value > 0 ? "Infinity" : "-Infinity";
 }
 
 }  // namespace
@@ -88,9 +81,9 @@ const at::Tensor& Run::full_of(Slot& slot) const {
   return slot.full;
 }
 
-at::Tensor Run::noise_of(const NoiseSource& noise, bool is_local) const {
-  return draw_noise(noise.kind, noise.ref, env_.scope, env_.context.seed, env_.tensor.rank(),
-                    env_.tensor.size(), is_local);
+// The shard where `is_local` asks for it and there is one, else the logical tensor.
+const at::Tensor& Run::tensor_of(Slot& slot, bool is_local) const {
+  return is_local && slot.local.defined() ? slot.local : full_of(slot);
 }
 
 at::Tensor Run::saved_of(const std::string& name) const {
@@ -104,18 +97,17 @@ at::Tensor Run::saved_of(const std::string& name) const {
 
 at::Tensor Run::input_of(const Source& source, bool is_local) {
   switch (source.kind) {
-    case Source::Kind::kGetter: {
-      Slot& slot = getters_[source.index];
-      return is_local && slot.local.defined() ? slot.local : full_of(slot);
-    }
-    case Source::Kind::kValue: {
-      Slot& slot = values_[source.index];
-      return is_local && slot.local.defined() ? slot.local : full_of(slot);
-    }
+    case Source::Kind::kGetter:
+      return tensor_of(getters_[source.index], is_local);
+    case Source::Kind::kValue:
+      return tensor_of(values_[source.index], is_local);
     case Source::Kind::kParameter:
       return pass_.values->parameters[source.index];
-    case Source::Kind::kNoise:
-      return noise_of(layer_.noises[source.index], is_local);
+    case Source::Kind::kNoise: {
+      const NoiseSource& noise = layer_.noises[source.index];
+      return draw_noise(noise.kind, noise.ref, env_.scope, env_.context.seed, env_.tensor.rank(),
+                        env_.tensor.size(), is_local);
+    }
     case Source::Kind::kSaved:
       return saved_of(source.name);
     default:
@@ -173,8 +165,7 @@ void Run::compute(std::size_t index) {
 
 at::Tensor Run::condition_of(const graph::Effect& effect, bool is_local) {
   if (!effect.condition) return {};
-  Slot& slot = values_[*effect.condition];
-  return is_local && slot.local.defined() ? slot.local : full_of(slot);
+  return tensor_of(values_[*effect.condition], is_local);
 }
 
 at::Tensor Run::whole(const Write& write, const at::Tensor& local) const {
@@ -242,13 +233,6 @@ at::Tensor Run::fill(const Write& write, const at::Tensor& now, const at::Tensor
   return where.defined() ? at::where(where, one, now) : one.expand_as(now).contiguous();
 }
 
-at::Tensor Run::write_gathered(const Write& write, const at::Tensor& now) {
-  const graph::Effect& effect = program_.program.effects[write.effect];
-  const at::Tensor old = whole(write, now);
-  const at::Tensor& value = full_of(values_[effect.value]);
-  return shard(write, renew(write, old, value, condition_of(effect, false)));
-}
-
 at::Tensor Run::write(std::size_t index, const at::Tensor& now) {
   if (selects_nothing_) return now;
   const Write& write = layer_.writes[index];
@@ -258,12 +242,19 @@ at::Tensor Run::write(std::size_t index, const at::Tensor& now) {
   act();
   at::Tensor renewed;
   if (write.path == WritePath::kGathered) {
-    renewed = write_gathered(write, now);
+    // Each of the three may be collective: in this order on every rank.
+    const at::Tensor old = whole(write, now);
+    const at::Tensor& from = full_of(value);
+    const at::Tensor condition = condition_of(effect, false);
+    renewed = shard(write, renew(write, old, from, condition));
   } else if (write.path == WritePath::kFilled) {
-    renewed = fill(write, now, full_of(value), condition_of(effect, true));
+    const at::Tensor& from = full_of(value);
+    const at::Tensor condition = condition_of(effect, true);
+    renewed = fill(write, now, from, condition);
   } else {
     const at::Tensor& from = write.ref.is_sharded() ? value.local : full_of(value);
-    renewed = renew(write, now, from, condition_of(effect, write.ref.is_sharded()));
+    const at::Tensor condition = condition_of(effect, write.ref.is_sharded());
+    renewed = renew(write, now, from, condition);
   }
   count(write, now);
   if (program_.is_preview && is_counted()) sum_change(write, now, renewed);
@@ -333,10 +324,8 @@ void Run::save(std::size_t index) {
   if (!effect.sends || env_.saved == nullptr || env_.scope.batch > 0) return;
   env_.saved->numbers += static_cast<std::size_t>(value.numel());
   if (env_.saved->numbers > kMaxSentOfStep) return fail();
-  nlohmann::json values = nlohmann::json::array();
   const at::Tensor numbers = value.to(at::kDouble).contiguous();
-  const double* first = numbers.const_data_ptr<double>();
-  for (std::int64_t i = 0; i < numbers.numel(); ++i) values.push_back(number(first[i]));
+  const auto* first = numbers.const_data_ptr<double>();
   const trace::ForwardScope& scope = env_.scope;
   env_.saved->notifications.push_back(
       {{"step", scope.step},
@@ -348,7 +337,7 @@ void Run::save(std::size_t index) {
        {"name", effect.name},
        {"layer", layer},
        {"shape", value.sizes().vec()},
-       {"values", std::move(values)}});
+       {"values", std::vector(first, first + numbers.numel())}});
 }
 
 bool Run::skips(std::size_t index) {

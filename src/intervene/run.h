@@ -66,8 +66,8 @@ class Run {
   };
 
   const at::Tensor& full_of(Slot& slot) const;
+  const at::Tensor& tensor_of(Slot& slot, bool is_local) const;
   at::Tensor input_of(const Source& source, bool is_local);
-  at::Tensor noise_of(const NoiseSource& noise, bool is_local) const;
   at::Tensor saved_of(const std::string& name) const;
   bool must_wait(const CompiledValue& compiled) const;
   bool must_wait(const graph::Effect& effect) const;
@@ -77,7 +77,6 @@ class Run {
                    const at::Tensor& condition) const;
   at::Tensor fill(const Write& write, const at::Tensor& now, const at::Tensor& value,
                   const at::Tensor& condition) const;
-  at::Tensor write_gathered(const Write& write, const at::Tensor& now);
   at::Tensor whole(const Write& write, const at::Tensor& local) const;
   at::Tensor shard(const Write& write, const at::Tensor& full) const;
   void count(const Write& write, const at::Tensor& now);

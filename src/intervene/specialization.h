@@ -5,11 +5,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "src/intervene/noise.h"
@@ -48,20 +45,14 @@ struct NoiseSource {
 };
 
 /// A compiled value of the program. It runs on its sources: with `is_local` on shards, and the
-/// result has `placement`; else on logical tensors, on every rank alike.
-struct CompiledValue {
+/// result has `placement`; else on logical tensors, on every rank alike. The facts are those of
+/// logical tensors.
+struct CompiledValue : eval::ProgramFacts {
   std::optional<eval::Program> program;
   std::vector<Source> sources;
-  std::vector<std::int64_t> shape;  // logical
-  at::ScalarType dtype = at::kFloat;
   bool is_local = false;
   mesh::Placement placement;
-  bool is_number = false;          // as eval::Input::is_number
-  double cost = 0;                 // of logical tensors, as what follows
-  std::int64_t live_bytes = 0;     // that computing it takes
-  std::int64_t held_bytes = 0;     // that it keeps
   bool is_plain = true;            // of parameters and constants only
-  bool is_exact = false;           // every operator acts on each number alone
   bool meets_shards = false;       // of places whose strides depend on the mesh
   bool may_change = false;         // of weights or gradients, which others write in place
   std::int64_t moment = -1;        // when its latest input is there; -1: at once

@@ -12,36 +12,26 @@ std::string sizes_text(const MeshShape& shape) {
 
 bool inside(int index, int size) { return 0 <= index && index < size; }
 
-// What MeshShape or Coordinates says of one axis.
-template <typename OfAxes>
-int along(const OfAxes& of, Axis axis) {
-  switch (axis) {
-    case Axis::kTensor:
-      return of.tensor;
-    case Axis::kPipeline:
-      return of.pipeline;
-    case Axis::kData:
-      return of.data;
-  }
-  base::check_failed(__FILE__, __LINE__, "no such axis: " + std::to_string(static_cast<int>(axis)));
+struct AxisMembers {
+  const char* name;
+  int MeshShape::*size;
+  int Coordinates::*index;
+};
+
+const AxisMembers& members_of(Axis axis) {
+  static constexpr AxisMembers kMembers[] = {
+      {"tensor", &MeshShape::tensor, &Coordinates::tensor},
+      {"pipeline", &MeshShape::pipeline, &Coordinates::pipeline},
+      {"data", &MeshShape::data, &Coordinates::data}};
+  static_assert(std::size(kMembers) == std::size(kAllAxes));
+  return kMembers[static_cast<std::size_t>(axis)];
 }
 
 }  // namespace
 
-const char* to_string(Axis axis) {
-  switch (axis) {
-    case Axis::kTensor:
-      return "tensor";
-    case Axis::kPipeline:
-      return "pipeline";
-    case Axis::kData:
-      return "data";
-  }
-  base::check_failed(__FILE__, __LINE__, "no such axis: " + std::to_string(static_cast<int>(axis)));
-}
-
-int MeshShape::size(Axis axis) const { return along(*this, axis); }
-int Coordinates::index(Axis axis) const { return along(*this, axis); }
+const char* to_string(Axis axis) { return members_of(axis).name; }
+int MeshShape::size(Axis axis) const { return this->*members_of(axis).size; }
+int Coordinates::index(Axis axis) const { return this->*members_of(axis).index; }
 
 base::Result<MeshShape> fit_mesh(int world_size, int tensor, int pipeline) {
   const std::string numbers = "world size " + std::to_string(world_size) +
@@ -83,7 +73,7 @@ int rank_of(const MeshShape& shape, const Coordinates& at) {
 
 std::vector<int> group_along(const MeshShape& shape, int rank, Axis axis) {
   Coordinates at = coordinates_of(shape, rank);
-  int& moving = axis == Axis::kTensor ? at.tensor : axis == Axis::kPipeline ? at.pipeline : at.data;
+  int& moving = at.*members_of(axis).index;
   std::vector<int> ranks;
   for (moving = 0; moving < shape.size(axis); ++moving) ranks.push_back(rank_of(shape, at));
   return ranks;

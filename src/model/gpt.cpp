@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <string>
 
 #include "tensor_tracer/base/hash.h"
@@ -34,42 +33,6 @@ std::string dtype_name(at::ScalarType dtype) {
 
 std::string layer_name(int layer) { return "layers." + std::to_string(layer); }
 
-// The two matrices that write to the residual stream start smaller (Radford et al. 2019).
-double output_std(const config::ModelConfig& config) {
-  return config.init_method_std / std::sqrt(2.0 * static_cast<double>(config.num_layers));
-}
-
-nn::AttentionOptions attention_options(const config::ModelConfig& config, int layer) {
-  nn::AttentionOptions options;
-  options.name = layer_name(layer) + ".attention";
-  options.layer = layer;
-  options.hidden_size = config.hidden_size;
-  options.num_heads = config.num_attention_heads;
-  options.num_query_groups = config.query_groups();
-  options.head_size = config.head_size();
-  options.max_sequence = config.seq_length;
-  const bool rotary = config.position_embedding_type == "rope";
-  options.rotary_base = rotary ? config.rotary_base : 0.0;
-  options.dropout = config.attention_dropout;
-  options.bias = !config.disable_bias_linear;
-  options.init_std = config.init_method_std;
-  options.output_init_std = output_std(config);
-  return options;
-}
-
-nn::MlpOptions mlp_options(const config::ModelConfig& config, int layer) {
-  nn::MlpOptions options;
-  options.name = layer_name(layer) + ".mlp";
-  options.layer = layer;
-  options.hidden_size = config.hidden_size;
-  options.ffn_hidden_size = config.ffn_size();
-  options.swiglu = config.swiglu;
-  options.bias = !config.disable_bias_linear;
-  options.init_std = config.init_method_std;
-  options.output_init_std = output_std(config);
-  return options;
-}
-
 template <typename Part>
 void append(std::vector<nn::Parameter>& all, const Part& part) {
   for (nn::Parameter& parameter : part.parameters()) all.push_back(std::move(parameter));
@@ -91,10 +54,10 @@ TransformerLayer::TransformerLayer(const nn::BuildContext& context,
       hidden_size_(config.hidden_size),
       input_norm_(context, layer_name(layer) + ".input_norm", norm_kind(config), config.hidden_size,
                   config.norm_epsilon),
-      attention_(context, attention_options(config, layer)),
+      attention_(context, config, layer_name(layer) + ".attention"),
       mlp_norm_(context, layer_name(layer) + ".mlp_norm", norm_kind(config), config.hidden_size,
                 config.norm_epsilon),
-      mlp_(context, mlp_options(config, layer)),
+      mlp_(context, config, layer_name(layer) + ".mlp"),
       places_(kNumLayerPlaces) {}
 
 const points::PlaceKey& TransformerLayer::output() const { return places_[kLayerOutput]; }
@@ -251,7 +214,7 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
   at::Tensor x_BTH = word_embeddings_.forward(tokens_BT);
   if (position_embeddings_) {
     const at::Tensor positions =
-        context.intervene(places_[kPositionEmbedding], nn::in_dtype(*position_embeddings_, dtype_));
+        context.intervene(places_[kPositionEmbedding], position_embeddings_->local.to(dtype_));
     x_BTH = x_BTH + positions.narrow(0, 0, tokens_BT.size(1));
   }
   x_BTH = context.point(places_[kEmbedding], x_BTH);
@@ -275,8 +238,7 @@ at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,
 at::Tensor Gpt::logits(const at::Tensor& tokens_BT, const nn::ForwardContext& context) const {
   const at::Tensor x_BTH = hidden_states(tokens_BT, context);
   const nn::Parameter& weight = output_layer_ ? *output_layer_ : word_embeddings_.weight();
-  const at::Tensor weight_VH =
-      context.intervene(places_[kOutputWeight], nn::in_dtype(weight, dtype_));
+  const at::Tensor weight_VH = context.intervene(places_[kOutputWeight], weight.local.to(dtype_));
   return context.point(places_[kLogits], nn::column_parallel_matmul(x_BTH, weight_VH, group_));
 }
 

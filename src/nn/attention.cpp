@@ -28,52 +28,50 @@ enum : std::size_t {
   kNumAttentionPlaces,
 };
 
-LinearOptions qkv_options(const AttentionOptions& options) {
-  return {options.name + ".qkv", options.hidden_size,
-          (options.num_heads + 2 * options.num_query_groups) * options.head_size, options.bias,
-          options.init_std};
+LinearOptions qkv_options(const config::ModelConfig& config, const std::string& name) {
+  return {name + ".qkv", config.hidden_size,
+          (config.num_attention_heads + 2 * config.query_groups()) * config.head_size(),
+          !config.disable_bias_linear, config.init_method_std};
 }
 
-LinearOptions proj_options(const AttentionOptions& options) {
-  return {options.name + ".proj", options.num_heads * options.head_size, options.hidden_size,
-          options.bias, options.output_init_std};
+LinearOptions proj_options(const config::ModelConfig& config, const std::string& name) {
+  return {name + ".proj", config.num_attention_heads * config.head_size(), config.hidden_size,
+          !config.disable_bias_linear, residual_init_std(config)};
 }
 
 // Angles of Su et al. 2021 (arXiv 2104.09864), halves not interleaved, as in Llama.
-at::Tensor rotary_angles(const AttentionOptions& options) {
-  const auto as_double = at::device(at::kCPU).dtype(at::kDouble);
+at::Tensor rotary_angles(const config::ModelConfig& config) {
+  const auto head_size = static_cast<double>(config.head_size());
   const at::Tensor exponent =
-      at::arange(0, options.head_size, 2, as_double) / static_cast<double>(options.head_size);
+      at::arange(0, config.head_size(), 2, at::device(at::kCPU).dtype(at::kDouble)) / head_size;
   const at::Tensor frequency =
-      at::pow(at::full({}, options.rotary_base, as_double), exponent.neg());
-  const at::Tensor angle = at::outer(at::arange(options.max_sequence, as_double), frequency);
+      at::pow(at::full({}, config.rotary_base, exponent.options()), exponent.neg());
+  const at::Tensor angle = at::outer(at::arange(config.seq_length, exponent.options()), frequency);
   return at::cat({angle, angle}, -1);
 }
 
 }  // namespace
 
-std::vector<mesh::Segment> qkv_segments(std::int64_t num_heads, std::int64_t num_query_groups,
-                                        std::int64_t head_size, int ranks) {
-  const int kv_chunks = static_cast<int>(std::min<std::int64_t>(num_query_groups, ranks));
-  return {{num_heads * head_size, ranks},
-          {num_query_groups * head_size, kv_chunks},
-          {num_query_groups * head_size, kv_chunks}};
+std::vector<mesh::Segment> qkv_segments(const config::ModelConfig& config, int ranks) {
+  const int kv_chunks = static_cast<int>(std::min<std::int64_t>(config.query_groups(), ranks));
+  const mesh::Segment keys{config.query_groups() * config.head_size(), kv_chunks};
+  return {{config.num_attention_heads * config.head_size(), ranks}, keys, keys};
 }
 
-Attention::Attention(const BuildContext& context, const AttentionOptions& options)
-    : options_(options),
+Attention::Attention(const BuildContext& context, const config::ModelConfig& config,
+                     const std::string& name)
+    : config_(config),
+      name_(name),
       tensor_rank_(context.tensor.rank()),
       tensor_ranks_(context.tensor_ranks()),
-      local_heads_(options.num_heads / tensor_ranks_),
-      local_groups_(std::max<std::int64_t>(1, options.num_query_groups / tensor_ranks_)),
-      qkv_(context, qkv_options(options),
-           qkv_segments(options.num_heads, options.num_query_groups, options.head_size,
-                        tensor_ranks_)),
-      proj_(context, proj_options(options)),
+      local_heads_(config.num_attention_heads / tensor_ranks_),
+      local_groups_(std::max<std::int64_t>(1, config.query_groups() / tensor_ranks_)),
+      qkv_(context, qkv_options(config, name), qkv_segments(config, tensor_ranks_)),
+      proj_(context, proj_options(config, name)),
       places_(kNumAttentionPlaces),
       derived_dtype_(context.compute_dtype == at::kDouble ? "float64" : "float32") {
-  if (options.rotary_base > 0) {
-    const at::Tensor angle_TD = rotary_angles(options);
+  if (config.position_embedding_type == "rope") {
+    const at::Tensor angle_TD = rotary_angles(config);
     cos_TD_ = angle_TD.cos().to(context.params_dtype);
     sin_TD_ = angle_TD.sin().to(context.params_dtype);
   }
@@ -98,23 +96,23 @@ void Attention::declare(points::PlaceTableBuilder& places) {
                           .bias = "not applicable",
                           .legacy_flag = 3,
                           .has_heads = true},
-                         {segments()[0]}, tensor_ranks_));
+                         {qkv_segments(config_, tensor_ranks_)[0]}, tensor_ranks_));
   places.add_alias(places_[kContext], "attention.proj.input");
   proj_.declare(places, "attention.proj", "ProjWeight");
   places_[kAttentionOutput] =
       places.add(replicated({.name = "AttentionOutput",
                              .path = "attention.output",
                              .text = "output of attention, before the residual is added",
-                             .bias = options_.bias ? "included" : "none",
+                             .bias = config_.disable_bias_linear ? "none" : "included",
                              .legacy_flag = 6},
-                            options_.hidden_size));
+                            config_.hidden_size));
   places.add_alias(places_[kAttentionOutput], "attention.proj.output");
 }
 
 // Queries, keys and values.
 void Attention::declare_heads(points::PlaceTableBuilder& places) {
-  const auto qkv = segments();
-  const std::string bias = options_.bias ? "included" : "none";
+  const auto qkv = qkv_segments(config_, tensor_ranks_);
+  const std::string bias = config_.disable_bias_linear ? "none" : "included";
   const auto add_heads = [&](const char* name, const char* path, const char* text,
                              const mesh::Segment& segment) {
     return places.add(
@@ -142,18 +140,13 @@ void Attention::declare_heads(points::PlaceTableBuilder& places) {
       add_heads("", "attention.key_rotated", "keys by query group, after rotary embedding", qkv[1]);
 }
 
-std::vector<mesh::Segment> Attention::segments() const {
-  return qkv_segments(options_.num_heads, options_.num_query_groups, options_.head_size,
-                      tensor_ranks_);
-}
-
 points::Place Attention::by_head(points::Place place) const {
   place.bias = "not applicable";
   place.dtype = derived_dtype_;
   place.is_derived = true;
   place.dims = {"batch", "heads", "sequence", "keys"};
-  place.features = options_.max_sequence;
-  place.placement = mesh::Placement::shard(1, {{options_.num_heads, tensor_ranks_}});
+  place.features = config_.seq_length;
+  place.placement = mesh::Placement::shard(1, {{config_.num_attention_heads, tensor_ranks_}});
   place.gradient = place.placement;
   return place;
 }
@@ -164,7 +157,7 @@ at::Tensor Attention::rotate(const at::Tensor& x_BTF, std::size_t place,
   const std::int64_t length = x_BTF.size(1);
   const at::Tensor cos_T1D = cos_TD_.narrow(0, 0, length).unsqueeze(1);
   const at::Tensor sin_T1D = sin_TD_.narrow(0, 0, length).unsqueeze(1);
-  const at::Tensor x_BTND = x_BTF.unflatten(-1, {-1, options_.head_size});
+  const at::Tensor x_BTND = x_BTF.unflatten(-1, {-1, config_.head_size()});
   const auto halves = x_BTND.chunk(2, -1);
   const at::Tensor turned_BTND = at::cat({halves[1].neg(), halves[0]}, -1);
   const at::Tensor rotated_BTND = x_BTND * cos_T1D + turned_BTND * sin_T1D;
@@ -175,7 +168,7 @@ at::Tensor Attention::rotate(const at::Tensor& x_BTF, std::size_t place,
 // mask of booleans. The future is zeroed before it becomes -inf, so that a key that is not finite
 // stays unseen by those before it.
 at::Tensor Attention::logits(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(options_.head_size));
+  const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_size()));
   return (q_BNTD * scale).matmul(k_BNTD.transpose(-2, -1)).tril_();
 }
 
@@ -190,7 +183,7 @@ at::Tensor Attention::probabilities(const at::Tensor& logits_BNTT) const {
 
 at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                              const at::Tensor& v_BNTD, const ForwardContext& context) const {
-  const bool drops = options_.dropout > 0.0 && context.is_training;
+  const bool drops = config_.attention_dropout > 0.0 && context.is_training;
   const bool writes =
       context.interventions != nullptr && context.interventions->writes(places_[kAttentionLogits]);
   at::Tensor logits_BNTT;  // undefined: the fused operator makes them
@@ -237,15 +230,14 @@ at::Tensor Attention::dropout(const at::Tensor& like_BNTT, const ForwardContext&
   std::vector<std::int64_t> streams;
   for (std::int64_t row = 0; row < like_BNTT.size(0); ++row) {
     for (std::int64_t head = 0; head < local_heads_; ++head) {
-      streams.push_back((context.first_row + row) * options_.num_heads +
+      streams.push_back((context.first_row + row) * config_.num_attention_heads +
                         tensor_rank_ * local_heads_ + head);
     }
   }
-  const std::uint64_t key =
-      base::mix(base::mix(context.seed, base::hash_of(options_.name + ".dropout")),
-                static_cast<std::uint64_t>(context.step));
+  const std::uint64_t key = base::mix(base::mix(context.seed, base::hash_of(name_ + ".dropout")),
+                                      static_cast<std::uint64_t>(context.step));
   const std::int64_t numbers = like_BNTT.size(2) * like_BNTT.size(3);
-  return dropout_factors(key, streams, numbers, options_.dropout)
+  return dropout_factors(key, streams, numbers, config_.attention_dropout)
       .view(like_BNTT.sizes())
       .to(like_BNTT.scalar_type());
 }
@@ -299,7 +291,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
   const at::Tensor qkv = context.point(places_[kQkv], qkv_.forward(x, context));
   const std::int64_t batch = x.size(0);
   const std::int64_t length = x.size(1);
-  const std::int64_t size = options_.head_size;
+  const std::int64_t size = config_.head_size();
   // One split: its gradient is one concatenation, where narrow's is a sum of zero-filled copies.
   const auto parts =
       qkv.split_with_sizes({local_heads_ * size, local_groups_ * size, local_groups_ * size}, -1);

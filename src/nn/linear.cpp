@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <cmath>
+#include <optional>
+
 // Shapes: N rows (batch × sequence), I in features, O out features; of the local shard.
 
 namespace tt::nn {
@@ -10,11 +13,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-enum : std::size_t { kLinearWeight, kLinearBias, kNumLinearPlaces };
-
-// Which of the two ends of the product is a sum over ranks.
-enum class SumOver : std::int64_t { kInputGradient, kOutput };
 
 at::Tensor rows_of(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
@@ -54,71 +52,38 @@ class ParallelProduct : public torch::autograd::Function<ParallelProduct> {
   }
 };
 
-std::optional<Parameter> make_bias(const BuildContext& context, const LinearOptions& options,
-                                   const mesh::Placement& placement) {
-  if (!options.bias) return std::nullopt;
-  return make_parameter(context, options.name + ".bias", {options.out_features}, placement,
-                        Init::kZeros);
-}
-
-std::vector<Parameter> list(const Parameter& weight, const std::optional<Parameter>& bias) {
-  std::vector<Parameter> all = {weight};
-  if (bias) all.push_back(*bias);
-  return all;
-}
-
 }  // namespace
+
+double residual_init_std(const config::ModelConfig& config) {
+  return config.init_method_std / std::sqrt(2.0 * static_cast<double>(config.num_layers));
+}
+
+ParallelLinear::ParallelLinear(const BuildContext& context, const LinearOptions& options,
+                               const mesh::Placement& weight, const mesh::Placement& bias,
+                               SumOver sum)
+    : AffineLayer(context, options.name, {options.out_features, options.in_features}, weight,
+                  Init::kNormal, options.init_std,
+                  options.bias ? std::optional(bias) : std::nullopt),
+      group_(context.tensor),
+      sum_(sum) {}
+
+at::Tensor ParallelLinear::forward(const at::Tensor& x, const ForwardContext& context) const {
+  // In the order of declare(): each of the two calls passes its place.
+  const at::Tensor weight_OI = weight(context);
+  const std::optional<at::Tensor> bias_O = bias(context);
+  return ParallelProduct::apply(x, weight_OI, bias_O, group_, sum_);
+}
 
 ColumnParallelLinear::ColumnParallelLinear(const BuildContext& context,
                                            const LinearOptions& options,
                                            const std::vector<mesh::Segment>& segments)
-    : group_(context.tensor),
-      dtype_(context.compute_dtype),
-      weight_(make_parameter(context, options.name + ".weight",
-                             {options.out_features, options.in_features},
-                             mesh::Placement::shard(0, segments), Init::kNormal, options.init_std)),
-      bias_(make_bias(context, options, mesh::Placement::shard(0, segments))),
-      places_(kNumLinearPlaces) {}
-
-void ColumnParallelLinear::declare(points::PlaceTableBuilder& places, const std::string& path,
-                                   const std::string& weight_name) {
-  places_[kLinearWeight] = nn::declare(places, weight_, path + ".weight", weight_name);
-  if (bias_) places_[kLinearBias] = nn::declare(places, *bias_, path + ".bias");
-}
-
-at::Tensor ColumnParallelLinear::forward(const at::Tensor& x, const ForwardContext& context) const {
-  const at::Tensor weight = context.intervene(places_[kLinearWeight], in_dtype(weight_, dtype_));
-  std::optional<at::Tensor> bias;
-  if (bias_) bias = context.intervene(places_[kLinearBias], in_dtype(*bias_, dtype_));
-  return ParallelProduct::apply(x, weight, bias, group_, SumOver::kInputGradient);
-}
-
-std::vector<Parameter> ColumnParallelLinear::parameters() const { return list(weight_, bias_); }
+    : ParallelLinear(context, options, mesh::Placement::shard(0, segments),
+                     mesh::Placement::shard(0, segments), SumOver::kInputGradient) {}
 
 RowParallelLinear::RowParallelLinear(const BuildContext& context, const LinearOptions& options)
-    : group_(context.tensor),
-      dtype_(context.compute_dtype),
-      weight_(make_parameter(
-          context, options.name + ".weight", {options.out_features, options.in_features},
-          mesh::Placement::shard(1, {{options.in_features, context.tensor_ranks()}}), Init::kNormal,
-          options.init_std)),
-      bias_(make_bias(context, options, mesh::Placement::replicate())),
-      places_(kNumLinearPlaces) {}
-
-void RowParallelLinear::declare(points::PlaceTableBuilder& places, const std::string& path,
-                                const std::string& weight_name) {
-  places_[kLinearWeight] = nn::declare(places, weight_, path + ".weight", weight_name);
-  if (bias_) places_[kLinearBias] = nn::declare(places, *bias_, path + ".bias");
-}
-
-at::Tensor RowParallelLinear::forward(const at::Tensor& x, const ForwardContext& context) const {
-  const at::Tensor weight = context.intervene(places_[kLinearWeight], in_dtype(weight_, dtype_));
-  std::optional<at::Tensor> bias;
-  if (bias_) bias = context.intervene(places_[kLinearBias], in_dtype(*bias_, dtype_));
-  return ParallelProduct::apply(x, weight, bias, group_, SumOver::kOutput);
-}
-
-std::vector<Parameter> RowParallelLinear::parameters() const { return list(weight_, bias_); }
+    : ParallelLinear(context, options,
+                     mesh::Placement::shard(1, {{options.in_features, context.tensor_ranks()}}),
+                     mesh::Placement::replicate(), SumOver::kOutput) {}
 
 at::Tensor column_parallel_matmul(const at::Tensor& x, const at::Tensor& weight,
                                   const comm::ProcessGroup& group) {

@@ -9,32 +9,33 @@ namespace {
 
 enum : std::size_t { kMlpFc1, kMlpActivation, kMlpOutput, kNumMlpPlaces };
 
-}  // namespace
-
-std::vector<mesh::Segment> fc1_segments(std::int64_t ffn_hidden_size, bool swiglu, int ranks) {
-  return std::vector<mesh::Segment>(swiglu ? 2 : 1, {ffn_hidden_size, ranks});
+// The inner columns, gate before up with SwiGLU.
+std::vector<mesh::Segment> fc1_segments(const config::ModelConfig& config, int ranks) {
+  return std::vector<mesh::Segment>(config.swiglu ? 2 : 1, {config.ffn_size(), ranks});
 }
 
-Mlp::Mlp(const BuildContext& context, const MlpOptions& options)
-    : options_(options),
+}  // namespace
+
+Mlp::Mlp(const BuildContext& context, const config::ModelConfig& config, const std::string& name)
+    : config_(config),
       fc1_(context,
-           {options.name + ".fc1", options.hidden_size,
-            (options.swiglu ? 2 : 1) * options.ffn_hidden_size, options.bias, options.init_std},
-           fc1_segments(options.ffn_hidden_size, options.swiglu, context.tensor_ranks())),
-      fc2_(context, {options.name + ".fc2", options.ffn_hidden_size, options.hidden_size,
-                     options.bias, options.output_init_std}),
+           {name + ".fc1", config.hidden_size, (config.swiglu ? 2 : 1) * config.ffn_size(),
+            !config.disable_bias_linear, config.init_method_std},
+           fc1_segments(config, context.tensor_ranks())),
+      fc2_(context, {name + ".fc2", config.ffn_size(), config.hidden_size,
+                     !config.disable_bias_linear, residual_init_std(config)}),
       tensor_ranks_(context.tensor_ranks()),
       places_(kNumMlpPlaces) {}
 
 void Mlp::declare(points::PlaceTableBuilder& places) {
-  const std::string bias = options_.bias ? "included" : "none";
-  const auto fc1 = fc1_segments(options_.ffn_hidden_size, options_.swiglu, tensor_ranks_);
+  const std::string bias = config_.disable_bias_linear ? "none" : "included";
+  const auto fc1 = fc1_segments(config_, tensor_ranks_);
   fc1_.declare(places, "mlp.fc1", "Fc1Weight");
   places_[kMlpFc1] =
       places.add(sharded({.name = "MLP1",
                           .path = "mlp.fc1",
-                          .text = options_.swiglu ? "gate and up projections, before the activation"
-                                                  : "first MLP product, before the activation",
+                          .text = config_.swiglu ? "gate and up projections, before the activation"
+                                                 : "first MLP product, before the activation",
                           .bias = bias,
                           .legacy_flag = 4},
                          fc1, tensor_ranks_));
@@ -42,8 +43,8 @@ void Mlp::declare(points::PlaceTableBuilder& places) {
   places_[kMlpActivation] = places.add(
       sharded({.name = "MLPActivation",
                .path = "mlp.activation",
-               .text = options_.swiglu ? "silu(gate) times up"
-                                       : "GELU, in its tanh form, of the first MLP product",
+               .text = config_.swiglu ? "silu(gate) times up"
+                                      : "GELU, in its tanh form, of the first MLP product",
                .bias = "not applicable"},
               {fc1[0]}, tensor_ranks_));
   places.add_alias(places_[kMlpActivation], "mlp.fc2.input");
@@ -54,14 +55,14 @@ void Mlp::declare(points::PlaceTableBuilder& places) {
                              .text = "output of the MLP, before the residual is added",
                              .bias = bias,
                              .legacy_flag = 5},
-                            options_.hidden_size));
+                            config_.hidden_size));
   places.add_alias(places_[kMlpOutput], "mlp.fc2.output");
 }
 
 at::Tensor Mlp::forward(const at::Tensor& x, const ForwardContext& context) const {
   const at::Tensor inner = context.point(places_[kMlpFc1], fc1_.forward(x, context));
   at::Tensor active;
-  if (options_.swiglu) {
+  if (config_.swiglu) {
     const auto parts = inner.chunk(2, -1);
     active = at::silu(parts[0]) * parts[1];
   } else {

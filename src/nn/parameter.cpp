@@ -3,33 +3,22 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
-#include <cstddef>
+#include <utility>
 
-#include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/comm/shards.h"
 
 namespace tt::nn {
-namespace {
 
-using mesh::Interval;
 using mesh::Placement;
-
-std::size_t bytes_of(const std::vector<std::int64_t>& shape, std::size_t element) {
-  for (const std::int64_t size : shape) element *= static_cast<std::size_t>(size);
-  return element;
-}
-
-}  // namespace
 
 Parameter make_parameter(const BuildContext& context, const std::string& name,
                          const std::vector<std::int64_t>& full_shape, const Placement& placement,
                          Init init, double std) {
   if (context.device.is_meta()) {
     const std::vector<std::int64_t> local =
-        placement.kind == Placement::Kind::kShard
-            ? comm::shard_shape(placement, full_shape, 0, context.tensor_ranks())
-            : full_shape;
+        placement.is_sharded() ? comm::shard_shape(placement, full_shape, 0, context.tensor_ranks())
+                               : full_shape;
     const auto options = at::TensorOptions().dtype(context.params_dtype).device(context.device);
     return {name, at::empty(local, options), placement, full_shape};
   }
@@ -40,7 +29,7 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
                  at::detail::createCPUGenerator(base::mix(context.seed, base::hash_of(name))));
   }
   at::Tensor local = full;
-  if (placement.kind == Placement::Kind::kShard) {
+  if (placement.is_sharded()) {
     local = comm::take_shard(full, placement, context.tensor.rank(), context.tensor.size());
   }
   local = local.to(context.params_dtype);
@@ -71,44 +60,41 @@ points::Place replicated(points::Place place, std::int64_t features) {
 }
 
 at::Tensor gather_full(const at::Tensor& local, const Placement& placement,
-                       const std::vector<std::int64_t>& full_shape,
                        const comm::ProcessGroup& group) {
-  if (placement.kind == Placement::Kind::kReplicate) {
-    return group.rank() == 0 ? local.detach() : at::Tensor();
+  at::Tensor full = local.detach();
+  if (placement.is_sharded()) {
+    full = comm::all_gather_full(full, placement, group);
   }
-  const at::Tensor own = local.detach().contiguous();
-  std::vector<std::size_t> counts;
-  std::size_t total = 0;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    counts.push_back(
-        bytes_of(comm::shard_shape(placement, full_shape, rank, group.size()), own.element_size()));
-    total += counts.back();
-  }
-  TT_CHECK_EQ(counts[static_cast<std::size_t>(group.rank())], own.nbytes());
-  const bool is_root = group.rank() == 0;
-  const at::Tensor all =
-      at::empty({is_root ? static_cast<std::int64_t>(total) : 0}, own.options().dtype(at::kByte));
-  group.gather_all_bytes(own.flatten().view(at::kByte), counts, all, 0);
-  if (!is_root) return {};
-  at::Tensor full = at::empty(full_shape, own.options());
-  std::int64_t begin = 0;
-  for (int rank = 0; rank < group.size(); ++rank) {
-    const auto bytes = static_cast<std::int64_t>(counts[static_cast<std::size_t>(rank)]);
-    const at::Tensor part = all.narrow(0, begin, bytes)
-                                .view(own.scalar_type())
-                                .view(comm::shard_shape(placement, full_shape, rank, group.size()));
-    for (const Interval& at : mesh::intervals_of_rank(placement, rank, group.size())) {
-      const std::int64_t width = at.end - at.begin;
-      full.narrow(placement.dim, at.begin, width)
-          .copy_(part.narrow(placement.dim, at.local_begin, width));
-    }
-    begin += bytes;
-  }
-  return full;
+  return group.rank() == 0 ? full : at::Tensor();
 }
 
-at::Tensor in_dtype(const Parameter& parameter, at::ScalarType dtype) {
-  return parameter.local.scalar_type() == dtype ? parameter.local : parameter.local.to(dtype);
+AffineLayer::AffineLayer(const BuildContext& context, const std::string& name,
+                         const std::vector<std::int64_t>& shape, const Placement& placement,
+                         Init init, double std, const std::optional<Placement>& bias)
+    : weight_(make_parameter(context, name + ".weight", shape, placement, init, std)),
+      dtype_(context.compute_dtype) {
+  if (bias) bias_ = make_parameter(context, name + ".bias", {shape[0]}, *bias, Init::kZeros);
+}
+
+void AffineLayer::declare(points::PlaceTableBuilder& places, const std::string& path,
+                          const std::string& weight_name) {
+  weight_place_ = nn::declare(places, weight_, path + ".weight", weight_name);
+  if (bias_) bias_place_ = nn::declare(places, *bias_, path + ".bias");
+}
+
+at::Tensor AffineLayer::weight(const ForwardContext& context) const {
+  return context.intervene(weight_place_, weight_.local.to(dtype_));
+}
+
+std::optional<at::Tensor> AffineLayer::bias(const ForwardContext& context) const {
+  if (!bias_) return std::nullopt;
+  return context.intervene(bias_place_, bias_->local.to(dtype_));
+}
+
+std::vector<Parameter> AffineLayer::parameters() const {
+  std::vector<Parameter> all = {weight_};
+  if (bias_) all.push_back(*bias_);
+  return all;
 }
 
 }  // namespace tt::nn

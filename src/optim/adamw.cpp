@@ -7,9 +7,9 @@
 
 namespace tt::optim {
 
-AdamW::AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options)
-    : options_(options), groups_(2) {
-  groups_[0].weight_decay = options.weight_decay;
+AdamW::AdamW(std::vector<at::Tensor> parameters, const config::OptimizerConfig& config)
+    : config_(config), groups_(2) {
+  groups_[0].weight_decay = config.weight_decay;
   for (at::Tensor& parameter : parameters) {
     Group& group = groups_[parameter.dim() >= 2 ? 0 : 1];
     const at::Tensor values = parameter.detach();
@@ -38,18 +38,22 @@ void AdamW::step(Group& group, double lr) const {
   if (parameters.empty()) return;
   at::_foreach_add_(steps, 1);
   at::_fused_adamw_(parameters, gradients, first, second, /*max_exp_avg_sqs=*/{}, steps, lr,
-                    options_.beta1, options_.beta2, group.weight_decay, options_.eps,
+                    config_.adam_beta1, config_.adam_beta2, group.weight_decay, config_.adam_eps,
                     /*amsgrad=*/false, /*maximize=*/false);
 }
 
-double LrSchedule::at(std::int64_t step) const {
-  if (step <= warmup_steps) {
-    return max_lr * static_cast<double>(step) / static_cast<double>(warmup_steps);
+double learning_rate(const config::TrainConfig& config, std::int64_t step) {
+  const config::OptimizerConfig& optimizer = config.optimizer;
+  const std::int64_t warmup = optimizer.lr_warmup_iters;
+  if (step <= warmup) {
+    return optimizer.lr * static_cast<double>(step) / static_cast<double>(warmup);
   }
-  if (step >= decay_steps) return min_lr;
-  const double done =
-      static_cast<double>(step - warmup_steps) / static_cast<double>(decay_steps - warmup_steps);
-  return min_lr + 0.5 * (max_lr - min_lr) * (1.0 + std::cos(std::numbers::pi * done));
+  const std::int64_t decay =
+      optimizer.lr_decay_iters > 0 ? optimizer.lr_decay_iters : config.train_iters;
+  const double last = optimizer.last_lr();
+  if (step >= decay) return last;
+  const double done = static_cast<double>(step - warmup) / static_cast<double>(decay - warmup);
+  return last + 0.5 * (optimizer.lr - last) * (1.0 + std::cos(std::numbers::pi * done));
 }
 
 }  // namespace tt::optim

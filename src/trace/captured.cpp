@@ -8,7 +8,7 @@ namespace tt::trace {
 namespace {
 
 bool shards_dim_1(const mesh::Placement& placement) {
-  return placement.kind == mesh::Placement::Kind::kShard && placement.dim == 1;
+  return placement.is_sharded() && placement.dim == 1;
 }
 
 // [batch, heads, queries, keys]: heads × queries are the lines.
@@ -39,8 +39,7 @@ std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const points::
   LogicalShape shape;
   shape.rows = rows.size();
   shape.placement = entry.gradient ? *point.gradient : point.placement;
-  const bool shards_features =
-      shape.placement.kind == mesh::Placement::Kind::kShard && !shards_dim_1(shape.placement);
+  const bool shards_features = shape.placement.is_sharded() && !shards_dim_1(shape.placement);
   shape.features = shards_features ? point.features : local_sizes.back();
   shape.ranks = ranks;
   const bool has_heads = local_sizes.size() == 4;

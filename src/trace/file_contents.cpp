@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "tensor_tracer/comm/broadcast.h"
+#include "tensor_tracer/comm/collectives.h"
 
 namespace tt::trace {
 namespace {

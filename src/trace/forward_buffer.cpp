@@ -10,11 +10,8 @@
 namespace tt::trace {
 namespace {
 
-// Each part begins with eight bytes, the first of which is 0 until it was written.
+// Each part begins with eight bytes, the first of which is its outcome.
 constexpr std::size_t kMarkBytes = 8;
-constexpr std::byte kWrittenMark{1};
-constexpr std::byte kTookTooLongMark{2};
-constexpr std::byte kUnreachedMark{3};
 
 }  // namespace
 
@@ -26,7 +23,9 @@ std::size_t Slot::bytes_of(std::size_t rank) const {
 }
 
 ForwardBuffer::ForwardBuffer(const comm::ProcessGroup& group)
-    : group_(group), rank_bytes_(static_cast<std::size_t>(group.size())) {}
+    : group_(group),
+      own_rank_(static_cast<std::size_t>(group.rank())),
+      rank_bytes_(static_cast<std::size_t>(group.size())) {}
 
 void ForwardBuffer::clear() {
   slots_.clear();
@@ -38,37 +37,28 @@ std::size_t ForwardBuffer::add(Slot slot) {
   for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank) {
     rank_bytes_[rank] += slot.bytes_of(rank);
   }
-  const auto own = static_cast<std::size_t>(group_.rank());
-  if (own_.size() < rank_bytes_[own]) own_.resize(rank_bytes_[own]);
-  if (slot.bytes_of(own) > 0) std::memset(own_.data() + slot.offset[own], 0, kMarkBytes + 1);
+  if (own_.size() < rank_bytes_[own_rank_]) own_.resize(rank_bytes_[own_rank_]);
+  mark_failed(slot, "");
   slots_.push_back(std::move(slot));
   return slots_.size() - 1;
 }
 
 std::byte* ForwardBuffer::own_part(const Slot& slot) {
-  const auto own = static_cast<std::size_t>(group_.rank());
-  if (slot.bytes_of(own) == 0) return nullptr;
-  return own_.data() + slot.offset[own] + kMarkBytes;
+  if (slot.bytes_of(own_rank_) == 0) return nullptr;
+  return own_.data() + slot.offset[own_rank_] + kMarkBytes;
 }
 
-void ForwardBuffer::mark_written(const Slot& slot, bool took_too_long) {
-  const auto own = static_cast<std::size_t>(group_.rank());
-  if (slot.bytes_of(own) == 0) return;
-  own_[slot.offset[own]] = took_too_long ? kTookTooLongMark : kWrittenMark;
-}
-
-void ForwardBuffer::mark_unreached(const Slot& slot) {
-  const auto own = static_cast<std::size_t>(group_.rank());
-  if (slot.bytes_of(own) > 0) own_[slot.offset[own]] = kUnreachedMark;
+void ForwardBuffer::mark(const Slot& slot, Outcome outcome) {
+  if (slot.bytes_of(own_rank_) > 0) own_[slot.offset[own_rank_]] = static_cast<std::byte>(outcome);
 }
 
 void ForwardBuffer::mark_failed(const Slot& slot, std::string_view why) {
   std::byte* text = own_part(slot);
   if (text == nullptr) return;
-  const std::size_t room = slot.bytes_of(static_cast<std::size_t>(group_.rank())) - kMarkBytes;
-  std::memset(text, 0, room);
-  std::memcpy(text, why.data(), std::min(why.size(), room));
-  own_[slot.offset[static_cast<std::size_t>(group_.rank())]] = std::byte{0};
+  const std::size_t length = std::min(why.size(), slot.bytes_of(own_rank_) - kMarkBytes - 1);
+  std::memcpy(text, why.data(), length);
+  text[length] = std::byte{0};
+  mark(slot, Outcome::kFailed);
 }
 
 std::uint64_t ForwardBuffer::layout_hash() const {
@@ -87,11 +77,10 @@ void ForwardBuffer::start_gather() {
   rank_begin_.assign(rank_bytes_.size(), 0);
   if (others == 0) return;
   std::exclusive_scan(rank_bytes_.begin(), rank_bytes_.end(), rank_begin_.begin(), std::size_t{0});
-  const bool is_root = group_.rank() == 0;
+  const bool is_root = own_rank_ == 0;
   if (is_root && all_.size() < others + rank_bytes_[0]) all_.resize(others + rank_bytes_[0]);
-  const auto own = static_cast<std::size_t>(group_.rank());
   gather_ = group_.gather_bytes(
-      comm::host_bytes({own_.data(), rank_bytes_[own]}), rank_bytes_,
+      comm::host_bytes({own_.data(), rank_bytes_[own_rank_]}), rank_bytes_,
       comm::host_bytes({all_.data(), is_root ? others + rank_bytes_[0] : 0}), 0);
 }
 
@@ -113,21 +102,21 @@ std::vector<const std::byte*> ForwardBuffer::parts_of(const Slot& slot) const {
   return parts;
 }
 
+ForwardBuffer::Outcome ForwardBuffer::outcome_of(const Slot& slot, std::size_t rank) const {
+  return static_cast<Outcome>(*marked_part(slot, rank));
+}
+
 ForwardBuffer::Outcome ForwardBuffer::outcome(const Slot& slot) const {
   Outcome worst = Outcome::kWritten;
   for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank) {
-    if (slot.bytes_of(rank) == 0) continue;
-    const std::byte mark = *marked_part(slot, rank);
-    if (mark == kTookTooLongMark) worst = std::max(worst, Outcome::kTookTooLong);
-    if (mark == kUnreachedMark) worst = std::max(worst, Outcome::kUnreached);
-    if (mark == std::byte{0}) worst = Outcome::kFailed;
+    if (slot.bytes_of(rank) > 0) worst = std::max(worst, outcome_of(slot, rank));
   }
   return worst;
 }
 
 std::string ForwardBuffer::failure(const Slot& slot) const {
   for (std::size_t rank = 0; rank < rank_bytes_.size(); ++rank) {
-    if (slot.bytes_of(rank) == 0 || *marked_part(slot, rank) != std::byte{0}) continue;
+    if (slot.bytes_of(rank) == 0 || outcome_of(slot, rank) != Outcome::kFailed) continue;
     const auto* text = reinterpret_cast<const char*>(marked_part(slot, rank) + kMarkBytes);
     const std::string why(text, strnlen(text, slot.bytes_of(rank) - kMarkBytes));
     return "tensor rank " + std::to_string(rank) +

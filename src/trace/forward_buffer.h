@@ -37,14 +37,19 @@ class ForwardBuffer {
   explicit ForwardBuffer(const comm::ProcessGroup& group);
 
   void clear();
+  enum class Outcome : std::uint8_t {
+    kWritten,
+    kTookTooLong,
+    kUnreached,  // of a gradient: the backward has not come by
+    kFailed
+  };
   /// Reserves space on every rank and returns the slot's index; its part is marked as failed until
-  /// `mark_written`.
+  /// mark() says otherwise.
   std::size_t add(Slot slot);
+  std::size_t own_rank() const { return own_rank_; }
   /// This rank's part of the slot; null when it has none.
   std::byte* own_part(const Slot& slot);
-  void mark_written(const Slot& slot, bool took_too_long);
-  /// Until one of the others: it is a gradient's, and the backward has not come by.
-  void mark_unreached(const Slot& slot);
+  void mark(const Slot& slot, Outcome outcome);
   /// The part stays marked as failed and tells the others why, as far as its bytes hold the text.
   void mark_failed(const Slot& slot, std::string_view why);
 
@@ -62,7 +67,6 @@ class ForwardBuffer {
   /// Rank 0, after finish_gather, the parts of all ranks; REQUIRES: outcome(slot) is neither
   /// kUnreached nor kFailed.
   std::vector<const std::byte*> parts_of(const Slot& slot) const;
-  enum class Outcome { kWritten, kTookTooLong, kUnreached, kFailed };
   /// Rank 0, after finish_gather: the worst of all ranks.
   Outcome outcome(const Slot& slot) const;
   /// Rank 0, after finish_gather: "rank 1: why", of the first rank whose part is marked as failed.
@@ -70,8 +74,10 @@ class ForwardBuffer {
 
  private:
   const std::byte* marked_part(const Slot& slot, std::size_t rank) const;
+  Outcome outcome_of(const Slot& slot, std::size_t rank) const;
 
   comm::ProcessGroup group_;
+  const std::size_t own_rank_;
   std::vector<Slot> slots_;
   std::vector<std::size_t> rank_bytes_;
   std::vector<std::byte> own_;

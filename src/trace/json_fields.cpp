@@ -1,7 +1,6 @@
 #include "src/trace/json_fields.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace tt::trace {
 

@@ -85,10 +85,8 @@ AxisLayout shard_axis(const std::vector<mesh::Interval>& held, int ranks,
 
 CellLayout make_cell_layout(const LogicalShape& shape, std::int64_t line_block,
                             std::vector<std::int64_t> column_boundaries) {
-  const bool shards_lines =
-      shape.placement.kind == mesh::Placement::Kind::kShard && shape.placement.dim == 1;
-  TT_CHECK(shards_lines || shape.placement.kind != mesh::Placement::Kind::kShard ||
-               shape.placement.dim == 2,
+  const bool shards_lines = shape.placement.is_sharded() && shape.placement.dim == 1;
+  TT_CHECK(shards_lines || !shape.placement.is_sharded() || shape.placement.dim == 2,
            "a capture is sharded by lines or by columns");
   const auto held =
       owned_intervals(shape.placement, shape.ranks, shards_lines ? shape.lines : shape.features);
@@ -98,7 +96,6 @@ CellLayout make_cell_layout(const LogicalShape& shape, std::int64_t line_block,
   }
   CellLayout layout;
   layout.rows = shape.rows;
-  layout.first_line = shape.first_line;
   if (shards_lines) {
     layout.lines =
         shard_axis(held, shape.ranks,

@@ -4,14 +4,20 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "src/trace/pass_state.h"
+#include "src/trace/tracer_core.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/base/thread.h"
 
 namespace tt::trace {
+
 namespace {
 
 // Without the stack that libtorch tells below the first line.
@@ -31,251 +37,270 @@ PassMemory take_memory(TracerCore& core) {
 
 }  // namespace
 
-Pass::State::State(std::shared_ptr<TracerCore> of, const ForwardScope& about)
-    : core(std::move(of)), plan(core->plan), scope(about), memory(take_memory(*core)) {
-  memory.entry_seconds.assign(plan->plan().entries.size(), 0.0);
-}
-
-// Where an exception ends the program, the other ranks may have posted nothing.
-Pass::State::~State() {
-  if (std::uncaught_exceptions() > 0) return;
-  try {
-    for (ForwardBuffer* buffer : {&memory.values, &memory.gradients}) {
-      if (buffer->is_pending()) buffer->finish_gather();
-    }
-    core->unused.push_back(std::move(memory));
-  } catch (const std::exception&) {
-    // The memory is not used again.
+/// A pass of which something is captured. Tensor hooks hold it weakly.
+struct Pass::State : std::enable_shared_from_this<Pass::State> {
+  State(std::shared_ptr<TracerCore> of, const ForwardScope& about)
+      : core(std::move(of)), plan(core->plan), scope(about), memory(take_memory(*core)) {
+    memory.entry_seconds.assign(plan->plan().entries.size(), 0.0);
   }
-}
 
-bool Pass::State::takes(std::size_t entry, const points::PlaceKey& place, bool gradient) const {
-  return plan->plan().entries[entry].gradient == gradient && plan->takes(entry, place.layer, scope);
-}
-
-template <typename Act>
-void Pass::State::for_each_entry(const points::PlaceKey& place, bool gradient,
-                                 const Act& act) noexcept {
-  const base::CpuTimer timer(core->seconds.all);
-  for (const std::size_t entry : plan->entries_of(place.row)) {
-    if (!takes(entry, place, gradient)) continue;
+  // Where an exception ends the program, the other ranks may have posted nothing.
+  ~State() {
+    if (std::uncaught_exceptions() > 0) return;
     try {
-      act(entry);
+      for (ForwardBuffer* buffer : {&memory.values, &memory.gradients}) {
+        if (buffer->is_pending()) buffer->finish_gather();
+      }
+      core->unused.push_back(std::move(memory));
+    } catch (const std::exception&) {
+      // The memory is not used again.
+    }
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  using Make = std::function<at::Tensor(const at::Tensor&)>;
+
+  /// `failure`: why the numbers of `local` could not be made; empty: they were.
+  void capture_values(const points::PlaceKey& place, const at::Tensor& local,
+                      const std::string& failure = "") noexcept {
+    if (stage != Stage::kForward) return;
+    for_each_entry(place, /*gradient=*/false, [&](std::size_t entry) {
+      std::optional<Slot> slot = plan->slot_for(entry, place.layer, local);
+      if (slot) write(memory.values, memory.values.add(std::move(*slot)), local, {}, failure);
+    });
+  }
+
+  /// The gradient of `from`, or what `make` makes of it, which is like `like`.
+  void watch_gradients(const points::PlaceKey& place, const at::Tensor& like,
+                       const at::Tensor& from, const Make& make) noexcept {
+    for_each_entry(place, /*gradient=*/true, [&](std::size_t entry) {
+      watch_gradient(entry, place.layer, like, from, make);
+    });
+  }
+
+  void make_and_capture(const points::PlaceKey& place, at::IntArrayRef sizes, at::ScalarType dtype,
+                        const std::function<at::Tensor()>& make) {
+    if (stage != Stage::kForward) return;
+    at::Tensor local;
+    std::string failure;
+    try {
+      const base::CpuTimer timer(core->seconds.all);
+      const at::NoGradGuard no_grad;
+      local = make();
     } catch (const std::exception& error) {
-      plan->switch_off(entry, reason_of(error));
+      // The other ranks count on this one's bytes: the slots are added, and stay unwritten.
+      local = at::empty(sizes, at::TensorOptions(dtype).device(at::kMeta));
+      failure = reason_of(error);
+      for_each_entry(place, /*gradient=*/false,
+                     [&](std::size_t entry) { plan->switch_off(entry, failure); });
     }
+    capture_values(place, local, failure);
   }
-}
 
-std::int64_t Pass::State::rows_wanted(const points::PlaceKey& place, std::int64_t batch,
-                                      bool gradient) const {
-  if (stage != Stage::kForward && !gradient) return 0;
-  std::int64_t rows = 0;
-  for (const std::size_t entry : plan->entries_of(place.row)) {
-    if (!takes(entry, place, gradient)) continue;
-    if (stage != Stage::kForward && !find_unwatched(entry, place.layer)) continue;
-    rows = std::max(rows, std::min(batch, plan->plan().entries[entry].end_row.value_or(batch)));
+  std::int64_t rows_wanted(const points::PlaceKey& place, std::int64_t batch, bool gradient) const {
+    if (stage != Stage::kForward && !gradient) return 0;
+    std::int64_t rows = 0;
+    for (const std::size_t entry : plan->entries_of(place.row)) {
+      if (!takes(entry, place, gradient)) continue;
+      if (stage != Stage::kForward && !find_unwatched(entry, place.layer)) continue;
+      rows = std::max(rows, std::min(batch, plan->plan().entries[entry].end_row.value_or(batch)));
+    }
+    return rows;
   }
-  return rows;
-}
 
-bool Pass::State::took_too_long(std::size_t entry) const {
-  return memory.entry_seconds[entry] > core->context.limits.max_entry_seconds;
-}
-
-void Pass::State::write(ForwardBuffer& buffer, std::size_t index, const at::Tensor& local,
-                        const Make& make, const std::string& failure) {
-  const Slot& slot = buffer.slots()[index];
-  try {
-    const base::CpuTimer timer(memory.entry_seconds[slot.entry]);
-    const at::NoGradGuard no_grad;
-    const at::Tensor numbers = make ? make(local) : local;
-    std::byte* part = buffer.own_part(slot);
-    const auto rank = static_cast<std::size_t>(core->group.rank());
-    if (part != nullptr) plan->pack(slot, rank, numbers, part);
-  } catch (const std::exception& error) {
-    buffer.mark_failed(slot, failure.empty() ? reason_of(error) : failure);
-    throw;
-  }
-  buffer.mark_written(slot, took_too_long(slot.entry));
-}
-
-void Pass::State::capture_values(const points::PlaceKey& place, const at::Tensor& local,
-                                 const std::string& failure) noexcept {
-  if (stage != Stage::kForward) return;
-  for_each_entry(place, /*gradient=*/false, [&](std::size_t entry) {
-    std::optional<Slot> slot = plan->slot_for(entry, place.layer, local);
-    if (slot) write(memory.values, memory.values.add(std::move(*slot)), local, {}, failure);
-  });
-}
-
-void Pass::State::make_and_capture(const points::PlaceKey& place, at::IntArrayRef sizes,
-                                   at::ScalarType dtype, const std::function<at::Tensor()>& make) {
-  if (stage != Stage::kForward) return;
-  at::Tensor local;
-  std::string failure;
-  try {
+  /// True: gradients of a recomputation are still to be watched.
+  bool end_forward() {
+    if (stage != Stage::kForward) return false;
     const base::CpuTimer timer(core->seconds.all);
-    const at::NoGradGuard no_grad;
-    local = make();
-  } catch (const std::exception& error) {
-    // The other ranks count on this one's bytes: the slots are added, and stay unwritten.
-    local = at::empty(sizes, at::TensorOptions(dtype).device(at::kMeta));
-    failure = reason_of(error);
-    for_each_entry(place, /*gradient=*/false,
-                   [&](std::size_t entry) { plan->switch_off(entry, failure); });
+    if (const int other_rank = find_other_layout(); other_rank > 0) {
+      give_up(other_rank);
+      return false;
+    }
+    stage = Stage::kBackward;
+    post(memory.values);
+    return std::ranges::find(is_watched, false) != is_watched.end();
   }
-  capture_values(place, local, failure);
-}
 
-void Pass::State::watch_gradients(const points::PlaceKey& place, const at::Tensor& like,
-                                  const at::Tensor& from, const Make& make) noexcept {
-  for_each_entry(place, /*gradient=*/true,
-                 [&](std::size_t entry) { watch_gradient(entry, place.layer, like, from, make); });
-}
-
-// The ranks agree on the layout of both buffers after the forward pass: a gradient that a
-// recomputation will have gets its slot before.
-void Pass::State::watch_gradient(std::size_t entry, int layer, const at::Tensor& like,
-                                 const at::Tensor& from, const Make& make) {
-  const bool is_forward = stage == Stage::kForward;
-  if (!from.requires_grad() && !(is_forward && scope.recomputes)) return;
-  const auto index =
-      is_forward ? reserve_gradient(entry, layer, like) : find_unwatched(entry, layer);
-  if (!index || !from.requires_grad()) return;
-  is_watched[*index] = true;
-  from.register_hook([weak = weak_from_this(), index = *index, make](const at::Tensor& gradient) {
-    if (const auto state = weak.lock()) state->write_gradient(index, gradient, make);
-  });
-}
-
-std::optional<std::size_t> Pass::State::reserve_gradient(std::size_t entry, int layer,
-                                                         const at::Tensor& like) {
-  std::optional<Slot> slot = plan->slot_for(entry, layer, like);
-  if (!slot) return std::nullopt;
-  const std::size_t index = memory.gradients.add(std::move(*slot));
-  memory.gradients.mark_unreached(memory.gradients.slots()[index]);
-  is_watched.push_back(false);
-  return index;
-}
-
-std::optional<std::size_t> Pass::State::find_unwatched(std::size_t entry, int layer) const {
-  const std::vector<Slot>& slots = memory.gradients.slots();
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].entry == entry && slots[i].layer == layer && !is_watched[i]) return i;
+  void end_backward() {
+    TT_CHECK(stage != Stage::kForward, "end_backward() comes before end_forward()");
+    if (stage == Stage::kOver) return;
+    stage = Stage::kOver;
+    const base::CpuTimer timer(core->seconds.all);
+    complete(memory.values);
+    if (!memory.gradients.slots().empty()) post(memory.gradients);
   }
-  return std::nullopt;
-}
 
-void Pass::State::write_gradient(std::size_t index, const at::Tensor& gradient,
-                                 const Make& make) noexcept {
-  if (stage == Stage::kOver) return;
-  const base::CpuTimer timer(core->seconds.all);
-  try {
-    write(memory.gradients, index, gradient, make, "");
-  } catch (const std::exception& error) {
-    plan->switch_off(memory.gradients.slots()[index].entry, reason_of(error));
+  void finish() {
+    const base::CpuTimer timer(core->seconds.all);
+    complete(memory.values);
+    complete(memory.gradients);
   }
-}
 
-// The first rank whose buffers, of both directions, are laid out otherwise than rank 0's; 0: none.
-// Eight bytes for each pass: a rank knows its own layout only, so no rank can know that another one
-// met a layout which all have compared before.
-int Pass::State::find_other_layout() const {
-  const comm::ProcessGroup& group = core->group;
-  if (group.size() == 1) return 0;
-  const auto own = static_cast<std::int64_t>(
-      base::mix(memory.values.layout_hash(), memory.gradients.layout_hash()));
-  const auto options = at::device(at::kCPU).dtype(at::kLong);
-  at::Tensor all = at::empty({group.size()}, options);
-  group.all_gather(at::full({1}, own, options), all);
-  const auto* hashes = all.const_data_ptr<std::int64_t>();
-  const auto* other = std::find_if(hashes, hashes + group.size(),
-                                   [hashes](std::int64_t hash) { return hash != hashes[0]; });
-  return other == hashes + group.size() ? 0 : static_cast<int>(other - hashes);
-}
-
-void Pass::State::give_up(int other_rank) {
-  stage = Stage::kOver;
-  for (const ForwardBuffer* buffer : {&memory.values, &memory.gradients}) {
-    for (const Slot& slot : buffer->slots()) {
-      plan->switch_off(slot.entry,
-                       "tensor ranks 0 and " + std::to_string(other_rank) +
-                           " disagree about the bytes of a pass, which is not gathered; "
-                           "this is a defect of Tensor Tracer, please report it");
+ private:
+  template <typename Act>
+  void for_each_entry(const points::PlaceKey& place, bool gradient, const Act& act) noexcept {
+    const base::CpuTimer timer(core->seconds.all);
+    for (const std::size_t entry : plan->entries_of(place.row)) {
+      if (!takes(entry, place, gradient)) continue;
+      try {
+        act(entry);
+      } catch (const std::exception& error) {
+        plan->switch_off(entry, reason_of(error));
+      }
     }
   }
-}
 
-bool Pass::State::end_forward() {
-  if (stage != Stage::kForward) return false;
-  const base::CpuTimer timer(core->seconds.all);
-  if (const int other_rank = find_other_layout(); other_rank > 0) {
-    give_up(other_rank);
-    return false;
+  bool takes(std::size_t entry, const points::PlaceKey& place, bool gradient) const {
+    return plan->plan().entries[entry].gradient == gradient &&
+           plan->takes(entry, place.layer, scope);
   }
-  stage = Stage::kBackward;
-  post(memory.values);
-  return std::ranges::find(is_watched, false) != is_watched.end();
-}
 
-void Pass::State::end_backward() {
-  TT_CHECK(stage != Stage::kForward, "end_backward() comes before end_forward()");
-  if (stage == Stage::kOver) return;
-  stage = Stage::kOver;
-  const base::CpuTimer timer(core->seconds.all);
-  complete(memory.values);
-  if (!memory.gradients.slots().empty()) post(memory.gradients);
-}
+  // The ranks agree on the layout of both buffers after the forward pass: a gradient that a
+  // recomputation will have gets its slot before.
+  void watch_gradient(std::size_t entry, int layer, const at::Tensor& like, const at::Tensor& from,
+                      const Make& make) {
+    const bool is_forward = stage == Stage::kForward;
+    if (!from.requires_grad() && !(is_forward && scope.recomputes)) return;
+    const auto index =
+        is_forward ? reserve_gradient(entry, layer, like) : find_unwatched(entry, layer);
+    if (!index || !from.requires_grad()) return;
+    is_watched[*index] = true;
+    from.register_hook([weak = weak_from_this(), index = *index, make](const at::Tensor& gradient) {
+      if (const auto state = weak.lock()) state->write_gradient(index, gradient, make);
+    });
+  }
 
-void Pass::State::finish() {
-  const base::CpuTimer timer(core->seconds.all);
-  complete(memory.values);
-  complete(memory.gradients);
-}
+  std::optional<std::size_t> reserve_gradient(std::size_t entry, int layer,
+                                              const at::Tensor& like) {
+    std::optional<Slot> slot = plan->slot_for(entry, layer, like);
+    if (!slot) return std::nullopt;
+    const std::size_t index = memory.gradients.add(std::move(*slot));
+    memory.gradients.mark(memory.gradients.slots()[index], ForwardBuffer::Outcome::kUnreached);
+    is_watched.push_back(false);
+    return index;
+  }
 
-void Pass::State::post(ForwardBuffer& buffer) {
-  const base::CpuTimer timer(core->seconds.gather);
-  buffer.start_gather();
-}
+  std::optional<std::size_t> find_unwatched(std::size_t entry, int layer) const {
+    const std::vector<Slot>& slots = memory.gradients.slots();
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (slots[i].entry == entry && slots[i].layer == layer && !is_watched[i]) return i;
+    }
+    return std::nullopt;
+  }
 
-void Pass::State::complete(ForwardBuffer& buffer) {
-  if (!buffer.is_pending()) return;
-  {
+  void write(ForwardBuffer& buffer, std::size_t index, const at::Tensor& local, const Make& make,
+             const std::string& failure) {
+    const Slot& slot = buffer.slots()[index];
+    try {
+      const base::CpuTimer timer(memory.entry_seconds[slot.entry]);
+      const at::NoGradGuard no_grad;
+      const at::Tensor numbers = make ? make(local) : local;
+      std::byte* part = buffer.own_part(slot);
+      if (part != nullptr) plan->pack(slot, buffer.own_rank(), numbers, part);
+    } catch (const std::exception& error) {
+      buffer.mark_failed(slot, failure.empty() ? reason_of(error) : failure);
+      throw;
+    }
+    using Outcome = ForwardBuffer::Outcome;
+    buffer.mark(slot, took_too_long(slot.entry) ? Outcome::kTookTooLong : Outcome::kWritten);
+  }
+
+  void write_gradient(std::size_t index, const at::Tensor& gradient, const Make& make) noexcept {
+    if (stage == Stage::kOver) return;
+    const base::CpuTimer timer(core->seconds.all);
+    try {
+      write(memory.gradients, index, gradient, make, "");
+    } catch (const std::exception& error) {
+      plan->switch_off(memory.gradients.slots()[index].entry, reason_of(error));
+    }
+  }
+
+  bool took_too_long(std::size_t entry) const {
+    return memory.entry_seconds[entry] > core->context.limits.max_entry_seconds;
+  }
+
+  // The first rank whose buffers, of both directions, are laid out otherwise than rank 0's; 0:
+  // none. Eight bytes for each pass: a rank knows its own layout only, so no rank can know that
+  // another one met a layout which all have compared before.
+  int find_other_layout() const {
+    const comm::ProcessGroup& group = core->group;
+    if (group.size() == 1) return 0;
+    const auto own = static_cast<std::int64_t>(
+        base::mix(memory.values.layout_hash(), memory.gradients.layout_hash()));
+    const auto options = at::device(at::kCPU).dtype(at::kLong);
+    at::Tensor all = at::empty({group.size()}, options);
+    group.all_gather(at::full({1}, own, options), all);
+    const auto* hashes = all.const_data_ptr<std::int64_t>();
+    const auto* other = std::find_if(hashes, hashes + group.size(),
+                                     [hashes](std::int64_t hash) { return hash != hashes[0]; });
+    return other == hashes + group.size() ? 0 : static_cast<int>(other - hashes);
+  }
+
+  void give_up(int other_rank) {
+    stage = Stage::kOver;
+    for (const ForwardBuffer* buffer : {&memory.values, &memory.gradients}) {
+      for (const Slot& slot : buffer->slots()) {
+        plan->switch_off(slot.entry,
+                         "tensor ranks 0 and " + std::to_string(other_rank) +
+                             " disagree about the bytes of a pass, which is not gathered; "
+                             "this is a defect of Tensor Tracer, please report it");
+      }
+    }
+  }
+
+  void post(ForwardBuffer& buffer) {
     const base::CpuTimer timer(core->seconds.gather);
-    buffer.finish_gather();
+    buffer.start_gather();
   }
-  if (core->sink == nullptr || core->group.rank() != 0) return;
-  const base::CpuTimer timer(core->seconds.encode);
-  std::string message;
-  for (const Slot& slot : buffer.slots()) {
-    if (!plan->is_switched_off(slot.entry)) append_record(message, buffer, slot);
-  }
-  if (!message.empty()) core->sink->send_records(std::move(message));
-}
 
-void Pass::State::append_record(std::string& message, const ForwardBuffer& buffer,
-                                const Slot& slot) {
-  const ForwardBuffer::Outcome outcome = buffer.outcome(slot);
-  if (outcome == ForwardBuffer::Outcome::kUnreached) return;
-  if (outcome == ForwardBuffer::Outcome::kFailed) {
-    plan->switch_off(slot.entry, buffer.failure(slot));
-    return;
+  void complete(ForwardBuffer& buffer) {
+    if (!buffer.is_pending()) return;
+    {
+      const base::CpuTimer timer(core->seconds.gather);
+      buffer.finish_gather();
+    }
+    if (core->sink == nullptr || core->group.rank() != 0) return;
+    const base::CpuTimer timer(core->seconds.encode);
+    std::string message;
+    for (const Slot& slot : buffer.slots()) {
+      if (!plan->is_switched_off(slot.entry)) append_record(message, buffer, slot);
+    }
+    if (!message.empty()) core->sink->send_records(std::move(message));
   }
-  try {
-    const base::CpuTimer timer(memory.entry_seconds[slot.entry]);
-    core->writer.append(message, plan->plan(), scope, slot, buffer.parts_of(slot));
-  } catch (const std::exception& error) {
-    plan->switch_off(slot.entry, reason_of(error));
-  }
-  if (outcome == ForwardBuffer::Outcome::kTookTooLong || took_too_long(slot.entry)) {
-    plan->switch_off(slot.entry, "it took more than " +
-                                     std::to_string(core->context.limits.max_entry_seconds) +
-                                     " s of CPU time in one pass; take less of it");
-  }
-}
 
-Pass::Pass(std::shared_ptr<State> state) : state_(std::move(state)), armed_(true) {}
+  void append_record(std::string& message, const ForwardBuffer& buffer, const Slot& slot) {
+    const ForwardBuffer::Outcome outcome = buffer.outcome(slot);
+    if (outcome == ForwardBuffer::Outcome::kUnreached) return;
+    if (outcome == ForwardBuffer::Outcome::kFailed) {
+      plan->switch_off(slot.entry, buffer.failure(slot));
+      return;
+    }
+    try {
+      const base::CpuTimer timer(memory.entry_seconds[slot.entry]);
+      core->writer.append(message, plan->plan(), scope, slot, buffer.parts_of(slot));
+    } catch (const std::exception& error) {
+      plan->switch_off(slot.entry, reason_of(error));
+    }
+    if (outcome == ForwardBuffer::Outcome::kTookTooLong || took_too_long(slot.entry)) {
+      plan->switch_off(slot.entry, "it took more than " +
+                                       std::to_string(core->context.limits.max_entry_seconds) +
+                                       " s of CPU time in one pass; take less of it");
+    }
+  }
+
+  enum class Stage { kForward, kBackward, kOver };
+
+  const std::shared_ptr<TracerCore> core;
+  const std::shared_ptr<ActivePlan> plan;
+  const ForwardScope scope;
+  PassMemory memory;
+  Stage stage = Stage::kForward;
+  std::vector<bool> is_watched;  // by slot of the gradients: it has its tensor hook
+};
+
+Pass::Pass(std::shared_ptr<TracerCore> core, const ForwardScope& scope)
+    : state_(std::make_shared<State>(std::move(core), scope)), armed_(true) {}
 Pass::Pass(Pass&& other) noexcept
     : state_(std::move(other.state_)), armed_(std::exchange(other.armed_, false)) {}
 Pass& Pass::operator=(Pass&& other) noexcept {

@@ -1,8 +1,8 @@
 #include "src/trace/pass_shape.h"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "src/trace/captured.h"
 
@@ -21,7 +21,7 @@ std::vector<std::int64_t> local_sizes(const PlanEntry& entry, const points::Plac
   std::vector<std::int64_t> sizes =
       has_heads ? std::vector{size.rows, std::int64_t{1}, size.tokens, size.tokens}
                 : std::vector{size.rows, size.tokens, point.features};
-  if (placement.kind == mesh::Placement::Kind::kShard) {
+  if (placement.is_sharded()) {
     sizes[static_cast<std::size_t>(placement.dim)] = local_size(placement, 0, ranks);
   }
   return sizes;
@@ -78,8 +78,7 @@ int layers_taken(const PlanEntry& entry, const PlanContext& context) {
 }
 
 std::size_t bytes_of_record(const std::vector<std::int64_t>& shape, protocol::Dtype dtype) {
-  const std::int64_t count =
-      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  const std::int64_t count = c10::multiply_integers(shape);
   const std::int64_t columns = shape.empty() ? 1 : shape.back();
   const std::int64_t lines = columns > 0 ? count / columns : 0;
   std::size_t payload = static_cast<std::size_t>(count) * protocol::dtype_bytes(dtype);

@@ -241,25 +241,19 @@ base::Result<std::size_t> parse_point(const json& text, const std::string& where
 CompressorContext compressor_context(const PlanEntry& entry, const PlanContext& context) {
   const points::Place& point = context.places->rows()[entry.point];
   const std::vector<PassSize> sizes = pass_sizes(entry, context);
-  const PassSize& largest = sizes.front();
-  const bool has_least = lines_in(entry, context, sizes.back()) > 0;
-  const PassSize& smallest = has_least ? sizes.back() : largest;
+  const auto capture = [&](const PassSize& size) {
+    const std::int64_t lines = lines_in(entry, context, size);
+    return lines > 0 ? CaptureSize{rows_in(entry, size), lines} : CaptureSize{};
+  };
+  const bool has_smallest = lines_in(entry, context, sizes.back()) > 0;
   const bool has_keys = point.dims.size() == 4;
-  const auto lines = [&](const PassSize& size) {
-    return std::max<std::int64_t>(lines_in(entry, context, size), 1);
-  };
-  const auto rows = [&](const PassSize& size) {
-    return lines_in(entry, context, size) > 0 ? rows_in(entry, size) : 1;
-  };
   return {point,
           entry.gradient ? *point.gradient : point.placement,
           context.tensor_ranks,
           context.vectors,
-          has_keys ? largest.tokens : point.features,
-          lines(largest),
-          lines(smallest),
-          rows(largest),
-          rows(smallest),
+          has_keys ? sizes.front().tokens : point.features,
+          capture(sizes.front()),
+          capture(has_smallest ? sizes.back() : sizes.front()),
           context.limits.expression};
 }
 

@@ -1,10 +1,10 @@
 #include "src/trace/record_writer.h"
 
+#include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 #include <chrono>
-#include <functional>
-#include <numeric>
-#include <span>
 
 #include "src/trace/wire.h"
 
@@ -60,8 +60,7 @@ void RecordWriter::append(std::string& message, const Plan& plan, const ForwardS
                             {parts.front(), slot.leader_bytes});
     return;
   }
-  const std::int64_t count =
-      std::accumulate(slot.shape.begin(), slot.shape.end(), std::int64_t{1}, std::multiplies<>());
+  const std::int64_t count = c10::multiply_integers(slot.shape);
   const std::int64_t columns = slot.shape.empty() ? 1 : slot.shape.back();
   if (numbers_.size() < static_cast<std::size_t>(count)) {
     numbers_.resize(static_cast<std::size_t>(count));
@@ -69,11 +68,8 @@ void RecordWriter::append(std::string& message, const Plan& plan, const ForwardS
   const PlanEntry& entry = plan.entries[slot.entry];
   const int row = context_.places->rows()[entry.point].hidden_state.value_or(slot.layer);
   slot.packing->join(row, parts, reinterpret_cast<std::byte*>(numbers_.data()));
-  if (slot.is_double) {
-    encode(numbers_.data(), count, columns, entry.dtype, payload_);
-  } else {
-    encode(reinterpret_cast<const float*>(numbers_.data()), count, columns, entry.dtype, payload_);
-  }
+  const auto type = slot.is_double ? at::kDouble : at::kFloat;
+  encode(at::from_blob(numbers_.data(), {count}, type), columns, entry.dtype, payload_);
   protocol::append_record(message, header_for(plan, scope, slot), payload_);
 }
 

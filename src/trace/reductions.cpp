@@ -1,7 +1,6 @@
 #include "tensor_tracer/trace/reductions.h"
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 // The eight running sums are one vector, which the compiler splits to the registers of the CPU. On
@@ -146,16 +145,6 @@ TT_INLINE Number dot_of(const Number* x, const Number* y, std::int64_t n) {
   return tree<Number>(lanes);
 }
 
-template <typename Number>
-TT_INLINE Number absolute_max_of(const Number* values, std::int64_t n) {
-  Number most = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const Number size = std::abs(values[i]);
-    if (!(size <= most)) most = std::isnan(most) ? most : size;
-  }
-  return most;
-}
-
 // Half of the running sums in double: with eight at once the compiler leaves its registers.
 typedef double Half __attribute__((vector_size(32)));
 
@@ -214,27 +203,26 @@ TT_INLINE Extremes<Number> extremes_of(const Lines<Number>& numbers) {
 
 }  // namespace
 
-#define TT_DEFINE_REDUCTIONS(Number)                                                               \
-  TT_VECTOR_CLONES Number fixed_order_sum(const Number* values, std::int64_t n) {                  \
-    return sum_of(values, n, values + n);                                                          \
-  }                                                                                                \
-  TT_VECTOR_CLONES void fixed_order_sums(const Number* values, const Number* readable_end,         \
-                                         const std::int32_t* widths, std::int64_t count,           \
-                                         Number* sums) {                                           \
-    sums_of(values, readable_end, widths, count, sums);                                            \
-  }                                                                                                \
-  TT_VECTOR_CLONES Number fixed_order_dot(const Number* x, const Number* y, std::int64_t n) {      \
-    return dot_of(x, y, n);                                                                        \
-  }                                                                                                \
-  Number absolute_max(const Number* values, std::int64_t n) { return absolute_max_of(values, n); } \
-  TT_VECTOR_CLONES double sum_of_lines(const Lines<Number>& numbers) {                             \
-    return shifted_sum<false>(numbers, 0.0);                                                       \
-  }                                                                                                \
-  TT_VECTOR_CLONES double squares_of_lines(const Lines<Number>& numbers, double shift) {           \
-    return shifted_sum<true>(numbers, shift);                                                      \
-  }                                                                                                \
-  TT_VECTOR_CLONES Extremes<Number> extremes_of_lines(const Lines<Number>& numbers) {              \
-    return extremes_of(numbers);                                                                   \
+#define TT_DEFINE_REDUCTIONS(Number)                                                          \
+  TT_VECTOR_CLONES Number fixed_order_sum(const Number* values, std::int64_t n) {             \
+    return sum_of(values, n, values + n);                                                     \
+  }                                                                                           \
+  TT_VECTOR_CLONES void fixed_order_sums(const Number* values, const Number* readable_end,    \
+                                         const std::int32_t* widths, std::int64_t count,      \
+                                         Number* sums) {                                      \
+    sums_of(values, readable_end, widths, count, sums);                                       \
+  }                                                                                           \
+  TT_VECTOR_CLONES Number fixed_order_dot(const Number* x, const Number* y, std::int64_t n) { \
+    return dot_of(x, y, n);                                                                   \
+  }                                                                                           \
+  TT_VECTOR_CLONES double sum_of_lines(const Lines<Number>& numbers) {                        \
+    return shifted_sum<false>(numbers, 0.0);                                                  \
+  }                                                                                           \
+  TT_VECTOR_CLONES double squares_of_lines(const Lines<Number>& numbers, double shift) {      \
+    return shifted_sum<true>(numbers, shift);                                                 \
+  }                                                                                           \
+  TT_VECTOR_CLONES Extremes<Number> extremes_of_lines(const Lines<Number>& numbers) {         \
+    return extremes_of(numbers);                                                              \
   }
 
 TT_DEFINE_REDUCTIONS(float)

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/trace/pass_state.h"
+#include "src/trace/tracer_core.h"
 
 namespace tt::trace {
 
@@ -21,7 +21,7 @@ const PlanContext& Tracer::context() const { return core_->context; }
 
 Pass Tracer::begin(const ForwardScope& scope) {
   if (!core_->is_watched || !core_->plan->takes(scope)) return {};
-  return Pass(std::make_shared<Pass::State>(core_, scope));
+  return Pass(core_, scope);
 }
 
 std::vector<std::size_t> Tracer::take_switched_off() { return core_->plan->take_switched_off(); }

@@ -5,10 +5,10 @@
 
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <system_error>
 
 #include "tensor_tracer/checkpoint/safetensors.h"
+#include "tensor_tracer/comm/collectives.h"
 
 namespace tt::train {
 namespace {
@@ -44,7 +44,7 @@ base::Status write_export(const std::string& folder, const ExportedStep& exporte
   if (groups.coordinates.data == 0) {
     for (const nn::Parameter& parameter : exported.parameters) {
       const auto full = [&](const at::Tensor& local) {
-        return nn::gather_full(local, parameter.placement, parameter.full_shape, groups.tensor);
+        return nn::gather_full(local, parameter.placement, groups.tensor);
       };
       tensors.push_back({"weight/" + parameter.name, full(parameter.local)});
       tensors.push_back({"grad/" + parameter.name, full(parameter.local.grad())});
@@ -52,9 +52,7 @@ base::Status write_export(const std::string& folder, const ExportedStep& exporte
   }
   base::Status status;
   if (groups.world.rank() == 0) status = write_file(folder, exported, tensors);
-  at::Tensor failed = at::full({1}, status ? 0 : 1, at::device(at::kCPU).dtype(at::kInt));
-  groups.world.broadcast(failed, 0);
-  if (failed.item<int>() == 0 || !status) return status;
+  if (comm::all_of(groups.world, status.ok()) || !status) return status;
   return base::Error{"storage", "rank 0 could not write the export", "--export-tensors", ""};
 }
 

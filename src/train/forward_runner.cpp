@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tensor_tracer/comm/collectives.h"
+
 namespace tt::train {
 
 ForwardRunner::ForwardRunner(const config::TrainConfig& config, const Groups& groups,
@@ -77,9 +79,7 @@ double ForwardRunner::mean_loss(const GlobalBatch& of, trace::Tracer* tracer) {
 }
 
 double ForwardRunner::mean_over_replicas(double value) const {
-  at::Tensor sum = at::full({1}, value, at::device(at::kCPU).dtype(at::kDouble));
-  groups_.data.all_reduce(sum);
-  return sum.item<double>() / groups_.data.size();
+  return comm::sum_over(groups_.data, value) / groups_.data.size();
 }
 
 void ForwardRunner::run_prompts(const std::vector<data::PromptSet>& sets, std::int64_t step,

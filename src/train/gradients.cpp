@@ -6,13 +6,9 @@
 #include <map>
 #include <utility>
 
+#include "tensor_tracer/comm/collectives.h"
+
 namespace tt::train {
-namespace {
-
-// A segment of a parameter that `chunks` < ranks chunks are held of.
-bool is_copied(const mesh::Segment& segment, int ranks) { return segment.chunks < ranks; }
-
-}  // namespace
 
 GradientReducer::GradientReducer(std::vector<nn::Parameter> parameters,
                                  const comm::ProcessGroup& tensor, const comm::ProcessGroup& data)
@@ -20,11 +16,12 @@ GradientReducer::GradientReducer(std::vector<nn::Parameter> parameters,
   std::map<int, comm::ProcessGroup> holders;  // by chunks
   for (const nn::Parameter& parameter : parameters_) {
     const auto& placement = parameter.placement;
-    if (placement.kind == mesh::Placement::Kind::kReplicate) continue;
+    if (!placement.is_sharded()) continue;
     const auto intervals = mesh::intervals_of_rank(placement, tensor_.rank(), tensor_.size());
     for (std::size_t i = 0; i < intervals.size(); ++i) {
       const mesh::Segment& segment = placement.segments[i];
-      if (!is_copied(segment, tensor_.size())) continue;
+      if (segment.chunks == tensor_.size()) continue;
+      // Of fewer chunks than ranks, several ranks hold copies.
       if (!holders.contains(segment.chunks)) {
         const int color = tensor_.rank() / (tensor_.size() / segment.chunks);
         holders[segment.chunks] = tensor_.split(color, tensor_.rank());
@@ -64,7 +61,7 @@ double GradientReducer::squared_norm(const nn::Parameter& parameter) const {
     return norm * norm;
   };
   const at::Tensor gradient = parameter.local.grad();
-  if (parameter.placement.kind == mesh::Placement::Kind::kReplicate) {
+  if (!parameter.placement.is_sharded()) {
     return tensor_.rank() == 0 ? squared(gradient) : 0.0;
   }
   double sum = 0.0;
@@ -81,9 +78,7 @@ double GradientReducer::norm() const {
   const at::NoGradGuard no_grad;
   double sum = 0.0;
   for (const nn::Parameter& parameter : parameters_) sum += squared_norm(parameter);
-  at::Tensor total = at::full({1}, sum, at::device(at::kCPU).dtype(at::kDouble));
-  tensor_.all_reduce(total);
-  return std::sqrt(total.item<double>());
+  return std::sqrt(comm::sum_over(tensor_, sum));
 }
 
 void GradientReducer::clip(double norm, double max_norm) const {

@@ -1,8 +1,6 @@
 #include "tensor_tracer/train/plan_context.h"
 
 #include <algorithm>
-#include <memory>
-#include <utility>
 
 #include "tensor_tracer/model/gpt.h"
 

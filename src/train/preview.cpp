@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
-#include "src/train/all_ranks_ok.h"
 #include "tensor_tracer/base/base64.h"
+#include "tensor_tracer/comm/collectives.h"
 
 namespace tt::train {
 namespace {
@@ -20,9 +22,8 @@ base::Error too_many_bytes(std::size_t bytes) {
           "plan", "watch fewer layers, rows or tokens, or reduce them more"};
 }
 
-}  // namespace
-
-class Preview::Kept : public trace::TraceSink {
+// Keeps the records of a pass.
+class Kept : public trace::TraceSink {
  public:
   void send_records(std::string records) noexcept override { records_ += records; }
   void send_event(std::string_view /*event*/, nlohmann::json /*params*/) noexcept override {}
@@ -32,59 +33,70 @@ class Preview::Kept : public trace::TraceSink {
   std::string records_;
 };
 
-base::Result<std::optional<trace::Plan>> Preview::begin(const nlohmann::json& params,
-                                                        const trace::FileContents& contents) {
+// Of both batches, without or with the program.
+struct Losses {
+  double train = 0.0;
+  double valid = 0.0;
+  std::string records;  // of the evaluation batch
+};
+
+base::Result<std::optional<trace::Plan>> begin(const PreviewParts& parts,
+                                               const nlohmann::json& params,
+                                               const trace::FileContents& contents) {
   std::optional<trace::Plan> plan;
   if (const auto text = params.find("plan"); text != params.end()) {
     trace::ReceivedFiles files(contents);
-    trace::PlanContext context = context_;
+    trace::PlanContext context = parts.context;
     context.vectors = &files;
     auto read = trace::parse_plan(*text, context, 0);
     if (!read) return read.error();
     plan = std::move(read).value();
   }
-  const base::Status status = hooks_.begin_preview(params, contents);
+  const base::Status status = parts.hooks.begin_preview(params, contents);
   if (!status) return status.error();
   return plan;
 }
 
 // Without dropout, so that both passes differ by the program alone. The gradients are thrown away.
-Preview::Losses Preview::measure(std::int64_t step, bool has_backward, trace::Tracer* watch,
-                                 Kept& kept) {
+Losses measure(ForwardRunner& runner, std::int64_t step, bool has_backward, trace::Tracer* watch,
+               Kept& kept) {
   Losses losses;
-  losses.train = runner_.mean_over_replicas(
-      runner_.mean_loss({.step = step, .has_backward = has_backward}, nullptr));
-  losses.valid = runner_.mean_over_replicas(
-      runner_.mean_loss({.step = step, .phase = trace::Phase::kEval}, watch));
-  runner_.finish();
+  losses.train = runner.mean_over_replicas(
+      runner.mean_loss({.step = step, .has_backward = has_backward}, nullptr));
+  losses.valid = runner.mean_over_replicas(
+      runner.mean_loss({.step = step, .phase = trace::Phase::kEval}, watch));
+  runner.finish();
   losses.records = kept.take();
   return losses;
 }
 
-base::Result<nlohmann::json> Preview::run(const nlohmann::json& params,
-                                          const trace::FileContents& contents,
-                                          std::int64_t steps_done) {
-  auto plan = begin(params, contents);
-  if (!all_ranks_ok(groups_.control, plan.ok())) {
+}  // namespace
+
+base::Result<nlohmann::json> run_preview(const PreviewParts& parts, const nlohmann::json& params,
+                                         const trace::FileContents& contents,
+                                         std::int64_t steps_done) {
+  auto plan = begin(parts, params, contents);
+  if (!comm::all_of(parts.groups.control, plan.ok())) {
     if (!plan) return plan.error();
-    hooks_.end_preview();
+    parts.hooks.end_preview();
     return base::Error{"invalid_argument", "another rank could not take the program", "program",
                        ""};
   }
   Kept kept;
   std::optional<trace::Tracer> watch;
   if (plan.value()) {
-    watch.emplace(context_, trace::TracerIdentity{run_id_, groups_.coordinates}, groups_.tracer,
-                  &kept);
+    watch.emplace(parts.context, trace::TracerIdentity{parts.run_id, parts.groups.coordinates},
+                  parts.groups.tracer, &kept);
     watch->set_plan(std::make_shared<const trace::Plan>(*std::move(plan).value()));
   }
   trace::Tracer* const tracer = watch ? &*watch : nullptr;
   const std::int64_t step = std::max<std::int64_t>(steps_done, 1);
-  const Losses off = measure(step, false, tracer, kept);
-  hooks_.turn_preview(true);
-  const Losses on = measure(step, hooks_.preview_writes_gradients(), tracer, kept);
-  nlohmann::json writes = hooks_.preview_writes();
-  hooks_.end_preview();
+  const Losses off = measure(parts.runner, step, false, tracer, kept);
+  parts.hooks.turn_preview(true);
+  const Losses on =
+      measure(parts.runner, step, parts.hooks.preview_writes_gradients(), tracer, kept);
+  nlohmann::json writes = parts.hooks.preview_writes();
+  parts.hooks.end_preview();
   const std::size_t bytes = std::max(off.records.size(), on.records.size());
   if (bytes > kMaxRecordBytes) return too_many_bytes(bytes);
   nlohmann::json answer = {{"step", steps_done},

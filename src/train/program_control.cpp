@@ -3,8 +3,8 @@
 #include <utility>
 #include <variant>
 
-#include "src/train/all_ranks_ok.h"
 #include "src/train/broadcast.h"
+#include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/protocol/request.h"
 
 namespace tt::train {
@@ -111,7 +111,7 @@ void ProgramControl::share(const News& news, std::int64_t step) {
 // A rank may fail where rank 0 did not, such as for want of memory.
 void ProgramControl::agree_on_changes(std::int64_t step) {
   const base::Status status = hooks_->prepare(changes_);
-  const bool in_force = all_ranks_ok(control_, status.ok());
+  const bool in_force = comm::all_of(control_, status.ok());
   hooks_->install(in_force);
   if (sink_ == nullptr || control_.rank() != 0) return;
   if (!in_force) {

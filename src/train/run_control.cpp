@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "src/train/all_ranks_ok.h"
 #include "src/train/broadcast.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/overloaded.h"
+#include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/protocol/request.h"
 
 namespace tt::train {
@@ -215,7 +215,7 @@ void RunControl::share_plan(std::uint32_t number, std::string text, std::size_t 
 
 // A rank may fail where rank 0 did not, such as for want of memory.
 void RunControl::agree_on_plan(std::int64_t step) {
-  if (all_ranks_ok(control_, new_plan_ != nullptr)) return;
+  if (comm::all_of(control_, new_plan_ != nullptr)) return;
   new_plan_ = nullptr;
   if (sink_ == nullptr) return;
   sink_->send_event("log",

@@ -1,34 +1,23 @@
 #include <fmt/format.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tensor_tracer/train/trainer.h"
 
 namespace tt::train {
-namespace {
-
-// JSON has no word for what is not finite; the page and every log reader shall still see it.
-nlohmann::json number(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return value;
-}
-
-}  // namespace
 
 nlohmann::json to_json(const StepReport& report) {
   nlohmann::json object = {{"step", report.step},
-                           {"loss", number(report.loss)},
+                           {"loss", report.loss},
                            {"lr", report.lr},
-                           {"grad_norm", number(report.grad_norm)},
+                           {"grad_norm", report.grad_norm},
                            {"tokens_per_second", report.tokens_per_second},
                            {"step_ms", report.step_ms},
                            {"tracer_ms", report.tracer_ms},
                            {"gather_ms", report.gather_ms},
                            {"encode_ms", report.encode_ms},
                            {"consumed_tokens", report.consumed_tokens}};
-  if (report.valid_loss) object["valid_loss"] = number(*report.valid_loss);
+  if (report.valid_loss) object["valid_loss"] = *report.valid_loss;
   return object;
 }
 

@@ -10,6 +10,7 @@
 #include "src/train/export.h"
 #include "src/train/preview.h"
 #include "tensor_tracer/base/thread.h"
+#include "tensor_tracer/comm/collectives.h"
 
 namespace tt::train {
 namespace {
@@ -19,24 +20,13 @@ using Clock = std::chrono::steady_clock;
 nn::BuildContext build_context(const config::TrainConfig& config, const Groups& groups) {
   const at::ScalarType params = config.params_dtype == "float64" ? at::kDouble : at::kFloat;
   return {groups.tensor, static_cast<std::uint64_t>(config.seed), params,
-          config.bf16 ? at::kBFloat16 : params, config.model.init_method_std};
+          config.bf16 ? at::kBFloat16 : params};
 }
 
 std::vector<at::Tensor> values_of(const std::vector<nn::Parameter>& parameters) {
   std::vector<at::Tensor> values;
   for (const nn::Parameter& parameter : parameters) values.push_back(parameter.local);
   return values;
-}
-
-optim::LrSchedule schedule_of(const config::TrainConfig& config) {
-  const auto& optimizer = config.optimizer;
-  const std::int64_t decay =
-      optimizer.lr_decay_iters > 0 ? optimizer.lr_decay_iters : config.train_iters;
-  return {optimizer.lr, optimizer.last_lr(), optimizer.lr_warmup_iters, decay};
-}
-
-optim::AdamWOptions adamw_options(const config::OptimizerConfig& config) {
-  return {config.adam_beta1, config.adam_beta2, config.adam_eps, config.weight_decay};
 }
 
 }  // namespace
@@ -51,17 +41,16 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
       model_(build_context(config, parts_.groups), config.model, config.micro_batch_size),
       parameters_(model_.parameters()),
       gradients_(parameters_, parts_.groups.tensor, parts_.groups.data),
-      optimizer_(values_of(parameters_), adamw_options(config.optimizer)),
-      schedule_(schedule_of(config)),
+      optimizer_(values_of(parameters_), config.optimizer),
       tracer_(parts_.plan_context, {parts_.run_id, parts_.groups.coordinates}, parts_.groups.tracer,
               parts_.sink),
       runner_(config_, parts_.groups, model_, batches_, parts_.hooks),
       control_(parts_.groups.control, parts_.control_source, parts_.sink, tracer_, parts_.hooks,
                [this](const nlohmann::json& params, const trace::FileContents& contents,
                       std::int64_t done) {
-                 return Preview(runner_, *parts_.hooks, parts_.groups, parts_.plan_context,
-                                parts_.run_id)
-                     .run(params, contents, done);
+                 return run_preview(
+                     {runner_, *parts_.hooks, parts_.groups, parts_.plan_context, parts_.run_id},
+                     params, contents, done);
                }) {
   if (!config.export_tensors.empty()) {
     export_steps_ = config::parse_steps(config.export_at).value();
@@ -97,7 +86,7 @@ StepReport Trainer::step(std::int64_t number) {
   const trace::TracerSeconds before = tracer_.seconds();
   StepReport report;
   report.step = number;
-  report.lr = schedule_.at(number);
+  report.lr = optim::learning_rate(config_, number);
   gradients_.zero();
   report.loss = runner_.mean_over_replicas(
       runner_.mean_loss({.step = number, .drops = true, .has_backward = true}, &tracer_));
@@ -147,11 +136,9 @@ double Trainer::evaluate(std::int64_t number) {
 }
 
 TracerCost Trainer::total_cost() const {
-  at::Tensor sums = at::empty({2}, at::device(at::kCPU).dtype(at::kDouble));
-  sums[0] = tracer_.seconds().all;
-  sums[1] = base::process_cpu_seconds();
-  parts_.groups.world.all_reduce(sums);
-  return {sums[0].item<double>(), sums[1].item<double>()};
+  const comm::ProcessGroup& world = parts_.groups.world;
+  return {comm::sum_over(world, tracer_.seconds().all),
+          comm::sum_over(world, base::process_cpu_seconds())};
 }
 
 void Trainer::export_step(std::int64_t number, double loss) {
@@ -163,23 +150,25 @@ void Trainer::export_step(std::int64_t number, double loss) {
 }
 
 void Trainer::tell(const StepReport& report) {
-  if (parts_.sink != nullptr && parts_.groups.world.rank() == 0) {
-    parts_.sink->send_event("step", to_json(report));
-  }
+  tell_viewers("step", to_json(report));
   if (parts_.on_step) parts_.on_step(report);
 }
 
+void Trainer::tell_viewers(std::string_view event, nlohmann::json params) const {
+  if (parts_.sink == nullptr || parts_.groups.world.rank() != 0) return;
+  parts_.sink->send_event(event, std::move(params));
+}
+
 void Trainer::notify_phase(const char* phase, std::int64_t step) const {
-  if (parts_.sink != nullptr) parts_.sink->send_event("state", {{"phase", phase}, {"step", step}});
+  tell_viewers("state", {{"phase", phase}, {"step", step}});
 }
 
 void Trainer::notify_interventions(std::int64_t number) const {
   if (parts_.hooks == nullptr) return;
   const auto report = parts_.hooks->report(number);
   const auto saved = parts_.hooks->take_saved();
-  if (parts_.sink == nullptr || parts_.groups.world.rank() != 0) return;
-  for (const nlohmann::json& one : saved) parts_.sink->send_event("saved", one);
-  if (report) parts_.sink->send_event("applied", *report);
+  for (const nlohmann::json& one : saved) tell_viewers("saved", one);
+  if (report) tell_viewers("applied", *report);
 }
 
 // A loss that is not finite ends the run, but not where programs may have made it so: they end, and
@@ -187,14 +176,12 @@ void Trainer::notify_interventions(std::int64_t number) const {
 bool Trainer::recover_from_nonfinite(std::int64_t number) {
   if (parts_.hooks == nullptr || !parts_.hooks->give_up()) return false;
   gradients_.zero();
-  if (parts_.sink != nullptr && parts_.groups.world.rank() == 0) {
-    parts_.sink->send_event(
-        "log", {{"level", "error"},
+  tell_viewers("log",
+               {{"level", "error"},
                 {"message", "the loss of step " + std::to_string(number) +
                                 " is not finite with programs in force: they are removed, and the "
                                 "step changes no weight"}});
-    parts_.sink->send_event("interventions", parts_.hooks->describe(number + 1));
-  }
+  tell_viewers("interventions", parts_.hooks->describe(number + 1));
   return true;
 }
 

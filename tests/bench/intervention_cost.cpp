@@ -92,10 +92,9 @@ intervene::Context make_context(const Shape& shape, Vectors& vectors) {
 }
 
 // One program each, none for "bare", as a run has them in force.
-std::unique_ptr<intervene::Engine> make_engine(const intervene::Context& context,
-                                               const std::string& program) {
-  auto engine =
-      std::make_unique<intervene::Engine>(context, comm::ProcessGroup(), comm::ProcessGroup());
+std::unique_ptr<trace::InterventionHooks> make_engine(const intervene::Context& context,
+                                                      const std::string& program) {
+  auto engine = intervene::make_engine(context, comm::ProcessGroup(), comm::ProcessGroup());
   if (program.empty()) return engine;
   const auto applied =
       engine->request(protocol::ApplyProgram{.name = "bench", .program = program}, 1);
@@ -123,7 +122,7 @@ class Bench {
 
   /// As train::ForwardRunner does it.
   at::Tensor forward(const std::string& kind) {
-    intervene::Engine& engine = *engines_.at(kind);
+    trace::InterventionHooks& engine = *engines_.at(kind);
     const trace::ForwardScope scope{++step_};
     trace::Pass pass = tracer_.begin(scope);
     const auto interventions = engine.begin(scope, tokens_);
@@ -138,7 +137,7 @@ class Bench {
   model::Gpt gpt_;
   at::Tensor tokens_;
   trace::Tracer tracer_;
-  std::map<std::string, std::unique_ptr<intervene::Engine>> engines_;
+  std::map<std::string, std::unique_ptr<trace::InterventionHooks>> engines_;
   std::int64_t step_ = 0;
 };
 

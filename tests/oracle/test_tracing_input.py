@@ -72,6 +72,8 @@ def save(path: Path, value: Any) -> None:
 
 LIES = b"\x40" + bytes(7)
 LIES += b'{"a": {"dtype": "F32", "shape": [9, 9], "data_offsets": [0, 4]}}'.ljust(64) + bytes(4)
+NPY_HEADER = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1 2, 3), }\n"
+NPY_WITH_BLANK = b"\x93NUMPY\x01\0" + len(NPY_HEADER).to_bytes(2, "little") + NPY_HEADER + bytes(4 * 36)
 FLOATS = torch.zeros(LAYERS + 1, HIDDEN)
 
 
@@ -101,6 +103,7 @@ VECTORS = [
     ("bomb.pt", BOMB, "it holds 314572805 bytes, more than 256 MiB"),
     ("deflated.pt", archive(b"\x80\x02.", bytes(100), zipfile.ZIP_DEFLATED), "its records are compressed"),
     ("parameter.pt", torch.nn.Parameter(FLOATS), "it is not a tensor that torch.save wrote"),
+    ("blank.npy", NPY_WITH_BLANK, "its header cannot be read"),
     ("header.npy", b"\x93NUMPY\x02\0" + (10**6).to_bytes(4, "little") + b"{'descr': '" + b"<" * 10**6, "header is longer than"),
     ("two.safetensors", {"a": FLOATS, "b": FLOATS + 1}, "it holds several tensors"),
     ("cut.safetensors", b"\x10\x00\x00\x00\x00\x00\x00\x00{}", "it is not a safetensors file"),

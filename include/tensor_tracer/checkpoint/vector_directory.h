@@ -11,17 +11,14 @@
 
 namespace tt::checkpoint {
 
-/// Reads one file of a direction vector: `.pt` (one tensor as torch.save writes it; no code in it
-/// is run), `.safetensors` (one tensor) or `.npy` (float16, float32 or float64, C order), of shape
-/// [layers + 1, hidden] (row 0 is the embedding) or [layers, hidden] (row 0 is layer 1). Numbers
-/// become float32. Errors name the file and what it should hold.
-base::Result<trace::DirectionVector> read_direction_vector(const std::string& path,
-                                                           std::int64_t layers,
-                                                           std::int64_t hidden_size);
-
 /// The vectors of one folder, each named by its file without the extension; of several .pt is
 /// taken, then .safetensors. A file is read when its vector is asked for. Files that come later are
 /// found; a file that changed is read again. Thread: any.
+///
+/// A file is `.pt` (one tensor as torch.save writes it; no code in it is run), `.safetensors` (one
+/// tensor) or `.npy` (float16, float32 or float64, C order), of shape [layers + 1, hidden] (row 0
+/// is the embedding) or [layers, hidden] (row 0 is layer 1). Numbers become float32. Errors name
+/// the file and what it should hold.
 class VectorDirectory : public trace::VectorLibrary {
  public:
   VectorDirectory(std::string folder, std::int64_t layers, std::int64_t hidden_size);

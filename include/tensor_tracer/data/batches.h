@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <vector>
+#include <functional>
 
 #include "tensor_tracer/data/sample_order.h"
 #include "tensor_tracer/data/text_corpus.h"
@@ -32,7 +32,8 @@ class Batches {
               std::int64_t rows);
 
  private:
-  Batch read(const std::vector<std::int64_t>& samples, std::int64_t first_row) const;
+  using SampleOf = std::function<std::int64_t(std::int64_t row)>;
+  Batch read(std::int64_t first_row, std::int64_t rows, const SampleOf& sample_of) const;
 
   const TextCorpus& corpus_;
   SampleOrder& order_;

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
+#include "tensor_tracer/base/shared_bytes.h"
 
 namespace tt::data {
 
@@ -21,21 +20,17 @@ class TextCorpus {
   /// Error: a path that is missing or cannot be read, or no byte at all.
   static base::Result<TextCorpus> open(const std::vector<std::string>& paths,
                                        const std::vector<std::string>& exclude);
-  TextCorpus(TextCorpus&&) noexcept;
-  TextCorpus& operator=(TextCorpus&&) noexcept;
-  ~TextCorpus();
-
-  std::int64_t size() const;
-  std::int64_t num_files() const;
+  std::int64_t size() const { return begin_.back(); }
+  std::int64_t num_files() const { return static_cast<std::int64_t>(files_.size()); }
   /// Copies bytes [begin, begin + out.size()). REQUIRES: inside the corpus.
   void read(std::int64_t begin, std::span<std::uint8_t> out) const;
   /// Entropy of single bytes in nats: what a model that knows only their frequencies reaches.
   double unigram_entropy() const;
 
  private:
-  struct Parts;
-  explicit TextCorpus(std::unique_ptr<const Parts> parts);
-  std::unique_ptr<const Parts> parts_;
+  TextCorpus() = default;
+  std::vector<base::SharedBytes> files_;
+  std::vector<std::int64_t> begin_ = {0};  // offset of each file, and one more for the end
 };
 
 }  // namespace tt::data

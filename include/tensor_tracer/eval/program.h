@@ -33,6 +33,22 @@ struct Held {
   std::optional<std::size_t> input;  // whose memory the result may show besides
 };
 
+/// What Program::check() finds out.
+struct ProgramFacts {
+  std::vector<std::int64_t> shape;    // of the result
+  at::ScalarType dtype = at::kFloat;  // of the result
+  bool is_number = false;             // the result, as Input::is_number
+  /// Every operator acts on each element alone, with broadcasting from the last dimension, and
+  /// rounds exactly, so that no bit depends on which part of its inputs it is given.
+  bool is_exact = false;
+  /// Estimated element operations of one run: n for an element-wise operator or a reduction of n
+  /// elements, n log2 n for what sorts, the multiply-adds of a matrix product, nothing for a view.
+  double cost = 0;
+  /// The most bytes that one run holds at one time, the inputs left out.
+  std::int64_t live_bytes = 0;
+  Held held = {};
+};
+
 /// "[2, 3]".
 std::string describe_shape(at::IntArrayRef shape);
 
@@ -63,16 +79,7 @@ class Program {
                                      std::vector<Input> inputs, const Substitutions& known,
                                      const Limits& limits = {});
 
-  const std::vector<std::int64_t>& result_shape() const;
-  at::ScalarType result_dtype() const;
-  /// As Input::is_number.
-  bool result_is_number() const;
-  /// Estimated element operations of one run: n for an element-wise operator or a reduction of n
-  /// elements, n log2 n for what sorts, the multiply-adds of a matrix product, nothing for a view.
-  double cost() const;
-  /// The most bytes that one run holds at one time, the inputs left out.
-  std::int64_t live_bytes() const;
-  Held held() const;
+  const ProgramFacts& facts() const;
   /// What fold() has computed and the program keeps.
   std::size_t constant_bytes() const;
   const std::string& text() const;
@@ -94,10 +101,6 @@ class Program {
   /// The operator that would have to pass a gradient on and cannot, if there is one: // and
   /// number % tensor. `has_gradient`: by input.
   std::optional<expr::Span> find_gradient_stop(const std::vector<bool>& has_gradient) const;
-
-  /// True if every operator acts on each element alone, with broadcasting from the last dimension,
-  /// and rounds exactly, so that no bit depends on which part of its inputs it is given.
-  bool acts_by_element() const;
 
   /// For an input of shape [lines, tiles, width] or [rows, lines, tiles, width]: true if the result
   /// has the same dims before the last, and its part at one tile depends on nothing of that input

@@ -33,6 +33,7 @@ struct Placement {
   static Placement partial() { return {.kind = Kind::kPartial, .dim = 0, .segments = {}}; }
   static Placement shard(int dim, std::vector<Segment> segments);
 
+  bool is_sharded() const { return kind == Kind::kShard; }
   /// kShard: size of the whole dim.
   std::int64_t full_size() const;
 };

@@ -7,30 +7,18 @@
 #include <string>
 #include <vector>
 
+#include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/nn/linear.h"
 
 namespace tt::nn {
-
-struct AttentionOptions {
-  std::string name;
-  int layer = 1;  // global, from 1
-  std::int64_t hidden_size = 0;
-  std::int64_t num_heads = 0;
-  std::int64_t num_query_groups = 0;  // heads: multi-head; 1: multi-query
-  std::int64_t head_size = 0;
-  std::int64_t max_sequence = 0;
-  double rotary_base = 0.0;  // 0: no rotary embedding
-  double dropout = 0.0;      // of the probabilities
-  bool bias = true;
-  double init_std = 0.02;
-  double output_init_std = 0.02;
-};
 
 /// Causal self-attention, heads sharded over the tensor axis. With fewer query groups than ranks
 /// the keys and values of a group are held by all ranks that need them.
 class Attention {
  public:
-  Attention(const BuildContext& context, const AttentionOptions& options);
+  /// `name`: parameters are <name>.qkv.weight and so on.
+  Attention(const BuildContext& context, const config::ModelConfig& config,
+            const std::string& name);
   /// Declares the places in the order of forward(). REQUIRES: the layer is open in `places`.
   void declare(points::PlaceTableBuilder& places);
   /// x [batch, sequence, hidden] -> the same shape, before the residual is added.
@@ -39,7 +27,6 @@ class Attention {
 
  private:
   void declare_heads(points::PlaceTableBuilder& places);
-  std::vector<mesh::Segment> segments() const;
   points::Place by_head(points::Place place) const;
   using MakeGradient = std::function<at::Tensor(const at::Tensor& gradient, at::ScalarType dtype)>;
   void show(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD, const at::Tensor& written_BNTT,
@@ -56,7 +43,8 @@ class Attention {
                           const at::Tensor& v_BNTD, const ForwardContext& context) const;
   at::Tensor dropout(const at::Tensor& like_BNTT, const ForwardContext& context) const;
 
-  AttentionOptions options_;
+  config::ModelConfig config_;
+  std::string name_;
   int tensor_rank_ = 0;
   int tensor_ranks_ = 1;
   std::int64_t local_heads_ = 0;
@@ -70,7 +58,6 @@ class Attention {
 };
 
 /// Queries, keys and values of all heads, and how they are sharded over `ranks` ranks.
-std::vector<mesh::Segment> qkv_segments(std::int64_t num_heads, std::int64_t num_query_groups,
-                                        std::int64_t head_size, int ranks);
+std::vector<mesh::Segment> qkv_segments(const config::ModelConfig& config, int ranks);
 
 }  // namespace tt::nn

@@ -20,7 +20,6 @@ struct BuildContext {
   at::ScalarType params_dtype = at::kFloat;
   /// dtype of activations and of the matrices that multiply them.
   at::ScalarType compute_dtype = at::kFloat;
-  double init_std = 0.02;
   /// Of parameters. kMeta: they have a shape and no numbers, and the model describes itself only.
   at::Device device = at::kCPU;
   /// Ranks of a model that is described only, without a group; 0: those of `tensor`.

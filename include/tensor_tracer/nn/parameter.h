@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,9 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
                          const std::vector<std::int64_t>& full_shape,
                          const mesh::Placement& placement, Init init, double std = 0.0);
 
-/// Collective over `group`: the full tensor on rank 0, undefined elsewhere.
-/// `local` is this rank's shard of a tensor of `full_shape`.
+/// Collective over `group`: the full tensor of which `local` is this rank's shard, on rank 0;
+/// undefined elsewhere.
 at::Tensor gather_full(const at::Tensor& local, const mesh::Placement& placement,
-                       const std::vector<std::int64_t>& full_shape,
                        const comm::ProcessGroup& group);
 
 /// Declares the parameter as a place. `path`: in its layer, or outside the layers; `name`: the
@@ -47,7 +47,29 @@ points::Place sharded(points::Place place, std::vector<mesh::Segment> segments, 
 /// The row that all tensor ranks hold whole.
 points::Place replicated(points::Place place, std::int64_t features);
 
-/// The parameter in the dtype of activations; a differentiable cast where they differ.
-at::Tensor in_dtype(const Parameter& parameter, at::ScalarType dtype);
+/// A layer with a weight, and perhaps a bias, which are places that programs may change.
+class AffineLayer {
+ public:
+  /// Declares weight and bias as places below `path`. `weight_name`: the weight's; empty: its path.
+  void declare(points::PlaceTableBuilder& places, const std::string& path,
+               const std::string& weight_name = "");
+  std::vector<Parameter> parameters() const;
+
+ protected:
+  /// The weight as make_parameter() has it; a bias of shape[0] zeros where it has a placement.
+  AffineLayer(const BuildContext& context, const std::string& name,
+              const std::vector<std::int64_t>& shape, const mesh::Placement& placement, Init init,
+              double std, const std::optional<mesh::Placement>& bias);
+  /// As programs change it, in the dtype of activations.
+  at::Tensor weight(const ForwardContext& context) const;
+  std::optional<at::Tensor> bias(const ForwardContext& context) const;
+  const mesh::Placement& weight_placement() const { return weight_.placement; }
+
+ private:
+  Parameter weight_;
+  std::optional<Parameter> bias_;
+  at::ScalarType dtype_;
+  points::PlaceKey weight_place_, bias_place_;
+};
 
 }  // namespace tt::nn

@@ -5,20 +5,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "tensor_tracer/config/train_config.h"
+
 namespace tt::optim {
 
-struct AdamWOptions {
-  double beta1 = 0.9;
-  double beta2 = 0.95;
-  double eps = 1e-8;
-  double weight_decay = 0.1;  // of tensors with two dims or more
-};
-
-/// AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) by libtorch's fused kernel. A parameter
-/// without a gradient is left alone. Thread: one.
+/// AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) by libtorch's fused kernel. The weight
+/// decay is of tensors with two dims or more. A parameter without a gradient is left alone. Thread:
+/// one.
 class AdamW {
  public:
-  AdamW(std::vector<at::Tensor> parameters, const AdamWOptions& options);
+  AdamW(std::vector<at::Tensor> parameters, const config::OptimizerConfig& config);
   /// Updates every parameter in place from its .grad().
   void step(double lr);
 
@@ -29,18 +25,12 @@ class AdamW {
   };
   void step(Group& group, double lr) const;
 
-  AdamWOptions options_;
+  config::OptimizerConfig config_;
   std::vector<Group> groups_;
 };
 
-/// Learning rate of step `step`, from 1: linear warm-up, then cosine down to `min_lr`, as in
+/// Learning rate of step `step`, from 1: linear warm-up, then cosine down to the last rate, as in
 /// Megatron-LM.
-struct LrSchedule {
-  double max_lr = 0.0;
-  double min_lr = 0.0;
-  std::int64_t warmup_steps = 0;
-  std::int64_t decay_steps = 1;
-  double at(std::int64_t step) const;
-};
+double learning_rate(const config::TrainConfig& config, std::int64_t step);
 
 }  // namespace tt::optim

@@ -74,6 +74,12 @@ struct Compressor {
   std::vector<std::shared_ptr<const DirectionVector>> vectors = {};
 };
 
+/// What a capture may hold.
+struct CaptureSize {
+  std::int64_t rows = 1;   // of the batch
+  std::int64_t lines = 1;  // batch rows × lines
+};
+
 /// Facts of the run and the entry that check the JSON form of a compressor. They must outlive the
 /// call only.
 struct CompressorContext {
@@ -82,11 +88,9 @@ struct CompressorContext {
   int tensor_ranks = 1;
   VectorLibrary* vectors = nullptr;  // null: the run has none
   std::int64_t features = 1;         // of a pass: of attention its keys
-  std::int64_t max_lines = 1;        // batch rows × lines of the largest capture
-  std::int64_t min_lines = 1;        // and of the smallest
-  std::int64_t max_rows = 1;         // batch rows of the largest capture
-  std::int64_t min_rows = 1;         // and of the smallest
-  eval::Limits limits = {};          // of an expression, for one capture
+  CaptureSize largest = {};
+  CaptureSize smallest = {};
+  eval::Limits limits = {};  // of an expression, for one capture
 };
 
 /// Reads {"kind": "tile", …}; null: the point's default. Errors name `where` and a remedy.

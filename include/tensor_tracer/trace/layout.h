@@ -66,7 +66,6 @@ struct LogicalShape {
 /// Immutable; depends on its arguments only, so every rank derives the same.
 struct CellLayout {
   std::int64_t rows = 1;
-  std::int64_t first_line = 0;
   AxisLayout lines;
   AxisLayout columns;
 };

@@ -12,6 +12,9 @@
 
 namespace tt::trace {
 
+struct ForwardScope;
+struct TracerCore;
+
 /// The gradient of a point that is computed only to be watched.
 struct DerivedGradient {
   std::vector<std::int64_t> sizes;
@@ -94,7 +97,7 @@ class Pass {
  private:
   friend class Tracer;
   struct State;
-  explicit Pass(std::shared_ptr<State> state);
+  Pass(std::shared_ptr<TracerCore> core, const ForwardScope& scope);
   void capture_watched(const points::PlaceKey& place, const at::Tensor& local) noexcept;
   void make_and_capture(const points::PlaceKey& place, at::IntArrayRef sizes, at::ScalarType dtype,
                         const std::function<at::Tensor()>& make);

@@ -22,10 +22,6 @@ void fixed_order_sums(const double* values, const double* readable_end, const st
 float fixed_order_dot(const float* x, const float* y, std::int64_t n);
 double fixed_order_dot(const double* x, const double* y, std::int64_t n);
 
-/// The largest |x|; NaN if there is one.
-float absolute_max(const float* values, std::int64_t n);
-double absolute_max(const double* values, std::int64_t n);
-
 /// Lines of numbers in memory.
 template <typename Number>
 struct Lines {

@@ -85,6 +85,8 @@ class Trainer {
   void tell(const StepReport& report);
   bool recover_from_nonfinite(std::int64_t number);
   void notify_interventions(std::int64_t number) const;
+  /// Global rank 0 alone, and only where there is a hub.
+  void tell_viewers(std::string_view event, nlohmann::json params) const;
   void notify_phase(const char* phase, std::int64_t step) const;
 
   const config::TrainConfig config_;
@@ -96,13 +98,12 @@ class Trainer {
   std::vector<nn::Parameter> parameters_;
   GradientReducer gradients_;
   optim::AdamW optimizer_;
-  optim::LrSchedule schedule_;
   trace::Tracer tracer_;
   ForwardRunner runner_;
   RunControl control_;
 };
 
-/// {"step": …} as docs/protocol.md has it; non-finite numbers become strings.
+/// {"step": …} as docs/protocol.md has it, to be encoded by protocol::encode_json().
 nlohmann::json to_json(const StepReport& report);
 
 /// One line for people.

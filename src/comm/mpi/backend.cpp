@@ -25,10 +25,8 @@ void leave_out_tcp(const Launch& launch) {
 }
 
 void check_numbers(const Launch& launch) {
-  int rank = 0;
-  int size = 0;
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank", MPI_COMM_WORLD);
-  check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size", MPI_COMM_WORLD);
+  const int rank = detail::mpi_rank(MPI_COMM_WORLD);
+  const int size = detail::mpi_size(MPI_COMM_WORLD);
   if (rank != launch.rank || size != launch.world_size) {
     throw CommError("the launcher (" + launch.launcher + ") says rank " +
                     std::to_string(launch.rank) + " of " + std::to_string(launch.world_size) +

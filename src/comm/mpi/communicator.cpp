@@ -21,6 +21,18 @@ void check_mpi(int code, const char* operation, MPI_Comm comm) {
                   std::to_string(size) + ": " + std::string(words, length));
 }
 
+int mpi_rank(MPI_Comm comm) {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank", comm);
+  return rank;
+}
+
+int mpi_size(MPI_Comm comm) {
+  int size = 0;
+  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size", comm);
+  return size;
+}
+
 bool mpi_is_active() {
   int initialised = 0;
   int finalised = 0;

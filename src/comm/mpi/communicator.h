@@ -8,6 +8,10 @@ namespace tt::comm::detail {
 /// MPI_SUCCESS.
 void check_mpi(int code, const char* operation, MPI_Comm comm);
 
+/// This rank in `comm`, and how many it has. Throw CommError.
+int mpi_rank(MPI_Comm comm);
+int mpi_size(MPI_Comm comm);
+
 /// True between MPI_Init_thread and MPI_Finalize.
 bool mpi_is_active();
 

@@ -70,9 +70,10 @@ class MpiWork final : public WorkImpl {
 class MpiGroup final : public GroupImpl {
  public:
   MpiGroup(std::shared_ptr<Communicator> comm, bool shared_memory)
-      : comm_(std::move(comm)), shared_memory_(shared_memory) {
-    check_mpi(MPI_Comm_rank(comm_->get(), &rank_), "MPI_Comm_rank", comm_->get());
-    check_mpi(MPI_Comm_size(comm_->get(), &size_), "MPI_Comm_size", comm_->get());
+      : comm_(std::move(comm)),
+        rank_(mpi_rank(comm_->get())),
+        size_(mpi_size(comm_->get())),
+        shared_memory_(shared_memory) {
     if (shared_memory) shared_ = SharedSegment::create(comm_->get());
   }
 
@@ -80,7 +81,11 @@ class MpiGroup final : public GroupImpl {
   bool supports(at::Device device) const override { return device.is_cpu(); }
   int rank() const override { return rank_; }
   int size() const override { return size_; }
-  std::shared_ptr<GroupImpl> split(int color, int key) override;
+  std::shared_ptr<GroupImpl> split(int color, int key) override {
+    MPI_Comm part = MPI_COMM_NULL;
+    check_mpi(MPI_Comm_split(active(), color, key, &part), "MPI_Comm_split", comm_->get());
+    return make_mpi_group(part, shared_memory_);
+  }
 
   void all_reduce(at::Tensor& tensor, ReduceOp op) override {
     const MPI_Comm comm = active();
@@ -149,25 +154,17 @@ class MpiGroup final : public GroupImpl {
   }
 
   const std::shared_ptr<Communicator> comm_;  // shared with the pending operations
+  const int rank_;
+  const int size_;
   const bool shared_memory_;
   std::unique_ptr<SharedSegment> shared_;  // null: not wanted, or not all ranks are on one node
-  int rank_ = 0;
-  int size_ = 0;
 };
-
-std::shared_ptr<GroupImpl> MpiGroup::split(int color, int key) {
-  MPI_Comm part = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_split(active(), color, key, &part), "MPI_Comm_split", comm_->get());
-  return make_mpi_group(part, shared_memory_);
-}
 
 }  // namespace
 
 std::shared_ptr<GroupImpl> make_mpi_group(MPI_Comm comm, bool shared_memory) {
   auto owner = std::make_shared<Communicator>(comm);
-  int size = 0;
-  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size", comm);
-  if (size == 1) return make_single_group();
+  if (mpi_size(comm) == 1) return make_single_group();
   return std::make_shared<MpiGroup>(std::move(owner), shared_memory);
 }
 

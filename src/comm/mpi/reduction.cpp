@@ -31,9 +31,8 @@ MPI_Op native_op(ReduceOp op) { return op == ReduceOp::kSum ? MPI_SUM : MPI_MAX;
 /// Reductions in rank order: each rank gets one block of every rank and reduces it.
 class InOrder {
  public:
-  InOrder(MPI_Comm comm, at::ScalarType dtype, ReduceOp op) : comm_(comm), dtype_(dtype), op_(op) {
-    check_mpi(MPI_Comm_size(comm, &size_), "MPI_Comm_size", comm);
-  }
+  InOrder(MPI_Comm comm, at::ScalarType dtype, ReduceOp op)
+      : comm_(comm), dtype_(dtype), op_(op), size_(mpi_size(comm)) {}
 
   int size() const { return size_; }
   std::size_t item() const { return c10::elementSize(dtype_); }
@@ -72,7 +71,7 @@ class InOrder {
   const MPI_Comm comm_;
   const at::ScalarType dtype_;
   const ReduceOp op_;
-  int size_ = 0;
+  const int size_;
   std::vector<std::byte> outgoing_;
   std::vector<std::byte> incoming_;
 };

@@ -45,9 +45,7 @@ bool same_node(MPI_Comm comm, int size) {
   check_mpi(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node),
             "MPI_Comm_split_type", comm);
   const Communicator owner(node);
-  int node_size = 0;
-  check_mpi(MPI_Comm_size(node, &node_size), "MPI_Comm_size", node);
-  return node_size == size;
+  return mpi_size(node) == size;
 }
 
 bool all_agree(MPI_Comm comm, bool own) {
@@ -70,10 +68,8 @@ int open_object(const char* name, bool owner, std::size_t bytes) {
 }  // namespace
 
 std::unique_ptr<SharedSegment> SharedSegment::create(MPI_Comm comm) {
-  int rank = 0;
-  int size = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank", comm);
-  check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size", comm);
+  const int rank = mpi_rank(comm);
+  const int size = mpi_size(comm);
   if (!all_agree(comm, same_node(comm, size))) return nullptr;
 
   std::unique_ptr<SharedSegment> segment(new SharedSegment(comm, rank, size));

@@ -51,9 +51,7 @@ std::byte* at(void* data, std::size_t offset) { return static_cast<std::byte*>(d
 }  // namespace
 
 void mpi_all_gather(MPI_Comm comm, const void* input, void* output, std::size_t bytes) {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank", comm);
-  const bool in_place = input == at(output, rank * bytes);
+  const bool in_place = input == at(output, mpi_rank(comm) * bytes);
   for_each_chunk(bytes, [&](std::size_t begin, int length) {
     const StridedBlock block(comm, length, bytes);
     check_mpi(MPI_Allgather(in_place ? MPI_IN_PLACE : at(input, begin), length, MPI_BYTE,

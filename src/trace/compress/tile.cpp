@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -31,11 +32,16 @@ struct TileMethod : CellMethod {
   std::int64_t values(std::int64_t /*width*/) const { return 1; }
 };
 
+// The largest |x|; NaN if there is one.
 template <typename Number>
 struct AbsoluteMaxMethod : TileMethod<Number> {
   AbsoluteMaxMethod kernel(int /*layer*/) const { return {}; }
   void reduce(const Cell<Number>& cell, Number* out) const {
-    *out = absolute_max(cell.data, cell.width);
+    *out = 0;
+    for (std::int64_t i = 0; i < cell.width; ++i) {
+      const Number size = std::abs(cell.data[i]);
+      if (!(size <= *out)) *out = std::isnan(*out) ? *out : size;
+    }
   }
 };
 
@@ -136,7 +142,7 @@ std::vector<std::int64_t> tiles_of_ranks(const mesh::Placement& placement, int r
 // them all.
 std::vector<std::int64_t> first_boundaries(const mesh::Placement& placement, int ranks,
                                            std::int64_t features, std::int64_t tiles) {
-  const bool is_sharded = placement.kind == mesh::Placement::Kind::kShard && placement.dim == 2;
+  const bool is_sharded = placement.is_sharded() && placement.dim == 2;
   return is_sharded ? tiles_of_ranks(placement, ranks, features, tiles)
                     : tile_boundaries(features, std::min(tiles, features));
 }
@@ -187,14 +193,6 @@ std::shared_ptr<const Packing> tile_packing(const TileOptions& options, const Lo
       std::vector{joined.rows, joined.lines, joined.features}, is_double);
 }
 
-base::Result<DataDims> parse_data_dims(const json& text, const std::string& where) {
-  std::int64_t dims = 3;
-  if (auto status = parse_integer(text, "data_dims", where, 3, 4, dims); !status) {
-    return status.error();
-  }
-  return dims == 4 ? DataDims::kRows : DataDims::kLines;
-}
-
 base::Status parse_method(const json& text, const char* key, const std::string& where,
                           DataDims dims, const ExpressionScope& scope, Method& method) {
   if (!text.contains(key)) return {};
@@ -213,20 +211,6 @@ base::Status parse_method(const json& text, const char* key, const std::string& 
   return {};
 }
 
-// What a method over these tiles is checked against.
-ExpressionScope scope_of(const CompressorContext& context, std::vector<std::int64_t> boundaries) {
-  const std::int64_t features = boundaries.back();
-  return {features,
-          std::move(boundaries),
-          context.max_lines,
-          context.min_lines,
-          context.max_rows,
-          context.min_rows,
-          context.limits,
-          context.point.dims.size() - 2,
-          context.point.dtype == "float64"};
-}
-
 std::vector<std::int64_t> first_boundaries(const CompressorContext& context, std::int64_t tiles) {
   return first_boundaries(context.placement, context.tensor_ranks, context.features, tiles);
 }
@@ -238,7 +222,7 @@ base::Status parse_one_rank(const json& text, const std::string& where,
   OneRank one_rank{std::min(options.tiles, features), {}};
   base::Status status = parse_integer(text, "tiles_one_rank", where, 1, features, one_rank.tiles);
   if (!status) return status;
-  const ExpressionScope scope = scope_of(context, first_boundaries(context, one_rank.tiles));
+  const ExpressionScope scope{context, first_boundaries(context, one_rank.tiles)};
   status = parse_method(text, "method_one_rank", where, options.dims, scope, one_rank.method);
   const auto& expression = one_rank.method.expression;
   if (status && expression && expression->reach != Reach::kTile) {
@@ -258,11 +242,10 @@ ParsedCompressor parse_tile(const json& text, const std::string& where,
   const std::int64_t features = context.point.features;
   TileOptions options{.tiles = std::min(kDefaultTiles, features), .method = {}, .one_rank = {}};
   if (status) status = parse_integer(text, "tiles", where, 1, features, options.tiles);
-  if (!status) return status.error();
-  const auto dims = parse_data_dims(text, where);
-  if (!dims) return dims.error();
-  options.dims = dims.value();
-  status = parse_one_rank(text, where, context, options);
+  std::int64_t dims = 3;
+  if (status) status = parse_integer(text, "data_dims", where, 3, 4, dims);
+  options.dims = dims == 4 ? DataDims::kRows : DataDims::kLines;
+  if (status) status = parse_one_rank(text, where, context, options);
   if (!status) return status.error();
   // Keys of short prompts may be fewer than tiles.
   std::int64_t columns = context.features;
@@ -270,8 +253,7 @@ ParsedCompressor parse_tile(const json& text, const std::string& where,
     columns =
         static_cast<std::int64_t>(first_boundaries(context, options.one_rank->tiles).size()) - 1;
   }
-  const ExpressionScope scope =
-      scope_of(context, tile_boundaries(columns, std::min(options.tiles, columns)));
+  const ExpressionScope scope{context, tile_boundaries(columns, std::min(options.tiles, columns))};
   status = parse_method(text, "method", where, options.dims, scope, options.method);
   if (!status) return status.error();
   return parsed({.form = to_json(options),

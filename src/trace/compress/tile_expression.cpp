@@ -1,13 +1,12 @@
 #include "src/trace/compress/tile_expression.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <optional>
 #include <set>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -54,12 +53,6 @@ base::Result<eval::Program> program_for(const std::string& text,
                               limits);
 }
 
-std::int64_t numbers_in(const std::vector<std::int64_t>& shape) {
-  std::int64_t numbers = 1;
-  for (const std::int64_t size : shape) numbers *= size;
-  return numbers;
-}
-
 // The numbers of a tensor decide whether an index made of them fits, which no check can know.
 at::Tensor evaluated(const eval::Program& program, const at::Tensor& data) {
   auto result = program.run({data});
@@ -75,7 +68,7 @@ at::Tensor evaluated(const eval::Program& program, const at::Tensor& data) {
 
 // One number for each tile.
 bool reduces_each_tile(const eval::Program& program, std::int64_t tiles) {
-  return program.acts_on_last_dim_only(0) && numbers_in(program.result_shape()) == tiles;
+  return program.acts_on_last_dim_only(0) && c10::multiply_integers(program.facts().shape) == tiles;
 }
 
 std::set<std::int64_t> widths_of(const std::vector<std::int64_t>& boundaries) {
@@ -190,7 +183,7 @@ std::shared_ptr<const Packing> whole_packing(const TileExpression& expression,
   const std::vector<std::int64_t> data =
       data_shape(expression.dims, shape.rows, lines, tiles, shape.features / tiles);
   eval::Program program = required(program_for(expression.text, data, is_double));
-  std::vector<std::int64_t> result = program.result_shape();
+  std::vector<std::int64_t> result = program.facts().shape;
   if (expression.reach == Reach::kLines) {
     TT_CHECK(!result.empty() && result.front() == lines, "checked when the plan was taken");
     result.erase(result.begin());
@@ -202,19 +195,30 @@ std::shared_ptr<const Packing> whole_packing(const TileExpression& expression,
       make_copy_packing(shape, is_double), std::move(program), data, std::move(result), is_double);
 }
 
+// For the whole tensor of a capture.
+base::Result<eval::Program> whole_program(const std::string& text, DataDims dims,
+                                          const ExpressionScope& scope, const CaptureSize& size) {
+  const std::int64_t width = scope.features() / scope.tiles();
+  return program_for(text, data_shape(dims, size.rows, size.lines, scope.tiles(), width),
+                     scope.is_double(), scope.context.limits);
+}
+
 // Whether the first dim of the result is that of the lines: it follows another number of them.
-bool follows_lines(const std::string& text, std::int64_t tiles, const ExpressionScope& scope,
+bool follows_lines(const std::string& text, const ExpressionScope& scope,
                    const std::vector<std::int64_t>& result) {
-  if (result.empty() || result.front() != scope.max_lines) return false;
-  const std::int64_t lines = scope.max_lines > 1 ? scope.max_lines - 1 : 2;
-  const auto other = program_for(text, {lines, tiles, scope.features / tiles}, scope.is_double);
-  return other.ok() && !other.value().result_shape().empty() &&
-         other.value().result_shape().front() == lines;
+  const std::int64_t most = scope.context.largest.lines;
+  if (result.empty() || result.front() != most) return false;
+  const std::int64_t lines = most > 1 ? most - 1 : 2;
+  const auto other = program_for(text, {lines, scope.tiles(), scope.features() / scope.tiles()},
+                                 scope.is_double());
+  return other.ok() && !other.value().facts().shape.empty() &&
+         other.value().facts().shape.front() == lines;
 }
 
 base::Status check_dims(const std::vector<std::int64_t>& result, Reach reach,
                         const ExpressionScope& scope) {
-  const std::size_t dims = result.size() + (reach == Reach::kLines ? scope.line_dims : 0);
+  const std::size_t dims =
+      result.size() + (reach == Reach::kLines ? scope.context.point.dims.size() - 2 : 0);
   if (dims <= protocol::kRecordMaxDims) return {};
   return base::Error{"invalid_expression",
                      "its result has " + std::to_string(dims) + " dims, a record has " +
@@ -222,35 +226,26 @@ base::Status check_dims(const std::vector<std::int64_t>& result, Reach reach,
                      "", "flatten or reduce it"};
 }
 
-// That a method over the whole tensor fits the smallest capture as well as the largest.
-base::Status check_least(const std::string& text, DataDims dims, std::int64_t tiles,
-                         const ExpressionScope& scope) {
-  if (scope.min_lines == scope.max_lines) return {};
-  const auto least = program_for(
-      text, data_shape(dims, scope.min_rows, scope.min_lines, tiles, scope.features / tiles),
-      scope.is_double, scope.limits);
-  if (!least) return least.error();
-  return {};
-}
-
-// How far a method looks that gets the whole tensor.
-base::Result<TileExpression> check_whole(const std::string& text, DataDims dims, std::int64_t tiles,
+// How far a method looks that gets the whole tensor. It must fit the smallest capture as well as
+// the largest.
+base::Result<TileExpression> check_whole(const std::string& text, DataDims dims,
                                          const ExpressionScope& scope) {
-  auto program = program_for(
-      text, data_shape(dims, scope.max_rows, scope.max_lines, tiles, scope.features / tiles),
-      scope.is_double, scope.limits);
+  const auto program = whole_program(text, dims, scope, scope.context.largest);
   if (!program) return program.error();
-  if (auto status = check_least(text, dims, tiles, scope); !status) return status.error();
-  const std::vector<std::int64_t> result = program.value().result_shape();
-  const bool has_lines = dims == DataDims::kLines && follows_lines(text, tiles, scope, result);
+  if (scope.context.smallest.lines != scope.context.largest.lines) {
+    const auto least = whole_program(text, dims, scope, scope.context.smallest);
+    if (!least) return least.error();
+  }
+  const std::vector<std::int64_t>& result = program.value().facts().shape;
+  const bool has_lines = dims == DataDims::kLines && follows_lines(text, scope, result);
   const Reach reach = has_lines ? Reach::kLines : Reach::kTensor;
   if (auto status = check_dims(result, reach, scope); !status) return status.error();
-  if (scope.features % tiles == 0) return TileExpression{text, dims, reach};
+  if (scope.features() % scope.tiles() == 0) return TileExpression{text, dims, reach};
   return base::Error{"invalid_expression",
                      "looks beyond its own tile, so it gets the whole tensor and needs tiles of "
                      "equal width; " +
-                         std::to_string(tiles) + " tiles do not divide " +
-                         std::to_string(scope.features) + " features",
+                         std::to_string(scope.tiles()) + " tiles do not divide " +
+                         std::to_string(scope.features()) + " features",
                      "", "choose a number of tiles that divides them"};
 }
 
@@ -258,30 +253,30 @@ base::Result<TileExpression> check_whole(const std::string& text, DataDims dims,
 
 base::Result<TileExpression> check_expression(const std::string& text, DataDims dims,
                                               const ExpressionScope& scope) {
-  const auto tiles = static_cast<std::int64_t>(scope.boundaries.size()) - 1;
   double cost = 0;
   bool each_tile = true;
   for (const std::int64_t width : widths_of(scope.boundaries)) {
     const std::int64_t portion = portion_of(width);
-    auto program = program_for(text, portion_shape(dims, width), scope.is_double, scope.limits);
+    auto program =
+        program_for(text, portion_shape(dims, width), scope.is_double(), scope.context.limits);
     if (!program) {
       each_tile = false;
       break;
     }
     each_tile = each_tile && reduces_each_tile(program.value(), portion);
-    cost = std::max(cost, program.value().cost() / static_cast<double>(portion));
+    cost = std::max(cost, program.value().facts().cost / static_cast<double>(portion));
   }
   if (each_tile) {
-    cost *= static_cast<double>(scope.max_lines * tiles);
-    if (cost <= scope.limits.max_cost) return TileExpression{text, dims, Reach::kTile};
+    cost *= static_cast<double>(scope.context.largest.lines * scope.tiles());
+    if (cost <= scope.context.limits.max_cost) return TileExpression{text, dims, Reach::kTile};
     return base::Error{"invalid_expression",
                        "costs about " + std::to_string(static_cast<std::int64_t>(cost)) +
                            " element operations for each capture, more than " +
-                           std::to_string(static_cast<std::int64_t>(scope.limits.max_cost)),
+                           std::to_string(static_cast<std::int64_t>(scope.context.limits.max_cost)),
                        "", "take fewer rows, tokens or tiles, or a simpler expression"};
   }
   // What is wrong with the text itself matters more than the number of tiles.
-  return check_whole(text, dims, tiles, scope);
+  return check_whole(text, dims, scope);
 }
 
 std::shared_ptr<const Packing> make_expression_packing(const TileExpression& expression,

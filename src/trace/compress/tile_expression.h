@@ -30,17 +30,15 @@ struct TileExpression {
   Reach reach = Reach::kTile;
 };
 
-/// What an expression is checked against before it is taken.
+/// What an expression over tiles of these boundaries is checked against.
 struct ExpressionScope {
-  std::int64_t features = 1;
-  std::vector<std::int64_t> boundaries;  // of tiles
-  std::int64_t max_lines = 1;            // rows × lines of the largest capture
-  std::int64_t min_lines = 1;            // and of the smallest
-  std::int64_t max_rows = 1;             // rows of the largest capture
-  std::int64_t min_rows = 1;             // and of the smallest
-  eval::Limits limits;                   // for one capture
-  std::size_t line_dims = 1;             // of the point, between batch and features
-  bool is_double = false;                // `data`; else float32, whatever the model computes in
+  const CompressorContext& context;
+  const std::vector<std::int64_t> boundaries;
+
+  std::int64_t features() const { return boundaries.back(); }
+  std::int64_t tiles() const { return static_cast<std::int64_t>(boundaries.size()) - 1; }
+  /// `data` is float64; else float32, whatever the model computes in.
+  bool is_double() const { return context.point.dtype == "float64"; }
 };
 
 /// Checks syntax, names, shapes and cost. Errors show line, column and a caret; their `where` is

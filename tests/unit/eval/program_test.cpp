@@ -46,8 +46,8 @@ TEST(Program, KnowsShapeAndDtypeBeforeItRuns) {
   for (const Case& c : cases) {
     const auto program = check(c.text);
     ASSERT_TRUE(program.ok()) << c.text << "\n" << program.error().message;
-    EXPECT_EQ(program.value().result_shape(), c.shape) << c.text;
-    EXPECT_EQ(program.value().result_dtype(), c.dtype) << c.text;
+    EXPECT_EQ(program.value().facts().shape, c.shape) << c.text;
+    EXPECT_EQ(program.value().facts().dtype, c.dtype) << c.text;
     const auto result = program.value().run({at::randn({2, 3, 4}, at::kDouble)});
     ASSERT_TRUE(result.ok()) << c.text;
     EXPECT_EQ(result.value().sizes(), at::IntArrayRef(c.shape)) << c.text;
@@ -57,7 +57,7 @@ TEST(Program, KnowsShapeAndDtypeBeforeItRuns) {
 TEST(Program, EstimatesElementOperations) {
   const auto cost = [](const char* text) {
     const auto program = check(text, {8, 16});
-    return program.ok() ? program.value().cost() : -1;
+    return program.ok() ? program.value().facts().cost : -1;
   };
   EXPECT_EQ(cost("data"), 0);
   EXPECT_EQ(cost("data.transpose(0, 1)"), 0);

@@ -36,7 +36,7 @@ TEST(Scalar, CalculatesAsPythonDoes) {
   for (const Case& c : kCases) {
     const auto program = Program::check(std::string("full((), ") + c.text + ")", {});
     ASSERT_TRUE(program.ok()) << c.text << "\n" << program.error().message;
-    EXPECT_EQ(program.value().result_dtype(), c.dtype) << c.text;
+    EXPECT_EQ(program.value().facts().dtype, c.dtype) << c.text;
     const auto result = program.value().run({});
     ASSERT_TRUE(result.ok()) << c.text;
     EXPECT_EQ(result.value().to(at::kDouble).item<double>(), c.value) << c.text;

@@ -50,14 +50,15 @@ class Forward {
  public:
   explicit Forward(const std::string& program)
       : before_(c10::GetAllocator(c10::kCPU)),
-        engine_(made_up_context(8, comm::ProcessGroup(), at::kFloat), comm::ProcessGroup(),
-                comm::ProcessGroup()) {
-    const auto answer = engine_.request(protocol::ApplyProgram{.name = "p", .program = program}, 1);
+        engine_(make_engine(made_up_context(8, comm::ProcessGroup(), at::kFloat),
+                            comm::ProcessGroup(), comm::ProcessGroup())) {
+    const auto answer =
+        engine_->request(protocol::ApplyProgram{.name = "p", .program = program}, 1);
     EXPECT_TRUE(answer) << to_string(answer.error());
-    EXPECT_TRUE(engine_.prepare(engine_.take_changes(1)));
-    engine_.install(true);
+    EXPECT_TRUE(engine_->prepare(engine_->take_changes(1)));
+    engine_->install(true);
     c10::SetAllocator(c10::kCPU, &counting(), 100);
-    pass_ = engine_.begin({3, 0, 0, trace::Phase::kTrain}, at::zeros({4, 5}, at::kLong));
+    pass_ = engine_->begin({3, 0, 0, trace::Phase::kTrain}, at::zeros({4, 5}, at::kLong));
     at_start_ = counting().live;
   }
   ~Forward() {
@@ -78,7 +79,7 @@ class Forward {
 
  private:
   c10::Allocator* const before_;
-  Engine engine_;
+  const std::unique_ptr<trace::InterventionHooks> engine_;
   std::unique_ptr<trace::InterventionPass> pass_;
   std::size_t at_start_ = 0;
 };

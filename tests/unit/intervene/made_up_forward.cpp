@@ -102,12 +102,13 @@ class Pass {
         context_(context),
         reads_the_pass_before_(program.find("saved(") != std::string::npos),
         traffic_(std::make_shared<comm::Traffic>()),
-        engine_(context, comm::make_counting(group, traffic_), group) {
+        engine_(make_engine(context, comm::make_counting(group, traffic_), group)) {
     if (program.empty()) return;
-    const auto answer = engine_.request(protocol::ApplyProgram{.name = "p", .program = program}, 1);
+    const auto answer =
+        engine_->request(protocol::ApplyProgram{.name = "p", .program = program}, 1);
     if (!answer) throw std::runtime_error(program + "\n" + to_string(answer.error()));
-    if (!engine_.prepare(engine_.take_changes(1))) throw std::runtime_error("not prepared");
-    engine_.install(true);
+    if (!engine_->prepare(engine_->take_changes(1))) throw std::runtime_error("not prepared");
+    engine_->install(true);
   }
 
   MadeUp run() {
@@ -119,7 +120,7 @@ class Pass {
           leaf.first.grad().defined() ? leaf.first.grad() : at::zeros_like(leaf.first);
       made_[name + ".grad"] = whole(gradient, gradient_placement(leaf.second));
     }
-    const auto report = engine_.report(3);
+    const auto report = engine_->report(3);
     const std::int64_t positions =
         report ? (*report)["programs"][0]["positions"].get<std::int64_t>() : 0;
     made_["positions"] = at::full({}, positions, at::kLong);
@@ -129,7 +130,7 @@ class Pass {
  private:
   void pass() {
     const at::Tensor tokens = at::arange(kBatch * kSequence, at::kLong).view({kBatch, kSequence});
-    const auto acting = engine_.begin({3, 0, 0, trace::Phase::kTrain}, tokens);
+    const auto acting = engine_->begin({3, 0, 0, trace::Phase::kTrain}, tokens);
     at::Tensor loss = at::zeros({}, at::kDouble);
     std::uint64_t seed = 100;
     for (const Made& place : all_places(context_.places())) {
@@ -184,7 +185,7 @@ class Pass {
   const Context context_;
   const bool reads_the_pass_before_;
   const std::shared_ptr<comm::Traffic> traffic_;
-  Engine engine_;
+  const std::unique_ptr<trace::InterventionHooks> engine_;
   MadeUp made_;
   std::map<std::string, std::pair<at::Tensor, mesh::Placement>> leaves_;
 };

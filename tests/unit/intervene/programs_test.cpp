@@ -8,7 +8,6 @@
 
 #include "src/intervene/active_program.h"
 #include "src/intervene/program_cache.h"
-#include "tensor_tracer/intervene/check.h"
 #include "tensor_tracer/intervene/engine.h"
 #include "tests/unit/intervene/made_up_forward.h"
 
@@ -42,29 +41,29 @@ class ChangingVector : public trace::VectorLibrary {
 // The requests of a controller, and what all ranks do with them between two steps.
 class Controlled {
  public:
-  Controlled() : context_(make_context()), engine_(context_, group_, group_) {}
+  Controlled() : context_(make_context()), engine_(make_engine(context_, group_, group_)) {}
 
   void apply(const std::string& name, const json& program) {
     request(protocol::ApplyProgram{.name = name, .program = program});
   }
   void request(const protocol::ProgramRequest& request) {
-    const auto answer = engine_.request(request, 7);
+    const auto answer = engine_->request(request, 7);
     ASSERT_TRUE(answer.ok()) << to_string(answer.error());
   }
   /// `could`: whether the other ranks could make it ready.
   void at_boundary(bool could) {
-    const trace::ProgramChanges changes = engine_.take_changes(7);
+    const trace::ProgramChanges changes = engine_->take_changes(7);
     ASSERT_FALSE(changes.text.empty());
-    ASSERT_TRUE(engine_.prepare(changes).ok());
-    engine_.install(could);
+    ASSERT_TRUE(engine_->prepare(changes).ok());
+    engine_->install(could);
   }
   std::vector<std::string> in_force() {
     std::vector<std::string> names;
-    const json told = engine_.describe(7);
+    const json told = engine_->describe(7);
     for (const json& one : told["programs"]) names.push_back(one["name"]);
     return names;
   }
-  Engine& engine() { return engine_; }
+  trace::InterventionHooks& engine() { return *engine_; }
   int reads() const { return files_.reads; }
   CountingFiles& files() { return files_; }
   ChangingVector& vectors() { return vectors_; }
@@ -84,7 +83,7 @@ class Controlled {
   ChangingVector vectors_;
   comm::ProcessGroup group_;
   Context context_;
-  Engine engine_;
+  const std::unique_ptr<trace::InterventionHooks> engine_;
 };
 
 TEST(Programs, WhatWasRemovedBesideOneThatARankCouldNotTakeStaysRemoved) {
@@ -117,7 +116,8 @@ TEST(Programs, ARankWithoutFilesTakesTheirContentsWithTheProgram) {
   Controlled first;
   const std::string text = "layers[1].output += file(\"a\")[\"b\"]";
   const comm::ProcessGroup group;
-  Engine other(made_up_context(4, group, at::kFloat), group, group);
+  const auto engine = make_engine(made_up_context(4, group, at::kFloat), group, group);
+  trace::InterventionHooks& other = *engine;
   const json asked = {{"program", text}};
   EXPECT_FALSE(other.begin_preview(asked, {}).ok());
   const auto contents = first.engine().read_files(asked);

@@ -30,7 +30,7 @@ at::Tensor fixed_noise(const char* name, at::IntArrayRef shape) {
 }
 
 BuildContext context_of(const comm::ProcessGroup& group) {
-  return {group, 11, at::kDouble, at::kDouble, 0.3};
+  return {group, 11, at::kDouble, at::kDouble};
 }
 
 // Full gradients of the parameters, on rank 0.
@@ -38,8 +38,7 @@ void add_gradients(Results& results, const std::vector<Parameter>& parameters,
                    const comm::ProcessGroup& group) {
   train::GradientReducer(parameters, group, comm::ProcessGroup()).reduce();
   for (const Parameter& parameter : parameters) {
-    results[parameter.name] =
-        gather_full(parameter.local.grad(), parameter.placement, parameter.full_shape, group);
+    results[parameter.name] = gather_full(parameter.local.grad(), parameter.placement, group);
   }
 }
 
@@ -82,19 +81,25 @@ struct NoTrace {
   ForwardContext context(bool is_training = true) { return {pass, 5, 3, 8, is_training, nullptr}; }
 };
 
+config::ModelConfig eight_heads_of_four(std::int64_t groups) {
+  config::ModelConfig config;
+  config.num_attention_heads = 8;
+  config.num_query_groups = groups;
+  config.kv_channels = 4;
+  return config;
+}
+
 LayerRun attention_with(std::int64_t groups, double rotary_base, double dropout) {
   return [=](const BuildContext& context) {
-    AttentionOptions options;
-    options.name = "attention";
-    options.hidden_size = 16;
-    options.num_heads = 8;
-    options.num_query_groups = groups;
-    options.head_size = 4;
-    options.max_sequence = 6;
-    options.rotary_base = rotary_base;
-    options.dropout = dropout;
-    options.init_std = options.output_init_std = 0.3;
-    const Attention attention(context, options);
+    config::ModelConfig config = eight_heads_of_four(groups);
+    config.num_layers = 1;
+    config.hidden_size = 16;
+    config.seq_length = 6;
+    if (rotary_base > 0) config.position_embedding_type = "rope";
+    config.rotary_base = rotary_base;
+    config.attention_dropout = dropout;
+    config.init_method_std = 0.3;
+    const Attention attention(context, config, "attention");
     NoTrace idle;
     return through([&](const at::Tensor& x) { return attention.forward(x, idle.context()); },
                    attention.parameters(), context, {2, 6, 16});
@@ -103,7 +108,14 @@ LayerRun attention_with(std::int64_t groups, double rotary_base, double dropout)
 
 LayerRun mlp_with(bool swiglu, bool bias) {
   return [=](const BuildContext& context) {
-    const Mlp mlp(context, {"mlp", 1, 8, 16, swiglu, bias, 0.3, 0.3});
+    config::ModelConfig config;
+    config.num_layers = 1;
+    config.hidden_size = 8;
+    config.ffn_hidden_size = 16;
+    config.swiglu = swiglu;
+    config.disable_bias_linear = !bias;
+    config.init_method_std = 0.3;
+    const Mlp mlp(context, config, "mlp");
     NoTrace idle;
     return through([&](const at::Tensor& x) { return mlp.forward(x, idle.context()); },
                    mlp.parameters(), context, {2, 3, 8});
@@ -152,9 +164,8 @@ TEST(ParallelLayers, VocabParallelCrossEntropyEqualsPyTorchs) {
     const at::Tensor loss = vocab_parallel_cross_entropy(
         local, labels, first_local_token(vocabulary, context.tensor), context.tensor);
     loss.backward();
-    return Results{
-        {"loss", loss.detach()},
-        {"gradient", gather_full(local.grad(), placement, {12, vocabulary}, context.tensor)}};
+    return Results{{"loss", loss.detach()},
+                   {"gradient", gather_full(local.grad(), placement, context.tensor)}};
   };
   at::Tensor logits = (fixed_noise("logits", {12, vocabulary}) * 30).set_requires_grad(true);
   const at::Tensor expected = at::cross_entropy_loss(logits, labels);
@@ -169,12 +180,11 @@ TEST(Parameters, StartTheSameOnEveryMeshBitForBit) {
   const auto weight_on = [](int ranks) {
     at::Tensor full;
     comm::run_local(ranks, [&](const comm::ProcessGroup& group) {
-      const auto segments = qkv_segments(8, 2, 4, ranks);
+      const auto segments = qkv_segments(eight_heads_of_four(2), ranks);
       const Parameter parameter =
           make_parameter(context_of(group), "w", {48, 5}, mesh::Placement::shard(0, segments),
                          Init::kNormal, 0.02);
-      const at::Tensor gathered =
-          gather_full(parameter.local, parameter.placement, parameter.full_shape, group);
+      const at::Tensor gathered = gather_full(parameter.local, parameter.placement, group);
       if (group.rank() == 0) full = gathered;
     });
     return full;
@@ -196,9 +206,10 @@ TEST(DropoutFactors, DependOnKeyAndStreamAndKeepTheMean) {
 TEST(GradientReducer, NormCountsEveryNumberOnceAndClipsLikePyTorch) {
   for (const int ranks : {1, 2, 4, 8}) {
     comm::run_local(ranks, [&](const comm::ProcessGroup& group) {
-      const Parameter cut = make_parameter(context_of(group), "w", {48, 5},
-                                           mesh::Placement::shard(0, qkv_segments(8, 2, 4, ranks)),
-                                           Init::kNormal, 1.0);
+      const Parameter cut =
+          make_parameter(context_of(group), "w", {48, 5},
+                         mesh::Placement::shard(0, qkv_segments(eight_heads_of_four(2), ranks)),
+                         Init::kNormal, 1.0);
       const Parameter whole =
           make_parameter(context_of(group), "b", {7}, mesh::Placement::replicate(), Init::kOnes);
       for (const Parameter& parameter : {cut, whole}) {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tensor_tracer/comm/broadcast.h"
+#include "tensor_tracer/comm/collectives.h"
 #include "tensor_tracer/comm/world.h"
 
 namespace tt::trace {

@@ -141,7 +141,8 @@ TEST(IdlePrograms, OfOtherStepsAllocateNothing) {
   context.model.places = context_of(one).places;
   context.micro_batch_size = 2;
   context.seq_length = 4;
-  intervene::Engine engine(context, one, one);
+  const auto owner = intervene::make_engine(context, one, one);
+  trace::InterventionHooks& engine = *owner;
   const std::string program = "layers[1].output *= 2\nwhen(steps=\"100\")";
   ASSERT_TRUE(engine.request(protocol::ApplyProgram{.name = "p", .program = program}, 1).ok());
   ASSERT_TRUE(engine.prepare(engine.take_changes(1)).ok());

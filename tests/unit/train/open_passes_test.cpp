@@ -35,12 +35,14 @@ constexpr std::int64_t kMicroBatches = 8;
 constexpr std::int64_t kInFlight = 4;
 
 // Values and gradients that are read, written, saved and read back; a mask, which is counted on
-// shards; a value that waits for a later layer; a layer that is left out.
+// shards; a value that waits for a later layer; a bias that is written by the weight before it; a
+// layer that is left out.
 const char* const kProgram =
     "h = layers[1].output\n"
     "layers[1].output = h + 0.1 * noise(layers[1].output)\n"
     "if layers[1].mlp.activation > 0.1: layers[1].mlp.activation = 0.1\n"
     "layers[3].mlp.output += 0.5 * h\n"
+    "layers[1].mlp.fc1.bias += layers[1].mlp.fc1.weight.mean()\n"
     "if h.mean() > -100: skip(layers[2])\n"
     "save(layers[1].output.mean(), \"mean\")\n"
     "layers[3].mid += 0.01 * saved(\"mean\")\n"
@@ -126,32 +128,32 @@ class Rank {
         order_(corpus().size(), config.model.seq_length,
                config::parse_split(config.data.split).value().second, 1),
         batches_(corpus(), order_, config.model.seq_length),
-        gpt_({groups_.tensor, 1, at::kFloat, at::kFloat, 0.2}, config.model, 2),
+        gpt_({groups_.tensor, 1, at::kFloat, at::kFloat}, config.model, 2),
         collector_(left),
         left_(left),
         tracer_(plan_context_, {7, groups_.coordinates}, groups_.tracer,
                 world.rank() == 0 ? &collector_ : nullptr),
-        engine_(intervention_context(), groups_.tensor, groups_.world),
-        runner_(config_, groups_, gpt_, batches_, &engine_) {
+        engine_(intervene::make_engine(intervention_context(), groups_.tensor, groups_.world)),
+        runner_(config_, groups_, gpt_, batches_, engine_.get()) {
     auto plan = trace::parse_plan(kPlan, plan_context_, 1);
     EXPECT_TRUE(plan.ok()) << to_string(plan.error());
     tracer_.set_plan(std::make_shared<const trace::Plan>(std::move(plan).value()));
     const auto answer =
-        engine_.request(protocol::ApplyProgram{.name = "p", .program = kProgram}, 1);
+        engine_->request(protocol::ApplyProgram{.name = "p", .program = kProgram}, 1);
     EXPECT_TRUE(answer.ok()) << to_string(answer.error());
-    EXPECT_TRUE(engine_.prepare(engine_.take_changes(1)).ok());
-    engine_.install(true);
+    EXPECT_TRUE(engine_->prepare(engine_->take_changes(1)).ok());
+    engine_->install(true);
   }
 
   ForwardRunner& runner() { return runner_; }
   trace::Tracer& tracer() { return tracer_; }
-  intervene::Engine& engine() { return engine_; }
+  trace::InterventionHooks& engine() { return *engine_; }
   const model::Gpt& gpt() const { return gpt_; }
 
   void end_step(std::int64_t step) {
-    if (auto report = engine_.report(step)) left_.reports.push_back(std::move(*report));
+    if (auto report = engine_->report(step)) left_.reports.push_back(std::move(*report));
     std::vector<std::string> saved;
-    for (const json& one : engine_.take_saved()) saved.push_back(one.dump());
+    for (const json& one : engine_->take_saved()) saved.push_back(one.dump());
     std::ranges::sort(saved);
     std::ranges::copy(saved, std::back_inserter(left_.saved));
   }
@@ -189,7 +191,7 @@ class Rank {
   Collector collector_;
   Left& left_;
   trace::Tracer tracer_;
-  intervene::Engine engine_;
+  const std::unique_ptr<trace::InterventionHooks> engine_;
   ForwardRunner runner_;
 };
 

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "src/trace/active_plan.h"
+#include "src/trace/forward_buffer.h"
+#include "src/trace/record_writer.h"
+#include "tensor_tracer/trace/tracer.h"
+
+namespace tt::trace {
+
+/// What a pass writes into; the next pass takes it over.
+struct PassMemory {
+  explicit PassMemory(const comm::ProcessGroup& group) : values(group), gradients(group) {}
+  ForwardBuffer values, gradients;
+  std::vector<double> entry_seconds;  // CPU time in this pass, by entry
+};
+
+/// What the passes of one tracer share.
+struct TracerCore {
+  TracerCore(PlanContext about, const TracerIdentity& identity, const comm::ProcessGroup& tensor,
+             TraceSink* out)
+      : context(std::move(about)),
+        is_watched(identity.coordinates.data == 0),
+        group(tensor),
+        sink(out),
+        writer(context, identity),
+        plan(std::make_shared<ActivePlan>(std::make_shared<Plan>(), context, out)) {}
+
+  const PlanContext context;
+  const bool is_watched;  // the data replica of the leader
+  const comm::ProcessGroup group;
+  TraceSink* const sink;
+  RecordWriter writer;
+  std::shared_ptr<ActivePlan> plan;  // of the passes that begin from now on
+  std::vector<PassMemory> unused;    // of passes that are over
+  TracerSeconds seconds;
+};
+
+}  // namespace tt::trace
