@@ -37,10 +37,13 @@ constexpr auto kAwait = net::as_tuple(net::use_awaitable);
 constexpr int kSendBuffer = 256 * 1024;
 constexpr int kReceiveBuffer = 1024 * 1024;
 constexpr auto kTick = 100ms;
-// The two phases of the end; together with the last tick well within 2 s.
+// The two phases of the end after SIGTERM or SIGINT; together with the last tick well within 2 s.
 constexpr auto kDrainWorkers = 400ms;
 constexpr auto kSayGoodbye = 1000ms;
+// After SIGHUP, which says that the run has ended, a viewer that takes something gets the rest too.
+constexpr auto kLongestGoodbye = 25s;
 constexpr auto kPoll = 20ms;
+constexpr auto kLogDraining = 500ms;
 
 /// What an earlier hub has left of the run.
 struct EarlierRun {
@@ -73,7 +76,7 @@ class Server {
                      .replay = options.replay.has_value(),
                      .queue = {},
                      .on_update_made = [this] { ::eventfd_write(updates_made_.get(), 1); }})),
-        signals_(io_, SIGTERM, SIGINT) {
+        signals_(io_, SIGTERM, SIGINT, SIGHUP) {
     for (base::ScopedFd& listener : listeners) {
       const tcp protocol = local_endpoint(listener).value().protocol();
       acceptors_.emplace_back(io_, protocol, listener.release());
@@ -157,7 +160,7 @@ class Server {
     }
     net::co_spawn(io_, tick(), net::detached);
     net::co_spawn(io_, take_updates(), net::detached);
-    net::co_spawn(io_, shut_down(), net::detached);
+    net::co_spawn(io_, watch_signals(), net::detached);
     on_ready();
     while (!io_.stopped()) {
       try {
@@ -266,28 +269,65 @@ class Server {
     }
   }
 
-  net::awaitable<void> wait_for(std::chrono::milliseconds limit, bool workers_only) {
-    const auto end = Clock::now() + limit;
-    while (Clock::now() < end &&
-           context_.workers.size() + (workers_only ? 0 : context_.viewers.size()) > 0) {
+  std::size_t connections() const { return context_.workers.size() + context_.viewers.size(); }
+
+  // Workers that still send may take longer.
+  net::awaitable<void> drain_workers() {
+    const auto bytes_in = [this] { return context_.room.metrics().of(Role::kWorker).bytes_in; };
+    std::uint64_t taken = bytes_in();
+    auto end = Clock::now() + kDrainWorkers;
+    while (Clock::now() < end && context_.workers.size() > 0) {
       co_await sleep(kPoll);
+      if (!hurried_at_ && std::exchange(taken, bytes_in()) != taken) {
+        end = Clock::now() + kDrainWorkers;
+      }
+    }
+  }
+
+  // A connection that takes nothing ends itself.
+  net::awaitable<void> say_goodbye() {
+    const auto begin = Clock::now();
+    const auto end = [&] {
+      return hurried_at_ ? std::max(begin, *hurried_at_) + kSayGoodbye : begin + kLongestGoodbye;
+    };
+    auto logged = begin;
+    while (Clock::now() < end() && connections() > 0) {
+      co_await sleep(kPoll);
+      if (Clock::now() - logged >= kLogDraining) {
+        // The supervisor takes a hub that writes nothing to its files for dead.
+        spdlog::info("draining: {} connections still take what waits for them", connections());
+        logged = Clock::now();
+      }
+    }
+  }
+
+  net::awaitable<void> watch_signals() {
+    while (true) {
+      const auto [failure, signal] = co_await signals_.async_wait(kAwait);
+      if (failure) {
+        co_return;
+      }
+      if (signal != SIGHUP && !hurried_at_) {
+        hurried_at_ = Clock::now();
+      }
+      if (!std::exchange(ending_, true)) {
+        net::co_spawn(io_, shut_down(), net::detached);
+      }
     }
   }
 
   net::awaitable<void> shut_down() {
-    co_await signals_.async_wait(kAwait);
     spdlog::info("hub_ends: the hub ends: draining");
     for (tcp::acceptor& acceptor : acceptors_) {
       acceptor.close();
     }
-    co_await wait_for(kDrainWorkers, true);
+    co_await drain_workers();
     end_recording();
     const auto finish = [](Connection& connection) { connection.finish(); };
     context_.workers.for_each(finish);
     context_.viewers.for_each(finish);
-    co_await wait_for(kSayGoodbye, false);
-    spdlog::info("goodbyes_said: {} connections are cut off",
-                 context_.workers.size() + context_.viewers.size());
+    co_await say_goodbye();
+    spdlog::info("goodbyes_said: {} connections are cut off", connections());
     io_.stop();  // clients that are left are cut off when the sockets go
   }
 
@@ -297,7 +337,9 @@ class Server {
   std::vector<tcp::acceptor> acceptors_;  // as many as at the start
   net::signal_set signals_;
   std::unique_ptr<Replayer> replayer_;
-  std::thread finishing_;  // has the recorder, once the hub ends
+  bool ending_ = false;
+  std::optional<Clock::time_point> hurried_at_;  // by SIGTERM or SIGINT
+  std::thread finishing_;                        // has the recorder, once the hub ends
 };
 
 }  // namespace

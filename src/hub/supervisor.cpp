@@ -34,7 +34,8 @@ constexpr Clock::duration kMaxPause = 2000ms;
 constexpr auto kHealthy = 10s;      // a hub that lived this long may come back at once
 constexpr auto kFirstStart = 8s;    // how long the first hub may take to be ready
 constexpr auto kGraceful = 1600ms;  // from SIGTERM to SIGKILL
-// The same at the run's end for a hub that goes on writing: it may have 64 MiB for a slow disk.
+// The same at the run's end, after SIGHUP, for a hub that goes on writing to its files: it may have
+// 64 MiB for a slow disk, and viewers that are late.
 constexpr auto kMaxEnd = 30s;
 constexpr std::string_view kReady = "1";  // what a hub that serves writes
 constexpr int kReadyInChild = 3;
@@ -161,7 +162,7 @@ class Supervisor {
     std::error_code failure;
     if (!std::filesystem::exists(options_.run_dir, failure) && !failure) {
       // Clients would wait in the backlog for a hub that knows no token.
-      stop("the run directory is gone: no hub can be started", kGraceful);
+      stop("the run directory is gone: no hub can be started", SIGTERM, kGraceful);
       return;
     }
     if (const auto ready = start({"--restarted"}); !ready) {
@@ -199,7 +200,7 @@ class Supervisor {
     if (options_.linger) {
       spdlog::info("run_ended: the hub stays until it gets SIGTERM or SIGINT");
     } else {
-      stop("the run has ended", kMaxEnd);
+      stop("the run has ended", SIGHUP, kMaxEnd);
     }
   }
 
@@ -207,7 +208,7 @@ class Supervisor {
     signalfd_siginfo info{};
     while (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
       if (info.ssi_signo != SIGCHLD) {
-        stop("asked by a signal", kGraceful);
+        stop("asked by a signal", SIGTERM, kGraceful);
       }
     }
     int status = 0;
@@ -232,18 +233,17 @@ class Supervisor {
   }
 
   // A signal after the run's end makes it shorter.
-  void stop(const char* why, Clock::duration longest) {
+  void stop(const char* why, int signal, Clock::duration longest) {
     longest_ = Clock::now() + longest;
-    if (ending_) {
-      return;
+    if (!ending_) {
+      spdlog::info("supervisor_ends: {}", why);
+      ending_ = true;
+      listeners_.clear();
+      deadline_ = Clock::now() + kGraceful;
     }
-    spdlog::info("supervisor_ends: {}", why);
-    ending_ = true;
-    listeners_.clear();
-    deadline_ = Clock::now() + kGraceful;
     if (child_ > 0) {
       written_ = bytes_written(child_);
-      ::kill(child_, SIGTERM);
+      ::kill(child_, signal);
     }
   }
 

@@ -267,14 +267,24 @@ void WsSession::close(std::string_view reason) {
   }
   closing_ = true;
   close_reason_ = reason;
+  limit_close();
+  wake();
+}
+
+void WsSession::limit_close() {
   close_timer_.expires_after(kCloseTimeout);
-  close_timer_.async_wait([weak = weak_from_this()](beast::error_code failure) {
+  close_timer_.async_wait([weak = weak_from_this(),
+                           written = stream_.next_layer().written()](beast::error_code failure) {
     const auto self = weak.lock();
-    if (!failure && self) {
+    if (failure || !self) {
+      return;
+    }
+    if (self->drain_ && self->stream_.next_layer().written() != written) {
+      self->limit_close();
+    } else {
       self->kill();
     }
   });
-  wake();
 }
 
 void WsSession::close_after_sending(std::string_view reason) {

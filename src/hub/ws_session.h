@@ -53,6 +53,8 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
   std::size_t make_frame();
   void on_write(beast::error_code failure);
   void send_close();
+  /// Cuts the connection off unless it ends in time; one that drains, once it takes nothing.
+  void limit_close();
   void end();
 
   Stream stream_;

@@ -87,10 +87,18 @@ void Channel::wait(Clock::time_point until) {
   }
 }
 
-void Channel::wait_until_written(Clock::time_point until) {
+bool Channel::wait_until_written(std::chrono::milliseconds idle,
+                                 std::chrono::milliseconds longest) {
+  const auto end = Clock::now() + longest;
+  const auto is_empty = [this] { return texts_.empty() && data_.empty() && in_flight_ == 0; };
   std::unique_lock lock(mutex_);
-  emptied_.wait_until(lock, until,
-                      [this] { return texts_.empty() && data_.empty() && in_flight_ == 0; });
+  while (!is_empty()) {
+    const auto moved = [&, before = writes_] { return writes_ != before; };
+    if (!written_.wait_until(lock, std::min(Clock::now() + idle, end), moved)) {
+      return false;
+    }
+  }
+  return true;
 }
 
 std::uint64_t Channel::dropped() const {
@@ -228,8 +236,9 @@ void Channel::written() {
   {
     const std::lock_guard lock(mutex_);
     in_flight_ = 0;
+    ++writes_;
   }
-  emptied_.notify_all();
+  written_.notify_all();
 }
 
 void Channel::give_back(Outgoing message) {

@@ -56,8 +56,9 @@ class Channel {
   std::vector<trace::Request> poll(Clock::time_point now);
   void wait(Clock::time_point until);
   bool has_viewer() const { return viewers_.load(std::memory_order_relaxed) > 0; }
-  /// Waits until everything is written, or until then.
-  void wait_until_written(Clock::time_point until);
+  /// Waits until everything is written. Gives up once nothing was written for `idle`, or after
+  /// `longest`: false.
+  bool wait_until_written(std::chrono::milliseconds idle, std::chrono::milliseconds longest);
   std::uint64_t dropped() const;
   std::size_t waiting_bytes() const;
 
@@ -105,11 +106,12 @@ class Channel {
   // Guarded by mutex_.
   mutable std::mutex mutex_;
   std::condition_variable arrived_;
-  std::condition_variable emptied_;
+  std::condition_variable written_;
   std::deque<Outgoing> texts_;
   std::deque<Outgoing> data_;
   std::size_t bytes_ = 0;
   std::size_t in_flight_ = 0;  // messages
+  std::uint64_t writes_ = 0;   // calls of written()
   std::uint64_t dropped_ = 0;  // records
   std::uint64_t told_dropped_ = 0;
   std::uint64_t untold_events_ = 0;  // dropped texts

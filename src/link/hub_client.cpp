@@ -18,7 +18,7 @@
 namespace tt::link {
 namespace {
 namespace net = boost::asio;
-constexpr auto kGoodbye = std::chrono::milliseconds(200);
+constexpr auto kLongestFinish = std::chrono::seconds(30);
 }  // namespace
 
 class HubClient::Impl {
@@ -72,9 +72,13 @@ class HubClient::Impl {
     if (checker_.joinable()) {
       checker_.join();
     }
-    channel.wait_until_written(Channel::Clock::now() + limit);
+    const bool written = channel.wait_until_written(limit, kLongestFinish);
     net::post(io_, [this] { connection_.close(); });
-    ended_.get_future().wait_for(kGoodbye);
+    // The hub's answer: it has read everything. A socket closed before that may lose what the hub
+    // has not read yet.
+    if (written) {
+      ended_.get_future().wait_for(limit);
+    }
     io_.stop();
     thread_.join();
   }

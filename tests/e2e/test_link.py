@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_harness import RUN_ID, HubOfRun, Peer, binary, claim, wait_until, write_run_file
+from hub_harness import RUN_ID, HubOfRun, Peer, RawSocket, binary, claim, wait_until, write_run_file
 from test_hub_metrics import scrape
 from websockets.sync.client import connect
 
@@ -375,6 +375,28 @@ def test_finish_flushes_what_is_queued(tmp_path: Path) -> None:
             lambda: len(viewer.records) == 80 and bool(viewer.named("state")), "all of it"
         )
         assert viewer.named("state")[-1]["phase"] == "finished"
+
+
+def test_a_slow_viewer_sees_the_run_to_its_end(tmp_path: Path) -> None:
+    with training(tmp_path / "run") as trainer:
+        trainer.wait_connected()
+        slow = RawSocket(trainer.port, receive_buffer=4096)
+        slow.upgrade("/ws", (trainer.run_dir / "token").read_text().strip())
+        hello = {"versions": [1], "role": "viewer", "client": "slow"}
+        slow.send_frame(1, json.dumps({"id": 1, "method": "hello", "params": hello}).encode())
+        assert json.loads(slow.receive_frame()[1])["id"] == 1
+        for number in range(60):
+            trainer.tell("event log " + json.dumps({"level": "info", "message": f"{number} " + 50_000 * "x"}))
+        trainer.tell("finish")
+        assert trainer.process.wait(2) == 0
+        start, seen = time.monotonic(), []
+        while (frame := slow.receive_frame())[0] == 1:
+            time.sleep(0.05)  # all of it takes 3 s
+            event = json.loads(frame[1])
+            seen += [event["params"]["message"].split()[0]] if event["event"] == "log" else []
+        assert frame[0] == 8, "the hub says goodbye"
+        assert seen == [str(number) for number in range(60)]
+        assert time.monotonic() - start > 2, "it was not slow"
 
 
 def test_a_stopped_hub_costs_the_trainer_nothing(tmp_path: Path) -> None:

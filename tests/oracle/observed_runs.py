@@ -20,7 +20,6 @@ from websockets.exceptions import ConnectionClosed
 
 # At most 32 programs are in force at a time. With 1 each has a run of its own.
 PROGRAMS_PER_RUN = int(os.environ.get("TT_PROGRAMS_PER_RUN", "32"))
-ATTEMPTS = 3  # of a run whose end the viewer did not see
 Mesh = tuple[int, int]  # tensor, data
 
 
@@ -78,19 +77,7 @@ def drain(viewer: Viewer, seconds: float = 300) -> None:
 
 
 def observe(flags: Flags, placed: Sequence[Scheduled], mesh: Mesh, folder: Path) -> Observed:
-    """Trains through all steps of the programs, with all of them in force. At the run's end the hub cuts
-    off a viewer that is late, which is told nothing of the last steps: then the run is made again."""
-    last = placed[-1].steps[-1]
-    for attempt in range(ATTEMPTS):
-        world = folder / f"attempt{attempt}"
-        write_world(world)
-        observed = observe_once(flags, placed, mesh, world)
-        if any(step == last for _, step in observed.applied):
-            break
-    return observed
-
-
-def observe_once(flags: Flags, placed: Sequence[Scheduled], mesh: Mesh, folder: Path) -> Observed:
+    """Trains through all steps of the programs, with all of them in force."""
     programs = []
     for one in placed:
         programs.append(str(folder / "programs" / f"{one.graph.name}.tti"))
@@ -140,6 +127,7 @@ class Runs:
 
     def _try(self, shape: str, mesh: Mesh, batch: list[Scheduled], index: int) -> Observed | Exception:
         folder = self._folder / f"{shape}-{mesh[0]}x{mesh[1]}-{index}"
+        write_world(folder)
         try:
             return observe(dict(self._flags) | SHAPES[shape], batch, mesh, folder)
         except (AssertionError, TimeoutError, OSError) as error:

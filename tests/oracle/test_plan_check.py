@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from decoder import Record
 from viewer import LiveRun, RequestError, Viewer, live_run
 
 LAYERS, HIDDEN, STEPS = 2, 32, 12  # STEPS: a multiple of every period below
@@ -78,8 +79,14 @@ def test_what_is_foretold_arrives(ranks: int, watched: dict[str, Any], tmp_path:
         viewer.request("control.step", {"count": STEPS})
         number = plan["plan"]["number"]
         viewer.request("control.pause")
-        viewer.drain(0.5)
-        taken = [r for r in viewer.records if r.plan == number]
+        due = sum(cost["records"] for cost in foretold["entries"]) * STEPS
+
+        def taken_so_far() -> list[Record]:
+            return [r for r in viewer.records if r.plan == number]
+
+        viewer.wait_for(lambda: len(taken_so_far()) >= round(due), f"{due} records")
+        viewer.drain(0.5)  # more than was foretold
+        taken = taken_so_far()
         assert max(r.step for r in taken) == first + STEPS - 1
     for index, cost in enumerate(foretold["entries"]):
         mine = [r for r in taken if r.entry == index]

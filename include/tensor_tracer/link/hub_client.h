@@ -52,8 +52,8 @@ class HubClient : public trace::TraceSink, public trace::ControlSource {
   void answer(std::uint64_t id, nlohmann::json result) noexcept override;
   void refuse(std::uint64_t id, const base::Error& error) noexcept override;
 
-  /// Writes what is queued, for `limit` at most, and ends the connection and its thread. What is
-  /// sent later goes nowhere. May be called again.
+  /// Writes what is queued and ends the connection and its thread. Gives up once the hub has taken
+  /// nothing for `limit`, or after 30 s. What is sent later goes nowhere. May be called again.
   void finish(std::chrono::milliseconds limit = std::chrono::milliseconds(1000)) noexcept;
 
   /// Records that never reached the hub.

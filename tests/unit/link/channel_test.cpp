@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -214,15 +215,34 @@ TEST(Channel, WaitsUntilEverythingIsWritten) {
   Channel channel(600, 1s);
   channel.push_text("a");
   const auto start = Clock::now();
-  channel.wait_until_written(start + 50ms);
+  EXPECT_FALSE(channel.wait_until_written(50ms, 10s));
   EXPECT_GE(Clock::now() - start, 50ms);
   channel.take();
   const std::jthread writer([&] {
     std::this_thread::sleep_for(20ms);
     channel.written();
   });
-  channel.wait_until_written(start + 10s);
+  EXPECT_TRUE(channel.wait_until_written(10s, 10s));
   EXPECT_LT(Clock::now() - start, 5s);
+}
+
+TEST(Channel, WaitsForAHubThatIsSlowButNotLongerThanTheLongest) {
+  constexpr int kMessages = 8;
+  Channel channel(600, 1s);
+  for (int i = 0; i < kMessages; ++i) channel.push_text("a");
+  std::atomic<int> taken = 0;
+  const std::jthread writer([&](const std::stop_token& stop) {
+    for (int i = 0; i < kMessages && !stop.stop_requested(); ++i) {
+      std::this_thread::sleep_for(50ms);
+      channel.take();
+      ++taken;
+      channel.written();
+    }
+  });
+  EXPECT_FALSE(channel.wait_until_written(5s, 100ms));
+  EXPECT_LT(taken, kMessages);
+  EXPECT_TRUE(channel.wait_until_written(300ms, 10s));
+  EXPECT_EQ(taken, kMessages);
 }
 
 trace::Request check(std::uint64_t id, protocol::TrainerRequest body = protocol::CheckPlan{}) {
