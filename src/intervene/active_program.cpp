@@ -99,7 +99,7 @@ base::Status check_value(const graph::Parameter& parameter, const nlohmann::json
 
 ActiveProgram::ActiveProgram(std::shared_ptr<const CompiledProgram> of)
     : compiled(std::move(of)),
-      ready({{compiled->shape, compiled->ready}}),
+      specializations({{compiled->shape, compiled->specialization}}),
       contents(compiled->contents) {
   for (const graph::Parameter& parameter : program.parameters) {
     targets[parameter.name] = parameter.value;
@@ -164,11 +164,12 @@ void ActiveProgram::count_identity(const StepValues& values) {
   }
 }
 
-std::shared_ptr<const Specialization> ActiveProgram::ready_for(const Shape& shape,
-                                                               const Context& context) {
-  if (const auto found = ready.find(shape); found != ready.end()) return found->second;
-  if (ready.size() >= kMaxShapes) ready.clear();
-  return ready[shape] = specialize(program, layers, shape, context, contents);
+std::shared_ptr<const Specialization> ActiveProgram::specialization_for(const Shape& shape,
+                                                                        const Context& context) {
+  if (const auto found = specializations.find(shape); found != specializations.end())
+    return found->second;
+  if (specializations.size() >= kMaxShapes) specializations.clear();
+  return specializations[shape] = specialize(program, layers, shape, context, contents);
 }
 
 at::Tensor ActiveProgram::selected(const trace::ForwardScope& scope,

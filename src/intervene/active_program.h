@@ -85,15 +85,15 @@ struct ActiveProgram : ProgramSettings {
   bool is_preview = false;  // acts in every forward, and sums what it changes
 
   std::shared_ptr<const StepValues> step_values;  // of the last step; null: made anew
-  std::map<Shape, std::shared_ptr<const Specialization>> ready;
+  std::map<Shape, std::shared_ptr<const Specialization>> specializations;
   trace::FileContents contents;                                   // of the files that it names
   std::map<ForwardKind, std::map<std::string, at::Tensor>> kept;  // of the passes that ended
   Counts counts;
   std::vector<Change> changes;  // by place, as Counts::places
 
   std::size_t num_places() const { return program.effects.size() * layers.size(); }
-  std::size_t place_of(std::size_t effect, std::size_t instance) const {
-    return effect * layers.size() + instance;
+  std::size_t place_of(std::size_t effect, std::size_t layer_index) const {
+    return effect * layers.size() + layer_index;
   }
   /// Sets the parameters in `given`, by name. The error names the wrong one.
   base::Status set_targets(const nlohmann::json& given);
@@ -102,7 +102,8 @@ struct ActiveProgram : ProgramSettings {
   std::shared_ptr<const StepValues> values_of_step(std::int64_t number);
   void count_identity(const StepValues& values);
   /// Made on demand; the oldest of many shapes are forgotten.
-  std::shared_ptr<const Specialization> ready_for(const Shape& shape, const Context& context);
+  std::shared_ptr<const Specialization> specialization_for(const Shape& shape,
+                                                           const Context& context);
   /// The tokens that rows, tokens and token_text of `when` select, bool [batch, sequence];
   /// undefined: all.
   at::Tensor selected(const trace::ForwardScope& scope, const at::Tensor& tokens) const;

@@ -27,12 +27,12 @@ constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::max();
 
 // When each value is used last; never, if nothing uses it: then it is not computed.
 std::vector<std::int64_t> last_uses(const graph::Program& program,
-                                    const LayerSpecialization& instance) {
-  std::vector<std::int64_t> last(instance.units.size(), kNever);
+                                    const LayerSpecialization& specialized) {
+  std::vector<std::int64_t> last(specialized.values.size(), kNever);
   const auto use = [&](std::size_t value, std::int64_t moment) {
     last[value] = std::max(last[value], moment);
   };
-  for (const Write& write : instance.writes) {
+  for (const Write& write : specialized.writes) {
     const graph::Effect& effect = program.effects[write.effect];
     use(effect.value, write.moment);
     if (effect.condition) use(*effect.condition, write.moment);
@@ -40,31 +40,31 @@ std::vector<std::int64_t> last_uses(const graph::Program& program,
   for (const graph::Effect& effect : program.effects) {
     if (effect.kind == graph::EffectKind::kWrite) continue;
     const bool is_skip = effect.kind == graph::EffectKind::kSkip;
-    std::int64_t moment = is_skip ? kAlways : instance.units[effect.value].moment;
-    if (effect.condition) moment = std::max(moment, instance.units[*effect.condition].moment);
+    std::int64_t moment = is_skip ? kAlways : specialized.values[effect.value].moment;
+    if (effect.condition) moment = std::max(moment, specialized.values[*effect.condition].moment);
     if (!is_skip) use(effect.value, moment);
     if (effect.condition) use(*effect.condition, moment);
   }
-  for (std::size_t i = instance.units.size(); i-- > 0;) {
+  for (std::size_t i = specialized.values.size(); i-- > 0;) {
     if (last[i] == kNever) continue;
-    for (const Source& source : instance.units[i].sources) {
-      if (source.kind == Source::Kind::kValue) use(source.index, instance.units[i].moment);
+    for (const Source& source : specialized.values[i].sources) {
+      if (source.kind == Source::Kind::kValue) use(source.index, specialized.values[i].moment);
     }
   }
   return last;
 }
 
-void add_stays(const graph::Program& program, const LayerSpecialization& instance,
+void add_stays(const graph::Program& program, const LayerSpecialization& specialized,
                std::vector<Stay>& stays) {
-  const auto last = last_uses(program, instance);
-  for (std::size_t i = 0; i < instance.units.size(); ++i) {
-    const CompiledValue& value = instance.units[i];
+  const auto last = last_uses(program, specialized);
+  for (std::size_t i = 0; i < specialized.values.size(); ++i) {
+    const CompiledValue& value = specialized.values[i];
     if (last[i] == kNever) continue;
     stays.push_back({value.moment, std::max(last[i], value.moment), value.held.bytes,
                      std::max<std::int64_t>(value.live_bytes - value.held.bytes, 0), i});
   }
-  for (const Getter& getter : instance.getters) {
-    const std::int64_t used = instance.units[getter.value].moment;
+  for (const Getter& getter : specialized.getters) {
+    const std::int64_t used = specialized.values[getter.value].moment;
     if (last[getter.value] == kNever || getter.moment == used) continue;
     stays.push_back({getter.moment, used, bytes_of(getter.ref), 0, getter.value});
   }
@@ -95,16 +95,16 @@ base::Error too_much(const graph::Program& program, std::size_t value, const std
 }
 
 base::Status check_cost(const graph::Program& program,
-                        const std::vector<LayerSpecialization>& instances) {
+                        const std::vector<LayerSpecialization>& layers) {
   double cost = 0;
-  for (const LayerSpecialization& instance : instances) {
-    const auto last = last_uses(program, instance);
+  for (const LayerSpecialization& specialized : layers) {
+    const auto last = last_uses(program, specialized);
     for (std::size_t i = 0; i < last.size(); ++i) {
-      if (last[i] != kNever) cost += instance.units[i].cost;
+      if (last[i] != kNever) cost += specialized.values[i].cost;
     }
   }
   if (cost <= kMaxCost) return {};
-  const auto& values = instances.front().units;
+  const auto& values = layers.front().values;
   const auto most = std::ranges::max_element(values, {}, &CompiledValue::cost);
   return too_much(program, static_cast<std::size_t>(most - values.begin()),
                   "in one forward the program costs about " +
@@ -151,12 +151,11 @@ eval::Limits limits_of(const graph::Program& program, const Context& context, co
 }
 
 base::Status check_budget(const graph::Program& program,
-                          const std::vector<LayerSpecialization>& instances,
-                          const Context& context) {
-  if (auto status = check_cost(program, instances); !status) return status;
+                          const std::vector<LayerSpecialization>& layers, const Context& context) {
+  if (auto status = check_cost(program, layers); !status) return status;
   std::vector<Stay> stays;
   std::int64_t limit = 0;
-  for (const LayerSpecialization& one : instances) {
+  for (const LayerSpecialization& one : layers) {
     add_stays(program, one, stays);
     limit = std::max(limit, limits_of(program, context, one.shape, one.layer).max_live_bytes);
   }

@@ -16,7 +16,6 @@ eval::Limits limits_of(const graph::Program& program, const Context& context, co
 /// much in one forward. On logical tensors, so that every mesh and every rank says the same. Errors
 /// as in expr::to_error().
 base::Status check_budget(const graph::Program& program,
-                          const std::vector<LayerSpecialization>& instances,
-                          const Context& context);
+                          const std::vector<LayerSpecialization>& layers, const Context& context);
 
 }  // namespace tt::intervene

@@ -35,9 +35,9 @@ base::Status check_kept(const CompiledProgram& one, const Context& context) {
   std::int64_t kept = 0;
   for (const graph::Effect& effect : program.effects) {
     if (effect.kind != graph::EffectKind::kSave || !one.read_back.contains(effect.name)) continue;
-    for (const LayerSpecialization& instance : one.ready->instances) {
+    for (const LayerSpecialization& specialized : one.specialization->layers) {
       kept += forwards_of(program.when, context) *
-              c10::multiply_integers(instance.units[effect.value].shape);
+              c10::multiply_integers(specialized.values[effect.value].shape);
     }
     if (kept > kMaxKeptNumbers) {
       return expr::to_error(program.ast(),
@@ -63,14 +63,14 @@ std::shared_ptr<const Specialization> specialize(const graph::Program& program,
                                                  trace::FileContents& contents) {
   auto specialization = std::make_shared<Specialization>();
   for (const int layer : layers) {
-    auto instance = specialize_layer(program, context, shape, layer, contents);
-    if (!instance) {
-      specialization->error = instance.error();
+    auto specialized = specialize_layer(program, context, shape, layer, contents);
+    if (!specialized) {
+      specialization->error = specialized.error();
       return specialization;
     }
-    specialization->instances.push_back(std::move(instance).value());
+    specialization->layers.push_back(std::move(specialized).value());
   }
-  const base::Status status = check_budget(program, specialization->instances, context);
+  const base::Status status = check_budget(program, specialization->layers, context);
   if (!status) specialization->error = status.error();
   return specialization;
 }
@@ -84,15 +84,16 @@ base::Result<std::shared_ptr<const CompiledProgram>> compile_program(const nlohm
   compiled->program = std::move(read).value();
   compiled->layers = layers_of(compiled->program);
   compiled->shape = {context.micro_batch_size, context.seq_length};
-  compiled->ready =
+  compiled->specialization =
       specialize(compiled->program, compiled->layers, compiled->shape, context, compiled->contents);
-  if (compiled->ready->error) return *compiled->ready->error;
+  if (compiled->specialization->error) return *compiled->specialization->error;
   compiled->read_back = read_back(compiled->program);
   if (auto status = check_kept(*compiled, context); !status) return status.error();
   for (const graph::Effect& effect : compiled->program.effects) {
     compiled->says_layer.push_back(graph::is_each(compiled->program, effect));
   }
-  compiled->form = describe_program(compiled->program, *compiled->ready, compiled->says_layer);
+  compiled->form =
+      describe_program(compiled->program, *compiled->specialization, compiled->says_layer);
   return std::shared_ptr<const CompiledProgram>(std::move(compiled));
 }
 

@@ -13,7 +13,7 @@ namespace tt::intervene {
 
 /// A program for one shape of the forward, for every layer it stands for. Immutable.
 struct Specialization {
-  std::vector<LayerSpecialization> instances;
+  std::vector<LayerSpecialization> layers;
   std::optional<base::Error> error;  // it does not fit this shape
 };
 
@@ -33,7 +33,7 @@ struct CompiledProgram {
   std::vector<int> layers;          // that it is compiled for, as layers_of()
   std::set<std::string> read_back;  // saves that saved() reads: the others are not kept
   Shape shape;                      // of a training forward
-  std::shared_ptr<const Specialization> ready;
+  std::shared_ptr<const Specialization> specialization;
   trace::FileContents contents;  // of the files that it names
 };
 

@@ -16,7 +16,7 @@ void add_held_input(const LayerDraft& draft, CompiledValue& compiled,
   if (!compiled.held.input) return;
   const Source& source = inputs[*compiled.held.input].source;
   if (source.kind == Source::Kind::kValue) {
-    compiled.held.bytes += draft.layer.units[source.index].held.bytes;
+    compiled.held.bytes += draft.layer.values[source.index].held.bytes;
   }
   if (source.kind == Source::Kind::kGetter) {
     compiled.held.bytes += bytes_of(draft.layer.getters[source.index].ref);
@@ -27,7 +27,7 @@ base::Status check_gradient(const LayerDraft& draft, std::size_t index,
                             const std::vector<InputInfo>& inputs) {
   std::vector<bool> has_gradient;
   for (const InputInfo& input : inputs) has_gradient.push_back(input.has_gradient);
-  const auto stop = draft.layer.units[index].program->find_gradient_stop(has_gradient);
+  const auto stop = draft.layer.values[index].program->find_gradient_stop(has_gradient);
   if (!stop) return {};
   return expr::to_error(draft.program.ast(),
                         {*stop, "no gradient flows through this operator",
@@ -72,7 +72,7 @@ bool fit_to_shards(const Context& context, InputInfo& input, const mesh::Placeme
 // Turns the value into one of shards where all its inputs allow that.
 base::Status use_shards(LayerDraft& draft, std::size_t index, std::vector<InputInfo> inputs,
                         const eval::Substitutions& known) {
-  CompiledValue& compiled = draft.layer.units[index];
+  CompiledValue& compiled = draft.layer.values[index];
   std::vector<const mesh::Placement*> placements;
   for (InputInfo& input : inputs) {
     const std::size_t at = input.source.index;
@@ -82,8 +82,8 @@ base::Status use_shards(LayerDraft& draft, std::size_t index, std::vector<InputI
     } else if (input.source.kind == Source::Kind::kNoise &&
                draft.layer.noises[at].ref.is_sharded()) {
       input.placement = &draft.layer.noises[at].ref.placement;
-    } else if (input.source.kind == Source::Kind::kValue && draft.layer.units[at].is_local) {
-      input.placement = &draft.layer.units[at].placement;
+    } else if (input.source.kind == Source::Kind::kValue && draft.layer.values[at].is_local) {
+      input.placement = &draft.layer.values[at].placement;
     }
     placements.push_back(input.placement);
   }
@@ -123,7 +123,7 @@ base::Status compile_value(LayerDraft& draft, std::size_t index) {
   auto program =
       eval::Program::check(draft.program.ast(), value.root, std::move(types), known, draft.limits);
   if (!program) return program.error();
-  CompiledValue& compiled = draft.layer.units[index];
+  CompiledValue& compiled = draft.layer.values[index];
   static_cast<eval::ProgramFacts&>(compiled) = program.value().facts();
   compiled.program = std::move(program).value();
   for (const InputInfo& input : inputs) compiled.sources.push_back(input.source);
@@ -134,14 +134,14 @@ base::Status compile_value(LayerDraft& draft, std::size_t index) {
 }
 
 base::Result<LayerSpecialization> compile(LayerDraft& draft) {
-  draft.layer.units.resize(draft.program.values.size());
+  draft.layer.values.resize(draft.program.values.size());
   for (std::size_t i = 0; i < draft.program.values.size(); ++i) {
     if (auto status = compile_value(draft, i); !status) return status.error();
   }
   for (std::size_t i = 0; i < draft.program.effects.size(); ++i) {
     if (auto status = compile_effect(draft, i); !status) return status.error();
   }
-  for (CompiledValue& compiled : draft.layer.units) {
+  for (CompiledValue& compiled : draft.layer.values) {
     std::vector<at::Tensor> known;
     for (const Source& source : compiled.sources) known.push_back(source.constant);
     compiled.program = compiled.program->fold(known);

@@ -49,27 +49,27 @@ json describe_parameters(const graph::Program& program) {
 
 }  // namespace
 
-json describe_program(const graph::Program& program, const Specialization& ready,
+json describe_program(const graph::Program& program, const Specialization& specialization,
                       const std::vector<bool>& says_layer) {
   json writes = json::array();
   json reads = json::array();
   json saves = json::array();
   json skips = json::array();
   std::int64_t positions = 0;
-  for (const LayerSpecialization& instance : ready.instances) {
-    const bool is_first = &instance == &ready.instances.front();
-    for (const Write& write : instance.writes) {
+  for (const LayerSpecialization& specialized : specialization.layers) {
+    const bool is_first = &specialized == &specialization.layers.front();
+    for (const Write& write : specialized.writes) {
       if (!is_first && !says_layer[write.effect]) continue;
-      json form = describe_place(program.effects[write.effect].place, instance.layer);
+      json form = describe_place(program.effects[write.effect].place, specialized.layer);
       form["runs"] = how(write.path, write.ref);
       writes.push_back(std::move(form));
       positions = std::max(positions, write.positions);
     }
-    add_reads(program, instance.layer, reads);
+    add_reads(program, specialized.layer, reads);
     for (std::size_t i = 0; i < program.effects.size(); ++i) {
       const graph::Effect& effect = program.effects[i];
       if (effect.kind != graph::EffectKind::kSkip || (!is_first && !says_layer[i])) continue;
-      skips.push_back(effect.place.layer->at(instance.layer));
+      skips.push_back(effect.place.layer->at(specialized.layer));
     }
   }
   for (const graph::Effect& effect : program.effects) {

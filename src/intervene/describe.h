@@ -8,7 +8,7 @@ namespace tt::intervene {
 
 /// The result of "intervention.check" in docs/protocol.md. `says_layer`: by effect; others are
 /// described once.
-nlohmann::json describe_program(const graph::Program& program, const Specialization& ready,
+nlohmann::json describe_program(const graph::Program& program, const Specialization& specialization,
                                 const std::vector<bool>& says_layer);
 
 }  // namespace tt::intervene

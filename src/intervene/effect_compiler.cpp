@@ -63,7 +63,7 @@ void find_region(const LayerDraft& draft, Write& write) {
 base::Status check_fit(const LayerDraft& draft, const graph::Effect& effect,
                        const std::vector<std::int64_t>& target) {
   const auto check = [&](std::size_t value, const char* what) -> base::Status {
-    const CompiledValue& compiled = draft.layer.units[value];
+    const CompiledValue& compiled = draft.layer.values[value];
     if (at::is_expandable_to(compiled.shape, target)) return {};
     return draft.error(draft.program.values[value].root,
                        std::string(what) + " has shape " + eval::describe_shape(compiled.shape) +
@@ -71,13 +71,13 @@ base::Status check_fit(const LayerDraft& draft, const graph::Effect& effect,
                        "the first must broadcast to the second; [..., None] adds a dimension");
   };
   if (auto status = check(effect.value, "the value"); !status) return status;
-  if (draft.layer.units[effect.value].dtype == at::kBool) {
+  if (draft.layer.values[effect.value].dtype == at::kBool) {
     return draft.error(draft.program.values[effect.value].root,
                        "a place is written with numbers, not a mask",
                        "convert it, for example with .float()");
   }
   if (!effect.condition) return {};
-  if (draft.layer.units[*effect.condition].dtype != at::kBool) {
+  if (draft.layer.values[*effect.condition].dtype != at::kBool) {
     return draft.error(draft.program.values[*effect.condition].root, "a condition is true or false",
                        "compare, for example … > 0");
   }
@@ -97,13 +97,13 @@ base::Status check_where(const LayerDraft& draft, const graph::Effect& effect, b
 }
 
 WritePath path_of(const LayerDraft& draft, const graph::Effect& effect, const Write& write) {
-  const CompiledValue& value = draft.layer.units[effect.value];
+  const CompiledValue& value = draft.layer.values[effect.value];
   if (!write.ref.is_sharded()) return WritePath::kShards;
   if (write.ref.has_partial_sums()) return WritePath::kGathered;
   const mesh::Placement& placement = write.ref.placement;
   bool condition_fits = true;
   if (effect.condition) {
-    const CompiledValue& condition = draft.layer.units[*effect.condition];
+    const CompiledValue& condition = draft.layer.values[*effect.condition];
     const auto from_right = static_cast<std::int64_t>(write.ref.shape.size()) - placement.dim;
     const auto dim = static_cast<std::int64_t>(condition.shape.size()) - from_right;
     const bool is_alike =
@@ -159,7 +159,7 @@ base::Status add_write(LayerDraft& draft, std::size_t index) {
 base::Status check_decision(const LayerDraft& draft, const graph::Effect& effect,
                             const std::string& what) {
   if (!effect.condition) return {};
-  const CompiledValue& compiled = draft.layer.units[*effect.condition];
+  const CompiledValue& compiled = draft.layer.values[*effect.condition];
   const bool is_one =
       std::ranges::all_of(compiled.shape, [](std::int64_t size) { return size == 1; });
   if (compiled.dtype == at::kBool && is_one) return {};
@@ -172,7 +172,7 @@ base::Status check_decision(const LayerDraft& draft, const graph::Effect& effect
 }
 
 base::Status check_save(const LayerDraft& draft, const graph::Effect& effect) {
-  const CompiledValue& compiled = draft.layer.units[effect.value];
+  const CompiledValue& compiled = draft.layer.values[effect.value];
   const std::int64_t numbers = c10::multiply_integers(compiled.shape);
   const std::int64_t limit = effect.sends ? kMaxSentNumbers : kMaxKeptNumbers;
   if (numbers > limit) {

@@ -32,14 +32,14 @@ std::shared_ptr<const Specialization> agree_on_specialization(ActiveProgram& pro
                                                               const Shape& shape,
                                                               const Context& context,
                                                               const comm::ProcessGroup& tensor) {
-  const bool is_new = !program.ready.contains(shape);
-  auto specialization = program.ready_for(shape, context);
+  const bool is_new = !program.specializations.contains(shape);
+  auto specialization = program.specialization_for(shape, context);
   if (!is_new || tensor.size() == 1) return specialization;
   if (!comm::all_of(tensor, !specialization->error) && !specialization->error) {
     auto refused = std::make_shared<Specialization>();
     refused->error =
         base::Error{"invalid_argument", "another rank could not compile the program", "", ""};
-    specialization = program.ready[shape] = std::move(refused);
+    specialization = program.specializations[shape] = std::move(refused);
   }
   return specialization;
 }

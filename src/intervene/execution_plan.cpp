@@ -65,7 +65,7 @@ class Planner {
   void need_value(std::size_t value) {
     if (is_needed_[value]) return;
     is_needed_[value] = true;
-    for (const Source& source : layer_.units[value].sources) {
+    for (const Source& source : layer_.values[value].sources) {
       if (source.kind == Source::Kind::kValue) need_value(source.index);
     }
   }
@@ -82,8 +82,8 @@ class Planner {
       if (!is_needed_[getter.value]) continue;
       add(ActionKind::kGet, i, getter.key, getter.moment, line_of_value_[getter.value], 0);
     }
-    for (std::size_t i = 0; i < layer_.units.size(); ++i) {
-      const CompiledValue& value = layer_.units[i];
+    for (std::size_t i = 0; i < layer_.values.size(); ++i) {
+      const CompiledValue& value = layer_.values[i];
       if (is_needed_[i])
         add(ActionKind::kCompute, i, value.key, value.moment, line_of_value_[i], 1);
     }
@@ -99,9 +99,9 @@ class Planner {
     for (std::size_t i = 0; i < program_.effects.size(); ++i) {
       const graph::Effect& effect = program_.effects[i];
       if (effect.kind != graph::EffectKind::kSave || left_out_[i]) continue;
-      const CompiledValue* latest = &layer_.units[effect.value];
-      if (effect.condition && layer_.units[*effect.condition].moment > latest->moment) {
-        latest = &layer_.units[*effect.condition];
+      const CompiledValue* latest = &layer_.values[effect.value];
+      if (effect.condition && layer_.values[*effect.condition].moment > latest->moment) {
+        latest = &layer_.values[*effect.condition];
       }
       add(ActionKind::kSave, i, latest->key, latest->moment, effect.span.begin, 2);
     }
@@ -110,7 +110,7 @@ class Planner {
   std::vector<std::size_t> used_by(const Action& action) const {
     std::vector<std::size_t> used;
     if (action.kind == ActionKind::kCompute) {
-      for (const Source& source : layer_.units[action.index].sources) {
+      for (const Source& source : layer_.values[action.index].sources) {
         if (source.kind == Source::Kind::kValue) used.push_back(source.index);
       }
     } else if (action.kind == ActionKind::kWrite || action.kind == ActionKind::kSave) {

@@ -25,9 +25,9 @@ void Frame::add(std::shared_ptr<ActiveProgram> program,
   plan_key_.insert(plan_key_.end(), values->is_identity.begin(), values->is_identity.end());
   plan_key_.push_back(reinterpret_cast<std::uintptr_t>(specialization.get()));
   ProgramPass& pass = programs_.emplace_back(std::move(program), std::move(values));
-  for (std::size_t i = 0; i < specialization->instances.size(); ++i) {
+  for (std::size_t i = 0; i < specialization->layers.size(); ++i) {
     entries_.push_back({&pass.program->program, programs_.size() - 1, specialization,
-                        &specialization->instances[i],
+                        &specialization->layers[i],
                         i == 0 ? &pass.values->is_identity : &pass.values->is_done});
     runs_.emplace_back(pass, specialization, i, selected, env_);
   }

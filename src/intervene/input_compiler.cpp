@@ -31,7 +31,7 @@ base::Result<InputInfo> input_of_place(LayerDraft& draft, const Leaf& leaf, std:
     input.shape = part.value().sizes().vec();
     input.is_part = true;
   }
-  CompiledValue& compiled = draft.layer.units[value];
+  CompiledValue& compiled = draft.layer.values[value];
   compiled.is_plain = false;
   compiled.meets_shards = compiled.meets_shards || getter.ref.may_be_sharded;
   compiled.may_change = compiled.may_change || getter.ref.is_weight || getter.ref.gradient;
@@ -44,8 +44,8 @@ base::Result<InputInfo> input_of_place(LayerDraft& draft, const Leaf& leaf, std:
 }
 
 InputInfo input_of_value(LayerDraft& draft, const Leaf& leaf, std::size_t value) {
-  CompiledValue& compiled = draft.layer.units[value];
-  const CompiledValue& used = draft.layer.units[leaf.value];
+  CompiledValue& compiled = draft.layer.values[value];
+  const CompiledValue& used = draft.layer.values[leaf.value];
   InputInfo input;
   input.source.kind = Source::Kind::kValue;
   input.source.index = leaf.value;
@@ -138,7 +138,7 @@ base::Result<InputInfo> input_of_saved(const LayerDraft& draft, const Leaf& leaf
     return one.kind == graph::EffectKind::kSave && one.name == leaf.name;
   });
   const bool is_known =
-      effect != draft.program.effects.end() && draft.layer.units[effect->value].program;
+      effect != draft.program.effects.end() && draft.layer.values[effect->value].program;
   if (!is_known) {
     return draft.error(leaf.node, "no line above this one saves \"" + leaf.name + "\"",
                        "put save(…, \"" + leaf.name + "\") above");
@@ -146,15 +146,15 @@ base::Result<InputInfo> input_of_saved(const LayerDraft& draft, const Leaf& leaf
   InputInfo input;
   input.source.kind = Source::Kind::kSaved;
   input.source.name = leaf.name;
-  input.shape = draft.layer.units[effect->value].shape;
-  input.dtype = draft.layer.units[effect->value].dtype;
+  input.shape = draft.layer.values[effect->value].shape;
+  input.dtype = draft.layer.values[effect->value].dtype;
   return input;
 }
 
 }  // namespace
 
 base::Result<InputInfo> compile_input(LayerDraft& draft, const Leaf& leaf, std::size_t value) {
-  CompiledValue& compiled = draft.layer.units[value];
+  CompiledValue& compiled = draft.layer.values[value];
   switch (leaf.kind) {
     case LeafKind::kPlace:
       return input_of_place(draft, leaf, value);

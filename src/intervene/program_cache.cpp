@@ -16,8 +16,8 @@ constexpr std::size_t kMaxBytes = std::size_t{64} << 20U;
 std::size_t bytes_of(const CompiledProgram& program) {
   std::size_t bytes = 0;
   for (const auto& [name, tensor] : program.contents.tensors) bytes += tensor.nbytes();
-  for (const LayerSpecialization& instance : program.ready->instances) {
-    for (const CompiledValue& unit : instance.units) bytes += unit.program->constant_bytes();
+  for (const LayerSpecialization& specialized : program.specialization->layers) {
+    for (const CompiledValue& value : specialized.values) bytes += value.program->constant_bytes();
   }
   return bytes;
 }

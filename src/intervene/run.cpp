@@ -27,12 +27,12 @@ Run::Run(ProgramPass& of, std::shared_ptr<const Specialization> specialization,
       program_(*of.program),
       specialization_(std::move(specialization)),
       layer_index_(layer_index),
-      layer_(specialization_->instances[layer_index]),
+      layer_(specialization_->layers[layer_index]),
       selected_(std::move(selected)),
       selects_nothing_(selected_.defined() && !selected_.any().item<bool>()),
       env_(env),
       getters_(layer_.getters.size()),
-      values_(layer_.units.size()) {}
+      values_(layer_.values.size()) {}
 
 void Run::act() {
   if (is_silent()) return;
@@ -124,8 +124,8 @@ bool Run::must_wait(const CompiledValue& compiled) const {
 
 bool Run::must_wait(const graph::Effect& effect) const {
   const bool has_value = effect.kind != graph::EffectKind::kSkip;
-  return (has_value && must_wait(layer_.units[effect.value])) ||
-         (effect.condition && must_wait(layer_.units[*effect.condition]));
+  return (has_value && must_wait(layer_.values[effect.value])) ||
+         (effect.condition && must_wait(layer_.values[*effect.condition]));
 }
 
 // False: the effect waits for a save, or a line that it needs could not run.
@@ -141,7 +141,7 @@ bool Run::has_values(const graph::Effect& effect) {
 }
 
 void Run::compute(std::size_t index) {
-  const CompiledValue& compiled = layer_.units[index];
+  const CompiledValue& compiled = layer_.values[index];
   if (must_wait(compiled)) return;
   std::vector<at::Tensor> inputs;
   for (const Source& source : compiled.sources) {
@@ -317,7 +317,7 @@ void Run::save(std::size_t index) {
   const int layer = program_.says_layer[index] ? layer_.layer : 0;
   if (program_.read_back.contains(effect.name)) {
     const bool is_view = value.storage().nbytes() != value.nbytes();
-    const bool may_change = layer_.units[effect.value].may_change;
+    const bool may_change = layer_.values[effect.value].may_change;
     pass_.saves[saved_name(effect.name, layer)] = is_view || may_change ? value.clone() : value;
   }
   // Of an evaluation's many batches the first is told, as it is the one that is watched.

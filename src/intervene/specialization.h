@@ -85,8 +85,8 @@ struct LayerSpecialization {
   Shape shape;
   std::vector<Getter> getters;
   std::vector<NoiseSource> noises;
-  std::vector<CompiledValue> units;  // by value of the program
-  std::vector<Write> writes;         // in source order
+  std::vector<CompiledValue> values;  // by value of the program
+  std::vector<Write> writes;          // in source order
 };
 
 /// Checks shapes and dtypes on tensors without data. Errors as in expr::to_error(). Files that are
