@@ -56,10 +56,11 @@ take_lock() {
   fi
 }
 
-# --- venv: the interpreter, libtorch, and what the tests import -------------------------------
+# --- venv: the interpreter, libtorch, and what exports and tests import ----------------------
 
 setup_venv() {
   create_venv
+  install_requirements export
   if [[ $purpose == test ]]; then
     install_requirements libtorch
     install_requirements test

@@ -125,6 +125,18 @@ def test_a_wrong_libtorch_is_named(tree: Tree) -> None:
     assert result.returncode == 1 and "no libtorch at /nowhere" in result.stderr
 
 
+@pytest.mark.parametrize("purpose", ["demo", "test"])
+def test_the_interpreter_can_export(tree: Tree, purpose: str) -> None:
+    tree.stand_in(tree.root / ".venv/bin/python")
+    command = ("scripts/setup.sh", "--for", purpose, "--only", "venv")
+    result = tree.run(*command, TT_LIBTORCH=str(tree.libtorch("torch")))
+    assert result.returncode == 0, result.stderr
+    assert "installed export" in result.stdout
+    assert f"-r {tree.root}/scripts/requirements-export.txt\n" in tree.called()
+    names = (tree.root / "scripts/requirements-export.txt").read_text()
+    assert "\nnumpy==" in names and "\ntensorboardX==" in names
+
+
 @pytest.mark.parametrize("flags", [(), ("--for",), ("--for", "x"), ("--fro", "demo"),
                                    ("--for", "demo", "--only", "venv,bild")])
 def test_wrong_flags(tree: Tree, flags: tuple[str, ...]) -> None:
