@@ -19,14 +19,14 @@ import numpy as np
 import pytest
 import safetensors
 from hub_harness import RUN_ID as HUB_RUN_ID
-from hub_harness import REPOSITORY, binary, make_record, running_hub, wait_until
+from hub_harness import REPOSITORY, make_record, running_hub, wait_until
 from recording_maker import DTYPES, POINTS, RUN_ID, START_NS, Maker, facts, numbers_of, payload_of
 from tensorboardX.crc32c import crc32c
 from tensorboardX.proto.event_pb2 import Event
 
 pytestmark = pytest.mark.nightly(suite="export")
 
-ENVIRONMENT = os.environ | {"PYTHONPATH": str(REPOSITORY / "clients" / "python")}
+PACKAGE = REPOSITORY / "clients" / "python" / "tensor_tracer_export"
 STEPS = (1, 2, 3, 5)
 PLAN = {
     "number": 1,
@@ -119,8 +119,8 @@ def made(tmp_path: Path) -> Expected:
 
 def export(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
     """Runs the command that `tensor-tracer export` starts."""
-    command = [sys.executable, "-m", "tensor_tracer_export", *map(str, words)]
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120, **options)
+    command = [sys.executable, str(PACKAGE), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
 
 def exported(made: Expected, form: str, *words: object) -> Path:
@@ -386,7 +386,9 @@ def test_points_layers_and_steps_are_chosen(made: Expected) -> None:
         (["--point", "MLP2", "--layers", "9"], "no records of MLP2"),
         (["--steps", "100-200"], "widen --steps"),
         (["--steps", "1-2,3"], "one range such as 10-200"),
+        (["--steps", "9" * 5000], "one range such as 10-200"),
         (["--layers", "one"], "ranges such as 1-4,8"),
+        (["--layers", "1-4,1-70000"], "up to 65535"),
         (["--run", "0000000000000001"], f"it has {RUN_ID}"),
         (["--to", "tensorboard", "--point", "MLP1"], "no stats or projection records of MLP1"),
         (["--to", "csv", "--raw"], "--raw is of npz and safetensors only"),
@@ -424,6 +426,7 @@ def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
             path.write_text(text)
         done = export(path, "--to", "npz", "--output", tmp_path / "out")
         assert done.returncode == 2 and str(path) in done.stderr
+        assert "give a .ttrec file that `train --record` wrote" in done.stderr
         assert not (tmp_path / "out").exists()
 
 
@@ -494,6 +497,25 @@ def test_a_full_disk_leaves_nothing_behind(made: Expected, form: str) -> None:
     assert [path for path in output.parent.rglob("*") if path.is_file()] == [made.maker.path]
 
 
+@pytest.mark.parametrize("form", ["npz", "safetensors", "csv", "tensorboard"])
+@pytest.mark.parametrize("name", ["run.ttrec/out", "x" * 300])
+def test_an_output_that_has_no_place_is_named(made: Expected, form: str, name: str) -> None:
+    output = made.maker.path.parent / name
+    done = export(made.maker.path, "--to", form, "--output", output)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert str(output) in done.stderr and "cannot be written" in done.stderr
+
+
+def test_a_run_id_does_not_lead_out_of_the_folder(made: Expected) -> None:
+    with contextlib.closing(sqlite3.connect(made.maker.path)) as database, database:
+        database.execute("UPDATE runs SET id = '/../../escaped'")
+    done = export(made.maker.path, "--to", "tensorboard", "--output", made.maker.path.parent / "logs")
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (made.maker.path.parent / "logs").iterdir()] == [
+        "events.out.tfevents.0._.._.._escaped"
+    ]
+
+
 @pytest.mark.parametrize("form", ["npz", "safetensors"])
 def test_memory_does_not_grow_with_the_recording(tmp_path: Path, form: str) -> None:
     def peak_bytes(records: int) -> int:
@@ -503,8 +525,7 @@ def test_memory_does_not_grow_with_the_recording(tmp_path: Path, form: str) -> N
         for number in range(2, records + 1):
             maker.database.execute(f"INSERT INTO frames {copy}", (number,))
         words = [maker.close(), "--to", form, "--output", tmp_path / f"{records}.out"]
-        command = [sys.executable, "-m", "tensor_tracer_export", *map(str, words)]
-        running = subprocess.Popen(command, env=ENVIRONMENT)
+        running = subprocess.Popen([sys.executable, str(PACKAGE), *map(str, words)])
         _, status, used = os.wait4(running.pid, 0)
         running.returncode = os.waitstatus_to_exitcode(status)
         assert running.returncode == 0
@@ -514,17 +535,7 @@ def test_memory_does_not_grow_with_the_recording(tmp_path: Path, form: str) -> N
     assert (tmp_path / "128.out").stat().st_size > 128 << 20
 
 
-# --- the program, and a recording of a real hub -----------------------------------------------------
-
-
-@pytest.mark.smoke
-def test_the_program_starts_the_export(made: Expected) -> None:
-    output = made.maker.path.parent / "out.npz"
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    command = [str(binary("tensor-tracer")), "export", str(made.maker.path), "--to", "npz", "--output", str(output)]
-    subprocess.run(command, env=os.environ | {"PATH": path}, check=True, timeout=120)
-    with np.load(output) as arrays:
-        check_arrays(dict(arrays), made.arrays)
+# --- a recording of a real hub ----------------------------------------------------------------------
 
 
 @pytest.mark.smoke
@@ -532,6 +543,16 @@ def test_what_a_hub_records_comes_out_bit_for_bit(tmp_path: Path) -> None:
     values = np.random.default_rng(6).standard_normal((3, 1, 4, 8)).astype("<f4")
     recording, output = tmp_path / "run.ttrec", tmp_path / "out.npz"
     words = (recording, "--to", "npz", "--output", output, "--force")
+
+    def is_recorded() -> bool:
+        with (
+            contextlib.suppress(sqlite3.OperationalError),
+            contextlib.closing(sqlite3.connect(f"{recording.as_uri()}?mode=ro", uri=True)) as database,
+        ):
+            query = "SELECT (SELECT count(*) FROM frames), (SELECT count(DISTINCT step) FROM scalars)"
+            return database.execute(query).fetchone() == (3, 3)
+        return False
+
     with running_hub(tmp_path / "run", "--record", str(tmp_path)) as hub:
         worker = hub.worker(points=facts(PLAN)["points"])
         for step, record in enumerate(values, 1):
@@ -539,9 +560,12 @@ def test_what_a_hub_records_comes_out_bit_for_bit(tmp_path: Path) -> None:
             fields = {"run": int(HUB_RUN_ID, 16), "step": step, "point": POINTS["MLP1"], "ndim": 3,
                       "dtype": DTYPES["f32"], "shape": [1, 4, 8, 1]}  # fmt: skip
             worker.connection.send(make_record(payload_of("f32", record), **fields))
-        wait_until(lambda: ": 3 records, scalars of 3 steps" in export(*words).stdout, "3 records")
-    with np.load(output) as live:
-        while_it_ran = dict(live)
+        wait_until(is_recorded, "3 records and scalars of 3 steps", timeout=120)
+        live = export(*words)
+        assert live.returncode == 0, live.stderr
+        assert ": 3 records, scalars of 3 steps" in live.stdout
+    with np.load(output) as arrays:
+        while_it_ran = dict(arrays)
     assert export(*words).returncode == 0
     with np.load(output) as finished:
         check_arrays(dict(finished), while_it_ran)

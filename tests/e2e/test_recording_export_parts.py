@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import sqlite3
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from recording_maker import RUN, Maker, signed
+from tensor_tracer import TensorTracerError
 from tensor_tracer_export.__main__ import main, open_database
+from tensor_tracer_export.arrays import DenseArray
 from tensor_tracer_export.frames import MAX_STEP, Frames, Selection, Series
 from tensor_tracer_export.names import RunNames, name_series
 
@@ -108,11 +111,106 @@ def test_halves_and_codes_widen_exactly(tmp_path: Path) -> None:
     assert texts("MLP2") == ["0.1", str(widened), "inf", "-inf", "nan"]
 
 
-def test_what_is_damaged_is_an_error_and_no_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nan_keeps_its_bits(tmp_path: Path) -> None:
+    halves = np.array([0x7E00, 0x7E01, 0xFE00, 0x7D00], "<u2")
     maker = Maker(tmp_path / "run.ttrec")
-    maker.add("HiddenStates", 1, "f32", np.zeros(2))
-    maker.database.execute("UPDATE frames SET shape = 'x'")
+    maker.add("HiddenStates", 1, "f16", halves.view("<f2"))
     maker.close()
-    with contextlib.closing(sqlite3.connect(maker.path)):
-        assert main([str(maker.path), "--to", "npz", "--output", str(tmp_path / "out")]) == 2
-    assert "shape is \"x\"" in capsys.readouterr().err
+    for form in ("npz", "csv"):
+        words = ["--to", form, "--output", str(tmp_path / f"out.{form}"), "--point", "HiddenStates"]
+        assert main([str(maker.path), *words]) == 0
+    with np.load(tmp_path / "out.npz") as arrays:
+        assert (arrays["HiddenStates.layers.1"].view("<u2") == halves).all()
+    lines = (tmp_path / "out.csv").read_text().splitlines()[1:]
+    assert [line.rpartition(",")[2] for line in lines] == ["nan"] * 4
+
+
+def small_recording(folder: Path, *statements: str) -> Path:
+    """One record, its scalar and an event, changed by statements in SQL."""
+    maker = Maker(folder / "run.ttrec")
+    maker.add("HiddenStates", 1, "f64", np.zeros(14), "stats", layer=1)
+    maker.add_scalars(1, loss=1.0)
+    maker.add_plan(1, {"number": 1, "entries": []})
+    for statement in statements:
+        maker.database.execute(statement)
+    return maker.close()
+
+
+DEEP = f"{100_000 * '['}{100_000 * ']'}"
+
+
+@pytest.mark.parametrize("form", ["npz", "safetensors", "csv", "tensorboard"])
+@pytest.mark.parametrize(
+    "facts",
+    ["'{'", f"'{DEEP}'", "NULL", "x'ff'", "CAST(x'ff' AS TEXT)", """'{"points": [{"name": "\\ud800", "flag": 7}]}'"""],
+    ids=["text", "deep", "null", "blob", "not UTF-8", "surrogate"],
+)
+def test_damaged_facts_and_events_leave_numbers_for_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str, facts: str
+) -> None:
+    path = small_recording(tmp_path, f"UPDATE runs SET facts = {facts}", f"UPDATE events SET detail = {facts}")
+    assert main([str(path), "--to", form, "--output", str(tmp_path / "out.npz")]) == 0, capsys.readouterr().err
+    if form == "npz":
+        with np.load(tmp_path / "out.npz") as arrays:
+            assert "point_7.layers.1.stats" in arrays
+
+
+@pytest.mark.parametrize(
+    ("statement", "form", "code", "said"),
+    [
+        ("UPDATE frames SET shape = 'x'", "npz", 2, 'shape is "x"'),
+        (f"UPDATE frames SET shape = '{DEEP}'", "npz", 2, "not a list of numbers"),
+        ("UPDATE frames SET shape = CAST(x'ff' AS TEXT)", "npz", 2, "not a list of numbers"),
+        ("UPDATE frames SET layer = '../3'", "npz", 2, 'layer is "../3"'),
+        ("UPDATE frames SET entry = NULL", "npz", 2, 'entry is "None"'),
+        ("UPDATE frames SET record = x''", "npz", 1, "frame 1 of step 1 is damaged: it has 0 records"),
+        ("UPDATE frames SET record = 'x'", "npz", 1, "frame 1 of step 1 is damaged: it has 0 records"),
+        ("UPDATE frames SET record = CAST(record || record AS BLOB)", "npz", 1, "damaged: it has 2 records"),
+        ("UPDATE frames SET micro_batch = 'x'", "npz", 1, "frame 1 of step 1 is damaged: a column is not a number"),
+        ("UPDATE frames SET dtype = 99", "tensorboard", 1, "frame 1 of step 1 is damaged: its columns"),
+        ("UPDATE scalars SET value = 'x'", "csv", 2, 'scalar loss of step 1 is damaged: value "x"'),
+        ("UPDATE scalars SET time_ns = 'x'", "csv", 2, "scalar loss of step 1 is damaged"),
+        ("UPDATE runs SET id = NULL", "safetensors", 2, 'has the id "None"'),
+        ("INSERT INTO scalars SELECT * FROM scalars", "csv", 2, "this recording cannot be read"),
+        ("ALTER TABLE frames RENAME COLUMN plan TO other", "npz", 2, "no such column: plan"),
+    ],
+)
+def test_what_is_damaged_is_an_error_and_no_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], statement: str, form: str, code: int, said: str
+) -> None:
+    path = small_recording(tmp_path, statement)
+    assert main([str(path), "--to", form, "--output", str(tmp_path / "out")]) == code
+    assert said in capsys.readouterr().err
+
+
+def test_an_array_has_the_size_that_its_header_states() -> None:
+    with pytest.raises(TensorTracerError, match="scalars.loss has 4 bytes, its shape 8"):
+        DenseArray("scalars.loss", "f64", (1,), lambda: [b"1234"]).write(io.BytesIO())
+
+
+def test_all_layers_and_points_may_be_chosen(tmp_path: Path) -> None:
+    everything = set(range(0x10000))
+    with contextlib.closing(open_database(small_recording(tmp_path))) as database:
+        database.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 999)  # of SQLite before 3.32
+        frames = Frames(database, Selection(signed(RUN), 0, MAX_STEP, everything, everything))
+        assert [one.records for one in frames.series()] == [1]
+
+
+@pytest.mark.parametrize("opens", [True, False])
+def test_a_file_that_does_not_open_is_tried_without_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opens: bool
+) -> None:
+    path, connect = small_recording(tmp_path), sqlite3.connect
+
+    def refuse(address: str, *words: Any, **options: Any) -> sqlite3.Connection:
+        if opens and "immutable" in address:
+            return connect(address, *words, **options)
+        raise sqlite3.OperationalError("unable to open database file")
+
+    monkeypatch.setattr(sqlite3, "connect", refuse)
+    if opens:
+        open_database(path).close()
+        return
+    with pytest.raises(TensorTracerError, match="unable to open database file") as refusal:
+        open_database(path)
+    assert refusal.value.code == "not_a_recording"

@@ -7,14 +7,22 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
+
+if sys.version_info < (3, 10):
+    print("export: {} is too old; install Python 3.10 or newer".format(sys.executable), file=sys.stderr)  # noqa: UP032
+    sys.exit(2)
+if not __package__:  # `python <this folder>` puts this folder in front; the modules are beside it
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
 import argparse
 import contextlib
 import difflib
-import json
-import os
 import re
 import sqlite3
-import sys
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,10 +36,11 @@ except ImportError:
 from tensor_tracer import TensorTracerError
 
 from tensor_tracer_export.arrays import write_npz, write_safetensors
-from tensor_tracer_export.errors import cannot_write, wrong
-from tensor_tracer_export.events import write_tensorboard
+from tensor_tracer_export.errors import cannot_write, not_a_recording, wrong
+from tensor_tracer_export.events import import_tensorboard, write_tensorboard
 from tensor_tracer_export.frames import MAX_STEP, Frames, Scalars, Selection, Series
-from tensor_tracer_export.names import RunNames, Source, name_series
+from tensor_tracer_export.json_values import parsed
+from tensor_tracer_export.names import RunNames, Source, name_series, one_word
 from tensor_tracer_export.tables import write_csv_records, write_csv_scalars
 
 
@@ -44,48 +53,54 @@ has the steps, "scalars.loss" the loss of each of "scalars.step".
   export run.ttrec --to csv --output loss.csv
   export run.ttrec --to tensorboard --output logs/demo && tensorboard --logdir logs
 """
+_MAX_LAYER = 0xFFFF
 # Codes of errors that another command line mends; docs/errors.md.
 _USAGE = {"invalid_argument", "not_a_recording", "unsupported_version"}
 
 
 def open_database(path: Path) -> sqlite3.Connection:
     """Opens a recording for reading only; it may still be written."""
-    if not path.is_file():
-        raise _not_a_recording("there is no such file")
+    if not os.path.isfile(path):
+        raise not_a_recording("there is no such file")
+    why = ""
     # A file in a folder that cannot be written has no room for SQLite's lock files.
     for options in ("mode=ro", "mode=ro&immutable=1"):
-        database = sqlite3.connect(f"{path.resolve().as_uri()}?{options}", 2.0, isolation_level=None, uri=True)
         try:
+            uri = f"{path.resolve().as_uri()}?{options}"
+            database = sqlite3.connect(uri, 2.0, isolation_level=None, uri=True)
             # A view would do what the file's author wrote, for as long as he likes.
-            query = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+            query = "SELECT name FROM sqlite_master WHERE type = 'table'"
             tables = {name for (name,) in database.execute(query)}
-        except sqlite3.OperationalError as error:
+        except sqlite3.DatabaseError as error:
             if "locked" in str(error):
                 text = "the hub of a run has this file for itself"
                 raise TensorTracerError("recording_in_use", text, "", "wait until the run has ended") from error
+            why = str(error)
             continue
-        missing = {"meta", "runs", "points", "frames", "scalars", "events"} - tables
-        if missing:
-            raise _not_a_recording(f"this is an SQLite file, but no recording: it has no table {min(missing)}")
-        version = database.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
-        if version != ("1",):
-            text = f"its schema version is {version[0] if version else 'missing'}, known is 1"
-            raise TensorTracerError("unsupported_version", text, "", "use a newer version of Tensor Tracer")
+        _check_schema(database, tables)
+        database.text_factory = lambda text: text.decode(errors="replace")
         return database
-    raise _not_a_recording("it cannot be opened")
+    raise not_a_recording(why)
 
 
-def _not_a_recording(message: str) -> TensorTracerError:
-    remedy = "give a .ttrec file that `train --record` wrote"
-    return TensorTracerError("not_a_recording", f"this recording cannot be read: {message}", "", remedy)
+def _check_schema(database: sqlite3.Connection, tables: set[str]) -> None:
+    missing = {"meta", "runs", "points", "frames", "scalars", "events"} - tables
+    if missing:
+        raise not_a_recording(f"this is an SQLite file, but no recording: it has no table {min(missing)}")
+    version = database.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
+    if version != ("1",):
+        text = f"its schema version is {version[0] if version else 'missing'}, known is 1"
+        raise TensorTracerError("unsupported_version", text, "", "use a newer version of Tensor Tracer")
 
 
 def choose_run(database: sqlite3.Connection, run: str) -> tuple[int, str, Any]:
     """The number, id and facts of the run of this id, or of the only one."""
     rows = database.execute("SELECT run, id, facts FROM runs ORDER BY start_time, run").fetchall()
     for number, known, facts in rows:
+        if type(number) is not int or not isinstance(known, str):
+            raise not_a_recording(f'run {number} has the id "{known}", not a number and a text')
         if known == run or (not run and len(rows) == 1):
-            return number, known, json.loads(facts)
+            return number, known, parsed(facts)
     ids = ", ".join(row[1] for row in rows)
     if not rows:
         raise wrong("no run has been recorded")
@@ -104,7 +119,7 @@ def _flag_of(names: RunNames, point: str) -> int:
 
 def _ranges(text: str) -> list[tuple[int, int]]:
     """Empty: not such a list."""
-    found = [re.fullmatch(r"(\d+)(?:-(\d+))?", part) for part in text.split(",")]
+    found = [re.fullmatch(r"([0-9]{1,19})(?:-([0-9]{1,19}))?", part) for part in text.split(",")]
     pairs = [(int(part[1]), int(part[2] or part[1])) for part in found if part]
     return pairs if len(pairs) == len(found) and all(a <= b <= MAX_STEP for a, b in pairs) else []
 
@@ -112,10 +127,11 @@ def _ranges(text: str) -> list[tuple[int, int]]:
 def select(options: argparse.Namespace, run: int, names: RunNames) -> Selection:
     layers, steps = None, [(0, MAX_STEP)]
     if options.layers:
-        pairs = [(a, b) for a, b in _ranges(options.layers) if b <= 0xFFFF]
-        layers = {layer for a, b in pairs for layer in range(a, b + 1)}
-        if not layers:
-            raise wrong(f'"{options.layers}" is not a list of layers', "give ranges such as 1-4,8", "--layers")
+        pairs = _ranges(options.layers)
+        if not pairs or any(last > _MAX_LAYER for _, last in pairs):
+            remedy = f"give ranges such as 1-4,8 up to {_MAX_LAYER}"
+            raise wrong(f'"{options.layers}" is not a list of layers', remedy, "--layers")
+        layers = {layer for first, last in pairs for layer in range(first, last + 1)}
     if options.steps:
         steps = _ranges(options.steps)
         if len(steps) != 1:
@@ -142,6 +158,7 @@ def choose_series(frames: Frames, options: argparse.Namespace, names: RunNames) 
 
 
 def prepare_output(recording: Path, path: Path, options: argparse.Namespace) -> None:
+    """Raises OSError where the output has no place."""
     if path.exists() and path.samefile(recording):
         raise wrong("the output is the recording itself", "give another --output")
     if path.is_dir():
@@ -149,8 +166,7 @@ def prepare_output(recording: Path, path: Path, options: argparse.Namespace) -> 
     if path.exists() and not options.force:
         raise wrong(f"{path} is there already", "give another --output, or --force to replace it")
     if options.to == "tensorboard":
-        with contextlib.suppress(OSError):  # told when the file is written
-            path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def write(source: Source, path: Path, options: argparse.Namespace) -> None:
@@ -168,10 +184,9 @@ def write(source: Source, path: Path, options: argparse.Namespace) -> None:
         else:
             write_csv_scalars(source, partial)
         partial.replace(path)
-    except OSError as error:
-        raise cannot_write(path) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the error of writing is the one to report
+            partial.unlink()
 
 
 def export(options: argparse.Namespace) -> str:
@@ -189,10 +204,15 @@ def export(options: argparse.Namespace) -> str:
             raise wrong("nothing was recorded in these steps", "widen --steps")
         path = options.output
         if options.to == "tensorboard":  # which looks through a folder for files of such names
-            path = path / f"events.out.tfevents.0.{run_id}"
-        prepare_output(options.file, path, options)
+            path = path / f"events.out.tfevents.0.{one_word(run_id)}"
+            import_tensorboard()
         series_names = name_series(series, names)
-        write(Source(database, run, run_id, facts, frames, names, series, series_names, scalars), path, options)
+        source = Source(database, run, run_id, facts, frames, names, series, series_names, scalars)
+        try:
+            prepare_output(options.file, path, options)
+            write(source, path, options)
+        except OSError as error:
+            raise cannot_write(path, error) from error
         return f"{path}: {sum(one.records for one in series)} records, scalars of {len(scalars.steps)} steps"
 
 
@@ -214,29 +234,30 @@ def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
-def _refusal(error: Exception, recording: Path) -> tuple[str, int]:
-    """What to print, and the exit code."""
-    text, remedy, code = f"this recording cannot be read: {error}", "", 1
-    where = str(recording)
-    if isinstance(error, TensorTracerError):
-        where, text, remedy = error.where or where, error.message, error.remedy
-        code = 2 if error.code in _USAGE else 1
-    elif isinstance(error, sqlite3.OperationalError):  # SQLite sorts in temporary files
+def _error_of_database(error: sqlite3.DatabaseError) -> TensorTracerError:
+    text = f"this recording cannot be read: {error}"
+    if "no such column" in str(error):
+        return not_a_recording(str(error))
+    if isinstance(error, sqlite3.OperationalError):  # SQLite sorts in temporary files
         remedy = "look for a full disk: temporary files are in the folder SQLITE_TMPDIR, or else /var/tmp"
-    else:
-        remedy, code = "check it with `sqlite3 FILE 'PRAGMA integrity_check'`", 2
-    return f"export: {where}: {text}" + (f"; {remedy}" if remedy else ""), code
+        return TensorTracerError("io_error", text, "", remedy)
+    return TensorTracerError("not_a_recording", text, "", "check it with `sqlite3 FILE 'PRAGMA integrity_check'`")
 
 
 def main(words: Sequence[str] | None = None) -> int:
     options = parse_arguments(words)
     try:
         print(export(options))
-    except (TensorTracerError, sqlite3.DatabaseError) as error:
-        text, code = _refusal(error, options.file)
-        print(text, file=sys.stderr)
-        return code
-    return os.EX_OK
+        return os.EX_OK
+    except TensorTracerError as refusal:
+        error = refusal
+    except sqlite3.DatabaseError as refusal:
+        error = _error_of_database(refusal)
+    except (ValueError, TypeError, OverflowError, struct.error) as refusal:  # a column of another type
+        error = not_a_recording(str(refusal))
+    remedy = f"; {error.remedy}" if error.remedy else ""
+    print(f"export: {error.where or options.file}: {error.message}{remedy}", file=sys.stderr)
+    return 2 if error.code in _USAGE else 1
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from tensor_tracer import _WIRE, Record, TensorTracerError, _u8_lines
 
-from tensor_tracer_export.errors import wrong
+from tensor_tracer_export.errors import not_a_recording, wrong
 from tensor_tracer_export.frames import Frames, Scalars, Series
 from tensor_tracer_export.names import Source
 
@@ -33,6 +33,15 @@ class DenseArray(NamedTuple):
     @property
     def bytes(self) -> int:
         return math.prod(self.shape) * self.item_bytes
+
+    def write(self, file: IO[bytes]) -> None:
+        """Raises where the chunks do not have the size that the header states."""
+        written = 0
+        for chunk in self.chunks():
+            file.write(chunk)
+            written += len(chunk)
+        if written != self.bytes:
+            raise not_a_recording(f"{self.name} has {written} bytes, its shape {self.bytes}")
 
 
 def _codes_and_lines(frames: Frames, series: Series, name: str) -> list[DenseArray]:
@@ -110,8 +119,7 @@ def write_npz(source: Source, path: Path, raw: bool) -> None:
             member = zipfile.ZipInfo(f"{array.name}.npy")  # of 1980, so that equal exports are equal
             with archive.open(member, "w", force_zip64=True) as file:
                 np.lib.format.write_array_header_1_0(file, header)
-                for chunk in array.chunks():
-                    file.write(chunk)
+                array.write(file)
 
 
 def write_safetensors(source: Source, path: Path, raw: bool) -> None:
@@ -127,5 +135,4 @@ def write_safetensors(source: Source, path: Path, raw: bool) -> None:
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for array in arrays:
-            for chunk in array.chunks():
-                file.write(chunk)
+            array.write(file)

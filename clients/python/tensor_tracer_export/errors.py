@@ -11,6 +11,11 @@ def wrong(message: str, remedy: str = "", where: str = "") -> TensorTracerError:
     return TensorTracerError("invalid_argument", message, where, remedy)
 
 
-def cannot_write(path: Path) -> TensorTracerError:
+def cannot_write(path: Path, error: OSError) -> TensorTracerError:
     remedy = "check the folder and the space on its disk"
-    return TensorTracerError("storage", "cannot be written", str(path), remedy)
+    return TensorTracerError("storage", f"cannot be written: {error.strerror or error}", str(path), remedy)
+
+
+def not_a_recording(message: str) -> TensorTracerError:
+    remedy = "give a .ttrec file that `train --record` wrote"
+    return TensorTracerError("not_a_recording", f"this recording cannot be read: {message}", "", remedy)

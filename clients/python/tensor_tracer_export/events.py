@@ -13,24 +13,33 @@ import numpy as np
 from tensor_tracer import Record
 
 from tensor_tracer_export.errors import wrong
-from tensor_tracer_export.names import RunNames, Source, list_of, member, natural, plans_of
+from tensor_tracer_export.json_values import list_of, member, natural
+from tensor_tracer_export.names import RunNames, Source, plans_of
 
 
 # docs/protocol.md, `stats`: these, then a histogram.
 _MOMENTS = ("count", "mean", "std", "min", "max", "norm", "zeros", "nan", "pos_inf", "neg_inf")
 
 
+def import_tensorboard() -> tuple[Any, Any, Any]:
+    """The modules of tensorboardX for events, summaries and writing; the error names the package and pip."""
+    try:
+        return (
+            importlib.import_module("tensorboardX.proto.event_pb2"),
+            importlib.import_module("tensorboardX.proto.summary_pb2"),
+            importlib.import_module("tensorboardX.record_writer"),
+        )
+    except Exception as error:  # protobuf raises several types for a version that does not fit
+        text = "TensorBoard's events need the package tensorboardX, which cannot be imported"
+        remedy = f"{sys.executable} -m pip install --upgrade tensorboardX"
+        raise wrong(f"{text}: {str(error).partition(chr(10))[0]}", remedy, "--to") from error
+
+
 class EventFile:
     """A TensorBoard event file, by the package tensorboardX."""
 
     def __init__(self, path: Path, start_ns: int) -> None:
-        try:
-            self._events = importlib.import_module("tensorboardX.proto.event_pb2")
-            self._summaries = importlib.import_module("tensorboardX.proto.summary_pb2")
-            writer = importlib.import_module("tensorboardX.record_writer")
-        except ImportError as error:
-            remedy = f"{sys.executable} -m pip install tensorboardX"
-            raise wrong("TensorBoard's events need the package tensorboardX", remedy, "--to") from error
+        self._events, self._summaries, writer = import_tensorboard()
         self._writer = writer.RecordWriter(str(path))
         self._write(self._events.Event(wall_time=start_ns / 1e9, file_version="brain.Event:2"))
 

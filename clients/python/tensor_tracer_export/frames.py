@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tensor_tracer import _COMPRESSORS, _DTYPES, Record, RecordError, TensorTracerError, decode_records
+from tensor_tracer import _COMPRESSORS, _DTYPES, Record, RecordError, decode_records
+
+from tensor_tracer_export.errors import not_a_recording
+from tensor_tracer_export.json_values import natural, parsed
 
 
 MAX_STEP = 2**63 - 1
@@ -27,9 +29,8 @@ class Selection(NamedTuple):
     def condition(self) -> tuple[str, list[int]]:
         sql, values = "run = ? AND step BETWEEN ? AND ?", [self.run, self.first_step, self.last_step]
         for text, chosen in (("point IN ({})", self.points), ("layer IN (0, {})", self.layers)):
-            if chosen is not None:
-                sql += " AND " + text.format(", ".join("?" * len(chosen)))
-                values += sorted(chosen)
+            if chosen is not None:  # up to 65,536 numbers, more than SQLite has variables
+                sql += " AND " + text.format(", ".join(map(str, sorted(chosen))))
         return sql, values
 
 
@@ -58,14 +59,10 @@ class Series(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        try:
-            extents = json.loads(self.shape_text)
-            if len(extents) <= 4 and all(type(extent) is int and extent >= 0 for extent in extents):
-                return tuple(extents)
-        except (ValueError, TypeError):
-            pass
-        text = f'a frame\'s shape is "{self.shape_text}", not a list of numbers'
-        raise TensorTracerError("not_a_recording", text)
+        extents = parsed(self.shape_text)
+        if isinstance(extents, list) and len(extents) <= 4 and all(natural(one) is not None for one in extents):
+            return tuple(extents)
+        raise not_a_recording(f'a frame\'s shape is "{self.shape_text}", not a list of numbers')
 
     @property
     def wire(self) -> str:
@@ -110,7 +107,12 @@ class Frames:
             f"SELECT {', '.join(_KEY)}, count(*), max(micro_batch) > 0, max(first_row) > 0, "
             f"min(plan) < max(plan) FROM frames WHERE {condition} GROUP BY {order} ORDER BY {order}"
         )
-        return [Series(*row) for row in self._database.execute(query, values)]
+        found = [Series(*row) for row in self._database.execute(query, values)]
+        for series in found:
+            for name, number in zip(_KEY[:-1], series, strict=False):
+                if type(number) is not int:
+                    raise not_a_recording(f'a frame\'s {name} is "{number}", not a number')
+        return found
 
     def places(self, series: Series) -> Iterator[Place]:
         """By step, then as written."""
@@ -120,7 +122,10 @@ class Frames:
             f"WHERE run = ? AND step BETWEEN ? AND ? AND {alike} ORDER BY step, id"
         )
         values = [selection.run, selection.first_step, selection.last_step, *series[: len(_KEY)]]
-        yield from map(Place._make, self._database.execute(query, values))
+        for place in map(Place._make, self._database.execute(query, values)):
+            if any(type(number) is not int for number in place):
+                raise _damaged(place, "a column is not a number")
+            yield place
 
     def records(self, series: Series) -> Iterator[Record]:
         """The same frames, with their payloads checked."""
@@ -128,12 +133,15 @@ class Frames:
             query = "SELECT record FROM frames WHERE id = ?"
             [(data,)] = self._database.execute(query, [place.id]).fetchall()
             try:
-                (record,) = decode_records(data)
+                records = list(decode_records(data)) if isinstance(data, bytes) else []
             except RecordError as error:
                 raise _damaged(place, error.message) from error
-            if (record.dtype, record.shape) != (_DTYPES.get(series.dtype, record.dtype), series.shape):
+            if len(records) != 1:
+                raise _damaged(place, f"it has {len(records)} records instead of one")
+            dtype = _DTYPES.get(series.dtype, f"dtype {series.dtype}")
+            if (records[0].dtype, records[0].shape) != (dtype, series.shape):
                 raise _damaged(place, "its columns say another dtype or shape than its record")
-            yield record
+            yield records[0]
 
     def scalars(self) -> Scalars:
         selection = self._selection
@@ -144,6 +152,8 @@ class Frames:
         values = [selection.run, selection.first_step, selection.last_step]
         found = Scalars([], [], defaultdict(list))
         for step, name, value, time in self._database.execute(query, values):
+            if type(step) is not int or type(time) is not int or not isinstance(value, (float, int, type(None))):
+                raise not_a_recording(f'the scalar {name} of step {step} is damaged: value "{value}", time "{time}"')
             if not found.steps or found.steps[-1] != step:
                 found.steps.append(step)
                 found.times.append(time)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections import defaultdict
@@ -12,24 +11,7 @@ from typing import Any, NamedTuple
 from tensor_tracer import _DIRECTIONS, _PHASES
 
 from tensor_tracer_export.frames import Frames, Scalars, Series
-
-
-def member(value: Any, name: str) -> Any:
-    return value.get(name) if isinstance(value, dict) else None
-
-
-def list_of(value: Any, name: str) -> list[Any]:
-    found = member(value, name)
-    return found if isinstance(found, list) else []
-
-
-def text_of(value: Any, name: str) -> str:
-    found = member(value, name)
-    return found if isinstance(found, str) else ""
-
-
-def natural(value: Any) -> int | None:
-    return value if type(value) is int and value >= 0 else None
+from tensor_tracer_export.json_values import list_of, member, natural, parsed, text_of
 
 
 class RunNames:
@@ -43,7 +25,7 @@ class RunNames:
             flag, name = natural(member(point, "flag")), text_of(point, "name")
             if flag is not None and flag <= 0xFFFF and name:
                 self.points[name] = flag
-                self.dims[flag] = [str(dim) for dim in list_of(point, "dims")]
+                self.dims[flag] = [dim if isinstance(dim, str) else "" for dim in list_of(point, "dims")]
         self._names = {flag: name for name, flag in self.points.items()}
         self._sets = list_of(facts, "prompt_sets")
         kind = member(member(facts, "tokenizer"), "kind")
@@ -67,18 +49,18 @@ class RunNames:
 def plans_of(database: sqlite3.Connection, run: int, facts: Any) -> dict[int, Any]:
     """The trace plans that were in force, by number: that of the facts, and those of events."""
     query = "SELECT detail FROM events WHERE run = ? AND kind IN ('plan', 'run') ORDER BY id"
-    holders = [facts, *(json.loads(detail) for (detail,) in database.execute(query, [run]))]
+    holders = [facts, *(parsed(detail) for (detail,) in database.execute(query, [run]))]
     plans = [member(holder, "plan") for holder in holders]
     return {plan["number"]: plan for plan in plans if natural(member(plan, "number")) is not None}
 
 
-def _one_word(text: str) -> str:
+def one_word(text: str) -> str:
     """Names come from outside, and end up as paths in an archive and groups of a page."""
     return re.sub(r"[\x00-\x1f\x7f/\\]", "_", text)
 
 
 def _plain_words(series: Series, names: RunNames) -> list[tuple[str, str]]:
-    words = [(_one_word(names.point(series.point)), "")]
+    words = [(one_word(names.point(series.point)), "")]
     if series.layer:
         words.append(("layers", str(series.layer)))
     if series.direction:
@@ -86,7 +68,7 @@ def _plain_words(series: Series, names: RunNames) -> list[tuple[str, str]]:
     if series.phase:
         words.append((_PHASES.get(series.phase, "eval"), ""))
     if series.prompt_set:
-        words.append(("prompts", _one_word(names.prompt_set(series.prompt_set))))
+        words.append(("prompts", one_word(names.prompt_set(series.prompt_set))))
     if series.compressor_name not in ("none", "tile"):
         words.append((series.compressor_name, ""))
     return words
