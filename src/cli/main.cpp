@@ -2,11 +2,11 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "src/cli/commands.h"
@@ -30,8 +30,11 @@ constexpr std::string_view kUsage =
 
 namespace fs = std::filesystem;
 
-// The folder of this program and of the hub's.
-fs::path program_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
+// The folder of this program and of the hub's; empty where /proc does not have it.
+fs::path program_folder() {
+  std::error_code ignored;
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+}
 
 // Becomes another program, `words` and the words of the command line after `rest`.
 int become(std::vector<std::string> words, char** rest, const char* remedy) {
@@ -49,13 +52,30 @@ int become_hub(char** rest) {
                 "build the target tensor-tracer-hub");
 }
 
-// The Python package of this checkout, by the checkout's interpreter if it has one.
+// Runs the installed package. The current folder, which Python puts on the module path as "", may
+// hold files of others.
+constexpr const char* kInstalledExport = R"(import sys
+sys.path[:] = filter(None, sys.path)
+import importlib.util, runpy
+if not importlib.util.find_spec("tensor_tracer_export"):
+    print("tensor-tracer: export needs the Python package clients/python of Tensor Tracer;",
+          sys.executable, "-m pip install CHECKOUT/clients/python", file=sys.stderr)
+    sys.exit(2)
+runpy.run_module("tensor_tracer_export", run_name="__main__"))";
+
+// The package of this checkout, by the checkout's interpreter if it has one; elsewhere the
+// installed one.
 int become_export(char** rest) {
   const fs::path checkout = (program_folder() / "../../..").lexically_normal();
+  const fs::path package = checkout / "clients/python/tensor_tracer_export";
   const fs::path own = checkout / ".venv/bin/python";
-  ::setenv("PYTHONPATH", (checkout / "clients/python").c_str(), 1);
-  return become({fs::exists(own) ? own.string() : "python3", "-m", "tensor_tracer_export"}, rest,
-                "install Python 3.10 or newer");
+  const char* remedy = "install Python 3.10 or newer";
+  std::error_code ignored;
+  if (checkout.is_relative() || !fs::exists(package, ignored)) {
+    return become({"python3", "-c", kInstalledExport}, rest, remedy);
+  }
+  return become({fs::exists(own, ignored) ? own.string() : "python3", package.string()}, rest,
+                remedy);
 }
 
 using Command = int (*)(int, const char* const*);
