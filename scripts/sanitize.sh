@@ -18,6 +18,20 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=0:second_deadlock_stack=1}
 
 reports=""
 
+# run_shards PRESET PROGRAM FLAG…: the tests of a program, in as many processes as there are jobs.
+run_shards() {
+  local preset=$1 program=$2 failed=0 shard shards pid pids=()
+  shift 2
+  shards=$(build_jobs)
+  for ((shard = 0; shard < shards; ++shard)); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard "build/$preset/bin/$program" \
+      ${reports:+"--gtest_output=xml:$reports/$program-$shard.xml"} "$@" &
+    pids+=("$!")
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || failed=1; done
+  return "$failed"
+}
+
 # Every program runs, also after one that failed.
 run_preset() {
   local preset=$1 programs=(unit_tests) targets=(fuzz) tests="fuzz_corpus\..*" failed=0 program
@@ -30,7 +44,7 @@ run_preset() {
   configure_preset "$preset"
   cmake --build --preset "$preset" --parallel "$(build_jobs)" --target "${programs[@]}" "${targets[@]}"
   for program in "${programs[@]}"; do
-    "build/$preset/bin/$program" ${reports:+"--gtest_output=xml:$reports/"} "$@" || failed=1
+    run_shards "$preset" "$program" "$@" || failed=1
   done
   # Open MPI has no frame pointers: only a slow unwind sees which library of it leaks.
   ASAN_OPTIONS+=:fast_unwind_on_malloc=0 ctest --test-dir "build/$preset" -R "^($tests)\$" \
