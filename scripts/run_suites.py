@@ -57,7 +57,7 @@ def count_report(report: Path, outcome: Outcome) -> None:
 
 
 def judge(outcome: Outcome, returncode: int | None) -> None:
-    """Fills in the counts, and makes a failure of what looks like success but is none."""
+    """Fills in the counts, and turns a suite that wrongly looks like a success into a failure."""
     report = outcome.suite.report
     if report is None:
         outcome.passed, outcome.failed = (1, 0) if returncode == 0 else (0, 1)

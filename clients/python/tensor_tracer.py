@@ -118,7 +118,7 @@ def _crc32c_numpy(data: bytes) -> int:
     data = bytes(-(len(data) + 4) % 256) + _CRC_START + data
     table, (c0, c1, c2, c3) = _crc_tables()
     places, state = np.arange(256, dtype=np.int32) * 256, 0
-    for at in range(0, len(data), 1 << 15):  # pieces that stay in the cache
+    for at in range(0, len(data), 1 << 15):  # chunks that stay in the cache
         piece = np.frombuffer(data, np.uint8, min(1 << 15, len(data) - at), at).reshape(-1, 256)
         for block in np.bitwise_xor.reduce(table.take(piece + places), axis=1).tolist():
             low, high = c0[state & 255] ^ c1[state >> 8 & 255], c2[state >> 16 & 255] ^ c3[state >> 24]
@@ -174,7 +174,7 @@ class Record:
 
 
 def _u8_lines(shape: tuple[int, ...]) -> int:
-    """Lines along the last dim; a number without dims is one line, and lines of nothing are none."""
+    """How many lines an array has along its last dim: 1 without dims, 0 if the array is empty."""
     return 0 if 0 in shape else math.prod(shape[:-1])
 
 
@@ -256,7 +256,7 @@ def _pairs(value: Ranges | None, what: str) -> Pairs | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        # An array is SupportsInt and has many; a set is none that numpy takes.
+        # An array is SupportsInt, but holds many numbers. NumPy takes no set.
         numbers = np.ravel(np.asarray(value if isinstance(value, SupportsInt) else list(value)))
         value = ",".join(str(int(n)) for n in numbers)
     pairs: Pairs = []
@@ -380,7 +380,7 @@ def _numbers(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Run:
-    """A live run, from `connect`. A thread of its own keeps its public members up to date and
+    """A live run, from `connect`. Its own thread keeps its public members up to date and
     pings the hub; any thread may call its methods."""
 
     def __init__(self, endpoint: _Endpoint, window: int | None, reconnect: float, check: bool) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 
 class LegacyViewer:
-    """Reads in a thread of its own until it is closed."""
+    """Reads in its own thread until it is closed."""
 
     def __init__(self, run_dir: Path, request: dict[str, Any]) -> None:
         port = json.loads((run_dir / "hub.json").read_text())["port"]

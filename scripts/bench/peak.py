@@ -1,6 +1,6 @@
 """What the machine's matrix multiplication reaches at best: prints GFLOP/s as one JSON object.
 
-Run as a process of its own, because the number of threads is settled when PyTorch starts.
+Run as its own process, because the number of threads is settled when PyTorch starts.
 """
 
 from __future__ import annotations

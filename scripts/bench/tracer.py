@@ -1,7 +1,7 @@
 """What watching costs: CPU time of the tracer, its link and the hub over that of the ranks, and the
 wall-clock time of paired blocks of steps with and without watching, in one run with a viewer.
 
-Every set is measured in a run of its own on two tensor-parallel ranks. The first half of the run is
+Every set is measured in its own run on two tensor-parallel ranks. The first half of the run is
 watched throughout and gives the CPU times; the second half alternates watched and unwatched blocks
 and gives the ratio of their mean step times with a 95 % bootstrap interval over the pairs.
 """

@@ -1,7 +1,7 @@
 """Training speed of tensor-tracer and of equivalent PyTorch scripts, interleaved in one run.
 
 Every round runs one block of steps of every candidate, in an order that turns from round to round,
-so that a slow minute of the machine hits all alike. A block is a process of its own; its first
+so that a slow minute of the machine hits all alike. A block is its own process; its first
 steps warm up and do not count. Peak memory is that of the largest rank, by the kernel's account.
 """
 

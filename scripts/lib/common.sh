@@ -47,7 +47,7 @@ run_logged() {
   stop_ticker
 }
 
-# Ends the script with a message of its own, without the log.
+# Ends the script with its own message, without the log.
 fail() {
   clear_line
   printf 'error: %s\n' "$1" >&2

@@ -65,7 +65,7 @@ class Recorder {
   Plan plan_;
   std::vector<at::Tensor> metas_;  // by slot
   std::vector<Reaches> reaches_;   // by slot
-  std::vector<bool> is_view_;      // by slot: holds no memory of its own
+  std::vector<bool> is_view_;      // by slot: holds no memory
   // By slot: the first of those that share one memory with it, or may.
   std::vector<std::uint32_t> owners_;
   std::vector<std::int64_t> scratch_;  // by step: bytes that it makes for itself

@@ -15,20 +15,20 @@ struct Bound {
 };
 
 // As wide as a record's header: layer u16, features u32.
-constexpr std::uint64_t kMostLayers = UINT16_MAX;
-constexpr std::uint64_t kMostColumns = UINT32_MAX;
-constexpr std::size_t kMostPoints = UINT16_MAX;
-constexpr std::array<Bound, 7> kOfModel = {{{"num_layers", kMostLayers},
-                                            {"hidden_size", kMostColumns},
-                                            {"num_attention_heads", kMostColumns},
-                                            {"num_query_groups", kMostColumns},
-                                            {"ffn_hidden_size", kMostColumns},
-                                            {"vocab_size", kMostColumns},
-                                            {"seq_length", kMostColumns}}};
+constexpr std::uint64_t kMaxLayers = UINT16_MAX;
+constexpr std::uint64_t kMaxColumns = UINT32_MAX;
+constexpr std::size_t kMaxPoints = UINT16_MAX;
+constexpr std::array<Bound, 7> kOfModel = {{{"num_layers", kMaxLayers},
+                                            {"hidden_size", kMaxColumns},
+                                            {"num_attention_heads", kMaxColumns},
+                                            {"num_query_groups", kMaxColumns},
+                                            {"ffn_hidden_size", kMaxColumns},
+                                            {"vocab_size", kMaxColumns},
+                                            {"seq_length", kMaxColumns}}};
 constexpr std::array<Bound, 4> kOfPoint = {{{"flag", UINT16_MAX},
-                                            {"first_layer", kMostLayers},
-                                            {"last_layer", kMostLayers},
-                                            {"features", kMostColumns}}};
+                                            {"first_layer", kMaxLayers},
+                                            {"last_layer", kMaxLayers},
+                                            {"features", kMaxColumns}}};
 
 base::Error damaged_facts(const std::string& where, const std::string& message) {
   return base::invalid_argument(where, "the run's facts are damaged: " + message);
@@ -52,9 +52,9 @@ base::Status check_numbers(const json& object, const std::string& name,
 }
 
 base::Status check_points(const json& points) {
-  if (!points.is_array() || points.size() > kMostPoints) {
+  if (!points.is_array() || points.size() > kMaxPoints) {
     return damaged_facts("points",
-                         "it must be a list of " + std::to_string(kMostPoints) + " at most");
+                         "it must be a list of " + std::to_string(kMaxPoints) + " at most");
   }
   for (std::size_t i = 0; i < points.size(); ++i) {
     const std::string name = "points[" + std::to_string(i) + "]";

@@ -48,7 +48,7 @@ bool Subscription::wants(const StoredRecord& record) const {
 }
 
 void SendQueue::push_record(const StoredRecord& record, Clock::time_point now) {
-  if (!wanted_.wants(record)) {
+  if (!subscription_.wants(record)) {
     return;
   }
   still_offered_.erase(record.key);
@@ -60,14 +60,14 @@ void SendQueue::push_record(const StoredRecord& record, Clock::time_point now) {
 }
 
 bool SendQueue::must_wait(const StoredRecord& record, Clock::time_point now) {
-  if (wanted_.pause.count() == 0) {
+  if (subscription_.pause.count() == 0) {
     return false;
   }
   Clock::time_point& next = next_[record.key];
   if (now < next) {
     return true;
   }
-  next = now + wanted_.pause;
+  next = now + subscription_.pause;
   held_.erase(record.key);
   return false;
 }
@@ -78,7 +78,7 @@ bool SendQueue::release_held(Clock::time_point now) {
       ++held;
       continue;
     }
-    next_[*held] = now + wanted_.pause;
+    next_[*held] = now + subscription_.pause;
     if (!queue_latest(*held)) {  // another plan came, or too much else
       count_dropped(held->entry, 1);
     }
@@ -93,7 +93,7 @@ bool SendQueue::release_held(Clock::time_point now) {
 
 bool SendQueue::queue_latest(const protocol::RecordKey& key) {
   const StoredRecord* latest = latest_->find(key);
-  const bool is_wanted = latest != nullptr && wanted_.wants(*latest);
+  const bool is_wanted = latest != nullptr && subscription_.wants(*latest);
   if (is_wanted) {
     queue(*latest);
   }
@@ -128,10 +128,10 @@ std::size_t& SendQueue::bytes_of(std::uint64_t message) {
 }
 
 void SendQueue::subscribe(Subscription wanted) {
-  const Subscription before = std::exchange(wanted_, std::move(wanted));
+  const Subscription before = std::exchange(subscription_, std::move(wanted));
   for (auto record = records_.begin(); record != records_.end();) {
     const auto current = record++;
-    if (!wanted_.wants(current->record)) {
+    if (!subscription_.wants(current->record)) {
       erase(current);
     }
   }
@@ -145,7 +145,7 @@ void SendQueue::subscribe(Subscription wanted) {
   next_.clear();
   for (const protocol::RecordKey& key : latest_->keys()) {
     const StoredRecord& record = *latest_->find(key);
-    if (wanted_.wants(record) && !before.wants(record)) {
+    if (subscription_.wants(record) && !before.wants(record)) {
       offer(key);
     }
   }
@@ -158,7 +158,7 @@ void SendQueue::translate_records(RecordTranslator translate) {
 
 void SendQueue::offer_latest() {
   for (const protocol::RecordKey& key : latest_->keys()) {
-    if (wanted_.wants(*latest_->find(key))) {
+    if (subscription_.wants(*latest_->find(key))) {
       offer(key);
     }
   }
@@ -259,7 +259,8 @@ void SendQueue::pop_latest(Outgoing& batch, std::size_t& size) {
   while (!offered_.empty()) {
     const protocol::RecordKey key = offered_.front();
     const StoredRecord* record = latest_->find(key);
-    const bool useful = still_offered_.contains(key) && record != nullptr && wanted_.wants(*record);
+    const bool useful =
+        still_offered_.contains(key) && record != nullptr && subscription_.wants(*record);
     if (useful && !batch.empty() && size + record->bytes->size() > limits_.batch_bytes) {
       return;
     }

@@ -94,7 +94,7 @@ class SendQueue {
   /// have.
   [[nodiscard]] bool acknowledge(std::uint64_t messages);
   std::uint64_t acknowledged() const { return acknowledged_; }
-  /// From now on every record goes out as a text of its own, made when its turn comes, and drops
+  /// From now on every record goes out as its own text, made when its turn comes, and drops
   /// are not told. What comes after a record that is translated later waits, but for texts.
   void translate_records(RecordTranslator translate);
   /// A record's turn has come, and its text is made later.
@@ -146,7 +146,7 @@ class SendQueue {
 
   SendQueueLimits limits_;
   const LatestRecords* latest_;
-  Subscription wanted_;
+  Subscription subscription_;
   RecordTranslator translate_;  // none: records go out as they are
   std::optional<SharedBytes> translating_ = {};
 

@@ -52,7 +52,7 @@ class Transport {
     return compose(Read<Buffers>{state_, buffers}, token);
   }
 
-  /// What Beast writes in one call is one frame of its own, small enough for Asio's one go. It goes
+  /// What Beast writes in one call is its own frame, small enough for Asio's one go. It goes
   /// before the data that waits.
   template <typename Buffers, typename Token>
   auto async_write_some(const Buffers& buffers, Token&& token) {

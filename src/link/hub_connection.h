@@ -21,7 +21,7 @@
 namespace tt::link {
 
 /// The WebSocket to the hub: connects, says hello, writes what the channel holds, delivers what
-/// arrives, and begins again whenever that ends. It tells its token only to a program of its own
+/// arrives, and begins again whenever that ends. It tells its token only to its own program
 /// user, where /proc says whose it is.
 /// Thread: that of the I/O context only. Owner: `channel` outlives it.
 class HubConnection {

@@ -150,25 +150,25 @@ void Trainer::export_step(std::int64_t number, double loss) {
 }
 
 void Trainer::tell(const StepReport& report) {
-  tell_viewers("step", to_json(report));
+  notify_viewers("step", to_json(report));
   if (parts_.on_step) parts_.on_step(report);
 }
 
-void Trainer::tell_viewers(std::string_view event, nlohmann::json params) const {
+void Trainer::notify_viewers(std::string_view event, nlohmann::json params) const {
   if (parts_.sink == nullptr || parts_.groups.world.rank() != 0) return;
   parts_.sink->send_event(event, std::move(params));
 }
 
 void Trainer::notify_phase(const char* phase, std::int64_t step) const {
-  tell_viewers("state", {{"phase", phase}, {"step", step}});
+  notify_viewers("state", {{"phase", phase}, {"step", step}});
 }
 
 void Trainer::notify_interventions(std::int64_t number) const {
   if (parts_.hooks == nullptr) return;
   const auto report = parts_.hooks->report(number);
   const auto saved = parts_.hooks->take_saved();
-  for (const nlohmann::json& one : saved) tell_viewers("saved", one);
-  if (report) tell_viewers("applied", *report);
+  for (const nlohmann::json& one : saved) notify_viewers("saved", one);
+  if (report) notify_viewers("applied", *report);
 }
 
 // A loss that is not finite ends the run, but not where programs may have made it so: they end, and
@@ -176,12 +176,12 @@ void Trainer::notify_interventions(std::int64_t number) const {
 bool Trainer::recover_from_nonfinite(std::int64_t number) {
   if (parts_.hooks == nullptr || !parts_.hooks->give_up()) return false;
   gradients_.zero();
-  tell_viewers("log",
-               {{"level", "error"},
-                {"message", "the loss of step " + std::to_string(number) +
-                                " is not finite with programs in force: they are removed, and the "
-                                "step changes no weight"}});
-  tell_viewers("interventions", parts_.hooks->describe(number + 1));
+  notify_viewers(
+      "log", {{"level", "error"},
+              {"message", "the loss of step " + std::to_string(number) +
+                              " is not finite with programs in force: they are removed, and the "
+                              "step changes no weight"}});
+  notify_viewers("interventions", parts_.hooks->describe(number + 1));
   return true;
 }
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { layerColor, layerLines } from './layer_lines';
 
-test('every layer has a colour of its own, and the chosen one stands out', () => {
+test('every layer has its own colour, and the chosen one stands out', () => {
   const lines = layerLines(['L1', 'L2', 'L3'], 1, 'dark');
   expect(new Set(lines.map(({ color }) => color)).size).toBe(3);
   expect(lines.map(({ kind }) => kind)).toEqual(['thin', 'bold', 'thin']);

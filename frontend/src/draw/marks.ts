@@ -9,7 +9,7 @@ export interface Mark {
 }
 
 const kNearPixels = 5;
-const kMostTold = 4;
+const kMaxTold = 4;
 
 /** A thin line for each mark, with a flag at its top; those on one pixel are drawn once. */
 export function drawMarks(
@@ -75,8 +75,8 @@ export class MarkTip {
     );
     this.sheet.hidden = near.length === 0;
     if (near.length === 0) return;
-    const told = near.slice(0, kMostTold).map(({ step, text }) => `step ${step}: ${text}`);
-    if (near.length > kMostTold) told.push(`and ${near.length - kMostTold} more`);
+    const told = near.slice(0, kMaxTold).map(({ step, text }) => `step ${step}: ${text}`);
+    if (near.length > kMaxTold) told.push(`and ${near.length - kMaxTold} more`);
     this.sheet.textContent = told.join('\n');
     this.sheet.style.left = x < width / 2 ? `${x + 12}px` : '';
     this.sheet.style.right = x < width / 2 ? '' : `${width - x + 12}px`;

@@ -40,7 +40,7 @@ describe('paintCells', () => {
     ]);
   });
 
-  test('rows that were not captured have a colour of their own', () => {
+  test('rows that were not captured have their own colour', () => {
     const out = new Uint32Array(4);
     paintCells(mapOf(2, 2, [0, 0, 0, 0], Uint8Array.of(0, 1)), { low: -1, high: 1 }, kLut, out);
     expect([...out]).toEqual([kLut.missing, kLut.missing, kLut.colors[128], kLut.colors[128]]);

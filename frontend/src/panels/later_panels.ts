@@ -4,7 +4,7 @@ type LaterTab = Exclude<Tab, 'overview' | 'tensors'>;
 
 const loading = new Set<Promise<unknown>>();
 
-/** What is not seen at first comes as a chunk of its own, once for all who ask. */
+/** What is not seen at first comes as its own chunk, once for all who ask. */
 function chunk<T>(load: () => Promise<T>): () => Promise<T> {
   let asked: Promise<T> | undefined;
   return () => {

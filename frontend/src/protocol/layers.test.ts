@@ -14,7 +14,7 @@ test('what is not a list of ranges is refused', () => {
   expect(parseLayers('0-2', 0)).toEqual([0, 1, 2]);
 });
 
-test('a list that names too many layers is none', () => {
+test('a list that names too many layers is refused', () => {
   expect(parseLayers('1-65535')).toHaveLength(65535);
   expect(parseLayers(Array<string>(20).fill('1-65535').join(','))).toBeUndefined();
 });

@@ -1,5 +1,5 @@
 /** Of one list, each as often as it is named: more would keep the page busy. */
-const kMostNamed = 1_000_000;
+const kMaxNamed = 1_000_000;
 
 /**
  * Reads a list of ranges such as "1-4,8"; undefined when it is not one. Layers count from 1,
@@ -14,7 +14,7 @@ export function parseLayers(text: string, least: 0 | 1 = 1): readonly number[] |
     const first = Number(match[1]);
     const last = match[2] === undefined ? first : Number(match[2]);
     named += last - first + 1;
-    if (first > last || first < least || named > kMostNamed) return undefined;
+    if (first > last || first < least || named > kMaxNamed) return undefined;
     for (let layer = first; layer <= last; layer++) layers.add(layer);
   }
   return [...layers].sort((a, b) => a - b);

@@ -86,7 +86,7 @@ export const pointSchema = object({
 });
 export type PointFacts = Infer<typeof pointSchema>;
 
-/** Names of points that have a view of their own. */
+/** Names of points that have their own view. */
 export const kAttentionPoint = 'RawAttentionScore';
 export const kLogitsPoint = 'Logits';
 

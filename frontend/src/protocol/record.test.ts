@@ -5,7 +5,7 @@ import { toFloats, toIntegers } from './numbers';
 import { compressorName, dtypeName } from './record';
 import { decodeRecords } from './record_reader';
 
-// One record, byte for byte from the table of docs/protocol.md; checksums by a tool of their own.
+// One record, byte for byte from the table of docs/protocol.md; checksums by their own tool.
 const kHeaderHex =
   '54544631 0100 8000 efcdab8967452301 0700000000000000 0d00000000000000 ' +
   '03000000 01000000 02000000 00000000 08000000 0700 0300 0100 0200 0300 ' +

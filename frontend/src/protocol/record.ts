@@ -60,7 +60,7 @@ export function elementsOf(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 
-/** Lines along the last dim; a number without dims is one line, and lines of nothing are none. */
+/** How many lines an array has along its last dim: 1 without dims, 0 if the array is empty. */
 export function linesOf(shape: readonly number[]): number {
   const elements = elementsOf(shape);
   return elements === 0 ? 0 : elements / (shape.at(-1) ?? 1);

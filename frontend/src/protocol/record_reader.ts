@@ -78,7 +78,7 @@ function decodeOne(
   const header = headerOf(fields);
   checkShape(header, payloadBytes);
   const next = at + headerBytes + Math.ceil(payloadBytes / 8) * 8;
-  // Of several records each gets a buffer of its own, so that they can be let go one by one.
+  // Of several records each gets its own buffer, so that they can be let go one by one.
   const isAlone = at === 0 && next >= view.byteLength && headerBytes % 8 === 0;
   return { record: { header, payload: isAlone ? payload : payload.slice() }, next };
 }

@@ -316,7 +316,7 @@ function fileCommands(app: App): readonly Command[] {
   ];
 }
 
-/** "step 300", "b step 40": what is typed with a number of its own. */
+/** "step 300", "b step 40": what is typed with its own number. */
 export function typedCommand(app: App, typed: string): Command | undefined {
   const match = /^\s*(?:go to\s+)?([ab]\s+)?step\s+(\d{1,15})\s*$/i.exec(typed);
   const step = Number(match?.[2] ?? 0);

@@ -10,7 +10,7 @@ import { planSchema } from '../protocol/messages';
 import type { FrameBase, ViewQuery } from '../store/frames';
 import { compressorOf } from './watched';
 
-const kMostPlans = 64;
+const kMaxPlans = 64;
 const kAskedSchema = object({ result: object({ plan: planSchema }) });
 const kTakenSchema = object({ plan: planSchema });
 
@@ -42,7 +42,7 @@ export class PlanBook {
   }
 
   private keep(plans: readonly Plan[]): void {
-    this.plans = [...plans].sort((a, b) => a.number - b.number).slice(-kMostPlans);
+    this.plans = [...plans].sort((a, b) => a.number - b.number).slice(-kMaxPlans);
   }
 }
 

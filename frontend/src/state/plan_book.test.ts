@@ -42,7 +42,7 @@ test('of a plan or an entry that nobody knows nothing is said', () => {
   expect(of(1, 1)).toBeUndefined();
 });
 
-test('another run has plans of its own', () => {
+test('another run has its own plans', () => {
   expect(of(2, 1, '77')?.method).toBe('absmax');
   expect(of(1, 1, '77')).toBeUndefined();
   expect(of(2, 1, '99')).toBeUndefined();

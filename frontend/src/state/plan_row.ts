@@ -34,7 +34,7 @@ export interface PlanRow {
 }
 
 export const kMethods = ['mean', 'sum', 'absmax'] as const;
-/** The choice of a method that is none of the trainer's own. */
+/** The choice of an expression in place of one of these methods. */
 export const kExpression = 'expression';
 
 export function rowsOf(plan: Plan, points: readonly PointFacts[]): PlanRow[] {

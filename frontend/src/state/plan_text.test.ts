@@ -116,7 +116,7 @@ test('defaults in other words are the same text', () => {
   expect(formatDraft([{ ...plain, k: '9', bins: '3', vectors: ['evil'] }])).toBe('HiddenStates');
 });
 
-test('a plan without entries is a draft; nonsense is none', () => {
+test('a plan without entries is a draft; text that is no plan is not', () => {
   expect(parseDraft(formatDraft([]))).toEqual([]);
   expect(parseDraft('')).toBeNull();
   expect(parseDraft('HiddenStates.l_ZZ')).toBeNull();

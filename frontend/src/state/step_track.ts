@@ -48,13 +48,13 @@ export interface Segment {
 }
 
 // Finer than a pixel of the slider is nothing.
-const kMostSegments = 200;
+const kMaxSegments = 200;
 
 /** The parts of the track that the page holds; between them the history is asked, or is a gap. */
 export function keptSegments(track: StepTrack): readonly Segment[] {
   const { first, last, spacing, kept } = track;
   const span = Math.max(1, last - first);
-  const most = Math.max(spacing, span / kMostSegments);
+  const most = Math.max(spacing, span / kMaxSegments);
   const segments: { from: number; to: number }[] = [];
   for (const step of kept) {
     const at = segments[segments.length - 1];

@@ -4,7 +4,7 @@ import type { MapData } from './map_data';
 import { type Row, type Scene, tokenBaseOf, tokensOf, tokensOfRow } from './scene';
 
 // All heads stand side by side: so many pixels are left for one.
-const kMostSmall = 96;
+const kMaxSmall = 96;
 
 /** Queries × keys of one head; records of [rows, heads, queries, keys], the keys perhaps tiled. */
 export function attentionView(scene: Scene): AttentionFrame | undefined {
@@ -48,7 +48,7 @@ function headsOf(
   rangeOf: (head: number) => LineRange,
 ): MapData[] {
   const mapOf = (range: LineRange): MapData | undefined =>
-    detail === 'whole' ? mapOfLines(record, range) : foldLines(record, range, kMostSmall);
+    detail === 'whole' ? mapOfLines(record, range) : foldLines(record, range, kMaxSmall);
   return Array.from({ length: heads }, (_, head) => mapOf(rangeOf(head))).filter(
     (map) => map !== undefined,
   );

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { AuditLine } from '../protocol/messages';
 import { alarmsOf } from './alarms';
-import { EventStore, kMostEvents } from './event_store';
+import { EventStore, kMaxEvents } from './event_store';
 
 let lastId = 0;
 
@@ -108,11 +108,11 @@ describe('EventStore', () => {
 
   test('the oldest of very many are forgotten', () => {
     const store = new EventStore();
-    const lines = Array.from({ length: kMostEvents + 10 }, (_, i) =>
+    const lines = Array.from({ length: kMaxEvents + 10 }, (_, i) =>
       line('log', i, { level: 'info', message: `line ${i}` }),
     );
     store.merge(lines);
-    expect(store.all).toHaveLength(kMostEvents);
+    expect(store.all).toHaveLength(kMaxEvents);
     expect(store.all[0].text).toBe('line 10');
   });
 });

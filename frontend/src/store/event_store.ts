@@ -4,7 +4,7 @@ import type { Program } from '../protocol/interventions';
 import { joined, ReportReader, type RunEvent } from './run_event';
 
 /** Older events than these are forgotten. */
-export const kMostEvents = 5000;
+export const kMaxEvents = 5000;
 
 /** An event and the kinds of report that told of it. */
 interface Entry {
@@ -99,8 +99,8 @@ export class EventStore {
 
   private settle(): void {
     this.entries.sort(byStep);
-    if (this.entries.length <= kMostEvents) return;
-    this.entries = this.entries.slice(-kMostEvents);
+    if (this.entries.length <= kMaxEvents) return;
+    this.entries = this.entries.slice(-kMaxEvents);
     this.byWhat.clear();
     for (const entry of this.entries) {
       const { what } = entry.event;

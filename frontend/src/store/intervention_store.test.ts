@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from 'vitest';
 import { programSchema, savedSchema } from '../protocol/interventions';
 import type { AppliedProgram, Program, SavedFacts } from '../protocol/interventions';
-import { InterventionStore, kMostPoints, kMostSeries } from './intervention_store';
+import { InterventionStore, kMaxPoints, kMaxSeries } from './intervention_store';
 
 const kIdle = { identity: 0, waiting: 0, failed: 0, ranks: 2, of_ranks: 2 };
 
@@ -97,23 +97,23 @@ test('single numbers are a line over the steps, one for each step', () => {
   expect(store.saved[0]).toMatchObject({ steps: [13, 14], values: [1, 3] });
   store.took(saved(13, [9]));
   expect(store.saved[0]).toMatchObject({ steps: [13], values: [9] });
-  for (let step = 14; step < 14 + kMostPoints; step++) store.took(saved(step, [step]));
-  expect(store.saved[0].steps).toHaveLength(kMostPoints);
-  expect(store.saved[0].values.at(-1)).toBe(13 + kMostPoints);
+  for (let step = 14; step < 14 + kMaxPoints; step++) store.took(saved(step, [step]));
+  expect(store.saved[0].steps).toHaveLength(kMaxPoints);
+  expect(store.saved[0].values.at(-1)).toBe(13 + kMaxPoints);
 });
 
 test('layers, phases and prompt sets are told apart, up to so many', () => {
   const about = [{ layer: 1 }, { layer: 2 }, { phase: 'eval' }, { prompt_set: 1 }];
   for (const more of about) store.took(saved(13, [1], more));
   expect(store.saved).toHaveLength(4);
-  for (let layer = 0; layer < 2 * kMostSeries; layer++) store.took(saved(13, [1], { layer }));
-  expect([store.saved.length, store.isFull]).toEqual([kMostSeries, true]);
+  for (let layer = 0; layer < 2 * kMaxSeries; layer++) store.took(saved(13, [1], { layer }));
+  expect([store.saved.length, store.isFull]).toEqual([kMaxSeries, true]);
 });
 
 test('series of a program that is gone make room for others', () => {
-  for (let layer = 0; layer < kMostSeries; layer++) store.took(saved(13, [1], { layer }));
+  for (let layer = 0; layer < kMaxSeries; layer++) store.took(saved(13, [1], { layer }));
   store.inForce([program('other', 14)]);
   store.took(saved(14, [2], { program: 'other' }));
-  expect([store.saved.length, store.isFull]).toEqual([kMostSeries, false]);
+  expect([store.saved.length, store.isFull]).toEqual([kMaxSeries, false]);
   expect(store.saved.at(-1)?.last.program).toBe('other');
 });

@@ -31,8 +31,8 @@ export interface SavedSeries {
   readonly values: readonly number[];
 }
 
-export const kMostPoints = 2000;
-export const kMostSeries = 200;
+export const kMaxPoints = 2000;
+export const kMaxSeries = 200;
 const kHead = 8;
 
 /** The programs in force, what they did, and what they saved. Only what the hub tells changes it. */
@@ -120,7 +120,7 @@ export class InterventionStore {
 
   /** For one more series: those of a program that is gone go first. */
   private makeRoom(): boolean {
-    if (this.series.size < kMostSeries) return true;
+    if (this.series.size < kMaxSeries) return true;
     for (const [key, { last }] of this.series) {
       if (this.programs.some(({ name }) => name === last.program)) continue;
       this.series.delete(key);
@@ -139,7 +139,7 @@ function longer(known: Line = kNoLine, step: number, value: number): Line {
   const lastStep = steps[steps.length - 1] ?? 0;
   if (step < lastStep) return { steps: [step], values: [value] };
   const kept = step === lastStep ? steps.length - 1 : steps.length;
-  const from = Math.max(0, kept + 1 - kMostPoints);
+  const from = Math.max(0, kept + 1 - kMaxPoints);
   return {
     steps: [...steps.slice(from, kept), step],
     values: [...values.slice(from, kept), value],

@@ -6,8 +6,8 @@ import { tileMapOf } from './maps_view';
 import { rowNamed, type Row, type Scene, tokenBaseOf } from './scene';
 
 // A small map is some hundred pixels wide; more cells would only travel.
-const kMostTiles = 160;
-const kMostTokens = 320;
+const kMaxTiles = 160;
+const kMaxTokens = 320;
 
 /** Tiles × tokens of one batch row in every captured layer; records of [rows, sequence, tiles]. */
 export function layersView(scene: Scene): LayersFrame | undefined {
@@ -30,5 +30,5 @@ function mapOf({ detail }: Scene, row: Row | undefined, cols: number): MapData |
   const values = linesToFloats(row.record, row.row * sequence, cols);
   if (values === undefined) return null;
   const map = tileMapOf(values, 0, cols, tiles);
-  return detail === 'whole' ? map : foldExtremes(map, kMostTiles, kMostTokens);
+  return detail === 'whole' ? map : foldExtremes(map, kMaxTiles, kMaxTokens);
 }

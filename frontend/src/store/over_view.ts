@@ -8,18 +8,18 @@ import { baseOf, historyOf, type Scene, tokensOfRow } from './scene';
 import { thinned } from './thinning';
 
 // More columns than a screen has pixels for.
-const kMostSteps = 1000;
+const kMaxSteps = 1000;
 
 /** One number of each layer and step, over all rows, tokens and tiles; records of [rows, sequence, tiles]. */
 export function overView(scene: Scene): OverFrame | undefined {
   if (scene.parts[0].header.shape.length !== 3) return undefined;
   if (summaryOf(scene.query, scene.parts[0]) === undefined) return undefined;
   const history = historyOf(scene);
-  const most = scene.detail === 'whole' ? Infinity : kMostSteps;
+  const most = scene.detail === 'whole' ? Infinity : kMaxSteps;
   const { items, spacing } = thinned(history, scene.query.every, most);
   const cells = cellsOf(history, items);
   const starts = [...cells.keys()];
-  const columns = scene.detail === 'whole' ? starts : columnsOf(starts, spacing, kMostSteps);
+  const columns = scene.detail === 'whole' ? starts : columnsOf(starts, spacing, kMaxSteps);
   const base = baseOf(scene);
   const shown = columns.map((step) => cells.get(step) ?? []);
   return { ...base, kind: 'over', columns, ...mapOf(scene.query, base.layers, shown) };

@@ -83,7 +83,7 @@ describe('RingStore', () => {
     expect(store.steps(kQuery)).toEqual([1]);
     expect(store.steps({ ...kQuery, direction: 1 })).toEqual([4]);
     expect(store.steps({ ...kQuery, form: 'stats' })).toEqual([6]);
-    // Passes over prompts have no phase of their own.
+    // Passes over prompts have no phase.
     expect(store.steps({ ...kQuery, promptSet: 2 })).toEqual([5]);
   });
 

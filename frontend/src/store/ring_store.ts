@@ -23,7 +23,7 @@ interface MutableGroup {
 
 /**
  * What a view asks for. `entry` is a wish: under another plan than `plan` the same numbers may have
- * come from another entry. The passes over prompts have no phase of their own.
+ * come from another entry. The passes over prompts have no phase.
  */
 export interface SeriesQuery {
   readonly point: number;
@@ -53,7 +53,7 @@ interface Slot {
 // What a record costs beyond its payload, roughly, in a JavaScript heap.
 const kOverheadBytes = 512;
 // So many slots may be empty before the queue is packed.
-const kMostEmpty = 1024;
+const kMaxEmpty = 1024;
 
 /**
  * Keeps the newest records in at most `capacity` bytes and forgets the oldest first, in order of
@@ -212,7 +212,7 @@ export class RingStore {
 
   private pack(): void {
     const { size } = this.slots;
-    if (this.queue.length <= Math.max(kMostEmpty, size) + size) return;
+    if (this.queue.length <= Math.max(kMaxEmpty, size) + size) return;
     this.queue = this.queue.filter(({ record }) => record !== null);
     this.head = 0;
   }

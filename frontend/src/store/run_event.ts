@@ -145,7 +145,7 @@ const kAsked: ReadonlyMap<string, Gist> = new Map([
   ['control.stop', plain('run', 'Stop asked for')],
 ]);
 
-// Steps come too often, and a replay's moves are none of the run's.
+// Steps come too often, and moves of a replay are not events of the run.
 const kSilent = /^(step|run|replay\..*|applied|saved|intervention\.(check|preview))$/;
 const kIntervenes = /^intervention\.(apply|set|remove|revert)$/;
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import {
   debiasedEma,
-  kMostSteps,
+  kMaxSteps,
   keepsStep,
   SeriesStore,
   strideFor,
@@ -60,12 +60,12 @@ describe('SeriesStore', () => {
     expect(keepsStep({ step: 3 }, 2)).toBe(false);
     expect(keepsStep({ step: 3, valid_loss: 1 }, 2)).toBe(true);
     const store = new SeriesStore();
-    for (let step = 1; step <= 2 * kMostSteps + 1; step++) {
+    for (let step = 1; step <= 2 * kMaxSteps + 1; step++) {
       store.add(step === 7 ? { step, valid_loss: 1 } : { step });
     }
-    expect(store.all.length).toBe(kMostSteps + 2);
+    expect(store.all.length).toBe(kMaxSteps + 2);
     expect(stepsOf(store).slice(0, 5)).toEqual([2, 4, 6, 7, 8]);
-    expect(store.last?.step).toBe(2 * kMostSteps + 1);
+    expect(store.last?.step).toBe(2 * kMaxSteps + 1);
     expect(toColumns(store.all, store.stride).steps).toHaveLength(store.all.length);
     expect(toColumns([{ step: 2 }, { step: 6 }], 2).steps).toEqual([2, 3, 6]);
   });

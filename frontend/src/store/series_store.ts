@@ -1,10 +1,10 @@
 import type { StepFacts } from '../protocol/messages';
 
 /** More steps than this are thinned out: only every second, fourth, … is kept. */
-export const kMostSteps = 100_000;
+export const kMaxSteps = 100_000;
 
 /** The power of two by which so many steps have to be thinned out. */
-export function strideFor(steps: number, most = kMostSteps): number {
+export function strideFor(steps: number, most = kMaxSteps): number {
   let stride = 1;
   while (steps / stride > most) stride *= 2;
   return stride;
@@ -90,7 +90,7 @@ export class SeriesStore {
 
   /** At twice as many, so that it is done once in a long while. */
   private thinOut(): void {
-    if (this.facts.length <= 2 * kMostSteps) return;
+    if (this.facts.length <= 2 * kMaxSteps) return;
     const { last } = this;
     this.thinned *= 2;
     this.facts = this.facts.filter((each) => each === last || keepsStep(each, this.thinned));

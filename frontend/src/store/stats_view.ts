@@ -10,11 +10,11 @@ import { thinned } from './thinning';
 const kStats = kStatNames.length;
 const kBad = ['NaN', '+Inf', '−Inf'] as const;
 // More rows than this would hide each other.
-const kMostRidges = 64;
+const kMaxRidges = 64;
 
 /** Statistics of every layer, and how they moved; records of [10 + bins]. */
 export function statsView(scene: Scene): StatsFrame | undefined {
-  // Each micro-batch has statistics of its own.
+  // Each micro-batch has its own statistics.
   const chosen = scene.parts[Math.min(scene.query.row, scene.parts.length - 1)];
   const numbers = statsOfRecord(chosen);
   if (numbers === undefined) return undefined;
@@ -48,7 +48,7 @@ export function statsView(scene: Scene): StatsFrame | undefined {
 }
 
 function ridgeGroups({ query }: Scene, groups: readonly StepGroup[]): readonly StepGroup[] {
-  return thinned(groups, query.every, kMostRidges).items;
+  return thinned(groups, query.every, kMaxRidges).items;
 }
 
 /** One histogram of each row that has one. A row: its name, and where its numbers stand. */

@@ -20,7 +20,7 @@ test('moving keeps the width and stops at the ends', () => {
   expect(high).toBeCloseTo(1000, 0);
 });
 
-test('a range is never narrower than two steps, and all of it is none', () => {
+test('a range is never narrower than two steps, and the whole range counts as no range', () => {
   expect(held([400, 400.2], kAll)).toEqual([399.1, 401.1]);
   expect(held([-5, 2000], kAll)).toBeNull();
   expect(held([1 / 3 + 500, 600], kAll)).toEqual([500.33, 600]);

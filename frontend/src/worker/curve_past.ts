@@ -11,13 +11,13 @@ export interface CurvePastListener {
 }
 
 const kPageBytes = 4 * 2 ** 20;
-const kMostBytes = 4 * kPageBytes;
+const kMaxBytes = 4 * kPageBytes;
 // Each stretch without records is twice as long as the one before.
-const kMostEmpty = 8;
+const kMaxEmpty = 8;
 
 /**
  * Fetches from the hub's history what a curve over the steps shows of before the page came: from the
- * oldest of the newest steps backwards, once for each series, as much as kMostBytes hold and the
+ * oldest of the newest steps backwards, once for each series, as much as kMaxBytes hold and the
  * store has room for.
  */
 export class CurvePast {
@@ -79,10 +79,10 @@ export class CurvePast {
   private async fetch(query: ViewQuery, oldest: number): Promise<boolean> {
     const atOnce = Math.max(1, Math.floor(kPageBytes / this.bytesOfStep(query, oldest)));
     let stretch = atOnce * spacingOf(this.store.steps(seriesOf(query)), query.every);
-    let left = kMostBytes;
+    let left = kMaxBytes;
     let empty = 0;
     let last = oldest - 1;
-    while (last >= 1 && left > 0 && empty <= kMostEmpty && this.hasRoom()) {
+    while (last >= 1 && left > 0 && empty <= kMaxEmpty && this.hasRoom()) {
       const first = Math.max(1, last - stretch + 1);
       const came = await this.fetchStretch(query, first, last, left);
       if (came === undefined) return false;

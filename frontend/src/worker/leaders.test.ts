@@ -97,7 +97,7 @@ test('a record that comes twice is not fewer than none missed', () => {
   expect(leaders.all[0].missed).toBe(0);
 });
 
-test('gaps in what a late viewer is sent of the past are none', () => {
+test('gaps in the past that a late viewer is sent are not counted as missed', () => {
   takeAll(
     [1, 90, 300].map((sequence) => header({ step: 41, sequence })),
     0,

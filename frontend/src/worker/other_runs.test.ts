@@ -45,7 +45,7 @@ function firstCell(view: View): number | string {
 
 const [kOne, kTwo, kThree] = [1, 2, 3].map((digit) => String(digit).padStart(16, '0'));
 
-test('each run has records of its own, also at the same step', async () => {
+test('each run has its own records, also at the same step', async () => {
   const stage = new Stage();
   expect(firstCell(await stage.look(kOne, 5))).toBe(1);
   expect(firstCell(await stage.look(kTwo, 5))).toBe(2);

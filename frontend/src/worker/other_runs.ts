@@ -18,11 +18,11 @@ export interface OtherRunsListener {
 }
 
 /** Of A and of B. */
-const kMostRuns = 2;
+const kMaxRuns = 2;
 const kRunBytes = 32 * 2 ** 20;
 
 /**
- * Recordings that the hub offers beside its own run, each with a store of its own: their records
+ * Recordings that the hub offers beside its own run, each with its own store: their records
  * never mix. Of the least recently shown ones all is forgotten.
  */
 export class OtherRuns {
@@ -45,7 +45,7 @@ export class OtherRuns {
     this.runs.delete(id);
     this.runs.set(id, run);
     for (const oldest of this.runs.keys()) {
-      if (this.runs.size <= kMostRuns) break;
+      if (this.runs.size <= kMaxRuns) break;
       this.runs.delete(oldest);
     }
     return run;

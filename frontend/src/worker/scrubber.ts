@@ -22,7 +22,7 @@ interface Wanted {
 
 const kPageBytes = 4 * 2 ** 20;
 // Of one step; an attention map of every layer may be large.
-const kMostPages = 16;
+const kMaxPages = 16;
 // So many steps on either side come along, for the next click.
 const kAround = 2;
 // The hub commits what it keeps once a second: a gap may be filled yet.
@@ -141,7 +141,7 @@ export class Scrubber {
 
   private async fetchPages(query: RecordsQuery): Promise<void> {
     let after: string | null | undefined;
-    for (let page = 0; page < kMostPages && after !== null; page++) {
+    for (let page = 0; page < kMaxPages && after !== null; page++) {
       const answer = await this.client.records({ ...query, after });
       if (answer === undefined || query.run !== this.run) return;
       this.listener.onFetched(answer.records, answer.bytes);

@@ -57,7 +57,7 @@ struct LogicalShape {
   mesh::Placement placement;
   int ranks = 1;
 
-  std::int64_t wanted_lines() const { return last_line - first_line; }
+  std::int64_t captured_lines() const { return last_line - first_line; }
   /// [rows, line dims, last].
   std::vector<std::int64_t> result_shape(std::int64_t last) const;
 };

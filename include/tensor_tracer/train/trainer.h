@@ -86,7 +86,7 @@ class Trainer {
   bool recover_from_nonfinite(std::int64_t number);
   void notify_interventions(std::int64_t number) const;
   /// Global rank 0 alone, and only where there is a hub.
-  void tell_viewers(std::string_view event, nlohmann::json params) const;
+  void notify_viewers(std::string_view event, nlohmann::json params) const;
   void notify_phase(const char* phase, std::int64_t step) const;
 
   const config::TrainConfig config_;

@@ -14,7 +14,7 @@ namespace {
 constexpr double kLeastShare = 0.03;  // of one CPU
 constexpr double kLeftAlone = 0.5;    // idle CPUs that are not taken
 constexpr double kWindow = 0.5;       // seconds
-constexpr double kMostSaved = 0.1;    // seconds that may be spent before they are earned
+constexpr double kMaxSaved = 0.1;     // seconds that may be spent before they are earned
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -49,7 +49,7 @@ bool SpareTime::is_covered() {
     window_now_ = now;
     window_idle_ = idle;
   }
-  debt_ = std::max(debt_ - share_ * (now - last_now_), -kMostSaved);
+  debt_ = std::max(debt_ - share_ * (now - last_now_), -kMaxSaved);
   last_now_ = now;
   return debt_ <= 0;
 }

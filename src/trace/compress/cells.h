@@ -152,7 +152,7 @@ class CellPacking final : public Packing {
         layout_(layout),
         shape_(std::move(record_shape)),
         cells_of_lines_(shape.rows * (Method::kPerLine
-                                          ? shape.wanted_lines()
+                                          ? shape.captured_lines()
                                           : static_cast<std::int64_t>(layout.lines.blocks.size()))),
         kernels_(Method::kCompressor,
                  {{at::kCPU, [this](int layer, std::size_t rank, const at::Tensor& local,

@@ -263,7 +263,7 @@ std::shared_ptr<const Packing> stats_packing(const Bins& bins, const LogicalShap
   return make_cell_packing<StatsMethod>(
       is_double, shape,
       make_cell_layout(shape, kLineBlock, even_boundaries(shape.features, kColumnBlock)),
-      {kHeadNumbers + bins.count}, bins, shape.rows * shape.wanted_lines() * shape.features);
+      {kHeadNumbers + bins.count}, bins, shape.rows * shape.captured_lines() * shape.features);
 }
 
 json to_json(const Bins& bins) {

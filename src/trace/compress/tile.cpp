@@ -182,7 +182,7 @@ std::shared_ptr<const Packing> tile_packing(const TileOptions& options, const Lo
       first_boundaries(shape.placement, shape.ranks, shape.features, one_rank.tiles);
   LogicalShape joined = shape;
   joined.features = static_cast<std::int64_t>(boundaries.size()) - 1;
-  joined.lines = shape.wanted_lines();
+  joined.lines = shape.captured_lines();
   joined.first_line = 0;
   joined.last_line = joined.lines;
   joined.placement = mesh::Placement::replicate();

@@ -177,7 +177,7 @@ eval::Program required(base::Result<eval::Program> program) {
 std::shared_ptr<const Packing> whole_packing(const TileExpression& expression,
                                              const LogicalShape& shape, std::int64_t tiles,
                                              bool is_double) {
-  const std::int64_t lines = shape.rows * shape.wanted_lines();
+  const std::int64_t lines = shape.rows * shape.captured_lines();
   TT_CHECK(shape.features % tiles == 0, std::to_string(tiles) + " tiles do not divide " +
                                             std::to_string(shape.features) + " features");
   const std::vector<std::int64_t> data =

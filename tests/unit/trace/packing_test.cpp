@@ -86,7 +86,7 @@ LogicalShape logical_shape(const at::Tensor& whole, const mesh::Placement& place
   shape.features = whole.size(2);
   shape.first_line = wanted.first_line;
   shape.last_line = wanted.last_line == 0 ? whole.size(1) : wanted.last_line;
-  shape.line_dims = {shape.wanted_lines()};
+  shape.line_dims = {shape.captured_lines()};
   shape.placement = placement;
   shape.ranks = ranks;
   return shape;
