@@ -377,26 +377,52 @@ def test_finish_flushes_what_is_queued(tmp_path: Path) -> None:
         assert viewer.named("state")[-1]["phase"] == "finished"
 
 
+MESSAGES = 60  # of 50 kB: a viewer that takes one each 50 ms is busy for 3 s
+
+
+def slow_viewer(trainer: Trainer) -> RawSocket:
+    """A viewer to which the hub has sent next to nothing when the run ends."""
+    viewer = RawSocket(trainer.port, receive_buffer=4096)
+    viewer.upgrade("/ws", (trainer.run_dir / "token").read_text().strip())
+    hello = {"versions": [1], "role": "viewer", "client": "slow"}
+    viewer.send_frame(1, json.dumps({"id": 1, "method": "hello", "params": hello}).encode())
+    assert json.loads(viewer.receive_frame()[1])["id"] == 1
+    for number in range(MESSAGES):
+        message = f"{number} " + 50_000 * "x"
+        trainer.tell("event log " + json.dumps({"level": "info", "message": message}))
+    trainer.tell("finish")
+    assert trainer.process.wait(2) == 0
+    return viewer
+
+
+def seen_slowly(viewer: RawSocket) -> Iterator[str]:
+    """The numbers of the messages, up to the hub's close frame."""
+    while (frame := viewer.receive_frame())[0] == 1:
+        time.sleep(0.05)
+        event = json.loads(frame[1])
+        if event["event"] == "log":
+            yield event["params"]["message"].split()[0]
+    assert frame[0] == 8, "the hub says goodbye"
+
+
 def test_a_slow_viewer_sees_the_run_to_its_end(tmp_path: Path) -> None:
     with training(tmp_path / "run") as trainer:
-        trainer.wait_connected()
-        slow = RawSocket(trainer.port, receive_buffer=4096)
-        slow.upgrade("/ws", (trainer.run_dir / "token").read_text().strip())
-        hello = {"versions": [1], "role": "viewer", "client": "slow"}
-        slow.send_frame(1, json.dumps({"id": 1, "method": "hello", "params": hello}).encode())
-        assert json.loads(slow.receive_frame()[1])["id"] == 1
-        for number in range(60):
-            trainer.tell("event log " + json.dumps({"level": "info", "message": f"{number} " + 50_000 * "x"}))
-        trainer.tell("finish")
-        assert trainer.process.wait(2) == 0
-        start, seen = time.monotonic(), []
-        while (frame := slow.receive_frame())[0] == 1:
-            time.sleep(0.05)  # all of it takes 3 s
-            event = json.loads(frame[1])
-            seen += [event["params"]["message"].split()[0]] if event["event"] == "log" else []
-        assert frame[0] == 8, "the hub says goodbye"
-        assert seen == [str(number) for number in range(60)]
+        viewer, start = slow_viewer(trainer), time.monotonic()
+        assert list(seen_slowly(viewer)) == [str(number) for number in range(MESSAGES)]
         assert time.monotonic() - start > 2, "it was not slow"
+
+
+def test_a_signal_ends_the_wait_for_a_slow_viewer(tmp_path: Path) -> None:
+    with training(tmp_path / "run") as trainer:
+        hub, supervisor = trainer.hub_pid(), trainer.supervisor_pid()
+        seen, viewer = 0, slow_viewer(trainer)
+        with contextlib.suppress(EOFError, ConnectionError):
+            for _ in seen_slowly(viewer):
+                seen += 1
+                if seen == 10:
+                    os.kill(supervisor, signal.SIGTERM)
+        assert 10 <= seen < MESSAGES, "it was cut off"
+        wait_until(lambda: not alive(hub), "the end of the hub", 2)
 
 
 def test_a_stopped_hub_costs_the_trainer_nothing(tmp_path: Path) -> None:
