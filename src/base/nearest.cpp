@@ -5,7 +5,7 @@
 namespace tt::base {
 namespace {
 
-// Longer words are no typos of anything, and comparing them would take quadratic time.
+// A longer word is not a typo of a known word, and the comparison would take quadratic time.
 constexpr std::size_t kLongestWord = 64;
 
 std::string lower(std::string_view word) {

@@ -50,7 +50,7 @@ std::optional<std::set<std::uint16_t>> parse_numbers(std::string_view text) {
   if (!ranges) {
     return std::nullopt;
   }
-  // In order, each number is visited once, however often a text from outside repeats it.
+  // Sorted, so that each number is visited once, even if a text from outside repeats it.
   std::sort(ranges->begin(), ranges->end());
   std::set<std::uint16_t> numbers;
   std::int64_t next = 0;

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kLongestWait = std::chrono::seconds(2);
 constexpr auto kPoll = std::chrono::milliseconds(20);
 
-// Errno of the last try; 0: taken.
+// Errno of the last try; 0: the lock is taken.
 int try_to_lock(const ScopedFd& file) {
   const auto end = Clock::now() + kLongestWait;
   while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -31,7 +31,7 @@ int try_to_lock(const ScopedFd& file) {
   return 0;
 }
 
-// Standard output may be a log of steps as JSON.
+// A warning goes to standard error: standard output may be a log of steps as JSON.
 void warn(const std::string& text) {
   std::fprintf(stderr, "tensor-tracer: warning: %s\n", text.c_str());
 }

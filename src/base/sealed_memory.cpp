@@ -26,7 +26,7 @@ Error failed(const std::string& what) {
   return failed(what, std::generic_category().message(errno));
 }
 
-// Before it is opened: opening a device or a pipe may do something.
+// Call this before the file is opened: opening a device or a pipe may have side effects.
 Status check_file(const std::string& path, std::size_t bytes) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) {
@@ -44,7 +44,7 @@ Status check_file(const std::string& path, std::size_t bytes) {
 }  // namespace
 
 Result<SealedMemory> SealedMemory::create(const char* name, std::size_t bytes) {
-  // Above this limit of the shell's `ulimit -f` a signal would end the process.
+  // A file above the limit of the shell's `ulimit -f` would raise a signal that ends the process.
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
     return failed("memory to share cannot be made", "files may not be so long");
@@ -66,8 +66,9 @@ Result<SealedMemory> SealedMemory::open(pid_t pid, int fd, std::size_t bytes) {
   if (!own) {
     return failed(path);
   }
-  // Only such memory has seals, and it has them for good; so this holds for what `path` was. Huge
-  // pages are another file system: of these the system may have none left when one is read.
+  // Only memory of memfd_create has seals, and a seal is never removed; so the check also holds for
+  // the file that `path` was. Memory of huge pages is refused (it has another file system): the
+  // system may have no huge page left when the memory is read.
   const int seals = ::fcntl(own.get(), F_GET_SEALS);
   struct stat facts {};
   struct statfs system {};

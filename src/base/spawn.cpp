@@ -16,7 +16,7 @@ namespace tt::base {
 namespace {
 
 Error system_error(const std::string& what, int number) {
-  const bool too_many = number == EMFILE || number == EINVAL;  // EINVAL: of F_DUPFD
+  const bool too_many = number == EMFILE || number == EINVAL;  // EINVAL: from F_DUPFD
   return {.code = "io_error",
           .message = what + ": " + std::generic_category().message(too_many ? EMFILE : number),
           .remedy = too_many ? "raise the limit of open files: ulimit -n 1024" : ""};
@@ -48,7 +48,7 @@ std::vector<char*> argument_vector(const SpawnOptions& options) {
   return arguments;
 }
 
-/// posix_spawn's two objects. Thread: the one that made it.
+/// The two objects of posix_spawn. Thread: the thread that made this object.
 class SpawnSetup {
  public:
   explicit SpawnSetup(const SpawnOptions& options) {
@@ -65,8 +65,8 @@ class SpawnSetup {
       first_unused = std::max(first_unused, childs + 1);
     }
     for (const auto& [ours, childs] : options.passed) {
-      // Copies above the child's own, so that no dup2 closes a descriptor that is still to be
-      // passed.
+      // Copies get numbers above all of the child's descriptors, so that no dup2 closes a
+      // descriptor that is still to be passed.
       high_.emplace_back(::fcntl(ours, F_DUPFD_CLOEXEC, first_unused));
       failure_ = high_.back() ? failure_ : errno;
       posix_spawn_file_actions_adddup2(&actions_, high_.back().get(), childs);
@@ -88,7 +88,7 @@ class SpawnSetup {
 
   const posix_spawn_file_actions_t* actions() const { return &actions_; }
   const posix_spawnattr_t* attributes() const { return &attributes_; }
-  /// Errno where a descriptor could not be copied; 0 if all could be.
+  /// Errno if a descriptor could not be copied; 0 if all were copied.
   int failure() const { return failure_; }
 
  private:

@@ -15,7 +15,7 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// It is going to be pasted into a shell.
+// The user will paste the name into a shell.
 bool is_host_name(const std::string& text) {
   return !text.empty() && text.front() != '-' &&
          std::all_of(text.begin(), text.end(), [](unsigned char c) {

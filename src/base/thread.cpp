@@ -22,7 +22,7 @@ void reset_affinity() {
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     CPU_SET(cpu, &all);
   }
-  // The kernel takes away what the process may not use.
+  // The kernel leaves out the CPUs that the process may not use.
   sched_setaffinity(0, sizeof(all), &all);
 }
 

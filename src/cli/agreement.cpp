@@ -59,7 +59,7 @@ std::vector<Row> rows_of(const TrainConfig& config, const data::TextCorpus& corp
   return rows;
 }
 
-// The values of rank 0, in the order of the rows.
+// Rank 0's values, in the order of the rows.
 std::vector<std::string> first_values(const std::vector<Row>& rows,
                                       const comm::ProcessGroup& world) {
   std::vector<std::string> values;

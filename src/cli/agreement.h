@@ -7,10 +7,10 @@
 
 namespace tt::cli {
 
-/// Checks that all ranks have the same options and the same text. Ranks that differ would train
-/// another model than either command line says, or wait for each other without end. Of the text the
-/// size, the number of files and samples are compared. The error names the flag, both values and
-/// the rank, the same on all ranks. Collective over `world`.
+/// Checks that all ranks have the same options and the same text. Ranks that differ would train a
+/// model that no command line describes, or wait for each other forever. For the text, compares the
+/// size, the number of files, and samples. The error names the flag, both values and the rank, and
+/// is the same on all ranks. Collective over `world`.
 base::Status check_agreement(const config::TrainConfig& config, const data::TextCorpus& corpus,
                              const comm::ProcessGroup& world);
 

@@ -67,7 +67,7 @@ int run_check(int argc, const char* const* argv) {
     fmt::print("{}", parsed.value());
     return 0;
   }
-  // As on the smallest mesh that the configuration fits.
+  // Checks on the smallest mesh that the configuration fits.
   auto shape = config::check_unseen(config, config.tensor_model_parallel_size);
   if (!shape) return fail(shape.error());
   auto tracing = prepare_tracing(config, shape.value());

@@ -4,12 +4,12 @@
 
 namespace tt::cli {
 
-/// What a program of this project ends with; docs/errors.md.
+/// The exit codes of this project's programs; docs/errors.md.
 constexpr int kExitDone = 0;
 constexpr int kExitFailure = 1;
 constexpr int kExitUsage = 2;
 
-/// kExitUsage where another command line or environment would help.
+/// kExitUsage if another command line or another environment would help.
 inline int exit_code(const base::Error& error) {
   for (const char* code :
        {"usage", "invalid_argument", "not_a_recording", "damaged_recording", "unsupported_version",

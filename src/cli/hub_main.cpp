@@ -39,18 +39,18 @@ namespace {
 using tt::base::Result;
 using tt::base::Status;
 
-/// Of the commands serve, supervise and replay.
+/// The flags of the commands serve, supervise and replay.
 struct HubFlags {
   std::string run_dir;
   tt::config::HubConfig config;
   tt::hub::ReplayOptions replay;  // of the command replay
   bool is_supervisor = false;
-  std::vector<int> listen_fds;  // of a supervisor's hub; empty: it opens its own
+  std::vector<int> listen_fds;  // for a supervisor's hub; empty: the hub opens its listeners
   bool restarted = false;       // the run has had a hub before
   int ready_fd = -1;
   int alive_fd = -1;
 
-  /// Else the settings are flags.
+  /// If false, the settings come from flags.
   bool has_run_file() const { return is_supervisor || !listen_fds.empty(); }
 };
 
@@ -66,7 +66,7 @@ std::string default_page_dir() {
   return (program.parent_path() / "../../../frontend/dist").lexically_normal().string();
 }
 
-// The run's log is open to its owner only: it names sessions and what they did.
+// Only the owner can read the run's log: it names sessions and their actions.
 void open_log(const HubFlags& flags) {
   const std::string path = flags.run_dir + "/hub.log";
   auto file = std::make_shared<spdlog::sinks::basic_file_sink_st>(path);
@@ -111,7 +111,8 @@ void warn_of_open_address(const HubFlags& flags, int port) {
   }
 }
 
-// Standard output that is no terminal may be a log that others read: no token goes there.
+// Standard output that is not a terminal may be a log that other users read, so no token goes
+// there.
 std::string address_to_print(const HubFlags& flags, const std::string& token, int port) {
   const std::string url = url_of(port);
   if (flags.config.auth == "none") {
@@ -122,7 +123,7 @@ std::string address_to_print(const HubFlags& flags, const std::string& token, in
              : url + " (token in " + flags.run_dir + "/token)";
 }
 
-// Comes after the files are written: a program that waits for this line reads them next.
+// Call this after the files are written: a program that waits for this line reads them next.
 void notify_ready(const HubFlags& flags, const std::string& token, int port,
                   tt::base::ScopedFd& ready) {
   spdlog::info("serving: port {} of loopback, process {}", port, ::getpid());
@@ -157,7 +158,7 @@ Result<std::vector<tt::base::ScopedFd>> listeners_of(const HubFlags& flags) {
   return listeners;
 }
 
-// A recording that is written, or one that is shown.
+// Selects the source of records: a recording to write, or a recording to show.
 Status choose_source(const HubFlags& flags, tt::hub::ServerOptions& options) {
   options.compare = flags.config.compare;
   if (!flags.replay.path.empty()) {
@@ -178,10 +179,10 @@ tt::hub::Access access_of(const tt::config::HubConfig& config) {
           .origins = config.allow_origin};
 }
 
-// Writes to `ready` that the hub serves, then closes it.
+// Once the hub serves, reports this on `ready` and closes `ready`.
 Status serve(const HubFlags& flags, tt::base::ScopedFd& ready) {
   if (!flags.listen_fds.empty()) {
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // no hub without its supervisor
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // the hub ends with its supervisor
   }
   tt::hub::ServerOptions options;
   const tt::config::HubConfig& config = flags.config;
@@ -230,7 +231,8 @@ Status supervise(const HubFlags& flags, tt::base::ScopedFd& ready) {
                              .ready = std::move(ready)});
 }
 
-// A program that waits for the hub to be ready gets the error; else it is printed.
+// A program that waits for the hub to be ready gets the error; if there is no such program, the
+// error is printed.
 int refuse(const tt::base::ScopedFd& ready, bool has_program, const tt::base::Error& error) {
   if (!has_program) {
     std::fprintf(stderr, "tensor-tracer-hub: %s\n", tt::base::to_string(error).c_str());
@@ -239,7 +241,7 @@ int refuse(const tt::base::ScopedFd& ready, bool has_program, const tt::base::Er
   return tt::cli::exit_code(error);
 }
 
-// A replay has no run's directory; what it needs goes with it.
+// A replay has no run directory; its temporary folder is removed at the end.
 int replay(HubFlags& flags, const std::function<int()>& run_it) {
   std::string folder = (std::filesystem::temp_directory_path() / "tensor-tracer-XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) {
@@ -261,7 +263,7 @@ Status read_run_file(const std::string& path, tt::config::HubConfig& config) {
   return parsed.ok() ? Status() : parsed.error();
 }
 
-// Settings, from wherever they come, and whether each is right and they fit together.
+// Reads the settings from run.json if there is one, then checks each setting and all together.
 Status complete(HubFlags& flags) {
   const std::string path = tt::config::run_file_path(flags.run_dir);
   Status status = flags.has_run_file() ? read_run_file(path, flags.config) : Status();
@@ -278,7 +280,7 @@ Status complete(HubFlags& flags) {
 }
 
 int run(HubFlags& flags) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit is a full disk, no reason to end
+  std::signal(SIGXFSZ, SIG_IGN);  // a file-size limit counts as a full disk, so the hub goes on
   std::signal(SIGPIPE, SIG_IGN);  // the program that waits for the hub may have ended
   tt::base::ScopedFd ready(flags.ready_fd);
   const bool has_program = flags.ready_fd >= 0;
@@ -290,7 +292,8 @@ int run(HubFlags& flags) {
     return refuse(ready, has_program, completed.error());
   }
   tt::base::reset_affinity();
-  // Else the trainer has locked it, and the supervisor keeps it locked.
+  // If there is a run file, the trainer has locked the directory and the supervisor keeps it
+  // locked.
   const auto lock = flags.has_run_file() ? Result<tt::base::ScopedFd>(tt::base::ScopedFd())
                                          : tt::base::lock_run_dir(flags.run_dir);
   if (!lock) {

@@ -14,7 +14,7 @@
 namespace tt::cli {
 namespace {
 
-// Shows the page in the user's browser. Without a browser the user has the printed address.
+// Shows the page in the user's browser. If there is no browser, the user has the printed address.
 void open_in_browser(const std::string& page) {
   std::string program = "xdg-open";
   std::string argument = page;

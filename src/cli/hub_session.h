@@ -13,25 +13,25 @@
 
 namespace tt::cli {
 
-/// The hub that a run started, as global rank 0 sees it: its processes, then the connection to it.
-/// When it is destroyed, or its process dies, the hub drains and ends.
+/// The hub that a run started, for global rank 0: first its processes, then the connection to it.
+/// When this object is destroyed, or this process dies, the hub sends the queued messages and ends.
 class HubSession {
  public:
-  /// Starts supervisor and hub and waits until the page is served. Before MPI_Init.
-  /// Error: the port is in use, the run directory cannot be made.
+  /// Starts supervisor and hub, and waits until the page is served. Call it before MPI_Init.
+  /// Error: the port is in use, or the run directory cannot be made.
   static base::Result<HubSession> start(const config::TrainConfig& config);
 
-  /// The run's facts that the session knows: id, name, start time, host.
+  /// The run's facts that the session has: id, name, start time, host.
   nlohmann::json facts() const;
   std::uint64_t run_id() const { return std::stoull(id_, nullptr, 16); }
   const link::HubInfo& info() const { return hub_; }
 
-  /// Connects to the hub with the run's whole facts. `check`, see link::HubClientOptions, may be
+  /// Connects to the hub with all facts of the run. `check` (see link::HubClientOptions) may be
   /// called until finish().
   void connect(nlohmann::json facts, link::HubClientOptions::Check check);
   /// REQUIRES: connect().
   link::HubClient& client() { return *client_; }
-  /// Sends what is queued, for at most a second.
+  /// Sends the queued messages, for at most a second.
   void finish();
 
  private:

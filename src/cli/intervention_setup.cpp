@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::size_t kMaxProgramFileBytes = std::size_t{16} << 20U;
 
-// Rank 0: the programs of the files, as they travel.
+// On rank 0: applies the programs of the files and returns them in the form that other ranks
+// receive.
 trace::ProgramChanges apply_all(trace::InterventionHooks& engine,
                                 const std::vector<ProgramFile>& programs) {
   for (const ProgramFile& file : programs) {

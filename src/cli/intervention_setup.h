@@ -11,33 +11,34 @@
 
 namespace tt::cli {
 
-/// A program of a file, named by it: text, or JSON where the name ends so.
+/// A program from a file and with the file's name: text, or JSON if the file's name ends in .json.
 struct ProgramFile {
   std::string name;
   nlohmann::json program;
 };
 
-/// What a run's programs are checked against, and those it begins with.
+/// The context that a run's programs are checked against, and the programs that the run begins
+/// with.
 struct InterventionSetup {
   std::unique_ptr<trace::TensorFiles> files;  // null: none, or not global rank 0
   intervene::Context context;                 // refers to `files` and the tracing's vectors
-  std::vector<ProgramFile> programs;          // global rank 0
+  std::vector<ProgramFile> programs;          // on global rank 0 only
 };
 
 /// The run that programs are checked against, without the folder of files.
 intervene::Context make_program_context(const config::TrainConfig& config,
                                         const mesh::MeshShape& shape, const TracingSetup& tracing);
 
-/// Reads the files. Errors name the flag or file, and the place in it.
+/// Reads the files. Errors name the flag or the file, and the place in the file.
 base::Result<InterventionSetup> prepare_interventions(const config::TrainConfig& config,
                                                       const mesh::MeshShape& shape,
                                                       const TracingSetup& tracing);
 
 base::Result<ProgramFile> read_program_file(const std::string& path);
 
-/// The engine of one rank with the programs of rank 0's files in force, which come with the
-/// contents of the files that they name. Throws TrainError where such a file has changed since it
-/// was checked. Collective over `world`.
+/// Makes the engine of one rank, with the programs of rank 0's files in force. Rank 0 also sends
+/// the contents of the files that the programs name. Throws TrainError if such a file has changed
+/// since it was checked. Collective over `world`.
 std::unique_ptr<trace::InterventionHooks> make_engine(const InterventionSetup& setup,
                                                       const comm::ProcessGroup& tensor,
                                                       const comm::ProcessGroup& world);

@@ -7,12 +7,12 @@
 
 namespace tt::cli {
 
-/// Reads CLI11's configuration from one flat JSON object; a key is a flag's name with underscores.
+/// Reads CLI11's configuration from one flat JSON object. A key is a flag's name with underscores.
 class JsonConfig : public CLI::Config {
  public:
-  /// Nothing: no configuration is written.
+  /// Returns an empty text: this class writes no configuration.
   std::string to_config(const CLI::App*, bool, bool, std::string) const override { return {}; }
-  /// Throws CLI::ConfigError, naming the line or the key.
+  /// Throws CLI::ConfigError, which names the line or the key.
   std::vector<CLI::ConfigItem> from_config(std::istream& input) const override;
 };
 

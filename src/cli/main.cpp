@@ -30,13 +30,14 @@ constexpr std::string_view kUsage =
 
 namespace fs = std::filesystem;
 
-// The folder of this program and of the hub's; empty where /proc does not have it.
+// The folder of this program and of the hub's program; empty if /proc does not show it.
 fs::path program_folder() {
   std::error_code ignored;
   return fs::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
-// Becomes another program, `words` and the words of the command line after `rest`.
+// Replaces this process by another program. Its words are `words`, then the command line's words
+// from `rest`.
 int become(std::vector<std::string> words, char** rest, const char* remedy) {
   std::vector<char*> all;
   for (std::string& word : words) all.push_back(word.data());
@@ -52,8 +53,8 @@ int become_hub(char** rest) {
                 "build the target tensor-tracer-hub");
 }
 
-// Runs the installed package. The current folder, which Python puts on the module path as "", may
-// hold files of others.
+// Runs the installed package. The current folder is removed from the module path (Python adds it as
+// ""): it may hold files of other users.
 constexpr const char* kInstalledExport = R"(import sys
 sys.path[:] = filter(None, sys.path)
 import importlib.util, runpy
@@ -63,8 +64,8 @@ if not importlib.util.find_spec("tensor_tracer_export"):
     sys.exit(2)
 runpy.run_module("tensor_tracer_export", run_name="__main__"))";
 
-// The package of this checkout, by the checkout's interpreter if it has one; elsewhere the
-// installed one.
+// Runs the package of this checkout, with the checkout's interpreter if there is one. Outside a
+// checkout, runs the installed package.
 int become_export(char** rest) {
   const fs::path checkout = (program_folder() / "../../..").lexically_normal();
   const fs::path package = checkout / "clients/python/tensor_tracer_export";

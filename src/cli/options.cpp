@@ -15,7 +15,7 @@ namespace {
 
 using config::Option;
 
-// CLI11 reads a number beyond 64 bits as the nearest one.
+// CLI11 reads a number beyond 64 bits as the nearest 64-bit number.
 std::string outside_64_bits(const std::string& text) {
   errno = 0;
   std::strtoll(text.c_str(), nullptr, 0);
@@ -26,7 +26,7 @@ CLI::Option* add(CLI::App& app, const Option& row, bool* field) {
   return app.add_flag(row.flag, *field, row.help);
 }
 
-// Of an optional add_flag() makes a counter that begins with 0.
+// For an optional field, CLI11's add_flag() would make a counter that begins at 0.
 CLI::Option* add(CLI::App& app, const Option& row, config::Switch field) {
   return app.add_flag_function(
       row.flag + ",!--no-" + row.flag.substr(2), [field](std::int64_t sum) { *field = sum > 0; },

@@ -36,13 +36,13 @@ base::Error unknown_word(const CLI::App& app) {
   return {"usage", "unknown flag " + *flag, "", "did you mean " + nearest_flag(app, *flag) + "?"};
 }
 
-// The file that was given; empty: none.
+// The path of the configuration file that was given; empty: none.
 std::string configuration_of(const CLI::App& app) {
   const CLI::Option* config = app.get_config_ptr();
   return config != nullptr && config->count() > 0 ? config->as<std::string>() : "";
 }
 
-// CLI11 speaks of INI, whatever the file's format.
+// CLI11's messages say INI, whatever the file's format.
 base::Error wrong_configuration(const CLI::App& app, const std::string& what) {
   constexpr std::string_view kUnknownKey = "INI was not able to parse ";
   if (!what.starts_with(kUnknownKey)) return {"usage", what, configuration_of(app), "see --help"};

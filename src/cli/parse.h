@@ -8,16 +8,16 @@
 
 namespace tt::cli {
 
-/// Parses the words after the command's name. Returns what to print before the program exits with 0
-/// (--help, --version); empty: it goes on. Error: what is wrong in one sentence; an unknown flag
-/// comes with the nearest known one.
+/// Parses the words after the command's name. Returns the text to print before the program exits
+/// with 0 (--help, --version); empty: the program continues. The error states the fault in one
+/// sentence; for an unknown flag it adds the nearest known flag.
 base::Result<std::string> parse(CLI::App& app, int argc, const char* const* argv);
 
-/// Prints what is wrong with the options of a command; its exit code.
+/// Prints the error in a command's options and returns the exit code.
 int fail(const base::Error& error);
 
-/// The options that were given, in a file or as flags, by their names without dashes: texts, or
-/// lists of texts where an option was given several values.
+/// The options that were given, in a file or as flags, by their names without dashes. A value is a
+/// text, or a list of texts if the option was given several values.
 nlohmann::json given_options(const CLI::App& app);
 
 }  // namespace tt::cli

@@ -17,7 +17,7 @@ std::string layers_of(const points::Place& point) {
   return fmt::format("{}-{}", point.first_layer, point.last_layer);
 }
 
-// [batch 8, sequence 256, features 768]
+// For example [batch 8, sequence 256, features 768].
 std::string dims_of(const points::Place& point) {
   std::vector<std::string> dims;
   for (std::size_t i = 0; i < point.dims.size(); ++i) {
@@ -52,7 +52,7 @@ int run_points(int argc, const char* const* argv) {
     fmt::print("{}", parsed.value());
     return 0;
   }
-  // As on the smallest mesh that the configuration fits.
+  // Describes the model on the smallest mesh that the configuration fits.
   auto shape = config::check_unseen(config, config.tensor_model_parallel_size);
   if (!shape) return fail(shape.error());
   const auto places = model::describe_model(config.model, shape.value().tensor,

@@ -10,7 +10,7 @@
 namespace tt::cli {
 namespace {
 
-// A recording of another run is not touched.
+// A recording of another run is never changed.
 std::string recording_path(const std::string& folder, const std::string& run_id) {
   const std::string path = folder + "/run.ttrec";
   if (!std::filesystem::exists(path)) {

@@ -9,11 +9,12 @@
 
 namespace tt::cli {
 
-/// Makes the directory of --record, if there is one. The error names the directory and the reason.
+/// Makes the directory of --record, if the option is given. The error names the directory and the
+/// reason.
 base::Status make_record_dir(const config::HubConfig& config);
 
-/// The recording of a run; without --record the temporary file of its history; nothing where no
-/// history is kept. REQUIRES: the options of `config` are checked.
+/// The options for the recording of a run. Without --record: the options for the temporary file of
+/// the run's history; nothing if no history is kept. REQUIRES: the options of `config` are checked.
 std::optional<record::RecorderOptions> recorder_options(const config::HubConfig& config,
                                                         const std::string& run_dir);
 

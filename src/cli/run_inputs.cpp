@@ -40,7 +40,7 @@ base::Result<RunInputs> read_inputs(const config::TrainConfig& config,
                                     const mesh::MeshShape& shape) {
   auto tracing = prepare_tracing(config, shape);
   if (!tracing) return tracing.error();
-  // Without a viewer's way in nothing is traced.
+  // Without a hub no viewer can see values, so nothing is traced.
   if (!config.has_hub()) tracing.value().plan = nullptr;
   auto intervention = prepare_interventions(config, shape, tracing.value());
   if (!intervention) return intervention.error();

@@ -9,8 +9,8 @@
 
 namespace tt::cli {
 
-/// Prompts, plan, vectors, programs and their files. Global rank 0 reads them; two nodes may hold
-/// different files under one path, so no other rank opens one.
+/// Prompts, plan, vectors, programs and their files. Only global rank 0 opens them: two nodes may
+/// have different files under the same path.
 struct RunInputs {
   TracingSetup tracing;
   InterventionSetup intervention;
@@ -20,8 +20,8 @@ struct RunInputs {
 base::Result<RunInputs> read_inputs(const config::TrainConfig& config,
                                     const mesh::MeshShape& shape);
 
-/// Gives every rank what rank 0 read, or its error; the programs follow with make_engine().
-/// Collective over `world`. `read` of other ranks than 0 is not looked at.
+/// Gives every rank the inputs that rank 0 read, or rank 0's error. The programs follow with
+/// make_engine(). Collective over `world`. `read` of ranks other than 0 is ignored.
 base::Result<RunInputs> share_inputs(base::Result<RunInputs> read,
                                      const config::TrainConfig& config,
                                      const mesh::MeshShape& shape, const comm::ProcessGroup& world);

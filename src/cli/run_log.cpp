@@ -36,7 +36,7 @@ std::string bar(double share) {
   return text;
 }
 
-// Without AVX-512 oneDNN multiplies bfloat16 number by number.
+// Without AVX-512, oneDNN multiplies bfloat16 numbers one at a time.
 bool multiplies_bf16_fast() {
   const auto asks =
       c10::Dispatcher::singleton().findSchema({"mkldnn::_is_mkldnn_bf16_supported", ""});

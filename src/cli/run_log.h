@@ -12,8 +12,8 @@
 
 namespace tt::cli {
 
-/// What a run prints. Steps go to standard output, one line each, or one moving line with
-/// --progress-bar; with --log-format json every other word goes to standard error.
+/// Prints the output of a run. Steps go to standard output, one line each, or as one moving line
+/// with --progress-bar. With --log-format json all other output goes to standard error.
 /// Thread: the thread that runs the step.
 class RunLog {
  public:
@@ -22,12 +22,12 @@ class RunLog {
   void corpus(const data::TextCorpus& corpus, double unigram_entropy);
   void model(std::int64_t num_parameters, const mesh::MeshShape& shape, const comm::Launch& launch);
   void hub(const link::HubInfo& hub);
-  /// A hint about tracing, before it begins.
+  /// A hint about tracing, printed before tracing begins.
   void notice(const std::string& text);
   void step(const train::StepReport& report);
-  /// Ends a moving line.
+  /// Ends the moving line.
   void finish();
-  /// What tracing cost, when the run is over.
+  /// The cost of tracing, printed when the run is over.
   void cost(const train::TracerCost& cost);
 
  private:
@@ -36,7 +36,7 @@ class RunLog {
 
   const config::TrainConfig& config_;
   const bool is_first_;
-  const bool on_terminal_;  // without a launcher, under which isatty says nothing
+  const bool on_terminal_;  // and no launcher, under which isatty is meaningless
   double mean_step_ms_ = 0.0;
   bool line_is_open_ = false;
 };

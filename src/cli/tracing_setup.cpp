@@ -13,10 +13,10 @@
 namespace tt::cli {
 namespace {
 
-// They are part of the run's facts, of which the hub takes 4 MiB.
+// The prompts are part of the run's facts; the hub accepts at most 4 MiB of facts.
 constexpr std::size_t kMaxPromptBytes = std::size_t{2} << 20U;
 constexpr std::size_t kMaxPlanBytes = std::size_t{16} << 20U;
-// The default plan has two entries of each, and a plan at most 64.
+// The default plan has two entries for each prompt set, and a plan has at most 64 entries.
 constexpr std::size_t kMaxPromptSets = 31;
 
 base::Status read_prompt_sets(const config::TrainConfig& config,

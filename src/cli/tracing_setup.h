@@ -14,22 +14,22 @@
 
 namespace tt::cli {
 
-/// What a run with a page traces with: prompts, vectors, and the first plan, read and checked.
+/// The tracing inputs of a run with a page: prompts, vectors, and the first plan, read and checked.
 struct TracingSetup {
   std::vector<data::PromptSet> prompts;
   std::unique_ptr<trace::VectorLibrary> vectors;  // null: none, or not global rank 0
   trace::PlanContext context;                     // refers to `vectors`
   trace::OtherPasses passes;
   std::shared_ptr<const trace::Plan> plan;  // null: nothing is traced
-  std::string notice;                       // what the default plan leaves out; empty: nothing
+  std::string notice;                       // parts that the default plan leaves out; empty: none
 };
 
-/// Reads the files. Errors name the flag, file and place.
+/// Reads the files. Errors name the flag, the file and the place in the file.
 base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
                                            const mesh::MeshShape& shape);
 
-/// The same of what another rank read: its prompts, its plan (null: none), and the contents of the
-/// files that the plan names.
+/// The same setup, made from the data of another rank: its prompts, its plan (null: none), and the
+/// contents of the files that the plan names.
 TracingSetup receive_tracing(const config::TrainConfig& config, const mesh::MeshShape& shape,
                              std::vector<data::PromptSet> prompts, const nlohmann::json& plan,
                              trace::FileContents contents);

@@ -31,20 +31,21 @@
 namespace tt::cli {
 namespace {
 
-// For mpirun to end the other ranks when rank 0 has ended; it needs about a hundredth of this.
+// The time mpirun gets to end the other ranks after rank 0 has ended; mpirun needs about a
+// hundredth of it.
 constexpr auto kTimeToEnd = std::chrono::seconds(2);
 
-// The inputs that each rank has checked by itself, and those that rank 0 reads for all.
+// The inputs that each rank has checked itself, and the inputs that rank 0 reads for all ranks.
 struct Prepared {
   config::TrainConfig config;
   comm::Launch launch;
   mesh::MeshShape shape;
   data::TextCorpus corpus;
   RunInputs inputs = {};
-  nlohmann::json given = {};  // options as they were written
+  nlohmann::json given = {};  // options as the user wrote them
 };
 
-// Their order is held in memory, 16 bytes for each.
+// The order of the sequences is held in memory, 16 bytes for each sequence.
 constexpr std::int64_t kMaxSequences = std::int64_t{1} << 27;
 
 base::Status check_data_size(const config::TrainConfig& config, const data::TextCorpus& corpus) {
@@ -115,7 +116,7 @@ base::Result<nlohmann::json> check(const protocol::TrainerRequest& request, cons
                     request);
 }
 
-// On the terminal and in the run's log.
+// Sends the notice to the terminal and to the run's log.
 void send_notice(const std::string& notice, trace::TraceSink& sink, RunLog& log) {
   if (notice.empty()) return;
   log.notice(notice);
@@ -159,8 +160,9 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
   if (run.inputs.tracing.plan != nullptr) log.cost(cost);
 }
 
-// Most often every rank finds the same error. Rank 0 prints it and ends, and mpirun ends the other
-// ranks. A rank that still runs then has an error that rank 0 does not have, and prints it.
+// Usually every rank finds the same error. Rank 0 prints the error and ends, and mpirun ends the
+// other ranks. A rank that still runs after that has an error that rank 0 does not have, and prints
+// it.
 int refuse(const base::Error& error, int rank) {
   if (rank == 0) {
     fmt::print(stderr, "tensor-tracer: {}\n", to_string(error));
@@ -171,14 +173,15 @@ int refuse(const base::Error& error, int rank) {
   return kExitUsage;
 }
 
-// A step frees what the next one allocates again. Kept in the heap, it costs no page faults
-// (measured: 8 to 15 % of a step's CPU time, docs/benchmarks.md). glibc takes at most 32 MiB.
+// A step frees memory that the next step allocates again. If the memory stays in the heap, it
+// causes no page faults (measured: 8 to 15 % of a step's CPU time, docs/benchmarks.md). glibc
+// accepts at most 32 MiB.
 void keep_freed_memory() {
   ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
   ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
 }
 
-// Compares the options, then gives every rank what rank 0 read. Collective.
+// Compares the options, then gives every rank the inputs that rank 0 read. Collective.
 base::Status agree(Prepared& run, base::Result<RunInputs> read, const comm::ProcessGroup& world) {
   if (auto status = check_agreement(run.config, run.corpus, world); !status) return status;
   auto inputs = share_inputs(std::move(read), run.config, run.shape, world);
@@ -187,7 +190,7 @@ base::Status agree(Prepared& run, base::Result<RunInputs> read, const comm::Proc
   return {};
 }
 
-// Runs on every rank; only global rank 0 has a hub and has read the inputs.
+// Runs on every rank. Only global rank 0 has a hub and has read the inputs.
 int train_on_mesh(Prepared& run, base::Result<RunInputs> read, HubSession* hub) {
   keep_freed_memory();
   at::set_num_threads(threads_per_rank(run));
@@ -238,7 +241,7 @@ int run_train(int argc, const char* const* argv) {
   if (!run) return refuse(run.error(), rank);
   run.value().given = given_options(app);
 
-  // The hub's processes are started before MPI: nothing is forked once MPI's threads run.
+  // Starts the hub's processes before MPI: nothing may fork once MPI's threads run.
   base::Result<RunInputs> read = RunInputs{};
   std::optional<HubSession> hub;
   if (is_first) read = read_inputs(run.value().config, run.value().shape);

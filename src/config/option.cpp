@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// %g with as many digits as are needed to read the same number again.
+// %g with the fewest digits that read back as the same number.
 std::string text_of_number(double value) {
   std::array<char, 32> text{};
   const auto end =

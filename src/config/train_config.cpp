@@ -68,7 +68,7 @@ base::Status check_dtype(const TrainConfig& config) {
                                 "leave --params-dtype out");
 }
 
-// The error of the first option that was given although what it needs is absent.
+// The error of the first option that was given while the thing that it needs is absent.
 base::Status refuse_given(TrainConfig config, Needs absent, const std::string& message,
                           const std::string& remedy) {
   TrainConfig defaults;

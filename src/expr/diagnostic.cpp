@@ -8,7 +8,7 @@
 namespace tt::expr {
 namespace {
 
-// Characters of a long line shown on each side of the culprit.
+// Characters of a long line that are shown before and after the problem.
 constexpr std::size_t kShownBefore = 60;
 constexpr std::size_t kShownAfter = 60;
 
@@ -19,7 +19,7 @@ std::size_t count_characters(std::string_view text) {
       std::ranges::count_if(text, [](char byte) { return !continues_character(byte); }));
 }
 
-// The length of the UTF-8 sequence that starts at `at`, 0 if there is no well-formed one.
+// The length of the UTF-8 sequence that starts at `at`; 0 if the sequence is not well-formed.
 std::size_t sequence_length(std::string_view text, std::size_t at) {
   const auto first = static_cast<unsigned char>(text[at]);
   if (first < 0x80) return 1;
@@ -34,7 +34,7 @@ std::size_t sequence_length(std::string_view text, std::size_t at) {
   return overlong || outside ? 0 : length;
 }
 
-// Every byte kept or replaced by one, so that offsets stay.
+// Keeps each byte or replaces it by one other byte, so that offsets stay the same.
 std::string printable(std::string_view line) {
   std::string shown(line);
   const bool broken = find_bad_utf8(line) != std::string_view::npos;
@@ -72,7 +72,7 @@ std::size_t move_to_character(std::string_view text, std::size_t offset) {
   return offset;
 }
 
-// The name of the innermost node of another format; null where no node has one.
+// The name of the innermost node of another format; null if no such node contains the span.
 const std::string* find_origin(const Ast& ast, Span span) {
   const Origin* innermost = nullptr;
   for (const Origin& origin : ast.origins()) {
@@ -84,7 +84,7 @@ const std::string* find_origin(const Ast& ast, Span span) {
   return innermost == nullptr ? nullptr : &innermost->name;
 }
 
-// `name`: of the node that the source was written for; null where a user wrote the source.
+// `name`: the name of the node that the source was written for; null if a user wrote the source.
 base::Error make_error(std::string_view source, const Problem& problem, const std::string* name) {
   const std::size_t offset = std::min<std::size_t>(problem.span.begin, source.size());
   const Line line = line_of(source, offset);

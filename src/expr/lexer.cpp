@@ -11,14 +11,14 @@ namespace {
 
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
-// The longest first.
+// Longest first.
 constexpr std::array<std::string_view, 47> kPunctuation = {
     "...", "**=", "//=", "<<=", ">>=", "**", "//", "==", "!=", "<=", ">=", "<<",
     ">>",  "->",  ":=",  "+=",  "-=",  "*=", "/=", "%=", "&=", "|=", "^=", "@=",
     "<>",  "+",   "-",   "*",   "/",   "%",  "@",  "&",  "|",  "^",  "~",  "<",
     ">",   "(",   ")",   "[",   "]",   ",",  ":",  ".",  "=",  "{",  "}"};
 
-// The end of the number that starts at `at`, with the letters behind it.
+// The end of the number that starts at `at`, including the letters after it.
 std::size_t end_of_number(std::string_view source, std::size_t at) {
   const std::size_t begin = at;
   const auto is_exponent = [&](std::size_t i) {
@@ -40,7 +40,7 @@ std::size_t end_of_number(std::string_view source, std::size_t at) {
   return at;
 }
 
-// Python's digits: single underscores between digits only.
+// True for underscores as in Python's numbers: single, and only between digits.
 bool has_sound_underscores(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_') continue;

@@ -23,7 +23,7 @@ enum class TokenKind : std::uint8_t {
 struct Token {
   TokenKind kind = TokenKind::kEnd;
   Span span = {};
-  std::string text = {};  // as written; of a string: its value
+  std::string text = {};  // as written; for a string: its value
   std::int64_t integer = 0;
   double real = 0;
 };
@@ -33,7 +33,7 @@ class Lexer {
  public:
   Lexer(std::string_view source, const Limits& limits) : source_(source), limits_(limits) {}
 
-  /// All tokens, the last one kEnd; problem() says what is wrong with the text.
+  /// All tokens; the last one is kEnd. problem() returns the problem of the text, if any.
   std::vector<Token> read_all();
   const std::optional<Problem>& problem() const { return problem_; }
 

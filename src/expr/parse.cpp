@@ -9,7 +9,7 @@
 namespace tt::expr {
 namespace {
 
-// What keeps a text from being read at all: its length, or bytes that are no UTF-8.
+// A problem that prevents any reading: the text's length, or bytes that are not UTF-8.
 std::optional<Problem> find_problem(std::string_view source, const Limits& limits,
                                     const std::string& noun) {
   if (source.size() > limits.max_source_bytes) {
@@ -24,7 +24,7 @@ std::optional<Problem> find_problem(std::string_view source, const Limits& limit
   return Problem{{at, at + 1}, noun + " is not valid UTF-8", "type it again"};
 }
 
-// `noun`: "the expression".
+// `noun` names the text, for example "the expression".
 base::Result<std::vector<Token>> read_tokens(std::string_view source, const Limits& limits,
                                              const std::string& noun) {
   if (const auto problem = find_problem(source, limits, noun)) {

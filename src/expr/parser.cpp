@@ -9,7 +9,7 @@ namespace {
 struct BinaryOperator {
   std::string_view text;
   Operator op;
-  int level;  // the higher, the tighter it binds
+  int level;  // a higher level binds more strongly
 };
 
 constexpr std::array kBinary = {
@@ -89,7 +89,7 @@ NodeId Parser::fail(Span span, std::string what, std::string remedy) {
   return kNoNode;
 }
 
-// The token that stands where `expected` should.
+// Refuses the token at the place of `expected`.
 NodeId Parser::refuse_token(const std::string& expected) {
   if (const auto refusal = find_refusal(peek(), form_)) {
     return fail(refusal->span, refusal->what, refusal->remedy);
@@ -152,7 +152,7 @@ NodeId Parser::add_binary(Operator op, Span op_span, std::uint32_t begin, NodeId
 
 NodeId Parser::parse_expression() { return parse_binary(kComparisonLevel); }
 
-// a < b < c means (a < b) and (b < c) in Python, which tensors have not.
+// In Python a < b < c means (a < b) and (b < c); tensors do not have this form.
 bool Parser::check_not_chained(Operator op) {
   const BinaryOperator* next = find_binary(peek());
   const auto is_comparison = [](Operator o) {
@@ -179,7 +179,7 @@ NodeId Parser::parse_binary(int level) {
   return problem_ ? kNoNode : left;
 }
 
-// All nesting comes through here, so this is where it is bounded.
+// Every nesting passes through this function, so the depth is checked here.
 NodeId Parser::parse_unary() {
   if (problem_) return kNoNode;
   if (nesting_ >= limits_.max_depth) {
@@ -213,7 +213,8 @@ NodeId Parser::parse_signed() {
               .children = {operand}});
 }
 
-// Binds tighter than the sign on its left and looser than the one on its right: -a ** -b.
+// Binds more strongly than a sign on its left, and less strongly than a sign on its right: -a **
+// -b.
 NodeId Parser::parse_power() {
   const std::uint32_t begin = peek().span.begin;
   const NodeId base = parse_primary();
@@ -285,7 +286,8 @@ NodeId Parser::parse_name() {
   return is_keyword(word) ? refuse_token("a value") : add_leaf(Kind::kName);
 }
 
-// Items with commas between them, a last comma too, up to the closing bracket, which is passed.
+// Reads items separated by commas, with an optional last comma, up to and including the closing
+// bracket.
 bool Parser::parse_items(std::string_view closing, std::vector<NodeId>& items, bool& has_comma,
                          NodeId (Parser::*parse_item)()) {
   has_comma = false;
@@ -383,7 +385,7 @@ NodeId Parser::parse_subscript(NodeId object, std::uint32_t begin) {
   return add({.kind = Kind::kIndex, .span = span_from(begin), .children = {object, subscript}});
 }
 
-// An expression, or start:stop:step with any of the three left out.
+// An expression, or start:stop:step; each of the three parts may be missing.
 NodeId Parser::parse_subscript_item() {
   const std::uint32_t begin = peek().span.begin;
   std::vector<NodeId> parts(3, kNoNode);
@@ -434,7 +436,7 @@ Statement Parser::parse_statement() {
   return statement;
 }
 
-// `if condition:`; the rest of the statement stands on the same line.
+// `if condition:`; the rest of the statement is on the same line.
 NodeId Parser::parse_condition() {
   ++at_;
   const NodeId condition = parse_expression();

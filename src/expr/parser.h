@@ -14,24 +14,25 @@
 
 namespace tt::expr {
 
-/// How tightly a binary operator binds: comparisons 1, the least, to the product's 6; ** is 8.
+/// The binding strength of a binary operator: from 1 for comparisons (the weakest) to 6 for the
+/// product; ** has 8.
 int binding_level(Operator op);
 inline constexpr int kComparisonLevel = 1;
 inline constexpr int kUnaryLevel = 7;
 inline constexpr int kPowerLevel = 8;
 
 /// Builds the nodes of expressions by recursive descent. After the first problem every function
-/// returns kNoNode at once. The limits must outlive it. Thread: one.
+/// returns kNoNode. The limits must outlive it. Thread: one.
 class Parser {
  public:
   Parser(std::vector<Token> tokens, const Limits& limits, Form form = Form::kExpression);
 
-  /// One expression without a comma at its top.
+  /// Reads one expression without a comma at its top level.
   NodeId parse_expression();
-  /// Passes over line ends; true at the end of the text, else the next token is the problem.
+  /// Skips line ends. True at the end of the text; else the next token is the problem.
   bool expect_end();
   void skip_newlines();
-  /// All lines up to the end of the text.
+  /// Reads all lines up to the end of the text.
   std::vector<Statement> parse_statements();
 
   const std::optional<Problem>& problem() const { return problem_; }
@@ -42,7 +43,7 @@ class Parser {
   NodeId parse_condition();
   void parse_assignment(Statement& statement);
   bool expect_line_end();
-  // Operators, from the loosest to the tightest.
+  // Operators, from the weakest binding to the strongest.
   NodeId parse_binary(int level);
   NodeId parse_unary();
   NodeId parse_signed();
@@ -76,7 +77,7 @@ class Parser {
   const Limits& limits_;
   Form form_;
   std::size_t at_ = 0;
-  std::uint32_t last_end_ = 0;  // of the last token
+  std::uint32_t last_end_ = 0;  // end of the last token
   std::size_t nesting_ = 0;
   std::vector<Node> nodes_;
   std::vector<std::size_t> depths_;  // of each node's subtree

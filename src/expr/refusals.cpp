@@ -10,9 +10,9 @@ namespace tt::expr {
 namespace {
 
 struct Refusal {
-  std::string_view tokens;  // with blanks between them
+  std::string_view tokens;  // separated by blanks
   std::string_view what;    // empty: "..." is not part of the language
-  std::string_view remedy;  // $ stands for the operator of a token such as +=
+  std::string_view remedy;  // $ is replaced by the operator of a token such as +=
 };
 
 constexpr std::string_view kNoProgram = "an expression is one formula; there are no statements";
@@ -46,7 +46,7 @@ constexpr std::string_view kLine =
     "a line is name = value, place = value, a call, or if condition: one of these";
 constexpr std::string_view kNoElse = "write one more line, with the opposite condition: if ~(...):";
 
-// Where the words of an expression would be wrong in a script.
+// Refusals for a script, where the texts for an expression would be wrong.
 constexpr std::array kScriptRefusals = {
     Refusal{"else", "there is no \"else\"", kNoElse},
     Refusal{"elif", "there is no \"elif\"", kNoElse},

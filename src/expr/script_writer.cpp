@@ -9,12 +9,12 @@
 namespace tt::expr {
 namespace {
 
-constexpr int kNumberLevel = 9;  // a number takes no dot behind it
+constexpr int kNumberLevel = 9;  // no dot may follow a number
 constexpr int kPrimaryLevel = 10;
 constexpr int kAtomLevel = 11;
 
 int level_of(const Node& node) {
-  // By Kind, from kInt to kUnary.
+  // In the order of Kind, from kInt to kUnary.
   constexpr std::array kLevels = {kNumberLevel,  kNumberLevel,  kAtomLevel, kAtomLevel,
                                   kAtomLevel,    kAtomLevel,    kAtomLevel, kAtomLevel,
                                   kPrimaryLevel, kPrimaryLevel, kAtomLevel, kPrimaryLevel,
@@ -75,7 +75,7 @@ class ScriptWriter {
     text_ += '\n';
   }
 
-  // In parentheses if it binds less tightly than `level`.
+  // Adds parentheses if the node binds less strongly than `level`.
   void write(NodeId id, int level = 0) {
     Node& node = nodes_[id];
     const bool is_loose = level_of(node) < level;
@@ -148,7 +148,7 @@ class ScriptWriter {
     text_ += close;
   }
 
-  // A tuple between brackets has no parentheses, but for an empty one.
+  // Inside brackets, a tuple has no parentheses, except an empty tuple.
   void write_subscript(Node& subscript, NodeId id) {
     const auto& items = subscript.children;
     if (subscript.kind != Kind::kTuple || items.empty()) return write_items("[", {id}, 0, "]");

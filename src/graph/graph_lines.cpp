@@ -8,13 +8,13 @@
 namespace tt::graph {
 namespace {
 
-// How often a node is used, and the position in the order at which its user is written.
+// The number of uses of a node, and the position in the order at which its user is written.
 struct Use {
   std::size_t times = 0;
   std::size_t line = 0;
 };
 
-// Of each position in the order, how many setters stand before it.
+// For each position in the order, the number of setters before it.
 std::vector<std::size_t> count_setters(const Graph& graph) {
   std::vector<std::size_t> before(graph.order.size() + 1, 0);
   for (std::size_t i = 0; i < graph.order.size(); ++i) {
@@ -24,7 +24,7 @@ std::vector<std::size_t> count_setters(const Graph& graph) {
   return before;
 }
 
-// From the last node to the first, so that all uses of a node are known.
+// Goes from the last node to the first, so that all uses of a node are known.
 std::vector<bool> find_lines(const Graph& graph) {
   const std::vector<std::size_t> setters = count_setters(graph);
   std::vector<bool> has_line(graph.nodes.size());
@@ -37,7 +37,7 @@ std::vector<bool> find_lines(const Graph& graph) {
         node.type == NodeType::kGetter && setters[use.line] != setters[position];
     has_line[index] = node.is_value() && (!node.name.empty() || use.times != 1 || is_read_later);
     const bool is_inside = !node.is_effect() && !has_line[index];
-    // A condition is written once for each effect that has it.
+    // A condition is written once for each of its effects.
     const std::size_t times = node.type == NodeType::kCondition ? use.times : 1;
     for (const std::size_t need : node.needs) {
       uses[need].times += times;
@@ -57,7 +57,8 @@ std::vector<std::string> choose_lines(const Graph& graph, const points::PlaceTab
   std::size_t number = 0;
   for (const std::size_t index : graph.order) {
     if (!has_line[index] || !names[index].empty()) continue;
-    // v and the id, or a number where that is no name or another one's.
+    // The name is "v" and the id. If this is not a name, or is already used, it is "v" and a
+    // number.
     std::string name = "v" + graph.nodes[index].id;
     while (!expr::is_name(name) || is_reserved(name, places) || !taken.insert(name).second) {
       name = "v" + std::to_string(++number);

@@ -22,7 +22,7 @@ struct TypeRow {
   std::vector<std::string> others;
 };
 
-// In the order of NodeType; besides id and type.
+// In the order of NodeType. Members besides id and type.
 const std::array<TypeRow, 10>& type_rows() {
   static const std::array<TypeRow, 10> rows = {
       TypeRow{"getter", {"point"}, {"layer", "gradient", "heads", "name"}},
@@ -149,7 +149,7 @@ class GraphReader {
                 "a name is made of letters, digits and single _, and is no keyword");
   }
 
-  // Of `part`, all of the node or a value in it.
+  // Finds the nodes that `part` uses. `part` is the whole node or a value in it.
   bool find_needs(const json& part, GraphNode& node, std::size_t depth) {
     if (depth > 2 * expr::kScriptLimits.max_depth) {
       return fail(node.id, "its arguments are nested deeper than " +
@@ -188,7 +188,8 @@ class GraphReader {
     return true;
   }
 
-  // What a node uses, then the node. No deeper than expr::kScriptLimits.max_nodes.
+  // Visits the nodes that a node uses, then the node. The depth is at most
+  // expr::kScriptLimits.max_nodes.
   bool visit(std::size_t index) {
     const GraphNode& node = graph_.nodes[index];
     if (marks_[index] == Mark::kDone) return true;

@@ -24,15 +24,15 @@ enum class NodeType {
   kSkip,
 };
 
-/// One node of a graph in JSON. Its members are known and none that it needs is missing; their
-/// values are not checked, but for `id`, `name` and references to other nodes.
+/// One node of a graph in JSON. All its members are known, and no required member is missing. Their
+/// values are not checked, except `id`, `name` and references to other nodes.
 struct GraphNode {
   const nlohmann::json* fields = nullptr;
   std::string id;
   NodeType type = NodeType::kGetter;
-  std::string name;                      // of a value's line; empty without one
-  std::vector<std::size_t> needs;        // nodes that it uses, by index, one for each use
-  std::optional<std::size_t> condition;  // of an effect, one of `needs`
+  std::string name;                      // of the value's line; may be empty
+  std::vector<std::size_t> needs;        // nodes that this node uses, by index, one for each use
+  std::optional<std::size_t> condition;  // of an effect; also in `needs`
 
   bool is_effect() const {
     return type == NodeType::kSetter || type == NodeType::kSave || type == NodeType::kSkip;
@@ -43,16 +43,16 @@ struct GraphNode {
 struct Graph {
   std::vector<GraphNode> nodes;
   std::unordered_map<std::string, std::size_t> by_id;
-  std::vector<std::size_t> order;  // as listed, but what a node uses is brought forward
+  std::vector<std::size_t> order;  // as listed, except that a used node comes before its user
 };
 
-/// `code` "invalid_graph".
+/// An error with the code "invalid_graph".
 base::Error graph_error(const std::string& where, std::string message, std::string remedy = "");
 
-/// Text from outside, short and without control characters.
+/// A text from outside, made short and without control characters.
 std::string shown(const std::string& text);
 
-/// The nodes of `graph`, which must outlive them. Thread: any.
+/// Reads the nodes of `graph`, which must outlive them. Thread: any.
 base::Result<Graph> read_graph(const nlohmann::json& graph);
 
 }  // namespace tt::graph

@@ -23,7 +23,7 @@ using expr::NodeId;
 using expr::Operator;
 using nlohmann::json;
 
-// Builds the lines of a graph node by node. After the first problem the rest is of no use.
+// Builds the lines of a graph, node by node. After the first problem the result is not used.
 class ScriptBuilder {
  public:
   ScriptBuilder(const Graph& graph, const points::PlaceTable& places)
@@ -83,7 +83,7 @@ class ScriptBuilder {
     }
     const NodeId tree = node.type == NodeType::kParameter ? parameter(*node.fields) : value(node);
     if (!names_[index].empty()) {
-      // As the target of a line a place's name would be written, and not given.
+      // A place's name as the target of a line would be a write to the place, not a new name.
       if (is_reserved(names_[index], places_)) {
         tree_.fail("\"" + names_[index] + "\" stands for itself and cannot be given away",
                    "take another name");
@@ -150,7 +150,7 @@ class ScriptBuilder {
 
   // --- Values ---
 
-  // The node's own expression; of a condition its value.
+  // The node's own expression; for a condition, the condition's value.
   NodeId value(const GraphNode& node) {
     const json& fields = *node.fields;
     NodeId tree = kNoNode;
@@ -207,7 +207,7 @@ class ScriptBuilder {
     return tree_.add(Kind::kIndex, {tree_.name("layers"), layer_number(layer)});
   }
 
-  // 12, "layer", "layer+1"
+  // Accepts 12, "layer" and "layer+1".
   NodeId layer_number(const json& layer) {
     if (layer.is_number_integer()) return tree_.number(layer);
     const std::string text = layer.is_string() ? layer.get<std::string>() : "";
@@ -295,7 +295,7 @@ class ScriptBuilder {
     return tree_.sign(known, std::move(operands));
   }
 
-  // A name, or a path behind `torch`; not one of the words that stand for leaves and lines.
+  // Accepts a name, or a path after `torch`; refuses the words of leaves and lines.
   NodeId function(const std::string& op) {
     const auto words = split_path(op);
     if (!std::ranges::all_of(words, expr::is_name) || is_reserved(op, places_))
@@ -317,7 +317,7 @@ class ScriptBuilder {
     return arguments;
   }
 
-  // object[items from `first` on]
+  // Makes object[items], with the items from index `first` on.
   NodeId subscript(NodeId object, const json& items, std::size_t first) {
     std::vector<NodeId> inside;
     for (std::size_t i = first; i < items.size(); ++i) inside.push_back(item(items[i]));
@@ -352,7 +352,7 @@ class ScriptBuilder {
     return tree_.fail("there is no argument of the kind \"" + shown(kind) + "\" here");
   }
 
-  // What stands between brackets: an argument or a slice.
+  // An item between brackets: an argument or a slice.
   NodeId item(const json& value) {
     if (!value.is_object() || value.size() != 1 || !value.contains("slice")) return argument(value);
     const json& parts = value["slice"];
@@ -368,7 +368,7 @@ class ScriptBuilder {
     return names_[index].empty() ? trees_[index] : tree_.name(names_[index]);
   }
 
-  // One that no node has.
+  // A name that is not the name of a node.
   NodeId free_name(const std::string& text) {
     constexpr std::array<std::string_view, 6> kConstants = {"layer", "torch", "inf",
                                                             "nan",   "pi",    "e"};
@@ -386,9 +386,9 @@ class ScriptBuilder {
 
   const Graph& graph_;
   const points::PlaceTable& places_;
-  const std::vector<std::string> names_;  // of lines, by node
-  const std::set<std::string> taken_;     // the same
-  std::vector<NodeId> trees_;             // of nodes without a line
+  const std::vector<std::string> names_;  // of the lines, by node
+  const std::set<std::string> taken_;     // the same names as a set
+  std::vector<NodeId> trees_;             // of the nodes without a line
   TreeBuilder tree_;
   expr::BuiltScript script_;
 };

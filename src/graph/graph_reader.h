@@ -7,9 +7,9 @@
 
 namespace tt::graph {
 
-/// The lines of a graph in JSON, and their text. Errors, code "invalid_graph", name the node: an
-/// unknown version, type or member, a node that is not there, a cycle, a value of the wrong kind,
-/// more than expr::kScriptLimits. Names and places are not looked up. Nothing of `graph` is
+/// The lines of a graph in JSON, and their text. Errors have the code "invalid_graph" and name the
+/// node: an unknown version, type or member, a missing node, a cycle, a value of the wrong kind, or
+/// more than expr::kScriptLimits. Names and places are not looked up. No part of `graph` is
 /// trusted. Thread: any.
 base::Result<expr::Script> read_script(const nlohmann::json& graph,
                                        const points::PlaceTable& places);

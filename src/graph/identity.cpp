@@ -13,14 +13,14 @@ using expr::Node;
 using expr::NodeId;
 using expr::Operator;
 
-// What is known of a value.
+// The known facts about a value.
 struct Known {
   enum Type {
     kNothing,
-    kNumber,  // this one
+    kNumber,  // the number `number`
     kZero,    // a tensor of zeros
-    kWhole,   // what is in the place
-    kPart,    // what is in the part that is written
+    kWhole,   // the content of the place
+    kPart,    // the content of the written part
   };
   Type type = kNothing;
   double number = 0.0;
@@ -45,14 +45,14 @@ bool is_same_layer(const std::optional<LayerRef>& a, const std::optional<LayerRe
          (!a || (a->is_each == b->is_each && a->number == b->number));
 }
 
-// False only where the two are never the same place.
+// False only if the two can never be the same place.
 bool may_meet(const Place& a, const Place& b) {
   if (a.point != b.point || a.gradient != b.gradient) return false;
   return !a.layer || !b.layer || a.layer->is_each || b.layer->is_each ||
          a.layer->number == b.layer->number;
 }
 
-// Follows a value as far as 0 and 1 decide it.
+// Computes a value as far as arithmetic on 0 and 1 determines it.
 class Folder {
  public:
   Folder(const Program& program, const Effect& effect,
@@ -62,7 +62,7 @@ class Folder {
         parameters_(parameters),
         values_(program.values.size()) {}
 
-  // Bindings stand before their users, so that one pass is enough.
+  // Bindings come before their users, so one pass is enough.
   bool is_identity() {
     std::vector<bool> needed(values_.size(), false);
     needed[effect_.value] = true;
@@ -124,7 +124,7 @@ class Folder {
            is_same(program_.ast(), place.heads, effect_.place.heads);
   }
 
-  // A line between the read and this effect wrote the place.
+  // True if a line between the read and this effect wrote the place.
   bool is_stale(const Leaf& leaf) const {
     const std::uint32_t read = program_.ast().node(leaf.node).span.begin;
     return std::ranges::any_of(program_.effects, [&](const Effect& other) {
@@ -177,7 +177,7 @@ class Folder {
     return is_part ? Known{Known::kPart, 0.0} : Known{};
   }
 
-  // where(c, x, x)
+  // where(c, x, x) is x.
   Known fold_call(const Node& node) {
     if (node.children.size() != 4 || !is_where(node.children[0])) return {};
     const Known first = fold(node.children[2]);
@@ -196,7 +196,7 @@ class Folder {
   const Effect& effect_;
   const std::map<std::string, double>& parameters_;
   std::vector<Known> values_;
-  std::map<NodeId, const Leaf*> leaves_;  // of the value that is folded
+  std::map<NodeId, const Leaf*> leaves_;  // of the value that is being computed
 };
 
 }  // namespace

@@ -18,7 +18,7 @@ json layer_json(const LayerRef& layer) {
   return (layer.number > 0 ? "layer+" : "layer") + std::to_string(layer.number);
 }
 
-// Numbers the nodes in the order of the lines, each behind those that it uses.
+// Numbers the nodes in the order of the lines, each after the nodes that it uses.
 class GraphWriter {
  public:
   explicit GraphWriter(const Program& program)
@@ -46,7 +46,7 @@ class GraphWriter {
 
   // --- Lines ---
 
-  // Parameters, values with a name and effects stand in the order of the lines.
+  // Parameters, named values and effects are in the order of the lines.
   void write_line(const expr::Statement& statement) {
     const std::uint32_t begin = statement.span.begin;
     if (statement.target == kNoNode && reading_.called(statement.value) == "when") {
@@ -62,7 +62,7 @@ class GraphWriter {
     }
   }
 
-  // As it is written.
+  // Copies the members as they are written.
   void write_when(const Node& call) {
     for (auto child = call.children.begin() + 1; child != call.children.end(); ++child) {
       const Node& given = node(node(*child).children[0]);
@@ -208,7 +208,7 @@ class GraphWriter {
     return list;
   }
 
-  // What stands between brackets, one for each dimension.
+  // The items between brackets, one for each dimension.
   json items(NodeId subscript) {
     const Node& whole = node(subscript);
     return whole.kind == Kind::kTuple ? arguments(whole.children) : arguments({subscript});
@@ -237,7 +237,7 @@ class GraphWriter {
     return use(add(std::move(fields)));
   }
 
-  // "torch.linalg.norm"; empty if the chain begins with something else.
+  // For example "torch.linalg.norm"; empty if the chain has another base.
   std::string module_path(NodeId id) const {
     std::string path;
     for (; node(id).kind == Kind::kAttribute; id = node(id).children[0]) {
@@ -278,7 +278,7 @@ class GraphWriter {
   Reading reading_;
   json nodes_ = json::array();
   json when_ = json::object();
-  std::size_t parameter_ = 0;  // the next one, by index
+  std::size_t parameter_ = 0;  // index of the next one
   std::size_t value_ = 0;
   std::size_t effect_ = 0;
   std::vector<std::string> parameter_ids_;

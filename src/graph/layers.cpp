@@ -24,7 +24,7 @@ bool uses_layer(const Program& program) {
          });
 }
 
-// Checks that layer + offset is from `first` on and no more than there are layers.
+// Checks that layer + offset is at least `first` and at most the number of layers.
 bool check_ref(Reading& reading, expr::Span span, const LayerRef& ref, const Schedule& when,
                int first) {
   if (!ref.is_each) return true;
@@ -66,7 +66,7 @@ std::vector<bool> find_layered(const Program& program) {
     const auto save = leaf.kind == LeafKind::kSaved ? saves.find(leaf.name) : saves.end();
     return says_layer(leaf) || (save != saves.end() && layered[save->second]);
   };
-  // A save may be used above its line, so that one round more may find more.
+  // A line may use a save of a later line, so another round may find more.
   for (bool changed = true; changed;) {
     changed = false;
     for (std::size_t i = 0; i < layered.size(); ++i) {

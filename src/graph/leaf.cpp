@@ -20,13 +20,13 @@ const Signature kSaved{"saved(\"name\")", {"name"}, 1, 1};
 const Signature kNoise{
     "noise(layers[12].output, \"uniform\", seed=1)", {"place", "distribution", "seed"}, 2, 1};
 
-// Reads one leaf; every function gives false after a problem.
+// Reads one leaf. Every function returns false after a problem.
 class LeafReader {
  public:
   LeafReader(Reading& reading, NodeId node, Leaf& leaf)
       : reading_(reading), node_(node), leaf_(leaf) {}
 
-  // vector("evil")[12]
+  // For example vector("evil")[12].
   bool read_vector(NodeId call, NodeId subscript) {
     const auto given = read_arguments(reading_, call, kVector);
     if (given.empty() ||
@@ -37,7 +37,7 @@ class LeafReader {
     return read_layer_ref(reading_, subscript, "vector(" + in_quotes(leaf_.name) + ")", leaf_.row);
   }
 
-  // file("clean.safetensors")["resid"]
+  // For example file("clean.safetensors")["resid"].
   bool read_file(NodeId call, NodeId subscript) {
     const auto given = read_arguments(reading_, call, kFile);
     if (given.empty() ||

@@ -7,7 +7,7 @@
 namespace tt::graph {
 namespace {
 
-// The latest read of a value, at one layer.
+// The latest read on which a value depends, at one layer.
 struct Latest {
   std::int64_t moment = -1;
   Place place = {};
@@ -43,7 +43,7 @@ class OrderChecker {
     return true;
   }
 
-  // There is no backward pass but in training.
+  // A backward pass exists only in training.
   bool check_phase() {
     if (program_.when.in_train) return true;
     for (const Value& value : program_.values) {
@@ -74,7 +74,7 @@ class OrderChecker {
     return {moment(leaf.place, layer), leaf.place.in(layer)};
   }
 
-  // Of every value; a binding stands before its users.
+  // The latest reads of all values; a binding comes before its users.
   const std::vector<Latest>& latest_at(int layer) {
     auto& known = latest_[layer];
     if (!known.empty() || program_.values.empty()) return known;
@@ -105,7 +105,7 @@ class OrderChecker {
     return true;
   }
 
-  // Of a layer's input.
+  // The moment of a layer's input.
   std::int64_t moment_before(int layer) const {
     const points::PlaceKey input = places().input_of_layer(layer);
     return places().moment(input.row, input.layer, false);

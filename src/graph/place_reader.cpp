@@ -16,7 +16,7 @@ using expr::Node;
 using expr::NodeId;
 using expr::Operator;
 
-// A chain such as layers[12].mlp.output: its base first, then what hangs on to it.
+// Splits a chain such as layers[12].mlp.output into its links, starting with its base.
 std::vector<NodeId> unroll(const expr::Ast& ast, NodeId id) {
   std::vector<NodeId> chain = {id};
   while (ast.node(id).kind == Kind::kAttribute || ast.node(id).kind == Kind::kCall ||
@@ -28,7 +28,7 @@ std::vector<NodeId> unroll(const expr::Ast& ast, NodeId id) {
   return chain;
 }
 
-// Reads one chain from its base on.
+// Reads one chain, starting with its base.
 class PlaceReader {
  public:
   PlaceReader(Reading& reading, NodeId node)
@@ -75,7 +75,7 @@ class PlaceReader {
     return follow_path("", true);
   }
 
-  // How many words `path` has, if they stand next in the chain; else 0.
+  // The number of words of `path` if these words are next in the chain; else 0.
   std::size_t words_ahead(const std::string& path) const {
     std::size_t count = 0;
     for (std::size_t begin = 0; begin <= path.size(); ++count) {
@@ -89,7 +89,8 @@ class PlaceReader {
     return count;
   }
 
-  // The alias of what comes before the layer, of so many words.
+  // Reads the alias, of `words` words, for the input of the layer, and replaces it by the place
+  // before the layer.
   bool read_input(const LayerRef& layer, std::size_t words) {
     at_ += words;
     if (layer.is_each) {
@@ -126,7 +127,7 @@ class PlaceReader {
     return follow_path(base.text, false);
   }
 
-  // The words that may follow `path`.
+  // The words that may come after `path`.
   std::vector<std::string> members(const std::string& path, bool in_layer) const {
     std::vector<std::string> words;
     const std::string prefix = path.empty() ? "" : path + ".";
@@ -147,7 +148,7 @@ class PlaceReader {
     return words;
   }
 
-  // Takes words from the chain as long as a place's path has them.
+  // Takes words from the chain as long as they continue a place's path.
   bool follow_path(std::string path, bool in_layer) {
     while (next_is(Kind::kAttribute)) {
       const std::string& word = next()->text;
@@ -240,11 +241,11 @@ class PlaceReader {
 
   Reading& reading_;
   std::vector<NodeId> chain_;
-  std::size_t at_ = 0;  // the last link of the place so far
+  std::size_t at_ = 0;  // the place's last link so far
   Place place_;
 };
 
-// The offset of `layer`, `layer + 1`, `layer - 1`.
+// The offset in `layer`, `layer + 1` or `layer - 1`.
 std::optional<std::int64_t> read_offset(const Reading& reading, NodeId id) {
   if (reading.is_name(id, "layer")) return 0;
   const Node& node = reading.node(id);
@@ -256,7 +257,7 @@ std::optional<std::int64_t> read_offset(const Reading& reading, NodeId id) {
   return std::nullopt;
 }
 
-// What is wrong with a number of a layer, if anything is.
+// The problem of a layer's number; empty if there is no problem.
 std::string out_of_range(std::int64_t number, int num_layers, bool is_vector) {
   const std::string last = std::to_string(num_layers);
   if (number > num_layers)

@@ -6,22 +6,22 @@
 
 namespace tt::graph {
 
-/// A place, and the node that is all of it.
+/// A place, and the node that is exactly this place.
 struct FoundPlace {
   Place place;
   expr::NodeId end = expr::kNoNode;
 };
 
-/// The place with which the chain of names, dots and brackets `node` begins; nothing if it begins
-/// with something else, or after a problem. Numbers of layers are checked, `layer` is not.
+/// The place at the start of `node`, a chain of names, dots and brackets. Nothing if the chain does
+/// not begin with a place, or after a problem. Layer numbers are checked, `layer` is not.
 std::optional<FoundPlace> find_place_in(Reading& reading, expr::NodeId node);
 
-/// What stands in `layers[...]` or `vector("evil")[...]`: a number, `layer`, `layer + 1`; false
-/// after a problem, which calls it `what`.
+/// Reads the subscript of `layers[...]` or `vector("evil")[...]`: a number, `layer`, or `layer +
+/// 1`. False after a problem; the problem's text uses the name `what`.
 bool read_layer_ref(Reading& reading, expr::NodeId subscript, const std::string& what,
                     LayerRef& layer);
 
-/// True for an integer, a slice of integers or a list of integers; a step that is not positive is a
+/// True for an integer, a slice of integers or a list of integers. A step that is not positive is a
 /// problem.
 bool is_plain_index(Reading& reading, expr::NodeId item);
 

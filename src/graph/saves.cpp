@@ -8,7 +8,7 @@ namespace {
 
 using NameSet = std::set<std::string>;
 
-// The saves that each value reads, itself or through names.
+// The saves that each value reads, directly or through other names.
 std::vector<NameSet> find_needed(const Program& program) {
   std::vector<NameSet> needed(program.values.size());
   for (std::size_t i = 0; i < needed.size(); ++i) {
@@ -22,7 +22,8 @@ std::vector<NameSet> find_needed(const Program& program) {
   return needed;
 }
 
-// The saves that come to hold something: those that need none, then those that need only these.
+// The saves that can get a value: first the saves that need no other save, then the saves that need
+// only these.
 NameSet find_kept(const Program& program) {
   const std::vector<NameSet> needed = find_needed(program);
   NameSet kept;

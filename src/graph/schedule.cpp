@@ -20,7 +20,7 @@ const Signature kWhen{
     0,
     0};
 
-// The items between commas, without the blanks around them.
+// The items between the commas, without blanks around them.
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> items;
   while (true) {
@@ -41,7 +41,7 @@ std::optional<std::int64_t> to_number(std::string_view text) {
   return value;
 }
 
-// "3", "1-4", "100-", "-1".
+// Accepts "3", "1-4", "100-" and "-1".
 std::optional<std::pair<std::int64_t, std::int64_t>> to_range(const std::string& item) {
   if (const auto single = to_number(item)) return std::pair(*single, *single);
   const auto dash = item.find('-', 1);

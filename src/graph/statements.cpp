@@ -18,7 +18,7 @@ const Signature kSave{
     "save(value, \"name\"), or save(value, \"name\", send=False)", {"value", "name", "send"}, 2, 2};
 const Signature kSkip{"skip(layers[5])", {"layer"}, 1, 1};
 
-// The integers, slices, dots and at most one list behind a place that is written.
+// True if the subscript of a written place has only integers, slices, dots and at most one list.
 bool is_write_index(Reading& reading, NodeId subscript) {
   const Node& whole = reading.node(subscript);
   const std::vector<NodeId> items =
@@ -144,7 +144,7 @@ class StatementReader {
     return read_schedule(reading_, statement.value, program_.when);
   }
 
-  // The value `root` as one of the program's, by index.
+  // Adds the expression `root` to the program's values and returns its index.
   bool add_value(NodeId root, std::size_t& index) {
     Value value;
     if (!read_value(reading_, names_, root, value)) return false;

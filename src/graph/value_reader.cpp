@@ -12,7 +12,7 @@ using expr::kNoNode;
 using expr::Node;
 using expr::NodeId;
 
-// Walks an expression down to its leaves; the parser has bounded its depth.
+// Visits an expression down to its leaves. The parser has limited the depth.
 class ValueReader {
  public:
   ValueReader(Reading& reading, const Names& names, Value& value)
@@ -43,7 +43,7 @@ class ValueReader {
                        node.children.end(), [this](NodeId child) { return visit(child); });
   }
 
-  // torch, torch.linalg.norm
+  // True for torch and for paths such as torch.linalg.norm.
   bool is_module(NodeId id) const {
     while (reading_.node(id).kind == Kind::kAttribute) id = reading_.node(id).children[0];
     return reading_.is_name(id, "torch");
@@ -63,7 +63,8 @@ class ValueReader {
                          "take the parentheses behind it away");
   }
 
-  // Operators take no string first, which tells a misspelt vector("evil") from tile(x).
+  // No operator takes a string as its first argument. So vector("evil") with a typo differs from
+  // tile(x).
   bool check_callee(const Node& call, const Node& callee) {
     const points::PlaceTable& places = *reading_.model().places;
     if (is_reserved(callee.text, places) && callee.kind == Kind::kAttribute) {
@@ -89,8 +90,8 @@ class ValueReader {
                          "write it behind the place: layers[12].attention.context." + node.text);
   }
 
-  // Names of operators and constants are looked up by eval; here only what is nearer to a name of
-  // this program.
+  // Eval looks up the names of operators and constants. This function checks only a name that is
+  // more similar to a name of this program.
   bool check_unknown(const Node& node) {
     const auto below = names_.lines.find(node.text);
     const std::size_t here = reading_.line_of(value_.root);

@@ -9,23 +9,23 @@
 
 namespace tt::graph {
 
-/// The names that lines give.
+/// The names that lines define.
 struct Names {
-  std::map<std::string, std::size_t, std::less<>> parameters;  // so far, by index
-  std::map<std::string, std::size_t, std::less<>> values;      // so far, by index
-  std::map<std::string, std::size_t, std::less<>> lines;       // all of them, with the line
+  std::map<std::string, std::size_t, std::less<>> parameters;  // defined so far, by index
+  std::map<std::string, std::size_t, std::less<>> values;      // defined so far, by index
+  std::map<std::string, std::size_t, std::less<>> lines;       // all names, with their lines
 
   bool has(const std::string& name) const {
     return parameters.contains(name) || values.contains(name);
   }
 };
 
-/// The expression at `root` with the leaves that it is made of; false after a problem.
+/// Reads the expression at `root` and its leaves; false after a problem.
 bool read_value(Reading& reading, const Names& names, expr::NodeId root, Value& value);
 
 enum class Found { kLeaf, kNothing, kProblem };
 
-/// Whether all of `node` is one leaf.
+/// Tests whether the whole `node` is one leaf.
 Found find_leaf(Reading& reading, const Names& names, expr::NodeId node, Leaf& leaf);
 
 }  // namespace tt::graph

@@ -8,14 +8,15 @@
 
 namespace tt::graph {
 
-/// Reserved words: no line may give them to a value; the names of places
-/// are among them.
+/// True for reserved words: no line may use such a word as the name of a value. The names of places
+/// are reserved too.
 bool is_reserved(std::string_view name, const points::PlaceTable& places);
 
-/// Those of them that are called: vector, file, noise, saved, param, when, save, skip.
+/// True for the reserved words that are called: vector, file, noise, saved, param, when, save,
+/// skip.
 bool is_special_call(std::string_view name);
 
-/// The words with which a place outside of the layers begins, and `layers`.
+/// The words that may begin a place outside of the layers, and `layers`.
 std::vector<std::string> place_words(const points::PlaceTable& places);
 
 }  // namespace tt::graph

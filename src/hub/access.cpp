@@ -10,14 +10,14 @@ namespace {
 constexpr std::string_view kAnyIpv4 = "0.0.0.0";
 constexpr std::string_view kAnyIpv6 = "::";
 
-// Without a zone such as %eth0, which no browser sends in Host.
+// True for an address without a zone such as %eth0: no browser sends a zone in Host.
 bool is_address(const std::string& text) {
   boost::system::error_code failure;
   boost::asio::ip::make_address(text, failure);
   return !failure && text.find('%') == std::string::npos;
 }
 
-// An IPv6 address as browsers send it in Host: there are several ways to write one.
+// An IPv6 address in the form that browsers send in Host; an IPv6 address has several forms.
 std::string canonical(const std::string& text) {
   boost::system::error_code failure;
   const auto address = boost::asio::ip::make_address(text, failure);
@@ -31,7 +31,7 @@ bool is_origin(std::string_view text) {
          is_host(text.substr(slashes + 3));
 }
 
-// The names that every hub has, whatever it is bound to.
+// True for the names that every hub has, for any bind address.
 bool is_own_name(std::string_view bind) {
   return bind.empty() || bind == "localhost" || bind == "127.0.0.1" || bind == "::1";
 }

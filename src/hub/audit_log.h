@@ -9,14 +9,15 @@
 
 namespace tt::hub {
 
-/// Passes facts, steps, records and the audit trail on to the recorder, if there is one.
+/// Passes facts, steps, records and the audit trail on to the recorder, if there is a recorder.
 /// Thread: the hub's I/O thread only.
 class AuditLog {
  public:
-  /// From now on; before, and with none, nothing is kept. `recorder` outlives the audit_log.
+  /// Starts the recording. Before this call, or without a recorder, nothing is recorded. `recorder`
+  /// outlives the audit log.
   void start(record::Recorder& recorder) { recorder_ = &recorder; }
   void end() { recorder_ = nullptr; }
-  /// There should be one, but it cannot be opened.
+  /// Call this if the recorder cannot be opened.
   void fail() { failed_ = true; }
 
   record::RecorderCounters counters() const {
@@ -29,25 +30,26 @@ class AuditLog {
     std::uint64_t records = 0;
     std::uint64_t lines = 0;  // steps and events
   };
-  /// Since this was asked last; nothing once it has stopped, which an alarm tells.
+  /// The losses since the last call; nothing if the recorder has stopped (an alarm reports that).
   Lost take_lost();
 
-  /// A run begins, or goes on with a new worker: an event `run` tells what is in force.
+  /// A run begins, or a new worker continues it: the event `run` records the plan and programs in
+  /// force.
   void facts(const nlohmann::json& facts);
   void state(const nlohmann::json& state);
   void step(const nlohmann::json& params);
   void record(const protocol::RecordHeader& header, const SharedBytes& bytes);
-  /// `session` and `who` are empty where the hub or the trainer acts by itself. The step is that of
-  /// `detail`, or else the run's.
+  /// `session` and `who` are empty if the hub or the trainer acts by itself. The event's step is
+  /// the step in `detail`, else the run's step.
   void event(std::string kind, nlohmann::json detail, std::string session = {},
              std::string who = {});
-  /// An event of `bytes` bytes that comes as often as records do: where the disk is slow it is
-  /// dropped as they are.
+  /// Adds an event of `bytes` bytes that is as frequent as records. If the disk is slow, the event
+  /// is dropped as records are.
   void data(std::string kind, nlohmann::json detail, std::size_t bytes);
 
  private:
   void keep(record::Event event);
-  /// The step of what is told from now on, to the recorder and in the log.
+  /// Sets the step of later entries, for the recorder and for the log.
   void reach(const nlohmann::json& where);
 
   record::Recorder* recorder_ = nullptr;

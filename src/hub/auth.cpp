@@ -15,7 +15,7 @@ std::string_view trimmed(std::string_view text) {
   return first == std::string_view::npos ? "" : text.substr(first, last - first + 1);
 }
 
-// "" or ":" and one to five digits.
+// True for "", and for ":" with one to five digits.
 bool is_port(std::string_view text) {
   if (text.empty()) {
     return true;

@@ -10,8 +10,8 @@ namespace tt::hub {
 
 enum class Role { kViewer, kWorker };
 
-/// One WebSocket connection as the room sees it. The room fills `queue` and calls wake().
-/// Implemented by the WebSocket session and by the tests' fake.
+/// One WebSocket connection, in the view of the room. The room fills `queue` and calls wake(). The
+/// WebSocket session and the tests' fake implement this class.
 /// Thread: the hub's I/O thread only. Owner: the connection; it leaves the room before it ends.
 class Client {
  public:
@@ -21,21 +21,22 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  /// Something may wait in the queue. Never calls back into the room.
+  /// Call this when a message may wait in the queue. Never calls back into the room.
   virtual void wake() = 0;
-  /// Ends the connection with what is queued unsent. Never calls back into the room before it
+  /// Ends the connection; queued messages are not sent. Never calls back into the room before it
   /// returns.
   virtual void close(std::string_view reason) = 0;
-  /// The same once the queue is empty.
+  /// Ends the connection once the queue is empty.
   virtual void close_after_sending(std::string_view reason) = 0;
 
-  /// Called about ten times a second, to end what has timed out. Never calls back into the room.
+  /// Called about ten times a second, to end a connection that has timed out. Never calls back into
+  /// the room.
   virtual void tick(Clock::time_point /*now*/) {}
-  /// As `close`, and says that the client broke a rule.
+  /// Like `close`, and states that the client broke a rule.
   virtual void close_for_violation(std::string_view reason) { close(reason); }
 
   Role role() const { return role_; }
-  /// False for a viewer whose token only views.
+  /// False for a viewer whose token only allows viewing.
   bool may_control() const { return may_control_; }
   SendQueue& queue() { return queue_; }
 

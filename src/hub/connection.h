@@ -6,18 +6,19 @@
 
 namespace tt::hub {
 
-/// One accepted socket, as the server's shutdown and its limits see it.
+/// One accepted socket, in the view of the server's shutdown and limits.
 /// Thread: the hub's I/O thread only.
 class Connection {
  public:
   virtual ~Connection() = default;
-  /// Says goodbye once everything queued is written.
+  /// Ends the connection once everything queued is written.
   virtual void finish() = 0;
-  /// Ends it now.
+  /// Ends the connection now.
   virtual void kill() = 0;
 };
 
-/// The connections of one kind, oldest first. Owner: of none; the connections' own handlers are.
+/// The connections of one kind, oldest first. Owner: it owns no connection; each connection's
+/// handlers own it.
 /// Thread: the hub's I/O thread only.
 class Connections {
  public:
@@ -40,7 +41,7 @@ class Connections {
   }
   void kill_oldest() {
     if (const auto oldest = all_.empty() ? nullptr : all_.front().lock()) {
-      // It may take time to end: the next call is for another.
+      // The connection may need time to end, so the next call selects another connection.
       all_.splice(all_.end(), all_, all_.begin());
       oldest->kill();
     }

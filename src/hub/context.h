@@ -20,21 +20,21 @@ struct Context {
 
   const ServerOptions options;
   std::unique_ptr<record::Recorder> recorder;     // null: no history is kept
-  std::unique_ptr<record::QueryThread> replayed;  // reads the recording that is shown
+  std::unique_ptr<record::QueryThread> replayed;  // reads the recording that is replayed
   OtherRuns others;
   HistoryLoad history;
   const std::unique_ptr<Room> owned_room;
   Room& room = *owned_room;
   FailureWindow auth_failures;
   const Clock::time_point started = Clock::now();
-  Connections handshakes;  // HTTP, not a WebSocket yet
+  Connections handshakes;  // HTTP, not yet a WebSocket
   Connections viewers;
   Connections workers;
-  /// A worker's next message has arrived, in part at least: what is to be written may wait for it.
+  /// All or part of a worker's next message has arrived; outgoing messages may wait for it.
   bool input_waits = false;
 
   bool has_history() const { return recorder != nullptr || replayed != nullptr; }
-  /// REQUIRES: has_history(). Runs `query` on the thread that reads.
+  /// Runs `query` on the thread that reads the recording. REQUIRES: has_history().
   void read_history(record::QueryThread::Query query) {
     if (recorder) {
       recorder->read(std::move(query));

@@ -17,7 +17,7 @@ namespace {
 
 using Time = spdlog::log_clock::time_point;
 
-constexpr auto kPause = std::chrono::seconds(1);  // between two lines of one kind
+constexpr auto kPause = std::chrono::seconds(1);  // between two lines of the same kind
 constexpr std::size_t kMaxKinds = 256;
 
 struct Place {

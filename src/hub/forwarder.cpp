@@ -51,7 +51,7 @@ void Forwarder::write_trail(const Asker& asker, const base::Result<json>& outcom
   json detail = {{"params", protocol::params_of(asker.request)}, {"result", outcome.value()}};
   json& result = detail["result"];
   if (result.is_object()) {
-    result.erase("records");  // may be megabytes, of a preview
+    result.erase("records");  // records of a preview; they may be megabytes
     if (result.contains("step")) {
       detail["step"] = result["step"];
     }

@@ -18,34 +18,34 @@
 
 namespace tt::hub {
 
-/// Requests that went on to the trainer under an id of the hub, and wait for their answers. What
-/// changes something is written into the audit trail.
+/// Requests that were sent to the trainer under an id of the hub and wait for their answers. A
+/// request that changes something is written into the audit trail.
 /// Thread: the hub's I/O thread only.
 class Forwarder {
  public:
-  /// The session that asked, and the id of its request; an empty session is the hub itself.
+  /// The session that sent the request, and the request's id. An empty session is the hub itself.
   struct Asker {
     std::string session = {};
     std::uint64_t id = 0;
     std::string who = {};  // the controller's name
     protocol::TrainerRequest request;
-    bool told = false;  // that it timed out: the answer is for the audit trail alone
+    bool told = false;  // a time-out was reported; the answer is for the audit trail only
   };
   using Finish = std::function<void(const Asker&, base::Result<nlohmann::json>)>;
 
-  /// Both outlive this. `finish` brings each asker its outcome, once.
+  /// Both outlive this object. `finish` gives each asker its outcome, once.
   Forwarder(Roster& roster, AuditLog& audit_log, std::chrono::milliseconds timeout, Finish finish)
       : roster_(roster), audit_log_(audit_log), timeout_(timeout), finish_(std::move(finish)) {}
 
   /// REQUIRES: the roster has a leader.
   void send(Asker asker, Clock::time_point now);
-  /// Of the leader. An answer that came before is ignored.
+  /// Takes an answer of the leader. A second answer to the same request is ignored.
   void on_answer(protocol::Answer answer);
-  /// The leader's connection ended: nothing is answered any more.
+  /// The leader's connection has ended: ends all waiting requests with an error.
   void end_all();
-  /// Ends what has timed out. Changes are kept, kMaxLate of them, until the trainer answers.
+  /// Ends requests that have timed out. Up to kMaxLate changes are kept until the trainer answers.
   void tick(Clock::time_point now);
-  /// Those that have no outcome yet.
+  /// The number of this session's requests without an outcome.
   std::size_t waiting(std::string_view session) const;
   std::size_t size() const { return pending_.size() - late_.size(); }
 
@@ -65,7 +65,7 @@ class Forwarder {
   const Finish finish_;
   std::uint64_t last_id_ = 0;
   std::map<std::uint64_t, Pending> pending_;
-  std::set<std::uint64_t> late_;  // those that were told
+  std::set<std::uint64_t> late_;  // requests whose time-out was reported
 };
 
 }  // namespace tt::hub

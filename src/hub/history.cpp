@@ -26,7 +26,7 @@ constexpr std::size_t kMaxEventBytes = std::size_t{16} << 20U;
 constexpr std::size_t kDefaultRows = 2000;
 constexpr std::size_t kMaxRows = 100'000;
 
-/// A query's members, taken one by one; the first that is wrong is kept.
+/// Reads a query's members one by one and keeps the first error.
 class Members {
  public:
   explicit Members(std::string_view target) : members_(parse_query(target)) {
@@ -64,7 +64,7 @@ class Members {
     return layers;
   }
 
-  // "12.3456": step and id.
+  // Parses "12.3456": step and id.
   record::Cursor cursor() {
     const auto value = text("after");
     record::Cursor cursor;
@@ -87,7 +87,7 @@ class Members {
     }
   }
 
-  /// Why the query cannot be answered; members that nobody took are unknown.
+  /// The reason why the query cannot be answered. A member that was not read is unknown.
   std::optional<std::string> wrong() {
     if (!wrong_ && !members_.empty()) {
       wrong_ = members_.begin()->first.substr(0, 64) + " is not known here";

@@ -6,16 +6,16 @@
 
 namespace tt::hub {
 
-/// The memory and waiting places that all answers to GET /history take together. Thread: any.
+/// The memory and the waiting places that all answers to GET /history use together. Thread: any.
 class HistoryLoad {
  public:
-  /// Above it no further answer is made.
+  /// Above this limit no more answers are made.
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 20U;
-  /// Questions that wait to be read for.
+  /// The limit of questions that wait for the reading thread.
   static constexpr std::size_t kMaxWaiting = 128;
 
-  /// A part of the load, as long as it lives. Owner: the request that causes it; the load outlives
-  /// it.
+  /// A part of the load, for as long as it lives. Owner: the request that causes it; the load
+  /// outlives the part.
   class Part {
    public:
     Part(std::atomic<std::size_t>& sum, std::size_t amount) : sum_(sum), amount_(amount) {
@@ -38,7 +38,7 @@ class HistoryLoad {
   std::shared_ptr<Part> add_waiting() { return std::make_shared<Part>(waiting_, 1U); }
 
  private:
-  std::atomic<std::size_t> bytes_ = 0;  // of answers that are not written to the end
+  std::atomic<std::size_t> bytes_ = 0;  // of answers that are not completely written
   std::atomic<std::size_t> waiting_ = 0;
 };
 

@@ -23,16 +23,17 @@ namespace {
 constexpr auto kAwaitTimer = net::as_tuple(net::use_awaitable);
 constexpr auto kHistoryTimeout = std::chrono::seconds(20);
 
-/// What the connection waits for. Thread: the hub's I/O thread; `let_go` any.
+/// The question that a connection waits for. Thread: the hub's I/O thread; `let_go`: any.
 struct Question {
   explicit Question(const net::any_io_executor& executor) : over(executor, kHistoryTimeout) {}
 
-  net::steady_timer over;  // cancelled when there is an answer, or will be none
+  net::steady_timer over;  // cancelled when there is an answer, or when no answer will come
   std::optional<HistoryAnswer> answer;
-  std::atomic<bool> let_go = false;  // nobody waits any more
+  std::atomic<bool> let_go = false;  // the connection no longer waits
 };
 
-/// The same for the thread that reads. Its end, with an answer or without, wakes who waits.
+/// The same question for the reading thread. The destructor wakes the connection, with an answer or
+/// without.
 struct Asked {
   Asked(std::shared_ptr<Question> asked, net::any_io_executor io, HistoryLoad& history)
       : question(std::move(asked)),
@@ -82,7 +83,7 @@ record::QueryThread::Query make_query(std::shared_ptr<Asked> asked, HttpRequest 
   };
 }
 
-// True also of a client that has only ended its own side: such are rare.
+// True also for a client that has only closed its sending side; such clients are rare.
 bool has_left(int socket) {
   char next = 0;
   const ssize_t got = ::recv(socket, &next, 1, MSG_PEEK | MSG_DONTWAIT);

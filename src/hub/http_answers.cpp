@@ -27,7 +27,7 @@ std::string_view path_of(const HttpRequest& request) {
 
 namespace {
 
-// REQUIRES: is_host(host), so that it ends no source or directive of the policy.
+// REQUIRES: is_host(host): such a host cannot end a source or a directive of the policy.
 std::string content_policy(std::string_view host) {
   return "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
          "worker-src 'self' blob:; connect-src 'self' ws://" +
@@ -35,7 +35,7 @@ std::string content_policy(std::string_view host) {
          "; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; object-src 'none'";
 }
 
-// Both tokens are compared whatever the first says, so that the time tells neither.
+// Always compares both tokens, so that the time reveals neither of them.
 std::optional<Right> viewer_right(std::string_view token, const ServerOptions& options) {
   const bool controls = equal_constant_time(token, options.token);
   const bool views = equal_constant_time(token, options.viewer_token);
@@ -146,7 +146,7 @@ std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const Acc
 }
 
 std::optional<Role> role_of(const HttpRequest& request) {
-  // Legacy clients know no path.
+  // Legacy clients connect without a path.
   if (path_of(request) == "/ws" || (path_of(request) == "/" && websocket::is_upgrade(request))) {
     return Role::kViewer;
   }
@@ -211,7 +211,7 @@ HttpResponse answer_plain(const HttpRequest& request, Context& context) {
     return request.method() == http::verb::post ? answer_auth(request, context)
                                                 : refuse_method(request, "POST");
   }
-  if (!reads || is_history(path)) {  // whose GET is answered elsewhere
+  if (!reads || is_history(path)) {  // GET /history is answered elsewhere
     return refuse_method(request, is_history(path) ? "GET" : "GET, HEAD");
   }
   if (path == "/healthz") {

@@ -9,33 +9,33 @@
 #include "src/hub/net.h"
 #include "tensor_tracer/hub/server.h"
 
-/// Which HTTP request gets which answer: docs/protocol.md, "Connecting". Knows no sockets.
+/// Selects the answer to each HTTP request: docs/protocol.md, "Connecting". Does not use sockets.
 namespace tt::hub {
 
-/// The answer that refuses this request, or nothing if Host and Origin are in order. Every request
-/// passes here first.
+/// The answer that refuses this request; nothing if Host and Origin are allowed. Every request is
+/// checked here first.
 std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const Access& access);
 
 /// The request's target without its query.
 std::string_view path_of(const HttpRequest& request);
 
-/// The role that an upgrade asks for by its path, or nothing.
+/// The role that the path of an upgrade asks for, or nothing.
 std::optional<Role> role_of(const HttpRequest& request);
 
-/// The rights of the request's token in `role`, or nothing if it carries no such token. The first
-/// of Bearer, `?token=` and cookie that is there decides; workers have Bearer only.
+/// The rights of the request's token in `role`; nothing if the request has no valid token. The
+/// first one present of Bearer, `?token=` and cookie decides; workers may use Bearer only.
 std::optional<Right> right_of(const HttpRequest& request, Role role, const ServerOptions& options);
 
-/// The answer to a request without a right token, counted.
+/// The answer to a request without a valid token. Counts the failure.
 HttpResponse refuse_token(const HttpRequest& request, Context& context);
 
-/// True if the request reads the recording, and may.
+/// True if the request reads the recording and is allowed to.
 bool asks_history(const HttpRequest& request, const ServerOptions& options);
 
-/// The answer to any other request that is no upgrade.
+/// The answer to any other request that is not an upgrade.
 HttpResponse answer_plain(const HttpRequest& request, Context& context);
 
-/// One line of plain text.
+/// An answer with one line of plain text.
 HttpResponse refusal(const HttpRequest& request, http::status status, const std::string& why);
 
 HttpResponse make_answer(const HttpRequest& request, http::status status,

@@ -18,8 +18,8 @@ namespace {
 constexpr auto kAwait = net::as_tuple(net::use_awaitable);
 constexpr std::uint32_t kMaxHeaderBytes = 8 * 1024;
 constexpr std::uint64_t kMaxBodyBytes = 4 * 1024;
-constexpr std::size_t kKeptForControllers = 4;      // places that who only watches leaves free
-constexpr std::uint64_t kSlowestBytes = 64 * 1024;  // a second, of an answer's reader
+constexpr std::size_t kKeptForControllers = 4;      // places that view-only clients leave free
+constexpr std::uint64_t kSlowestBytes = 64 * 1024;  // per second, for the reader of an answer
 }  // namespace
 
 HttpSession::~HttpSession() {
@@ -55,7 +55,7 @@ net::awaitable<void> HttpSession::serve() {
   }
 }
 
-// False when the connection has ended, is about to, or is a WebSocket now.
+// False if the connection has ended, is about to end, or is now a WebSocket.
 net::awaitable<bool> HttpSession::serve_request() {
   http::request_parser<http::string_body> parser;
   parser.header_limit(kMaxHeaderBytes);
@@ -63,7 +63,7 @@ net::awaitable<bool> HttpSession::serve_request() {
   stream_.expires_after(context_.options.handshake_timeout);
   const auto [failure, bytes] = co_await http::async_read(stream_, buffer_, parser, kAwait);
   if (failure) {
-    // Errors of the parser are the client's; the others need no answer.
+    // An error of the parser is the client's mistake; other errors need no answer.
     if (failure.category() == http::make_error_code(http::error::bad_method).category() &&
         failure != http::error::end_of_stream) {
       co_await write(make_answer({}, http::status::bad_request, "text/plain", "bad request\n"));
@@ -114,7 +114,8 @@ std::optional<HttpResponse> HttpSession::refuse_upgrade(const HttpRequest& reque
                        viewer ? "too many viewers\n" : "too many workers\n");
   }
   if (buffer_.size() != 0) {
-    // RFC 6455, 4.1: the client waits for the answer. Beast would lose what came before it.
+    // RFC 6455, 4.1: the client must wait for the answer. Beast would lose bytes that arrived
+    // earlier.
     return make_answer(request, http::status::bad_request, "text/plain",
                        "frames follow the answer, not the request\n");
   }
@@ -124,7 +125,7 @@ std::optional<HttpResponse> HttpSession::refuse_upgrade(const HttpRequest& reque
 void HttpSession::upgrade(HttpRequest request) {
   const Role role = *role_of(request);
   const bool may_control = right_of(request, role, context_.options) == Right::kControl;
-  stream_.expires_never();  // from here on the WebSocket's own time-outs count
+  stream_.expires_never();  // from here on the time-outs of the WebSocket apply
   const auto session =
       std::make_shared<WsSession>(stream_.release_socket(), role, may_control, context_);
   session->start(std::move(request));

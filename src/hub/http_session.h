@@ -9,7 +9,7 @@
 
 namespace tt::hub {
 
-/// A connection until it ends or becomes a WebSocket.
+/// An HTTP connection, until it ends or becomes a WebSocket.
 /// Thread: the hub's I/O thread only. Owner: its own coroutine, by shared_ptr.
 class HttpSession : public Connection, public std::enable_shared_from_this<HttpSession> {
  public:

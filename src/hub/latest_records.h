@@ -11,29 +11,30 @@
 
 namespace tt::hub {
 
-/// One message or record; every viewer's queue holds the same bytes.
+/// One message or record; all viewers' queues share the same bytes.
 using base::SharedBytes;
 
 struct StoredRecord {
   protocol::RecordKey key;
   std::uint32_t plan = 0;
-  std::uint16_t point = 0;  // its flag
+  std::uint16_t point = 0;  // the trace point's flag
   SharedBytes bytes;        // header, payload, padding
 };
 
-/// The latest record of every key, so that a late viewer sees something at once. Bounded in bytes;
-/// the key that has waited longest for a new value goes first.
+/// The latest record of every key, so that a viewer that connects late has values immediately. The
+/// size is limited; the key that has waited longest for a new value is removed first.
 /// Thread: the hub's I/O thread only.
 class LatestRecords {
  public:
   explicit LatestRecords(std::size_t max_bytes) : max_bytes_(max_bytes) {}
 
   void put(StoredRecord record);
-  /// Null if there is none (any more). Owner: this; ends with the next call that changes it.
+  /// Null if there is no such record, or it was removed. Owner: this; valid until the next call
+  /// that changes it.
   const StoredRecord* find(const protocol::RecordKey& key) const;
-  /// All keys, the longest unchanged one first.
+  /// All keys; the key that is unchanged for the longest time is first.
   std::vector<protocol::RecordKey> keys() const;
-  /// Entries of other plans mean something else.
+  /// Removes the records of earlier plans: their entries have another meaning.
   void forget_plans_before(std::uint32_t plan);
   void clear();
   std::size_t bytes() const { return bytes_; }

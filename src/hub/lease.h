@@ -10,23 +10,24 @@
 
 namespace tt::hub {
 
-/// The right to control the run: at most one session holds it, as long as it keeps sending.
+/// The right to control the run. At most one session holds it, for as long as the session keeps
+/// sending.
 /// Thread: the hub's I/O thread only.
 class Lease {
  public:
   explicit Lease(std::chrono::milliseconds duration) : duration_(duration) {}
 
-  /// Gives the lease to `session`. "busy" if another one holds it, is still connected, and
-  /// take_over is false.
+  /// Gives the lease to `session`. The error's code is "busy" if another session holds the lease
+  /// and is still connected, and take_over is false.
   base::Status claim(const std::string& session, const std::string& name, bool take_over,
                      Clock::time_point now);
-  /// Any message of the holder; of others without effect.
+  /// Any message of the holder renews the lease; messages of other sessions have no effect.
   void renew(std::string_view session, Clock::time_point now);
-  /// The holder's connection ended: the lease runs on, but anybody may claim it.
+  /// The holder's connection ended: the lease continues, but any session may claim it.
   void disconnected(std::string_view session);
-  /// True if `session` held it.
+  /// True if `session` held the lease.
   bool release(std::string_view session);
-  /// True if the time of its holder was over just now.
+  /// True if the holder's time has just ended.
   bool expire(Clock::time_point now);
 
   const std::string& name() const { return name_; }
@@ -38,7 +39,7 @@ class Lease {
 
  private:
   std::chrono::milliseconds duration_;
-  std::string session_;  // empty: nobody
+  std::string session_;  // empty: no session
   std::string name_;
   bool connected_ = false;
   Clock::time_point end_;

@@ -74,7 +74,7 @@ base::Status LeaseKeeper::forward(const Client& client, const Member& member, st
   return {};
 }
 
-// The trainer's events come later than the end of the lease may.
+// Notes the request now: the trainer's event may come after the end of the lease.
 void LeaseKeeper::note(const protocol::TrainerRequest& request) {
   std::visit(base::Overloaded{[&](const protocol::PauseRun&) { pause_requested_ = true; },
                               [&](const protocol::StepRun&) { pause_requested_ = true; },
@@ -93,7 +93,8 @@ void LeaseKeeper::tick(Clock::time_point now) {
   end_what_outlived_its_lease(now);
 }
 
-// As after a restart of this hub.
+// Ends a pause and reverts programs if no session holds the lease, for example after a restart of
+// this hub.
 void LeaseKeeper::end_what_outlived_its_lease(Clock::time_point now) {
   if (lease_.held()) {
     last_held_ = now;
@@ -135,7 +136,7 @@ void LeaseKeeper::revert_programs(std::string_view why) {
   ask_trainer(protocol::RevertPrograms{}, why);
 }
 
-// A recording is paused without a lease, and has its programs for ever.
+// A replay needs no request: it is paused without a lease, and its programs never change.
 void LeaseKeeper::ask_trainer(protocol::TrainerRequest request, std::string_view why) {
   if (roster_.leader() == nullptr || options_.replay) {
     return;

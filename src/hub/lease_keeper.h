@@ -11,12 +11,12 @@
 
 namespace tt::hub {
 
-/// The controller's lease: it lets the holder's requests through to the trainer, and its end ends
-/// the pause and the programs without `keep`.
+/// The controller's lease. Passes the holder's requests on to the trainer. When the lease ends,
+/// ends the pause and removes the programs without `keep`.
 /// Thread: the hub's I/O thread only.
 class LeaseKeeper {
  public:
-  /// All outlive this.
+  /// All arguments outlive this object.
   LeaseKeeper(const RoomOptions& options, Roster& roster, AuditLog& audit_log, Metrics& metrics,
               const RunState& run, Forwarder& forwarder)
       : options_(options),
@@ -29,7 +29,7 @@ class LeaseKeeper {
         last_held_(Clock::now()) {}
 
   const Lease& lease() const { return lease_; }
-  /// Any message of the holder.
+  /// Call this for any message of the holder.
   void renew(std::string_view session, Clock::time_point now) { lease_.renew(session, now); }
   void disconnected(std::string_view session) { lease_.disconnected(session); }
 
@@ -37,11 +37,11 @@ class LeaseKeeper {
                                      const protocol::ClaimControl& request, Clock::time_point now);
   /// REQUIRES: the member holds the lease.
   nlohmann::json release(const Member& member);
-  /// Passes the request `id` of a viewer on to the trainer. An error: it was not. REQUIRES: the
-  /// member holds the lease, if the request needs it.
+  /// Passes the request `id` of a viewer on to the trainer. On an error the request was not passed
+  /// on. REQUIRES: the member holds the lease, if the request needs it.
   base::Status forward(const Client& client, const Member& member, std::uint64_t id,
                        protocol::TrainerRequest request, Clock::time_point now);
-  /// Ends a pause; `why` is for the log.
+  /// Ends a pause; `why` goes to the log.
   void continue_run(std::string_view why);
   void tick(Clock::time_point now);
 
@@ -59,9 +59,9 @@ class LeaseKeeper {
   const RunState& run_;
   Forwarder& forwarder_;
   Lease lease_;
-  bool pause_requested_ = false;   // by a holder, and not ended since
+  bool pause_requested_ = false;   // a holder asked for a pause that has not ended
   bool revert_requested_ = false;  // a holder applied a program that ends with the lease
-  Clock::time_point last_held_;    // when somebody last held the lease
+  Clock::time_point last_held_;    // when a session last held the lease
 };
 
 }  // namespace tt::hub

@@ -50,7 +50,7 @@ bool LegacyDesk::on_text(Client& client, Member& member, std::string_view text,
   return true;
 }
 
-// Other types are left unanswered, as both tools leave them.
+// A message of another type gets no answer, as in both tools.
 void LegacyDesk::on_message(Client& client, Member& member, json message, Clock::time_point now) {
   const std::string& type = dialect::member(message, "type").get_ref<const std::string&>();
   if (type == "ping") {
@@ -78,7 +78,7 @@ void LegacyDesk::run_training_step(Client& client, Member& member, json message,
   }
   const bool finished = run_.phase() == "finished";
   if (roster_.leader() == nullptr && !finished) {
-    legacy.waiting = std::move(message);  // answered when a trainer comes
+    legacy.waiting = std::move(message);  // answered when a trainer connects
     return;
   }
   const base::Status watched = finished ? base::Error{"no_trainer", "the run has finished"}
@@ -98,7 +98,7 @@ base::Status LegacyDesk::watch(Client& client, Member& member, const json& messa
   if (!plan) {
     return plan.error();
   }
-  // Nothing of a recording can be changed: its viewers watch what there is.
+  // A recording cannot be changed: its viewers see what it holds.
   const bool holds =
       !options_.replay &&
       (keeper_.lease().held_by(member.session) ||
@@ -111,7 +111,7 @@ base::Status LegacyDesk::watch(Client& client, Member& member, const json& messa
   if (auto sent = ask(client, member, std::move(requests), now); !sent.ok()) {
     return sent;
   }
-  // Only now: a run that waits for a viewer starts, and with this plan.
+  // Only now, after the requests: a run that waits for a viewer now starts, with this plan.
   if (!std::exchange(member.greeted, true)) {
     roster_.notify_viewer_count();
   }
@@ -121,11 +121,11 @@ base::Status LegacyDesk::watch(Client& client, Member& member, const json& messa
   return {};
 }
 
-// The requests after which this plan and these disturbances, and no others, are in force.
+// The requests that put this plan and exactly these disturbances in force.
 std::vector<protocol::TrainerRequest> LegacyDesk::missing_requests(
     const Member& member, const json& plan,
     const std::vector<dialect::Disturbance>& disturbances) const {
-  // Others may be on their way.
+  // Earlier requests of this viewer may not be answered yet.
   const bool unsure = forwarder_.waiting(member.session) > 0;
   std::vector<protocol::TrainerRequest> requests;
   for (const auto& [name, program] : disturbances) {
@@ -188,7 +188,7 @@ void LegacyDesk::finish(Client& client, Member& member, const Forwarder::Asker& 
     return;
   }
   LegacyViewer::Asked& asked = found->second;
-  // A program that is not there is as good as removed.
+  // A program that does not exist counts as removed.
   const bool removal = std::holds_alternative<protocol::RemovePrograms>(asker.request);
   const bool lost =
       !outcome.ok() && (outcome.error().code == "no_trainer" || outcome.error().code == "timeout");
@@ -207,7 +207,8 @@ void LegacyDesk::finish(Client& client, Member& member, const Forwarder::Asker& 
   }
 }
 
-// The trainer's events tell the same a moment later, but the next run_training_step may come first.
+// The trainer's events report the same a moment later, but the next run_training_step may come
+// before them.
 void LegacyDesk::follow(const protocol::TrainerRequest& request, const json& result) {
   std::visit(base::Overloaded{
                  [&](const protocol::SetPlan&) { run_.set_plan(dialect::member(result, "plan")); },
@@ -221,8 +222,8 @@ void LegacyDesk::follow(const protocol::TrainerRequest& request, const json& res
              request);
 }
 
-// Such a viewer sends no heartbeats: its lease lasts as long as its connection, which ends when it
-// does not answer the hub's pings.
+// A legacy viewer sends no heartbeats. Its lease lasts as long as its connection; the connection
+// ends if the viewer does not answer the hub's pings.
 void LegacyDesk::tick(Clock::time_point now) {
   for (auto& [client, member] : roster_.members()) {
     if (!member.legacy) {

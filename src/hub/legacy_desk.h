@@ -14,12 +14,12 @@
 
 namespace tt::hub {
 
-/// Serves viewers of the legacy dialects: their messages become requests of the native protocol,
-/// records become updates.
+/// Serves viewers of the legacy dialects. Translates their messages into requests of the native
+/// protocol, and records into updates.
 /// Thread: the hub's I/O thread only.
 class LegacyDesk {
  public:
-  /// All outlive this.
+  /// All arguments outlive this object.
   LegacyDesk(const RoomOptions& options, Roster& roster, RunState& run, LeaseKeeper& keeper,
              const Forwarder& forwarder)
       : options_(options),
@@ -29,12 +29,12 @@ class LegacyDesk {
         forwarder_(forwarder),
         encoder_(options.on_update_made) {}
 
-  /// False: the message is for the native protocol.
+  /// False if the message belongs to the native protocol.
   bool on_text(Client& client, Member& member, std::string_view text, Clock::time_point now);
-  /// The outcome of one of its requests.
+  /// Takes the outcome of a request that this class sent.
   void finish(Client& client, Member& member, const Forwarder::Asker& asker,
               const base::Result<nlohmann::json>& outcome);
-  /// Sends updates that the encoder has made.
+  /// Sends the updates that the encoder has finished.
   void take_updates();
   void tick(Clock::time_point now);
 

@@ -22,7 +22,8 @@ constexpr auto kNoAddress = boost::system::errc::address_not_available;
 base::ScopedFd listen_on(const tcp::endpoint& endpoint) {
   net::io_context io;
   tcp::acceptor acceptor(io, endpoint.protocol());
-  // SO_REUSEADDR lets a restart bind over connections in TIME_WAIT, never over a listening socket.
+  // With SO_REUSEADDR a restart can bind while old connections are in TIME_WAIT, but never over a
+  // listening socket.
   acceptor.set_option(tcp::acceptor::reuse_address(true));
   if (endpoint.protocol() == tcp::v6()) {
     acceptor.set_option(net::ip::v6_only(true));
@@ -34,7 +35,7 @@ base::ScopedFd listen_on(const tcp::endpoint& endpoint) {
   return listener;
 }
 
-// One socket per address, all of one port; the error of the first that failed.
+// Opens one socket per address, all with the same port. Returns the first error.
 beast::error_code try_listen_on_all(const std::vector<std::string>& addresses, int port,
                                     std::vector<base::ScopedFd>& out) {
   out.clear();
@@ -96,7 +97,8 @@ base::Result<std::vector<base::ScopedFd>> open_listeners(const std::string& bind
   for (int tried = first; tried <= last && failure == net::error::address_in_use; ++tried) {
     failure = try_listen_on_all(addresses, tried, listeners);
   }
-  // The kernel's choice is free on the first address; on the others most likely.
+  // The kernel chooses a port that is free on the first address; it is most likely free on the
+  // others.
   for (int i = 0; port == 0 && i < kTriesOfTheKernel && failure == net::error::address_in_use;
        ++i) {
     failure = try_listen_on_all(addresses, 0, listeners);

@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 8> kStepNumbers = {
     "step",    "loss",      "lr", "grad_norm", "tokens_per_second", "consumed_tokens",
     "step_ms", "valid_loss"};
 
-// docs/protocol.md, "stats": NaN, +Infinity and -Infinity come after seven other numbers.
+// docs/protocol.md, "stats": the counts of NaN, +Infinity and -Infinity follow seven other numbers.
 constexpr std::size_t kFirstCountOfStats = 7;
 
 template <typename Number>

@@ -17,13 +17,13 @@
 /// The numbers of `GET /metrics`: docs/operations.md. Thread: the hub's I/O thread only.
 namespace tt::hub {
 
-/// Counts of a fixed set of upper bounds, as Prometheus has them.
+/// Counts of values, for a fixed set of upper bounds, as in Prometheus.
 class Histogram {
  public:
   static constexpr std::array<double, 12> kBounds = {0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
                                                      1,    2.5,   5,    10,  30,   60};
   void observe(double value);
-  /// Values of at most kBounds[i].
+  /// The number of values that are at most kBounds[i].
   std::uint64_t below(std::size_t i) const { return below_[i]; }
   std::uint64_t count() const { return count_; }
   double sum() const { return sum_; }
@@ -34,7 +34,7 @@ class Histogram {
   double sum_ = 0;
 };
 
-/// Messages and bytes of one role.
+/// The messages and bytes of one role.
 struct Traffic {
   std::uint64_t messages_in = 0;
   std::uint64_t bytes_in = 0;
@@ -42,24 +42,24 @@ struct Traffic {
   std::uint64_t bytes_out = 0;
 };
 
-/// Counts since the hub started, and the run's latest step. Sessions and room add to
-/// it in passing.
+/// Counts since the hub started, and the run's latest step. Sessions and the room update them
+/// directly.
 struct Metrics {
   void on_step(const nlohmann::json& params);
-  /// A `dropped` of a worker.
+  /// Takes a worker's `dropped` event.
   void on_dropped(const nlohmann::json& params);
-  /// An `applied` of the leader.
+  /// Takes the leader's `applied` event.
   void on_applied(const nlohmann::json& params);
-  /// A record of a worker: those of `stats` tell how many numbers were not finite.
+  /// Takes a worker's record. A record of `stats` holds the count of numbers that are not finite.
   void on_record(const protocol::RecordView& record);
   void count_http(unsigned status) { ++http[status / 100 % http.size()]; }
   Traffic& of(Role role) { return role == Role::kViewer ? viewer : worker; }
 
-  /// Numbers of the latest `step` by their names there.
+  /// The numbers of the latest `step` event, by their names in the event.
   std::map<std::string, double, std::less<>> step;
   Histogram step_seconds;
   double tracer_seconds = 0;
-  std::optional<double> gather_seconds = {};  // once a step has told it
+  std::optional<double> gather_seconds = {};  // none: no step has reported it
   std::optional<double> encode_seconds = {};
   std::uint64_t nonfinite_losses = 0;  // steps
   std::uint64_t nonfinite_gradient_norms = 0;
@@ -69,20 +69,20 @@ struct Metrics {
   Traffic worker;
   std::array<std::uint64_t, 6> http{};  // answers by the first digit of their status
   std::uint64_t applications = 0;       // forwards in which a program acted
-  std::uint64_t positions = 0;          // that programs wrote
+  std::uint64_t positions = 0;          // positions that programs wrote
   std::uint64_t records = 0;
   std::uint64_t damaged_records = 0;
-  std::uint64_t shared_bytes = 0;         // of records that workers left in shared memory
-  std::uint64_t dropped_for_viewers = 0;  // of viewers that have left
+  std::uint64_t shared_bytes = 0;         // of records that workers put into shared memory
+  std::uint64_t dropped_for_viewers = 0;  // for viewers that have left
   std::uint64_t dropped_by_trainer = 0;
   std::uint64_t connections = 0;
   std::uint64_t auth_failures = 0;
   std::uint64_t rate_limited = 0;
   std::uint64_t leases = 0;
-  std::uint64_t errors = 0;  // exceptions that ended less than the hub
+  std::uint64_t errors = 0;  // exceptions that did not end the hub
 };
 
-/// A worker's `link` event: its side of the connection.
+/// A worker's `link` event: the worker's side of the connection.
 struct LinkFacts {
   double send_seconds = 0;
   double queue_bytes = 0;
@@ -92,7 +92,7 @@ LinkFacts parse_link(const nlohmann::json& params);
 /// One connected worker.
 struct WorkerSurvey {
   double silent_seconds = 0;
-  std::optional<LinkFacts> link = std::nullopt;  // none: it has not told yet
+  std::optional<LinkFacts> link = std::nullopt;  // none: not reported yet
 };
 
 /// The state at one moment.
@@ -103,14 +103,14 @@ struct Survey {
   std::size_t programs = 0;            // in force
   std::size_t queued_for_viewers = 0;  // bytes
   std::size_t queued_for_workers = 0;
-  std::uint64_t dropped_for_viewers = 0;  // of viewers that are here
+  std::uint64_t dropped_for_viewers = 0;  // for viewers that are connected
   std::size_t waiting_requests = 0;
   std::string phase = {};
   nlohmann::json facts = {};
   record::RecorderCounters recorder = {};
 };
 
-/// Of this process, from /proc.
+/// Facts of this process, from /proc.
 struct ProcessFacts {
   double cpu_seconds = 0;
   double resident_bytes = 0;
@@ -119,8 +119,8 @@ struct ProcessFacts {
 };
 ProcessFacts read_process_facts();
 
-/// Prometheus' text format 0.0.4. The number of series does not depend on what clients send, but
-/// for one of each connected worker.
+/// Prometheus' text format 0.0.4. The number of series does not depend on the clients' messages;
+/// only each connected worker adds one.
 std::string render_metrics(const Metrics& metrics, const Survey& survey,
                            const ProcessFacts& process);
 

@@ -31,7 +31,7 @@ std::string format_number(double value) {
   return text.data();
 }
 
-// UTF-8 in, UTF-8 out, also where it is cut.
+// Input and output are UTF-8, also where the text is cut.
 std::string escaped(std::string_view value) {
   std::size_t size = std::min(value.size(), kMaxLabelBytes);
   while (size < value.size() && size > 0 &&
@@ -49,7 +49,7 @@ std::string escaped(std::string_view value) {
   return out;
 }
 
-/// The lines of one answer. A family's samples follow its head. Thread: any one.
+/// The lines of one answer. A family's samples follow its head. Thread: one at a time.
 class Page {
  public:
   void head(std::string_view name, std::string_view type, std::string_view help) {
@@ -100,7 +100,7 @@ void add_infos(Page& page, const Survey& survey) {
              protocol::natural(plan, "number").value_or(0));
 }
 
-// Numbers that the trainer has not told yet are left out.
+// Leaves out numbers that the trainer has not reported yet.
 void add_step(Page& page, const Metrics& metrics) {
   const auto add = [&](std::string_view member, std::string_view name, std::string_view help,
                        double scale = 1) {

@@ -18,6 +18,6 @@ using tcp = boost::asio::ip::tcp;
 using HttpRequest = http::request<http::string_body>;
 using HttpResponse = http::response<http::string_body>;
 
-/// Nothing: not a TCP socket. Thread: any.
+/// Nothing if it is not a TCP socket. Thread: any.
 std::optional<tcp::endpoint> local_endpoint(const base::ScopedFd& socket);
 }  // namespace tt::hub

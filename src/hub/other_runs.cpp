@@ -9,7 +9,8 @@
 namespace tt::hub {
 namespace {
 
-// The facts have the plan with which the trainer connected; the newest steps are of the last one.
+// The facts have the plan that was in force when the trainer connected. The newest steps belong to
+// the last plan.
 std::vector<record::RunInfo> runs_with_last_plans(record::Recording& recording) {
   std::vector<record::RunInfo> runs = recording.runs();
   for (record::RunInfo& run : runs) {

@@ -11,23 +11,23 @@
 
 namespace tt::hub {
 
-/// The runs of other recordings, which the page may compare with its own.
+/// The runs of other recordings. The page may compare them with its own run.
 /// Thread: the hub's I/O thread only.
 class OtherRuns {
  public:
-  /// The error names the file that is no recording.
+  /// The error names the file that is not a recording.
   base::Status open(const std::vector<std::string>& paths);
-  /// Ends the threads that read.
+  /// Ends the reading threads.
   void close() { files_.clear(); }
 
-  /// The reader of the run's recording; null: no recording holds the run.
+  /// The reader of the recording that holds the run; null if no recording holds it.
   record::QueryThread* find(std::string_view run_id) const;
   /// The answer to `/history/runs` of docs/protocol.md.
   nlohmann::json describe() const;
 
  private:
   struct File {
-    std::vector<record::RunInfo> runs;  // as they were when it was opened
+    std::vector<record::RunInfo> runs;  // as they were when the file was opened
     std::unique_ptr<record::QueryThread> reader;
   };
   std::vector<File> files_;

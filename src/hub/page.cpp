@@ -29,8 +29,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 13> kContent
      {".txt", "text/plain; charset=utf-8"},
      {".webmanifest", "application/manifest+json"}}};
 
-// Segments of letters, digits, '-', '_' and '.', none of which begins with '.': no "..", nothing
-// hidden, nothing encoded.
+// True if every segment has only letters, digits, '-', '_' and '.', and does not begin with '.'. So
+// the path has no "..", no hidden file and no encoded character.
 bool is_plain(std::string_view path) {
   bool at_start = true;
   for (const char c : path) {

@@ -6,7 +6,7 @@
 namespace tt::hub {
 namespace {
 
-// %41 is A; what is no such code stays as it is.
+// Decodes codes such as %41 (A); a text that is not such a code stays unchanged.
 std::string decoded(std::string_view text) {
   constexpr int kHex = 16;
   std::string out;

@@ -6,7 +6,8 @@
 
 namespace tt::hub {
 
-/// The members of a request target's query ("/path?a=1&b=x%2Cy"), decoded; of doubles the first.
+/// The members of a request target's query ("/path?a=1&b=x%2Cy"), decoded. Of members with the same
+/// name the first one counts.
 /// Thread: any.
 std::map<std::string, std::string> parse_query(std::string_view target);
 

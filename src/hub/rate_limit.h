@@ -6,16 +6,17 @@
 #include <cstdint>
 #include <deque>
 
-/// How much one client may ask for. Thread: the hub's I/O thread only.
+/// Limits on the requests of one client. Thread: the hub's I/O thread only.
 namespace tt::hub {
 
 struct MessageLimit {
   double per_second = 100;  // sustained
-  double burst = 200;       // at once, after a while of silence
-  int refusals = 1000;      // since the bucket was full last, after which the connection ends
+  double burst = 200;       // at one time, after a while without messages
+  int refusals = 1000;      // since the bucket was last full; after them the connection ends
 };
 
-/// The messages of one viewer: a bucket that fills with time and that every message takes one from.
+/// Counts the messages of one viewer: a bucket that time fills; every message takes one token from
+/// it.
 class MessageGate {
  public:
   using Clock = std::chrono::steady_clock;
@@ -23,7 +24,7 @@ class MessageGate {
 
   explicit MessageGate(const MessageLimit& limit) : limit_(limit), tokens_(limit.burst) {}
 
-  /// The treatment of a message that came at `now`; times never go back.
+  /// What to do with a message that arrived at `now`; times never decrease.
   Verdict admit(Clock::time_point now) {
     const std::chrono::duration<double> since = now - filled_;
     if (filled_ != Clock::time_point()) {
@@ -39,7 +40,7 @@ class MessageGate {
     }
     return ++refused_ > limit_.refusals ? Verdict::kClose : Verdict::kRefuse;
   }
-  /// The message that was admitted last was only the answer to a message of the hub.
+  /// Returns a token: the last admitted message was only the answer to a message of the hub.
   void give_back() { tokens_ = std::min(limit_.burst, tokens_ + 1); }
 
  private:
@@ -49,14 +50,14 @@ class MessageGate {
   int refused_ = 0;
 };
 
-/// Wrong tokens of POST /auth. Right ones never come here, so nobody can be locked out.
+/// Counts wrong tokens of POST /auth. Right tokens are not counted, so no user can be locked out.
 class FailureWindow {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr std::size_t kMaxFailures = 10;
   static constexpr auto kWindow = std::chrono::seconds(60);
 
-  /// Counts a failure at `now`. True: there were as many as are allowed within the window already.
+  /// Counts a failure at `now`. True if the window already had as many failures as are allowed.
   bool too_many(Clock::time_point now) {
     while (!failures_.empty() && now - failures_.front() >= kWindow) {
       failures_.pop_front();
@@ -68,7 +69,8 @@ class FailureWindow {
     return false;
   }
 
-  /// When the next failure will be answered as one. REQUIRES: too_many() was true at `now`.
+  /// The time until the next failure is answered as a failure. REQUIRES: too_many() was true at
+  /// `now`.
   std::chrono::seconds retry_after(Clock::time_point now) const {
     return std::chrono::ceil<std::chrono::seconds>(failures_.front() + kWindow - now);
   }

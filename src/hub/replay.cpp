@@ -17,17 +17,19 @@ using namespace std::chrono_literals;
 using nlohmann::json;
 using protocol::member;
 
-// As a trainer's pass: the queue of a viewer takes a message whole.
+// The limit of one message, which stands for one pass of a trainer: a viewer's queue takes a
+// message whole.
 constexpr std::size_t kMessageBytes = std::size_t{64} << 20U;
-constexpr std::size_t kLookBack = 50;   // steps whose records a seek shows where none is newer
-constexpr std::size_t kMaxShown = 100;  // steps that one request shows one by one
-constexpr std::size_t kMaxConnects = 10'000;  // of trainers, looked through for the run's first
-constexpr auto kLongestGap = 2s;              // a pause of the run is not sat through
-constexpr auto kGather = 10ms;                // a dragged slider's seeks come together
+constexpr std::size_t kLookBack = 50;         // steps whose latest records a seek shows
+constexpr std::size_t kMaxShown = 100;        // steps that one request shows one by one
+constexpr std::size_t kMaxConnects = 10'000;  // connects, searched for the run's first
+constexpr auto kLongestGap = 2s;              // a longer pause of the run is shortened
+constexpr auto kGather = 10ms;                // the seeks of a dragged slider are collected
 
 json list_of(json value) { return value.is_array() ? std::move(value) : json::array(); }
 
-// The facts are those of the last time that the trainer connected.
+// `run.facts` are from the last time that the trainer connected, so this looks for the first
+// connect.
 json first_in_force(record::Recording& recording, const record::RunInfo& run) {
   json facts = run.facts;
   for (auto& [id, event] : recording.events({.limit = kMaxConnects, .kind = "run"})) {
@@ -88,7 +90,7 @@ void Replayer::wake() {
   });
 }
 
-// Of seeks that follow each other the last one alone is shown.
+// Of several seeks in a row, only the last one is shown.
 void Replayer::take_messages() {
   woken_ = false;
   std::optional<Asked> waiting;
@@ -105,7 +107,7 @@ void Replayer::take_messages() {
   for (Outgoing out = queue().pop(); !out.empty(); out = queue().pop()) {
     const protocol::Message message = protocol::parse_message(*out.parts.front());
     if (const auto* asked = std::get_if<protocol::Request>(&message)) {
-      // The hub has checked it.
+      // The room has already checked this request.
       go_on(
           Asked{asked->id, protocol::parse_trainer_request(asked->method, asked->params).value()});
     }
@@ -169,7 +171,7 @@ void Replayer::set_paused(bool paused) {
   }
   paused_ = paused;
   if (!paused && is_over) {
-    jump_to(0);  // once more from the beginning
+    jump_to(0);  // again from the beginning
   }
   schedule();
 }
@@ -240,7 +242,7 @@ void Replayer::start_timer() {
   }
   timer_.expires_after(std::chrono::duration_cast<std::chrono::nanoseconds>(gap_ / speed_));
   timer_.async_wait([this](beast::error_code failure) {
-    // It may have been too late to cancel it.
+    // The timer may have expired before it was cancelled.
     if (!failure && !paused_ && next_ < steps_.size()) {
       play_next();
     }
@@ -269,7 +271,7 @@ void Replayer::show_step(std::size_t index) {
   }
 }
 
-// The trainer's events since the step before.
+// Shows the trainer's events since the previous step.
 void Replayer::show_events(std::size_t index) {
   auto event = index == 0 ? events_.begin()
                           : std::ranges::upper_bound(events_, step_before(index), {},
@@ -291,7 +293,7 @@ json Replayer::in_force(const char* kind, std::uint64_t step) {
   return last > 0 ? recording_.event_detail(last) : first_;
 }
 
-// After a jump.
+// Shows the plan after a jump.
 void Replayer::show_plan() {
   const json params = in_force("plan", current_step());
   const json before = std::exchange(plan_, member(params, "plan"));
@@ -308,8 +310,8 @@ void Replayer::show_programs() {
       "interventions", {{"step", step}, {"programs", std::move(programs)}, {"reason", "replay"}}));
 }
 
-// The records that a viewer of the live run saw at the current step: of each key the latest record,
-// of the plan in force.
+// Shows the records that a viewer of the live run saw at the current step: the latest record of
+// each key, of the plan in force.
 void Replayer::show_latest() {
   if (next_ == 0) {
     return;

@@ -16,9 +16,9 @@ namespace {
 using nlohmann::json;
 
 constexpr protocol::TextLimits kViewerLimits{};
-// A `saved` event has up to 65,536 numbers, the run's facts every program in force.
+// A `saved` event has up to 65,536 numbers; the run's facts hold every program in force.
 constexpr protocol::TextLimits kWorkerLimits{.bytes = std::size_t{4} << 20U, .depth = 32};
-// Phases in which no step follows.
+// Phases without further steps.
 constexpr std::array<std::string_view, 4> kResting = {"paused", "waiting", "finished", "replay"};
 
 base::Error invalid_request(std::string message, std::string where = {}) {
@@ -198,8 +198,8 @@ void Room::go_without_recording(const base::Error& error) {
   raise_alarm(error);
 }
 
-// False for a viewer that sends too fast: a request is told so. Acknowledgements pass: one that was
-// left out would be the last.
+// False for a viewer that sends too fast; a request then gets an error as its answer.
+// Acknowledgements always pass: after a lost acknowledgement no other would come.
 bool Room::admit(Client& client, Member& member, std::string_view text, Clock::time_point now) {
   const MessageGate::Verdict verdict = member.gate.admit(now);
   metrics_.rate_limited += verdict == MessageGate::Verdict::kPass ? 0 : 1;

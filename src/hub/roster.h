@@ -23,21 +23,21 @@ namespace tt::hub {
 
 struct RoomOptions {
   std::chrono::milliseconds lease{30'000};
-  /// How long a viewer's request may wait for the trainer's answer.
+  /// The longest time that a viewer's request may wait for the trainer's answer.
   std::chrono::milliseconds request_timeout{300'000};
-  /// How long a client may stay silent before its hello.
+  /// The longest time that a client may be silent before its hello.
   std::chrono::milliseconds hello_timeout{10'000};
-  /// Records kept for late viewers.
+  /// The size of the records that are kept for late viewers.
   std::size_t latest_bytes = std::size_t{256} << 20U;
-  /// The trainer is a recording: its pauses need no lease.
+  /// The trainer is a recording: a pause needs no lease.
   bool replay = false;
   SendQueueLimits queue = {};
   MessageLimit messages = {};  // of one viewer
-  /// Called by another thread when Room::take_updates() has something to do.
+  /// Another thread calls it when Room::take_updates() has something to do.
   std::function<void()> on_update_made = [] {};
 };
 
-/// The room's notes on one client.
+/// The room's state of one client.
 struct Member {
   std::string session;  // "v3" or "w1"
   MessageGate gate;     // viewers
@@ -47,15 +47,16 @@ struct Member {
   std::unique_ptr<protocol::SharedReader> shared = nullptr;  // workers that offered memory
   Clock::time_point joined;
   bool may_be_silent = false;
-  Clock::time_point heard;                  // when the last message came
-  Clock::time_point moved;                  // workers: when the step thread last sent one
+  Clock::time_point heard;                  // when the last message arrived
+  Clock::time_point moved;                  // workers: when the step thread last sent a message
   Clock::time_point damage_told = {};       // workers: when damage was last reported
   std::uint64_t damage_untold = 0;          // workers: damage since then
-  std::optional<LegacyViewer> legacy = {};  // none: it speaks the native protocol
+  std::optional<LegacyViewer> legacy = {};  // none: the client speaks the native protocol
 };
 
-/// The connected clients, and messages to one or all of them.
-/// Thread: the hub's I/O thread only. Owner: of no client; each leaves before this ends.
+/// The connected clients; sends messages to one or to all of them.
+/// Thread: the hub's I/O thread only. Owner: it owns no client; each client leaves before this
+/// object ends.
 class Roster {
  public:
   using Members = std::map<Client*, Member>;
@@ -66,37 +67,37 @@ class Roster {
 
   void join(Client& client, Clock::time_point now, bool may_be_silent);
   void leave(Client& client);
-  /// Null: the client is not here.
+  /// Null if the client is not connected.
   Member* find(Client& client);
-  /// Null: nobody here has this session.
+  /// Null if no connected client has this session.
   Client* find_session(std::string_view session);
   Members& members() { return members_; }
 
   /// The worker of global rank 0; null: no trainer is connected.
   Client* leader() const { return leader_; }
-  /// REQUIRES: it is here, or null.
+  /// REQUIRES: the client is connected, or `client` is null.
   void set_leader(Client* client) { leader_ = client; }
 
-  /// A client whose queue is full is closed.
+  /// Sends to one client. If the client's queue is full, the client is disconnected.
   static void send(Client& client, std::string text);
   static void send(Client& client, const SharedBytes& text);
   /// To all native viewers.
   void broadcast(const SharedBytes& text);
   void broadcast(std::string_view event, nlohmann::json params);
-  /// To all native viewers; of two texts of one key a slow one gets the later.
+  /// Sends to all native viewers. Of two texts with the same key a slow viewer gets the later text.
   void broadcast_data(const std::string& key, const SharedBytes& text);
-  /// Tells all workers how many viewers there are.
+  /// Informs all workers of the number of viewers.
   void notify_viewer_count();
-  /// A `log` to all native viewers and the audit trail.
+  /// Sends a `log` event to all native viewers and the audit trail.
   void log(std::string_view level, const std::string& message);
-  /// Something failed that the run outlives, such as the disk: viewers and the leader are told now,
-  /// later ones by repeat_alarms().
+  /// Reports a failure that does not end the run, such as of the disk. Viewers and the leader get
+  /// the report now; clients that connect later get it from repeat_alarms().
   void raise_alarm(const base::Error& error);
-  /// To a client that has just been greeted: a viewer, or the leader.
+  /// Sends the alarms to a client that was just greeted: a viewer, or the leader.
   void repeat_alarms(Client& client) const;
 
-  /// Lets clients end what has timed out; closes those that have said no hello in time. Tells
-  /// viewers what the recorder did not keep, at most once a second.
+  /// Calls tick() of every client; disconnects clients that have not said hello in time.
+  /// Informs viewers of the recorder's losses, at most once a second.
   void tick(Clock::time_point now);
   /// Adds the clients to `survey`.
   void count(Survey& survey, Clock::time_point now) const;
@@ -110,7 +111,7 @@ class Roster {
   Client* leader_ = nullptr;
   std::uint64_t last_viewer_ = 0;
   std::uint64_t last_worker_ = 0;
-  std::vector<std::string> alarms_;  // a few: each is of another part
+  std::vector<std::string> alarms_;  // only a few: each comes from another part
   Clock::time_point loss_told_;
 };
 

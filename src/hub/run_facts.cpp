@@ -14,7 +14,7 @@ struct Bound {
   std::uint64_t most;
 };
 
-// As wide as a record's header: layer u16, features u32.
+// The limits are those of a record's header: layer u16, features u32.
 constexpr std::uint64_t kMaxLayers = UINT16_MAX;
 constexpr std::uint64_t kMaxColumns = UINT32_MAX;
 constexpr std::size_t kMaxPoints = UINT16_MAX;

@@ -79,7 +79,7 @@ bool SendQueue::release_held(Clock::time_point now) {
       continue;
     }
     next_[*held] = now + subscription_.pause;
-    if (!queue_latest(*held)) {  // another plan came, or too much else
+    if (!queue_latest(*held)) {  // a new plan or too much other data removed it
       count_dropped(held->entry, 1);
     }
     held = held_.erase(held);
@@ -115,7 +115,7 @@ void SendQueue::end_message(Clock::time_point now) {
   }
 }
 
-// Only now is anything cut: a record that was replaced has kept its turn.
+// Cuts only here: a record that was replaced has kept its turn.
 void SendQueue::begin_message(Clock::time_point now) {
   ++newest_;
   newest_ended_ = now;
@@ -323,8 +323,8 @@ void SendQueue::erase(Records::iterator record) {
   records_.erase(record);
 }
 
-// One data text stays even if it is bigger than everything allowed: else nobody ever saw it. Of
-// what may go, that goes which takes more.
+// Keeps the last data text even if it is above the limit: otherwise no viewer would ever get it. Of
+// records and data texts, drops from the kind that takes more bytes.
 void SendQueue::make_room() {
   auto oldest = records_.begin();
   while (text_bytes_ + data_bytes_ + earlier_bytes_ > limits_.total_bytes &&

@@ -22,24 +22,26 @@
 namespace tt::hub {
 
 struct SendQueueLimits {
-  /// All that waits for one client but for the records of the newest message, which all clients
-  /// share. Records make room for control messages; control messages that do not fit end the
-  /// connection.
+  /// The limit for everything that waits for one client, except the records of the newest message,
+  /// which all clients share. Records are dropped to make room for control messages. If control
+  /// messages do not fit, the connection ends.
   std::size_t total_bytes = std::size_t{8} << 20U;
-  /// While fewer bytes of records wait nothing is replaced; above, the latest record of a key wins.
+  /// While fewer bytes of records wait, no record is replaced. Above this limit only the latest
+  /// record of a key is kept.
   std::size_t fresh_bytes = std::size_t{1} << 20U;
-  /// Records travel together up to this size; a bigger one travels alone.
+  /// Records are sent together up to this size; a larger record is sent alone.
   std::size_t batch_bytes = std::size_t{256} << 10U;
-  /// Messages that hold nothing for a client leave his newest one whole for so long.
+  /// While later messages hold nothing for a client, its newest message stays complete for this
+  /// time.
   std::chrono::milliseconds whole_for{5'000};
 };
 
-/// A viewer's choice: records that fit all members; an empty member fits every record.
+/// A viewer's choice: the records that fit all members. An empty member fits every record.
 struct Subscription {
   std::optional<std::set<std::uint32_t>> entries = {};
   std::optional<std::set<std::uint16_t>> points = {};   // flags
-  std::optional<std::vector<base::Range>> layers = {};  // in order, apart from each other
-  /// At least so long between two records of one key, the latest wins; 0: every record.
+  std::optional<std::vector<base::Range>> layers = {};  // in order, not overlapping
+  /// The shortest time between two records of one key; the latest record is sent. 0: every record.
   std::chrono::nanoseconds pause{0};
 
   bool wants(const StoredRecord& record) const;
@@ -52,67 +54,69 @@ struct Outgoing {
   bool empty() const { return parts.empty(); }
 };
 
-/// A text in place of one whole record.
+/// A text that replaces one whole record.
 struct Translation {
-  bool later = false;                    // it is not encoded yet: ask again
-  std::optional<SharedBytes> text = {};  // nothing: the client does not get that record
+  bool later = false;                    // the text is not encoded yet: ask again
+  std::optional<SharedBytes> text = {};  // nothing: the client does not get this record
 };
 using RecordTranslator = std::function<Translation(const SharedBytes& record)>;
 
-/// The messages that wait to be written to one client. Records come as messages of a worker, each a
-/// whole pass of which nothing is lost to a client that has read the one before: only what is left
-/// of earlier messages is cut to the limit, and of one with nothing newer for this client after a
-/// while. Texts go first and are never dropped, but for those that are data: they take turns with
-/// the records. A replaced record or data text gives its place to the newer one, so that every key
-/// gets its turn on a slow connection. Drops are counted and told to the client by a `dropped`
-/// notification. With a window, no more binary messages than that are out before the client has
-/// acknowledged them, and data texts wait for it too. Thread: the hub's I/O thread only. Owner:
-/// `latest` outlives the queue.
+/// The messages that wait to be written to one client. Records come in messages of a worker. Each
+/// message is a whole pass; a client that has read the message before loses nothing of it. Only the
+/// rest of earlier messages is cut to the limit. The newest message is cut too, if for some time
+/// nothing newer comes for this client. Texts go first and are never dropped, except data texts:
+/// these take turns with the records. When a record or data text is replaced, the newer one takes
+/// its place, so that every key gets its turn on a slow connection. Drops are counted, and the
+/// notification `dropped` reports them to the client. With a window, at most that number of binary
+/// messages is sent before the client has acknowledged them; data texts wait for the window too.
+/// Thread: the hub's I/O thread only. Owner: `latest` outlives the queue.
 class SendQueue {
  public:
   SendQueue(const SendQueueLimits& limits, const LatestRecords& latest)
       : limits_(limits), latest_(&latest) {}
 
-  /// False: it did not fit and the connection must be closed.
+  /// False: the text did not fit, and the connection must be closed.
   [[nodiscard]] bool push_text(SharedBytes text);
-  /// A text that may be dropped: above SendQueueLimits::fresh_bytes of such texts the latest of a
-  /// key wins, above total_bytes of all that waits the oldest go.
+  /// Queues a text that may be dropped. Above SendQueueLimits::fresh_bytes of such texts, only the
+  /// latest text of a key is kept. If everything that waits is above total_bytes, the oldest texts
+  /// are dropped.
   void push_data(const std::string& key, SharedBytes text);
-  /// One record of a message that ends with end_message(). Of one that must wait for its rate only
-  /// the key is kept: REQUIRES that `latest` gets it next.
+  /// Queues one record of a message that ends with end_message(). If the record must wait for its
+  /// rate, only the key is kept. REQUIRES: in this case `latest` gets the record next.
   void push_record(const StoredRecord& record, Clock::time_point now);
   void end_message(Clock::time_point now);
-  /// Queues the records whose pause is over; true if there were any.
+  /// Queues the records whose pause is over. True if there were any.
   bool release_held(Clock::time_point now);
-  /// Drops what waits and is not wanted any more, and offers the latest records of what is wanted
-  /// from now on.
+  /// Drops waiting records that are no longer wanted, and offers the latest records of the keys
+  /// that are now wanted.
   void subscribe(Subscription wanted);
-  /// From now on at most `window` binary messages stay unacknowledged; 0: no bound but the
-  /// socket's.
+  /// From now on at most `messages` binary messages are unacknowledged; 0: only the socket limits
+  /// them.
   void set_window(std::uint64_t messages) { window_ = messages; }
-  /// The client has taken this number of binary messages since it connected; false if it cannot
-  /// have.
+  /// The client has taken this number of binary messages since it connected. False if the number is
+  /// impossible.
   [[nodiscard]] bool acknowledge(std::uint64_t messages);
   std::uint64_t acknowledged() const { return acknowledged_; }
-  /// From now on every record goes out as its own text, made when its turn comes, and drops
-  /// are not told. What comes after a record that is translated later waits, but for texts.
+  /// From now on every record is sent as its own text, which is made when its turn comes. Drops are
+  /// not reported. While a record's text is not yet made, everything behind it waits, except texts.
   void translate_records(RecordTranslator translate);
-  /// A record's turn has come, and its text is made later.
+  /// True if a record's turn has come and its text is not yet made.
   bool is_translating() const { return translating_.has_value(); }
-  /// Starts with the latest record of every wanted key, looked up when its turn comes.
+  /// Starts with the latest record of every wanted key. Each record is looked up when its turn
+  /// comes.
   void offer_latest();
 
   /// The next message to write; empty if nothing waits.
   Outgoing pop();
 
   std::size_t bytes() const { return text_bytes_ + data_bytes_ + record_bytes(); }
-  /// Records that this client will never see; data texts are not counted here.
+  /// The number of records that this client will never get; data texts are not counted here.
   std::uint64_t dropped() const { return dropped_; }
 
  private:
   struct Waiting {
     StoredRecord record;
-    std::uint64_t message = 0;  // the number of the message that it came in
+    std::uint64_t message = 0;  // the number of the message that it was part of
   };
   using Records = std::list<Waiting>;
   struct DataText {
@@ -126,7 +130,7 @@ class SendQueue {
   bool window_is_full() const { return window_ > 0 && sent_ - acknowledged_ >= window_; }
   bool must_wait(const StoredRecord& record, Clock::time_point now);
   void queue(const StoredRecord& record);
-  /// False if no record waits, or it is not wanted.
+  /// False if there is no latest record, or it is not wanted.
   bool queue_latest(const protocol::RecordKey& key);
   void begin_message(Clock::time_point now);
   void count_dropped(std::uint32_t entry, std::uint64_t records);
@@ -147,7 +151,7 @@ class SendQueue {
   SendQueueLimits limits_;
   const LatestRecords* latest_;
   Subscription subscription_;
-  RecordTranslator translate_;  // none: records go out as they are
+  RecordTranslator translate_;  // none: records are sent unchanged
   std::optional<SharedBytes> translating_ = {};
 
   std::deque<SharedBytes> texts_;
@@ -156,20 +160,21 @@ class SendQueue {
   DataTexts data_;
   std::unordered_map<std::string, DataTexts::iterator> newest_data_;  // by key
   std::size_t data_bytes_ = 0;
-  bool data_turn_ = false;  // after records
+  bool data_turn_ = false;  // true after records
 
   Records records_;
   std::unordered_map<protocol::RecordKey, std::vector<Records::iterator>> by_key_;
-  std::uint64_t newest_ = 0;  // the message that ended last; the next one is coming
+  std::uint64_t newest_ = 0;  // the message that ended last; the next one is arriving
   Clock::time_point newest_ended_{};
-  std::size_t earlier_bytes_ = 0;  // of what waits, by its message
+  std::size_t earlier_bytes_ = 0;  // waiting bytes, by their message
   std::size_t newest_bytes_ = 0;
   std::size_t coming_bytes_ = 0;
 
   std::deque<protocol::RecordKey> offered_;
-  std::unordered_set<protocol::RecordKey> still_offered_;  // those with nothing newer sent
+  std::unordered_set<protocol::RecordKey> still_offered_;  // keys for which nothing newer was sent
 
-  // With a pause between records of one key: when the next one may go, and what waits for that.
+  // If there is a pause between records of one key: when the next record may go, and the keys that
+  // wait for it.
   std::unordered_map<protocol::RecordKey, Clock::time_point> next_;
   std::unordered_set<protocol::RecordKey> held_;
 
@@ -178,8 +183,8 @@ class SendQueue {
   std::uint64_t acknowledged_ = 0;
 
   std::uint64_t dropped_ = 0;
-  std::map<std::uint32_t, std::uint64_t> untold_;  // of them, by plan entry
-  std::uint64_t untold_data_ = 0;                  // data texts
+  std::map<std::uint32_t, std::uint64_t> untold_;  // unreported drops of records, by plan entry
+  std::uint64_t untold_data_ = 0;                  // the same for data texts
 };
 
 }  // namespace tt::hub

@@ -37,15 +37,15 @@ constexpr auto kAwait = net::as_tuple(net::use_awaitable);
 constexpr int kSendBuffer = 256 * 1024;
 constexpr int kReceiveBuffer = 1024 * 1024;
 constexpr auto kTick = 100ms;
-// The two phases of the end after SIGTERM or SIGINT; together with the last tick well within 2 s.
+// The two phases of the end after SIGTERM or SIGINT. With the last tick they take well under 2 s.
 constexpr auto kDrainWorkers = 400ms;
 constexpr auto kSayGoodbye = 1000ms;
-// After SIGHUP, which says that the run has ended, a viewer that takes something gets the rest too.
+// After SIGHUP (the run has ended) a viewer that still takes bytes gets all the rest.
 constexpr auto kLongestGoodbye = 25s;
 constexpr auto kPoll = 20ms;
 constexpr auto kLogDraining = 500ms;
 
-/// What an earlier hub has left of the run.
+/// The state of the run from an earlier hub.
 struct EarlierRun {
   nlohmann::json facts;
   std::vector<nlohmann::json> steps;
@@ -85,7 +85,7 @@ class Server {
       context_.room.raise_alarm(alarm);
     }
   }
-  /// Joins the threads that post to the I/O context, and lets go of what they were asked.
+  /// Joins the threads that post to the I/O context, and releases what they were given.
   ~Server() {
     end_recording();
     if (finishing_.joinable()) {
@@ -97,7 +97,7 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  /// Opens the recording, and goes on with what an earlier hub of this run has left in it.
+  /// Opens the recording, and continues an earlier hub's recording of this run.
   base::Status open_recorder() {
     if (!context_.options.recorder) {
       return {};
@@ -123,7 +123,7 @@ class Server {
     return {};
   }
 
-  /// Puts the recorded run in the trainer's place.
+  /// Puts the recorded run in the place of the trainer.
   base::Status open_replay() {
     if (!context_.options.replay) {
       return {};
@@ -173,7 +173,7 @@ class Server {
   }
 
  private:
-  /// By the recorder's own reader: it may have the file for itself.
+  /// Reads with the recorder's own reader: the recorder may have exclusive use of the file.
   void restore() {
     auto told = std::make_shared<std::promise<std::optional<EarlierRun>>>();
     auto earlier = told->get_future();
@@ -189,7 +189,7 @@ class Server {
     }
   }
 
-  /// The disk may need the time that the goodbyes take.
+  /// Starts now: the disk may need the time during which the connections end.
   void end_recording() {
     if (context_.recorder) {
       context_.room.end_recording();
@@ -210,7 +210,7 @@ class Server {
         co_return;
       }
       if (failure) {
-        // For example no descriptor is free: one will be.
+        // For example, no descriptor is free; later one will be.
         spdlog::warn("accept_failed: a connection could not be accepted: {}", failure.message());
         co_await sleep(kTick);
         continue;
@@ -219,7 +219,7 @@ class Server {
     }
   }
 
-  // Nothing that happens to one connection may end the accepting of others.
+  // An error of one connection must not stop the hub from accepting others.
   void admit(tcp::socket socket) noexcept {
     try {
       start_session(std::move(socket));
@@ -232,8 +232,8 @@ class Server {
   void start_session(tcp::socket socket) {
     beast::error_code ignored;
     socket.set_option(tcp::no_delay(true), ignored);
-    // The kernel must not hide megabytes of stale records from what drops the oldest: on their way
-    // out the viewer's queue, on their way in the trainer's.
+    // The kernel must not hold megabytes of stale records. The queues that drop the oldest records
+    // must hold them: the viewer's queue on the way out, the trainer's queue on the way in.
     socket.set_option(net::socket_base::send_buffer_size(kSendBuffer), ignored);
     socket.set_option(net::socket_base::receive_buffer_size(kReceiveBuffer), ignored);
     if (context_.handshakes.size() >= context_.options.max_handshakes) {
@@ -254,8 +254,8 @@ class Server {
     }
   }
 
-  // The other thread writes to a descriptor and does not post: the I/O context's lock, taken by a
-  // thread that the scheduler leaves waiting, would hold up this one.
+  // The other thread writes to a descriptor instead of posting. To post, it would take the I/O
+  // context's lock; if the scheduler then lets that thread wait, the lock would delay this thread.
   net::awaitable<void> take_updates() {
     net::posix::stream_descriptor made(io_, ::dup(updates_made_.get()));
     while (true) {
@@ -271,7 +271,7 @@ class Server {
 
   std::size_t connections() const { return context_.workers.size() + context_.viewers.size(); }
 
-  // Workers that still send may take longer.
+  // Workers that still send get more time.
   net::awaitable<void> drain_workers() {
     const auto bytes_in = [this] { return context_.room.metrics().of(Role::kWorker).bytes_in; };
     std::uint64_t taken = bytes_in();
@@ -284,7 +284,7 @@ class Server {
     }
   }
 
-  // A connection that takes nothing ends itself.
+  // Waits for the connections to end. A connection whose client takes nothing ends itself.
   net::awaitable<void> say_goodbye() {
     const auto begin = Clock::now();
     const auto end = [&] {
@@ -294,7 +294,8 @@ class Server {
     while (Clock::now() < end() && connections() > 0) {
       co_await sleep(kPoll);
       if (Clock::now() - logged >= kLogDraining) {
-        // The supervisor takes a hub that writes nothing to its files for dead.
+        // The log line is needed: the supervisor takes a hub that writes nothing to its files for
+        // dead.
         spdlog::info("draining: {} connections still take what waits for them", connections());
         logged = Clock::now();
       }
@@ -328,18 +329,18 @@ class Server {
     context_.viewers.for_each(finish);
     co_await say_goodbye();
     spdlog::info("goodbyes_said: {} connections are cut off", connections());
-    io_.stop();  // clients that are left are cut off when the sockets go
+    io_.stop();  // remaining clients are cut off when the sockets close
   }
 
   const base::ScopedFd updates_made_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
   Context context_;  // outlives the I/O context and so every connection
   net::io_context io_{1};
-  std::vector<tcp::acceptor> acceptors_;  // as many as at the start
+  std::vector<tcp::acceptor> acceptors_;  // their number does not change
   net::signal_set signals_;
   std::unique_ptr<Replayer> replayer_;
   bool ending_ = false;
-  std::optional<Clock::time_point> hurried_at_;  // by SIGTERM or SIGINT
-  std::thread finishing_;                        // has the recorder, once the hub ends
+  std::optional<Clock::time_point> hurried_at_;  // time of SIGTERM or SIGINT
+  std::thread finishing_;                        // owns the recorder once the hub ends
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxListed = 256;
-constexpr double kMinRate = 0.001;  // its pause must fit the clock
+constexpr double kMinRate = 0.001;  // the pause of this rate must fit into the clock
 constexpr double kMaxRate = 1000;
 
 base::Status parse_entries(const json& value, Subscription& out) {

@@ -10,12 +10,13 @@
 
 namespace tt::hub {
 
-/// What a request asks for; `facts` are those of the run, whose points it may name. Thread: any.
+/// The subscription of a request. `facts` are the run's facts; the request may name their points.
+/// Thread: any.
 base::Result<Subscription> parse_subscription(const protocol::Subscribe& request,
                                               const nlohmann::json& facts);
 
-/// The flag of the trace point of this name in a run's facts; nothing if there is none. Both come
-/// from outside and may be anything. Thread: any.
+/// The flag of the trace point with this name in a run's facts; nothing if there is none. Both
+/// arguments come from outside and may have any content. Thread: any.
 std::optional<std::uint16_t> flag_of_point(const nlohmann::json& facts, const nlohmann::json& name);
 
 }  // namespace tt::hub

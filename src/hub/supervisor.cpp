@@ -31,13 +31,13 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Clock::duration kFirstPause = 100ms;
 constexpr Clock::duration kMaxPause = 2000ms;
-constexpr auto kHealthy = 10s;      // a hub that lived this long may come back at once
-constexpr auto kFirstStart = 8s;    // how long the first hub may take to be ready
+constexpr auto kHealthy = 10s;      // after this lifetime a hub is restarted without a longer pause
+constexpr auto kFirstStart = 8s;    // the time until the first hub must be ready
 constexpr auto kGraceful = 1600ms;  // from SIGTERM to SIGKILL
-// The same at the run's end, after SIGHUP, for a hub that goes on writing to its files: it may have
-// 64 MiB for a slow disk, and viewers that are late.
+// The same at the run's end, after SIGHUP, for a hub that still writes to its files: it may have 64
+// MiB for a slow disk, and slow viewers.
 constexpr auto kMaxEnd = 30s;
-constexpr std::string_view kReady = "1";  // what a hub that serves writes
+constexpr std::string_view kReady = "1";  // the hub writes it once it serves
 constexpr int kReadyInChild = 3;
 constexpr int kFirstListenerInChild = 4;
 
@@ -66,7 +66,7 @@ void write_line(const base::ScopedFd& ready, std::string text) {
   }
 }
 
-/// Bytes that a process has handed to write() and its kin; 0 where it cannot be known.
+/// Bytes that a process has passed to write() and similar calls; 0 if unknown.
 std::uint64_t bytes_written(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + '/' + "io");
   std::string name;
@@ -79,7 +79,7 @@ std::uint64_t bytes_written(pid_t process) {
   return 0;
 }
 
-/// One supervised hub. Thread: the process's only one.
+/// One supervised hub. Thread: this is the only thread of the process.
 ///
 ///     starting -> serving -> (hub died) pausing -> serving …
 ///         \-> failed                 any -> stopping -> ended
@@ -88,7 +88,7 @@ class Supervisor {
   Supervisor(SupervisorOptions options, std::vector<base::ScopedFd> listeners)
       : options_(std::move(options)), listeners_(std::move(listeners)), signals_(watch_signals()) {}
 
-  /// Writes to `ready` the port, or why the first start failed, and closes it.
+  /// Writes the port to `ready`, or the error of the first start, and closes `ready`.
   base::Status run(base::ScopedFd ready, int port) {
     if (base::Status first = start_first(); !first.ok()) {
       notify_failure(ready, first.error());
@@ -101,7 +101,7 @@ class Supervisor {
       if (ending_ && child_ > 0 && deadline_ && Clock::now() >= *deadline_ && !is_given_longer()) {
         spdlog::error("hub_killed: it did not end in time; a recording may lack its last records");
         ::kill(child_, SIGKILL);
-        deadline_.reset();  // it dies when the kernel lets it
+        deadline_.reset();  // it ends when the kernel ends it
       }
       if (!ending_ && child_ == 0 && Clock::now() >= *deadline_) {
         restart();
@@ -131,7 +131,7 @@ class Supervisor {
                                           .remedy = "see hub.log in the run directory"};
   }
 
-  // The reading end on which the hub says that it is ready.
+  // Starts a hub. Returns the reading end of the pipe on which the hub reports that it is ready.
   base::Result<base::ScopedFd> start(const std::vector<std::string>& more) {
     auto pipe = base::make_pipe();
     if (!pipe) {
@@ -161,7 +161,7 @@ class Supervisor {
     deadline_.reset();
     std::error_code failure;
     if (!std::filesystem::exists(options_.run_dir, failure) && !failure) {
-      // Clients would wait in the backlog for a hub that knows no token.
+      // Without the directory no token is valid; clients would only wait in the backlog.
       stop("the run directory is gone: no hub can be started", SIGTERM, kGraceful);
       return;
     }
@@ -181,7 +181,7 @@ class Supervisor {
   void wait_for_something() {
     std::array<pollfd, 2> watched = {
         {{signals_.get(), POLLIN, 0}, {options_.alive.get(), POLLIN, 0}}};
-    // poll ignores a negative descriptor: here of a run that has ended.
+    // poll ignores a negative descriptor, as `alive` is after the run has ended.
     ::poll(watched.data(), watched.size(), milliseconds_left(deadline_));
     if (watched[1].revents != 0) {
       on_alive();
@@ -222,7 +222,7 @@ class Supervisor {
     }
   }
 
-  // True for a hub that still writes, at the run's end.
+  // True at the run's end for a hub that still writes.
   bool is_given_longer() {
     const std::uint64_t before = std::exchange(written_, bytes_written(child_));
     if (written_ == before || Clock::now() >= longest_) {
@@ -232,7 +232,7 @@ class Supervisor {
     return true;
   }
 
-  // A signal after the run's end makes it shorter.
+  // A signal after the run's end shortens the time.
   void stop(const char* why, int signal, Clock::duration longest) {
     longest_ = Clock::now() + longest;
     if (!ending_) {
@@ -248,15 +248,15 @@ class Supervisor {
   }
 
   SupervisorOptions options_;
-  std::vector<base::ScopedFd> listeners_;  // of one port
+  std::vector<base::ScopedFd> listeners_;  // all with the same port
   base::ScopedFd signals_;
   pid_t child_ = 0;  // 0: none
   bool ending_ = false;
   Clock::time_point started_;
   Clock::duration pause_ = kFirstPause / 2;
-  std::uint64_t written_ = 0;                  // by the hub that ends
-  Clock::time_point longest_;                  // that it may take
-  std::optional<Clock::time_point> deadline_;  // of the pause, or of the hub's graceful end
+  std::uint64_t written_ = 0;                  // by the ending hub
+  Clock::time_point longest_;                  // limit of the ending hub's time
+  std::optional<Clock::time_point> deadline_;  // end of the pause, or of the hub's time to end
 };
 
 }  // namespace

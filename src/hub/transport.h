@@ -16,20 +16,21 @@
 
 namespace tt::hub {
 
-/// The socket under a WebSocket. Beast reads through it, and writes what is its own: the
-/// handshake's answer, pings, pongs and the close frame. Frames with data are written past Beast,
-/// since Asio's composed writes hand the system no more than 64 KiB at a time, which costs several
-/// times the CPU of whole frames. Frames never mix: each is written to its end before the next.
+/// The socket under a WebSocket. Beast reads through it, and writes its own frames with it: the
+/// handshake's answer, pings, pongs and the close frame. Frames with data do not pass through
+/// Beast: Asio's composed writes give the system at most 64 KiB at a time, which costs several
+/// times the CPU time of whole frames. Frames never mix: each is written to its end before the
+/// next.
 ///
-/// Small reads are served from bytes read ahead, so that many small messages cost one system call.
+/// Small reads take bytes that were read ahead, so that many small messages cost one system call.
 /// Thread: the hub's I/O thread only.
 class Transport {
  public:
   using executor_type = tcp::socket::executor_type;  // NOLINT(readability-identifier-naming)
 
-  /// A read of `least` bytes or more goes past what is read ahead. While smaller ones find as much
-  /// as that waiting, each time twice as much is read ahead, up to `most`: every call of the system
-  /// also makes it tell the sender of the room that there is again.
+  /// A read of `least` bytes or more does not use the read-ahead buffer. Each time that smaller
+  /// reads fill the whole buffer, its size is doubled, up to `most`: in every read call the system
+  /// also informs the sender that there is room again.
   struct ReadAhead {
     std::size_t least;
     std::size_t most;
@@ -40,11 +41,11 @@ class Transport {
 
   executor_type get_executor() { return state_->socket.get_executor(); }
   void close() { state_->close(); }
-  /// It reads to the client's end and then closes by itself.
+  /// True while it reads to the client's end; then it closes itself.
   bool is_draining() const { return state_->draining; }
-  /// Bytes of frames with data that the system has taken so far.
+  /// Bytes of data frames that the system has accepted.
   std::uint64_t written() const { return state_->written; }
-  /// Bytes have arrived that nobody has read yet.
+  /// True if bytes have arrived that no reader has taken.
   bool has_input() const { return state_->ahead_begin < state_->ahead_end; }
 
   template <typename Buffers, typename Token>
@@ -52,23 +53,23 @@ class Transport {
     return compose(Read<Buffers>{state_, buffers}, token);
   }
 
-  /// What Beast writes in one call is its own frame, small enough for Asio's one go. It goes
-  /// before the data that waits.
+  /// Writes a frame of Beast. Each call of Beast writes one whole frame, small enough for one write
+  /// of Asio. It is sent before waiting data.
   template <typename Buffers, typename Token>
   auto async_write_some(const Buffers& buffers, Token&& token) {
     return compose(WriteOwn<Buffers>{state_, buffers}, token);
   }
 
-  /// One frame with its header. REQUIRES: no other is being written. `frame` is used up; it and
-  /// what it points to outlive the operation.
+  /// Writes one frame with its header. REQUIRES: no other frame is being written. `frame` is
+  /// modified; `frame` and its buffers outlive the operation.
   template <typename Token>
   auto async_write_frame(std::span<net::const_buffer> frame, Token&& token) {
     return compose(WriteFrame{state_, frame}, token);
   }
 
-  /// Says that nothing more comes and reads to the client's own end, for kLinger at most. Closed
-  /// before that, the system would answer what still arrives with a reset, and the client would
-  /// lose the close frame. (Beast's own teardown of 1.81 closes after one read.)
+  /// Ends the sending side, then reads to the client's end, for kLinger at most. If the socket were
+  /// closed earlier, the system would answer later bytes with a reset, and the client would lose
+  /// the close frame. (Beast 1.81's own teardown closes after one read.)
   template <typename Token>
   auto async_drain(Token&& token) {
     return net::async_compose<Token, void(beast::error_code)>(Drain{state_}, token, state_->socket);
@@ -111,7 +112,7 @@ class Transport {
     }
 
     tcp::socket socket;
-    net::steady_timer turn;  // cancelled when somebody's turn has ended
+    net::steady_timer turn;  // cancelled when a writer's turn has ended
     net::steady_timer linger;
     bool writing = false;
     bool draining = false;
@@ -261,7 +262,7 @@ class Transport {
 
     void begin() {
       state->draining = true;
-      beast::error_code ignored;  // the read will tell
+      beast::error_code ignored;  // the read will return the error
       state->socket.shutdown(tcp::socket::shutdown_send, ignored);
       state->linger.expires_after(kLinger);
       state->linger.async_wait([lasting = state](beast::error_code cancelled) {

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// As they came.
+// The viewers, in the order in which they connected.
 json describe_viewers(const Roster::Members& members) {
   std::vector<std::pair<Clock::time_point, json>> viewers;
   for (const auto& [client, member] : members) {

@@ -14,16 +14,16 @@ namespace tt::hub {
 /// Thread: the hub's I/O thread only.
 class ViewerDesk {
  public:
-  /// All outlive this.
+  /// All arguments outlive this object.
   ViewerDesk(Roster& roster, const RunState& run, LeaseKeeper& keeper)
       : roster_(roster), run_(run), keeper_(keeper) {}
 
-  /// The viewer's first message. An error: it is not greeted.
+  /// Handles the viewer's first message. On an error the viewer is not greeted.
   base::Status greet(Client& client, Member& member, const protocol::Request& message,
                      Clock::time_point now);
   void on_request(Client& client, Member& member, const protocol::Request& message,
                   Clock::time_point now);
-  /// An error if it is no valid acknowledgement.
+  /// An error if it is not a valid acknowledgement.
   base::Status on_notification(Client& client, Member& member,
                                const protocol::Notification& notification);
 

@@ -18,19 +18,20 @@ using nlohmann::json;
 using Names = std::array<std::string_view, 7>;
 
 constexpr Names kPassedOn = {"step", "plan", "interventions", "applied", "saved", "dropped", "log"};
-// The leader speaks for all ranks.
+// The leader sends these for all ranks.
 constexpr Names kFromLeaderOnly = {"state", "step", "plan", "interventions"};
-// Threads other than the step's send these: they do not show that the step moves.
+// Other threads than the step's thread send these events, so they do not show that the step
+// advances.
 constexpr Names kFromOtherThreads = {"log", "dropped", "link"};
 
-// A worker that sends nothing but damage must not fill the viewers' queues with messages.
+// A worker that sends only damaged records must not fill the viewers' queues with messages.
 constexpr auto kDamageInterval = std::chrono::seconds(1);
 
 bool contains(const Names& names, std::string_view event) {
   return !event.empty() && std::ranges::find(names, event) != names.end();
 }
 
-// Of two events with one key a slow viewer gets the later one.
+// Two events with the same key replace one another: a slow viewer gets the later one.
 std::string data_key(const protocol::Notification& notification) {
   json key = json::array({notification.event});
   if (notification.event == "saved") {
@@ -87,7 +88,8 @@ base::Status WorkerDesk::greet(Client& client, Member& member, const protocol::R
   return {};
 }
 
-// A trainer that came back is the same trainer: its old connection is only not known to be dead.
+// A trainer that connects again is the same trainer: its old connection is dead, but the hub has
+// not noticed yet.
 void WorkerDesk::replace_leader(Client& client, const Member& member) {
   Client* const old = roster_.leader();
   roster_.set_leader(&client);
@@ -158,7 +160,7 @@ void WorkerDesk::follow_leader(const protocol::Notification& notification,
 
 void WorkerDesk::pass_on(const protocol::Notification& notification, const SharedBytes& text) {
   const std::string& event = notification.event;
-  // These come as often as records do, and a viewer or a disk that is slow loses them as it does
+  // These events are as frequent as records. A slow viewer or a slow disk loses them as it loses
   // records.
   if (event == "applied" || event == "saved") {
     audit_log_.data(event, notification.params, text->size());
@@ -209,7 +211,7 @@ void WorkerDesk::take_places(Client& client, Member& member, std::string_view pl
 }
 
 void WorkerDesk::take_records(Member& member, const SharedBytes& records, Clock::time_point now) {
-  // The payload's CRC is the viewers' to check: they see what the leader computed.
+  // Viewers check the payload's CRC: they then see the values that the leader computed.
   protocol::RecordReader reader(*records, protocol::RecordCheck::kHeader);
   while (const auto record = reader.next()) {
     ++metrics_.records;
@@ -250,7 +252,8 @@ void WorkerDesk::show_record(const protocol::RecordHeader& header, const StoredR
   }
 }
 
-// At most one message per worker in this interval; the next one says how many were left out.
+// Sends at most one message per worker in this interval. The next message states how many were left
+// out.
 void WorkerDesk::notify_damage(Member& member, const base::Error& error, Clock::time_point now) {
   ++metrics_.damaged_records;
   if (member.damage_told != Clock::time_point() && now - member.damage_told < kDamageInterval) {

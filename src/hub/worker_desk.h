@@ -14,11 +14,11 @@
 
 namespace tt::hub {
 
-/// Takes what workers tell of the run, and their records.
+/// Takes the workers' messages about the run, and their records.
 /// Thread: the hub's I/O thread only.
 class WorkerDesk {
  public:
-  /// All outlive this.
+  /// All arguments outlive this object.
   WorkerDesk(Roster& roster, RunState& run, AuditLog& audit_log, Metrics& metrics,
              Forwarder& forwarder)
       : roster_(roster),
@@ -27,16 +27,16 @@ class WorkerDesk {
         metrics_(metrics),
         forwarder_(forwarder) {}
 
-  /// `path`: of the run's recording, told to viewers; empty: the file does not stay.
+  /// `path` of the run's recording; viewers get it. Empty: the file is temporary.
   void set_recording(std::string path) { recording_ = std::move(path); }
 
-  /// The worker's first message. An error: it is not greeted.
+  /// Handles the worker's first message. On an error the worker is not greeted.
   base::Status greet(Client& client, Member& member, const protocol::Request& message);
   /// `text`: the whole message.
   void on_notification(Client& client, Member& member, const protocol::Notification& notification,
                        std::string_view text, Clock::time_point now);
-  /// A message of a greeted worker: records, or their places in shared memory. Keeps large records
-  /// where they are, small ones as copies.
+  /// Takes a message of a greeted worker: records, or their places in shared memory. Keeps large
+  /// records in place, and copies small records.
   void on_binary(Client& client, Member& member, const SharedBytes& message, Clock::time_point now);
   /// The leader's connection ended.
   void lose_leader();

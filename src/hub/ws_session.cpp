@@ -14,12 +14,12 @@ namespace tt::hub {
 namespace {
 constexpr std::size_t kMaxViewerMessage = std::size_t{64} << 10U;
 constexpr std::size_t kMaxWorkerMessage = std::size_t{256} << 20U;
-// A worker that floods must not keep the hub from writing.
+// Limits one read: a worker that sends without pause must not keep the hub from writing.
 constexpr std::size_t kReadAtOnce = std::size_t{256} << 10U;
-// Below this a copy is cheaper than a further buffer in the system call.
+// A smaller part is copied: a copy is cheaper than one more buffer in the system call.
 constexpr std::size_t kWorthNoCopy = std::size_t{8} << 10U;
-// While so little waits for a viewer and the worker's next message is there already, they go out
-// together; but no later than after so many rounds of the I/O context.
+// If less than this waits for a viewer, and the worker's next message has already arrived, both are
+// sent together, after at most kMaxRounds rounds of the I/O context.
 constexpr std::size_t kWorthWriting = std::size_t{256} << 10U;
 constexpr int kMaxRounds = 128;
 constexpr std::size_t kMaxHeader = 10;
@@ -29,7 +29,7 @@ Connections& registry(Context& context, Role role) {
   return role == Role::kViewer ? context.viewers : context.workers;
 }
 
-// RFC 6455, 5.2: a final frame of a server, which has no mask.
+// RFC 6455, 5.2: the header of a server's final frame, which has no mask.
 void append_frame_header(std::string& out, bool text, std::uint64_t bytes) {
   out += text ? '\x81' : '\x82';
   if (bytes < 126) {
@@ -129,8 +129,8 @@ void WsSession::on_read(beast::error_code failure) {
   read_on();
 }
 
-// Behind the answer: if the next message breaks the protocol, Beast writes nothing but a close
-// frame.
+// Reads after the answer is written: if the next message breaks the protocol, Beast writes only a
+// close frame.
 void WsSession::read_on() {
   if (!write_posted_) {
     read();
@@ -150,12 +150,12 @@ void WsSession::handle_message() {
     if (stream_.got_text()) {
       context_.room.on_text(*this, message, Clock::now());
     } else {
-      // The room may keep it, so that the next one needs other memory.
+      // The room may keep this message, so the next message needs other memory.
       const auto kept = std::exchange(message_, std::make_shared<beast::flat_buffer>());
       context_.room.on_binary(*this, {kept, message, kept->capacity()}, Clock::now());
     }
   } catch (const std::exception& error) {
-    // A defect or lack of memory must cost this connection only.
+    // A defect or a lack of memory must end this connection only.
     ++context_.room.metrics().errors;
     spdlog::error("message_failed: {}", error.what());
     close("internal error");
@@ -163,7 +163,7 @@ void WsSession::handle_message() {
 }
 
 void WsSession::wake() {
-  // Posted, so that all records of one message of the trainer travel together.
+  // Posted, so that all records of one message of the trainer are sent together.
   if (open_ && !write_posted_ && in_flight_.empty() && !close_sent_) {
     write_posted_ = true;
     post_write(kMaxRounds);
@@ -224,7 +224,7 @@ std::size_t WsSession::make_frame() {
     small_bytes += is_small(part) ? part->size() : 0;
   }
   copied_.clear();
-  copied_.reserve(small_bytes);  // so that it stays where the buffers point to
+  copied_.reserve(small_bytes);  // so that its memory stays where the buffers point
   append_frame_header(copied_, in_flight_.text, bytes);
   buffers_.assign(1, net::buffer(copied_));
   bool copied_last = true;
@@ -247,7 +247,8 @@ std::size_t WsSession::make_frame() {
 void WsSession::on_write(beast::error_code failure) {
   in_flight_ = {};
   if (failure) {
-    // After a violation the client is told why: closed now, that would be lost.
+    // After a violation the client gets the reason. If the socket were closed now, the reason would
+    // be lost.
     if (!stream_.next_layer().is_draining()) {
       kill();
     }

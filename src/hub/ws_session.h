@@ -13,13 +13,14 @@
 
 namespace tt::hub {
 
-/// One WebSocket, viewer or worker. One read is always pending; its error is the only way out, and
-/// it leaves the room. At most one write is in flight; the rest waits in the queue. A client that
-/// takes nothing of it for the idle time-out is cut off, whatever it sends.
+/// One WebSocket, of a viewer or a worker. One read is always pending. When the read fails, the
+/// session leaves the room; there is no other way out. At most one write is in flight; other
+/// messages wait in the queue. A client that takes no bytes for the idle time-out is disconnected,
+/// whatever it sends.
 ///
 ///     accepting -> open -> closing -> ended
 ///
-/// Thread: the hub's I/O thread only. Owner: its own handlers, by shared_ptr.
+/// Thread: the hub's I/O thread only. Owner: its handlers, by shared_ptr.
 class WsSession : public Client, public Connection, public std::enable_shared_from_this<WsSession> {
  public:
   /// `context` outlives the session.
@@ -37,7 +38,7 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
   void kill() override;
 
  private:
-  // permessage-deflate is compiled out: it costs 20 ms and more per megabyte.
+  // permessage-deflate is not compiled in: it costs 20 ms or more per megabyte.
   using Stream = websocket::stream<Transport, false>;
 
   void configure();
@@ -53,7 +54,8 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
   std::size_t make_frame();
   void on_write(beast::error_code failure);
   void send_close();
-  /// Cuts the connection off unless it ends in time; one that drains, once it takes nothing.
+  /// Ends the connection if it does not end in time. A connection that still sends its queue is
+  /// ended once the client takes nothing.
   void limit_close();
   void end();
 
@@ -62,7 +64,7 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
   Connections::Ticket ticket_;
   net::steady_timer close_timer_;
   HttpRequest request_;
-  std::shared_ptr<beast::flat_buffer> message_;  // what is being read
+  std::shared_ptr<beast::flat_buffer> message_;  // the message that is being read
   Outgoing in_flight_;
   std::vector<net::const_buffer> buffers_;
   std::string copied_;  // the frame's header and the small parts
@@ -71,9 +73,9 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
   bool open_ = false;
   bool write_posted_ = false;
   std::uint64_t written_ = 0;                     // at the last tick
-  Clock::time_point write_moved_ = Clock::now();  // something was written, or nothing had to be
+  Clock::time_point write_moved_ = Clock::now();  // when something was written, or nothing waited
   bool closing_ = false;                          // nothing more is read or queued
-  bool drain_ = false;                            // closing, but what is queued goes out first
+  bool drain_ = false;                            // closing, but the queue is sent first
   bool close_sent_ = false;
 };
 

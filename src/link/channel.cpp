@@ -17,7 +17,7 @@ std::uint64_t count_records(std::string_view message) {
   return count;
 }
 
-// Of the 32 requests that the hub lets wait for each viewer.
+// The hub lets 32 requests of each viewer wait; this is the part that may wait for the checker.
 constexpr std::size_t kMaxChecks = 8;
 
 }  // namespace
@@ -80,7 +80,7 @@ std::vector<trace::Request> Channel::poll(Clock::time_point now) {
 
 void Channel::wait(Clock::time_point until) {
   std::unique_lock lock(mutex_);
-  // Contact may be lost while this waits, and found again.
+  // Contact may be lost during this wait, and may return.
   while (arrived_requests_.empty() && !must_let_go(Clock::now()) && Clock::now() < until) {
     const bool pause_may_end = !connected_ && !let_go_told_;
     arrived_.wait_until(lock, pause_may_end ? std::min(until, lost_at_ + pause_timeout_) : until);
@@ -124,7 +124,7 @@ void Channel::set_lost(Clock::time_point now) {
       connected_ = false;
       lost_at_ = now;
     }
-    // The askers have been told that the trainer is gone, and another hub has other ids.
+    // The hub has reported to the viewers that the trainer has left, and a new hub uses other ids.
     std::erase_if(texts_, [this](const Outgoing& text) {
       bytes_ -= text.is_answer ? text.bytes.size() : 0;
       return text.is_answer;

@@ -22,12 +22,13 @@ namespace tt::link {
 struct Outgoing {
   bool text = false;
   std::string bytes = {};
-  bool is_data = false;    // records, and events that come as often; dropped before other texts
-  bool is_answer = false;  // to this connection's hub, under that hub's id
+  bool is_data = false;    // records, and events as frequent as records; dropped before other texts
+  bool is_answer = false;  // to the hub of this connection, under the hub's id
 };
 
-/// Connects the thread that runs the step with the thread that does the I/O: the bounded queue out,
-/// the requests in, and whether there is contact. No call waits for the network.
+/// Connects the thread that runs the step with the thread that does the I/O. Holds the bounded
+/// queue of messages to the hub, the requests from the hub, and the state of the contact. No call
+/// waits for the network.
 /// Thread: any; guarded by mutex_.
 class Channel {
  public:
@@ -39,10 +40,10 @@ class Channel {
   // The step's side.
   void push_records(std::string records);
   void push_text(std::string text);
-  /// An event that comes as often as records do: it waits with them and is dropped as they are.
+  /// Queues an event as frequent as records: it waits with the records and is dropped as they are.
   void push_data(std::string text);
-  /// Queues `text` as the answer that the hub waits for under `encode(id)`; of a request whose
-  /// connection has ended since then, drops it.
+  /// Queues `text` as the answer that the hub expects under `encode(id)`. If the connection of the
+  /// request has ended since then, drops the answer.
   template <typename Encode>
   void push_answer(std::uint64_t id, Encode encode) {
     const std::lock_guard lock(mutex_);
@@ -51,13 +52,14 @@ class Channel {
       push_answer_locked(encode(asked.mapped()));
     }
   }
-  /// The requests that have arrived. Once contact has been lost for the pause time-out, two with
-  /// the id 0 come in the hub's place: programs without `keep` are reverted and a pause ends.
+  /// The requests that have arrived. Once contact has been lost for the pause time-out, adds two
+  /// requests with the id 0 in the hub's place: they revert the programs without `keep` and end a
+  /// pause.
   std::vector<trace::Request> poll(Clock::time_point now);
   void wait(Clock::time_point until);
   bool has_viewer() const { return viewers_.load(std::memory_order_relaxed) > 0; }
-  /// Waits until everything is written. Gives up once nothing was written for `idle`, or after
-  /// `longest`: false.
+  /// Waits until everything is written. Returns false if nothing was written for `idle`, or after
+  /// `longest`.
   bool wait_until_written(std::chrono::milliseconds idle, std::chrono::milliseconds longest);
   std::uint64_t dropped() const;
   std::size_t waiting_bytes() const;
@@ -65,7 +67,7 @@ class Channel {
   // The checker's side.
   /// From now on requests that need no lease go to take_check().
   void expect_checks();
-  /// Waits for the next of them; none after end_checks().
+  /// Waits for the next such request; nothing after end_checks().
   std::optional<trace::Request> take_check();
   void end_checks();
 
@@ -73,17 +75,17 @@ class Channel {
   void set_connected();
   void set_lost(Clock::time_point now);
   void set_viewers(std::uint64_t count) { viewers_.store(count, std::memory_order_relaxed); }
-  /// A request of the hub, under the hub's id: for the step, or for the checker if it needs no
-  /// lease.
+  /// Takes a request of the hub, under the hub's id. It goes to the step, or to the checker if it
+  /// needs no lease.
   void deliver(trace::Request request);
   /// Answers a request of the hub that is not delivered.
   void refuse(std::uint64_t hub_id, const base::Error& error);
-  /// The next message to write; it counts as unwritten until written() or give_back(). Without
-  /// `data` only what is no data.
+  /// The next message to write. The message counts as unwritten until written() or give_back(). If
+  /// `data` is false, takes only messages that are not data.
   std::optional<Outgoing> take(bool data = true);
-  /// The next one too, if it is records of at least `least` bytes.
+  /// The next message, only if it is records of at least `least` bytes.
   std::optional<Outgoing> take_records(std::size_t least);
-  /// All that was taken is written.
+  /// Call this when all messages that were taken are written.
   void written();
   void give_back(Outgoing message);
 
@@ -122,7 +124,7 @@ class Channel {
   std::map<std::uint64_t, std::uint64_t> asked_;  // our id of a request -> the hub's
   std::uint64_t last_id_ = 0;
   bool connected_ = false;
-  bool let_go_told_ = false;  // since contact was lost
+  bool let_go_told_ = false;  // true once reported, since contact was lost
   Clock::time_point lost_at_;
 };
 

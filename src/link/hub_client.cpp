@@ -52,7 +52,7 @@ class HubClient::Impl {
     }
   }
 
-  // Keeps the event if it is sent again after a reconnect.
+  // Keeps the event if it must be sent again after a reconnect.
   void remember(std::string_view event, const nlohmann::json& params, const std::string& text) {
     const std::lock_guard lock(mutex_);
     if (event == "state") {
@@ -74,8 +74,8 @@ class HubClient::Impl {
     }
     const bool written = channel.wait_until_written(limit, kLongestFinish);
     net::post(io_, [this] { connection_.close(); });
-    // The hub's answer: it has read everything. A socket closed before that may lose what the hub
-    // has not read yet.
+    // Waits for the hub's answer: then the hub has read everything. If the socket closed earlier,
+    // bytes that the hub has not read could be lost.
     if (written) {
       ended_.get_future().wait_for(limit);
     }
@@ -100,7 +100,7 @@ class HubClient::Impl {
       const auto work = net::make_work_guard(io_);
       io_.run();
     } catch (const std::exception& error) {
-      // The run goes on without its viewers.
+      // The run continues without its viewers.
       channel.set_lost(Channel::Clock::now());
       log().error("the connection to the hub failed for good: {}", error.what());
     }
@@ -114,7 +114,7 @@ class HubClient::Impl {
     }
   }
 
-  // Nothing that is asked may end the thread that answers.
+  // No request may end the thread that answers.
   base::Result<nlohmann::json> checked(const trace::Request& request) const {
     try {
       return check_(request.body);
@@ -155,7 +155,7 @@ class HubClient::Impl {
 };
 
 HubClient::HubClient(HubClientOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {
-  // A hub that is gone must be an error of write, not the end of the run.
+  // If the hub has ended, a write must return an error instead of ending the run.
   std::signal(SIGPIPE, SIG_IGN);
 }
 

@@ -60,7 +60,7 @@ net::awaitable<void> HubConnection::run() {
       loss_logged_ = true;
     }
     beast::get_lowest_layer(*stream_).close();
-    while (!in_flight_.empty()) {  // its handler comes as soon as the socket is closed
+    while (!in_flight_.empty()) {  // the write's handler runs soon after the socket is closed
       net::steady_timer turn(io_, 1ms);
       co_await turn.async_wait(kAwait);
     }
@@ -100,7 +100,7 @@ net::awaitable<beast::error_code> HubConnection::connect() {
   co_return failure;
 }
 
-// A program that has bound the port of a hub that is gone would get the token.
+// After our hub has ended, another program may have bound its port, and would get the token.
 bool HubConnection::is_foreign() {
   if (listener_owner(static_cast<std::uint16_t>(port_)) != ListenerOwner::kNotOurs) {
     return false;
@@ -201,7 +201,7 @@ void HubConnection::write() {
   }
   take_next();
   if (in_flight_.empty() && told_bytes_ > 0 && channel_.waiting_bytes() == 0) {
-    notify_times(Channel::Clock::now());  // the last word is that nothing waits any more
+    notify_times(Channel::Clock::now());  // the last report states that nothing waits
     take_next();
   }
   if (in_flight_.empty()) {
@@ -243,7 +243,7 @@ void HubConnection::on_written(beast::error_code failure) {
     for (; !in_flight_.empty(); in_flight_.pop_back()) {
       channel_.give_back(std::move(in_flight_.back()));
     }
-    beast::get_lowest_layer(*stream_).close();  // ends the read, and with it this connection
+    beast::get_lowest_layer(*stream_).close();  // ends the read, and so this connection
     return;
   }
   in_flight_.clear();

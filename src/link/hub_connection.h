@@ -20,14 +20,14 @@
 
 namespace tt::link {
 
-/// The WebSocket to the hub: connects, says hello, writes what the channel holds, delivers what
-/// arrives, and begins again whenever that ends. It tells its token only to its own program
-/// user, where /proc says whose it is.
-/// Thread: that of the I/O context only. Owner: `channel` outlives it.
+/// The WebSocket to the hub: connects, says hello, writes the messages of the channel, and delivers
+/// the messages that arrive. When a connection ends, it connects again. It sends its token only to
+/// a program of its own user, as far as /proc states the user of a program. Thread: that of the I/O
+/// context only. Owner: `channel` outlives it.
 class HubConnection {
  public:
-  /// The messages that open every connection: hello, with the memory that it offers (null: none),
-  /// then what was said last.
+  /// The messages that open every connection: first hello, with the shared memory that it offers
+  /// (null: no memory), then the messages that must be sent again.
   using Opening = std::function<std::vector<std::string>(const nlohmann::json& shared_memory)>;
 
   HubConnection(boost::asio::io_context& io, Channel& channel, int port, std::string token,
@@ -35,9 +35,9 @@ class HubConnection {
 
   /// Runs until close().
   boost::asio::awaitable<void> run();
-  /// Something may wait in the channel.
+  /// Call this when a message may wait in the channel.
   void wake();
-  /// Ends the connection, and with it run().
+  /// Ends the connection and run().
   void close();
 
  private:
@@ -52,11 +52,12 @@ class HubConnection {
   void on_event(const protocol::Notification& event);
   void on_welcome(const nlohmann::json& result);
   void write();
-  /// Takes what goes out next: a message, or as many as are put into shared memory together.
+  /// Takes the next message to write, or all messages that go into shared memory together.
   void take_next();
   bool put_places(const Outgoing& message);
   void on_written(boost::beast::error_code failure);
-  /// About once a second while messages go out: how long they took, and what waits.
+  /// Sends, about once a second while messages are written, how long the writes took and how many
+  /// bytes wait.
   void notify_times(Channel::Clock::time_point now);
 
   boost::asio::io_context& io_;
@@ -66,13 +67,13 @@ class HubConnection {
   const Opening opening_;
   std::optional<Stream> stream_;
   boost::beast::flat_buffer buffer_;
-  std::unique_ptr<protocol::SharedWriter> shared_;  // of this connection; null: not to be had
+  std::unique_ptr<protocol::SharedWriter> shared_;  // of this connection; null: not available
   std::vector<Outgoing> in_flight_;
-  std::string places_;  // of these, if they are in shared memory
+  std::string places_;  // places of in_flight_, if it is in shared memory
   Channel::Clock::time_point write_began_;
   Channel::Clock::time_point times_told_ = Channel::Clock::now();
   std::chrono::duration<double> send_time_{0};
-  std::size_t told_bytes_ = 0;  // that wait, as told last
+  std::size_t told_bytes_ = 0;  // waiting bytes, as last reported
   std::chrono::milliseconds pause_;
   bool open_ = false;
   bool greeted_ = false;

@@ -39,7 +39,7 @@ std::string hub_program(const HubStart& start) {
   return (own.parent_path() / "tensor-tracer-hub").string();
 }
 
-// The hub names its flags; the trainer that started it has others.
+// The hub's error names a flag of the hub; the trainer that started the hub has other flags.
 base::Error as_trainer_says(base::Error error) {
   if (error.where == "--port") {
     error.where = "--tensor-tracer-port";
@@ -62,7 +62,7 @@ base::Result<int> read_port(const base::ScopedFd& ready, const HubStart& start) 
   return port ? base::Result<int>(static_cast<int>(*port)) : failed(start.run_dir);
 }
 
-// The token is hex digits: nothing in it needs escaping.
+// The token consists of hex digits: nothing in it needs escaping.
 std::string redirect_page(const std::string& page_url) {
   return "<!doctype html><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">"
          "<title>Tensor Tracer</title><meta http-equiv=\"refresh\" content=\"0;url=" +
@@ -76,7 +76,7 @@ struct Secrets {
 
 base::Result<Secrets> prepare_run_dir(const std::string& run_dir) {
   std::error_code failure;
-  // A directory that is there keeps its mode: others may share it on purpose.
+  // An existing directory keeps its mode: other users may share it on purpose.
   if (std::filesystem::create_directories(run_dir, failure)) {
     std::filesystem::permissions(run_dir, std::filesystem::perms::owner_all, failure);
   }
@@ -92,7 +92,8 @@ base::Result<Secrets> prepare_run_dir(const std::string& run_dir) {
   return Secrets{token.value(), worker_token.value()};
 }
 
-// The lock under which the run's settings are written: a live run in the directory keeps its own.
+// Takes the lock before the run's settings are written, so that a live run in the directory keeps
+// its settings.
 base::Result<base::ScopedFd> claim_run_dir(const HubStart& start) {
   auto lock = base::lock_run_dir(start.run_dir);
   if (lock.ok()) {

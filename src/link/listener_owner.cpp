@@ -17,14 +17,15 @@ namespace {
 
 constexpr std::string_view kListens = "0A";
 
-// The kernel prints addresses as 32-bit words of the machine's order.
+// The kernel prints addresses as 32-bit words in the machine's byte order.
 std::string printed_loopback() {
   std::array<char, 9> text{};
   std::snprintf(text.data(), text.size(), "%08X", static_cast<unsigned>(htonl(INADDR_LOOPBACK)));
   return text.data();
 }
 
-// Those that take connections to 127.0.0.1: it, every address, and both as IPv6 writes them.
+// Addresses that take connections to 127.0.0.1: the loopback address, the address of all
+// interfaces, and the IPv6 forms of both.
 bool takes_loopback(std::string_view address) {
   static const std::string loopback = printed_loopback();
   static const std::string prefix = [] {

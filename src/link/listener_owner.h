@@ -7,14 +7,15 @@
 
 namespace tt::link {
 
-/// Whose program listens on a port of 127.0.0.1, as far as /proc/net tells.
+/// The owner of the program that listens on a port of 127.0.0.1, as far as /proc/net states it.
 enum class ListenerOwner { kOurs, kNotOurs, kUnknown };
 
-/// Of text such as /proc/net/tcp or tcp6: kNotOurs if a user but `own` listens there, kUnknown if
-/// nobody does. Thread: any.
+/// Reads a text such as /proc/net/tcp or tcp6. kNotOurs if a user other than `own` listens there,
+/// kUnknown if no program listens there. Thread: any.
 ListenerOwner listener_owner(std::istream& table, std::uint16_t port, uid_t own);
 
-/// The same of this machine's own tables; kUnknown only where it has none. Thread: any.
+/// The same for this machine's own tables; kUnknown only if the machine has no such tables. Thread:
+/// any.
 ListenerOwner listener_owner(std::uint16_t port);
 
 }  // namespace tt::link

@@ -4,7 +4,8 @@
 
 namespace tt::link {
 
-/// The link's log: standard error, since standard output belongs to the run's steps. Thread: any.
+/// The link's log. It goes to standard error: standard output belongs to the run's steps. Thread:
+/// any.
 spdlog::logger& log();
 
 }  // namespace tt::link

@@ -66,7 +66,7 @@ Message answer_from(json&& object) {
     if (!error->is_object()) {
       return Malformed{id, invalid_request("must be an object", "error")};
     }
-    // Id 0 answers a message whose own id could not be read.
+    // Id 0 marks the answer to a message whose id could not be read.
     return Answer{id, base::Error{.code = text_of(*error, "code"),
                                   .message = text_of(*error, "message"),
                                   .where = text_of(*error, "where"),

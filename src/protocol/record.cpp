@@ -9,8 +9,8 @@
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/protocol/crc32c.h"
 
-// record := header payload zero*        total length a multiple of 8
-// header := 128 bytes, little-endian, laid out by visit_fields below; bytes not named there are 0
+// record := header payload zero*        the total length is a multiple of 8
+// header := 128 bytes, little-endian; visit_fields below gives the layout; unnamed bytes are 0
 namespace tt::protocol {
 namespace {
 
@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "the codec copies litt
 
 constexpr std::size_t kHeaderCrcOffset = 124;
 
-// The one table of offsets; encode and decode both walk it.
+// The only table of offsets. Encoder and decoder both use it.
 template <typename Header, typename Visit>
 void visit_fields(Header& header, Visit&& visit) {
   visit(4, header.version);
@@ -75,7 +75,7 @@ RecordHeader decode(std::string_view bytes) {
   return header;
 }
 
-// Nothing where it does not fit 64 bits.
+// Nothing if the number does not fit into 64 bits.
 std::optional<std::uint64_t> bytes_of_shape(const RecordHeader& header) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t bytes = dtype_bytes(header.dtype);
@@ -116,7 +116,7 @@ base::Status check_lengths(const RecordHeader& header, std::size_t available) {
   return {};
 }
 
-// From a copy: in shared memory the worker could change what has been checked.
+// Reads a copy: in shared memory the worker could change bytes that were already checked.
 base::Result<RecordHeader> read_header(std::string_view bytes) {
   if (bytes.size() < kRecordHeaderBytes) {
     return invalid("a header has 128 bytes, only " + std::to_string(bytes.size()) + " are there");

@@ -29,7 +29,7 @@ std::string limits(double least, double most) {
   return json(static_cast<Limit>(least)).dump() + " to " + json(static_cast<Limit>(most)).dump();
 }
 
-/// The form that `given` must have and has not; empty if it has.
+/// The form that `given` should have; empty if `given` has this form.
 template <typename Value>
 std::string find_fault(const json& given, double least, double most) {
   const auto is_within = [&](double number) { return number >= least && number <= most; };

@@ -24,8 +24,8 @@ using base::SharedBytes;
 constexpr std::uint32_t kPlacesMagic = 0x31535454;  // "TTS1"
 constexpr std::size_t kPlacesHead = 8;
 constexpr std::size_t kPlaceBytes = 16;
-constexpr std::size_t kBlockHead = 64;  // and what a block's offset is a multiple of
-constexpr std::size_t kKeyBytes = 16;   // before their hex digits
+constexpr std::size_t kBlockHead = 64;  // also the alignment of a block's offset
+constexpr std::size_t kKeyBytes = 16;   // written as twice as many hex digits
 constexpr std::size_t kReserveAtOnce = std::size_t{1} << 20U;
 constexpr std::size_t kReclaimAtOnce = 64;
 
@@ -48,8 +48,8 @@ Number read_at(std::string_view bytes, std::size_t offset) {
   return boost::endian::little_to_native(number);
 }
 
-// Large records each by itself, so that the hub can keep one without the others, and small ones
-// together.
+// Puts each large record into a chunk by itself, so that the hub can keep it without the others.
+// Small records share a chunk.
 std::vector<std::string_view> split_to_chunks(std::string_view message) {
   std::vector<std::string_view> chunks;
   RecordReader reader(message, RecordCheck::kHeader);
@@ -137,7 +137,7 @@ std::optional<std::size_t> SharedWriter::put_block(std::string_view records) {
 
 std::optional<std::size_t> SharedWriter::find_room(std::size_t bytes) {
   auto offset = first_fit(bytes);
-  if (!offset || *offset + bytes > reserved_) {  // rather than that more memory is taken
+  if (!offset || *offset + bytes > reserved_) {  // before more memory is taken
     if (offset) free({*offset, bytes});
     reclaim(held_.size());
     offset = first_fit(bytes);
@@ -202,14 +202,15 @@ bool SharedWriter::reserve(std::size_t end) {
   return true;
 }
 
-/// The memory and which of its blocks the hub holds. Thread: any; guarded by mutex_.
+/// The memory and the list of blocks that the hub holds. Thread: any; guarded by mutex_.
 class SharedReader::Blocks {
  public:
   explicit Blocks(SealedMemory memory) : memory_(std::move(memory)) {}
 
   std::span<std::byte> memory() const { return memory_.bytes(); }
 
-  /// False if the worker has not handed it over, or does so with what is held already.
+  /// False if the worker has not handed over this block, or if the block overlaps with a held
+  /// block.
   bool take(std::size_t offset, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     const auto next = held_.lower_bound(offset);
@@ -245,7 +246,8 @@ class SharedReader::Blocks {
  private:
   using Held = std::map<std::size_t, std::size_t>;  // offset -> end
 
-  // From the held block before: a page goes when nobody holds any part of it.
+  // Discards from the end of the previous held block to the start of `block`. A memory page is
+  // freed once nobody holds any part of it.
   void discard_before(Held::iterator block) {
     const std::size_t begin = block == held_.begin() ? 0 : std::prev(block)->second;
     const std::size_t end = block == held_.end() ? memory().size() : block->first;
@@ -316,7 +318,7 @@ base::Result<SharedBytes> SharedReader::take_block(std::uint64_t offset, std::ui
                        std::to_string(offset)};
   }
   taken_bytes_ += bytes;
-  // The owner is the block; the memory goes with the last of them.
+  // The owner of the bytes is the block. The whole memory is released with the last block.
   std::byte* const block = blocks_->memory().data() + offset;
   const std::shared_ptr<const void> owner(
       block, [blocks = blocks_, offset](const void*) { blocks->let_go(offset); });

@@ -6,7 +6,7 @@ namespace tt::record {
 namespace {
 // A transaction of this size keeps the write-ahead log small.
 constexpr std::size_t kTransactionBytes = std::size_t{8} << 20U;
-// Steps and audit lines: some hours of a disk that does not answer.
+// Steps and audit lines: enough for some hours without an answer from the disk.
 constexpr std::size_t kMaxKept = 100'000;
 }  // namespace
 
@@ -134,7 +134,7 @@ bool ItemQueue::is_ending() const {
 }
 
 void ItemQueue::refuse_queries() {
-  std::vector<QueryThread::Query> let_go;  // after the lock
+  std::vector<QueryThread::Query> let_go;  // destroyed after the lock
   const std::lock_guard lock(mutex_);
   refuses_queries_ = true;
   let_go.swap(queries_);

@@ -14,11 +14,11 @@
 
 namespace tt::record {
 
-/// What waits to be written, bounded in bytes, and the count of what became of it.
+/// The items that wait to be written, limited in bytes, and the counts of items written and lost.
 /// Thread: any; guarded by mutex_.
 class ItemQueue {
  public:
-  /// One transaction.
+  /// The content of one transaction.
   struct Work {
     std::vector<Item> items;
     std::uint64_t records = 0;
@@ -34,19 +34,19 @@ class ItemQueue {
   void push(Other item) {
     push_other(std::move(item));
   }
-  /// A query that comes after refuse_queries() is let go at once.
+  /// Adds a query. After refuse_queries() the query is released immediately.
   void push_query(QueryThread::Query query);
 
-  /// Waits until `interval` is over, or much is there, or somebody asks. Nothing once it has ended
-  /// and is empty.
+  /// Waits until `interval` is over, until there is enough for a transaction, or until there is a
+  /// query. Nothing once the queue has ended and is empty.
   std::optional<Work> wait(std::chrono::milliseconds interval);
   void written(const Work& work, std::uint64_t file_bytes);
   void lost(const Work& work);
-  /// From now on everything is dropped; false if that was so before.
+  /// From now on everything is dropped. False if the queue was already stopped.
   bool stop();
   void end();
   bool is_ending() const;
-  /// Nobody reads any more: those that wait are let go.
+  /// Call this when no reader is left: releases the waiting queries.
   void refuse_queries();
   RecorderCounters counters() const;
 
@@ -63,8 +63,8 @@ class ItemQueue {
   std::vector<Item> others_;
   std::vector<QueryThread::Query> queries_;
   std::size_t bytes_ = 0;        // of frames_
-  std::size_t event_bytes_ = 0;  // of those events in others_ that may be dropped
-  std::size_t kept_ = 0;         // the others in others_
+  std::size_t event_bytes_ = 0;  // of the events in others_ that may be dropped
+  std::size_t kept_ = 0;         // number of the remaining items in others_
   RecorderCounters counters_;
   bool ending_ = false;
   bool refuses_queries_ = false;

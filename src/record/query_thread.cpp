@@ -70,9 +70,9 @@ void QueryThread::run() {
   }
 }
 
-// They would fail alike, and each try may take seconds.
+// These queries would fail too, and each try may take seconds.
 void QueryThread::let_go_of_waiting() {
-  std::deque<Query> let_go;  // after the lock
+  std::deque<Query> let_go;  // destroyed after the lock
   const std::lock_guard lock(mutex_);
   let_go.swap(queries_);
 }

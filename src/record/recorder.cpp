@@ -29,7 +29,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kCloseMilliseconds = 200;  // that a reader is waited for
+constexpr int kCloseMilliseconds = 200;  // the time to wait for a reader
 
 base::Error cannot_record(const std::string& path, const std::string& why) {
   return {.code = "cannot_record",
@@ -38,8 +38,9 @@ base::Error cannot_record(const std::string& path, const std::string& why) {
           .remedy = "give another directory, or move the file away"};
 }
 
-// A temporary file is read by this process alone, and by the next one if this is killed: a rollback
-// journal holds only what changes of old pages, where a log takes every new byte twice and sums it.
+// Only this process reads a temporary file, and the next process if this one is killed. So it uses
+// a rollback journal: that holds only the changes of old pages. A write-ahead log takes every new
+// byte twice and computes checksums.
 void set_up_temporary(SQLite::Database& database) {
   database.exec("PRAGMA locking_mode = EXCLUSIVE");
   database.exec("PRAGMA journal_mode = PERSIST");
@@ -56,7 +57,8 @@ void set_up_recording(SQLite::Database& database) {
   } catch (const SQLite::Exception&) {
   }
   if (!shared) {
-    // No shared memory here, as on a network file system: this process alone may open it.
+    // There is no shared memory here, as on a network file system: only this process may open the
+    // file.
     database.exec("PRAGMA locking_mode = EXCLUSIVE");
     wal();
   }
@@ -68,7 +70,8 @@ bool is_exclusive(SQLite::Database& database) {
   return database.execAndGet("PRAGMA locking_mode").getString() == "exclusive";
 }
 
-// SQLite gives what it puts beside a file that file's permissions, so these come first.
+// Sets the permissions before SQLite opens the file: SQLite gives the files beside it the same
+// permissions.
 base::Status make_private(const std::string& path) {
   using std::filesystem::perms;
   if (!std::filesystem::exists(path)) {
@@ -80,7 +83,7 @@ base::Status make_private(const std::string& path) {
   return {};
 }
 
-/// Device and inode; nothing where there is no such file.
+/// Device and inode; nothing if there is no such file.
 using Identity = std::optional<std::pair<dev_t, ino_t>>;
 
 Identity identity_of(const std::string& path) {
@@ -88,7 +91,7 @@ Identity identity_of(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 ? Identity({facts.st_dev, facts.st_ino}) : Identity();
 }
 
-/// And what SQLite puts beside it.
+/// Removes the file and the files that SQLite puts beside it.
 void remove_files(const std::string& path) {
   for (const char* suffix : {"", "-journal", "-wal", "-shm"}) {
     std::error_code ignored;
@@ -96,7 +99,7 @@ void remove_files(const std::string& path) {
   }
 }
 
-// The error is of the file; what the machine refuses is an exception.
+// An error concerns the file; a failure of the machine is an exception.
 base::Result<std::shared_ptr<SQLite::Database>> open_prepared(const RecorderOptions& options) {
   try {
     if (base::Status made = make_private(options.path); !made.ok()) {
@@ -104,7 +107,7 @@ base::Result<std::shared_ptr<SQLite::Database>> open_prepared(const RecorderOpti
     }
     auto database = std::make_shared<SQLite::Database>(
         options.path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMilliseconds, options.vfs);
-    // A record of 48 KiB takes two such pages, not twelve.
+    // A record of 48 KiB uses two such pages; with the default size it uses twelve.
     database->exec("PRAGMA page_size = 32768");
     options.temporary ? set_up_temporary(*database) : set_up_recording(*database);
     if (base::Status prepared = prepare_schema(*database); !prepared.ok()) {
@@ -138,8 +141,8 @@ base::Result<std::shared_ptr<SQLite::Database>> open_for_writing(const RecorderO
 
 }  // namespace
 
-/// The caller's side fills `queue_`; the writer's thread empties it. `counters_` are the queue's
-/// and guarded by its mutex.
+/// The caller's thread fills `queue_`; the writer's thread empties it. `counters_` are the queue's
+/// counters, guarded by its mutex.
 class Recorder::Impl {
  public:
   Impl(RecorderOptions options, std::shared_ptr<SQLite::Database> database)
@@ -225,7 +228,7 @@ class Recorder::Impl {
     }
   }
 
-  // False: somebody else has the file, so that it is worth another try.
+  // False if another program has locked the file: the write may be tried again.
   bool try_to_write(Writer& writer, const ItemQueue::Work& work) {
     try {
       writer.write(work.items);
@@ -242,7 +245,7 @@ class Recorder::Impl {
     return true;
   }
 
-  // A file without a name is written like any other, and is gone when it is closed.
+  // A file without a name can still be written, but it is lost when it is closed.
   void check_file() {
     if (options_.temporary || is_removed_ || identity_of(options_.path) == identity_) {
       return;
@@ -256,7 +259,7 @@ class Recorder::Impl {
            .remedy = "the run goes on; record the next one to a directory that nobody clears"});
   }
 
-  // What is in the file stays readable; nothing more is written.
+  // The content of the file stays readable; nothing more is written.
   void stop(const std::string& why) {
     if (queue_.stop()) {
       raise({.code = "recording_stopped",
@@ -273,8 +276,9 @@ class Recorder::Impl {
     }
   }
 
-  // As one file that can be read from a folder without write permission. A reader that is still
-  // open keeps the log beside it, but only one that reads just now keeps anything in the log.
+  // Leaves one file that can be read from a folder without write permission. A reader that is still
+  // open keeps the log beside the file, but only a reader in the middle of a read keeps content in
+  // the log.
   void close() {
     try {
       database_->setBusyTimeout(kCloseMilliseconds);
@@ -288,7 +292,7 @@ class Recorder::Impl {
 
   const RecorderOptions options_;
   const Identity identity_;                     // of the file that is open
-  bool is_removed_ = false;                     // and told so
+  bool is_removed_ = false;                     // and the alarm was raised
   std::map<std::uint16_t, std::string> names_;  // of points, by flag
   ItemQueue queue_;
   std::shared_ptr<SQLite::Database> database_;

@@ -24,7 +24,7 @@ base::Error cannot_open(const std::string& path, base::Error why) {
   return why;
 }
 
-// What means something in a URI stands as its code.
+// Replaces characters that have a meaning in a URI by their codes.
 std::string escaped(const std::string& path) {
   std::string out;
   for (const char letter : path) {
@@ -41,7 +41,7 @@ std::string escaped(const std::string& path) {
   return out;
 }
 
-// A file in a folder that cannot be written has no room for SQLite's lock files.
+// SQLite's lock files cannot be made in a folder without write permission.
 std::shared_ptr<SQLite::Database> open_read_only(const std::string& path) {
   try {
     auto database =
@@ -57,14 +57,15 @@ std::shared_ptr<SQLite::Database> open_read_only(const std::string& path) {
   }
 }
 
-// Null where the file was damaged. Walking over a tree takes stack for every level of it.
+// Null if the file was damaged. The depth is limited: a walk over the tree uses stack for every
+// level.
 json parsed(const std::string& text) {
   constexpr protocol::TextLimits kLimits{.bytes = std::size_t{64} << 20U, .depth = 100};
   base::Result<json> value = protocol::parse_json(text, kLimits);
   return value.ok() ? std::move(value).value() : json();
 }
 
-// SQLite keeps no NaN, and every scalar is a double there.
+// SQLite stores no NaN, and every scalar is stored as a double.
 json number_of(const SQLite::Column& column) {
   if (column.isNull()) {
     return std::numeric_limits<double>::quiet_NaN();
@@ -77,7 +78,7 @@ json number_of(const SQLite::Column& column) {
   return value;
 }
 
-// From the latest record of a protocol::RecordKey on.
+// Numbers the records of each protocol::RecordKey, starting with the latest.
 constexpr const char* kAge = R"sql(
   row_number() OVER (PARTITION BY entry, prompt_set, layer, tensor_rank, pipeline_rank, data_rank,
                                   phase, direction ORDER BY step DESC, id DESC) AS age )sql";

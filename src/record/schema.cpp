@@ -7,7 +7,7 @@
 namespace tt::record {
 namespace {
 
-// frames.record comes last: the columns before it are read without its pages.
+// frames.record is the last column: SQLite can read the columns before it without its pages.
 constexpr const char* kTables = R"sql(
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE runs (
@@ -34,7 +34,7 @@ CREATE TABLE events (
   kind TEXT NOT NULL, session TEXT NOT NULL, who TEXT NOT NULL, detail TEXT NOT NULL);
 )sql";
 
-// For what bounds the file; recordings of before have it not.
+// For the rule that limits the file's size. Older recordings do not have this index.
 constexpr const char* kIndexes = R"sql(
 CREATE INDEX IF NOT EXISTS data_events ON events (time_ns) WHERE kind IN ('applied', 'saved'))sql";
 
@@ -69,7 +69,7 @@ base::Status prepare_schema(SQLite::Database& database) {
 }
 
 base::Status check_schema(SQLite::Database& database) {
-  // A view would do what the file's author wrote, for as long as he likes.
+  // Accepts tables only: a view would run SQL that the file's author wrote, for any length of time.
   for (const char* table : {"meta", "runs", "points", "frames", "scalars", "events"}) {
     if (!database.tableExists(table)) {
       return not_a_recording("this is an SQLite file, but no recording: it has no table " +

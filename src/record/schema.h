@@ -10,18 +10,18 @@
 namespace tt::record {
 
 inline constexpr int kSchemaVersion = 1;
-/// How long another's lock is waited for.
+/// The time to wait for another connection's lock.
 inline constexpr int kBusyMilliseconds = 2000;
 
-/// Makes the tables of docs/recording.md in an empty file, or checks that they are there.
+/// Makes the tables of docs/recording.md in an empty file, or checks that they exist.
 base::Status prepare_schema(SQLite::Database& database);
 /// An error if the file is not a recording of this schema.
 base::Status check_schema(SQLite::Database& database);
 base::Error not_a_recording(std::string message);
-/// Bytes of the file that hold something, as this connection sees it.
+/// The bytes of the file that hold data, in the view of this connection.
 std::uint64_t used_bytes(SQLite::Database& database);
 
-/// SQLite knows signed integers only: the same 64 bits.
+/// SQLite has only signed integers; the 64 bits stay the same.
 inline std::int64_t as_signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 inline std::uint64_t as_unsigned(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 

@@ -20,7 +20,7 @@ constexpr const char* kEraseOldestFrames = R"sql(
        newest AS (SELECT run, step FROM frames ORDER BY id DESC LIMIT 1)
   DELETE FROM frames WHERE (run, step) IN (SELECT run, step FROM oldest)
                        AND (run, step) NOT IN (SELECT run, step FROM newest))sql";
-// Data events: kDataKinds.
+// Data events are the events of kDataKinds.
 constexpr const char* kEraseEventsBeforeFrames = R"sql(
   DELETE FROM events WHERE kind IN ('applied', 'saved')
                        AND time_ns < (SELECT time_ns FROM frames ORDER BY id LIMIT 1))sql";
@@ -28,7 +28,7 @@ constexpr const char* kEraseOldestEvents = R"sql(
   DELETE FROM events
   WHERE id IN (SELECT id FROM events WHERE kind IN ('applied', 'saved') ORDER BY id LIMIT 16)
     AND id < (SELECT max(id) FROM events WHERE kind IN ('applied', 'saved')))sql";
-// Many at once of the oldest run that has more than its newest step.
+// Erases many scalars in one statement, from the oldest run that has more than its newest step.
 constexpr const char* kEraseOldestScalars = R"sql(
   WITH oldest AS (SELECT run, (SELECT max(step) FROM scalars s WHERE s.run = runs.run) AS newest
                   FROM runs WHERE newest > (SELECT min(step) FROM scalars s WHERE s.run = runs.run)
@@ -37,7 +37,7 @@ constexpr const char* kEraseOldestScalars = R"sql(
     AND step < (SELECT newest FROM oldest)
     AND step <= ifnull((SELECT step FROM scalars WHERE run = (SELECT run FROM oldest)
                         ORDER BY step LIMIT 1 OFFSET 4096), (SELECT newest FROM oldest)))sql";
-constexpr std::uint64_t kScalarBytes = 48;  // about what one takes
+constexpr std::uint64_t kScalarBytes = 48;  // approximate size of a scalar
 
 std::string dump(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -51,7 +51,7 @@ std::string shape_text(const protocol::RecordHeader& header) {
   return shape.dump();
 }
 
-// NaN is NULL in SQLite.
+// SQLite stores NaN as NULL.
 template <typename... Values>
 void run(SQLite::Statement& statement, const Values&... values) {
   SQLite::bind(statement, values...);
@@ -90,7 +90,7 @@ void Writer::insert(const FrameItem& item) {
   const protocol::RecordHeader& h = item.header;
   const auto code = [](auto name) { return static_cast<int>(name); };
   constexpr int kRecord = 21;
-  // Not copied: the bytes must live until the statement has run.
+  // The bytes are not copied: they must live until the statement has run.
   frame_.bindNoCopy(kRecord, item.bytes->data(), static_cast<int>(item.bytes->size()));
   run(frame_, as_signed(h.run), as_signed(h.sequence), as_signed(h.step), h.micro_batch,
       code(h.phase), h.plan, h.entry, h.prompt_set, h.first_row, h.point, h.layer,
@@ -123,9 +123,9 @@ void Writer::insert(const RunItem& item) {
   }
 }
 
-// The oldest steps go first, and the data events with them; scalars, which are small, where they
-// take half of what is allowed or no frame is left. The newest step and data event stay even if
-// they are bigger than everything allowed.
+// Erases the oldest steps first, and their data events with them. Scalars are small; they are
+// erased if they use half of the limit, or if no frame is left. The newest step and the newest data
+// event stay even if they are larger than the limit.
 void Writer::prune() {
   while (max_bytes_ > 0 && used_bytes() > max_bytes_) {
     if (scalars_ * kScalarBytes > max_bytes_ / 2 && erase_oldest_scalars()) {

@@ -30,16 +30,16 @@ struct StepItem {
 };
 using Item = std::variant<FrameItem, StepItem, Event, RunItem>;
 
-/// The statements that write a recording, and the rule that bounds it. What SQLite cannot do is an
-/// SQLite::Exception.
+/// The statements that write a recording, and the rule that limits its size. A failure of SQLite is
+/// an SQLite::Exception.
 /// Thread: one at a time. Owner: `database` outlives it.
 class Writer {
  public:
   Writer(SQLite::Database& database, std::uint64_t max_bytes);
 
-  /// Writes all of `items` in one transaction; on an exception none of them.
+  /// Writes all of `items` in one transaction; on an exception it writes no item.
   void write(const std::vector<Item>& items);
-  /// Bytes of the file's pages that are in use.
+  /// The bytes of the file's pages that are in use.
   std::uint64_t used_bytes();
 
  private:
@@ -52,7 +52,7 @@ class Writer {
 
   SQLite::Database& database_;
   const std::uint64_t max_bytes_;
-  std::uint64_t scalars_ = 0;  // rows, or a few more; counted where there is a bound
+  std::uint64_t scalars_ = 0;  // rows, or slightly more; counted if there is a limit
   SQLite::Statement frame_;
   SQLite::Statement scalar_;
   SQLite::Statement event_;

@@ -6,8 +6,8 @@
 
 namespace tt::base {
 
-/// A broken invariant: a defect of this program, never of its input. Travels to main, which stops
-/// every rank.
+/// A broken invariant: a defect of this program, never of its input. The exception reaches main,
+/// which stops every rank.
 class CheckError : public std::logic_error {
  public:
   using std::logic_error::logic_error;
@@ -17,7 +17,8 @@ class CheckError : public std::logic_error {
 /// Thread: sets a thread-local label.
 void set_rank_label(std::string label);
 
-/// Throws CheckError with expression, values, place and rank label.
+/// Throws CheckError. Its text has the expression, the values, the place in the code and the rank
+/// label.
 [[noreturn]] void check_failed(const char* file, int line, const std::string& what);
 
 namespace detail {

@@ -12,7 +12,7 @@ constexpr std::uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-/// One well-mixed 64-bit number of two (the finaliser of SplitMix64, Steele et al. 2014).
+/// Mixes two numbers into one 64-bit number (the finaliser of SplitMix64, Steele et al. 2014).
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
   std::uint64_t x = a * 0x9e3779b97f4a7c15 + b;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

@@ -12,10 +12,11 @@ namespace tt::base {
 /// First and last number, both included.
 using Range = std::pair<std::int64_t, std::int64_t>;
 
-/// Text such as "1-4,8" of docs/protocol.md; nothing if it is no such list. Thread: any.
+/// Parses text such as "1-4,8" (docs/protocol.md). Nothing if the text is not such a list. Thread:
+/// any.
 std::optional<std::vector<Range>> parse_ranges(std::string_view text);
 
-/// The numbers that such a list names; nothing also if one is above 65535.
+/// The numbers that such a list names. Also nothing if a number is above 65535.
 std::optional<std::set<std::uint16_t>> parse_numbers(std::string_view text);
 
 }  // namespace tt::base

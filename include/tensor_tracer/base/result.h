@@ -9,26 +9,26 @@
 
 namespace tt::base {
 
-/// What is wrong with something that came from outside (a flag, a file, a message), told to the
-/// person who sent it. Failures of the machine are exceptions instead: docs/errors.md.
+/// The error of an input from outside (a flag, a file, a message), for the person who sent the
+/// input. Failures of the machine are exceptions instead: docs/errors.md.
 struct Error {
   /// A stable word for programs, for example "invalid_argument".
   std::string code;
-  /// One sentence that names the thing and both values.
+  /// One sentence that names the input and both values.
   std::string message;
   /// The flag, key, file or field that is wrong; may be empty.
   std::string where = {};
-  /// What to do about it; may be empty.
+  /// How to correct the input; may be empty.
   std::string remedy = {};
 };
 
-/// The error of something that was given wrongly: its code is "invalid_argument".
+/// The error of a wrong argument: its code is "invalid_argument".
 Error invalid_argument(std::string where, std::string message, std::string remedy = "");
 
 /// "where: message; remedy" on one line.
 std::string to_string(const Error& error);
 
-/// A value, or the error in its place. Thread: as T.
+/// A value, or an error instead of the value. Thread: as T.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -61,7 +61,7 @@ class [[nodiscard]] Result {
   std::variant<T, Error> state_;
 };
 
-/// Nothing, or the reason why it failed.
+/// Success, or the error.
 class [[nodiscard]] Status {
  public:
   Status() = default;

@@ -9,14 +9,15 @@
 
 namespace tt::base {
 
-/// Keeps every other hub out of a run directory until the descriptor and its copies, those of other
-/// processes too, are closed: a lock on the file `lock` in it. Waits 2 s for a hub that is just
-/// ending. The error's code is "run_dir_in_use", and its message names the process that has the
-/// directory. Where the file system knows no locks, a warning goes to standard error and no hub is
-/// kept out.
+/// Locks the file `lock` in a run directory, so that no other hub uses the directory. The lock
+/// lasts until the descriptor and all its copies, also those in other processes, are closed. Waits
+/// up to 2 s for a hub that is just ending. The error's code is "run_dir_in_use", and its message
+/// names the process that uses the directory. If the file system has no locks, writes a warning to
+/// standard error and keeps no hub out.
 Result<ScopedFd> lock_run_dir(const std::string& run_dir);
 
-/// Writes the process that the error names: one that has a copy of the descriptor.
+/// Writes into the lock file the process that the error names: a process that has a copy of the
+/// descriptor.
 void write_lock_holder(const ScopedFd& lock, pid_t process);
 
 }  // namespace tt::base

@@ -8,21 +8,21 @@
 
 namespace tt::base {
 
-/// Bytes that many queues hold, and what keeps them alive; used like a pointer to a string_view.
-/// Owner: shared by all copies.
+/// Bytes that several queues hold, with the owner that keeps the bytes alive. Used like a pointer
+/// to a string_view. Owner: shared by all copies.
 class SharedBytes {
  public:
   SharedBytes() = default;
   SharedBytes(const std::shared_ptr<const std::string>& text)
       : owner_(text), view_(*text), pinned_(text->size()) {}
-  /// `pinned`: the memory that stays allocated as long as `owner` does.
+  /// `pinned`: the size of the memory that stays allocated as long as `owner` lives.
   SharedBytes(std::shared_ptr<const void> owner, std::string_view view, std::size_t pinned)
       : owner_(std::move(owner)), view_(view), pinned_(pinned) {}
 
   const std::string_view& operator*() const { return view_; }
   const std::string_view* operator->() const { return &view_; }
 
-  /// A small part is copied, so that no part pins more than twice its size.
+  /// Copies a small part, so that no part keeps more than twice its size allocated.
   /// REQUIRES: `part` lies within these bytes.
   SharedBytes part(std::string_view part) const {
     if (part.size() * 2 < pinned_) {

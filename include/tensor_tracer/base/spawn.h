@@ -13,20 +13,20 @@
 namespace tt::base {
 
 struct SpawnOptions {
-  std::string program;                      // a path; nothing is searched for
+  std::string program;                      // a path; not searched for in PATH
   std::vector<std::string> arguments;       // without the program itself
-  std::vector<std::pair<int, int>> passed;  // (our descriptor, the child's one), the latter from 3
+  std::vector<std::pair<int, int>> passed;  // (our descriptor, the child's, at least 3)
   std::string output;                       // stdout and stderr are appended here; empty: inherited
   bool new_session = false;
 };
 
-/// Starts a program without a shell and without fork: safe before and after any library is up. It
-/// gets stdin from /dev/null, the descriptors named and no others, no signal blocked, and the
-/// environment without what MPI's launchers put there.
+/// Starts a program without a shell and without fork, so it is safe before and after any library
+/// starts. The program gets stdin from /dev/null, the descriptors named and no others, no blocked
+/// signals, and the environment without the variables that MPI's launchers add.
 /// Thread: any. Owner: the caller waits for the process.
 Result<pid_t> spawn(const SpawnOptions& options);
 
-/// A pipe, both ends closed on exec: first the reading end.
+/// A pipe; both ends are closed on exec. The first descriptor is the reading end.
 Result<std::pair<ScopedFd, ScopedFd>> make_pipe();
 
 /// The bytes that arrive in a pipe until its writing ends are closed, or until `end`.

@@ -4,7 +4,7 @@
 
 namespace tt::base {
 
-/// What this process can know of how its user came to this machine.
+/// Facts that this process can find about how its user reached this machine.
 struct Whereabouts {
   std::string host = {};             // this machine
   std::string slurm_job = {};        // SLURM_JOB_ID
@@ -12,12 +12,12 @@ struct Whereabouts {
   std::string ssh_connection = {};   // SSH_CONNECTION
 };
 
-/// From the environment and the kernel. Thread: any, while nobody changes the environment.
+/// Reads the environment and asks the kernel. Thread: any, while no thread changes the environment.
 Whereabouts whereabouts();
 
-/// What to type on one's own machine to reach `port` of this one's loopback:
-/// "ssh -L 8765:127.0.0.1:8765 -J login1 node17". Empty where nothing says that the user is
-/// elsewhere. Thread: any.
+/// The command that the user types on their own machine to reach `port` of this machine's loopback
+/// address: "ssh -L 8765:127.0.0.1:8765 -J login1 node17". Empty if no fact shows that the user is
+/// on another machine. Thread: any.
 std::string ssh_command(const Whereabouts& here, int port);
 
 }  // namespace tt::base

@@ -2,9 +2,9 @@
 
 namespace tt::base {
 
-/// Lets the calling thread run on every CPU that the machine gives this process; mpirun pins its
-/// ranks, and threads and children inherit that. Best effort.
-/// Thread: affects the calling one only.
+/// Lets the calling thread run on every CPU that the machine gives this process. mpirun pins its
+/// ranks to CPUs, and threads and child processes inherit this. Best effort.
+/// Thread: affects the calling thread only.
 void reset_affinity();
 
 /// The calling thread's name in tools such as top and gdb; at most 15 characters.
@@ -15,7 +15,8 @@ double thread_cpu_seconds();
 /// CPU seconds that all threads of this process have used.
 double process_cpu_seconds();
 
-/// Adds the CPU time of its life to a sum, which outlives it.
+/// Adds the calling thread's CPU time between construction and destruction to a sum. The sum
+/// outlives this object.
 class CpuTimer {
  public:
   explicit CpuTimer(double& sum) : sum_(sum), begin_(thread_cpu_seconds()) {}

@@ -11,19 +11,19 @@
 
 namespace tt::config {
 
-/// Settings of a hub. Of one that is started by hand they are flags; that of a run reads them in
-/// run.json (docs/protocol.md, "Files and the end"), also when it is started again. Field
-/// `idle_seconds` is the flag --idle-seconds and the key "idle_seconds". None is a token.
+/// Settings of a hub. A hub that a user starts reads them from flags. A run's hub reads them from
+/// run.json (docs/protocol.md, "Files and the end"), also when it is started again. The field
+/// `idle_seconds` is the flag --idle-seconds and the key "idle_seconds". No setting is a token.
 struct HubConfig {
   std::string run_id;  // 16 hex digits; empty: as in hub.json, or new
   int port = 8765;     // 0: the next free one from 8765
-  std::string bind;    // address besides the loopback ones; empty: none
+  std::string bind;    // an address besides the loopback addresses; empty: none
   std::string auth = "token";
   std::vector<std::string> allow_host;
   std::vector<std::string> allow_origin;
   std::string log_format = "json";
   std::vector<std::string> compare;
-  std::optional<bool> print_url;  // with its token; nothing: on a terminal
+  std::optional<bool> print_url;  // print the URL with its token; nothing: only on a terminal
   std::string page_dir;           // empty: the built page beside the program
   double lease_seconds = 30;
   double idle_seconds = 30;
@@ -35,10 +35,10 @@ struct HubConfig {
   int version = 1;
 };
 
-/// The options of every hub. The rows point into `config`, which outlives them.
+/// The options of every hub. The rows point into `config`, which must outlive them.
 Options viewer_options(HubConfig& config);
 
-/// The further options of a run's hub, which a replay does not have.
+/// More options for a run's hub; a replay does not have them.
 Options run_options(HubConfig& config);
 
 /// All keys of run.json.

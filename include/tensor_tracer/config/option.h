@@ -11,38 +11,38 @@
 
 #include "tensor_tracer/base/result.h"
 
-/// Tables of options. From a row come the command-line flag, the key of a JSON file, the help text,
-/// the check of the value and the comparison between ranks. Thread: as the fields that rows point
-/// to.
+/// Tables of options. Each row defines the command-line flag, the key of a JSON file, the help
+/// text, the check of the value and the comparison between ranks. Thread: as the fields that the
+/// rows point to.
 namespace tt::config {
 
-/// The flag --name sets it, --no-name clears it.
+/// The flag --name sets the field to true, --no-name sets it to false.
 struct Switch {
   std::optional<bool>* field;
   std::optional<bool>& operator*() const { return *field; }
 };
 
-/// Bytes, with a unit such as 10G on the command line.
+/// A number of bytes. On the command line it may have a unit, for example 10G.
 struct Bytes {
   std::uint64_t* field;
   std::uint64_t& operator*() const { return *field; }
 };
 
-/// Texts with commas between them.
+/// Texts separated by commas.
 struct Commas {
   std::vector<std::string>* field;
   std::vector<std::string>& operator*() const { return *field; }
 };
 
-/// Where the value of an option is.
+/// A pointer to the value of an option.
 using Field = std::variant<bool*, int*, std::int64_t*, std::uint64_t*, double*, std::string*,
                            std::vector<std::string>*, std::optional<bool>*, std::optional<int>*,
                            std::optional<double>*, Switch, Bytes, Commas>;
 
-/// Tells right values from wrong ones, of a list each. An absent optional value is always right,
-/// and so is every value where `holds` is empty.
+/// Checks a value; of a list, each item. An absent optional value always passes. If `holds` is
+/// empty, every value passes.
 struct Check {
-  std::string complaint = {};  // behind the value: "is not above 0"
+  std::string complaint = {};  // follows the value in the error: "is not above 0"
   std::function<bool(const nlohmann::json& value)> holds = {};
 };
 
@@ -57,10 +57,10 @@ Check existing_file();
 Check number(std::string complaint, std::function<bool(double)> holds);
 Check text(std::string complaint, std::function<bool(const std::string&)> holds);
 
-/// What must be the same on all ranks.
+/// The part of an option that must be the same on all ranks.
 enum class Agreement { kNothing, kValue, kPresence };
 
-/// What an option has no effect without. kAudience: a page, a recording or a program.
+/// The thing without which an option has no effect. kAudience: a page, a recording or a program.
 enum class Needs { kNothing, kRecording, kPage, kAudience };
 
 struct Option {
@@ -70,29 +70,29 @@ struct Option {
   Check check = {};
   Agreement agreement = Agreement::kNothing;
   Needs needs = Needs::kNothing;
-  std::string group = {};  // of --help; empty: the first one
+  std::string group = {};  // heading in --help; empty: the first one
 };
 
 using Options = std::vector<Option>;
 
-/// The same rows, with this group; with values that are the same on all ranks; with this need.
+/// The same rows: in this group; with the same values required on all ranks; with this need.
 Options in_group(const std::string& group, Options options);
 Options agreed(Options options);
 Options needing(Needs needs, Options options);
 
-/// The rows of all tables, in their order.
+/// The rows of all tables, in order.
 Options joined(std::initializer_list<Options> tables);
 
 /// The key in a JSON file: "num_layers".
 std::string key_of(const Option& option);
 
-/// null: absent.
+/// Null if the option is absent.
 nlohmann::json value_of(const Option& option);
 
-/// As people write it; numbers with all digits that matter.
+/// The value as people write it; a number has all digits that are needed to read it back exactly.
 std::string text_of(const nlohmann::json& value);
 
-/// The error of the first wrong value names its flag and the value.
+/// The error of the first wrong value names the flag and the value.
 base::Status check(const Options& options);
 
 }  // namespace tt::config

@@ -17,7 +17,7 @@ struct RecordingConfig {
   std::uint64_t record_every = 1;
 };
 
-/// The rows point into `config`, which outlives them.
+/// The rows point into `config`, which must outlive them.
 Options recording_options(RecordingConfig& config);
 
 }  // namespace tt::config

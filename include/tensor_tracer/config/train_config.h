@@ -12,9 +12,9 @@
 #include "tensor_tracer/config/recording_config.h"
 #include "tensor_tracer/mesh/mesh.h"
 
-/// Options under Megatron-LM's names: field `num_layers` is the flag --num-layers and the key
-/// "num_layers" of a JSON configuration. Defaults stand at the fields. A new option is a field here
-/// and a row of train_options().
+/// Options with Megatron-LM's names: the field `num_layers` is the flag --num-layers and the key
+/// "num_layers" of a JSON configuration. The defaults are written at the fields. A new option needs
+/// a field here and a row in train_options().
 namespace tt::config {
 
 struct ModelConfig {
@@ -22,7 +22,7 @@ struct ModelConfig {
   std::int64_t hidden_size = 256;
   std::int64_t ffn_hidden_size = 0;  // 0: 4 × hidden_size
   std::int64_t num_attention_heads = 4;
-  std::int64_t num_query_groups = 0;  // 0: as many as heads
+  std::int64_t num_query_groups = 0;  // 0: the number of attention heads
   std::int64_t kv_channels = 0;       // 0: hidden_size / num_attention_heads
   std::int64_t seq_length = 256;
   std::int64_t vocab_size = 256;
@@ -44,7 +44,7 @@ struct ModelConfig {
   std::int64_t head_size() const {
     return kv_channels > 0 ? kv_channels : hidden_size / num_attention_heads;
   }
-  /// The same model with the defaults that follow from other options filled in.
+  /// The same model, with the defaults that follow from other options filled in.
   ModelConfig resolved() const;
 };
 
@@ -80,10 +80,10 @@ struct TracerConfig {
   std::vector<std::string> tensor_tracer_allow_origin;  // of pages besides the hub's own
   std::vector<std::string> tensor_tracer_compare;       // other recordings
   bool tensor_tracer_open = false;
-  std::optional<bool> print_url;  // absent: on where the program has a terminal and no launcher
+  std::optional<bool> print_url;  // none: on if the program has a terminal and no launcher
 };
 
-/// Texts that are run through the model over and over; each file is a set.
+/// Texts that run through the model every few steps; each file is a set.
 struct MonitorConfig {
   std::vector<std::string> monitor_prompts;  // files of lines, or JSONL
   std::int64_t monitor_interval = 50;        // steps
@@ -121,40 +121,41 @@ struct TrainConfig {
   std::string export_tensors;        // directory; empty: none
   std::string export_at = "1";
 
-  /// Whether somebody may see what is traced, now or later.
+  /// True if a viewer may see traced values, now or later.
   bool has_hub() const {
     return tracer.tensor_tracer_port.has_value() || !recording.record.empty();
   }
-  /// Of activations, as PyTorch names it.
+  /// The dtype of activations, with PyTorch's name.
   std::string compute_dtype() const { return bf16 ? "bfloat16" : params_dtype; }
-  /// Of the whole job, defaults resolved.
+  /// The batch size of the whole job, defaults resolved.
   std::int64_t global_batch(int data_size) const {
     return global_batch_size > 0 ? global_batch_size : micro_batch_size * data_size;
   }
-  /// The same run with the defaults that follow from other options filled in, so that two can be
-  /// compared option by option.
+  /// The same run, with the defaults that follow from other options filled in. Two resolved runs
+  /// can be compared option by option.
   TrainConfig resolved() const;
 };
 
-/// The table of the options of `tensor-tracer train`: the only list of them. The rows point into
-/// `config`, which outlives them.
+/// The table of the options of `tensor-tracer train`, and the only list of them. The rows point
+/// into `config`, which must outlive them.
 Options train_options(TrainConfig& config);
 
-/// The mesh this configuration asks for on `world_size` ranks, once everything fits together: each
-/// option by itself, sizes with the mesh, and options that need others. The error names the flag
-/// and all numbers.
+/// The mesh that this configuration asks for on `world_size` ranks. First checks each option, the
+/// sizes against the mesh, and the options that need other options. The error names the flag and
+/// all numbers.
 base::Result<mesh::MeshShape> check(const TrainConfig& config, int world_size);
 
-/// As check(), of a configuration that is not run: options of the page are not asked for a page.
+/// Like check(), for a configuration that is not run: an option of the page needs no page here.
 base::Result<mesh::MeshShape> check_unseen(const TrainConfig& config, int world_size);
 
-/// The steps of --export-at, "1,5-7". Nothing: not such a list.
+/// The steps of --export-at, such as "1,5-7". Nothing if the text is not such a list.
 std::optional<std::vector<std::int64_t>> parse_steps(const std::string& text);
 
-/// Per cent of train and validation in --split. Nothing: not two numbers above 0 that sum to 100.
+/// The per cent of train and of validation in --split. Nothing if the text is not two numbers above
+/// 0 with the sum 100.
 std::optional<std::pair<double, double>> parse_split(const std::string& text);
 
-/// The options of the model, resolved, by key, and "add_bias_linear" as Megatron-LM names it.
+/// The options of the model, resolved, by key; also "add_bias_linear", Megatron-LM's name.
 nlohmann::json to_json(const ModelConfig& model);
 
 }  // namespace tt::config

@@ -30,12 +30,12 @@ enum class Kind : std::uint8_t {
   kAttribute,  // children: object; text: the name after the dot, at name_span
   kCall,       // children: callee, then arguments in source order, kKeyword ones last
   kKeyword,    // children: value; text: the argument's name, at name_span
-  kIndex,      // children: object, subscript (a kTuple where there are commas)
+  kIndex,      // children: object, subscript (a kTuple if there are commas)
   kSlice,      // children: start, stop, step; absent parts are kNoNode
   kTuple,      // children: items
   kList,       // children: items
   kUnary,      // children: operand; op
-  kBinary,     // children: left, right; op; comparisons too
+  kBinary,     // children: left, right; op; includes comparisons
 };
 
 enum class Operator : std::uint8_t {
@@ -62,10 +62,10 @@ enum class Operator : std::uint8_t {
   kInvert,
 };
 
-/// As it is written ("+", "//", "<=", …), but "neg" and "pos" for the signs.
+/// The operator as it is written ("+", "//", "<=", …); the signs are "neg" and "pos".
 std::string_view to_string(Operator op);
 
-/// One node; which fields mean something stands at Kind.
+/// One node. Kind lists the fields that have a meaning.
 struct Node {
   Kind kind = Kind::kNone;
   Operator op = Operator::kNoOperator;
@@ -78,17 +78,18 @@ struct Node {
   std::vector<NodeId> children = {};
 };
 
-/// A part of a source text that was written for the user's node `name`, in another format.
+/// A part of a source text that was written for the node `name` of a user's graph in another
+/// format.
 struct Origin {
   Span span;
   std::string name;
 };
 
-/// An expression: nodes with the children always before their parents, and the source text that
-/// their spans point into. Thread: any, it never changes.
+/// An expression: its nodes, with children always before their parents, and the source text that
+/// their spans refer to. Thread: any; it never changes.
 class Ast {
  public:
-  /// `origins`: of a text that was written for the nodes; empty if a user wrote the text.
+  /// `origins`: for a text that was written for the nodes; empty if a user wrote the text.
   Ast(std::string source, std::vector<Node> nodes, NodeId root, std::vector<Origin> origins = {})
       : source_(std::move(source)),
         nodes_(std::move(nodes)),

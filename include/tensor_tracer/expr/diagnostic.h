@@ -9,11 +9,11 @@
 
 namespace tt::expr {
 
-/// What is wrong with a piece of the source.
+/// A problem in a part of the source.
 struct Problem {
   Span span;
-  std::string what;    // a sentence without a full stop
-  std::string remedy;  // what to write instead; may be empty
+  std::string what;    // one sentence without a full stop
+  std::string remedy;  // the text to write instead; may be empty
 };
 
 /// The error that the author of `source` reads:
@@ -22,17 +22,18 @@ struct Problem {
 ///       data.maen(dim=-1)
 ///            ^~~~
 ///
-/// `code` is "invalid_expression", `where` is "line L, column C"; both count from 1, columns count
-/// characters. Control characters and bytes that are no UTF-8 are shown as "?", and of a long line
-/// only the surroundings are shown. Thread: any.
+/// `code` is "invalid_expression", `where` is "line L, column C". Both count from 1, and columns
+/// count characters. Control characters and bytes that are not UTF-8 are shown as "?". Of a long
+/// line only the part around the problem is shown. Thread: any.
 base::Error to_error(std::string_view source, const Problem& problem);
 
 /// The same for a text that has a tree. If the text was written for nodes of another format
-/// (Ast::origins), `code` is "invalid_graph", and the name of the innermost node stands in the
-/// place of line and column. Thread: any.
+/// (Ast::origins), `code` is "invalid_graph", and `where` is the name of the innermost node.
+/// Thread: any.
 base::Error to_error(const Ast& ast, const Problem& problem);
 
-/// ", did you mean "mean"?" if `word` is near one of the known names, else empty. Thread: any.
+/// ", did you mean "mean"?" if `word` is similar to one of the known names, else empty. Thread:
+/// any.
 std::string suggestion(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace tt::expr

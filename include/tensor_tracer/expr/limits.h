@@ -4,13 +4,14 @@
 
 namespace tt::expr {
 
-/// How large an expression may be. What is past a limit is refused before it costs anything.
+/// The largest size of an expression. Text beyond a limit is refused before it uses time or memory.
 struct Limits {
   std::size_t max_source_bytes = 4096;
-  /// Of the syntax tree, and of brackets and signs in the text; a sum of n terms is n deep.
+  /// The depth of the syntax tree, and of brackets and signs in the text. A sum of n terms has
+  /// depth n.
   std::size_t max_depth = 100;
   std::size_t max_nodes = 1000;
-  /// Digits of one number, its exponent's included.
+  /// The digits of one number, including its exponent's digits.
   std::size_t max_digits = 40;
 };
 

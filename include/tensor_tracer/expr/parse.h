@@ -8,9 +8,10 @@
 
 namespace tt::expr {
 
-/// Reads one expression in Python's syntax and precedence: docs/expressions.md. Nothing is looked
-/// up, so unknown names pass. Parts of Python that the language leaves out are refused with what to
-/// write instead, as is everything past a limit: an Error as in to_error(), never an exception.
+/// Reads one expression in Python's syntax and precedence: docs/expressions.md. Names are not
+/// looked up, so unknown names pass. A part of Python outside the language is refused, and the
+/// error states the text to write instead. Anything beyond a limit is refused too. A problem is an
+/// Error as in to_error(), never an exception.
 /// Thread: any.
 base::Result<Ast> parse(std::string_view source, const Limits& limits = {});
 

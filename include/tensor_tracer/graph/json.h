@@ -10,13 +10,14 @@ namespace tt::graph {
 
 inline constexpr int kGraphVersion = 1;
 
-/// The canonical form: docs/intervention_graph.md, "JSON". Nodes stand behind the nodes they use.
+/// Writes the canonical form: docs/intervention_graph.md, "JSON". Each node comes after the nodes
+/// that it uses.
 nlohmann::json to_json(const Program& program);
 
 /// Reads and checks either form: text, which is a string, or a graph, which is an object. Errors of
 /// a text are those of parse_program(). Errors of a graph have the code "invalid_graph", and
-/// `where` is the node's id; nothing of it is trusted. The program's source is then the text of the
-/// graph, which means the same. Thread: any.
+/// `where` is the node's id. No part of the graph is trusted. The program's source is then the text
+/// of the graph, with the same meaning. Thread: any.
 base::Result<Program> read_program(const nlohmann::json& text_or_graph, const Model& model);
 
 }  // namespace tt::graph

@@ -17,42 +17,43 @@
 
 namespace tt::graph {
 
-/// `layers[12]`, or with `is_each` `layers[layer + offset]`: every layer of when(layers=…).
+/// `layers[12]`; with `is_each` it is `layers[layer + offset]`, for every layer of when(layers=…).
 struct LayerRef {
   bool is_each = false;
-  int number = 0;  // the layer, or the offset
+  int number = 0;  // the layer's number, or the offset
 
   int at(int layer) const { return is_each ? layer + number : number; }
 };
 
-/// A named place of the forward pass, or its gradient.
+/// A named place of the forward, or the place's gradient.
 struct Place {
   std::size_t row = 0;            // in the place table
   std::string point = {};         // the row's name
-  std::string path = {};          // and its path
+  std::string path = {};          // the row's path
   std::optional<LayerRef> layer;  // none: outside the layers
   bool gradient = false;
   expr::NodeId heads = expr::kNoNode;  // the subscript behind .heads, one integer, slice or list
 
-  /// With `layers[layer + 1]` as the layer that it is where `layer` is this one.
+  /// The place for layer `of_layer`: replaces for example `layers[layer + 1]` by the layer's
+  /// number.
   Place in(int of_layer) const;
 };
 
-/// What a part of an expression stands for besides operators and numbers.
+/// The meaning of a leaf, which is a part of an expression that is not an operator or a number.
 enum class LeafKind : std::uint8_t {
   kPlace,      // a getter: `place`
   kParameter,  // `name`
   kBinding,    // the value `name` of an earlier line: `value`
   kVector,     // vector("name")[row]
   kFile,       // file("name")["key"]
-  kNoise,      // noise(place, "normal" or "uniform" in `key`, seed=`seed`): of the place's shape
+  kNoise,      // noise(place, "normal" or "uniform" in `key`, seed=`seed`); has the place's shape
   kSaved,      // saved("name")
   kLayer,      // `layer`, an integer
 };
 
 struct Leaf {
   LeafKind kind = LeafKind::kPlace;
-  expr::NodeId node = expr::kNoNode;  // the whole subtree of the script that this leaf is
+  expr::NodeId node = expr::kNoNode;  // the leaf's whole subtree of the script
   Place place = {};
   std::string name = {};
   std::string key = {};
@@ -61,9 +62,10 @@ struct Leaf {
   std::size_t value = 0;
 };
 
-/// An expression that is evaluated once: a binding, or what a write, save or condition uses.
+/// An expression that is evaluated once: a binding, or the expression of a write, save or
+/// condition.
 struct Value {
-  std::string name;  // of a binding, else empty
+  std::string name;  // for a binding, else empty
   expr::NodeId root = expr::kNoNode;
   std::vector<Leaf> leaves;  // in source order
 };
@@ -74,19 +76,19 @@ struct Parameter {
   double value = 0.0;
   std::optional<double> min = std::nullopt;
   std::optional<double> max = std::nullopt;
-  /// With ramp_steps > 0 the number in force goes from here to the value in as many steps.
+  /// If ramp_steps > 0, the number in force goes from ramp_from to the value in ramp_steps steps.
   double ramp_from = 0.0;
   std::int64_t ramp_steps = 0;
   expr::Span span = {};
 
   bool admits(double number) const;
-  /// In the n-th step of the program, from 0, when the value asked for is `target`.
+  /// The number in the n-th step of the program, from 0, if the requested value is `target`.
   double in_step(double target, std::int64_t n) const;
 };
 
 enum class EffectKind : std::uint8_t { kWrite, kSave, kSkip };
 
-/// What a line does besides naming a value.
+/// The effect of a line that does not only name a value.
 struct Effect {
   EffectKind kind = EffectKind::kWrite;
   Place place = {};                           // kWrite; kSkip: its layer only
@@ -94,35 +96,35 @@ struct Effect {
   std::size_t value = 0;                      // kWrite, kSave: index in Program::values
   std::optional<std::size_t> condition = {};  // index in Program::values
   std::string name = {};                      // kSave
-  bool sends = true;                          // kSave: to the viewers, not for saved() alone
+  bool sends = true;                          // kSave: sends to viewers; false: for saved() only
   expr::Span span = {};                       // of the line
 };
 
-/// Closed ranges of whole numbers, as "1-4,8" says them; negative ones count from the end.
+/// Closed ranges of whole numbers, such as "1-4,8". Negative numbers count from the end.
 using Ranges = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-/// When and where a program acts. Empty ranges: everywhere.
+/// The times and places at which a program acts. Empty ranges: everywhere.
 struct Schedule {
   bool in_train = true;
   bool in_eval = false;
   std::vector<std::string> prompt_sets;  // names; "*": all
   Ranges steps;                          // of the run
   std::int64_t every = 1;                // steps
-  std::vector<int> layers;               // what `layer` stands for, ascending; filled in by parsing
+  std::vector<int> layers;               // the values of `layer`, ascending; set by parsing
   Ranges rows;                           // of the global batch, from 0
   Ranges tokens;                         // positions in the sequence
-  std::string token_text;                // positions where the tokens spell this
+  std::string token_text;                // positions of the tokens that spell this text
 };
 
-/// A program, resolved: names, places and order are checked, shapes are not. Immutable; copies
-/// share the script. Thread: any.
+/// A program after resolution: names, places and order are checked, shapes are not. Immutable;
+/// copies share the script. Thread: any.
 struct Program {
   std::shared_ptr<const expr::Script> script;
   std::vector<Parameter> parameters;
-  std::vector<Value> values;  // in source order, so that a binding stands before its users
+  std::vector<Value> values;  // in source order: a binding comes before its users
   std::vector<Effect> effects;
   Schedule when;
-  bool uses_each_layer = false;  // some place, vector or number says `layer`
+  bool uses_each_layer = false;  // a place, vector or number contains `layer`
 
   const expr::Ast& ast() const { return script->ast; }
 };
@@ -135,24 +137,24 @@ struct Model {
   int num_layers() const { return places->num_layers(); }
 };
 
-/// How large a program may be, besides expr::kScriptLimits.
-inline constexpr std::size_t kMaxEffects = 100;  // after `layer` is put in
+/// The largest size of a program, besides expr::kScriptLimits.
+inline constexpr std::size_t kMaxEffects = 100;  // counted for each value of `layer`
 inline constexpr std::size_t kMaxParameters = 50;
 inline constexpr std::size_t kMaxNameBytes = 64;
 
 /// Reads and checks the text form (docs/intervention_graph.md): names, places, the order of reads
-/// and writes, limits. What is wrong is an Error as in expr::to_error(). Needs no libtorch; shapes
-/// are checked by intervene. Thread: any.
+/// and writes, limits. A problem is an Error as in expr::to_error(). Needs no libtorch; intervene
+/// checks shapes. Thread: any.
 base::Result<Program> parse_program(std::string_view text, const Model& model);
 
-/// True if the effect, a write, leaves its place as it was for these numbers of the parameters,
-/// by arithmetic on 0 and 1 alone: x + 0 * v, 1 * x, where(c, x, x). Such a write is not executed.
-/// The answer holds for numbers that are finite. Thread: any.
+/// True if the effect, a write, leaves its place unchanged for these numbers of the parameters. The
+/// check uses only arithmetic on 0 and 1: x + 0 * v, 1 * x, where(c, x, x). Such a write is not
+/// executed. The answer holds if all numbers are finite. Thread: any.
 bool is_identity(const Program& program, const Effect& effect,
                  const std::map<std::string, double>& parameters);
 
-/// Whether the effect happens once for every layer of `program.when.layers`: it says `layer`, or
-/// uses a value or a save that does. Else it happens once. Thread: any.
+/// True if the effect happens once for every layer of `program.when.layers`: it contains `layer`,
+/// or uses a value or a save that contains it. Otherwise the effect happens once. Thread: any.
 bool is_each(const Program& program, const Effect& effect);
 
 /// The place as people write it, without its heads: "layers[12].output",

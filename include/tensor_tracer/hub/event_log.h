@@ -11,18 +11,18 @@ namespace tt::hub {
 
 enum class LogFormat { kJson, kText };
 
-/// A sink that writes each event as one line to `out`: as JSON with ts, level, event, run, message
-/// and, where they are known, rank and step, or for people. The event is what stands before the
-/// first ": " of a text such as "client_joined: v3"; without one it is "log". Of one kind of event
-/// at most one a second is written; the next line of its kind, or the sink's end, says how many
-/// were left out. Thread: any.
+/// A sink that writes each event as one line to `out`. The line is text for people, or JSON with
+/// ts, level, event, run, message and, where they are known, rank and step. The event's kind is the
+/// text before the first ": ", as in "client_joined: v3"; without ": " the kind is "log". At most
+/// one event a second of each kind is written. The next line of its kind, or the end of the sink,
+/// states how many were left out. Thread: any.
 std::shared_ptr<spdlog::sinks::sink> make_event_sink(std::shared_ptr<spdlog::sinks::sink> out,
                                                      LogFormat format, std::string run);
 
-/// The run's step: what this thread logs from now on is told with it.
+/// Sets the run's step: lines that this thread logs from now on carry it.
 void set_log_step(std::uint64_t step);
 
-/// As long as it lives, what its thread logs is about the worker of this global rank, if any.
+/// While it lives, the lines that its thread logs carry this global rank of a worker, if any.
 class LogRank {
  public:
   explicit LogRank(std::optional<std::uint64_t> rank);

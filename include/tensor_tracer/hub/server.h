@@ -14,52 +14,52 @@
 
 namespace tt::hub {
 
-/// A recorded run in the place of a trainer.
+/// A recorded run that takes the place of a trainer.
 struct ReplayOptions {
   std::string path;
-  std::string run_id;  // 16 hex digits; empty: the newest one
-  double speed = 1;    // times the recorded pace
+  std::string run_id;  // 16 hex digits; empty: the newest run
+  double speed = 1;    // 1: the recorded pace
   bool paused = false;
 };
 
 struct ServerOptions {
-  std::string run_id;        // 16 hex digits; names the cookie
-  std::string token;         // of viewers that may control
-  std::string viewer_token;  // of viewers that may not
-  std::string worker_token;  // of leader ranks
+  std::string run_id;        // 16 hex digits; part of the cookie's name
+  std::string token;         // for viewers that may control
+  std::string viewer_token;  // for viewers that only view
+  std::string worker_token;  // for leaders
   Access access = {};
   std::string page_dir;  // the page's files; empty or absent: only the sockets are served
   std::chrono::milliseconds lease{30'000};
   std::chrono::milliseconds request_timeout{300'000};
-  /// A client that is silent for longer, and answers no ping, is cut off.
+  /// A client that sends nothing for longer than this, and answers no ping, is disconnected.
   std::chrono::milliseconds idle_timeout{30'000};
-  /// How long a connection may take to become a WebSocket, or to send its next HTTP request.
+  /// The time in which a connection must become a WebSocket or send its next HTTP request.
   std::chrono::milliseconds handshake_timeout{5'000};
-  /// How long a trainer that should be running may say nothing until /readyz says so.
+  /// If a running trainer sends nothing for longer than this, /readyz reports it.
   std::chrono::milliseconds ready_timeout{300'000};
-  /// What is kept of the run; nothing: no history.
+  /// How to record the run; nothing: no history.
   std::optional<record::RecorderOptions> recorder = {};
-  bool needs_recorder = true;                // else one that cannot be opened is an alarm
-  std::vector<base::Error> alarms = {};      // what has failed before, told to all viewers
-  std::optional<ReplayOptions> replay = {};  // instead of a recorder
+  bool needs_recorder = true;                // false: a recorder that cannot open is only an alarm
+  std::vector<base::Error> alarms = {};      // earlier failures, sent to all viewers
+  std::optional<ReplayOptions> replay = {};  // replaces the recorder
   std::vector<std::string> compare = {};     // other recordings, whose history is served too
   std::size_t max_viewers = 64;
-  std::size_t max_workers = 256;    // counted apart: viewers never keep a leader rank out
-  std::size_t max_handshakes = 64;  // connections that are no WebSocket, or not yet
+  std::size_t max_workers = 256;    // a separate limit: viewers never keep a leader out
+  std::size_t max_handshakes = 64;  // connections that are not (yet) a WebSocket
 };
 
 /// The port that a listening socket is bound to.
 base::Result<int> port_of(const base::ScopedFd& listener);
 
-/// Opens listening sockets of one port on 127.0.0.1, on ::1 where this machine has it, and on
-/// `bind` (see Access). Port 0 takes the next from 8765 that is free on all of them. The error's
-/// code is "port_in_use" where that is the reason.
+/// Opens listening sockets with one port on 127.0.0.1, on ::1 if this machine has it, and on `bind`
+/// (see Access). Port 0 takes the first port from 8765 that is free on all of them. The error's
+/// code is "port_in_use" where this is the reason.
 base::Result<std::vector<base::ScopedFd>> open_listeners(const std::string& bind, int port);
 
-/// Serves the page, viewers and workers on `listeners` until SIGTERM or SIGINT; then drains and
-/// returns within 2 s. Calls `on_ready` once, when it is about to accept. Errors that concern one
-/// connection end that connection only.
-/// Thread: everything happens on the calling one.
+/// Serves the page, viewers and workers on `listeners` until SIGTERM or SIGINT. Then sends the
+/// queued messages and returns within 2 s. Calls `on_ready` once, just before it accepts
+/// connections. An error of one connection ends only this connection.
+/// Thread: everything runs on the calling thread.
 base::Status serve(std::vector<base::ScopedFd> listeners, const ServerOptions& options,
                    const std::function<void()>& on_ready);
 

@@ -19,26 +19,26 @@ struct HubClientOptions {
   std::string worker_token;  // HubInfo::worker_token
   nlohmann::json run;        // "The run's facts" of docs/protocol.md
   std::uint64_t rank = 0;    // global; requests reach rank 0 only
-  /// What may wait for the hub; above it the oldest records, and events `saved` and `applied`, are
-  /// dropped and counted.
+  /// Bytes that may wait for the hub. Above this limit the oldest records, and the oldest `saved`
+  /// and `applied` events, are dropped and counted.
   std::size_t queue_bytes = std::size_t{64} << 20U;
-  /// How long a pause may outlive the contact with the hub.
+  /// How long a pause may last after the contact with the hub is lost.
   std::chrono::milliseconds pause_timeout{30'000};
-  /// Answers requests that need no lease; called by a thread of the client, which waits for no
-  /// step. Empty: such requests go to poll() like the others.
+  /// Answers requests that need no lease. A thread of the client calls it and waits for no step.
+  /// Empty: such requests go to poll() like the other requests.
   using Check = std::function<base::Result<nlohmann::json>(const protocol::TrainerRequest&)>;
   Check check = {};
 };
 
-/// A leader rank's connection to the hub. Its own thread does all I/O and connects again for as
-/// long as this object lives, another answers what only asks; the calling thread never waits for
-/// the network. The last `state` event, and the last `plan` and `interventions` events as part of
-/// the run's facts, are told again after a reconnect. Thread: made, called and destroyed by the
-/// thread that runs the step; has_viewer() by any.
+/// A leader's connection to the hub. One thread of this object does all I/O and connects again for
+/// as long as this object lives. Another thread answers the requests that change nothing. The
+/// calling thread never waits for the network. After a reconnect the client sends the last `state`
+/// event again, and the last `plan` and `interventions` events as part of the run's facts. Thread:
+/// made, called and destroyed by the thread that runs the step; has_viewer() by any.
 class HubClient : public trace::TraceSink, public trace::ControlSource {
  public:
   explicit HubClient(HubClientOptions options);
-  /// finish() with its default limit.
+  /// Calls finish() with its default limit.
   ~HubClient() override;
   HubClient(const HubClient&) = delete;
   HubClient& operator=(const HubClient&) = delete;
@@ -52,8 +52,9 @@ class HubClient : public trace::TraceSink, public trace::ControlSource {
   void answer(std::uint64_t id, nlohmann::json result) noexcept override;
   void refuse(std::uint64_t id, const base::Error& error) noexcept override;
 
-  /// Writes what is queued and ends the connection and its thread. Gives up once the hub has taken
-  /// nothing for `limit`, or after 30 s. What is sent later goes nowhere. May be called again.
+  /// Writes the queued messages, then ends the connection and its threads. Gives up once the hub
+  /// has taken nothing for `limit`, or after 30 s. Messages sent later are lost. May be called
+  /// again.
   void finish(std::chrono::milliseconds limit = std::chrono::milliseconds(1000)) noexcept;
 
   /// Records that never reached the hub.

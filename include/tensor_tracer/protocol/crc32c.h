@@ -6,12 +6,12 @@
 
 namespace tt::protocol {
 
-/// CRC-32C (Castagnoli, reflected, as in iSCSI) of the bytes, by the CPU's instruction where it has
-/// one. crc32c("123456789") is 0xE3069283.
+/// CRC-32C (Castagnoli, reflected, as in iSCSI) of the bytes. Uses the CPU's instruction if the CPU
+/// has one. crc32c("123456789") is 0xE3069283.
 /// Thread: any.
 std::uint32_t crc32c(std::span<const std::byte> bytes);
 
-/// The same by tables, on any CPU; what crc32c() falls back to.
+/// The same checksum from tables, on any CPU. crc32c() uses it if the CPU has no such instruction.
 /// Thread: any.
 std::uint32_t crc32c_portable(std::span<const std::byte> bytes);
 

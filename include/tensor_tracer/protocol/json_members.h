@@ -6,13 +6,13 @@
 #include <string>
 #include <string_view>
 
-/// Members of JSON that came from outside: absent, or of another kind, is nothing. So is every
-/// member of JSON that is no object. Thread: any.
+/// Members of JSON that came from outside. A member that is absent or of another kind reads as
+/// nothing. The same holds for every member of JSON that is not an object. Thread: any.
 namespace tt::protocol {
 
-/// Null if there is no such member. Owner: `object`, or the program.
+/// Null if there is no such member. Owner: `object`, or the program's static memory.
 const nlohmann::json& member(const nlohmann::json& object, std::string_view name);
-/// "" if `object` has no such text.
+/// "" if `object` has no such member, or if the member is not a text.
 std::string text_of(const nlohmann::json& object, std::string_view name);
 /// A whole number from 0.
 std::optional<std::uint64_t> natural(const nlohmann::json& object, std::string_view name);

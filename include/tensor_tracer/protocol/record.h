@@ -13,7 +13,7 @@
 #include "tensor_tracer/base/result.h"
 
 /// The binary half of docs/protocol.md: a record is a header of 128 bytes, a payload, and zero
-/// bytes up to the next multiple of 8. All functions here may be called by any thread.
+/// bytes up to the next multiple of 8. Any thread may call the functions here.
 namespace tt::protocol {
 
 inline constexpr std::uint32_t kRecordMagic = 0x31465454;  // "TTF1"
@@ -22,7 +22,7 @@ inline constexpr std::size_t kRecordHeaderBytes = 128;
 inline constexpr std::size_t kRecordAlignment = 8;
 inline constexpr std::size_t kRecordMaxDims = 4;
 
-// A value read from the wire may lie outside the names below; it is kept as it is.
+// A value read from the wire may be outside the names below; the reader keeps the value unchanged.
 enum class Dtype : std::uint8_t {
   kF64 = 1,
   kF32 = 2,
@@ -46,17 +46,18 @@ enum class RecordCompressor : std::uint8_t {
 /// Bytes of one element; 0 for a dtype that this version does not know.
 std::size_t dtype_bytes(Dtype dtype);
 
-/// u8: every line (the last dim) has two f32, offset and scale, which stand before all codes, line
-/// by line. Code c up to 252 is the number offset + scale * c, within scale / 2 of what was sent.
+/// u8: every line (the last dim) has two f32, offset and scale. They stand before all codes, line
+/// by line. Code c up to 252 is the number offset + scale * c. It differs from the sent number by
+/// at most scale / 2.
 inline constexpr std::size_t kU8LineBytes = 8;
 inline constexpr std::uint8_t kU8Largest = 252;
 inline constexpr std::uint8_t kU8Nan = 253;
 inline constexpr std::uint8_t kU8PositiveInfinity = 254;
 inline constexpr std::uint8_t kU8NegativeInfinity = 255;
 
-/// The header's fields, named and meant as in docs/protocol.md. The writer of a record leaves
-/// version, header_bytes, payload_bytes, payload_crc and header_crc alone: append_record fills
-/// them.
+/// The header's fields. Names and meanings are those of docs/protocol.md. A caller that writes a
+/// record does not set version, header_bytes, payload_bytes, payload_crc and header_crc:
+/// append_record fills them.
 struct RecordHeader {
   std::uint16_t version = kRecordVersion;
   std::uint16_t header_bytes = kRecordHeaderBytes;
@@ -88,7 +89,7 @@ struct RecordHeader {
   bool operator==(const RecordHeader&) const = default;
 };
 
-/// Which records replace one another: "The key of a record" in docs/protocol.md.
+/// Identifies the records that replace one another: "The key of a record" in docs/protocol.md.
 struct RecordKey {
   std::uint64_t run = 0;
   std::uint32_t entry = 0;
@@ -110,32 +111,33 @@ RecordKey key_of(const RecordHeader& header);
 /// REQUIRES: header.ndim <= 4.
 void append_record(std::string& out, RecordHeader header, std::span<const std::byte> payload);
 
-/// Bytes that append_record adds for a payload of this size.
+/// The number of bytes that append_record adds for a payload of this size.
 std::size_t record_bytes(std::size_t payload_bytes);
 
-/// One record inside a binary message. Owner: the message; the views end with it.
+/// One record inside a binary message. Owner: the message; the views are valid as long as the
+/// message.
 struct RecordView {
   RecordHeader header;
   std::span<const std::byte> payload;
   std::string_view whole;  // header, payload and padding
 };
 
-/// What read_record looks at beyond the header.
+/// The parts of a record that read_record checks.
 enum class RecordCheck {
   kHeader,   // the header, its CRC and all lengths
   kPayload,  // the payload's CRC too
 };
 
-/// The record at the start of `bytes`, which may go on after it. The error's code is
-/// "invalid_record" or, for a magic or version that is not known, "unsupported_version".
+/// The record at the start of `bytes`. More bytes may follow the record. The error's code is
+/// "unsupported_version" for an unknown magic or version, else "invalid_record".
 base::Result<RecordView> read_record(std::string_view bytes,
                                      RecordCheck check = RecordCheck::kPayload);
 
-/// Walks over the records of one binary message:
+/// Reads the records of one binary message, one after another:
 ///     RecordReader reader(message);
 ///     while (auto record = reader.next()) { … }
 ///     if (!reader.status().ok()) { … }
-/// Owner: of nothing; the message outlives the reader.
+/// Owner: the caller keeps the message alive longer than the reader.
 class RecordReader {
  public:
   explicit RecordReader(std::string_view message, RecordCheck check = RecordCheck::kPayload)

@@ -10,26 +10,26 @@
 
 #include "tensor_tracer/base/result.h"
 
-/// The table of requests of docs/protocol.md. A row is a struct: kRow says how the request is
-/// treated, kFields names the members of its `params`. The variant that lists the row says who
-/// answers it; std::visit finds the handler. To add a request, write its struct, add it to the
-/// variant, and write the handler. All functions here may be called by any thread.
+/// The table of requests of docs/protocol.md. A row is a struct: kRow describes how the request is
+/// handled, kFields names the members of its `params`. The variant that lists the row states which
+/// program answers the request. std::visit finds the handler. To add a request, write its struct,
+/// add the struct to the variant, and write the handler. Any thread may call the functions here.
 namespace tt::protocol {
 
 struct Row {
   std::string_view method;
-  /// The asker must hold the lease. A request to the trainer without this changes nothing and is
-  /// answered between steps.
+  /// The sender must hold the lease. A request to the trainer without this flag changes nothing and
+  /// is answered between steps.
   bool needs_lease = false;
-  /// The answer may come later than any time limit.
+  /// The answer may come after any length of time: no time limit applies.
   bool takes_long = false;
-  /// False: only the hub and the link send it.
+  /// False: only the hub and the link send this request.
   bool from_viewers = true;
 };
 
-/// One member of `params`. It may be left out if `Value` is a std::optional. `least` and `most` are
-/// the limits of a number, or of a text's length in bytes. A JSON value has no limits here: its
-/// handler checks it.
+/// One member of `params`. The member is optional if `Value` is a std::optional. `least` and `most`
+/// are the limits of a number, or of a text's length in bytes. A JSON value has no limits here: the
+/// request's handler checks the value.
 template <typename Request, typename Value>
 struct Field {
   std::string_view name;
@@ -52,7 +52,7 @@ inline constexpr double kMaxProgramNameBytes = 64;
 struct ViewerHello {
   std::string role = {};  // "viewer" or "controller"
   std::optional<nlohmann::json> versions = {};
-  std::optional<nlohmann::json> client = {};  // for people
+  std::optional<nlohmann::json> client = {};  // for people to read
   std::optional<std::string> name = {};       // of a controller
   std::optional<std::uint64_t> window = {};   // binary messages that may wait for an `ack`; 0: all
   static constexpr Row kRow{.method = "hello"};
@@ -66,7 +66,7 @@ struct ViewerHello {
 struct WorkerHello {
   std::string role = {};  // "worker"
   std::optional<nlohmann::json> versions = {};
-  std::optional<nlohmann::json> client = {};  // for people
+  std::optional<nlohmann::json> client = {};  // for people to read
   std::optional<std::uint64_t> rank = {};     // global
   nlohmann::json run = {};                    // the run's facts
   std::optional<nlohmann::json> shared_memory = {};
@@ -85,7 +85,8 @@ struct Ping : NoFields {
   static constexpr Row kRow{.method = "ping"};
 };
 
-/// Each member restricts the records that are sent, unless it is null or "all".
+/// Each member restricts the records that are sent. A member that is null or "all" does not
+/// restrict.
 struct Subscribe {
   std::optional<nlohmann::json> entries = {};
   std::optional<nlohmann::json> points = {};
@@ -131,7 +132,7 @@ struct StopRun : NoFields {
 };
 
 struct StepRun {
-  std::optional<std::uint64_t> count = {};  // 1 if it is left out
+  std::optional<std::uint64_t> count = {};  // 1 if absent
   static constexpr Row kRow{.method = "control.step", .needs_lease = true, .takes_long = true};
   static constexpr std::tuple kFields{Field{"count", &StepRun::count, 1, 1'000'000}};
 };
@@ -179,7 +180,7 @@ struct SetParameter {
 };
 
 struct RemovePrograms {
-  std::optional<std::string> name = {};  // all programs if it is left out
+  std::optional<std::string> name = {};  // absent: all programs
   static constexpr Row kRow{.method = "intervention.remove", .needs_lease = true};
   static constexpr std::tuple kFields{
       Field{"name", &RemovePrograms::name, 1, kMaxProgramNameBytes}};
@@ -201,7 +202,7 @@ struct PreviewProgram {
                                       Field{"plan", &PreviewProgram::plan}};
 };
 
-/// A replay alone knows this one and the next.
+/// Only a replay answers this request and the next one.
 struct SeekReplay {
   std::uint64_t step = 0;
   static constexpr Row kRow{.method = "replay.seek", .needs_lease = true};
@@ -223,18 +224,18 @@ using ProgramRequest = std::variant<ApplyProgram, SetParameter, RemovePrograms, 
 
 // --- Reading and writing -------------------------------------------------------------------------
 
-/// The error of a request that nobody here answers.
+/// The error for a request that no handler here answers.
 base::Error unknown_method(std::string_view method);
 
-/// A viewer must hold the lease for the request of this name, whatever its members are.
+/// True if a viewer must hold the lease to send the request of this name, whatever the members are.
 bool needs_lease(std::string_view method);
 
-/// The request of a viewer. Errors: "unknown_method"; "invalid_argument" with the member in
+/// Reads a viewer's request. Errors: "unknown_method"; "invalid_argument" with the member in
 /// `where`.
 base::Result<std::variant<HubRequest, TrainerRequest>> parse_viewer_request(
     std::string_view method, const nlohmann::json& params);
 
-/// The request that the hub passes on to the trainer, or makes by itself. Errors as above.
+/// Reads a request that the hub passes on to the trainer or creates itself. Errors as above.
 base::Result<TrainerRequest> parse_trainer_request(std::string_view method,
                                                    const nlohmann::json& params);
 
@@ -243,7 +244,7 @@ base::Result<WorkerHello> parse_worker_hello(const nlohmann::json& params);
 
 const Row& row_of(const TrainerRequest& request);
 
-/// The `params` from which `request` was read.
+/// The `params` that `request` was read from.
 nlohmann::json params_of(const TrainerRequest& request);
 /// The whole message.
 std::string encode_request(std::uint64_t id, const TrainerRequest& request);

@@ -12,15 +12,15 @@
 
 namespace tt::record {
 
-/// Runs queries one after the other on a separate thread with a separate read-only connection.
-/// Where the recording cannot be opened, the queries that wait are destroyed without having run.
+/// Runs queries one after another, on a separate thread with a separate read-only connection. If
+/// the recording cannot be opened, waiting queries are destroyed without having run.
 /// Thread: post() by any; the rest by the owner.
 class QueryThread {
  public:
   using Query = std::function<void(Recording&)>;
 
   explicit QueryThread(std::string path);
-  /// Drops the queries that have not begun.
+  /// Drops the queries that have not started.
   ~QueryThread();
   QueryThread(const QueryThread&) = delete;
   QueryThread& operator=(const QueryThread&) = delete;
@@ -40,7 +40,7 @@ class QueryThread {
   std::thread thread_;
 };
 
-/// Runs it and logs what it throws.
+/// Runs the query and logs its exceptions.
 void run_query(const QueryThread::Query& query, Recording& recording);
 
 }  // namespace tt::record

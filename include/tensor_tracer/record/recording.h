@@ -26,18 +26,18 @@ struct RunInfo {
   std::uint64_t run = 0;
   std::string id;  // 16 hex digits
   nlohmann::json facts;
-  std::uint64_t first_step = 0;  // of its frames and scalars; 0: none
+  std::uint64_t first_step = 0;  // of its frames and scalars; 0: no step
   std::uint64_t last_step = 0;
-  std::uint64_t first_frame_step = 0;  // of its frames alone: the oldest may be gone; 0: none
+  std::uint64_t first_frame_step = 0;  // of its frames only: older ones may be erased; 0: no frame
 };
 
-/// A place in the order of a run's frames: by step, then as written.
+/// A position in the order of a run's frames: by step, then in the order of writing.
 struct Cursor {
   std::uint64_t step = 0;
   std::int64_t id = 0;
 };
 
-/// Frames of `run` that fit all that is given; what is left as it is fits every frame.
+/// Selects the frames of `run` that fit all given members. A default member fits every frame.
 struct FrameQuery {
   std::uint64_t run = 0;
   std::uint64_t first_step = 0;
@@ -46,11 +46,11 @@ struct FrameQuery {
   std::optional<std::uint32_t> entry = {};
   std::optional<std::set<std::uint16_t>> layers = {};
   std::optional<std::uint32_t> plan = {};
-  bool only_latest = false;  // of each protocol::RecordKey the last one
-  Cursor after = {};         // only frames beyond it
+  bool only_latest = false;  // only the last one of each protocol::RecordKey
+  Cursor after = {};         // only frames after this position
 };
 
-/// Owner: the recording; the view ends with the callback.
+/// Owner: the recording; the view is valid until the callback returns.
 struct Frame {
   Cursor at;
   std::string_view record;  // whole: header, payload, padding
@@ -63,59 +63,59 @@ struct StepRow {
   nlohmann::json params;
 };
 
-/// Events with an id beyond `after`, the first `limit` of them.
+/// Selects the first `limit` events with an id above `after`.
 struct EventQuery {
   std::int64_t after = 0;
   std::size_t limit = 0;
-  /// Of their details; one event is always given.
+  /// The limit of their details' bytes; one event is always returned.
   std::size_t max_bytes = std::numeric_limits<std::size_t>::max();
-  /// Of this kind; without it all but those of kDataKinds.
+  /// Only events of this kind; without it, all events except kDataKinds.
   std::optional<std::string> kind = {};
 };
 
-/// What the trainer told beside its steps: an event of kind `plan`, `interventions` or of
-/// kDataKinds.
+/// An event of the trainer besides its steps: of kind `plan`, `interventions` or one of kDataKinds.
 struct TrainerEvent {
   std::uint64_t step = 0;
   std::int64_t id = 0;
   std::string kind;
 };
 
-/// A reader of a recording, which may still be written. Each call sees one committed state.
+/// Reads a recording, also while it is being written. Each call sees one committed state.
 /// Thread: one at a time.
 class Recording {
  public:
-  /// Opens the file for reading only. The error names the path and what is wrong.
+  /// Opens the file for reading only. The error names the path and the reason.
   static base::Result<Recording> open(const std::string& path);
   Recording(Recording&&) noexcept = default;
   Recording& operator=(Recording&&) noexcept = default;
 
-  /// Bytes of the file that hold something; free pages, and a log beside it, do not count.
+  /// The bytes of the file that hold data. Free pages, and a log beside the file, do not count.
   std::uint64_t used_bytes();
   /// The runs, in the order in which they began.
   std::vector<RunInfo> runs();
-  /// How many frames there are of a run; reads an index of all of them.
+  /// The number of a run's frames. Reads an index of all frames.
   std::uint64_t count_frames(std::uint64_t run);
-  /// Calls `take` for each frame that fits, by step and as written, until it returns false.
+  /// Calls `take` for each frame that fits, until `take` returns false. Order: by step, then as
+  /// written.
   void frames(const FrameQuery& query, const std::function<bool(const Frame&)>& take);
-  /// The scalars of steps first to last, the last `limit` of them, in order.
+  /// The scalars of the steps `first` to `last`: only the last `limit` of them, in order.
   std::vector<StepRow> steps(std::uint64_t run, std::uint64_t first, std::uint64_t last,
                              std::size_t limit);
-  /// All steps of which there are frames or scalars, in order, each with the time when its scalars
-  /// were told, or that of the step before it.
+  /// All steps that have frames or scalars, in order. The second number is the time when the step's
+  /// scalars arrived; without scalars it is the time of the step before.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> step_times(std::uint64_t run);
-  /// With their ids, oldest first.
+  /// The events with their ids, oldest first.
   std::vector<std::pair<std::int64_t, Event>> events(const EventQuery& query);
-  /// Those of a run, by step and as they arrived.
+  /// The trainer's events of a run, by step and in the order of arrival.
   std::vector<TrainerEvent> trainer_events(std::uint64_t run);
-  /// The `detail` of the event of this id; null if there is none (any more).
+  /// The `detail` of the event with this id; null if there is no such event, or it was erased.
   nlohmann::json event_detail(std::int64_t id);
 
  private:
   friend class Recorder;
   explicit Recording(std::shared_ptr<SQLite::Database> database) : database_(std::move(database)) {}
 
-  std::shared_ptr<SQLite::Database> database_;  // shared with the writer where only one may be open
+  std::shared_ptr<SQLite::Database> database_;  // shared with the writer if only one may be open
 };
 
 }  // namespace tt::record

@@ -37,7 +37,7 @@ constexpr std::array<KnownPoint, 5> kMegaScopePoints = {{
      .tiles = "MLP"},
 }};
 
-// Flags that only MegaScope has; it knows the last two without tracing anything by them here.
+// Flags that only MegaScope has. For the last two no point is traced here.
 constexpr std::array<std::string_view, 3> kMegaScopeFlags = {"RawAttentionScore_mat_mul",
                                                              "MLP2_Plot", "Result"};
 

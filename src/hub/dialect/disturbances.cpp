@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 struct Kind {
-  std::string_view member;  // of disturbance_configs; with _fn and _coef behind it two more
+  std::string_view member;  // of disturbance_configs; also with _fn and _coef appended
   const char* name;
   std::span<const std::string_view> places;
 };
@@ -53,7 +53,7 @@ base::Status check_switches(Dialect dialect, const json& configs) {
   return {};
 }
 
-// x + N(0, coef^2), or x * U(1 - coef, 1 + coef).
+// The program line for x + N(0, coef^2), or for x * U(1 - coef, 1 + coef).
 std::string line_of(std::string_view place, bool adds, const std::string& coef) {
   const std::string x(place);
   return adds ? x + " += " + coef + " * noise(" + x + ")"

@@ -8,15 +8,15 @@
 
 namespace tt::hub::dialect {
 
-/// One of MegaScope's three perturbations, as a program (docs/intervention_graph.md).
+/// One of MegaScope's three perturbations, written as a program (docs/intervention_graph.md).
 struct Disturbance {
   std::string name;     // of the program: "megascope weight"
-  std::string program;  // its text; empty: it is off
+  std::string program;  // the program's text; empty: off
 };
 
-/// What `disturbance_configs` of a `run_training_step` asks for: all three, on or off. Tensor
-/// Tracer's dialect has none. An error names a switch that is on and means nothing, or a `_fn` or
-/// `_coef` that is missing or wrong.
+/// The disturbances that `disturbance_configs` of a `run_training_step` asks for: all three, on or
+/// off. Tensor Tracer's dialect has no disturbances. An error names a switch that is on and has no
+/// meaning, or a `_fn` or `_coef` that is missing or wrong.
 base::Result<std::vector<Disturbance>> read_disturbances(Dialect dialect,
                                                          const nlohmann::json& message);
 

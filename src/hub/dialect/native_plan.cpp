@@ -11,7 +11,7 @@ using nlohmann::json;
 
 constexpr std::int64_t kDefaultTiles = 96;
 constexpr std::int64_t kDefaultMlpPixels = 64;
-constexpr std::int64_t kMaxTiles = std::int64_t{1} << 32U;  // where the columns are not known
+constexpr std::int64_t kMaxTiles = std::int64_t{1} << 32U;  // if the columns are not known
 constexpr const char* kDefaultMethod = "data.mean(dim=-1)";
 constexpr const char* kNativeMean = "mean";
 
@@ -24,7 +24,8 @@ const json& find_point(const json& facts, std::string_view name) {
   return member({}, name);
 }
 
-// As many tiles as columns where more are asked for, as the dialects' padding gave empty ones.
+// The number of tiles, at most the number of columns: with more, the dialects' padding gave empty
+// tiles.
 base::Result<std::int64_t> read_tiles(const json& configs, const char* key, std::int64_t missing,
                                       std::int64_t features, const std::string& where) {
   const json& value = member(configs, key);
@@ -54,7 +55,8 @@ base::Result<std::string> read_method(const json& configs, const char* key,
   return text == kDefaultMethod ? kNativeMean : text;
 }
 
-// One reduction to tiles: the members that ask for it, and those of the native compressor.
+// One reduction to tiles: the members of the request for it, and the members of the native
+// compressor.
 struct Stage {
   const char* tiles_key;
   const char* method_key;
@@ -76,7 +78,7 @@ base::Status add_stage(const Stage& stage, const json& configs, std::int64_t fea
   out[stage.tiles] = tiles.value();
   out[stage.method] = method.value();
   if (method.value() != kNativeMean) {
-    out["data_dims"] = 4;  // both tools' expressions see [batch, sequence, tiles, width]
+    out["data_dims"] = 4;  // expressions of both tools get [batch, sequence, tiles, width]
   }
   return {};
 }
@@ -95,7 +97,7 @@ base::Result<json> tile_of(const json& configs, std::int64_t features, const std
   return status.ok() ? base::Result<json>(std::move(tile)) : status.error();
 }
 
-// A name of the run's own vectors: the file that a client names is never opened.
+// Accepts only a name of the run's own vectors: a file that a client names is never opened.
 base::Result<json> projection_of(const json& configs, const json& facts, const std::string& where) {
   const json& path = member(configs, "vector_path");
   const std::string file = path.is_string() ? path.get<std::string>() : "";
@@ -126,7 +128,7 @@ base::Result<json> tensor_tracer_compressor(const KnownPoint& known, const json&
         where, "must be an object with compressor_type and an object compressor_configs");
   }
   if (known.point == "InputTokens") {
-    return json{{"kind", "none"}};  // whatever was chosen for it
+    return json{{"kind", "none"}};  // the chosen compressor has no effect
   }
   if (type == "TileCompressor") {
     return tile_of(configs, features, where + ".compressor_configs");
@@ -180,7 +182,7 @@ base::Status check_size(const KnownPoint& known, const json& compressor, std::in
                                 "choose fewer tiles, or use the native protocol");
 }
 
-// "0-3": all micro-batches of a step.
+// For example "0-3": all micro-batches of a step.
 std::string micro_batches(const json& facts) {
   const std::int64_t rows =
       fact(facts, {"micro_batch_size"}) * std::max<std::int64_t>(fact(facts, {"mesh", "data"}), 1);

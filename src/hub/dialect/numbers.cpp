@@ -17,8 +17,8 @@ namespace {
 
 using protocol::Dtype;
 
-constexpr std::size_t kMaxDigits = 32;     // of any number here, sign, point and exponent included
-constexpr std::size_t kLikelyDigits = 24;  // and the comma
+constexpr std::size_t kMaxDigits = 32;     // the most in one number, with sign, point and exponent
+constexpr std::size_t kLikelyDigits = 24;  // includes the comma
 
 template <typename Number>
 void append_number(std::string& out, Number number) {
@@ -57,7 +57,7 @@ double bf16_value(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
 }
 
-// Every line has its offset and scale before all codes.
+// The offset and the scale of every line stand before all codes.
 void append_u8(std::string& out, const protocol::RecordView& record) {
   const protocol::RecordHeader& header = record.header;
   const std::size_t columns = header.ndim == 0 ? 1 : header.shape[header.ndim - 1];
@@ -91,7 +91,7 @@ double half_value(std::uint16_t bits) {
 
 std::uint64_t count_numbers(const protocol::RecordHeader& header) {
   const std::size_t element = protocol::dtype_bytes(header.dtype);
-  // The payload is at least as long as its numbers, so that no shape overflows.
+  // The payload is at least as long as its numbers, so the product cannot overflow.
   std::uint64_t count = element == 0 ? std::numeric_limits<std::uint64_t>::max() : 1;
   for (std::size_t dim = 0; element != 0 && dim < header.ndim; ++dim) {
     count *= header.shape[dim];

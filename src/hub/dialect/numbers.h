@@ -7,15 +7,16 @@
 
 namespace tt::hub::dialect {
 
-/// How many numbers a record has; UINT64_MAX if its dtype is not known.
+/// The number of numbers in a record; UINT64_MAX if its dtype is not known.
 std::uint64_t count_numbers(const protocol::RecordHeader& header);
 
-/// Appends a record's numbers as JSON, with commas between them: integers as they are, others as
-/// Python writes the same float64 (1.0, not 1), and what is not finite as null. Thread: any.
+/// Appends a record's numbers as JSON, separated by commas. Integers are written unchanged. Other
+/// numbers are written as Python writes the same float64 (1.0, not 1). A number that is not finite
+/// is written as null. Thread: any.
 /// REQUIRES: the dtype is known.
 void append_numbers(std::string& out, const protocol::RecordView& record);
 
-/// The number that these 16 bits are in IEEE 754 half precision.
+/// The number that these 16 bits represent in IEEE 754 half precision.
 double half_value(std::uint16_t bits);
 
 }  // namespace tt::hub::dialect

@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 using protocol::RecordCompressor;
 
-// Compressors whose numbers are those of the point's tensor, or of columns that stand for them.
+// Compressors whose output is the numbers of the point's tensor, or columns that represent them.
 constexpr std::array<std::string_view, 4> kKinds = {"none", "tile", "empty", "projection"};
 constexpr std::array<RecordCompressor, 4> kCodes = {
     RecordCompressor::kNone, RecordCompressor::kTile, RecordCompressor::kEmpty,

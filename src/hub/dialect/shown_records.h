@@ -12,14 +12,15 @@
 
 namespace tt::hub::dialect {
 
-/// Which records of the plan in force a dialect shows: of its own points, values of training and
-/// evaluation, and of several entries for one point the first. An update does not say its entry.
+/// Selects the records of the plan in force that a dialect shows: values of the dialect's points,
+/// in training and evaluation. If several entries trace one point, only the first is shown, since
+/// an update does not state its entry.
 /// Thread: one at a time.
 class ShownRecords {
  public:
   void set_plan(const nlohmann::json& plan);
   bool wants(Dialect dialect, const protocol::RecordHeader& header) const;
-  /// The same of a whole record.
+  /// The same for a whole record.
   bool shows(Dialect dialect, std::string_view record) const;
 
  private:

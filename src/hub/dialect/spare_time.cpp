@@ -11,16 +11,16 @@
 namespace tt::hub::dialect {
 namespace {
 
-constexpr double kLeastShare = 0.03;  // of one CPU
-constexpr double kLeftAlone = 0.5;    // idle CPUs that are not taken
+constexpr double kLeastShare = 0.03;  // of one CPU; always allowed
+constexpr double kLeftAlone = 0.5;    // number of idle CPUs left unused
 constexpr double kWindow = 0.5;       // seconds
-constexpr double kMaxSaved = 0.1;     // seconds that may be spent before they are earned
+constexpr double kMaxSaved = 0.1;     // seconds that may be saved for later use
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// The first line of /proc/stat: "cpu", then ticks as user, nice, system, idle.
+// Reads the first line of /proc/stat: "cpu", then the ticks of user, nice, system, idle.
 double machine_idle_seconds() {
   std::ifstream file("/proc/stat");
   std::string name;

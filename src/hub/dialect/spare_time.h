@@ -4,28 +4,29 @@
 
 namespace tt::hub::dialect {
 
-/// Keeps a thread to the CPU time that the machine leaves idle, and to 3 % of one CPU where it
-/// leaves little: ranks that wait for each other leave up to half a CPU, and need it the next
-/// moment. SCHED_IDLE does not: Linux weighs such a thread within its own session or control
-/// group, and those against each other, so that it may get all that it asks for, or nothing for
-/// many seconds. Thread: one at a time.
+/// Limits a thread to the CPU time that the machine leaves idle. Where little is idle, the thread
+/// gets 3 % of one CPU: ranks that wait for each other leave up to half a CPU idle, and need it in
+/// the next moment. SCHED_IDLE is no alternative: Linux weighs such a thread only within its
+/// session or control group, and weighs the groups against each other. The thread may then get all
+/// the time that it asks for, or none for many seconds. Thread: one at a time.
 class SpareTime {
  public:
   using Seconds = std::function<double()>;
-  /// `now`: a steady clock. `idle`: CPU seconds for which the machine's CPUs were idle, added up.
+  /// `now`: a steady clock, in seconds. `idle`: the sum of the CPU seconds in which the machine's
+  /// CPUs were idle.
   SpareTime(Seconds now, Seconds idle);
-  /// Of the running machine.
+  /// Uses the clocks of the running machine.
   SpareTime();
 
   void spend(double cpu_seconds) { debt_ += cpu_seconds; }
-  /// Whether the machine has left as much since as was spent.
+  /// True if the machine has since left as much time as was spent.
   bool is_covered();
 
  private:
   const Seconds now_, idle_;
   double last_now_;
-  double window_now_, window_idle_;  // where the window began over which idle time is looked at
-  double share_;                     // of one CPU, that may be spent
+  double window_now_, window_idle_;  // start of the window that measures idle time
+  double share_;                     // of one CPU; may be spent
   double debt_ = 0;
 };
 

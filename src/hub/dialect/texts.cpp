@@ -10,8 +10,8 @@ namespace {
 
 using nlohmann::json;
 
-// Tensor Tracer tells the whole shape; MegaScope leaves out the batch, and, but for attention, the
-// columns: its reader divides.
+// Tensor Tracer gets the whole shape. MegaScope gets no batch, and, except for attention, no
+// columns: its reader computes them by a division.
 std::span<const std::uint32_t> told_shape(Dialect dialect, const protocol::RecordHeader& header) {
   const std::span<const std::uint32_t> shape(header.shape.data(), header.ndim);
   if (dialect == Dialect::kTensorTracer || shape.size() < 3) {

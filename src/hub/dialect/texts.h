@@ -6,13 +6,13 @@
 #include "src/hub/dialect/dialect.h"
 #include "tensor_tracer/protocol/record.h"
 
-/// The hub's messages in the dialects.
+/// The hub's messages in the legacy dialects.
 namespace tt::hub::dialect {
 
 std::string pong_text();
 std::string error_text(const base::Error& error);
 std::string start_text(const nlohmann::json& facts);
-/// REQUIRES: the dialect knows the record's point and dtype.
+/// REQUIRES: the dialect has the record's point and dtype.
 std::string update_text(Dialect dialect, const protocol::RecordView& record);
 
 }  // namespace tt::hub::dialect

@@ -19,40 +19,40 @@
 namespace tt::hub::dialect {
 
 struct UpdateEncoderLimits {
-  /// Records that wait for the thread; the oldest goes where more are asked for.
+  /// The number of records that may wait for the thread; above it the oldest is removed.
   std::size_t waiting = 64;
-  /// Bytes of the newest texts and their records, which are kept for the next viewer that asks.
+  /// The newest texts and their records are kept up to these bytes, for the next viewer that asks.
   std::size_t kept_bytes = std::size_t{32} << 20U;
 };
 
-/// Makes the updates of records on a thread that takes spare CPU time only, each once for all who
-/// ask for it. The two threads share no lock: one that is preempted for long while it holds a lock
-/// would hold up the other.
+/// Makes the updates of records on a thread that uses only spare CPU time. Each update is made once
+/// for all viewers that ask for it. The two threads share no lock: if one thread were preempted for
+/// long while it held a lock, it would delay the other thread.
 ///
 ///     idle -> work (the thread's turn) -> done -> idle
 ///
-/// Thread: one at a time, but for `on_made`. The thread starts with the first record.
+/// Thread: one at a time, except `on_made`. The thread starts with the first record.
 class UpdateEncoder {
  public:
-  /// The encoder's thread calls `on_made` when there is something to collect.
+  /// The encoder's thread calls `on_made` when an update is ready to be collected.
   explicit UpdateEncoder(std::function<void()> on_made, const UpdateEncoderLimits& limits = {},
                          SpareTime spare = {});
-  /// Ends the thread, in what it takes to make one update. `on_made` is not called any more then.
+  /// Ends the thread, within the time of one update. After this `on_made` is not called.
   ~UpdateEncoder();
   UpdateEncoder(const UpdateEncoder&) = delete;
   UpdateEncoder& operator=(const UpdateEncoder&) = delete;
 
-  /// The update of a record if it is made; else it waits for its turn, and may have to be asked
-  /// for again. `record` is told from others by where it lies.
+  /// The update of a record if it is made. If not, the record waits for its turn, and the caller
+  /// must ask again. Records are distinguished by their address.
   /// REQUIRES: ShownRecords::shows(dialect, *record), under any plan.
   std::optional<base::SharedBytes> update_of(Dialect dialect, const base::SharedBytes& record);
-  /// Takes over what the thread has made, and lets it go on.
+  /// Takes the update that the thread has made, and gives the thread the next record.
   void collect();
 
  private:
   struct Frame {
     Dialect dialect = Dialect::kTensorTracer;
-    base::SharedBytes record;  // as long as it is kept no other lies there
+    base::SharedBytes record;  // while it is kept, no other record has this address
   };
   using Key = std::pair<const char*, Dialect>;
   struct Update {
@@ -70,13 +70,13 @@ class UpdateEncoder {
   const std::function<void()> on_made_;
   const UpdateEncoderLimits limits_;
   std::deque<Frame> waiting_;
-  std::optional<Frame> current_;  // which the thread reads from kWork to kDone
+  std::optional<Frame> current_;  // the thread reads it from kWork to kDone
   std::map<Key, Update> updates_;
-  std::deque<Key> order_;  // as they were made
+  std::deque<Key> order_;  // in the order in which they were made
   std::size_t kept_bytes_ = 0;
 
-  std::string text_;  // the thread's from kWork to kDone
-  SpareTime spare_;   // the thread's
+  std::string text_;  // belongs to the thread from kWork to kDone
+  SpareTime spare_;   // belongs to the thread
   std::atomic<Turn> turn_ = Turn::kIdle;
   std::thread thread_;
 };
