@@ -71,7 +71,7 @@ expr::Problem refuse_name(std::string_view name, expr::Span span,
   }
   if (is_aten_operator(name)) {
     return {span, quoted + " is an operator of PyTorch but is not admitted here",
-            "docs/expressions.md lists what is"};
+            "docs/expressions.md lists the operators that are"};
   }
   return {span, "there is no " + quoted + expr::suggestion(name, known),
           "docs/expressions.md lists the operators"};

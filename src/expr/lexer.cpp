@@ -109,7 +109,7 @@ Token Lexer::read_name() {
               .text = std::string(source_.substr(begin, at_ - begin))};
   if (token.text.find("__") != std::string::npos) {
     return fail(token.span, "the name \"" + token.text + "\" has two underscores in a row",
-                "such names belong to Python's inside, which does not exist here");
+                "Python keeps such names for its internals, and this language has none of them");
   }
   if (peek() == '"' || peek() == '\'') {
     return fail(token.span,

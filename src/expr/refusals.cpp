@@ -60,7 +60,7 @@ constexpr std::array kScriptRefusals = {
     Refusal{":=", "an assignment inside an expression",
             "name the value on a separate line: name = expression"},
     Refusal{"+= -= *= /=", "an assignment inside an expression",
-            "begin the line with what is assigned"},
+            "begin the line with the name that gets the value"},
     Refusal{"//= %= **= @= &= |= ^=", "there is no \"$=\"", "write a = a $ b"},
     Refusal{"-> as assert async await break continue del except finally from global import "
             "nonlocal pass raise return try with yield",

@@ -19,8 +19,9 @@ const Signature kParam{
 bool read_number(Reading& reading, NodeId id, std::optional<double>& number) {
   if (id == kNoNode) return true;
   number = reading.number(id);
-  return number || reading.fail(reading.node(id).span, "a parameter is told by plain numbers",
-                                "write " + std::string(kParam.usage));
+  return number ||
+         reading.fail(reading.node(id).span, "the arguments of a parameter are plain numbers",
+                      "write " + std::string(kParam.usage));
 }
 
 bool read_ramp(Reading& reading, NodeId from, NodeId steps, Parameter& parameter) {

@@ -40,7 +40,7 @@ base::Status parse_points(const json& value, const json& facts, Subscription& ou
     if (!flag) {
       return base::invalid_argument(
           "points", "the run has no trace point " + name.dump().substr(0, 64),
-          facts.is_object() ? "see run.points" : "no trainer has told its points yet");
+          facts.is_object() ? "see run.points" : "no trainer has sent its points yet");
     }
     out.points->insert(*flag);
   }

@@ -30,7 +30,7 @@ base::Error DesiredPrograms::not_in_force(const std::string& name) const {
   std::string names;
   for (const Desired& one : programs_) names += (names.empty() ? "" : ", ") + one.name;
   return {"not_found", "no program \"" + name + "\" is in force", "name",
-          names.empty() ? "none is" : "there are: " + names};
+          names.empty() ? "no program is in force" : "in force are: " + names};
 }
 
 DesiredPrograms::Desired* DesiredPrograms::find(const std::string& name) {

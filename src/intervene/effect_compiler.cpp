@@ -67,7 +67,7 @@ base::Status check_fit(const LayerDraft& draft, const graph::Effect& effect,
     if (at::is_expandable_to(compiled.shape, target)) return {};
     return draft.error(draft.program.values[value].root,
                        std::string(what) + " has shape " + eval::describe_shape(compiled.shape) +
-                           ", what is written " + eval::describe_shape(target),
+                           ", the place that it writes to has " + eval::describe_shape(target),
                        "the first must broadcast to the second; [..., None] adds a dimension");
   };
   if (auto status = check(effect.value, "the value"); !status) return status;

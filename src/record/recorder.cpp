@@ -126,7 +126,8 @@ base::Result<std::shared_ptr<SQLite::Database>> open_for_writing(const RecorderO
   try {
     auto database = open_prepared(options);
     if (!database && options.temporary) {
-      spdlog::warn("history_new: {} is begun anew: {}", options.path, database.error().message);
+      spdlog::warn("history_new: {} begins again, empty: {}", options.path,
+                   database.error().message);
       remove_files(options.path);
       database = open_prepared(options);
     }

@@ -225,7 +225,7 @@ def test_a_hub_that_knows_no_points_yet_is_asked_again(fake: FakeHub) -> None:
     with connect(fake.url, reconnect=True) as run:
         run.records("MLP1", rate=5)
         fake.hello["run"] = None
-        fake.answers["subscribe"] = {"code": "invalid_argument", "message": "no trainer has told its points"}
+        fake.answers["subscribe"] = {"code": "invalid_argument", "message": "no trainer has sent its points"}
         fake.hang_up()
         reconnected(run)
         assert run.facts == FACTS, "those of before are better than none"

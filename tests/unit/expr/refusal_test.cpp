@@ -41,7 +41,7 @@ constexpr Case kCases[] = {
     {"a if b else c", "line 1, column 3", "no conditional expression", "where(condition, a, b)"},
     {"a in b", "line 1, column 3", "\"in\" is not part", ".any()"},
     {"a is None", "line 1, column 3", "\"is\" is not part", "=="},
-    {"a.__class__", "line 1, column 3", "two underscores", "Python's inside"},
+    {"a.__class__", "line 1, column 3", "two underscores", "Python keeps such names"},
     {"__import__('os')", "line 1, column 1", "two underscores", ""},
     {"f'{a}'", "line 1, column 1", "a string with the prefix \"f\"", "without a prefix"},
     {"rb\"a\"", "line 1, column 1", "a string with the prefix \"rb\"", ""},

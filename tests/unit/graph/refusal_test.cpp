@@ -147,8 +147,8 @@ constexpr Case kCases[] = {
     // Parameters.
     {"param(1)", "line 1, column 1", "a parameter needs a name", "alpha = param(4.0)"},
     {"a = param()", "line 1, column 5", "param() needs \"value\"", ""},
-    {"a = param(x)", "line 1, column 11", "told by plain numbers", ""},
-    {"a = param(1 + 1)", "line 1, column 11", "told by plain numbers", ""},
+    {"a = param(x)", "line 1, column 11", "are plain numbers", ""},
+    {"a = param(1 + 1)", "line 1, column 11", "are plain numbers", ""},
     {"a = param(3, max=2)", "line 1, column 11", "outside of min and max", "between"},
     {"a = param(3, min=4, max=2)", "line 1, column 18", "min is above max", "exchange"},
     {"a = param(3, ramp_from=0)", "line 1, column 24", "nothing without ramp_steps", ""},
