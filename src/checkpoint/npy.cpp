@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kMaxNpyHeaderBytes = 64 << 10;
 
-// A Python dict as NumPy writes it, read from left to right.
+// Reads a Python dict in NumPy's notation, from left to right.
 class Header {
  public:
   explicit Header(std::string_view text) : text_(text) {}
@@ -51,7 +51,7 @@ class Header {
   std::string_view text_;
 };
 
-// "(3, 4)", "(3,)" or "()".
+// Reads "(3, 4)", "(3,)" or "()".
 std::optional<std::vector<std::int64_t>> read_shape(Header& header) {
   std::vector<std::int64_t> shape;
   if (!header.takes("(")) return std::nullopt;
@@ -97,7 +97,7 @@ base::Result<TensorBytes> read_header(std::string_view text) {
 
 }  // namespace
 
-// Magic, version, length of the header, the header.
+// The file begins with magic, version, length of the header, and the header.
 base::Result<TensorBytes> find_in_npy(std::string_view file) {
   if (file.size() <= 12 || !file.starts_with("\x93NUMPY")) {
     return bad_tensor("it is not an .npy file");

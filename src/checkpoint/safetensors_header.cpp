@@ -20,7 +20,7 @@ std::optional<Number> safetensors_number(const json& dtype) {
   return std::nullopt;
 }
 
-// What lies deeper than a header goes is left out, so that it takes no memory.
+// Drops values that are nested deeper than a header can be, so that they take no memory.
 json parse_header(std::string_view text) {
   const auto keep = [](int depth, json::parse_event_t /*event*/, json& /*value*/) {
     return depth <= kMaxHeaderDepth;
@@ -28,7 +28,7 @@ json parse_header(std::string_view text) {
   return json::parse(text.begin(), text.end(), keep, false);
 }
 
-// Whole numbers up to 2^62.
+// A list of whole numbers up to 2^62.
 std::optional<std::vector<std::int64_t>> numbers_of(const json& list) {
   constexpr auto kMost = std::uint64_t{1} << 62U;
   if (!list.is_array() || list.size() > 64) return std::nullopt;

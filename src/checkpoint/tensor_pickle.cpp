@@ -13,8 +13,8 @@ constexpr std::size_t kMaxValues = 256;  // a tensor's pickle has about 30
 
 base::Error not_a_tensor() { return bad_tensor("it is not a tensor that torch.save wrote"); }
 
-// A value of the pickle. Tuples hold numbers or say what a tensor is made of; those in them are
-// indices into all values, so that no value nests.
+// A value of the pickle. Tuples hold numbers or the parts of a tensor. The elements of a tuple are
+// indices into the list of all values, so values are not nested.
 struct Value {
   enum class Kind : std::uint8_t {
     kMark,
@@ -28,7 +28,7 @@ struct Value {
   };
   Kind kind = Kind::kNumber;
   std::int64_t number = 0;           // of a storage: its elements
-  std::string_view text = {};        // of a global: module, newline, name; of a storage: its record
+  std::string_view text = {};        // of a global: module, newline, name; of a storage: record
   std::vector<std::size_t> parts{};  // of a tuple
   Number type = Number::kF32;        // of a storage
 };
@@ -42,7 +42,7 @@ std::optional<Number> storage_number(std::string_view storage_class) {
   return std::nullopt;
 }
 
-// The stack machine of Python's pickle, protocol 2, as far as a tensor needs it.
+// The stack machine of Python's pickle, protocol 2, with the opcodes that a tensor needs.
 class TensorPickle {
  public:
   explicit TensorPickle(std::string_view text) : text_(text) {}
@@ -59,7 +59,7 @@ class TensorPickle {
   }
 
  private:
-  // False: this is no tensor, or it is cut off.
+  // False: the text is not a tensor, or is cut off.
   bool step(char opcode) {
     switch (opcode) {
       case '\x80':  // PROTO
@@ -126,7 +126,7 @@ class TensorPickle {
     return true;
   }
 
-  // Empty where the text is shorter.
+  // Takes the next `bytes` bytes; empty if the text is shorter.
   std::string_view take(std::size_t bytes) {
     const std::string_view taken =
         text_.size() < bytes ? std::string_view() : text_.substr(0, bytes);
@@ -157,7 +157,7 @@ class TensorPickle {
     return index;
   }
 
-  // Two lines: module and name.
+  // Reads two lines: module and name.
   bool push_global() {
     const std::size_t first = text_.find('\n');
     const std::size_t second =
@@ -188,7 +188,7 @@ class TensorPickle {
     return push({.kind = Kind::kTuple, .parts = parts});
   }
 
-  // The parts of a tuple if they are of these kinds.
+  // The parts of a tuple if they have these kinds.
   std::optional<std::vector<Value>> parts_of(std::optional<std::size_t> tuple,
                                              const std::vector<Kind>& kinds) const {
     if (!tuple || values_[*tuple].kind != Kind::kTuple) return std::nullopt;
@@ -238,8 +238,8 @@ class TensorPickle {
   }
 
   std::string_view text_;
-  std::vector<Value> values_;       // all that were made
-  std::vector<std::size_t> stack_;  // of them
+  std::vector<Value> values_;       // all values so far
+  std::vector<std::size_t> stack_;  // indices into values_
   std::map<std::int64_t, std::size_t> memo_;
   PickledTensor tensor_;
   bool is_done_ = false;

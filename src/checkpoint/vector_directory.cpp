@@ -37,7 +37,7 @@ const Format* format_of(const fs::path& path) {
   return found == std::end(kFormats) ? nullptr : found;
 }
 
-// The file of a vector; empty: none.
+// The file of a vector; empty: there is no file.
 fs::path path_of(const fs::path& folder, const std::string& name) {
   const bool is_plain =
       !name.empty() && name.find('/') == std::string::npos && name.find('\0') == std::string::npos;

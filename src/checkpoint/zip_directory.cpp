@@ -14,7 +14,7 @@ constexpr std::size_t kEntryBytes = 46;
 constexpr std::size_t kLocalBytes = 30;
 constexpr std::size_t kMaxCommentBytes = 65535;
 
-// A little-endian number. REQUIRES: it lies in the file.
+// A little-endian number. REQUIRES: the number lies inside the file.
 template <typename Unsigned>
 std::size_t number_at(std::string_view file, std::size_t at) {
   Unsigned value = 0;
@@ -22,7 +22,8 @@ std::size_t number_at(std::string_view file, std::size_t at) {
   return value;
 }
 
-// Without subtraction below zero.
+// True if [begin, begin + size) lies inside the file. Written so that no unsigned subtraction
+// underflows.
 bool holds(std::string_view file, std::size_t begin, std::size_t size) {
   return begin <= file.size() && size <= file.size() - begin;
 }
@@ -45,7 +46,7 @@ struct Entry {
   std::size_t method = 0;  // 0: stored
   std::size_t stored = 0;  // bytes in the file
   std::size_t size = 0;    // bytes of the content
-  std::size_t local = 0;   // where its local header begins
+  std::size_t local = 0;   // position of its local header
 };
 
 base::Result<std::vector<Entry>> read_entries(std::string_view file) {

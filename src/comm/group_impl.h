@@ -16,14 +16,14 @@ namespace tt::comm::detail {
 class WorkImpl {
  public:
   virtual ~WorkImpl() = default;
-  /// Makes progress; true once done, and ever after. Never blocks.
+  /// Makes progress; true once done and at every later call. Never blocks.
   virtual bool test() = 0;
 };
 
-/// The primitive operations of a backend. ProcessGroup has checked tensors, sizes, devices, ranks
-/// and overlap before: all tensors are contiguous and of one device that the backend supports; they
-/// have elements, except in send, receive and the byte operations.
-/// Thread: one thread per rank.
+/// The primitive operations of a backend. ProcessGroup checks tensors, sizes, devices, ranks and
+/// overlap before each call. So all tensors are contiguous and on one device that the backend
+/// supports. Tensors have elements, except in send, receive and the byte operations. Thread: one
+/// thread per rank.
 class GroupImpl {
  public:
   virtual ~GroupImpl() = default;
@@ -34,9 +34,9 @@ class GroupImpl {
   virtual std::shared_ptr<GroupImpl> split(int color, int key) = 0;
 
   virtual void all_reduce(at::Tensor& tensor, ReduceOp op) = 0;
-  /// `input` may be the part of this rank in `output`; otherwise they do not overlap.
+  /// `input` may be this rank's part of `output`; otherwise they do not overlap.
   virtual void all_gather(const at::Tensor& input, at::Tensor& output) = 0;
-  /// Only `root` has an output; elsewhere it is ignored and may be undefined.
+  /// Only `root` has an output; on other ranks `output` is ignored and may be undefined.
   virtual void gather(const at::Tensor& input, at::Tensor& output, int root) = 0;
   virtual void reduce_scatter(const at::Tensor& input, at::Tensor& output, ReduceOp op) = 0;
   virtual void broadcast(at::Tensor& tensor, int root) = 0;
@@ -55,8 +55,8 @@ class GroupImpl {
   Sequence sequence_;
 };
 
-/// Copies the elements of `input` into `output`, which has as many, unless they are the same
-/// memory. Autograd does not see it.
+/// Copies the elements of `input` into `output`, which has the same number of elements, unless both
+/// are the same memory. Autograd does not see the write.
 void copy_elements(const at::Tensor& input, const at::Tensor& output);
 
 }  // namespace tt::comm::detail

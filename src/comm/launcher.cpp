@@ -24,14 +24,14 @@ Result<int> parse_number(const std::string& name, const std::string& text) {
   return value;
 }
 
-/// Reads numbers and keeps the first error, so that a reader asks once at the end.
+/// Reads numbers and keeps the first error, so that the caller checks for errors once at the end.
 class Reader {
  public:
   explicit Reader(const Environment& environment) : environment_(environment) {}
 
   bool has(const std::string& name) const { return environment_(name).has_value(); }
 
-  /// The first of the names that is set, or the fallback.
+  /// The number of the first name that is set, or the fallback.
   int number(std::initializer_list<const char*> names, std::optional<int> fallback = {}) {
     for (const char* name : names) {
       const std::optional<std::string> text = environment_(name);

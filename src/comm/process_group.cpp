@@ -17,7 +17,7 @@ namespace {
 
 using detail::GroupImpl;
 
-constexpr int kBytes = -1;  // in place of a dtype, where an operation only moves bytes
+constexpr int kBytes = -1;  // replaces the dtype if an operation only moves bytes
 
 int dtype_of(const at::Tensor& tensor) { return static_cast<int>(tensor.scalar_type()); }
 
@@ -36,7 +36,7 @@ void check_input(const GroupImpl& group, const at::Tensor& tensor) {
                                                 " carries no tensors of this device");
 }
 
-/// Checks a tensor that is about to be written and tells autograd that it is.
+/// Checks a tensor before a write and marks it as written for autograd.
 void prepare_output(const GroupImpl& group, const at::Tensor& tensor) {
   check_input(group, tensor);
   TT_CHECK(tensor.is_contiguous(), describe(tensor) + " is written and must be contiguous");
@@ -48,7 +48,7 @@ void check_bytes(const at::Tensor& tensor) {
            describe(tensor) + ": bytes travel as contiguous uint8 tensors of one dim");
 }
 
-/// `whole` holds one `part` of every rank.
+/// Checks that `whole` has the size of one `part` for every rank.
 void check_parts(const at::Tensor& part, const at::Tensor& whole, int size) {
   TT_CHECK(part.scalar_type() == whole.scalar_type() && part.device() == whole.device() &&
                part.numel() * size == whole.numel(),
@@ -158,7 +158,8 @@ void ProcessGroup::reduce_scatter(const at::Tensor& input, at::Tensor& output, R
                            output.nbytes(), dtype_of(output));
   if (output.numel() == 0) return;
   const auto dense = input.expect_contiguous();
-  // An output inside the input would be overwritten before every rank has read it.
+  // If the output lies inside the input, writing it would overwrite data that other ranks still
+  // read.
   at::Tensor result = overlap(*dense, output) ? at::empty_like(output) : output;
   impl_->reduce_scatter(*dense, result, op);
   if (!result.is_same(output)) detail::copy_elements(result, output);

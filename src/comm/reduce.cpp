@@ -17,7 +17,7 @@ struct Sum {
   template <typename T>
   static T apply(T a, T b) {
     if constexpr (std::is_integral_v<T>) {
-      // Unsigned, so that an overflow wraps as PyTorch's does.
+      // Unsigned, so that an overflow wraps as in PyTorch.
       using Unsigned = std::make_unsigned_t<T>;
       return static_cast<T>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
     } else {
@@ -39,7 +39,7 @@ struct Max {
   }
 };
 
-// How a dtype lies in memory (Stored) and in which type it is reduced (Value).
+// The type of a dtype in memory (Stored) and the type of its reduction (Value).
 
 template <typename Stored_, typename Value_ = Stored_>
 struct Plain {
@@ -49,8 +49,8 @@ struct Plain {
   static Stored store(Value value) { return value; }
 };
 
-/// As c10's conversions, but on integers and without a branch, so that the loops become vector
-/// code.
+/// The same conversions as in c10, but on integers and without a branch, so that the compiler
+/// vectorizes the loops.
 struct BFloat16 {
   using Stored = std::uint16_t;
   using Value = float;
@@ -63,21 +63,21 @@ struct BFloat16 {
   }
 };
 
-// Compiled a second time for AVX2 and chosen when the program starts: twice as fast for bf16, the
-// same bits.
+// Compiled a second time for AVX2. The version is chosen when the program starts. AVX2 is twice as
+// fast for bf16 and gives the same bits.
 #if defined(__x86_64__) && defined(__GNUC__)
 #define TT_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
 #else
 #define TT_WIDE_VECTORS
 #endif
 
-// A block of all sources is read before the target is written, and the sums stay in the first
-// level of the cache.
+// Elements per block. A block of all sources is read before the target is written; the sums fit in
+// the first-level cache.
 constexpr std::int64_t kBlock = 1024;
 constexpr std::int64_t kLineBytes = 64;
 
-/// Asks for the block after the one at `begin`. The sources come from other cores' caches, and the
-/// processor alone does not ask for them early enough (measured: 10 % of an all-reduce of 2 MB).
+/// Prefetches the block after the block at `begin`. The sources are in other cores' caches, and the
+/// CPU does not prefetch them early enough (measured: 10 % of an all-reduce of 2 MB).
 template <typename T>
 void prefetch_next(const T* source, std::int64_t begin, std::int64_t count) {
   const std::int64_t end = std::min(begin + 2 * kBlock, count);
@@ -92,7 +92,7 @@ TT_WIDE_VECTORS void reduce_two(const T* first, const T* second, T* target, std:
     prefetch_next(first, begin, count);
     prefetch_next(second, begin, count);
     const std::int64_t end = std::min(begin + kBlock, count);
-    // The target is one of the sources or apart from both.
+    // The target is one of the sources or does not overlap them.
 #pragma GCC ivdep
     for (std::int64_t i = begin; i < end; ++i) {
       target[i] = Format::store(Op::apply(Format::load(first[i]), Format::load(second[i])));

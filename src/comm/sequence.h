@@ -14,7 +14,7 @@ inline constexpr bool kHashSequence = false;
 inline constexpr bool kHashSequence = true;
 #endif
 
-/// The collectives that one rank called on one group, as a number and a hash (FNV-1a). Empty in a
+/// The collectives that one rank called on one group, as a count and a hash (FNV-1a). Empty in a
 /// release build.
 class Sequence {
  public:
@@ -39,7 +39,8 @@ class Sequence {
   State state_;
 };
 
-/// "ranks 0, 2 made 5 calls (hash 3f); rank 1 made 4 calls (hash 8a)", of the states of all ranks.
+/// "ranks 0, 2 made 5 calls (hash 3f); rank 1 made 4 calls (hash 8a)", from the states of all
+/// ranks.
 std::string describe(std::span<const Sequence::State> states);
 
 }  // namespace tt::comm::detail

@@ -26,7 +26,7 @@ at::Tensor all_gather_full(const at::Tensor& local, const mesh::Placement& place
   std::vector<std::int64_t> shape = local.sizes().vec();
   const auto dim = static_cast<std::size_t>(placement.dim);
   shape[dim] = placement.full_size();
-  // Shards may differ in size; all travel as the largest.
+  // Shards may differ in size; all are sent with the size of the largest.
   std::int64_t widest = 0;
   for (int rank = 0; rank < group.size(); ++rank) {
     widest = std::max(widest, local_size(placement, rank, group.size()));
@@ -40,7 +40,7 @@ at::Tensor all_gather_full(const at::Tensor& local, const mesh::Placement& place
   const at::Tensor mine = all[group.rank()];
   group.all_gather(mine, all);
   at::Tensor full = at::empty(shape, local.options());
-  std::int64_t filled = 0;  // a value that comes again below this index is a partial sum
+  std::int64_t filled = 0;  // an interval below this index is another partial sum
   for (const mesh::Interval& at : owned_intervals(placement, group.size(), placement.full_size())) {
     const std::int64_t width = at.end - at.begin;
     at::Tensor target = full.narrow(placement.dim, at.begin, width);

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kFlag = "--monitor-prompts";
 
-// The text that one line of a JSONL file holds.
+// The text in one line of a JSONL file.
 std::optional<std::string> text_of_json(const std::string& line) {
   const auto value = nlohmann::json::parse(line, nullptr, false);
   if (value.is_string()) return value.get<std::string>();
@@ -28,7 +28,7 @@ std::optional<std::string> text_of_json(const std::string& line) {
   return std::nullopt;
 }
 
-// JSON, in which viewers are told the texts, holds UTF-8 only.
+// Viewers get the texts as JSON, which can hold only UTF-8.
 bool is_utf8(const std::string& text) {
   try {
     static_cast<void>(nlohmann::json(text).dump());

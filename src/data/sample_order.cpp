@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::int64_t kRun = 16;
 
-// Uniform in [0, bound) without bias; the same everywhere, unlike std::uniform_int_distribution.
+// Uniform in [0, bound) without bias. Gives the same numbers with every standard library, unlike
+// std::uniform_int_distribution.
 std::uint64_t below(std::mt19937_64& generator, std::uint64_t bound) {
   const std::uint64_t limit = ~std::uint64_t{0} - ~std::uint64_t{0} % bound;
   while (true) {
@@ -20,7 +21,7 @@ std::uint64_t below(std::mt19937_64& generator, std::uint64_t bound) {
   }
 }
 
-// Fisher and Yates's shuffle under (seed, stream).
+// Fisher-Yates shuffle, seeded by (seed, stream).
 void shuffle(std::vector<std::int64_t>& samples, std::uint64_t seed, std::uint32_t stream) {
   std::seed_seq sequence{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32),
                          stream};
@@ -38,7 +39,7 @@ SampleOrder::SampleOrder(std::int64_t num_tokens, std::int64_t seq_length, doubl
                          std::uint64_t seed)
     : seed_(seed) {
   const std::int64_t samples = (num_tokens - 1) / seq_length;
-  // A corpus of few runs is dealt out sample by sample.
+  // A corpus with few runs is split sample by sample.
   const std::int64_t run = samples >= 100 * kRun ? kRun : 1;
   const double share = valid_percent / 100.0;
   for (std::int64_t i = 0; i < samples; ++i) {

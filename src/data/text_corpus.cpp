@@ -49,7 +49,7 @@ std::optional<base::SharedBytes> load(const fs::path& path) {
   std::error_code error;
   const auto size = fs::file_size(path, error);
   if (error) return std::nullopt;
-  // Those of /proc say that they have no bytes, and some of them never end.
+  // Files in /proc report size 0, and some of them never end.
   if (size == 0) return base::SharedBytes();
   if (size >= kMapFrom) return map_whole(path, size);
   auto bytes = base::read_small_file(path, 2 * kMapFrom);

@@ -8,7 +8,7 @@
 namespace tt::eval {
 namespace {
 
-// What the caller of an expression settles, not its author.
+// Arguments that the caller of an expression sets; an expression cannot.
 constexpr std::array<std::string_view, 10> kHidden = {
     "layout",       "device",      "pin_memory", "memory_format", "generator",
     "non_blocking", "sparse_grad", "copy",       "implicit",      "out"};
@@ -17,7 +17,7 @@ bool is_hidden(const c10::Argument& argument) {
   return std::ranges::find(kHidden, argument.name()) != kHidden.end();
 }
 
-// NumPy's names are taken too, as PyTorch takes them.
+// Also accepts NumPy's names, as PyTorch does.
 std::vector<std::string> names_of(const c10::Argument& argument, const OperatorRow& row) {
   const std::string& name = argument.name();
   if (is_hidden(argument)) return {};
@@ -51,7 +51,7 @@ class Binder {
   }
 
  private:
-  // An argument of a wrong kind says more than one that has no place.
+  // An argument of the wrong kind is a better error message than a surplus argument.
   bool fail(expr::Span span, std::string what, bool is_wrong_kind = false) {
     const auto matched = std::ranges::count_if(bound_, [](const auto& b) { return b.has_value(); });
     const std::size_t progress = 2 * static_cast<std::size_t>(matched) + (is_wrong_kind ? 1 : 0);
@@ -84,7 +84,7 @@ class Binder {
     return bind_one(static_cast<std::size_t>(self - parameters_.begin()), *call_.self, call_.span);
   }
 
-  // Indices of what may be given by place.
+  // Indices of the parameters that a positional argument may set.
   std::vector<std::size_t> places() const {
     std::vector<std::size_t> indices;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -95,7 +95,7 @@ class Binder {
     return indices;
   }
 
-  // view(2, 3) for view((2, 3)): where a list of integers is all that may be given by place.
+  // view(2, 3) for view((2, 3)): if the only positional parameter is a list of integers.
   bool bind_spread_integers(const std::vector<std::size_t>& indices, std::size_t count) {
     if (indices.size() != 1 || count == 0) return false;
     const c10::Argument& parameter = parameters_[indices.front()];

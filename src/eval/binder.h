@@ -24,7 +24,7 @@ struct Given {
 /// A call as written.
 struct Call {
   std::string name;
-  std::optional<Value> self;  // what stands before the dot
+  std::optional<Value> self;  // the value before the dot
   expr::Span span;
   expr::Span name_span;
   std::vector<Given> arguments;
@@ -34,19 +34,19 @@ struct Call {
 struct Mismatch {
   expr::Span span;
   std::string what;
-  std::size_t progress = 0;  // the more, the nearer the call came
+  std::size_t progress = 0;  // the higher, the closer the call is to the schema
 };
 
-/// The arguments of `schema`, in order, from those of the call; by the rules of PyTorch's parser of
-/// Python arguments. Nothing, and `mismatch`, if they do not match.
+/// The arguments of `schema`, in order, from the arguments of the call, by the rules of PyTorch's
+/// parser of Python arguments. Returns nullopt and sets `mismatch` if they do not match.
 std::optional<std::vector<PlanArgument>> bind(const c10::FunctionSchema& schema,
                                               const OperatorRow& row, const Call& call,
                                               Mismatch& mismatch);
 
-/// "mean(dim, keepdim=False, dtype=None)": how a person calls it.
+/// "mean(dim, keepdim=False, dtype=None)": the call as a user writes it.
 std::string usage(const c10::FunctionSchema& schema, const OperatorRow& row);
 
-/// The names by which the schema's arguments may be given.
+/// The keyword names of the schema's arguments.
 std::vector<std::string> keyword_names(const c10::FunctionSchema& schema, const OperatorRow& row);
 
 }  // namespace tt::eval

@@ -11,19 +11,19 @@
 
 namespace tt::eval {
 
-/// What may be called but is no ATen operator of that name: sizes, casts and tensor(...).
+/// Functions that are not ATen operators of the same name: sizes, casts and tensor(...).
 const std::vector<std::string>& builtin_names();
 bool is_builtin(std::string_view name);
 
-/// torch.float64 and its kin.
+/// torch.float64 and the other dtypes.
 std::optional<at::ScalarType> find_dtype(std::string_view name);
 std::vector<std::string> dtype_names();
 
 /// inf, nan, pi, e.
 std::optional<double> find_constant(std::string_view name);
 
-/// torch.tensor of a number or of nested lists of them, on the CPU. Nothing, and `problem`, if they
-/// are no numbers or of different lengths.
+/// torch.tensor of a number or of nested lists of numbers, on the CPU. Returns nullopt and sets
+/// `problem` if an item is not a number or the lists have different lengths.
 std::optional<at::Tensor> make_tensor(const Value& value, std::optional<at::ScalarType> dtype,
                                       std::string& problem);
 

@@ -7,10 +7,10 @@
 namespace tt::eval {
 namespace {
 
-// Overloads that the error of a call names.
+// Limit of overloads that the error of a call lists.
 constexpr std::size_t kShownForms = 4;
 
-// Registered in this libtorch, and pure by its own schema.
+// Finds the overload if this libtorch has it and its schema says that it is pure.
 std::optional<c10::OperatorHandle> find_overload(const OperatorRow& row,
                                                  const std::string& overload) {
   const auto op = c10::Dispatcher::singleton().findSchema({"aten::" + row.aten_name, overload});

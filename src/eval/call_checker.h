@@ -11,19 +11,19 @@
 
 namespace tt::eval {
 
-/// Checks calls of operators and builtins, and has the Recorder write down the calls of a run.
-/// Keeps the first problem. The recorder must outlive it. Thread: one.
+/// Checks calls of operators and builtins, and adds the calls of a run to the Recorder. Keeps the
+/// first problem. The recorder must outlive the checker. Thread: one.
 class CallChecker {
  public:
   explicit CallChecker(Recorder& recorder) : recorder_(recorder) {}
 
   Recorder& recorder() const { return recorder_; }
   const std::optional<expr::Problem>& problem() const { return problem_; }
-  /// None, and the problem is kept if it is the first.
+  /// Returns None. Keeps the problem if it is the first.
   Value fail(expr::Span span, std::string what, std::string remedy = "");
 
   Value call(const Call& call);
-  /// A call that the syntax makes: an operator sign, an item of an index.
+  /// A call that comes from syntax: an operator sign, an item of an index.
   Value apply(const std::string& name, expr::Span span, std::vector<Value> arguments);
   Value size_of(const TensorValue& tensor, std::int64_t dim, expr::Span span);
   Value shape_of(const TensorValue& tensor);

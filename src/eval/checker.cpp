@@ -19,7 +19,7 @@ using expr::NodeId;
 using expr::Operator;
 using expr::Span;
 
-// The ATen operator of each one of the syntax, by Operator's value.
+// The ATen operator of each operator sign, by the value of Operator.
 constexpr std::array<const char*, 21> kAtenNames = {
     "",    "add",    "sub",         "mul",        "div",         "floor_divide", "remainder",
     "pow", "matmul", "bitwise_and", "bitwise_or", "bitwise_xor", "eq",           "ne",
@@ -27,7 +27,7 @@ constexpr std::array<const char*, 21> kAtenNames = {
 
 std::string aten_name(Operator op) { return kAtenNames[static_cast<std::size_t>(op)]; }
 
-// a < b is b > a.
+// Swaps the sides: a < b is b > a.
 Operator mirrored(Operator op) {
   switch (op) {
     case Operator::kLess:
@@ -49,14 +49,14 @@ std::optional<std::int64_t> to_bound(const Value& value, bool& is_valid) {
   return std::nullopt;
 }
 
-// Walks an expression and has the Recorder write down the calls of a run. After the first problem
-// every function returns at once.
+// Walks an expression and adds the calls of a run to the Recorder. After the first problem every
+// function returns at once.
 class Checker {
  public:
   Checker(const expr::Ast& ast, const Substitutions& known, Recorder& recorder)
       : ast_(ast), known_(known), calls_(recorder) {}
 
-  /// Nothing, and problem(), if the expression is wrong.
+  /// Returns nullopt and sets problem() if the expression is wrong.
   std::optional<TensorValue> check(NodeId root, bool takes_number) {
     const Value value = evaluate(root);
     if (problem()) return std::nullopt;
@@ -173,7 +173,7 @@ class Checker {
     return result ? *result : calls_.fail(node.name_span, why);
   }
 
-  // As PyTorch's Python classes have it where the number stands on the left.
+  // As in PyTorch's Python classes if the number is the left operand.
   Value reflected(const Node& node, const Value& number, const Value& tensor) {
     const Span span = node.name_span;
     switch (node.op) {
@@ -251,7 +251,7 @@ class Checker {
     return items;
   }
 
-  // data.shape[-1] reads one dimension only: the others do not count as read.
+  // data.shape[-1] reads only one dimension: the other dimensions do not count as read.
   Value index_shape(const Node& node, const Value& tensor) {
     const Value subscript = evaluate(node.children[1]);
     if (problem()) return {};

@@ -7,9 +7,9 @@
 
 namespace tt::eval {
 
-/// The tensor that the expression under `root` gives, after the recorder has written down the calls
-/// of a run. `takes_number`: a number counts as a tensor without dimensions. Errors as in
-/// expr::to_error(). Thread: one.
+/// Adds the calls of a run to the recorder and returns the tensor of the expression under `root`.
+/// `takes_number`: a number counts as a tensor without dimensions. Errors as in expr::to_error().
+/// Thread: one.
 base::Result<TensorValue> check_tensor(const expr::Ast& ast, expr::NodeId root,
                                        const Substitutions& known, bool takes_number,
                                        Recorder& recorder);

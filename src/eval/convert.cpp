@@ -102,7 +102,7 @@ std::optional<PlanArgument> convert(const Value& value, const c10::Argument& arg
       return to_list(value, *type->cast<c10::ListType>(), argument);
     case TypeKind::NumberType:
       if (value.is_number()) return to_ivalue(value);
-      // torch.norm's way to say 2.
+      // torch.norm takes "fro" for 2.
       if (row.name == "norm" && value.is<std::string>() && *value.get<std::string>() == "fro") {
         return c10::IValue(std::int64_t{2});
       }

@@ -10,11 +10,11 @@
 
 namespace tt::eval {
 
-/// The value as an argument of this type; nothing if PyTorch would not take it for one.
+/// The value as an argument of this type; nullopt if PyTorch would not accept the value.
 std::optional<PlanArgument> convert(const Value& value, const c10::Argument& argument,
                                     const OperatorRow& row);
 
-/// What the argument should have been: "an integer", "a tensor", …
+/// The expected kind of the argument: "an integer", "a tensor", …
 std::string expected_kind(const c10::Argument& argument);
 
 }  // namespace tt::eval

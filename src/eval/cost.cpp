@@ -6,7 +6,7 @@
 namespace tt::eval {
 namespace {
 
-// Sweeps of a singular value decomposition, roughly.
+// Approximate number of sweeps of a singular value decomposition.
 constexpr double kMatrixSweeps = 20;
 
 double largest(const std::vector<at::Tensor>& tensors) {
@@ -29,7 +29,8 @@ double longest_side(const at::Tensor& tensor) {
   return side;
 }
 
-// Of the shape that all broadcast to; sizes that do not fit are the operator's to refuse.
+// Elements of the shape that all tensors broadcast to. If sizes do not fit, the operator refuses
+// them later.
 double broadcast_elements(const std::vector<at::Tensor>& tensors) {
   std::int64_t rank = 0;
   for (const at::Tensor& tensor : tensors) rank = std::max(rank, tensor.dim());
@@ -79,7 +80,8 @@ double estimate_scratch(Cost cost, const std::vector<at::Tensor>& arguments,
   const bool is_batched = cost == Cost::kMatmul && arguments.size() == 2 && !results.empty() &&
                           std::max(arguments[0].dim(), arguments[1].dim()) > 2;
   if (!is_batched) return 0;
-  // Batches that broadcast are copied: [batch, m, k] and [batch, k, n] for a result [batch, m, n].
+  // Batches are copied when they broadcast: [batch, m, k] and [batch, k, n] for a result [batch, m,
+  // n].
   const auto side = [](const at::Tensor& tensor, std::int64_t dim) {
     return tensor.dim() < -dim ? 1.0
                                : static_cast<double>(std::max<std::int64_t>(tensor.size(dim), 1));

@@ -17,7 +17,8 @@ bool is_whole(const Slice& slice) {
   return slice.start.value_or(0) == 0 && !slice.stop && slice.step.value_or(1) == 1;
 }
 
-// The number of indexed dimensions; nothing, and a problem, for a second ... or list.
+// The number of indexed dimensions. Nullopt and a problem if there is a second ... or a second
+// list.
 std::optional<std::int64_t> count_indexed(const std::vector<IndexItem>& items, CallChecker& calls) {
   std::int64_t indexed = 0;
   int dots = 0;
@@ -53,8 +54,8 @@ Value index_by_list(const Value& tensor, const Sequence& list, std::int64_t dim,
                      {tensor, {dim}, {calls.recorder().constant(at::tensor(positions, options))}});
 }
 
-// `dim` is the dimension that the item is about, and afterwards that of the next one; ... passes
-// over `skipped` of them.
+// `dim`: the dimension of this item; the function moves it to the dimension of the next item. The
+// item ... skips `skipped` dimensions.
 Value index_one(Value tensor, const IndexItem& item, std::int64_t& dim, std::int64_t skipped,
                 CallChecker& calls) {
   const Value& index = item.value;

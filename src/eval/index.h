@@ -6,10 +6,10 @@
 #include "src/eval/value.h"
 #include "tensor_tracer/expr/ast.h"
 
-/// Values of indices; a wrong index is a problem of `calls`. Thread: that of `calls`.
+/// Values of indices. A wrong index becomes a problem of `calls`. Thread: the thread of `calls`.
 namespace tt::eval {
 
-/// One item of a subscript, between its commas.
+/// One item of a subscript; commas separate items.
 struct IndexItem {
   Value value;
   expr::Span span;

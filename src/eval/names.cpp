@@ -18,7 +18,7 @@ constexpr std::array<std::string_view, 5> kModules = {"torch", "torch.linalg", "
                                                       "torch.nn", "torch.nn.functional"};
 
 struct Refusal {
-  std::string_view names;  // with blanks between them
+  std::string_view names;  // separated by blanks
   std::string_view what;
   std::string_view remedy;
 };
@@ -54,8 +54,8 @@ bool is_aten_operator(std::string_view name) {
   });
 }
 
-// Why nothing of this name may be called or read, what to write instead, and which of the
-// `known` names is near.
+// The problem of a name that cannot be called or read: the reason, a replacement, and the nearest
+// of the `known` names.
 expr::Problem refuse_name(std::string_view name, expr::Span span,
                           const std::vector<std::string>& known) {
   const std::string quoted = "\"" + std::string(name) + "\"";

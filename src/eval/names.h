@@ -4,8 +4,8 @@
 #include "src/eval/value.h"
 #include "tensor_tracer/expr/ast.h"
 
-/// The values of names and attributes; an unknown one is a problem of `calls`. Thread: that of
-/// `calls`.
+/// The values of names and attributes; an unknown name becomes a problem of `calls`. Thread: the
+/// thread of `calls`.
 namespace tt::eval {
 
 Value resolve_name(const expr::Node& node, CallChecker& calls);

@@ -5,8 +5,8 @@
 namespace tt::eval {
 namespace {
 
-// Operators that are alike. Each is written name[=aten name][/overload,…]; "-" is the overload
-// without a name, which is also meant where none is given.
+// Operators with the same properties. Each is written name[=aten name][/overload,…]. "-" is the
+// overload without a name, which is also the default.
 struct Family {
   std::string_view group;
   Cost cost;

@@ -10,7 +10,8 @@
 namespace tt::eval {
 namespace {
 
-// Among themselves numbers are float64, as in Python; libtorch would take them for float32.
+// A call whose arguments are all numbers computes in float64, as in Python; libtorch would use
+// float32.
 bool are_numbers(const std::vector<PlanArgument>& arguments, const std::vector<at::Tensor>& slots) {
   return std::ranges::all_of(slots_of(arguments),
                              [&](std::uint32_t slot) { return is_number(slots[slot]); });
@@ -29,7 +30,8 @@ c10::IValue resolve(const PlanArgument& argument, const std::vector<at::Tensor>&
   return list;
 }
 
-// "Could not read /a/b.cpp" and "x (at file.cpp:12)" say nothing to a viewer.
+// Cuts texts such as "Could not read /a/b.cpp" and "x (at file.cpp:12)", which do not help a
+// viewer.
 void cut_at(std::string& text, std::string_view mark) {
   const std::size_t at = text.find(mark);
   if (at != std::string::npos) text.resize(at);

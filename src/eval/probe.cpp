@@ -12,7 +12,7 @@ at::Tensor zeros(const Shape& shape, at::ScalarType dtype) {
   return at::zeros({}, at::device(at::kCPU).dtype(dtype)).expand(shape);
 }
 
-// True for the dimensions that the operator acts along; nothing if one is not there.
+// True for the dimensions that the operator acts along; nullopt if one of `dims` does not exist.
 std::optional<std::vector<bool>> mark(const std::vector<std::int64_t>& dims, std::int64_t rank) {
   std::vector<bool> marked(static_cast<std::size_t>(rank), false);
   for (const std::int64_t dim : dims) {
@@ -31,8 +31,8 @@ Shape shrink(at::IntArrayRef shape, const std::vector<bool>& marked) {
   return small;
 }
 
-// Gives the dimensions that were taken as 1 their sizes back; those along which the operator acts
-// may be gone from the result.
+// Restores the sizes of the dimensions that were set to 1. The result may lack the dimensions that
+// the operator acts along.
 Shape grow(at::IntArrayRef result, at::IntArrayRef shape, const std::vector<bool>& marked) {
   const bool is_whole = result.size() == shape.size();
   Shape grown;

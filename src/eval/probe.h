@@ -15,26 +15,26 @@ at::Tensor meta_like(at::IntArrayRef shape, at::ScalarType dtype);
 /// The slots that a call reads, in order.
 std::vector<std::uint32_t> slots_of(const std::vector<PlanArgument>& arguments);
 
-/// The numbers of the argument "dim" or "dims"; nothing if it is left out.
+/// The numbers of the argument "dim" or "dims"; nullopt if the call has no such argument.
 std::optional<std::vector<std::int64_t>> find_dims(const c10::FunctionSchema& schema,
                                                    const std::vector<PlanArgument>& arguments);
 
-/// The results' shapes and dtypes of an element-wise operator: the shape is that of broadcasting,
-/// and the dtype depends on dtypes and on which arguments have dimensions at all, so one element of
-/// each tells it. Throws what ATen throws.
+/// The results' shapes and dtypes of an elementwise operator. The shape is the broadcast shape. The
+/// dtype depends only on dtypes and on which arguments have dimensions, so a run on one element of
+/// each argument gives it. Throws the exceptions of ATen.
 std::vector<at::Tensor> run_on_single_ones(const c10::OperatorHandle& op,
                                            const std::vector<PlanArgument>& arguments,
                                            const std::vector<at::Tensor>& metas);
 
-/// The same of an operator that makes one number of all that its first tensor holds, tried on one
-/// zero; nothing if it makes something else of that. Throws what ATen throws.
+/// The same for an operator that reduces all numbers of its first tensor to one number: runs on a
+/// single zero. Nullopt if the result is not one number. Throws the exceptions of ATen.
 std::optional<std::vector<at::Tensor>> run_on_small_zeros(
     const c10::OperatorHandle& op, const std::vector<PlanArgument>& arguments,
     const std::vector<at::Tensor>& metas);
 
-/// The same of any operator, run on zeros that take no memory. Where it acts along `dims` of its
-/// first tensor alone, all other dimensions of that are taken as 1. Throws what ATen throws, and
-/// where that would be more zeros.
+/// The same for any operator: runs on zeros that take no memory. If the operator acts only along
+/// `dims` of its first tensor, the other dimensions of that tensor are set to 1. Throws the
+/// exceptions of ATen, and throws if more than `max_zeros` zeros are needed.
 std::vector<at::Tensor> run_on_zeros(const c10::OperatorHandle& op,
                                      const std::vector<PlanArgument>& arguments,
                                      const std::vector<at::Tensor>& metas,

@@ -18,7 +18,7 @@
 namespace tt::eval {
 namespace {
 
-// What rounds exactly, so that vectors and their remainders give the same bits. Sorted.
+// Correctly rounded operators: vector loops and their scalar remainders give the same bits. Sorted.
 constexpr std::array<std::string_view, 42> kExactElementwise = {
     "aten::_to_copy",    "aten::abs",         "aten::add",         "aten::bitwise_and",
     "aten::bitwise_not", "aten::bitwise_or",  "aten::bitwise_xor", "aten::ceil",
@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 42> kExactElementwise = {
     "aten::sign",        "aten::sqrt",        "aten::sub",         "aten::to",
     "aten::trunc",       "aten::where"};
 
-// A call that costs this much at most is run when it is checked, in about a millisecond.
+// A call with at most this cost runs during the check; it takes about a millisecond.
 constexpr double kTrialCost = 1 << 20;
 
 base::Result<Plan> make_plan(const expr::Ast& ast, expr::NodeId root, std::vector<Input> inputs,
@@ -48,7 +48,7 @@ base::Result<Plan> make_plan(const expr::Ast& ast, expr::NodeId root, std::vecto
   return std::move(*plan);
 }
 
-// Where the text names the input, or all of it.
+// The position in the text where the input is named, or the whole text.
 expr::Span span_of(const expr::Ast& ast, expr::NodeId root, const Substitutions& known,
                    std::size_t input) {
   const auto found = std::ranges::find_if(
@@ -98,7 +98,8 @@ base::Status check_arguments(const Plan& plan, const std::vector<at::Tensor>& in
   return {};
 }
 
-// What ATen warns of, a viewer's expression would write to the run's standard error at every step.
+// Drops the warnings of ATen. Otherwise a viewer's expression would write to the run's standard
+// error at every step.
 class NoWarnings : public c10::WarningHandler {
  public:
   void process(const c10::Warning& /*warning*/) override {}
@@ -107,7 +108,8 @@ class NoWarnings : public c10::WarningHandler {
   c10::WarningUtils::WarningHandlerGuard guard_{this};
 };
 
-// A sum that several threads compute in parts has other bits than a sum of one thread.
+// Runs libtorch on one thread: a sum that several threads compute in parts has other bits than a
+// sum by one thread.
 class OneThread {
  public:
   explicit OneThread(bool is_wanted) : before_(is_wanted ? at::get_num_threads() : 1) {
@@ -123,7 +125,8 @@ class OneThread {
   const int before_;
 };
 
-// Marks a number as the input declares it. The tensor may come from code that sets no mark.
+// Marks a number as the input declares it. The tensor may come from code that does not set the
+// mark.
 at::Tensor as_declared(const at::Tensor& tensor, const Input& input) {
   if (is_number(tensor) == input.is_number) return tensor;
   at::Tensor declared = tensor.clone();
@@ -138,7 +141,7 @@ std::vector<at::Tensor> run_step(const Step& step, const std::vector<at::Tensor>
   return results;
 }
 
-// `step` is the number of the step that is running, for whoever catches the exception.
+// `step`: the number of the running step, for the code that catches an exception.
 at::Tensor execute(const Plan& plan, const std::vector<at::Tensor>& inputs, std::size_t& step) {
   const NoWarnings no_warnings;
   const OneThread one_thread(!plan.is_exact);
@@ -177,8 +180,8 @@ bool acts_by_element(const Plan& plan) {
   });
 }
 
-// Meta kernels take dtypes that the real ones refuse. What costs next to nothing is run once on
-// zeros to see that; other failures may be due to the zeros.
+// Meta kernels accept dtypes that the real kernels refuse. Plans of low cost run once on zeros to
+// find this. Other failures are ignored, because the zeros may cause them.
 std::optional<expr::Problem> find_wrong_dtype(const Plan& plan) {
   if (plan.cost > kTrialCost) return std::nullopt;
   std::vector<at::Tensor> zeros;
@@ -205,8 +208,8 @@ bool all_slots(const Step& step, const Predicate& predicate) {
   });
 }
 
-// Whether the step could run, and has, on what `slots` hold. What throws or costs much is left for
-// run().
+// Runs the step on the values in `slots`, if all are known. False: it did not run. A step that
+// throws or has a high cost is left for run().
 bool run_early(const Step& step, std::vector<at::Tensor>& slots) {
   if (step.cost > kTrialCost) return false;
   if (all_slots(step, [](Slot) { return false; })) return false;
@@ -326,7 +329,7 @@ std::optional<expr::Span> Program::find_gradient_stop(const std::vector<bool>& h
   return std::nullopt;
 }
 
-// A view keeps all of its storage.
+// Counts whole storages, because a view keeps its whole storage.
 std::size_t Program::constant_bytes() const {
   std::size_t bytes = 0;
   for (const auto& [slot, tensor] : plan_->constants) bytes += tensor.storage().nbytes();

@@ -5,8 +5,8 @@
 namespace tt::eval {
 namespace {
 
-// Aligned at the right, as broadcasting does: tile values must have one rank, so that line meets
-// line and tile meets tile, and the others must not reach the outer dimensions.
+// Arguments are aligned at the right, as in broadcasting. All tile values must have the same rank,
+// so that lines and tiles match. The other values must not reach the outer dimensions.
 bool are_aligned(const std::vector<Reached>& arguments, std::int64_t rank,
                  std::int64_t outer_dims) {
   return std::ranges::all_of(arguments, [=](const Reached& argument) {

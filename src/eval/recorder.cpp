@@ -15,7 +15,7 @@ std::string shown(double number) {
   return std::to_string(static_cast<long long>(std::min(number, 9e18)));
 }
 
-// How often the operator goes over what it reads: diff n times, all others once.
+// How often the operator passes over its input: diff n times, all other operators once.
 double count_rounds(const c10::FunctionSchema& schema, const std::vector<PlanArgument>& arguments,
                     const std::vector<at::Tensor>& read) {
   const auto* n = arguments.size() < 2 ? nullptr : std::get_if<c10::IValue>(&arguments[1]);
@@ -25,7 +25,7 @@ double count_rounds(const c10::FunctionSchema& schema, const std::vector<PlanArg
   return std::clamp(static_cast<double>(n->toInt()), 1.0, static_cast<double>(longest));
 }
 
-// What the operator gives may show the memory of its first tensor.
+// True if the result may share the memory of the operator's first tensor.
 bool may_share(const OperatorRow& row, const c10::FunctionSchema& schema,
                const std::vector<at::Tensor>& read, const at::Tensor& result) {
   if (row.cost == Cost::kView) return true;
@@ -33,7 +33,7 @@ bool may_share(const OperatorRow& row, const c10::FunctionSchema& schema,
   return is_named && !read.empty() && read.front().scalar_type() == result.scalar_type();
 }
 
-// 2.0 * alpha is a number as alpha is one; alpha.double() and full_like(alpha, 1) are tensors.
+// 2.0 * alpha is a number if alpha is a number; alpha.double() and full_like(alpha, 1) are tensors.
 bool gives_a_number(const OperatorRow& row, const std::vector<at::Tensor>& read) {
   return row.is_arithmetic && !read.empty() && std::ranges::all_of(read, is_number);
 }
@@ -88,7 +88,7 @@ TensorValue Recorder::constant(const at::Tensor& tensor) {
   return {slot, metas_[slot], reaches};
 }
 
-// False, and the problem: "this has 5 elements, the limit is 4".
+// False sets the problem: "this has 5 elements, the limit is 4".
 bool Recorder::fits(double number, double limit, const std::string& what, const std::string& of) {
   if (number <= limit) return true;
   problem_ = what + " " + shown(number) + " " + of + ", the limit is " + shown(limit);
@@ -100,7 +100,7 @@ bool Recorder::charge(double cost) {
               "element operations");
 }
 
-// How many tensors chunk, split and unbind would make, before they make them.
+// Checks the number of tensors that chunk, split and unbind would make, before they run.
 bool Recorder::check_parts(const OperatorRow& row, const c10::FunctionSchema& schema,
                            const std::vector<PlanArgument>& arguments) {
   const auto slots = slots_of(arguments);
@@ -108,7 +108,7 @@ bool Recorder::check_parts(const OperatorRow& row, const c10::FunctionSchema& sc
   if (!row.has(kParts) || slots.empty() || !dims || dims->empty()) return true;
   const at::Tensor& self = metas_[slots.front()];
   const std::int64_t dim = dims->front() < 0 ? dims->front() + self.dim() : dims->front();
-  if (dim < 0 || dim >= self.dim()) return true;  // refused by the operator, in its own words
+  if (dim < 0 || dim >= self.dim()) return true;  // the operator refuses it later
   std::int64_t parts = self.size(dim);
   if (const auto* value = std::get_if<c10::IValue>(&arguments[1]); value != nullptr) {
     const bool is_size = schema.arguments()[1].name() == "split_size";
@@ -118,15 +118,15 @@ bool Recorder::check_parts(const OperatorRow& row, const c10::FunctionSchema& sc
     if (value->isInt() && !is_size && schema.name() != "aten::unbind") parts = value->toInt();
     if (value->isIntList()) {
       parts = static_cast<std::int64_t>(value->toIntVector().size());
-      if (schema.name() == "aten::tensor_split") ++parts;  // they are where it is cut
+      if (schema.name() == "aten::tensor_split") ++parts;  // the list has the cut positions
     }
   }
   return fits(static_cast<double>(parts), static_cast<double>(limits_.max_parts), "this gives",
               "tensors");
 }
 
-// index_select and quantile run on zeros too, and may give more than they read: one result per
-// index or quantile, for each place in the dimensions that stay.
+// index_select and quantile run on zeros too. They may return more elements than they read: one
+// result per index or quantile, for each position in the other dimensions.
 bool Recorder::check_selected(const c10::FunctionSchema& schema,
                               const std::vector<PlanArgument>& arguments) {
   const auto slots = slots_of(arguments);
@@ -136,7 +136,7 @@ bool Recorder::check_selected(const c10::FunctionSchema& schema,
   double places = dims ? static_cast<double>(self.numel()) : 1;
   if (dims) {
     const std::int64_t dim = dims->front() < 0 ? dims->front() + self.dim() : dims->front();
-    if (dim < 0 || dim >= self.dim()) return true;  // refused by the operator, in its own words
+    if (dim < 0 || dim >= self.dim()) return true;  // the operator refuses it later
     places /= static_cast<double>(std::max<std::int64_t>(self.size(dim), 1));
   }
   const double selected = places * static_cast<double>(metas_[slots[1]].numel());
@@ -147,7 +147,8 @@ std::optional<std::vector<at::Tensor>> Recorder::run_without_data(
     const OperatorRow& row, const c10::OperatorHandle& op,
     const std::vector<PlanArgument>& arguments) {
   try {
-    // Not on meta tensors: many such operators have no Meta kernel, and those know no wrong dtypes.
+    // Elementwise operators do not run on meta tensors: many have no Meta kernel, and Meta kernels
+    // accept wrong dtypes.
     if (row.pattern == Pattern::kElementwise) return run_on_single_ones(op, arguments, metas_);
     return eval::call(op, arguments, metas_, at::kMeta);
   } catch (const c10::NotImplementedError& error) {
@@ -188,7 +189,7 @@ bool Recorder::check_results(const std::vector<at::Tensor>& results) {
   return true;
 }
 
-// The processor ends the process where the smallest integer is divided by -1.
+// If the smallest integer is divided by -1, the CPU raises a fault that ends the process.
 bool Recorder::check_division(const c10::FunctionSchema& schema,
                               const std::vector<PlanArgument>& arguments,
                               const std::vector<at::Tensor>& results) {
@@ -230,7 +231,7 @@ std::optional<std::vector<TensorValue>> Recorder::call(const OperatorRow& row,
   if (!check_parts(row, op.schema(), arguments)) return std::nullopt;
   const auto results = run_without_data(row, op, arguments);
   if (!results || !check_results(*results)) return std::nullopt;
-  // The numbers that the operator makes for itself on the way.
+  // Elements of the operator's temporaries.
   const double scratch = estimate_scratch(row.cost, read, *results);
   if (!fits(scratch, max_elements_, "this works on", "elements at one time")) return std::nullopt;
   if (!check_division(op.schema(), arguments, *results)) return std::nullopt;
@@ -282,7 +283,7 @@ void Recorder::mark_dead_slots(std::uint32_t result) {
   }
 }
 
-// Memory is freed with the last value that shows it.
+// Memory is freed together with the last value that shares it.
 bool Recorder::check_live_bytes(std::uint32_t result) {
   std::vector<std::int64_t> held(plan_.slots, 0);  // by owner
   std::vector<std::size_t> users(plan_.slots, 0);  // by owner

@@ -11,8 +11,8 @@
 
 namespace tt::eval {
 
-/// Writes a Plan down, call by call, and knows shape, dtype, cost and reach of every value so far
-/// from running the calls on meta tensors. Thread: one.
+/// Records a Plan, call by call. It runs the calls on meta tensors, and so knows shape, dtype, cost
+/// and reach of every value so far. Thread: one.
 class Recorder {
  public:
   /// The inputs are valid: see check_inputs().
@@ -21,22 +21,23 @@ class Recorder {
   TensorValue input(std::size_t index) const;
   const std::vector<Input>& inputs() const { return plan_.inputs; }
   TensorValue constant(const at::Tensor& tensor);
-  /// False, and problem(), if one of them is over a limit.
+  /// Returns false and sets problem() if a result is over a limit.
   bool check_results(const std::vector<at::Tensor>& results);
 
-  /// The results of one call; nothing if it cannot be or costs too much, and then problem() says
-  /// why. `arguments` match the schema.
+  /// The results of one call. If the call fails or costs too much: nullopt, and problem() has the
+  /// reason. `arguments` match the schema.
   std::optional<std::vector<TensorValue>> call(const OperatorRow& row,
                                                const c10::OperatorHandle& op,
                                                std::vector<PlanArgument> arguments,
                                                expr::Span span);
   const std::string& problem() const { return problem_; }
 
-  /// The text has used the size of dimension `dim` of `value` as a number; kAllDims: of all.
+  /// Notes that the text used the size of dimension `dim` of `value` as a number; kAllDims: of all
+  /// dimensions.
   static constexpr std::int64_t kAllDims = INT64_MIN;
   void note_size_read(const TensorValue& value, std::int64_t dim);
 
-  /// The plan that gives `result`, or nothing and problem() if that is over a limit.
+  /// The plan that computes `result`. If it is over a limit: nullopt, and problem() has the reason.
   std::optional<Plan> finish(const TensorValue& result);
 
  private:
@@ -61,15 +62,15 @@ class Recorder {
   bool check_live_bytes(std::uint32_t result);
 
   Limits limits_;
-  double max_elements_;  // of any value on the way
+  double max_elements_;  // of any intermediate value
   Plan plan_;
   std::vector<at::Tensor> metas_;  // by slot
   std::vector<Reaches> reaches_;   // by slot
-  std::vector<bool> is_view_;      // by slot: holds no memory
-  // By slot: the first of those that share one memory with it, or may.
+  std::vector<bool> is_view_;      // by slot: allocates no memory
+  // By slot: the first slot that shares, or may share, its memory.
   std::vector<std::uint32_t> owners_;
-  std::vector<std::int64_t> scratch_;  // by step: bytes that it makes for itself
-  std::vector<bool> size_read_;        // by input: its lines or tiles were counted
+  std::vector<std::int64_t> scratch_;  // by step: bytes of its temporaries
+  std::vector<bool> size_read_;        // by input: the text used its number of lines or tiles
   std::string problem_;
 };
 

@@ -27,7 +27,7 @@ double remainder(double a, double b) {
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : std::copysign(rest, rest == 0 ? b : rest);
 }
 
-// As Python does it: through the rest of a division of integers, so that -1 // inf is -1.
+// As in Python: uses the remainder, so that -1 // inf is -1.
 double floor_divide(double a, double b) {
   const double rest = std::fmod(a, b);
   const double quotient = (a - rest) / b - (rest != 0 && (rest < 0) != (b < 0) ? 1 : 0);
@@ -111,7 +111,8 @@ std::optional<Value> on_doubles(Operator op, double a, double b, std::string& pr
   }
 }
 
-// Holds every integer of 64 bits exactly, as Python's comparison of integer and float does.
+// A type that represents every 64-bit integer exactly, because Python compares integers and floats
+// exactly.
 long double to_exact(const Value& value) {
   if (const auto* real = value.get<double>()) return *real;
   return static_cast<long double>(value.to_integer());

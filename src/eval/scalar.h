@@ -8,9 +8,9 @@
 
 namespace tt::eval {
 
-/// Python's arithmetic on numbers: integers stay exact, and what does not fit into 64 bits is an
-/// error; / gives a float, // and % round down. Nothing, and `problem`, where Python has no answer.
-/// REQUIRES: is_number() of all operands.
+/// Python's arithmetic on numbers: integers stay exact, and a result that does not fit in 64 bits
+/// is an error; / gives a float, // and % round down. Returns nullopt and sets `problem` if Python
+/// has no result. REQUIRES: is_number() of all operands.
 std::optional<Value> calculate(expr::Operator op, const Value& left, const Value& right,
                                std::string& problem);
 std::optional<Value> calculate(expr::Operator op, const Value& operand, std::string& problem);

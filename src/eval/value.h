@@ -23,7 +23,7 @@ struct TensorValue {
   Reaches reaches;
 };
 
-/// A tuple or a list; the results of an operator have names too.
+/// A tuple or a list; the results of an operator also have names.
 struct Sequence {
   std::vector<Value> items;
   std::vector<std::string> names;
@@ -47,8 +47,8 @@ struct Callable {
   std::vector<Value> self;
 };
 
-/// What a part of an expression stands for while it is checked. All but the numbers inside tensors
-/// is known by then.
+/// The value of a part of an expression during the check. Only the numbers inside tensors are not
+/// known yet.
 struct Value {
   std::variant<None, bool, std::int64_t, double, std::string, at::ScalarType, Ellipsis, TensorValue,
                Sequence, Slice, Module, Callable>

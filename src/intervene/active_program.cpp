@@ -26,7 +26,8 @@ bool is_step(const graph::Schedule& when, std::int64_t step) {
   return (step - first) % when.every == 0;
 }
 
-// Of so many places, the first of which has the number `first`; negative numbers count from `end`.
+// A mask of `size` indices, which begin at number `first`. Negative numbers in `ranges` count from
+// `end`.
 at::Tensor mask_of(const graph::Ranges& ranges, std::int64_t first, std::int64_t size,
                    std::int64_t end) {
   at::Tensor mask = at::zeros({size}, at::device(at::kCPU).dtype(at::kBool));
@@ -37,7 +38,7 @@ at::Tensor mask_of(const graph::Ranges& ranges, std::int64_t first, std::int64_t
   return mask;
 }
 
-// Without the zeros that stand behind a prompt shorter than the longest of its set.
+// The length of a prompt without its padding of zeros.
 std::int64_t length_of(const at::Tensor& prompt) {
   const auto* token = prompt.const_data_ptr<std::int64_t>();
   std::int64_t length = prompt.size(0);
@@ -55,7 +56,7 @@ at::Tensor positions_of(const graph::Ranges& ranges, const at::Tensor& tokens, b
   return at::stack(rows);
 }
 
-// Tokens are bytes.
+// The tokens at which `text` occurs. Each token is one byte.
 at::Tensor spelled(const at::Tensor& tokens, const std::string& text) {
   const at::Tensor ids = tokens.contiguous();
   at::Tensor mask = at::zeros(ids.sizes(), ids.options().dtype(at::kBool));

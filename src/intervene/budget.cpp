@@ -13,19 +13,20 @@
 namespace tt::intervene {
 namespace {
 
-/// From the first to the last moment, both included, something is held.
+/// A value or a getter's tensor that is held from moment `first` to moment `last`, both included.
 struct Stay {
   std::int64_t first = 0;
   std::int64_t last = 0;
   std::int64_t bytes = 0;
   std::int64_t more_at_first = 0;  // while it is computed
-  std::size_t value = 0;           // of the program
+  std::size_t value = 0;           // index in the program
 };
 
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kAlways = std::numeric_limits<std::int64_t>::max();
 
-// When each value is used last; never, if nothing uses it: then it is not computed.
+// The moment at which each value is used last. kNever: nothing uses the value, so it is not
+// computed.
 std::vector<std::int64_t> last_uses(const graph::Program& program,
                                     const LayerSpecialization& specialized) {
   std::vector<std::int64_t> last(specialized.values.size(), kNever);
@@ -70,7 +71,7 @@ void add_stays(const graph::Program& program, const LayerSpecialization& special
   }
 }
 
-// Of all places that the program names.
+// Bytes of the largest place that the program names.
 std::int64_t largest_place(const graph::Program& program, const Context& context,
                            const Shape& shape, int layer) {
   std::int64_t largest = 0;

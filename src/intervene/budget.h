@@ -5,16 +5,17 @@
 
 namespace tt::intervene {
 
-/// Of the place's logical tensor.
+/// Bytes of the place's logical tensor.
 std::int64_t bytes_of(const PlaceRef& ref);
 
-/// What one line of the program may cost for this layer: as much as the whole program.
+/// Limits of one line of the program for this layer. One line may use the limits of the whole
+/// program.
 eval::Limits limits_of(const graph::Program& program, const Context& context, const Shape& shape,
                        int layer);
 
-/// That the lines of a program, over all its layers, do not hold too much at one time nor cost too
-/// much in one forward. On logical tensors, so that every mesh and every rank says the same. Errors
-/// as in expr::to_error().
+/// Checks the bytes that the lines of a program hold at one time, over all its layers, and their
+/// cost in one forward. Counts logical tensors, so the result is the same on every mesh and every
+/// rank. Errors as in expr::to_error().
 base::Status check_budget(const graph::Program& program,
                           const std::vector<LayerSpecialization>& layers, const Context& context);
 

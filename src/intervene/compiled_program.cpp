@@ -23,13 +23,14 @@ std::set<std::string> read_back(const graph::Program& program) {
   return names;
 }
 
-// Forwards of a step whose saves are kept apart.
+// Number of forwards per step whose saved values are kept separately.
 std::int64_t forwards_of(const graph::Schedule& when, const Context& context) {
   const int phases = (when.in_train ? 1 : 0) + (when.in_eval ? 1 : 0);
   return phases * context.micro_batches + (when.prompt_sets.empty() ? 0 : context.prompt_batches);
 }
 
-// The numbers that a program's saves keep, over its layers and the forwards of a step.
+// Checks the count of numbers that a program keeps in saved values, over its layers and the
+// forwards of a step.
 base::Status check_kept(const CompiledProgram& one, const Context& context) {
   const graph::Program& program = one.program;
   std::int64_t kept = 0;

@@ -11,10 +11,10 @@
 
 namespace tt::intervene {
 
-/// A program for one shape of the forward, for every layer it stands for. Immutable.
+/// A program compiled for one shape of the forward, for all layers of the program. Immutable.
 struct Specialization {
   std::vector<LayerSpecialization> layers;
-  std::optional<base::Error> error;  // it does not fit this shape
+  std::optional<base::Error> error;  // the program does not fit this shape
 };
 
 /// Compiles the program for a shape. Reads the files that are missing in `contents`.
@@ -23,25 +23,25 @@ std::shared_ptr<const Specialization> specialize(const graph::Program& program,
                                                  const Context& context,
                                                  trace::FileContents& contents);
 
-/// A program that was checked and compiled for training forwards. Immutable, so that the check of a
-/// program and all that are in force share it. Thread: any.
+/// A program that was checked and compiled for training forwards. Immutable, so program checks and
+/// the programs in force can share it. Thread: any.
 struct CompiledProgram {
-  std::string source;  // JSON of the text or graph that was asked for
+  std::string source;  // JSON of the requested text or graph
   graph::Program program;
   nlohmann::json form;              // as "intervention.check" describes it
-  std::vector<bool> says_layer;     // by effect: `layer` is in its line, or in what it uses
-  std::vector<int> layers;          // that it is compiled for, as layers_of()
-  std::set<std::string> read_back;  // saves that saved() reads: the others are not kept
+  std::vector<bool> says_layer;     // by effect: its line or its values use `layer`
+  std::vector<int> layers;          // the compiled layers, as layers_of()
+  std::set<std::string> read_back;  // saves that saved() reads; only these are kept
   Shape shape;                      // of a training forward
   std::shared_ptr<const Specialization> specialization;
-  trace::FileContents contents;  // of the files that it names
+  trace::FileContents contents;  // of the files that the program names
 };
 
-/// A text or graph as one string.
+/// The text or graph as one string.
 std::string source_of(const nlohmann::json& program);
 
-/// `program`: text, or a graph in JSON. Errors as graph::read_program(), and of shapes, dtypes and
-/// limits. Thread: any.
+/// `program`: text, or a graph in JSON. Errors: as graph::read_program(), and errors of shapes,
+/// dtypes and limits. Thread: any.
 base::Result<std::shared_ptr<const CompiledProgram>> compile_program(const nlohmann::json& program,
                                                                      const Context& context);
 

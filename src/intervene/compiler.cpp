@@ -10,7 +10,7 @@
 namespace tt::intervene {
 namespace {
 
-// A value may be a view of an input, whose memory it then keeps alive.
+// A value may be a view of an input. Then the value keeps the input's memory alive.
 void add_held_input(const LayerDraft& draft, CompiledValue& compiled,
                     const std::vector<InputInfo>& inputs) {
   if (!compiled.held.input) return;
@@ -34,7 +34,7 @@ base::Status check_gradient(const LayerDraft& draft, std::size_t index,
                          "write floor(a / b) for a // b, and a - b * floor(a / b) for a % b"});
 }
 
-// The one placement of all shards, or null.
+// The placement that all sharded inputs share; null if they differ or no input is sharded.
 const mesh::Placement* common_placement(const std::vector<const mesh::Placement*>& all) {
   const mesh::Placement* common = nullptr;
   for (const mesh::Placement* one : all) {
@@ -45,7 +45,8 @@ const mesh::Placement* common_placement(const std::vector<const mesh::Placement*
   return common;
 }
 
-// Turns `input` into the part of it that a value of shards takes; false: it needs logical tensors.
+// Replaces `input` by the part that a computation on shards uses. False: the value needs logical
+// tensors.
 bool fit_to_shards(const Context& context, InputInfo& input, const mesh::Placement& placement,
                    std::size_t rank_of_result) {
   if (input.placement != nullptr) {
@@ -54,7 +55,8 @@ bool fit_to_shards(const Context& context, InputInfo& input, const mesh::Placeme
         comm::shard_shape(placement, input.shape, context.tensor_rank, context.tensor_ranks);
     return true;
   }
-  // A shard's part of the gradient of what is whole would have to be summed over ranks.
+  // Each shard would give a part of the gradient of a replicated input. The ranks would have to sum
+  // these parts.
   if (input.has_gradient) return false;
   const auto from_right = static_cast<std::int64_t>(rank_of_result) - placement.dim;
   const auto dim = static_cast<std::int64_t>(input.shape.size()) - from_right;
@@ -69,7 +71,7 @@ bool fit_to_shards(const Context& context, InputInfo& input, const mesh::Placeme
   return true;
 }
 
-// Turns the value into one of shards where all its inputs allow that.
+// Makes the value run on shards if all its inputs allow this.
 base::Status use_shards(LayerDraft& draft, std::size_t index, std::vector<InputInfo> inputs,
                         const eval::Substitutions& known) {
   CompiledValue& compiled = draft.layer.values[index];

@@ -11,11 +11,11 @@
 
 namespace tt::intervene {
 
-/// Global rank 0: the programs that requests asked for, on their way to all ranks. Thread: the
-/// thread that runs the step.
+/// Global rank 0: the programs that requests set, before all ranks have them. Thread: the thread
+/// that runs the step.
 class DesiredPrograms {
  public:
-  /// `context` outlives it.
+  /// `context` outlives the object.
   explicit DesiredPrograms(const Context& context) : context_(context) {}
 
   /// As InterventionHooks::request(), has_changes() and take_changes().
@@ -24,18 +24,18 @@ class DesiredPrograms {
   bool has_changes() const { return has_changes_; }
   trace::ProgramChanges take_changes(std::int64_t next_step);
 
-  /// The program of this name, if this is its source; else null.
+  /// The program of this name; null if there is no such program or its source differs.
   std::shared_ptr<const CompiledProgram> find_compiled(const std::string& name,
                                                        const std::string& source);
-  /// A rank could not take the changes: those in force stay. What was removed or set meanwhile
-  /// stays so, and is shared once more.
+  /// A rank could not take the changes: goes back to the programs in force. Removed programs stay
+  /// removed and new parameter values stay set; take_changes() sends these changes again.
   void give_up_new(const ActivePrograms& in_force);
   void clear() { programs_.clear(); }
 
  private:
   struct Desired : ProgramSettings {
     std::shared_ptr<const CompiledProgram> compiled = {};
-    trace::FileContents contents = {};  // of the files that it names, until it travels
+    trace::FileContents contents = {};  // of the program's files; empty once sent
   };
 
   base::Result<nlohmann::json> apply(const protocol::ApplyProgram& request, std::int64_t next_step);

@@ -14,7 +14,7 @@ namespace {
 
 using expr::Kind;
 
-// An integer, with or without a sign.
+// The value of an integer node, with or without a sign.
 std::int64_t integer_of(const expr::Ast& ast, expr::NodeId id) {
   const expr::Node& node = ast.node(id);
   if (node.kind != Kind::kUnary) return node.integer;
@@ -84,7 +84,7 @@ base::Status check_fit(const LayerDraft& draft, const graph::Effect& effect,
   return check(*effect.condition, "the condition");
 }
 
-// rows, tokens and token_text choose positions of a batch.
+// rows, tokens and token_text select positions of a batch, so the effect must have batch rows.
 base::Status check_where(const LayerDraft& draft, const graph::Effect& effect, bool has_no_rows) {
   const graph::Schedule& when = draft.program.when;
   const bool chooses = !when.rows.empty() || !when.tokens.empty() || !when.token_text.empty();
@@ -155,7 +155,7 @@ base::Status add_write(LayerDraft& draft, std::size_t index) {
   return {};
 }
 
-// A save and a skip happen or do not.
+// A save and a skip happen as a whole or not at all, so their condition must be one bool.
 base::Status check_decision(const LayerDraft& draft, const graph::Effect& effect,
                             const std::string& what) {
   if (!effect.condition) return {};

@@ -13,21 +13,21 @@ namespace {
 
 using nlohmann::json;
 
-/// A program as a rank has read it, with what becomes its own once all ranks could.
+/// A program that this rank has read, with the settings that it gets after all ranks have read it.
 struct Staged {
   std::shared_ptr<ActiveProgram> program;
   ProgramSettings settings;
 };
 
-/// The same run, whose programs read `files` alone.
+/// The same context, except that programs read only from `files`.
 Context with_files(Context context, trace::ReceivedFiles& files) {
   context.vectors = &files;
   context.files = &files;
   return context;
 }
 
-// What is new to this rank is new to all; a rank that fails must not leave the others waiting in a
-// collective.
+// All ranks compile a new shape in the same pass. They agree on the result, because a rank that
+// fails alone would leave the other ranks waiting in a collective.
 std::shared_ptr<const Specialization> agree_on_specialization(ActiveProgram& program,
                                                               const Shape& shape,
                                                               const Context& context,
@@ -72,7 +72,7 @@ class Engine final : public trace::InterventionHooks {
     std::ranges::for_each(in_force_, add);
     if (preview_acts_) add(preview_);
     if (frame == nullptr) return nullptr;
-    // Passes of one kind use one plan over and over.
+    // Passes of the same kind use the same plan again.
     if (plan_ == nullptr || plan_key_ != frame->plan_key()) {
       plan_ = std::make_shared<const ExecutionPlan>(frame->entries(), context_);
       plan_key_ = frame->plan_key();
@@ -162,7 +162,7 @@ class Engine final : public trace::InterventionHooks {
     if (auto status = program.set_targets(values); !status) return status;
     program.name = "preview";
     program.is_preview = true;
-    program.since = std::numeric_limits<std::int32_t>::min();  // past every ramp
+    program.since = std::numeric_limits<std::int32_t>::min();  // after the end of every ramp
     preview_ = std::move(made).value();
     return {};
   }
@@ -192,7 +192,7 @@ class Engine final : public trace::InterventionHooks {
              one->compiled->source == source;
     });
     if (known != in_force_.end()) return *known;
-    // Global rank 0 has compiled the program for the request.
+    // Global rank 0 already compiled the program for the request.
     const auto compiled = desired_.find_compiled(settings.name, source);
     if (compiled == nullptr) return make_active_program(program, received);
     return std::make_shared<ActiveProgram>(compiled);
@@ -211,7 +211,7 @@ class Engine final : public trace::InterventionHooks {
   std::shared_ptr<ActiveProgram> preview_;
   bool preview_acts_ = false;
 
-  std::shared_ptr<const ExecutionPlan> plan_;  // of the pass before this one
+  std::shared_ptr<const ExecutionPlan> plan_;  // of the previous pass
   std::vector<std::uint64_t> plan_key_;
 };
 

@@ -13,14 +13,14 @@ bool is_tokens(std::size_t key, const points::PlaceTable& places) {
   return row < places.rows().size() && places.rows()[row].holds_integers();
 }
 
-/// An action with what its place among the others depends on.
+/// An action with the keys that sort it.
 struct Planned {
   Action action;
   std::size_t program = 0;
   std::size_t key = 0;
   std::int64_t moment = 0;
-  std::uint32_t line = 0;  // where the statement begins in the text
-  int rank = 0;            // reads, then values, then what is done with them
+  std::uint32_t line = 0;  // start of the statement in the text
+  int rank = 0;            // 0: reads, 1: values, 2: writes and saves
 };
 
 class Planner {
@@ -122,7 +122,7 @@ class Planner {
     return used;
   }
 
-  // The last user frees; what a skip asks for stays.
+  // The last user of a value frees it. Values in the condition of a skip stay.
   void free_values() {
     std::vector<bool> is_used_later(program_.values.size(), false);
     for (const graph::Effect& effect : program_.effects) {
@@ -166,7 +166,7 @@ ExecutionPlan::ExecutionPlan(const std::vector<Entry>& entries, const Context& c
       skips_[static_cast<std::size_t>(layer)].push_back({ActionKind::kSkip, run, i});
     }
   }
-  // The tokens are there from the beginning.
+  // The tokens are known before the first place.
   for (Planned& one : all) {
     if (one.key < keys_ && is_tokens(one.key, context.places())) one.key = keys_;
   }

@@ -10,7 +10,7 @@
 namespace tt::intervene {
 namespace {
 
-// Positions of a step that wait to be counted together: a step may have many evaluations.
+// Limit of positions that wait until the ranks join them: a step may have many evaluation passes.
 constexpr std::int64_t kMaxTouched = 1 << 22;
 
 }  // namespace
@@ -49,7 +49,7 @@ at::Tensor Frame::act(const Action& action, const at::Tensor& now) {
   return now;
 }
 
-// What libtorch refuses, it refuses on all ranks of the tensor axis.
+// A libtorch error occurs on all ranks of the tensor axis, so no rank waits alone in a collective.
 at::Tensor Frame::act(std::span<const Action> actions, at::Tensor now) {
   for (const Action& action : actions) {
     Run& run = runs_[action.run];
@@ -67,8 +67,8 @@ std::size_t Frame::key_of(const points::PlaceKey& place, bool gradient) const {
   return action_key(place, gradient, env_.context.places());
 }
 
-// Tensor hooks are no nodes of the graph. Of a place that is met twice, the first tensor in the
-// graph has the hook.
+// A tensor hook adds no node to the graph. If the forward reaches a place twice, the first tensor
+// in the graph gets the hook.
 void Frame::watch_gradient(const at::Tensor& value, std::size_t key) {
   const std::span<const Action> actions = plan_->at(key);
   if (actions.empty() || is_met_[key] || !value.requires_grad()) return;
@@ -114,7 +114,7 @@ bool Frame::skips(int layer) {
   return decision->second;
 }
 
-// Values hold the graph, whose hooks do not hold the frame.
+// Values hold the graph. The hooks of the graph do not hold the frame.
 void Frame::end() {
   self_ = nullptr;
   runs_.clear();

@@ -15,15 +15,15 @@
 
 namespace tt::intervene {
 
-/// The programs that act in one pass, their values so far, and what is to be done where.
+/// The programs that act in one pass, their values so far, and the execution plan.
 class Frame final : public trace::InterventionPass {
  public:
   explicit Frame(ForwardEnv env);
 
-  /// A program that is due in this pass. REQUIRES: before start().
+  /// Adds a program that is due in this pass. REQUIRES: start() was not called yet.
   void add(std::shared_ptr<ActiveProgram> program,
            const std::shared_ptr<const Specialization>& specialization);
-  /// What the execution plan is made of, and a key that is the same for the same plan.
+  /// The entries that the execution plan is made from, and a key that is equal for equal plans.
   const std::vector<Entry>& entries() const { return entries_; }
   const std::vector<std::uint64_t>& plan_key() const { return plan_key_; }
   void start(std::shared_ptr<const ExecutionPlan> plan);
@@ -46,9 +46,9 @@ class Frame final : public trace::InterventionPass {
   std::vector<Entry> entries_;
   std::vector<std::uint64_t> plan_key_;
   std::shared_ptr<const ExecutionPlan> plan_;
-  std::vector<bool> is_met_;      // by action_key(): of a gradient, that it has its tensor hook
-  std::map<int, bool> skips_;     // by layer, once it is decided
-  std::shared_ptr<Frame*> self_;  // tensor hooks hold it weakly; null after end()
+  std::vector<bool> is_met_;      // by action_key(): reached; of a gradient: has a tensor hook
+  std::map<int, bool> skips_;     // by layer, after the decision
+  std::shared_ptr<Frame*> self_;  // tensor hooks hold a weak_ptr; null after end()
 };
 
 }  // namespace tt::intervene

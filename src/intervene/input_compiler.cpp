@@ -132,7 +132,7 @@ base::Result<InputInfo> input_of_file(LayerDraft& draft, const Leaf& leaf) {
   return input;
 }
 
-// It has the shape of the saved value, which stands in an earlier line.
+// The input of saved(). It has the shape of the saved value, which an earlier line defines.
 base::Result<InputInfo> input_of_saved(const LayerDraft& draft, const Leaf& leaf) {
   const auto effect = std::ranges::find_if(draft.program.effects, [&](const graph::Effect& one) {
     return one.kind == graph::EffectKind::kSave && one.name == leaf.name;

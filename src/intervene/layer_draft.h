@@ -9,12 +9,12 @@
 
 namespace tt::intervene {
 
-/// A LayerSpecialization while it is compiled, and the facts that it is compiled from, which must
-/// outlive it. Thread: one.
+/// A LayerSpecialization while it is compiled, and the facts for the compilation, which must
+/// outlive the draft. Thread: one.
 struct LayerDraft {
   const graph::Program& program;
   const Context& context;
-  trace::FileContents& contents;  // of the files that it names: those that are missing are read
+  trace::FileContents& contents;  // of the files that the program names; missing files are read
   const eval::Limits limits;      // of each line
   LayerSpecialization layer = {};
 
@@ -28,7 +28,8 @@ struct LayerDraft {
     return action_key(ref.place, ref.gradient, context.places());
   }
   base::Error error(expr::NodeId node, std::string what, std::string remedy) const;
-  /// The selection of the subscript, as a tensor without data; lists are checked.
+  /// The elements of `x` that the subscript selects, as a tensor without data. Checks lists of
+  /// indices.
   base::Result<at::Tensor> select(const at::Tensor& x, const Indices& indices,
                                   expr::NodeId subscript) const;
 };
@@ -42,14 +43,14 @@ struct InputInfo {
   std::vector<std::int64_t> shape = {};  // logical
   at::ScalarType dtype = at::kFloat;
   bool is_number = false;                      // as eval::Input::is_number
-  bool has_gradient = false;                   // may have one
-  const mesh::Placement* placement = nullptr;  // of its shards; null: whole on every rank
-  bool is_part = false;                        // some heads of a sharded place
+  bool has_gradient = false;                   // may have a gradient
+  const mesh::Placement* placement = nullptr;  // of the shards; null: whole on every rank
+  bool is_part = false;                        // only some heads of a sharded place
 };
 
 /// In input_compiler.cpp. Compiles an input of a value: adds getters and noises to the draft, and
-/// notes in the value when its latest input is there. `value`: of the program; its line holds the
-/// leaf. REQUIRES: the leaf is not `layer`.
+/// stores in the value the moment of its latest input. `value`: index in the program; its line
+/// contains the leaf. REQUIRES: the leaf is not `layer`.
 base::Result<InputInfo> compile_input(LayerDraft& draft, const graph::Leaf& leaf,
                                       std::size_t value);
 

@@ -14,7 +14,7 @@ namespace {
 
 using mesh::Interval;
 
-constexpr std::int64_t kPerBlock = 4;  // numbers of one step of Philox's counter
+constexpr std::int64_t kPerBlock = 4;  // numbers per step of Philox's counter
 
 std::uint64_t key_of(const NoiseKind& kind, const PlaceRef& ref, const trace::ForwardScope& scope,
                      std::uint64_t run_seed) {
@@ -28,10 +28,11 @@ std::uint64_t key_of(const NoiseKind& kind, const PlaceRef& ref, const trace::Fo
   return key;
 }
 
-// As many as the dtype tells apart below 1, so that rounding never gives 1.
+// The number of steps in [0, 1) that the dtype can represent exactly, so that rounding never gives
+// 1.
 double steps_below_one(at::ScalarType dtype) { return dtype == at::kBFloat16 ? 256.0 : 16777216.0; }
 
-// Four neighbouring columns of a line.
+// Draws four neighbouring columns of a line.
 void draw_block(at::Philox4_32& engine, bool is_uniform, double steps, float* four) {
   constexpr double kUnit = 1.0 / 4294967296.0;
   for (int i = 0; i < 4; i += 2) {
@@ -64,7 +65,7 @@ float* draw_line(std::uint64_t key, std::uint64_t line, bool is_uniform, double 
   return out;
 }
 
-// Indices along a dim: all of it, or what this rank holds.
+// Indices along a dim: all indices, or the indices of this rank's shard.
 std::vector<Interval> held(const PlaceRef& ref, int dim, int rank, int ranks, bool is_local) {
   if (!is_local || !ref.is_sharded() || ref.placement.dim != dim) {
     return {{.end = ref.shape[static_cast<std::size_t>(dim)]}};

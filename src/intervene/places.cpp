@@ -7,7 +7,7 @@
 namespace tt::intervene {
 namespace {
 
-// Those of the row, with the rows and tokens of this forward.
+// The sizes of the row's tensor, with the batch rows and tokens of this forward.
 std::vector<std::int64_t> sizes_of(const points::Place& row, const Shape& shape) {
   if (row.is_weight) return row.shape;
   if (row.holds_integers()) return {shape.batch, shape.sequence};

@@ -20,34 +20,34 @@ struct Shape {
   auto operator<=>(const Shape&) const = default;
 };
 
-/// A place of a program in one run: its row, its layer, and how its tensor lies on the ranks.
+/// A place of a program in one run: its row, its layer, and its placement on the ranks.
 struct PlaceRef {
   points::PlaceKey place;
   std::string name;  // of the row
   bool gradient = false;
   bool is_weight = false;
   std::vector<std::int64_t> shape;  // logical
-  int sequence_dim = 1;             // the dim of tokens; a weight has none
-  mesh::Placement placement;        // of the value, or of the gradient; replicated on one rank
-  bool may_be_sharded = false;      // on more ranks than one
+  int sequence_dim = 1;             // the dim of tokens; unused for a weight
+  mesh::Placement placement;        // of the value, or of the gradient; Replicate on one rank
+  bool may_be_sharded = false;      // if there is more than one rank
   at::ScalarType dtype = at::kFloat;
   std::int64_t head_size = 0;  // > 0: features are heads of this size
 
   bool is_sharded() const { return placement.is_sharded(); }
-  /// Several ranks hold partial sums of one number.
+  /// True if several ranks hold partial sums of the same numbers.
   bool has_partial_sums() const;
 };
 
-/// `layer` is what `layers[layer]` stands for. REQUIRES: the place passed graph::parse_program for
-/// context.model.
+/// `layer`: the layer that `layer` in the program's text means. REQUIRES: the place passed
+/// graph::parse_program for context.model.
 PlaceRef find_place_ref(const graph::Place& place, int layer, const Context& context,
                         const Shape& shape);
 
-/// bool [batch, sequence]: the positions at which some number of `mask`, of the place's shape or
-/// its shard's, is true.
+/// The positions at which some element of `mask` is true: bool [batch, sequence]. `mask` has the
+/// shape of the place or of its shard.
 at::Tensor positions_of(const at::Tensor& mask, const PlaceRef& place);
 
-/// One number for each place and direction, below num_action_keys().
+/// A unique number for each place and direction, below num_action_keys().
 std::size_t action_key(const points::PlaceKey& place, bool gradient,
                        const points::PlaceTable& places);
 std::size_t num_action_keys(const points::PlaceTable& places);

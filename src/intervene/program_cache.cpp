@@ -10,7 +10,7 @@
 namespace tt::intervene {
 namespace {
 
-// Of the files and constants of all programs that are kept.
+// Limit for the files and constants of all cached programs.
 constexpr std::size_t kMaxBytes = std::size_t{64} << 20U;
 
 std::size_t bytes_of(const CompiledProgram& program) {
@@ -26,7 +26,7 @@ bool is_same(const trace::DirectionVector& a, const trace::DirectionVector& b) {
   return &a == &b || (a.has_embedding_row == b.has_embedding_row && a.rows == b.rows);
 }
 
-// Whether the files that the program was compiled with hold the same now.
+// True if the files of the program have not changed since it was compiled.
 bool is_current(const trace::FileContents& contents, const Context& context) {
   for (const auto& [name, vector] : contents.vectors) {
     const auto now = context.vectors->find(name);
@@ -69,7 +69,7 @@ std::int64_t ProgramCache::num_compiled() const {
   return compiled_;
 }
 
-// It is put back as the latest.
+// Removes and returns the entry; the caller adds it again as the latest.
 std::shared_ptr<const CompiledProgram> ProgramCache::take(const std::string& source,
                                                           int tensor_rank) {
   const std::lock_guard lock(mutex_);

@@ -11,16 +11,16 @@
 
 namespace tt::intervene {
 
-/// The programs that were compiled last in a run, so that the check of a program, its preview and
-/// its start compile it once. A program whose files or vectors have changed since is compiled anew.
-/// Thread: any; two threads that ask at the same time may both compile.
+/// Keeps the programs that were compiled last in a run, so that the check of a program, its preview
+/// and its start compile it once. If its files or vectors have changed, a program is compiled
+/// again. Thread: any; two threads that call at the same time may both compile.
 class ProgramCache {
  public:
-  /// As compile_program(). REQUIRES: `context` is the same for all calls, but for the tensor rank
-  /// and for where files are read.
+  /// As compile_program(). REQUIRES: `context` is the same for all calls, except for the tensor
+  /// rank and the sources of files.
   base::Result<std::shared_ptr<const CompiledProgram>> compile(const nlohmann::json& program,
                                                                const Context& context);
-  /// How many calls compiled a program, or tried to.
+  /// Number of calls that compiled a program or tried to.
   std::int64_t num_compiled() const;
 
  private:
@@ -34,8 +34,8 @@ class ProgramCache {
   void keep(Entry entry);
 
   mutable std::mutex mutex_;
-  std::deque<Entry> entries_;  // the latest last; guarded by mutex_
-  std::size_t bytes_ = 0;      // of all of them; guarded by mutex_
+  std::deque<Entry> entries_;  // the latest is last; guarded by mutex_
+  std::size_t bytes_ = 0;      // of all entries; guarded by mutex_
   std::int64_t compiled_ = 0;  // guarded by mutex_
 };
 

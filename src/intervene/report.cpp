@@ -15,9 +15,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kPerProgram = 7;  // numbers in front of those of its places
+constexpr std::int64_t kPerProgram = 7;  // numbers before the numbers of the places
 
-// Ranks of one tensor group do the same; their first one counts for all.
+// All ranks of a tensor group do the same work; the first rank counts for all.
 void append(std::vector<std::int64_t>& sums, const Counts& counts, bool counts_here) {
   const std::int64_t once = counts_here ? 1 : 0;
   sums.insert(sums.end(), {counts.acted ? 1 : 0, counts.was_due ? 1 : 0, once * counts.forwards,
@@ -26,8 +26,8 @@ void append(std::vector<std::int64_t>& sums, const Counts& counts, bool counts_h
   for (const std::int64_t positions : counts.places) sums.push_back(once * positions);
 }
 
-/// Goes through the places of a program that a report names: those of writes and skips, for the
-/// layers that they are about.
+/// Visits the places of a program that a report lists: the places of writes and skips, for their
+/// layers.
 template <typename Visit>
 void for_each_place(const ActiveProgram& program, Visit&& visit) {
   for (std::size_t effect = 0; effect < program.program.effects.size(); ++effect) {
@@ -65,7 +65,7 @@ json to_json(const ActiveProgram& program, const std::int64_t* sums) {
           {"writes", writes_of(program, sums + kPerProgram)}};
 }
 
-// The texts of all ranks on global rank 0, in the order of ranks.
+// Gathers the texts of all ranks on global rank 0, in the order of ranks.
 std::vector<std::string> gather_texts(const std::string& own, const comm::ProcessGroup& world) {
   const auto options = at::device(at::kCPU).dtype(at::kLong);
   at::Tensor sizes = at::zeros({world.size()}, options);
@@ -96,8 +96,8 @@ bool sends_saves(const ActiveProgram& program) {
 
 }  // namespace
 
-// A position counts once, whichever rank reached it. All ranks of the tensor axis have touched the
-// same places, so they agree whether there is a message.
+// A position counts once, even if several ranks reached it. All ranks of the tensor axis have the
+// same list of writes, so they agree whether to send a message.
 void join_touched(const ActivePrograms& programs, const comm::ProcessGroup& tensor,
                   std::int64_t more_than) {
   std::vector<at::Tensor> masks;

@@ -12,7 +12,7 @@ using mesh::Placement;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Copies of one chunk on several ranks have partial sums of its gradient.
+// If several ranks hold copies of a chunk, they hold partial sums of its gradient.
 Placement gradient_of(Placement placement, int ranks) {
   for (mesh::Segment& segment : placement.segments) segment.partial = segment.chunks < ranks;
   return placement;

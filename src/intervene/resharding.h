@@ -5,12 +5,12 @@
 #include "tensor_tracer/comm/process_group.h"
 #include "tensor_tracer/mesh/placement.h"
 
-/// Between shards and logical tensors, with gradients. Every rank computes the same logical tensor,
-/// so its gradient is the same on all ranks and is not summed. All functions are collective over
-/// the group; placement and group outlive the graph. REQUIRES: a sharded placement.
+/// Conversions between shards and logical tensors, with gradients. Every rank computes the same
+/// logical tensor, so its gradient is the same on all ranks and is not summed. All functions are
+/// collective over the group; placement and group outlive the graph. REQUIRES: a sharded placement.
 namespace tt::intervene {
 
-/// The logical tensor, contiguous, of every rank's shard.
+/// The logical tensor from the shards of all ranks, contiguous.
 at::Tensor gather_shards(const at::Tensor& local, const mesh::Placement& placement,
                          const comm::ProcessGroup& group);
 
@@ -18,7 +18,8 @@ at::Tensor gather_shards(const at::Tensor& local, const mesh::Placement& placeme
 at::Tensor scatter_shards(const at::Tensor& full, const mesh::Placement& placement,
                           const comm::ProcessGroup& group);
 
-/// The same of a gradient, whose copies are partial sums: the owner gets it, others zeros.
+/// This rank's shard of a gradient. If several ranks hold copies of a chunk, their gradients are
+/// partial sums: the owner gets the gradient, the other ranks get zeros.
 at::Tensor scatter_partial_sums(const at::Tensor& full, const mesh::Placement& placement,
                                 const comm::ProcessGroup& group);
 

@@ -11,7 +11,7 @@
 namespace tt::intervene {
 namespace {
 
-// [batch, sequence] for the tensor of a place of more dims.
+// Views a mask [batch, sequence] with all dims of the place.
 at::Tensor widen(const at::Tensor& mask, const PlaceRef& place) {
   std::vector<std::int64_t> sizes(place.shape.size(), 1);
   sizes[0] = mask.size(0);
@@ -37,13 +37,13 @@ Run::Run(ProgramPass& of, std::shared_ptr<const Specialization> specialization,
 void Run::act() {
   if (is_silent()) return;
   program_.counts.acted = true;
-  // Once for all layers of the program.
+  // Count the forward once for all layers of the program.
   if (!std::exchange(pass_.has_acted, true)) ++program_.counts.forwards;
 }
 
 bool Run::is_silent() const { return env_.is_repeat || env_.is_preview != program_.is_preview; }
 
-// A preview tells of its training batch.
+// A preview reports its training batch.
 bool Run::is_counted() const {
   return !is_silent() && (!program_.is_preview || env_.scope.phase == trace::Phase::kTrain);
 }
@@ -56,7 +56,7 @@ void Run::wait() {
   if (!is_silent()) ++program_.counts.waiting;
 }
 
-// A recomputation may ask for it again.
+// A recomputation may need the value again.
 void Run::free(std::size_t value) {
   if (!env_.scope.recomputes) values_[value] = {};
 }
@@ -81,7 +81,7 @@ const at::Tensor& Run::full_of(Slot& slot) const {
   return slot.full;
 }
 
-// The shard where `is_local` asks for it and there is one, else the logical tensor.
+// The shard if `is_local` and the slot has a shard, else the logical tensor.
 const at::Tensor& Run::tensor_of(Slot& slot, bool is_local) const {
   return is_local && slot.local.defined() ? slot.local : full_of(slot);
 }
@@ -148,7 +148,7 @@ void Run::compute(std::size_t index) {
     const bool is_there =
         (source.kind != Source::Kind::kGetter || getters_[source.index].is_defined()) &&
         (source.kind != Source::Kind::kValue || values_[source.index].is_defined());
-    if (!is_there) return;  // the value that needs this one counts it
+    if (!is_there) return;  // has_values() of the effect counts the failure
     inputs.push_back(input_of(source, compiled.is_local));
     if (compiled.meets_shards && !compiled.is_exact) inputs.back() = inputs.back().contiguous();
     if (source.kind == Source::Kind::kGetter && !env_.scope.recomputes) {
@@ -182,7 +182,7 @@ at::Tensor Run::shard(const Write& write, const at::Tensor& full) const {
   return scatter_shards(full, write.ref.placement, env_.tensor);
 }
 
-// The old tensor with the value where heads, index, condition and selection say.
+// The old tensor, with `value` at the elements that heads, index, condition and selection choose.
 at::Tensor Run::renew(const Write& write, const at::Tensor& old, const at::Tensor& value,
                       const at::Tensor& condition) const {
   const at::Tensor cast = value.to(old.scalar_type());
@@ -216,7 +216,7 @@ at::Tensor Run::renew(const Write& write, const at::Tensor& old, const at::Tenso
   return renewed.contiguous();
 }
 
-// One number for a part of the shard.
+// Writes one number to a part of the shard.
 at::Tensor Run::fill(const Write& write, const at::Tensor& now, const at::Tensor& value,
                      const at::Tensor& condition) const {
   at::Tensor where;
@@ -242,7 +242,7 @@ at::Tensor Run::write(std::size_t index, const at::Tensor& now) {
   act();
   at::Tensor renewed;
   if (write.path == WritePath::kGathered) {
-    // Each of the three may be collective: in this order on every rank.
+    // Each of the three calls may be collective, so the order is the same on every rank.
     const at::Tensor old = whole(write, now);
     const at::Tensor& from = full_of(value);
     const at::Tensor condition = condition_of(effect, false);
@@ -266,7 +266,7 @@ void Run::count(std::size_t effect, std::int64_t positions) {
   program_.counts.places[program_.place_of(effect, layer_index_)] += positions;
 }
 
-// Which numbers of the logical tensor it wrote.
+// A mask of the numbers of the logical tensor that the write changed.
 at::Tensor Run::touched_by(const Write& write, const at::Tensor& condition) const {
   if (!condition.defined()) {
     const at::Tensor region =
@@ -278,7 +278,7 @@ at::Tensor Run::touched_by(const Write& write, const at::Tensor& condition) cons
   return renew(write, none, at::ones({}, at::device(at::kCPU).dtype(at::kBool)), condition);
 }
 
-// A condition that was computed on shards is not gathered to be counted.
+// A condition that was computed on shards is not gathered only for the count.
 void Run::count(const Write& write, const at::Tensor& now) {
   if (!is_counted()) return;
   const graph::Effect& effect = program_.program.effects[write.effect];
@@ -320,7 +320,7 @@ void Run::save(std::size_t index) {
     const bool may_change = layer_.values[effect.value].may_change;
     pass_.saves[saved_name(effect.name, layer)] = is_view || may_change ? value.clone() : value;
   }
-  // Of an evaluation's many batches the first is told, as it is the one that is watched.
+  // Of an evaluation only the first batch is sent, because it is the batch that traces capture.
   if (!effect.sends || env_.saved == nullptr || env_.scope.batch > 0) return;
   env_.saved->numbers += static_cast<std::size_t>(value.numel());
   if (env_.saved->numbers > kMaxSentOfStep) return fail();

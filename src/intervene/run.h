@@ -14,18 +14,18 @@ namespace tt::intervene {
 /// "saved" notifications that are not sent yet.
 struct SavedValues {
   std::vector<nlohmann::json> notifications;
-  std::size_t numbers = 0;  // in them, of this step
+  std::size_t numbers = 0;  // in the notifications of this step
 };
 
-/// What all runs of one pass share. Outlives them.
+/// The environment that all runs of one pass share. It outlives the runs.
 struct ForwardEnv {
   const Context& context;
   const comm::ProcessGroup& tensor;
   trace::ForwardScope scope;
   at::Tensor tokens;             // int64 [batch, sequence]
-  SavedValues* saved = nullptr;  // null: not on this rank
-  bool is_preview = false;       // nothing is saved, and what the preview does is counted alone
-  bool is_repeat = false;        // a recomputation meets a place again: nothing is counted or saved
+  SavedValues* saved = nullptr;  // null: this rank sends nothing
+  bool is_preview = false;       // saves nothing, counts only the preview's program
+  bool is_repeat = false;        // a recomputation reaches a place again: counts and saves nothing
 };
 
 /// One program in one pass.
@@ -36,24 +36,24 @@ struct ProgramPass {
   bool has_acted = false;
 };
 
-/// One program for one `layer` in one pass: the values so far. What fails is counted; nothing is
-/// thrown. Thread: the thread that runs the step.
+/// One program for one `layer` in one pass, with the values so far. Failures are counted; the frame
+/// catches the exceptions of libtorch. Thread: the thread that runs the step.
 class Run {
  public:
-  /// `of` and `env` outlive it.
+  /// `of` and `env` outlive the run.
   Run(ProgramPass& of, std::shared_ptr<const Specialization> specialization,
       std::size_t layer_index, at::Tensor selected, const ForwardEnv& env);
 
   /// Reads `now`, this rank's part of the getter's place.
   void get(std::size_t getter, const at::Tensor& now);
   void compute(std::size_t value);
-  /// What stands in the place of `now` afterwards.
+  /// Returns the tensor that replaces `now`.
   at::Tensor write(std::size_t write, const at::Tensor& now);
   void save(std::size_t effect);
-  /// Whether the layer of this effect is left out; the same on every tensor rank.
+  /// True if the layer of this effect is skipped; the same on every tensor rank.
   bool skips(std::size_t effect);
   void free(std::size_t value);
-  /// A line could not run.
+  /// Counts a line that could not run.
   void fail();
 
  private:

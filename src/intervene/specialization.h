@@ -21,16 +21,17 @@ namespace tt::intervene {
 
 using Indices = std::vector<at::indexing::TensorIndex>;
 
-/// Reads a place's tensor when the forward, or with ref.gradient the backward, meets it.
+/// Reads a place's tensor when the forward reaches the place, or with ref.gradient when the
+/// backward does.
 struct Getter {
   PlaceRef ref;
   std::optional<Indices> heads;
-  std::size_t value = 0;  // of the program, whose line it belongs to
+  std::size_t value = 0;  // index in the program; the getter belongs to its line
   std::int64_t moment = 0;
   std::size_t key = 0;
 };
 
-/// Where one input of a value comes from.
+/// The source of one input of a value.
 struct Source {
   enum class Kind { kGetter, kValue, kParameter, kConstant, kNoise, kSaved };
   Kind kind = Kind::kGetter;
@@ -44,26 +45,26 @@ struct NoiseSource {
   PlaceRef ref;
 };
 
-/// A compiled value of the program. It runs on its sources: with `is_local` on shards, and the
-/// result has `placement`; else on logical tensors, on every rank alike. The facts are those of
+/// A compiled value of the program. Its inputs are `sources`. With `is_local` it runs on shards and
+/// the result has `placement`; otherwise every rank runs it on logical tensors. The facts describe
 /// logical tensors.
 struct CompiledValue : eval::ProgramFacts {
   std::optional<eval::Program> program;
   std::vector<Source> sources;
   bool is_local = false;
   mesh::Placement placement;
-  bool is_plain = true;            // of parameters and constants only
-  bool meets_shards = false;       // of places whose strides depend on the mesh
-  bool may_change = false;         // of weights or gradients, which others write in place
-  std::int64_t moment = -1;        // when its latest input is there; -1: at once
-  std::size_t key = 0;             // of the place that is met then
-  std::vector<std::string> saved;  // names it waits for
+  bool is_plain = true;            // uses only parameters and constants
+  bool meets_shards = false;       // uses places whose strides depend on the mesh
+  bool may_change = false;         // uses weights or gradients, which other code writes in place
+  std::int64_t moment = -1;        // of the latest input; -1: before the first place
+  std::size_t key = 0;             // of the place at this moment
+  std::vector<std::string> saved;  // names of saves that it waits for
 };
 
-/// How a write gets its new tensor.
+/// How a write computes its new tensor.
 enum class WritePath : std::uint8_t {
-  kShards,    // value and place are sharded alike, or whole on every rank
-  kFilled,    // one number goes to a part of the shard
+  kShards,    // value and place have the same sharding, or are whole on every rank
+  kFilled,    // one number is written to a part of the shard
   kGathered,  // the logical tensor is gathered, written and sharded again
 };
 
@@ -73,33 +74,33 @@ struct Write {
   std::optional<Indices> heads;
   std::optional<Indices> index;
   WritePath path = WritePath::kShards;
-  at::Tensor region;           // bool, logical: what heads and index select; undefined: all
-  std::int64_t positions = 0;  // tokens that the region reaches
+  at::Tensor region;           // bool, logical: elements of heads and index; undefined: all
+  std::int64_t positions = 0;  // number of tokens in the region
   std::int64_t moment = 0;
   std::size_t key = 0;
 };
 
-/// A program for one `layer` and one shape of the forward. Immutable.
+/// A program compiled for one `layer` and one shape of the forward. Immutable.
 struct LayerSpecialization {
   int layer = 0;
   Shape shape;
   std::vector<Getter> getters;
   std::vector<NoiseSource> noises;
-  std::vector<CompiledValue> values;  // by value of the program
+  std::vector<CompiledValue> values;  // by index of the program's value
   std::vector<Write> writes;          // in source order
 };
 
 /// Checks shapes and dtypes on tensors without data. Errors as in expr::to_error(). Files that are
-/// missing in `contents` are read, each once, so that all layers and shapes see the same.
+/// missing in `contents` are read, each once, so that all layers and shapes use the same contents.
 base::Result<LayerSpecialization> specialize_layer(const graph::Program& program,
                                                    const Context& context, const Shape& shape,
                                                    int layer, trace::FileContents& contents);
 
-/// The layers that a program is compiled for: 0 alone where no line says `layer`.
+/// The layers that a program is compiled for; only 0 if no line uses `layer`.
 std::vector<int> layers_of(const graph::Program& program);
 
-/// The indices of a subscript, after `whole_dims` dims that are taken whole. REQUIRES: integers,
-/// slices, ellipsis, lists of integers.
+/// The indices of a subscript, after `whole_dims` full dims. REQUIRES: integers, slices, ellipsis,
+/// lists of integers.
 Indices read_indices(const expr::Ast& ast, expr::NodeId subscript, std::size_t whole_dims);
 
 /// [batch, sequence, features] as [batch, sequence, heads, head size]; a view.

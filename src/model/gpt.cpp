@@ -183,7 +183,7 @@ void Gpt::declare(points::PlaceTableBuilder& places) {
   declare_head(places);
 }
 
-// What follows the layers.
+// Declares the places after the layers.
 void Gpt::declare_head(points::PlaceTableBuilder& places) {
   places.add_alias(layers_.back().output(), "final_norm.input");
   final_norm_.declare(places, "final_norm");
@@ -219,7 +219,8 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
   }
   x_BTH = context.point(places_[kEmbedding], x_BTH);
   for (int layer = 1; const TransformerLayer& part : layers_) {
-    // A view, so that its gradient is met apart from that of the layer before.
+    // A view, so that this output and the output of the previous layer have separate gradient
+    // hooks.
     x_BTH = context.skips(layer) ? x_BTH.view_as(x_BTH) : part.forward(x_BTH, context);
     x_BTH = context.point(part.output(), x_BTH);
     ++layer;

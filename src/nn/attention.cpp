@@ -39,7 +39,8 @@ LinearOptions proj_options(const config::ModelConfig& config, const std::string&
           !config.disable_bias_linear, residual_init_std(config)};
 }
 
-// Angles of Su et al. 2021 (arXiv 2104.09864), halves not interleaved, as in Llama.
+// Angles of rotary embedding (Su et al. 2021, arXiv 2104.09864); halves not interleaved, as in
+// Llama.
 at::Tensor rotary_angles(const config::ModelConfig& config) {
   const auto head_size = static_cast<double>(config.head_size());
   const at::Tensor exponent =
@@ -109,7 +110,7 @@ void Attention::declare(points::PlaceTableBuilder& places) {
   places.add_alias(places_[kAttentionOutput], "attention.proj.output");
 }
 
-// Queries, keys and values.
+// Declares the places of queries, keys and values.
 void Attention::declare_heads(points::PlaceTableBuilder& places) {
   const auto qkv = qkv_segments(config_, tensor_ranks_);
   const std::string bias = config_.disable_bias_linear ? "none" : "included";
@@ -164,15 +165,15 @@ at::Tensor Attention::rotate(const at::Tensor& x_BTF, std::size_t place,
   return context.point(places_[place], rotated_BTND.to(x_BTF.scalar_type()).flatten(-2));
 }
 
-// [B, N, T, T]: of each head, each query times the keys up to it. In place, which is cheaper than a
-// mask of booleans. The future is zeroed before it becomes -inf, so that a key that is not finite
-// stays unseen by those before it.
+// [B, N, T, T]: per head, each query times the keys up to its position. tril_() works in place,
+// which is cheaper than a mask of booleans. Later keys are set to zero here, before probabilities()
+// adds -inf, so that a key that is not finite does not affect earlier queries.
 at::Tensor Attention::logits(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const {
   const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_size()));
   return (q_BNTD * scale).matmul(k_BNTD.transpose(-2, -1)).tril_();
 }
 
-// Of each head, each query's weights of the keys up to it.
+// Per head, each query's weights of the keys up to its position.
 at::Tensor Attention::probabilities(const at::Tensor& logits_BNTT) const {
   const std::int64_t length = logits_BNTT.size(2);
   const double infinity = std::numeric_limits<double>::infinity();
@@ -186,7 +187,7 @@ at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
   const bool drops = config_.attention_dropout > 0.0 && context.is_training;
   const bool writes =
       context.interventions != nullptr && context.interventions->writes(places_[kAttentionLogits]);
-  at::Tensor logits_BNTT;  // undefined: the fused operator makes them
+  at::Tensor logits_BNTT;  // undefined: the fused operator computes them
   if (writes || drops) logits_BNTT = logits(q_BNTD, k_BNTD);
   if (writes) logits_BNTT = context.intervene(places_[kAttentionLogits], logits_BNTT).tril();
   show(q_BNTD, k_BNTD, writes ? logits_BNTT : at::Tensor(), context);
@@ -201,8 +202,8 @@ at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
   return (probability_BNTT * dropout(probability_BNTT, context)).matmul(v_BNTD);
 }
 
-// The fused operator keeps no probabilities P: their gradient is dy @ v', and that of the logits
-// P * (dP - sum(dP * P)).
+// The fused operator does not keep the probabilities P. The gradient of P is dP = dy @ v'; the
+// gradient of the logits is P * (dP - sum(dP * P)).
 at::Tensor Attention::attend_fused(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                                    const at::Tensor& v_BNTD, const ForwardContext& context) const {
   const at::Tensor y_BNTD =
@@ -225,7 +226,7 @@ at::Tensor Attention::attend_fused(const at::Tensor& q_BNTD, const at::Tensor& k
   return y_BNTD;
 }
 
-// Factors [B, N, T, T], the same on every mesh.
+// Dropout factors [B, N, T, T], the same on every mesh.
 at::Tensor Attention::dropout(const at::Tensor& like_BNTT, const ForwardContext& context) const {
   std::vector<std::int64_t> streams;
   for (std::int64_t row = 0; row < like_BNTT.size(0); ++row) {
@@ -242,8 +243,8 @@ at::Tensor Attention::dropout(const at::Tensor& like_BNTT, const ForwardContext&
       .to(like_BNTT.scalar_type());
 }
 
-// Logits and probabilities to programs that read them and to the tracer. `written_BNTT`: the logits
-// that a program wrote; undefined: those of queries and keys.
+// Passes logits and probabilities to programs that read them and to the tracer. `written_BNTT`: the
+// logits that a program wrote; undefined: the logits are computed from queries and keys.
 void Attention::show(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                      const at::Tensor& written_BNTT, const ForwardContext& context) const {
   const auto all_logits = [&](std::int64_t rows, at::ScalarType dtype) {
@@ -269,8 +270,8 @@ void Attention::show(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
   }
 }
 
-// The gradient of a place, which `make` computes from the first rows of that of `from`, to the
-// tracer.
+// Passes the gradient of a place to the tracer. `make` computes it from the first rows of the
+// gradient of `from_BNTX`.
 void Attention::show_gradient(std::size_t place, const at::Tensor& from_BNTX,
                               const ForwardContext& context, const MakeGradient& make) const {
   const std::int64_t rows =
@@ -292,10 +293,12 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
   const std::int64_t batch = x.size(0);
   const std::int64_t length = x.size(1);
   const std::int64_t size = config_.head_size();
-  // One split: its gradient is one concatenation, where narrow's is a sum of zero-filled copies.
+  // One split, whose gradient is one concatenation. The gradient of narrow() would be a sum of
+  // zero-filled copies.
   const auto parts =
       qkv.split_with_sizes({local_heads_ * size, local_groups_ * size, local_groups_ * size}, -1);
-  // Outputs of one node get their gradients together, programs want them one after the other.
+  // The outputs of one node get their gradients together, but programs need them one after another.
+  // A view makes a separate node.
   const auto own = [&](const at::Tensor& part) {
     return context.interventions != nullptr && part.requires_grad() ? part.view_as(part) : part;
   };
@@ -305,7 +308,7 @@ at::Tensor Attention::forward(const at::Tensor& x, const ForwardContext& context
   const auto heads_of = [&](const at::Tensor& part) {
     return part.view({batch, length, -1, size}).transpose(1, 2);
   };
-  // Every query group serves as many neighbouring heads.
+  // Every query group serves the same number of neighbouring heads.
   const auto for_each_head = [&](const at::Tensor& x_BGTD) {
     const std::int64_t repeat = local_heads_ / local_groups_;
     if (repeat == 1) return x_BGTD;

@@ -16,13 +16,14 @@ using torch::autograd::variable_list;
 
 at::Tensor rows_of(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
-// Both products own what they sum, so the sum over ranks is done in place.
+// Both products own their results, so the sum over ranks is done in place.
 class ParallelProduct : public torch::autograd::Function<ParallelProduct> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight_OI,
                             const std::optional<at::Tensor>& bias_O,
                             const comm::ProcessGroup& group, SumOver sum) {
-    // A bias that is the same on all ranks goes into the sum once; its gradient is everybody's.
+    // A bias that is the same on all ranks is added to the sum once. Every rank computes the same
+    // gradient of it.
     const bool adds_bias = sum == SumOver::kInputGradient || group.rank() == 0;
     at::Tensor y = at::linear(x, weight_OI, adds_bias ? bias_O : std::nullopt);
     if (sum == SumOver::kOutput) group.all_reduce(y);
@@ -68,7 +69,7 @@ ParallelLinear::ParallelLinear(const BuildContext& context, const LinearOptions&
       sum_(sum) {}
 
 at::Tensor ParallelLinear::forward(const at::Tensor& x, const ForwardContext& context) const {
-  // In the order of declare(): each of the two calls passes its place.
+  // Keep the order of declare(): each of the two calls runs a place.
   const at::Tensor weight_OI = weight(context);
   const std::optional<at::Tensor> bias_O = bias(context);
   return ParallelProduct::apply(x, weight_OI, bias_O, group_, sum_);

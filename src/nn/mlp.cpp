@@ -9,7 +9,7 @@ namespace {
 
 enum : std::size_t { kMlpFc1, kMlpActivation, kMlpOutput, kNumMlpPlaces };
 
-// The inner columns, gate before up with SwiGLU.
+// The inner columns; with SwiGLU gate, then up.
 std::vector<mesh::Segment> fc1_segments(const config::ModelConfig& config, int ranks) {
   return std::vector<mesh::Segment>(config.swiglu ? 2 : 1, {config.ffn_size(), ranks});
 }

@@ -7,7 +7,7 @@
 namespace tt::points {
 namespace {
 
-// Replicas see other rows.
+// Data replicas hold different batch rows, so the batch dim is sharded over the data axis.
 std::string placement_on_data(const Place& place) {
   const auto batch = std::ranges::find(place.dims, "batch") - place.dims.begin();
   return "shard(" + std::to_string(batch) + ")";

@@ -14,34 +14,34 @@
 
 namespace tt::trace {
 
-/// A plan in force: how its entries are packed, and which of them were switched off. The passes
-/// that began with it share it. Thread: the thread that runs the step.
+/// A plan in force: how its entries are packed, and which entries were switched off. All passes
+/// that began with this plan share the object. Thread: the thread that runs the step.
 class ActivePlan {
  public:
-  /// `context` and `sink`, which may be null, outlive it.
+  /// `context` and `sink` outlive the object. `sink` may be null.
   ActivePlan(std::shared_ptr<const Plan> plan, const PlanContext& context, TraceSink* sink);
 
   const Plan& plan() const { return *plan_; }
-  /// True: some entry takes the pass.
+  /// True if some entry takes the pass.
   bool takes(const ForwardScope& scope) const;
   bool takes(std::size_t entry, int layer, const ForwardScope& scope) const;
   /// Entries of a row of the place table.
   const std::vector<std::size_t>& entries_of(std::size_t row) const { return entries_of_row_[row]; }
 
-  /// What the capture of `local` takes up in the buffers of all ranks; nothing where the entry's
-  /// rows or tokens lie beyond it.
+  /// The space that the capture of `local` takes in the buffers of all ranks; nullopt if the
+  /// entry's rows or tokens lie outside `local`.
   std::optional<Slot> slot_for(std::size_t entry, int layer, const at::Tensor& local);
-  /// Writes the part of rank `rank` of the tensor axis, which holds `local`.
+  /// Writes the part of rank `rank` of the tensor axis. `local` is the shard of that rank.
   void pack(const Slot& slot, std::size_t rank, const at::Tensor& local, std::byte* part) const;
 
-  /// Tells the viewers why.
+  /// Switches the entry off and reports the reason to the viewers.
   void switch_off(std::size_t entry, const std::string& why) noexcept;
   bool is_switched_off(std::size_t entry) const { return switched_off_[entry]; }
   /// Entries that were switched off since the last call.
   std::vector<std::size_t> take_switched_off();
 
  private:
-  // A packing is made once for every shape that an entry meets in turn.
+  // The packing for the last shape of an entry. A new shape makes a new packing.
   struct CachedPacking {
     std::vector<std::int64_t> sizes;
     bool is_double = false;

@@ -11,7 +11,7 @@ bool shards_dim_1(const mesh::Placement& placement) {
   return placement.is_sharded() && placement.dim == 1;
 }
 
-// [batch, heads, queries, keys]: heads × queries are the lines.
+// For [batch, heads, queries, keys]: the lines are heads × queries.
 void set_lines_of_heads(LogicalShape& shape, std::int64_t local_heads, std::int64_t queries) {
   const std::int64_t heads =
       shards_dim_1(shape.placement) ? shape.placement.full_size() : local_heads;

@@ -10,7 +10,7 @@
 
 namespace tt::trace {
 
-/// Rows or tokens that an entry takes of a pass; none where size() <= 0.
+/// Rows or tokens that an entry takes from a pass; empty if size() <= 0.
 struct Window {
   std::int64_t first = 0, end = 0;
   std::int64_t size() const { return end - first; }
@@ -18,20 +18,20 @@ struct Window {
 Window row_window(const PlanEntry& entry, std::int64_t batch);
 Window token_window(const PlanEntry& entry, std::int64_t tokens);
 
-/// What an entry takes of a captured tensor of these local sizes, in logical terms; nothing where
-/// rows or tokens lie beyond it. The same on every rank.
+/// The logical shape of the part that an entry takes from a captured tensor with these local sizes;
+/// nullopt if its rows or tokens lie outside the tensor. The same on every rank.
 std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const points::Place& point,
                                           at::IntArrayRef local_sizes, int ranks);
 
-/// The captured rows and tokens of a local tensor, as float or double: [rows, lines, columns],
-/// columns next to each other.
+/// The captured rows and tokens of a local tensor, as float or double: [rows, lines, columns]; the
+/// columns are contiguous.
 at::Tensor local_numbers(const PlanEntry& entry, const LogicalShape& shape,
                          const at::Tensor& local);
 
-/// The same of InputTokens, [2, batch, sequence] of int64, as int32 or int64, contiguous.
+/// The captured part of InputTokens, int64 [2, batch, sequence], as int32 or int64, contiguous.
 at::Tensor local_integers(const PlanEntry& entry, const at::Tensor& local);
 
-/// Copies a tensor of any device to host memory of as many bytes.
+/// Copies a tensor from any device to host memory. `bytes` has room for the whole tensor.
 void copy_to_host(const at::Tensor& integers, std::byte* bytes);
 
 }  // namespace tt::trace

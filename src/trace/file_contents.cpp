@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// MessagePack, which carries file names of any bytes.
+// Uses MessagePack, because file names may contain any bytes.
 std::string describe(const FileContents& contents) {
   json vectors = json::array(), tensors = json::array();
   for (const auto& [name, vector] : contents.vectors) {
@@ -27,7 +27,7 @@ std::string describe(const FileContents& contents) {
   return text;
 }
 
-// The rows of a vector as a tensor; the root only reads them.
+// The rows of a vector as a tensor that shares their memory. The root only reads it.
 at::Tensor rows_of(const DirectionVector& vector) {
   return at::from_blob(const_cast<float*>(vector.rows.data()),
                        {static_cast<std::int64_t>(vector.rows.size())}, at::kFloat);

@@ -10,7 +10,7 @@
 namespace tt::trace {
 namespace {
 
-// Each part begins with eight bytes, the first of which is its outcome.
+// Each part begins with eight bytes. The first byte is the outcome.
 constexpr std::size_t kMarkBytes = 8;
 
 }  // namespace

@@ -12,26 +12,26 @@
 
 namespace tt::trace {
 
-/// What one capture takes up in the packed buffers of all ranks.
+/// The space of one capture in the packed buffers of all ranks.
 struct Slot {
   std::size_t entry = 0;
   int layer = 0;
   std::vector<std::int64_t> shape = {};              // of the record
-  std::shared_ptr<const LogicalShape> logical = {};  // null: integers of the leader alone
+  std::shared_ptr<const LogicalShape> logical = {};  // null: integers, which only the leader sends
   std::shared_ptr<const Packing> packing = {};       // of `logical`
-  bool is_double = false;                            // numbers; else float
-  std::size_t leader_bytes = 0;                      // without a packing: what the leader holds
+  bool is_double = false;                            // numbers are double; false: float
+  std::size_t leader_bytes = 0;                      // without a packing: bytes on the leader
   std::vector<std::size_t> offset = {};              // per rank, into that rank's buffer
 
-  /// With the mark that tells whether it was written; 0: the rank has nothing to tell.
+  /// Bytes of the rank's part with its mark, which states the outcome; 0: the rank has no part.
   std::size_t bytes_of(std::size_t rank) const;
 };
 
-/// The packed captures of one direction of a pass: every rank's own buffer and, on rank 0, those of
-/// all. Every rank computes the layout of all ranks from the plan and the model. Before the gather
-/// the ranks compare `layout_hash`: a rank that sent more bytes than rank 0 expects would make MPI
-/// write behind rank 0's buffer. A capture that fails leaves its slot marked. Memory is kept
-/// between passes. Thread: the thread that runs the step.
+/// The packed captures of one direction of a pass: each rank's buffer and, on rank 0, the buffers
+/// of all ranks. Every rank computes the layout of all ranks from the plan and the model. Before
+/// the gather the ranks compare `layout_hash`: if a rank sent more bytes than rank 0 expects, MPI
+/// would write past the end of rank 0's buffer. A failed capture leaves its slot marked as failed.
+/// Memory is kept between passes. Thread: the thread that runs the step.
 class ForwardBuffer {
  public:
   explicit ForwardBuffer(const comm::ProcessGroup& group);
@@ -40,36 +40,38 @@ class ForwardBuffer {
   enum class Outcome : std::uint8_t {
     kWritten,
     kTookTooLong,
-    kUnreached,  // of a gradient: the backward has not come by
+    kUnreached,  // of a gradient: the backward did not reach the place
     kFailed
   };
-  /// Reserves space on every rank and returns the slot's index; its part is marked as failed until
-  /// mark() says otherwise.
+  /// Reserves space on every rank and returns the slot's index. The slot's part is marked as failed
+  /// until mark() is called.
   std::size_t add(Slot slot);
   std::size_t own_rank() const { return own_rank_; }
-  /// This rank's part of the slot; null when it has none.
+  /// This rank's part of the slot; null if the rank has no part.
   std::byte* own_part(const Slot& slot);
   void mark(const Slot& slot, Outcome outcome);
-  /// The part stays marked as failed and tells the others why, as far as its bytes hold the text.
+  /// Marks the part as failed and stores the reason in it for rank 0. The text is cut to the part's
+  /// bytes.
   void mark_failed(const Slot& slot, std::string_view why);
 
-  /// Of the slots and of the bytes of every rank.
+  /// Hash of the slots and of the bytes of every rank.
   std::uint64_t layout_hash() const;
-  /// Posts the one gather; nothing is sent when only rank 0 has anything. REQUIRES: layout_hash()
-  /// is the same on all ranks.
+  /// Posts the gather; nothing is sent if only rank 0 has data. REQUIRES: layout_hash() is the same
+  /// on all ranks.
   void start_gather();
-  /// Completes it. REQUIRES: is_pending().
+  /// Completes the gather. REQUIRES: is_pending().
   void finish_gather();
-  /// True between the two.
+  /// True between start_gather() and finish_gather().
   bool is_pending() const { return is_pending_; }
 
   const std::vector<Slot>& slots() const { return slots_; }
-  /// Rank 0, after finish_gather, the parts of all ranks; REQUIRES: outcome(slot) is neither
+  /// Rank 0, after finish_gather: the parts of all ranks. REQUIRES: outcome(slot) is neither
   /// kUnreached nor kFailed.
   std::vector<const std::byte*> parts_of(const Slot& slot) const;
-  /// Rank 0, after finish_gather: the worst of all ranks.
+  /// Rank 0, after finish_gather: the worst outcome of all ranks.
   Outcome outcome(const Slot& slot) const;
-  /// Rank 0, after finish_gather: "rank 1: why", of the first rank whose part is marked as failed.
+  /// Rank 0, after finish_gather: "tensor rank 1: reason", of the first rank whose part is marked
+  /// as failed.
   std::string failure(const Slot& slot) const;
 
  private:

@@ -8,7 +8,7 @@
 namespace tt::trace {
 namespace {
 
-// All borders between ranks inside [first, last), and the two ends.
+// All borders between ranks inside [first, last), with first and last.
 std::vector<std::int64_t> rank_borders(const std::vector<mesh::Interval>& held, std::int64_t first,
                                        std::int64_t last) {
   std::vector<std::int64_t> borders = {first, last};
@@ -23,7 +23,7 @@ std::vector<std::int64_t> rank_borders(const std::vector<mesh::Interval>& held, 
   return borders;
 }
 
-// An axis that is not sharded: a rank that holds anything of the other axis holds all of this one.
+// An axis that is not sharded: a rank that holds part of the other axis holds all of this axis.
 AxisLayout whole_axis(int ranks, const std::vector<std::int64_t>& boundaries) {
   AxisLayout axis;
   std::vector<Chunk> chunks;
@@ -36,7 +36,7 @@ AxisLayout whole_axis(int ranks, const std::vector<std::int64_t>& boundaries) {
   return axis;
 }
 
-// The multiples of `block` inside the wanted lines, and its ends.
+// The multiples of `block` inside the captured lines, with the first and the end of these lines.
 std::vector<std::int64_t> line_boundaries(const LogicalShape& shape, std::int64_t block) {
   std::vector<std::int64_t> boundaries = {shape.first_line};
   for (std::int64_t at = shape.first_line - shape.first_line % block + block; at < shape.last_line;

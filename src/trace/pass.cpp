@@ -20,7 +20,7 @@ namespace tt::trace {
 
 namespace {
 
-// Without the stack that libtorch tells below the first line.
+// The first line of the message, without the stack trace that libtorch adds below it.
 std::string reason_of(const std::exception& error) {
   const std::string text = error.what();
   return text.substr(0, text.find('\n'));
@@ -37,14 +37,15 @@ PassMemory take_memory(TracerCore& core) {
 
 }  // namespace
 
-/// A pass of which something is captured. Tensor hooks hold it weakly.
+/// The state of a pass that captures something. Tensor hooks hold it by weak_ptr.
 struct Pass::State : std::enable_shared_from_this<Pass::State> {
   State(std::shared_ptr<TracerCore> of, const ForwardScope& about)
       : core(std::move(of)), plan(core->plan), scope(about), memory(take_memory(*core)) {
     memory.entry_seconds.assign(plan->plan().entries.size(), 0.0);
   }
 
-  // Where an exception ends the program, the other ranks may have posted nothing.
+  // When an exception unwinds the stack, the other ranks may have posted no gather. Do not wait
+  // then.
   ~State() {
     if (std::uncaught_exceptions() > 0) return;
     try {
@@ -53,7 +54,7 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
       }
       core->unused.push_back(std::move(memory));
     } catch (const std::exception&) {
-      // The memory is not used again.
+      // Drop this memory; no later pass uses it.
     }
   }
   State(const State&) = delete;
@@ -61,7 +62,7 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
 
   using Make = std::function<at::Tensor(const at::Tensor&)>;
 
-  /// `failure`: why the numbers of `local` could not be made; empty: they were.
+  /// `failure`: the error while `local` was computed; empty: no error.
   void capture_values(const points::PlaceKey& place, const at::Tensor& local,
                       const std::string& failure = "") noexcept {
     if (stage != Stage::kForward) return;
@@ -71,7 +72,8 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
     });
   }
 
-  /// The gradient of `from`, or what `make` makes of it, which is like `like`.
+  /// Watches the gradient of `from`, or the tensor that `make` computes from that gradient. `like`
+  /// has the sizes and dtype of the watched tensor.
   void watch_gradients(const points::PlaceKey& place, const at::Tensor& like,
                        const at::Tensor& from, const Make& make) noexcept {
     for_each_entry(place, /*gradient=*/true, [&](std::size_t entry) {
@@ -89,7 +91,7 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
       const at::NoGradGuard no_grad;
       local = make();
     } catch (const std::exception& error) {
-      // The other ranks count on this one's bytes: the slots are added, and stay unwritten.
+      // The other ranks expect this rank's bytes, so the slots are added and marked as failed.
       local = at::empty(sizes, at::TensorOptions(dtype).device(at::kMeta));
       failure = reason_of(error);
       for_each_entry(place, /*gradient=*/false,
@@ -109,7 +111,7 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
     return rows;
   }
 
-  /// True: gradients of a recomputation are still to be watched.
+  /// True if the pass must still watch gradients of a recomputation.
   bool end_forward() {
     if (stage != Stage::kForward) return false;
     const base::CpuTimer timer(core->seconds.all);
@@ -156,8 +158,8 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
            plan->takes(entry, place.layer, scope);
   }
 
-  // The ranks agree on the layout of both buffers after the forward pass: a gradient that a
-  // recomputation will have gets its slot before.
+  // The ranks compare the layouts of both buffers at the end of the forward pass. So a gradient
+  // that appears only in a recomputation gets its slot during the forward.
   void watch_gradient(std::size_t entry, int layer, const at::Tensor& like, const at::Tensor& from,
                       const Make& make) {
     const bool is_forward = stage == Stage::kForward;
@@ -220,9 +222,9 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
     return memory.entry_seconds[entry] > core->context.limits.max_entry_seconds;
   }
 
-  // The first rank whose buffers, of both directions, are laid out otherwise than rank 0's; 0:
-  // none. Eight bytes for each pass: a rank knows its own layout only, so no rank can know that
-  // another one met a layout which all have compared before.
+  // The first rank whose buffers, of both directions, have another layout than rank 0's; 0: all
+  // layouts agree. This exchange of eight bytes per rank runs in every pass: a rank knows only its
+  // own layout, so it cannot know that all ranks have a layout which was compared before.
   int find_other_layout() const {
     const comm::ProcessGroup& group = core->group;
     if (group.size() == 1) return 0;
@@ -296,7 +298,7 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
   const ForwardScope scope;
   PassMemory memory;
   Stage stage = Stage::kForward;
-  std::vector<bool> is_watched;  // by slot of the gradients: it has its tensor hook
+  std::vector<bool> is_watched;  // by gradient slot: true if it has a tensor hook
 };
 
 Pass::Pass(std::shared_ptr<TracerCore> core, const ForwardScope& scope)

@@ -13,7 +13,7 @@ std::int64_t tokens_in(const PlanEntry& entry, const PassSize& size) {
   return std::max<std::int64_t>(token_window(entry, size.tokens).size(), 0);
 }
 
-// As rank 0 holds the point's tensor.
+// The sizes of rank 0's shard of the trace point.
 std::vector<std::int64_t> local_sizes(const PlanEntry& entry, const points::Place& point,
                                       const PassSize& size, int ranks) {
   const mesh::Placement& placement = entry.gradient ? *point.gradient : point.placement;

@@ -8,38 +8,39 @@
 #include "tensor_tracer/trace/compressor.h"
 #include "tensor_tracer/trace/plan.h"
 
-/// What an entry makes of a pass, before there is one.
+/// The records that an entry makes from a pass, computed before the pass exists.
 namespace tt::trace {
 
-/// Forward passes of one size.
+/// Forward passes of the same size.
 struct PassSize {
   std::int64_t rows = 0;  // of the batch
   std::int64_t tokens = 0;
   std::int64_t passes = 1;
 };
 
-/// The passes that an entry may be taken in, the largest first: micro-batches of data, or those of
-/// a set of prompts, the last of which may have fewer rows.
+/// The passes that an entry may take, the largest first: micro-batches of data, or micro-batches of
+/// a prompt set. The last micro-batch of a prompt set may have fewer rows.
 std::vector<PassSize> pass_sizes(const PlanEntry& entry, const PlanContext& context);
 
-/// Batch rows that an entry takes of a pass; 0 where it lies beyond.
+/// Number of batch rows that an entry takes from a pass; 0 if its rows lie outside the pass.
 std::int64_t rows_in(const PlanEntry& entry, const PassSize& size);
 
-/// Batch rows × lines that an entry takes of a pass; 0 where it lies beyond.
+/// Batch rows × lines that an entry takes from a pass; 0 if its rows or tokens lie outside the
+/// pass.
 std::int64_t lines_in(const PlanEntry& entry, const PlanContext& context, const PassSize& size);
 
-/// Of the record of one layer.
+/// Packing and shape of the record of one layer.
 struct PassShape {
   std::shared_ptr<const Packing> packing;  // null: integers
   std::vector<std::int64_t> shape;
 };
 
-/// Nothing where rows or tokens lie beyond the pass. Throws CheckError where an expression does not
-/// fit it.
+/// Nullopt if rows or tokens lie outside the pass. Throws CheckError if an expression does not fit
+/// the pass.
 std::optional<PassShape> shape_in(const PlanEntry& entry, const PlanContext& context,
                                   const PassSize& size);
 
-/// Layers that an entry takes.
+/// Number of layers that an entry takes.
 int layers_taken(const PlanEntry& entry, const PlanContext& context);
 
 /// Checks that no pass sends or gathers more bytes than the limits allow.

@@ -35,14 +35,14 @@ std::string names_of(const points::PlaceTable& places) {
   return names;
 }
 
-// The numbers that a list of ranges may hold, in words for its errors.
+// The numbers that a list of ranges may contain, and the words for error messages.
 struct NumberRange {
   std::int64_t first = 0, last = 0;  // both included
   std::string of;                    // "layers of HiddenStates"
   std::string remedy;
 };
 
-// Text such as "1-4,8": true for the numbers up to allowed.last that it names.
+// Parses text such as "1-4,8". Result[n] is true if the text names n; n is at most allowed.last.
 base::Result<std::vector<bool>> parse_ranges(const nlohmann::json& text, const NumberRange& allowed,
                                              const std::string& where) {
   const auto ranges =
@@ -68,7 +68,7 @@ base::Result<std::vector<bool>> parse_ranges(const nlohmann::json& text, const N
   return taken;
 }
 
-// A list [first, end) of two whole numbers with 0 <= first < end <= most.
+// Parses [first, end): a list of two whole numbers with 0 <= first < end <= most.
 base::Result<base::Range> parse_window(const nlohmann::json& value, std::int64_t most,
                                        const std::string& where) {
   const bool is_pair = value.is_array() && value.size() == 2 &&
@@ -161,7 +161,7 @@ base::Status parse_prompts(const json& text, const std::vector<PromptShape>& set
   return {};
 }
 
-// "rows": 2 (the first two; 0: all) or [first, end).
+// Parses "rows": 2 for the first two (0: all rows), or [first, end).
 base::Status parse_rows(const json& value, const std::string& where, PlanEntry& entry) {
   constexpr std::int64_t kMost = 1 << 20;
   if (value.is_null()) return {};
@@ -237,7 +237,7 @@ base::Result<std::size_t> parse_point(const json& text, const std::string& where
                                 "known points: " + names_of(places));
 }
 
-// What a compressor of the entry will meet.
+// The facts and sizes that a compressor of this entry gets.
 CompressorContext compressor_context(const PlanEntry& entry, const PlanContext& context) {
   const points::Place& point = context.places->rows()[entry.point];
   const std::vector<PassSize> sizes = pass_sizes(entry, context);
@@ -257,7 +257,7 @@ CompressorContext compressor_context(const PlanEntry& entry, const PlanContext& 
           context.limits.expression};
 }
 
-// When and which part of the point is taken.
+// Parses the passes in which the trace point is captured, and the part that is captured.
 base::Status parse_selection(const json& text, const std::string& where, const PlanContext& context,
                              PlanEntry& entry) {
   const points::Place& point = context.places->rows()[entry.point];
@@ -345,7 +345,8 @@ json to_json(const PlanEntry& entry, const PlanContext& context) {
   return text;
 }
 
-// InputTokens and HiddenStates of `tokens` tokens, and projections on the run's vectors.
+// A plan of InputTokens and HiddenStates of the first `tokens` tokens, and of projections on the
+// run's vectors.
 json watch_first(std::int64_t tokens, const PlanContext& context) {
   json projection;
   std::vector<std::string> vectors;

@@ -21,7 +21,7 @@ void add(EntryCost& sum, const EntryCost& pass, double times) {
   sum.records += times * pass.records;
 }
 
-// How often two periods of steps fall together.
+// The fraction of steps at which both periods end.
 double share(std::int64_t every, std::int64_t interval) {
   return interval > 0 ? 1.0 / static_cast<double>(std::lcm(every, interval)) : 0.0;
 }

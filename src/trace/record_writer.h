@@ -11,7 +11,7 @@
 
 namespace tt::trace {
 
-/// Makes wire records of a leader's gathered slots and numbers them. Memory is kept between
+/// Makes wire records from a leader's gathered slots and numbers them. Memory is kept between
 /// records. Thread: the thread that runs the step.
 class RecordWriter {
  public:
@@ -19,8 +19,8 @@ class RecordWriter {
   RecordWriter(const PlanContext& context, const TracerIdentity& identity)
       : context_(context), identity_(identity) {}
 
-  /// Appends the record of one complete slot. Throws what the compressor throws; nothing is
-  /// appended and no number is used up then.
+  /// Appends the record of one complete slot. Throws the exceptions of the compressor; then nothing
+  /// is appended and no number is used.
   void append(std::string& message, const Plan& plan, const ForwardScope& scope, const Slot& slot,
               const std::vector<const std::byte*>& parts);
 

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-// The eight running sums are one vector, which the compiler splits to the registers of the CPU. On
-// a CPU with AVX2 a second version of each function runs; it has no fused multiply-add, so its bits
-// are the same.
+// The eight running sums are one vector, which the compiler splits over the registers of the CPU. A
+// CPU with AVX2 runs a second version of each function. That version has no fused multiply-add, so
+// its bits are the same.
 #if defined(__x86_64__)
 #define TT_VECTOR_CLONES __attribute__((target_clones("avx2", "default")))
 #else
@@ -48,7 +48,7 @@ TT_INLINE Number tree(const Lanes<Number>& lanes) {
   return low + high;
 }
 
-// The first `count` < 8 numbers, then zeros.
+// Adds the first `count` < 8 numbers, then zeros.
 template <typename Number>
 TT_INLINE void add_tail(Lanes<Number>& sum, const Number* values, std::int64_t count,
                         bool may_read_eight) {
@@ -88,7 +88,8 @@ struct FourOf {
 template <typename Number>
 using Four = typename FourOf<Number>::Type;
 
-// The first two additions of tree, of two cells: a, b, then a and b of the other half.
+// The first two levels of tree() for two cells. Sums of a and b alternate: a, b, then a, b of the
+// second half.
 template <typename Number>
 TT_INLINE void add_halves(const Lanes<Number>& a, const Lanes<Number>& b, Four<Number>& sums) {
   const Four<Number> x = __builtin_shufflevector(a, a, 0, 1, 2, 3) +  //
@@ -98,7 +99,8 @@ TT_INLINE void add_halves(const Lanes<Number>& a, const Lanes<Number>& b, Four<N
   sums = __builtin_shufflevector(x, y, 0, 4, 1, 5) + __builtin_shufflevector(x, y, 2, 6, 3, 7);
 }
 
-// tree of four cells at once. They are four names and no array, which would live in memory.
+// tree() of four cells at once. Four parameters instead of an array, because an array would live in
+// memory.
 template <typename Number>
 TT_INLINE void trees(const Lanes<Number>& a, const Lanes<Number>& b, const Lanes<Number>& c,
                      const Lanes<Number>& d, Number* sums) {
@@ -145,7 +147,7 @@ TT_INLINE Number dot_of(const Number* x, const Number* y, std::int64_t n) {
   return tree<Number>(lanes);
 }
 
-// Half of the running sums in double: with eight at once the compiler leaves its registers.
+// Half of the running sums in double: with eight at once the compiler spills registers to memory.
 typedef double Half __attribute__((vector_size(32)));
 
 template <bool kSquares, typename Number>
@@ -155,7 +157,7 @@ TT_INLINE void add_shifted(Half& sum, const Number* values, double shift) {
   sum += kSquares ? away * away : away;
 }
 
-// Sum over the numbers of a cell of (x - shift), or of its square.
+// Sum of (x - shift), or of (x - shift)², over the numbers of a cell.
 template <bool kSquares, typename Number>
 TT_INLINE double shifted_sum(const Lines<Number>& numbers, double shift) {
   Half low = {}, high = {};

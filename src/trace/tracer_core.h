@@ -11,14 +11,14 @@
 
 namespace tt::trace {
 
-/// What a pass writes into; the next pass takes it over.
+/// The memory that a pass writes into. A later pass uses the same memory again.
 struct PassMemory {
   explicit PassMemory(const comm::ProcessGroup& group) : values(group), gradients(group) {}
   ForwardBuffer values, gradients;
   std::vector<double> entry_seconds;  // CPU time in this pass, by entry
 };
 
-/// What the passes of one tracer share.
+/// The state that all passes of one tracer share.
 struct TracerCore {
   TracerCore(PlanContext about, const TracerIdentity& identity, const comm::ProcessGroup& tensor,
              TraceSink* out)
@@ -30,12 +30,12 @@ struct TracerCore {
         plan(std::make_shared<ActivePlan>(std::make_shared<Plan>(), context, out)) {}
 
   const PlanContext context;
-  const bool is_watched;  // the data replica of the leader
+  const bool is_watched;  // true on the leader's data replica
   const comm::ProcessGroup group;
   TraceSink* const sink;
   RecordWriter writer;
-  std::shared_ptr<ActivePlan> plan;  // of the passes that begin from now on
-  std::vector<PassMemory> unused;    // of passes that are over
+  std::shared_ptr<ActivePlan> plan;  // for the passes that begin from now on
+  std::vector<PassMemory> unused;    // of passes that have ended
   TracerSeconds seconds;
 };
 

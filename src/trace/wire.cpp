@@ -21,7 +21,8 @@ std::uint8_t code_of(double x, double offset, double scale) {
       std::clamp(steps, 0.0, static_cast<double>(protocol::kU8Largest)));
 }
 
-// Offset and scale of one line: its least finite number stands at code 0, its largest at 252.
+// Encodes one line with an offset and a scale: code 0 is its smallest finite number, 252 its
+// largest.
 void encode_line(const double* line, std::int64_t columns, float* offset_and_scale,
                  std::uint8_t* codes) {
   double least = std::numeric_limits<double>::infinity(), most = -least;
@@ -64,7 +65,7 @@ void encode(const at::Tensor& numbers, std::int64_t columns, Dtype dtype,
                               : dtype == Dtype::kBf16 ? at::kBFloat16
                               : dtype == Dtype::kF16  ? at::kHalf
                                                       : at::kFloat;
-  // ATen rounds many numbers at once.
+  // One copy by ATen rounds all numbers.
   out.resize(static_cast<std::size_t>(numbers.numel()) * at::elementSize(type));
   at::from_blob(out.data(), numbers.sizes(), type).copy_(numbers);
 }

@@ -7,12 +7,12 @@
 
 namespace tt::train {
 
-/// Bytes of rank 0, as many on every rank. Collective.
+/// Broadcasts bytes of rank 0; `size` is the same on every rank. Collective.
 inline void broadcast(const comm::ProcessGroup& group, void* bytes, std::size_t size) {
   group.broadcast_bytes(comm::host_bytes({static_cast<std::byte*>(bytes), size}), 0).wait();
 }
 
-/// A text of rank 0, which has `size` bytes. Collective.
+/// Broadcasts a text of rank 0, which has `size` bytes. Collective.
 inline void broadcast(const comm::ProcessGroup& group, std::string& text, std::size_t size) {
   text.resize(size);
   broadcast(group, text.data(), size);

@@ -40,7 +40,7 @@ base::Status write_export(const std::string& folder, const ExportedStep& exporte
   const at::NoGradGuard no_grad;
   std::vector<checkpoint::NamedTensor> tensors = {{"tokens", exported.batch.tokens},
                                                   {"labels", exported.batch.labels}};
-  // Replica 0 holds all there is.
+  // Data replica 0 holds the whole model.
   if (groups.coordinates.data == 0) {
     for (const nn::Parameter& parameter : exported.parameters) {
       const auto full = [&](const at::Tensor& local) {

@@ -12,7 +12,8 @@
 
 namespace tt::train {
 
-/// Weights before the update, gradients before clipping, and the whole global batch of one step.
+/// The weights before the update, the gradients before clipping, and the whole global batch of one
+/// step.
 struct ExportedStep {
   std::int64_t step = 0;
   double loss = 0.0;
@@ -22,7 +23,7 @@ struct ExportedStep {
 };
 
 /// Writes <folder>/step_<number>.safetensors with the full logical tensors weight/<name> and
-/// grad/<name>, tokens and labels, the same from any mesh. Collective; the status is the same on
+/// grad/<name>, tokens and labels, the same on every mesh. Collective; the status is the same on
 /// every rank.
 base::Status write_export(const std::string& folder, const ExportedStep& exported,
                           const Groups& groups);

@@ -54,8 +54,9 @@ OpenForward ForwardRunner::forward(const GlobalBatch& of, std::int64_t micro_bat
   return forward;
 }
 
-// Of the loss of the global batch, so that the gradient of any place is the same on every mesh. A
-// program may have cut the loss off from all weights.
+// The backward starts from the loss of the global batch, so that the gradient of each place is the
+// same on every mesh. A program may have removed the graph between the loss and all weights; then
+// there is no backward.
 void ForwardRunner::backward(OpenForward& forward) const {
   if (forward.loss.requires_grad()) {
     const double share = 1.0 / static_cast<double>(num_micro_batches_ * groups_.shape.data);

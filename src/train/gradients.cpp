@@ -21,7 +21,7 @@ GradientReducer::GradientReducer(std::vector<nn::Parameter> parameters,
     for (std::size_t i = 0; i < intervals.size(); ++i) {
       const mesh::Segment& segment = placement.segments[i];
       if (segment.chunks == tensor_.size()) continue;
-      // Of fewer chunks than ranks, several ranks hold copies.
+      // With fewer chunks than ranks, several ranks hold copies of a chunk.
       if (!holders.contains(segment.chunks)) {
         const int color = tensor_.rank() / (tensor_.size() / segment.chunks);
         holders[segment.chunks] = tensor_.split(color, tensor_.rank());

@@ -10,7 +10,7 @@ namespace tt::train {
 Groups make_groups(const comm::ProcessGroup& world, const mesh::MeshShape& shape) {
   TT_CHECK_EQ(shape.world_size(), world.size());
   const mesh::Coordinates at = mesh::coordinates_of(shape, world.rank());
-  // The lowest rank of a group names it.
+  // The color of a group is its lowest rank.
   const auto along = [&](mesh::Axis axis) {
     return world.split(mesh::group_along(shape, world.rank(), axis).front(), at.index(axis));
   };

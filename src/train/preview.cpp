@@ -12,7 +12,8 @@
 namespace tt::train {
 namespace {
 
-// Of one pass; two of them in Base64 fit into a worker's message.
+// Limit for the records of one pass. The records of two passes in Base64 fit into a worker's
+// message.
 constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 20U;
 
 base::Error too_many_bytes(std::size_t bytes) {
@@ -33,7 +34,7 @@ class Kept : public trace::TraceSink {
   std::string records_;
 };
 
-// Of both batches, without or with the program.
+// The losses of both batches, without or with the program.
 struct Losses {
   double train = 0.0;
   double valid = 0.0;
@@ -57,7 +58,7 @@ base::Result<std::optional<trace::Plan>> begin(const PreviewParts& parts,
   return plan;
 }
 
-// Without dropout, so that both passes differ by the program alone. The gradients are thrown away.
+// Runs without dropout, so that the passes differ only by the program. The gradients are not used.
 Losses measure(ForwardRunner& runner, std::int64_t step, bool has_backward, trace::Tracer* watch,
                Kept& kept) {
   Losses losses;

@@ -7,7 +7,7 @@
 
 namespace tt::train {
 
-/// What a preview works on.
+/// The parts that a preview needs.
 struct PreviewParts {
   ForwardRunner& runner;
   trace::InterventionHooks& hooks;
@@ -16,9 +16,10 @@ struct PreviewParts {
   const std::uint64_t run_id;
 };
 
-/// Answers "intervention.preview": the last training batch and the first evaluation batch without
-/// and with a program, which leave nothing behind. `contents`: of the files that plan and program
-/// in `params` name. The answer of rank 0. Collective. Thread: the thread that runs the step.
+/// Answers "intervention.preview": runs the last training batch and the first evaluation batch
+/// without and with a program. The run's state does not change. `contents`: of the files that plan
+/// and program in `params` name. Returns the answer of rank 0. Collective. Thread: the thread that
+/// runs the step.
 base::Result<nlohmann::json> run_preview(const PreviewParts& parts, const nlohmann::json& params,
                                          const trace::FileContents& contents,
                                          std::int64_t steps_done);

@@ -108,7 +108,7 @@ void ProgramControl::share(const News& news, std::int64_t step) {
   }
 }
 
-// A rank may fail where rank 0 did not, such as for want of memory.
+// A rank may fail although rank 0 did not, for example if it has no memory left.
 void ProgramControl::agree_on_changes(std::int64_t step) {
   const base::Status status = hooks_->prepare(changes_);
   const bool in_force = comm::all_of(control_, status.ok());

@@ -21,15 +21,15 @@ using namespace std::chrono_literals;
 
 constexpr auto kPoll = 50ms;
 
-// The one message of an unwatched run.
+// The only message in a run without requests.
 struct ControlMessage {
   std::int64_t step = 0;
   std::uint32_t plan_number = 0;
-  std::uint32_t plan_bytes = 0;     // of the plan's JSON, which follows when it is new
-  std::uint32_t program_bytes = 0;  // of the programs' JSON, likewise
+  std::uint32_t plan_bytes = 0;     // of the plan's JSON, which follows if the plan is new
+  std::uint32_t program_bytes = 0;  // of the programs' JSON, which follows if they changed
   std::uint32_t preview_bytes = 0;  // of a preview's parameters; another message follows it
-  std::uint32_t stop = 0;           // 1: the step is not run, nor any later one
-  std::uint32_t again = 0;          // 1: the run is paused or previews; another message follows
+  std::uint32_t stop = 0;           // 1: neither this step nor a later step runs
+  std::uint32_t again = 0;          // 1: paused, or a preview runs; another message follows
 };
 
 }  // namespace
@@ -90,7 +90,7 @@ void RunControl::decide(std::int64_t next_step) {
   }
 }
 
-// What was switched off here ends on the other ranks too.
+// Entries that were switched off on this rank are disabled on all ranks.
 void RunControl::disable_switched_off(std::int64_t next_step) {
   const std::vector<std::size_t> entries = tracer_.take_switched_off();
   if (entries.empty()) return;
@@ -213,7 +213,7 @@ void RunControl::share_plan(std::uint32_t number, std::string text, std::size_t 
   agree_on_plan(step);
 }
 
-// A rank may fail where rank 0 did not, such as for want of memory.
+// A rank may fail although rank 0 did not, for example if it has no memory left.
 void RunControl::agree_on_plan(std::int64_t step) {
   if (comm::all_of(control_, new_plan_ != nullptr)) return;
   new_plan_ = nullptr;

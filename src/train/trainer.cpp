@@ -110,7 +110,7 @@ StepReport Trainer::step(std::int64_t number) {
 }
 
 void Trainer::update(const StepReport& report) {
-  // Both numbers are the same on all ranks, so all stop or none.
+  // Both numbers are the same on all ranks, so either all ranks stop or no rank stops.
   if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm)) {
     if (recover_from_nonfinite(report.step)) return;
     tell(report);
@@ -171,8 +171,8 @@ void Trainer::notify_interventions(std::int64_t number) const {
   if (report) notify_viewers("applied", *report);
 }
 
-// A loss that is not finite ends the run, but not where programs may have made it so: they end, and
-// the step changes no weight. The same on every rank.
+// A loss that is not finite ends the run, except if programs are in force, which may be the cause.
+// Then the programs end and the step changes no weight. The same on every rank.
 bool Trainer::recover_from_nonfinite(std::int64_t number) {
   if (parts_.hooks == nullptr || !parts_.hooks->give_up()) return false;
   gradients_.zero();

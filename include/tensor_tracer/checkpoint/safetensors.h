@@ -17,7 +17,7 @@ struct NamedTensor {
 
 /// Writes a file in the safetensors format (8-byte little-endian header length, JSON header padded
 /// with spaces to 8 bytes, then the tensors' bytes). The file appears under `path` only when it is
-/// whole. Error: a dtype that the format has no name for, or the file system's refusal.
+/// complete. Error: a dtype that the format has no name for, or an error of the file system.
 base::Status write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                                const std::map<std::string, std::string>& metadata);
 

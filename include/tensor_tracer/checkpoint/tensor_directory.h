@@ -6,8 +6,8 @@
 
 namespace tt::checkpoint {
 
-/// The safetensors files of one folder, 256 MiB at most each; a file is read at every call. Names
-/// are of files in the folder itself. Thread: any.
+/// The safetensors files of one folder, at most 256 MiB each. Every call reads the file. A name is
+/// a file in this folder, not in a subfolder. Thread: any.
 class TensorDirectory : public trace::TensorFiles {
  public:
   explicit TensorDirectory(std::string folder) : folder_(std::move(folder)) {}

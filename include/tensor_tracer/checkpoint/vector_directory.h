@@ -11,14 +11,14 @@
 
 namespace tt::checkpoint {
 
-/// The vectors of one folder, each named by its file without the extension; of several .pt is
-/// taken, then .safetensors. A file is read when its vector is asked for. Files that come later are
-/// found; a file that changed is read again. Thread: any.
+/// The vectors of one folder. The name of a vector is its file name without the extension. If
+/// several files have this name, .pt is used first, then .safetensors. A file is read at the first
+/// request of its vector. New files are found; a file that changed is read again. Thread: any.
 ///
 /// A file is `.pt` (one tensor as torch.save writes it; no code in it is run), `.safetensors` (one
 /// tensor) or `.npy` (float16, float32 or float64, C order), of shape [layers + 1, hidden] (row 0
 /// is the embedding) or [layers, hidden] (row 0 is layer 1). Numbers become float32. Errors name
-/// the file and what it should hold.
+/// the file and the expected contents.
 class VectorDirectory : public trace::VectorLibrary {
  public:
   VectorDirectory(std::string folder, std::int64_t layers, std::int64_t hidden_size);

@@ -8,7 +8,7 @@
 
 namespace tt::comm {
 
-/// What the launcher's environment says about this process, known before MPI_Init.
+/// Facts about this process from the launcher's environment, known before MPI_Init.
 struct Launch {
   std::string launcher;  // "Open MPI", "Slurm", "PMIx" or "none"
   int rank = 0;
@@ -20,10 +20,10 @@ struct Launch {
 
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// The process's own environment.
+/// Reads the environment of this process.
 Environment process_environment();
 
-/// Reads OMPI_COMM_WORLD_*, then Slurm's step variables with PMIx, then nothing (one rank).
+/// Reads OMPI_COMM_WORLD_*, else Slurm's step variables with PMIx; without both there is one rank.
 /// Error: a torchrun environment (RANK and WORLD_SIZE > 1, no MPI): "use mpirun"; several srun
 /// tasks without an MPI plug-in; numbers that do not parse or contradict each other.
 base::Result<Launch> detect_launch(const Environment& environment);

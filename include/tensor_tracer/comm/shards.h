@@ -10,14 +10,13 @@
 
 namespace tt::comm {
 
-/// The rows of `full` that `rank` of `ranks` holds, in its local order; a copy.
-/// REQUIRES: kShard.
+/// A copy of the shard of `full` that `rank` of `ranks` holds, in the rank's local order. REQUIRES:
+/// kShard.
 at::Tensor take_shard(const at::Tensor& full, const mesh::Placement& placement, int rank,
                       int ranks);
 
-/// The inverse on every rank, collective over `group`: a contiguous tensor whose sharded dim is
-/// whole. Of copies the owner's is taken, of partial sums the sum in the order of ranks.
-/// REQUIRES: kShard.
+/// The inverse: the full contiguous tensor, on every rank. Copies of a chunk are read from the
+/// owner; partial sums are added in the order of ranks. Collective over `group`. REQUIRES: kShard.
 at::Tensor all_gather_full(const at::Tensor& local, const mesh::Placement& placement,
                            const comm::ProcessGroup& group);
 

@@ -14,23 +14,23 @@ class Backend;
 }
 
 struct WorldOptions {
-  /// Groups whose ranks are on one node use shared memory where it is faster. False: MPI only, for
-  /// tests and for a node whose shared memory is broken.
+  /// True: groups whose ranks are on one node use shared memory if it is faster. False: only MPI,
+  /// for tests and for a node whose shared memory is broken.
   bool shared_memory = true;
 };
 
-/// Error: this program was built without the backend that the launcher needs.
+/// Gives an error if this program was built without the backend that the launcher needs.
 base::Status check_backend(const Launch& launch);
 
 /// Owns the backend that the launcher needs, from its start to its end: MPI from MPI_Init_thread to
-/// MPI_Finalize, or without a launcher a world of one rank, which touches no MPI. At most one per
-/// process. Groups of it that live longer free nothing, and every use of them is a CheckError.
-/// Destroyed by an exception, it leaves out MPI_Finalize, which would wait for the other ranks: a
-/// process that ends like that ends the job.
+/// MPI_Finalize, or without a launcher a world of one rank, which does not use MPI. At most one per
+/// process. Groups that live longer than the World free nothing, and every use of them is a
+/// CheckError. If an exception destroys the World, it does not call MPI_Finalize, which would wait
+/// for the other ranks; the end of this process then ends the job.
 class World {
  public:
-  /// Throws CommError where check_backend() has an error, where MPI does not give
-  /// MPI_THREAD_SERIALIZED, and where its world differs from what the launcher said.
+  /// Throws CommError if check_backend() has an error, if MPI does not provide
+  /// MPI_THREAD_SERIALIZED, or if MPI's world differs from the launcher's numbers.
   explicit World(const Launch& launch, WorldOptions options = {});
   ~World();
   World(const World&) = delete;
@@ -44,8 +44,9 @@ class World {
   ProcessGroup group_;
 };
 
-/// Runs `body` on `size` ranks that are threads of this process, for tests. The first exception of
-/// any rank makes the others' pending operations throw, and is rethrown here.
+/// Runs `body` on `size` ranks that are threads of this process, for tests. After the first
+/// exception of a rank, the pending operations of the other ranks throw. run_local() rethrows the
+/// first exception.
 void run_local(int size, const std::function<void(const ProcessGroup&)>& body);
 
 }  // namespace tt::comm

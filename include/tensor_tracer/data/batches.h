@@ -10,24 +10,24 @@
 
 namespace tt::data {
 
-/// One micro-batch: int64 [rows, seq_length] each; labels are the tokens one place on.
+/// One micro-batch: both int64 [rows, seq_length]; labels are the tokens shifted by one.
 struct Batch {
   at::Tensor tokens;
   at::Tensor labels;
   std::int64_t first_row = 0;  // in the global batch
 };
 
-/// Cuts global batches out of a corpus. Row r of the global batch of step N is the sample number
-/// (N-1) * global_batch + r of the order, on every mesh. Thread: one.
+/// Makes global batches from a corpus. On every mesh, row r of the global batch of step N is sample
+/// number (N-1) * global_batch + r of the order. Thread: one.
 class Batches {
  public:
-  /// Owner: of neither; corpus and order outlive this.
+  /// Does not own its arguments: corpus and order outlive the object.
   Batches(const TextCorpus& corpus, SampleOrder& order, std::int64_t seq_length);
 
   /// Rows [first_row, first_row + rows) of training step `step`, from 1.
   Batch train(std::int64_t step, std::int64_t global_batch, std::int64_t first_row,
               std::int64_t rows);
-  /// The same rows of the `index`-th validation batch, from 0.
+  /// The same rows of validation batch `index`, from 0.
   Batch valid(std::int64_t index, std::int64_t global_batch, std::int64_t first_row,
               std::int64_t rows);
 

@@ -10,25 +10,25 @@
 
 namespace tt::data {
 
-/// Limits of one prompt file; each has a test.
+/// Limits of one prompt file; each limit has a test.
 struct PromptLimits {
   std::size_t max_prompts = 256;
   std::size_t max_file_bytes = 16 << 20;
 };
 
-/// Texts that are followed over a whole run. Immutable.
+/// Texts that are monitored during a whole run. Immutable.
 struct PromptSet {
   std::string name;  // of the file, without folder and extension
   std::vector<std::string> texts;
 
-  /// int64 [prompts, longest]: the bytes of each text, then zeros. Attention is causal, so what
-  /// stands behind a text does not change it.
+  /// int64 [prompts, longest]: the bytes of each text, then zeros. Attention is causal, so the
+  /// zeros after a text do not change its values.
   at::Tensor tokens() const;
 };
 
-/// Reads prompts from a file: one on each line, or, for a name that ends in .jsonl, one JSON object
-/// with the text under "prompt" or "text", or one JSON string, on each line. Empty lines do not
-/// count. Errors name the file and the line: no text, not UTF-8, longer than `seq_length` bytes.
+/// Reads prompts from a file, one per line. In a .jsonl file each line is a JSON object with the
+/// text under "prompt" or "text", or a JSON string. Empty lines are ignored. Errors name the file
+/// and the line: no text, not UTF-8, longer than `seq_length` bytes.
 base::Result<PromptSet> read_prompts(const std::string& path, std::int64_t seq_length,
                                      const PromptLimits& limits = {});
 

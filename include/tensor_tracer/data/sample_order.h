@@ -5,11 +5,11 @@
 
 namespace tt::data {
 
-/// Which samples of seq_length + 1 tokens exist in a corpus, which of them train and which
-/// validate, and in which order they come. Depends on sizes, split and seed only, never on the
-/// mesh. Sample i covers tokens [i*seq_length, (i+1)*seq_length + 1). Runs of 16 neighbouring
-/// samples are given to validation at even distances, so that every part of the text is in both.
-/// Thread: one.
+/// Divides a corpus into samples of seq_length + 1 tokens, splits them into training and
+/// validation, and orders them. Depends only on sizes, split and seed, not on the mesh. Sample i
+/// covers tokens [i*seq_length, (i+1)*seq_length + 1). Validation gets runs of 16 neighbouring
+/// samples at even distances, so that training and validation both have samples from every part of
+/// the text. Thread: one.
 class SampleOrder {
  public:
   /// REQUIRES: valid_percent in (0, 100).
@@ -19,11 +19,11 @@ class SampleOrder {
   std::int64_t num_train() const { return static_cast<std::int64_t>(train_.size()); }
   std::int64_t num_valid() const { return static_cast<std::int64_t>(valid_.size()); }
 
-  /// The n-th training sample of the run, from 0; every epoch has its own permutation.
+  /// The n-th training sample of the run, from 0; every epoch has a different permutation.
   /// REQUIRES: num_train() > 0.
   std::int64_t train_sample(std::int64_t n);
-  /// The n-th validation sample, in one shuffled order, so that few of them speak for the whole
-  /// text; goes round. REQUIRES: num_valid() > 0.
+  /// The n-th validation sample. The order is shuffled once, so that a few samples represent the
+  /// whole text; after the last sample it starts again. REQUIRES: num_valid() > 0.
   std::int64_t valid_sample(std::int64_t n) const;
 
  private:

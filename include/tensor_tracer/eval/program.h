@@ -23,28 +23,29 @@ struct Input {
   std::string name;
   std::vector<std::int64_t> shape;
   at::ScalarType dtype = at::kFloat;
-  /// Promotes as a Python number does, not as a tensor: a float32 by it is a float32. Without dims.
+  /// The input is promoted like a Python number, not like a tensor: a float32 tensor times this
+  /// input is float32. It has no dims.
   bool is_number = false;
 };
 
 /// The memory that a result keeps alive.
 struct Held {
-  std::int64_t bytes = 0;            // made by the program
-  std::optional<std::size_t> input;  // whose memory the result may show besides
+  std::int64_t bytes = 0;            // that the program allocates
+  std::optional<std::size_t> input;  // whose memory the result may share
 };
 
-/// What Program::check() finds out.
+/// The facts that Program::check() computes.
 struct ProgramFacts {
   std::vector<std::int64_t> shape;    // of the result
   at::ScalarType dtype = at::kFloat;  // of the result
-  bool is_number = false;             // the result, as Input::is_number
-  /// Every operator acts on each element alone, with broadcasting from the last dimension, and
-  /// rounds exactly, so that no bit depends on which part of its inputs it is given.
+  bool is_number = false;             // of the result, as Input::is_number
+  /// Every operator is elementwise, with broadcasting from the last dimension, and correctly
+  /// rounded. So the bits do not depend on which part of the inputs the program gets.
   bool is_exact = false;
-  /// Estimated element operations of one run: n for an element-wise operator or a reduction of n
-  /// elements, n log2 n for what sorts, the multiply-adds of a matrix product, nothing for a view.
+  /// Estimated element operations of one run: n for an elementwise operator or a reduction of n
+  /// elements, n log2 n for a sort, the multiply-adds of a matrix product, 0 for a view.
   double cost = 0;
-  /// The most bytes that one run holds at one time, the inputs left out.
+  /// The most bytes that one run holds at one time, without the inputs.
   std::int64_t live_bytes = 0;
   Held held = {};
 };
@@ -52,8 +53,7 @@ struct ProgramFacts {
 /// "[2, 3]".
 std::string describe_shape(at::IntArrayRef shape);
 
-/// A subtree that stands for a value known to the caller: an input by its index, or a whole
-/// number.
+/// Replaces a subtree by a value that the caller knows: an input by its index, or a whole number.
 using Substitution = std::variant<std::size_t, std::int64_t>;
 using Substitutions = std::map<expr::NodeId, Substitution>;
 
@@ -61,52 +61,54 @@ struct Plan;
 
 /// A checked expression, ready to run: a list of calls of pure ATen operators.
 ///
-/// Everything but the numbers inside tensors is settled by check(): operators, overloads, shapes,
-/// dtypes, cost. So a Program is for inputs of exactly the shapes and dtypes it was checked for.
-/// Owner: of itself; copies share one immutable plan and cost nothing. Thread: any.
+/// check() determines operators, overloads, shapes, dtypes and cost; only the numbers inside
+/// tensors stay unknown. So a Program accepts only inputs with exactly the checked shapes and
+/// dtypes. Copies share one immutable plan and are cheap. Thread: any.
 class Program {
  public:
-  /// Parses `text` (docs/expressions.md) and follows it on meta tensors, which hold no data. The
-  /// few operators for which libtorch knows no shapes without data run on zeros, once their cost is
-  /// admitted. Whatever is wrong with the text or over a limit is an Error as in expr::to_error().
+  /// Parses `text` (docs/expressions.md) and runs it on meta tensors, which hold no data. For a few
+  /// operators libtorch cannot compute shapes without data; these run on zeros, after their cost
+  /// was checked. A mistake in the text or a value over a limit is an Error as in expr::to_error().
   /// REQUIRES: the names of the inputs differ.
   static base::Result<Program> check(std::string_view text, std::vector<Input> inputs,
                                      const Limits& limits = {});
 
-  /// The same of the expression under `root` in a larger text, whose errors name the place in all
-  /// of it. What `known` names is not looked into; a number counts as a tensor without dimensions.
+  /// The same for the expression under `root` in a larger text. Errors give the position in the
+  /// larger text. Subtrees in `known` are not checked; a number counts as a tensor without
+  /// dimensions.
   static base::Result<Program> check(const expr::Ast& ast, expr::NodeId root,
                                      std::vector<Input> inputs, const Substitutions& known,
                                      const Limits& limits = {});
 
   const ProgramFacts& facts() const;
-  /// What fold() has computed and the program keeps.
+  /// Bytes of the constants that the program keeps, with the results of fold().
   std::size_t constant_bytes() const;
   const std::string& text() const;
 
-  /// The value for these inputs, in the order of check()'s, all on one device. Its bits do not
-  /// depend on how many threads libtorch has. It may be an input itself or a view of one, and never
-  /// requires a gradient; no input is changed. Inputs of other shapes or dtypes than checked are an
-  /// Error with code "invalid_argument"; a failure inside libtorch is an Error with code
-  /// "expression_failed", never an exception.
+  /// Computes the value for these inputs. They are in the order of check() and all on one device.
+  /// The bits do not depend on the number of libtorch's threads. The result may be an input or a
+  /// view of an input, and never requires a gradient; no input is changed. Inputs with other shapes
+  /// or dtypes than checked give an Error with code "invalid_argument". A failure inside libtorch
+  /// gives an Error with code "expression_failed", never an exception.
   base::Result<at::Tensor> run(const std::vector<at::Tensor>& inputs) const;
 
-  /// The same with a gradient where an input has one, under the caller's grad mode.
+  /// The same, with gradients for inputs that have one, under the caller's grad mode.
   base::Result<at::Tensor> run_with_gradient(const std::vector<at::Tensor>& inputs) const;
 
-  /// The same program with what depends on nothing but these inputs computed here, once. `known`:
-  /// by input, undefined where it is not known; run() is still given all of them.
+  /// Constant folding: returns the same program, in which the values that depend only on known
+  /// inputs are computed now, once. `known`: by input, undefined if not known. run() still takes
+  /// all inputs.
   Program fold(const std::vector<at::Tensor>& known) const;
 
-  /// The operator that would have to pass a gradient on and cannot, if there is one: // and
-  /// number % tensor. `has_gradient`: by input.
+  /// The first operator that must propagate a gradient and cannot (// and number % tensor), or
+  /// nullopt. `has_gradient`: by input.
   std::optional<expr::Span> find_gradient_stop(const std::vector<bool>& has_gradient) const;
 
   /// For an input of shape [lines, tiles, width] or [rows, lines, tiles, width]: true if the result
-  /// has the same dims before the last, and its part at one tile depends on nothing of that input
-  /// but the `width` numbers of that tile, nor on how many rows, lines and tiles there are. Such a
-  /// program may run on any subset of the tiles. Conservative: true is proven from the structure,
-  /// false may mean "not seen". REQUIRES: input < number of inputs.
+  /// has the same dims before the last, and the result of one tile depends only on the `width`
+  /// numbers of that tile, not on the number of rows, lines or tiles. A program with this property
+  /// may run on any subset of the tiles. Conservative: true is proven from the structure; false may
+  /// mean "not proven". REQUIRES: input < number of inputs.
   bool acts_on_last_dim_only(std::size_t input) const;
 
  private:

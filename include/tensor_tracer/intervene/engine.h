@@ -10,29 +10,31 @@
 
 namespace tt::intervene {
 
-/// Limits besides those of graph and eval; each has a test.
+/// Limits in addition to the limits of graph and eval; each limit has a test.
 inline constexpr std::size_t kMaxPrograms = 32;
-/// Elements of any value of a program, and element operations of all its lines in one forward.
+/// kMaxElements: elements of one value of a program. kMaxCost: element operations of all lines of a
+/// program in one forward.
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 31;
 inline constexpr double kMaxCost = 1e11;
-/// Bytes that the lines of a program hold at one time, besides a few times the largest place that
-/// it names: this much a program may always make of its inputs.
+/// Bytes that the lines of a program may hold at one time. A program may hold kMaxLivePlaces times
+/// the bytes of its largest place in addition, so it can always work on its inputs.
 inline constexpr std::int64_t kMaxLiveBytes = std::int64_t{1} << 31;
 inline constexpr std::int64_t kMaxLivePlaces = 4;
 inline constexpr std::int64_t kMaxTriedElements = std::int64_t{1} << 24;  // eval::Limits, by line
 inline constexpr std::int64_t kMaxSentNumbers = 65'536;
-inline constexpr std::int64_t kMaxKeptNumbers = std::int64_t{1} << 24;  // of one program's saves
+inline constexpr std::int64_t kMaxKeptNumbers = std::int64_t{1} << 24;  // a program's saved values
 inline constexpr std::size_t kMaxSentOfStep = std::size_t{1}
-                                              << 20;  // numbers of all saves, by rank
+                                              << 20;  // numbers of all saved values, per rank
 
-/// The programs of one rank. `tensor`: along the tensor axis, in step with the model's own
-/// collectives. `world`: all ranks, for report(), take_saved() and preview_writes().
+/// Creates the hooks that run the programs of one rank. `tensor`: the tensor axis; all ranks call
+/// its collectives and those of the model in the same order. `world`: all ranks, for report(),
+/// take_saved() and preview_writes().
 ///
-/// A program is compiled for the shape of a forward once: each value is an eval::Program. It runs
-/// on this rank's shards where every operator rounds exactly and acts on each number alone and all
-/// tensors it meets are sharded alike, otherwise on gathered logical tensors by every rank. A value
-/// is freed when its last user has run. Owner: the caller; it outlives its passes. Thread: as
-/// trace::InterventionHooks.
+/// A program is compiled once for each shape of the forward; each value becomes an eval::Program. A
+/// value is computed on this rank's shards if each operator is elementwise and correctly rounded
+/// and all its inputs are sharded in the same way. Otherwise every rank computes it on gathered
+/// logical tensors. A value is freed after its last user has run. Owner: the caller; the object
+/// outlives its passes. Thread: as trace::InterventionHooks.
 std::unique_ptr<trace::InterventionHooks> make_engine(Context context,
                                                       const comm::ProcessGroup& tensor,
                                                       const comm::ProcessGroup& world);

@@ -7,14 +7,14 @@
 
 namespace tt::mesh {
 
-/// Mesh axes; *axis* is of the mesh, *dim* of a tensor.
+/// Mesh axes. The mesh has axes; a tensor has dims.
 enum class Axis { kTensor, kPipeline, kData };
 inline constexpr Axis kAllAxes[] = {Axis::kTensor, Axis::kPipeline, Axis::kData};
 
 /// "tensor", "pipeline" or "data".
 const char* to_string(Axis axis);
 
-/// Ranks along each axis.
+/// Number of ranks along each axis.
 struct MeshShape {
   int tensor = 1;
   int pipeline = 1;
@@ -23,7 +23,7 @@ struct MeshShape {
   int size(Axis axis) const;
 };
 
-/// One rank's place.
+/// One rank's position in the mesh.
 struct Coordinates {
   int tensor = 0;
   int pipeline = 0;
@@ -32,18 +32,19 @@ struct Coordinates {
   bool operator==(const Coordinates&) const = default;
 };
 
-/// The mesh of `world_size` ranks with the given tensor and pipeline sizes; data takes the rest.
-/// Error: sizes below 1, or a world size that they do not divide, with all numbers named.
+/// The mesh of `world_size` ranks with the given tensor and pipeline sizes; the data size is the
+/// quotient. Error, with all numbers: sizes below 1, or a world size that their product does not
+/// divide.
 base::Result<MeshShape> fit_mesh(int world_size, int tensor, int pipeline);
 
-/// Global rank -> place. Megatron-LM's default order tp-dp-pp: tensor varies fastest, then data,
-/// then pipeline. REQUIRES: 0 <= rank < world_size.
+/// Global rank -> coordinates. Megatron-LM's default order tp-dp-pp: tensor varies fastest, then
+/// data, then pipeline. REQUIRES: 0 <= rank < world_size.
 Coordinates coordinates_of(const MeshShape& shape, int rank);
 
-/// The inverse. REQUIRES: coordinates inside the shape.
+/// Coordinates -> global rank. REQUIRES: coordinates inside the shape.
 int rank_of(const MeshShape& shape, const Coordinates& at);
 
-/// The global ranks that differ from `rank` only along `axis`, in order along it, `rank` included.
+/// `rank` and the global ranks that differ from it only along `axis`, in the order of the axis.
 std::vector<int> group_along(const MeshShape& shape, int rank, Axis axis);
 
 /// "rank 3 (tensor 1, data 1)": axes of size 1 are left out.

@@ -24,10 +24,10 @@ class TransformerLayer {
   TransformerLayer(const nn::BuildContext& context, const config::ModelConfig& config, int layer);
   /// Declares the layer's places in the order of forward().
   void declare(points::PlaceTableBuilder& places);
-  /// [batch, sequence, hidden] -> the same.
+  /// [batch, sequence, hidden] -> the same shape.
   at::Tensor forward(const at::Tensor& x, const nn::ForwardContext& context) const;
   std::vector<nn::Parameter> parameters() const;
-  /// The place of what forward() gives, which is met also where the layer is skipped.
+  /// The place of the result of forward(). A skipped layer also reaches this place.
   const points::PlaceKey& output() const;
 
  private:
@@ -43,8 +43,8 @@ class TransformerLayer {
   std::vector<points::PlaceKey> places_;  // by the list in gpt.cpp
 };
 
-/// A decoder-only transformer of the GPT-2 or the Llama shape. Its parts lie on the tensor axis as
-/// their layers say. Thread: the thread that runs the step.
+/// A decoder-only transformer like GPT-2 or Llama. Each layer class defines its sharding over the
+/// tensor axis. Thread: the thread that runs the step.
 class Gpt {
  public:
   /// `micro_batch`: rows of the forward pass that the place table describes.
@@ -77,17 +77,17 @@ class Gpt {
   std::optional<nn::Parameter> position_embeddings_;
   std::vector<TransformerLayer> layers_;
   nn::Norm final_norm_;
-  std::optional<nn::Parameter> output_layer_;  // none: tied to the embedding
+  std::optional<nn::Parameter> output_layer_;  // nullopt: tied to the embedding
   std::vector<points::PlaceKey> places_;       // by the list in gpt.cpp
   std::shared_ptr<const points::PlaceTable> place_table_;
 };
 
-/// The model of `tensor_ranks` ranks without numbers: its places and its parameters' shapes.
+/// The model of `tensor_ranks` ranks without numbers: only its places and its parameters' shapes.
 /// `activations`: PyTorch's name of the dtype.
 Gpt describe_model(const config::ModelConfig& config, int tensor_ranks,
                    std::int64_t micro_batch = 1, const std::string& activations = "float32");
 
-/// Numbers in the full model.
+/// Count of numbers in all parameters of the full model.
 std::int64_t num_parameters(const config::ModelConfig& config);
 
 }  // namespace tt::model

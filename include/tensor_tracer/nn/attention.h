@@ -12,8 +12,8 @@
 
 namespace tt::nn {
 
-/// Causal self-attention, heads sharded over the tensor axis. With fewer query groups than ranks
-/// the keys and values of a group are held by all ranks that need them.
+/// Causal self-attention with heads sharded over the tensor axis. With fewer query groups than
+/// ranks, each rank that needs the keys and values of a group holds a copy of them.
 class Attention {
  public:
   /// `name`: parameters are <name>.qkv.weight and so on.
@@ -52,7 +52,7 @@ class Attention {
   ColumnParallelLinear qkv_;
   RowParallelLinear proj_;
   std::vector<points::PlaceKey> places_;  // by the list in attention.cpp
-  std::string derived_dtype_;             // of what is computed only to be watched
+  std::string derived_dtype_;             // dtype of values that are computed only for capture
   at::Tensor cos_TD_;                     // undefined without rotary embedding
   at::Tensor sin_TD_;
 };

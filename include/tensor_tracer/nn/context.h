@@ -12,7 +12,8 @@
 
 namespace tt::nn {
 
-/// What every layer of one rank is built with. Layers keep copies of the handles they need.
+/// The arguments to build every layer of one rank. Layers keep copies of the handles that they
+/// need.
 struct BuildContext {
   /// Ranks along the tensor axis.
   comm::ProcessGroup tensor;
@@ -20,16 +21,18 @@ struct BuildContext {
   at::ScalarType params_dtype = at::kFloat;
   /// dtype of activations and of the matrices that multiply them.
   at::ScalarType compute_dtype = at::kFloat;
-  /// Of parameters. kMeta: they have a shape and no numbers, and the model describes itself only.
+  /// Device of parameters. kMeta: parameters have a shape and no numbers; the model can only
+  /// describe itself.
   at::Device device = at::kCPU;
-  /// Ranks of a model that is described only, without a group; 0: those of `tensor`.
+  /// Number of ranks for a model that only describes itself, without a group; 0: the ranks of
+  /// `tensor`.
   int described_ranks = 0;
 
   int tensor_ranks() const { return described_ranks > 0 ? described_ranks : tensor.size(); }
 };
 
-/// What one forward pass is given besides its input. The passes outlive it, and a recomputation of
-/// its layers in the backward.
+/// The context of one forward pass, in addition to its input. `pass` and `interventions` outlive
+/// the context and any recomputation of the layers in the backward.
 struct ForwardContext {
   trace::Pass& pass;
   std::uint64_t seed = 0;
@@ -38,13 +41,13 @@ struct ForwardContext {
   bool is_training = true;                           // dropout on
   trace::InterventionPass* interventions = nullptr;  // null: no program acts in this forward
 
-  /// `x` as it goes on from a trace point: changed by programs, then captured.
+  /// Runs a trace point: programs change `x`, then the pass captures it. Returns the changed `x`.
   at::Tensor point(const points::PlaceKey& place, at::Tensor x) const {
     x = intervene(place, std::move(x));
     pass.capture(place, x);
     return x;
   }
-  /// `x` as programs change it. Weights are not captured.
+  /// Returns `x` as programs change it. For weights, which are not captured.
   at::Tensor intervene(const points::PlaceKey& place, at::Tensor x) const {
     if (interventions != nullptr && interventions->acts_at(place)) [[unlikely]]
       return interventions->at_point(place, x);

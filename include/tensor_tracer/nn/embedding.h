@@ -10,8 +10,8 @@
 
 namespace tt::nn {
 
-/// Rows of a table [vocabulary, hidden] sharded along the vocabulary; the ranks' parts, zero where
-/// a token belongs to another rank, are summed.
+/// An embedding table [vocabulary, hidden], sharded along the vocabulary. Each rank gives zeros for
+/// tokens of other ranks; the ranks' partial sums are added.
 class VocabParallelEmbedding {
  public:
   VocabParallelEmbedding(const BuildContext& context, const std::string& name,
@@ -29,13 +29,13 @@ class VocabParallelEmbedding {
 };
 
 /// Mean over tokens of -log softmax(logits)[label], with the vocabulary sharded over the ranks of
-/// `group` as VocabParallelEmbedding cuts it. `logits` [tokens, local vocabulary], labels int64
-/// [tokens]. Computed in float32, or float64 for float64 logits. Three values per token are
-/// exchanged. Source: Megatron-LM (arXiv 1909.08053), 3.
+/// `group` as in VocabParallelEmbedding. `logits` [tokens, local vocabulary], labels int64
+/// [tokens]. Computed in float32, or float64 for float64 logits. The ranks exchange three values
+/// per token. Source: Megatron-LM (arXiv 1909.08053), 3.
 at::Tensor vocab_parallel_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                                         std::int64_t first_token, const comm::ProcessGroup& group);
 
-/// The first token of this rank's part of the vocabulary.
+/// The first token of this rank's shard of the vocabulary.
 std::int64_t first_local_token(std::int64_t vocab_size, const comm::ProcessGroup& group);
 
 }  // namespace tt::nn

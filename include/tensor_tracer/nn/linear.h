@@ -19,11 +19,11 @@ struct LinearOptions {
   double init_std = 0.02;
 };
 
-/// Of the two matrices of a layer that write to the residual stream, which start smaller (Radford
-/// et al. 2019).
+/// The initial standard deviation of the two matrices of a layer that write to the residual stream.
+/// It is smaller than that of other matrices (Radford et al. 2019).
 double residual_init_std(const config::ModelConfig& config);
 
-/// What the ranks sum: the gradient of x in the backward pass, or y in the forward pass.
+/// The tensor that the ranks sum: the gradient of x in the backward pass, or y in the forward pass.
 enum class SumOver : std::int64_t { kInputGradient, kOutput };
 
 /// y = x Wᵀ + b with W [out, in] sharded over the ranks.
@@ -41,24 +41,24 @@ class ParallelLinear : public AffineLayer {
   SumOver sum_;
 };
 
-/// W is sharded along out: every rank multiplies the whole x and holds its part of y. The gradient
+/// W is sharded along out: every rank multiplies the whole x and holds its shard of y. The gradient
 /// of x is summed over the ranks. Source: Megatron-LM (arXiv 1909.08053), 3.
 class ColumnParallelLinear : public ParallelLinear {
  public:
-  /// `segments`: how the out dim is sharded (mesh/placement.h); their sizes sum to out_features.
+  /// `segments`: the sharding of the out dim (mesh/placement.h); their sizes sum to out_features.
   ColumnParallelLinear(const BuildContext& context, const LinearOptions& options,
                        const std::vector<mesh::Segment>& segments);
 };
 
-/// W is sharded along in: every rank multiplies its part of x and the parts of y are summed over
-/// the ranks, the bias, the same on all, among them once.
+/// W is sharded along in: every rank multiplies its shard of x, and the ranks add their partial
+/// sums of y. The bias is the same on all ranks and is added once.
 class RowParallelLinear : public ParallelLinear {
  public:
   RowParallelLinear(const BuildContext& context, const LinearOptions& options);
 };
 
-/// x Wᵀ without a sum over ranks in the forward pass, with one in the backward pass for x: the
-/// output layer, whose weight may be the embedding's.
+/// x Wᵀ for the output layer, whose weight may be the embedding's. No sum over ranks in the forward
+/// pass; the backward pass sums the gradient of x over the ranks.
 at::Tensor column_parallel_matmul(const at::Tensor& x, const at::Tensor& weight,
                                   const comm::ProcessGroup& group);
 

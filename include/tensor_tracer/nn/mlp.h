@@ -10,7 +10,7 @@
 
 namespace tt::nn {
 
-/// The feed-forward block, its inner width sharded over the tensor axis.
+/// The feed-forward block. Its inner width is sharded over the tensor axis.
 class Mlp {
  public:
   /// `name`: parameters are <name>.fc1.weight and so on.

@@ -11,8 +11,8 @@ namespace tt::nn {
 
 enum class NormKind { kLayerNorm, kRmsNorm };
 
-/// LayerNorm with weight and bias, or RMSNorm with weight, over the last dim; the same on every
-/// tensor rank.
+/// LayerNorm with weight and bias, or RMSNorm with weight, over the last dim. Replicated over the
+/// tensor ranks.
 class Norm : public AffineLayer {
  public:
   Norm(const BuildContext& context, const std::string& name, NormKind kind, std::int64_t size,

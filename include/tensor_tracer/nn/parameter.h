@@ -14,8 +14,8 @@
 
 namespace tt::nn {
 
-/// A trainable tensor: this rank's shard (an autograd leaf) and what it is a shard of.
-/// Copies share the leaf.
+/// A trainable tensor: this rank's shard (an autograd leaf), and the name, placement and full shape
+/// of the logical tensor. Copies share the leaf.
 struct Parameter {
   std::string name;           // stable, the same on every mesh; layers count from 1
   at::Tensor local;           // requires grad
@@ -25,8 +25,8 @@ struct Parameter {
 
 enum class Init { kZeros, kOnes, kNormal };
 
-/// Fills the full shape from a generator seeded by (seed, name) alone and keeps this rank's shard,
-/// so that the model starts the same on every mesh. kNormal: mean 0, `std`.
+/// Fills the full shape from a generator whose seed depends only on (seed, name), and keeps this
+/// rank's shard. So the model starts with the same numbers on every mesh. kNormal: mean 0, `std`.
 Parameter make_parameter(const BuildContext& context, const std::string& name,
                          const std::vector<std::int64_t>& full_shape,
                          const mesh::Placement& placement, Init init, double std = 0.0);
@@ -36,31 +36,32 @@ Parameter make_parameter(const BuildContext& context, const std::string& name,
 at::Tensor gather_full(const at::Tensor& local, const mesh::Placement& placement,
                        const comm::ProcessGroup& group);
 
-/// Declares the parameter as a place. `path`: in its layer, or outside the layers; `name`: the
-/// place's, empty: the path.
+/// Declares the parameter as a place. `path`: path in the layer, or outside the layers. `name`:
+/// name of the place; empty: the path.
 points::PlaceKey declare(points::PlaceTableBuilder& places, const Parameter& parameter,
                          const std::string& path, const std::string& name = "");
 
-/// The row with the features sharded in `segments` over `ranks` ranks. Ranks that hold copies of a
-/// chunk hold partial sums of its gradient.
+/// Returns the row with its features sharded in `segments` over `ranks` ranks. Ranks that hold
+/// copies of a chunk hold partial sums of its gradient.
 points::Place sharded(points::Place place, std::vector<mesh::Segment> segments, int ranks);
-/// The row that all tensor ranks hold whole.
+/// Returns the row as a value that all tensor ranks hold whole.
 points::Place replicated(points::Place place, std::int64_t features);
 
-/// A layer with a weight, and perhaps a bias, which are places that programs may change.
+/// A layer with a weight and an optional bias. Both are places that programs may change.
 class AffineLayer {
  public:
-  /// Declares weight and bias as places below `path`. `weight_name`: the weight's; empty: its path.
+  /// Declares weight and bias as places below `path`. `weight_name`: name of the weight's place;
+  /// empty: its path.
   void declare(points::PlaceTableBuilder& places, const std::string& path,
                const std::string& weight_name = "");
   std::vector<Parameter> parameters() const;
 
  protected:
-  /// The weight as make_parameter() has it; a bias of shape[0] zeros where it has a placement.
+  /// The weight as in make_parameter(). If `bias` has a placement: a bias of shape[0] zeros.
   AffineLayer(const BuildContext& context, const std::string& name,
               const std::vector<std::int64_t>& shape, const mesh::Placement& placement, Init init,
               double std, const std::optional<mesh::Placement>& bias);
-  /// As programs change it, in the dtype of activations.
+  /// The weight after changes by programs, in the dtype of activations.
   at::Tensor weight(const ForwardContext& context) const;
   std::optional<at::Tensor> bias(const ForwardContext& context) const;
   const mesh::Placement& weight_placement() const { return weight_.placement; }

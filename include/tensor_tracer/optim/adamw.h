@@ -9,9 +9,9 @@
 
 namespace tt::optim {
 
-/// AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) by libtorch's fused kernel. The weight
-/// decay is of tensors with two dims or more. A parameter without a gradient is left alone. Thread:
-/// one.
+/// AdamW (Loshchilov and Hutter 2019, arXiv 1711.05101) by libtorch's fused kernel. Weight decay
+/// applies to tensors with two or more dims. A parameter without a gradient does not change.
+/// Thread: one.
 class AdamW {
  public:
   AdamW(std::vector<at::Tensor> parameters, const config::OptimizerConfig& config);
@@ -29,8 +29,8 @@ class AdamW {
   std::vector<Group> groups_;
 };
 
-/// Learning rate of step `step`, from 1: linear warm-up, then cosine down to the last rate, as in
-/// Megatron-LM.
+/// Learning rate of step `step`, from 1: linear warm-up, then cosine decay to the last rate
+/// (OptimizerConfig::last_lr), as in Megatron-LM.
 double learning_rate(const config::TrainConfig& config, std::int64_t step);
 
 }  // namespace tt::optim

@@ -14,15 +14,15 @@
 
 namespace tt::points {
 
-/// Every place of one model in the order in which its forward pass meets them; the rows of a layer
-/// are met once for every layer. Nothing else lists places: plans, programs, records, the page and
-/// the client use this table. Immutable. Thread: any.
+/// All places of one model in the order of its forward pass. The forward reaches the rows of layers
+/// once in every layer. This is the only list of places: plans, programs, records, the page and the
+/// client use it. Immutable. Thread: any.
 class PlaceTable {
  public:
   const std::vector<Place>& rows() const { return rows_; }
   int num_layers() const { return num_layers_; }
-  /// The row with this name, path or alias; "layers[n]." in front is ignored. The input of a layer
-  /// is not a row: input_of_layer().
+  /// The row with this name, path or alias; a prefix "layers[n]." is ignored. The input of a layer
+  /// is not a row; see input_of_layer().
   std::optional<std::size_t> find(std::string_view name_or_path) const;
 
   /// REQUIRES: row < rows().size(), and the layer is one of the row's.
@@ -34,23 +34,24 @@ class PlaceTable {
   std::size_t num_keys() const {
     return rows_.size() * (static_cast<std::size_t>(num_layers_) + 1);
   }
-  /// When the forward pass meets the place, or with `gradient` the backward pass: the larger the
-  /// later. `layer` is ignored outside the layers.
+  /// The moment at which the forward pass, or with `gradient` the backward pass, reaches the place.
+  /// A later moment is a larger number. `layer` is ignored outside the layers.
   std::int64_t moment(std::size_t row, int layer, bool gradient) const;
 
-  /// The row that `layers[layer].input` stands for, with its layer: the output of the layer before,
-  /// or the embedding (layer 0).
+  /// The place that `layers[layer].input` names: the output of the previous layer, or the embedding
+  /// (layer 0).
   PlaceKey input_of_layer(int layer) const;
-  /// Paths behind `layers[n].` of that place.
+  /// Paths of a layer's input, after `layers[n].`.
   const std::vector<std::string>& layer_input_paths() const { return layer_input_paths_; }
-  /// Paths outside the layers of a place in a layer, such as the input of what follows them.
+  /// Paths outside the layers that name a place in a layer, such as the input of the module after
+  /// the layers.
   const std::map<std::string, PlaceKey, std::less<>>& outer_aliases() const {
     return outer_aliases_;
   }
   /// The row of a layer's output.
   std::size_t layer_output() const { return layer_output_; }
 
-  /// What plans may name, in the form of docs/protocol.md, "The run's facts".
+  /// The places that plans may name, in the form of docs/protocol.md, "The run's facts".
   nlohmann::json to_json() const;
 
  private:
@@ -58,7 +59,7 @@ class PlaceTable {
   std::vector<Place> rows_;
   int num_layers_ = 0;
   std::size_t layer_input_ = 0;   // of the first layer
-  std::size_t layer_output_ = 0;  // and the input of the layer behind
+  std::size_t layer_output_ = 0;  // and of the input of the next layer
   std::vector<std::string> layer_input_paths_;
   std::map<std::string, PlaceKey, std::less<>> outer_aliases_;
 };

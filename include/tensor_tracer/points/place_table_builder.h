@@ -17,28 +17,29 @@ namespace tt::points {
 /// Thread: one.
 class PlaceTableBuilder {
  public:
-  /// The forward pass of a training micro-batch. `activations`: PyTorch's name of the dtype.
+  /// Shapes of the forward pass of a training micro-batch. `activations`: PyTorch's name of the
+  /// dtype.
   struct Forward {
     std::int64_t batch = 1;
     std::int64_t sequence = 1;
     std::string activations = "float32";
   };
-  /// `first_number`: of records of rows without a legacy flag. Parts of one model that are declared
-  /// by several processes (pipeline stages) give ranges that do not overlap.
+  /// `first_number`: the first record number of rows without a legacy flag. If several processes
+  /// (pipeline stages) declare parts of one model, their ranges of numbers must not overlap.
   PlaceTableBuilder(int num_layers, Forward forward, std::uint16_t first_number = kFirstNumber);
-  static constexpr std::uint16_t kFirstNumber = 16;  // below it are legacy flags
+  static constexpr std::uint16_t kFirstNumber = 16;  // smaller numbers are legacy flags
 
-  /// Rows that follow belong to this layer. REQUIRES: layers come in ascending order.
+  /// The rows added after this call belong to this layer. REQUIRES: layers come in ascending order.
   void begin_layer(int layer);
   void end_layers() { layer_ = 0; }
-  /// Adds the row, or a further layer to the row of the same path. Sets number, layers, shape and
-  /// dtype (where it is empty). REQUIRES: another row has neither its name nor its path.
+  /// Adds the row, or adds this layer to the row with the same path. Sets number, layers, shape
+  /// and, if empty, dtype. REQUIRES: no other row has its name or path.
   PlaceKey add(Place place);
-  /// A further path of a place: in the open layer, or outside the layers, then also of a layer's
-  /// place.
+  /// Adds another path of a place: a path in the open layer, or a path outside the layers, which
+  /// may also name a place in a layer.
   void add_alias(const PlaceKey& place, const std::string& path);
-  /// What the first layer takes, and what each layer gives. `input_paths`: of a layer's input,
-  /// behind `layers[n].`.
+  /// Sets the input of the first layer and the output of each layer. `input_paths`: paths of a
+  /// layer's input, after `layers[n].`.
   void set_layer_ends(const PlaceKey& input, const PlaceKey& output,
                       std::vector<std::string> input_paths = {"input"});
   PlaceTable build();

@@ -22,16 +22,18 @@
 
 namespace tt::trace {
 
-/// Writes one rank's contribution to a capture on one type of device; as Packing::pack.
+/// Writes one rank's contribution to a capture on one type of device. The arguments are those of
+/// Packing::pack.
 using PackKernel = std::function<void(int layer, std::size_t rank, const at::Tensor& local,
                                       std::span<std::byte> part)>;
 
-/// The kernels of one compressor, one for each type of device that it runs on. Immutable.
-/// Thread: any.
+/// The kernels of one compressor: one for each type of device that the compressor supports.
+/// Immutable. Thread: any.
 class PackKernels {
  public:
   PackKernels(std::string_view compressor, std::map<at::DeviceType, PackKernel> by_device);
-  /// Throws std::runtime_error that names the compressor and the device if there is none.
+  /// Throws std::runtime_error if the device has no kernel; the message names the compressor and
+  /// the device.
   const PackKernel& on(at::Device device) const;
 
  private:
@@ -39,61 +41,64 @@ class PackKernels {
   const std::map<at::DeviceType, PackKernel> by_device_;
 };
 
-/// One compressor for tensors of one shape on one mesh: a layout (the bytes of every rank and the
-/// shape of the record: arithmetic, the same on every rank), a table of kernels, and the leader's
-/// join. Numbers are float or double, as the packing was made for. Immutable. Thread: any.
+/// One compressor for tensors of one shape on one mesh. It has a layout, a table of kernels, and
+/// the leader's join. The layout is the bytes of every rank and the shape of the record; it is pure
+/// arithmetic and the same on every rank. Numbers are float or double, fixed when the packing is
+/// made. Immutable. Thread: any.
 class Packing {
  public:
   virtual ~Packing() = default;
-  /// Bytes of rank `rank`'s contribution; 0: it has none.
+  /// Bytes of rank `rank`'s contribution; 0: the rank contributes nothing.
   virtual std::size_t part_bytes(std::size_t rank) const = 0;
-  /// Of the record, at most four dims.
+  /// Shape of the record, at most four dims.
   virtual std::vector<std::int64_t> shape() const = 0;
   virtual const PackKernels& kernels() const = 0;
-  /// Writes this rank's contribution with the kernel of local's device. `local`: [rows, lines,
-  /// columns] as the rank holds them, columns next to each other. `part`: part_bytes(rank) bytes on
-  /// the same device, aligned to 8. Throws std::runtime_error if the device has no kernel.
+  /// Writes this rank's contribution with the kernel of local's device. `local`: this rank's shard,
+  /// [rows, lines, columns]; its columns are contiguous. `part`: part_bytes(rank) bytes on the same
+  /// device, aligned to 8. Throws std::runtime_error if the device has no kernel.
   void pack(int layer, std::size_t rank, const at::Tensor& local, std::span<std::byte> part) const {
     kernels().on(local.device())(layer, rank, local, part);
   }
-  /// Leader: the numbers of the record, row-major, from every rank's contribution (null where a
-  /// rank has none), all in host memory. `out` has room for all of shape() and is aligned to 8
-  /// bytes.
+  /// Leader: writes the numbers of the record to `out`, row-major. `parts` are the contributions of
+  /// all ranks, null for a rank that has none, all in host memory. `out` has room for all of
+  /// shape() and is aligned to 8 bytes.
   virtual void join(int layer, const std::vector<const std::byte*>& parts,
                     std::byte* out) const = 0;
 };
 
-/// How a captured tensor is made small. One file in src/trace/compress each. Immutable.
+/// How a captured tensor is made small. Each compressor has one file in src/trace/compress.
+/// Immutable.
 struct Compressor {
   nlohmann::json form;  // {"kind": …} with defaults written out
   protocol::RecordCompressor code;
   std::function<std::shared_ptr<const Packing>(const LogicalShape& shape, bool is_double)> packing;
-  /// True where numbers of the record count or name things, which few bits cannot hold.
+  /// True if numbers of the record are counts or indices, which need all their bits.
   bool needs_full_precision = false;
-  /// The direction vectors that it was made of.
+  /// The direction vectors that the compressor was made from.
   std::vector<std::shared_ptr<const DirectionVector>> vectors = {};
 };
 
-/// What a capture may hold.
+/// The size that a capture may have.
 struct CaptureSize {
   std::int64_t rows = 1;   // of the batch
   std::int64_t lines = 1;  // batch rows × lines
 };
 
-/// Facts of the run and the entry that check the JSON form of a compressor. They must outlive the
-/// call only.
+/// Facts of the run and of the entry, to check the JSON form of a compressor. They must outlive
+/// only the call.
 struct CompressorContext {
   const points::Place& point;
   const mesh::Placement& placement;  // of the point, or of its gradient
   int tensor_ranks = 1;
-  VectorLibrary* vectors = nullptr;  // null: the run has none
-  std::int64_t features = 1;         // of a pass: of attention its keys
+  VectorLibrary* vectors = nullptr;  // null: the run has no vectors
+  std::int64_t features = 1;         // in a pass; of attention: the keys
   CaptureSize largest = {};
   CaptureSize smallest = {};
-  eval::Limits limits = {};  // of an expression, for one capture
+  eval::Limits limits = {};  // of an expression, per capture
 };
 
-/// Reads {"kind": "tile", …}; null: the point's default. Errors name `where` and a remedy.
+/// Reads {"kind": "tile", …}; null gives the default of the trace point. Errors name `where` and a
+/// remedy.
 base::Result<std::shared_ptr<const Compressor>> parse_compressor(const nlohmann::json& text,
                                                                  const std::string& where,
                                                                  const CompressorContext& context);

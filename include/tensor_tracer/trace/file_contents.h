@@ -11,17 +11,17 @@
 
 namespace tt::trace {
 
-/// The vectors and tensors that plans or programs name, as global rank 0 read them from files. The
+/// The vectors and tensors that plans or programs name. Global rank 0 reads them from files. The
 /// other ranks receive them with the plan or program and open no file.
 struct FileContents {
   std::map<std::string, std::shared_ptr<const DirectionVector>> vectors;
-  std::map<std::pair<std::string, std::string>, at::Tensor> tensors;  // by file and name in it; CPU
+  std::map<std::pair<std::string, std::string>, at::Tensor> tensors;  // CPU; by file, then tensor
 };
 
-/// Gives every rank the contents of the root. Collective.
+/// Broadcasts the contents of the root to every rank. Collective.
 void broadcast_contents(const comm::ProcessGroup& group, FileContents& contents, int root);
 
-/// A library that holds contents and reads no file.
+/// A library that serves received contents and reads no file.
 class ReceivedFiles : public VectorLibrary, public TensorFiles {
  public:
   explicit ReceivedFiles(FileContents contents) : contents_(std::move(contents)) {}

@@ -16,15 +16,15 @@
 
 namespace tt::trace {
 
-/// Programs as they travel from global rank 0 to every rank.
+/// Programs in the form that global rank 0 sends to every rank.
 struct ProgramChanges {
   std::string text;       // JSON; empty: nothing changed
-  FileContents contents;  // of the files that programs name which are new to the ranks
+  FileContents contents;  // of files that programs name and the ranks do not have yet
 };
 
-/// What changes values inside the model while it runs, one for each rank: programs in force, the
-/// same on every rank. Whatever goes wrong in a program is counted and told, and never reaches
-/// training. Thread: the thread that runs the step.
+/// Changes values inside the model while the model runs. Each rank has one object; the programs in
+/// force are the same on every rank. An error in a program is counted and reported, and never
+/// reaches training. Thread: the thread that runs the step.
 ///
 ///     const auto pass = hooks.begin(scope, tokens);      // null: no program acts
 ///     … if (pass && pass->acts_at(place)) x = pass->at_point(place, x) …
@@ -34,48 +34,50 @@ class InterventionHooks {
  public:
   virtual ~InterventionHooks() = default;
 
-  /// Opens a pass; null if no program acts in it. `tokens` int64 [batch, sequence]. The hooks
-  /// outlive the pass. Collective along the tensor axis.
+  /// Opens a pass; null if no program acts in this pass. `tokens`: int64 [batch, sequence]. The
+  /// hooks outlive the pass. Collective along the tensor axis.
   virtual std::unique_ptr<InterventionPass> begin(const ForwardScope& scope,
                                                   const at::Tensor& tokens) = 0;
 
-  /// Global rank 0, between steps: a request, to be in force from `next_step` on once install() has
-  /// had it. The answer, or why not; then nothing changes.
+  /// Global rank 0, between steps: takes a request. The request is in force from `next_step` on,
+  /// after install(). Returns the answer, or an error; after an error nothing changes.
   virtual base::Result<nlohmann::json> request(const protocol::ProgramRequest& request,
                                                std::int64_t next_step) = 0;
-  /// Global rank 0: take_changes() has something to give because of a request.
+  /// Global rank 0: true if a request left changes for take_changes().
   virtual bool has_changes() const = 0;
-  /// Global rank 0: ends what step `next_step` is too late for, and gives what install() is to be
-  /// given on every rank; without text: nothing changed since the last call.
+  /// Global rank 0: ends the programs whose last step is before `next_step`. Returns the changes
+  /// for prepare() on every rank; an empty text: nothing changed since the last call.
   virtual ProgramChanges take_changes(std::int64_t next_step) = 0;
-  /// Every rank: reads `changes`, and no file. Error: this rank cannot take them.
+  /// Every rank: parses `changes` and opens no file. Error: this rank cannot take the changes.
   virtual base::Status prepare(const ProgramChanges& changes) = 0;
-  /// Every rank, after prepare(): puts them in force, or with false forgets them.
+  /// Every rank, after prepare(): true puts the changes in force, false drops them.
   virtual void install(bool in_force) = 0;
-  /// Every rank: the loss is not finite. Ends all programs; false: there was none.
+  /// Every rank, when the loss is not finite: ends all programs. False: no program was in force.
   virtual bool give_up() = 0;
-  /// The notification "interventions" of docs/protocol.md for what is in force.
+  /// The notification "interventions" of docs/protocol.md, for the programs in force.
   virtual nlohmann::json describe(std::int64_t step) const = 0;
-  /// What programs did since the last call, as the notification "applied" has it, on global rank 0;
-  /// none where no program is in force. Collective over all ranks.
+  /// On global rank 0: the counts of programs since the last call, as the notification "applied".
+  /// Without a program in force: nullopt. Collective over all ranks.
   virtual std::optional<nlohmann::json> report(std::int64_t step) = 0;
-  /// Notifications "saved" since the last call, of all replicas on global rank 0. Collective over
-  /// all ranks.
+  /// On global rank 0: the notifications "saved" of all replicas since the last call. Collective
+  /// over all ranks.
   virtual std::vector<nlohmann::json> take_saved() = 0;
 
-  /// Global rank 0: checks the program of "intervention.preview" and reads the files that it names.
+  /// Global rank 0: checks the program of "intervention.preview" and reads the files that the
+  /// program names.
   virtual base::Result<FileContents> read_files(const nlohmann::json& params) = 0;
-  /// Until end_preview() nothing is counted, kept or told. The same on every rank. `contents`: of
-  /// the files that the program names. Error: the program is wrong.
+  /// Until end_preview() nothing is counted, kept or reported. `params` and `contents` are the same
+  /// on every rank. `contents`: of the files that the program names. Error: the program is wrong.
   virtual base::Status begin_preview(const nlohmann::json& params,
                                      const FileContents& contents) = 0;
-  /// Whether that program acts in every forward beside those in force; not at first.
+  /// Sets whether the preview's program acts in every forward, in addition to the programs in
+  /// force. At first it does not act.
   virtual void turn_preview(bool acts) = 0;
-  /// It writes gradients: its training forward is to be followed by a backward.
+  /// True if the preview's program writes gradients; then its training forward needs a backward.
   virtual bool preview_writes_gradients() const = 0;
-  /// The "writes" of its answer so far, on every rank. Collective over all ranks.
+  /// The member "writes" of the preview's answer so far, on every rank. Collective over all ranks.
   virtual nlohmann::json preview_writes() = 0;
-  /// REQUIRES: begin_preview() was ok.
+  /// Ends the preview. REQUIRES: begin_preview() succeeded.
   virtual void end_preview() = 0;
 };
 

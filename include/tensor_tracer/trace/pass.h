@@ -15,37 +15,37 @@ namespace tt::trace {
 struct ForwardScope;
 struct TracerCore;
 
-/// The gradient of a point that is computed only to be watched.
+/// The gradient of a trace point that is computed only for capture.
 struct DerivedGradient {
   std::vector<std::int64_t> sizes;
   at::ScalarType dtype = at::kFloat;
-  at::Tensor from;                                    // of the forward, in the graph
-  std::function<at::Tensor(const at::Tensor&)> make;  // of the gradient of `from`
+  at::Tensor from;                                    // tensor of the forward, in the graph
+  std::function<at::Tensor(const at::Tensor&)> make;  // from the gradient of `from`
 };
 
-/// One forward pass and its backward pass, as Tracer::begin() opens it. It owns its buffers and
-/// keeps the plan that it began with.
+/// One forward pass and its backward pass. Tracer::begin() opens a pass. The pass owns its buffers.
+/// It keeps the plan that was in force when it began.
 ///
 ///     trace::Pass pass = tracer.begin(scope);
 ///     … pass.capture(qkv, tensor) from the model …
-///     pass.end_forward();      // posts the gather, which runs beside the backward pass
+///     pass.end_forward();      // posts the gather, which runs during the backward pass
 ///     loss.backward();
 ///     pass.end_backward();     // sends the values; posts the gather of the gradients
-///     pass.finish();           // completes what is left and sends it
+///     pass.finish();           // completes the other gathers and sends the records
 ///
-/// Several passes may be open at once, with their forwards and backwards in any order. Only
-/// end_forward(), end_backward() and the destructor of a pass keep one order on all ranks of the
-/// tensor axis, because they may be collective; a pass that one rank drops without end_forward()
-/// all ranks drop.
+/// Several passes may be open at once; their forwards and backwards may run in any order. But all
+/// ranks of the tensor axis must call end_forward(), end_backward() and the destructors of passes
+/// in the same order, because these may be collective. If one rank drops a pass without
+/// end_forward(), all ranks must drop that pass.
 ///
-/// Captured values are copies; no autograd node is added and nothing is written in place. Gradients
-/// are read by tensor hooks, which do nothing once their pass is over. An exception while capturing
-/// switches the entry off, is told to the viewers, and never reaches training.
+/// Captured values are copies: a capture adds no autograd node and writes nothing in place. Tensor
+/// hooks read the gradients; after the pass has ended the hooks do nothing. An exception during a
+/// capture switches the entry off. The viewers get a report of it; it never reaches training.
 ///
-/// Recomputed activations are captured once. Values: after end_forward() none is captured.
-/// Gradients: the first tensor of a place that is in the graph is watched. Where the forward runs
-/// without a graph and its layers run again in the backward, as with checkpoints, the pass must
-/// know it from the beginning: ForwardScope::recomputes.
+/// Recomputed activations are captured once. Values: after end_forward() no value is captured.
+/// Gradients: the pass watches the first tensor of a place that is in the graph. With activation
+/// recomputation the forward runs without a graph and the layers run again in the backward. Then
+/// set ForwardScope::recomputes when the pass begins.
 ///
 /// Thread: the thread that runs the step.
 class Pass {
@@ -54,22 +54,22 @@ class Pass {
   Pass() = default;
   Pass(Pass&& other) noexcept;
   Pass& operator=(Pass&& other) noexcept;
-  /// Waits for a gather that is under way; sends nothing more.
+  /// Waits for a pending gather; sends nothing more.
   ~Pass();
 
-  /// True while some entry is to be captured: the one branch of an idle point.
+  /// True while some entry may still capture. This check is the only cost of an idle trace point.
   bool armed() const { return armed_; }
 
-  /// `local`: this rank's shard, [batch, sequence, local features] or as the place's dims say,
-  /// or [batch × sequence, local features]. Only reads it.
+  /// `local`: this rank's shard, [batch, sequence, local features] or as the place's dims say, or
+  /// [batch × sequence, local features]. It is only read.
   void capture(const points::PlaceKey& place, const at::Tensor& local) {
     if (armed_) [[unlikely]]
       capture_watched(place, local);
   }
 
-  /// Of a point that is computed only to be watched: captures what `make` returns, of these sizes
-  /// and this dtype. Should it throw, the entries are switched off and training goes on; the
-  /// ranks' buffers stay of one shape.
+  /// For a trace point that is computed only for capture: captures the tensor that `make` returns,
+  /// with these sizes and this dtype. If `make` throws, the entries are switched off and training
+  /// continues; the buffers keep the layout that the other ranks expect.
   template <typename Make>
   void capture_derived(const points::PlaceKey& place, at::IntArrayRef sizes, at::ScalarType dtype,
                        Make&& make) {
@@ -77,21 +77,21 @@ class Pass {
       make_and_capture(place, sizes, dtype, std::forward<Make>(make));
   }
 
-  /// The gradient of such a point, for entries that want it: captures what `make` computes in the
-  /// backward pass from the gradient of `from`, of these sizes and this dtype. As capture_derived.
-  /// REQUIRES: rows_wanted() of the gradient is not 0.
+  /// The gradient of a trace point that is computed only for capture: captures the tensor that
+  /// `made.make` computes in the backward pass from the gradient of `made.from`. Errors as in
+  /// capture_derived. REQUIRES: rows_wanted() of the gradient is not 0.
   void capture_derived_gradient(const points::PlaceKey& place, const DerivedGradient& made);
 
-  /// For such points: the first so many batch rows of `batch` that the entries want of it, or of
-  /// its gradient; 0: none.
+  /// For a trace point that is computed only for capture: the number of first batch rows, of
+  /// `batch`, that the entries need of the value or of the gradient; 0: no rows.
   std::int64_t rows_wanted(const points::PlaceKey& place, std::int64_t batch,
                            bool gradient = false) const;
 
   void end_forward();
   /// REQUIRES: end_forward().
   void end_backward();
-  /// Completes every gather that is under way, sends the records, and ends the pass. With or
-  /// without end_backward().
+  /// Completes all pending gathers, sends the records, and ends the pass. end_backward() may be
+  /// omitted.
   void finish();
 
  private:
@@ -102,7 +102,7 @@ class Pass {
   void make_and_capture(const points::PlaceKey& place, at::IntArrayRef sizes, at::ScalarType dtype,
                         const std::function<at::Tensor()>& make);
 
-  std::shared_ptr<State> state_;  // null: nothing is captured; tensor hooks hold it weakly
+  std::shared_ptr<State> state_;  // null: captures nothing; tensor hooks hold a weak_ptr
   bool armed_ = false;
 };
 

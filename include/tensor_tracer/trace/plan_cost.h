@@ -8,21 +8,21 @@
 
 namespace tt::trace {
 
-/// The watched passes of a run besides its training steps.
+/// The traced passes of a run in addition to its training steps.
 struct OtherPasses {
   std::int64_t eval_interval = 0;     // steps; 0: the run is never evaluated
-  std::int64_t eval_batches = 1;      // of one evaluation, as many rows as a step has
-  std::int64_t monitor_interval = 0;  // steps between passes over the prompts; 0: none
+  std::int64_t eval_batches = 1;      // of one evaluation; a batch has as many rows as a step
+  std::int64_t monitor_interval = 0;  // steps between passes over the prompts; 0: no such passes
 };
 
-/// What goes to the hub because of an entry, as the mean of a training step.
+/// The data that one entry sends to the hub, as the mean per training step.
 struct EntryCost {
-  double bytes = 0.0;  // of whole records, headers included
+  double bytes = 0.0;  // of records with their headers
   double records = 0.0;
 };
 
-/// By entry. Exact for a run without end: its last step, which is evaluated whatever its number is,
-/// is not counted apart. Thread: any.
+/// The cost of each entry. Exact for an endless run: it does not count the extra evaluation after
+/// the last step of a run. Thread: any.
 std::vector<EntryCost> cost_of(const Plan& plan, const PlanContext& context,
                                const OtherPasses& passes);
 

@@ -2,17 +2,17 @@
 
 #include <cstdint>
 
-/// Sums whose order of additions depends on the count of numbers alone: eight running sums over
-/// every eighth number, then a tree. The bits are the same on every rank, at every address and with
-/// every set of vector instructions. Thread: any.
+/// Sums whose order of additions depends only on the count of numbers: eight running sums, each
+/// over every eighth number, then a tree. The bits are the same on every rank, at every address and
+/// with every set of vector instructions. Thread: any.
 namespace tt::trace {
 
-/// Sum of n numbers, 0 for none.
+/// Sum of n numbers; 0 if n is 0.
 float fixed_order_sum(const float* values, std::int64_t n);
 double fixed_order_sum(const double* values, std::int64_t n);
 
-/// The same of `count` neighbouring runs: sums[i] of widths[i] numbers. Reads up to `readable_end`
-/// (one past the last readable number), where that is faster.
+/// Sums of `count` neighbouring runs: sums[i] is the sum of widths[i] numbers. May read up to
+/// `readable_end` (one past the last readable number), because that can be faster.
 void fixed_order_sums(const float* values, const float* readable_end, const std::int32_t* widths,
                       std::int64_t count, float* sums);
 void fixed_order_sums(const double* values, const double* readable_end, const std::int32_t* widths,
@@ -31,13 +31,14 @@ struct Lines {
   std::int64_t width = 0;
 };
 
-/// Sum over all numbers of x - shift, or of its square, in double; one order for one shape.
+/// sum_of_lines: sum of all numbers. squares_of_lines: sum of (x - shift)². Both in double; the
+/// shape alone decides the order of additions.
 double sum_of_lines(const Lines<float>& numbers);
 double sum_of_lines(const Lines<double>& numbers);
 double squares_of_lines(const Lines<float>& numbers, double shift);
 double squares_of_lines(const Lines<double>& numbers, double shift);
 
-/// Least and largest; numbers that are NaN do not count.
+/// The smallest and the largest number; NaNs are ignored.
 template <typename Number>
 struct Extremes {
   Number least, most;

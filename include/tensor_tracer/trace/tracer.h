@@ -13,13 +13,13 @@
 
 namespace tt::trace {
 
-/// What identifies this rank and its run in every record.
+/// Identifies this rank and its run in every record.
 struct TracerIdentity {
   std::uint64_t run = 0;
   mesh::Coordinates coordinates;
 };
 
-/// CPU seconds in a tracer, and what of them went to gathers and to making records.
+/// CPU seconds in a tracer, and the parts of them spent in gathers and in making records.
 struct TracerSeconds {
   double all = 0.0;
   double gather = 0.0;
@@ -28,39 +28,40 @@ struct TracerSeconds {
 
 struct TracerCore;
 
-/// Captures what the plan names during a forward pass and its backward pass, reduces it on the
-/// shard, gathers it once per direction over the tensor axis, and hands finished records to the
-/// sink on the leader (tensor rank 0 of data replica 0). Ranks of other replicas capture nothing.
-/// Thread: the thread that runs the step.
+/// Captures the trace points of the plan during a forward pass and its backward pass. Each rank
+/// reduces its shard. One gather per direction over the tensor axis collects the results. The
+/// leader (tensor rank 0 of data replica 0) makes the records and passes them to its sink. Ranks of
+/// other replicas capture nothing. Thread: the thread that runs the step.
 class Tracer {
  public:
-  /// `group`: a separate communicator along the tensor axis. `sink` may be null on
-  /// ranks that are no leader; it outlives the tracer and its passes.
+  /// `group`: a separate communicator along the tensor axis. `sink` may be null on ranks that are
+  /// not a leader; it outlives the tracer and its passes.
   Tracer(PlanContext context, const TracerIdentity& identity, const comm::ProcessGroup& group,
          TraceSink* sink);
   ~Tracer();
   Tracer(const Tracer&) = delete;
   Tracer& operator=(const Tracer&) = delete;
 
-  /// Of the passes that begin from now on; REQUIRES: the same plan on all ranks, between the same
-  /// passes.
+  /// Sets the plan of the passes that begin after this call. REQUIRES: the same plan on all ranks,
+  /// between the same passes.
   void set_plan(std::shared_ptr<const Plan> plan);
   const Plan& plan() const;
-  /// What plans are checked against.
+  /// The facts that plans are checked against.
   const PlanContext& context() const;
 
-  /// Opens a pass. One that the plan leaves out captures nothing and allocates nothing.
+  /// Opens a pass. If no entry takes this pass, it captures nothing and allocates nothing.
   Pass begin(const ForwardScope& scope);
 
   /// Leader: entries of plan() that were switched off since the last call, because they failed or
-  /// took too long on some rank. They send nothing; a plan that disables them ends their cost too.
+  /// took too long on some rank. They send nothing, but may still cost time until a plan disables
+  /// them.
   std::vector<std::size_t> take_switched_off();
 
   /// CPU seconds that this thread has spent in the tracer so far.
   TracerSeconds seconds() const;
 
  private:
-  std::shared_ptr<TracerCore> core_;  // passes hold it too
+  std::shared_ptr<TracerCore> core_;  // shared with the passes
 };
 
 }  // namespace tt::trace

@@ -23,42 +23,44 @@ struct OpenForward {
   at::Tensor loss;                                         // of the micro-batch, a scalar
 };
 
-/// A global batch, and how the model runs over it.
+/// A global batch, and the settings for the model's run over it.
 struct GlobalBatch {
   std::int64_t step = 1;
-  trace::Phase phase = trace::Phase::kTrain;  // of the training data, or of the evaluation's
-  std::int64_t index = 0;                     // of an evaluation, from 0
+  trace::Phase phase = trace::Phase::kTrain;  // training data or evaluation data
+  std::int64_t index = 0;                     // batch of an evaluation, from 0
   bool drops = false;                         // dropout is on
   bool has_backward = false;
 };
 
-/// Runs the model of one rank: over training data, evaluations, prompts and previews. All ranks of
-/// the tensor axis do the same in the same order. Thread: the thread that runs the step.
+/// Runs the model of one rank on training data, evaluations, prompts and previews. All ranks of the
+/// tensor axis make the same calls in the same order. Thread: the thread that runs the step.
 class ForwardRunner {
  public:
-  /// What is referred to outlives it; `hooks` may be null. REQUIRES: config passed config::check
-  /// for this mesh.
+  /// All arguments except `config` outlive the runner; `hooks` may be null. REQUIRES: config passed
+  /// config::check for this mesh.
   ForwardRunner(const config::TrainConfig& config, const Groups& groups, const model::Gpt& model,
                 data::Batches& batches, trace::InterventionHooks* hooks);
 
   std::int64_t global_batch() const { return global_batch_; }
 
-  /// The mean loss in nats over this replica's micro-batches. Gradients are added to the
-  /// parameters'. `tracer` may be null. The gather of the last gradients goes on until finish().
+  /// The mean loss in nats over this replica's micro-batches. Adds the gradients to the parameters'
+  /// gradients. `tracer` may be null. The gather of the last micro-batch's traced gradients runs
+  /// until finish().
   double mean_loss(const GlobalBatch& of, trace::Tracer* tracer);
   /// The mean over all replicas. Collective along the data axis.
   double mean_over_replicas(double value) const;
-  /// Completes what the tracer has under way.
+  /// Completes the pending gather of the tracer.
   void finish() { last_.finish(); }
 
-  /// On the replica that is watched, and there where a viewer watches a set or a program acts on
-  /// it.
+  /// Runs the prompt sets on data replica 0, the traced replica. A set runs only if the plan
+  /// captures from it or a program acts on it.
   void run_prompts(const std::vector<data::PromptSet>& sets, std::int64_t step,
                    trace::Tracer& tracer);
 
-  /// One micro-batch; mean_loss() runs one after the other, a schedule may have several open.
+  /// The forward of one micro-batch. mean_loss() runs micro-batches one after another; a pipeline
+  /// schedule may have several open.
   OpenForward forward(const GlobalBatch& of, std::int64_t micro_batch, trace::Tracer* tracer);
-  /// The backward pass, if the loss has a graph, and the end of the interventions.
+  /// Runs the backward pass, if the loss has a graph, and ends the interventions.
   void backward(OpenForward& forward) const;
 
  private:
@@ -76,7 +78,7 @@ class ForwardRunner {
   const model::Gpt& model_;
   data::Batches& batches_;
   trace::InterventionHooks* const hooks_;
-  trace::Pass last_;  // its gather may be under way
+  trace::Pass last_;  // its gather may be pending
 };
 
 }  // namespace tt::train

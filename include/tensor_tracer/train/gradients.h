@@ -9,21 +9,21 @@
 
 namespace tt::train {
 
-/// What is done with gradients between the last backward pass and the optimizer, for the
-/// parameters of one rank. Thread: the thread that runs the step.
+/// Reduces and clips the gradients of one rank's parameters, between the last backward pass and the
+/// optimizer. Thread: the thread that runs the step.
 class GradientReducer {
  public:
   /// Collective over both groups.
   GradientReducer(std::vector<nn::Parameter> parameters, const comm::ProcessGroup& tensor,
                   const comm::ProcessGroup& data);
 
-  /// Gives zeros to what has no gradient, as in layers that were skipped; sums what several tensor
-  /// ranks hold copies of (keys and values of fewer groups than ranks), then sums over data
-  /// replicas.
+  /// Sets missing gradients to zero, as in skipped layers. Sums the gradients of chunks of which
+  /// several tensor ranks hold copies (keys and values with fewer groups than ranks), then sums
+  /// over data replicas.
   void reduce() const;
 
-  /// Euclidean norm over the gradients of the full model; every number counts once. The same bits
-  /// on every rank.
+  /// Euclidean norm of the gradients of the full model; every number counts once. The same bits on
+  /// every rank.
   double norm() const;
 
   /// Multiplies every gradient by min(1, max_norm / (norm + 1e-6)), as PyTorch does.

@@ -5,8 +5,8 @@
 
 namespace tt::train {
 
-/// The process groups of one rank. The tracer and the control broadcast have communicators of
-/// their own, so that their operations never mix with training's.
+/// The process groups of one rank. The tracer and the control broadcast have separate
+/// communicators, so that their operations never mix with the operations of training.
 struct Groups {
   mesh::MeshShape shape;
   mesh::Coordinates coordinates;
@@ -20,7 +20,7 @@ struct Groups {
 /// Collective over `world`. REQUIRES: shape.world_size() == world.size().
 Groups make_groups(const comm::ProcessGroup& world, const mesh::MeshShape& shape);
 
-/// ProcessGroup::verify_sequence of every group; the CheckError names the group. Collective.
+/// Calls ProcessGroup::verify_sequence of every group; the CheckError names the group. Collective.
 void verify_sequences(const Groups& groups);
 
 }  // namespace tt::train

@@ -10,17 +10,17 @@
 
 namespace tt::train {
 
-/// What the trace plans of a run are checked against. `vectors` may be null and outlives the
-/// result. REQUIRES: config passed config::check for this mesh.
+/// The facts of a run, to check its trace plans. `vectors` may be null; it outlives the result.
+/// REQUIRES: config passed config::check for this mesh.
 trace::PlanContext make_plan_context(const config::TrainConfig& config,
                                      const mesh::MeshShape& shape, trace::VectorLibrary* vectors,
                                      const std::vector<data::PromptSet>& prompts);
 
-/// The other passes that a plan may watch.
+/// The passes besides training that a plan may trace.
 trace::OtherPasses make_other_passes(const config::TrainConfig& config);
 
-/// Answers protocol::CheckPlan: what the plan would send, or why it is refused. Nothing
-/// is changed. Thread: any.
+/// Answers protocol::CheckPlan: the data that the plan would send, or the error that refuses it.
+/// Changes nothing. Thread: any.
 base::Result<nlohmann::json> check_plan(const nlohmann::json& plan,
                                         const trace::PlanContext& context,
                                         const trace::OtherPasses& passes);

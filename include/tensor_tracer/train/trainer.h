@@ -23,7 +23,7 @@
 
 namespace tt::train {
 
-/// What one step did; the same on every rank but for the times.
+/// The results of one step; the same on every rank, except for the times.
 struct StepReport {
   std::int64_t step = 0;
   double loss = 0.0;  // nats per token, mean over the global batch
@@ -32,21 +32,21 @@ struct StepReport {
   double tokens_per_second = 0.0;
   double step_ms = 0.0;
   double tracer_ms = 0.0;  // CPU time that this rank's step spent in the tracer
-  double gather_ms = 0.0;  // of it, in gathers
-  double encode_ms = 0.0;  // of it, in making records
+  double gather_ms = 0.0;  // part of tracer_ms in gathers
+  double encode_ms = 0.0;  // part of tracer_ms in making records
   std::int64_t consumed_tokens = 0;
   std::optional<double> valid_loss;
 };
 
-/// The run cannot go on: a loss or gradient that is not finite, or an export that failed. Thrown
-/// on every rank at the same step.
+/// The run cannot continue: a loss or gradient is not finite, or an export failed. Thrown on every
+/// rank at the same step.
 class TrainError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// What the trainer is given from outside. All pointers outlive it; control_source and sink are
-/// null where there is no hub, or where this rank does not speak with it.
+/// The parts that the caller passes to the trainer. All pointers outlive the trainer.
+/// control_source and sink are null if there is no hub or this rank has no connection to it.
 struct TrainerParts {
   Groups groups;
   const data::TextCorpus* corpus = nullptr;
@@ -54,14 +54,14 @@ struct TrainerParts {
   trace::TraceSink* sink = nullptr;                // leaders
   std::uint64_t run_id = 0;
   trace::PlanContext plan_context;
-  std::shared_ptr<const trace::Plan> plan;         // the first one; null: nothing is traced
-  trace::InterventionHooks* hooks = nullptr;       // null: the run knows no programs
-  std::vector<data::PromptSet> prompts;            // by the plan context's prompt sets
+  std::shared_ptr<const trace::Plan> plan;         // the first plan; null: nothing is traced
+  trace::InterventionHooks* hooks = nullptr;       // null: no support for programs
+  std::vector<data::PromptSet> prompts;            // in the order of the plan context's prompt sets
   std::function<void(const StepReport&)> on_step;  // called on every rank
 };
 
-/// CPU seconds of ranks with all their threads, and how many of them the tracer took on the threads
-/// that run the step.
+/// CPU seconds of all threads of the ranks, and the part of them that the tracer used on the
+/// threads that run the step.
 struct TracerCost {
   double tracer_seconds = 0.0;
   double rank_seconds = 0.0;
@@ -74,7 +74,7 @@ class Trainer {
   Trainer(const config::TrainConfig& config, TrainerParts parts);
   /// Runs every step. Throws TrainError, comm::CommError.
   void run();
-  /// What all ranks have spent so far. Collective.
+  /// The sum over all ranks so far. Collective.
   TracerCost total_cost() const;
 
  private:
@@ -85,7 +85,7 @@ class Trainer {
   void tell(const StepReport& report);
   bool recover_from_nonfinite(std::int64_t number);
   void notify_interventions(std::int64_t number) const;
-  /// Global rank 0 alone, and only where there is a hub.
+  /// Acts only on global rank 0, and only if there is a hub.
   void notify_viewers(std::string_view event, nlohmann::json params) const;
   void notify_phase(const char* phase, std::int64_t step) const;
 
@@ -103,10 +103,10 @@ class Trainer {
   RunControl control_;
 };
 
-/// {"step": …} as docs/protocol.md has it, to be encoded by protocol::encode_json().
+/// {"step": …} as in docs/protocol.md. Encode it with protocol::encode_json().
 nlohmann::json to_json(const StepReport& report);
 
-/// One line for people.
+/// One line for the console.
 std::string to_line(const StepReport& report, std::int64_t train_iters);
 
 }  // namespace tt::train

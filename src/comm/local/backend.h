@@ -8,7 +8,7 @@ namespace tt::comm::local {
 
 bool is_available();
 
-/// The world of one rank. More ranks are threads: run_local().
+/// Starts a world of one rank. For more ranks, as threads, see run_local().
 std::unique_ptr<detail::Backend> start(const Launch& launch, const WorldOptions& options);
 
 }  // namespace tt::comm::local

@@ -15,7 +15,7 @@ struct Member {
   int rank;
 };
 
-/// Letters that are still to come.
+/// Letters (messages) that have not arrived yet.
 class LocalWork final : public WorkImpl {
  public:
   struct Letter {
@@ -68,8 +68,9 @@ class LocalGroup final : public GroupImpl {
   std::unique_ptr<WorkImpl> broadcast_bytes(const at::Tensor& bytes, int root) override;
 
  private:
-  /// Every asynchronous operation has a separate channel, so that they may be waited for in any
-  /// order; the ranks start them in the same order. The channels of send and receive are the tags.
+  /// Every asynchronous operation has a separate channel, so a rank may wait for operations in any
+  /// order. All ranks start the operations in the same order. The channels of send and receive are
+  /// the tags.
   std::int64_t next_channel() { return --last_channel_; }
 
   const std::shared_ptr<LocalTeam> team_;
@@ -89,7 +90,7 @@ std::shared_ptr<GroupImpl> LocalGroup::split(int color, int key) {
                    [](const Member& a, const Member& b) { return a.key < b.key; });
   const auto place = std::find_if(members.begin(), members.end(),
                                   [&](const Member& member) { return member.rank == rank_; });
-  // The first of the new group makes it, the others find it with the first.
+  // The first rank of the new group creates the team; the other ranks take it from the first rank.
   const int first = members.front().rank;
   std::shared_ptr<LocalTeam> team;
   if (first == rank_) team = std::make_shared<LocalTeam>(team_->job(), members.size());

@@ -7,7 +7,7 @@
 
 namespace tt::comm::detail {
 
-/// The group `team` as rank `rank` sees it; it carries CPU tensors.
+/// The group `team`, as an object for rank `rank`; supports CPU tensors.
 std::shared_ptr<GroupImpl> make_local_group(std::shared_ptr<LocalTeam> team, int rank);
 
 }  // namespace tt::comm::detail

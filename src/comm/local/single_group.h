@@ -6,8 +6,7 @@
 
 namespace tt::comm::detail {
 
-/// The group of one rank: copies where input and output differ, and nothing else. Carries every
-/// device.
+/// The group of one rank. It only copies, if input and output differ. Supports every device.
 std::shared_ptr<GroupImpl> make_single_group();
 
 }  // namespace tt::comm::detail

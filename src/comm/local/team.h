@@ -12,10 +12,10 @@
 
 namespace tt::comm::detail {
 
-/// What all ranks of one run_local share. Thread: any.
+/// State that all ranks of one run_local share. Thread: any.
 class LocalJob {
  public:
-  /// Keeps the first failure and wakes every rank that waits.
+  /// Keeps the first failure and wakes all waiting ranks.
   void fail(std::exception_ptr failure);
   /// Null: no rank has failed.
   std::exception_ptr failure();
@@ -27,8 +27,8 @@ class LocalJob {
   std::exception_ptr failure_;  // guarded by mutex_
 };
 
-/// What the ranks of one local group share. Every wait throws CommError once a rank of the job has
-/// failed. Thread: one per rank.
+/// State that the ranks of one local group share. After a rank of the job has failed, every wait
+/// throws CommError. Thread: one per rank.
 class LocalTeam {
  public:
   LocalTeam(std::shared_ptr<LocalJob> job, int size);
@@ -36,13 +36,14 @@ class LocalTeam {
   int size() const { return static_cast<int>(posted_.size()); }
   const std::shared_ptr<LocalJob>& job() const { return job_; }
 
-  /// Shows `data` to the other ranks and waits until all have shown theirs, all of as many bytes.
-  /// The pointers stay valid until the next meet().
+  /// Shows `data` to the other ranks and waits until all ranks have shown theirs. The number of
+  /// bytes is the same on all ranks. The pointers stay valid until the next meet().
   const std::vector<const void*>& post(int rank, const void* data, std::size_t bytes);
   /// Waits for all ranks.
   void meet(int rank);
 
-  /// Mail between two ranks, in order for each channel (collectives and tags use different ones).
+  /// Address of messages between two ranks. Messages of one channel stay in order; collectives and
+  /// tags use different channels.
   struct Address {
     int source;
     int destination;
@@ -50,7 +51,7 @@ class LocalTeam {
     auto operator<=>(const Address&) const = default;
   };
   void deliver(const Address& address, const void* data, std::size_t bytes);
-  /// False: nothing there yet.
+  /// False: no message yet.
   bool try_collect(const Address& address, void* data, std::size_t bytes);
   void collect(const Address& address, void* data, std::size_t bytes);
 
@@ -59,7 +60,7 @@ class LocalTeam {
   void require_no_failure(int rank) const;
 
   const std::shared_ptr<LocalJob> job_;
-  // Written by its rank before meet(), read by all after it.
+  // Each rank writes its element before meet(); all ranks read after meet().
   std::vector<const void*> posted_;
   std::vector<std::size_t> posted_bytes_;
   // Guarded by job_->mutex_.

@@ -14,7 +14,7 @@ namespace {
 
 using detail::check_mpi;
 
-/// Before MPI_Init, which reads the environment.
+/// Call it before MPI_Init, which reads the environment.
 void leave_out_tcp(const Launch& launch) {
   if (launch.local_size != launch.world_size) return;
   for (const char* choice :

@@ -15,7 +15,8 @@
 namespace tt::comm::detail {
 namespace {
 
-// Above this MPI's single copy is as fast as ours (tests/multirank/comm_bench.cpp).
+// For more bytes, MPI with its single copy is as fast as shared memory
+// (tests/multirank/comm_bench.cpp).
 constexpr std::size_t kLargestSharedGather = std::size_t{1} << 20;
 
 int to_count(std::size_t bytes) {
@@ -24,7 +25,7 @@ int to_count(std::size_t bytes) {
   return static_cast<int>(bytes);
 }
 
-/// Owns a request and all that MPI reads and writes until it is done.
+/// Owns a request and all memory that MPI reads and writes until the request is done.
 class MpiWork final : public WorkImpl {
  public:
   explicit MpiWork(std::shared_ptr<Communicator> comm) : comm_(std::move(comm)) {}
@@ -66,7 +67,7 @@ class MpiWork final : public WorkImpl {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-/// Uses shared memory where all ranks are on one node and it is the faster way, and MPI elsewhere.
+/// Uses shared memory if all ranks are on one node and shared memory is faster, else MPI.
 class MpiGroup final : public GroupImpl {
  public:
   MpiGroup(std::shared_ptr<Communicator> comm, bool shared_memory)
@@ -147,7 +148,7 @@ class MpiGroup final : public GroupImpl {
   }
 
  private:
-  /// The communicator, while there is MPI.
+  /// The communicator. Throws CheckError if MPI is not active.
   MPI_Comm active() const {
     TT_CHECK(mpi_is_active(), "a group was used after its World had ended");
     return comm_->get();
@@ -157,7 +158,7 @@ class MpiGroup final : public GroupImpl {
   const int rank_;
   const int size_;
   const bool shared_memory_;
-  std::unique_ptr<SharedSegment> shared_;  // null: not wanted, or not all ranks are on one node
+  std::unique_ptr<SharedSegment> shared_;  // null: disabled, or not all ranks are on one node
 };
 
 }  // namespace

@@ -10,16 +10,16 @@ namespace {
 
 // Elements per call of MPI_Allreduce; below INT_MAX.
 constexpr std::int64_t kReduceChunk = std::int64_t{1} << 28;
-// Scratch of a reduction in rank order, for each of its two buffers.
+// Size of each of the two scratch buffers of a reduction in rank order.
 constexpr std::int64_t kScratchBytes = std::int64_t{8} << 20;
 
-/// MPI's type where MPI's own reduction may be used, or MPI_DATATYPE_NULL.
+/// MPI's type if MPI may do the reduction, else MPI_DATATYPE_NULL.
 MPI_Datatype native_type(at::ScalarType dtype, ReduceOp op) {
   using enum at::ScalarType;
   if (dtype == Long) return MPI_INT64_T;
   if (dtype == Int) return MPI_INT32_T;
-  // Every rank applies MPI_MAX in another order, and the result then depends on it if there
-  // is a NaN or a zero of either sign.
+  // Ranks apply MPI_MAX in different orders. With a NaN, or with zeros of both signs, the result
+  // depends on the order.
   if (op == ReduceOp::kMax) return MPI_DATATYPE_NULL;
   if (dtype == Double) return MPI_DOUBLE;
   if (dtype == Float) return MPI_FLOAT;
@@ -41,14 +41,14 @@ class InOrder {
     return std::max<std::int64_t>(1, kScratchBytes / static_cast<std::int64_t>(item()) / size_);
   }
 
-  /// Room for one block of `count` elements for each rank.
+  /// Memory for one block of `count` elements for each rank.
   std::byte* blocks(std::int64_t count) {
     outgoing_.resize(size_ * count * item());
     incoming_.resize(outgoing_.size());
     return outgoing_.data();
   }
 
-  /// Reduces what all ranks put into their block for this rank.
+  /// Reduces the blocks that all ranks have for this rank.
   void run(std::int64_t count, void* result) {
     const int bytes = static_cast<int>(count * item());
     check_mpi(
@@ -59,7 +59,7 @@ class InOrder {
     reduce_in_order(sources, result, {count, dtype_}, op_);
   }
 
-  /// The blocks of all ranks end to end, in the memory of blocks().
+  /// The blocks of all ranks, concatenated, in the memory of blocks().
   const std::byte* collect(const void* block, std::int64_t count) {
     const int bytes = static_cast<int>(count * item());
     check_mpi(MPI_Allgather(block, bytes, MPI_BYTE, outgoing_.data(), bytes, MPI_BYTE, comm_),

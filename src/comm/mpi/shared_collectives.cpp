@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kSlotBytes = SharedSegment::kSlotBytes;
 
-/// Every rank reads all slots: one meeting per chunk, and (ranks - 1) chunks read by each.
+/// Every rank reads all slots. Per chunk: one meeting, and each rank reads (ranks - 1) chunks.
 void all_reduce_whole(SharedSegment& segment, std::byte* data, Elements chunk, ReduceOp op,
                       std::vector<const void*>& sources) {
   segment.turn();
@@ -20,8 +20,8 @@ void all_reduce_whole(SharedSegment& segment, std::byte* data, Elements chunk, R
   reduce_in_order(sources, data, chunk, op);
 }
 
-/// Every rank reduces one part, in its own slot, and reads the others' results: two meetings per
-/// chunk, and about two chunks read by each rank however many there are.
+/// Every rank reduces one part in its slot, and reads the results of the other ranks. Per chunk:
+/// two meetings, and each rank reads about two chunks, for any number of ranks.
 void all_reduce_parts(SharedSegment& segment, std::byte* data, Elements chunk, ReduceOp op,
                       std::vector<const void*>& sources) {
   segment.turn();

@@ -3,8 +3,8 @@
 #include "src/comm/mpi/shared_segment.h"
 #include "src/comm/reduce.h"
 
-// Collectives over shared memory, in chunks of a slot. Sums run in rank order, so that every rank
-// has the same bits.
+// Collectives over shared memory, in chunks of the size of a slot. Sums run in rank order, so that
+// every rank has the same bits.
 namespace tt::comm::detail {
 
 void shared_all_reduce(SharedSegment& segment, void* data, Elements elements, ReduceOp op);

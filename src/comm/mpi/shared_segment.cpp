@@ -18,8 +18,8 @@
 namespace tt::comm::detail {
 namespace {
 
-constexpr int kSpins = 500;     // some 20 microseconds
-constexpr int kYields = 10000;  // some milliseconds where nobody else wants the core
+constexpr int kSpins = 500;     // about 20 microseconds
+constexpr int kYields = 10000;  // a few milliseconds if no other thread needs the core
 constexpr int kYieldsPerProgress = 8;
 constexpr std::chrono::microseconds kFirstPause{20};
 constexpr std::chrono::microseconds kLongestPause{200};
@@ -54,8 +54,8 @@ bool all_agree(MPI_Comm comm, bool own) {
   return agreed == 1;
 }
 
-/// The shared memory object, or -1. The owner creates it and claims its pages, which fails here
-/// rather than as a signal at the first write.
+/// Opens the shared memory object; -1 on failure. The owner creates it and allocates its pages
+/// here, so that a lack of memory is an error now and not a signal at the first write.
 int open_object(const char* name, bool owner, std::size_t bytes) {
   const int descriptor =
       shm_open(name, owner ? O_RDWR | O_CREAT | O_EXCL : O_RDWR, S_IRUSR | S_IWUSR);

@@ -9,16 +9,17 @@
 
 namespace tt::comm::detail {
 
-/// Memory that all ranks of a communicator of one node share: two slots of kSlotBytes for each rank
-/// and a counter, with which the ranks meet. POSIX shared memory and not an MPI window, because
-/// freeing a window is collective and would hang where a rank leaves by an exception; the name is
-/// removed as soon as all ranks have it, so that nothing stays behind after a crash.
-/// Thread: one per rank.
+/// Memory that all ranks of a communicator on one node share. Each rank has two slots of
+/// kSlotBytes, and a counter with which the ranks meet. It is POSIX shared memory and not an MPI
+/// window, because freeing a window is collective and would hang if a rank ends by an exception.
+/// The name is removed as soon as all ranks have mapped the memory, so that nothing remains after a
+/// crash. Thread: one per rank.
 class SharedSegment {
  public:
   static constexpr std::size_t kSlotBytes = std::size_t{256} << 10;
 
-  /// Null on every rank if the ranks are on several nodes or a node has no room. Collective.
+  /// Null on every rank if the ranks are on several nodes or the node has too little memory.
+  /// Collective.
   static std::unique_ptr<SharedSegment> create(MPI_Comm comm);
 
   SharedSegment(const SharedSegment&) = delete;
@@ -28,19 +29,19 @@ class SharedSegment {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// Goes on to the other slot of every rank.
+  /// Switches to the second slot of every rank, and back at the next call.
   void turn() { side_ ^= 1; }
-  /// The current slot of a rank. What was written before meet() may be read by all after it, until
-  /// two turns later.
+  /// The current slot of a rank. All ranks may read after meet() the data that was written before
+  /// meet(), until two turns later.
   std::byte* slot(int rank) const;
 
-  /// Waits for all ranks: briefly in a loop, then by yielding and at last with short sleeps, since
-  /// there may be more ranks than cores. Lets MPI make progress meanwhile, as a waiting MPI
-  /// collective would: another rank may depend on it before it comes here.
+  /// Waits for all ranks: first in a short loop, then with yields and at last with short sleeps,
+  /// because there may be more ranks than cores. While it waits, it lets MPI make progress, as a
+  /// waiting MPI collective would: another rank may need this progress before it can call meet().
   void meet();
 
  private:
-  struct alignas(128) Counter {  // two lines: the processor fetches them in pairs
+  struct alignas(128) Counter {  // two cache lines: the CPU fetches lines in pairs
     std::atomic<std::uint64_t> meetings;
   };
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free);

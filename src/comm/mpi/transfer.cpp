@@ -11,7 +11,7 @@ namespace {
 // Below INT_MAX, and a multiple of every element size.
 constexpr std::size_t kChunkBytes = std::size_t{1} << 30;
 
-/// `block` bytes of each rank's part of `stride` bytes in a row of parts.
+/// An MPI type of `block` bytes, repeated every `stride` bytes: one block of each rank's part.
 class StridedBlock {
  public:
   StridedBlock(MPI_Comm comm, std::size_t block, std::size_t stride) {
@@ -32,7 +32,7 @@ class StridedBlock {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-/// Calls body(begin, length) for each chunk; once with length 0 if there are no bytes.
+/// Calls body(begin, length) for each chunk. If there are no bytes, calls it once with length 0.
 template <typename Body>
 void for_each_chunk(std::size_t bytes, const Body& body) {
   std::size_t begin = 0;

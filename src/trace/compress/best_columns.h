@@ -11,7 +11,8 @@
 #include "src/trace/compress/kinds.h"
 #include "src/trace/json_fields.h"
 
-/// Compressors that keep the best k columns of each line. An Order says which are the best:
+/// Compressors that keep the best k columns of each line. An Order defines which columns are the
+/// best:
 ///
 ///     struct Order {
 ///       static constexpr std::string_view kKind = …;  // of the compressor
@@ -19,7 +20,7 @@
 ///       static Number key(Number value);              // the largest keys are the best
 ///     };
 ///
-/// A NaN comes before all numbers, so that it is seen; equal keys go by column.
+/// A NaN comes before all numbers, so that it is visible. Equal keys are ordered by column.
 namespace tt::trace {
 
 template <typename Number>
@@ -41,7 +42,7 @@ template <typename Order, typename Number>
 struct BestKernel {
   using Value = Candidate<Number>;
   std::int64_t k;
-  std::vector<Value> heap = {};  // reused; its front is the least of the best so far
+  std::vector<Value> heap = {};  // reused; the front is the worst of the best k so far
 
   void reduce(const Cell<Number>& cell, Value* out) {
     constexpr auto kBetter = is_better<Order, Number>;

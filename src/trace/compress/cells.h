@@ -10,12 +10,12 @@
 #include "tensor_tracer/trace/compressor.h"
 #include "tensor_tracer/trace/layout.h"
 
-/// The one walk over cells (blocks of lines × blocks of columns) that all compressors share. A
-/// Method says how a cell is reduced:
+/// The loop over cells (blocks of lines × blocks of columns) that all compressors share. A Method
+/// defines how a cell is reduced:
 ///
 ///     struct Method : CellMethod {
 ///       using Number = float or double;         // of the tensor
-///       using Value = …;                        // of what is left of a cell
+///       using Value = …;                        // of a reduced cell
 ///       static constexpr std::string_view kCompressor = …;
 ///       static constexpr bool kPerLine = true;  // each line of a block is one cell
 ///       std::int64_t values(std::int64_t width) const;  // of a cell
@@ -34,8 +34,8 @@
 ///       void finish(std::byte* tail);
 ///     };
 ///
-/// reduce is called for a cell on the rank that holds it whole, else on the leader with the joined
-/// columns, and must leave the same bits either way. A rank's part is all its values, then all its
+/// If one rank holds a whole cell, that rank calls reduce. Otherwise the leader calls reduce with
+/// the joined columns. Both must give the same bits. A rank's part is all its values, then all its
 /// raw columns, both in logical order, then its tail.
 namespace tt::trace {
 
@@ -56,7 +56,7 @@ struct CellMethod {
 
 inline std::size_t padded_to_8(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
 
-/// Of one rank's part.
+/// Size of one rank's part.
 struct PartSize {
   std::int64_t values = 0;
   std::int64_t raw = 0;
@@ -64,18 +64,19 @@ struct PartSize {
   std::size_t bytes = 0;  // without the tail
 };
 
-/// Chunks of one rank that stand next to each other in its tensor, all whole or none.
+/// Neighbouring chunks in one rank's tensor. Either all of them are whole or none is.
 struct ChunkRun {
-  Chunk all;                         // from the first column of the first to the last of the last
-  std::vector<std::int32_t> widths;  // of each
-  std::int64_t values = 0;           // of each line, where they are whole
+  Chunk all;                         // from the first chunk's first column to the last chunk's end
+  std::vector<std::int32_t> widths;  // of each chunk
+  std::int64_t values = 0;           // of each line, if the chunks are whole
 };
 
-/// Neighbouring blocks of columns that travel as values of one rank, or one block that does not.
+/// Neighbouring whole blocks of columns, which one rank sends as values; or one block that is not
+/// whole.
 struct BlockRun {
   std::size_t first = 0;
   bool whole = true;
-  std::size_t rank = 0;     // where they are whole and the axis is sharded
+  std::size_t rank = 0;     // if the blocks are whole and the axis is sharded
   std::int64_t values = 0;  // of each line
 };
 
@@ -99,7 +100,7 @@ class PartReader {
     return begin;
   }
 
-  /// Puts the shares of lines [line, line + lines) × columns together. REQUIRES: not both whole.
+  /// Joins the shares of lines [line, line + lines) × columns. REQUIRES: not both blocks are whole.
   void take_raw(const Block& line_block, std::int64_t line, std::int64_t lines,
                 const Block& columns, std::vector<Number>& cell) {
     cell.resize(static_cast<std::size_t>(lines * columns.count));
@@ -123,7 +124,8 @@ class PartReader {
   }
 
  private:
-  // The first share of an index is copied (adding to 0 would lose a negative zero), others added.
+  // The first share of an index is copied, because adding it to 0 would lose a negative zero. The
+  // next shares are added.
   void put(std::size_t rank, Number* target, std::int64_t stride, std::int64_t lines,
            std::int64_t count, bool adds) {
     for (std::int64_t i = 0; i < lines; ++i, target += stride) {
@@ -242,7 +244,7 @@ class CellPacking final : public Packing {
     if constexpr (requires { kernel.finish(tail); }) kernel.finish(tail);
   }
 
-  // Reduces the whole cells of a run.
+  // Reduces the cells of a whole run.
   template <typename Kernel>
   void reduce_run(Kernel& kernel, Cell<Number> all, const Number* readable_end, const ChunkRun& run,
                   Value* out) const {

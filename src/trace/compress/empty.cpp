@@ -6,7 +6,7 @@
 namespace tt::trace {
 namespace {
 
-// No numbers: tells that the point was passed, and when.
+// Sends no numbers: the record only states that the forward reached the trace point, and when.
 class EmptyPacking : public Packing {
  public:
   explicit EmptyPacking(std::vector<std::int64_t> shape) : shape_(std::move(shape)) {}

@@ -7,7 +7,7 @@
 
 #include "tensor_tracer/trace/compressor.h"
 
-/// The readers of each kind's JSON form, for the table in registry.cpp.
+/// One parser for each compressor kind, for the table in registry.cpp.
 namespace tt::trace {
 
 using ParsedCompressor = base::Result<std::shared_ptr<const Compressor>>;
@@ -16,17 +16,17 @@ inline ParsedCompressor parsed(Compressor compressor) {
   return std::make_shared<const Compressor>(std::move(compressor));
 }
 
-// The list is in CMakeLists.txt: TT_COMPRESSOR(<kind>) for each.
+// CMakeLists.txt defines the list: TT_COMPRESSOR(<kind>) for each kind.
 #define TT_COMPRESSOR(kind)                                                           \
   ParsedCompressor parse_##kind(const nlohmann::json& text, const std::string& where, \
                                 const CompressorContext& context);
 TT_COMPRESSORS
 #undef TT_COMPRESSOR
 
-/// Vectors of one entry; has a test.
+/// Limit of vectors per entry; has a test.
 inline constexpr std::size_t kMaxVectors = 32;
 
-/// Every column, as compressor "none" takes them.
+/// Copies every column; compressor "none" uses it.
 std::shared_ptr<const Packing> make_copy_packing(const LogicalShape& shape, bool is_double);
 
 }  // namespace tt::trace

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// Logical columns of one partial dot product, wherever ranks border.
+// Logical columns per partial dot product; independent of the borders between ranks.
 constexpr std::int64_t kBlock = 64;
 
 // The vectors of one entry: rows[n][k] belongs to hidden state n of vector k, as Number.
@@ -60,7 +60,8 @@ struct ProjectionMethod : CellMethod {
   }
 };
 
-// Row n of every vector, of length 1 if asked for; the length is taken in double.
+// Row n of every vector. With `normalize`, rows are scaled to length 1; the length is computed in
+// double.
 template <typename Number>
 Rows<Number> rows_of(const std::vector<std::shared_ptr<const DirectionVector>>& vectors,
                      bool normalize) {
@@ -125,7 +126,8 @@ base::Status check_vector(const DirectionVector& vector, const std::string& wher
   return {};
 }
 
-// The number of a file's rows decides what its first row is; "layer_base" asserts it.
+// The number of rows in a file decides whether its first row is the embedding or layer 1.
+// "layer_base" asserts which of the two it is.
 base::Status check_base(const json& base, const DirectionVector& vector, const std::string& where) {
   if (base.is_null() || (base == 0) == vector.has_embedding_row) return {};
   return base::invalid_argument(

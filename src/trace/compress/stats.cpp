@@ -18,24 +18,24 @@ namespace {
 
 using nlohmann::json;
 
-// Moments are taken cell by cell, so many lines by so many columns from logical 0 on, then merged
-// in logical order: the order of additions is that of the whole tensor on every mesh.
+// Moments are computed per cell of kLineBlock lines × kColumnBlock columns, counted from logical
+// index 0, then merged in logical order. So the order of additions is the same on every mesh.
 constexpr std::int64_t kLineBlock = 16;
 constexpr std::int64_t kColumnBlock = 64;
 
 constexpr std::int64_t kHeadNumbers = 10;  // before the histogram
 constexpr std::int64_t kMaxBins = 1024;
-// Without a range: magnitudes by powers of two, floor(log2 |x|) from -32 to 15, ends included.
+// Without a range: bins are powers of two, floor(log2 |x|) from -32 to 15, ends included.
 constexpr int kLowestExponent = -32;
 constexpr std::int64_t kExponentBins = 48;
 
-// Histogram of plan entries. Without `range` bins are the exponents above.
+// Histogram of plan entries. Without `range` the bins are the exponents above.
 struct Bins {
   std::int64_t count = kExponentBins;
   std::optional<std::pair<double, double>> range;
 };
 
-// Moments of the finite numbers of a cell: count, mean, sum of squared distances from it.
+// Moments of the finite numbers of a cell: count, mean, sum of squared distances from the mean.
 struct Moments {
   double count = 0;
   double mean = 0;
@@ -52,7 +52,7 @@ struct Moments {
   }
 };
 
-// What does not depend on the order in which numbers come.
+// The statistics that do not depend on the order of the numbers.
 struct Tally {
   double least = std::numeric_limits<double>::infinity();
   double most = -std::numeric_limits<double>::infinity();
@@ -60,7 +60,7 @@ struct Tally {
   std::vector<double> bins;
 };
 
-// The exponent's bits, with which all numbers are counted at first.
+// Reads the exponent bits of a number. All numbers are first counted by these bits.
 template <typename Number>
 struct Exponents;
 template <>
@@ -76,7 +76,7 @@ struct Exponents<double> {
   static std::size_t of(double x) { return std::bit_cast<std::uint64_t>(x) >> 52 & 0x7ff; }
 };
 
-// A Tally as it travels.
+// A Tally in the form that ranks send.
 std::vector<double> to_numbers(const Tally& tally) {
   std::vector<double> numbers = {tally.least,
                                  tally.most,
@@ -126,11 +126,12 @@ class MomentsKernel {
     *out = {static_cast<double>(count), mean, squares_of_lines(left, mean)};
   }
 
-  /// Of all cells so far.
+  /// The tally of all cells so far.
   Tally tally() const {
     Tally tally = tally_;
     if (bins_.range) return tally;
-    // Infinities and NaN have a separate exponent, zeros share one with the smallest numbers.
+    // Infinities and NaN have a separate exponent. Zeros share the exponent of the smallest
+    // numbers.
     const std::int64_t last = bins_.count - 1;
     for (std::size_t e = 0; e + 1 < Exponents<Number>::kCount; ++e) {
       const int exponent = static_cast<int>(e) - Exponents<Number>::kBias;
@@ -165,7 +166,8 @@ class MomentsKernel {
     for (std::int64_t line = 0; line < all.lines; ++line) {
       const Number* row = all.data + line * all.stride;
       std::int64_t i = 0;
-      // Four counts of each: one would wait for itself where neighbours are alike.
+      // Four counters per exponent: with one counter, equal neighbours would wait for each other's
+      // increment.
       for (; i + 4 <= all.width; i += 4) {
         for (std::size_t k = 0; k < 4; ++k) {
           ++exponents_[k][Exponents<Number>::of(row[i + static_cast<std::int64_t>(k)])];
@@ -210,7 +212,7 @@ class MomentsKernel {
   }
 
   const Bins& bins_;
-  Tally tally_;  // without the histogram of exponents
+  Tally tally_;  // without the exponent histogram
   std::array<std::array<std::uint32_t, Exponents<Number>::kCount>, 4> exponents_ = {};
   std::vector<Number> finite_;
 };

@@ -21,7 +21,7 @@ constexpr const char* kMethods[] = {"mean", "sum", "absmax"};
 
 struct Method {
   std::string text = "mean";
-  std::optional<TileExpression> expression;  // none: built in
+  std::optional<TileExpression> expression;  // nullopt: built in
 };
 
 template <typename Number_>
@@ -86,8 +86,8 @@ std::shared_ptr<const Packing> make_packing(const Method& method, const LogicalS
   return make_cell_packing<MeanMethod>(is_double, shape, layout, record);
 }
 
-// Tensor Tracer's two stages: every rank reduces its own columns to tiles, the leader reduces those
-// to tiles once more. Both always run. Mesh-dependent by definition.
+// The two stages of Tensor Tracer: every rank reduces its columns to tiles, then the leader reduces
+// these tiles to tiles again. Both stages always run. The result depends on the mesh by definition.
 class TwoStagePacking : public Packing {
  public:
   // `between`: [rows, lines, tiles] of the first stage.
@@ -115,8 +115,8 @@ class TwoStagePacking : public Packing {
   const at::TensorOptions options_;
 };
 
-// Boundaries, in logical columns, of `tiles` tiles for each rank: a segment of the rank's columns
-// gets its share of them, at least one tile and at most as many as it has columns.
+// Boundaries, in logical columns, of `tiles` tiles for each rank. Each segment of the rank's
+// columns gets a proportional number of tiles: at least one, and at most one per column.
 std::vector<std::int64_t> tiles_of_ranks(const mesh::Placement& placement, int ranks,
                                          std::int64_t features, std::int64_t tiles) {
   std::vector<std::int64_t> boundaries = {features};
@@ -138,8 +138,8 @@ std::vector<std::int64_t> tiles_of_ranks(const mesh::Placement& placement, int r
   return boundaries;
 }
 
-// Boundaries of the first stage's tiles: of each rank's own columns, or of all where a rank holds
-// them all.
+// Boundaries of the first stage's tiles: over each rank's columns, or over all columns if every
+// rank holds all columns.
 std::vector<std::int64_t> first_boundaries(const mesh::Placement& placement, int ranks,
                                            std::int64_t features, std::int64_t tiles) {
   const bool is_sharded = placement.is_sharded() && placement.dim == 2;
@@ -247,7 +247,7 @@ ParsedCompressor parse_tile(const json& text, const std::string& where,
   options.dims = dims == 4 ? DataDims::kRows : DataDims::kLines;
   if (status) status = parse_one_rank(text, where, context, options);
   if (!status) return status.error();
-  // Keys of short prompts may be fewer than tiles.
+  // Short prompts may have fewer keys than tiles.
   std::int64_t columns = context.features;
   if (options.one_rank) {
     columns =

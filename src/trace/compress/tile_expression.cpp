@@ -19,9 +19,9 @@
 namespace tt::trace {
 namespace {
 
-// Tiles of one width are evaluated in portions of one shape. A multiple of 64 leaves no remainder
-// for ATen's scalar loops, whose bits may differ from its vector loops', and eval::Program keeps to
-// one thread, so a tile's bits do not depend on its place in the portion.
+// Tiles of one width are evaluated in portions of one fixed shape. A multiple of 64 leaves no
+// remainder for ATen's scalar loops, whose bits may differ from those of its vector loops.
+// eval::Program uses one thread. So a tile's bits do not depend on its position in the portion.
 constexpr std::int64_t kPortionStep = 64;
 constexpr std::int64_t kPortionNumbers = 32768;
 constexpr std::int64_t kMaxTiles = 4096;
@@ -35,7 +35,7 @@ std::int64_t portion_of(std::int64_t width) {
   return std::clamp(fits, kPortionStep, kMaxTiles);
 }
 
-// `data` of so many rows and rows × lines.
+// Shape of `data` for `rows` rows and `lines` lines (rows × lines of a row).
 std::vector<std::int64_t> data_shape(DataDims dims, std::int64_t rows, std::int64_t lines,
                                      std::int64_t tiles, std::int64_t width) {
   if (dims == DataDims::kRows) return {rows, lines / rows, tiles, width};
@@ -53,7 +53,8 @@ base::Result<eval::Program> program_for(const std::string& text,
                               limits);
 }
 
-// The numbers of a tensor decide whether an index made of them fits, which no check can know.
+// Runs the program. An index that is computed from the data may be out of range; no check before
+// the run can find this.
 at::Tensor evaluated(const eval::Program& program, const at::Tensor& data) {
   auto result = program.run({data});
   if (!result) {
@@ -66,7 +67,7 @@ at::Tensor evaluated(const eval::Program& program, const at::Tensor& data) {
   return std::move(result).value();
 }
 
-// One number for each tile.
+// True if the program gives one number for each tile.
 bool reduces_each_tile(const eval::Program& program, std::int64_t tiles) {
   return program.acts_on_last_dim_only(0) && c10::multiply_integers(program.facts().shape) == tiles;
 }
@@ -79,7 +80,7 @@ std::set<std::int64_t> widths_of(const std::vector<std::int64_t>& boundaries) {
   return widths;
 }
 
-// Puts tiles aside until there is a portion of their width.
+// Collects tiles until there is a full portion of their width.
 template <typename Number>
 class PortionKernel {
  public:
@@ -101,7 +102,7 @@ class PortionKernel {
     }
   }
 
-  /// Evaluates the rest. Until then the places of the results must stay.
+  /// Evaluates the remaining tiles. The pointers to the results must stay valid until then.
   void finish(std::byte* /*tail*/) {
     for (auto& [width, portion] : portions_) {
       if (!portion.outs.empty()) evaluate(width, portion);
@@ -140,7 +141,7 @@ struct ExpressionMethod : CellMethod {
   PortionKernel<Number> kernel(int /*layer*/) const { return {programs, dims}; }
 };
 
-// Every column travels; the leader evaluates.
+// The ranks send every column; the leader evaluates the expression.
 class TensorExpressionPacking : public Packing {
  public:
   TensorExpressionPacking(std::shared_ptr<const Packing> columns, eval::Program program,
@@ -195,7 +196,7 @@ std::shared_ptr<const Packing> whole_packing(const TileExpression& expression,
       make_copy_packing(shape, is_double), std::move(program), data, std::move(result), is_double);
 }
 
-// For the whole tensor of a capture.
+// The program for the whole tensor of a capture.
 base::Result<eval::Program> whole_program(const std::string& text, DataDims dims,
                                           const ExpressionScope& scope, const CaptureSize& size) {
   const std::int64_t width = scope.features() / scope.tiles();
@@ -203,7 +204,8 @@ base::Result<eval::Program> whole_program(const std::string& text, DataDims dims
                      scope.is_double(), scope.context.limits);
 }
 
-// Whether the first dim of the result is that of the lines: it follows another number of them.
+// True if the first dim of the result is the lines: with another number of lines it changes to that
+// number.
 bool follows_lines(const std::string& text, const ExpressionScope& scope,
                    const std::vector<std::int64_t>& result) {
   const std::int64_t most = scope.context.largest.lines;
@@ -226,8 +228,8 @@ base::Status check_dims(const std::vector<std::int64_t>& result, Reach reach,
                      "", "flatten or reduce it"};
 }
 
-// How far a method looks that gets the whole tensor. It must fit the smallest capture as well as
-// the largest.
+// Finds the reach of an expression that gets the whole tensor. The expression must fit the smallest
+// and the largest capture.
 base::Result<TileExpression> check_whole(const std::string& text, DataDims dims,
                                          const ExpressionScope& scope) {
   const auto program = whole_program(text, dims, scope, scope.context.largest);
@@ -275,7 +277,7 @@ base::Result<TileExpression> check_expression(const std::string& text, DataDims 
                            std::to_string(static_cast<std::int64_t>(scope.context.limits.max_cost)),
                        "", "take fewer rows, tokens or tiles, or a simpler expression"};
   }
-  // What is wrong with the text itself matters more than the number of tiles.
+  // check_whole reports errors in the text before errors in the number of tiles.
   return check_whole(text, dims, scope);
 }
 
