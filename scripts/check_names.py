@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -47,11 +48,11 @@ def sources_of(entry: dict[str, str]) -> list[dict[str, str]]:
 def flags_of(command: str) -> list[str]:
     """What decides the meaning of the source: include folders, macros, the language. A precompiled
     header is left out: clang reads none of GCC's, and a source includes what it uses."""
-    words = _FOREIGN_FLAGS.sub("", command).split()
+    words = shlex.split(_FOREIGN_FLAGS.sub("", command))
     flags = []
     for word, following in zip(words, words[1:] + [""]):
         if word.startswith(("-I", "-D", "-std=")):
-            flags.append(word.replace("\\", ""))
+            flags.append(word)
         elif word == "-isystem":
             flags += [word, following]
     return flags

@@ -41,10 +41,10 @@ struct Max {
 
 // The type of a dtype in memory (Stored) and the type of its reduction (Value).
 
-template <typename Stored_, typename Value_ = Stored_>
+template <typename T, typename Wide = T>
 struct Plain {
-  using Stored = Stored_;
-  using Value = Value_;
+  using Stored = T;
+  using Value = Wide;
   static Value load(Stored stored) { return stored; }
   static Stored store(Value value) { return value; }
 };
@@ -64,8 +64,8 @@ struct BFloat16 {
 };
 
 // Compiled a second time for AVX2. The version is chosen when the program starts. AVX2 is twice as
-// fast for bf16 and gives the same bits.
-#if defined(__x86_64__) && defined(__GNUC__)
+// fast for bf16 and gives the same bits. Clang does not do this for templates.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define TT_WIDE_VECTORS __attribute__((target_clones("avx2", "default")))
 #else
 #define TT_WIDE_VECTORS

@@ -25,6 +25,8 @@ constexpr std::array<const char*, 21> kAtenNames = {
     "pow", "matmul", "bitwise_and", "bitwise_or", "bitwise_xor", "eq",           "ne",
     "lt",  "le",     "gt",          "ge",         "neg",         "positive",     "bitwise_not"};
 
+static_assert(kAtenNames.size() == static_cast<std::size_t>(Operator::kInvert) + 1);
+
 std::string aten_name(Operator op) { return kAtenNames[static_cast<std::size_t>(op)]; }
 
 // Swaps the sides: a < b is b > a.

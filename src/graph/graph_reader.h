@@ -4,6 +4,7 @@
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/expr/script.h"
+#include "tensor_tracer/points/place_table.h"
 
 namespace tt::graph {
 

@@ -15,8 +15,9 @@ namespace tt::hub {
 base::Result<Subscription> parse_subscription(const protocol::Subscribe& request,
                                               const nlohmann::json& facts);
 
-/// The flag of the trace point with this name in a run's facts; nothing if there is none. Both
-/// arguments come from outside and may have any content. Thread: any.
+/// Returns the flag of the trace point with this name in a run's facts. Returns nothing if the
+/// facts have no point with this name. Both arguments come from outside and may have any content.
+/// Thread: any.
 std::optional<std::uint16_t> flag_of_point(const nlohmann::json& facts, const nlohmann::json& name);
 
 }  // namespace tt::hub

@@ -10,6 +10,34 @@
 namespace tt::intervene {
 namespace {
 
+using expr::Kind;
+
+// The value of an integer node, with or without a sign.
+std::int64_t integer_of(const expr::Ast& ast, expr::NodeId id) {
+  const expr::Node& node = ast.node(id);
+  if (node.kind != Kind::kUnary) return node.integer;
+  const std::int64_t value = ast.node(node.children[0]).integer;
+  return node.op == expr::Operator::kNegative ? -value : value;
+}
+
+std::optional<c10::SymInt> bound_of(const expr::Ast& ast, expr::NodeId id) {
+  if (id == expr::kNoNode || ast.node(id).kind == Kind::kNone) return std::nullopt;
+  return c10::SymInt(integer_of(ast, id));
+}
+
+at::indexing::TensorIndex index_of(const expr::Ast& ast, expr::NodeId id) {
+  const expr::Node& node = ast.node(id);
+  if (node.kind == Kind::kEllipsis) return at::indexing::Ellipsis;
+  if (node.kind == Kind::kSlice) {
+    return at::indexing::Slice(bound_of(ast, node.children[0]), bound_of(ast, node.children[1]),
+                               bound_of(ast, node.children[2]));
+  }
+  if (node.kind != Kind::kList) return integer_of(ast, id);
+  std::vector<std::int64_t> positions;
+  for (const expr::NodeId item : node.children) positions.push_back(integer_of(ast, item));
+  return at::tensor(positions, at::device(at::kCPU).dtype(at::kLong));
+}
+
 // A value may be a view of an input. Then the value keeps the input's memory alive.
 void add_held_input(const LayerDraft& draft, CompiledValue& compiled,
                     const std::vector<InputInfo>& inputs) {
@@ -152,6 +180,17 @@ base::Result<LayerSpecialization> compile(LayerDraft& draft) {
 }
 
 }  // namespace
+
+Indices read_indices(const expr::Ast& ast, expr::NodeId subscript, std::size_t whole_dims) {
+  Indices indices(whole_dims, at::indexing::Slice());
+  const expr::Node& node = ast.node(subscript);
+  if (node.kind != Kind::kTuple) {
+    indices.push_back(index_of(ast, subscript));
+    return indices;
+  }
+  for (const expr::NodeId item : node.children) indices.push_back(index_of(ast, item));
+  return indices;
+}
 
 at::Tensor by_heads(const at::Tensor& x, std::int64_t head_size) {
   return x.unflatten(-1, {x.size(-1) / head_size, head_size});

@@ -12,34 +12,6 @@
 namespace tt::intervene {
 namespace {
 
-using expr::Kind;
-
-// The value of an integer node, with or without a sign.
-std::int64_t integer_of(const expr::Ast& ast, expr::NodeId id) {
-  const expr::Node& node = ast.node(id);
-  if (node.kind != Kind::kUnary) return node.integer;
-  const std::int64_t value = ast.node(node.children[0]).integer;
-  return node.op == expr::Operator::kNegative ? -value : value;
-}
-
-std::optional<c10::SymInt> bound_of(const expr::Ast& ast, expr::NodeId id) {
-  if (id == expr::kNoNode || ast.node(id).kind == Kind::kNone) return std::nullopt;
-  return c10::SymInt(integer_of(ast, id));
-}
-
-at::indexing::TensorIndex index_of(const expr::Ast& ast, expr::NodeId id) {
-  const expr::Node& node = ast.node(id);
-  if (node.kind == Kind::kEllipsis) return at::indexing::Ellipsis;
-  if (node.kind == Kind::kSlice) {
-    return at::indexing::Slice(bound_of(ast, node.children[0]), bound_of(ast, node.children[1]),
-                               bound_of(ast, node.children[2]));
-  }
-  if (node.kind != Kind::kList) return integer_of(ast, id);
-  std::vector<std::int64_t> positions;
-  for (const expr::NodeId item : node.children) positions.push_back(integer_of(ast, item));
-  return at::tensor(positions, at::device(at::kCPU).dtype(at::kLong));
-}
-
 // Marks the elements that the subscripts select.
 void find_region(const LayerDraft& draft, Write& write) {
   write.positions = draft.layer.shape.batch * draft.layer.shape.sequence;
@@ -190,17 +162,6 @@ base::Status check_skip(const LayerDraft& draft, const graph::Effect& effect) {
 }
 
 }  // namespace
-
-Indices read_indices(const expr::Ast& ast, expr::NodeId subscript, std::size_t whole_dims) {
-  Indices indices(whole_dims, at::indexing::Slice());
-  const expr::Node& node = ast.node(subscript);
-  if (node.kind != Kind::kTuple) {
-    indices.push_back(index_of(ast, subscript));
-    return indices;
-  }
-  for (const expr::NodeId item : node.children) indices.push_back(index_of(ast, item));
-  return indices;
-}
 
 base::Status compile_effect(LayerDraft& draft, std::size_t index) {
   const graph::Effect& effect = draft.program.effects[index];

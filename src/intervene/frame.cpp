@@ -1,6 +1,7 @@
 #include "src/intervene/frame.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <utility>

@@ -1,6 +1,7 @@
 #include "src/intervene/run.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <utility>
 

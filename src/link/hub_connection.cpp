@@ -251,7 +251,11 @@ void HubConnection::on_written(beast::error_code failure) {
   send_time_ += now - write_began_;
   if (now - times_told_ >= kTellTimes) notify_times(now);
   channel_.written();
-  write();
+  if (closing_) {
+    say_goodbye();
+  } else {
+    write();
+  }
 }
 
 void HubConnection::notify_times(Channel::Clock::time_point now) {
@@ -263,12 +267,16 @@ void HubConnection::notify_times(Channel::Clock::time_point now) {
 
 void HubConnection::close() {
   closing_ = true;
-  if (stream_ && open_ && in_flight_.empty()) {
-    open_ = false;
-    stream_->async_close(websocket::close_code::normal, [](beast::error_code) {});
-  } else if (stream_) {
+  if (stream_ && !open_) {
     beast::get_lowest_layer(*stream_).close();
+  } else if (stream_ && in_flight_.empty()) {
+    say_goodbye();
   }
+}
+
+void HubConnection::say_goodbye() {
+  open_ = false;
+  stream_->async_close(websocket::close_code::normal, [](beast::error_code) {});
 }
 
 }  // namespace tt::link

@@ -37,7 +37,7 @@ class HubConnection {
   boost::asio::awaitable<void> run();
   /// Call this when a message may wait in the channel.
   void wake();
-  /// Ends the connection and run().
+  /// Ends the connection and run(), after a write that is under way.
   void close();
 
  private:
@@ -56,6 +56,8 @@ class HubConnection {
   void take_next();
   bool put_places(const Outgoing& message);
   void on_written(boost::beast::error_code failure);
+  /// Sends the close frame. The hub's answer ends run().
+  void say_goodbye();
   /// Sends, about once a second while messages are written, how long the writes took and how many
   /// bytes wait.
   void notify_times(Channel::Clock::time_point now);

@@ -1,6 +1,7 @@
 #include "tensor_tracer/optim/adamw.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 #include <numbers>

@@ -18,8 +18,7 @@ std::vector<std::int64_t> rank_borders(const std::vector<mesh::Interval>& held, 
     }
   }
   std::ranges::sort(borders);
-  const auto repeated = std::ranges::unique(borders);
-  borders.erase(repeated.begin(), repeated.end());
+  borders.erase(std::unique(borders.begin(), borders.end()), borders.end());
   return borders;
 }
 

@@ -1,6 +1,7 @@
 #include "tensor_tracer/trace/pass.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <exception>
@@ -40,8 +41,8 @@ PassMemory take_memory(TracerCore& core) {
 /// The state of a pass that captures something. Tensor hooks hold it by weak_ptr.
 struct Pass::State : std::enable_shared_from_this<Pass::State> {
   State(std::shared_ptr<TracerCore> of, const ForwardScope& about)
-      : core(std::move(of)), plan(core->plan), scope(about), memory(take_memory(*core)) {
-    memory.entry_seconds.assign(plan->plan().entries.size(), 0.0);
+      : core_(std::move(of)), plan_(core_->plan), scope_(about), memory_(take_memory(*core_)) {
+    memory_.entry_seconds.assign(plan_->plan().entries.size(), 0.0);
   }
 
   // When an exception unwinds the stack, the other ranks may have posted no gather. Do not wait
@@ -49,10 +50,10 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
   ~State() {
     if (std::uncaught_exceptions() > 0) return;
     try {
-      for (ForwardBuffer* buffer : {&memory.values, &memory.gradients}) {
+      for (ForwardBuffer* buffer : {&memory_.values, &memory_.gradients}) {
         if (buffer->is_pending()) buffer->finish_gather();
       }
-      core->unused.push_back(std::move(memory));
+      core_->unused.push_back(std::move(memory_));
     } catch (const std::exception&) {
       // Drop this memory; no later pass uses it.
     }
@@ -65,10 +66,10 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
   /// `failure`: the error while `local` was computed; empty: no error.
   void capture_values(const points::PlaceKey& place, const at::Tensor& local,
                       const std::string& failure = "") noexcept {
-    if (stage != Stage::kForward) return;
+    if (stage_ != Stage::kForward) return;
     for_each_entry(place, /*gradient=*/false, [&](std::size_t entry) {
-      std::optional<Slot> slot = plan->slot_for(entry, place.layer, local);
-      if (slot) write(memory.values, memory.values.add(std::move(*slot)), local, {}, failure);
+      std::optional<Slot> slot = plan_->slot_for(entry, place.layer, local);
+      if (slot) write(memory_.values, memory_.values.add(std::move(*slot)), local, {}, failure);
     });
   }
 
@@ -83,11 +84,11 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
 
   void make_and_capture(const points::PlaceKey& place, at::IntArrayRef sizes, at::ScalarType dtype,
                         const std::function<at::Tensor()>& make) {
-    if (stage != Stage::kForward) return;
+    if (stage_ != Stage::kForward) return;
     at::Tensor local;
     std::string failure;
     try {
-      const base::CpuTimer timer(core->seconds.all);
+      const base::CpuTimer timer(core_->seconds.all);
       const at::NoGradGuard no_grad;
       local = make();
     } catch (const std::exception& error) {
@@ -95,79 +96,79 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
       local = at::empty(sizes, at::TensorOptions(dtype).device(at::kMeta));
       failure = reason_of(error);
       for_each_entry(place, /*gradient=*/false,
-                     [&](std::size_t entry) { plan->switch_off(entry, failure); });
+                     [&](std::size_t entry) { plan_->switch_off(entry, failure); });
     }
     capture_values(place, local, failure);
   }
 
   std::int64_t rows_wanted(const points::PlaceKey& place, std::int64_t batch, bool gradient) const {
-    if (stage != Stage::kForward && !gradient) return 0;
+    if (stage_ != Stage::kForward && !gradient) return 0;
     std::int64_t rows = 0;
-    for (const std::size_t entry : plan->entries_of(place.row)) {
+    for (const std::size_t entry : plan_->entries_of(place.row)) {
       if (!takes(entry, place, gradient)) continue;
-      if (stage != Stage::kForward && !find_unwatched(entry, place.layer)) continue;
-      rows = std::max(rows, std::min(batch, plan->plan().entries[entry].end_row.value_or(batch)));
+      if (stage_ != Stage::kForward && !find_unwatched(entry, place.layer)) continue;
+      rows = std::max(rows, std::min(batch, plan_->plan().entries[entry].end_row.value_or(batch)));
     }
     return rows;
   }
 
   /// True if the pass must still watch gradients of a recomputation.
   bool end_forward() {
-    if (stage != Stage::kForward) return false;
-    const base::CpuTimer timer(core->seconds.all);
+    if (stage_ != Stage::kForward) return false;
+    const base::CpuTimer timer(core_->seconds.all);
     if (const int other_rank = find_other_layout(); other_rank > 0) {
       give_up(other_rank);
       return false;
     }
-    stage = Stage::kBackward;
-    post(memory.values);
-    return std::ranges::find(is_watched, false) != is_watched.end();
+    stage_ = Stage::kBackward;
+    post(memory_.values);
+    return std::ranges::find(is_watched_, false) != is_watched_.end();
   }
 
   void end_backward() {
-    TT_CHECK(stage != Stage::kForward, "end_backward() comes before end_forward()");
-    if (stage == Stage::kOver) return;
-    stage = Stage::kOver;
-    const base::CpuTimer timer(core->seconds.all);
-    complete(memory.values);
-    if (!memory.gradients.slots().empty()) post(memory.gradients);
+    TT_CHECK(stage_ != Stage::kForward, "end_backward() comes before end_forward()");
+    if (stage_ == Stage::kOver) return;
+    stage_ = Stage::kOver;
+    const base::CpuTimer timer(core_->seconds.all);
+    complete(memory_.values);
+    if (!memory_.gradients.slots().empty()) post(memory_.gradients);
   }
 
   void finish() {
-    const base::CpuTimer timer(core->seconds.all);
-    complete(memory.values);
-    complete(memory.gradients);
+    const base::CpuTimer timer(core_->seconds.all);
+    complete(memory_.values);
+    complete(memory_.gradients);
   }
 
  private:
   template <typename Act>
   void for_each_entry(const points::PlaceKey& place, bool gradient, const Act& act) noexcept {
-    const base::CpuTimer timer(core->seconds.all);
-    for (const std::size_t entry : plan->entries_of(place.row)) {
+    const base::CpuTimer timer(core_->seconds.all);
+    for (const std::size_t entry : plan_->entries_of(place.row)) {
       if (!takes(entry, place, gradient)) continue;
       try {
         act(entry);
       } catch (const std::exception& error) {
-        plan->switch_off(entry, reason_of(error));
+        plan_->switch_off(entry, reason_of(error));
       }
     }
   }
 
   bool takes(std::size_t entry, const points::PlaceKey& place, bool gradient) const {
-    return plan->plan().entries[entry].gradient == gradient &&
-           plan->takes(entry, place.layer, scope);
+    return plan_->plan().entries[entry].gradient == gradient &&
+           plan_->takes(entry, place.layer, scope_);
   }
 
   // The ranks compare the layouts of both buffers at the end of the forward pass. So a gradient
   // that appears only in a recomputation gets its slot during the forward.
   void watch_gradient(std::size_t entry, int layer, const at::Tensor& like, const at::Tensor& from,
                       const Make& make) {
-    const bool is_forward = stage == Stage::kForward;
-    if (!from.requires_grad() && !(is_forward && scope.recomputes)) return;
+    const bool is_forward = stage_ == Stage::kForward;
+    if (!from.requires_grad() && !(is_forward && scope_.recomputes)) return;
     const auto index =
         is_forward ? reserve_gradient(entry, layer, like) : find_unwatched(entry, layer);
     if (!index || !from.requires_grad()) return;
-    is_watched[*index] = true;
+    is_watched_[*index] = true;
     from.register_hook([weak = weak_from_this(), index = *index, make](const at::Tensor& gradient) {
       if (const auto state = weak.lock()) state->write_gradient(index, gradient, make);
     });
@@ -175,18 +176,18 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
 
   std::optional<std::size_t> reserve_gradient(std::size_t entry, int layer,
                                               const at::Tensor& like) {
-    std::optional<Slot> slot = plan->slot_for(entry, layer, like);
+    std::optional<Slot> slot = plan_->slot_for(entry, layer, like);
     if (!slot) return std::nullopt;
-    const std::size_t index = memory.gradients.add(std::move(*slot));
-    memory.gradients.mark(memory.gradients.slots()[index], ForwardBuffer::Outcome::kUnreached);
-    is_watched.push_back(false);
+    const std::size_t index = memory_.gradients.add(std::move(*slot));
+    memory_.gradients.mark(memory_.gradients.slots()[index], ForwardBuffer::Outcome::kUnreached);
+    is_watched_.push_back(false);
     return index;
   }
 
   std::optional<std::size_t> find_unwatched(std::size_t entry, int layer) const {
-    const std::vector<Slot>& slots = memory.gradients.slots();
+    const std::vector<Slot>& slots = memory_.gradients.slots();
     for (std::size_t i = 0; i < slots.size(); ++i) {
-      if (slots[i].entry == entry && slots[i].layer == layer && !is_watched[i]) return i;
+      if (slots[i].entry == entry && slots[i].layer == layer && !is_watched_[i]) return i;
     }
     return std::nullopt;
   }
@@ -195,11 +196,11 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
              const std::string& failure) {
     const Slot& slot = buffer.slots()[index];
     try {
-      const base::CpuTimer timer(memory.entry_seconds[slot.entry]);
+      const base::CpuTimer timer(memory_.entry_seconds[slot.entry]);
       const at::NoGradGuard no_grad;
       const at::Tensor numbers = make ? make(local) : local;
       std::byte* part = buffer.own_part(slot);
-      if (part != nullptr) plan->pack(slot, buffer.own_rank(), numbers, part);
+      if (part != nullptr) plan_->pack(slot, buffer.own_rank(), numbers, part);
     } catch (const std::exception& error) {
       buffer.mark_failed(slot, failure.empty() ? reason_of(error) : failure);
       throw;
@@ -209,27 +210,27 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
   }
 
   void write_gradient(std::size_t index, const at::Tensor& gradient, const Make& make) noexcept {
-    if (stage == Stage::kOver) return;
-    const base::CpuTimer timer(core->seconds.all);
+    if (stage_ == Stage::kOver) return;
+    const base::CpuTimer timer(core_->seconds.all);
     try {
-      write(memory.gradients, index, gradient, make, "");
+      write(memory_.gradients, index, gradient, make, "");
     } catch (const std::exception& error) {
-      plan->switch_off(memory.gradients.slots()[index].entry, reason_of(error));
+      plan_->switch_off(memory_.gradients.slots()[index].entry, reason_of(error));
     }
   }
 
   bool took_too_long(std::size_t entry) const {
-    return memory.entry_seconds[entry] > core->context.limits.max_entry_seconds;
+    return memory_.entry_seconds[entry] > core_->context.limits.max_entry_seconds;
   }
 
   // The first rank whose buffers, of both directions, have another layout than rank 0's; 0: all
   // layouts agree. This exchange of eight bytes per rank runs in every pass: a rank knows only its
   // own layout, so it cannot know that all ranks have a layout which was compared before.
   int find_other_layout() const {
-    const comm::ProcessGroup& group = core->group;
+    const comm::ProcessGroup& group = core_->group;
     if (group.size() == 1) return 0;
     const auto own = static_cast<std::int64_t>(
-        base::mix(memory.values.layout_hash(), memory.gradients.layout_hash()));
+        base::mix(memory_.values.layout_hash(), memory_.gradients.layout_hash()));
     const auto options = at::device(at::kCPU).dtype(at::kLong);
     at::Tensor all = at::empty({group.size()}, options);
     group.all_gather(at::full({1}, own, options), all);
@@ -240,65 +241,65 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
   }
 
   void give_up(int other_rank) {
-    stage = Stage::kOver;
-    for (const ForwardBuffer* buffer : {&memory.values, &memory.gradients}) {
+    stage_ = Stage::kOver;
+    for (const ForwardBuffer* buffer : {&memory_.values, &memory_.gradients}) {
       for (const Slot& slot : buffer->slots()) {
-        plan->switch_off(slot.entry,
-                         "tensor ranks 0 and " + std::to_string(other_rank) +
-                             " disagree about the bytes of a pass, which is not gathered; "
-                             "this is a defect of Tensor Tracer, please report it");
+        plan_->switch_off(slot.entry,
+                          "tensor ranks 0 and " + std::to_string(other_rank) +
+                              " disagree about the bytes of a pass, which is not gathered; "
+                              "this is a defect of Tensor Tracer, please report it");
       }
     }
   }
 
   void post(ForwardBuffer& buffer) {
-    const base::CpuTimer timer(core->seconds.gather);
+    const base::CpuTimer timer(core_->seconds.gather);
     buffer.start_gather();
   }
 
   void complete(ForwardBuffer& buffer) {
     if (!buffer.is_pending()) return;
     {
-      const base::CpuTimer timer(core->seconds.gather);
+      const base::CpuTimer timer(core_->seconds.gather);
       buffer.finish_gather();
     }
-    if (core->sink == nullptr || core->group.rank() != 0) return;
-    const base::CpuTimer timer(core->seconds.encode);
+    if (core_->sink == nullptr || core_->group.rank() != 0) return;
+    const base::CpuTimer timer(core_->seconds.encode);
     std::string message;
     for (const Slot& slot : buffer.slots()) {
-      if (!plan->is_switched_off(slot.entry)) append_record(message, buffer, slot);
+      if (!plan_->is_switched_off(slot.entry)) append_record(message, buffer, slot);
     }
-    if (!message.empty()) core->sink->send_records(std::move(message));
+    if (!message.empty()) core_->sink->send_records(std::move(message));
   }
 
   void append_record(std::string& message, const ForwardBuffer& buffer, const Slot& slot) {
     const ForwardBuffer::Outcome outcome = buffer.outcome(slot);
     if (outcome == ForwardBuffer::Outcome::kUnreached) return;
     if (outcome == ForwardBuffer::Outcome::kFailed) {
-      plan->switch_off(slot.entry, buffer.failure(slot));
+      plan_->switch_off(slot.entry, buffer.failure(slot));
       return;
     }
     try {
-      const base::CpuTimer timer(memory.entry_seconds[slot.entry]);
-      core->writer.append(message, plan->plan(), scope, slot, buffer.parts_of(slot));
+      const base::CpuTimer timer(memory_.entry_seconds[slot.entry]);
+      core_->writer.append(message, plan_->plan(), scope_, slot, buffer.parts_of(slot));
     } catch (const std::exception& error) {
-      plan->switch_off(slot.entry, reason_of(error));
+      plan_->switch_off(slot.entry, reason_of(error));
     }
     if (outcome == ForwardBuffer::Outcome::kTookTooLong || took_too_long(slot.entry)) {
-      plan->switch_off(slot.entry, "it took more than " +
-                                       std::to_string(core->context.limits.max_entry_seconds) +
-                                       " s of CPU time in one pass; take less of it");
+      plan_->switch_off(slot.entry, "it took more than " +
+                                        std::to_string(core_->context.limits.max_entry_seconds) +
+                                        " s of CPU time in one pass; take less of it");
     }
   }
 
   enum class Stage { kForward, kBackward, kOver };
 
-  const std::shared_ptr<TracerCore> core;
-  const std::shared_ptr<ActivePlan> plan;
-  const ForwardScope scope;
-  PassMemory memory;
-  Stage stage = Stage::kForward;
-  std::vector<bool> is_watched;  // by gradient slot: true if it has a tensor hook
+  const std::shared_ptr<TracerCore> core_;
+  const std::shared_ptr<ActivePlan> plan_;
+  const ForwardScope scope_;
+  PassMemory memory_;
+  Stage stage_ = Stage::kForward;
+  std::vector<bool> is_watched_;  // by gradient slot: true if it has a tensor hook
 };
 
 Pass::Pass(std::shared_ptr<TracerCore> core, const ForwardScope& scope)

@@ -6,13 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <stdexcept>
-#include <variant>
-
-#include "tests/bench/values.h"
 
 namespace tt::bench {
 namespace {
@@ -42,6 +41,24 @@ bool parse_frame(std::string_view bytes, Frame& frame) {
            .length = wide == 0 ? byte(1) : std::size_t{0}};
   for (std::size_t i = 0; i < wide; ++i) frame.length = frame.length << 8U | byte(2 + i);
   return true;
+}
+
+// The two dtypes that scripts/bench/stream.py streams.
+std::vector<float> decode(const protocol::RecordView& record) {
+  const protocol::Dtype dtype = record.header.dtype;
+  const bool is_f32 = dtype == protocol::Dtype::kF32;
+  if (!is_f32 && dtype != protocol::Dtype::kBf16)
+    throw std::runtime_error("a record of another dtype");
+  const std::size_t item = is_f32 ? sizeof(float) : sizeof(std::uint16_t);
+  std::vector<float> numbers(record.payload.size() / item);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    // A bfloat16 is the upper half of a float32.
+    std::uint32_t bits = 0;
+    std::memcpy(reinterpret_cast<char*>(&bits) + sizeof(bits) - item,
+                record.payload.data() + i * item, item);
+    numbers[i] = std::bit_cast<float>(bits);
+  }
+  return numbers;
 }
 
 }  // namespace
@@ -93,7 +110,7 @@ void DecodingViewer::take_message(std::string_view message) {
 }
 
 void DecodingViewer::take_record(const protocol::RecordView& record) {
-  const auto numbers = std::get<std::vector<float>>(decode(record));
+  const std::vector<float> numbers = decode(record);
   const auto wanted = static_cast<float>(record.header.layer);
   if (numbers.empty() || numbers.front() != wanted || numbers.back() != wanted) {
     throw std::runtime_error("a record's numbers are not those of its layer");

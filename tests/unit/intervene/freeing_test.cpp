@@ -1,6 +1,7 @@
 // Values of a program live from their line to their last user, and no longer.
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 
