@@ -25,7 +25,7 @@ void Frame::add(std::shared_ptr<ActiveProgram> program,
   if (env_.is_preview == program->is_preview) program->count_identity(*values);
   plan_key_.insert(plan_key_.end(), values->is_identity.begin(), values->is_identity.end());
   plan_key_.push_back(reinterpret_cast<std::uintptr_t>(specialization.get()));
-  ProgramPass& pass = programs_.emplace_back(std::move(program), std::move(values));
+  ProgramPass& pass = programs_.emplace_back(ProgramPass{std::move(program), std::move(values)});
   for (std::size_t i = 0; i < specialization->layers.size(); ++i) {
     entries_.push_back({&pass.program->program, programs_.size() - 1, specialization,
                         &specialization->layers[i],
