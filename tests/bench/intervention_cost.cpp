@@ -9,6 +9,7 @@
 //                      cycle: of bare, steer, patch, save by the wall's clock, then CPU time
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <array>
 #include <chrono>

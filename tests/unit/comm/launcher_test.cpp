@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <ostream>
 
 namespace tt::comm {
 namespace {
@@ -22,7 +23,7 @@ struct Good {
   const char* name;
   Variables variables;
   Launch launch;
-  friend void PrintTo(const Good& good, std::ostream* out) { *out << good.name; }
+  friend std::ostream& operator<<(std::ostream& out, const Good& good) { return out << good.name; }
 };
 
 const Variables kOpenMpi{{"OMPI_COMM_WORLD_RANK", "5"},
@@ -102,7 +103,7 @@ struct Bad {
   const char* name;
   Variables variables;
   const char* text;
-  friend void PrintTo(const Bad& bad, std::ostream* out) { *out << bad.name; }
+  friend std::ostream& operator<<(std::ostream& out, const Bad& bad) { return out << bad.name; }
 };
 
 const std::vector<Bad> kBad = {
