@@ -105,8 +105,6 @@ def server_of(system: str, cell: Cell) -> Iterator[Server]:
         return
     if system == "Python":
         line = [sys.executable, str(HERE / "python_hub.py")]
-    elif system == "relay":
-        line = [program("hub_load"), "relay", str(cell.viewers)]
     else:
         line = [program("hub_load"), "send_loop", str(cell.size), str(cell.viewers)]
     with running(line, signal.SIGTERM) as process:
@@ -155,7 +153,7 @@ def window(
                 "cpu_seconds": cpu_seconds(server.process) - begin,
                 "rss_mib": server.rss_mib(),
             }
-            tell(viewers, "end")  # and send() and the relay end with them
+            tell(viewers, "end")  # and send() ends with them
         return json.loads(first_line(viewers)) | used
 
 
@@ -169,7 +167,7 @@ def measure(system: System, cell: Cell, seconds: float) -> Measured:
             dropped=max(0.0, 1 - got["records"] / max(1, got["offered"])),
             rss_mib=got["rss_mib"],
         )
-    if system.server in ("send()", "relay") or system.batch > 1:
+    if system.server == "send()" or system.batch > 1:
         return flood
     rate = min(MOST_RATE, RATE_BYTES / (cell.size * cell.viewers))
     with server_of(system.server, cell) as server:

@@ -72,7 +72,6 @@ struct Metrics {
   std::uint64_t positions = 0;          // positions that programs wrote
   std::uint64_t records = 0;
   std::uint64_t damaged_records = 0;
-  std::uint64_t shared_bytes = 0;         // of records that workers put into shared memory
   std::uint64_t dropped_for_viewers = 0;  // for viewers that have left
   std::uint64_t dropped_by_trainer = 0;
   std::uint64_t connections = 0;

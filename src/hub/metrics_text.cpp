@@ -205,9 +205,6 @@ void add_traffic(Page& page, const Metrics& metrics) {
 
 void add_faults(Page& page, const Metrics& metrics, const Survey& survey) {
   page.counter("records_received_total", "Records that workers sent.", metrics.records);
-  page.counter("shared_memory_received_bytes_total",
-               "Bytes of those that lay in shared memory instead of the message.",
-               metrics.shared_bytes);
   page.head("records_dropped_total", "counter", "Records that were dropped, by where.");
   page.sample(static_cast<double>(metrics.dropped_for_viewers + survey.dropped_for_viewers),
               {{"reason", "viewer"}});

@@ -174,7 +174,7 @@ void Room::on_binary(Client& client, const SharedBytes& message, Clock::time_poi
   member->heard = now;
   keeper_.renew(member->session, now);
   if (worker && member->greeted) {
-    workers_.on_binary(client, *member, message, now);
+    workers_.on_binary(*member, message, now);
   } else {
     refuse(client, *member, 0, invalid_request("binary messages come from workers"));
   }

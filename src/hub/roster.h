@@ -17,7 +17,6 @@
 #include "src/hub/legacy_viewer.h"
 #include "src/hub/metrics.h"
 #include "src/hub/rate_limit.h"
-#include "tensor_tracer/protocol/shared_records.h"
 
 namespace tt::hub {
 
@@ -42,9 +41,8 @@ struct Member {
   std::string session;  // "v3" or "w1"
   MessageGate gate;     // viewers
   bool greeted = false;
-  std::uint64_t rank = 0;                                    // workers: the global rank
-  std::optional<LinkFacts> link = std::nullopt;              // workers
-  std::unique_ptr<protocol::SharedReader> shared = nullptr;  // workers that offered memory
+  std::uint64_t rank = 0;                        // workers: the global rank
+  std::optional<LinkFacts> link = std::nullopt;  // workers
   Clock::time_point joined;
   bool may_be_silent = false;
   Clock::time_point heard;                  // when the last message arrived

@@ -9,7 +9,6 @@
 #include "src/hub/run_facts.h"
 #include "tensor_tracer/hub/event_log.h"
 #include "tensor_tracer/protocol/request.h"
-#include "tensor_tracer/protocol/shared_records.h"
 
 namespace tt::hub {
 namespace {
@@ -42,16 +41,6 @@ std::string data_key(const protocol::Notification& notification) {
   return protocol::encode_json(std::move(key));
 }
 
-bool accept_memory(Member& member, const json& offer) {
-  auto opened = protocol::SharedReader::open(offer);
-  if (!opened) {
-    spdlog::info("no_shared_memory: {}: {}", member.session, base::to_string(opened.error()));
-    return false;
-  }
-  member.shared = std::move(opened).value();
-  return true;
-}
-
 }  // namespace
 
 base::Status WorkerDesk::greet(Client& client, Member& member, const protocol::Request& message) {
@@ -72,9 +61,6 @@ base::Status WorkerDesk::greet(Client& client, Member& member, const protocol::R
   spdlog::info("worker_joined: {}", member.session);
   json result = {
       {"version", protocol::kProtocolVersion}, {"session", member.session}, {"hub", TT_VERSION}};
-  if (const auto& offer = hello.value().shared_memory) {
-    result["shared_memory"] = accept_memory(member, *offer);
-  }
   Roster::send(client, protocol::encode_result(message.id, std::move(result)));
   if (member.rank == 0) {
     replace_leader(client, member);
@@ -173,40 +159,11 @@ void WorkerDesk::pass_on(const protocol::Notification& notification, const Share
   roster_.broadcast(text);
 }
 
-void WorkerDesk::on_binary(Client& client, Member& member, const SharedBytes& message,
-                           Clock::time_point now) {
+void WorkerDesk::on_binary(Member& member, const SharedBytes& message, Clock::time_point now) {
   member.moved = now;
-  if (member.shared && protocol::SharedReader::is_places(*message)) {
-    take_places(client, member, *message, now);
-  } else {
-    take_records(member, message, now);
-    end_message(now);
-  }
-}
-
-void WorkerDesk::take_places(Client& client, Member& member, std::string_view places,
-                             Clock::time_point now) {
-  base::Status good;
-  while (protocol::SharedReader::is_places(places)) {
-    const auto blocks = member.shared->take(places);
-    if (!blocks) {
-      good = blocks.error();
-      break;
-    }
-    for (const SharedBytes& records : blocks.value()) {
-      metrics_.shared_bytes += records->size();
-      take_records(member, records, now);
-    }
-    end_message(now);
-  }
-  if (good.ok() && !places.empty()) {
-    good = base::Error{"invalid_record", "what follows the places of records is not a place"};
-  }
-  if (!good.ok()) {
-    notify_damage(member, good.error(), now);
-  }
-  if (const auto taken = member.shared->told_now()) {
-    Roster::send(client, protocol::encode_notification("taken", {{"bytes", *taken}}));
+  take_records(member, message, now);
+  for (const auto& [viewer, state] : roster_.members()) {
+    viewer->queue().end_message(now);
   }
 }
 
@@ -226,12 +183,6 @@ void WorkerDesk::take_records(Member& member, const SharedBytes& records, Clock:
   }
   if (!reader.status().ok()) {
     notify_damage(member, reader.status().error(), now);
-  }
-}
-
-void WorkerDesk::end_message(Clock::time_point now) {
-  for (const auto& [viewer, member] : roster_.members()) {
-    viewer->queue().end_message(now);
   }
 }
 

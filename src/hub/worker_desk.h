@@ -35,9 +35,9 @@ class WorkerDesk {
   /// `text`: the whole message.
   void on_notification(Client& client, Member& member, const protocol::Notification& notification,
                        std::string_view text, Clock::time_point now);
-  /// Takes a message of a greeted worker: records, or their places in shared memory. Keeps large
-  /// records in place, and copies small records.
-  void on_binary(Client& client, Member& member, const SharedBytes& message, Clock::time_point now);
+  /// Takes the records of a greeted worker's message. Keeps large records in place, and copies
+  /// small records.
+  void on_binary(Member& member, const SharedBytes& message, Clock::time_point now);
   /// The leader's connection ended.
   void lose_leader();
 
@@ -45,12 +45,10 @@ class WorkerDesk {
   void replace_leader(Client& client, const Member& member);
   void follow_leader(const protocol::Notification& notification, const SharedBytes& text);
   void pass_on(const protocol::Notification& notification, const SharedBytes& text);
-  void take_places(Client& client, Member& member, std::string_view places, Clock::time_point now);
   void take_records(Member& member, const SharedBytes& records, Clock::time_point now);
   bool is_wanted(const Member& viewer, const protocol::RecordHeader& header) const;
   void show_record(const protocol::RecordHeader& header, const StoredRecord& record,
                    Clock::time_point now);
-  void end_message(Clock::time_point now);
   void notify_damage(Member& member, const base::Error& error, Clock::time_point now);
 
   Roster& roster_;

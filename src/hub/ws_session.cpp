@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/post.hpp>
-#include <boost/endian/conversion.hpp>
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -22,37 +21,19 @@ constexpr std::size_t kWorthNoCopy = std::size_t{8} << 10U;
 // sent together, after at most kMaxRounds rounds of the I/O context.
 constexpr std::size_t kWorthWriting = std::size_t{256} << 10U;
 constexpr int kMaxRounds = 128;
-constexpr std::size_t kMaxHeader = 10;
+constexpr std::size_t kViewerAhead = std::size_t{4} << 10U;
+constexpr std::size_t kWorkerAhead = std::size_t{256} << 10U;
 constexpr auto kCloseTimeout = std::chrono::seconds(1);
 
 Connections& registry(Context& context, Role role) {
   return role == Role::kViewer ? context.viewers : context.workers;
 }
 
-// RFC 6455, 5.2: the header of a server's final frame, which has no mask.
-void append_frame_header(std::string& out, bool text, std::uint64_t bytes) {
-  out += text ? '\x81' : '\x82';
-  if (bytes < 126) {
-    out += static_cast<char>(bytes);
-    return;
-  }
-  const bool fits_16_bits = bytes <= 0xFFFFU;
-  const std::uint64_t length = boost::endian::native_to_big(fits_16_bits ? bytes << 48U : bytes);
-  out += static_cast<char>(fits_16_bits ? 126 : 127);
-  out.append(reinterpret_cast<const char*>(&length), fits_16_bits ? 2 : 8);
-}
-
-Transport::ReadAhead read_ahead(Role role) {
-  constexpr std::size_t kViewerAhead = std::size_t{4} << 10U;
-  constexpr std::size_t kWorkerAhead = std::size_t{64} << 10U;
-  return role == Role::kViewer ? Transport::ReadAhead{kViewerAhead, kViewerAhead}
-                               : Transport::ReadAhead{kWorkerAhead, 8 * kWorkerAhead};
-}
 }  // namespace
 
 WsSession::WsSession(tcp::socket socket, Role role, bool may_control, Context& context)
     : Client(role, context.room.make_queue(), may_control),
-      stream_(std::move(socket), read_ahead(role)),
+      stream_(Socket(std::move(socket))),
       context_(context),
       ticket_(registry(context, role).add({})),
       close_timer_(stream_.get_executor()),
@@ -80,6 +61,10 @@ void WsSession::configure() {
       response.set(http::field::upgrade, "websocket");  // RFC 9110, 15.5.22
     }
   }));
+  stream_.auto_fragment(false);
+  const std::size_t ahead = role() == Role::kViewer ? kViewerAhead : kWorkerAhead;
+  stream_.next_layer().buffer().reserve(ahead);
+  stream_.next_layer().capacity(ahead);
   stream_.read_message_max(role() == Role::kViewer ? kMaxViewerMessage : kMaxWorkerMessage);
 }
 
@@ -125,7 +110,7 @@ void WsSession::on_read(beast::error_code failure) {
     handle_message();
   }
   message_->clear();
-  context_.input_waits = role() == Role::kWorker && stream_.next_layer().has_input();
+  context_.input_waits = role() == Role::kWorker && stream_.next_layer().buffer().size() > 0;
   read_on();
 }
 
@@ -171,11 +156,14 @@ void WsSession::wake() {
 }
 
 void WsSession::tick(Clock::time_point now) {
-  const std::uint64_t written = stream_.next_layer().written();
+  const std::uint64_t written = socket().written();
   if (in_flight_.empty() || std::exchange(written_, written) != written) {
     write_moved_ = now;
   } else if (now - write_moved_ > context_.options.idle_timeout && stream_.is_open()) {
     spdlog::info("client_stalled: it takes nothing");
+    kill();
+  }
+  if (socket().drains_too_long(now)) {
     kill();
   }
 }
@@ -207,27 +195,27 @@ void WsSession::write() {
     return;
   }
   Traffic& traffic = context_.room.metrics().of(role());
-  traffic.bytes_out += make_frame();
+  traffic.bytes_out += gather();
   ++traffic.messages_out;
-  stream_.next_layer().async_write_frame(
-      buffers_, [self = shared_from_this()](beast::error_code failure, std::size_t) {
-        self->on_write(failure);
-      });
+  stream_.text(in_flight_.text);
+  stream_.async_write(beast::buffers_range_ref(buffers_),
+                      [self = shared_from_this()](beast::error_code failure, std::size_t) {
+                        self->on_write(failure);
+                      });
 }
 
-std::size_t WsSession::make_frame() {
+std::size_t WsSession::gather() {
   const auto is_small = [](const SharedBytes& part) { return part->size() < kWorthNoCopy; };
   std::size_t bytes = 0;
-  std::size_t small_bytes = kMaxHeader;
+  std::size_t small_bytes = 0;
   for (const SharedBytes& part : in_flight_.parts) {
     bytes += part->size();
     small_bytes += is_small(part) ? part->size() : 0;
   }
   copied_.clear();
   copied_.reserve(small_bytes);  // so that its memory stays where the buffers point
-  append_frame_header(copied_, in_flight_.text, bytes);
-  buffers_.assign(1, net::buffer(copied_));
-  bool copied_last = true;
+  buffers_.clear();
+  bool copied_last = false;
   for (const SharedBytes& part : in_flight_.parts) {
     const bool small = is_small(part);
     const char* const begin = small ? copied_.data() + copied_.size() : part->data();
@@ -247,12 +235,7 @@ std::size_t WsSession::make_frame() {
 void WsSession::on_write(beast::error_code failure) {
   in_flight_ = {};
   if (failure) {
-    // After a violation the client gets the reason. If the socket were closed now, the reason would
-    // be lost.
-    if (!stream_.next_layer().is_draining()) {
-      kill();
-    }
-    return;
+    return;  // the pending read ends with an error, too
   }
   if (more_will_come()) {
     wake();
@@ -274,18 +257,18 @@ void WsSession::close(std::string_view reason) {
 
 void WsSession::limit_close() {
   close_timer_.expires_after(kCloseTimeout);
-  close_timer_.async_wait([weak = weak_from_this(),
-                           written = stream_.next_layer().written()](beast::error_code failure) {
-    const auto self = weak.lock();
-    if (failure || !self) {
-      return;
-    }
-    if (self->drain_ && self->stream_.next_layer().written() != written) {
-      self->limit_close();
-    } else {
-      self->kill();
-    }
-  });
+  close_timer_.async_wait(
+      [weak = weak_from_this(), written = socket().written()](beast::error_code failure) {
+        const auto self = weak.lock();
+        if (failure || !self) {
+          return;
+        }
+        if (self->drain_ && self->socket().written() != written) {
+          self->limit_close();
+        } else {
+          self->kill();
+        }
+      });
 }
 
 void WsSession::close_after_sending(std::string_view reason) {
@@ -307,7 +290,10 @@ void WsSession::send_close() {
   stream_.async_close(reason, [self = shared_from_this()](beast::error_code) { self->kill(); });
 }
 
-void WsSession::kill() { stream_.next_layer().close(); }
+void WsSession::kill() {
+  beast::error_code ignored;
+  socket().close(ignored);
+}
 
 void WsSession::end() {
   if (open_) {

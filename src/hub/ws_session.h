@@ -9,7 +9,7 @@
 
 #include "src/hub/context.h"
 #include "src/hub/net.h"
-#include "src/hub/transport.h"
+#include "src/hub/socket.h"
 
 namespace tt::hub {
 
@@ -39,8 +39,9 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
 
  private:
   // permessage-deflate is not compiled in: it costs 20 ms or more per megabyte.
-  using Stream = websocket::stream<Transport, false>;
+  using Stream = websocket::stream<ReadAhead, false>;
 
+  Socket& socket() { return stream_.next_layer().next_layer(); }
   void configure();
   void on_accept(beast::error_code failure);
   void read();
@@ -50,8 +51,8 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
   void post_write(int rounds);
   bool more_will_come();
   void write();
-  /// Fills buffers_ with in_flight_ as one frame; returns the bytes of its payload.
-  std::size_t make_frame();
+  /// Fills buffers_ with in_flight_; returns the number of bytes.
+  std::size_t gather();
   void on_write(beast::error_code failure);
   void send_close();
   /// Ends the connection if it does not end in time. A connection that still sends its queue is
@@ -67,7 +68,7 @@ class WsSession : public Client, public Connection, public std::enable_shared_fr
   std::shared_ptr<beast::flat_buffer> message_;  // the message that is being read
   Outgoing in_flight_;
   std::vector<net::const_buffer> buffers_;
-  std::string copied_;  // the frame's header and the small parts
+  std::string copied_;  // the small parts
   std::string close_reason_;
   websocket::close_code close_code_ = websocket::close_code::going_away;
   bool open_ = false;

@@ -90,7 +90,7 @@ void Channel::wait(Clock::time_point until) {
 bool Channel::wait_until_written(std::chrono::milliseconds idle,
                                  std::chrono::milliseconds longest) {
   const auto end = Clock::now() + longest;
-  const auto is_empty = [this] { return texts_.empty() && data_.empty() && in_flight_ == 0; };
+  const auto is_empty = [this] { return texts_.empty() && data_.empty() && !in_flight_; };
   std::unique_lock lock(mutex_);
   while (!is_empty()) {
     const auto moved = [&, before = writes_] { return writes_ != before; };
@@ -192,30 +192,23 @@ void Channel::end_checks() {
   check_arrived_.notify_all();
 }
 
-std::optional<Outgoing> Channel::take(bool data) {
+std::optional<Outgoing> Channel::take() {
   const std::lock_guard lock(mutex_);
   if (auto notice = notice_of_drops()) {
-    ++in_flight_;
+    in_flight_ = true;
     return notice;
   }
   if (!texts_.empty()) {
     return pop(texts_);
   }
-  return data && !data_.empty() ? std::optional(pop(data_)) : std::nullopt;
-}
-
-std::optional<Outgoing> Channel::take_records(std::size_t least) {
-  const std::lock_guard lock(mutex_);
-  const bool next = texts_.empty() && !data_.empty() && !data_.front().text &&
-                    data_.front().bytes.size() >= least;
-  return next ? std::optional(pop(data_)) : std::nullopt;
+  return data_.empty() ? std::nullopt : std::optional(pop(data_));
 }
 
 Outgoing Channel::pop(std::deque<Outgoing>& from) {
   Outgoing message = std::move(from.front());
   from.pop_front();
   bytes_ -= message.bytes.size();
-  ++in_flight_;
+  in_flight_ = true;
   return message;
 }
 
@@ -235,7 +228,7 @@ std::optional<Outgoing> Channel::notice_of_drops() {
 void Channel::written() {
   {
     const std::lock_guard lock(mutex_);
-    in_flight_ = 0;
+    in_flight_ = false;
     ++writes_;
   }
   written_.notify_all();
@@ -243,7 +236,7 @@ void Channel::written() {
 
 void Channel::give_back(Outgoing message) {
   const std::lock_guard lock(mutex_);
-  --in_flight_;
+  in_flight_ = false;
   if (message.is_answer) {
     return;
   }

@@ -80,12 +80,8 @@ class Channel {
   void deliver(trace::Request request);
   /// Answers a request of the hub that is not delivered.
   void refuse(std::uint64_t hub_id, const base::Error& error);
-  /// The next message to write. The message counts as unwritten until written() or give_back(). If
-  /// `data` is false, takes only messages that are not data.
-  std::optional<Outgoing> take(bool data = true);
-  /// The next message, only if it is records of at least `least` bytes.
-  std::optional<Outgoing> take_records(std::size_t least);
-  /// Call this when all messages that were taken are written.
+  /// The next message to write. It counts as unwritten until written() or give_back().
+  std::optional<Outgoing> take();
   void written();
   void give_back(Outgoing message);
 
@@ -112,7 +108,7 @@ class Channel {
   std::deque<Outgoing> texts_;
   std::deque<Outgoing> data_;
   std::size_t bytes_ = 0;
-  std::size_t in_flight_ = 0;  // messages
+  bool in_flight_ = false;
   std::uint64_t writes_ = 0;   // calls of written()
   std::uint64_t dropped_ = 0;  // records
   std::uint64_t told_dropped_ = 0;

@@ -28,7 +28,7 @@ class HubClient::Impl {
         rank_(options.rank),
         run_(std::move(options.run)),
         connection_(io_, channel, options.port, std::move(options.worker_token),
-                    [this](const nlohmann::json& memory) { return opening(memory); }),
+                    [this] { return opening(); }),
         check_(std::move(options.check)) {
     if (check_) {
       channel.expect_checks();
@@ -125,16 +125,13 @@ class HubClient::Impl {
     }
   }
 
-  std::vector<std::string> opening(const nlohmann::json& shared_memory) {
+  std::vector<std::string> opening() {
     const std::lock_guard lock(mutex_);
     nlohmann::json hello = {{"versions", {protocol::kProtocolVersion}},
                             {"role", "worker"},
                             {"client", "tensor-tracer"},
                             {"rank", rank_},
                             {"run", run_}};
-    if (!shared_memory.is_null()) {
-      hello["shared_memory"] = shared_memory;
-    }
     std::vector<std::string> messages = {protocol::encode_request(1, "hello", std::move(hello))};
     if (!last_state_.empty()) {
       messages.push_back(last_state_);

@@ -60,11 +60,10 @@ net::awaitable<void> HubConnection::run() {
       loss_logged_ = true;
     }
     beast::get_lowest_layer(*stream_).close();
-    while (!in_flight_.empty()) {  // the write's handler runs soon after the socket is closed
+    while (in_flight_) {  // the write's handler runs soon after the socket is closed
       net::steady_timer turn(io_, 1ms);
       co_await turn.async_wait(kAwait);
     }
-    shared_.reset();
     if (!closing_) {
       co_await pause();
     }
@@ -113,10 +112,7 @@ bool HubConnection::is_foreign() {
 }
 
 net::awaitable<beast::error_code> HubConnection::open() {
-  auto memory = protocol::SharedWriter::create();
-  shared_ = memory ? std::move(memory).value() : nullptr;
-  const nlohmann::json offer = shared_ ? shared_->offer() : nlohmann::json();
-  for (const std::string& message : opening_(offer)) {
+  for (const std::string& message : opening_()) {
     stream_->text(true);
     const auto [failure, bytes] = co_await stream_->async_write(net::buffer(message), kAwait);
     if (failure) {
@@ -162,32 +158,25 @@ void HubConnection::handle(std::string_view text) {
     if (const auto* error = std::get_if<base::Error>(&answer->outcome)) {
       log().error("the hub refused a message: {}", base::to_string(*error));
     } else if (!greeted_) {
-      on_welcome(std::get<nlohmann::json>(answer->outcome));
+      on_welcome();
     }
   }
 }
 
 void HubConnection::on_event(const protocol::Notification& event) {
   const auto viewers = protocol::natural(event.params, "count");
-  const auto taken = protocol::natural(event.params, "bytes");
   if (event.event == "viewers" && viewers) {
     channel_.set_viewers(*viewers);
-  } else if (event.event == "taken" && taken && shared_) {
-    shared_->on_taken(*taken);
-    write();
   } else if (event.event == "alarm") {
     log().error("{}", protocol::text_of(event.params, "message"));
   }
 }
 
-void HubConnection::on_welcome(const nlohmann::json& result) {
+void HubConnection::on_welcome() {
   greeted_ = true;
   pause_ = kFirstPause;
   loss_logged_ = false;
   foreign_logged_ = false;
-  if (protocol::member(result, "shared_memory") != true) {
-    shared_.reset();
-  }
   channel_.set_connected();
   log().info("connected to the hub");
   write();
@@ -196,57 +185,31 @@ void HubConnection::on_welcome(const nlohmann::json& result) {
 void HubConnection::wake() { write(); }
 
 void HubConnection::write() {
-  if (!open_ || !greeted_ || !in_flight_.empty()) {
+  if (!open_ || !greeted_ || in_flight_) {
     return;
   }
-  take_next();
-  if (in_flight_.empty() && told_bytes_ > 0 && channel_.waiting_bytes() == 0) {
-    notify_times(Channel::Clock::now());  // the last report states that nothing waits
-    take_next();
-  }
-  if (in_flight_.empty()) {
-    return;
-  }
-  const Outgoing& first = in_flight_.front();
-  stream_->text(first.text);
-  stream_->async_write(net::buffer(places_.empty() ? first.bytes : places_),
-                       [this](beast::error_code failure, std::size_t) { on_written(failure); });
-}
-
-void HubConnection::take_next() {
   write_began_ = Channel::Clock::now();
-  places_.clear();
-  const auto may_put = [this] { return !shared_ || shared_->may_put(); };
-  auto next = channel_.take(may_put());
-  while (next) {
-    const bool placed = put_places(*next);
-    if (!placed && !places_.empty()) {
-      channel_.give_back(std::move(*next));
-      return;
-    }
-    in_flight_.push_back(std::move(*next));
-    next = placed && may_put() ? channel_.take_records(protocol::kWorthSharing) : std::nullopt;
+  in_flight_ = channel_.take();
+  if (!in_flight_ && told_bytes_ > 0 && channel_.waiting_bytes() == 0) {
+    notify_times(write_began_);  // the last report states that nothing waits
+    in_flight_ = channel_.take();
   }
-}
-
-bool HubConnection::put_places(const Outgoing& message) {
-  if (!shared_ || message.text || message.bytes.size() < protocol::kWorthSharing) {
-    return false;
+  if (!in_flight_) {
+    return;
   }
-  const auto places = shared_->put(message.bytes);
-  places_ += places.value_or("");
-  return places.has_value();
+  stream_->text(in_flight_->text);
+  stream_->async_write(net::buffer(in_flight_->bytes),
+                       [this](beast::error_code failure, std::size_t) { on_written(failure); });
 }
 
 void HubConnection::on_written(beast::error_code failure) {
   if (failure) {
-    for (; !in_flight_.empty(); in_flight_.pop_back()) {
-      channel_.give_back(std::move(in_flight_.back()));
-    }
+    channel_.give_back(std::move(*in_flight_));
+    in_flight_.reset();
     beast::get_lowest_layer(*stream_).close();  // ends the read, and so this connection
     return;
   }
-  in_flight_.clear();
+  in_flight_.reset();
   const auto now = Channel::Clock::now();
   send_time_ += now - write_began_;
   if (now - times_told_ >= kTellTimes) notify_times(now);
@@ -269,7 +232,7 @@ void HubConnection::close() {
   closing_ = true;
   if (stream_ && !open_) {
     beast::get_lowest_layer(*stream_).close();
-  } else if (stream_ && in_flight_.empty()) {
+  } else if (stream_ && !in_flight_) {
     say_goodbye();
   }
 }

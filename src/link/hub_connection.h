@@ -7,7 +7,6 @@
 #include <boost/beast/websocket/stream.hpp>
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -16,7 +15,6 @@
 
 #include "src/link/channel.h"
 #include "tensor_tracer/protocol/message.h"
-#include "tensor_tracer/protocol/shared_records.h"
 
 namespace tt::link {
 
@@ -26,9 +24,9 @@ namespace tt::link {
 /// context only. Owner: `channel` outlives it.
 class HubConnection {
  public:
-  /// The messages that open every connection: first hello, with the shared memory that it offers
-  /// (null: no memory), then the messages that must be sent again.
-  using Opening = std::function<std::vector<std::string>(const nlohmann::json& shared_memory)>;
+  /// The messages that open every connection: first hello, then the messages that must be sent
+  /// again.
+  using Opening = std::function<std::vector<std::string>()>;
 
   HubConnection(boost::asio::io_context& io, Channel& channel, int port, std::string token,
                 Opening opening);
@@ -50,11 +48,8 @@ class HubConnection {
   bool is_foreign();
   void handle(std::string_view text);
   void on_event(const protocol::Notification& event);
-  void on_welcome(const nlohmann::json& result);
+  void on_welcome();
   void write();
-  /// Takes the next message to write, or all messages that go into shared memory together.
-  void take_next();
-  bool put_places(const Outgoing& message);
   void on_written(boost::beast::error_code failure);
   /// Sends the close frame. The hub's answer ends run().
   void say_goodbye();
@@ -69,9 +64,7 @@ class HubConnection {
   const Opening opening_;
   std::optional<Stream> stream_;
   boost::beast::flat_buffer buffer_;
-  std::unique_ptr<protocol::SharedWriter> shared_;  // of this connection; null: not available
-  std::vector<Outgoing> in_flight_;
-  std::string places_;  // places of in_flight_, if it is in shared memory
+  std::optional<Outgoing> in_flight_;
   Channel::Clock::time_point write_began_;
   Channel::Clock::time_point times_told_ = Channel::Clock::now();
   std::chrono::duration<double> send_time_{0};

@@ -116,14 +116,11 @@ base::Status check_lengths(const RecordHeader& header, std::size_t available) {
   return {};
 }
 
-// Reads a copy: in shared memory the worker could change bytes that were already checked.
 base::Result<RecordHeader> read_header(std::string_view bytes) {
   if (bytes.size() < kRecordHeaderBytes) {
     return invalid("a header has 128 bytes, only " + std::to_string(bytes.size()) + " are there");
   }
-  std::array<char, kRecordHeaderBytes> copy{};
-  std::memcpy(copy.data(), bytes.data(), copy.size());
-  const std::string_view head(copy.data(), copy.size());
+  const std::string_view head = bytes.substr(0, kRecordHeaderBytes);
   std::uint32_t magic = 0;
   std::memcpy(&magic, head.data(), sizeof(magic));
   const RecordHeader header = decode(head);

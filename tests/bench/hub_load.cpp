@@ -4,7 +4,6 @@
 //     hub_load worker <port> <path or -> <token or -> <payload bytes> <records in a message>
 //                     <messages a second>
 //     hub_load send_loop <payload bytes> <viewers>
-//     hub_load relay <viewers>
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -21,7 +20,6 @@
 #include "tensor_tracer/protocol/crc32c.h"
 #include "tests/bench/cheap_viewers.h"
 #include "tests/bench/last_word.h"
-#include "tests/bench/sharing_worker.h"
 
 namespace tt::bench {
 namespace {
@@ -32,8 +30,7 @@ using std::chrono::nanoseconds;
 constexpr std::uint32_t kEntries = 8;
 constexpr std::uint32_t kLayers = 8;
 constexpr std::size_t kChunk = std::size_t{512} << 10U;
-constexpr int kSendBuffer = 256 * 1024;                        // the hub's
-constexpr std::size_t kRelayBuffer = std::size_t{256} << 10U;  // what the hub reads at once
+constexpr int kSendBuffer = 256 * 1024;  // the hub's
 constexpr std::size_t kHeaderCrcOffset = 124;
 
 std::string random_bytes(std::size_t count) {
@@ -56,7 +53,7 @@ std::string make_record(std::size_t payload_bytes) {
   return record;
 }
 
-enum class Frame { kClients, kServers, kNone };
+enum class Frame { kClients, kServers };
 
 struct MessageForm {
   std::size_t payload_bytes;
@@ -70,11 +67,8 @@ class Messages {
   Messages(const MessageForm& form, std::size_t count)
       : plain_(make_record(form.payload_bytes)), masked_(form.frame == Frame::kClients) {
     const std::size_t length = plain_.size() * form.records;
-    std::string head;
-    if (form.frame != Frame::kNone) {
-      head = masked_ ? client_frame_header(kBinaryOpcode, length)
-                     : server_frame_header(kBinaryOpcode, length);
-    }
+    const std::string head = masked_ ? client_frame_header(kBinaryOpcode, length)
+                                     : server_frame_header(kBinaryOpcode, length);
     std::string record = plain_;
     mask_if_wanted(record.data(), record.size());
     for (std::size_t i = 0; i < count; ++i) {
@@ -146,25 +140,19 @@ std::size_t at_once(std::size_t message_bytes, double rate) {
   return rate > 0 ? 1 : std::max<std::size_t>(1, kChunk / message_bytes);
 }
 
-// Over the socket, as any WebSocket client does.
-void run_plain_worker(const Endpoint& endpoint, std::size_t payload_bytes, std::size_t batch,
-                      double rate) {
+void run_worker(const Endpoint& endpoint, std::size_t payload_bytes, std::size_t batch,
+                double rate) {
   const base::ScopedFd fd = connect_to(endpoint.port);
   if (!endpoint.path.empty()) {
     upgrade(fd.get(), endpoint);
   }
+  if (!endpoint.token.empty()) {
+    send_text(fd.get(), R"({"id":1,"method":"hello","params":{"versions":[1],"role":"worker",)"
+                        R"("rank":0,"client":"hub_load","run":{"id":"00000000000000b1"}}})");
+  }
   const Frame frame = endpoint.path.empty() ? Frame::kServers : Frame::kClients;
   send_at(rate, Messages({payload_bytes, batch, frame}, at_once(payload_bytes * batch, rate)),
           [&fd](std::string_view frames) { send_all(fd.get(), frames); });
-}
-
-// As the trainer's link does: what is large goes through shared memory.
-void run_trainers_worker(const Endpoint& endpoint, std::size_t payload_bytes, std::size_t batch,
-                         double rate) {
-  SharingWorker worker(endpoint);
-  const std::size_t message_bytes = batch * make_record(payload_bytes).size();
-  send_at(rate, Messages({payload_bytes, batch, Frame::kNone}, at_once(message_bytes, rate)),
-          [&](std::string_view records) { worker.send(records, message_bytes); });
 }
 
 struct Sink {
@@ -212,31 +200,6 @@ void run_send_loop(std::size_t payload_bytes, int count) {
   }
 }
 
-// The least that a server can do which has to read what it sends: recv() from the last that
-// connects, send() to all that came before, with no look at the bytes. Ends when one of them
-// leaves.
-void run_relay(int viewers) {
-  const Listener listener = listen_on_any();
-  std::printf("%d\n", listener.port);
-  std::fflush(stdout);
-  std::vector<base::ScopedFd> sinks;
-  for (int i = 0; i < viewers; ++i) {
-    sinks.emplace_back(::accept(listener.fd.get(), nullptr, nullptr));
-    ::setsockopt(sinks.back().get(), SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof(kSendBuffer));
-  }
-  const base::ScopedFd worker(::accept(listener.fd.get(), nullptr, nullptr));
-  std::string buffer(kRelayBuffer, '\0');
-  while (true) {
-    const ssize_t count = ::recv(worker.get(), buffer.data(), buffer.size(), 0);
-    if (count <= 0) {
-      return;
-    }
-    for (const base::ScopedFd& sink : sinks) {
-      send_all(sink.get(), {buffer.data(), static_cast<std::size_t>(count)});
-    }
-  }
-}
-
 std::string unless_dash(const char* argument) {
   return std::string_view(argument) == "-" ? "" : argument;
 }
@@ -248,12 +211,9 @@ int run(int argc, char** argv) {
                 std::stoi(argv[5]));
   } else if (mode == "worker" && argc == 8) {
     const Endpoint endpoint{std::stoi(argv[2]), unless_dash(argv[3]), unless_dash(argv[4])};
-    const auto run_worker = endpoint.token.empty() ? run_plain_worker : run_trainers_worker;
     run_worker(endpoint, std::stoul(argv[5]), std::stoul(argv[6]), std::stod(argv[7]));
   } else if (mode == "send_loop" && argc == 4) {
     run_send_loop(std::stoul(argv[2]), std::stoi(argv[3]));
-  } else if (mode == "relay" && argc == 3) {
-    run_relay(std::stoi(argv[2]));
   } else {
     std::fprintf(stderr, "usage: see the first lines of tests/bench/hub_load.cpp\n");
     return 2;

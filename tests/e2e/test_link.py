@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_harness import RUN_ID, HubOfRun, Peer, RawSocket, binary, claim, wait_until, write_run_file
-from test_hub_metrics import scrape
+from hub_harness import RUN_ID, Peer, RawSocket, binary, claim, wait_until, write_run_file
 from websockets.sync.client import connect
 
 
@@ -311,25 +310,6 @@ def test_a_killed_hub_comes_back_and_the_run_goes_on(tmp_path: Path) -> None:
             run = (again.named("run") or [again.hello["result"]["run"]])[-1]
             assert run["plan"] == {"number": 7}
             assert run["interventions"] == [{"name": "a", "keep": True}]
-
-
-def test_large_records_go_through_memory_shared_with_each_hub(tmp_path: Path) -> None:
-    with training(tmp_path / "run") as trainer:
-        for round_number in range(3):
-            wait_until(lambda: trainer.log().count("is the trainer") > round_number, "the trainer")
-            viewer = trainer.viewer()
-            trainer.tell("records 50 100000")
-            last = 50 * (round_number + 1)
-            viewer.receive_until(
-                lambda p=viewer, n=last: bool(p.records) and p.records[-1]["sequence"] == n, "all"
-            )
-            shared = scrape(HubOfRun(trainer.run_dir))["shared_memory_received_bytes_total"]
-            assert shared == 50 * (100000 + 128)
-            for pid in [trainer.process.pid, trainer.hub_pid()]:
-                assert Path(f"/proc/{pid}/maps").read_text().count("/memfd:tensor-tracer") == 1
-            old = trainer.hub_pid()
-            os.kill(old, signal.SIGKILL)
-            wait_until(lambda o=old: trainer.hub_pid() != o, "another hub", 5)
 
 
 def test_kill_of_the_trainer_ends_hub_and_port(tmp_path: Path) -> None:

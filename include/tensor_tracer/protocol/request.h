@@ -69,14 +69,11 @@ struct WorkerHello {
   std::optional<nlohmann::json> client = {};  // for people to read
   std::optional<std::uint64_t> rank = {};     // global
   nlohmann::json run = {};                    // the run's facts
-  std::optional<nlohmann::json> shared_memory = {};
   static constexpr Row kRow{.method = "hello"};
-  static constexpr std::tuple kFields{Field{"role", &WorkerHello::role, 0, 64},
-                                      Field{"versions", &WorkerHello::versions},
-                                      Field{"client", &WorkerHello::client},
-                                      Field{"rank", &WorkerHello::rank, 0, 4'294'967'295},
-                                      Field{"run", &WorkerHello::run},
-                                      Field{"shared_memory", &WorkerHello::shared_memory}};
+  static constexpr std::tuple kFields{
+      Field{"role", &WorkerHello::role, 0, 64}, Field{"versions", &WorkerHello::versions},
+      Field{"client", &WorkerHello::client}, Field{"rank", &WorkerHello::rank, 0, 4'294'967'295},
+      Field{"run", &WorkerHello::run}};
 };
 
 // --- Requests that the hub answers ---------------------------------------------------------------

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "tensor_tracer/protocol/shared_records.h"
 #include "tests/unit/hub/room_fixture.h"
 
 namespace tt::hub {
@@ -68,63 +67,6 @@ std::string record_of_plan(std::uint32_t plan, std::uint16_t layer) {
   protocol::append_record(bytes, {.plan = plan, .layer = layer, .ndim = 0, .shape = {1, 1, 1, 1}},
                           std::vector<std::byte>(4));
   return bytes;
-}
-
-json hello_with(const json& shared_memory) {
-  return {{"id", 1},
-          {"method", "hello"},
-          {"params",
-           {{"versions", {1}},
-            {"role", "worker"},
-            {"run", {{"id", "1"}}},
-            {"shared_memory", shared_memory}}}};
-}
-
-TEST_F(RoomTest, RecordsInSharedMemoryReachViewersAndTheWorkerIsToldOfThem) {
-  const auto memory = protocol::SharedWriter::create(std::size_t{1} << 20U).value();
-  const auto worker = join(Role::kWorker);
-  say(*worker, hello_with(memory->offer()));
-  EXPECT_EQ(worker->texts().at(0).at("result").at("shared_memory"), true);
-  const auto viewer = greeted(Role::kViewer);
-  const std::string message = record_of_plan(1, 1);
-  std::uint64_t told = 0;
-  for (int i = 0; i < 2000; ++i) {
-    room_.on_binary(*worker, memory->put(message).value() + memory->put(message).value(), now_);
-    for (const json& text : worker->texts()) {
-      if (text.value("event", "") == "taken") told = text.at("params").at("bytes");
-    }
-    viewer->texts();
-  }
-  EXPECT_EQ(viewer->records, 4000U);
-  EXPECT_EQ(room_.metrics().records, 4000U);
-  EXPECT_EQ(room_.metrics().shared_bytes, 4000 * message.size());
-  EXPECT_GT(told, room_.metrics().shared_bytes - protocol::kTellTaken);
-  EXPECT_LE(told, room_.metrics().shared_bytes);
-}
-
-TEST_F(RoomTest, AWorkerWhoseMemoryCannotBeSharedSendsItsRecords) {
-  const auto worker = join(Role::kWorker);
-  say(*worker, hello_with({{"pid", 1}, {"fd", 1}, {"bytes", 4096}, {"key", "nobody's"}}));
-  EXPECT_EQ(worker->texts().at(0).at("result").at("shared_memory"), false);
-  const auto viewer = greeted(Role::kViewer);
-  room_.on_binary(*worker, record_of_plan(1, 1), now_);
-  EXPECT_EQ(viewer->queue().bytes(), record_of_plan(1, 1).size());
-}
-
-TEST_F(RoomTest, APlaceThatIsNoneIsToldAsDamage) {
-  const auto memory = protocol::SharedWriter::create(std::size_t{1} << 20U).value();
-  const auto worker = join(Role::kWorker);
-  const std::string places = memory->put(record_of_plan(1, 1)).value();
-  say(*worker, hello_with(memory->offer()));
-  const auto viewer = greeted(Role::kViewer);
-  room_.on_binary(*worker, places, now_);
-  room_.on_binary(*worker, places, now_);
-  EXPECT_EQ(room_.metrics().records, 1U);
-  EXPECT_EQ(room_.metrics().damaged_records, 1U);
-  EXPECT_EQ(viewer->texts().back().at("event"), "log");
-  room_.on_binary(*worker, memory->put(record_of_plan(1, 1)).value() + record_of_plan(1, 2), now_);
-  EXPECT_EQ(room_.metrics().records, 2U);
-  EXPECT_EQ(room_.metrics().damaged_records, 2U) << "what follows the places";
 }
 
 TEST_F(RoomTest, AWorkerThatSendsOnlyDamageDoesNotFloodTheViewers) {

@@ -50,27 +50,12 @@ TEST(Channel, DropsTheOldestRecordsFirstAndCountsEach) {
   EXPECT_FALSE(channel.take().has_value());
 }
 
-TEST(Channel, RecordsCanBeLeftWhereTheyAreWhileTextsGoOn) {
+TEST(Channel, TextsGoBeforeRecords) {
   Channel channel(6000, 1s);
   channel.push_records(two_records());
   channel.push_text("event");
-  EXPECT_EQ(channel.take(false)->bytes, "event");
-  EXPECT_FALSE(channel.take(false));
+  EXPECT_EQ(channel.take()->bytes, "event");
   EXPECT_EQ(channel.take()->bytes, two_records());
-}
-
-TEST(Channel, MoreRecordsFollowOnlyWhereNothingElseIsNext) {
-  Channel channel(6000, 1s);
-  for (int i = 0; i < 3; ++i) channel.push_records(two_records());
-  EXPECT_FALSE(channel.take_records(two_records().size() + 1));
-  EXPECT_TRUE(channel.take_records(two_records().size()));
-  channel.push_text("event");
-  EXPECT_FALSE(channel.take_records(1)) << "a text goes first";
-  channel.take();
-  EXPECT_TRUE(channel.take_records(1));
-  channel.push_data("saved");
-  channel.take_records(1);
-  EXPECT_FALSE(channel.take_records(1)) << "no record";
 }
 
 TEST(Channel, AnswersEndWithTheConnectionThatAskedForThem) {
