@@ -11,8 +11,8 @@
 #include <string>
 #include <utility>
 
-#include "src/hub/context.h"
-#include "src/hub/ws_session.h"
+#include "src/hub/process/context.h"
+#include "src/hub/socket/ws_session.h"
 
 namespace tt::hub {
 namespace {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "src/hub/history.h"
+#include "src/hub/http/history.h"
 #include "tensor_tracer/record/recording.h"
 #include "tests/fuzz/fuzz.h"
 

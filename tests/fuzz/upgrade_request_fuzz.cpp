@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
-#include "src/hub/auth.h"
-#include "src/hub/context.h"
-#include "src/hub/history.h"
-#include "src/hub/http_answers.h"
-#include "src/hub/query.h"
+#include "src/hub/http/auth.h"
+#include "src/hub/http/history.h"
+#include "src/hub/http/http_answers.h"
+#include "src/hub/http/query.h"
+#include "src/hub/process/context.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using namespace tt::hub;
 using tt::fuzz::require;
 
-// As in src/hub/http_session.cpp.
+// As in src/hub/http/http_session.cpp.
 constexpr std::uint32_t kMaxHeaderBytes = 8 * 1024;
 constexpr std::uint64_t kMaxBodyBytes = 4 * 1024;
 

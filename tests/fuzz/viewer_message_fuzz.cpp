@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "src/hub/room.h"
+#include "src/hub/room/room.h"
 #include "tensor_tracer/protocol/crc32c.h"
 #include "tests/fuzz/fuzz.h"
 

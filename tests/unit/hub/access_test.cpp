@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "src/hub/auth.h"
+#include "src/hub/http/auth.h"
 #include "tensor_tracer/hub/server.h"
 
 namespace tt::hub {

@@ -1,4 +1,4 @@
-#include "src/hub/auth.h"
+#include "src/hub/http/auth.h"
 
 #include <gtest/gtest.h>
 

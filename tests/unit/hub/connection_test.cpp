@@ -1,4 +1,4 @@
-#include "src/hub/connection.h"
+#include "src/hub/socket/connection.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/hub/dialect/dialect.h"
+#include "src/hub/legacy/dialect.h"
 
 #include <gtest/gtest.h>
 
@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "src/hub/dialect/native_plan.h"
-#include "src/hub/dialect/numbers.h"
-#include "src/hub/dialect/shown_records.h"
-#include "src/hub/dialect/texts.h"
+#include "src/hub/legacy/native_plan.h"
+#include "src/hub/legacy/numbers.h"
+#include "src/hub/legacy/shown_records.h"
+#include "src/hub/legacy/texts.h"
 
 namespace tt::hub::dialect {
 namespace {

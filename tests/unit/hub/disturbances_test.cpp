@@ -1,4 +1,4 @@
-#include "src/hub/dialect/disturbances.h"
+#include "src/hub/legacy/disturbances.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/hub/lease.h"
+#include "src/hub/room/lease.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/hub/metrics.h"
+#include "src/hub/room/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "src/hub/page.h"
+#include "src/hub/http/page.h"
 
 #include <gtest/gtest.h>
 

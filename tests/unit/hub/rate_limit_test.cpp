@@ -1,4 +1,4 @@
-#include "src/hub/rate_limit.h"
+#include "src/hub/room/rate_limit.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/hub/room.h"
+#include "src/hub/room/room.h"
 
 /// A room without sockets, for tests of what it says to whom. Thread: the test's.
 namespace tt::hub {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/hub/room.h"
+#include "src/hub/room/room.h"
 
 namespace tt::hub {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/hub/room.h"
+#include "src/hub/room/room.h"
 
 #include <gtest/gtest.h>
 

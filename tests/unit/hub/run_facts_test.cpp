@@ -1,4 +1,4 @@
-#include "src/hub/run_facts.h"
+#include "src/hub/room/run_facts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/hub/send_queue.h"
+#include "src/hub/fanout/send_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/hub/subscription.h"
+#include "src/hub/fanout/subscription.h"
 
 namespace tt::hub {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/hub/dialect/spare_time.h"
+#include "src/hub/legacy/spare_time.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "src/hub/dialect/update_encoder.h"
+#include "src/hub/legacy/update_encoder.h"
 
 #include <gtest/gtest.h>
 

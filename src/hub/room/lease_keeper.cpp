@@ -1,0 +1,148 @@
+#include "src/hub/room/lease_keeper.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "tensor_tracer/base/check.h"
+#include "tensor_tracer/base/overloaded.h"
+
+namespace tt::hub {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxWaiting = 32;  // requests of one viewer that wait for the trainer
+
+base::Error only_views() {
+  return {.code = "not_allowed",
+          .message = "this token only views",
+          .remedy = "use the one in the file `token` of the run directory"};
+}
+
+}  // namespace
+
+base::Result<json> LeaseKeeper::claim(const Client& client, const Member& member,
+                                      const protocol::ClaimControl& request,
+                                      Clock::time_point now) {
+  if (!client.may_control()) {
+    return only_views();
+  }
+  const bool take_over = request.take_over.value_or(false);
+  if (auto given = lease_.claim(member.session, request.name.value_or(""), take_over, now);
+      !given.ok()) {
+    return given.error();
+  }
+  ++metrics_.leases;
+  spdlog::info("control_taken: {}, {}, controls the run", member.session,
+               protocol::encode_json(lease_.name()));
+  audit_log_.event("control.claim", {{"take_over", take_over}}, member.session, lease_.name());
+  roster_.broadcast("control", lease_.describe());
+  const std::chrono::duration<double> seconds = lease_.duration();
+  return json{{"lease_seconds", seconds.count()}};
+}
+
+json LeaseKeeper::release(const Member& member) {
+  audit_log_.event("control.release", json::object(), member.session, lease_.name());
+  lease_.release(member.session);
+  end_lease("released");
+  return json::object();
+}
+
+base::Status LeaseKeeper::forward(const Client& client, const Member& member, std::uint64_t id,
+                                  protocol::TrainerRequest request, Clock::time_point now) {
+  const protocol::Row& row = protocol::row_of(request);
+  TT_CHECK(!row.needs_lease || lease_.held_by(member.session), "the lease is not held");
+  if (!client.may_control()) {
+    return only_views();
+  }
+  if (roster_.leader() == nullptr) {
+    return base::Error{"no_trainer", "no trainer is connected"};
+  }
+  if (forwarder_.waiting(member.session) >= kMaxWaiting) {
+    return base::Error{"busy", "too many requests wait for the trainer"};
+  }
+  if (row.needs_lease) {
+    spdlog::info("{}: by {}, {}", row.method, member.session, protocol::encode_json(lease_.name()));
+    note(request);
+  }
+  forwarder_.send(
+      {.session = member.session, .id = id, .who = lease_.name(), .request = std::move(request)},
+      now);
+  return {};
+}
+
+// Notes the request now: the trainer's event may come after the end of the lease.
+void LeaseKeeper::note(const protocol::TrainerRequest& request) {
+  std::visit(base::Overloaded{[&](const protocol::PauseRun&) { pause_requested_ = true; },
+                              [&](const protocol::StepRun&) { pause_requested_ = true; },
+                              [&](const protocol::ContinueRun&) { pause_requested_ = false; },
+                              [&](const protocol::ApplyProgram& apply) {
+                                revert_requested_ |= !apply.keep.value_or(false);
+                              },
+                              [](const auto&) {}},
+             request);
+}
+
+void LeaseKeeper::tick(Clock::time_point now) {
+  if (lease_.expire(now)) {
+    end_lease("lease expired");
+  }
+  end_what_outlived_its_lease(now);
+}
+
+// Ends a pause and reverts programs if no session holds the lease, for example after a restart of
+// this hub.
+void LeaseKeeper::end_what_outlived_its_lease(Clock::time_point now) {
+  if (lease_.held()) {
+    last_held_ = now;
+    return;
+  }
+  const bool paused = run_.phase() == "paused";
+  const bool changed = run_.has_programs_to_revert();
+  if (roster_.leader() == nullptr || !(paused || changed) || now - last_held_ <= options_.lease) {
+    return;
+  }
+  last_held_ = now;
+  if (changed) {
+    revert_programs("nobody holds the lease");
+  }
+  if (paused) {
+    continue_run("nobody holds the lease");
+  }
+}
+
+void LeaseKeeper::end_lease(std::string_view why) {
+  spdlog::info("control_free: {}", why);
+  audit_log_.event("control.free", {{"why", why}});
+  roster_.broadcast("control", lease_.describe());
+  if (revert_requested_ || run_.has_programs_to_revert()) {
+    revert_programs(why);
+  }
+  if (pause_requested_ || run_.phase() == "paused") {
+    continue_run(why);
+  }
+}
+
+void LeaseKeeper::continue_run(std::string_view why) {
+  pause_requested_ = false;
+  ask_trainer(protocol::ContinueRun{}, why);
+}
+
+void LeaseKeeper::revert_programs(std::string_view why) {
+  revert_requested_ = false;
+  ask_trainer(protocol::RevertPrograms{}, why);
+}
+
+// A replay needs no request: it is paused without a lease, and its programs never change.
+void LeaseKeeper::ask_trainer(protocol::TrainerRequest request, std::string_view why) {
+  if (roster_.leader() == nullptr || options_.replay) {
+    return;
+  }
+  spdlog::info("{}: {}", protocol::row_of(request).method, why);
+  forwarder_.send({.request = std::move(request)}, Clock::now());
+}
+
+}  // namespace tt::hub

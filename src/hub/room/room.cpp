@@ -1,0 +1,258 @@
+#include "src/hub/room/room.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "src/hub/legacy/texts.h"
+#include "tensor_tracer/protocol/json_members.h"
+
+namespace tt::hub {
+namespace {
+
+using nlohmann::json;
+
+constexpr protocol::TextLimits kViewerLimits{};
+// A `saved` event has up to 65,536 numbers; the run's facts hold every program in force.
+constexpr protocol::TextLimits kWorkerLimits{.bytes = std::size_t{4} << 20U, .depth = 32};
+// Phases without further steps.
+constexpr std::array<std::string_view, 4> kResting = {"paused", "waiting", "finished", "replay"};
+
+base::Error invalid_request(std::string message, std::string where = {}) {
+  return {"invalid_request", std::move(message), std::move(where), ""};
+}
+
+bool knows_version(const json& params) {
+  const json& versions = protocol::member(params, "versions");
+  return versions.is_array() &&
+         std::find(versions.begin(), versions.end(), protocol::kProtocolVersion) != versions.end();
+}
+
+void refuse(Client& client, const Member& member, std::uint64_t id, const base::Error& error) {
+  Roster::send(client,
+               member.legacy ? dialect::error_text(error) : protocol::encode_error(id, error));
+}
+
+}  // namespace
+
+Room::Room(const RoomOptions& options)
+    : options_(options),
+      run_(options.latest_bytes),
+      roster_(options_, audit_log_),
+      forwarder_(roster_, audit_log_, options.request_timeout,
+                 [this](const Forwarder::Asker& asker, base::Result<json> outcome) {
+                   finish(asker, std::move(outcome));
+                 }),
+      keeper_(options_, roster_, audit_log_, metrics_, run_, forwarder_),
+      viewers_(roster_, run_, keeper_),
+      legacy_viewers_(options_, roster_, run_, keeper_, forwarder_),
+      workers_(roster_, run_, audit_log_, metrics_, forwarder_) {}
+
+void Room::restore(json facts, const std::vector<json>& steps) {
+  run_.set_facts(std::move(facts));
+  replace_past(steps);
+  run_.lose();
+}
+
+void Room::replace_past(const std::vector<json>& steps) {
+  run_.forget_past();
+  for (const json& step : steps) {
+    run_.add_step(step,
+                  std::make_shared<const std::string>(protocol::encode_notification("step", step)));
+  }
+}
+
+void Room::leave(Client& client) {
+  const Member* const member = roster_.find(client);
+  if (member == nullptr) {
+    return;
+  }
+  spdlog::info("client_left: {} left, {} records dropped", member->session,
+               client.queue().dropped());
+  if (client.role() == Role::kViewer) {
+    metrics_.dropped_for_viewers += client.queue().dropped();
+  }
+  keeper_.disconnected(member->session);
+  const bool was_viewer = client.role() == Role::kViewer && member->greeted;
+  const bool was_leader = &client == roster_.leader();
+  roster_.leave(client);
+  if (was_leader) {
+    workers_.lose_leader();
+  }
+  if (was_viewer) {
+    roster_.notify_viewer_count();
+  }
+}
+
+void Room::on_text(Client& client, std::string_view text, Clock::time_point now) {
+  Member* const member = roster_.find(client);
+  const bool worker = client.role() == Role::kWorker;
+  if (member == nullptr || (!worker && !admit(client, *member, text, now))) {
+    return;
+  }
+  member->heard = now;
+  keeper_.renew(member->session, now);
+  if (legacy_viewers_.on_text(client, *member, text, now)) {
+    return;
+  }
+  protocol::Message message = protocol::parse_message(text, worker ? kWorkerLimits : kViewerLimits);
+  if (const auto* request = std::get_if<protocol::Request>(&message)) {
+    on_request(client, *member, *request, now);
+  } else if (const auto* malformed = std::get_if<protocol::Malformed>(&message)) {
+    refuse(client, *member, malformed->id, malformed->error);
+  } else if (auto status = on_other(client, *member, std::move(message), text, now); !status) {
+    refuse(client, *member, 0, status.error());
+  }
+}
+
+base::Status Room::on_other(Client& client, Member& member, protocol::Message message,
+                            std::string_view text, Clock::time_point now) {
+  auto* const answer = std::get_if<protocol::Answer>(&message);
+  const bool viewer = client.role() == Role::kViewer;
+  if (!member.greeted) {
+    return invalid_request("the first message is hello");
+  }
+  if (viewer && answer != nullptr) {
+    return invalid_request("viewers answer nothing");
+  }
+  if (viewer) {
+    return viewers_.on_notification(client, member, std::get<protocol::Notification>(message));
+  }
+  if (answer == nullptr) {
+    workers_.on_notification(client, member, std::get<protocol::Notification>(message), text, now);
+  } else if (&client == roster_.leader()) {
+    forwarder_.on_answer(std::move(*answer));
+  }
+  return {};
+}
+
+void Room::on_request(Client& client, Member& member, const protocol::Request& request,
+                      Clock::time_point now) {
+  if (!member.greeted) {
+    greet(client, member, request, now);
+  } else if (client.role() == Role::kViewer) {
+    viewers_.on_request(client, member, request, now);
+  } else if (request.method == protocol::Ping::kRow.method) {
+    Roster::send(client, protocol::encode_result(request.id, json::object()));
+  } else {
+    refuse(client, member, request.id, protocol::unknown_method(request.method));
+  }
+}
+
+void Room::greet(Client& client, Member& member, const protocol::Request& request,
+                 Clock::time_point now) {
+  base::Status greeted;
+  if (request.method != protocol::ViewerHello::kRow.method) {
+    greeted = invalid_request("the first message is hello", "method");
+  } else if (!knows_version(request.params)) {
+    greeted = base::Error{"unsupported_version", "this hub speaks version 1", "versions"};
+  } else {
+    greeted = client.role() == Role::kViewer ? viewers_.greet(client, member, request, now)
+                                             : workers_.greet(client, member, request);
+  }
+  if (!greeted.ok()) {
+    refuse(client, member, request.id, greeted.error());
+    if (greeted.error().code == "unsupported_version") {
+      client.close_after_sending("unsupported version");
+    }
+  }
+}
+
+void Room::on_binary(Client& client, std::string_view bytes, Clock::time_point now) {
+  on_binary(client, std::make_shared<const std::string>(bytes), now);
+}
+
+void Room::on_binary(Client& client, const SharedBytes& message, Clock::time_point now) {
+  Member* const member = roster_.find(client);
+  const bool worker = client.role() == Role::kWorker;
+  if (member == nullptr || (!worker && !admit(client, *member, {}, now))) {
+    return;
+  }
+  member->heard = now;
+  keeper_.renew(member->session, now);
+  if (worker && member->greeted) {
+    workers_.on_binary(*member, message, now);
+  } else {
+    refuse(client, *member, 0, invalid_request("binary messages come from workers"));
+  }
+}
+
+std::optional<std::uint64_t> Room::rank_of(Client& client) {
+  const Member* const member = roster_.find(client);
+  const bool known = member != nullptr && client.role() == Role::kWorker && member->greeted;
+  return known ? std::optional(member->rank) : std::nullopt;
+}
+
+void Room::tick(Clock::time_point now) {
+  forwarder_.tick(now);
+  legacy_viewers_.tick(now);
+  keeper_.tick(now);
+  roster_.tick(now);
+}
+
+void Room::go_without_recording(const base::Error& error) {
+  audit_log_.fail();
+  raise_alarm(error);
+}
+
+// False for a viewer that sends too fast; a request then gets an error as its answer.
+// Acknowledgements always pass: after a lost acknowledgement no other would come.
+bool Room::admit(Client& client, Member& member, std::string_view text, Clock::time_point now) {
+  const MessageGate::Verdict verdict = member.gate.admit(now);
+  metrics_.rate_limited += verdict == MessageGate::Verdict::kPass ? 0 : 1;
+  if (verdict == MessageGate::Verdict::kClose) {
+    client.close_for_violation("too many messages");
+  } else if (verdict == MessageGate::Verdict::kRefuse) {
+    const protocol::Message message = protocol::parse_message(text, kViewerLimits);
+    if (const auto* request = std::get_if<protocol::Request>(&message)) {
+      Roster::send(client, protocol::encode_error(request->id, {"rate_limited", "too many messages",
+                                                                "", "send fewer"}));
+    }
+    const auto* notification = std::get_if<protocol::Notification>(&message);
+    return notification != nullptr && notification->event == "ack";
+  }
+  return verdict == MessageGate::Verdict::kPass;
+}
+
+void Room::finish(const Forwarder::Asker& asker, base::Result<json> outcome) {
+  Client* const viewer = roster_.find_session(asker.session);
+  if (viewer == nullptr) {
+    return;
+  }
+  Member& member = *roster_.find(*viewer);
+  if (member.legacy) {
+    legacy_viewers_.finish(*viewer, member, asker, outcome);
+  } else {
+    Roster::send(*viewer, protocol::encode_answer(asker.id, std::move(outcome)));
+  }
+}
+
+Survey Room::survey(Clock::time_point now) const {
+  Survey survey{.controlled = keeper_.lease().held(),
+                .programs = run_.programs().size(),
+                .waiting_requests = forwarder_.size(),
+                .phase = run_.phase(),
+                .facts = run_.facts(),
+                .recorder = audit_log_.counters()};
+  roster_.count(survey, now);
+  return survey;
+}
+
+base::Status Room::ready(Clock::time_point now, std::chrono::milliseconds timeout) {
+  if (roster_.leader() == nullptr) {
+    return base::Error{"no_trainer", "no worker of rank 0 is connected"};
+  }
+  const std::string phase = run_.phase();
+  const auto since = now - roster_.find(*roster_.leader())->moved;
+  if (std::ranges::find(kResting, phase) == kResting.end() && since > timeout) {
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since).count();
+    return base::Error{"silent", "the trainer's steps have said nothing for " +
+                                     std::to_string(seconds) + " s in phase " + phase};
+  }
+  return {};
+}
+
+}  // namespace tt::hub

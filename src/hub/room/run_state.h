@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "src/hub/fanout/latest_records.h"
+#include "src/hub/legacy/shown_records.h"
+
+namespace tt::hub {
+
+/// The number of steps that are kept for late viewers.
+inline constexpr std::size_t kMaxSteps = 2000;
+
+/// The run that the hub shows: its facts and state, and its latest steps and records. It outlives
+/// the workers' connections.
+/// Thread: the hub's I/O thread only.
+class RunState {
+ public:
+  explicit RunState(std::size_t max_record_bytes) : latest_(max_record_bytes) {}
+
+  /// Facts of a trainer that has connected or reconnected. Another run id resets everything.
+  void set_facts(nlohmann::json facts);
+  /// True if the state changed.
+  bool set_state(nlohmann::json state);
+  /// The trainer's connection ended. True if the run therefore becomes lost, at its last step.
+  bool lose();
+  /// `params` are the params of the notification `message`.
+  void add_step(const nlohmann::json& params, SharedBytes message);
+  /// Late viewers get no earlier steps and records.
+  void forget_past();
+  void set_plan(const nlohmann::json& plan);
+  /// Sets all programs in force.
+  void set_programs(const nlohmann::json& programs);
+  /// Adds one program, or replaces the program of the same name.
+  void put_program(const nlohmann::json& program);
+  void drop_program(const nlohmann::json& name);
+
+  const nlohmann::json& facts() const { return facts_; }
+  const nlohmann::json& state() const { return state_; }
+  std::string phase() const;
+  /// A list; empty if there are no programs.
+  const nlohmann::json& programs() const;
+  /// Null if the program is not in force. Owner: this; valid until the next change.
+  const nlohmann::json* find_program(std::string_view name) const;
+  /// True if programs are in force that end with the controller's lease.
+  bool has_programs_to_revert() const;
+  const std::deque<SharedBytes>& steps() const { return steps_; }
+  /// Keeps a record for late viewers, unless it belongs to a plan before the plan in force. Records
+  /// can arrive after the message of a new plan, and their entries then have no meaning.
+  void keep_record(StoredRecord record);
+  const LatestRecords& latest() const { return latest_; }
+  /// The shown records of the plan in force.
+  const dialect::ShownRecords& shown_records() const { return shown_records_; }
+
+ private:
+  void follow_plan(const nlohmann::json& plan);
+
+  nlohmann::json facts_;
+  nlohmann::json state_ = {{"phase", "starting"}, {"step", 0}};
+  std::uint64_t last_step_ = 0;
+  std::deque<SharedBytes> steps_;
+  LatestRecords latest_;
+  dialect::ShownRecords shown_records_;
+  std::uint32_t plan_ = 0;
+};
+
+}  // namespace tt::hub
