@@ -166,7 +166,7 @@ def evaluation(
             if rows_of(parts) == wanted:
                 return record.step, [states(parts, each.number, layers) for each in sets]
         watch.check()
-        if run.state.phase in ("finished", "lost"):
+        if run.state.phase in ("finished", "stopped", "lost"):
             raise refusal("the run ended before the prompts were evaluated", "see its --monitor-interval")
         run.request("ping")  # raises where the hub has gone
 

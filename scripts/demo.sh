@@ -4,7 +4,7 @@
 #   scripts/demo.sh [--open] [flags of `tensor-tracer train`…]
 #
 #   --open   also opens the page in the default browser
-# Ctrl-C ends everything. For the set-up's environment variables see scripts/setup.sh --help.
+# Ctrl-C ends the run after its step; a second Ctrl-C ends everything at once. For the set-up's environment variables see scripts/setup.sh --help.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh
@@ -76,13 +76,45 @@ physical_cores() {
   lscpu --parse=CORE,SOCKET 2>/dev/null | grep -v '^#' | sort -u | wc -l
 }
 
+run=0        # the launcher's process
+interrupts=0
+
+# The launcher passes SIGUSR1 on to the ranks.
+on_interrupt() {
+  interrupts=$((interrupts + 1))
+  if [[ $interrupts -eq 1 ]]; then
+    printf '\nThe run ends after this step. Ctrl-C again ends it at once.\n' >&2
+    kill -USR1 "$run" 2>/dev/null || true
+  else
+    on_termination
+  fi
+}
+
+on_termination() { kill -TERM "$run" 2>/dev/null || true; }
+
+# run_alone COMMAND…: in a process group of its own, so that Ctrl-C reaches this script only.
+run_alone() {
+  trap on_interrupt INT
+  trap on_termination TERM HUP
+  set -m
+  "$@" </dev/null &
+  run=$!
+  set +m
+  while kill -0 "$run" 2>/dev/null; do
+    wait "$run" || true
+  done
+  local code=0
+  wait "$run" || code=$?
+  exit "$code"
+}
+
 main() {
   read_arguments "$@"
   cd "$TT_ROOT"
   scripts/setup.sh --for demo
   add_defaults
   prepare_launcher
-  exec "${launcher[@]}" "$TT_BIN_DIR/tensor-tracer" train "${flags[@]}"
+  run_alone "${launcher[@]}" "$TT_BIN_DIR/tensor-tracer" train "${flags[@]}"
 }
 
 main "$@"

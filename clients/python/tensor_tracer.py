@@ -699,7 +699,7 @@ class Run:
                     self._answers = {number: got or none for number, got in self._answers.items()}
                     self._changed.notify_all()
                 # Of a hub that is gone with its run the trainer is lost first, and it says goodbye.
-                ends = ("finished", "lost") if failure is None else ("finished",)
+                ends = ("finished", "stopped", *(["lost"] if failure is None else []))
                 if self._closing.is_set() or not self._patience or self.state.phase in ends:
                     break
                 self._come_back()

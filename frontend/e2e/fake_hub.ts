@@ -310,7 +310,7 @@ export class FakeHub {
         'claim control',
       );
     } else if (method === 'control.stop') {
-      this.setPhase('finished');
+      this.setPhase('stopped');
       done(boundary);
     } else if (this.replay !== null) {
       this.answerReplay(this.replay, method, params);

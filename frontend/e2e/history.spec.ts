@@ -152,7 +152,7 @@ test('stop asks first, and only the holder of control sees it', async ({ page, h
   expect(hub.requests.some(({ method }) => method === 'control.stop')).toBe(false);
   await page.getByTestId('stop').press('Enter');
   await page.getByTestId('stop-confirm').press('Enter');
-  await expect(page.getByTestId('chip')).toHaveText('ended at step 120');
+  await expect(page.getByTestId('chip')).toHaveText('stopped after step 120');
   await expect(page.getByTestId('message')).toHaveText('The run ends after step 120 on 2/2 ranks');
 });
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <filesystem>
 #include <utility>
 
 #include "tensor_tracer/base/private_file.h"
@@ -44,6 +45,7 @@ base::Result<HubSession> HubSession::start(const config::TrainConfig& config) {
   HubSession session;
   session.id_ = base::random_hex(8);
   session.name_ = config.run_name.empty() ? session.id_ : config.run_name;
+  session.record_dir_ = config.recording.record;
   session.start_time_ = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   session.pause_timeout_ = std::chrono::milliseconds(
       static_cast<std::int64_t>(config.tracer.tensor_tracer_pause_timeout * 1e3));
@@ -72,6 +74,13 @@ void HubSession::connect(nlohmann::json facts, link::HubClientOptions::Check che
   options.check = std::move(check);
   options.pause_timeout = pause_timeout_;
   client_ = std::make_unique<link::HubClient>(std::move(options));
+}
+
+// The hub chooses the second name if another run's recording has the first.
+std::string HubSession::recording() const {
+  if (record_dir_.empty()) return "";
+  const std::string second = record_dir_ + "/run-" + id_ + ".ttrec";
+  return std::filesystem::exists(second) ? second : record_dir_ + "/run.ttrec";
 }
 
 void HubSession::finish() {

@@ -29,8 +29,11 @@ class HubSession {
   /// Connects to the hub with all facts of the run. `check` (see link::HubClientOptions) may be
   /// called until finish().
   void connect(nlohmann::json facts, link::HubClientOptions::Check check);
+  bool is_connected() const { return client_ != nullptr; }
   /// REQUIRES: connect().
   link::HubClient& client() { return *client_; }
+  /// The file with the run's recording; empty without --record.
+  std::string recording() const;
   /// Sends the queued messages, for at most a second.
   void finish();
 
@@ -40,6 +43,7 @@ class HubSession {
   std::string id_;  // 16 hex digits
   std::string name_;
   std::string start_time_;
+  std::string record_dir_;
   std::chrono::milliseconds pause_timeout_{0};
   link::HubInfo hub_;
   std::unique_ptr<link::HubClient> client_;

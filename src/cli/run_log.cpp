@@ -50,7 +50,7 @@ RunLog::RunLog(const config::TrainConfig& config, const comm::Launch& launch)
       is_first_(launch.rank == 0),
       on_terminal_(!launch.uses_mpi() && ::isatty(STDOUT_FILENO) == 1) {}
 
-void RunLog::say(const std::string& line) {
+void RunLog::say(const std::string& line) const {
   if (!is_first_) return;
   std::FILE* out = config_.log_format == "json" ? stderr : stdout;
   fmt::print(out, "{}\n", line);
@@ -108,6 +108,11 @@ void RunLog::move_bar(const train::StepReport& report) {
 
 void RunLog::step(const train::StepReport& report) {
   if (!is_first_) return;
+  {
+    const std::lock_guard lock(mutex_);
+    last_ = report;
+    if (report.valid_loss) valid_loss_ = report.valid_loss;
+  }
   const bool as_json = config_.log_format == "json";
   if (!as_json && config_.progress_bar.value_or(on_terminal_)) {
     move_bar(report);
@@ -120,9 +125,44 @@ void RunLog::step(const train::StepReport& report) {
 }
 
 void RunLog::cost(const train::TracerCost& cost) {
+  finish();
   say(fmt::format("trace  {:.3f} s of the ranks' {:.1f} s of CPU time, {:.2f} %",
                   cost.tracer_seconds, cost.rank_seconds,
                   100 * cost.tracer_seconds / cost.rank_seconds));
+}
+
+std::string RunLog::summary(bool has_hub, const std::string& recording) const {
+  const std::lock_guard lock(mutex_);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin_;
+  const std::int64_t step = last_ ? last_->step : 0;
+  const std::string time = minutes(seconds.count());
+  std::string text = step == config_.train_iters
+                         ? fmt::format("end    {} steps in {}", step, time)
+                         : fmt::format("end    stopped after step {} of {}, in {}", step,
+                                       config_.train_iters, time);
+  if (last_) text += fmt::format("; loss {:.4f}", last_->loss);
+  if (valid_loss_) text += fmt::format(", validation loss {:.4f}", *valid_loss_);
+  if (!recording.empty()) {
+    text += fmt::format("\n       recorded in {0}; to see it again: tensor-tracer replay {0}",
+                        recording);
+  } else if (has_hub) {
+    text += "\n       not recorded; with --record DIR the next run can be replayed";
+  }
+  return text;
+}
+
+void RunLog::end(bool has_hub, const std::string& recording) {
+  finish();
+  say(summary(has_hub, recording));
+}
+
+void RunLog::end_at_once(bool has_hub, const std::string& recording) const {
+  fmt::print(stderr, "{}\n", summary(has_hub, recording));
+}
+
+std::int64_t RunLog::last_step() const {
+  const std::lock_guard lock(mutex_);
+  return last_ ? last_->step : 0;
 }
 
 void RunLog::finish() {

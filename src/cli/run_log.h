@@ -1,6 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "tensor_tracer/comm/launcher.h"
@@ -14,7 +17,7 @@ namespace tt::cli {
 
 /// Prints the output of a run. Steps go to standard output, one line each, or as one moving line
 /// with --progress-bar. With --log-format json all other output goes to standard error.
-/// Thread: the thread that runs the step.
+/// Thread: the thread that runs the step, except where stated.
 class RunLog {
  public:
   /// Prints on global rank 0 only.
@@ -25,18 +28,31 @@ class RunLog {
   /// A hint about tracing, printed before tracing begins.
   void notice(const std::string& text);
   void step(const train::StepReport& report);
+  /// Prints how far the run came, with which losses, how long it took, and how to see it again.
+  /// `has_hub`: there was a page. `recording`: the file; empty if the run was not recorded.
+  void end(bool has_hub, const std::string& recording);
+  /// The same to standard error, while the thread of the steps may be in a write to standard output
+  /// that does not return: mpirun reads nothing while it ends its ranks. Thread: any.
+  void end_at_once(bool has_hub, const std::string& recording) const;
+  /// The last completed step; 0: none. Thread: any.
+  std::int64_t last_step() const;
   /// Ends the moving line.
   void finish();
   /// The cost of tracing, printed when the run is over.
   void cost(const train::TracerCost& cost);
 
  private:
-  void say(const std::string& line);
+  void say(const std::string& line) const;
+  std::string summary(bool has_hub, const std::string& recording) const;
   void move_bar(const train::StepReport& report);
 
   const config::TrainConfig& config_;
   const bool is_first_;
   const bool on_terminal_;  // and no launcher, under which isatty is meaningless
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  mutable std::mutex mutex_;
+  std::optional<train::StepReport> last_;  // guarded by mutex_
+  std::optional<double> valid_loss_;       // guarded by mutex_
   double mean_step_ms_ = 0.0;
   bool line_is_open_ = false;
 };

@@ -21,6 +21,7 @@
 #include "src/cli/parse.h"
 #include "src/cli/run_inputs.h"
 #include "src/cli/run_log.h"
+#include "src/cli/stop_signals.h"
 #include "tensor_tracer/base/overloaded.h"
 #include "tensor_tracer/comm/world.h"
 #include "tensor_tracer/intervene/context.h"
@@ -34,6 +35,8 @@ namespace {
 // The time mpirun gets to end the other ranks after rank 0 has ended; mpirun needs about a
 // hundredth of it.
 constexpr auto kTimeToEnd = std::chrono::seconds(2);
+// The launcher gives a rank about a second.
+constexpr auto kTimeForHub = std::chrono::milliseconds(500);
 
 // The inputs that each rank has checked itself, and the inputs that rank 0 reads for all ranks.
 struct Prepared {
@@ -123,7 +126,17 @@ void send_notice(const std::string& notice, trace::TraceSink& sink, RunLog& log)
   sink.send_event("log", {{"level", "warning"}, {"message", notice}});
 }
 
-void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLog& log) {
+// The launcher ends this process in about a second, in the middle of a step.
+void report_end(HubSession* hub, RunLog& log) {
+  if (hub != nullptr && hub->is_connected()) {
+    hub->client().send_event("state", {{"phase", "stopped"}, {"step", log.last_step()}});
+  }
+  log.end_at_once(hub != nullptr, hub == nullptr ? "" : hub->recording());
+  if (hub != nullptr && hub->is_connected()) hub->client().finish(kTimeForHub);
+}
+
+void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLog& log,
+           StopSignals& signals) {
   const bool is_first = world.group().rank() == 0;
   train::TrainerParts parts;
   parts.groups = train::make_groups(world.group(), run.shape);
@@ -133,6 +146,7 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
   parts.prompts = run.inputs.tracing.prompts;
   if (is_first) {
     parts.on_step = [&log](const train::StepReport& report) { log.step(report); };
+    parts.is_told_to_stop = [&signals] { return signals.received() != 0; };
   }
   double entropy = 0.0;
   if (is_first) {
@@ -153,11 +167,12 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
     log.hub(hub->info());
     send_notice(run.inputs.tracing.notice, *parts.sink, log);
   }
+  if (is_first) signals.on_end([hub, &log] { report_end(hub, log); });
   train::Trainer trainer(run.config, std::move(parts));
   trainer.run();
   const train::TracerCost cost = trainer.total_cost();
-  log.finish();
   if (run.inputs.tracing.plan != nullptr) log.cost(cost);
+  log.end(hub != nullptr, hub == nullptr ? "" : hub->recording());
 }
 
 // Usually every rank finds the same error. Rank 0 prints the error and ends, and mpirun ends the
@@ -193,19 +208,20 @@ base::Status agree(Prepared& run, base::Result<RunInputs> read, const comm::Proc
 // Runs on every rank. Only global rank 0 has a hub and has read the inputs.
 int train_on_mesh(Prepared& run, base::Result<RunInputs> read, HubSession* hub) {
   keep_freed_memory();
+  RunLog log(run.config, run.launch);
+  StopSignals signals(run.launch.uses_mpi());
   at::set_num_threads(threads_per_rank(run));
   const comm::World world(run.launch);
   base::set_rank_label(mesh::describe(run.shape, run.launch.rank));
-  RunLog log(run.config, run.launch);
   if (const auto agreed = agree(run, std::move(read), world.group()); !agreed) {
     if (hub != nullptr) hub->finish();
     if (run.launch.rank == 0) fmt::print(stderr, "tensor-tracer: {}\n", to_string(agreed.error()));
     return kExitUsage;
   }
   try {
-    train(run, world, hub, log);
+    train(run, world, hub, log, signals);
     if (hub != nullptr) hub->finish();
-    return kExitDone;
+    return signals.exit_code();
   } catch (const std::exception& error) {
     log.finish();
     fmt::print(stderr, "tensor-tracer: {}: {}\n", mesh::describe(run.shape, run.launch.rank),

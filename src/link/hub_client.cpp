@@ -65,6 +65,7 @@ class HubClient::Impl {
   }
 
   void finish(std::chrono::milliseconds limit) {
+    const std::lock_guard lock(finish_mutex_);
     if (!thread_.joinable()) {
       return;
     }
@@ -140,6 +141,7 @@ class HubClient::Impl {
   }
 
   const std::uint64_t rank_;
+  std::mutex finish_mutex_;
   std::mutex mutex_;
   nlohmann::json run_;      // guarded by mutex_
   std::string last_state_;  // guarded by mutex_

@@ -36,17 +36,19 @@ struct ControlMessage {
 
 RunControl::RunControl(const comm::ProcessGroup& control, trace::ControlSource* control_source,
                        trace::TraceSink* sink, trace::Tracer& tracer,
-                       trace::InterventionHooks* hooks, ProgramControl::Preview preview)
+                       trace::InterventionHooks* hooks, ProgramControl::Preview preview,
+                       std::function<bool()> is_told_to_stop)
     : control_(control),
       control_source_(control_source),
       sink_(sink),
       tracer_(tracer),
-      programs_(control, control_source, sink, tracer.context(), hooks, std::move(preview)) {}
+      programs_(control, control_source, sink, tracer.context(), hooks, std::move(preview)),
+      is_told_to_stop_(std::move(is_told_to_stop)) {}
 
 void RunControl::wait_for_viewer() {
   if (control_source_ != nullptr) {
     notify_state("waiting", 0);
-    while (!control_source_->has_viewer()) {
+    for (look_for_stop(); !control_source_->has_viewer() && !must_stop_; look_for_stop()) {
       control_source_->wait(kPoll);
       take_requests();
     }
@@ -57,6 +59,7 @@ void RunControl::wait_for_viewer() {
 bool RunControl::before_step(std::int64_t step) {
   if (control_source_ != nullptr) count_single_step(step);
   bool again = true;
+  look_for_stop();
   while (again) {
     if (control_source_ != nullptr) decide(step);
     again = share_decision(step);
@@ -66,6 +69,10 @@ bool RunControl::before_step(std::int64_t step) {
   if (new_plan_ != nullptr) tracer_.set_plan(std::move(new_plan_));
   new_plan_ = nullptr;
   return true;
+}
+
+void RunControl::look_for_stop() {
+  if (is_told_to_stop_ && is_told_to_stop_()) must_stop_ = true;
 }
 
 void RunControl::count_single_step(std::int64_t next_step) {
@@ -87,6 +94,7 @@ void RunControl::decide(std::int64_t next_step) {
     programs_.answer_sets(next_step);
     if (!is_held() || programs_.has_news()) return;
     control_source_->wait(kPoll);
+    look_for_stop();
   }
 }
 
@@ -238,7 +246,7 @@ void RunControl::finish(std::int64_t last_step) {
     if (request.id == 0) continue;
     control_source_->refuse(request.id, {"no_trainer", "training has finished", "", ""});
   }
-  notify_state("finished", last_step);
+  notify_state(must_stop_ ? "stopped" : "finished", last_step);
 }
 
 }  // namespace tt::train

@@ -45,13 +45,15 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
       tracer_(parts_.plan_context, {parts_.run_id, parts_.groups.coordinates}, parts_.groups.tracer,
               parts_.sink),
       runner_(config_, parts_.groups, model_, batches_, parts_.hooks),
-      control_(parts_.groups.control, parts_.control_source, parts_.sink, tracer_, parts_.hooks,
-               [this](const nlohmann::json& params, const trace::FileContents& contents,
-                      std::int64_t done) {
-                 return run_preview(
-                     {runner_, *parts_.hooks, parts_.groups, parts_.plan_context, parts_.run_id},
-                     params, contents, done);
-               }) {
+      control_(
+          parts_.groups.control, parts_.control_source, parts_.sink, tracer_, parts_.hooks,
+          [this](const nlohmann::json& params, const trace::FileContents& contents,
+                 std::int64_t done) {
+            return run_preview(
+                {runner_, *parts_.hooks, parts_.groups, parts_.plan_context, parts_.run_id}, params,
+                contents, done);
+          },
+          parts_.is_told_to_stop) {
   if (!config.export_tensors.empty()) {
     export_steps_ = config::parse_steps(config.export_at).value();
   }

@@ -137,6 +137,7 @@ export const stateSchema = object({
     'paused',
     'evaluating',
     'finished',
+    'stopped',
     'lost',
     'replay',
   ),

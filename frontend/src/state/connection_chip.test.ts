@@ -9,6 +9,7 @@ test('each state of the run has its word', () => {
   expect(word('training' as never, 7)).toBe('lagging');
   expect(word('paused' as never, 7)).toBe('paused');
   expect(word('finished' as never)).toBe('ended');
+  expect(word('stopped' as never)).toBe('stopped');
   expect(word('lost' as never)).toBe('lost');
 });
 

@@ -21,8 +21,9 @@ export function chipOf(
   now: number,
 ): Chip {
   // At the end of a run the hub leaves too: that is no fault to count down from.
-  if (state?.phase === 'finished' && connection.kind !== 'open') {
-    return { tone: 'idle', word: 'ended', text: `ended at step ${state.step}, hub closed` };
+  if ((state?.phase === 'finished' || state?.phase === 'stopped') && connection.kind !== 'open') {
+    const chip = runChip(state, lag);
+    return { ...chip, text: `${chip.text}, hub closed` };
   }
   switch (connection.kind) {
     case 'connecting':
@@ -50,6 +51,8 @@ function runChip(state: RunState | null, lag: number): Chip {
       return { tone: 'warn', word: 'paused', text: `paused after step ${state.step}` };
     case 'finished':
       return { tone: 'idle', word: 'ended', text: `ended at step ${state.step}` };
+    case 'stopped':
+      return { tone: 'idle', word: 'stopped', text: `stopped after step ${state.step}` };
     case 'replay':
       return replayChip(state);
     case 'lost':

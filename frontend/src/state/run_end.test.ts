@@ -23,6 +23,9 @@ test('the end names the step, the losses and how to replay it', () => {
     advice: 'Replay it on login-1, where it was started:',
     command: 'tensor-tracer replay runs/demo/run.ttrec',
   });
+  const stopped = endOf({ phase: 'stopped', step: 12 }, runWith(), null, undefined);
+  expect(stopped?.text).toBe('The run was stopped after step 12');
+  expect(stopped?.tone).toBe('idle');
   const lost = endOf({ phase: 'lost', step: 7 }, runWith(), { step: 8, loss: null }, undefined);
   expect(lost?.text).toBe('The trainer was lost at step 8 · loss NaN');
   expect(lost?.tone).toBe('bad');

@@ -11,6 +11,12 @@ export interface RunEnd {
   readonly command: string | null;
 }
 
+const kEnds: ReadonlyMap<RunState['phase'], string> = new Map([
+  ['finished', 'The run ended at step'],
+  ['stopped', 'The run was stopped after step'],
+  ['lost', 'The trainer was lost at step'],
+]);
+
 /** Null while the run goes on. `valid`: its last validation loss. */
 export function endOf(
   state: RunState | null,
@@ -18,12 +24,12 @@ export function endOf(
   latest: StepFacts | null,
   valid: number | undefined,
 ): RunEnd | null {
-  if (state === null || (state.phase !== 'finished' && state.phase !== 'lost')) return null;
+  const what = state === null ? undefined : kEnds.get(state.phase);
+  if (state === null || what === undefined) return null;
   const losses = [lossText('loss', latest?.loss), lossText('valid', valid)];
   const step = Math.max(state.step, latest?.step ?? 0);
   const isLost = state.phase === 'lost';
-  const what = isLost ? `The trainer was lost at step ${step}` : `The run ended at step ${step}`;
-  const text = [what, ...losses.filter((each) => each !== '')].join(' · ');
+  const text = [`${what} ${step}`, ...losses.filter((each) => each !== '')].join(' · ');
   return { tone: isLost ? 'bad' : 'idle', text, ...replayOf(run) };
 }
 

@@ -109,6 +109,8 @@ export class ReportReader {
         return plain('run', 'Paused');
       case 'finished':
         return plain('run', 'Run finished');
+      case 'stopped':
+        return plain('run', 'Run stopped');
       case 'lost':
         return { ...plain('run', 'Trainer lost'), kind: 'alarm', tone: 'bad' };
       case 'training':

@@ -20,17 +20,19 @@ namespace tt::train {
 class RunControl {
  public:
   /// `control_source` and `sink`: on global rank 0 the connection to the hub; null without a hub
-  /// and on all other ranks. `hooks`: set on every rank, or null on every rank.
+  /// and on all other ranks. `hooks`: set on every rank, or null on every rank. `is_told_to_stop`:
+  /// on global rank 0, true once the run shall end after its step; may be empty.
   RunControl(const comm::ProcessGroup& control, trace::ControlSource* control_source,
              trace::TraceSink* sink, trace::Tracer& tracer, trace::InterventionHooks* hooks,
-             ProgramControl::Preview preview);
+             ProgramControl::Preview preview, std::function<bool()> is_told_to_stop = {});
 
   /// Holds the run until a viewer is connected to the hub. Collective.
   void wait_for_viewer();
   /// Every rank calls it before step `step`. Returns true when the step may run, false if the run
   /// ends before this step. Collective.
   bool before_step(std::int64_t step);
-  /// Answers or refuses the open requests and sends viewers the state "finished".
+  /// Answers or refuses the open requests and sends viewers the state "finished", or "stopped" if
+  /// the run was told to stop.
   void finish(std::int64_t last_step);
   /// Call it after other code set the tracer's plan; the numbers of later plans continue from its
   /// number.
@@ -41,6 +43,7 @@ class RunControl {
   /// wait() returns at once.
   void take_requests();
   void decide(std::int64_t next_step);
+  void look_for_stop();
   void count_single_step(std::int64_t next_step);
   void carry_out(const trace::Request& request, std::int64_t next_step);
   /// `done`: the last completed step.
@@ -63,6 +66,7 @@ class RunControl {
   trace::TraceSink* const sink_;
   trace::Tracer& tracer_;
   ProgramControl programs_;
+  const std::function<bool()> is_told_to_stop_;
   std::vector<trace::Request> requests_;  // not executed yet
   bool is_paused_ = false;
   bool must_stop_ = false;

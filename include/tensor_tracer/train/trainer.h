@@ -58,6 +58,7 @@ struct TrainerParts {
   trace::InterventionHooks* hooks = nullptr;       // null: no support for programs
   std::vector<data::PromptSet> prompts;            // in the order of the plan context's prompt sets
   std::function<void(const StepReport&)> on_step;  // called on every rank
+  std::function<bool()> is_told_to_stop;           // on global rank 0: the run ends after its step
 };
 
 /// CPU seconds of all threads of the ranks, and the part of them that the tracer used on the
@@ -72,7 +73,7 @@ class Trainer {
  public:
   /// REQUIRES: config passed config::check for this mesh. Collective.
   Trainer(const config::TrainConfig& config, TrainerParts parts);
-  /// Runs every step. Throws TrainError, comm::CommError.
+  /// Runs every step, or those before the run is told to stop. Throws TrainError, comm::CommError.
   void run();
   /// The sum over all ranks so far. Collective.
   TracerCost total_cost() const;

@@ -76,7 +76,7 @@ void LegacyDesk::run_training_step(Client& client, Member& member, json message,
     });
     spdlog::info("legacy_viewer: {}: a {}", member.session, name_of(*legacy.dialect));
   }
-  const bool finished = run_.phase() == "finished";
+  const bool finished = run_.has_ended();
   if (roster_.leader() == nullptr && !finished) {
     legacy.waiting = std::move(message);  // answered when a trainer connects
     return;

@@ -15,8 +15,9 @@ namespace {
 using Label = std::pair<std::string_view, std::string_view>;
 using Labels = std::initializer_list<Label>;
 
-constexpr std::array<std::string_view, 8> kPhases = {
-    "starting", "waiting", "training", "paused", "evaluating", "finished", "lost", "replay"};
+constexpr std::array<std::string_view, 9> kPhases = {"starting", "waiting",    "training",
+                                                     "paused",   "evaluating", "finished",
+                                                     "stopped",  "lost",       "replay"};
 constexpr std::size_t kMaxLabelBytes = 128;
 
 std::string format_number(double value) {

@@ -19,7 +19,8 @@ constexpr protocol::TextLimits kViewerLimits{};
 // A `saved` event has up to 65,536 numbers; the run's facts hold every program in force.
 constexpr protocol::TextLimits kWorkerLimits{.bytes = std::size_t{4} << 20U, .depth = 32};
 // Phases without further steps.
-constexpr std::array<std::string_view, 4> kResting = {"paused", "waiting", "finished", "replay"};
+constexpr std::array<std::string_view, 5> kResting = {"paused", "waiting", "finished", "stopped",
+                                                      "replay"};
 
 base::Error invalid_request(std::string message, std::string where = {}) {
   return {"invalid_request", std::move(message), std::move(where), ""};

@@ -30,7 +30,7 @@ bool RunState::set_state(nlohmann::json state) {
 }
 
 bool RunState::lose() {
-  if (phase() == "finished" || phase() == "lost") {
+  if (has_ended() || phase() == "lost") {
     return false;
   }
   state_["phase"] = "lost";
@@ -114,6 +114,8 @@ bool RunState::has_programs_to_revert() const {
     return program.is_object() && member(program, "keep") != true;
   });
 }
+
+bool RunState::has_ended() const { return phase() == "finished" || phase() == "stopped"; }
 
 std::string RunState::phase() const { return text_of(state_, "phase"); }
 

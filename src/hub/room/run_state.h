@@ -41,6 +41,8 @@ class RunState {
 
   const nlohmann::json& facts() const { return facts_; }
   const nlohmann::json& state() const { return state_; }
+  /// The trainer has said that the run is over.
+  bool has_ended() const;
   std::string phase() const;
   /// A list; empty if there are no programs.
   const nlohmann::json& programs() const;

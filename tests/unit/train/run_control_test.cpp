@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -113,6 +115,30 @@ TEST(RunControl, PauseHoldsUntilContinue) {
   EXPECT_THAT(script.answers, ElementsAre(std::pair(1u, at_step(1)), std::pair(2u, at_step(1))));
   EXPECT_EQ(script.waits, 2);
   EXPECT_THAT(script.phases, ElementsAre("paused", "training", "finished"));
+}
+
+TEST(RunControl, ARunThatIsToldToStopEndsOnAllRanksAlsoIfItIsPausedOrHasNoHub) {
+  for (const bool has_hub : {true, false}) {
+    Script script;
+    if (has_hub) script.requests = {{}, {{1, protocol::PauseRun{}}}, {}};
+    std::atomic<int> asked = 0;
+    std::vector<std::int64_t> steps(2);
+    comm::run_local(2, [&](const comm::ProcessGroup& group) {
+      const bool is_first = group.rank() == 0;
+      Script* const its = has_hub && is_first ? &script : nullptr;
+      trace::Tracer tracer(make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(),
+                           nullptr);
+      std::function<bool()> is_told_to_stop;
+      if (is_first) is_told_to_stop = [&asked] { return ++asked > 4; };
+      RunControl control(group, its, its, tracer, nullptr, {}, is_told_to_stop);
+      std::int64_t& step = steps[static_cast<std::size_t>(group.rank())];
+      while (step < 100 && control.before_step(step + 1)) ++step;
+      control.finish(step);
+    });
+    EXPECT_THAT(steps, ElementsAre(has_hub ? 1 : 4, has_hub ? 1 : 4));
+    EXPECT_EQ(script.phases, has_hub ? std::vector<std::string>({"paused", "stopped"})
+                                     : std::vector<std::string>());
+  }
 }
 
 TEST(RunControl, StopEndsTheRunOnAllRanksBeforeTheNextStep) {

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace tt::cli {
+
+/// The signals that end a run. SIGUSR1 asks the run to end after its step. Without a launcher the
+/// first SIGTERM or SIGINT does the same, and the second ends the process. Under a launcher a rank
+/// has about a second after SIGTERM: this class reports the end, then ends the process with
+/// 128 + the number of the signal.
+/// Thread: construct it before any other thread, because threads inherit the blocked signals.
+class StopSignals {
+ public:
+  explicit StopSignals(bool has_launcher);
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  /// The signal that asked the run to end; 0: no signal. Thread: any.
+  int received() const { return received_.load(std::memory_order_relaxed); }
+  /// 128 + SIGTERM or SIGINT if one of them asked the run to end, else 0. Thread: any.
+  int exit_code() const;
+  /// From now on `report` is called before the process ends under a launcher. Its thread is that of
+  /// this class. An empty function: this rank reports nothing. Thread: any.
+  void on_end(std::function<void()> report);
+
+ private:
+  void wait_for_signals();
+  [[noreturn]] void end(int signal);
+
+  const bool has_launcher_;
+  std::atomic<int> received_ = 0;
+  std::atomic<bool> is_over_ = false;
+  std::mutex mutex_;
+  std::function<void()> report_;  // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace tt::cli
