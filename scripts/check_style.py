@@ -13,7 +13,7 @@ from checklib import (CPP_SUFFIXES, TYPESCRIPT_SUFFIXES, Finding, blank_cpp, bla
                       line_of, list_files, parse_root, read, report)
 
 TEXT_SUFFIXES = CPP_SUFFIXES + TYPESCRIPT_SUFFIXES + (".py", ".sh", ".cmake")
-TOPS = {"src", "include", "tests", "frontend", "scripts", "clients", "examples", "cmake"}
+TOPS = {"src", "include", "tests", "frontend", "scripts", "python", "examples", "cmake"}
 
 # rule -> (pattern on code without comments and strings, what to do instead)
 CODE_RULES: dict[str, tuple[re.Pattern[str], str]] = {

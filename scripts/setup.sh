@@ -61,6 +61,7 @@ take_lock() {
 setup_venv() {
   create_venv
   install_requirements export
+  link_client
   if [[ $purpose == test ]]; then
     install_requirements libtorch
     install_requirements test
@@ -102,6 +103,14 @@ install_requirements() {
   pip_install -r "$TT_ROOT/$file"
   write_stamp "$stamp" "$hash"
   stage_note="${stage_note:+$stage_note, }installed $1"
+}
+
+# Python imports the client and the exports from this checkout.
+link_client() {
+  local folder
+  for folder in "$TT_VENV"/lib/python3*/site-packages; do
+    if [[ -d $folder ]]; then printf '%s\n' "$TT_ROOT/python" >"$folder/tensor_tracer.pth"; fi
+  done
 }
 
 # To build and run, libtorch needs none of what Python needs to import it.

@@ -59,8 +59,8 @@ constexpr const char* kInstalledExport = R"(import sys
 sys.path[:] = filter(None, sys.path)
 import importlib.util, runpy
 if not importlib.util.find_spec("tensor_tracer_export"):
-    print("tensor-tracer: export needs the Python package clients/python of Tensor Tracer;",
-          sys.executable, "-m pip install CHECKOUT/clients/python", file=sys.stderr)
+    print("tensor-tracer: export needs the Python package of Tensor Tracer;",
+          sys.executable, "-m pip install CHECKOUT/python", file=sys.stderr)
     sys.exit(2)
 runpy.run_module("tensor_tracer_export", run_name="__main__"))";
 
@@ -68,7 +68,7 @@ runpy.run_module("tensor_tracer_export", run_name="__main__"))";
 // checkout, runs the installed package.
 int become_export(char** rest) {
   const fs::path checkout = (program_folder() / "../../..").lexically_normal();
-  const fs::path package = checkout / "clients/python/tensor_tracer_export";
+  const fs::path package = checkout / "python/tensor_tracer_export";
   const fs::path own = checkout / ".venv/bin/python";
   const char* remedy = "install Python 3.10 or newer";
   std::error_code ignored;

@@ -8,7 +8,7 @@ import pytest
 
 # Running the program and viewing it is done as the oracles do it.
 sys.path.insert(0, str(Path(__file__).parents[1] / "oracle"))
-sys.path.insert(0, str(Path(__file__).parents[2] / "clients" / "python"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "python"))
 
 from hub_harness import Hub, running_hub
 

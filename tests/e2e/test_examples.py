@@ -17,7 +17,7 @@ from test_python_records import SCHEMA
 
 
 def start(program: str, *arguments: str) -> subprocess.Popen[str]:
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "clients" / "python")}
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "python")}
     command = [sys.executable, str(REPOSITORY / "examples" / program), *arguments]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, env=environment, text=True, **pipes)

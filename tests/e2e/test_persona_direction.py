@@ -31,7 +31,7 @@ SETS = {"calls": ["def f(x):", "return loss", "x"], "prose": ["Once upon a time"
 
 
 def run_example(*arguments: str, seconds: float = 60) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "clients" / "python")}
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "python")}
     command = [sys.executable, str(REPOSITORY / "examples" / "persona_direction.py"), *arguments]
     return subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=seconds, check=False
@@ -166,7 +166,7 @@ def test_a_run_that_ends_too_early(tmp_path: Path) -> None:
         hub.hello["state"] = {"phase": "finished", "step": 7}
         hub.answers = {"control.claim": {"lease_seconds": 30}}
         run_dir = hub.write_run_dir(tmp_path)
-        environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "clients" / "python")}
+        environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "python")}
         command = [sys.executable, str(REPOSITORY / "examples" / "persona_direction.py")]
         program = subprocess.Popen(
             [*command, str(run_dir), *SETS, "--name", "new"],

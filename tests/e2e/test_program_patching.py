@@ -13,7 +13,7 @@ import pytest
 from program import Flags, binary, command, environment, tiny_flags, write_text
 from safetensors.numpy import load_file
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "clients" / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 from tensor_tracer import open_recording  # noqa: E402
 
 pytestmark = pytest.mark.nightly(suite="runs")

@@ -134,7 +134,7 @@ def test_the_lease_lasts_while_the_callers_code_runs(
     with running_hub(tmp_path / "run", "--lease-seconds", "0.6") as hub:
         hub.worker()
         for ping_seconds, lasts in [(0.2, True), (60.0, False)]:
-            monkeypatch.setattr(tensor_tracer, "_PING_SECONDS", ping_seconds)
+            monkeypatch.setattr(tensor_tracer.run, "_PING_SECONDS", ping_seconds)
             with follow(hub) as run:
                 control = run.control("Ada")
                 time.sleep(1.5)

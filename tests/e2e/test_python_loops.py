@@ -14,7 +14,7 @@ from fake_hub import TOKEN, FakeHub
 from hub_harness import REPOSITORY, Hub, make_record, wait_until
 from tensor_tracer import ConnectionLost, Control, Recording, Run, connect
 
-README = REPOSITORY / "clients" / "python" / "README.md"
+README = REPOSITORY / "python" / "README.md"
 
 
 @pytest.fixture
@@ -86,8 +86,8 @@ def test_what_came_before_the_end_is_kept(fake: FakeHub) -> None:
 def test_what_no_loop_takes_in_time_is_counted(
     loop: str, fake: FakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tensor_tracer, "_MAX_SAVED", 2)
-    monkeypatch.setattr(tensor_tracer, "_MAX_STEPS", 2)
+    monkeypatch.setattr(tensor_tracer.run, "_MAX_SAVED", 2)
+    monkeypatch.setattr(tensor_tracer.run, "_MAX_STEPS", 2)
     with connect(fake.url) as run:
         for step in range(1, 6):
             fake.tell(loop, step=step, shape=[], values=[step])

@@ -252,7 +252,7 @@ def test_an_acknowledgement_is_for_its_connection(fake: FakeHub, monkeypatch: py
     sleep = time.sleep
 
     def sleep_long(seconds: float) -> None:
-        if seconds == tensor_tracer._ACK_SECONDS:
+        if seconds == tensor_tracer.run._ACK_SECONDS:
             monkeypatch.undo()
             fake.hang_up()
             reconnected(run)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
+import random
+import re
 import sqlite3
 import struct
 import subprocess
@@ -15,7 +18,8 @@ import pytest
 import tensor_tracer
 from hub_harness import POINTS, REPOSITORY, make_record
 from make_golden import crc32c as slow_crc32c
-from tensor_tracer import RecordError, decode_records, open_recording
+from tensor_tracer import RecordError, TensorTracerError, decode_records, open_recording
+from tensor_tracer.checksum import _crc32c_numpy
 
 GOLDEN = json.loads((REPOSITORY / "tests/golden/record_v1.json").read_text())["records"]
 GOLDEN_BYTES = (REPOSITORY / "tests/golden/record_v1.bin").read_bytes()
@@ -99,10 +103,10 @@ def test_a_longer_header_is_skipped() -> None:
 
 
 def test_checksums_by_numpy_are_those_of_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tensor_tracer._crc32c_numpy(b"123456789") == 0xE3069283
+    assert _crc32c_numpy(b"123456789") == 0xE3069283
     data = np.random.default_rng(2).bytes(70_000)
     for size in (*range(10), 124, 251, 252, 253, 508, 509, 32764, 32765, 70_000):
-        assert tensor_tracer._crc32c_numpy(data[:size]) == slow_crc32c(data[:size]), size
+        assert _crc32c_numpy(data[:size]) == slow_crc32c(data[:size]), size
 
 
 def record_of(golden: dict, step: int, layer: int) -> bytes:
@@ -281,6 +285,50 @@ def test_a_recording_needs_numpy_alone(recorded: Path) -> None:
         "from tensor_tracer import open_recording\n"
         f"print(sum(r.values.size for r in open_recording({str(recorded)!r}).records(steps=1)))"
     )
-    client = REPOSITORY / "clients" / "python"
+    client = REPOSITORY / "python"
     done = subprocess.run([sys.executable, "-c", program], cwd=client, capture_output=True, text=True)
     assert done.stderr == "" and int(done.stdout) == sum(len(golden["numbers"]) for golden in GOLDEN)
+
+
+def read_all(path: Path) -> None:
+    """Reads everything that a recording has."""
+    with open_recording(path) as recording:
+        for record in recording.records():
+            _ = record.values
+        for name in recording.scalar_names():
+            recording.scalars(name)
+        recording.events()
+
+
+@pytest.mark.parametrize("statement", [
+    "UPDATE runs SET facts = NULL", "UPDATE runs SET facts = '['", "UPDATE runs SET facts = '7'",
+    "UPDATE runs SET id = x'ff'", "UPDATE runs SET facts = replace(hex(zeroblob(50000)), '0', '[')",
+    "UPDATE points SET name = x'ff'", "UPDATE OR REPLACE points SET flag = 'x'", "UPDATE meta SET value = NULL",
+    "UPDATE frames SET record = 'text'", "UPDATE frames SET record = 7", "UPDATE frames SET record = x'00'",
+    "UPDATE scalars SET value = 'text'", "UPDATE OR REPLACE scalars SET step = 'text'", "UPDATE OR REPLACE scalars SET step = 1e300",
+    "UPDATE events SET detail = '{'", "UPDATE OR REPLACE scalars SET name = x'ff'",
+    "DROP TABLE frames", "DROP TABLE points", "ALTER TABLE events RENAME COLUMN detail TO other",
+])  # fmt: skip
+def test_a_column_of_another_kind_is_told(statement: str, recorded: Path) -> None:
+    file = sqlite3.connect(recorded)
+    with file:
+        file.execute("INSERT INTO events (run, time_ns, step, kind, session, who, detail) "
+                     "SELECT run, 1, 1, 'log', '', '', '{}' FROM runs")  # fmt: skip
+        file.execute("PRAGMA ignore_check_constraints = on")
+        file.execute(statement)
+    file.close()
+    with pytest.raises(RecordError, match=re.escape(str(recorded)) + "|record at byte") as refused:
+        read_all(recorded)
+    assert refused.value.code in {"invalid_recording", "invalid_record", "unsupported_version"}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_damaged_file_is_told_or_read(seed: int, recorded: Path) -> None:
+    """Never an error of SQLite, JSON or Python."""
+    dice = random.Random(seed)
+    content = bytearray(recorded.read_bytes())
+    for _ in range(dice.choice((1, 8, 200))):
+        content[dice.randrange(16, len(content))] = dice.randrange(256)
+    recorded.write_bytes(content[: dice.choice((len(content), len(content), len(content) // 2))])
+    with contextlib.suppress(TensorTracerError):
+        read_all(recorded)

@@ -17,7 +17,7 @@ from program import Flags, command, environment, step_log, tiny_flags, write_tex
 from safetensors.torch import save_file
 from viewer import LiveRun, Viewer, live_run
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "clients" / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 from tensor_tracer import open_recording  # noqa: E402
 
 HIDDEN, LAYERS = 32, 2

@@ -16,7 +16,7 @@ from hub_harness import claim
 from program import Flags, binary, command, environment, tiny_flags, write_text
 from test_hub_replay import replaying, shown
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "clients" / "python"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 from tensor_tracer import Run, connect, open_recording  # noqa: E402
 
 STEPS = 6

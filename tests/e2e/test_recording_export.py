@@ -26,7 +26,7 @@ from tensorboardX.proto.event_pb2 import Event
 
 pytestmark = pytest.mark.nightly(suite="export")
 
-PACKAGE = REPOSITORY / "clients" / "python" / "tensor_tracer_export"
+PACKAGE = REPOSITORY / "python" / "tensor_tracer_export"
 STEPS = (1, 2, 3, 5)
 PLAN = {
     "number": 1,

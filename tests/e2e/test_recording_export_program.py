@@ -16,7 +16,7 @@ from recording_maker import Maker
 
 pytestmark = pytest.mark.nightly(suite="export")
 
-PACKAGE = REPOSITORY / "clients" / "python" / "tensor_tracer_export"
+PACKAGE = REPOSITORY / "python" / "tensor_tracer_export"
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 STANDARD_MODULES = ("argparse", "csv", "importlib", "runpy", "sqlite3", "zipfile")
 
@@ -76,7 +76,7 @@ def test_a_copied_program_takes_the_installed_package(recording: Path, foreign: 
     words = (recording, "--to", "npz", "--output", tmp_path / "out.npz")
     missing = run_program(program, *words, cwd=foreign)
     assert missing.returncode == 2 and len(missing.stderr.splitlines()) == 1
-    assert "-m pip install CHECKOUT/clients/python" in missing.stderr
+    assert "-m pip install CHECKOUT/python" in missing.stderr
     done = run_program(program, *words, cwd=foreign, PYTHONPATH=str(PACKAGE.parent))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out.npz").exists()

@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tensor_tracer import _COMPRESSORS, _DTYPES, Record, RecordError, decode_records
+from tensor_tracer import Record, RecordError, decode_records
+from tensor_tracer.record import COMPRESSORS, DTYPES
 
 from tensor_tracer_export.errors import not_a_recording
 from tensor_tracer_export.json_values import natural, parsed
@@ -67,11 +68,11 @@ class Series(NamedTuple):
     @property
     def wire(self) -> str:
         """"f32"; "dtype_9" where it is not known."""
-        return _DTYPES.get(self.dtype, f"dtype_{self.dtype}")
+        return DTYPES.get(self.dtype, f"dtype_{self.dtype}")
 
     @property
     def compressor_name(self) -> str:
-        return _COMPRESSORS.get(self.compressor, f"compressor_{self.compressor}")
+        return COMPRESSORS.get(self.compressor, f"compressor_{self.compressor}")
 
 
 class Place(NamedTuple):
@@ -138,7 +139,7 @@ class Frames:
                 raise _damaged(place, error.message) from error
             if len(records) != 1:
                 raise _damaged(place, f"it has {len(records)} records instead of one")
-            dtype = _DTYPES.get(series.dtype, f"dtype {series.dtype}")
+            dtype = DTYPES.get(series.dtype, f"dtype {series.dtype}")
             if (records[0].dtype, records[0].shape) != (dtype, series.shape):
                 raise _damaged(place, "its columns say another dtype or shape than its record")
             yield records[0]

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
-from tensor_tracer import _WIRE, Record, TensorTracerError, _u8_lines
+from tensor_tracer import Record, TensorTracerError
+from tensor_tracer.record import WIRE, u8_lines
 
 from tensor_tracer_export.errors import not_a_recording, wrong
 from tensor_tracer_export.frames import Frames, Scalars, Series
@@ -28,7 +29,7 @@ class DenseArray(NamedTuple):
 
     @property
     def item_bytes(self) -> int:
-        return np.dtype(_WIRE[self.dtype]).itemsize
+        return np.dtype(WIRE[self.dtype]).itemsize
 
     @property
     def bytes(self) -> int:
@@ -45,7 +46,7 @@ class DenseArray(NamedTuple):
 
 
 def _codes_and_lines(frames: Frames, series: Series, name: str) -> list[DenseArray]:
-    head, stacked = 8 * _u8_lines(series.shape), (series.records, *series.shape)
+    head, stacked = 8 * u8_lines(series.shape), (series.records, *series.shape)
     lines = (series.records, *series.shape[:-1], 2)
     return [
         DenseArray(name, "u8", stacked, lambda: (r.payload[head:] for r in frames.records(series))),
@@ -67,7 +68,7 @@ def _floats(record: Record) -> bytes:
 
 def _series_arrays(source: Source, index: int, has_bf16: bool, raw: bool) -> list[DenseArray]:
     frames, series, (name, _) = source.frames, source.series[index], source.series_names[index]
-    if series.wire not in _WIRE:
+    if series.wire not in WIRE:
         remedy = "name other points with --point, or use a newer version"
         text = f"{name} has a dtype that this version does not know"
         raise TensorTracerError("unsupported_version", text, "", remedy)
@@ -114,7 +115,7 @@ def make_arrays(source: Source, has_bf16: bool, raw: bool) -> list[DenseArray]:
 def write_npz(source: Source, path: Path, raw: bool) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for array in make_arrays(source, False, raw):
-            descriptor = np.dtype(_WIRE[array.dtype]).str
+            descriptor = np.dtype(WIRE[array.dtype]).str
             header = {"descr": descriptor, "fortran_order": False, "shape": array.shape}
             member = zipfile.ZipInfo(f"{array.name}.npy")  # of 1980, so that equal exports are equal
             with archive.open(member, "w", force_zip64=True) as file:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tensor_tracer import _DIRECTIONS, _PHASES
+from tensor_tracer.record import DIRECTIONS, PHASES
 
 from tensor_tracer_export.frames import Frames, Scalars, Series
 from tensor_tracer_export.json_values import list_of, member, natural, parsed, text_of
@@ -64,9 +64,9 @@ def _plain_words(series: Series, names: RunNames) -> list[tuple[str, str]]:
     if series.layer:
         words.append(("layers", str(series.layer)))
     if series.direction:
-        words.append((_DIRECTIONS.get(series.direction, "gradient"), ""))
+        words.append((DIRECTIONS.get(series.direction, "gradient"), ""))
     if series.phase:
-        words.append((_PHASES.get(series.phase, "eval"), ""))
+        words.append((PHASES.get(series.phase, "eval"), ""))
     if series.prompt_set:
         words.append(("prompts", one_word(names.prompt_set(series.prompt_set))))
     if series.compressor_name not in ("none", "tile"):

@@ -1,0 +1,28 @@
+"""The errors that this package raises."""
+
+from __future__ import annotations
+
+
+class TensorTracerError(Exception):
+    """`code` is a stable word for programs, `where` names the thing, `remedy` says what to do."""
+
+    def __init__(self, code: str, message: str, where: str = "", remedy: str = "") -> None:
+        text = (f"{where}: " if where else "") + message + (f"; {remedy}" if remedy else "")
+        super().__init__(f"{text} [{code}]")
+        self.code, self.message, self.where, self.remedy = code, message, where, remedy
+
+
+class HubError(TensorTracerError):
+    """The hub or the trainer refused."""
+
+
+class ConnectionLost(TensorTracerError, ConnectionError):
+    """The hub cannot be reached, or not any more."""
+
+
+class RecordError(TensorTracerError, ValueError):
+    """These bytes are not what docs/protocol.md or docs/recording.md says."""
+
+
+def unknown(code: str, what: str, where: str) -> RecordError:
+    return RecordError(code, f"{what} is not known", where, "update this client")

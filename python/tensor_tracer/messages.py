@@ -1,0 +1,58 @@
+"""Requests, answers and notifications: docs/protocol.md."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tensor_tracer.errors import HubError
+
+Program = str | Path | Mapping[str, Any]  # the text, a .tti file, or the JSON form
+Plan = Mapping[str, Any] | Iterable[Mapping[str, Any]]  # whole, or its entries
+
+
+class State(NamedTuple):
+    """Where the run stands, and its newest step."""
+
+    phase: str  # starting, waiting, training, paused, evaluating, finished, lost
+    step: int
+
+
+class Boundary(NamedTuple):
+    """After which step, and on how many ranks, something took effect; of a plan and of interventions
+    the first step with it."""
+
+    step: int
+    ranks: int
+    plan: dict[str, Any] | None = None
+
+
+def hub_error(error: Mapping[str, Any]) -> HubError:
+    return HubError(*(str(error.get(part) or "") for part in ("code", "message", "where", "remedy")))
+
+
+def encode_request(number: int, method: str, params: Mapping[str, Any] | None) -> str:
+    request = {"id": number, "method": method}
+    return json.dumps(request if params is None else request | {"params": params})
+
+
+def numbers(params: Mapping[str, Any]) -> dict[str, Any]:
+    """With the numbers that JSON cannot write."""
+    named = ("NaN", "Infinity", "-Infinity")
+    return {k: float(v) if isinstance(v, str) and v in named else v for k, v in params.items()}
+
+
+def boundary_of(result: Mapping[str, Any]) -> Boundary:
+    return Boundary(result["step"], result["ranks"], result.get("plan"))
+
+
+def plan_of(plan: Plan) -> Mapping[str, Any]:
+    return plan if isinstance(plan, Mapping) else {"entries": list(plan)}
+
+
+def program_of(program: Program) -> str | dict[str, Any]:
+    if isinstance(program, Path):
+        return program.read_text(encoding="utf-8")
+    return program if isinstance(program, str) else dict(program)

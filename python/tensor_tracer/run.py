@@ -1,0 +1,502 @@
+"""A live run."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import itertools
+import json
+import logging
+import math
+import random
+import re
+import threading
+import time
+import urllib.parse
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+with contextlib.suppress(ImportError):  # a recording is read without websockets
+    from websockets.exceptions import ConnectionClosed
+    from websockets.sync.client import ClientConnection
+
+from tensor_tracer.control import Control
+from tensor_tracer.endpoint import Endpoint
+from tensor_tracer.errors import ConnectionLost, HubError, RecordError, TensorTracerError
+from tensor_tracer.messages import (Boundary, Plan, Program, State, boundary_of, encode_request, hub_error,
+                                    numbers, plan_of, program_of)
+from tensor_tracer.record import Record, decode_records
+from tensor_tracer.selection import Points, Ranges, Selection, select
+from tensor_tracer.version import __version__
+
+_PING_SECONDS = 10.0
+_ACK_SECONDS = 0.02  # between acks, which count against the hub's rate limit
+_ANSWER_SECONDS = 330.0  # the hub gives up on the trainer after 300
+_MAX_STEPS = 100_000  # that wait for a loop over steps()
+_RECONNECT_SECONDS = 300.0  # how long reconnect=True looks for a hub
+_MAX_SAVED = 10_000  # values of programs that wait for a loop over saved()
+_log = logging.getLogger("tensor_tracer")
+
+
+class Run:
+    """A live run, from `connect`. Its own thread keeps its public members up to date and
+    pings the hub; any thread may call its methods."""
+
+    def __init__(self, endpoint: Endpoint, window: int | None, reconnect: float, check: bool) -> None:
+        self.facts: dict[str, Any] | None = None  # None until a trainer has connected
+        self.state = State("starting", 0)
+        self.holder: dict[str, str] | None = None  # of the control: session and name
+        self.dropped: Counter[str] = Counter()  # records, by where: viewer, trainer or client
+        self.dropped_entries: Counter[int] = Counter()
+        self.dropped_events: Counter[str] = Counter()  # steps, saved and applied, by where
+        self.reconnects = 0
+        self._endpoint, self._window, self._check = endpoint, window, check
+        self._patience = _RECONNECT_SECONDS if reconnect is True else float(reconnect)
+        self._closing = threading.Event()
+        self._changed = threading.Condition()  # guards what follows
+        self._ended = False
+        self._failure: TensorTracerError | None = None
+        self._ids = itertools.count(1)
+        self._answers: dict[int, dict[str, Any] | None] = {}  # by request; None: not yet
+        self._steps: deque[dict[str, Any]] = deque(maxlen=_MAX_STEPS)
+        self._newest = self._newest_before = 0  # step; that before this connection, while it begins
+        self._applied: deque[dict[str, Any]] = deque(maxlen=_MAX_STEPS)
+        self._saved: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
+        self._messages: deque[bytes] = deque()
+        self._records: deque[Record] = deque()
+        self._said_records: dict[tuple[Any, ...], tuple[int, int]] = {}
+        self._subscription: dict[str, Any] = {}
+        self._taken = self._told = 0  # binary messages of this connection
+        self._loops = 0  # over records
+        self._session = ""
+        self._controls = False  # until it is given back
+        self._connection: ClientConnection
+        self._greet()
+        self._thread = threading.Thread(target=self._serve, name="tensor-tracer", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the connection and every loop. The run goes on."""
+        self._closing.set()
+        self._connection.close()
+        self._thread.join()
+
+    def records(
+        self, point: Points | None = None, layers: Ranges | None = None, entry: int | None = None,
+        rate: float | None = None, timeout: float | None = None,
+    ) -> Iterator[Record]:  # fmt: skip
+        """Records as they arrive; the hub sends no others from here on. Ends with the run, or when
+        nothing came for `timeout` seconds. `rate`: so many a second of each key."""
+        selection = select(point, layers, entry, self._names())
+        if (wanted := selection.members(rate)) != self._subscription:
+            self.request("subscribe", wanted)
+            self._subscription = wanted
+            self._said_records.clear()
+        return self._loop(selection, timeout)
+
+    def steps(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
+        """The `step` notifications: first the last 2,000, then as they arrive."""
+        return iter(lambda: self._next(self._steps, timeout), None)
+
+    def saved(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
+        """What programs save, as it arrives: `saved` notifications with an array as `values`."""
+        while (saved := self._next_data(self._saved, timeout)) is not None:
+            values = np.array([float(value) for value in saved["values"]])
+            yield saved | {"values": values.reshape(saved["shape"])}
+
+    def applied(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
+        """The `applied` notifications: after each step what the programs in force did in it."""
+        return iter(lambda: self._next_data(self._applied, timeout), None)
+
+    def viewers(self) -> list[dict[str, Any]]:
+        """The connected viewers and this client, in the order in which they came."""
+        return list(self.request("viewers.list")["viewers"])
+
+    @property
+    def interventions(self) -> list[dict[str, Any]]:
+        """The programs in force."""
+        return list((self.facts or {}).get("interventions") or ())
+
+    def check_intervention(self, program: Program) -> dict[str, Any]:
+        """What a program reads, writes and saves; HubError if it is wrong. Changes nothing."""
+        return self.request("intervention.check", {"program": program_of(program)})
+
+    def intervene(
+        self, name: str, program: Program, parameters: Mapping[str, float] | None = None,
+        ttl: int | None = None, keep: bool = False,
+    ) -> Boundary:  # fmt: skip
+        """Puts a program in force, instead of one of the same name. `ttl`: for so many steps.
+        `keep`: also when nobody holds the control any more. Needs the control, as all below."""
+        given = {"name": name, "program": program_of(program), "parameters": parameters, "ttl": ttl}
+        params = {k: v for k, v in given.items() if v is not None} | ({"keep": True} if keep else {})
+        return boundary_of(self.request("intervention.apply", params))
+
+    def set_parameter(self, name: str, parameter: str, value: float) -> Boundary:
+        """Of a program in force, from the boundary's step on."""
+        params = {"name": name, "parameter": parameter, "value": value}
+        return boundary_of(self.request("intervention.set", params))
+
+    def remove_intervention(self, name: str | None = None) -> Boundary:
+        """One program, or all."""
+        return boundary_of(self.request("intervention.remove", {"name": name} if name else {}))
+
+    def preview_intervention(
+        self, program: Program, parameters: Mapping[str, float] | None = None,
+        plan: Plan | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        """The loss without and with it, and how far it moves what it writes. Nothing stays.
+
+        With a plan, whose entries take the phase "eval", "records" holds what it watches of the
+        first evaluation batch: {"off": […], "on": […]}, each a list of Record.
+        """
+        given: dict[str, Any] = {"parameters": parameters} if parameters else {}
+        given |= {"plan": plan_of(plan)} if plan else {}
+        answer = self.request("intervention.preview", {"program": program_of(program)} | given)
+        if "records" in answer:
+            sides = answer["records"].items()
+            answer["records"] = {
+                side: list(decode_records(base64.b64decode(text), points=self._names())) for side, text in sides
+            }
+        return answer
+
+    def control(self, name: str, take_over: bool = False) -> Control:
+        """Claims the control of the run; `busy` if another holds it."""
+        self.request("control.claim", {"name": name, "take_over": take_over})
+        self._controls = True
+        return Control(self)
+
+    def history(
+        self, point: str | None = None, layers: Ranges | None = None, entry: int | None = None,
+        first: int | None = None, last: int | None = None,
+    ) -> Iterator[Record]:  # fmt: skip
+        """Records of past steps, in order of steps, from the hub's recording."""
+        layers = select(point, layers, entry, self._names()).members(None).get("layers")
+        query = {"first": first, "last": last, "point": point, "entry": entry, "layers": layers}
+        after: str | None = ""
+        while after is not None:
+            body, after = self._endpoint.get("/history/records", query | {"after": after or None})
+            yield from decode_records(body, self._check, self._names())
+
+    def get(self, path: str, **query: Any) -> Any:
+        """What the hub answers to a GET: "/history", "/history/steps", "/history/events"."""
+        return json.loads(self._endpoint.get(path, query)[0])
+
+    def request(
+        self, method: str, params: Mapping[str, Any] | None = None,
+        timeout: float | None = _ANSWER_SECONDS,
+    ) -> dict[str, Any]:  # fmt: skip
+        """The result of one request of docs/protocol.md; HubError if it is refused."""
+        number = next(self._ids)
+        with self._changed:
+            self._answers[number] = None
+        try:
+            self._send(encode_request(number, method, params))
+            with self._changed:
+                self._changed.wait_for(lambda: self._answers[number] is not None, timeout)
+        finally:
+            answer = self._answers.pop(number)
+        if answer is None:
+            raise TensorTracerError("timeout", f"no answer within {timeout} s", method)
+        if error := answer.get("error"):
+            if error.get("code") == "disconnected":
+                raise self._lost(method)
+            if error.get("code") == "not_controller" and self.holder:
+                now = {"message": f"{self.holder['name']} has the control", "remedy": error["message"]}
+                error |= {"where": method} | now
+            raise hub_error(error)
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def _names(self) -> dict[int, str]:
+        return {p["flag"]: p["name"] for p in (self.facts or {}).get("points", [])}
+
+    def _lost(self, where: str) -> ConnectionLost:
+        return ConnectionLost("disconnected", "the connection to the hub has ended", where)
+
+    def _next(self, queue: deque[Any], timeout: float | None) -> Any:
+        with self._changed:
+            self._changed.wait_for(lambda: queue or self._ended, timeout)
+            if not queue and self._failure is not None:
+                raise self._failure
+            self._taken += bool(queue) and queue is self._messages
+            return queue.popleft() if queue else None
+
+    def _next_data(self, queue: deque[Any], timeout: float | None) -> Any:
+        """As `_next`, of what waits for the window as records do: those that no loop takes make room."""
+        until = None if timeout is None else time.monotonic() + timeout
+        full = self._window or math.inf
+
+        def stuck() -> bool:
+            unacknowledged = len(self._messages) + self._taken - self._told
+            return unacknowledged >= full and self._loops == 0 and not self._ended
+
+        while True:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            with self._changed:
+                self._changed.wait_for(lambda: queue or self._ended or stuck(), left)
+                if queue or not stuck():
+                    return self._next(queue, 0.0)
+                untaken = list(self._messages)
+                self._messages.clear()
+                self._taken += len(untaken)
+            self._acknowledge()
+            for message in untaken:
+                with contextlib.suppress(RecordError):  # of nobody's records
+                    for _ in decode_records(message, False):
+                        self.dropped["client"] += 1
+
+    def _loop(self, selection: Selection, timeout: float | None) -> Iterator[Record]:
+        with self._changed:
+            self._loops += 1
+        try:
+            while True:
+                while self._records:
+                    record = self._records.popleft()
+                    if selection.takes(record) and self._is_new(record):
+                        yield record
+                if (message := self._next(self._messages, timeout)) is None:
+                    return
+                self._acknowledge()
+                self._records.extend(decode_records(message, self._check, self._names()))
+        finally:
+            with self._changed:
+                self._loops -= 1
+                self._changed.notify_all()
+
+    def _is_new(self, record: Record) -> bool:
+        """False for the latest of a key that a reconnect brought once more."""
+        ranks = (record.tensor_rank, record.pipeline_rank, record.data_rank)
+        place = (record.entry, record.layer, record.phase, record.prompt_set, record.direction)
+        key, said = (record.run, ranks, place), (record.sequence, record.time)
+        before, self._said_records[key] = self._said_records.get(key), said
+        return before != said
+
+    def _acknowledge(self) -> None:
+        def due() -> bool:
+            return self._taken - self._told >= max(1, (self._window or math.inf) // 2)
+
+        if due():
+            time.sleep(_ACK_SECONDS)
+            with self._changed, contextlib.suppress(ConnectionLost):
+                if due():  # a new connection may have begun to count
+                    self._told = self._taken
+                    self._send(json.dumps({"event": "ack", "params": {"messages": self._taken}}))
+
+    def _send(self, text: str) -> None:
+        try:
+            self._connection.send(text)
+        except (ConnectionClosed, OSError):
+            raise self._failure or self._lost(self._endpoint.url) from None
+
+    def _greet(self) -> None:
+        """Puts a new connection in the place of the one before, with what was asked for there."""
+        window = {} if self._window is None else {"window": self._window}
+        who = {"versions": [1], "role": "viewer", "client": f"python {__version__}"} | window
+        connection = self._endpoint.dial()
+        heard: list[str | bytes] = []
+        try:
+            hello = self._ask_first(connection, heard, "hello", who)
+            for request in self._asked_before(hello):
+                connection.send(request)
+            self._ask_first(connection, heard, "ping")  # comes after the steps that are said again
+        except (ConnectionClosed, OSError, HubError) as error:
+            connection.close()
+            raise error if isinstance(error, HubError) else self._endpoint.unreachable(error)
+        with self._changed:
+            self._connection, self._session = connection, hello["session"]
+            # Those of the connection before count for nothing.
+            self._taken, self._told = -len(self._messages), 0
+            self._set_facts(hello["run"] or self.facts)
+            self._newest_before = self._newest
+            for event in ("state", "control"):
+                self._on_event(event, hello[event])
+            for message in heard:
+                self._take(message)
+            self._newest_before = 0
+
+    def _ask_first(
+        self, connection: ClientConnection, heard: list[str | bytes], method: str,
+        params: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
+        number = next(self._ids)
+        connection.send(encode_request(number, method, params))
+        while True:
+            message = connection.recv(self._endpoint.timeout)
+            with contextlib.suppress(ValueError, AttributeError):
+                if isinstance(message, str) and (answer := json.loads(message)).get("id") == number:
+                    if "error" in answer:
+                        raise hub_error(answer["error"])
+                    return dict(answer["result"])
+            heard.append(message)
+
+    def _asked_before(self, hello: Mapping[str, Any]) -> Iterator[str]:
+        """What holds on the connection that has ended."""
+        if self._controls and self.holder and self.holder["session"] == self._session:
+            # The hub may not know yet that this session has ended.
+            take_over = hello["control"]["holder"] == self.holder
+            claim = {"name": self.holder["name"], "take_over": take_over}
+            yield self._unawaited("control.claim", claim)
+        if self._subscription:
+            yield self._unawaited("subscribe", self._subscription)
+
+    def _unawaited(self, method: str, params: Mapping[str, Any] | None = None) -> str:
+        return encode_request(next(self._ids), method, params)
+
+    def _serve(self) -> None:
+        failure: TensorTracerError | None = None
+        try:
+            while True:
+                failure = self._receive()
+                with self._changed:
+                    none = {"error": {"code": "disconnected"}}
+                    self._answers = {number: got or none for number, got in self._answers.items()}
+                    self._changed.notify_all()
+                # Of a hub that is gone with its run the trainer is lost first, and it says goodbye.
+                ends = ("finished", "stopped", *(["lost"] if failure is None else []))
+                if self._closing.is_set() or not self._patience or self.state.phase in ends:
+                    break
+                self._come_back()
+        except TensorTracerError as error:
+            failure = error
+        finally:
+            with self._changed:
+                self._ended, self._failure = True, None if self._closing.is_set() else failure
+                self._changed.notify_all()
+
+    def _come_back(self) -> None:
+        _log.warning("the connection to %s has ended; connecting again", self._endpoint.url)
+        delay, end = 0.25, time.monotonic() + self._patience
+        while not self._closing.wait(delay * random.uniform(0.5, 1.0)):
+            try:
+                self._greet()
+            except ConnectionLost as error:
+                if time.monotonic() < end:
+                    delay = min(2 * delay, 2.5)
+                    continue
+                remedy = "the run may have ended; if it goes on, give `reconnect` more seconds"
+                text = f"the hub did not come back within {self._patience:g} s"
+                raise ConnectionLost("unreachable", text, self._endpoint.url, remedy) from error
+            self.reconnects += 1
+            if self._closing.is_set():  # close() may have closed the one before
+                self._connection.close()
+            return
+
+    def _receive(self) -> ConnectionLost | None:
+        """Until the connection ends; None where the hub or we ended it properly."""
+        ping_at = time.monotonic() + _PING_SECONDS
+        while True:
+            try:
+                self._take(self._connection.recv(max(0.0, ping_at - time.monotonic())))
+            except TimeoutError:
+                pass
+            except ConnectionClosed as closed:
+                if closed.rcvd is not None and closed.rcvd.code in (1000, 1001):
+                    return None
+                return ConnectionLost("disconnected", str(closed), self._endpoint.url)
+            if time.monotonic() >= ping_at:
+                ping_at = time.monotonic() + _PING_SECONDS
+                with contextlib.suppress(ConnectionLost):
+                    self._send(self._unawaited("ping"))
+
+    def _take(self, message: str | bytes) -> None:
+        try:
+            with self._changed:
+                self._on_message(message)
+                self._changed.notify_all()
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            _log.warning("a message of the hub cannot be read: %r", error)
+
+    def _on_message(self, message: str | bytes) -> None:
+        if isinstance(message, bytes):
+            self._messages.append(message)
+        elif "event" in (content := json.loads(message)):
+            self._on_event(content["event"], content.get("params", {}))
+        elif content["id"] in self._answers:
+            self._answers[content["id"]] = content
+        elif "error" in content:
+            _log.warning("the hub refused: %s", hub_error(content["error"]))
+
+    def _on_event(self, event: str, params: Any) -> None:
+        if event == "run":
+            self._set_facts(params)
+            if self._subscription:  # a hub that knew no points yet refused it
+                with contextlib.suppress(ConnectionLost):
+                    self._send(self._unawaited("subscribe", self._subscription))
+        elif event == "state":  # as the phase changes; a new hub is told the last one once more
+            newest = 0 if params["phase"] == "replay" else self._newest
+            self.state = State(params["phase"], max(newest, params.get("step", 0)))
+        elif event == "control":
+            self.holder = params["holder"]
+        elif event == "plan":
+            self.facts = (self.facts or {}) | {"plan": params["plan"]}
+        elif event == "interventions":
+            self.facts = (self.facts or {}) | {"interventions": params["programs"]}
+        elif event == "applied":
+            self._wait_in(self._applied, params)
+        elif event == "saved":
+            self._wait_in(self._saved, params)
+        elif event == "step":
+            self._on_step(params)
+        elif event == "dropped":
+            where = params.get("where", "viewer")
+            self.dropped += Counter({where: params["records"]})
+            self.dropped_events += Counter({where: params.get("events", 0)})
+            self.dropped_entries.update({int(k): n for k, n in params.get("entries", {}).items()})
+        elif event == "log":
+            level = logging.getLevelName(str(params["level"]).upper())
+            _log.log(level if isinstance(level, int) else logging.INFO, "%s", params["message"])
+
+    def _set_facts(self, facts: dict[str, Any] | None) -> None:
+        if self.facts and facts and self.facts.get("id") != facts.get("id"):
+            self._newest = 0
+        self.facts = facts
+
+    def _on_step(self, params: Mapping[str, Any]) -> None:
+        """Leaves out what was said before. A replay goes back, but not at the start of a connection."""
+        replay = self.state.phase == "replay"
+        if (step := int(params["step"])) > (self._newest_before if replay else self._newest):
+            self._newest = max(step, self._newest)
+            self.state = self.state if replay else self.state._replace(step=step)
+            self._wait_in(self._steps, numbers(params))
+
+    def _wait_in(self, queue: deque[dict[str, Any]], params: dict[str, Any]) -> None:
+        self.dropped_events += Counter({"client": len(queue) == queue.maxlen})
+        queue.append(params)
+
+
+def connect(
+    url: str | None = None, *, run_dir: str | Path | None = None, token: str | None = None,
+    window: int | None = 64, reconnect: float = False, check: bool = True, timeout: float = 10.0,
+) -> Run:  # fmt: skip
+    """A live run, by its directory or by the address that the trainer printed.
+
+    `window`: binary messages under way or waiting here before the hub keeps only the latest of each
+    key; None: all of them are sent and wait here. `reconnect`: for so many seconds a hub that is gone
+    is looked for, True: 300. `check`: verify payloads. `timeout`: of connecting and of history, in
+    seconds.
+    """
+    if (url is None) == (run_dir is None):
+        raise ValueError("connect: give either url or run_dir")
+    if run_dir is not None:
+        folder = Path(run_dir)
+        try:
+            url = str(json.loads((folder / "hub.json").read_text())["url"])
+            token = token or (folder / "token").read_text().strip()
+        except (OSError, ValueError, KeyError) as error:
+            remedy = "give the directory that the run printed; only its owner may read it"
+            raise ConnectionLost("no_hub", str(error), str(folder), remedy) from error
+    address, _, fragment = str(url).partition("#")
+    given = urllib.parse.parse_qs(fragment).get("token", [""])[0]
+    address = address if "://" in address else f"http://{address}"
+    address = re.sub("^ws", "http", address).rstrip("/").removesuffix("/ws")
+    return Run(Endpoint(address, token or given, timeout), window, reconnect, check)
