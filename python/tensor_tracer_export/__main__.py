@@ -234,6 +234,11 @@ def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(words)
 
 
+def visible(text: str) -> str:
+    """A recording's texts may hold control characters, which a terminal would obey."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _error_of_database(error: sqlite3.DatabaseError) -> TensorTracerError:
     text = f"this recording cannot be read: {error}"
     if "no such column" in str(error):
@@ -247,7 +252,7 @@ def _error_of_database(error: sqlite3.DatabaseError) -> TensorTracerError:
 def main(words: Sequence[str] | None = None) -> int:
     options = parse_arguments(words)
     try:
-        print(export(options))
+        print(visible(export(options)))
         return os.EX_OK
     except TensorTracerError as refusal:
         error = refusal
@@ -256,7 +261,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OverflowError, struct.error) as refusal:  # a column of another type
         error = not_a_recording(str(refusal))
     remedy = f"; {error.remedy}" if error.remedy else ""
-    print(f"export: {error.where or options.file}: {error.message}{remedy}", file=sys.stderr)
+    text = f"export: {error.where or options.file}: {error.message}{remedy}"
+    print(visible(text), file=sys.stderr)
     return 2 if error.code in _USAGE else 1
 
 

@@ -516,6 +516,20 @@ def test_a_run_id_does_not_lead_out_of_the_folder(made: Expected) -> None:
     ]
 
 
+@pytest.mark.parametrize("words", [
+    ("--to", "npz", "--run", "none"),  # names the runs
+    ("--to", "npz", "--point", "none"),  # names the points
+    ("--to", "csv", "--point", "\x1b[31mred"),
+])  # fmt: skip
+def test_control_characters_of_a_recording_do_not_reach_the_terminal(made: Expected, words: tuple[str, ...]) -> None:
+    with contextlib.closing(sqlite3.connect(made.maker.path)) as database, database:
+        database.execute("UPDATE runs SET id = ?", ("\x1b]0;title\x07",))
+        database.execute("UPDATE runs SET facts = replace(facts, 'MLP1', ?)", (r"\u001b[2J",))
+    done = export(made.maker.path, *words, "--output", made.maker.path.parent / "out")
+    assert done.returncode == 2 and "\\x1b" in done.stderr, done.stderr
+    assert all(c.isprintable() for c in done.stderr.removesuffix("\n")) and not done.stdout
+
+
 @pytest.mark.parametrize("form", ["npz", "safetensors"])
 def test_memory_does_not_grow_with_the_recording(tmp_path: Path, form: str) -> None:
     def peak_bytes(records: int) -> int:
