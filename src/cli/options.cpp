@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -26,6 +27,23 @@ CLI::Option* add(CLI::App& app, const Option& row, bool* field) {
   return app.add_flag(row.flag, *field, row.help);
 }
 
+// What --help prints for the value.
+template <typename Value>
+const char* type_name() {
+  if constexpr (std::is_same_v<Value, bool>) return "ON|OFF";
+  if constexpr (std::is_integral_v<Value>) return "INT";
+  return std::is_floating_point_v<Value> ? "NUMBER" : "TEXT";
+}
+
+template <typename Value>
+struct ValueOf {
+  using Type = Value;
+};
+template <typename Value>
+struct ValueOf<std::optional<Value>> {
+  using Type = Value;
+};
+
 // For an optional field, CLI11's add_flag() would make a counter that begins at 0.
 CLI::Option* add(CLI::App& app, const Option& row, config::Switch field) {
   return app.add_flag_function(
@@ -37,13 +55,17 @@ template <typename Field>
 CLI::Option* add(CLI::App& app, const Option& row, Field field) {
   using Value = std::remove_cvref_t<decltype(*field)>;
   CLI::Option* const added = app.add_option(row.flag, *field, row.help);
+  added->type_name(type_name<typename ValueOf<Value>::Type>());
   if constexpr (std::is_arithmetic_v<Value> || std::is_same_v<Value, std::string>) {
     added->capture_default_str();
   }
   if constexpr (std::is_same_v<Value, std::int64_t>) {
     added->check(CLI::Validator(outside_64_bits, ""));
   }
-  if constexpr (std::is_same_v<Field, config::Bytes>) added->transform(CLI::AsSizeValue(false));
+  if constexpr (std::is_same_v<Field, config::Bytes>) {
+    added->transform(CLI::AsSizeValue(false).description(""));
+    added->type_name("SIZE");
+  }
   if constexpr (std::is_same_v<Field, config::Commas>) added->delimiter(',');
   return added;
 }

@@ -38,6 +38,15 @@ constexpr auto kTimeToEnd = std::chrono::seconds(2);
 // The launcher gives a rank about a second.
 constexpr auto kTimeForHub = std::chrono::milliseconds(500);
 
+constexpr const char* kExamples = R"(Examples:
+  tensor-tracer train --data-path my_texts/ --tensor-tracer-port 8765
+      one rank; the page's address is printed
+  mpirun -np 2 tensor-tracer train --config configs/runs/demo.json --data-path my_texts/ \
+      --tensor-model-parallel-size 2 --tensor-tracer-port 8765 --record runs/a
+      two ranks that share each layer; all traced data is recorded
+  tensor-tracer train --data-path my_texts/ --interventions steer.tti
+      a program that changes values, in force from step 1)";
+
 // The inputs that each rank has checked itself, and the inputs that rank 0 reads for all ranks.
 struct Prepared {
   config::TrainConfig config;
@@ -245,6 +254,7 @@ int run_train(int argc, const char* const* argv) {
 
   config::TrainConfig config;
   CLI::App app("Train a GPT and watch its inside live.", "tensor-tracer train");
+  app.footer(kExamples);
   add_configuration_file(app);
   add_options(app, config::train_options(config));
   auto parsed = parse(app, argc, argv);

@@ -100,7 +100,7 @@ ROUTES = {
 
 def test_every_path_of_the_hub_is_in_the_table_below() -> None:
     found: set[str] = set()
-    for source in (REPOSITORY / "src/hub").glob("*.cpp"):
+    for source in (REPOSITORY / "src/hub").rglob("*.cpp"):
         found |= set(re.findall(r'"(/(?!proc/)[a-z]*(?:/[a-z]+)*)"', source.read_text()))
     assert len(found) >= 10 and found <= ROUTES.keys(), found - ROUTES.keys()
 

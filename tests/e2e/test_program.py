@@ -233,6 +233,17 @@ def test_help_explains_every_flag() -> None:
     assert run([str(binary()), "hub", "--help"]).returncode == 0
 
 
+def test_help_has_plain_types_and_examples() -> None:
+    text = run([str(binary()), "train", "--help"]).stdout
+    types = {found[1] for found in re.finditer(r"^  --[a-z0-9-]+ ([A-Z][^\s=]*)", text, re.M)}
+    assert types == {"INT", "NUMBER", "TEXT", "SIZE", "ON|OFF"}
+    examples = text.partition("Examples:\n")[2]
+    commands = examples.replace("\\\n", " ").splitlines()
+    assert sum("tensor-tracer train " in line for line in commands) == 3
+    for flag in re.findall(r"--[a-z-]+", examples):
+        assert f"\n  {flag}" in text, flag
+
+
 def test_the_readmes_plain_line(flags: Flags, tmp_path: Path) -> None:
     """As it stands there, with the text and the port of this test and a short end."""
     readme = (Path(__file__).parents[2] / "README.md").read_text()
