@@ -30,11 +30,11 @@ json parse_header(std::string_view text) {
 
 // A list of whole numbers up to 2^62.
 std::optional<std::vector<std::int64_t>> numbers_of(const json& list) {
-  constexpr auto kMost = std::uint64_t{1} << 62U;
+  constexpr auto kMaxOffset = std::uint64_t{1} << 62U;
   if (!list.is_array() || list.size() > 64) return std::nullopt;
   std::vector<std::int64_t> numbers;
   for (const json& one : list) {
-    if (!one.is_number_unsigned() || one.get<std::uint64_t>() > kMost) return std::nullopt;
+    if (!one.is_number_unsigned() || one.get<std::uint64_t>() > kMaxOffset) return std::nullopt;
     numbers.push_back(one.get<std::int64_t>());
   }
   return numbers;

@@ -77,10 +77,10 @@ RecordHeader decode(std::string_view bytes) {
 
 // Nothing if the number does not fit into 64 bits.
 std::optional<std::uint64_t> bytes_of_shape(const RecordHeader& header) {
-  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  constexpr std::uint64_t kMaxUint64 = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t bytes = dtype_bytes(header.dtype);
   for (const std::uint32_t extent : header.shape) {
-    if (extent != 0 && bytes > kMost / extent) {
+    if (extent != 0 && bytes > kMaxUint64 / extent) {
       return std::nullopt;
     }
     bytes *= extent;
@@ -88,7 +88,7 @@ std::optional<std::uint64_t> bytes_of_shape(const RecordHeader& header) {
   if (header.dtype == Dtype::kU8 && bytes > 0) {
     const std::uint32_t columns = header.ndim == 0 ? 1 : header.shape[header.ndim - 1];
     const std::uint64_t lines = bytes / columns;
-    if (lines > (kMost - bytes) / kU8LineBytes) {
+    if (lines > (kMaxUint64 - bytes) / kU8LineBytes) {
       return std::nullopt;
     }
     bytes += lines * kU8LineBytes;

@@ -31,10 +31,14 @@ def training(flags, folder: Path, ranks: int = 1, **more) -> Iterator[tuple[Live
         yield run, viewer
 
 
+def phase_of(viewer: Viewer) -> str:
+    return str(next(reversed(viewer.named("state")), viewer.hello["state"])["phase"])
+
+
 def end_of(run: LiveRun, viewer: Viewer) -> tuple[int, int]:
     """The exit code, and the step that viewers were told as the last."""
     code = run.process.wait(ENDS)
-    viewer.wait_for(lambda: viewer.named("state")[-1]["phase"] == "stopped", "stopped")
+    viewer.wait_for(lambda: phase_of(viewer) == "stopped", "stopped")
     return code, viewer.named("state")[-1]["step"]
 
 
@@ -77,7 +81,7 @@ def test_a_second_signal_ends_the_program_at_once(flags, tmp_path: Path) -> None
     """The first waits for the step to end, which here lasts long."""
     slow = {"eval_interval": 5, "eval_iters": 10_000_000}
     with training(flags, tmp_path, **slow) as (run, viewer):
-        viewer.wait_for(lambda: viewer.named("state")[-1]["phase"] == "evaluating", "evaluation")
+        viewer.wait_for(lambda: phase_of(viewer) == "evaluating", "the evaluation")
         run.process.send_signal(signal.SIGINT)
         time.sleep(0.5)
         assert run.process.poll() is None, "the first signal waits for the end of the step"
@@ -158,6 +162,8 @@ def test_ctrl_c_ends_the_demo_after_its_step(tmp_path: Path) -> None:
 def test_a_second_ctrl_c_ends_the_demo_at_once(tmp_path: Path) -> None:
     """In an evaluation that takes long, which is part of its step."""
     with demo(tmp_path, "\npage ", "--eval-interval", "1", "--eval-iters", "1000000") as run:
+        with run.viewer() as viewer:
+            viewer.wait_for(lambda: phase_of(viewer) == "evaluating", "the evaluation")
         ctrl_c(run)
         time.sleep(2)
         assert run.process.poll() is None, run.output()

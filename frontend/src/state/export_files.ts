@@ -37,7 +37,7 @@ export function npzOf({ facts, arrays }: Exported): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * A `.csv` in pieces, as one text may not hold it all: the facts as comments, then one table after
+ * A `.csv` in chunks, as one text may not hold it all: the facts as comments, then one table after
  * another, each under its name.
  */
 export function csvOf({ facts, arrays }: Exported): readonly string[] {

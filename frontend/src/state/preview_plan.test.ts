@@ -21,7 +21,7 @@ function runOf(
 }
 
 /** What a preview sends of each side, less much for headers and token ids. */
-const kMost = 2 ** 20 - 100_000;
+const kMaxBytes = 2 ** 20 - 100_000;
 
 function bytesOf(layers: number, tokens: number, tiles: number): number {
   return layers * tokens * tiles * 4;
@@ -50,13 +50,13 @@ test('what would not fit in a message has fewer tiles, then fewer tokens', () =>
   expect(tiles).toBeGreaterThanOrEqual(8);
   expect(tiles).toBeLessThan(24);
   expect(wide[0].tokens).toBeUndefined();
-  expect(bytesOf(24, 1024, tiles)).toBeLessThan(kMost);
+  expect(bytesOf(24, 1024, tiles)).toBeLessThan(kMaxBytes);
   const long = previewPlan(runOf(80, 32768))?.entries ?? [];
   expect(long[0].compressor?.tiles).toBe(8);
   const [first, end] = long[0].tokens ?? [0, 0];
   expect(first).toBe(0);
   expect(end).toBeGreaterThan(100);
-  expect(bytesOf(80, end, 8)).toBeLessThan(kMost);
+  expect(bytesOf(80, end, 8)).toBeLessThan(kMaxBytes);
   expect(long[1].tokens).toEqual([0, end]);
 });
 

@@ -13,7 +13,7 @@ export interface ScrubberListener {
   onProblem(message: string): void;
 }
 
-interface Wanted {
+interface FrameRequest {
   readonly key: string;
   readonly query: ViewQuery;
   readonly step: number;
@@ -42,7 +42,7 @@ interface Gap {
 export class Scrubber {
   private readonly gaps = new Map<string, Gap>();
   private asking = '';
-  private next: Wanted | undefined;
+  private next: FrameRequest | undefined;
   /** Counts what was wanted: what is fetched beside it ends with it. */
   private turn = 0;
   private run = '';
@@ -95,7 +95,7 @@ export class Scrubber {
   }
 
   /** One request at a time: while a slider moves, only its last place counts. */
-  private want(wanted: Wanted): void {
+  private want(wanted: FrameRequest): void {
     if (this.asking === wanted.key) return;
     this.next = wanted;
     this.turn += 1;
@@ -103,7 +103,7 @@ export class Scrubber {
   }
 
   private async work(): Promise<void> {
-    let wanted: Wanted | undefined;
+    let wanted: FrameRequest | undefined;
     while (this.next !== undefined) {
       wanted = this.next;
       this.next = undefined;
@@ -125,7 +125,7 @@ export class Scrubber {
     }
   }
 
-  private settle({ key, query, step, spacing }: Wanted): void {
+  private settle({ key, query, step, spacing }: FrameRequest): void {
     const steps = this.store.steps(seriesOf(query));
     const tries = (this.gaps.get(key)?.tries ?? 0) + 1;
     if (this.partOf(query, steps, step, spacing) === 'whole') this.gaps.delete(key);
@@ -133,7 +133,7 @@ export class Scrubber {
   }
 
   /** The tokens first: with them the picture is whole once its records are there. */
-  private async fetchWhole({ query, step, spacing }: Wanted): Promise<void> {
+  private async fetchWhole({ query, step, spacing }: FrameRequest): Promise<void> {
     const [first, last] = [step - spacing + 1, step + spacing - 1];
     await this.fetchPages(this.recordsOf('InputTokens', null, first, last));
     await this.fetchPages(this.recordsOf(query.pointName, query.layerRanges, first, last));
@@ -150,7 +150,7 @@ export class Scrubber {
   }
 
   /** What the next click may show, as long as nothing else is wanted. */
-  private async fetchAround({ query, step, spacing }: Wanted, turn: number): Promise<void> {
+  private async fetchAround({ query, step, spacing }: FrameRequest, turn: number): Promise<void> {
     for (const [first, last] of [
       [step - kAround * spacing, step - spacing],
       [step + spacing, step + kAround * spacing],
