@@ -4,7 +4,8 @@
 #   scripts/demo.sh [--open] [flags of `tensor-tracer train`…]
 #
 #   --open   also opens the page in the default browser
-# Ctrl-C ends the run after its step; a second Ctrl-C ends everything at once. For the set-up's environment variables see scripts/setup.sh --help.
+# Ctrl-C ends the run after its step; a second Ctrl-C ends everything at once. For the set-up's
+# environment variables see scripts/setup.sh --help.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh
@@ -79,7 +80,7 @@ physical_cores() {
 run=0        # the launcher's process
 interrupts=0
 
-# The launcher passes SIGUSR1 on to the ranks.
+# The launcher passes SIGUSR1 on to the ranks. A kill fails only if the launcher has just ended.
 on_interrupt() {
   interrupts=$((interrupts + 1))
   if [[ $interrupts -eq 1 ]]; then
@@ -101,7 +102,7 @@ run_alone() {
   run=$!
   set +m
   while kill -0 "$run" 2>/dev/null; do
-    wait "$run" || true
+    wait "$run" || true  # a signal to this script ends it early; the code comes from the last wait
   done
   local code=0
   wait "$run" || code=$?

@@ -16,7 +16,7 @@ Plan = Mapping[str, Any] | Iterable[Mapping[str, Any]]  # whole, or its entries
 class State(NamedTuple):
     """Where the run stands, and its newest step."""
 
-    phase: str  # starting, waiting, training, paused, evaluating, finished, lost
+    phase: str  # starting, waiting, training, paused, evaluating, finished, stopped, lost
     step: int
 
 

@@ -135,12 +135,14 @@ void send_notice(const std::string& notice, trace::TraceSink& sink, RunLog& log)
   sink.send_event("log", {{"level", "warning"}, {"message", notice}});
 }
 
+std::string recording_of(const HubSession* hub) { return hub == nullptr ? "" : hub->recording(); }
+
 // The launcher ends this process in about a second, in the middle of a step.
 void report_end(HubSession* hub, RunLog& log) {
   if (hub != nullptr && hub->is_connected()) {
     hub->client().send_event("state", {{"phase", "stopped"}, {"step", log.last_step()}});
   }
-  log.end_at_once(hub != nullptr, hub == nullptr ? "" : hub->recording());
+  log.end_at_once(hub != nullptr, recording_of(hub));
   if (hub != nullptr && hub->is_connected()) hub->client().finish(kTimeForHub);
 }
 
@@ -181,7 +183,7 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
   trainer.run();
   const train::TracerCost cost = trainer.total_cost();
   if (run.inputs.tracing.plan != nullptr) log.cost(cost);
-  log.end(hub != nullptr, hub == nullptr ? "" : hub->recording());
+  log.end(hub != nullptr, recording_of(hub));
 }
 
 // Usually every rank finds the same error. Rank 0 prints the error and ends, and mpirun ends the
