@@ -1,4 +1,5 @@
-"""Checks that every folder uses only the folders it may: includes, CMake links, the page's imports.
+"""Checks that every folder uses only the folders it may: includes, CMake links, the page's imports
+(page_layers.py holds the page's table).
 
 A row of the tables below lists exactly what its module needs besides itself: another use is a finding,
 and so is an entry that nothing uses. A module that is missing from a table does not exist yet and must be
@@ -9,8 +10,9 @@ import re
 import sys
 from pathlib import Path, PurePosixPath
 
-from checklib import (CPP_SUFFIXES, TYPESCRIPT_SUFFIXES, Finding, blank_cpp, blank_typescript,
-                      line_of, list_files, parse_root, read, report)
+from checklib import (CPP_SUFFIXES, TYPESCRIPT_SUFFIXES, Finding, blank_cpp, line_of, list_files,
+                      parse_root, read, report)
+from page_layers import ROOMS, SOURCE, PageChecker
 
 TABLES = Path("scripts/check_layers.py")
 
@@ -63,25 +65,6 @@ TORCH_TARGETS = {"TORCH", "tt_torch", "tt_torch_pch", "tt_use_torch"}
 HELPER_TARGETS = {"tt_options", "tt_warnings", "tt_mpi", "tt_library",
                   "tt_group_sources"} | TORCH_TARGETS
 
-# --- The page: folder of frontend/src -> folders that it imports; "." is src itself ------------
-
-PAGE_ALLOWED: dict[str, set[str]] = {
-    "base": set(),
-    "protocol": {"base"},
-    "store": {"base", "protocol"},
-    "draw": {"base", "protocol", "store"},
-    "worker": {"base", "protocol", "store"},
-    "state": {"base", "protocol", "store", "draw", "worker"},
-    "panels": {"base", "protocol", "store", "draw", "state"},
-    ".": {"state", "panels"},
-}
-
-# Package -> folders that may import it: below `state` the page is framework-free TypeScript.
-PAGE_PACKAGES: dict[str, set[str]] = {
-    "svelte": {"state", "panels", "."},
-    "uplot": {"draw"},
-}
-
 # --- Debt: (file, module it should not use) -> why, and who removes it. Only ever shorter. ------
 
 DEBT: dict[tuple[str, str], str] = {
@@ -93,7 +76,6 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MUL
 _CMAKE_COMMENT = re.compile(r"#[^\n]*")
 _CMAKE_TARGET = re.compile(r"\b(TORCH|tt_\w+)\b")
 _HUB_LINKS = re.compile(r"target_link_libraries\(\s*tensor-tracer-hub\b([^)]*)\)")
-_IMPORT = re.compile(r"""(?:\bfrom\s*|\bimport\s*\(?\s*|\bnew\s+URL\(\s*)(["'])([^"'\n]+)\1""")
 
 
 class Checker:
@@ -101,7 +83,8 @@ class Checker:
         self.root = root
         self.findings: list[Finding] = []
         self.used_debt: set[tuple[str, str]] = set()
-        self.used: set[tuple[str, str, str]] = set()  # table, module, what it uses
+        self.used: set[tuple[str, str]] = set()  # module, what it uses
+        self.page = PageChecker(root)
         self.checked = 0
 
     def run(self) -> None:
@@ -111,28 +94,29 @@ class Checker:
                 self.check_cpp(file)
             elif file.name == "CMakeLists.txt" and top == "src" and len(file.parts) > 2:
                 self.check_cmake(file)
-            elif file.suffix in TYPESCRIPT_SUFFIXES and name.startswith("frontend/src/"):
-                self.check_page(file)
+            elif file.suffix in TYPESCRIPT_SUFFIXES and name.startswith(SOURCE):
+                self.checked += 1
+                self.page.check(file)
         for file, used in sorted(set(DEBT) - self.used_debt):
             self.add(Path(file), 1, f"the debt entry for {used} is paid: remove it")
-        if (self.root / TABLES).is_file():
-            self.check_rows("module", ALLOWED)
-            self.check_rows("folder", PAGE_ALLOWED)
+        has_tables = (self.root / TABLES).is_file()
+        self.page.finish(has_tables)
+        if has_tables:
+            self.check_rows()
 
-    def check_rows(self, kind: str, table: dict[str, set[str]]) -> None:
-        for owner, row in table.items():
+    def check_rows(self) -> None:
+        for owner, row in ALLOWED.items():
             for used in sorted(row):
-                if (kind, owner, used) not in self.used:
-                    self.add(TABLES, 1, f"{kind} {owner} does not use {used}: remove it from its row")
+                if (owner, used) not in self.used:
+                    self.add(TABLES, 1, f"module {owner} does not use {used}: remove it from its row")
 
     def add(self, file: Path, line: int, message: str) -> None:
         self.findings.append(Finding(file.as_posix(), line, message))
 
-    def require(self, file: Path, line: int, owner: str, used: str,
-                table: dict[str, set[str]], verb: str) -> None:
+    def require(self, file: Path, line: int, owner: str, used: str, verb: str) -> None:
         """`owner` may use `used` by the table, or it is debt."""
-        self.used.add(("module" if table is ALLOWED else "folder", owner, used))
-        if used == owner or used in table[owner]:
+        self.used.add((owner, used))
+        if used == owner or used in ALLOWED[owner]:
             return
         if (file.as_posix(), used) in DEBT:
             self.used_debt.add((file.as_posix(), used))
@@ -166,7 +150,7 @@ class Checker:
     def check_own(self, file: Path, line: int, module: str, header: str, is_public: bool) -> None:
         parts = PurePosixPath(header).parts
         if parts[0] == "tensor_tracer":
-            self.require(file, line, module, parts[1], ALLOWED, "include")
+            self.require(file, line, module, parts[1], "include")
             if not (self.root / "include" / header).is_file():
                 self.add(file, line, f"there is no include/{header}")
             return
@@ -198,7 +182,7 @@ class Checker:
         used = target.removeprefix("tt_")
         used = used if used in ALLOWED else used.split("_")[0]
         if used in ALLOWED:
-            self.require(file, line, module, used, ALLOWED, "link")
+            self.require(file, line, module, used, "link")
         else:
             self.add(file, line, f"{target} belongs to no module of the table")
 
@@ -209,39 +193,6 @@ class Checker:
                 continue
             if target.removeprefix("tt_") not in TORCH_FREE:
                 self.add(file, line, f"tensor-tracer-hub must not link {target}: no libtorch there")
-
-    # --- The page ---
-
-    def check_page(self, file: Path) -> None:
-        self.checked += 1
-        folder = file.parts[2] if len(file.parts) > 3 else "."
-        if folder not in PAGE_ALLOWED:
-            self.add(file, 1, f"folder {folder} is not in the page's table of check_layers.py")
-            return
-        text = blank_typescript(read(self.root, file), strings=False)
-        for match in _IMPORT.finditer(text):
-            line, target = line_of(text, match.start()), match.group(2)
-            used = self.page_folder(file, target)
-            if target.endswith(".css"):
-                continue
-            if not target.startswith("."):
-                self.check_package(file, line, folder, target.split("/")[0])
-            elif used is None:
-                self.add(file, line, f"{target} lies outside frontend/src")
-            else:
-                self.require(file, line, folder, used, PAGE_ALLOWED, "import")
-
-    def check_package(self, file: Path, line: int, folder: str, package: str) -> None:
-        if folder not in PAGE_PACKAGES.get(package, {folder}):
-            self.add(file, line, f"{folder} must not import the package {package}")
-
-    def page_folder(self, file: Path, target: str) -> str | None:
-        path = (self.root / file.parent / target).resolve()
-        top = (self.root / "frontend/src").resolve()
-        if not path.is_relative_to(top):
-            return None
-        inside = path.relative_to(top).parts
-        return inside[0] if len(inside) > 1 else "."
 
 
 def all_below(module: str, table: dict[str, set[str]]) -> set[str]:
@@ -259,7 +210,7 @@ def all_below(module: str, table: dict[str, set[str]]) -> set[str]:
 def check_tables() -> list[Finding]:
     """The tables must be sound themselves: no cycles, and no libtorch behind a torch-free module."""
     findings = []
-    for table in (ALLOWED, PAGE_ALLOWED):
+    for table in (ALLOWED, ROOMS):
         for module in table:
             below = all_below(module, table)
             if module in below or below - table.keys():
@@ -275,7 +226,8 @@ def check_tables() -> list[Finding]:
 def main() -> int:
     checker = Checker(parse_root(__doc__ or ""))
     checker.run()
-    return report("layers", check_tables() + checker.findings, checker.checked)
+    return report("layers", check_tables() + checker.findings + checker.page.findings,
+                  checker.checked)
 
 
 if __name__ == "__main__":

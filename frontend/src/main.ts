@@ -3,8 +3,8 @@ import './app.css';
 
 import { mount, tick } from 'svelte';
 import AppView from './app.svelte';
-import { isLoading, loaded } from './panels/later_panels';
-import { App } from './state/app.svelte';
+import { isLoading, loaded } from './features/tensors/later_panels';
+import { App } from './core/session/app.svelte';
 
 /** What end-to-end tests may ask of the page. */
 export interface TestHandle {

@@ -3,9 +3,9 @@ import 'uplot/dist/uPlot.min.css';
 import '../../src/app.css';
 
 import { RafScheduler } from '../../src/base/raf_scheduler';
-import { LineChart, type LineStyle } from '../../src/draw/line_chart';
-import { debiasedEma } from '../../src/store/series_store';
-import type { Zoom } from '../../src/store/step_range';
+import { LineChart, type LineStyle } from '../../src/ui/charts/line_chart';
+import { debiasedEma } from '../../src/core/store/series_store';
+import type { Zoom } from '../../src/base/step_range';
 
 const kCharts = 10;
 const kPoints = 100_000;

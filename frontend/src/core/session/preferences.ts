@@ -1,0 +1,89 @@
+import { boolean, isRecord, number, object, oneOf, optional, parse } from '../../base/schema';
+import { kDefaultView, type ViewState } from './url_state';
+
+export const kThemeChoices = ['auto', 'light', 'dark'] as const;
+export type ThemeChoice = (typeof kThemeChoices)[number];
+
+const kKey = 'tensor-tracer.preferences';
+
+const preferencesSchema = object({
+  smoothing: optional(number),
+  logX: optional(boolean),
+  logLoss: optional(boolean),
+  logGrad: optional(boolean),
+  logRate: optional(boolean),
+  logSpeed: optional(boolean),
+  events: optional(boolean),
+  theme: optional(oneOf(...kThemeChoices)),
+});
+type Preferences = ReturnType<typeof preferencesSchema>;
+
+const kRemembered = [
+  'smoothing',
+  'logX',
+  'logLoss',
+  'logGrad',
+  'logRate',
+  'logSpeed',
+  'events',
+] as const satisfies readonly (keyof ViewState)[];
+
+type Place = 'localStorage' | 'sessionStorage';
+
+/** What this browser, or this tab, keeps under a name; null where it keeps nothing, or is told not to. */
+export function readStored(key: string, place: Place = 'localStorage'): string | null {
+  try {
+    return globalThis[place].getItem(key);
+  } catch {
+    return null;
+  }
+}
+
+export function writeStored(key: string, value: string, place: Place = 'localStorage'): void {
+  try {
+    globalThis[place].setItem(key, value);
+  } catch {
+    // Storage is blocked or full: nothing is remembered.
+  }
+}
+
+/** The view where the address does not say otherwise. */
+export function preferredView(): ViewState {
+  const view = pick(readPreferences());
+  const { smoothing = kDefaultView.smoothing } = view;
+  const isFit = smoothing >= 0 && smoothing <= 0.999;
+  return { ...kDefaultView, ...view, smoothing: isFit ? smoothing : kDefaultView.smoothing };
+}
+
+export function preferredTheme(): ThemeChoice {
+  return readPreferences().theme ?? 'auto';
+}
+
+/** Keeps for the next visit what of the change is worth it. */
+export function rememberView(change: Partial<ViewState>): void {
+  const kept = pick(change);
+  if (Object.keys(kept).length > 0) remember(kept);
+}
+
+export function rememberTheme(theme: ThemeChoice): void {
+  remember({ theme });
+}
+
+function pick(view: Partial<ViewState>): Partial<ViewState> {
+  return Object.fromEntries(
+    kRemembered.filter((name) => view[name] !== undefined).map((name) => [name, view[name]]),
+  );
+}
+
+function remember(change: Preferences): void {
+  writeStored(kKey, JSON.stringify({ ...readPreferences(), ...change }));
+}
+
+function readPreferences(): Preferences {
+  try {
+    const stored: unknown = JSON.parse(readStored(kKey) ?? '{}');
+    return isRecord(stored) ? parse(preferencesSchema, stored) : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,162 @@
+import { parseLayers } from '../../protocol/layers';
+import {
+  kLogitsPoint,
+  type CompressorFacts,
+  type Plan,
+  type PlanEntry,
+  type PointFacts,
+  type RunFacts,
+} from '../../protocol/messages';
+import { compressorCode } from '../../protocol/record';
+import { type Form, formOf } from '../store/form';
+
+/** An entry of the plan that can be shown. */
+export interface WatchedEntry {
+  /** Unique in the plan and as good as constant over plans: it stands in the address. */
+  readonly name: string;
+  readonly facts: PointFacts;
+  /** Index in the plan. */
+  readonly entry: number;
+  /** An entry that is off takes nothing; what it took can still be seen. */
+  readonly enabled: boolean;
+  readonly every: number;
+  readonly layers: readonly number[];
+  readonly phases: readonly string[];
+  readonly direction: 0 | 1;
+  /** 0: the run's own data. */
+  readonly promptSet: number;
+  readonly prompts: readonly string[];
+  readonly compressor: CompressorFacts;
+  readonly form: Form;
+  readonly firstToken: number;
+}
+
+/** Entries with features, in the order of the plan; token ids go with them, not by themselves. */
+export function watchedEntries(run: RunFacts | null, plan: Plan | null): readonly WatchedEntry[] {
+  const watched: WatchedEntry[] = [];
+  const used = new Map<string, number>();
+  if (run === null || plan === null) return watched;
+  plan.entries.forEach((entry, index) => {
+    const facts = run.points.find((point) => point.name === entry.point);
+    if (facts === undefined || facts.features === 0) return;
+    const name = nameOf(entry, facts);
+    const times = (used.get(name) ?? 0) + 1;
+    used.set(name, times);
+    watched.push(watchedOf(run, entry, facts, index, times === 1 ? name : `${name} #${times}`));
+  });
+  return watched;
+}
+
+/** Entries that a text is shown with: its predictions if there are any, else others by tokens. */
+export function textEntries(watched: readonly WatchedEntry[]): readonly WatchedEntry[] {
+  const predicting = watched.filter(
+    ({ facts, compressor }) => facts.name === kLogitsPoint && compressor.kind === 'topk',
+  );
+  if (predicting.length > 0) return predicting;
+  const byTokens = watched.filter(({ form }) => kByTokens.has(form));
+  return byTokens.length > 0 ? byTokens : watched;
+}
+
+const kByTokens: ReadonlySet<Form> = new Set(['values', 'projection', 'topk']);
+
+/** What a plan lacks for the text with its predictions, to be added to it. */
+export function missingForText(plan: Plan): readonly PlanEntry[] {
+  const has = (test: (entry: PlanEntry) => boolean): boolean => plan.entries.some(test);
+  const predicts = has(
+    ({ point, compressor }) => point === kLogitsPoint && (compressor?.kind ?? 'topk') === 'topk',
+  );
+  const tokens = has(({ point, prompts }) => point === 'InputTokens' && prompts === undefined);
+  return [
+    ...(predicts ? [] : [{ point: 'Logits', compressor: { kind: 'topk', k: 10 } }]),
+    ...(tokens ? [] : [{ point: 'InputTokens' }]),
+  ];
+}
+
+function watchedOf(
+  run: RunFacts,
+  entry: PlanEntry,
+  facts: PointFacts,
+  index: number,
+  name: string,
+): WatchedEntry {
+  const promptSet = run.prompt_sets.findIndex((set) => set.name === entry.prompts) + 1;
+  const set = promptSet > 0 ? run.prompt_sets[promptSet - 1] : undefined;
+  const compressor = compressorOf(entry, facts);
+  const every = Math.max(1, entry.every ?? 1);
+  return {
+    name,
+    facts,
+    entry: index,
+    enabled: entry.enabled ?? true,
+    every: set === undefined ? every : leastCommonMultiple(every, Math.max(1, set.interval)),
+    layers: layersOf(entry, facts),
+    phases: entry.prompts === undefined ? (entry.phases ?? ['train']) : [],
+    direction: entry.direction === 'gradient' ? 1 : 0,
+    promptSet,
+    prompts: set?.prompts ?? [],
+    compressor,
+    form: formOf(compressorCode(compressor.kind)),
+    firstToken: entry.tokens?.[0] ?? 0,
+  };
+}
+
+/** The compressor of an entry, the point's default where it names none. */
+export function compressorOf(entry: PlanEntry, facts: PointFacts | undefined): CompressorFacts {
+  return entry.compressor ?? { kind: defaultKind(facts) };
+}
+
+export function defaultKind(facts: PointFacts | undefined): string {
+  if (facts?.features === 0) return 'none';
+  return facts?.name === kLogitsPoint ? 'topk' : 'tile';
+}
+
+/** "HiddenStates · gradient · probes · stats": whatever tells it from the point's plain values. */
+function nameOf(entry: PlanEntry, facts: PointFacts): string {
+  const { kind } = compressorOf(entry, facts);
+  const plain = kind === 'tile' || kind === 'none' || kind === defaultKind(facts);
+  return [
+    entry.point,
+    entry.direction === 'gradient' ? 'gradient' : '',
+    entry.prompts ?? '',
+    plain ? '' : kind,
+  ]
+    .filter((part) => part !== '')
+    .join(' · ');
+}
+
+/** Tokens of each prompt; null where they are not known, or rows are full. */
+export function promptLengths(watched: WatchedEntry, tokenizer: string): readonly number[] | null {
+  if (watched.promptSet === 0 || tokenizer !== 'byte') return null;
+  const encoder = new TextEncoder();
+  return watched.prompts.map((prompt) => encoder.encode(prompt).length);
+}
+
+/** A layer's name: points outside the layers go by their own. */
+export function layerName(layer: number, point: string, prefix = 'L'): string {
+  return layer === 0 ? point : `${prefix}${layer}`;
+}
+
+function layersOf(entry: PlanEntry, facts: PointFacts): readonly number[] {
+  const { first_layer: first, last_layer: last } = facts;
+  const all = Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => first + i);
+  const chosen = entry.layers === undefined ? undefined : parseLayers(entry.layers);
+  return chosen === undefined ? all : chosen.filter((layer) => layer >= first && layer <= last);
+}
+
+/** The phase that is shown: the one asked for, if the entry takes it. */
+export function phaseOf(phases: readonly string[], wanted: 'train' | 'eval'): 'train' | 'eval' {
+  if (phases.includes(wanted) || phases.length === 0) return wanted;
+  return phases[0] === 'eval' ? 'eval' : 'train';
+}
+
+export function closest(choices: readonly number[], wanted: number): number {
+  let best = choices[0] ?? wanted;
+  for (const each of choices) if (Math.abs(each - wanted) < Math.abs(best - wanted)) best = each;
+  return best;
+}
+
+function leastCommonMultiple(a: number, b: number): number {
+  let [x, y] = [a, b];
+  while (y !== 0) [x, y] = [y, x % y];
+  return (a / x) * b;
+}

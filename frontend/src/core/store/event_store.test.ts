@@ -1,0 +1,133 @@
+import { describe, expect, test } from 'vitest';
+import type { AuditLine } from '../../protocol/messages';
+import { alarmsOf } from './alarms';
+import { EventStore, kMaxEvents } from './event_store';
+
+let lastId = 0;
+
+function line(kind: string, step: number, detail: unknown, who = ''): AuditLine {
+  lastId += 1;
+  return { id: lastId, run: '', time_ns: 1e18 + lastId * 1e9, step, kind, who, detail };
+}
+
+const plan = (
+  number: number,
+  ...points: string[]
+): { number: number; entries: { point: string }[] } => ({
+  number,
+  entries: points.map((point) => ({ point })),
+});
+
+function texts(store: EventStore): string[] {
+  return store.all.map(({ step, text, who }) => `${step} ${text}${who === '' ? '' : ` (${who})`}`);
+}
+
+describe('EventStore', () => {
+  test('a notification and both lines of the trail about one plan are one event', () => {
+    const store = new EventStore();
+    const params = { plan: plan(2, 'MLP1', 'QKV'), step: 13 };
+    expect(store.add({ event: 'plan', params }, 12, 5)).toBe(true);
+    expect(texts(store)).toEqual(['13 Plan 2: MLP1, QKV']);
+    const set = { params: {}, result: { ...params, ranks: 2 }, step: 13 };
+    store.merge([line('plan', 13, params), line('plan.set', 13, set, 'Ada')]);
+    expect(texts(store)).toEqual(['13 Plan 2: MLP1, QKV (Ada)']);
+  });
+
+  test('a pause is told by the state, by the trail, and by who asked', () => {
+    const store = new EventStore();
+    store.greeted({ phase: 'training', step: 11 }, { holder: null });
+    store.add({ event: 'control', params: { holder: { session: 'v1', name: 'Ada' } } }, 12, 1);
+    store.add({ event: 'state', params: { phase: 'paused', step: 12 } }, 11, 2);
+    store.add({ event: 'state', params: { phase: 'training', step: 12 } }, 12, 3);
+    const wanted = ['12 Ada took control', '12 Paused', '12 Continued'];
+    expect(texts(store)).toEqual(wanted);
+    const lines = [
+      line('state', 0, { phase: 'training', step: 0 }),
+      line('control.claim', 12, { take_over: false }, 'Ada'),
+      line('state', 12, { phase: 'paused', step: 12 }),
+      line('control.pause', 12, { result: { step: 12, ranks: 2 }, step: 12 }, 'Ada'),
+      line('state', 12, { phase: 'training', step: 12 }),
+      line('control.continue', 12, { result: { step: 12, ranks: 2 }, step: 12 }, 'Ada'),
+    ];
+    store.merge(lines);
+    const named = ['12 Ada took control', '12 Paused (Ada)', '12 Continued (Ada)'];
+    expect(texts(store)).toEqual(['0 Training began', ...named]);
+    // After a reconnect the whole trail comes again.
+    store.merge(lines);
+    expect(texts(store)).toHaveLength(4);
+  });
+
+  test('what is told twice by one source happened twice', () => {
+    const store = new EventStore();
+    const params = { level: 'warning', message: 'the disk is nearly full' };
+    store.merge([line('log', 12, params), line('log', 12, params)]);
+    store.add({ event: 'log', params }, 12, 1);
+    expect(texts(store)).toEqual(Array(2).fill('12 the disk is nearly full'));
+    expect(store.all[0]).toMatchObject({ kind: 'alarm', tone: 'warn' });
+    store.add({ event: 'log', params }, 40, 1);
+    expect(texts(store)).toHaveLength(3);
+  });
+
+  test('evaluations and steps are no events; an end, a loss and a return are', () => {
+    const store = new EventStore();
+    const phases = ['training', 'evaluating', 'training', 'lost', 'training', 'finished'];
+    store.merge(phases.map((phase, step) => line('state', step, { phase, step })));
+    store.merge([line('replay.seek', 5, {}), line('intervention.apply', 5, {}, 'Ada')]);
+    store.merge([line('plan', 5, { nonsense: true })]);
+    expect(texts(store)).toEqual([
+      '0 Training began',
+      '3 Trainer lost',
+      '4 Trainer is back',
+      '5 Run finished',
+      '5 intervention.apply (Ada)',
+    ]);
+  });
+
+  test('drops in a row are one line', () => {
+    const store = new EventStore();
+    const drop = (where: string, records: number, step: number, events = 0): void =>
+      void store.add({ event: 'dropped', params: { where, records, events } }, step, step);
+    drop('viewer', 3, 5);
+    drop('viewer', 4, 8);
+    drop('trainer', 1, 9);
+    expect(texts(store)).toEqual([
+      '5 7 records dropped on the way to this page',
+      "9 1 record dropped by the trainer's queue",
+    ]);
+    expect(store.all[0]).toMatchObject({ records: 7, step: 5, lastStep: 8 });
+    store.clear();
+    drop('viewer', 0, 5, 7);
+    expect(texts(store)).toEqual(['5 7 program messages dropped on the way to this page']);
+    drop('viewer', 1, 6, 0);
+    drop('trainer', 0, 7, 1);
+    expect(texts(store)).toEqual([
+      '5 1 record and 7 program messages dropped on the way to this page',
+      "7 1 message dropped by the trainer's queue",
+    ]);
+  });
+
+  test('the oldest of very many are forgotten', () => {
+    const store = new EventStore();
+    const lines = Array.from({ length: kMaxEvents + 10 }, (_, i) =>
+      line('log', i, { level: 'info', message: `line ${i}` }),
+    );
+    store.merge(lines);
+    expect(store.all).toHaveLength(kMaxEvents);
+    expect(store.all[0].text).toBe('line 10');
+  });
+});
+
+test('an alarm begins where a number stops being finite', () => {
+  const alarms = alarmsOf([
+    { step: 1, loss: 3, grad_norm: 1 },
+    { step: 2, loss: Number.NaN, grad_norm: Number.POSITIVE_INFINITY },
+    { step: 3, loss: null },
+    { step: 4, loss: 3 },
+    { step: 5, loss: null },
+  ]);
+  expect(alarms.map(({ step, text }) => `${step} ${text}`)).toEqual([
+    '2 Loss is NaN',
+    '5 Loss is NaN',
+    '2 Grad norm is +Inf',
+  ]);
+});

@@ -1,0 +1,113 @@
+import type { Parser } from '../../base/schema';
+import { array, number, object, optional, string, withDefault } from '../../base/schema';
+import { interventionsSchema, type Program } from '../../protocol/interventions';
+import type { Gist } from './run_event';
+
+type Read = <T>(schema: Parser<T>, detail: unknown) => T | undefined;
+
+const namedSchema = object({ params: object({ name: string }) });
+const setSchema = object({ params: object({ name: string, parameter: string, value: number }) });
+const removedSchema = object({
+  result: object({ removed: withDefault(array(string), []), step: optional(number) }),
+});
+
+/** How what befell programs is told, by the reason that the hub gives. */
+const kWords: Readonly<Record<string, (names: string) => string>> = {
+  apply: (names) => `Applied ${names}`,
+  remove: (names) => `Reverted ${names}`,
+  expired: (names) => `Ended ${names}: its steps are over`,
+  lease: (names) => `Reverted ${names}: the lease of control ended`,
+  failed: (names) => `Failed and was taken out: ${names}`,
+};
+const kTones: Readonly<Record<string, Gist['tone']>> = { lease: 'warn', failed: 'bad' };
+
+/** Reads what one source reports of interventions: what has changed depends on what was before. */
+export class InterventionReader {
+  private known: readonly Program[] = [];
+
+  /** What is in force when the source begins, or begins anew. */
+  begin(programs: readonly Program[]): void {
+    this.known = programs;
+  }
+
+  /** The notification that another set of programs is in force. */
+  changed(detail: unknown, read: Read): Gist | undefined {
+    const facts = read(interventionsSchema, detail);
+    if (facts === undefined) return undefined;
+    const { step, programs, reason } = facts;
+    const before = this.known;
+    this.known = programs;
+    if (reason === 'set') return at(step, setGist(before, programs));
+    const names = reason === 'apply' ? appliedIn(before, programs, step) : goneOf(before, programs);
+    return at(step, gistOf(reason, names));
+  }
+}
+
+/** A request of the audit trail; undefined where it is of another form. */
+export function askedGist(kind: string, detail: unknown, read: Read): Gist | undefined {
+  switch (kind) {
+    case 'intervention.apply': {
+      const name = read(namedSchema, detail)?.params.name;
+      return name === undefined ? undefined : gistOf('apply', [name]);
+    }
+    case 'intervention.set': {
+      const params = read(setSchema, detail)?.params;
+      return params && valueGist(params.name, params.parameter, params.value);
+    }
+    default: {
+      const removed = read(removedSchema, detail)?.result.removed ?? [];
+      return gistOf(kind === 'intervention.revert' ? 'lease' : 'remove', removed);
+    }
+  }
+}
+
+function at(step: number, gist: Gist | undefined): Gist | undefined {
+  return gist && { ...gist, step };
+}
+
+function gistOf(reason: string, names: readonly string[]): Gist | undefined {
+  const words = kWords[reason];
+  if (words === undefined || names.length === 0) return undefined;
+  const all = [...names].sort().join(', ');
+  const what = `intervention/${reason}/${all}`;
+  return { kind: 'intervention', tone: kTones[reason] ?? 'plain', text: words(all), what };
+}
+
+function setGist(before: readonly Program[], programs: readonly Program[]): Gist | undefined {
+  for (const { name, parameters } of programs) {
+    const old = before.find((each) => each.name === name)?.parameters;
+    for (const { name: parameter, value } of parameters) {
+      const was = old?.find((each) => each.name === parameter)?.value;
+      if (was !== undefined && was !== value) return valueGist(name, parameter, value);
+    }
+  }
+  return undefined;
+}
+
+function valueGist(name: string, parameter: string, value: number): Gist {
+  const about = `intervention/set/${name}/${parameter}`;
+  const text = `${name}: ${parameter} = ${value}`;
+  return { kind: 'intervention', tone: 'plain', text, what: `${about}/${value}` };
+}
+
+/** Two values of one parameter, one set after the other, are told as the last. */
+export function isSameDial(first: string, second: string): boolean {
+  const dialOf = (what: string): string => what.slice(0, what.lastIndexOf('/'));
+  return first.startsWith('intervention/set/') && dialOf(first) === dialOf(second);
+}
+
+function appliedIn(
+  before: readonly Program[],
+  programs: readonly Program[],
+  step: number,
+): readonly string[] {
+  const isNew = ({ name, since }: Program): boolean =>
+    since === step || before.find((each) => each.name === name)?.since !== since;
+  return programs.filter(isNew).map(({ name }) => name);
+}
+
+function goneOf(before: readonly Program[], programs: readonly Program[]): readonly string[] {
+  return before
+    .map(({ name }) => name)
+    .filter((name) => !programs.some((program) => program.name === name));
+}

@@ -1,0 +1,226 @@
+import { formatPlural } from '../../base/format';
+import { boolean, object, optional, read, string, withDefault } from '../../base/schema';
+import {
+  controlSchema,
+  droppedSchema,
+  logSchema,
+  type Plan,
+  planEventSchema,
+  type RunState,
+  stateSchema,
+} from '../../protocol/messages';
+import type { Program } from '../../protocol/interventions';
+import { askedGist, InterventionReader, isSameDial } from './intervention_events';
+
+export type EventKind = 'plan' | 'intervention' | 'control' | 'run' | 'drop' | 'alarm' | 'log';
+
+/** Something that happened in the run, at a step. */
+export interface RunEvent {
+  readonly kind: EventKind;
+  readonly tone: 'plain' | 'warn' | 'bad';
+  readonly step: number;
+  /** The last step of several that are told as one. */
+  readonly lastStep: number;
+  /** Milliseconds since 1970. */
+  readonly time: number;
+  readonly text: string;
+  /** Who asked for it; '' where nobody did, or nobody knows. */
+  readonly who: string;
+  /** Two reports of one thing, a notification and a line of the audit trail say, agree in this. */
+  readonly what: string;
+  /** Records and messages that were dropped. */
+  readonly records: number;
+  readonly messages: number;
+}
+
+/** A notification, or a line of the audit trail: what both have is told in the same form. */
+export interface Report {
+  readonly kind: string;
+  readonly step: number;
+  readonly time: number;
+  readonly who: string;
+  readonly detail: unknown;
+}
+
+const refusedSchema = object({ method: string, code: withDefault(string, ''), message: string });
+const claimedSchema = object({ take_over: withDefault(boolean, false) });
+const appliedSchema = object({ result: optional(planEventSchema) });
+
+/** What a report is about, without step and time. */
+export type Gist = Pick<RunEvent, 'kind' | 'tone' | 'text' | 'what'> & Partial<RunEvent>;
+
+/** Reads one source of reports in their order: what a state means depends on the one before. */
+export class ReportReader {
+  private phase: RunState['phase'] | undefined;
+  private holder: string | undefined;
+  private readonly interventions = new InterventionReader();
+
+  /** The programs that are in force before the first report. */
+  begin(programs: readonly Program[]): void {
+    this.interventions.begin(programs);
+  }
+
+  /** Undefined: nothing that is worth a line. */
+  read(report: Report): RunEvent | undefined {
+    const { step, time, who } = report;
+    const gist = this.gistOf(report);
+    if (gist === undefined) return undefined;
+    const event = { step, time, who, records: 0, messages: 0, ...gist };
+    return { ...event, lastStep: event.step };
+  }
+
+  private gistOf({ kind, who, detail }: Report): Gist | undefined {
+    switch (kind) {
+      case 'state':
+        return this.ofState(detail);
+      case 'plan':
+        return planGist(read(planEventSchema, detail));
+      case 'plan.set':
+        return planGist(read(appliedSchema, detail)?.result);
+      case 'interventions':
+        return this.interventions.changed(detail, read);
+      case 'control': {
+        const control = read(controlSchema, detail);
+        return control && this.ofControl(control.holder?.name ?? '', false);
+      }
+      case 'control.claim':
+        return this.ofControl(who, read(claimedSchema, detail)?.take_over ?? false);
+      case 'control.release':
+      case 'control.free':
+        return this.ofControl('', false);
+      case 'dropped':
+        return dropGist(detail);
+      case 'log':
+        return logGist(detail);
+      case 'refused':
+        return refusedGist(detail);
+    }
+    if (kIntervenes.test(kind)) return askedGist(kind, detail, read) ?? plain('control', kind);
+    return kAsked.get(kind) ?? (kSilent.test(kind) ? undefined : plain('control', kind));
+  }
+
+  private ofState(detail: unknown): Gist | undefined {
+    const state = read(stateSchema, detail);
+    const before = this.phase;
+    if (state === undefined || state.phase === before) return undefined;
+    this.phase = state.phase;
+    switch (state.phase) {
+      case 'paused':
+        return plain('run', 'Paused');
+      case 'finished':
+        return plain('run', 'Run finished');
+      case 'stopped':
+        return plain('run', 'Run stopped');
+      case 'lost':
+        return { ...plain('run', 'Trainer lost'), kind: 'alarm', tone: 'bad' };
+      case 'training':
+        return kBegun.get(before);
+      default:
+        return undefined;
+    }
+  }
+
+  private ofControl(name: string, takenOver: boolean): Gist | undefined {
+    if (name === this.holder) return undefined;
+    this.holder = name;
+    const what = `control/${name}`;
+    if (name === '') return { ...plain('control', 'Control is free'), what, who: '' };
+    const text = `${name} ${takenOver ? 'took over' : 'took'} control`;
+    return { ...plain('control', text), what, who: '' };
+  }
+}
+
+/** What a training run says, by the phase before. */
+const kBegun: ReadonlyMap<RunState['phase'] | undefined, Gist> = new Map([
+  [undefined, plain('run', 'Training began')],
+  ['starting', plain('run', 'Training began')],
+  ['waiting', plain('run', 'Training began')],
+  ['paused', plain('run', 'Continued')],
+  ['lost', plain('run', 'Trainer is back')],
+]);
+
+/** Requests that the trail keeps: the state tells the same without their asker. */
+const kAsked: ReadonlyMap<string, Gist> = new Map([
+  ['control.pause', plain('run', 'Paused')],
+  ['control.continue', plain('run', 'Continued')],
+  ['control.step', { ...plain('run', 'Stepped'), what: plain('run', 'Paused').what }],
+  ['control.stop', plain('run', 'Stop asked for')],
+]);
+
+// Steps come too often, and moves of a replay are not events of the run.
+const kSilent = /^(step|run|replay\..*|applied|saved|intervention\.(check|preview))$/;
+const kIntervenes = /^intervention\.(apply|set|remove|revert)$/;
+
+function plain(kind: EventKind, text: string): Gist {
+  return { kind, tone: 'plain', text, what: `${kind}/${text}` };
+}
+
+function planGist(
+  event: { readonly plan: Plan; readonly step: number } | undefined,
+): Gist | undefined {
+  if (event === undefined) return undefined;
+  const { number, entries } = event.plan;
+  const points = entries.filter(({ enabled }) => enabled !== false).map(({ point }) => point);
+  const text = `Plan ${number}: ${points.length > 0 ? points.join(', ') : 'nothing is traced'}`;
+  return { ...plain('plan', text), what: `plan/${number}`, step: event.step };
+}
+
+function dropGist(detail: unknown): Gist | undefined {
+  const dropped = read(droppedSchema, detail);
+  if (dropped === undefined) return undefined;
+  const { records, events: messages = 0 } = dropped;
+  const where = dropped.where in kDropPlaces ? dropped.where : 'viewer';
+  const text = dropText(where, { records, messages });
+  const what = `drop/${where}/${records}/${messages}`;
+  return { kind: 'drop', tone: 'warn', text, what, records, messages };
+}
+
+type Dropped = Pick<RunEvent, 'records' | 'messages'>;
+
+const kDropPlaces: Readonly<Record<string, string>> = {
+  viewer: 'on the way to this page',
+  trainer: "by the trainer's queue",
+  recording: 'by the recording',
+};
+
+function dropText(where: string, { records, messages }: Dropped): string {
+  const name = where === 'viewer' ? 'program message' : 'message';
+  const parts = [
+    ...(records > 0 ? [formatPlural(records, 'record')] : []),
+    ...(messages > 0 ? [formatPlural(messages, name)] : []),
+  ];
+  return `${parts.join(' and ')} dropped ${kDropPlaces[where] ?? ''}`;
+}
+
+function logGist(detail: unknown): Gist | undefined {
+  const log = read(logSchema, detail);
+  if (log === undefined) return undefined;
+  const { level, message: text } = log;
+  const what = `log/${text}`;
+  if (level === 'error') return { kind: 'alarm', tone: 'bad', text, what };
+  if (level === 'warning') return { kind: 'alarm', tone: 'warn', text, what };
+  return { kind: 'log', tone: 'plain', text, what };
+}
+
+function refusedGist(detail: unknown): Gist | undefined {
+  const refused = read(refusedSchema, detail);
+  // A slider that moves on replaces its own values.
+  if (refused === undefined || refused.code === 'superseded') return undefined;
+  const text = `${refused.method} refused: ${refused.message}`;
+  return { kind: 'log', tone: 'warn', text, what: `refused/${text}` };
+}
+
+/** Two events told as one: drops at the same place, or values of one slider, one after the other. */
+export function joined(first: RunEvent, second: RunEvent): RunEvent | undefined {
+  if (first.who === second.who && isSameDial(first.what, second.what)) {
+    return { ...second, step: first.step, lastStep: second.lastStep };
+  }
+  if (first.kind !== 'drop' || second.kind !== 'drop') return undefined;
+  const where = first.what.split('/')[1];
+  if (where !== second.what.split('/')[1]) return undefined;
+  const sums = {
+    records: first.records + second.records,
+    messages: first.messages + second.messages,
+  };
+  return { ...first, ...sums, lastStep: second.lastStep, text: dropText(where, sums) };
+}

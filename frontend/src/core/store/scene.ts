@@ -1,0 +1,148 @@
+import { toIntegers } from '../../protocol/numbers';
+import { kInputTokensFlag, type TensorRecord } from '../../protocol/record';
+import type { FrameBase, ViewQuery } from './frames';
+import type { RingStore, SeriesQuery, StepGroup } from './ring_store';
+
+/** What a view is built from: the records of one step, and what stands around them. */
+export interface Scene {
+  readonly store: RingStore;
+  readonly query: ViewQuery;
+  readonly series: SeriesQuery;
+  readonly steps: readonly number[];
+  readonly group: StepGroup;
+  readonly layer: number;
+  /** Records of the layer, by micro-batch. */
+  readonly parts: readonly TensorRecord[];
+  readonly detail: Detail;
+}
+
+/**
+ * What a screen can show; every number: small maps are not folded, columns of steps not thinned out;
+ * or the line of one layer alone.
+ */
+export type Detail = 'shown' | 'whole' | 'line';
+
+/** A batch row of a layer: its record, its place there, and its number in the global batch. */
+export interface Row {
+  readonly record: TensorRecord;
+  readonly row: number;
+  readonly name: number;
+}
+
+/** All rows of a layer; `dim` is the dim of the shape that counts them. */
+export function rowsOf(parts: readonly TensorRecord[], dim: number): readonly Row[] {
+  return parts.flatMap((record) =>
+    Array.from({ length: record.header.shape[dim] ?? 0 }, (_, row) => ({
+      record,
+      row,
+      name: record.header.firstRow + row,
+    })),
+  );
+}
+
+/** The same batch row in another layer. */
+export function rowNamed(
+  parts: readonly TensorRecord[] | undefined,
+  dim: number,
+  name: number,
+): Row | undefined {
+  for (const record of parts ?? []) {
+    const row = name - record.header.firstRow;
+    if (row >= 0 && row < (record.header.shape[dim] ?? 0)) return { record, row, name };
+  }
+  return undefined;
+}
+
+/** How many of `length` tokens from `first` on belong to the row: prompts end before the filling. */
+export function tokensOfRow(
+  query: Pick<ViewQuery, 'lengths'>,
+  name: number,
+  first: number,
+  length: number,
+): number {
+  const whole = query.lengths?.[name];
+  return whole === undefined ? length : Math.min(length, Math.max(0, whole - first));
+}
+
+export interface Tokens {
+  readonly ids: Int32Array<ArrayBuffer> | null;
+  readonly positions: Int32Array<ArrayBuffer>;
+}
+
+/** Ids and positions of `length` tokens from `first` on, as far as they were captured. */
+export function tokensOf(scene: Scene, name: number, first: number, length: number): Tokens {
+  const positions = Int32Array.from({ length }, (_, i) => first + i);
+  const found = inputTokens(scene, name);
+  if (found === undefined) return { ids: null, positions };
+  const shift = first - (found.positions[0] ?? 0);
+  const ids = positions.map((_, i) => found.ids[i + shift] ?? -1);
+  return { ids, positions };
+}
+
+function inputTokens(
+  { store, query, group }: Scene,
+  name: number,
+): { ids: Int32Array; positions: Int32Array } | undefined {
+  const { phase, promptSet } = query;
+  const common = { point: kInputTokensFlag, entry: -1, plan: -1, direction: 0, form: 'values' };
+  const series = { ...common, phase, promptSet } as SeriesQuery;
+  for (const tokens of store.allAt(series, group.step)) {
+    const place = rowNamed(tokens.layers.get(0), 1, name);
+    const values = place === undefined ? undefined : toIntegers(place.record);
+    if (place === undefined || values === undefined) continue;
+    const [, rows, length] = place.record.header.shape;
+    const plane = (index: number): Int32Array =>
+      values.slice((index * rows + place.row) * length, (index * rows + place.row + 1) * length);
+    return { ids: plane(0), positions: plane(1) };
+  }
+  return undefined;
+}
+
+/** What all frames have in common; views of tokens add theirs. */
+export function baseOf(scene: Scene): FrameBase {
+  const { query, group, layer, parts, steps } = scene;
+  const { entry, features, dtype, compressor } = parts[0].header;
+  const captured = [...group.layers.keys()].sort((a, b) => a - b);
+  return {
+    query,
+    step: group.step,
+    plan: group.plan,
+    entry,
+    layer,
+    layers: range(captured[0], captured[captured.length - 1]),
+    rowNames: [],
+    rowKind: query.promptSet > 0 ? 'prompt' : 'row',
+    features,
+    dtype,
+    compressor,
+    tokens: null,
+    positions: new Int32Array(0),
+    steps,
+    fetched: group.fetched,
+  };
+}
+
+/** The base of a view of one batch row: its names and tokens. `columns`: tokens on the wire. */
+export function tokenBaseOf(
+  scene: Scene,
+  dim: number,
+  columns: number,
+): { readonly base: FrameBase; readonly row: Row; readonly cols: number } | undefined {
+  const rows = rowsOf(scene.parts, dim);
+  const row = rows[Math.min(scene.query.row, rows.length - 1)];
+  if (row === undefined) return undefined;
+  const { firstToken } = scene.query;
+  const cols = tokensOfRow(scene.query, row.name, firstToken, columns);
+  const { ids: tokens, positions } = tokensOf(scene, row.name, firstToken, cols);
+  const rowNames = rows.map(({ name }) => name);
+  return { base: { ...baseOf(scene), rowNames, tokens, positions }, row, cols };
+}
+
+/** The steps of the shown plan, all of them. */
+export function historyOf({ store, series, steps, group }: Scene): readonly StepGroup[] {
+  return store.atEach(series, steps).filter(({ plan }) => plan === group.plan);
+}
+
+export function range(first: number, last: number): number[] {
+  return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+}

@@ -1,0 +1,56 @@
+import type { AuditLine } from '../../protocol/messages';
+import type { HistoryClient } from './history_client';
+
+// The hub writes its history down within a second.
+const kDelaySeconds = 1.5;
+const kPageLines = 2000;
+
+export interface TrailListener {
+  onLines(lines: readonly AuditLine[]): void;
+  onProblem(message: string): void;
+  after(seconds: number, action: () => void): void;
+}
+
+/** Reads the hub's audit trail: all of it when a connection begins, then what is added. */
+export class AuditTrail {
+  private last = 0;
+  private generation = 0;
+  private waits = false;
+
+  constructor(
+    private readonly client: HistoryClient,
+    private readonly listener: TrailListener,
+  ) {}
+
+  /** A hub that was started again may count from 1. */
+  begin(): void {
+    this.last = 0;
+    void this.read();
+    this.grew();
+  }
+
+  /** Something happened that the trail will tell of. */
+  grew(): void {
+    if (this.waits) return;
+    this.waits = true;
+    this.listener.after(kDelaySeconds, () => {
+      this.waits = false;
+      void this.read();
+    });
+  }
+
+  private async read(): Promise<void> {
+    const generation = ++this.generation;
+    try {
+      for (;;) {
+        const lines = await this.client.events(this.last, kPageLines);
+        if (generation !== this.generation || lines === undefined || lines.length === 0) return;
+        this.last = lines[lines.length - 1].id;
+        this.listener.onLines(lines);
+        if (lines.length < kPageLines) return;
+      }
+    } catch (error) {
+      this.listener.onProblem(`events: ${String(error)}`);
+    }
+  }
+}

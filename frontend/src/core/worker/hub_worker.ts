@@ -1,0 +1,338 @@
+import { kNotConnected } from '../../protocol/hub_client';
+import type { Notification } from '../../protocol/messages';
+import { webSocketPipe } from '../../protocol/pipe';
+import type { TensorRecord } from '../../protocol/record';
+import { RingStore } from '../store/ring_store';
+import type { View } from '../store/frames';
+import { buildView } from '../store/view';
+import { HistoryClient, hubFetcher } from './history_client';
+import { HubSession } from './hub_session';
+import {
+  type FromWorker,
+  type HubEvent,
+  kSlots,
+  type Slot,
+  type Traffic,
+  type ToWorker,
+} from './link_messages';
+import { AuditTrail } from './audit_trail';
+import { CurvePast } from './curve_past';
+import { Leaders } from './leaders';
+import { OtherRuns } from './other_runs';
+import { readPastSteps } from './past_steps';
+import { Scrubber } from './scrubber';
+import { ViewSender } from './view_sender';
+
+// The worker's entry: owns the socket, the store and the building of views.
+
+interface WorkerScope {
+  postMessage(message: FromWorker, transfer?: Transferable[]): void;
+  addEventListener(type: 'message', listener: (event: MessageEvent<ToWorker>) => void): void;
+}
+
+const kScope = self as unknown as WorkerScope;
+const kEventsDelayMs = 16;
+// The page tells at once that it has an alarm's view: nothing else slows these down.
+const kAlarmDelayMs = 100;
+
+class HubWorker {
+  private store = new RingStore(0);
+  private session: HubSession | undefined;
+  private history: HistoryClient | undefined;
+  private scrubber: Scrubber | undefined;
+  private curvePast: CurvePast | undefined;
+  private trail: AuditTrail | undefined;
+  private others: OtherRuns | undefined;
+  private readonly leaders = new Leaders();
+  private historyAsked = 0;
+  private readonly views = new Map(kSlots.map((slot) => [slot, this.makeSender(slot)]));
+  private run = '';
+  private events: HubEvent[] = [];
+  private eventsTimer: number | undefined;
+  private bytes = 0;
+  private records = 0;
+  private problems = 0;
+  private lastProblem = '';
+
+  onMessage(message: ToWorker): void {
+    switch (message.kind) {
+      case 'start':
+        this.start(message.socketUrl, message.capacity);
+        break;
+      case 'request':
+        void this.request(message.token, message.method, message.params);
+        break;
+      case 'query':
+        this.views.get(message.slot)?.ask(message.query);
+        break;
+      case 'whole': {
+        const view = buildView(this.store, message.query, 'here', 'whole');
+        this.postView({ kind: 'whole', token: message.token, view });
+        break;
+      }
+      case 'drawn':
+        this.views.get(message.slot)?.drawn();
+        break;
+      case 'sync':
+        void this.sync(message.token);
+        break;
+    }
+  }
+
+  postTraffic(): void {
+    const traffic: Traffic = {
+      bytesPerSecond: this.bytes,
+      recordsPerSecond: this.records,
+      storedBytes: this.store.bytes,
+      capacity: this.store.capacity,
+      problems: this.problems,
+      lastProblem: this.lastProblem,
+      leaders: this.leaders.all,
+    };
+    this.bytes = 0;
+    this.records = 0;
+    this.post({ kind: 'traffic', traffic });
+  }
+
+  private async sync(token: number): Promise<void> {
+    for (const view of this.views.values()) view.flush();
+    await this.curvePast?.settled();
+    this.flushEvents();
+    for (const view of this.views.values()) view.flush();
+    this.post({ kind: 'synced', token });
+  }
+
+  private start(socketUrl: string, capacity: number): void {
+    if (this.session === undefined) {
+      this.store = new RingStore(capacity);
+      this.session = this.makeSession(socketUrl);
+      this.history = new HistoryClient(hubFetcher(socketUrl));
+      this.scrubber = this.makeScrubber(this.history);
+      this.curvePast = this.makeCurvePast(this.history);
+      this.trail = this.makeTrail(this.history);
+      this.others = this.makeOthers(this.history);
+    }
+    this.session.start();
+  }
+
+  private makeScrubber(history: HistoryClient): Scrubber {
+    const listener = {
+      onFetched: (records: readonly TensorRecord[], bytes: number): void =>
+        this.take(records, bytes, true),
+      onSettled: (): void => this.viewChanged(),
+      onProblem: (problem: string): void => this.problem(problem),
+    };
+    return new Scrubber(history, this.store, listener, () => Date.now());
+  }
+
+  private makeCurvePast(history: HistoryClient): CurvePast {
+    return new CurvePast(history, this.store, {
+      onFetched: (records, bytes) => this.take(records, bytes, true),
+      onProblem: (problem) => this.problem(problem),
+    });
+  }
+
+  private makeTrail(history: HistoryClient): AuditTrail {
+    return new AuditTrail(history, {
+      onLines: (lines) => this.event({ kind: 'trail', lines }),
+      onProblem: (problem) => this.problem(problem),
+      after: (seconds, action) => void setTimeout(action, seconds * 1000),
+    });
+  }
+
+  private makeOthers(history: HistoryClient): OtherRuns {
+    const listener = {
+      onFetched: (records: number, bytes: number): void => {
+        this.bytes += bytes;
+        this.records += records;
+        this.viewChanged();
+      },
+      onChanged: (): void => this.viewChanged(),
+      onProblem: (problem: string): void => this.problem(problem),
+    };
+    return new OtherRuns(history, listener, () => Date.now());
+  }
+
+  private makeSession(socketUrl: string): HubSession {
+    return new HubSession(
+      {
+        connect: webSocketPipe(socketUrl),
+        probe: () => probe(socketUrl),
+        after: (seconds, action) => void setTimeout(action, seconds * 1000),
+        now: () => Date.now(),
+        random: Math.random,
+      },
+      {
+        onConnection: (connection) => {
+          this.flushEvents();
+          this.post({ kind: 'connection', connection });
+        },
+        onHello: (hello) => {
+          if (hello.run !== null) this.ofRun(hello.run.id);
+          this.leaders.begin(hello.state.step);
+          this.event({ kind: 'hello', hello });
+          this.trail?.begin();
+          this.curvePast?.begin();
+          if (hello.run !== null) void this.askHistory(hello.run.id);
+          void this.askRuns();
+        },
+        onNotification: (notification) => {
+          const { event, params } = notification;
+          if (event === 'run') this.ofRun(params.id);
+          this.event({ kind: 'notification', notification });
+          if (event === 'run') void this.askHistory(params.id);
+          if (event === 'run') this.trail?.begin();
+          else if (isEvent(notification)) this.trail?.grew();
+        },
+        onRecords: (records, bytes) => this.take(records, bytes, false),
+        onProblem: (problem) => this.problem(problem),
+      },
+    );
+  }
+
+  private take(records: readonly TensorRecord[], bytes: number, fetched: boolean): void {
+    for (const record of records) {
+      this.store.insert(record, fetched);
+      if (!fetched) this.leaders.take(record.header, Date.now());
+    }
+    this.bytes += bytes;
+    this.records += records.length;
+    this.viewChanged();
+  }
+
+  private problem(message: string): void {
+    this.problems += 1;
+    this.lastProblem = message;
+  }
+
+  /** What the hub keeps of the run: the range of its steps, then their scalars. */
+  private async askHistory(run: string): Promise<void> {
+    if (this.history === undefined) return;
+    const asked = ++this.historyAsked;
+    const current = (): boolean => asked === this.historyAsked;
+    try {
+      const range = await this.history.range(run);
+      if (!current()) return;
+      this.event({ kind: 'history', range });
+      if (range === null) return;
+      await readPastSteps(
+        this.history,
+        run,
+        (facts, stride) => this.event({ kind: 'past', facts, stride }),
+        current,
+      );
+    } catch (error) {
+      this.problem(`history: ${String(error)}`);
+    }
+  }
+
+  private async askRuns(): Promise<void> {
+    try {
+      this.event({ kind: 'runs', runs: (await this.history?.runs()) ?? [] });
+    } catch (error) {
+      this.problem(`history/runs: ${String(error)}`);
+    }
+  }
+
+  private ofRun(id: string): void {
+    if (this.run !== '' && this.run !== id) {
+      this.store.clear();
+      this.leaders.clear();
+    }
+    if (this.run !== id) {
+      this.scrubber?.ofRun(id);
+      this.curvePast?.ofRun(id);
+    }
+    this.run = id;
+    this.viewChanged();
+  }
+
+  private async request(token: number, method: string, params: unknown): Promise<void> {
+    const answer = (await this.session?.request(method, params)) ?? kNotConnected;
+    this.flushEvents();
+    this.post({ kind: 'answer', token, answer });
+  }
+
+  private makeSender(slot: Slot): ViewSender {
+    return new ViewSender(
+      (query) => {
+        if (query.run !== '' && this.others !== undefined) return this.others.build(query);
+        this.curvePast?.look(query);
+        const holding = this.scrubber?.look(query);
+        return buildView(this.store, query, holding, slot === 'alarm' ? 'line' : 'shown');
+      },
+      (view) => this.postView({ kind: 'view', slot, view }),
+      slot === 'alarm' ? kAlarmDelayMs : undefined,
+    );
+  }
+
+  private viewChanged(): void {
+    for (const view of this.views.values()) view.changed();
+  }
+
+  private event(event: HubEvent): void {
+    this.events.push(event);
+    this.eventsTimer ??= setTimeout(() => this.flushEvents(), kEventsDelayMs);
+  }
+
+  private flushEvents(): void {
+    clearTimeout(this.eventsTimer);
+    this.eventsTimer = undefined;
+    if (this.events.length === 0) return;
+    this.post({ kind: 'events', events: this.events });
+    this.events = [];
+  }
+
+  private postView(message: Extract<FromWorker, { readonly view: View }>): void {
+    kScope.postMessage(message, numbersOf(message.view));
+  }
+
+  private post(message: FromWorker): void {
+    kScope.postMessage(message);
+  }
+}
+
+/** The large arrays of a view: they move to the page and are not copied. */
+function numbersOf(view: View): Transferable[] {
+  if (!('frame' in view)) return [];
+  const { frame } = view;
+  switch (frame.kind) {
+    case 'maps':
+      return [frame.layerMap.values.buffer, frame.tileMap.values.buffer];
+    case 'projection':
+      return [frame.layerMap.values.buffer];
+    case 'layers':
+      return frame.maps.flatMap((map) => (map === null ? [] : [map.values.buffer]));
+    case 'over':
+      return [frame.map.values.buffer, frame.stepOf.buffer];
+    case 'attention':
+      return [frame.map, ...frame.small].map(({ values }) => values.buffer);
+    case 'topk':
+      return [frame.map.values.buffer, frame.ids.buffer];
+    case 'stats':
+      return [frame.stepRidge.bins.buffer, frame.layerRidge.bins.buffer];
+    case 'passed':
+      return [];
+  }
+}
+
+/** Whether the hub's audit trail may tell more of it; a replay's moves are not in there. */
+function isEvent({ event, params }: Notification): boolean {
+  if (event === 'state') return params.phase !== 'replay';
+  return event !== 'step' && event !== 'applied' && event !== 'saved';
+}
+
+/** A plain request to the socket's address: the browser hides an upgrade's status from the page. */
+async function probe(socketUrl: string): Promise<number> {
+  try {
+    const url = socketUrl.replace(/^ws/, 'http');
+    const response = await fetch(url, { cache: 'no-store', signal: AbortSignal.timeout(3000) });
+    return response.status;
+  } catch {
+    return 0;
+  }
+}
+
+const kWorker = new HubWorker();
+kScope.addEventListener('message', (event) => kWorker.onMessage(event.data));
+setInterval(() => kWorker.postTraffic(), 1000);

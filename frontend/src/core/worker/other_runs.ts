@@ -1,0 +1,72 @@
+import type { TensorRecord } from '../../protocol/record';
+import type { View, ViewQuery } from '../store/frames';
+import { RingStore } from '../store/ring_store';
+import { buildView } from '../store/view';
+import type { HistoryClient } from './history_client';
+import { Scrubber } from './scrubber';
+
+interface OtherRun {
+  readonly store: RingStore;
+  readonly scrubber: Scrubber;
+}
+
+export interface OtherRunsListener {
+  onFetched(records: number, bytes: number): void;
+  /** A view of another run may have changed. */
+  onChanged(): void;
+  onProblem(message: string): void;
+}
+
+/** Of A and of B. */
+const kMaxRuns = 2;
+const kRunBytes = 32 * 2 ** 20;
+
+/**
+ * Recordings that the hub offers beside its own run, each with its own store: their records
+ * never mix. Of the least recently shown ones all is forgotten.
+ */
+export class OtherRuns {
+  private readonly runs = new Map<string, OtherRun>();
+
+  constructor(
+    private readonly client: HistoryClient,
+    private readonly listener: OtherRunsListener,
+    private readonly now: () => number,
+  ) {}
+
+  /** What the query asks for, from what was fetched so far; asks for the rest. */
+  build(query: ViewQuery): View {
+    const run = this.of(query.run);
+    return buildView(run.store, query, run.scrubber.look(query));
+  }
+
+  private of(id: string): OtherRun {
+    const run = this.runs.get(id) ?? this.make(id);
+    this.runs.delete(id);
+    this.runs.set(id, run);
+    for (const oldest of this.runs.keys()) {
+      if (this.runs.size <= kMaxRuns) break;
+      this.runs.delete(oldest);
+    }
+    return run;
+  }
+
+  private make(id: string): OtherRun {
+    const store = new RingStore(kRunBytes);
+    const listener = {
+      onFetched: (records: readonly TensorRecord[], bytes: number): void => {
+        const own = records.filter(({ header }) => header.run === id);
+        for (const record of own) store.insert(record, true);
+        if (own.length < records.length) {
+          this.listener.onProblem(`history: records of another run than ${id}`);
+        }
+        this.listener.onFetched(records.length, bytes);
+      },
+      onSettled: (): void => this.listener.onChanged(),
+      onProblem: (problem: string): void => this.listener.onProblem(problem),
+    };
+    const scrubber = new Scrubber(this.client, store, listener, this.now);
+    scrubber.ofRun(id);
+    return { store, scrubber };
+  }
+}

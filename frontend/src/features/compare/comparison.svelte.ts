@@ -1,0 +1,189 @@
+import type { OtherRunFacts } from '../../protocol/messages';
+import { type Compared, compareFrames } from './compare';
+import type { EmptyView, View, ViewFrame, ViewQuery } from '../../core/store/frames';
+import { spacingOf } from '../../core/store/spacing';
+import type { App } from '../../core/session/app.svelte';
+import { differenceOf, type Held } from './meanings';
+import { compressorFor } from '../../core/session/plan_book.svelte';
+import { queryOf } from '../../core/session/queries';
+import { type StepTrack, trackOf } from '../../core/session/step_track';
+import type { ViewState } from '../../core/session/url_state';
+import { closest, phaseOf, type WatchedEntry, watchedEntries } from '../../core/session/watched';
+
+export type SideName = 'A' | 'B';
+
+/** What one side of the comparison asks for. */
+export interface Side {
+  readonly name: SideName;
+  /** Null: the hub's own run. */
+  readonly run: OtherRunFacts | null;
+  /** The id in the address; the hub may not offer it. */
+  readonly runId: string;
+  readonly known: boolean;
+  readonly entry: WatchedEntry | null;
+  readonly phase: 'train' | 'eval';
+  readonly step: number | null;
+  readonly query: ViewQuery | null;
+}
+
+/** A side with what is shown of it. */
+export interface ShownSide extends Side {
+  readonly frame: ViewFrame | null;
+  readonly empty: EmptyView | null;
+  readonly track: StepTrack;
+  /** The history was asked for another step than the one on the screen. */
+  readonly fetching: boolean;
+}
+
+/** Two views beside each other: A has the page's main view, B the other. */
+export class Comparison {
+  /** The recordings that the hub offers beside its run. */
+  runs = $state.raw<readonly OtherRunFacts[]>([]);
+  frame = $state.raw<ViewFrame | null>(null);
+  empty = $state.raw<EmptyView | null>(null);
+
+  readonly sideA = $derived.by(() => this.ask('A'));
+  readonly sideB = $derived.by(() => this.ask('B'));
+  readonly a = $derived.by(() => this.shown(this.sideA, this.app.frame, this.app.empty));
+  readonly b = $derived.by(() => this.shown(this.sideB, this.frame, this.empty));
+  readonly compared = $derived.by(() => this.compare());
+  /** Both sides show the same. */
+  readonly same = $derived(
+    this.a.runId === this.b.runId &&
+      this.a.phase === this.b.phase &&
+      this.a.frame?.step === this.b.frame?.step,
+  );
+
+  private sent = 'null';
+
+  constructor(private readonly app: App) {}
+
+  get active(): boolean {
+    return this.app.view.tab === 'compare';
+  }
+
+  choose(side: SideName, change: Partial<Pick<Side, 'runId' | 'phase' | 'step'>>): void {
+    const { runId: run, phase, step } = change;
+    // Steps of one run mean nothing in another.
+    const stepThen = run === undefined ? step : null;
+    this.app.show(
+      side === 'A'
+        ? {
+            ...(run === undefined ? {} : { runA: run }),
+            ...(phase === undefined ? {} : { phase }),
+            ...(stepThen === undefined ? {} : { step: stepThen }),
+          }
+        : {
+            ...(run === undefined ? {} : { runB: run }),
+            ...(phase === undefined ? {} : { phaseB: phase }),
+            ...(stepThen === undefined ? {} : { stepB: stepThen }),
+          },
+    );
+  }
+
+  sendQuery(): void {
+    const query = this.active ? this.sideB.query : null;
+    const text = JSON.stringify(query);
+    if (text === this.sent) return;
+    this.sent = text;
+    if (query === null) this.frame = this.empty = null;
+    this.app.link.query('other', query);
+  }
+
+  onView(view: View): void {
+    if (!this.active) return;
+    this.frame = 'frame' in view ? view.frame : null;
+    this.empty = 'frame' in view ? null : view.empty;
+  }
+
+  private ask(name: SideName): Side {
+    const { app } = this;
+    const { view } = app;
+    const [runId, wanted, step] =
+      name === 'A'
+        ? ([view.runA, view.phase, view.step] as const)
+        : ([view.runB, view.phaseB, view.stepB] as const);
+    const run = this.runs.find(({ id }) => id === runId) ?? null;
+    const known = runId === '' || run !== null;
+    const entry = !known || app.point === null ? null : this.entryOf(run, app.point);
+    const phase = phaseOf(entry?.phases ?? [], wanted);
+    const side = { name, run, runId, known, entry, phase, step };
+    return { ...side, query: entry === null ? null : this.queryOf(side, entry) };
+  }
+
+  /** The entry of another run that is called as the shown one. */
+  private entryOf(run: OtherRunFacts | null, point: WatchedEntry): WatchedEntry | null {
+    if (run === null) return point;
+    const watched = watchedEntries(run.facts, run.facts.plan ?? null);
+    return watched.find(({ name }) => name === point.name) ?? null;
+  }
+
+  private queryOf({ run, phase, step }: Omit<Side, 'query'>, entry: WatchedEntry): ViewQuery {
+    const { app } = this;
+    const facts = run?.facts ?? app.run;
+    const view: ViewState = { ...app.view, layout: 'one' };
+    return queryOf(entry, view, {
+      plan: (run === null ? app.plan?.number : run.facts.plan?.number) ?? 0,
+      tokenizer: facts?.tokenizer?.kind ?? 'byte',
+      phase,
+      layer: closest(entry.layers, app.view.layer),
+      // A recording does not go on: its newest step is known.
+      step: run === null ? step : Math.min(step ?? run.last_step, run.last_step),
+      until: run === null ? app.until : null,
+      every: app.everyOf(entry, phase),
+      run: run?.id ?? '',
+    });
+  }
+
+  private shown(side: Side, frame: ViewFrame | null, empty: EmptyView | null): ShownSide {
+    const isOwn = (query: ViewQuery): boolean => query.run === (side.run?.id ?? '');
+    const mine = frame !== null && isOwn(frame.query) ? frame : null;
+    const none = empty !== null && isOwn(empty.query) ? empty : null;
+    const { run, query } = side;
+    const kept = mine?.steps ?? none?.steps ?? [];
+    const history =
+      run === null ? this.app.history : { first: run.first_step, last: run.last_step };
+    const track = trackOf(
+      run === null || kept.includes(run.last_step) ? kept : [...kept, run.last_step],
+      history,
+      spacingOf(kept, query?.every ?? 1),
+    );
+    const wanted = query?.step ?? null;
+    const far = mine !== null && wanted !== null && Math.abs(mine.step - wanted) >= track.spacing;
+    const fetching = none?.reason === 'fetching' || (none === null && far);
+    return { ...side, frame: mine, empty: none, track, fetching };
+  }
+
+  private compare(): Compared {
+    const no = (reason: string): Compared => ({ pair: null, reason });
+    if (this.app.point === null) return no('Nothing is traced: add a point to the trace plan.');
+    for (const side of [this.a, this.b]) {
+      const reason = this.obstacle(side);
+      if (reason !== undefined) return no(reason);
+    }
+    const [a, b] = [this.a.frame, this.b.frame];
+    if (a === null || b === null) return no('Waiting for both sides.');
+    const differ = differenceOf(this.held(a), this.held(b));
+    return differ === undefined ? compareFrames(a, b) : no(differ);
+  }
+
+  private held(frame: ViewFrame): Held {
+    const { app } = this;
+    const runId = frame.query.run === '' ? (app.run?.id ?? '') : frame.query.run;
+    return { frame, of: compressorFor(app, frame), runId };
+  }
+
+  private obstacle(side: ShownSide): string | undefined {
+    const { name, known, runId, run, entry, empty, frame } = side;
+    const what = this.app.point?.name ?? '';
+    if (!known) return `The hub offers no recording ${runId}: start it with --compare FILE.`;
+    if (entry === null) return `${run?.name ?? name} (${name}) does not trace ${what}.`;
+    if (frame !== null) return undefined;
+    const step = side.query?.step;
+    const at = typeof step === 'number' ? ` at step ${step}` : '';
+    if (empty?.reason === 'fetching') return `The hub's history is asked for ${name}${at}.`;
+    if (empty?.reason === 'gap') return `No data of ${what}${at} is kept for ${name}.`;
+    if (empty?.reason === 'unreadable') return `The records of ${name} cannot be shown.`;
+    return empty === null ? `Waiting for ${name}.` : `No data of ${what} for ${name} yet.`;
+  }
+}

@@ -1,0 +1,27 @@
+import { expect, test } from 'vitest';
+import type { LeaderFacts } from '../../core/worker/leaders';
+import { leaderRows } from './run_rows';
+
+const kLeader: LeaderFacts = {
+  tensor: 0,
+  pipeline: 1,
+  data: 0,
+  step: 100,
+  spacing: 1,
+  missed: 0,
+  delayMs: 12,
+};
+const valueOf = (change: Partial<LeaderFacts>): string =>
+  leaderRows([{ ...kLeader, ...change }], 1099)[0].value;
+
+test('a rank is behind by the steps that it takes', () => {
+  expect(valueOf({})).toBe('step 100 · 999 behind · 12\u00a0ms');
+  expect(valueOf({ spacing: 500, missed: 4 })).toBe('step 100 · 1 behind · 12\u00a0ms · 4 missed');
+  expect(valueOf({ spacing: 1000 })).toBe('step 100 · up to date · 12\u00a0ms');
+});
+
+test('what is not known of a rank is not told', () => {
+  expect(valueOf({ spacing: null })).toBe('step 100 · 12\u00a0ms');
+  expect(valueOf({ spacing: null, delayMs: null })).toBe('step 100');
+  expect(leaderRows([{ ...kLeader, spacing: null }], 1099)[0].tone).toBeUndefined();
+});

@@ -1,0 +1,151 @@
+import { formatBytes, formatCount, formatDuration, formatInteger } from '../../base/format';
+import type { RunFacts, StepFacts } from '../../protocol/messages';
+import type { StepRange } from '../../core/worker/history_client';
+import type { LeaderFacts } from '../../core/worker/leaders';
+import type { Traffic } from '../../core/worker/link_messages';
+import { kLagSteps } from '../../core/session/connection_chip';
+import { type Drops, dropPlaces } from '../../core/session/drops';
+
+/** A fact on the page: its name, its value, and what the tip adds. */
+export interface Row {
+  readonly name: string;
+  readonly value: string;
+  readonly tip?: string;
+  readonly tone?: 'warn' | 'bad';
+}
+
+/** What a run is: it does not change while it goes on. */
+export function runRows(run: RunFacts): readonly Row[] {
+  const { mesh, model } = run;
+  const ranks = mesh.tensor * mesh.pipeline * mesh.data;
+  const rows: Row[] = [
+    { name: 'Run', value: `${run.name} · ${run.id}` },
+    { name: 'Started', value: [timeText(run.start_time), run.host].filter(Boolean).join(' · ') },
+    {
+      name: 'Ranks',
+      value: `${ranks} · TP ${mesh.tensor} · PP ${mesh.pipeline} · DP ${mesh.data}`,
+      tip: 'Tensor, pipeline and data parallel',
+    },
+    {
+      name: 'Model',
+      value: `${model.num_layers} layers · ${model.hidden_size} wide · ${model.num_attention_heads} heads`,
+    },
+  ];
+  const { parameters } = model;
+  const size = parameters === undefined ? '' : `${formatCount(parameters)} · `;
+  const texts = `vocabulary ${formatInteger(model.vocab_size)} · length ${model.seq_length}`;
+  const tip = 'Parameters, tokens that there are, tokens of a sequence';
+  rows.push({ name: 'Size', value: `${size}${texts}`, tip });
+  if (run.global_batch_size !== undefined) {
+    const micro = run.micro_batch_size === undefined ? '' : `, ${run.micro_batch_size} at once`;
+    rows.push({ name: 'Batch', value: `${run.global_batch_size} sequences${micro}` });
+  }
+  return rows.filter(({ value }) => value !== '');
+}
+
+/** How far a run has come, and how fast it goes. */
+export function progressRows(
+  phase: string,
+  step: number,
+  total: number | undefined,
+  left: number | null,
+  latest: StepFacts | null,
+): readonly Row[] {
+  const part =
+    total === undefined || total === 0 ? '' : ` · ${Math.floor((100 * step) / total)}\u00a0%`;
+  const of = total === undefined ? '' : ` of ${formatInteger(total)}`;
+  const rows: Row[] = [
+    { name: 'Phase', value: phase },
+    { name: 'Step', value: `${formatInteger(step)}${of}${part}` },
+  ];
+  if (left !== null) rows.push({ name: 'Left', value: `about ${formatDuration(left)}` });
+  const { consumed_tokens: tokens, step_ms: pace, tracer_ms: traced } = latest ?? {};
+  if (typeof tokens === 'number') {
+    rows.push({ name: 'Trained on', value: `${formatCount(tokens)} tokens` });
+  }
+  if (typeof pace === 'number') {
+    const cost = typeof traced === 'number' ? `, of it ${traced.toFixed(1)}\u00a0ms tracer` : '';
+    rows.push({ name: 'Step time', value: `${pace.toFixed(0)}\u00a0ms${cost}` });
+  }
+  return rows;
+}
+
+/** How hub and page keep up. */
+export function hubRows(
+  lag: number,
+  drops: Drops,
+  dropTip: string,
+  traffic: Traffic | null,
+  history: StepRange | null,
+): readonly Row[] {
+  const dropped = dropPlaces(drops);
+  const rows: Row[] = [
+    {
+      name: 'Picture',
+      value: lag === 0 ? 'up to date' : `${lag} steps behind`,
+      ...warnIf(lag > kLagSteps),
+    },
+    {
+      name: 'Drops',
+      value: dropped || 'none',
+      tip: dropTip,
+      ...warnIf(dropped !== ''),
+    },
+  ];
+  if (traffic !== null) {
+    const { bytesPerSecond, recordsPerSecond, storedBytes, capacity } = traffic;
+    const rate = `${formatBytes(bytesPerSecond)}/s · ${formatInteger(recordsPerSecond)} records/s`;
+    const kept = `${formatBytes(storedBytes)} of ${formatBytes(capacity)}`;
+    rows.push({ name: 'Traffic', value: rate });
+    rows.push({ name: 'Page keeps', value: kept, tip: 'The newest records; oldest go first' });
+  }
+  const steps =
+    history && `steps ${formatInteger(history.first)} to ${formatInteger(history.last)}`;
+  rows.push({ name: 'Hub keeps', value: steps ?? 'no history', tip: "The hub's history on disk" });
+  return rows;
+}
+
+/** How the ranks that send records keep up with the run. */
+export function leaderRows(leaders: readonly LeaderFacts[], newestStep: number): readonly Row[] {
+  return leaders.map(({ pipeline, data, tensor, step, spacing, delayMs, missed }) => {
+    const behind = spacing === null ? null : Math.max(0, Math.floor((newestStep - step) / spacing));
+    const facts = [
+      `step ${formatInteger(step)}`,
+      ...(behind === null ? [] : [behind === 0 ? 'up to date' : `${formatInteger(behind)} behind`]),
+      ...(delayMs === null ? [] : [`${Math.max(0, delayMs).toFixed(0)}\u00a0ms`]),
+      ...(missed === 0 ? [] : [`${formatInteger(missed)} missed`]),
+    ];
+    return {
+      name: `PP ${pipeline} DP ${data}`,
+      value: facts.join(' · '),
+      tip:
+        `Pipeline stage ${pipeline}, data replica ${data}, tensor rank ${tensor}: its newest step, ` +
+        'the captured steps since, how long its newest record took to get here, ' +
+        'and records that did not get here since the page connected',
+      ...warnIf((behind ?? 0) > kLagSteps || missed > 0),
+    };
+  });
+}
+
+/** The options that were given, as they were written. */
+export function configurationRows(run: RunFacts): readonly Row[] {
+  return Object.entries(run.configuration ?? {}).map(([name, value]) => ({
+    name,
+    value: textOf(value),
+  }));
+}
+
+function textOf(value: unknown): string {
+  if (typeof value === 'string') return value;
+  return Array.isArray(value) ? value.map(textOf).join(' ') : JSON.stringify(value);
+}
+
+function timeText(start: string | undefined): string {
+  const time = new Date(start ?? Number.NaN);
+  if (Number.isNaN(time.getTime())) return '';
+  return time.toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'short' });
+}
+
+function warnIf(condition: boolean): Pick<Row, 'tone'> {
+  return condition ? { tone: 'warn' } : {};
+}

@@ -1,0 +1,193 @@
+import { untrack } from 'svelte';
+import type { HubError, PlanEntry, PointFacts, RunFacts } from '../../protocol/messages';
+import { accessOf } from '../../core/session/access';
+import type { App } from '../../core/session/app.svelte';
+import { changesOf } from './plan_diff';
+import { type FormError, placeOf, planOf } from './plan_form';
+import { type EntryEstimate, PlanChecker } from './plan_checker.svelte';
+import { newRow, type PlanRow, rowsOf } from './plan_row';
+import { formatDraft, kMaxPlanText, parseDraft } from './plan_text';
+
+const kFree = 'Nobody holds control: Apply claims it.';
+const kReplayed = 'A recording cannot be re-traced: this is the plan it was made with.';
+
+/** The draft of a trace plan: it follows the plan in force until it is edited, then it is kept. */
+export class PlanEditor {
+  rows = $state<PlanRow[]>([]);
+  /** Index of the entry whose form is shown. */
+  chosen = $state(0);
+  readonly checker: PlanChecker;
+
+  /** With vectors that came into the run's folder after its start, if the plan names them. */
+  readonly run = $derived.by((): RunFacts | null => {
+    const { run } = this.app;
+    const named = [...this.inForce, ...this.rows].flatMap(({ vectors }) => vectors);
+    if (run === null) return null;
+    const vectors = [...run.vectors, ...named];
+    return { ...run, vectors: vectors.filter((name, at) => vectors.indexOf(name) === at) };
+  });
+  readonly points = $derived.by(() => this.app.run?.points ?? []);
+  readonly inForce = $derived.by((): readonly PlanRow[] =>
+    this.app.plan === null ? [] : rowsOf(this.app.plan, this.points),
+  );
+  readonly edited = $derived.by(() => this.app.view.plan !== '');
+  /** The address is too short for the draft: a reload loses it. */
+  readonly isTooLong = $derived.by(() => this.app.view.plan.length > kMaxPlanText);
+  readonly changes = $derived(this.edited ? changesOf(this.inForce, this.rows) : []);
+  readonly access = $derived.by(() => accessOf(this.app, kFree, kReplayed));
+  readonly readOnly = $derived(this.access.readOnly);
+  /** What is wrong with the draft, or why the last one was refused. */
+  readonly error = $derived.by(
+    (): HubError | null => this.problem ?? this.refused ?? this.checker.error,
+  );
+  /** That error, if it names an entry of the draft. */
+  readonly wrong = $derived.by((): FormError | null => {
+    const place = placeOf(this.error?.where);
+    if (place === null || this.error === null || place.row >= this.rows.length) return null;
+    return { ...place, message: this.error.message };
+  });
+
+  private refused = $state.raw<HubError | null>(null);
+  private readonly made = $derived.by(() => planOf($state.snapshot(this.rows), this.points));
+  private readonly problem = $derived.by((): HubError | null => {
+    if (this.made.ok) return null;
+    const { row, field, message } = this.made;
+    return { code: 'invalid_argument', message, where: `plan.entries[${row}].${field}` };
+  });
+  /** Who was asked: session and run. */
+  private trainer = '';
+  private written: string | undefined;
+  private followed: readonly PlanRow[] | undefined;
+
+  constructor(private readonly app: App) {
+    this.checker = new PlanChecker(app.link);
+  }
+
+  dispose(): void {
+    this.checker.dispose();
+  }
+
+  /** Takes over a draft of the address, or the plan in force where there is no draft. */
+  follow(): void {
+    const { inForce } = this;
+    const { plan, view } = this.app;
+    untrack(() => {
+      const news = inForce !== this.followed && view.plan === '';
+      if (view.plan !== this.written || news) {
+        this.rows = parseDraft(view.plan) ?? copiesOf(inForce);
+        this.choose(this.chosen);
+      }
+      this.followed = inForce;
+      this.written = view.plan;
+      if (plan !== null && view.plan !== '' && sameDraft(this.rows, inForce)) this.write('');
+    });
+  }
+
+  /** Asks the trainer about the draft as it stands. A replay has none. */
+  check(): void {
+    const { made } = this;
+    const { run, replay, control } = this.app;
+    const askable = control.session !== '' && run !== null && replay === null && made.ok;
+    const trainer = `${control.session}/${run?.id ?? ''}`;
+    untrack(() => {
+      if (trainer !== this.trainer) this.checker.restart();
+      this.trainer = trainer;
+      this.checker.check(askable ? made.plan.entries : null);
+    });
+  }
+
+  /** To be called after every edit. */
+  touch(): void {
+    this.refused = null;
+    this.write(sameDraft(this.rows, this.inForce) ? '' : formatDraft(this.rows));
+  }
+
+  add(): void {
+    const unused = this.points.find(({ name }) => !this.rows.some((row) => row.point === name));
+    const point: PointFacts | undefined = unused ?? this.points[0];
+    if (point === undefined) return;
+    this.rows.push(newRow(point));
+    this.chosen = this.rows.length - 1;
+    this.touch();
+  }
+
+  duplicate(): void {
+    const row = this.rows[this.chosen];
+    if (row === undefined) return;
+    this.rows.splice(this.chosen + 1, 0, $state.snapshot(row));
+    this.chosen += 1;
+    this.touch();
+  }
+
+  remove(): void {
+    this.rows.splice(this.chosen, 1);
+    this.choose(this.chosen);
+    this.touch();
+  }
+
+  move(by: 1 | -1): void {
+    const to = this.chosen + by;
+    if (to < 0 || to >= this.rows.length) return;
+    const [row] = this.rows.splice(this.chosen, 1);
+    this.rows.splice(to, 0, row);
+    this.chosen = to;
+    this.touch();
+  }
+
+  /** Puts other entries in the place of all, or behind those that are there. */
+  take(rows: readonly PlanRow[], how: 'replace' | 'append'): void {
+    const kept = how === 'append' ? this.rows.length : 0;
+    this.rows = [...this.rows.slice(0, kept), ...copiesOf(rows)];
+    this.choose(kept);
+    this.touch();
+  }
+
+  revert(): void {
+    this.refused = null;
+    this.settle();
+  }
+
+  async apply(): Promise<void> {
+    const { made } = this;
+    if (!made.ok) {
+      this.chosen = made.row;
+      return;
+    }
+    const sent = formatDraft(this.rows);
+    const outcome = await this.app.control.setPlan(made.plan);
+    this.refused = outcome.ok ? null : outcome.error;
+    if (this.wrong !== null) this.chosen = this.wrong.row;
+    // What was typed meanwhile is the next draft.
+    if (outcome.ok && formatDraft(this.rows) === sent) this.settle(outcome.value.number);
+  }
+
+  /** What the trainer said of an entry of the draft. */
+  estimateOf(index: number): EntryEstimate | null {
+    const entry: PlanEntry | undefined = this.made.ok ? this.made.plan.entries[index] : undefined;
+    return entry === undefined ? null : this.checker.estimateOf(entry);
+  }
+
+  /** Ends the draft. The plan that was just set may be told only after the answer. */
+  private settle(number = 0): void {
+    if ((this.app.plan?.number ?? 0) >= number) this.rows = copiesOf(this.inForce);
+    this.choose(this.chosen);
+    this.write('');
+  }
+
+  private choose(index: number): void {
+    this.chosen = Math.max(0, Math.min(index, this.rows.length - 1));
+  }
+
+  private write(text: string): void {
+    this.written = text;
+    this.app.show({ plan: text });
+  }
+}
+
+function sameDraft(one: readonly PlanRow[], other: readonly PlanRow[]): boolean {
+  return formatDraft(one) === formatDraft(other);
+}
+
+function copiesOf(rows: readonly PlanRow[]): PlanRow[] {
+  return rows.map((row) => ({ ...row, vectors: [...row.vectors], rest: { ...row.rest } }));
+}

@@ -1,0 +1,169 @@
+import { parseLayers } from '../../protocol/layers';
+import type { CompressorFacts, PlanEntry, PointFacts } from '../../protocol/messages';
+import { isTokens, kExpression, type PlanRow } from './plan_row';
+
+/** What is wrong with an entry; `field` is the member's name on the wire. */
+export interface FormError {
+  readonly row: number;
+  readonly field: string;
+  readonly message: string;
+}
+
+export type PlanResult =
+  | { readonly ok: true; readonly plan: { readonly entries: readonly PlanEntry[] } }
+  | ({ readonly ok: false } & FormError);
+
+/** Turns the form into a plan, or says what the trainer could not even read. */
+export function planOf(rows: readonly PlanRow[], points: readonly PointFacts[]): PlanResult {
+  const entries: PlanEntry[] = [];
+  for (const [index, row] of rows.entries()) {
+    const tokens = isTokens(points.find((point) => point.name === row.point));
+    const problem = problemOf(row, tokens);
+    if (problem !== undefined) {
+      const [field, message] = problem;
+      return { ok: false, row: index, field, message };
+    }
+    entries.push(entryOf(row, tokens));
+  }
+  return { ok: true, plan: { entries } };
+}
+
+export type Place = Pick<FormError, 'row' | 'field'>;
+
+/** The entry and member that an error's `where` names: "plan.entries[2].compressor.tiles". */
+export function placeOf(where: string | null | undefined): Place | null {
+  const match = /entries\[(\d+)\](?:\.([\w.]+))?/.exec(where ?? '');
+  if (match === null) return null;
+  const members = (match[2] ?? '').split('.').filter((name) => name !== '');
+  const field = members[0] === 'compressor' ? (members[1] ?? 'compressor') : (members[0] ?? '');
+  return { row: Number(match[1]), field };
+}
+
+type Problem = readonly [field: string, message: string];
+
+function problemOf(row: PlanRow, tokens: boolean): Problem | undefined {
+  if (!isWhole(row.every)) return ['every', 'a whole number from 1'];
+  if (!isEmpty(row.layers) && parseLayers(row.layers) === undefined && !tokens) {
+    return ['layers', 'a list of ranges such as 1-4,8'];
+  }
+  if (row.prompts === '' && !row.train && !row.evaluation) {
+    return ['phases', 'choose train, eval or both'];
+  }
+  if (!isEmpty(row.microBatches) && parseLayers(row.microBatches, 0) === undefined) {
+    return ['micro_batches', 'a list of ranges from 0 on such as 0-3'];
+  }
+  if (!isEmpty(row.rows) && !/^\s*\d{1,7}\s*$/.test(row.rows) && windowOf(row.rows) === undefined) {
+    return ['rows', 'how many (0: all), or first:end without the end'];
+  }
+  if (!isEmpty(row.tokens) && windowOf(row.tokens) === undefined) {
+    return ['tokens', 'first:end without the end, such as 0:64'];
+  }
+  return compressorProblem(row);
+}
+
+function compressorProblem(row: PlanRow): Problem | undefined {
+  const wrong = (text: string): boolean => !isEmpty(text) && !isWhole(text);
+  switch (row.kind) {
+    case 'tile':
+      if (wrong(row.tiles)) return ['tiles', 'a whole number from 1'];
+      return row.method === kExpression && isEmpty(row.expression)
+        ? ['method', 'write an expression of data, such as data.abs().amax(dim=-1)']
+        : undefined;
+    case 'topk':
+    case 'outliers':
+      return wrong(row.k) ? ['k', 'a whole number from 1'] : undefined;
+    case 'projection':
+      return row.vectors.length === 0 ? ['vectors', 'choose at least one'] : undefined;
+    case 'stats':
+      if (!isEmpty(row.range) && rangeOf(row.range) === undefined) {
+        return ['range', 'low:high, such as -4:4'];
+      }
+      return wrong(row.bins) ? ['bins', 'a whole number from 1'] : undefined;
+    default:
+      return undefined;
+  }
+}
+
+/** The entry without what is the default anyway. */
+function entryOf(row: PlanRow, tokens: boolean): PlanEntry {
+  const rows = isEmpty(row.rows) || row.rows.trim() === '1' ? undefined : row.rows;
+  const window = windowOf(row.tokens);
+  const integers = tokens && row.dtype === 'i32';
+  const entry: PlanEntry = {
+    point: row.point,
+    enabled: row.enabled ? undefined : false,
+    direction: row.direction === 'gradient' ? 'gradient' : undefined,
+    layers: isEmpty(row.layers) ? undefined : row.layers.replace(/\s/g, ''),
+    every: Number(row.every),
+    ...(row.prompts === '' ? passOf(row) : { prompts: row.prompts }),
+    rows: rows === undefined ? undefined : (windowOf(rows) ?? Number(rows)),
+    tokens: window,
+    compressor: defined(compressorOf(row)),
+    dtype: integers ? undefined : row.dtype,
+  };
+  return defined(entry);
+}
+
+function passOf(row: PlanRow): Pick<PlanEntry, 'phases' | 'eval_forwards' | 'micro_batches'> {
+  const phases = [row.train ? 'train' : '', row.evaluation ? 'eval' : ''].filter(
+    (phase): phase is 'train' | 'eval' => phase !== '',
+  );
+  const batches = row.microBatches.replace(/\s/g, '');
+  return {
+    phases: phases.join() === 'train' ? undefined : phases,
+    eval_forwards: row.evaluation && row.allEvaluation ? 'all' : undefined,
+    micro_batches: batches === '' || batches === '0' ? undefined : batches,
+  };
+}
+
+function compressorOf(row: PlanRow): CompressorFacts {
+  const { kind } = row;
+  switch (kind) {
+    case 'tile': {
+      const named = row.method === 'mean' ? undefined : row.method;
+      const method = row.method === kExpression ? row.expression.trim() : named;
+      return { kind, tiles: wholeOf(row.tiles), method, ...row.rest };
+    }
+    case 'stats': {
+      const range = rangeOf(row.range);
+      return { kind, range, bins: range === undefined ? undefined : wholeOf(row.bins) };
+    }
+    case 'projection':
+      return { kind, vectors: [...row.vectors], normalize: row.normalize ? undefined : false };
+    case 'topk':
+    case 'outliers':
+      return { kind, k: wholeOf(row.k) };
+    default:
+      return { kind };
+  }
+}
+
+/** Without the members that are undefined: they would not survive the wire either. */
+function defined<T extends object>(of: T): T {
+  return Object.fromEntries(Object.entries(of).filter(([, value]) => value !== undefined)) as T;
+}
+
+function windowOf(text: string): readonly [number, number] | undefined {
+  const match = /^\s*(\d{1,7})\s*:\s*(\d{1,7})\s*$/.exec(text);
+  if (match === null || Number(match[1]) >= Number(match[2])) return undefined;
+  return [Number(match[1]), Number(match[2])];
+}
+
+function rangeOf(text: string): readonly [number, number] | undefined {
+  const ends = text.split(':').map((end) => (isEmpty(end) ? Number.NaN : Number(end)));
+  const [low, high] = ends;
+  if (ends.length !== 2 || !Number.isFinite(low) || !Number.isFinite(high)) return undefined;
+  return low < high ? [low, high] : undefined;
+}
+
+function isEmpty(text: string): boolean {
+  return text.trim() === '';
+}
+
+function isWhole(text: string): boolean {
+  return /^\s*[1-9]\d{0,8}\s*$/.test(text);
+}
+
+function wholeOf(text: string): number | undefined {
+  return isEmpty(text) ? undefined : Number(text);
+}

@@ -1,0 +1,186 @@
+import { beforeEach, describe, expect, test, vi } from 'vitest';
+import type { PlanEntry, PointFacts, RunFacts } from '../../protocol/messages';
+import { parseLayers } from '../../protocol/layers';
+import { planOf } from './plan_form';
+import { dtypeChoices, fitRow, kindChoices, rowsOf } from './plan_row';
+import {
+  type Preset,
+  presetsOf,
+  readOwnPresets,
+  rowsOfPreset,
+  withOwnPreset,
+  writeOwnPresets,
+} from './plan_presets';
+
+type Shape = Pick<RunFacts, 'points' | 'prompt_sets' | 'vectors'>;
+
+const kHidden = 256;
+const kLine = ['batch', 'sequence', 'features'];
+
+/** The points as `tensor-tracer points --json` tells them: name, flag, features; in layers or not. */
+function pointsOf(layers: number, widths: Readonly<Record<string, number>>): PointFacts[] {
+  const point = (name: string, flag: number, inLayers: boolean): PointFacts => ({
+    ...{ name, flag, text: '', dims: kLine, features: widths[name] ?? kHidden },
+    ...{ first_layer: inLayers ? 1 : 0, last_layer: inLayers ? layers : 0 },
+    gradient_placement: { tensor: 'replicate' },
+  });
+  const without = (facts: PointFacts, dims: readonly string[]): PointFacts => {
+    return { ...facts, dims, gradient_placement: undefined };
+  };
+  return [
+    without(point('InputTokens', 8, false), ['ids_positions', 'batch', 'sequence']),
+    point('Embedding', 20, false),
+    ...['QKV', 'Query', 'Key', 'Value'].map((name, i) => point(name, [1, 16, 17, 18][i], true)),
+    without(point('RawAttentionScore', 2, true), ['batch', 'heads', 'sequence', 'keys']),
+    ...['ContextLayer', 'AttentionOutput', 'ResidualMid', 'MLP1', 'MLPActivation'].map((name, i) =>
+      point(name, [3, 6, 19, 4, 21][i], true),
+    ),
+    point('MLP2', 5, true),
+    point('HiddenStates', 7, true),
+    point('FinalNorm', 22, false),
+    point('Logits', 23, false),
+  ];
+}
+
+const kSets = [{ name: 'probes', interval: 50, prompts: ['Once upon'] }];
+const kGpt2: Shape = {
+  points: pointsOf(4, { InputTokens: 0, QKV: 768, MLP1: 1024, MLPActivation: 1024 }),
+  prompt_sets: kSets,
+  vectors: ['evil', 'kind'],
+};
+const kLlamaWidths = { QKV: 512, Key: 128, Value: 128, MLP1: 1376, MLPActivation: 688 };
+const kLlama: Shape = {
+  points: pointsOf(6, { InputTokens: 0, ...kLlamaWidths }),
+  prompt_sets: [],
+  vectors: [],
+};
+/** Narrower than any preset asks for. */
+const kTiny: Shape = {
+  points: pointsOf(1, { InputTokens: 0, QKV: 6, MLP1: 8, HiddenStates: 2, Logits: 5, MLP2: 2 }),
+  prompt_sets: [],
+  vectors: [],
+};
+
+/** What the trainer would refuse, by the rules of docs/protocol.md. */
+function refusals(entry: PlanEntry, run: Shape): string[] {
+  const point = run.points.find(({ name }) => name === entry.point);
+  if (point === undefined) return [`no point ${entry.point}`];
+  const { kind, tiles = 1, k = 1, vectors = [] } = entry.compressor ?? { kind: 'none' };
+  const layers = entry.layers === undefined ? [] : (parseLayers(entry.layers) ?? [-1]);
+  const sets = run.prompt_sets.map(({ name }) => name);
+  const wrong: readonly (readonly [string, boolean])[] = [
+    ['gradient', entry.direction === 'gradient' && point.gradient_placement === undefined],
+    ['gradient of an evaluation', entry.direction === 'gradient' && entry.prompts !== undefined],
+    ['layers', layers.some((each) => each < point.first_layer || each > point.last_layer)],
+    ['compressor', !kindChoices(point, run).includes(kind)],
+    ['dtype', entry.dtype !== undefined && !dtypeChoices(kind, point).includes(entry.dtype)],
+    ['tiles', kind === 'tile' && tiles > point.features],
+    ['k', kind === 'topk' && k > point.features],
+    ['prompts', entry.prompts !== undefined && !sets.includes(entry.prompts)],
+    ['width of vectors', kind === 'projection' && point.features !== kHidden],
+    ['vectors', vectors.length > 32 || vectors.some((name) => !run.vectors.includes(name))],
+  ];
+  return wrong.filter(([, is]) => is).map(([what]) => `${entry.point}: ${what}`);
+}
+
+function named(run: Shape, name: string): Preset {
+  const found = presetsOf(run).find((preset) => preset.name === name);
+  if (found === undefined) throw new Error(`no preset ${name}`);
+  return found;
+}
+
+describe('every preset is a plan that the trainer takes', () => {
+  const many = { ...kGpt2, vectors: Array.from({ length: 40 }, (_, i) => `v${i}`) };
+  const deep = { ...kGpt2, prompt_sets: Array.from({ length: 80 }, (_, i) => set(i)) };
+  function set(index: number): RunFacts['prompt_sets'][number] {
+    return { name: `s${index}`, interval: 1, prompts: ['x'] };
+  }
+  const shapes = { 'GPT-2': kGpt2, Llama: kLlama, tiny: kTiny, many, deep };
+  test.each(Object.entries(shapes))('of a run of %s shape', (_, run) => {
+    const presets = presetsOf(run);
+    expect(presets.length).toBeGreaterThanOrEqual(6);
+    for (const preset of presets) {
+      expect(preset.entries.flatMap((entry) => refusals(entry, run))).toEqual([]);
+      expect(preset.entries.length).toBeLessThanOrEqual(64);
+      const rows = rowsOf({ number: 0, entries: preset.entries }, run.points);
+      expect(planOf(rows, run.points)).toMatchObject({ ok: true });
+      // The form shows it as it is.
+      for (const row of rows) {
+        const fitted = { ...row };
+        fitRow(
+          fitted,
+          run.points.find(({ name }) => name === row.point),
+          run,
+        );
+        expect(fitted).toEqual(row);
+      }
+    }
+  });
+});
+
+test('what the presets say is what they ask for', () => {
+  expect(named(kLlama, 'Overview').entries).toEqual([
+    { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 }, dtype: 'f32' },
+    { point: 'InputTokens', compressor: { kind: 'none' } },
+  ]);
+  const seed = named(kLlama, 'Seed set').entries;
+  expect(seed.map(({ point }) => point)).toEqual(['QKV', 'MLP1', 'MLP2', 'InputTokens']);
+  expect(seed[0]).toMatchObject({ compressor: { kind: 'tile', tiles: 96 }, dtype: 'bf16' });
+  expect(named(kGpt2, 'Statistics of everything').entries).toHaveLength(15);
+  const gradients = named(kGpt2, 'Gradients: norms').entries;
+  expect(gradients).toHaveLength(14);
+  expect(new Set(gradients.map(({ direction }) => direction))).toEqual(new Set(['gradient']));
+  expect(named(kLlama, 'Attention of one layer').entries[0]).toMatchObject({
+    layers: '4',
+    dtype: 'u8',
+    compressor: { kind: 'none' },
+  });
+  expect(named(kGpt2, 'Predictions').entries[0]).toMatchObject({
+    point: 'Logits',
+    compressor: { kind: 'topk', k: 10 },
+  });
+  const persona = named(kGpt2, 'Persona vectors').entries;
+  expect(persona.map(({ prompts }) => prompts)).toEqual([undefined, 'probes', undefined, 'probes']);
+  expect(presetsOf(kLlama).map(({ name }) => name)).not.toContain('Persona vectors');
+  expect(presetsOf(kLlama).map(({ name }) => name)).not.toContain('Prompts');
+  expect(presetsOf({ points: [], prompt_sets: [], vectors: [] })).toEqual([]);
+});
+
+describe('presets of the user', () => {
+  const kept = new Map<string, string>();
+  beforeEach(() => {
+    kept.clear();
+    vi.stubGlobal('localStorage', {
+      getItem: (key: string) => kept.get(key) ?? null,
+      setItem: (key: string, value: string) => kept.set(key, value),
+    });
+  });
+  const rows = rowsOf({ number: 0, entries: named(kGpt2, 'Seed set').entries }, kGpt2.points);
+
+  test('a browser that blocks its storage keeps none, without a failure', () => {
+    const denied = (): never => {
+      throw new DOMException('denied', 'SecurityError');
+    };
+    vi.stubGlobal('localStorage', { getItem: denied, setItem: denied });
+    writeOwnPresets(withOwnPreset([], 'mine', rows));
+    expect(readOwnPresets()).toEqual([]);
+  });
+
+  test('are kept by name, and the last of a name counts', () => {
+    expect(readOwnPresets()).toEqual([]);
+    const one = withOwnPreset([], ' mine ', rows);
+    const two = withOwnPreset(withOwnPreset(one, 'other', []), 'mine', rows.slice(1));
+    writeOwnPresets(two);
+    const read = readOwnPresets();
+    expect(read.map(({ name }) => name)).toEqual(['other', 'mine']);
+    expect(rowsOfPreset(read[1], kGpt2.points)).toEqual(rows.slice(1));
+    expect(rowsOfPreset(read[0], kGpt2.points)).toEqual([]);
+  });
+
+  test('what else lies there is left alone', () => {
+    for (const junk of ['{', '3', '[3, null, {"name": 1}, {"name": "x"}]', 'null']) {
+      kept.set('tensor-tracer.presets', junk);
+      expect(readOwnPresets()).toEqual([]);
+    }
+  });
+});

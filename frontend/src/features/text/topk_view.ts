@@ -1,0 +1,36 @@
+import { toFloats } from '../../protocol/numbers';
+import type { TopKFrame } from '../../core/store/frames';
+import { tileMapOf } from '../maps/maps_view';
+import { type Scene, tokenBaseOf } from '../../core/store/scene';
+
+/** The largest numbers of every token and their columns; records of [2, rows, tokens, k]. */
+export function topKView(scene: Scene): TopKFrame | undefined {
+  const { shape } = scene.parts[0].header;
+  if (shape.length !== 4 || shape[0] !== 2) return undefined;
+  const found = tokenBaseOf(scene, 1, shape[2]);
+  const values = found === undefined ? undefined : toFloats(found.row.record);
+  if (found === undefined || values === undefined) return undefined;
+  const { base, row, cols } = found;
+  const [, rows, tokens, k] = row.record.header.shape;
+  const plane = (index: number): number => (index * rows + row.row) * tokens * k;
+  const ids = Int32Array.from(tileMapOf(values, plane(1), cols, k).values);
+  return { ...base, kind: 'topk', map: tileMapOf(values, plane(0), cols, k), ids };
+}
+
+/** One of the best columns of a token. */
+export interface Ranked {
+  readonly rank: number;
+  readonly id: number;
+  readonly value: number;
+}
+
+/** What stands in one column of the map, best first. */
+export function bestOf(frame: Pick<TopKFrame, 'map' | 'ids'>, col: number): readonly Ranked[] {
+  const { rows, cols, values } = frame.map;
+  if (col < 0 || col >= cols) return [];
+  return Array.from({ length: rows }, (_, rank) => ({
+    rank,
+    id: frame.ids[rank * cols + col],
+    value: values[rank * cols + col],
+  }));
+}

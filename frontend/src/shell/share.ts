@@ -1,0 +1,22 @@
+import type { App } from '../core/session/app.svelte';
+import { formatViewState } from '../core/session/url_state';
+
+/** The address of what is shown, whatever its reader prefers; the token is never in it. */
+export function linkOf(app: App): string {
+  return location.origin + location.pathname + formatViewState(app.view, null);
+}
+
+export async function copyLink(app: App): Promise<void> {
+  const done = await copyText(linkOf(app));
+  app.control.error = null;
+  app.control.notice = done ? 'Link copied' : 'The browser lets nothing be copied';
+}
+
+async function copyText(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

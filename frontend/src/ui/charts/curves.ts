@@ -1,0 +1,89 @@
+import type { LineStyle } from './line_chart';
+import { type Columns, debiasedEma } from '../../core/store/series_store';
+import { lossUnit } from '../quantities';
+
+/** A chart of the run's scalars. */
+export interface Curve {
+  readonly title: string;
+  readonly label: string;
+  readonly column: 'loss' | 'gradNorm' | 'rate' | 'speed';
+  /** The same number of a step, as the hub tells it. */
+  readonly member: 'loss' | 'grad_norm' | 'lr' | 'tokens_per_second';
+  readonly color: string;
+  /** The switch of its logarithmic axis. */
+  readonly log: 'logLoss' | 'logGrad' | 'logRate' | 'logSpeed';
+  /** Noise that the smoothing takes out. */
+  readonly isNoisy: boolean;
+}
+
+export type CurveName = 'loss' | 'grad' | 'rate' | 'speed';
+
+export const kCurves: Readonly<Record<CurveName, Curve>> = {
+  loss: {
+    title: 'Loss',
+    label: 'Training and validation loss by step',
+    ...{ column: 'loss', member: 'loss', color: '--train', log: 'logLoss', isNoisy: true },
+  },
+  grad: {
+    title: 'Grad norm',
+    label: 'Gradient norm by step',
+    ...{ column: 'gradNorm', member: 'grad_norm', color: '--grad', log: 'logGrad', isNoisy: true },
+  },
+  rate: {
+    title: 'Learning rate',
+    label: 'Learning rate by step',
+    ...{ column: 'rate', member: 'lr', color: '--rate', log: 'logRate', isNoisy: false },
+  },
+  speed: {
+    title: 'Speed',
+    label: 'Tokens per second by step',
+    ...{
+      column: 'speed',
+      member: 'tokens_per_second',
+      color: '--speed',
+      log: 'logSpeed',
+      isNoisy: true,
+    },
+  },
+};
+
+/** What a curve is counted in. */
+export function unitOf({ column }: Pick<Curve, 'column'>, tokenizer: string): string {
+  switch (column) {
+    case 'loss':
+      return lossUnit(tokenizer);
+    case 'gradNorm':
+      return 'L2';
+    case 'rate':
+      return 'step size';
+    case 'speed':
+      return 'tokens/s';
+  }
+}
+
+type Values = readonly (number | null)[];
+
+export function linesOf({ column, title, color, isNoisy }: Curve): readonly LineStyle[] {
+  const own: readonly LineStyle[] = isNoisy
+    ? [
+        { label: title, color, kind: 'faint' },
+        { label: `${title}, smoothed`, color, kind: 'line' },
+      ]
+    : [{ label: title, color, kind: 'line' }];
+  if (column !== 'loss') return own;
+  const entropy: LineStyle = { label: 'unigram entropy', color: '--entropy', kind: 'dashed' };
+  return [entropy, ...own, { label: 'valid', color: '--valid', kind: 'points' }];
+}
+
+/** The values of the lines, in their order. */
+export function valuesOf(
+  { column, isNoisy }: Curve,
+  columns: Columns,
+  smoothing: number,
+  entropy: number | null,
+): readonly Values[] {
+  const raw = columns[column];
+  const own = isNoisy ? [raw, debiasedEma(raw, smoothing)] : [raw];
+  if (column !== 'loss') return own;
+  return [columns.steps.map(() => entropy), ...own, columns.validLoss];
+}
