@@ -130,7 +130,8 @@ def requests() -> list[dict]:
         ("intervention.remove", {"name": "steer"}), ("intervention.remove", {}),
         ("intervention.preview", {"program": PROGRAM, "parameters": {"alpha": 2.0},
                                   "plan": {"entries": [{"point": "MLP1", "phases": ["eval"]}]}}),
-        ("replay.seek", {"step": 120}), ("replay.speed", {"speed": 0.5})]
+        ("replay.seek", {"step": 120}), ("replay.speed", {"speed": 0.5}),
+        ("hello", {"versions": [1], "role": "viewer", "client": "x", "watch": False})]
     return [{"form": "request", "id": number, "method": method, "params": params}
             for number, (method, params) in enumerate(asked, 1)]
 

@@ -55,12 +55,14 @@ struct ViewerHello {
   std::optional<nlohmann::json> client = {};  // for people to read
   std::optional<std::string> name = {};       // of a controller
   std::optional<std::uint64_t> window = {};   // binary messages that may wait for an `ack`; 0: all
+  std::optional<bool> watch = {};  // false: no records, and it does not count, until `subscribe`
   static constexpr Row kRow{.method = "hello"};
   static constexpr std::tuple kFields{Field{"role", &ViewerHello::role, 0, 64},
                                       Field{"versions", &ViewerHello::versions},
                                       Field{"client", &ViewerHello::client},
                                       Field{"name", &ViewerHello::name, 0, kMaxControllerNameBytes},
-                                      Field{"window", &ViewerHello::window, 0, 1024}};
+                                      Field{"window", &ViewerHello::window, 0, 1024},
+                                      Field{"watch", &ViewerHello::watch}};
 };
 
 struct WorkerHello {

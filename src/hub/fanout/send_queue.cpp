@@ -73,11 +73,6 @@ void SendQueue::subscribe(Subscription wanted) {
   }
 }
 
-void SendQueue::translate_records(RecordTranslator translate) {
-  translate_ = std::move(translate);
-  limits_.batch_bytes = 0;  // one record at a time
-}
-
 void SendQueue::offer_latest() {
   for (const protocol::RecordKey& key : latest_->keys()) {
     if (subscription_.wants(*latest_->find(key))) {
@@ -108,12 +103,19 @@ Outgoing SendQueue::pop() {
     return {};
   }
   Outgoing next = data_turn_ && texts_.has_data() ? pop_data() : pop_batch();
-  return next.empty() && texts_.has_data() ? pop_data() : next;
+  if (next.empty() && texts_.has_data()) {
+    next = pop_data();
+  }
+  return next.empty() ? pop_made() : next;
+}
+
+Outgoing SendQueue::pop_made() {
+  std::optional<SharedBytes> text = source_ == nullptr ? std::nullopt : source_->next();
+  return text ? Outgoing{.text = true, .parts = {std::move(*text)}} : Outgoing{};
 }
 
 Outgoing SendQueue::pop_text() {
-  const bool has_dropped = records_.has_untold() || texts_.has_dropped();
-  if (has_dropped && !translate_) {
+  if (records_.has_untold() || texts_.has_dropped()) {
     return {.text = true, .parts = {notice_of_drops()}};
   }
   return texts_.has_text() ? Outgoing{.text = true, .parts = {texts_.pop()}} : Outgoing{};
@@ -142,38 +144,11 @@ Outgoing SendQueue::pop_data() {
 
 Outgoing SendQueue::pop_batch() {
   data_turn_ = true;
-  if (translate_) {
-    return pop_translated();
-  }
-  Outgoing batch = take_batch();
-  sent_ += batch.empty() ? 0 : 1;
-  return batch;
-}
-
-Outgoing SendQueue::pop_translated() {
-  while (true) {
-    if (Outgoing one = translating_ ? Outgoing{} : take_batch(); !one.empty()) {
-      translating_ = std::move(one.parts.front());
-    }
-    if (!translating_) {
-      return {};
-    }
-    Translation update = translate_(*translating_);
-    if (update.later) {
-      return {};
-    }
-    translating_.reset();
-    if (update.text) {
-      return {.text = true, .parts = {std::move(*update.text)}};
-    }
-  }
-}
-
-Outgoing SendQueue::take_batch() {
   Outgoing batch;
   std::size_t size = 0;
   take_offered(batch, size);
   take_records(batch, size);
+  sent_ += batch.empty() ? 0 : 1;
   return batch;
 }
 

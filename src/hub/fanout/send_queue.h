@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -40,12 +39,15 @@ struct Outgoing {
   bool empty() const { return parts.empty(); }
 };
 
-/// A text that replaces one whole record.
-struct Translation {
-  bool later = false;                    // the text is not encoded yet: ask again
-  std::optional<SharedBytes> text = {};  // nothing: the client does not get this record
+/// Makes texts for a client when the client can take them. Thread: the hub's I/O thread only.
+class TextSource {
+ public:
+  virtual ~TextSource() = default;
+  /// The next text; nothing: no text is ready.
+  virtual std::optional<SharedBytes> next() = 0;
+  /// True if the text that comes next is being made.
+  virtual bool is_making() const = 0;
 };
-using RecordTranslator = std::function<Translation(const SharedBytes& record)>;
 
 /// The messages that wait to be written to one client. A client that has read the message before
 /// loses nothing of a worker's newest message. Only the rest of earlier messages is cut to the
@@ -83,11 +85,11 @@ class SendQueue {
   /// impossible.
   [[nodiscard]] bool acknowledge(std::uint64_t messages);
   std::uint64_t acknowledged() const { return acknowledged_; }
-  /// From now on every record is sent as its own text, which is made when its turn comes. Drops are
-  /// not reported. While a record's text is not yet made, everything behind it waits, except texts.
-  void translate_records(RecordTranslator translate);
-  /// True if a record's turn has come and its text is not yet made.
-  bool is_translating() const { return translating_.has_value(); }
+  /// From now on, when nothing else waits, the texts of `source` are sent. `source` outlives the
+  /// queue, or is replaced by null.
+  void draw_from(TextSource* source) { source_ = source; }
+  /// True if a text is being made that will be sent.
+  bool awaits_text() const { return source_ != nullptr && source_->is_making(); }
   /// Starts with the latest record of every wanted key. Each record is looked up when its turn
   /// comes.
   void offer_latest();
@@ -108,8 +110,7 @@ class SendQueue {
   Outgoing pop_text();
   Outgoing pop_data();
   Outgoing pop_batch();
-  Outgoing pop_translated();
-  Outgoing take_batch();
+  Outgoing pop_made();
   void take_offered(Outgoing& batch, std::size_t& size);
   void take_records(Outgoing& batch, std::size_t& size);
   SharedBytes notice_of_drops();
@@ -117,8 +118,7 @@ class SendQueue {
   SendQueueLimits limits_;
   const LatestRecords* latest_;
   Subscription subscription_;
-  RecordTranslator translate_;  // none: records are sent unchanged
-  std::optional<SharedBytes> translating_ = {};
+  TextSource* source_ = nullptr;
 
   TextQueue texts_;
   RecordQueue records_;

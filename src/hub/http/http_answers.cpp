@@ -146,7 +146,7 @@ std::optional<HttpResponse> refuse_foreign(const HttpRequest& request, const Acc
 }
 
 std::optional<Role> role_of(const HttpRequest& request) {
-  // Legacy clients connect without a path.
+  // Some clients know no path.
   if (path_of(request) == "/ws" || (path_of(request) == "/" && websocket::is_upgrade(request))) {
     return Role::kViewer;
   }

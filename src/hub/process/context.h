@@ -25,6 +25,7 @@ struct Context {
   HistoryLoad history;
   const std::unique_ptr<Room> owned_room;
   Room& room = *owned_room;
+  Host* host = owned_room.get();  // takes the clients' messages; outlives the connections
   FailureWindow auth_failures;
   const Clock::time_point started = Clock::now();
   Connections handshakes;  // HTTP, not yet a WebSocket

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "src/hub/http/http_session.h"
+#include "src/hub/legacy/legacy_gateway.h"
 #include "src/hub/process/context.h"
 #include "src/hub/process/replay.h"
 #include "src/hub/room/run_facts.h"
@@ -70,17 +71,16 @@ class Server {
  public:
   Server(std::vector<base::ScopedFd> listeners, const ServerOptions& options)
       : context_(options,
-                 std::make_unique<Room>(RoomOptions{
-                     .lease = options.lease,
-                     .request_timeout = options.request_timeout,
-                     .replay = options.replay.has_value(),
-                     .queue = {},
-                     .on_update_made = [this] { ::eventfd_write(updates_made_.get(), 1); }})),
+                 std::make_unique<Room>(RoomOptions{.lease = options.lease,
+                                                    .request_timeout = options.request_timeout,
+                                                    .replay = options.replay.has_value(),
+                                                    .queue = {}})),
         signals_(io_, SIGTERM, SIGINT, SIGHUP) {
     for (base::ScopedFd& listener : listeners) {
       const tcp protocol = local_endpoint(listener).value().protocol();
       acceptors_.emplace_back(io_, protocol, listener.release());
     }
+    context_.host = &gateway_;
     for (const base::Error& alarm : options.alarms) {
       context_.room.raise_alarm(alarm);
     }
@@ -159,16 +159,11 @@ class Server {
       net::co_spawn(io_, accept(acceptor), net::detached);
     }
     net::co_spawn(io_, tick(), net::detached);
-    net::co_spawn(io_, take_updates(), net::detached);
+    net::co_spawn(io_, work(), net::detached);
     net::co_spawn(io_, watch_signals(), net::detached);
     on_ready();
     while (!io_.stopped()) {
-      try {
-        io_.run();
-      } catch (const std::exception& error) {
-        ++context_.room.metrics().errors;
-        spdlog::error("handler_failed: {}", error.what());
-      }
+      attempt("handler_failed", [this] { io_.run(); });
     }
   }
 
@@ -215,17 +210,17 @@ class Server {
         co_await sleep(kTick);
         continue;
       }
-      admit(std::move(socket));
+      attempt("serve_failed", [&] { start_session(std::move(socket)); });
     }
   }
 
-  // An error of one connection must not stop the hub from accepting others.
-  void admit(tcp::socket socket) noexcept {
+  // An error in one of these must not end the loop that calls it.
+  void attempt(const char* failure, const std::function<void()>& work) {
     try {
-      start_session(std::move(socket));
+      work();
     } catch (const std::exception& error) {
       ++context_.room.metrics().errors;
-      spdlog::error("serve_failed: {}", error.what());
+      spdlog::error("{}: {}", failure, error.what());
     }
   }
 
@@ -245,27 +240,23 @@ class Server {
   net::awaitable<void> tick() {
     while (true) {
       co_await sleep(kTick);
-      try {
-        context_.room.tick(Clock::now());
-      } catch (const std::exception& error) {
-        ++context_.room.metrics().errors;
-        spdlog::error("tick_failed: {}", error.what());
-      }
+      attempt("tick_failed", [this] { context_.room.tick(Clock::now()); });
     }
   }
 
-  // The other thread writes to a descriptor instead of posting. To post, it would take the I/O
-  // context's lock; if the scheduler then lets that thread wait, the lock would delay this thread.
-  net::awaitable<void> take_updates() {
-    net::posix::stream_descriptor made(io_, ::dup(updates_made_.get()));
+  // Another thread asks for this work by a write to a descriptor instead of a post. To post, it
+  // would take the I/O context's lock; if the scheduler then lets that thread wait, the lock would
+  // delay this thread.
+  net::awaitable<void> work() {
+    net::posix::stream_descriptor asked(io_, ::dup(work_asked_.get()));
     while (true) {
-      auto [failure] = co_await made.async_wait(made.wait_read, kAwait);
+      auto [failure] = co_await asked.async_wait(asked.wait_read, kAwait);
       if (failure) {
         co_return;
       }
       eventfd_t count = 0;
-      ::eventfd_read(updates_made_.get(), &count);
-      context_.room.take_updates();
+      ::eventfd_read(work_asked_.get(), &count);
+      attempt("work_failed", [this] { gateway_.work(); });
     }
   }
 
@@ -327,8 +318,9 @@ class Server {
     io_.stop();  // remaining clients are cut off when the sockets close
   }
 
-  const base::ScopedFd updates_made_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  const base::ScopedFd work_asked_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
   Context context_;  // outlives the I/O context and so every connection
+  LegacyGateway gateway_{context_.room, [this] { ::eventfd_write(work_asked_.get(), 1); }};
   net::io_context io_{1};
   std::vector<tcp::acceptor> acceptors_;  // their number does not change
   net::signal_set signals_;

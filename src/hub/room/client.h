@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -10,8 +12,8 @@ namespace tt::hub {
 
 enum class Role { kViewer, kWorker };
 
-/// One WebSocket connection, in the view of the room. The room fills `queue` and calls wake(). The
-/// WebSocket session and the tests' fake implement this class.
+/// One client, in the view of the room. The room fills `queue` and calls wake(). A WebSocket, a
+/// replay, and a viewer of another protocol whose messages are translated implement this class.
 /// Thread: the hub's I/O thread only. Owner: the connection; it leaves the room before it ends.
 class Client {
  public:
@@ -34,6 +36,19 @@ class Client {
   virtual void tick(Clock::time_point /*now*/) {}
   /// Like `close`, and states that the client broke a rule.
   virtual void close_for_violation(std::string_view reason) { close(reason); }
+
+  /// False for a viewer whose messages are translated from another protocol.
+  virtual bool is_native() const { return true; }
+
+  /// Sends a text. If the queue is full, ends the connection.
+  void send(SharedBytes text) {
+    if (queue_.push_text(std::move(text))) {
+      wake();
+    } else {
+      close("too slow");
+    }
+  }
+  void send(std::string text) { send(std::make_shared<const std::string>(std::move(text))); }
 
   Role role() const { return role_; }
   /// False for a viewer whose token only allows viewing.

@@ -7,7 +7,6 @@
 #include <memory>
 #include <utility>
 
-#include "src/hub/legacy/texts.h"
 #include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::hub {
@@ -32,9 +31,8 @@ bool knows_version(const json& params) {
          std::find(versions.begin(), versions.end(), protocol::kProtocolVersion) != versions.end();
 }
 
-void refuse(Client& client, const Member& member, std::uint64_t id, const base::Error& error) {
-  Roster::send(client,
-               member.legacy ? dialect::error_text(error) : protocol::encode_error(id, error));
+void refuse(Client& client, std::uint64_t id, const base::Error& error) {
+  client.send(protocol::encode_error(id, error));
 }
 
 }  // namespace
@@ -49,7 +47,6 @@ Room::Room(const RoomOptions& options)
                  }),
       keeper_(options_, roster_, audit_log_, metrics_, run_, forwarder_),
       viewers_(roster_, run_, keeper_),
-      legacy_viewers_(options_, roster_, run_, keeper_, forwarder_),
       workers_(roster_, run_, audit_log_, metrics_, forwarder_) {}
 
 void Room::restore(json facts, const std::vector<json>& steps) {
@@ -96,16 +93,13 @@ void Room::on_text(Client& client, std::string_view text, Clock::time_point now)
   }
   member->heard = now;
   keeper_.renew(member->session, now);
-  if (legacy_viewers_.on_text(client, *member, text, now)) {
-    return;
-  }
   protocol::Message message = protocol::parse_message(text, worker ? kWorkerLimits : kViewerLimits);
   if (const auto* request = std::get_if<protocol::Request>(&message)) {
     on_request(client, *member, *request, now);
   } else if (const auto* malformed = std::get_if<protocol::Malformed>(&message)) {
-    refuse(client, *member, malformed->id, malformed->error);
+    refuse(client, malformed->id, malformed->error);
   } else if (auto status = on_other(client, *member, std::move(message), text, now); !status) {
-    refuse(client, *member, 0, status.error());
+    refuse(client, 0, status.error());
   }
 }
 
@@ -137,9 +131,9 @@ void Room::on_request(Client& client, Member& member, const protocol::Request& r
   } else if (client.role() == Role::kViewer) {
     viewers_.on_request(client, member, request, now);
   } else if (request.method == protocol::Ping::kRow.method) {
-    Roster::send(client, protocol::encode_result(request.id, json::object()));
+    client.send(protocol::encode_result(request.id, json::object()));
   } else {
-    refuse(client, member, request.id, protocol::unknown_method(request.method));
+    refuse(client, request.id, protocol::unknown_method(request.method));
   }
 }
 
@@ -155,7 +149,7 @@ void Room::greet(Client& client, Member& member, const protocol::Request& reques
                                              : workers_.greet(client, member, request);
   }
   if (!greeted.ok()) {
-    refuse(client, member, request.id, greeted.error());
+    refuse(client, request.id, greeted.error());
     if (greeted.error().code == "unsupported_version") {
       client.close_after_sending("unsupported version");
     }
@@ -177,7 +171,7 @@ void Room::on_binary(Client& client, const SharedBytes& message, Clock::time_poi
   if (worker && member->greeted) {
     workers_.on_binary(*member, message, now);
   } else {
-    refuse(client, *member, 0, invalid_request("binary messages come from workers"));
+    refuse(client, 0, invalid_request("binary messages come from workers"));
   }
 }
 
@@ -189,7 +183,6 @@ std::optional<std::uint64_t> Room::rank_of(Client& client) {
 
 void Room::tick(Clock::time_point now) {
   forwarder_.tick(now);
-  legacy_viewers_.tick(now);
   keeper_.tick(now);
   roster_.tick(now);
 }
@@ -209,8 +202,8 @@ bool Room::admit(Client& client, Member& member, std::string_view text, Clock::t
   } else if (verdict == MessageGate::Verdict::kRefuse) {
     const protocol::Message message = protocol::parse_message(text, kViewerLimits);
     if (const auto* request = std::get_if<protocol::Request>(&message)) {
-      Roster::send(client, protocol::encode_error(request->id, {"rate_limited", "too many messages",
-                                                                "", "send fewer"}));
+      client.send(protocol::encode_error(request->id,
+                                         {"rate_limited", "too many messages", "", "send fewer"}));
     }
     const auto* notification = std::get_if<protocol::Notification>(&message);
     return notification != nullptr && notification->event == "ack";
@@ -219,15 +212,8 @@ bool Room::admit(Client& client, Member& member, std::string_view text, Clock::t
 }
 
 void Room::finish(const Forwarder::Asker& asker, base::Result<json> outcome) {
-  Client* const viewer = roster_.find_session(asker.session);
-  if (viewer == nullptr) {
-    return;
-  }
-  Member& member = *roster_.find(*viewer);
-  if (member.legacy) {
-    legacy_viewers_.finish(*viewer, member, asker, outcome);
-  } else {
-    Roster::send(*viewer, protocol::encode_answer(asker.id, std::move(outcome)));
+  if (Client* const viewer = roster_.find_session(asker.session)) {
+    viewer->send(protocol::encode_answer(asker.id, std::move(outcome)));
   }
 }
 

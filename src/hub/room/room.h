@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "src/hub/legacy/legacy_desk.h"
 #include "src/hub/room/audit_log.h"
 #include "src/hub/room/client.h"
 #include "src/hub/room/forwarder.h"
+#include "src/hub/room/host.h"
 #include "src/hub/room/lease_keeper.h"
 #include "src/hub/room/metrics.h"
 #include "src/hub/room/roster.h"
@@ -25,10 +25,9 @@ namespace tt::hub {
 /// gives it to the class that answers it. Does not use sockets.
 /// tests/e2e/echo_hub.cpp overrides the handling of messages.
 /// Thread: the hub's I/O thread only. Owner: it owns no client; each client leaves before it ends.
-class Room {
+class Room : public Host {
  public:
   explicit Room(const RoomOptions& options);
-  virtual ~Room() = default;
   Room(const Room&) = delete;
   Room& operator=(const Room&) = delete;
 
@@ -47,20 +46,18 @@ class Room {
   /// Makes the queue of a new client.
   SendQueue make_queue() { return {options_.queue, run_.latest()}; }
 
-  /// `may_be_silent`: the client connected as clients of the legacy dialects do. They send nothing
-  /// until their user acts.
-  void join(Client& client, Clock::time_point now, bool may_be_silent = false) {
+  void join(Client& client, Clock::time_point now, bool may_be_silent = false) override {
     roster_.join(client, now, may_be_silent);
   }
-  void leave(Client& client);
-  virtual void on_text(Client& client, std::string_view text, Clock::time_point now);
+  /// `successor` takes the place of a client that has not been greeted, with its session.
+  void replace(Client& client, Client& successor) { roster_.replace(client, successor); }
+  void leave(Client& client) override;
+  void on_text(Client& client, std::string_view text, Clock::time_point now) override;
   /// Keeps large records in place, and copies small records. The second form always copies.
-  virtual void on_binary(Client& client, const SharedBytes& message, Clock::time_point now);
+  void on_binary(Client& client, const SharedBytes& message, Clock::time_point now) override;
   void on_binary(Client& client, std::string_view bytes, Clock::time_point now);
   /// The global rank of a worker after its hello.
   std::optional<std::uint64_t> rank_of(Client& client);
-  /// Sends the updates that RoomOptions::on_update_made announced.
-  void take_updates() { legacy_viewers_.take_updates(); }
   /// Ends requests and clients that have timed out. Call it about ten times a second.
   void tick(Clock::time_point now);
   /// Reports a failure that does not end the run, such as of the disk. Viewers and the trainer get
@@ -93,7 +90,6 @@ class Room {
   Forwarder forwarder_;
   LeaseKeeper keeper_;
   ViewerDesk viewers_;
-  LegacyDesk legacy_viewers_;
   WorkerDesk workers_;
 };
 

@@ -12,15 +12,15 @@ namespace {
 
 constexpr auto kLossInterval = std::chrono::seconds(1);
 
-bool is_native_viewer(const Client& client, const Member& member) {
-  return client.role() == Role::kViewer && member.greeted && !member.legacy;
+bool is_viewer(const Client& client, const Member& member) {
+  return client.role() == Role::kViewer && member.greeted;
 }
 
 void send_alarm(Client& client, const std::string& message) {
   const bool is_viewer = client.role() == Role::kViewer;
   const nlohmann::json params = {{"level", "error"}, {"message", message}};
-  Roster::send(client, is_viewer ? protocol::encode_notification("log", params)
-                                 : protocol::encode_notification("alarm", {{"message", message}}));
+  client.send(is_viewer ? protocol::encode_notification("log", params)
+                        : protocol::encode_notification("alarm", {{"message", message}}));
 }
 
 }  // namespace
@@ -36,6 +36,12 @@ void Roster::join(Client& client, Clock::time_point now, bool may_be_silent) {
                                    .heard = now,
                                    .moved = now});
   spdlog::info("client_joined: {}", session);
+}
+
+void Roster::replace(Client& client, Client& successor) {
+  auto place = members_.extract(&client);
+  place.key() = &successor;
+  members_.insert(std::move(place));
 }
 
 void Roster::leave(Client& client) {
@@ -54,22 +60,10 @@ Client* Roster::find_session(std::string_view session) {
   return found == members_.end() ? nullptr : found->first;
 }
 
-void Roster::send(Client& client, std::string text) {
-  send(client, std::make_shared<const std::string>(std::move(text)));
-}
-
-void Roster::send(Client& client, const SharedBytes& text) {
-  if (client.queue().push_text(text)) {
-    client.wake();
-  } else {
-    client.close("too slow");
-  }
-}
-
 void Roster::broadcast(const SharedBytes& text) {
   for (const auto& [client, member] : members_) {
-    if (is_native_viewer(*client, member)) {
-      send(*client, text);
+    if (is_viewer(*client, member)) {
+      client->send(text);
     }
   }
 }
@@ -81,7 +75,7 @@ void Roster::broadcast(std::string_view event, nlohmann::json params) {
 
 void Roster::broadcast_data(const std::string& key, const SharedBytes& text) {
   for (const auto& [client, member] : members_) {
-    if (is_native_viewer(*client, member)) {
+    if (is_viewer(*client, member)) {
       client->queue().push_data(key, text);
       client->wake();
     }
@@ -90,13 +84,13 @@ void Roster::broadcast_data(const std::string& key, const SharedBytes& text) {
 
 void Roster::notify_viewer_count() {
   const auto count = std::ranges::count_if(members_, [](const auto& one) {
-    return one.first->role() == Role::kViewer && one.second.greeted;
+    return is_viewer(*one.first, one.second) && one.second.watches;
   });
   const auto text = std::make_shared<const std::string>(
       protocol::encode_notification("viewers", {{"count", count}}));
   for (const auto& [client, member] : members_) {
     if (client->role() == Role::kWorker && member.greeted) {
-      send(*client, text);
+      client->send(text);
     }
   }
 }
@@ -143,7 +137,7 @@ void Roster::tick(Clock::time_point now) {
     if (client->queue().release_held(now)) {
       client->wake();
     }
-    const bool must_speak = !member.greeted && !member.legacy && !member.may_be_silent;
+    const bool must_speak = !member.greeted && !member.may_be_silent;
     if (must_speak && now - member.joined > options_.hello_timeout) {
       client->close("no hello");
     }

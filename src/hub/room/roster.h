@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "src/hub/legacy/legacy_viewer.h"
 #include "src/hub/room/audit_log.h"
 #include "src/hub/room/client.h"
 #include "src/hub/room/metrics.h"
@@ -32,8 +30,6 @@ struct RoomOptions {
   bool replay = false;
   SendQueueLimits queue = {};
   MessageLimit messages = {};  // of one viewer
-  /// Another thread calls it when Room::take_updates() has something to do.
-  std::function<void()> on_update_made = [] {};
 };
 
 /// The room's state of one client.
@@ -41,15 +37,15 @@ struct Member {
   std::string session;  // "v3" or "w1"
   MessageGate gate;     // viewers
   bool greeted = false;
+  bool watches = false;                          // viewers: counts, and gets records
   std::uint64_t rank = 0;                        // workers: the global rank
   std::optional<LinkFacts> link = std::nullopt;  // workers
   Clock::time_point joined;
   bool may_be_silent = false;
-  Clock::time_point heard;                  // when the last message arrived
-  Clock::time_point moved;                  // workers: when the step thread last sent a message
-  Clock::time_point damage_told = {};       // workers: when damage was last reported
-  std::uint64_t damage_untold = 0;          // workers: damage since then
-  std::optional<LegacyViewer> legacy = {};  // none: the client speaks the native protocol
+  Clock::time_point heard;             // when the last message arrived
+  Clock::time_point moved;             // workers: when the step thread last sent a message
+  Clock::time_point damage_told = {};  // workers: when damage was last reported
+  std::uint64_t damage_untold = 0;     // workers: damage since then
 };
 
 /// The connected clients; sends messages to one or to all of them.
@@ -64,6 +60,8 @@ class Roster {
       : options_(options), audit_log_(audit_log) {}
 
   void join(Client& client, Clock::time_point now, bool may_be_silent);
+  /// `successor` takes over the session of a client, which is no longer connected.
+  void replace(Client& client, Client& successor);
   void leave(Client& client);
   /// Null if the client is not connected.
   Member* find(Client& client);
@@ -76,17 +74,14 @@ class Roster {
   /// REQUIRES: the client is connected, or `client` is null.
   void set_leader(Client* client) { leader_ = client; }
 
-  /// Sends to one client. If the client's queue is full, the client is disconnected.
-  static void send(Client& client, std::string text);
-  static void send(Client& client, const SharedBytes& text);
-  /// To all native viewers.
+  /// To all viewers.
   void broadcast(const SharedBytes& text);
   void broadcast(std::string_view event, nlohmann::json params);
-  /// Sends to all native viewers. Of two texts with the same key a slow viewer gets the later text.
+  /// Sends to all viewers. Of two texts with the same key a slow viewer gets the later text.
   void broadcast_data(const std::string& key, const SharedBytes& text);
-  /// Informs all workers of the number of viewers.
+  /// Informs all workers of the number of viewers that watch.
   void notify_viewer_count();
-  /// Sends a `log` event to all native viewers and the audit trail.
+  /// Sends a `log` event to all viewers and the audit trail.
   void log(std::string_view level, const std::string& message);
   /// Reports a failure that does not end the run, such as of the disk. Viewers and the leader get
   /// the report now; clients that connect later get it from repeat_alarms().

@@ -1,7 +1,6 @@
 #include "src/hub/room/run_state.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "tensor_tracer/protocol/json_members.h"
@@ -60,7 +59,6 @@ void RunState::set_plan(const nlohmann::json& plan) {
 }
 
 void RunState::follow_plan(const nlohmann::json& plan) {
-  shown_records_.set_plan(plan);
   if (const auto number = natural(plan, "number"); number && *number <= UINT32_MAX) {
     plan_ = static_cast<std::uint32_t>(*number);
     latest_.forget_plans_before(plan_);
@@ -79,34 +77,10 @@ void RunState::set_programs(const nlohmann::json& programs) {
   }
 }
 
-void RunState::put_program(const nlohmann::json& program) {
-  if (!member(program, "name").is_null()) {
-    drop_program(program.at("name"));
-    nlohmann::json now = programs();
-    now.push_back(program);
-    set_programs(now);
-  }
-}
-
-void RunState::drop_program(const nlohmann::json& name) {
-  nlohmann::json left = nlohmann::json::array();
-  std::ranges::copy_if(programs(), std::back_inserter(left), [&](const nlohmann::json& program) {
-    return !program.is_object() || member(program, "name") != name;
-  });
-  set_programs(left);
-}
-
 const nlohmann::json& RunState::programs() const {
   static const nlohmann::json none = nlohmann::json::array();
   const nlohmann::json& programs = member(facts_, "interventions");
   return programs.is_array() ? programs : none;
-}
-
-const nlohmann::json* RunState::find_program(std::string_view name) const {
-  const nlohmann::json& all = programs();
-  const auto found = std::ranges::find_if(
-      all, [&](const nlohmann::json& program) { return text_of(program, "name") == name; });
-  return found == all.end() ? nullptr : &*found;
 }
 
 bool RunState::has_programs_to_revert() const {

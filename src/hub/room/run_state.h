@@ -5,10 +5,8 @@
 #include <deque>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <string_view>
 
 #include "src/hub/fanout/latest_records.h"
-#include "src/hub/legacy/shown_records.h"
 
 namespace tt::hub {
 
@@ -35,9 +33,6 @@ class RunState {
   void set_plan(const nlohmann::json& plan);
   /// Sets all programs in force.
   void set_programs(const nlohmann::json& programs);
-  /// Adds one program, or replaces the program of the same name.
-  void put_program(const nlohmann::json& program);
-  void drop_program(const nlohmann::json& name);
 
   const nlohmann::json& facts() const { return facts_; }
   const nlohmann::json& state() const { return state_; }
@@ -46,8 +41,6 @@ class RunState {
   std::string phase() const;
   /// A list; empty if there are no programs.
   const nlohmann::json& programs() const;
-  /// Null if the program is not in force. Owner: this; valid until the next change.
-  const nlohmann::json* find_program(std::string_view name) const;
   /// True if programs are in force that end with the controller's lease.
   bool has_programs_to_revert() const;
   const std::deque<SharedBytes>& steps() const { return steps_; }
@@ -55,8 +48,6 @@ class RunState {
   /// can arrive after the message of a new plan, and their entries then have no meaning.
   void keep_record(StoredRecord record);
   const LatestRecords& latest() const { return latest_; }
-  /// The shown records of the plan in force.
-  const dialect::ShownRecords& shown_records() const { return shown_records_; }
 
  private:
   void follow_plan(const nlohmann::json& plan);
@@ -66,7 +57,6 @@ class RunState {
   std::uint64_t last_step_ = 0;
   std::deque<SharedBytes> steps_;
   LatestRecords latest_;
-  dialect::ShownRecords shown_records_;
   std::uint32_t plan_ = 0;
 };
 

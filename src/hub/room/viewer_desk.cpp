@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -20,7 +21,7 @@ json describe_viewers(const Roster::Members& members) {
   for (const auto& [client, member] : members) {
     if (client->role() == Role::kViewer && member.greeted) {
       viewers.emplace_back(member.joined, json{{"session", member.session},
-                                               {"native", !member.legacy},
+                                               {"native", client->is_native()},
                                                {"may_control", client->may_control()},
                                                {"queued_bytes", client->queue().bytes()},
                                                {"dropped_records", client->queue().dropped()}});
@@ -54,58 +55,61 @@ base::Status ViewerDesk::greet(Client& client, Member& member, const protocol::R
   }
   member.greeted = true;
   client.queue().set_window(hello.value().window.value_or(0));
-  Roster::send(client,
-               protocol::encode_result(message.id, {{"version", protocol::kProtocolVersion},
-                                                    {"session", member.session},
-                                                    {"hub", TT_VERSION},
-                                                    {"run", run_.facts()},
-                                                    {"state", run_.state()},
-                                                    {"control", keeper_.lease().describe()},
-                                                    {"may_control", client.may_control()}}));
+  client.send(protocol::encode_result(message.id, {{"version", protocol::kProtocolVersion},
+                                                   {"session", member.session},
+                                                   {"hub", TT_VERSION},
+                                                   {"run", run_.facts()},
+                                                   {"state", run_.state()},
+                                                   {"control", keeper_.lease().describe()},
+                                                   {"may_control", client.may_control()}}));
   roster_.repeat_alarms(client);
   for (const SharedBytes& step : run_.steps()) {
-    Roster::send(client, step);
+    client.send(step);
   }
-  client.queue().offer_latest();
-  client.wake();
-  roster_.notify_viewer_count();
+  if (hello.value().watch.value_or(true)) {
+    member.watches = true;
+    client.queue().offer_latest();
+    client.wake();
+    roster_.notify_viewer_count();
+  } else {
+    client.queue().subscribe({.entries = std::set<std::uint32_t>()});
+  }
   return {};
 }
 
 void ViewerDesk::on_request(Client& client, Member& member, const protocol::Request& message,
                             Clock::time_point now) {
   if (protocol::needs_lease(message.method) && !keeper_.lease().held_by(member.session)) {
-    Roster::send(client, protocol::encode_error(message.id,
-                                                {"not_controller", "claim control first", "", ""}));
+    client.send(
+        protocol::encode_error(message.id, {"not_controller", "claim control first", "", ""}));
     return;
   }
   auto request = protocol::parse_viewer_request(message.method, message.params);
   if (!request) {
-    Roster::send(client, protocol::encode_error(message.id, request.error()));
+    client.send(protocol::encode_error(message.id, request.error()));
     return;
   }
-  std::visit(
-      base::Overloaded{[&](const protocol::HubRequest& asked) {
-                         Roster::send(client, protocol::encode_answer(
-                                                  message.id, answer(client, member, asked, now)));
-                       },
-                       [&](protocol::TrainerRequest& asked) {
-                         const base::Status sent =
-                             keeper_.forward(client, member, message.id, std::move(asked), now);
-                         if (!sent) {
-                           Roster::send(client, protocol::encode_error(message.id, sent.error()));
-                         }
-                       }},
-      request.value());
+  std::visit(base::Overloaded{[&](const protocol::HubRequest& asked) {
+                                client.send(protocol::encode_answer(
+                                    message.id, answer(client, member, asked, now)));
+                              },
+                              [&](protocol::TrainerRequest& asked) {
+                                const base::Status sent = keeper_.forward(
+                                    client, member, message.id, std::move(asked), now);
+                                if (!sent) {
+                                  client.send(protocol::encode_error(message.id, sent.error()));
+                                }
+                              }},
+             request.value());
 }
 
-base::Result<json> ViewerDesk::answer(Client& client, const Member& member,
+base::Result<json> ViewerDesk::answer(Client& client, Member& member,
                                       const protocol::HubRequest& request, Clock::time_point now) {
   using Answer = base::Result<json>;
   return std::visit(
       base::Overloaded{
           [](const protocol::Ping&) -> Answer { return json::object(); },
-          [&](const protocol::Subscribe& asked) { return subscribe(client, asked); },
+          [&](const protocol::Subscribe& asked) { return subscribe(client, member, asked); },
           [&](const protocol::ClaimControl& asked) {
             return keeper_.claim(client, member, asked, now);
           },
@@ -116,12 +120,16 @@ base::Result<json> ViewerDesk::answer(Client& client, const Member& member,
       request);
 }
 
-base::Result<json> ViewerDesk::subscribe(Client& client, const protocol::Subscribe& request) {
+base::Result<json> ViewerDesk::subscribe(Client& client, Member& member,
+                                         const protocol::Subscribe& request) {
   auto subscription = parse_subscription(request, run_.facts());
   if (!subscription) {
     return subscription.error();
   }
   client.queue().subscribe(std::move(subscription).value());
+  if (!std::exchange(member.watches, true)) {
+    roster_.notify_viewer_count();
+  }
   return json::object();
 }
 

@@ -10,7 +10,7 @@
 
 namespace tt::hub {
 
-/// Answers the viewers that speak the native protocol.
+/// Answers the viewers.
 /// Thread: the hub's I/O thread only.
 class ViewerDesk {
  public:
@@ -28,9 +28,10 @@ class ViewerDesk {
                                const protocol::Notification& notification);
 
  private:
-  base::Result<nlohmann::json> answer(Client& client, const Member& member,
+  base::Result<nlohmann::json> answer(Client& client, Member& member,
                                       const protocol::HubRequest& request, Clock::time_point now);
-  base::Result<nlohmann::json> subscribe(Client& client, const protocol::Subscribe& request);
+  base::Result<nlohmann::json> subscribe(Client& client, Member& member,
+                                         const protocol::Subscribe& request);
 
   Roster& roster_;
   const RunState& run_;

@@ -61,7 +61,7 @@ base::Status WorkerDesk::greet(Client& client, Member& member, const protocol::R
   spdlog::info("worker_joined: {}", member.session);
   json result = {
       {"version", protocol::kProtocolVersion}, {"session", member.session}, {"hub", TT_VERSION}};
-  Roster::send(client, protocol::encode_result(message.id, std::move(result)));
+  client.send(protocol::encode_result(message.id, std::move(result)));
   if (member.rank == 0) {
     replace_leader(client, member);
     if (!recording_.empty()) facts["recording"] = recording_;
@@ -177,7 +177,7 @@ void WorkerDesk::take_records(Member& member, const SharedBytes& records, Clock:
                         .plan = record->header.plan,
                         .point = record->header.point,
                         .bytes = records.part(record->whole)};
-    show_record(record->header, stored, now);
+    show_record(stored, now);
     audit_log_.record(record->header, stored.bytes);
     run_.keep_record(std::move(stored));
   }
@@ -186,17 +186,9 @@ void WorkerDesk::take_records(Member& member, const SharedBytes& records, Clock:
   }
 }
 
-bool WorkerDesk::is_wanted(const Member& viewer, const protocol::RecordHeader& header) const {
-  if (!viewer.legacy) {
-    return viewer.greeted;
-  }
-  return viewer.legacy->started && run_.shown_records().wants(*viewer.legacy->dialect, header);
-}
-
-void WorkerDesk::show_record(const protocol::RecordHeader& header, const StoredRecord& record,
-                             Clock::time_point now) {
+void WorkerDesk::show_record(const StoredRecord& record, Clock::time_point now) {
   for (const auto& [viewer, member] : roster_.members()) {
-    if (viewer->role() == Role::kViewer && is_wanted(member, header)) {
+    if (viewer->role() == Role::kViewer && member.greeted) {
       viewer->queue().push_record(record, now);
       viewer->wake();
     }

@@ -46,9 +46,7 @@ class WorkerDesk {
   void follow_leader(const protocol::Notification& notification, const SharedBytes& text);
   void pass_on(const protocol::Notification& notification, const SharedBytes& text);
   void take_records(Member& member, const SharedBytes& records, Clock::time_point now);
-  bool is_wanted(const Member& viewer, const protocol::RecordHeader& header) const;
-  void show_record(const protocol::RecordHeader& header, const StoredRecord& record,
-                   Clock::time_point now);
+  void show_record(const StoredRecord& record, Clock::time_point now);
   void notify_damage(Member& member, const base::Error& error, Clock::time_point now);
 
   Roster& roster_;

@@ -79,8 +79,8 @@ void WsSession::on_accept(beast::error_code failure) {
   }
   open_ = true;
   ++context_.room.metrics().connections;
-  context_.room.join(*this, Clock::now(),
-                     request_.target().starts_with("/?") || request_.target() == "/");
+  context_.host->join(*this, Clock::now(),
+                      request_.target().starts_with("/?") || request_.target() == "/");
   read();
   wake();
 }
@@ -133,11 +133,11 @@ void WsSession::handle_message() {
   const LogRank about(context_.room.rank_of(*this));
   try {
     if (stream_.got_text()) {
-      context_.room.on_text(*this, message, Clock::now());
+      context_.host->on_text(*this, message, Clock::now());
     } else {
       // The room may keep this message, so the next message needs other memory.
       const auto kept = std::exchange(message_, std::make_shared<beast::flat_buffer>());
-      context_.room.on_binary(*this, {kept, message, kept->capacity()}, Clock::now());
+      context_.host->on_binary(*this, {kept, message, kept->capacity()}, Clock::now());
     }
   } catch (const std::exception& error) {
     // A defect or a lack of memory must end this connection only.
@@ -189,7 +189,7 @@ void WsSession::write() {
     in_flight_ = queue().pop();
   }
   if (in_flight_.empty()) {
-    if (closing_ && !(drain_ && queue().is_translating())) {
+    if (closing_ && !(drain_ && queue().awaits_text())) {
       send_close();
     }
     return;
@@ -298,7 +298,7 @@ void WsSession::kill() {
 void WsSession::end() {
   if (open_) {
     open_ = false;
-    context_.room.leave(*this);
+    context_.host->leave(*this);
   }
   context_.input_waits = false;
   close_timer_.cancel();

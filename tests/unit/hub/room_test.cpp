@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using nlohmann::json;
 
-TEST_F(RoomTest, AClientAtTheLegacyPathMayWaitForItsUser) {
+TEST_F(RoomTest, AClientThatMayBeSilentMayWaitForItsUser) {
   FakeClient client(Role::kViewer, room_);
   room_.join(client, now_, true);
   room_.tick(start_ + 60s);
@@ -67,6 +67,27 @@ std::string record_of_plan(std::uint32_t plan, std::uint16_t layer) {
   protocol::append_record(bytes, {.plan = plan, .layer = layer, .ndim = 0, .shape = {1, 1, 1, 1}},
                           std::vector<std::byte>(4));
   return bytes;
+}
+
+TEST_F(RoomTest, AViewerThatDoesNotWatchYetDoesNotCountAndGetsNoRecords) {
+  const auto worker = greeted(Role::kWorker);
+  room_.on_binary(*worker, record_of_plan(1, 1), now_);
+  const auto viewer = join(Role::kViewer);
+  worker->texts();
+  say(*viewer, {{"id", 1},
+                {"method", "hello"},
+                {"params", {{"versions", {1}}, {"role", "viewer"}, {"watch", false}}}});
+  room_.on_binary(*worker, record_of_plan(1, 2), now_);
+  EXPECT_TRUE(viewer->texts().at(0).contains("result"));
+  EXPECT_EQ(viewer->records, 0U);
+  EXPECT_TRUE(worker->texts().empty()) << "a run that waits for a viewer does not start";
+  EXPECT_TRUE(ask(*viewer, "control.claim").contains("result")) << "it may set a plan meanwhile";
+  ask(*viewer, "subscribe");
+  viewer->texts();
+  EXPECT_EQ(viewer->records, 2U) << "the latest";
+  EXPECT_EQ(worker->texts().at(0).at("params").at("count"), 1);
+  ask(*viewer, "subscribe");
+  EXPECT_TRUE(worker->texts().empty());
 }
 
 TEST_F(RoomTest, AWorkerThatSendsOnlyDamageDoesNotFloodTheViewers) {

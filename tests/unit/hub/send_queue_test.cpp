@@ -34,10 +34,6 @@ Subscription paced(std::chrono::nanoseconds pause) {
   return wanted;
 }
 
-SharedBytes translated(std::string_view bytes) {
-  return std::make_shared<const std::string>("<" + std::string(bytes) + ">");
-}
-
 SharedBytes text(const std::string& bytes) { return std::make_shared<const std::string>(bytes); }
 
 class SendQueueTest : public testing::Test {
@@ -284,47 +280,51 @@ TEST(LatestRecords, KeepsOnePerKeyWithinItsBytes) {
   EXPECT_EQ(latest.keys().size(), 2U);
 }
 
-TEST_F(SendQueueTest, TranslatedRecordsGoOutAsTextsOneByOneAndDropsAreNotTold) {
-  queue_.translate_records([](const SharedBytes& bytes) -> Translation {
-    return *bytes == "no" ? Translation{} : Translation{.text = translated(*bytes)};
-  });
-  latest_.put(record(1, "a"));
-  latest_.put(record(2, "no"));
-  queue_.offer_latest();
-  for (const char* bytes : {"no", "b", "no", "c"}) {
-    push(record(3, bytes), now_);
+/// Makes a text at a time, when it is let.
+class FakeSource : public TextSource {
+ public:
+  std::optional<SharedBytes> next() override {
+    making_ = left > 0 && !made;
+    if (left == 0 || !made) {
+      return std::nullopt;
+    }
+    --left;
+    return text("made");
   }
+  bool is_making() const override { return making_; }
+
+  int left = 0;
+  bool made = true;
+
+ private:
+  bool making_ = false;
+};
+
+TEST_F(SendQueueTest, TextsOfASourceGoOutWhenNothingElseWaits) {
+  FakeSource source;
+  queue_.draw_from(&source);
+  source.left = 2;
+  push(record(1, "a"), now_);
   ASSERT_TRUE(queue_.push_text(text("t")));
-  const Outgoing first = queue_.pop();
-  EXPECT_TRUE(first.text);
-  EXPECT_EQ(drain(), (std::vector<std::string>{"<a>", "<b>", "<c>"}));
-  for (const char* bytes : {"d", "e"}) {
-    push(record(4, std::string(400, *bytes)), now_);
-    push(record(4, std::string(400, *bytes)), now_);
-  }
-  EXPECT_EQ(drain(), (std::vector<std::string>{"<" + std::string(400, 'e') + ">"}));
-  EXPECT_EQ(told_, 0);
-  EXPECT_EQ(queue_.dropped(), 3U) << "they are counted";
+  EXPECT_EQ(drain(), (std::vector<std::string>{"t", "a", "made", "made"}));
+  source.left = 1;
+  queue_.draw_from(nullptr);
+  EXPECT_TRUE(drain().empty());
 }
 
-TEST_F(SendQueueTest, WhatIsTranslatedLaterKeepsItsTurnAndTextsPassIt) {
-  bool later = true;
-  queue_.translate_records([&](const SharedBytes& bytes) {
-    return later ? Translation{.later = true} : Translation{.text = translated(*bytes)};
-  });
-  for (const char* bytes : {"a", "b"}) {
-    push(record(1, bytes), now_);
-  }
+TEST_F(SendQueueTest, ATextThatIsBeingMadeIsAwaitedAndOtherTextsPassIt) {
+  FakeSource source;
+  queue_.draw_from(&source);
+  source.left = 1;
+  source.made = false;
+  EXPECT_FALSE(queue_.awaits_text());
   EXPECT_TRUE(queue_.pop().empty());
-  EXPECT_TRUE(queue_.is_translating());
+  EXPECT_TRUE(queue_.awaits_text());
   ASSERT_TRUE(queue_.push_text(text("t")));
   EXPECT_EQ(drain(), (std::vector<std::string>{"t"}));
-  for (const char first : {'c', 'd', 'e'}) {  // of one key: the last one wins
-    push(record(1, std::string(400, first)), now_);
-  }
-  later = false;
-  EXPECT_EQ(drain(), (std::vector<std::string>{"<a>", "<" + std::string(400, 'e') + ">"}));
-  EXPECT_FALSE(queue_.is_translating());
+  source.made = true;
+  EXPECT_EQ(drain(), (std::vector<std::string>{"made"}));
+  EXPECT_FALSE(queue_.awaits_text());
 }
 
 TEST(LatestRecords, ForgetsOldPlans) {

@@ -1,3 +1,5 @@
+#include "src/hub/legacy/legacy_gateway.h"
+
 #include <cstddef>
 #include <semaphore>
 #include <vector>
@@ -5,7 +7,7 @@
 #include "tensor_tracer/protocol/record.h"
 #include "tests/unit/hub/room_fixture.h"
 
-/// Viewers of the legacy dialects.
+/// Viewers of the legacy dialects, in front of a room whose trainer is a recording.
 namespace tt::hub {
 namespace {
 
@@ -19,14 +21,15 @@ const json kReplayedRun = {{"id", "1"},
 const json kWatchHiddenStates = {{"type", "run_training_step"},
                                  {"visualization_flags", {{"HiddenStates", "true"}}}};
 
-class ReplayedRoomTest : public testing::Test {
+class LegacyGatewayTest : public testing::Test {
  protected:
   void say(Client& client, const json& message) {
-    room_.on_text(client, message.dump(), Clock::now());
+    gateway_.on_text(client, message.dump(), Clock::now());
   }
+  void join(Client& client) { gateway_.join(client, Clock::now(), false); }
   // What a recording in the place of a trainer sends.
   void show(Client& recording) {
-    room_.join(recording, Clock::now());
+    join(recording);
     say(recording, {{"id", 1},
                     {"method", "hello"},
                     {"params", {{"versions", {1}}, {"role", "worker"}, {"run", kReplayedRun}}}});
@@ -38,7 +41,7 @@ class ReplayedRoomTest : public testing::Test {
     std::vector<std::unique_ptr<FakeClient>> viewers;
     for (int i = 0; i < count; ++i) {
       viewers.push_back(std::make_unique<FakeClient>(Role::kViewer, room_));
-      room_.join(*viewers.back(), Clock::now());
+      join(*viewers.back());
       say(*viewers.back(), kWatchHiddenStates);
       const auto texts = viewers.back()->texts();
       EXPECT_EQ(texts.size(), 1U);
@@ -46,15 +49,38 @@ class ReplayedRoomTest : public testing::Test {
     }
     return viewers;
   }
-  void take_next_update() {
-    made_.acquire();
-    room_.take_updates();
+  // Waits until the encoder has made it.
+  Outgoing next_update(FakeClient& viewer) {
+    while (true) {
+      gateway_.work();
+      if (Outgoing update = viewer.queue().pop(); !update.empty()) {
+        return update;
+      }
+      asked_.acquire();
+    }
+  }
+  // What a native viewer reads of the others.
+  json list_viewers() {
+    FakeClient native(Role::kViewer, room_);
+    join(native);
+    say(native,
+        {{"id", 1}, {"method", "hello"}, {"params", {{"versions", {1}}, {"role", "viewer"}}}});
+    say(native, {{"id", 2}, {"method", "viewers.list"}});
+    const json listed = native.texts().back().at("result").at("viewers");
+    gateway_.leave(native);
+    return listed;
+  }
+  void leave(const std::vector<std::unique_ptr<FakeClient>>& viewers, Client& recording) {
+    for (const auto& viewer : viewers) {
+      gateway_.leave(*viewer);
+    }
+    gateway_.leave(recording);
   }
 
-  std::counting_semaphore<> made_{0};
+  std::counting_semaphore<> asked_{0};
   Room room_{RoomOptions{.replay = true,
-                         .queue = {.total_bytes = 4000, .fresh_bytes = 300, .batch_bytes = 300},
-                         .on_update_made = [this] { made_.release(); }}};
+                         .queue = {.total_bytes = 4000, .fresh_bytes = 300, .batch_bytes = 300}}};
+  LegacyGateway gateway_{room_, [this] { asked_.release(); }};
 };
 
 std::string hidden_states_record(float number = 0) {
@@ -68,7 +94,7 @@ std::string hidden_states_record(float number = 0) {
   return bytes;
 }
 
-TEST_F(ReplayedRoomTest, ALegacyViewerJustWatchesARecording) {
+TEST_F(LegacyGatewayTest, ALegacyViewerJustWatchesARecording) {
   FakeClient recording(Role::kWorker, room_);
   show(recording);
   const auto viewers = watching(2);
@@ -78,34 +104,24 @@ TEST_F(ReplayedRoomTest, ALegacyViewerJustWatchesARecording) {
   }
   room_.on_binary(recording, hidden_states_record(), Clock::now());
   EXPECT_TRUE(viewers[0]->texts().empty());
-  take_next_update();
-  EXPECT_EQ(viewers[0]->texts().at(0).at("type"), "update");
-  for (const auto& viewer : viewers) {
-    room_.leave(*viewer);
-  }
-  room_.leave(recording);
+  EXPECT_EQ(json::parse(*next_update(*viewers[0]).parts.at(0)).at("type"), "update");
+  leave(viewers, recording);
 }
 
-TEST_F(ReplayedRoomTest, ALegacyViewerIsListedAsOne) {
+TEST_F(LegacyGatewayTest, ALegacyViewerIsListedAsOne) {
   FakeClient recording(Role::kWorker, room_);
   show(recording);
   const auto viewers = watching(1);
-  FakeClient native(Role::kViewer, room_);
-  room_.join(native, Clock::now());
-  say(native,
-      {{"id", 1}, {"method", "hello"}, {"params", {{"versions", {1}}, {"role", "viewer"}}}});
-  say(native, {{"id", 2}, {"method", "viewers.list"}});
-  const json listed = native.texts().back().at("result").at("viewers");
+  const json listed = list_viewers();
   ASSERT_EQ(listed.size(), 2U);
   EXPECT_EQ(listed[0].at("native"), false);
+  EXPECT_EQ(listed[0].at("session"), "v1") << "its connection's";
   EXPECT_EQ(listed[1].at("native"), true);
-  for (Client* client : {static_cast<Client*>(viewers[0].get()), static_cast<Client*>(&native),
-                         static_cast<Client*>(&recording)}) {
-    room_.leave(*client);
-  }
+  leave(viewers, recording);
+  EXPECT_EQ(list_viewers().size(), 1U);
 }
 
-TEST_F(ReplayedRoomTest, AnUpdateIsMadeOnceForAllAndTheOldestIsDropped) {
+TEST_F(LegacyGatewayTest, AnUpdateIsMadeOnceForAllAndTheOldestIsDropped) {
   FakeClient recording(Role::kWorker, room_);
   show(recording);
   const auto viewers = watching(2);
@@ -116,22 +132,50 @@ TEST_F(ReplayedRoomTest, AnUpdateIsMadeOnceForAllAndTheOldestIsDropped) {
     }
   }
   for (const double number : {0.0, 19.0}) {
-    take_next_update();
-    const Outgoing first = viewers[0]->queue().pop();
+    const Outgoing first = next_update(*viewers[0]);
     const Outgoing second = viewers[1]->queue().pop();
     ASSERT_TRUE(first.text && second.text) << number;
     EXPECT_EQ(json::parse(*first.parts.at(0)).at("result").at(0), number);
     EXPECT_EQ(first.parts[0]->data(), second.parts.at(0)->data()) << "made once";
     for (const auto& viewer : viewers) {
       EXPECT_TRUE(viewer->queue().pop().empty());
+      EXPECT_EQ(viewer->queue().awaits_text(), number == 0) << "its turn has come";
     }
   }
-  EXPECT_FALSE(made_.try_acquire()) << "18 of 20 were not made";
-  for (const auto& viewer : viewers) {
-    EXPECT_EQ(viewer->queue().dropped(), 18U);
-    room_.leave(*viewer);
+  const json listed = list_viewers();
+  EXPECT_EQ(listed[0].at("dropped_records"), 18) << "they were not made";
+  EXPECT_EQ(listed[1].at("dropped_records"), 18);
+  leave(viewers, recording);
+}
+
+TEST_F(LegacyGatewayTest, TheFirstMessageWithAMethodChoosesTheNativeProtocol) {
+  FakeClient viewer(Role::kViewer, room_);
+  join(viewer);
+  say(viewer, {{"type", "ping"}});
+  EXPECT_EQ(viewer.texts().at(0), (json{{"type", "pong"}}));
+  say(viewer, json::array());
+  EXPECT_EQ(viewer.texts().at(0).at("error").at("code"), "invalid_request");
+  say(viewer,
+      {{"id", 1}, {"method", "hello"}, {"params", {{"versions", {1}}, {"role", "viewer"}}}});
+  EXPECT_TRUE(viewer.texts().at(0).contains("result"));
+  say(viewer, {{"type", "ping"}});
+  EXPECT_EQ(viewer.texts().at(0).at("error").at("code"), "invalid_request");
+  gateway_.leave(viewer);
+}
+
+TEST_F(LegacyGatewayTest, AFloodOfLegacyMessagesIsCutOff) {
+  FakeClient viewer(Role::kViewer, room_);
+  const auto now = Clock::now();
+  gateway_.join(viewer, now, false);
+  std::size_t answers = 0;
+  for (int i = 0; i < 1300 && viewer.closed.empty(); ++i) {
+    gateway_.on_text(viewer, R"({"type": "ping"})", now);
+    answers += viewer.texts().size();
   }
-  room_.leave(recording);
+  EXPECT_EQ(answers, 200U);
+  EXPECT_EQ(viewer.closed, "too many messages");
+  EXPECT_EQ(room_.metrics().rate_limited, 1001U);
+  gateway_.leave(viewer);
 }
 
 }  // namespace
