@@ -59,13 +59,14 @@ def projections(
 ) -> Iterator[tuple[Record, float]]:
     """Records with the mean projection on the vector: over all tokens of the run's data, and over
     prompts that count the same however long they are."""
-    for record in run.records("HiddenStates", layers=options.layers):
+    chosen = {"compressor": "projection", "prompt_set": prompts.number if prompts else 0}
+    for record in run.records("HiddenStates", layers=options.layers, entry="all", **chosen):
         plan = (run.facts or {}).get("plan") or {}
-        if record.compressor != "projection" or record.plan != plan.get("number"):
+        if record.plan != plan.get("number"):
             continue
         entry = plan["entries"][record.entry]
         vectors = entry["compressor"]["vectors"]
-        if options.vector not in vectors or record.prompt_set != (prompts.number if prompts else 0):
+        if options.vector not in vectors:
             continue
         values = record.values[..., vectors.index(options.vector)]
         rows = own_tokens(values, record, entry, prompts) if prompts else [values]

@@ -152,12 +152,12 @@ def evaluation(
     Raises as soon as that cannot come. The plan has these entries behind those before."""
     wanted = {(each.number, layer): len(each.lengths) for each in sets for layer in range(layers + 1)}
     watch = Watch(run, len(before))
-    run.records(MEASURED)
+    run.records(MEASURED, entry="all")
     number = (control.set_plan(before + measuring(sets)).plan or {})["number"]
     watch.begin(number)
     seen: dict[int, Parts] = defaultdict(lambda: defaultdict(dict))
     while True:
-        for record in run.records(MEASURED, timeout=1):
+        for record in run.records(MEASURED, entry="all", timeout=1):
             if record.plan != number or record.entry < len(before):
                 watch.check()
                 continue

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from tensor_tracer.errors import TensorTracerError
 from tensor_tracer.messages import Boundary, Plan, boundary_of, plan_of
 
-if TYPE_CHECKING:
-    from tensor_tracer.run import Run
+
+class Request(Protocol):
+    """`Run.request`."""
+
+    def __call__(
+        self, method: str, params: Mapping[str, Any] | None = None, timeout: float | None = ...
+    ) -> dict[str, Any]: ...
 
 
 class Control:
-    """The control of a run, from `Run.control`: held until the block ends, which ends a pause."""
+    """The control of a run, from `Run.control`: held until the block ends, which ends a pause. `request` asks the hub,
+    `on_release` is called before the control is given back."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
+    def __init__(self, request: Request, on_release: Callable[[], None]) -> None:
+        self._request, self._on_release = request, on_release
 
     def __enter__(self) -> Control:
         return self
@@ -27,8 +33,8 @@ class Control:
             self.release()
 
     def release(self) -> None:
-        self._run._controls = False
-        self._run.request("control.release")
+        self._on_release()
+        self._request("control.release")
 
     def pause(self) -> Boundary:
         """The boundary's step was the last before the pause."""
@@ -39,7 +45,7 @@ class Control:
 
     def step(self, count: int = 1) -> Boundary:
         """Does so many steps and pauses; returns when they are done."""
-        return boundary_of(self._run.request("control.step", {"count": count}, timeout=None))
+        return boundary_of(self._request("control.step", {"count": count}, timeout=None))
 
     def set_plan(self, plan: Plan) -> Boundary:
         """In force from the boundary's step on, as `plan` of the boundary."""
@@ -50,4 +56,4 @@ class Control:
         return self._ask("control.stop")
 
     def _ask(self, method: str, params: Mapping[str, Any] | None = None) -> Boundary:
-        return boundary_of(self._run.request(method, params))
+        return boundary_of(self._request(method, params))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 
 class TensorTracerError(Exception):
     """`code` is a stable word for programs, `where` names the thing, `remedy` says what to do."""
@@ -26,3 +28,9 @@ class RecordError(TensorTracerError, ValueError):
 
 def unknown(code: str, what: str, where: str) -> RecordError:
     return RecordError(code, f"{what} is not known", where, "update this client")
+
+
+def missing_package(package: str, purpose: str) -> ImportError:
+    """An optional package that is not there."""
+    text = f"{purpose} needs the package {package}, which is not installed; {sys.executable} -m pip install {package}"
+    return ImportError(text, name=package)

@@ -16,28 +16,39 @@ import urllib.parse
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 with contextlib.suppress(ImportError):  # a recording is read without websockets
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import ClientConnection
 
+from tensor_tracer import notebook
 from tensor_tracer.control import Control
 from tensor_tracer.endpoint import Endpoint
 from tensor_tracer.errors import ConnectionLost, HubError, RecordError, TensorTracerError
+from tensor_tracer.facts import RunFacts
 from tensor_tracer.messages import (Boundary, Plan, Program, State, boundary_of, encode_request, hub_error,
                                     numbers, plan_of, program_of)
+from tensor_tracer.plots import plot_scalars
 from tensor_tracer.record import Record, decode_records
-from tensor_tracer.selection import Points, Ranges, Selection, select
+from tensor_tracer.records import Records
+from tensor_tracer.selection import Followed, Kind, Names, Ranges, Selection, Sets, refuse_several, select
+from tensor_tracer.tokens import TokenTexts
 from tensor_tracer.version import __version__
+
+if TYPE_CHECKING:
+    import matplotlib.axes
 
 _PING_SECONDS = 10.0
 _ACK_SECONDS = 0.02  # between acks, which count against the hub's rate limit
 _ANSWER_SECONDS = 330.0  # the hub gives up on the trainer after 300
 _MAX_STEPS = 100_000  # that wait for a loop over steps()
 _RECONNECT_SECONDS = 300.0  # how long reconnect=True looks for a hub
+_MOST_STEPS_OF_HISTORY = 100_000
+_COMMIT_SECONDS = 2.0  # after which a record is in the hub's recording
 _MAX_SAVED = 10_000  # values of programs that wait for a loop over saved()
 _log = logging.getLogger("tensor_tracer")
 
@@ -54,6 +65,8 @@ class Run:
         self.dropped_entries: Counter[int] = Counter()
         self.dropped_events: Counter[str] = Counter()  # steps, saved and applied, by where
         self.reconnects = 0
+        self._known = RunFacts(None)
+        self._texts = TokenTexts(lambda: self._known, self._input_tokens)
         self._endpoint, self._window, self._check = endpoint, window, check
         self._patience = _RECONNECT_SECONDS if reconnect is True else float(reconnect)
         self._closing = threading.Event()
@@ -91,18 +104,41 @@ class Run:
         self._connection.close()
         self._thread.join()
 
+    def __repr__(self) -> str:
+        name = (self.facts or {}).get("name", "")
+        return f"<Run {name!r}: {self.state.phase}, step {self.state.step}, {self._endpoint.url}>"
+
+    def _repr_html_(self) -> str:
+        facts = self.facts or {}
+        rows = {"run": facts.get("id", "no trainer has connected"), **notebook.about(facts)}
+        rows["control"] = self.holder["name"] if self.holder else "nobody"
+        plan = (facts.get("plan") or {}).get("number", 0)
+        for number, entry in enumerate(self._known.entries(plan)):
+            rows[f"entry {number}"] = json.dumps(entry)
+        return notebook.table(repr(self), rows)
+
     def records(
-        self, point: Points | None = None, layers: Ranges | None = None, entry: int | None = None,
-        rate: float | None = None, timeout: float | None = None,
+        self, point: Names | None = None, layers: Ranges | None = None, entry: Ranges | None = None,
+        rate: float | None = None, timeout: float | None = None, *, compressor: Names | None = None,
+        prompt_set: Sets | None = None, phase: Names | None = None, direction: Names | None = None,
     ) -> Iterator[Record]:  # fmt: skip
         """Records as they arrive; the hub sends no others from here on. Ends with the run, or when
-        nothing came for `timeout` seconds. `rate`: so many a second of each key."""
-        selection = select(point, layers, entry, self._names())
+        nothing came for `timeout` seconds. `rate`: so many a second of each key. `prompt_set`: names, or 0 for the
+        run's own data.
+
+        ValueError where several entries of the trace plan match a point that is named, since their numbers do not mean
+        the same; with `entry`, such as "all", they may. A loop goes on with its entry when the plan changes; it raises this ValueError
+        where the new plan has several entries that match, and not that one.
+        """
+        selection = select(self._known, point, layers, entry, compressor, prompt_set, phase, direction)
+        followed = Followed(selection)
+        if plan := (self.facts or {}).get("plan"):
+            followed.begin(self._known, plan.get("number", 0))
         if (wanted := selection.members(rate)) != self._subscription:
             self.request("subscribe", wanted)
             self._subscription = wanted
             self._said_records.clear()
-        return self._loop(selection, timeout)
+        return self._loop(followed, timeout)
 
     def steps(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
         """The `step` notifications: first the last 2,000, then as they arrive."""
@@ -165,7 +201,7 @@ class Run:
         if "records" in answer:
             sides = answer["records"].items()
             answer["records"] = {
-                side: list(decode_records(base64.b64decode(text), points=self._names())) for side, text in sides
+                side: list(self._decoded(base64.b64decode(text))) for side, text in sides
             }
         return answer
 
@@ -173,19 +209,63 @@ class Run:
         """Claims the control of the run; `busy` if another holds it."""
         self.request("control.claim", {"name": name, "take_over": take_over})
         self._controls = True
-        return Control(self)
+        return Control(self.request, self._give_control_back)
+
+    def _give_control_back(self) -> None:
+        self._controls = False
 
     def history(
-        self, point: str | None = None, layers: Ranges | None = None, entry: int | None = None,
-        first: int | None = None, last: int | None = None,
-    ) -> Iterator[Record]:  # fmt: skip
-        """Records of past steps, in order of steps, from the hub's recording."""
-        layers = select(point, layers, entry, self._names()).members(None).get("layers")
-        query = {"first": first, "last": last, "point": point, "entry": entry, "layers": layers}
+        self, point: Names | None = None, layers: Ranges | None = None, entry: Ranges | None = None,
+        first: int | None = None, last: int | None = None, *, compressor: Names | None = None,
+        prompt_set: Sets | None = None, phase: Names | None = None, direction: Names | None = None,
+    ) -> Records:  # fmt: skip
+        """The records of the steps from `first` to `last`, from the hub's recording, in order. All are read before this
+        returns. ValueError as for `records`."""
+        chosen = select(self._known, point, layers, entry, compressor, prompt_set, phase, direction)
+        found = list(self._past(chosen, first, last))
+        if not chosen.may_mix:
+            refuse_several(self._kind_of(record) for record in found)
+        return Records.in_memory(found, self._texts, self._known, f"{chosen}, of {self!r}")
+
+    def _past(self, chosen: Selection, first: int | None, last: int | None) -> Iterator[Record]:
+        members = chosen.members(None)
+        points, entries = members.get("points") or [], members.get("entries") or []
+        query = {"first": first, "last": last, "layers": members.get("layers")}
+        query |= {"point": points[0] if len(points) == 1 else None, "entry": entries[0] if len(entries) == 1 else None}
         after: str | None = ""
         while after is not None:
             body, after = self._endpoint.get("/history/records", query | {"after": after or None})
-            yield from decode_records(body, self._check, self._names())
+            yield from filter(chosen.takes, self._decoded(body))
+
+    def _decoded(self, message: bytes) -> Iterator[Record]:
+        return decode_records(message, self._check, self._names(), self._texts)
+
+    def _kind_of(self, record: Record) -> Kind:
+        prompts, meaning = self._known.prompt_set(record.prompt_set), self._known.meaning(record.plan, record.entry)
+        return Kind(record.point, record.entry, record.compressor, record.direction, prompts, meaning)
+
+    def _input_tokens(self, first: int, last: int) -> Iterator[Record]:
+        """From the hub's recording, which has the newest step a little later."""
+        if "InputTokens" not in self._known.points:
+            return
+        chosen = select(self._known, "InputTokens", entry="all", prompt_set=0)
+        end = time.monotonic() + _COMMIT_SECONDS * (last >= self.state.step - 1)
+        while not (found := list(self._past(chosen, first, last))) and time.monotonic() < end:
+            time.sleep(0.1)
+        yield from found
+
+    def scalars(self, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Steps and values up to now, from the hub's recording."""
+        rows = [numbers(row) for row in self.get("/history/steps", limit=_MOST_STEPS_OF_HISTORY)]
+        told = [(row["step"], row[name]) for row in rows if name in row]
+        if not told:
+            known = sorted({key for row in rows for key in row} - {"step"})
+            raise ValueError(f"scalars: there is no {name!r}; there is {', '.join(known) or 'none yet'}")
+        return np.array([step for step, _ in told], np.int64), np.array([value for _, value in told], np.float64)
+
+    def plot(self, *names: str, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
+        """Scalars over the steps up to now; without names the loss."""
+        return plot_scalars({name: self.scalars(name) for name in names or ["loss"]}, ax)
 
     def get(self, path: str, **query: Any) -> Any:
         """What the hub answers to a GET: "/history", "/history/steps", "/history/events"."""
@@ -255,19 +335,19 @@ class Run:
                     for _ in decode_records(message, False):
                         self.dropped["client"] += 1
 
-    def _loop(self, selection: Selection, timeout: float | None) -> Iterator[Record]:
+    def _loop(self, followed: Followed, timeout: float | None) -> Iterator[Record]:
         with self._changed:
             self._loops += 1
         try:
             while True:
                 while self._records:
                     record = self._records.popleft()
-                    if selection.takes(record) and self._is_new(record):
+                    if followed.takes(record, self._known) and self._is_new(record):
                         yield record
                 if (message := self._next(self._messages, timeout)) is None:
                     return
                 self._acknowledge()
-                self._records.extend(decode_records(message, self._check, self._names()))
+                self._records.extend(self._decoded(message))
         finally:
             with self._changed:
                 self._loops -= 1
@@ -439,6 +519,7 @@ class Run:
             self.holder = params["holder"]
         elif event == "plan":
             self.facts = (self.facts or {}) | {"plan": params["plan"]}
+            self._known.add_plan(params["plan"])
         elif event == "interventions":
             self.facts = (self.facts or {}) | {"interventions": params["programs"]}
         elif event == "applied":
@@ -459,7 +540,8 @@ class Run:
     def _set_facts(self, facts: dict[str, Any] | None) -> None:
         if self.facts and facts and self.facts.get("id") != facts.get("id"):
             self._newest = 0
-        self.facts = facts
+            self._known = RunFacts(None)
+        self.facts, self._known = facts, RunFacts(facts, [*self._known.plans.values(), (facts or {}).get("plan")])
 
     def _on_step(self, params: Mapping[str, Any]) -> None:
         """Leaves out what was said before. A replay goes back, but not at the start of a connection."""

@@ -58,25 +58,25 @@ int become_hub(char** rest) {
 constexpr const char* kInstalledExport = R"(import sys
 sys.path[:] = filter(None, sys.path)
 import importlib.util, runpy
-if not importlib.util.find_spec("tensor_tracer_export"):
+if not all(map(importlib.util.find_spec, ("tensor_tracer", "numpy", "google_crc32c"))):
     print("tensor-tracer: export needs the Python package of Tensor Tracer;",
           sys.executable, "-m pip install CHECKOUT/python", file=sys.stderr)
     sys.exit(2)
-runpy.run_module("tensor_tracer_export", run_name="__main__"))";
+runpy.run_module("tensor_tracer", run_name="__main__"))";
 
 // Runs the package of this checkout, with the checkout's interpreter if there is one. Outside a
 // checkout, runs the installed package.
 int become_export(char** rest) {
   const fs::path checkout = (program_folder() / "../../..").lexically_normal();
-  const fs::path package = checkout / "python/tensor_tracer_export";
+  const fs::path package = checkout / "python/tensor_tracer";
   const fs::path own = checkout / ".venv/bin/python";
   const char* remedy = "install Python 3.10 or newer";
   std::error_code ignored;
   if (checkout.is_relative() || !fs::exists(package, ignored)) {
-    return become({"python3", "-c", kInstalledExport}, rest, remedy);
+    return become({"python3", "-c", kInstalledExport, "export"}, rest, remedy);
   }
-  return become({fs::exists(own, ignored) ? own.string() : "python3", package.string()}, rest,
-                remedy);
+  return become({fs::exists(own, ignored) ? own.string() : "python3", package.string(), "export"},
+                rest, remedy);
 }
 
 using Command = int (*)(int, const char* const*);

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +11,6 @@ import numpy as np
 import pytest
 from fake_hub import FakeHub
 from hub_harness import FACTS, REPOSITORY, make_record, wait_until
-from test_python_records import SCHEMA
 
 
 def start(program: str, *arguments: str) -> subprocess.Popen[str]:
@@ -116,64 +113,3 @@ def test_follow_projection_without_a_run(tmp_path: Path) -> None:
     program = start("follow_projection.py", str(tmp_path), "--vector", "evil", "--threshold", "2")
     errors = program.communicate(timeout=20)[1]
     assert program.returncode == 1 and errors.startswith("error: ") and "[no_hub]" in errors
-
-
-FORMS = [  # of records of HiddenStates, layer 4: what is not as usual, shape, dtype
-    ({}, [1, 4], 2), ({"entry": 1, "phase": 1}, [1, 4], 2), ({"plan": 2, "direction": 1}, [1, 4], 2),
-    ({"entry": 2, "prompt_set": 1}, [3, 4], 2), ({"entry": 2, "prompt_set": 1}, [2, 4], 4),
-]  # fmt: skip
-NAMES = [
-    "plan1.entry0.HiddenStates.layer4.train.value", "plan1.entry1.HiddenStates.layer4.eval.value",
-    "plan2.entry0.HiddenStates.layer4.train.gradient",
-    "plan1.entry2.HiddenStates.layer4.train.value.prompts1.f32.3x4",
-    "plan1.entry2.HiddenStates.layer4.train.value.prompts1.bf16.2x4",
-]  # fmt: skip
-
-
-def write_recording(path: Path) -> list[bytes]:
-    """Two micro-batches of each form in each of two steps, in no order; the payloads of each form."""
-    payloads = [b""] * len(FORMS)
-    file = sqlite3.connect(path)
-    file.executescript(SCHEMA)
-    file.execute("INSERT INTO meta VALUES ('schema_version', '1')")
-    file.execute("INSERT INTO runs VALUES (1, ?, '', '', '', ?)", [FACTS["id"], json.dumps(FACTS)])
-    for flag, name in ((4, "MLP1"), (7, "HiddenStates")):
-        file.execute("INSERT INTO points VALUES (1, ?, ?, '{}')", [flag, name])
-    for step in (1, 2):
-        for micro_batch in (0, 1):
-            for number, (change, shape, dtype) in reversed(list(enumerate(FORMS))):
-                values = np.random.default_rng([step, micro_batch, number]).normal(size=shape).astype("<f4")
-                payload = values.tobytes() if dtype == 2 else values.astype("<f2").tobytes()
-                payloads[number] += payload
-                place = {"step": step, "layer": 4, "micro_batch": micro_batch, "first_row": 8 * micro_batch}
-                place |= {"dtype": dtype, "ndim": 2, "shape": [*shape, 1, 1]} | change
-                frame = [step, place.get("entry", 0), make_record(payload, **place)]
-                file.execute("INSERT INTO frames VALUES (NULL, 1, ?, ?, 7, 4, ?)", frame)
-    file.commit()
-    file.close()
-    return payloads
-
-
-def test_recording_to_numpy(tmp_path: Path) -> None:
-    payloads = write_recording(tmp_path / "run.ttrec")
-    output = tmp_path / "hidden.npz"
-    arguments = (str(tmp_path / "run.ttrec"), "HiddenStates", "4", str(output))
-    program = start("recording_to_numpy.py", *arguments)
-    printed, errors = program.communicate(timeout=20)
-    assert errors == "" and program.returncode == 0
-    written = np.load(output)
-    beside = ("steps", "micro_batches", "first_rows")
-    assert set(written) == {f"{name}{end}" for name in NAMES for end in ("", *(f".{b}" for b in beside))}
-    for name, payload, (_, shape, dtype) in zip(NAMES, payloads, FORMS, strict=True):
-        values = written[name]
-        assert values.dtype == np.float32 and values.shape == (4, *shape)
-        # bf16 is the upper half of float32.
-        assert (values if dtype == 2 else values.view("<u2")[..., 1::2]).tobytes() == payload
-        assert [written[f"{name}.{each}"].tolist() for each in beside] == [
-            [1, 1, 2, 2], [0, 1, 0, 1], [0, 8, 0, 8]
-        ]  # fmt: skip
-        assert f"{name}: {values.shape} of float32, steps 1 to 2" in printed
-    assert start("recording_to_numpy.py", *arguments, "--entry", "1").wait(20) == 0
-    assert set(np.load(output)) == {NAMES[1], *(f"{NAMES[1]}.{each}" for each in beside)}
-    program = start("recording_to_numpy.py", arguments[0], "MLP1", "4", str(output))
-    assert "MLP1 of layer 4: nothing was recorded" in program.communicate(timeout=20)[1]

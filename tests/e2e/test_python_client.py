@@ -427,7 +427,7 @@ def test_history_comes_in_pages(fake: FakeHub) -> None:
         asked.append(query)
         page = int(query.get("after", 0))
         more = {"TT-Next": str(page + 1)} if page < 2 else {}
-        return b"".join(make_record(step=2 * page + n) for n in (1, 2)), more
+        return b"".join(make_record(point=4, step=2 * page + n) for n in (1, 2)), more
 
     def steps(query: dict[str, str]) -> tuple[bytes, dict[str, str]]:
         return json.dumps([{"step": 1, "loss": 2.5}]).encode(), {}

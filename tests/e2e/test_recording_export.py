@@ -26,7 +26,7 @@ from tensorboardX.proto.event_pb2 import Event
 
 pytestmark = pytest.mark.nightly(suite="export")
 
-PACKAGE = REPOSITORY / "python" / "tensor_tracer_export"
+PACKAGE = REPOSITORY / "python" / "tensor_tracer"
 STEPS = (1, 2, 3, 5)
 PLAN = {
     "number": 1,
@@ -119,7 +119,7 @@ def made(tmp_path: Path) -> Expected:
 
 def export(*words: object, **options: object) -> subprocess.CompletedProcess[str]:
     """Runs the command that `tensor-tracer export` starts."""
-    command = [sys.executable, str(PACKAGE), *map(str, words)]
+    command = [sys.executable, str(PACKAGE), "export", *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, **options)
 
 
@@ -539,7 +539,7 @@ def test_memory_does_not_grow_with_the_recording(tmp_path: Path, form: str) -> N
         for number in range(2, records + 1):
             maker.database.execute(f"INSERT INTO frames {copy}", (number,))
         words = [maker.close(), "--to", form, "--output", tmp_path / f"{records}.out"]
-        running = subprocess.Popen([sys.executable, str(PACKAGE), *map(str, words)])
+        running = subprocess.Popen([sys.executable, str(PACKAGE), "export", *map(str, words)])
         _, status, used = os.wait4(running.pid, 0)
         running.returncode = os.waitstatus_to_exitcode(status)
         assert running.returncode == 0

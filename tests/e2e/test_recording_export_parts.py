@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 from recording_maker import RUN, Maker, signed
 from tensor_tracer import TensorTracerError
-from tensor_tracer_export.__main__ import main, open_database
-from tensor_tracer_export.arrays import DenseArray
-from tensor_tracer_export.frames import MAX_STEP, Frames, Selection, Series
-from tensor_tracer_export.names import RunNames, name_series
+from tensor_tracer.export.arrays import DenseArray
+from tensor_tracer.export.command import main
+from tensor_tracer.export.frames import MAX_STEP, Frames, Selection, Series
+from tensor_tracer.export.names import name_series
+from tensor_tracer.facts import RunFacts
+from tensor_tracer.recording_file import open_database
 
 FACTS = {
     "points": [{"name": "MLP1", "flag": 4}, {"name": "HiddenStates", "flag": 7}],
@@ -33,7 +35,7 @@ def test_series_that_share_a_name_are_told_apart() -> None:
     gradient = series(direction=1, prompt_set=1, compressor=3)
     unknown = series(point=99, layer=0, compressor=9)
     alike = [series(), series(entry=2, shape_text="[1, 4]")]
-    names = name_series([*alike, gradient, unknown], RunNames(FACTS))
+    names = name_series([*alike, gradient, unknown], RunFacts(FACTS))
     assert [array for array, _ in names] == [
         "HiddenStates.layers.3.entry.0.1x2",
         "HiddenStates.layers.3.entry.2.1x4",
@@ -48,8 +50,8 @@ def test_series_that_share_a_name_are_told_apart() -> None:
     [None, 3, {"points": 3}, {"points": [1, {"flag": -1}]}, {"prompt_sets": [None]}],
 )
 def test_facts_of_any_shape_are_taken(facts: Any) -> None:
-    assert RunNames(facts).point(7) == "point_7"
-    assert RunNames(facts).prompt_set(1) == "1"
+    assert RunFacts(facts).point(7) == "point_7"
+    assert RunFacts(facts).prompt_set(1) == "1"
 
 
 def test_a_run_that_goes_on_is_read_in_one_state(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from recording_maker import Maker
 
 pytestmark = pytest.mark.nightly(suite="export")
 
-PACKAGE = REPOSITORY / "python" / "tensor_tracer_export"
+PACKAGE = REPOSITORY / "python" / "tensor_tracer"
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 STANDARD_MODULES = ("argparse", "csv", "importlib", "runpy", "sqlite3", "zipfile")
 
@@ -34,7 +34,7 @@ def foreign(tmp_path: Path) -> Path:
     """A folder whose modules end the process that imports them."""
     folder = tmp_path / "foreign"
     folder.mkdir()
-    for name in ("tensor_tracer", "tensor_tracer_export", "numpy", *STANDARD_MODULES):
+    for name in ("tensor_tracer", "numpy", *STANDARD_MODULES):
         (folder / f"{name}.py").write_text(f"raise SystemExit('foreign {name}')")
     return folder
 
@@ -74,10 +74,16 @@ def test_modules_of_the_current_folder_are_not_run(recording: Path, foreign: Pat
 def test_a_copied_program_takes_the_installed_package(recording: Path, foreign: Path, tmp_path: Path) -> None:
     program = Path(shutil.copy(binary("tensor-tracer"), tmp_path / "tensor-tracer"))
     words = (recording, "--to", "npz", "--output", tmp_path / "out.npz")
-    missing = run_program(program, *words, cwd=foreign)
+    bare = tmp_path / "bare" / "python3"  # the same Python without what is installed
+    bare.parent.mkdir()
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    missing = run_program(program, *words, cwd=foreign, PATH=f"{bare.parent}:{PATH}")
     assert missing.returncode == 2 and len(missing.stderr.splitlines()) == 1
     assert "-m pip install CHECKOUT/python" in missing.stderr
-    done = run_program(program, *words, cwd=foreign, PYTHONPATH=str(PACKAGE.parent))
+    installed = [PACKAGE.parent, *(path for path in sys.path if path.endswith("site-packages"))]
+    done = run_program(program, *words, cwd=foreign, PATH=f"{bare.parent}:{PATH}",
+                       PYTHONPATH=":".join(map(str, installed)))  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out.npz").exists()
     none = run_program(program, *words, PATH=str(tmp_path))
@@ -107,7 +113,7 @@ def test_a_missing_tensorboardx_is_named_and_no_folder_made(recording: Path, tmp
 def test_an_old_python_is_told(recording: Path, tmp_path: Path) -> None:
     ast.parse((PACKAGE / "__main__.py").read_text(), feature_version=(3, 7))
     script = "import runpy, sys; sys.version_info = (3, 9, 18); runpy.run_path(sys.argv.pop(1), run_name='__main__')"
-    command = [sys.executable, "-c", script, str(PACKAGE), str(recording), "--to", "csv", "--output",
+    command = [sys.executable, "-c", script, str(PACKAGE), "export", str(recording), "--to", "csv", "--output",
                str(tmp_path / "out")]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2 and "install Python 3.10 or newer" in done.stderr

@@ -1,48 +1,35 @@
 """Writes a recording as NPZ, safetensors, CSV or TensorBoard events: docs/recording.md, "Exports".
 
-    python -m tensor_tracer_export run.ttrec --to npz --output run.npz --point HiddenStates --layers 1-4
+    python -m tensor_tracer export run.ttrec --to npz --output run.npz --point HiddenStates --layers 1-4
 
 `tensor-tracer export` starts this program. Holds one record and one run's scalars in memory, not more.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-
-
-if sys.version_info < (3, 10):
-    print("export: {} is too old; install Python 3.10 or newer".format(sys.executable), file=sys.stderr)  # noqa: UP032
-    sys.exit(2)
-if not __package__:  # `python <this folder>` puts this folder in front; the modules are beside it
-    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
 import argparse
 import contextlib
 import difflib
+import os
 import re
 import sqlite3
 import struct
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-try:
-    import numpy as _  # noqa: F401
-except ImportError:
-    print(f"export: this needs the package numpy; {sys.executable} -m pip install numpy", file=sys.stderr)
-    sys.exit(2)
-
-from tensor_tracer import TensorTracerError
-
-from tensor_tracer_export.arrays import write_npz, write_safetensors
-from tensor_tracer_export.errors import cannot_write, not_a_recording, wrong
-from tensor_tracer_export.events import import_tensorboard, write_tensorboard
-from tensor_tracer_export.frames import MAX_STEP, Frames, Scalars, Selection, Series
-from tensor_tracer_export.json_values import parsed
-from tensor_tracer_export.names import RunNames, Source, name_series, one_word
-from tensor_tracer_export.tables import write_csv_records, write_csv_scalars
-
+from tensor_tracer.errors import TensorTracerError
+from tensor_tracer.export.arrays import write_npz
+from tensor_tracer.export.errors import cannot_write, wrong
+from tensor_tracer.export.frames import MAX_STEP, Frames, Scalars, Selection, Series
+from tensor_tracer.export.names import Source, name_series, one_word
+from tensor_tracer.export.safetensors import import_safetensors, write_safetensors
+from tensor_tracer.export.tables import write_csv_records, write_csv_scalars
+from tensor_tracer.export.tensorboard import import_tensorboard, write_tensorboard
+from tensor_tracer.facts import RunFacts
+from tensor_tracer.json_values import parsed
+from tensor_tracer.recording_file import not_a_recording, open_database, plans_of
 
 FORMATS = ("npz", "safetensors", "csv", "tensorboard")
 _EPILOG = """
@@ -56,41 +43,6 @@ has the steps, "scalars.loss" the loss of each of "scalars.step".
 _MAX_LAYER = 0xFFFF
 # Codes of errors that another command line mends; docs/errors.md.
 _USAGE = {"invalid_argument", "not_a_recording", "unsupported_version"}
-
-
-def open_database(path: Path) -> sqlite3.Connection:
-    """Opens a recording for reading only; it may still be written."""
-    if not os.path.isfile(path):
-        raise not_a_recording("there is no such file")
-    why = ""
-    # A file in a folder that cannot be written has no room for SQLite's lock files.
-    for options in ("mode=ro", "mode=ro&immutable=1"):
-        try:
-            uri = f"{path.resolve().as_uri()}?{options}"
-            database = sqlite3.connect(uri, 2.0, isolation_level=None, uri=True)
-            # A view would do what the file's author wrote, for as long as he likes.
-            query = "SELECT name FROM sqlite_master WHERE type = 'table'"
-            tables = {name for (name,) in database.execute(query)}
-        except sqlite3.DatabaseError as error:
-            if "locked" in str(error):
-                text = "the hub of a run has this file for itself"
-                raise TensorTracerError("recording_in_use", text, "", "wait until the run has ended") from error
-            why = str(error)
-            continue
-        _check_schema(database, tables)
-        database.text_factory = lambda text: text.decode(errors="replace")
-        return database
-    raise not_a_recording(why)
-
-
-def _check_schema(database: sqlite3.Connection, tables: set[str]) -> None:
-    missing = {"meta", "runs", "points", "frames", "scalars", "events"} - tables
-    if missing:
-        raise not_a_recording(f"this is an SQLite file, but no recording: it has no table {min(missing)}")
-    version = database.execute("SELECT value FROM meta WHERE key = 'schema_version'").fetchone()
-    if version != ("1",):
-        text = f"its schema version is {version[0] if version else 'missing'}, known is 1"
-        raise TensorTracerError("unsupported_version", text, "", "use a newer version of Tensor Tracer")
 
 
 def choose_run(database: sqlite3.Connection, run: str) -> tuple[int, str, Any]:
@@ -109,7 +61,7 @@ def choose_run(database: sqlite3.Connection, run: str) -> tuple[int, str, Any]:
     raise wrong(f"there is no run {run} in it", f"it has {ids}")
 
 
-def _flag_of(names: RunNames, point: str) -> int:
+def _flag_of(names: RunFacts, point: str) -> int:
     if point not in names.points:
         near = difflib.get_close_matches(point, names.points, 1)
         known = f"it has {', '.join(sorted(names.points))}"
@@ -124,7 +76,7 @@ def _ranges(text: str) -> list[tuple[int, int]]:
     return pairs if len(pairs) == len(found) and all(a <= b <= MAX_STEP for a, b in pairs) else []
 
 
-def select(options: argparse.Namespace, run: int, names: RunNames) -> Selection:
+def select(options: argparse.Namespace, run: int, names: RunFacts) -> Selection:
     layers, steps = None, [(0, MAX_STEP)]
     if options.layers:
         pairs = _ranges(options.layers)
@@ -140,7 +92,7 @@ def select(options: argparse.Namespace, run: int, names: RunNames) -> Selection:
     return Selection(run, *steps[0], points, layers)
 
 
-def choose_series(frames: Frames, options: argparse.Namespace, names: RunNames) -> list[Series]:
+def choose_series(frames: Frames, options: argparse.Namespace, names: RunFacts) -> list[Series]:
     """What the format has a place for. A point that was asked for and has nothing is an error."""
     if options.to == "csv" and not options.point:
         return []
@@ -195,7 +147,7 @@ def export(options: argparse.Namespace) -> str:
         raise wrong("--raw is of npz and safetensors only", "leave it out")
     with contextlib.closing(open_database(options.file)) as database:
         run, run_id, facts = choose_run(database, options.run)
-        names = RunNames(facts)
+        names = RunFacts(facts, (plan for _, plan in plans_of(database, run)))
         frames = Frames(database, select(options, run, names))
         series = choose_series(frames, options, names)
         has_scalars = options.to != "csv" or not options.point
@@ -203,11 +155,13 @@ def export(options: argparse.Namespace) -> str:
         if not series and not scalars.steps:
             raise wrong("nothing was recorded in these steps", "widen --steps")
         path = options.output
+        if options.to == "safetensors":
+            import_safetensors()
         if options.to == "tensorboard":  # which looks through a folder for files of such names
             path = path / f"events.out.tfevents.0.{one_word(run_id)}"
             import_tensorboard()
         series_names = name_series(series, names)
-        source = Source(database, run, run_id, facts, frames, names, series, series_names, scalars)
+        source = Source(run_id, frames, names, series, series_names, scalars)
         try:
             prepare_output(options.file, path, options)
             write(source, path, options)

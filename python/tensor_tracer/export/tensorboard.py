@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tensor_tracer import Record
 
-from tensor_tracer_export.errors import wrong
-from tensor_tracer_export.json_values import list_of, member, natural
-from tensor_tracer_export.names import RunNames, Source, plans_of
-
-
-# docs/protocol.md, `stats`: these, then a histogram.
-_MOMENTS = ("count", "mean", "std", "min", "max", "norm", "zeros", "nan", "pos_inf", "neg_inf")
+from tensor_tracer.compressors import EXPONENT_BINS, LOWEST_EXPONENT, STATISTICS
+from tensor_tracer.export.errors import wrong
+from tensor_tracer.export.names import Source
+from tensor_tracer.facts import RunFacts
+from tensor_tracer.json_values import list_of, member
+from tensor_tracer.record import Record
 
 
 def import_tensorboard() -> tuple[Any, Any, Any]:
@@ -51,13 +49,12 @@ class EventFile:
         if summary.value:
             self._write(self._events.Event(wall_time=time_ns / 1e9, step=step, summary=summary))
 
-    def histogram(self, low: float, high: float, stats: Sequence[float]) -> Any:
-        """Of even bins from `low` to `high`."""
-        counts = stats[len(_MOMENTS) :]
-        finite = stats[0] - sum(stats[7:10])
+    def histogram(self, limits: Sequence[float], stats: Sequence[float], total: float) -> Any:
+        """The bins of a `stats` record as they are. `limits`: of n bins the n + 1 ends; `total`: of their numbers."""
+        counts = stats[len(STATISTICS) :]
         return self._summaries.HistogramProto(
-            min=low, max=high, num=sum(counts), sum=stats[1] * finite if finite > 0 else 0, sum_squares=stats[5] ** 2,
-            bucket_limit=[low + (high - low) * (i + 1) / len(counts) for i in range(len(counts))], bucket=counts,
+            min=limits[0], max=limits[-1], num=sum(counts), sum=total, sum_squares=_statistic(stats, "norm") ** 2,
+            bucket_limit=limits[1:], bucket=counts,
         )  # fmt: skip
 
     def close(self) -> None:
@@ -76,41 +73,51 @@ def _scalar(tag: str, value: float) -> dict[str, Any]:
     return {"tag": tag, "simple_value": _float32(value)}
 
 
+def _statistic(stats: Sequence[float], name: str) -> float:
+    return stats[STATISTICS.index(name)]
+
+
 def _stats_values(file: EventFile, tag: str, compressor: Any, record: Record) -> list[dict[str, Any]]:
     stats = record.values.astype(np.float64).ravel().tolist()
-    if len(stats) < len(_MOMENTS):
+    bins = len(stats) - len(STATISTICS)
+    if bins < 0:
         return []
-    values = [_scalar(f"{tag}/{name}", number) for name, number in zip(_MOMENTS, stats, strict=False)]
-    # Only a histogram with a range has even bins, and only the plan knows the range.
+    values = [_scalar(f"{tag}/{name}", number) for name, number in zip(STATISTICS, stats, strict=False)]
+    # Only the plan says what the bins are.
     ends = list_of(compressor, "range")
-    if len(ends) == 2 and all(isinstance(end, int | float) for end in ends):
-        values.append({"tag": f"{tag}/histogram", "histo": file.histogram(float(ends[0]), float(ends[1]), stats)})
+    if len(ends) == 2 and all(isinstance(end, int | float) for end in ends) and bins:
+        finite = stats[0] - sum(_statistic(stats, name) for name in ("nan", "pos_inf", "neg_inf"))
+        total = _statistic(stats, "mean") * finite if finite > 0 else 0
+        limits = np.linspace(ends[0], ends[1], bins + 1).tolist()
+        values.append({"tag": f"{tag}/histogram", "histo": file.histogram(limits, stats, total)})
+    elif isinstance(compressor, dict) and "range" not in compressor and bins == EXPONENT_BINS:
+        # Of the numbers without their signs, so their sum is not known.
+        limits = [2.0 ** (LOWEST_EXPONENT + n) for n in range(bins + 1)]
+        values.append({"tag": f"{tag}/magnitudes", "histo": file.histogram(limits, stats, 0)})
     return values
 
 
-def _projection_values(tag: str, entry: Any, record: Record, names: RunNames) -> Iterator[dict[str, Any]]:
+def _projection_values(tag: str, record: Record, names: RunFacts) -> Iterator[dict[str, Any]]:
     """The mean over a row's tokens, and of that over the rows: each counts the same however long it is.
     A shorter prompt is filled up, which does not count."""
     if len(record.shape) != 3:
         return
     values = record.values.astype(np.float64)
-    lengths, tokens = names.prompt_lengths(record.prompt_set), list_of(entry, "tokens")
-    first_token = natural(tokens[0]) or 0 if tokens else 0
+    lengths, first_token = names.prompt_lengths(record.prompt_set), names.first_token(record.plan, record.entry)
     means = []
     for row, numbers in enumerate(values, record.first_row):
         own = numbers[: max(lengths[row] - first_token, 0)] if row < len(lengths) else numbers
         if len(own):
             means.append(own.mean(axis=0))
-    vectors = list_of(member(entry, "compressor"), "vectors")
+    vectors = names.vectors(record.plan, record.entry)
     for index, mean in enumerate(np.mean(means, axis=0).tolist() if means else ()):
-        known = index < len(vectors) and isinstance(vectors[index], str)
-        yield _scalar(f"{tag}/{vectors[index] if known else f'vector_{index}'}", mean)
+        name = vectors[index] if index < len(vectors) else f"vector_{index}"
+        yield _scalar(f"{tag}/{name}", mean)
 
 
 def write_tensorboard(source: Source, path: Path) -> None:
     """Scalars, and what statistics and projections say."""
     steps, times, columns = source.scalars
-    plans = plans_of(source.database, source.run, source.facts)
     file = EventFile(path, times[0] if times else 0)
     with contextlib.closing(file):
         for row, (step, time) in enumerate(zip(steps, times, strict=True)):
@@ -118,9 +125,9 @@ def write_tensorboard(source: Source, path: Path) -> None:
             file.add(step, time, [_scalar(name, value) for name, value in told if value is not None])
         for series, (_, tag) in zip(source.series, source.series_names, strict=True):
             for record in source.frames.records(series):
-                entries = list_of(plans.get(record.plan), "entries")
-                entry = entries[record.entry] if record.entry < len(entries) else None
                 if series.compressor_name == "stats":
-                    file.add(record.step, record.time, _stats_values(file, tag, member(entry, "compressor"), record))
+                    compressor = member(source.names.entry(record.plan, record.entry), "compressor")
+                    values: Iterable[dict[str, Any]] = _stats_values(file, tag, compressor, record)
                 else:
-                    file.add(record.step, record.time, _projection_values(tag, entry, record, source.names))
+                    values = _projection_values(tag, record, source.names)
+                file.add(record.step, record.time, values)

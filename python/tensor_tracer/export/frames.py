@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tensor_tracer import Record, RecordError, decode_records
-from tensor_tracer.record import COMPRESSORS, DTYPES
-
-from tensor_tracer_export.errors import not_a_recording
-from tensor_tracer_export.json_values import natural, parsed
+from tensor_tracer.compressors import COMPRESSORS
+from tensor_tracer.errors import RecordError
+from tensor_tracer.json_values import natural, parsed
+from tensor_tracer.record import DTYPES, Record, decode_records
+from tensor_tracer.recording_file import not_a_recording
 
 
 MAX_STEP = 2**63 - 1

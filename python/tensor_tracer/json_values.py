@@ -1,4 +1,4 @@
-"""JSON from a recording, which may be anything."""
+"""JSON of a run's facts and events, which may be anything."""
 
 from __future__ import annotations
 

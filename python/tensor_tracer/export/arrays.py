@@ -1,22 +1,22 @@
-"""NPZ and safetensors."""
+"""Arrays of a recording that are written record by record, and NPZ."""
 
 from __future__ import annotations
 
-import json
 import math
 import struct
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
-from tensor_tracer import Record, TensorTracerError
-from tensor_tracer.record import WIRE, u8_lines
 
-from tensor_tracer_export.errors import not_a_recording, wrong
-from tensor_tracer_export.frames import Frames, Scalars, Series
-from tensor_tracer_export.names import Source
+from tensor_tracer.errors import TensorTracerError
+from tensor_tracer.export.errors import wrong
+from tensor_tracer.export.frames import Frames, Scalars, Series
+from tensor_tracer.export.names import Source
+from tensor_tracer.record import WIRE, Record, u8_lines
+from tensor_tracer.recording_file import not_a_recording
 
 
 class DenseArray(NamedTuple):
@@ -32,7 +32,7 @@ class DenseArray(NamedTuple):
         return np.dtype(WIRE[self.dtype]).itemsize
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         return math.prod(self.shape) * self.item_bytes
 
     def write(self, file: IO[bytes]) -> None:
@@ -41,8 +41,8 @@ class DenseArray(NamedTuple):
         for chunk in self.chunks():
             file.write(chunk)
             written += len(chunk)
-        if written != self.bytes:
-            raise not_a_recording(f"{self.name} has {written} bytes, its shape {self.bytes}")
+        if written != self.size:
+            raise not_a_recording(f"{self.name} has {written} bytes, its shape {self.size}")
 
 
 def _codes_and_lines(frames: Frames, series: Series, name: str) -> list[DenseArray]:
@@ -90,10 +90,14 @@ def _series_arrays(source: Source, index: int, has_bf16: bool, raw: bool) -> lis
 
 def _scalar_arrays(scalars: Scalars) -> Iterator[DenseArray]:
     shape = (len(scalars.steps),)
-    for name, numbers in (("step", scalars.steps), ("time_ns", scalars.times)):
-        yield DenseArray(f"scalars.{name}", "i64", shape, lambda n=numbers: [np.array(n, "<i8").tobytes()])
+
+    def chunks(numbers: list[int] | list[float | None], dtype: str) -> Callable[[], Iterable[bytes]]:
+        return lambda: [np.array(numbers, dtype).tobytes()]
+
+    for name, integers in (("step", scalars.steps), ("time_ns", scalars.times)):
+        yield DenseArray(f"scalars.{name}", "i64", shape, chunks(integers, "<i8"))
     for name, column in scalars.columns.items():
-        yield DenseArray(f"scalars.{name}", "f64", shape, lambda c=column: [np.array(c, "<f8").tobytes()])
+        yield DenseArray(f"scalars.{name}", "f64", shape, chunks(column, "<f8"))
 
 
 def make_arrays(source: Source, has_bf16: bool, raw: bool) -> list[DenseArray]:
@@ -121,19 +125,3 @@ def write_npz(source: Source, path: Path, raw: bool) -> None:
             with archive.open(member, "w", force_zip64=True) as file:
                 np.lib.format.write_array_header_1_0(file, header)
                 array.write(file)
-
-
-def write_safetensors(source: Source, path: Path, raw: bool) -> None:
-    # The widest first: every array is aligned, as the data begins at a multiple of 8.
-    arrays = sorted(make_arrays(source, True, raw), key=lambda array: -array.item_bytes)
-    header: dict[str, Any] = {"__metadata__": {"format": "tensor-tracer recording", "run": source.run_id}}
-    offset = 0
-    for array in arrays:
-        offsets = [offset, offset := offset + array.bytes]
-        header[array.name] = {"dtype": array.dtype.upper(), "shape": array.shape, "data_offsets": offsets}
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with path.open("wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for array in arrays:
-            array.write(file)

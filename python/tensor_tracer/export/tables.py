@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tensor_tracer import Array, Record
 
-from tensor_tracer_export.frames import Series
-from tensor_tracer_export.names import RunNames, Source
-
+from tensor_tracer.export.frames import Series
+from tensor_tracer.export.names import Source
+from tensor_tracer.facts import RunFacts
+from tensor_tracer.record import Array, Record
 
 _COLUMNS = ("row", "token", "head", "feature")
 _COLUMN_OF_DIM = {"batch": "row", "sequence": "token", "heads": "head"}
@@ -26,13 +26,11 @@ def _texts(values: Array) -> list[str]:
     return [text.removesuffix(".0") for text in values.ravel().astype(str).tolist()]
 
 
-def _columns_of(series: Series, names: RunNames) -> list[str]:
+def _columns_of(series: Series, names: RunFacts) -> list[str]:
     """The column of each dim of a record; of one whose dims are not known all goes by its feature."""
-    dims = names.dims.get(series.point) or []
-    if not dims and len(series.shape) == 3:
-        dims = ["batch", "sequence", "features"]
-    if series.compressor_name == "stats" or len(dims) != len(series.shape):
+    if series.compressor_name == "stats":
         return []
+    dims = names.dims(names.point(series.point), len(series.shape))
     return [_COLUMN_OF_DIM.get(dim, "feature") for dim in dims]
 
 
@@ -47,7 +45,7 @@ def _cells(record: Record, values: Array, columns: list[str]) -> dict[str, list[
     return {column: numbers.tolist() for column, numbers in at.items()}
 
 
-def _rows(record: Record, series: Series, names: RunNames, columns: list[str]) -> Iterator[list[Any]]:
+def _rows(record: Record, series: Series, names: RunFacts, columns: list[str]) -> Iterator[list[Any]]:
     begin = [
         record.step, record.micro_batch, names.point(series.point), record.layer or "", record.direction,
         record.phase, names.prompt_set(record.prompt_set), record.entry, record.data_rank, series.compressor_name,

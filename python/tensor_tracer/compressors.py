@@ -1,0 +1,44 @@
+"""The compressors: the numbers and the dims of their records. docs/protocol.md, "Trace plan"."""
+
+from __future__ import annotations
+
+from tensor_tracer.facts import RunFacts
+
+COMPRESSORS = dict(enumerate(("none", "tile", "empty", "stats", "projection", "topk")))  # by their codes in a record
+# Those whose records have the code of another one.
+CODE_OF = {"outliers": "topk"}
+# What an entry has that names no compressor: tiles, or as its point says.
+_USUAL = {"Logits": "topk", "InputTokens": "none"}
+# The numbers of a `stats` record; the counts of its histogram follow.
+STATISTICS = ("count", "mean", "std", "min", "max", "norm", "zeros", "nan", "pos_inf", "neg_inf")
+# The bins of a histogram without a range: floor(log2 |x|) from LOWEST_EXPONENT on.
+LOWEST_EXPONENT, EXPONENT_BINS = -32, 48
+# The dims of points, as the run's facts name them.
+_DIMS = {"batch": "row", "sequence": "token", "features": "feature", "heads": "head", "keys": "key",
+         "ids_positions": "part"}  # fmt: skip
+
+
+def usual_compressor(point: str) -> str:
+    return _USUAL.get(point, "tile")
+
+
+def dims_of(point: str, compressor: str, ndim: int, facts: RunFacts) -> tuple[str, ...]:
+    """The dims of a record: row, token, feature, head, key; "part" tells numbers from columns, or ids from positions."""
+    if compressor == "stats" and ndim == 1:
+        return ("feature",)
+    if compressor == "topk" and ndim == 4:
+        return ("part", "row", "token", "feature")
+    named = facts.dims(point, ndim) or [""] * ndim
+    return tuple(_DIMS.get(name, name or f"dim_{n}") for n, name in enumerate(named))
+
+
+def names_of(dim: str, extent: int, point: str, compressor: str, vectors: list[str]) -> list[str]:
+    """The names of the places along a dim; empty where they are just numbered. `vectors`: of a projection."""
+    names: list[str] = []
+    if dim == "part":
+        names = ["value", "column"] if compressor == "topk" else ["id", "position"]
+    elif dim == "feature" and compressor == "projection":
+        names = vectors
+    elif dim == "feature" and compressor == "stats":
+        names = [*STATISTICS, *(f"bin {n}" for n in range(extent - len(STATISTICS)))]
+    return names if len(names) == extent else []

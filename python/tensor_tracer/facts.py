@@ -1,0 +1,93 @@
+"""What a run's facts say about its records: docs/protocol.md, "The run's facts"."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tensor_tracer.json_values import list_of, member, natural, text_of
+
+_USUAL_DIMS = ["batch", "sequence", "features"]
+# Members of a plan entry that do not change what its records mean.
+_WHEN = {"enabled", "every", "layers"}
+
+
+class RunFacts:
+    """The names of the numbers in a run's records. The facts may be anything: a number without a name keeps
+    its number. `plans`: the trace plans that were in force, by their number."""
+
+    def __init__(self, facts: Any, plans: Iterable[Any] = ()) -> None:
+        self.points: dict[str, int] = {}
+        self._dims: dict[str, list[str]] = {}
+        for point in list_of(facts, "points"):
+            flag, name = natural(member(point, "flag")), text_of(point, "name")
+            if flag is not None and flag <= 0xFFFF and name:
+                self.points[name] = flag
+                self._dims[name] = [dim if isinstance(dim, str) else "" for dim in list_of(point, "dims")]
+        self._names = {flag: name for name, flag in self.points.items()}
+        self._sets = list_of(facts, "prompt_sets")
+        kind = member(member(facts, "tokenizer"), "kind")
+        self.has_bytes = kind == "byte" or member(facts, "tokenizer") is None
+        self.plans: dict[int, Any] = {}
+        for plan in (member(facts, "plan"), *plans):
+            self.add_plan(plan)
+
+    def add_plan(self, plan: Any) -> None:
+        """A later plan of the same number replaces the earlier one."""
+        if (number := natural(member(plan, "number"))) is not None:
+            self.plans[number] = plan
+
+    def point(self, flag: int) -> str:
+        return self._names.get(flag, f"point_{flag}")
+
+    def dims(self, point: str, count: int) -> list[str]:
+        """The names of the point's dims; empty if they are not known, or are not `count`."""
+        dims = self._dims.get(point) or (_USUAL_DIMS if count == 3 else [])
+        return dims if len(dims) == count else []
+
+    def prompt_set(self, number: int) -> str:
+        """"" for 0, the run's own data."""
+        name = text_of(self._sets[number - 1], "name") if 0 < number <= len(self._sets) else ""
+        return name or (str(number) if number else "")
+
+    def prompt_sets(self) -> list[str]:
+        return [self.prompt_set(number) for number in range(1, len(self._sets) + 1)]
+
+    def prompt_set_number(self, name: str) -> int:
+        """0 for "", and for a name that no set has."""
+        names = self.prompt_sets()
+        return names.index(name) + 1 if name in names else 0
+
+    def prompts(self, number: int) -> list[str]:
+        """The texts of a set; empty: not known."""
+        texts = list_of(self._sets[number - 1], "prompts") if 0 < number <= len(self._sets) else []
+        return [text for text in texts if isinstance(text, str)]
+
+    def prompt_lengths(self, number: int) -> list[int]:
+        """The tokens of each of its prompts, which records fill up to the longest; empty: not known."""
+        return [len(prompt.encode()) for prompt in self.prompts(number)] if self.has_bytes else []
+
+    def entries(self, plan: int) -> list[Any]:
+        return list_of(self.plans.get(plan), "entries")
+
+    def entry(self, plan: int, entry: int) -> Mapping[str, Any]:
+        """The entry of a trace plan; empty if it is not known."""
+        entries = self.entries(plan)
+        found = entries[entry] if entry < len(entries) else None
+        return found if isinstance(found, dict) else {}
+
+    def first_token(self, plan: int, entry: int) -> int:
+        """The position of an entry's first token."""
+        tokens = list_of(self.entry(plan, entry), "tokens")
+        return (natural(tokens[0]) or 0) if tokens else 0
+
+    def vectors(self, plan: int, entry: int) -> list[str]:
+        """The names of the vectors of a projection, as far as they are known."""
+        return [str(one) for one in list_of(member(self.entry(plan, entry), "compressor"), "vectors")]
+
+    def meaning(self, plan: int, entry: int) -> str:
+        """Equal for entries of two plans whose records mean the same; of an unknown plan only the number counts."""
+        known = self.entry(plan, entry)
+        kept = {name: value for name, value in known.items() if name not in _WHEN}
+        return json.dumps(kept, sort_keys=True) if known else f"entry {entry}"
