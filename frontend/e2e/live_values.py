@@ -24,7 +24,7 @@ ENTRIES = [
 def read(run: tensor_tracer.Run, step: int) -> list[tensor_tracer.Record]:
     """The step's record of each entry, as soon as the hub has written them."""
     for _ in range(100):
-        records = {r.entry: r for r in run.history("HiddenStates", layers=LAYER, first=step, last=step)}
+        records = {r.entry: r for r in run.history("HiddenStates", LAYER, "all", step, step)}
         if len(records) == len(ENTRIES):
             return [records[entry] for entry in range(len(ENTRIES))]
         time.sleep(0.1)
