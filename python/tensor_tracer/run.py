@@ -158,6 +158,22 @@ class Run:
         """The connected viewers and this client, in the order in which they came."""
         return list(self.request("viewers.list")["viewers"])
 
+    def alarms(self) -> list[dict[str, Any]]:
+        """The alarms of the run with their state, by name: docs/alarms.md."""
+        return list(self.request("alarms.list")["alarms"])
+
+    def set_alarm(self, name: str, test: str, **members: Any) -> dict[str, Any]:
+        """Sets an alarm, or replaces the one of this name. Needs the control.
+
+        run.set_alarm("spike", "sigma", scalar="loss", k=6, window=100, side="above")
+        """
+        params = {"name": name, "test": test} | members
+        return dict(self.request("alarms.set", params)["alarm"])
+
+    def remove_alarm(self, name: str) -> None:
+        """Needs the control."""
+        self.request("alarms.remove", {"name": name})
+
     @property
     def interventions(self) -> list[dict[str, Any]]:
         """The programs in force."""

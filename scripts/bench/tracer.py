@@ -52,6 +52,7 @@ class Watched:
     with_made: bool = True  # of those too that are computed only to be watched: the probabilities
     legacy: bool = False  # a viewer of Tensor Tracer's JSON dialect alone gets the records
     ratio_goal: float | None = None  # of the step time, watched over unwatched
+    options: tuple[str, ...] = ()  # of the run
 
 
 SETS = [
@@ -59,6 +60,8 @@ SETS = [
             {"demo": 5, "gpt2-small": 1}),
     Watched("QKV, MLP1, MLP2: 96 tiles, f32", seed_set("f32"), {"demo": 5, "gpt2-small": 1},
             {"gpt2-small": 1}),
+    Watched("QKV, MLP1, MLP2: 96 tiles, f32, --spike-recorder 20", seed_set("f32"), {},
+            options=("--spike-recorder", "20")),
     Watched("Stats of every point", None, {"gpt2-small": 3}),
     Watched("Stats of every point that the model computes", None, {"gpt2-small": 3}, with_made=False),
     Watched("QKV, MLP1, MLP2: 96 tiles, a viewer of the legacy dialect", seed_set("f32"), {},
@@ -207,12 +210,12 @@ class Run:
 
 @contextlib.contextmanager
 def run_of(
-    shape: str, steps: int, data: Path, folder: Path, recorded: bool
+    shape: str, steps: int, data: Path, folder: Path, recorded: bool, options: tuple[str, ...]
 ) -> Iterator[Run]:
     candidate = Candidate("", ranks=2, threads=1, tensor=2)
     run_dir = folder / f"run{time.monotonic_ns()}"
     line = candidate.command(shape, steps, data, run_dir)
-    line += ["--tensor-tracer-port", "0", "--tensor-tracer-wait"]
+    line += ["--tensor-tracer-port", "0", "--tensor-tracer-wait", *options]
     if recorded:
         line += ["--record", str(run_dir)]
     with open(folder / "output.txt", "wb") as output:
@@ -264,7 +267,7 @@ def measure(
 ) -> Result:
     steps = chosen.steps
     train_iters = 6 + steps + 2 * (steps // BLOCK) * (BLOCK + 3)
-    with run_of(shape, train_iters, data, folder, chosen.record) as run:
+    with run_of(shape, train_iters, data, folder, chosen.record, watched.options) as run:
         entries = entries_of(watched, run.points)
         legacy = run.watch_by_legacy() if watched.legacy else None
         receiver = legacy or run

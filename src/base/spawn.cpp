@@ -54,7 +54,11 @@ class SpawnSetup {
   explicit SpawnSetup(const SpawnOptions& options) {
     posix_spawn_file_actions_init(&actions_);
     posix_spawnattr_init(&attributes_);
-    posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
+    if (options.input >= 0) {
+      posix_spawn_file_actions_adddup2(&actions_, options.input, 0);
+    } else {
+      posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
+    }
     if (!options.output.empty()) {
       posix_spawn_file_actions_addopen(&actions_, 1, options.output.c_str(),
                                        O_WRONLY | O_CREAT | O_APPEND, 0600);

@@ -27,6 +27,7 @@
 #include "tensor_tracer/base/ssh_command.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/config/hub_config.h"
+#include "tensor_tracer/hub/alarms.h"
 #include "tensor_tracer/hub/event_log.h"
 #include "tensor_tracer/hub/server.h"
 #include "tensor_tracer/hub/supervisor.h"
@@ -172,11 +173,51 @@ Status choose_source(const HubFlags& flags, tt::hub::ServerOptions& options) {
   return {};
 }
 
+// The alarms that a run begins with, and the calls that they make.
+Status choose_alarms(const HubFlags& flags, tt::hub::ServerOptions& options) {
+  const tt::config::AlarmConfig& config = flags.config.alarm;
+  options.alarms = {.path = flags.run_dir + "/alarms.json",
+                    .pause = milliseconds(config.alarm_pause_timeout),
+                    .command = config.alarm_command,
+                    .spike_steps = config.spike_recorder,
+                    .spike_folder = flags.run_dir,
+                    .command_log = flags.run_dir + "/alarm_command.log"};
+  if (!config.alarms.empty()) {
+    auto alarms = tt::hub::read_alarms(config.alarms);
+    if (!alarms && !flags.restarted) return alarms.error();
+    if (alarms) options.alarms.initial = std::move(alarms).value();
+  }
+  if (!config.alarm_webhook.empty()) {
+    const auto url = tt::hub::parse_webhook(config.alarm_webhook);
+    if (!url) return url.error();
+    options.alarms.webhook = url.value();
+  }
+  if (!config.alarm_command.empty()) {
+    const auto program = tt::hub::find_program(config.alarm_command.front());
+    if (!program && !flags.restarted) return program.error();
+    if (program) options.alarms.command.front() = program.value();
+  }
+  return {};
+}
+
 tt::hub::Access access_of(const tt::config::HubConfig& config) {
   return {.bind = config.bind,
           .viewers_need_token = config.auth == "token",
           .hosts = config.allow_host,
           .origins = config.allow_origin};
+}
+
+Status read_tokens(const HubFlags& flags, tt::hub::ServerOptions& options) {
+  for (const auto& [name, secret] :
+       {std::pair("/token", &options.token), std::pair("/viewer_token", &options.viewer_token),
+        std::pair("/worker_token", &options.worker_token)}) {
+    auto text = tt::base::read_or_make_secret(flags.run_dir + name);
+    if (!text) {
+      return text.error();
+    }
+    *secret = std::move(text).value();
+  }
+  return {};
 }
 
 // Once the hub serves, reports this on `ready` and closes `ready`.
@@ -193,14 +234,8 @@ Status serve(const HubFlags& flags, tt::base::ScopedFd& ready) {
   options.ready_timeout = milliseconds(config.ready_timeout);
   options.access = access_of(config);
   options.access.hosts = allowed_hosts(options.access, tt::base::whereabouts().host);
-  for (const auto& [name, secret] :
-       {std::pair("/token", &options.token), std::pair("/viewer_token", &options.viewer_token),
-        std::pair("/worker_token", &options.worker_token)}) {
-    auto text = tt::base::read_or_make_secret(flags.run_dir + name);
-    if (!text) {
-      return text.error();
-    }
-    *secret = std::move(text).value();
+  if (Status read = read_tokens(flags, options); !read.ok()) {
+    return read;
   }
   auto listeners = listeners_of(flags);
   const auto port = listeners ? tt::hub::port_of(listeners.value().front()) : listeners.error();
@@ -211,10 +246,12 @@ Status serve(const HubFlags& flags, tt::base::ScopedFd& ready) {
     if (!flags.restarted) {
       return written;
     }
-    options.alarms.push_back(written.error());
+    options.failures.push_back(written.error());
   }
-  if (Status chosen = choose_source(flags, options); !chosen.ok()) {
-    return chosen;
+  for (Status chosen : {choose_source(flags, options), choose_alarms(flags, options)}) {
+    if (!chosen.ok()) {
+      return chosen;
+    }
   }
   options.needs_recorder = !flags.restarted && !config.recording.record.empty();
   return tt::hub::serve(std::move(listeners).value(), options,

@@ -36,6 +36,7 @@ config::HubConfig hub_config(const config::TrainConfig& config, const std::strin
   hub.ready_timeout = tracer.tensor_tracer_ready_timeout;
   hub.linger = tracer.tensor_tracer_linger;
   hub.recording = config.recording;
+  hub.alarm = config.alarm;
   return hub;
 }
 

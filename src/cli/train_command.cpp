@@ -268,6 +268,7 @@ int run_train(int argc, const char* const* argv) {
   auto run = prepare(std::move(config), launch.value());
   if (!run) return refuse(run.error(), rank);
   run.value().given = given_options(app);
+  for (const char* secret : config::kPrivateOptions) run.value().given.erase(secret);
 
   // Starts the hub's processes before MPI: nothing may fork once MPI's threads run.
   base::Result<RunInputs> read = RunInputs{};

@@ -168,7 +168,7 @@ Options train_options(TrainConfig& config) {
                  in_group("Tensor Tracer", tracer_options(config.tracer, config.monitor)),
                  in_group("Tensor Tracer", page_options(config.tracer)),
                  in_group("Interventions", intervention_options(config.intervention)),
-                 recording_options(config.recording)});
+                 recording_options(config.recording), alarm_options(config.alarm)});
 }
 
 nlohmann::json to_json(const ModelConfig& model) {

@@ -80,6 +80,21 @@ base::Result<Request> read_params(const json& params) {
       Request::kFields);
 }
 
+template <typename Request>
+json write_params(const Request& request) {
+  json params = json::object();
+  const auto write = [&](std::string_view name, const auto& value) {
+    if constexpr (!Plain<std::remove_cvref_t<decltype(value)>>::kIsOptional) {
+      params[name] = value;
+    } else if (value) {
+      params[name] = *value;
+    }
+  };
+  std::apply([&](const auto&... field) { (write(field.name, request.*field.member), ...); },
+             Request::kFields);
+  return params;
+}
+
 /// Nothing if no row of the variant `Table` has this method.
 template <typename Any, typename... Requests>
 std::optional<base::Result<Any>> find_and_read(
@@ -142,26 +157,17 @@ base::Result<WorkerHello> parse_worker_hello(const json& params) {
   return read_params<WorkerHello>(params);
 }
 
+base::Result<SetAlarm> parse_alarm(const json& params) { return read_params<SetAlarm>(params); }
+
 const Row& row_of(const TrainerRequest& request) {
   return std::visit([](const auto& one) -> const Row& { return one.kRow; }, request);
 }
 
 json params_of(const TrainerRequest& request) {
-  json params = json::object();
-  const auto write = [&](std::string_view name, const auto& value) {
-    if constexpr (!Plain<std::remove_cvref_t<decltype(value)>>::kIsOptional) {
-      params[name] = value;
-    } else if (value) {
-      params[name] = *value;
-    }
-  };
-  const auto write_all = [&](const auto& one) {
-    std::apply([&](const auto&... field) { (write(field.name, one.*field.member), ...); },
-               one.kFields);
-  };
-  std::visit(write_all, request);
-  return params;
+  return std::visit([](const auto& one) { return write_params(one); }, request);
 }
+
+json params_of(const SetAlarm& alarm) { return write_params(alarm); }
 
 std::string encode_request(std::uint64_t id, const TrainerRequest& request) {
   return encode_request(id, row_of(request).method, params_of(request));

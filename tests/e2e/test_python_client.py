@@ -101,6 +101,20 @@ def test_the_viewers_of_a_run(hub: Hub) -> None:
         assert all(v["native"] and v["dropped_records"] == 0 for v in viewers)
 
 
+def test_alarms_of_a_run(hub: Hub) -> None:
+    worker = hub.worker()
+    with follow(hub) as run, run.control("Ada"):
+        alarm = run.set_alarm("high", "above", scalar="loss", value=5)
+        assert (alarm["state"], alarm["fires"]) == ("waiting", 0)
+        worker.notify("step", step=1, loss=6.0)
+        wait_until(lambda: run.alarms()[0]["state"] == "firing", "the alarm")
+        assert run.alarms()[0]["last"]["value"] == 6.0
+        with pytest.raises(HubError, match="invalid_argument"):
+            run.set_alarm("high", "abov", scalar="loss", value=5)
+        run.remove_alarm("high")
+        assert run.alarms() == []
+
+
 def test_control_steers_and_gives_back(hub: Hub) -> None:
     worker = hub.worker()
     with follow(hub) as run, follow(hub) as other:

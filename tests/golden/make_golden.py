@@ -131,7 +131,8 @@ def requests() -> list[dict]:
         ("intervention.preview", {"program": PROGRAM, "parameters": {"alpha": 2.0},
                                   "plan": {"entries": [{"point": "MLP1", "phases": ["eval"]}]}}),
         ("replay.seek", {"step": 120}), ("replay.speed", {"speed": 0.5}),
-        ("hello", {"versions": [1], "role": "viewer", "client": "x", "watch": False})]
+        ("hello", {"versions": [1], "role": "viewer", "client": "x", "watch": False}),
+        ("alarms.set", ALARM), ("alarms.remove", {"name": "exploding"}), ("alarms.list", None)]
     return [{"form": "request", "id": number, "method": method, "params": params}
             for number, (method, params) in enumerate(asked, 1)]
 
@@ -187,7 +188,8 @@ def later_results() -> list[dict]:
         {"step": 13, "ranks": 2, "value": 2.5},
         {"step": 13, "ranks": 2, "removed": ["steer"]},
         {"step": 12, "batches": losses, "writes": changes, "records": {"off": "VFRG", "on": ""}},
-        {"step": 120, "ranks": 0}]
+        {"step": 120, "ranks": 0},
+        {"alarm": FIRING_ALARM}, {"alarms": [FIRING_ALARM]}]
 
 
 def later_errors() -> list[tuple]:
@@ -202,6 +204,14 @@ def later_errors() -> list[tuple]:
 
 REPLAY_STATE = {"phase": "replay", "step": 120, "paused": True, "speed": 0.5, "first_step": 1,
                 "last_step": 300}
+
+
+ALARM = {"name": "exploding", "point": "HiddenStates", "statistic": "rms", "layers": "1-4",
+         "test": "sigma", "k": 6.0, "first": 100, "side": "above", "pause": True}
+FIRING_ALARM = ALARM | {
+    "state": "firing", "fires": 2, "firing_layers": [3, 4],
+    "last": {"step": 120, "value": "Infinity", "layer": 3,
+             "message": "alarm exploding: rms of HiddenStates in layer 3 is +Infinity at step 120"}}
 
 
 def answers() -> list[dict]:
@@ -248,6 +258,11 @@ def notifications() -> list[dict]:
         ("dropped", {"records": 1, "where": "trainer"}),
         ("plan", {"plan": {"number": 4, "entries": [{"point": "MLP1"}]}, "step": 13}),
         ("log", {"level": "warning", "message": "entry 0 took 1.2 s and is disabled"}),
+        ("alarm", {"change": "fired", "step": 120, "value": "Infinity", "layer": 3,
+                   "message": FIRING_ALARM["last"]["message"], "pause_seconds": 1800,
+                   "alarm": FIRING_ALARM}),
+        ("alarm", {"change": "removed", "alarm": FIRING_ALARM}),
+        ("alarms", {"step": 120, "alarms": [FIRING_ALARM]}),
         ("ack", {"messages": 17}), ("of_a_later_version", {"news": [1, None]})]
     return [{"form": "notification", "event": event, "params": params} for event, params in told]
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
+#include "tensor_tracer/config/alarm_config.h"
 #include "tensor_tracer/config/option.h"
 #include "tensor_tracer/config/recording_config.h"
 
@@ -29,6 +30,7 @@ struct HubConfig {
   double idle_seconds = 30;
   double ready_timeout = 300;  // seconds
   RecordingConfig recording;
+  AlarmConfig alarm;
   std::uint64_t history_bytes = std::uint64_t{256} << 20U;
   // run.json only:
   bool linger = false;  // the hub stays when the run has ended

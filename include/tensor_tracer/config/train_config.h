@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tensor_tracer/base/result.h"
+#include "tensor_tracer/config/alarm_config.h"
 #include "tensor_tracer/config/option.h"
 #include "tensor_tracer/config/recording_config.h"
 #include "tensor_tracer/mesh/mesh.h"
@@ -101,6 +102,7 @@ struct TrainConfig {
   OptimizerConfig optimizer;
   TracerConfig tracer;
   RecordingConfig recording;
+  AlarmConfig alarm;
   MonitorConfig monitor;
   InterventionConfig intervention;
   int tensor_model_parallel_size = 1;

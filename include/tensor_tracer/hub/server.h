@@ -10,6 +10,7 @@
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/base/scoped_fd.h"
 #include "tensor_tracer/hub/access.h"
+#include "tensor_tracer/hub/alarms.h"
 #include "tensor_tracer/record/recorder.h"
 
 namespace tt::hub {
@@ -39,8 +40,9 @@ struct ServerOptions {
   std::chrono::milliseconds ready_timeout{300'000};
   /// How to record the run; nothing: no history.
   std::optional<record::RecorderOptions> recorder = {};
-  bool needs_recorder = true;                // false: a recorder that cannot open is only an alarm
-  std::vector<base::Error> alarms = {};      // earlier failures, sent to all viewers
+  bool needs_recorder = true;              // false: a recorder that cannot open is only an alarm
+  std::vector<base::Error> failures = {};  // earlier ones, sent to all viewers
+  AlarmSetup alarms = {};
   std::optional<ReplayOptions> replay = {};  // replaces the recorder
   std::vector<std::string> compare = {};     // other recordings, whose history is served too
   std::size_t max_viewers = 64;

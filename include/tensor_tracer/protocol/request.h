@@ -46,6 +46,7 @@ struct NoFields {
 
 inline constexpr double kMaxControllerNameBytes = 64;
 inline constexpr double kMaxProgramNameBytes = 64;
+inline constexpr double kMaxAlarmNameBytes = 64;
 
 // --- The first message ---------------------------------------------------------------------------
 
@@ -114,7 +115,65 @@ struct ListViewers : NoFields {
   static constexpr Row kRow{.method = "viewers.list"};
 };
 
-using HubRequest = std::variant<Ping, Subscribe, ClaimControl, ReleaseControl, ListViewers>;
+/// An alarm on a curve: docs/alarms.md. A curve is a scalar of the steps, or a number drawn from
+/// the records of a point. The hub checks that the members fit together.
+struct SetAlarm {
+  std::string name = {};
+  std::optional<std::string> scalar = {};     // "loss"
+  std::optional<std::string> point = {};      // or a point's name, with `statistic` or `vector`
+  std::optional<std::string> statistic = {};  // of a `stats` record
+  std::optional<std::string> vector = {};     // of a `projection` record
+  std::optional<std::string> over = {};       // of a projection: "mean" (if absent) or "last"
+  std::optional<std::string> layers = {};     // "1-4,8"; absent: all
+  std::optional<std::string> direction = {};  // "value" (if absent) or "gradient"
+  std::optional<std::string> phase = {};      // "train" (if absent) or "eval"
+  std::optional<std::string> prompts = {};    // name of a prompt set
+  std::string test = {};                      // "above", "sigma", …
+  std::optional<double> value = {};           // limit of the value, or of the slope per step
+  std::optional<double> low = {};
+  std::optional<double> high = {};
+  std::optional<double> k = {};                   // standard deviations
+  std::optional<std::string> side = {};           // "both" (if absent), "above" or "below"
+  std::optional<std::uint64_t> window = {};       // values
+  std::optional<std::uint64_t> first = {};        // values
+  std::optional<std::uint64_t> consecutive = {};  // values; 1 if absent
+  std::optional<bool> pause = {};
+  static constexpr Row kRow{.method = "alarms.set", .needs_lease = true};
+  static constexpr double kLargest = 1e300;
+  static constexpr std::tuple kFields{Field{"name", &SetAlarm::name, 1, kMaxAlarmNameBytes},
+                                      Field{"scalar", &SetAlarm::scalar, 1, 64},
+                                      Field{"point", &SetAlarm::point, 1, 256},
+                                      Field{"statistic", &SetAlarm::statistic, 1, 64},
+                                      Field{"vector", &SetAlarm::vector, 1, 256},
+                                      Field{"over", &SetAlarm::over, 1, 64},
+                                      Field{"layers", &SetAlarm::layers, 1, 256},
+                                      Field{"direction", &SetAlarm::direction, 1, 64},
+                                      Field{"phase", &SetAlarm::phase, 1, 64},
+                                      Field{"prompts", &SetAlarm::prompts, 1, 256},
+                                      Field{"test", &SetAlarm::test, 1, 64},
+                                      Field{"value", &SetAlarm::value, -kLargest, kLargest},
+                                      Field{"low", &SetAlarm::low, -kLargest, kLargest},
+                                      Field{"high", &SetAlarm::high, -kLargest, kLargest},
+                                      Field{"k", &SetAlarm::k, 0.1, 1000},
+                                      Field{"side", &SetAlarm::side, 1, 64},
+                                      Field{"window", &SetAlarm::window, 2, 1000},
+                                      Field{"first", &SetAlarm::first, 2, 1000},
+                                      Field{"consecutive", &SetAlarm::consecutive, 1, 1000},
+                                      Field{"pause", &SetAlarm::pause}};
+};
+
+struct RemoveAlarm {
+  std::string name = {};
+  static constexpr Row kRow{.method = "alarms.remove", .needs_lease = true};
+  static constexpr std::tuple kFields{Field{"name", &RemoveAlarm::name, 1, kMaxAlarmNameBytes}};
+};
+
+struct ListAlarms : NoFields {
+  static constexpr Row kRow{.method = "alarms.list"};
+};
+
+using HubRequest = std::variant<Ping, Subscribe, ClaimControl, ReleaseControl, ListViewers,
+                                SetAlarm, RemoveAlarm, ListAlarms>;
 
 // --- Requests that the trainer answers, or a replay in its place ---------------------------------
 
@@ -240,11 +299,14 @@ base::Result<TrainerRequest> parse_trainer_request(std::string_view method,
 
 base::Result<ViewerHello> parse_viewer_hello(const nlohmann::json& params);
 base::Result<WorkerHello> parse_worker_hello(const nlohmann::json& params);
+/// Reads the members of an alarm from a request, a file or the hub's own copy.
+base::Result<SetAlarm> parse_alarm(const nlohmann::json& params);
 
 const Row& row_of(const TrainerRequest& request);
 
 /// The `params` that `request` was read from.
 nlohmann::json params_of(const TrainerRequest& request);
+nlohmann::json params_of(const SetAlarm& alarm);
 /// The whole message.
 std::string encode_request(std::uint64_t id, const TrainerRequest& request);
 

@@ -73,7 +73,8 @@ struct EventQuery {
   std::optional<std::string> kind = {};
 };
 
-/// An event of the trainer besides its steps: of kind `plan`, `interventions` or one of kDataKinds.
+/// An event besides the steps that a replay shows: of kind `plan`, `interventions`, `alarm` or one
+/// of kDataKinds.
 struct TrainerEvent {
   std::uint64_t step = 0;
   std::int64_t id = 0;

@@ -1,7 +1,5 @@
 #include "src/hub/legacy/numbers.h"
 
-#include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -11,6 +9,7 @@
 #include <type_traits>
 
 #include "tensor_tracer/base/check.h"
+#include "tensor_tracer/protocol/record_numbers.h"
 
 namespace tt::hub::dialect {
 namespace {
@@ -53,10 +52,6 @@ void append_all(std::string& out, std::span<const std::byte> payload, Append app
   }
 }
 
-double bf16_value(std::uint16_t bits) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
-}
-
 // The offset and the scale of every line stand before all codes.
 void append_u8(std::string& out, const protocol::RecordView& record) {
   const protocol::RecordHeader& header = record.header;
@@ -78,17 +73,6 @@ void append_u8(std::string& out, const protocol::RecordView& record) {
 
 }  // namespace
 
-double half_value(std::uint16_t bits) {
-  const int exponent = bits >> 10U & 0x1F;
-  const int fraction = bits & 0x3FF;
-  double value = std::ldexp(fraction + (exponent > 0 ? 1024 : 0), std::max(exponent, 1) - 25);
-  if (exponent == 31) {
-    value = fraction == 0 ? std::numeric_limits<double>::infinity()
-                          : std::numeric_limits<double>::quiet_NaN();
-  }
-  return (bits & 0x8000U) != 0 ? -value : value;
-}
-
 std::uint64_t count_numbers(const protocol::RecordHeader& header) {
   const std::size_t element = protocol::dtype_bytes(header.dtype);
   // The payload is at least as long as its numbers, so the product cannot overflow.
@@ -106,11 +90,13 @@ void append_numbers(std::string& out, const protocol::RecordView& record) {
     case Dtype::kF32:
       return append_all<float>(out, record.payload, [&](float x) { append_real(out, x); });
     case Dtype::kF16:
-      return append_all<std::uint16_t>(
-          out, record.payload, [&](std::uint16_t bits) { append_real(out, half_value(bits)); });
+      return append_all<std::uint16_t>(out, record.payload, [&](std::uint16_t bits) {
+        append_real(out, protocol::half_value(bits));
+      });
     case Dtype::kBf16:
-      return append_all<std::uint16_t>(
-          out, record.payload, [&](std::uint16_t bits) { append_real(out, bf16_value(bits)); });
+      return append_all<std::uint16_t>(out, record.payload, [&](std::uint16_t bits) {
+        append_real(out, protocol::bf16_value(bits));
+      });
     case Dtype::kI32:
       return append_all<std::int32_t>(out, record.payload,
                                       [&](std::int32_t x) { append_number(out, x); });

@@ -16,7 +16,4 @@ std::uint64_t count_numbers(const protocol::RecordHeader& header);
 /// REQUIRES: the dtype is known.
 void append_numbers(std::string& out, const protocol::RecordView& record);
 
-/// The number that these 16 bits represent in IEEE 754 half precision.
-double half_value(std::uint16_t bits);
-
 }  // namespace tt::hub::dialect

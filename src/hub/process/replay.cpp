@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -198,6 +199,7 @@ void Replayer::jump_to(std::size_t next) {
   show_plan();
   show_latest();
   show_programs();
+  show_alarms();
 }
 
 void Replayer::set_speed(double speed) {
@@ -308,6 +310,29 @@ void Replayer::show_programs() {
   json programs = list_of(member(in_force("interventions", step), "programs"));
   say(protocol::encode_notification(
       "interventions", {{"step", step}, {"programs", std::move(programs)}, {"reason", "replay"}}));
+}
+
+// Shows the alarms after a jump: each one as its last event states it.
+void Replayer::show_alarms() {
+  const std::uint64_t step = current_step();
+  std::map<std::string, json> alarms;  // by name
+  for (const record::TrainerEvent& event : events_) {
+    if (event.kind != "alarm" || event.step > step) {
+      continue;
+    }
+    const json detail = recording_.event_detail(event.id);
+    const json& alarm = member(detail, "alarm");
+    if (protocol::text_of(detail, "change") == "removed") {
+      alarms.erase(protocol::text_of(alarm, "name"));
+    } else {
+      alarms[protocol::text_of(alarm, "name")] = alarm;
+    }
+  }
+  json list = json::array();
+  for (auto& [name, alarm] : alarms) {
+    list.push_back(std::move(alarm));
+  }
+  say(protocol::encode_notification("alarms", {{"step", step}, {"alarms", std::move(list)}}));
 }
 
 // Shows the records that a viewer of the live run saw at the current step: the latest record of

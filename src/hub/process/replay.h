@@ -74,6 +74,7 @@ class Replayer : public Client {
   json in_force(const char* kind, std::uint64_t step);
   void show_plan();
   void show_programs();
+  void show_alarms();
   std::uint64_t step_before(std::size_t index) const;
   std::uint64_t current_step() const { return step_before(next_); }
 

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/hub/alarms/alarm_calls.h"
 #include "src/hub/http/http_session.h"
 #include "src/hub/legacy/legacy_gateway.h"
 #include "src/hub/process/context.h"
@@ -66,27 +67,42 @@ std::optional<EarlierRun> earlier_run(record::Recording& recording, const std::s
   return std::nullopt;
 }
 
+std::unique_ptr<AlarmCalls> start_calls(const AlarmSetup& setup) {
+  const bool calls = setup.webhook || !setup.command.empty();
+  return calls ? std::make_unique<AlarmCalls>(setup.webhook, setup.command, setup.command_log)
+               : nullptr;
+}
+
 /// Accepts connections and ends them. Thread: the hub's I/O thread only.
 class Server {
  public:
   Server(std::vector<base::ScopedFd> listeners, const ServerOptions& options)
-      : context_(options,
+      : alarm_calls_(start_calls(options.alarms)),
+        spikes_(start_spikes(options.alarms)),
+        context_(options,
                  std::make_unique<Room>(RoomOptions{.lease = options.lease,
                                                     .request_timeout = options.request_timeout,
                                                     .replay = options.replay.has_value(),
-                                                    .queue = {}})),
+                                                    .queue = {},
+                                                    .alarms = {.path = options.alarms.path,
+                                                               .run_id = options.run_id,
+                                                               .initial = options.alarms.initial,
+                                                               .pause = options.alarms.pause,
+                                                               .calls = alarm_calls_.get(),
+                                                               .spikes = spikes_.get()}})),
         signals_(io_, SIGTERM, SIGINT, SIGHUP) {
     for (base::ScopedFd& listener : listeners) {
       const tcp protocol = local_endpoint(listener).value().protocol();
       acceptors_.emplace_back(io_, protocol, listener.release());
     }
     context_.host = &gateway_;
-    for (const base::Error& alarm : options.alarms) {
-      context_.room.raise_alarm(alarm);
+    for (const base::Error& failure : options.failures) {
+      context_.room.raise_alarm(failure);
     }
   }
   /// Joins the threads that post to the I/O context, and releases what they were given.
   ~Server() {
+    spikes_.reset();
     end_recording();
     if (finishing_.joinable()) {
       finishing_.join();
@@ -182,6 +198,16 @@ class Server {
       }
     } catch (const std::future_error&) {  // NOLINT(bugprone-empty-catch): it could not be read
     }
+  }
+
+  std::unique_ptr<SpikeRecorder> start_spikes(const AlarmSetup& setup) {
+    return setup.spike_steps == 0
+               ? nullptr
+               : std::make_unique<SpikeRecorder>(
+                     setup.spike_steps, setup.spike_folder,
+                     [this](const SpikeRecorder::Written& written) {
+                       net::post(io_, [this, written] { context_.room.report_spike(written); });
+                     });
   }
 
   /// Starts now: the disk may need the time during which the connections end.
@@ -310,6 +336,7 @@ class Server {
     }
     co_await drain_workers();
     end_recording();
+    if (alarm_calls_) alarm_calls_->finish();
     const auto finish = [](Connection& connection) { connection.finish(); };
     context_.workers.for_each(finish);
     context_.viewers.for_each(finish);
@@ -319,6 +346,8 @@ class Server {
   }
 
   const base::ScopedFd work_asked_{::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  const std::unique_ptr<AlarmCalls> alarm_calls_;  // null: no alarm calls anything
+  std::unique_ptr<SpikeRecorder> spikes_;          // null: off
   Context context_;  // outlives the I/O context and so every connection
   LegacyGateway gateway_{context_.room, [this] { ::eventfd_write(work_asked_.get(), 1); }};
   net::io_context io_{1};

@@ -76,9 +76,13 @@ base::Status LeaseKeeper::forward(const Client& client, const Member& member, st
 
 // Notes the request now: the trainer's event may come after the end of the lease.
 void LeaseKeeper::note(const protocol::TrainerRequest& request) {
+  const auto note_pause = [&](bool pauses) {
+    pause_requested_ = pauses;
+    alarm_pause_.reset();
+  };
   std::visit(base::Overloaded{[&](const protocol::PauseRun&) { pause_requested_ = true; },
-                              [&](const protocol::StepRun&) { pause_requested_ = true; },
-                              [&](const protocol::ContinueRun&) { pause_requested_ = false; },
+                              [&](const protocol::StepRun&) { note_pause(true); },
+                              [&](const protocol::ContinueRun&) { note_pause(false); },
                               [&](const protocol::ApplyProgram& apply) {
                                 revert_requested_ |= !apply.keep.value_or(false);
                               },
@@ -90,7 +94,42 @@ void LeaseKeeper::tick(Clock::time_point now) {
   if (lease_.expire(now)) {
     end_lease("lease expired");
   }
+  end_alarm_pause(now);
   end_what_outlived_its_lease(now);
+}
+
+void LeaseKeeper::pause_for_alarm(std::string_view why, Clock::time_point end) {
+  if (roster_.leader() != nullptr && !options_.replay) {
+    alarm_pause_ = AlarmPause{.end = end};
+    ask_trainer(protocol::PauseRun{}, why);
+  }
+}
+
+std::optional<std::chrono::milliseconds> LeaseKeeper::alarm_pause_left(
+    Clock::time_point now) const {
+  return alarm_pause_
+             ? std::optional(std::chrono::ceil<std::chrono::milliseconds>(alarm_pause_->end - now))
+             : std::nullopt;
+}
+
+void LeaseKeeper::end_alarm_pause(Clock::time_point now) {
+  if (!alarm_pause_) {
+    return;
+  }
+  const std::string phase = run_.phase();
+  alarm_pause_->began |= phase == "paused";
+  // A trainer that connects again is still paused.
+  if (alarm_pause_->began && phase != "paused" && phase != "lost") {
+    alarm_pause_.reset();
+  } else if (now >= alarm_pause_->end) {
+    alarm_pause_.reset();
+    last_held_ = now;
+    if (lease_.held()) {
+      pause_requested_ = true;
+    } else {
+      continue_run("nobody continued the run that an alarm paused");
+    }
+  }
 }
 
 // Ends a pause and reverts programs if no session holds the lease, for example after a restart of
@@ -100,7 +139,7 @@ void LeaseKeeper::end_what_outlived_its_lease(Clock::time_point now) {
     last_held_ = now;
     return;
   }
-  const bool paused = run_.phase() == "paused";
+  const bool paused = run_.phase() == "paused" && !alarm_pause_;
   const bool changed = run_.has_programs_to_revert();
   if (roster_.leader() == nullptr || !(paused || changed) || now - last_held_ <= options_.lease) {
     return;
@@ -121,7 +160,8 @@ void LeaseKeeper::end_lease(std::string_view why) {
   if (revert_requested_ || run_.has_programs_to_revert()) {
     revert_programs(why);
   }
-  if (pause_requested_ || run_.phase() == "paused") {
+  const bool paused = std::exchange(pause_requested_, false) || run_.phase() == "paused";
+  if (paused && !alarm_pause_) {
     continue_run(why);
   }
 }

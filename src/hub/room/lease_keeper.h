@@ -1,7 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 
 #include "src/hub/room/forwarder.h"
@@ -43,6 +45,13 @@ class LeaseKeeper {
                        protocol::TrainerRequest request, Clock::time_point now);
   /// Ends a pause; `why` goes to the log.
   void continue_run(std::string_view why);
+  /// Pauses the run for an alarm. This pause ends when somebody continues the run, or at `end`; if
+  /// somebody holds the lease at `end`, with that lease. `why` goes to the log.
+  void pause_for_alarm(std::string_view why, Clock::time_point end);
+  /// The run is paused for an alarm of an earlier hub.
+  void continue_alarm_pause(Clock::time_point end) { alarm_pause_ = AlarmPause{.end = end}; }
+  /// Nothing if no alarm has paused the run.
+  std::optional<std::chrono::milliseconds> alarm_pause_left(Clock::time_point now) const;
   void tick(Clock::time_point now);
 
  private:
@@ -50,7 +59,13 @@ class LeaseKeeper {
   void end_lease(std::string_view why);
   void revert_programs(std::string_view why);
   void ask_trainer(protocol::TrainerRequest request, std::string_view why);
+  void end_alarm_pause(Clock::time_point now);
   void end_what_outlived_its_lease(Clock::time_point now);
+
+  struct AlarmPause {
+    Clock::time_point end;
+    bool began = false;  // the trainer has said that it is paused
+  };
 
   const RoomOptions& options_;
   Roster& roster_;
@@ -59,7 +74,8 @@ class LeaseKeeper {
   const RunState& run_;
   Forwarder& forwarder_;
   Lease lease_;
-  bool pause_requested_ = false;   // a holder asked for a pause that has not ended
+  bool pause_requested_ = false;  // a holder asked for a pause that has not ended
+  std::optional<AlarmPause> alarm_pause_;
   bool revert_requested_ = false;  // a holder applied a program that ends with the lease
   Clock::time_point last_held_;    // when a session last held the lease
 };

@@ -94,6 +94,13 @@ struct WorkerSurvey {
   std::optional<LinkFacts> link = std::nullopt;  // none: not reported yet
 };
 
+/// The run's alarms.
+struct AlarmSurvey {
+  std::map<std::string, bool> firing = {};  // by name; their number is limited
+  std::uint64_t fired = 0;
+  std::uint64_t failed_calls = 0;  // of webhook and command
+};
+
 /// The state at one moment.
 struct Survey {
   std::size_t viewers = 0;
@@ -107,6 +114,7 @@ struct Survey {
   std::string phase = {};
   nlohmann::json facts = {};
   record::RecorderCounters recorder = {};
+  AlarmSurvey alarms = {};
 };
 
 /// Facts of this process, from /proc.
@@ -119,7 +127,7 @@ struct ProcessFacts {
 ProcessFacts read_process_facts();
 
 /// Prometheus' text format 0.0.4. The number of series does not depend on the clients' messages;
-/// only each connected worker adds one.
+/// only each connected worker and each alarm, of at most 32, adds one.
 std::string render_metrics(const Metrics& metrics, const Survey& survey,
                            const ProcessFacts& process);
 

@@ -239,6 +239,16 @@ void add_programs(Page& page, const Metrics& metrics, const Survey& survey) {
   page.counter("interventions_positions_total", "Tokens that programs wrote.", metrics.positions);
 }
 
+void add_alarms(Page& page, const Survey& survey) {
+  page.head("alarm_firing", "gauge", "1 while the alarm fires.");
+  for (const auto& [name, firing] : survey.alarms.firing) {
+    page.sample(firing ? 1 : 0, {{"alarm", name}});
+  }
+  page.counter("alarms_fired_total", "Times that an alarm fired.", survey.alarms.fired);
+  page.counter("alarm_calls_failed_total", "Calls of webhook and command that failed.",
+               survey.alarms.failed_calls);
+}
+
 void add_process(Page& page, const ProcessFacts& process) {
   page.counter("process_cpu_seconds_total", "CPU time of the hub.", process.cpu_seconds);
   page.gauge("process_resident_memory_bytes", "Memory of the hub.", process.resident_bytes);
@@ -260,6 +270,7 @@ std::string render_metrics(const Metrics& metrics, const Survey& survey,
   add_traffic(page, metrics);
   add_faults(page, metrics, survey);
   add_programs(page, metrics, survey);
+  add_alarms(page, survey);
   add_process(page, process);
   return page.take();
 }

@@ -46,12 +46,14 @@ Room::Room(const RoomOptions& options)
                    finish(asker, std::move(outcome));
                  }),
       keeper_(options_, roster_, audit_log_, metrics_, run_, forwarder_),
-      viewers_(roster_, run_, keeper_),
-      workers_(roster_, run_, audit_log_, metrics_, forwarder_) {}
+      alarms_(options_, roster_, audit_log_, run_, keeper_),
+      viewers_(roster_, run_, keeper_, alarms_),
+      workers_(roster_, run_, audit_log_, metrics_, forwarder_, alarms_) {}
 
 void Room::restore(json facts, const std::vector<json>& steps) {
   run_.set_facts(std::move(facts));
   replace_past(steps);
+  alarms_.follow_run();
   run_.lose();
 }
 
@@ -184,6 +186,7 @@ std::optional<std::uint64_t> Room::rank_of(Client& client) {
 void Room::tick(Clock::time_point now) {
   forwarder_.tick(now);
   keeper_.tick(now);
+  alarms_.tick(now);
   roster_.tick(now);
 }
 
@@ -223,7 +226,8 @@ Survey Room::survey(Clock::time_point now) const {
                 .waiting_requests = forwarder_.size(),
                 .phase = run_.phase(),
                 .facts = run_.facts(),
-                .recorder = audit_log_.counters()};
+                .recorder = audit_log_.counters(),
+                .alarms = alarms_.survey()};
   roster_.count(survey, now);
   return survey;
 }

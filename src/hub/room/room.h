@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/hub/alarms/alarm_desk.h"
 #include "src/hub/room/audit_log.h"
 #include "src/hub/room/client.h"
 #include "src/hub/room/forwarder.h"
@@ -66,6 +67,8 @@ class Room : public Host {
   /// Does the same if the recording could not be opened.
   void go_without_recording(const base::Error& error);
 
+  void report_spike(const SpikeRecorder::Written& written) { alarms_.report_spike(written); }
+
   Metrics& metrics() { return metrics_; }
   Survey survey(Clock::time_point now) const;
   /// An error if no trainer is connected, or if a running trainer has sent nothing for `timeout`.
@@ -89,6 +92,7 @@ class Room : public Host {
   Roster roster_;
   Forwarder forwarder_;
   LeaseKeeper keeper_;
+  AlarmDesk alarms_;
   ViewerDesk viewers_;
   WorkerDesk workers_;
 };

@@ -15,8 +15,25 @@
 #include "src/hub/room/client.h"
 #include "src/hub/room/metrics.h"
 #include "src/hub/room/rate_limit.h"
+#include "tensor_tracer/protocol/request.h"
 
 namespace tt::hub {
+
+class AlarmCalls;
+class SpikeRecorder;
+
+/// The alarms of a run: docs/alarms.md.
+struct AlarmOptions {
+  std::string path = {};    // of alarms.json; empty: the alarms end with the hub
+  std::string run_id = {};  // of the run that the file must belong to
+  std::vector<protocol::SetAlarm> initial = {};  // if there is no such file
+  /// The longest pause that an alarm may begin.
+  std::chrono::milliseconds pause{1'800'000};
+  /// Webhook and command; null: none. It outlives the room.
+  AlarmCalls* calls = nullptr;
+  /// Null: no spike recorder. It outlives the room.
+  SpikeRecorder* spikes = nullptr;
+};
 
 struct RoomOptions {
   std::chrono::milliseconds lease{30'000};
@@ -30,6 +47,7 @@ struct RoomOptions {
   bool replay = false;
   SendQueueLimits queue = {};
   MessageLimit messages = {};  // of one viewer
+  AlarmOptions alarms = {};
 };
 
 /// The room's state of one client.

@@ -61,6 +61,7 @@ base::Status ViewerDesk::greet(Client& client, Member& member, const protocol::R
                                                    {"run", run_.facts()},
                                                    {"state", run_.state()},
                                                    {"control", keeper_.lease().describe()},
+                                                   {"alarms", alarms_.list()},
                                                    {"may_control", client.may_control()}}));
   roster_.repeat_alarms(client);
   for (const SharedBytes& step : run_.steps()) {
@@ -116,6 +117,11 @@ base::Result<json> ViewerDesk::answer(Client& client, Member& member,
           [&](const protocol::ReleaseControl&) -> Answer { return keeper_.release(member); },
           [&](const protocol::ListViewers&) -> Answer {
             return json{{"viewers", describe_viewers(roster_.members())}};
+          },
+          [&](const protocol::SetAlarm& asked) { return alarms_.set(member, asked); },
+          [&](const protocol::RemoveAlarm& asked) { return alarms_.remove(member, asked); },
+          [&](const protocol::ListAlarms&) -> Answer {
+            return json{{"alarms", alarms_.list()}};
           }},
       request);
 }

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/hub/alarms/alarm_desk.h"
 #include "src/hub/room/lease_keeper.h"
 #include "src/hub/room/roster.h"
 #include "src/hub/room/run_state.h"
@@ -15,8 +16,8 @@ namespace tt::hub {
 class ViewerDesk {
  public:
   /// All arguments outlive this object.
-  ViewerDesk(Roster& roster, const RunState& run, LeaseKeeper& keeper)
-      : roster_(roster), run_(run), keeper_(keeper) {}
+  ViewerDesk(Roster& roster, const RunState& run, LeaseKeeper& keeper, AlarmDesk& alarms)
+      : roster_(roster), run_(run), keeper_(keeper), alarms_(alarms) {}
 
   /// Handles the viewer's first message. On an error the viewer is not greeted.
   base::Status greet(Client& client, Member& member, const protocol::Request& message,
@@ -36,6 +37,7 @@ class ViewerDesk {
   Roster& roster_;
   const RunState& run_;
   LeaseKeeper& keeper_;
+  AlarmDesk& alarms_;
 };
 
 }  // namespace tt::hub

@@ -67,6 +67,7 @@ base::Status WorkerDesk::greet(Client& client, Member& member, const protocol::R
     if (!recording_.empty()) facts["recording"] = recording_;
     run_.set_facts(facts);
     audit_log_.facts(facts);
+    alarms_.follow_run();
     roster_.broadcast("run", facts);
     roster_.repeat_alarms(client);
   }
@@ -112,7 +113,12 @@ void WorkerDesk::on_notification(Client& client, Member& member,
     if (run_.set_state(notification.params)) {
       audit_log_.state(notification.params);
       roster_.broadcast(shared);
+      alarms_.end_step({}, now);
     }
+    return;
+  }
+  if (event == "alarm" || event == "alarms") {
+    alarms_.replay(event, notification.params);
     return;
   }
   if (!contains(kPassedOn, event)) {
@@ -123,20 +129,22 @@ void WorkerDesk::on_notification(Client& client, Member& member,
     metrics_.on_dropped(notification.params);
   }
   if (from_leader) {
-    follow_leader(notification, shared);
+    follow_leader(notification, shared, now);
   }
   pass_on(notification, shared);
 }
 
-void WorkerDesk::follow_leader(const protocol::Notification& notification,
-                               const SharedBytes& text) {
+void WorkerDesk::follow_leader(const protocol::Notification& notification, const SharedBytes& text,
+                               Clock::time_point now) {
   const json& params = notification.params;
   if (notification.event == "step") {
     metrics_.on_step(params);
     run_.add_step(params, text);
     audit_log_.step(params);
+    alarms_.end_step(params, now);
   } else if (notification.event == "plan") {
     run_.set_plan(params.value("plan", json()));
+    alarms_.follow_run();
   } else if (notification.event == "interventions") {
     run_.set_programs(params.value("programs", json()));
   } else if (notification.event == "applied") {
@@ -177,6 +185,7 @@ void WorkerDesk::take_records(Member& member, const SharedBytes& records, Clock:
                         .plan = record->header.plan,
                         .point = record->header.point,
                         .bytes = records.part(record->whole)};
+    alarms_.take_record(*record, stored.bytes);
     show_record(stored, now);
     audit_log_.record(record->header, stored.bytes);
     run_.keep_record(std::move(stored));

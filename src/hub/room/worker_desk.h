@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "src/hub/alarms/alarm_desk.h"
 #include "src/hub/room/audit_log.h"
 #include "src/hub/room/forwarder.h"
 #include "src/hub/room/metrics.h"
@@ -20,12 +21,13 @@ class WorkerDesk {
  public:
   /// All arguments outlive this object.
   WorkerDesk(Roster& roster, RunState& run, AuditLog& audit_log, Metrics& metrics,
-             Forwarder& forwarder)
+             Forwarder& forwarder, AlarmDesk& alarms)
       : roster_(roster),
         run_(run),
         audit_log_(audit_log),
         metrics_(metrics),
-        forwarder_(forwarder) {}
+        forwarder_(forwarder),
+        alarms_(alarms) {}
 
   /// `path` of the run's recording; viewers get it. Empty: the file is temporary.
   void set_recording(std::string path) { recording_ = std::move(path); }
@@ -43,7 +45,8 @@ class WorkerDesk {
 
  private:
   void replace_leader(Client& client, const Member& member);
-  void follow_leader(const protocol::Notification& notification, const SharedBytes& text);
+  void follow_leader(const protocol::Notification& notification, const SharedBytes& text,
+                     Clock::time_point now);
   void pass_on(const protocol::Notification& notification, const SharedBytes& text);
   void take_records(Member& member, const SharedBytes& records, Clock::time_point now);
   void show_record(const StoredRecord& record, Clock::time_point now);
@@ -54,6 +57,7 @@ class WorkerDesk {
   AuditLog& audit_log_;
   Metrics& metrics_;
   Forwarder& forwarder_;
+  AlarmDesk& alarms_;
   std::string recording_;
 };
 

@@ -25,6 +25,7 @@ TEST(RunFile, HoldsAllSettingsAndIsPrivate) {
   config.print_url = false;
   config.recording.record = "kept";
   config.recording.record_max_bytes = std::uint64_t{1} << 63U;
+  config.alarm.alarm_command = {"notify", "-s"};
   config.linger = true;
   ASSERT_TRUE(write_run_file(folder, config).ok());
   EXPECT_EQ(fs::status(run_file_path(folder)).permissions(),
@@ -45,6 +46,9 @@ TEST(RunFile, HoldsAllSettingsAndIsPrivate) {
                          {"record_max_bytes", std::uint64_t{1} << 63U},
                          {"record_every", 1},
                          {"history_bytes", 256 << 20},
+                         {"alarm_command", {"notify", "-s"}},
+                         {"alarm_pause_timeout", 1800},
+                         {"spike_recorder", 0},
                          {"linger", true}};
   EXPECT_EQ(written, expected);
 }

@@ -272,23 +272,6 @@ TEST(DialectNumbers, OfU8HaveTheirLinesOffsetAndScale) {
   EXPECT_EQ(out, "1.0,127.0,null,-2.0,null,null");
 }
 
-TEST(DialectNumbers, EveryHalfIsItsNumber) {
-  // Against the definition, for all 2^16 of them.
-  for (std::uint32_t bits = 0; bits < 65536; ++bits) {
-    const double sign = bits & 0x8000U ? -1 : 1;
-    const int exponent = static_cast<int>(bits >> 10U & 31U);
-    const double fraction = (bits & 1023U) / 1024.0;
-    const double value = half_value(static_cast<std::uint16_t>(bits));
-    if (exponent == 31) {
-      EXPECT_TRUE(fraction == 0 ? value == sign * INFINITY : std::isnan(value)) << bits;
-    } else if (exponent == 0) {
-      EXPECT_EQ(value, sign * fraction * std::pow(2.0, -14)) << bits;
-    } else {
-      EXPECT_EQ(value, sign * (1 + fraction) * std::pow(2.0, exponent - 15)) << bits;
-    }
-  }
-}
-
 class ShownRecordsTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/hub/room/room.h"
@@ -41,6 +42,14 @@ class FakeClient : public Client {
 /// `now_` is the time of all that is said.
 class RoomTest : public testing::Test {
  protected:
+  explicit RoomTest(RoomOptions options = {}) : room_(with_small_limits(std::move(options))) {}
+
+  static RoomOptions with_small_limits(RoomOptions options) {
+    options.request_timeout = std::chrono::seconds(60);
+    options.latest_bytes = 1000;
+    options.queue = {.total_bytes = 4000, .fresh_bytes = 300, .batch_bytes = 300};
+    return options;
+  }
   std::unique_ptr<FakeClient> join(Role role) {
     auto client = std::make_unique<FakeClient>(role, room_);
     room_.join(*client, now_);
@@ -51,7 +60,7 @@ class RoomTest : public testing::Test {
     const char* name = role == Role::kViewer ? "viewer" : "worker";
     nlohmann::json params = {{"versions", {1}}, {"role", name}};
     if (role == Role::kWorker) {
-      params["run"] = {{"id", "1"}};
+      params["run"] = facts_;
     }
     say(*client, {{"id", 1}, {"method", "hello"}, {"params", params}});
     client->texts();
@@ -70,11 +79,8 @@ class RoomTest : public testing::Test {
 
   const Clock::time_point start_ = Clock::now();
   Clock::time_point now_ = start_;
-  Room room_{RoomOptions{.lease = std::chrono::seconds(30),
-                         .request_timeout = std::chrono::seconds(60),
-                         .hello_timeout = std::chrono::seconds(10),
-                         .latest_bytes = 1000,
-                         .queue = {.total_bytes = 4000, .fresh_bytes = 300, .batch_bytes = 300}}};
+  nlohmann::json facts_ = {{"id", "1"}};  // of workers
+  Room room_;
 };
 
 }  // namespace tt::hub

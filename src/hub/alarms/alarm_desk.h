@@ -1,0 +1,73 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "src/hub/alarms/alarm_file.h"
+#include "src/hub/alarms/spike_recorder.h"
+#include "src/hub/room/audit_log.h"
+#include "src/hub/room/lease_keeper.h"
+#include "src/hub/room/roster.h"
+#include "src/hub/room/run_state.h"
+#include "tensor_tracer/protocol/record.h"
+#include "tensor_tracer/protocol/request.h"
+
+namespace tt::hub {
+
+/// The alarms of the run: answers the requests about them, compares each step and record, and
+/// reports an alarm that fires or is cleared to viewers, recording, log, trainer and calls.
+/// Thread: the hub's I/O thread only.
+class AlarmDesk {
+ public:
+  static constexpr std::size_t kMaxAlarms = 32;
+
+  /// All arguments outlive this object.
+  AlarmDesk(const RoomOptions& options, Roster& roster, AuditLog& audit_log, const RunState& run,
+            LeaseKeeper& keeper);
+
+  /// REQUIRES: the member holds the lease.
+  base::Result<nlohmann::json> set(const Member& member, const protocol::SetAlarm& rule);
+  base::Result<nlohmann::json> remove(const Member& member, const protocol::RemoveAlarm& request);
+  /// All alarms with their state, by name.
+  nlohmann::json list() const;
+  AlarmSurvey survey() const;
+
+  /// The run's facts, or its plan, have changed.
+  void follow_run();
+  /// `bytes`: the whole record.
+  void take_record(const protocol::RecordView& record, const SharedBytes& bytes);
+  /// `step`: params of the leader's `step` notification; null if the run rests.
+  void end_step(const nlohmann::json& step, Clock::time_point now);
+  /// Shows an `alarm` or `alarms` event of a replayed run.
+  void replay(std::string_view event, const nlohmann::json& params);
+  void tick(Clock::time_point now);
+  /// The spike recorder has written a recording, or failed to.
+  void report_spike(const SpikeRecorder::Written& written);
+
+ private:
+  void load();
+  void warm(Alarm& alarm) const;
+  void report(const Alarm& alarm, const AlarmChange& change, Clock::time_point now);
+  void notify_trainer(const std::string& message);
+  void tell(nlohmann::json params, const Member* member);
+  void save(Clock::time_point now);
+
+  const RoomOptions& options_;
+  Roster& roster_;
+  AuditLog& audit_log_;
+  const RunState& run_;
+  LeaseKeeper& keeper_;
+  Alarms alarms_;
+  std::map<std::string, nlohmann::json> replayed_;  // as described, by name; of a replay
+  std::string run_id_;                              // of the facts that were last followed
+  std::uint64_t fired_ = 0;
+  bool are_new_ = false;  // the alarms of the start, which no event has told yet
+  bool must_save_ = false;
+  Clock::time_point saved_;
+};
+
+}  // namespace tt::hub
