@@ -33,7 +33,7 @@ _MOST_RANGES = 100  # in one condition: SQLite takes no more than 1,000 parts
 _READ_AT_ONCE = 5_000  # records
 _CACHE_KIB = 65_536  # SQLite's own 2 MiB are few of a recording's large pages
 # Frames that have the same of these may be compared, as far as the plan says so.
-_KIND = "point, plan, entry, compressor, direction, prompt_set"
+_KIND = "plan, entry, point, compressor, direction, prompt_set"
 
 
 class Recording:
@@ -116,15 +116,15 @@ class Recording:
         return f"is_{column}({column})"
 
     def _kinds(self, condition: str) -> list[Kind]:
+        """Those of the first plan first."""
         with self._reading():
-            found = self._file.execute(f"SELECT DISTINCT {_KIND} FROM frames WHERE {condition}", [self._run]).fetchall()
+            found = self._file.execute(f"SELECT DISTINCT {_KIND} FROM frames WHERE {condition}", [self._run])
             return [
                 Kind(
-                    self._points.get(point, ""), int(entry), COMPRESSORS.get(code, f"compressor {code}"),
-                    DIRECTIONS.get(direction, ""), self._known.prompt_set(int(prompts)),
-                    self._known.meaning(int(plan), int(entry)),
+                    self._points.get(point, ""), entry, COMPRESSORS.get(code, f"compressor {code}"),
+                    DIRECTIONS.get(direction, ""), self._known.prompt_set(prompts), self._known.meaning(plan, entry),
                 )
-                for point, plan, entry, code, direction, prompts in found
+                for plan, entry, point, code, direction, prompts in sorted(found)
             ]  # fmt: skip
 
     def _learn_plans(self) -> None:

@@ -2,7 +2,8 @@
 an older commit, in turns.
 
 The older client verified checksums with numpy where the package google-crc32c, then optional, was not installed: it is
-measured both ways. Every measurement is a process of its own; importing is not counted.
+measured both ways. Every measurement is a process of its own; importing is not counted. The times are CPU times, which other
+programs disturb less.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ sys.path.insert(0, sys.argv[1])
 if sys.argv[3] == "old, numpy": sys.modules["google_crc32c"] = None
 import pandas, tensor_tracer
 recording = tensor_tracer.open_recording(sys.argv[2])
-begin = time.perf_counter()
+begin = time.process_time()
 if sys.argv[3] == "new": frame = recording.records("HiddenStates").to_pandas()
 else: frame = recording.to_pandas("HiddenStates")
-end = time.perf_counter()
+end = time.process_time()
 print(len(frame), end - begin, sum(float(values.sum()) for values in frame["values"][:100]))
 """
 
@@ -117,7 +118,8 @@ def main() -> None:
             ratios = ", ".join(f"{medians[n] / medians[2]:.1f}" for n in (0, 1))
             lines.append(f"| {options.records:,} of {title} | " + " | ".join(f"{m:.2f} s" for m in medians) + f" | {ratios} |")
     print(f"### to_pandas of {options.records:,} records\n")
-    print(f"{datetime.date.today()}, {os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} after; {options.rounds} rounds, medians.\n")
+    load = f"{os.cpu_count()} CPUs, load {os.getloadavg()[0]:.1f} after"
+    print(f"{datetime.date.today()}, {load}; {options.rounds} rounds, medians of CPU time.\n")
     print("\n".join(lines))
 
 

@@ -98,16 +98,28 @@ def test_a_missing_numpy_is_named(recording: Path, tmp_path: Path) -> None:
     assert "-m pip install numpy" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "error", ["ModuleNotFoundError('no module')", "TypeError('Descriptors cannot be created\\nmore')"]
-)
-def test_a_missing_tensorboardx_is_named_and_no_folder_made(recording: Path, tmp_path: Path, error: str) -> None:
-    hidden = hide(tmp_path / "hidden", "tensorboardX", error)
-    done = run_program(binary("tensor-tracer"), recording, "--to", "tensorboard", "--output", tmp_path / "out",
+@pytest.mark.parametrize(("form", "package", "error"), [
+    ("tensorboard", "tensorboardX", "ModuleNotFoundError('no module')"),
+    ("tensorboard", "tensorboardX", "TypeError('Descriptors cannot be created\\nmore')"),
+    ("safetensors", "safetensors", "ModuleNotFoundError('no module')"),
+])  # fmt: skip
+def test_a_missing_package_is_named_and_no_folder_made(
+    recording: Path, tmp_path: Path, form: str, package: str, error: str
+) -> None:
+    hidden = hide(tmp_path / "hidden", package, error)
+    done = run_program(binary("tensor-tracer"), recording, "--to", form, "--output", tmp_path / "out",
                        PYTHONPATH=str(hidden))  # fmt: skip
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1
-    assert "-m pip install --upgrade tensorboardX" in done.stderr
+    assert f"-m pip install --upgrade {package}" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_an_old_safetensors_is_named(recording: Path, tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old" / "safetensors.py").write_text("__version__ = '0.7.0'")
+    done = run_program(binary("tensor-tracer"), recording, "--to", "safetensors", "--output", tmp_path / "out",
+                       PYTHONPATH=str(tmp_path / "old"))  # fmt: skip
+    assert done.returncode == 2 and "version 0.7.0 is too old" in done.stderr
 
 
 def test_an_old_python_is_told(recording: Path, tmp_path: Path) -> None:
