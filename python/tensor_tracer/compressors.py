@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from tensor_tracer.facts import RunFacts
 
-COMPRESSORS = dict(enumerate(("none", "tile", "empty", "stats", "projection", "topk")))  # by their codes in a record
+# By their codes in a record.
+COMPRESSORS = dict(enumerate(("none", "tile", "empty", "stats", "projection", "topk", "top_tokens")))
 # Those whose records have the code of another one.
 CODE_OF = {"outliers": "topk"}
 # What an entry has that names no compressor: tiles, or as its point says.
-_USUAL = {"Logits": "topk", "InputTokens": "none"}
+_USUAL = {"Logits": "topk", "InputTokens": "none", "Updates": "none", "LogitLens": "topk", "LogitLensMid": "topk",
+          "LogitLensEmbedding": "topk"}  # fmt: skip
 # The numbers of a `stats` record; the counts of its histogram follow.
 STATISTICS = ("count", "mean", "std", "min", "max", "norm", "zeros", "nan", "pos_inf", "neg_inf")
+# The numbers of its second row.
+MORE_STATISTICS = ("kurtosis", "rms", "line_norm_min", "line_norm_mean", "line_norm_max")
+MORE_STATISTICS += ("column_norm_min", "column_norm_mean", "column_norm_max")
 # The bins of a histogram without a range: floor(log2 |x|) from LOWEST_EXPONENT on.
 LOWEST_EXPONENT, EXPONENT_BINS = -32, 48
+# The first dim of records that have several tables.
+_PARTS = {"topk": ["value", "column"], "stats": ["statistics", "more"]}
 # The dims of points, as the run's facts name them.
 _DIMS = {"batch": "row", "sequence": "token", "features": "feature", "heads": "head", "keys": "key",
          "ids_positions": "part"}  # fmt: skip
@@ -26,6 +33,10 @@ def dims_of(point: str, compressor: str, ndim: int, facts: RunFacts) -> tuple[st
     """The dims of a record: row, token, feature, head, key; "part" tells numbers from columns, or ids from positions."""
     if compressor == "stats" and ndim == 1:
         return ("feature",)
+    if compressor == "stats" and ndim == 2:
+        return ("part", "feature")
+    if compressor == "top_tokens" and ndim == 3:
+        return ("unit", "rank", "number")
     if compressor == "topk" and ndim == 4:
         return ("part", "row", "token", "feature")
     named = facts.dims(point, ndim) or [""] * ndim
@@ -36,7 +47,8 @@ def names_of(dim: str, extent: int, point: str, compressor: str, vectors: list[s
     """The names of the places along a dim; empty where they are just numbered. `vectors`: of a projection."""
     names: list[str] = []
     if dim == "part":
-        names = ["value", "column"] if compressor == "topk" else ["id", "position"]
+        names = [*_PARTS.get(compressor, ["id", "position"])]
+        names += [f"softmax {n}" for n in range(extent - len(names))] if compressor == "topk" else []
     elif dim == "feature" and compressor == "projection":
         names = vectors
     elif dim == "feature" and compressor == "stats":

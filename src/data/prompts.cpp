@@ -70,6 +70,16 @@ at::Tensor PromptSet::tokens() const {
   return bytes.to(at::kLong);
 }
 
+at::Tensor PromptSet::targets() const {
+  const at::Tensor bytes = tokens();
+  at::Tensor next = at::full_like(bytes, -1);
+  for (std::int64_t row = 0; row < bytes.size(0); ++row) {
+    const auto known = static_cast<std::int64_t>(texts[static_cast<std::size_t>(row)].size()) - 1;
+    next[row].narrow(0, 0, known).copy_(bytes[row].narrow(0, 1, known));
+  }
+  return next;
+}
+
 base::Result<PromptSet> read_prompts(const std::string& path, std::int64_t seq_length,
                                      const PromptLimits& limits) {
   const std::filesystem::path file(path);

@@ -1,8 +1,10 @@
 #include "tensor_tracer/model/gpt.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/accumulate.h>
 
 #include <string>
+#include <utility>
 
 #include "tensor_tracer/base/hash.h"
 #include "tensor_tracer/nn/random.h"
@@ -12,20 +14,20 @@
 namespace tt::model {
 namespace {
 
-nn::NormKind norm_kind(const config::ModelConfig& config) {
-  return config.normalization == "RMSNorm" ? nn::NormKind::kRmsNorm : nn::NormKind::kLayerNorm;
-}
-
-enum : std::size_t { kAttentionInput, kMid, kMlpInput, kLayerOutput, kNumLayerPlaces };
 enum : std::size_t {
-  kTokens,
-  kPositionEmbedding,
-  kEmbedding,
-  kFinalNorm,
-  kOutputWeight,
-  kLogits,
-  kNumPlaces
+  kAttentionInput,
+  kAttentionNorm,  // of the contribution; its ratio is the next place
+  kAttentionRatio,
+  kMid,
+  kMidLens,
+  kMlpInput,
+  kMlpNorm,
+  kMlpRatio,
+  kLayerOutput,
+  kOutputLens,
+  kNumLayerPlaces
 };
+enum : std::size_t { kTokens, kPositionEmbedding, kEmbedding, kEmbeddingLens, kNumPlaces };
 
 std::string dtype_name(at::ScalarType dtype) {
   return dtype == at::kDouble ? "float64" : dtype == at::kBFloat16 ? "bfloat16" : "float32";
@@ -36,6 +38,16 @@ std::string layer_name(int layer) { return "layers." + std::to_string(layer); }
 template <typename Part>
 void append(std::vector<nn::Parameter>& all, const Part& part) {
   for (nn::Parameter& parameter : part.parameters()) all.push_back(std::move(parameter));
+}
+
+// The output weight that is not the embedding's; nullopt: both are one.
+std::optional<nn::Parameter> make_output_layer(const nn::BuildContext& context,
+                                               const config::ModelConfig& config) {
+  if (!config.untie_embeddings_and_output_weights) return std::nullopt;
+  return nn::make_parameter(
+      context, "output_layer.weight", {config.vocab_size, config.hidden_size},
+      mesh::Placement::shard(0, {{config.vocab_size, context.tensor_ranks()}}), nn::Init::kNormal,
+      config.init_method_std);
 }
 
 // Token ids and their positions, int64 [2, B, T].
@@ -52,17 +64,57 @@ TransformerLayer::TransformerLayer(const nn::BuildContext& context,
     : layer_(layer),
       dropout_(config.hidden_dropout),
       hidden_size_(config.hidden_size),
-      input_norm_(context, layer_name(layer) + ".input_norm", norm_kind(config), config.hidden_size,
-                  config.norm_epsilon),
+      derived_dtype_(context.compute_dtype == at::kDouble ? "float64" : "float32"),
+      input_norm_(context, layer_name(layer) + ".input_norm", nn::norm_kind(config),
+                  config.hidden_size, config.norm_epsilon),
       attention_(context, config, layer_name(layer) + ".attention"),
-      mlp_norm_(context, layer_name(layer) + ".mlp_norm", norm_kind(config), config.hidden_size,
+      mlp_norm_(context, layer_name(layer) + ".mlp_norm", nn::norm_kind(config), config.hidden_size,
                 config.norm_epsilon),
       mlp_(context, config, layer_name(layer) + ".mlp"),
       places_(kNumLayerPlaces) {}
 
 const points::PlaceKey& TransformerLayer::output() const { return places_[kLayerOutput]; }
+const points::PlaceKey& TransformerLayer::output_lens() const { return places_[kOutputLens]; }
 
-void TransformerLayer::declare(points::PlaceTableBuilder& places) {
+// Declares the norm of what a block adds to the residual stream, and its ratio to the stream.
+void TransformerLayer::declare_contribution(points::PlaceTableBuilder& places, std::size_t norm,
+                                            const std::string& block) {
+  const std::string path = block + ".contribution";
+  const auto add = [&](const std::string& name, const std::string& text,
+                       const std::string& formula) {
+    points::Place place = nn::replicated({.path = name, .text = text, .formula = formula}, 1);
+    place.dtype = derived_dtype_;
+    place.flops_per_token = 4.0 * static_cast<double>(hidden_size_);
+    return places.add(nn::only_traced(std::move(place)));
+  };
+  const std::string added = "layers[n]." + block + ".output";
+  const std::string stream = block == "mlp" ? "layers[n].mid" : "the input of layers[n]";
+  places_[norm] =
+      add(path, "Euclidean norm of what the block adds to the residual stream, by token",
+          added + ".norm(dim=-1), after dropout");
+  places_[norm + 1] = add(path + "_ratio", "the norm that the block adds, divided by the stream's",
+                          path + " divided by the norm of " + stream);
+}
+
+void TransformerLayer::show_contribution(std::size_t norm, const at::Tensor& added_BTH,
+                                         const at::Tensor& stream_BTH,
+                                         const nn::ForwardContext& context) const {
+  const std::int64_t batch = added_BTH.size(0), length = added_BTH.size(1);
+  const auto dtype = added_BTH.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  for (const std::size_t place : {norm, norm + 1}) {
+    const std::int64_t rows = context.pass.wanted(places_[place], batch, length).rows;
+    if (rows == 0) continue;
+    const auto norm_of = [&](const at::Tensor& x_BTH) {
+      return at::linalg_vector_norm(x_BTH.narrow(0, 0, rows), 2, -1, /*keepdim=*/true, dtype);
+    };
+    context.pass.capture_derived(places_[place], {rows, length, 1}, dtype, [&] {
+      const at::Tensor size = norm_of(added_BTH);
+      return place == norm ? size : size / norm_of(stream_BTH);
+    });
+  }
+}
+
+void TransformerLayer::declare(points::PlaceTableBuilder& places, const Head& head) {
   places.begin_layer(layer_);
   const auto add_norm = [&](const char* path, const char* text) {
     return places.add(
@@ -73,23 +125,27 @@ void TransformerLayer::declare(points::PlaceTableBuilder& places) {
   places.add_alias(places_[kAttentionInput], "input_norm.output");
   places.add_alias(places_[kAttentionInput], "attention.qkv.input");
   attention_.declare(places);
+  declare_contribution(places, kAttentionNorm, "attention");
   places_[kMid] = places.add(nn::replicated({.name = "ResidualMid",
                                              .path = "mid",
                                              .text = "residual stream between attention and MLP",
                                              .bias = "not applicable"},
                                             hidden_size_));
+  places_[kMidLens] = head.declare_lens(places, "LogitLensMid", "mid_lens", "layers[n].mid");
   mlp_norm_.declare(places, "mlp_norm");
   places_[kMlpInput] = add_norm("mlp.input", "output of the norm before the MLP");
   places.add_alias(places_[kMid], "mlp_norm.input");
   places.add_alias(places_[kMlpInput], "mlp_norm.output");
   places.add_alias(places_[kMlpInput], "mlp.fc1.input");
   mlp_.declare(places);
+  declare_contribution(places, kMlpNorm, "mlp");
   places_[kLayerOutput] = places.add(nn::replicated({.name = "HiddenStates",
                                                      .path = "output",
                                                      .text = "output of the transformer layer",
                                                      .bias = "not applicable",
                                                      .legacy_flag = 7},
                                                     hidden_size_));
+  places_[kOutputLens] = head.declare_lens(places, "LogitLens", "lens", "layers[n].output");
   places.end_layers();
 }
 
@@ -106,15 +162,19 @@ at::Tensor TransformerLayer::drop(const at::Tensor& x_BTH, const char* site,
                      .to(x_BTH.scalar_type());
 }
 
-at::Tensor TransformerLayer::forward(const at::Tensor& x_BTH,
+at::Tensor TransformerLayer::forward(const at::Tensor& x_BTH, const Head& head,
                                      const nn::ForwardContext& context) const {
   const at::Tensor attended = attention_.forward(
       context.point(places_[kAttentionInput], input_norm_.forward(x_BTH, context)), context);
-  const at::Tensor mid_BTH =
-      context.point(places_[kMid], x_BTH + drop(attended, ".attention_dropout", context));
+  const at::Tensor attended_BTH = drop(attended, ".attention_dropout", context);
+  show_contribution(kAttentionNorm, attended_BTH, x_BTH, context);
+  const at::Tensor mid_BTH = context.point(places_[kMid], x_BTH + attended_BTH);
+  head.show_lens(places_[kMidLens], mid_BTH, context);
   const at::Tensor fed =
       mlp_.forward(context.point(places_[kMlpInput], mlp_norm_.forward(mid_BTH, context)), context);
-  return mid_BTH + drop(fed, ".mlp_dropout", context);
+  const at::Tensor fed_BTH = drop(fed, ".mlp_dropout", context);
+  show_contribution(kMlpNorm, fed_BTH, mid_BTH, context);
+  return mid_BTH + fed_BTH;
 }
 
 std::vector<nn::Parameter> TransformerLayer::parameters() const {
@@ -133,8 +193,8 @@ Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config,
       dtype_(context.compute_dtype),
       word_embeddings_(context, "embedding.word_embeddings", config.vocab_size, config.hidden_size,
                        config.init_method_std),
-      final_norm_(context, "final_norm", norm_kind(config), config.hidden_size,
-                  config.norm_epsilon),
+      output_layer_(make_output_layer(context, config)),
+      head_(context, config, output_layer_ ? *output_layer_ : word_embeddings_.weight()),
       places_(kNumPlaces) {
   if (config.position_embedding_type == "learned_absolute") {
     position_embeddings_ = nn::make_parameter(
@@ -144,12 +204,6 @@ Gpt::Gpt(const nn::BuildContext& context, const config::ModelConfig& config,
   layers_.reserve(static_cast<std::size_t>(config.num_layers));
   for (int layer = 1; layer <= config.num_layers; ++layer) {
     layers_.emplace_back(context, config, layer);
-  }
-  if (config.untie_embeddings_and_output_weights) {
-    output_layer_ =
-        nn::make_parameter(context, "output_layer.weight", {config.vocab_size, config.hidden_size},
-                           mesh::Placement::shard(0, {{config.vocab_size, context.tensor_ranks()}}),
-                           nn::Init::kNormal, config.init_method_std);
   }
   points::PlaceTableBuilder places(static_cast<int>(config.num_layers),
                                    {micro_batch, config.seq_length, dtype_name(dtype_)});
@@ -176,35 +230,36 @@ void Gpt::declare(points::PlaceTableBuilder& places) {
                       .bias = "not applicable",
                       .hidden_state = 0},
                      config_.hidden_size));
-  for (TransformerLayer& layer : layers_) layer.declare(places);
+  places_[kEmbeddingLens] =
+      head_.declare_lens(places, "LogitLensEmbedding", "embedding.lens", "embedding.output");
+  for (TransformerLayer& layer : layers_) layer.declare(places, head_);
   places.set_layer_ends(places_[kEmbedding], layers_.front().output(),
                         {"input", "input_norm.input"});
   places.add_alias(places_[kTokens], "embedding.input");
-  declare_head(places);
+  places.add_alias(layers_.back().output(), "final_norm.input");
+  head_.declare(places);
+  declare_updates(places);
 }
 
-// Declares the places after the layers.
-void Gpt::declare_head(points::PlaceTableBuilder& places) {
-  places.add_alias(layers_.back().output(), "final_norm.input");
-  final_norm_.declare(places, "final_norm");
-  places_[kFinalNorm] =
-      places.add(nn::replicated({.name = "FinalNorm",
-                                 .path = "final_norm.output",
-                                 .text = "input of the output layer",
-                                 .bias = "not applicable",
-                                 .hidden_state = static_cast<int>(config_.num_layers)},
-                                config_.hidden_size));
-  const nn::Parameter& weight = output_layer_ ? *output_layer_ : word_embeddings_.weight();
-  places_[kOutputWeight] = nn::declare(places, weight, "output_layer.weight", "OutputWeight");
-  places_[kLogits] =
-      places.add(nn::sharded({.name = "Logits",
-                              .path = "logits",
-                              .text = "scores of the next token, before the softmax",
-                              .bias = "none",
-                              .is_vocabulary = true},
-                             weight.placement.segments, weight.placement.segments[0].chunks));
-  places.add_alias(places_[kFinalNorm], "output_layer.input");
-  places.add_alias(places_[kLogits], "output_layer.output");
+// train::UpdateWatch computes the value.
+void Gpt::declare_updates(points::PlaceTableBuilder& places) const {
+  points::Place place{.name = "Updates",
+                      .path = "updates",
+                      .text =
+                          "norms of weights, gradients, updates and Adam's moments, a row for "
+                          "each parameter; once in a step",
+                      .dtype = "float64",
+                      .formula = "sums over each parameter, after the optimizer's step",
+                      .columns = {kUpdateColumns.begin(), kUpdateColumns.end()},
+                      .dims = {"step", "parameters", "features"}};
+  place.features = std::ssize(kUpdateColumns);
+  double numbers = 0;
+  for (const nn::Parameter& parameter : parameters()) {
+    place.parameters.push_back(parameter.name);
+    numbers += static_cast<double>(c10::multiply_integers(parameter.full_shape));
+  }
+  place.flops_per_token = 10.0 * numbers / static_cast<double>(place.parameters.size());
+  places.add(nn::only_traced(std::move(place)));
 }
 
 at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
@@ -218,14 +273,16 @@ at::Tensor Gpt::hidden_states(const at::Tensor& tokens_BT,
     x_BTH = x_BTH + positions.narrow(0, 0, tokens_BT.size(1));
   }
   x_BTH = context.point(places_[kEmbedding], x_BTH);
+  head_.show_lens(places_[kEmbeddingLens], x_BTH, context);
   for (int layer = 1; const TransformerLayer& part : layers_) {
     // A view, so that this output and the output of the previous layer have separate gradient
     // hooks.
-    x_BTH = context.skips(layer) ? x_BTH.view_as(x_BTH) : part.forward(x_BTH, context);
+    x_BTH = context.skips(layer) ? x_BTH.view_as(x_BTH) : part.forward(x_BTH, head_, context);
     x_BTH = context.point(part.output(), x_BTH);
+    head_.show_lens(part.output_lens(), x_BTH, context);
     ++layer;
   }
-  return context.point(places_[kFinalNorm], final_norm_.forward(x_BTH, context));
+  return x_BTH;
 }
 
 at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,
@@ -237,10 +294,7 @@ at::Tensor Gpt::loss(const at::Tensor& tokens_BT, const at::Tensor& labels_BT,
 }
 
 at::Tensor Gpt::logits(const at::Tensor& tokens_BT, const nn::ForwardContext& context) const {
-  const at::Tensor x_BTH = hidden_states(tokens_BT, context);
-  const nn::Parameter& weight = output_layer_ ? *output_layer_ : word_embeddings_.weight();
-  const at::Tensor weight_VH = context.intervene(places_[kOutputWeight], weight.local.to(dtype_));
-  return context.point(places_[kLogits], nn::column_parallel_matmul(x_BTH, weight_VH, group_));
+  return head_.forward(hidden_states(tokens_BT, context), context);
 }
 
 std::vector<nn::Parameter> Gpt::parameters() const {
@@ -248,7 +302,7 @@ std::vector<nn::Parameter> Gpt::parameters() const {
   append(all, word_embeddings_);
   if (position_embeddings_) all.push_back(*position_embeddings_);
   for (const TransformerLayer& layer : layers_) append(all, layer);
-  append(all, final_norm_);
+  for (nn::Parameter& parameter : head_.norm_parameters()) all.push_back(std::move(parameter));
   if (output_layer_) all.push_back(*output_layer_);
   return all;
 }

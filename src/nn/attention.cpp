@@ -23,6 +23,9 @@ enum : std::size_t {
   kRotatedKey,
   kAttentionLogits,
   kProbabilities,
+  kEntropy,  // the three places of health() in this order
+  kLargestScore,
+  kFirstTokenShare,
   kContext,
   kAttentionOutput,
   kNumAttentionPlaces,
@@ -82,14 +85,16 @@ void Attention::declare(points::PlaceTableBuilder& places) {
   declare_heads(places);
   places_[kAttentionLogits] = places.add(by_head(
       {.path = "attention.logits",
-       .text =
-           "queries times keys / sqrt(head size), before the softmax; 0 for keys of the future"}));
+       .text = "queries times keys / sqrt(head size), before the softmax; 0 for keys of the future",
+       .formula = "attention.query @ attention.key.T / sqrt(head size)"}));
   places_[kProbabilities] = places.add(by_head(
       {.name = "RawAttentionScore",
        .path = "attention.scores",
        .text = "attention probabilities by head, recomputed from queries and keys, before dropout",
        .legacy_flag = 2,
+       .formula = "softmax(attention.logits) over the keys up to the query",
        .writable = false}));
+  declare_health(places);
   places_[kContext] =
       places.add(sharded({.name = "ContextLayer",
                           .path = "attention.context",
@@ -141,10 +146,30 @@ void Attention::declare_heads(points::PlaceTableBuilder& places) {
       add_heads("", "attention.key_rotated", "keys by query group, after rotary embedding", qkv[1]);
 }
 
+// Declares the places that show the state of each head: [batch, sequence, heads].
+void Attention::declare_health(points::PlaceTableBuilder& places) {
+  const auto add = [&](const char* path, const char* text, const char* formula) {
+    points::Place place = by_head({.path = path, .text = text, .formula = formula});
+    place.dims = {"batch", "sequence", "features"};
+    place.features = config_.num_attention_heads;
+    place.placement.dim = 2;
+    return places.add(only_traced(std::move(place)));
+  };
+  places_[kEntropy] = add("attention.entropy", "entropy in nats of each query's attention, by head",
+                          "-(p * log(p)).sum(-1) of p = layers[n].attention.scores");
+  places_[kLargestScore] =
+      add("attention.largest_score", "largest score of each query before the softmax, by head",
+          "the largest of layers[n].attention.logits up to the query");
+  places_[kFirstTokenShare] =
+      add("attention.first_token_share", "attention of each query to the first token, by head",
+          "layers[n].attention.scores[..., 0]");
+}
+
 points::Place Attention::by_head(points::Place place) const {
   place.bias = "not applicable";
   place.dtype = derived_dtype_;
-  place.is_derived = true;
+  const auto size = static_cast<double>(config_.num_attention_heads * config_.head_size());
+  place.flops_per_token = 2.0 * size * static_cast<double>(config_.seq_length);
   place.dims = {"batch", "heads", "sequence", "keys"};
   place.features = config_.seq_length;
   place.placement = mesh::Placement::shard(1, {{config_.num_attention_heads, tensor_ranks_}});
@@ -191,6 +216,7 @@ at::Tensor Attention::attend(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
   if (writes || drops) logits_BNTT = logits(q_BNTD, k_BNTD);
   if (writes) logits_BNTT = context.intervene(places_[kAttentionLogits], logits_BNTT).tril();
   show(q_BNTD, k_BNTD, writes ? logits_BNTT : at::Tensor(), context);
+  show_health(q_BNTD, k_BNTD, writes ? logits_BNTT : at::Tensor(), context);
   if (!logits_BNTT.defined()) return attend_fused(q_BNTD, k_BNTD, v_BNTD, context);
   const auto as_it_is = [](const at::Tensor& gradient, at::ScalarType dtype) {
     return gradient.to(dtype);
@@ -267,6 +293,52 @@ void Attention::show(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
     const std::int64_t length = q_BNTD.size(2);
     context.pass.capture_derived(places_[place], {rows, q_BNTD.size(1), length, length}, dtype,
                                  [&] { return make(place, rows, dtype); });
+  }
+}
+
+// [3, rows, tokens, N] of the wanted rows and tokens: entropy, largest score, share of the first
+// token.
+at::Tensor Attention::health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
+                             const at::Tensor& written_BNTT, const trace::Wanted& wanted) const {
+  const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const auto queries_of = [&](const at::Tensor& x) {
+    return x.narrow(0, 0, wanted.rows).narrow(2, wanted.first_token, wanted.tokens()).to(dtype);
+  };
+  const double scale = 1.0 / std::sqrt(static_cast<double>(config_.head_size()));
+  const at::Tensor k_BNDT = k_BNTD.narrow(0, 0, wanted.rows).to(dtype).transpose(2, 3);
+  const at::Tensor scores_BNQT = written_BNTT.defined()
+                                     ? queries_of(written_BNTT)
+                                     : (queries_of(q_BNTD) * scale).matmul(k_BNDT);
+  const at::Tensor future_QT =
+      at::ones({wanted.tokens(), k_BNTD.size(2)}, scores_BNQT.options().dtype(at::kBool))
+          .triu_(1 + wanted.first_token);
+  const at::Tensor masked_BNQT =
+      scores_BNQT.masked_fill(future_QT, -std::numeric_limits<double>::infinity());
+  const at::Tensor p_BNQT = masked_BNQT.softmax(-1);
+  return at::stack({at::special_entr(p_BNQT).sum(-1), masked_BNQT.amax(-1), p_BNQT.select(-1, 0)})
+      .transpose(2, 3);
+}
+
+void Attention::show_health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
+                            const at::Tensor& written_BNTT, const ForwardContext& context) const {
+  const std::int64_t batch = q_BNTD.size(0), length = q_BNTD.size(2);
+  trace::Wanted all;
+  for (std::size_t place = kEntropy; place <= kFirstTokenShare; ++place) {
+    all.include(context.pass.wanted(places_[place], batch, length));
+  }
+  if (all.rows == 0) return;
+  at::Tensor shared_3BQN;  // computed for the first of the places that an entry needs
+  const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const std::vector<std::int64_t> sizes = {all.rows, length, local_heads_};
+  for (std::size_t place = kEntropy; place <= kFirstTokenShare; ++place) {
+    if (context.pass.wanted(places_[place], batch, length).rows == 0) continue;
+    context.pass.capture_derived(places_[place], sizes, dtype, [&] {
+      if (!shared_3BQN.defined()) shared_3BQN = health(q_BNTD, k_BNTD, written_BNTT, all);
+      at::Tensor whole_BTN = at::zeros(sizes, shared_3BQN.options());
+      whole_BTN.narrow(1, all.first_token, all.tokens())
+          .copy_(shared_3BQN[static_cast<std::int64_t>(place - kEntropy)]);
+      return whole_BTN;
+    });
   }
 }
 

@@ -6,6 +6,10 @@
 
 namespace tt::nn {
 
+NormKind norm_kind(const config::ModelConfig& config) {
+  return config.normalization == "RMSNorm" ? NormKind::kRmsNorm : NormKind::kLayerNorm;
+}
+
 Norm::Norm(const BuildContext& context, const std::string& name, NormKind kind, std::int64_t size,
            double epsilon)
     : AffineLayer(context, name, {size}, mesh::Placement::replicate(), Init::kOnes, 0.0,
@@ -15,9 +19,17 @@ Norm::Norm(const BuildContext& context, const std::string& name, NormKind kind, 
       epsilon_(epsilon) {}
 
 at::Tensor Norm::forward(const at::Tensor& x, const ForwardContext& context) const {
+  // Keep the order of declare(): each of the two calls runs a place.
   const at::Tensor gain = weight(context);
+  return normalize(x, gain, bias(context));
+}
+
+at::Tensor Norm::apply(const at::Tensor& x) const { return normalize(x, weight(), bias()); }
+
+at::Tensor Norm::normalize(const at::Tensor& x, const at::Tensor& gain,
+                           const std::optional<at::Tensor>& bias) const {
   if (kind_ == NormKind::kRmsNorm) return at::rms_norm(x, gain.sizes(), gain, epsilon_);
-  return at::layer_norm(x, gain.sizes(), gain, bias(context), epsilon_);
+  return at::layer_norm(x, gain.sizes(), gain, bias, epsilon_);
 }
 
 }  // namespace tt::nn

@@ -59,6 +59,13 @@ points::Place replicated(points::Place place, std::int64_t features) {
   return place;
 }
 
+points::Place only_traced(points::Place place) {
+  place.gradient = std::nullopt;
+  place.bias = "not applicable";
+  place.writable = place.in_programs = false;
+  return place;
+}
+
 at::Tensor gather_full(const at::Tensor& local, const Placement& placement,
                        const comm::ProcessGroup& group) {
   at::Tensor full = local.detach();
@@ -83,12 +90,19 @@ void AffineLayer::declare(points::PlaceTableBuilder& places, const std::string& 
 }
 
 at::Tensor AffineLayer::weight(const ForwardContext& context) const {
-  return context.intervene(weight_place_, weight_.local.to(dtype_));
+  return context.intervene(weight_place_, weight());
+}
+
+at::Tensor AffineLayer::weight() const { return weight_.local.to(dtype_); }
+
+std::optional<at::Tensor> AffineLayer::bias() const {
+  if (!bias_) return std::nullopt;
+  return bias_->local.to(dtype_);
 }
 
 std::optional<at::Tensor> AffineLayer::bias(const ForwardContext& context) const {
   if (!bias_) return std::nullopt;
-  return context.intervene(bias_place_, bias_->local.to(dtype_));
+  return context.intervene(bias_place_, *bias());
 }
 
 std::vector<Parameter> AffineLayer::parameters() const {

@@ -9,6 +9,7 @@ namespace {
 
 // Data replicas hold different batch rows, so the batch dim is sharded over the data axis.
 std::string placement_on_data(const Place& place) {
+  if (place.is_of_step()) return "replicate";
   const auto batch = std::ranges::find(place.dims, "batch") - place.dims.begin();
   return "shard(" + std::to_string(batch) + ")";
 }
@@ -29,6 +30,11 @@ nlohmann::json describe(const Place& place) {
                             {"data", placement_on_data(place)}}},
                           {"bias", place.bias},
                           {"text", place.text}};
+  if (place.is_derived()) facts["formula"] = place.formula;
+  if (place.is_of_step()) {
+    facts["parameters"] = place.parameters;
+    facts["columns"] = place.columns;
+  }
   if (place.gradient) facts["gradient_placement"] = {{"tensor", to_string(*place.gradient)}};
   return facts;
 }

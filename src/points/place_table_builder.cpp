@@ -34,6 +34,8 @@ void PlaceTableBuilder::complete(Place& place) const {
       {"sequence", forward_.sequence},
       {"heads", place.dims.size() == 4 ? place.placement.full_size() : 1},
       {"keys", forward_.sequence},
+      {"step", 1},
+      {"parameters", static_cast<std::int64_t>(place.parameters.size())},
       {"features", place.features}};
   for (const std::string& dim : place.dims) place.shape.push_back(sizes.at(dim));
 }

@@ -53,7 +53,8 @@ const ActivePlan::CachedPacking& ActivePlan::packing_for(std::size_t entry,
   return cached;
 }
 
-std::optional<Slot> ActivePlan::slot_for(std::size_t entry, int layer, const at::Tensor& local) {
+std::optional<Slot> ActivePlan::slot_for(std::size_t entry, int layer, const at::Tensor& local,
+                                         const PassText& text) {
   const PlanEntry& one = plan_->entries[entry];
   Slot slot{.entry = entry, .layer = layer};
   if (place_of(one).holds_integers()) {
@@ -71,6 +72,10 @@ std::optional<Slot> ActivePlan::slot_for(std::size_t entry, int layer, const at:
   slot.logical = cached.logical;
   slot.shape = slot.packing->shape();
   slot.is_double = cached.is_double;
+  if (one.compressor->needs_targets && text.targets.defined()) {
+    slot.targets = captured_targets(one, text.targets);
+  }
+  if (one.compressor->kept.units > 0) slot.tokens = text.tokens;
   return slot;
 }
 
@@ -81,7 +86,7 @@ void ActivePlan::pack(const Slot& slot, std::size_t rank, const at::Tensor& loca
     copy_to_host(local_integers(entry, local), part);
     return;
   }
-  slot.packing->pack(place_of(entry).hidden_state.value_or(slot.layer), rank,
+  slot.packing->pack({place_of(entry).hidden_state.value_or(slot.layer), slot.targets}, rank,
                      local_numbers(entry, *slot.logical, local),
                      {part, slot.packing->part_bytes(rank)});
 }

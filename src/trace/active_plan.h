@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/trace/forward_buffer.h"
+#include "tensor_tracer/trace/pass.h"
 #include "tensor_tracer/trace/plan.h"
 #include "tensor_tracer/trace/trace_sink.h"
 
@@ -29,8 +30,9 @@ class ActivePlan {
   const std::vector<std::size_t>& entries_of(std::size_t row) const { return entries_of_row_[row]; }
 
   /// The space that the capture of `local` takes in the buffers of all ranks; nullopt if the
-  /// entry's rows or tokens lie outside `local`.
-  std::optional<Slot> slot_for(std::size_t entry, int layer, const at::Tensor& local);
+  /// entry's rows or tokens lie outside `local`. `text` as in Pass::set_text.
+  std::optional<Slot> slot_for(std::size_t entry, int layer, const at::Tensor& local,
+                               const PassText& text);
   /// Writes the part of rank `rank` of the tensor axis. `local` is the shard of that rank.
   void pack(const Slot& slot, std::size_t rank, const at::Tensor& local, std::byte* part) const;
 

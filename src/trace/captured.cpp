@@ -70,6 +70,16 @@ at::Tensor local_numbers(const PlanEntry& entry, const LogicalShape& shape,
   return numbers.stride(2) == 1 ? numbers : numbers.contiguous();
 }
 
+std::vector<std::int64_t> captured_targets(const PlanEntry& entry, const at::Tensor& targets) {
+  const Window rows = row_window(entry, targets.size(0));
+  const Window tokens = token_window(entry, targets.size(1));
+  const at::Tensor part = targets.narrow(0, rows.first, rows.size())
+                              .narrow(1, tokens.first, tokens.size())
+                              .contiguous();
+  const auto* first = part.const_data_ptr<std::int64_t>();
+  return {first, first + part.numel()};
+}
+
 at::Tensor local_integers(const PlanEntry& entry, const at::Tensor& local) {
   const Window rows = row_window(entry, local.size(1));
   const Window tokens = token_window(entry, local.size(2));

@@ -2,7 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "tensor_tracer/points/place_table.h"
 #include "tensor_tracer/trace/compressor.h"
@@ -27,6 +29,9 @@ std::optional<LogicalShape> logical_shape(const PlanEntry& entry, const points::
 /// columns are contiguous.
 at::Tensor local_numbers(const PlanEntry& entry, const LogicalShape& shape,
                          const at::Tensor& local);
+
+/// The captured part of targets, int64 [batch, sequence]: row by row.
+std::vector<std::int64_t> captured_targets(const PlanEntry& entry, const at::Tensor& targets);
 
 /// The captured part of InputTokens, int64 [2, batch, sequence], as int32 or int64, contiguous.
 at::Tensor local_integers(const PlanEntry& entry, const at::Tensor& local);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,6 +21,8 @@ struct Slot {
   std::vector<std::int64_t> shape = {};              // of the record
   std::shared_ptr<const LogicalShape> logical = {};  // null: integers, which only the leader sends
   std::shared_ptr<const Packing> packing = {};       // of `logical`
+  std::vector<std::int64_t> targets = {};            // CaptureFacts::targets
+  at::Tensor tokens = {};                            // of the pass, if the entry keeps tokens
   bool is_double = false;                            // numbers are double; false: float
   std::size_t leader_bytes = 0;                      // without a packing: bytes on the leader
   std::vector<std::size_t> offset = {};              // per rank, into that rank's buffer

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/trace/captured.h"
 #include "src/trace/tracer_core.h"
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/hash.h"
@@ -61,6 +62,8 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
+  void set_text(const PassText& text) { text_ = text; }
+
   using Make = std::function<at::Tensor(const at::Tensor&)>;
 
   /// `failure`: the error while `local` was computed; empty: no error.
@@ -68,7 +71,7 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
                       const std::string& failure = "") noexcept {
     if (stage_ != Stage::kForward) return;
     for_each_entry(place, /*gradient=*/false, [&](std::size_t entry) {
-      std::optional<Slot> slot = plan_->slot_for(entry, place.layer, local);
+      std::optional<Slot> slot = plan_->slot_for(entry, place.layer, local, text_);
       if (slot) write(memory_.values, memory_.values.add(std::move(*slot)), local, {}, failure);
     });
   }
@@ -87,8 +90,9 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
     if (stage_ != Stage::kForward) return;
     at::Tensor local;
     std::string failure;
+    double seconds = 0;
     try {
-      const base::CpuTimer timer(core_->seconds.all);
+      const base::CpuTimer timer(core_->seconds.all), own(seconds);
       const at::NoGradGuard no_grad;
       local = make();
     } catch (const std::exception& error) {
@@ -98,6 +102,8 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
       for_each_entry(place, /*gradient=*/false,
                      [&](std::size_t entry) { plan_->switch_off(entry, failure); });
     }
+    for_each_entry(place, /*gradient=*/false,
+                   [&](std::size_t entry) { memory_.entry_seconds[entry] += seconds; });
     capture_values(place, local, failure);
   }
 
@@ -110,6 +116,18 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
       rows = std::max(rows, std::min(batch, plan_->plan().entries[entry].end_row.value_or(batch)));
     }
     return rows;
+  }
+
+  Wanted wanted(const points::PlaceKey& place, std::int64_t batch, std::int64_t tokens) const {
+    Wanted all;
+    if (stage_ != Stage::kForward) return all;
+    for (const std::size_t entry : plan_->entries_of(place.row)) {
+      if (!takes(entry, place, /*gradient=*/false)) continue;
+      const PlanEntry& one = plan_->plan().entries[entry];
+      const Window rows = row_window(one, batch), window = token_window(one, tokens);
+      if (rows.size() > 0 && window.size() > 0) all.include({rows.end, window.first, window.end});
+    }
+    return all;
   }
 
   /// True if the pass must still watch gradients of a recomputation.
@@ -176,7 +194,7 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
 
   std::optional<std::size_t> reserve_gradient(std::size_t entry, int layer,
                                               const at::Tensor& like) {
-    std::optional<Slot> slot = plan_->slot_for(entry, layer, like);
+    std::optional<Slot> slot = plan_->slot_for(entry, layer, like, {});
     if (!slot) return std::nullopt;
     const std::size_t index = memory_.gradients.add(std::move(*slot));
     memory_.gradients.mark(memory_.gradients.slots()[index], ForwardBuffer::Outcome::kUnreached);
@@ -298,6 +316,7 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
   const std::shared_ptr<ActivePlan> plan_;
   const ForwardScope scope_;
   PassMemory memory_;
+  PassText text_;
   Stage stage_ = Stage::kForward;
   std::vector<bool> is_watched_;  // by gradient slot: true if it has a tensor hook
 };
@@ -313,6 +332,10 @@ Pass& Pass::operator=(Pass&& other) noexcept {
 }
 Pass::~Pass() = default;
 
+void Pass::set_text(const PassText& text) {
+  if (state_ != nullptr) state_->set_text(text);
+}
+
 void Pass::capture_watched(const points::PlaceKey& place, const at::Tensor& local) noexcept {
   state_->capture_values(place, local);
   state_->watch_gradients(place, local, local, {});
@@ -326,6 +349,18 @@ void Pass::make_and_capture(const points::PlaceKey& place, at::IntArrayRef sizes
 void Pass::capture_derived_gradient(const points::PlaceKey& place, const DerivedGradient& made) {
   const at::Tensor like = at::empty(made.sizes, at::TensorOptions(made.dtype).device(at::kMeta));
   state_->watch_gradients(place, like, made.from, made.make);
+}
+
+void Wanted::include(const Wanted& other) {
+  if (other.rows == 0) return;
+  first_token = rows == 0 ? other.first_token : std::min(first_token, other.first_token);
+  end_token = std::max(end_token, other.end_token);
+  rows = std::max(rows, other.rows);
+}
+
+Wanted Pass::find_wanted(const points::PlaceKey& place, std::int64_t batch,
+                         std::int64_t tokens) const {
+  return state_->wanted(place, batch, tokens);
 }
 
 std::int64_t Pass::rows_wanted(const points::PlaceKey& place, std::int64_t batch,

@@ -9,8 +9,8 @@
 namespace tt::trace {
 namespace {
 
-std::int64_t tokens_in(const PlanEntry& entry, const PassSize& size) {
-  return std::max<std::int64_t>(token_window(entry, size.tokens).size(), 0);
+const points::Place& point_of(const PlanEntry& entry, const PlanContext& context) {
+  return context.places->rows()[entry.point];
 }
 
 // The sizes of rank 0's shard of the trace point.
@@ -27,13 +27,11 @@ std::vector<std::int64_t> local_sizes(const PlanEntry& entry, const points::Plac
   return sizes;
 }
 
-const points::Place& point_of(const PlanEntry& entry, const PlanContext& context) {
-  return context.places->rows()[entry.point];
-}
-
 }  // namespace
 
 std::vector<PassSize> pass_sizes(const PlanEntry& entry, const PlanContext& context) {
+  const points::Place& point = point_of(entry, context);
+  if (point.is_of_step()) return {{1, static_cast<std::int64_t>(point.parameters.size())}};
   const std::int64_t batch = context.micro_batch_size;
   if (entry.prompt_set == 0) return {{batch, context.seq_length}};
   const PromptShape& set = context.prompt_sets[entry.prompt_set - 1];
@@ -41,6 +39,10 @@ std::vector<PassSize> pass_sizes(const PlanEntry& entry, const PlanContext& cont
   if (set.rows >= batch) sizes.push_back({batch, set.tokens, set.rows / batch});
   if (set.rows % batch > 0) sizes.push_back({set.rows % batch, set.tokens});
   return sizes;
+}
+
+std::int64_t tokens_in(const PlanEntry& entry, const PassSize& size) {
+  return std::max<std::int64_t>(token_window(entry, size.tokens).size(), 0);
 }
 
 std::int64_t rows_in(const PlanEntry& entry, const PassSize& size) {
@@ -66,7 +68,8 @@ std::optional<PassShape> shape_in(const PlanEntry& entry, const PlanContext& con
   const auto shape = logical_shape(entry, point, sizes, context.tensor_ranks);
   if (!shape) return std::nullopt;
   auto packing = entry.compressor->packing(*shape, point.dtype == "float64");
-  std::vector<std::int64_t> record = packing->shape();
+  const KeptForm& kept = entry.compressor->kept;
+  std::vector<std::int64_t> record = kept.units > 0 ? kept.shape() : packing->shape();
   return PassShape{std::move(packing), std::move(record)};
 }
 

@@ -22,6 +22,9 @@ struct PassSize {
 /// a prompt set. The last micro-batch of a prompt set may have fewer rows.
 std::vector<PassSize> pass_sizes(const PlanEntry& entry, const PlanContext& context);
 
+/// Number of tokens that an entry takes from a pass; 0 if its tokens lie outside the pass.
+std::int64_t tokens_in(const PlanEntry& entry, const PassSize& size);
+
 /// Number of batch rows that an entry takes from a pass; 0 if its rows lie outside the pass.
 std::int64_t rows_in(const PlanEntry& entry, const PassSize& size);
 

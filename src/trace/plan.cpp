@@ -227,6 +227,16 @@ base::Status check_gradient(const PlanEntry& entry, const std::string& where) {
                                 "leave phases and prompts out");
 }
 
+// A value that a step has once is there after the update of a training step.
+base::Status check_of_step(const PlanEntry& entry, const points::Place& point,
+                           const std::string& where) {
+  const bool is_there =
+      !entry.in_eval && entry.takes_micro_batch.size() > 0 && entry.takes_micro_batch[0];
+  if (!point.is_of_step() || is_there) return {};
+  return base::invalid_argument(where, point.name + " belongs to a training step",
+                                "leave phases, prompts and micro_batches out");
+}
+
 base::Result<std::size_t> parse_point(const json& text, const std::string& where,
                                       const points::PlaceTable& places) {
   const json name = text.value("point", json());
@@ -249,6 +259,7 @@ CompressorContext compressor_context(const PlanEntry& entry, const PlanContext& 
   const bool has_keys = point.dims.size() == 4;
   return {point,
           entry.gradient ? *point.gradient : point.placement,
+          entry.gradient,
           context.tensor_ranks,
           context.vectors,
           has_keys ? sizes.front().tokens : point.features,
@@ -276,6 +287,7 @@ base::Status parse_selection(const json& text, const std::string& where, const P
   }
   if (status) status = parse_prompts(text, context.prompt_sets, where, entry);
   if (status) status = check_gradient(entry, where);
+  if (status) status = check_of_step(entry, point, where);
   if (status) status = parse_rows(part("rows"), where + ".rows", entry);
   if (status) status = parse_tokens(part("tokens"), context.seq_length, where + ".tokens", entry);
   return status;
@@ -343,6 +355,23 @@ json to_json(const PlanEntry& entry, const PlanContext& context) {
   if (entry.in_eval) text["phases"].push_back("eval");
   if (entry.all_eval_forwards) text["eval_forwards"] = "all";
   return text;
+}
+
+// Places that show how a prediction forms, for the last tokens of a prompt set. They are computed
+// only for capture, so they come at some steps only.
+json how_prompts_are_predicted(const PromptShape& set, const PlanContext& context) {
+  constexpr std::int64_t kTokens = 64, kEvery = 10;
+  json entries = json::array();
+  for (const char* name : {"LogitLens", "attention.entropy", "attention.largest_score",
+                           "attention.first_token_share"}) {
+    const auto row = context.places->find(name);
+    if (!row) continue;
+    json entry = {{"point", name}, {"prompts", set.name}, {"rows", 0}, {"every", kEvery}};
+    if (set.tokens > kTokens) entry["tokens"] = {set.tokens - kTokens, set.tokens};
+    if (!context.places->rows()[*row].is_vocabulary) entry["compressor"] = {{"kind", "none"}};
+    entries.push_back(std::move(entry));
+  }
+  return entries;
 }
 
 // A plan of InputTokens and HiddenStates of the first `tokens` tokens, and of projections on the
@@ -425,6 +454,13 @@ json default_plan(const PlanContext& context) {
   for (std::int64_t tokens = context.seq_length / 2; tokens > 0; tokens /= 2) {
     if (parse_plan(plan, context, 0)) break;
     plan = watch_first(tokens, context);
+  }
+  for (const PromptShape& set : context.prompt_sets) {
+    json longer = plan;
+    for (json& entry : how_prompts_are_predicted(set, context)) {
+      longer["entries"].push_back(std::move(entry));
+    }
+    if (parse_plan(longer, context, 0)) plan = std::move(longer);
   }
   return plan;
 }

@@ -3,22 +3,33 @@
 #include <algorithm>
 #include <numeric>
 
+#include "src/trace/captured.h"
 #include "src/trace/pass_shape.h"
 
 namespace tt::trace {
 namespace {
+
+// To compute a derived value of one layer. The first rows of the batch are computed, up to the last
+// that the entry takes.
+double flops_of(const PlanEntry& entry, const PlanContext& context, const PassSize& size) {
+  const points::Place& point = context.places->rows()[entry.point];
+  if (!point.is_derived()) return 0;
+  const std::int64_t rows = row_window(entry, size.rows).end;
+  return point.flops_per_token * static_cast<double>(rows * tokens_in(entry, size));
+}
 
 EntryCost cost_of_pass(const PlanEntry& entry, const PlanContext& context, const PassSize& size) {
   const auto record = shape_in(entry, context, size);
   if (!record) return {};
   const double layers = layers_taken(entry, context);
   const std::size_t bytes = bytes_of_record(record->shape, entry.dtype);
-  return {layers * static_cast<double>(bytes), layers};
+  return {layers * static_cast<double>(bytes), layers, layers * flops_of(entry, context, size)};
 }
 
 void add(EntryCost& sum, const EntryCost& pass, double times) {
   sum.bytes += times * pass.bytes;
   sum.records += times * pass.records;
+  sum.flops += times * pass.flops;
 }
 
 // The fraction of steps at which both periods end.
@@ -64,12 +75,13 @@ std::vector<EntryCost> cost_of(const Plan& plan, const PlanContext& context,
 
 nlohmann::json to_json(const std::vector<EntryCost>& costs) {
   nlohmann::json entries = nlohmann::json::array();
-  double bytes = 0.0;
+  double bytes = 0.0, flops = 0.0;
   for (const EntryCost& cost : costs) {
-    entries.push_back({{"bytes", cost.bytes}, {"records", cost.records}});
+    entries.push_back({{"bytes", cost.bytes}, {"records", cost.records}, {"flops", cost.flops}});
     bytes += cost.bytes;
+    flops += cost.flops;
   }
-  return {{"entries", std::move(entries)}, {"bytes_per_step", bytes}};
+  return {{"entries", std::move(entries)}, {"bytes_per_step", bytes}, {"flops_per_step", flops}};
 }
 
 }  // namespace tt::trace

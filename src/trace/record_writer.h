@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "src/trace/forward_buffer.h"
+#include "src/trace/kept_tokens.h"
 #include "tensor_tracer/trace/plan.h"
 #include "tensor_tracer/trace/tracer.h"
 
@@ -25,12 +27,17 @@ class RecordWriter {
               const std::vector<const std::byte*>& parts);
 
  private:
-  protocol::RecordHeader header_for(const Plan& plan, const ForwardScope& scope, const Slot& slot);
+  protocol::RecordHeader header_for(const Plan& plan, const ForwardScope& scope, const Slot& slot,
+                                    const std::vector<std::int64_t>& shape);
+  void append_kept(std::string& message, const Plan& plan, const ForwardScope& scope,
+                   const Slot& slot);
+  KeptTokens& kept_of(const PlanEntry& entry, int layer);
 
   const PlanContext& context_;
   const TracerIdentity identity_;
   std::uint64_t sequence_ = 0;
   std::vector<double> numbers_;
+  std::map<std::string, KeptTokens> kept_;  // by what is kept; also of earlier plans
   std::vector<std::byte> payload_;
 };
 

@@ -149,33 +149,110 @@ TT_INLINE Number dot_of(const Number* x, const Number* y, std::int64_t n) {
 
 // Half of the running sums in double: with eight at once the compiler spills registers to memory.
 typedef double Half __attribute__((vector_size(32)));
+typedef double Unaligned __attribute__((vector_size(32), aligned(8)));
 
-template <bool kSquares, typename Number>
-TT_INLINE void add_shifted(Half& sum, const Number* values, double shift) {
-  const auto four = *reinterpret_cast<const Four<Number>*>(values);
-  const Half away = __builtin_convertvector(four, Half) - shift;
-  sum += kSquares ? away * away : away;
+template <typename Number>
+TT_INLINE void load_half(Half& half, const Number* values) {
+  half = __builtin_convertvector(*reinterpret_cast<const Four<Number>*>(values), Half);
 }
 
-// Sum of (x - shift), or of (x - shift)², over the numbers of a cell.
-template <bool kSquares, typename Number>
-TT_INLINE double shifted_sum(const Lines<Number>& numbers, double shift) {
-  Half low = {}, high = {};
+TT_INLINE double tree_of(const Half& sums) { return (sums[0] + sums[2]) + (sums[1] + sums[3]); }
+
+template <typename Number>
+TT_INLINE double sum_of_all(const Lines<Number>& numbers) {
+  Half low = {}, high = {}, x;
   for (std::int64_t line = 0; line < numbers.lines; ++line) {
     const Number* row = numbers.data + line * numbers.stride;
     std::int64_t i = 0;
     for (; i + kLanes <= numbers.width; i += kLanes) {
-      add_shifted<kSquares>(low, row + i, shift);
-      add_shifted<kSquares>(high, row + i + kLanes / 2, shift);
+      load_half(x, row + i);
+      low += x;
+      load_half(x, row + i + kLanes / 2);
+      high += x;
     }
     for (std::int64_t lane = 0; i < numbers.width; ++i, ++lane) {
-      const double away = static_cast<double>(row[i]) - shift;
       Half& half = lane < kLanes / 2 ? low : high;
-      half[lane % (kLanes / 2)] += kSquares ? away * away : away;
+      half[lane % (kLanes / 2)] += static_cast<double>(row[i]);
     }
   }
-  const Half sums = low + high;
-  return (sums[0] + sums[2]) + (sums[1] + sums[3]);
+  return tree_of(low + high);
+}
+
+// Four running sums for each power.
+template <typename Number>
+TT_INLINE Powers powers_of(const Lines<Number>& numbers, double shift) {
+  constexpr std::int64_t kWidth = kLanes / 2;
+  Half second = {}, third = {}, fourth = {}, x;
+  for (std::int64_t line = 0; line < numbers.lines; ++line) {
+    const Number* row = numbers.data + line * numbers.stride;
+    for (std::int64_t i = 0; i < numbers.width; i += kWidth) {
+      if (i + kWidth <= numbers.width) {
+        load_half(x, row + i);
+      } else {
+        x = Half{} + shift;
+        for (std::int64_t k = i; k < numbers.width; ++k) x[k - i] = static_cast<double>(row[k]);
+      }
+      const Half away = x - shift;
+      const Half square = away * away;
+      second += square;
+      third += square * away;
+      fourth += square * square;
+    }
+  }
+  return {tree_of(second), tree_of(third), tree_of(fourth)};
+}
+
+template <typename Number>
+TT_INLINE void add_squares(const Lines<Number>& numbers, double* lines, double* columns) {
+  constexpr std::int64_t kWidth = kLanes / 2;
+  for (std::int64_t i = 0; i < numbers.width; ++i) columns[i] = 0;
+  for (std::int64_t line = 0; line < numbers.lines; ++line) {
+    const Number* row = numbers.data + line * numbers.stride;
+    Half sum = {}, x;
+    std::int64_t i = 0;
+    for (; i + kWidth <= numbers.width; i += kWidth) {
+      load_half(x, row + i);
+      x *= x;
+      sum += x;
+      *reinterpret_cast<Unaligned*>(columns + i) += x;
+    }
+    for (std::int64_t lane = 0; i < numbers.width; ++i, ++lane) {
+      const double square = static_cast<double>(row[i]) * static_cast<double>(row[i]);
+      sum[lane] += square;
+      columns[i] += square;
+    }
+    lines[line] = tree_of(sum);
+  }
+}
+
+// x = n log 2 + r with |r| <= log(2) / 2. e^r is its Taylor polynomial, and n is added to the
+// exponent of the result.
+TT_INLINE void exponentials_of_eight(const float* x, float* y) {
+  typedef VectorOf<float>::Mask Bits;
+  constexpr float kTaylor[] = {1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
+  constexpr float kToWhole = 12582912.0f;    // 1.5 * 2^23: adding it rounds to a whole number
+  constexpr float kLog2High = 0.693359375f;  // with few bits, so that n * kLog2High is exact
+  constexpr float kLog2Low = static_cast<float>(0.69314718055994530942 - 0.693359375);
+  const Lanes<float> at = *reinterpret_cast<const Lanes<float>*>(x);
+  const Lanes<float> shifted = at * 1.44269504f + kToWhole;
+  const Lanes<float> n = shifted - kToWhole;
+  const Lanes<float> r = at - n * kLog2High - n * kLog2Low;
+  Lanes<float> sum = Lanes<float>{} + 1.0f / 5040;
+  for (const float coefficient : kTaylor) sum = sum * r + coefficient;
+  const Lanes<float> whole = Lanes<float>{} + kToWhole;
+  const Bits exponent = (reinterpret_cast<Bits>(shifted) - reinterpret_cast<Bits>(whole)) << 23;
+  *reinterpret_cast<Lanes<float>*>(y) =
+      reinterpret_cast<Lanes<float>>(reinterpret_cast<Bits>(sum) + exponent);
+}
+
+TT_INLINE void exponentials_of(const float* x, std::int64_t n, float* y) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) exponentials_of_eight(x + i, y + i);
+  if (i == n) return;
+  float tail[kLanes] = {};
+  for (std::int64_t k = i; k < n; ++k) tail[k - i] = x[k];
+  exponentials_of_eight(tail, tail);
+  for (std::int64_t k = i; k < n; ++k) y[k] = tail[k - i];
 }
 
 template <typename Number>
@@ -205,27 +282,38 @@ TT_INLINE Extremes<Number> extremes_of(const Lines<Number>& numbers) {
 
 }  // namespace
 
-#define TT_DEFINE_REDUCTIONS(Number)                                                          \
-  TT_VECTOR_CLONES Number fixed_order_sum(const Number* values, std::int64_t n) {             \
-    return sum_of(values, n, values + n);                                                     \
-  }                                                                                           \
-  TT_VECTOR_CLONES void fixed_order_sums(const Number* values, const Number* readable_end,    \
-                                         const std::int32_t* widths, std::int64_t count,      \
-                                         Number* sums) {                                      \
-    sums_of(values, readable_end, widths, count, sums);                                       \
-  }                                                                                           \
-  TT_VECTOR_CLONES Number fixed_order_dot(const Number* x, const Number* y, std::int64_t n) { \
-    return dot_of(x, y, n);                                                                   \
-  }                                                                                           \
-  TT_VECTOR_CLONES double sum_of_lines(const Lines<Number>& numbers) {                        \
-    return shifted_sum<false>(numbers, 0.0);                                                  \
-  }                                                                                           \
-  TT_VECTOR_CLONES double squares_of_lines(const Lines<Number>& numbers, double shift) {      \
-    return shifted_sum<true>(numbers, shift);                                                 \
-  }                                                                                           \
-  TT_VECTOR_CLONES Extremes<Number> extremes_of_lines(const Lines<Number>& numbers) {         \
-    return extremes_of(numbers);                                                              \
+#define TT_DEFINE_REDUCTIONS(Number)                                                              \
+  TT_VECTOR_CLONES Number fixed_order_sum(const Number* values, std::int64_t n) {                 \
+    return sum_of(values, n, values + n);                                                         \
+  }                                                                                               \
+  TT_VECTOR_CLONES void fixed_order_sums(const Number* values, const Number* readable_end,        \
+                                         const std::int32_t* widths, std::int64_t count,          \
+                                         Number* sums) {                                          \
+    sums_of(values, readable_end, widths, count, sums);                                           \
+  }                                                                                               \
+  TT_VECTOR_CLONES Number fixed_order_dot(const Number* x, const Number* y, std::int64_t n) {     \
+    return dot_of(x, y, n);                                                                       \
+  }                                                                                               \
+  TT_VECTOR_CLONES double sum_of_lines(const Lines<Number>& numbers) {                            \
+    return sum_of_all(numbers);                                                                   \
+  }                                                                                               \
+  TT_VECTOR_CLONES Powers powers_of_lines(const Lines<Number>& numbers, double shift) {           \
+    return powers_of(numbers, shift);                                                             \
+  }                                                                                               \
+  TT_VECTOR_CLONES void squares_of_lines_and_columns(const Lines<Number>& numbers, double* lines, \
+                                                     double* columns) {                           \
+    add_squares(numbers, lines, columns);                                                         \
+  }                                                                                               \
+  TT_VECTOR_CLONES Extremes<Number> extremes_of_lines(const Lines<Number>& numbers) {             \
+    return extremes_of(numbers);                                                                  \
   }
+
+TT_VECTOR_CLONES void exponentials(const float* x, std::int64_t n, float* y) {
+  exponentials_of(x, n, y);
+}
+void exponentials(const double* x, std::int64_t n, double* y) {
+  for (std::int64_t i = 0; i < n; ++i) y[i] = std::exp(x[i]);
+}
 
 TT_DEFINE_REDUCTIONS(float)
 TT_DEFINE_REDUCTIONS(double)

@@ -1,5 +1,6 @@
 #include "tensor_tracer/trace/tracer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "src/trace/tracer_core.h"
@@ -18,6 +19,14 @@ void Tracer::set_plan(std::shared_ptr<const Plan> plan) {
 
 const Plan& Tracer::plan() const { return core_->plan->plan(); }
 const PlanContext& Tracer::context() const { return core_->context; }
+
+bool Tracer::wants(const points::PlaceKey& place, const ForwardScope& scope) const {
+  const ActivePlan& plan = *core_->plan;
+  return core_->is_watched &&
+         std::ranges::any_of(plan.entries_of(place.row), [&](std::size_t entry) {
+           return plan.takes(entry, place.layer, scope);
+         });
+}
 
 Pass Tracer::begin(const ForwardScope& scope) {
   if (!core_->is_watched || !core_->plan->takes(scope)) return {};

@@ -23,9 +23,10 @@ ForwardRunner::ForwardRunner(const config::TrainConfig& config, const Groups& gr
       hooks_(hooks) {}
 
 OpenForward ForwardRunner::open(const trace::ForwardScope& scope, const at::Tensor& tokens,
-                                trace::Tracer* tracer) const {
+                                const at::Tensor& targets, trace::Tracer* tracer) const {
   OpenForward forward;
   if (tracer != nullptr) forward.pass = tracer->begin(scope);
+  forward.pass.set_text({tokens, targets});
   if (hooks_ != nullptr) forward.interventions = hooks_->begin(scope, tokens);
   return forward;
 }
@@ -48,7 +49,7 @@ OpenForward ForwardRunner::forward(const GlobalBatch& of, std::int64_t micro_bat
   const at::AutoGradMode mode(of.has_backward);
   const data::Batch batch = read(of, micro_batch);
   const trace::ForwardScope scope{of.step, micro_batch, batch.first_row, of.phase, 0, of.index};
-  OpenForward forward = open(scope, batch.tokens, tracer);
+  OpenForward forward = open(scope, batch.tokens, batch.labels, tracer);
   forward.loss = model_.loss(batch.tokens, batch.labels, context_of(forward, scope, of.drops));
   forward.pass.end_forward();
   return forward;
@@ -88,14 +89,14 @@ void ForwardRunner::run_prompts(const std::vector<data::PromptSet>& sets, std::i
   if (groups_.coordinates.data != 0) return;
   const at::NoGradGuard no_grad;
   for (std::size_t set = 0; set < sets.size(); ++set) {
-    const at::Tensor tokens = sets[set].tokens();
+    const at::Tensor tokens = sets[set].tokens(), targets = sets[set].targets();
     std::int64_t micro = 0;
     for (std::int64_t row = 0; row < tokens.size(0); row += micro_batch_size_, ++micro) {
       const trace::ForwardScope scope{step, micro, row, trace::Phase::kEval,
                                       static_cast<std::uint32_t>(set) + 1};
-      const at::Tensor part =
-          tokens.narrow(0, row, std::min(micro_batch_size_, tokens.size(0) - row));
-      OpenForward forward = open(scope, part, &tracer);
+      const std::int64_t rows = std::min(micro_batch_size_, tokens.size(0) - row);
+      const at::Tensor part = tokens.narrow(0, row, rows);
+      OpenForward forward = open(scope, part, targets.narrow(0, row, rows), &tracer);
       if (!forward.pass.armed() && forward.interventions == nullptr) break;
       model_.logits(part, context_of(forward, scope, /*drops=*/false));
       forward.pass.end_forward();

@@ -11,6 +11,20 @@
 
 namespace tt::train {
 
+std::vector<at::Tensor> owned_parts(const at::Tensor& local, const mesh::Placement& placement,
+                                    const comm::ProcessGroup& tensor) {
+  if (!placement.is_sharded()) {
+    return tensor.rank() == 0 ? std::vector<at::Tensor>{local} : std::vector<at::Tensor>{};
+  }
+  std::vector<at::Tensor> parts;
+  for (const auto& interval : mesh::intervals_of_rank(placement, tensor.rank(), tensor.size())) {
+    if (interval.owner != tensor.rank()) continue;
+    parts.push_back(
+        local.narrow(placement.dim, interval.local_begin, interval.end - interval.begin));
+  }
+  return parts;
+}
+
 GradientReducer::GradientReducer(std::vector<nn::Parameter> parameters,
                                  const comm::ProcessGroup& tensor, const comm::ProcessGroup& data)
     : parameters_(std::move(parameters)), tensor_(tensor), data_(data) {
@@ -57,20 +71,10 @@ void GradientReducer::reduce() const {
 }
 
 double GradientReducer::squared_norm(const nn::Parameter& parameter) const {
-  const auto squared = [](const at::Tensor& x) {
-    const double norm = at::linalg_vector_norm(x).item<double>();
-    return norm * norm;
-  };
-  const at::Tensor gradient = parameter.local.grad();
-  if (!parameter.placement.is_sharded()) {
-    return tensor_.rank() == 0 ? squared(gradient) : 0.0;
-  }
   double sum = 0.0;
-  for (const auto& interval :
-       mesh::intervals_of_rank(parameter.placement, tensor_.rank(), tensor_.size())) {
-    if (interval.owner != tensor_.rank()) continue;
-    sum += squared(gradient.narrow(parameter.placement.dim, interval.local_begin,
-                                   interval.end - interval.begin));
+  for (const at::Tensor& part : owned_parts(parameter.local.grad(), parameter.placement, tensor_)) {
+    const double norm = at::linalg_vector_norm(part).item<double>();
+    sum += norm * norm;
   }
   return sum;
 }

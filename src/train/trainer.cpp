@@ -44,6 +44,7 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
       optimizer_(values_of(parameters_), config.optimizer),
       tracer_(parts_.plan_context, {parts_.run_id, parts_.groups.coordinates}, parts_.groups.tracer,
               parts_.sink),
+      updates_(parameters_, parts_.groups.tensor, optimizer_, tracer_),
       runner_(config_, parts_.groups, model_, batches_, parts_.hooks),
       control_(
           parts_.groups.control, parts_.control_source, parts_.sink, tracer_, parts_.hooks,
@@ -97,7 +98,9 @@ StepReport Trainer::step(std::int64_t number) {
   if (std::ranges::find(export_steps_, number) != export_steps_.end()) {
     export_step(number, report.loss);
   }
+  updates_.before_update(number);
   update(report);
+  updates_.after_update(number);
   runner_.finish();
   const std::chrono::duration<double> seconds = Clock::now() - begin;
   const std::int64_t tokens = runner_.global_batch() * config_.model.seq_length;

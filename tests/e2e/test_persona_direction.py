@@ -96,12 +96,14 @@ def test_the_direction_of_a_real_run(tokens: str, tmp_path: Path) -> None:
     assert points == [
         ("InputTokens", None), ("HiddenStates", None),
         *((point, name) for name in SETS for point in ("InputTokens", "HiddenStates")),
+        *((point, name) for name in SETS for point in DERIVED),
         ("HiddenStates", None),
     ]  # fmt: skip
     assert plan["entries"][-1]["compressor"]["vectors"] == ["code"]
     assert [path.name for path in vectors.iterdir()] == ["code.npy"]
 
 
+DERIVED = ("LogitLens", "attention.entropy", "attention.largest_score", "attention.first_token_share")
 MODEL = {"num_layers": LAYERS, "hidden_size": HIDDEN}
 PROMPTS = [{"name": name, "interval": 10, "prompts": texts} for name, texts in SETS.items()]
 

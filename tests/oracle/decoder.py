@@ -11,7 +11,7 @@ import numpy as np
 MAGIC = 0x31465454
 VERSION = 1
 PHASES = {0: "train", 1: "eval"}
-COMPRESSORS = {0: "none", 1: "tile", 2: "empty", 3: "stats", 4: "projection", 5: "topk"}
+COMPRESSORS = {0: "none", 1: "tile", 2: "empty", 3: "stats", 4: "projection", 5: "topk", 6: "top_tokens"}
 
 # dtype code -> NumPy type on the wire; bf16 (4) has none and is read as u16 bit patterns.
 _WIRE_TYPES = {1: "<f8", 2: "<f4", 3: "<f2", 4: "<u2", 5: "<i4", 6: "<i8", 7: "u1"}

@@ -126,11 +126,22 @@ class ReferenceGpt:
             if self._skips is None or not self._skips(layer):
                 hidden = self._layer(layer, hidden)
             hidden = self._pass("HiddenStates", layer, hidden)
-        hidden = self._pass("FinalNorm", 0, self._norm("final_norm", hidden))
-        untied = self.config.untie_embeddings_and_output_weights
-        name = "output_layer.weight" if untied else "embedding.word_embeddings.weight"
-        weight = self._edited("output_layer.weight", 0, self.weights[name])
+        hidden = self._pass("FinalNorm", 0, self.final_norm(hidden))
+        weight = self._edited("output_layer.weight", 0, self._output_weight)
         return self._pass("Logits", 0, hidden @ weight.T)
+
+    def final_norm(self, x: Tensor) -> Tensor:
+        """The final norm of any tensor of the hidden size, nothing edited."""
+        return self._norm("final_norm", x)
+
+    def output_layer(self, x: Tensor) -> Tensor:
+        """Scores of any tensor of the hidden size, nothing edited."""
+        return x @ self._output_weight.T
+
+    @property
+    def _output_weight(self) -> Tensor:
+        untied = self.config.untie_embeddings_and_output_weights
+        return self.weights["output_layer.weight" if untied else "embedding.word_embeddings.weight"]
 
     def _layer(self, layer: int, hidden: Tensor) -> Tensor:
         prefix = f"layers.{layer}"

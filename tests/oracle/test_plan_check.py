@@ -37,6 +37,11 @@ def everything(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
         {"point": "HiddenStates", "micro_batches": "0-1", "rows": 0},
         {"point": "HiddenStates", "enabled": False},
         {"point": "HiddenStates", "rows": [9, 12]},
+        {"point": "LogitLens", "prompts": "probes", "rows": 0, "tokens": [2, 12]},
+        {"point": "LogitLensMid", "layers": "2", "rows": 0, "tokens": [1, 9], "every": 2},
+        {"point": "attention.entropy", "compressor": {"kind": "none"}},
+        {"point": "mlp.contribution_ratio"},
+        {"point": "Updates", "every": 2},
         {"point": "HiddenStates",
          "compressor": {"kind": "tile", "tiles": 4, "method": "data.abs().amax(dim=-1)"}},
     ]  # fmt: skip
@@ -93,6 +98,11 @@ def test_what_is_foretold_arrives(ranks: int, watched: dict[str, Any], tmp_path:
         where = f"entry {index}: {entries[index]}"
         assert len(mine) == pytest.approx(cost["records"] * STEPS), where
         assert sum(r.size for r in mine) == pytest.approx(cost["bytes"] * STEPS), where
+    lens = next(i for i, one in enumerate(entries) if one["point"] == "LogitLensMid" and "tokens" in one)
+    # Two rows, eight tokens, one layer, 256 tokens in the vocabulary; every second step.
+    assert foretold["entries"][lens]["flops"] == 2 * 8 * 2 * 256 * HIDDEN / 2
+    assert foretold["entries"][0]["flops"] == 0
+    assert foretold["flops_per_step"] == pytest.approx(sum(e["flops"] for e in foretold["entries"]))
     assert foretold["bytes_per_step"] == pytest.approx(sum(e["bytes"] for e in foretold["entries"]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from decoder import Record, decode
 from program import train
 from reference_gpt import Export, activation_gradients, activations, tile_means
@@ -31,7 +33,7 @@ POINTS += ("MLPActivation", "MLP2", "HiddenStates", "Embedding", "FinalNorm", "L
 POINTS += ("attention.input", "mlp.input", "attention.logits")
 SHAPES = [{}, LLAMA, LLAMA | {"num_query_groups": 1}]
 F16, U8 = 3, 7  # dtypes on the wire
-NO_LAYER = {"Embedding", "FinalNorm", "Logits", "InputTokens"}
+NO_LAYER = {"Embedding", "FinalNorm", "Logits", "InputTokens", "LogitLensEmbedding", "Updates"}
 
 
 def entry(point: str, **members: Any) -> dict[str, Any]:
@@ -42,7 +44,6 @@ def entry(point: str, **members: Any) -> dict[str, Any]:
 METHODS = (
     "data.abs().amax(dim=-1)",
     "(data * data.sigmoid()).std(dim=-1)",
-    "data.mean(-1) - data.mean()",
     "data.softmax(dim=1).flatten(1)[:, ::3]",
     "torch.linalg.norm(data)",
 )
@@ -67,6 +68,7 @@ ENTRIES = [
     entry("HiddenStates", prompts="probes"),
     entry("RawAttentionScore", prompts="probes"),
     entry("HiddenStates", prompts="probes", compressor=PROJECTION),
+    entry("Logits", prompts="probes", compressor={"kind": "topk", "k": 10}),
     {"point": "InputTokens", "prompts": "probes", "rows": 0, "dtype": "i64"},
     entry("MLP2", dtype="u8"),
     entry("MLP2", dtype="f16"),
@@ -101,6 +103,8 @@ def write_vectors(folder: Path) -> dict[str, Tensor]:
 
 
 def layers_of(one: dict[str, Any]) -> list[int]:
+    if one.get("layers"):
+        return [int(one["layers"])]
     return [0] if one["point"] in NO_LAYER else list(range(1, LAYERS + 1))
 
 
@@ -152,10 +156,33 @@ def stats(values: Tensor, compressor: dict[str, Any]) -> Tensor:
     else:
         exponents = torch.frexp(values[values != 0]).exponent - 1
         bins = torch.bincount((exponents + 32).clamp(0, 47), minlength=48)
-    return torch.cat([torch.tensor([float(x) for x in head], dtype=torch.float64), bins.double()])
+    first = torch.cat([torch.tensor([float(x) for x in head], dtype=torch.float64), bins.double()])
+    away = values - values.mean()
+    norms = [values.norm(dim=-1), values.flatten(0, -2).norm(dim=0)]
+    more = [away.pow(4).mean() / away.square().mean().square(), values.square().mean().sqrt()]
+    more += [part for n in norms for part in (n.min(), n.mean(), n.max())]
+    second = torch.full_like(first, math.nan)
+    second[: len(more)] = torch.stack(more)
+    return torch.stack([first, second])
 
 
-def compressed(one: dict[str, Any], values: Tensor, row: int, vectors: dict[str, Tensor]) -> Tensor:
+def softmax_planes(logits: Tensor, targets: Tensor, k: int) -> Tensor:
+    """Log-sum-exp, entropy, loss and target of each token, k numbers to a plane, then NaN."""
+    known = targets >= 0
+    loss = F.cross_entropy(logits.transpose(1, 2), targets.clamp(min=0), reduction="none")
+    numbers = [
+        logits.logsumexp(-1),
+        torch.distributions.Categorical(logits=logits).entropy(),
+        loss.where(known, torch.tensor(math.nan)),
+        targets.double(),
+    ]
+    numbers += [torch.full_like(loss, math.nan)] * (-len(numbers) % k)
+    return torch.stack([torch.stack(numbers[at : at + k], -1) for at in range(0, len(numbers), k)])
+
+
+def compressed(
+    one: dict[str, Any], values: Tensor, row: int, vectors: dict[str, Tensor], targets: Tensor | None = None
+) -> Tensor:
     """What PyTorch makes of the selected values."""
     compressor = one["compressor"]
     if compressor["kind"] == "none":
@@ -165,7 +192,10 @@ def compressed(one: dict[str, Any], values: Tensor, row: int, vectors: dict[str,
     if compressor["kind"] == "stats":
         return stats(values, compressor)
     if compressor["kind"] == "topk":
-        return torch.stack([part.double() for part in values.topk(compressor["k"])])
+        best = torch.stack([part.double() for part in values.topk(compressor["k"])])
+        if targets is None:
+            return best
+        return torch.cat([best, softmax_planes(values, targets, compressor["k"])])
     if compressor["kind"] == "projection":
         directions = torch.stack([vectors[name][row].double() for name in compressor["vectors"]])
         if compressor.get("normalize", True):
@@ -191,13 +221,14 @@ def assert_equal(record: Record, one: dict[str, Any], expected: Tensor) -> None:
     assert found.shape == expected.shape, one
     if expected.numel() == 0:
         return
-    allowed = 1e-11 * expected.abs().max()
+    allowed = 1e-11 * expected.nan_to_num().abs().max()
     if one["dtype"] == "f16":
         allowed = 2.0**-11 * expected.abs() + 2.0**-25  # small numbers are subnormal
     if one["dtype"] == "u8":
         spread = expected.amax(-1, keepdim=True) - expected.amin(-1, keepdim=True)
         allowed = spread / 504 * 1.0001 + 1e-6
-    assert ((found - expected).abs() <= allowed).all(), (one, record.layer)
+    same = ((found - expected).abs() <= allowed) | (found.isnan() & expected.isnan())
+    assert same.all(), (one, record.layer)
 
 
 def expected_values(export: Export) -> dict[str, dict[tuple[str, int], Tensor]]:
@@ -234,14 +265,18 @@ def assert_equals_pytorch(captured: Captured, exports: Path, vectors: dict[str, 
             assert record.features == values.shape[-1]
             rows = one["rows"][0] if isinstance(one["rows"], list) else 0
             assert first_row == int(one.get("micro_batches", "0")) * MICRO_BATCH + rows
-            assert_equal(record, one, compressed(one, values, layer, vectors))
+            scores = (one["point"], direction) == ("Logits", "value")
+            targets = selected(one, export.labels.unsqueeze(-1)).squeeze(-1) if scores else None
+            assert_equal(record, one, compressed(one, values, layer, vectors, targets))
 
 
 def assert_prompts_equal_pytorch(captured: Captured, exports: Path, vectors: dict) -> None:
     """Prompts of step N see the weights that step N + 1 begins with."""
     tokens = torch.zeros(len(PROMPTS), max(len(text.encode()) for text in PROMPTS)).long()
+    targets = torch.full_like(tokens, -1)
     for row, text in enumerate(PROMPTS):
         tokens[row, : len(text.encode())] = torch.tensor(list(text.encode()))
+        targets[row, : len(text.encode()) - 1] = tokens[row, 1 : len(text.encode())]
     checked = 0
     for (step, index, layer, first_row), record in captured.items():
         one = ALL[index]
@@ -255,9 +290,10 @@ def assert_prompts_equal_pytorch(captured: Captured, exports: Path, vectors: dic
         export = Export.read(exports / f"step_{step + 1:06d}.safetensors")
         with torch.no_grad():
             values = activations(export.config, export.weights, tokens)[one["point"], layer][rows]
-        assert_equal(record, one, compressed(one, values, layer, vectors))
+        of_logits = targets[rows] if one["point"] == "Logits" else None
+        assert_equal(record, one, compressed(one, values, layer, vectors, of_logits))
         checked += 1
-    assert checked == WATCHED * 3 * LAYERS
+    assert checked == WATCHED * (3 * LAYERS + 1)
 
 
 @pytest.mark.parametrize("tensor", [pytest.param(1, marks=NIGHTLY), 2, pytest.param(4, marks=NIGHTLY)])
@@ -287,7 +323,7 @@ def test_everything_equals_pytorch(shape: dict, tensor: int, flags, tmp_path: Pa
 
 
 def records_of_three_steps(
-    flags: dict, shape: dict, folder: Path, tensor: int, entries: list[dict] | None = None
+    flags: dict, shape: dict, folder: Path, tensor: int, entries: list[dict] | None = None, data: int = 1
 ) -> dict[tuple, Record]:
     """Every record of a run of three steps, from its recording."""
     folder.mkdir(parents=True)
@@ -305,7 +341,7 @@ def records_of_three_steps(
         "tensor_tracer_vectors": str(folder / "vectors"),
         "record": str(folder),
     }
-    train(flags | shape | changes, folder, tensor)
+    train(flags | changes | shape, folder, tensor * data)
     with contextlib.closing(sqlite3.connect(folder / "run.ttrec")) as recording:
         rows = [row for (row,) in recording.execute("SELECT record FROM frames ORDER BY sequence")]
         numbers = recording.execute("SELECT flag, name FROM points").fetchall()
@@ -332,12 +368,15 @@ def agree(alone: Record, split: Record) -> None:
         allowed = np.broadcast_to((np.ptp(one, axis=-1, keepdims=True)) / 252 * 1.001, one.shape)
     elif alone.compressor == "stats":
         # Ten numbers and a histogram, each of a size of its own; a number at a border may change bins.
+        assert np.allclose(one[1], other[1], rtol=1e-11, atol=0, equal_nan=True)
+        one, other = one[0], other[0]
         assert one[0] == other[0] and (one[6:10] == other[6:10]).all()
         assert one[10:].sum() == other[10:].sum() and np.abs(one - other)[10:].sum() <= 2
         allowed = 1e-12 * np.array([max(-one[3], one[4])] * 4 + [one[5]])
         one, other = one[1:6], other[1:6]
     elif alone.compressor == "topk":
         assert (one[1] == other[1]).mean() > 0.99, "columns"
+        assert np.allclose(one[2:], other[2:], rtol=0, atol=1e-12 * np.abs(one[0]).max(), equal_nan=True)
         one, other = one[0], other[0]
         allowed = 1e-12 * np.abs(one).max()
     assert (np.abs(one - other) <= allowed).all(), (alone.step, alone.point, alone.compressor)

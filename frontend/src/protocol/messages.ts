@@ -82,6 +82,8 @@ export const pointSchema = object({
   features: withDefault(columns, 0),
   /** Absent where the point has no gradient. */
   gradient_placement: optional(unknown),
+  /** How a derived value is computed; absent if the model computes it anyway. */
+  formula: optional(string),
   text: withDefault(string, ''),
 });
 export type PointFacts = Infer<typeof pointSchema>;

@@ -24,6 +24,8 @@ struct PromptSet {
   /// int64 [prompts, longest]: the bytes of each text, then zeros. Attention is causal, so the
   /// zeros after a text do not change its values.
   at::Tensor tokens() const;
+  /// int64 [prompts, longest]: the next byte of the text; -1 from the text's last byte on.
+  at::Tensor targets() const;
 };
 
 /// Reads prompts from a file, one per line. In a .jsonl file each line is a JSON object with the

@@ -2,13 +2,16 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensor_tracer/config/train_config.h"
+#include "tensor_tracer/model/head.h"
 #include "tensor_tracer/nn/attention.h"
 #include "tensor_tracer/nn/context.h"
 #include "tensor_tracer/nn/embedding.h"
@@ -17,25 +20,48 @@
 
 namespace tt::model {
 
+/// The columns of the place "Updates", which has a row for each parameter. Weights are those that
+/// the step began with, and gradients those before clipping; update: weights after the step minus
+/// weights before it. A norm is Euclidean; RMS is the root of the mean square. The moments are
+/// Adam's running means of the gradient and of its square, after the step.
+inline constexpr std::array<std::string_view, 11> kUpdateColumns = {"count",
+                                                                    "weight_norm",
+                                                                    "weight_rms",
+                                                                    "gradient_norm",
+                                                                    "gradient_rms",
+                                                                    "update_norm",
+                                                                    "update_rms",
+                                                                    "update_ratio",
+                                                                    "first_moment_norm",
+                                                                    "first_moment_rms",
+                                                                    "second_moment_mean"};
+
 /// One block: x + attention(norm(x)), then x + mlp(norm(x)).
 class TransformerLayer {
  public:
   /// `layer` counts from 1.
   TransformerLayer(const nn::BuildContext& context, const config::ModelConfig& config, int layer);
-  /// Declares the layer's places in the order of forward().
-  void declare(points::PlaceTableBuilder& places);
+  /// Declares the layer's places in the order of forward(). `head` makes the logit lenses.
+  void declare(points::PlaceTableBuilder& places, const Head& head);
   /// [batch, sequence, hidden] -> the same shape.
-  at::Tensor forward(const at::Tensor& x, const nn::ForwardContext& context) const;
+  at::Tensor forward(const at::Tensor& x, const Head& head,
+                     const nn::ForwardContext& context) const;
   std::vector<nn::Parameter> parameters() const;
   /// The place of the result of forward(). A skipped layer also reaches this place.
   const points::PlaceKey& output() const;
+  const points::PlaceKey& output_lens() const;
 
  private:
+  void declare_contribution(points::PlaceTableBuilder& places, std::size_t norm,
+                            const std::string& block);
+  void show_contribution(std::size_t norm, const at::Tensor& added, const at::Tensor& stream,
+                         const nn::ForwardContext& context) const;
   at::Tensor drop(const at::Tensor& x, const char* site, const nn::ForwardContext& context) const;
 
   int layer_;
   double dropout_;
   std::int64_t hidden_size_;
+  std::string derived_dtype_;  // of norms that are computed only for capture
   nn::Norm input_norm_;
   nn::Attention attention_;
   nn::Norm mlp_norm_;
@@ -62,12 +88,14 @@ class Gpt {
   /// Scores of the next token, [batch, sequence, local vocabulary].
   at::Tensor logits(const at::Tensor& tokens, const nn::ForwardContext& context) const;
 
+  const Head& head() const { return head_; }
+
   /// Every parameter once, in the order of the forward pass.
   std::vector<nn::Parameter> parameters() const;
 
  private:
   void declare(points::PlaceTableBuilder& places);
-  void declare_head(points::PlaceTableBuilder& places);
+  void declare_updates(points::PlaceTableBuilder& places) const;
   at::Tensor hidden_states(const at::Tensor& tokens, const nn::ForwardContext& context) const;
 
   config::ModelConfig config_;
@@ -76,9 +104,9 @@ class Gpt {
   nn::VocabParallelEmbedding word_embeddings_;
   std::optional<nn::Parameter> position_embeddings_;
   std::vector<TransformerLayer> layers_;
-  nn::Norm final_norm_;
   std::optional<nn::Parameter> output_layer_;  // nullopt: tied to the embedding
-  std::vector<points::PlaceKey> places_;       // by the list in gpt.cpp
+  Head head_;
+  std::vector<points::PlaceKey> places_;  // by the list in gpt.cpp
   std::shared_ptr<const points::PlaceTable> place_table_;
 };
 

@@ -33,6 +33,11 @@ class Attention {
             const ForwardContext& context) const;
   void show_gradient(std::size_t place, const at::Tensor& from_BNTX, const ForwardContext& context,
                      const MakeGradient& make) const;
+  void declare_health(points::PlaceTableBuilder& places);
+  void show_health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
+                   const at::Tensor& written_BNTT, const ForwardContext& context) const;
+  at::Tensor health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
+                    const at::Tensor& written_BNTT, const trace::Wanted& wanted) const;
   at::Tensor logits(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const;
   at::Tensor probabilities(const at::Tensor& logits_BNTT) const;
   at::Tensor rotate(const at::Tensor& x_BTF, std::size_t place,

@@ -3,13 +3,18 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "tensor_tracer/config/train_config.h"
 #include "tensor_tracer/nn/parameter.h"
 
 namespace tt::nn {
 
 enum class NormKind { kLayerNorm, kRmsNorm };
+
+/// The kind that the option --normalization names.
+NormKind norm_kind(const config::ModelConfig& config);
 
 /// LayerNorm with weight and bias, or RMSNorm with weight, over the last dim. Replicated over the
 /// tensor ranks.
@@ -19,8 +24,13 @@ class Norm : public AffineLayer {
        double epsilon);
   /// [..., size] -> the same shape and dtype.
   at::Tensor forward(const at::Tensor& x, const ForwardContext& context) const;
+  /// The same with the parameters as they are: programs that change them have no effect.
+  at::Tensor apply(const at::Tensor& x) const;
 
  private:
+  at::Tensor normalize(const at::Tensor& x, const at::Tensor& gain,
+                       const std::optional<at::Tensor>& bias) const;
+
   NormKind kind_;
   double epsilon_;
 };

@@ -47,6 +47,10 @@ points::Place sharded(points::Place place, std::vector<mesh::Segment> segments, 
 /// Returns the row as a value that all tensor ranks hold whole.
 points::Place replicated(points::Place place, std::int64_t features);
 
+/// Returns the row as a value that is computed only for the trace plan: without gradient, and not
+/// in programs.
+points::Place only_traced(points::Place place);
+
 /// A layer with a weight and an optional bias. Both are places that programs may change.
 class AffineLayer {
  public:
@@ -64,6 +68,9 @@ class AffineLayer {
   /// The weight after changes by programs, in the dtype of activations.
   at::Tensor weight(const ForwardContext& context) const;
   std::optional<at::Tensor> bias(const ForwardContext& context) const;
+  /// Without changes by programs.
+  at::Tensor weight() const;
+  std::optional<at::Tensor> bias() const;
   const mesh::Placement& weight_placement() const { return weight_.placement; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -17,6 +18,12 @@ class AdamW {
   AdamW(std::vector<at::Tensor> parameters, const config::OptimizerConfig& config);
   /// Updates every parameter in place from its .grad().
   void step(double lr);
+  /// Adam's running means of the gradient and of its square, of the parameter with this index in
+  /// the constructor's list.
+  struct Moments {
+    at::Tensor first, second;
+  };
+  Moments moments(std::size_t parameter) const;
 
  private:
   struct Group {
@@ -27,6 +34,7 @@ class AdamW {
 
   config::OptimizerConfig config_;
   std::vector<Group> groups_;
+  std::vector<Moments> moments_;  // by index of the parameter
 };
 
 /// Learning rate of step `step`, from 1: linear warm-up, then cosine decay to the last rate

@@ -31,15 +31,24 @@ struct Place {
   std::vector<std::int64_t> shape = {};  // logical, of one training micro-batch; a weight sets it
   std::string dtype = {};                // PyTorch's name: "float32", "bfloat16", "int64"
 
-  int legacy_flag = 0;         // Tensor Tracer's number of this point, 1 to 15; 0: no such number
-  bool is_weight = false;      // programs read and write it; plans cannot name it
-  bool is_derived = false;     // computed only if a plan or a program needs it
+  int legacy_flag = 0;     // Tensor Tracer's number of this point, 1 to 15; 0: no such number
+  bool is_weight = false;  // programs read and write it; plans cannot name it
+  /// How a derived value is computed from other places; empty: not derived. A derived value is
+  /// computed only if a plan or a program needs it. The layer that declares the row computes it.
+  std::string formula = {};
+  /// Floating-point operations that compute a derived value, for each token on all ranks.
+  double flops_per_token = 0.0;
+  bool in_programs = true;  // programs may name the place
+  /// Of a value that a step has once, [step, parameters, features]: the parameters' names and the
+  /// names of the features. Else empty.
+  std::vector<std::string> parameters = {}, columns = {};
   bool writable = true;        // by programs
   bool is_vocabulary = false;  // the features are tokens: viewers show the largest
   bool has_heads = false;      // the features are heads, one after another: .heads[k] selects
 
   /// Names of the dims. The last dim, the features, is compressed. For integers: ids_positions,
-  /// batch, sequence. REQUIRES: empty for a weight.
+  /// batch, sequence. Of a value that a step has once: step, parameters, features. REQUIRES: empty
+  /// for a weight.
   std::vector<std::string> dims = {"batch", "sequence", "features"};
   std::int64_t features = 0;       // logical; 0: integers, which are not compressed
   mesh::Placement placement = {};  // on the tensor axis; the data axis shards the batch
@@ -52,9 +61,11 @@ struct Place {
   bool in_layers() const { return last_layer > 0; }
   bool holds_integers() const { return features == 0 && !is_weight; }
   bool traceable() const { return !is_weight; }
+  bool is_of_step() const { return !parameters.empty(); }
+  bool is_derived() const { return !formula.empty(); }
   /// True if programs may name the gradient. The gradient of a weight belongs to the optimizer.
   bool has_program_gradient() const {
-    return gradient.has_value() && writable && !is_weight && !is_derived;
+    return gradient.has_value() && writable && !is_weight && !is_derived();
   }
   /// "layers[n].attention.qkv", or outside the layers only the path.
   std::string full_path() const { return in_layers() ? "layers[n]." + path : path; }

@@ -40,7 +40,8 @@ enum class RecordCompressor : std::uint8_t {
   kEmpty = 2,
   kStats = 3,
   kProjection = 4,
-  kTopK = 5
+  kTopK = 5,
+  kTopTokens = 6
 };
 
 /// Bytes of one element; 0 for a dtype that this version does not know.

@@ -22,10 +22,18 @@
 
 namespace tt::trace {
 
+/// Facts of a capture besides its numbers.
+struct CaptureFacts {
+  int layer = 0;  // the row of a direction vector
+  /// For each captured line, the column that the model shall predict; -1: unknown. Empty: unknown
+  /// for all lines.
+  std::span<const std::int64_t> targets = {};
+};
+
 /// Writes one rank's contribution to a capture on one type of device. The arguments are those of
 /// Packing::pack.
-using PackKernel = std::function<void(int layer, std::size_t rank, const at::Tensor& local,
-                                      std::span<std::byte> part)>;
+using PackKernel = std::function<void(const CaptureFacts& facts, std::size_t rank,
+                                      const at::Tensor& local, std::span<std::byte> part)>;
 
 /// The kernels of one compressor: one for each type of device that the compressor supports.
 /// Immutable. Thread: any.
@@ -56,14 +64,29 @@ class Packing {
   /// Writes this rank's contribution with the kernel of local's device. `local`: this rank's shard,
   /// [rows, lines, columns]; its columns are contiguous. `part`: part_bytes(rank) bytes on the same
   /// device, aligned to 8. Throws std::runtime_error if the device has no kernel.
-  void pack(int layer, std::size_t rank, const at::Tensor& local, std::span<std::byte> part) const {
-    kernels().on(local.device())(layer, rank, local, part);
+  void pack(const CaptureFacts& facts, std::size_t rank, const at::Tensor& local,
+            std::span<std::byte> part) const {
+    kernels().on(local.device())(facts, rank, local, part);
   }
   /// Leader: writes the numbers of the record to `out`, row-major. `parts` are the contributions of
   /// all ranks, null for a rank that has none, all in host memory. `out` has room for all of
   /// shape() and is aligned to 8 bytes.
-  virtual void join(int layer, const std::vector<const std::byte*>& parts,
+  virtual void join(const CaptureFacts& facts, const std::vector<const std::byte*>& parts,
                     std::byte* out) const = 0;
+};
+
+/// The form of a compressor that keeps the tokens with the largest numbers over the run: the
+/// packing gives the numbers of one pass, [rows, tokens, units], and the leader's record is the
+/// list so far, [units, k, kTokenNumbers].
+struct KeptForm {
+  std::int64_t units = 0;  // 0: the record is what the packing gives
+  std::int64_t k = 0;
+
+  static constexpr std::int64_t kContext = 16;  // tokens before, and behind
+  /// Value, step, row of the global batch or of the prompt set, position, then the ids of the
+  /// tokens around it and of itself; -1 where there is no token.
+  static constexpr std::int64_t kTokenNumbers = 4 + 2 * kContext + 1;
+  std::vector<std::int64_t> shape() const { return {units, k, kTokenNumbers}; }
 };
 
 /// How a captured tensor is made small. Each compressor has one file in src/trace/compress.
@@ -74,6 +97,9 @@ struct Compressor {
   std::function<std::shared_ptr<const Packing>(const LogicalShape& shape, bool is_double)> packing;
   /// True if numbers of the record are counts or indices, which need all their bits.
   bool needs_full_precision = false;
+  /// True if the kernels read CaptureFacts::targets.
+  bool needs_targets = false;
+  KeptForm kept = {};
   /// The direction vectors that the compressor was made from.
   std::vector<std::shared_ptr<const DirectionVector>> vectors = {};
 };
@@ -89,6 +115,7 @@ struct CaptureSize {
 struct CompressorContext {
   const points::Place& point;
   const mesh::Placement& placement;  // of the point, or of its gradient
+  bool is_gradient = false;
   int tensor_ranks = 1;
   VectorLibrary* vectors = nullptr;  // null: the run has no vectors
   std::int64_t features = 1;         // in a pass; of attention: the keys

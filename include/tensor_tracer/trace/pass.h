@@ -23,6 +23,20 @@ struct DerivedGradient {
   std::function<at::Tensor(const at::Tensor&)> make;  // from the gradient of `from`
 };
 
+/// The tokens of a pass; see Pass::set_text.
+struct PassText {
+  at::Tensor tokens, targets;  // undefined: unknown
+};
+
+/// The part of a pass that entries need: the first rows of the batch, and tokens [first, end).
+struct Wanted {
+  std::int64_t rows = 0;  // 0: nothing
+  std::int64_t first_token = 0, end_token = 0;
+
+  std::int64_t tokens() const { return end_token - first_token; }
+  void include(const Wanted& other);
+};
+
 /// One forward pass and its backward pass. Tracer::begin() opens a pass. The pass owns its buffers.
 /// It keeps the plan that was in force when it began.
 ///
@@ -60,6 +74,11 @@ class Pass {
   /// True while some entry may still capture. This check is the only cost of an idle trace point.
   bool armed() const { return armed_; }
 
+  /// The input tokens, and the tokens that the model shall predict (-1: unknown), both int64
+  /// [batch, sequence] on the CPU. They are only read. Call it before the forward. Without it, all
+  /// targets are unknown and no list of tokens is kept.
+  void set_text(const PassText& text);
+
   /// `local`: this rank's shard, [batch, sequence, local features] or as the place's dims say, or
   /// [batch × sequence, local features]. It is only read.
   void capture(const points::PlaceKey& place, const at::Tensor& local) {
@@ -87,6 +106,14 @@ class Pass {
   std::int64_t rows_wanted(const points::PlaceKey& place, std::int64_t batch,
                            bool gradient = false) const;
 
+  /// For a trace point that is computed only for capture: the part of a value [batch, tokens, …]
+  /// that the entries need. The other rows are left out; the numbers of other tokens are not read.
+  Wanted wanted(const points::PlaceKey& place, std::int64_t batch, std::int64_t tokens) const {
+    if (!armed_) [[likely]]
+      return {};
+    return find_wanted(place, batch, tokens);
+  }
+
   void end_forward();
   /// REQUIRES: end_forward().
   void end_backward();
@@ -98,6 +125,7 @@ class Pass {
   friend class Tracer;
   struct State;
   Pass(std::shared_ptr<TracerCore> core, const ForwardScope& scope);
+  Wanted find_wanted(const points::PlaceKey& place, std::int64_t batch, std::int64_t tokens) const;
   void capture_watched(const points::PlaceKey& place, const at::Tensor& local) noexcept;
   void make_and_capture(const points::PlaceKey& place, at::IntArrayRef sizes, at::ScalarType dtype,
                         const std::function<at::Tensor()>& make);

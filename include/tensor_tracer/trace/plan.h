@@ -103,8 +103,10 @@ nlohmann::json to_json(const Plan& plan, const PlanContext& context);
 FileContents contents_of(const Plan& plan);
 
 /// The default plan of a run: the input tokens, HiddenStates of all layers, and their projections
-/// on the run's vectors, for the training data and for every prompt set. If a pass may not send
-/// HiddenStates of all tokens, the plan takes the first half of the tokens, or fewer.
+/// on the run's vectors, for the training data and for every prompt set. For the last 64 tokens of
+/// every prompt set, every 10 steps: the logit lens of all layers, and entropy, largest score and
+/// share of the first token of all attention heads, if a pass may send them too. If a pass may not
+/// send HiddenStates of all tokens, the plan takes the first half of the tokens, or fewer.
 nlohmann::json default_plan(const PlanContext& context);
 
 }  // namespace tt::trace

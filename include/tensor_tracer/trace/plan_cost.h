@@ -15,10 +15,12 @@ struct OtherPasses {
   std::int64_t monitor_interval = 0;  // steps between passes over the prompts; 0: no such passes
 };
 
-/// The data that one entry sends to the hub, as the mean per training step.
+/// The data that one entry sends to the hub, and the work for values that are computed only for
+/// capture, as the mean per training step.
 struct EntryCost {
   double bytes = 0.0;  // of records with their headers
   double records = 0.0;
+  double flops = 0.0;  // on all tensor ranks; entries of one place that share work count it each
 };
 
 /// The cost of each entry. Exact for an endless run: it does not count the extra evaluation after

@@ -49,6 +49,8 @@ class Tracer {
   /// The facts that plans are checked against.
   const PlanContext& context() const;
 
+  /// True if a pass of this scope would capture the place on this rank.
+  bool wants(const points::PlaceKey& place, const ForwardScope& scope) const;
   /// Opens a pass. If no entry takes this pass, it captures nothing and allocates nothing.
   Pass begin(const ForwardScope& scope);
 

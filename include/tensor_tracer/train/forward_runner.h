@@ -66,7 +66,7 @@ class ForwardRunner {
  private:
   data::Batch read(const GlobalBatch& of, std::int64_t micro_batch);
   OpenForward open(const trace::ForwardScope& scope, const at::Tensor& tokens,
-                   trace::Tracer* tracer) const;
+                   const at::Tensor& targets, trace::Tracer* tracer) const;
   nn::ForwardContext context_of(OpenForward& forward, const trace::ForwardScope& scope,
                                 bool drops) const;
 

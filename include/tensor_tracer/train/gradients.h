@@ -9,6 +9,11 @@
 
 namespace tt::train {
 
+/// The parts of `local` whose numbers count on this rank, so that every number of the full model
+/// counts once. `local` has the shape of the parameter's shard.
+std::vector<at::Tensor> owned_parts(const at::Tensor& local, const mesh::Placement& placement,
+                                    const comm::ProcessGroup& tensor);
+
 /// Reduces and clips the gradients of one rank's parameters, between the last backward pass and the
 /// optimizer. Thread: the thread that runs the step.
 class GradientReducer {

@@ -20,6 +20,7 @@
 #include "tensor_tracer/train/gradients.h"
 #include "tensor_tracer/train/groups.h"
 #include "tensor_tracer/train/run_control.h"
+#include "tensor_tracer/train/update_watch.h"
 
 namespace tt::train {
 
@@ -100,6 +101,7 @@ class Trainer {
   GradientReducer gradients_;
   optim::AdamW optimizer_;
   trace::Tracer tracer_;
+  UpdateWatch updates_;
   ForwardRunner runner_;
   RunControl control_;
 };

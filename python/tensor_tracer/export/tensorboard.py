@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tensor_tracer.compressors import EXPONENT_BINS, LOWEST_EXPONENT, STATISTICS
+from tensor_tracer.compressors import EXPONENT_BINS, LOWEST_EXPONENT, MORE_STATISTICS, STATISTICS
 from tensor_tracer.export.errors import wrong
 from tensor_tracer.export.names import Source
 from tensor_tracer.facts import RunFacts
@@ -78,11 +78,14 @@ def _statistic(stats: Sequence[float], name: str) -> float:
 
 
 def _stats_values(file: EventFile, tag: str, compressor: Any, record: Record) -> list[dict[str, Any]]:
-    stats = record.values.astype(np.float64).ravel().tolist()
+    rows = record.values.astype(np.float64)
+    rows = rows.reshape(-1, rows.shape[-1]).tolist() if rows.size else [[]]
+    stats, more = rows[0], rows[1] if len(rows) > 1 else []
     bins = len(stats) - len(STATISTICS)
     if bins < 0:
         return []
-    values = [_scalar(f"{tag}/{name}", number) for name, number in zip(STATISTICS, stats, strict=False)]
+    named = [*zip(STATISTICS, stats, strict=False), *zip(MORE_STATISTICS, more, strict=False)]
+    values = [_scalar(f"{tag}/{name}", number) for name, number in named]
     # Only the plan says what the bins are.
     ends = list_of(compressor, "range")
     if len(ends) == 2 and all(isinstance(end, int | float) for end in ends) and bins:

@@ -23,6 +23,15 @@
 /// A NaN comes before all numbers, so that it is visible. Equal keys are ordered by column.
 namespace tt::trace {
 
+/// The order of "topk".
+struct ByValue {
+  static constexpr std::string_view kKind = "topk";
+  template <typename Number>
+  static Number key(Number value) {
+    return value;
+  }
+};
+
 template <typename Number>
 struct Candidate {
   Number value = 0;
@@ -72,7 +81,7 @@ struct BestMethod : CellMethod {
   static constexpr std::string_view kCompressor = Order::kKind;
   std::int64_t k;
   std::int64_t values(std::int64_t width) const { return std::min(k, width); }
-  Kernel kernel(int /*layer*/) const { return {k}; }
+  Kernel kernel(const CaptureFacts& /*facts*/) const { return {k}; }
 
   void combine(const Kernel& /*kernel*/, std::span<Value> candidates, std::int64_t lines,
                const std::vector<const std::byte*>& /*tails*/, Number* out) const {

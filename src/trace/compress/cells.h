@@ -19,7 +19,7 @@
 ///       static constexpr std::string_view kCompressor = …;
 ///       static constexpr bool kPerLine = true;  // each line of a block is one cell
 ///       std::int64_t values(std::int64_t width) const;  // of a cell
-///       Kernel kernel(int layer) const;                 // of the CPU, for one pack or join
+///       Kernel kernel(const CaptureFacts& facts) const; // of the CPU, for one pack or join
 ///       // Optional: the numbers of the record from the values of all cells, in logical order;
 ///       // without it the values are the record. `lines`: of cells. `tails`: as `parts` of join.
 ///       void combine(const Kernel& kernel, std::span<Value> values, std::int64_t lines,
@@ -46,6 +46,7 @@ struct Cell {
   std::int64_t lines = 0;
   std::int64_t width = 0;
   std::int64_t first_column = 0;  // logical
+  std::int64_t first_line = 0;    // of the captured lines of all rows
 };
 
 /// Defaults of a Method.
@@ -153,13 +154,15 @@ class CellPacking final : public Packing {
       : method_(std::move(method)),
         layout_(layout),
         shape_(std::move(record_shape)),
+        first_line_(shape.first_line),
+        captured_lines_(shape.captured_lines()),
         cells_of_lines_(shape.rows * (Method::kPerLine
                                           ? shape.captured_lines()
                                           : static_cast<std::int64_t>(layout.lines.blocks.size()))),
         kernels_(Method::kCompressor,
-                 {{at::kCPU, [this](int layer, std::size_t rank, const at::Tensor& local,
-                                    std::span<std::byte> part) {
-                     pack_on_cpu(layer, rank, local, part.data());
+                 {{at::kCPU, [this](const CaptureFacts& facts, std::size_t rank,
+                                    const at::Tensor& local, std::span<std::byte> part) {
+                     pack_on_cpu(facts, rank, local, part.data());
                    }}}) {
     for (std::size_t rank = 0; rank < layout_.columns.chunks.size(); ++rank) {
       sizes_.push_back(size_of_part(rank));
@@ -177,8 +180,9 @@ class CellPacking final : public Packing {
   std::vector<std::int64_t> shape() const override { return shape_; }
   const PackKernels& kernels() const override { return kernels_; }
 
-  void join(int layer, const std::vector<const std::byte*>& parts, std::byte* out) const override {
-    auto kernel = method_.kernel(layer);
+  void join(const CaptureFacts& facts, const std::vector<const std::byte*>& parts,
+            std::byte* out) const override {
+    auto kernel = method_.kernel(facts);
     if constexpr (requires { &Method::combine; }) {
       std::vector<Value> values(static_cast<std::size_t>(cells_of_lines_ * values_of_line_));
       join_cells(parts, kernel, values.data());
@@ -272,10 +276,11 @@ class CellPacking final : public Packing {
     return raw;
   }
 
-  void pack_on_cpu(int layer, std::size_t rank, const at::Tensor& local, std::byte* part) const {
+  void pack_on_cpu(const CaptureFacts& facts, std::size_t rank, const at::Tensor& local,
+                   std::byte* part) const {
     const std::vector<ChunkRun>& runs = runs_[rank];
     const std::vector<Chunk>& line_chunks = layout_.lines.chunks[rank];
-    auto kernel = method_.kernel(layer);
+    auto kernel = method_.kernel(facts);
     auto* values = reinterpret_cast<Value*>(part);
     auto* raw = reinterpret_cast<Number*>(part + sizes_[rank].value_bytes);
     const auto* first = local.const_data_ptr<Number>();
@@ -291,8 +296,12 @@ class CellPacking final : public Packing {
           const Number* line_data =
               first + row * row_stride + (lines.local_begin + line) * line_stride;
           for (const ChunkRun& run : runs) {
-            const Cell<Number> all{line_data + run.all.local_begin, line_stride, step,
-                                   run.all.count, run.all.begin};
+            const Cell<Number> all{line_data + run.all.local_begin,
+                                   line_stride,
+                                   step,
+                                   run.all.count,
+                                   run.all.begin,
+                                   row * captured_lines_ + lines.begin + line - first_line_};
             if (lines.whole && run.all.whole) {
               reduce_run(kernel, all, end, run, values);
               values += run.values;
@@ -328,7 +337,9 @@ class CellPacking final : public Packing {
             for (std::size_t column = run.first; column < end; ++column) {
               const Block& columns = layout_.columns.blocks[column];
               reader.take_raw(lines, line, step, columns, cell);
-              kernel.reduce({cell.data(), columns.count, step, columns.count, columns.begin}, out);
+              kernel.reduce({cell.data(), columns.count, step, columns.count, columns.begin,
+                             row * captured_lines_ + lines.begin + line - first_line_},
+                            out);
               out += method_.values(columns.count);
             }
           }
@@ -340,6 +351,7 @@ class CellPacking final : public Packing {
   const Method method_;
   const CellLayout layout_;
   const std::vector<std::int64_t> shape_;
+  const std::int64_t first_line_, captured_lines_;
   const std::int64_t cells_of_lines_;
   const PackKernels kernels_;
   std::vector<PartSize> sizes_;              // by rank

@@ -13,7 +13,7 @@ class EmptyPacking : public Packing {
   std::size_t part_bytes(std::size_t /*rank*/) const override { return 0; }
   std::vector<std::int64_t> shape() const override { return shape_; }
   const PackKernels& kernels() const override { return kernels_; }
-  void join(int, const std::vector<const std::byte*>&, std::byte*) const override {}
+  void join(const CaptureFacts&, const std::vector<const std::byte*>&, std::byte*) const override {}
 
  private:
   const std::vector<std::int64_t> shape_;

@@ -13,7 +13,7 @@ struct CopyMethod : CellMethod {
   using Value = Number_;
   static constexpr std::string_view kCompressor = "none";
   std::int64_t values(std::int64_t width) const { return width; }
-  CopyMethod kernel(int /*layer*/) const { return {}; }
+  CopyMethod kernel(const CaptureFacts& /*facts*/) const { return {}; }
   void reduce(const Cell<Number>& cell, Value* out) const {
     std::copy_n(cell.data, cell.width, out);
   }

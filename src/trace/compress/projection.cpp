@@ -44,7 +44,9 @@ struct ProjectionMethod : CellMethod {
   std::int64_t values(std::int64_t /*width*/) const {
     return static_cast<std::int64_t>(rows().front().size());
   }
-  DotKernel<Number> kernel(int layer) const { return {rows().at(static_cast<std::size_t>(layer))}; }
+  DotKernel<Number> kernel(const CaptureFacts& facts) const {
+    return {rows().at(static_cast<std::size_t>(facts.layer))};
+  }
 
   void combine(const DotKernel<Number>& kernel, std::span<Number> partial_sums, std::int64_t lines,
                const std::vector<const std::byte*>& /*tails*/, Number* out) const {

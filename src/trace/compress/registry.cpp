@@ -19,7 +19,7 @@ constexpr Kind kKinds[] = {TT_COMPRESSORS};
 #undef TT_COMPRESSOR
 
 json default_of(const points::Place& point) {
-  if (point.features == 0) return {{"kind", "none"}};
+  if (point.features == 0 || point.is_of_step()) return {{"kind", "none"}};
   if (point.is_vocabulary) return {{"kind", "topk"}};
   return {{"kind", "tile"}};
 }
@@ -60,6 +60,11 @@ base::Result<std::shared_ptr<const Compressor>> parse_compressor(const json& tex
   if (context.point.features == 0 && name != "none" && name != "empty") {
     return base::invalid_argument(where,
                                   context.point.name + " holds whole numbers and is not compressed",
+                                  "use {\"kind\": \"none\"}");
+  }
+  if (context.point.is_of_step() && name != "none" && name != "empty") {
+    return base::invalid_argument(where,
+                                  "the numbers of " + context.point.name + " are sent as they are",
                                   "use {\"kind\": \"none\"}");
   }
   return kind->parse(text, where, context);

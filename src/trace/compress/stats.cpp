@@ -20,7 +20,7 @@ using nlohmann::json;
 
 // Moments are computed per cell of kLineBlock lines × kColumnBlock columns, counted from logical
 // index 0, then merged in logical order. So the order of additions is the same on every mesh.
-constexpr std::int64_t kLineBlock = 16;
+constexpr std::int64_t kLineBlock = 64;
 constexpr std::int64_t kColumnBlock = 64;
 
 constexpr std::int64_t kHeadNumbers = 10;  // before the histogram
@@ -35,20 +35,51 @@ struct Bins {
   std::optional<std::pair<double, double>> range;
 };
 
-// Moments of the finite numbers of a cell: count, mean, sum of squared distances from the mean.
+// Moments of finite numbers: count, mean, and the sums of the second to fourth powers of the
+// distances from the mean.
 struct Moments {
   double count = 0;
   double mean = 0;
   double m2 = 0;
+  double m3 = 0;
+  double m4 = 0;
 
-  // Chan, Golub, LeVeque 1979.
+  // Pébay 2008, Sandia report SAND2008-6212, equations 2.1 to 2.3.
   void merge(const Moments& other) {
     if (other.count == 0) return;
     const double total = count + other.count;
+    const double a = count / total, b = other.count / total;
     const double delta = other.mean - mean;
-    mean += delta * (other.count / total);
-    m2 += other.m2 + delta * delta * (count * (other.count / total));
+    const double square = delta * delta;
+    m4 += other.m4 + square * square * (count * b) * (a * a - a * b + b * b) +
+          6 * square * (a * a * other.m2 + b * b * m2) + 4 * delta * (a * other.m3 - b * m3);
+    m3 += other.m3 + delta * square * (count * b) * (a - b) + 3 * delta * (a * other.m2 - b * m2);
+    m2 += other.m2 + square * (count * b);
+    mean += delta * b;
     count = total;
+  }
+};
+
+// What a rank sends of a cell. Norms are Euclidean norms of the finite numbers of one line or
+// column of the cell; -1: the cell has no such line or column.
+template <typename Number>
+struct CellStats {
+  Moments moments = {};
+  std::array<Number, kLineBlock> line_norms = {};
+  std::array<Number, kColumnBlock> column_norms = {};
+};
+
+// The least, the mean and the largest of several norms.
+struct NormRange {
+  double least = std::numeric_limits<double>::infinity();
+  double sum = 0, most = 0, count = 0;
+
+  void add_square(double square) {
+    const double norm = std::sqrt(square);
+    least = std::min(least, norm);
+    most = std::max(most, norm);
+    sum += norm;
+    ++count;
   }
 };
 
@@ -105,25 +136,21 @@ class MomentsKernel {
     tally_.bins.resize(static_cast<std::size_t>(bins.count));
   }
 
-  void reduce(const Cell<Number>& cell, Moments* out) {
+  void reduce(const Cell<Number>& cell, CellStats<Number>* out) {
     const Lines<Number> all{cell.data, cell.stride, cell.lines, cell.width};
-    const auto size = static_cast<double>(cell.lines * cell.width);
     count_exponents(all);
     const double sum = sum_of_lines(all);
+    *out = {};
     if (std::isfinite(sum)) {
-      take_extremes(all);
-      const double mean = sum / size;
-      *out = {size, mean, squares_of_lines(all, mean)};
+      take_moments(all, sum, *out);
+      take_norms(all, *out);
       return;
     }
     keep_finite(all);
     const auto count = static_cast<std::int64_t>(finite_.size());
-    *out = {};
-    if (count == 0) return;
     const Lines<Number> left{finite_.data(), count, 1, count};
-    take_extremes(left);
-    const double mean = sum_of_lines(left) / static_cast<double>(count);
-    *out = {static_cast<double>(count), mean, squares_of_lines(left, mean)};
+    if (count > 0) take_moments(left, sum_of_lines(left), *out);
+    take_norms({zeroed_.data(), cell.width, cell.lines, cell.width}, *out);
   }
 
   /// The tally of all cells so far.
@@ -155,6 +182,26 @@ class MomentsKernel {
       const Number* row = all.data + line * all.stride;
       for (std::int64_t i = 0; i < all.width; ++i) visit(row[i]);
     }
+  }
+
+  void take_moments(const Lines<Number>& all, double sum, CellStats<Number>& out) {
+    take_extremes(all);
+    const auto count = static_cast<double>(all.lines * all.width);
+    const Powers powers = powers_of_lines(all, sum / count);
+    out.moments = {count, sum / count, powers.second, powers.third, powers.fourth};
+  }
+
+  static void take_norms(const Lines<Number>& all, CellStats<Number>& out) {
+    std::array<double, kLineBlock> lines;
+    std::array<double, kColumnBlock> columns;
+    lines.fill(-1);
+    columns.fill(-1);
+    squares_of_lines_and_columns(all, lines.data(), columns.data());
+    const auto norm = [](double square) {
+      return static_cast<Number>(square < 0 ? -1 : std::sqrt(square));
+    };
+    std::ranges::transform(lines, out.line_norms.begin(), norm);
+    std::ranges::transform(columns, out.column_norms.begin(), norm);
   }
 
   std::uint64_t small_numbers() const {
@@ -193,7 +240,9 @@ class MomentsKernel {
 
   void keep_finite(const Lines<Number>& all) {
     finite_.clear();
+    zeroed_.clear();
     for_each(all, [&](Number x) {
+      zeroed_.push_back(std::isfinite(x) ? x : 0);
       if (std::isfinite(x)) {
         finite_.push_back(x);
       } else if (std::isnan(x)) {
@@ -215,12 +264,13 @@ class MomentsKernel {
   Tally tally_;  // without the exponent histogram
   std::array<std::array<std::uint32_t, Exponents<Number>::kCount>, 4> exponents_ = {};
   std::vector<Number> finite_;
+  std::vector<Number> zeroed_;  // the cell, with 0 for numbers that are not finite
 };
 
 template <typename Number_>
 struct StatsMethod : CellMethod {
   using Number = Number_;
-  using Value = Moments;
+  using Value = CellStats<Number>;
   using Kernel = MomentsKernel<Number>;
   static constexpr std::string_view kCompressor = "stats";
   static constexpr bool kPerLine = false;
@@ -228,20 +278,70 @@ struct StatsMethod : CellMethod {
   std::int64_t size;  // of the capture
 
   std::int64_t values(std::int64_t /*width*/) const { return 1; }
-  Kernel kernel(int /*layer*/) const { return Kernel(bins); }
+  Kernel kernel(const CaptureFacts& /*facts*/) const { return Kernel(bins); }
   std::size_t tail_bytes() const {
     return (6 + static_cast<std::size_t>(bins.count)) * sizeof(double);
   }
 
-  void combine(const Kernel& kernel, std::span<Moments> cells, std::int64_t /*lines*/,
+  // `line_blocks`: of all rows.
+  void combine(const Kernel& kernel, std::span<Value> cells, std::int64_t line_blocks,
                const std::vector<const std::byte*>& tails, Number* out) const {
     Moments all;
-    for (const Moments& cell : cells) all.merge(cell);
+    for (const Value& cell : cells) all.merge(cell.moments);
     Tally tally = kernel.tally();  // of the cells that no rank holds whole
     for (const std::byte* tail : tails) {
       if (tail != nullptr) add_numbers(tally, reinterpret_cast<const double*>(tail));
     }
     write(all, tally, out);
+    write_more(all, cells, static_cast<std::size_t>(line_blocks), out + kHeadNumbers + bins.count);
+  }
+
+  void write_more(const Moments& all, std::span<const Value> cells, std::size_t line_blocks,
+                  Number* out) const {
+    constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+    const bool any = all.count > 0;
+    const double norm = std::sqrt(all.m2 + all.count * all.mean * all.mean);
+    const auto [lines, columns] = norms_of(cells, line_blocks);
+    std::fill_n(out, kHeadNumbers + bins.count, static_cast<Number>(kNan));
+    for (const double number :
+         {all.m2 > 0 ? all.count * all.m4 / (all.m2 * all.m2) : kNan,
+          any ? norm / std::sqrt(all.count) : kNan, lines.least, lines.sum / lines.count,
+          lines.most, columns.least, columns.sum / columns.count, columns.most}) {
+      *out++ = static_cast<Number>(number);
+    }
+  }
+
+  // Of the lines and of the columns of the whole capture.
+  static std::pair<NormRange, NormRange> norms_of(std::span<const Value> cells,
+                                                  std::size_t line_blocks) {
+    const std::size_t width = cells.size() / line_blocks;
+    NormRange lines, columns;
+    for (std::size_t block = 0; block < line_blocks; ++block) {
+      for (std::size_t i = 0; i < std::size_t{kLineBlock}; ++i) {
+        add_norm(cells.subspan(block * width, width), 1, &Value::line_norms, i, lines);
+      }
+    }
+    for (std::size_t column = 0; column < width; ++column) {
+      for (std::size_t i = 0; i < std::size_t{kColumnBlock}; ++i) {
+        add_norm(cells.subspan(column), width, &Value::column_norms, i, columns);
+      }
+    }
+    return {lines, columns};
+  }
+
+  // The norm of one line or column, from the norms of its parts in every `step`-th cell.
+  template <typename Norms>
+  static void add_norm(std::span<const Value> cells, std::size_t step, Norms Value::*norms,
+                       std::size_t index, NormRange& range) {
+    double square = 0;
+    bool is_there = false;
+    for (std::size_t i = 0; i < cells.size(); i += step) {
+      const auto norm = double{(cells[i].*norms)[index]};
+      if (norm < 0) continue;
+      square += norm * norm;
+      is_there = true;
+    }
+    if (is_there) range.add_square(square);
   }
 
   void write(const Moments& all, const Tally& tally, Number* out) const {
@@ -259,13 +359,13 @@ struct StatsMethod : CellMethod {
   }
 };
 
-// [10 + bins] numbers of the whole capture.
+// [2, 10 + bins] numbers of the whole capture.
 std::shared_ptr<const Packing> stats_packing(const Bins& bins, const LogicalShape& shape,
                                              bool is_double) {
   return make_cell_packing<StatsMethod>(
       is_double, shape,
       make_cell_layout(shape, kLineBlock, even_boundaries(shape.features, kColumnBlock)),
-      {kHeadNumbers + bins.count}, bins, shape.rows * shape.captured_lines() * shape.features);
+      {2, kHeadNumbers + bins.count}, bins, shape.rows * shape.captured_lines() * shape.features);
 }
 
 json to_json(const Bins& bins) {

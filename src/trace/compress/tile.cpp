@@ -35,7 +35,7 @@ struct TileMethod : CellMethod {
 // The largest |x|; NaN if there is one.
 template <typename Number>
 struct AbsoluteMaxMethod : TileMethod<Number> {
-  AbsoluteMaxMethod kernel(int /*layer*/) const { return {}; }
+  AbsoluteMaxMethod kernel(const CaptureFacts& /*facts*/) const { return {}; }
   void reduce(const Cell<Number>& cell, Number* out) const {
     *out = 0;
     for (std::int64_t i = 0; i < cell.width; ++i) {
@@ -47,7 +47,7 @@ struct AbsoluteMaxMethod : TileMethod<Number> {
 
 template <typename Number>
 struct SumMethod : TileMethod<Number> {
-  SumMethod kernel(int /*layer*/) const { return {}; }
+  SumMethod kernel(const CaptureFacts& /*facts*/) const { return {}; }
   void reduce(const Cell<Number>& cell, Number* out) const {
     *out = fixed_order_sum(cell.data, cell.width);
   }
@@ -60,7 +60,7 @@ struct SumMethod : TileMethod<Number> {
 
 template <typename Number>
 struct MeanMethod : TileMethod<Number> {
-  MeanMethod kernel(int /*layer*/) const { return {}; }
+  MeanMethod kernel(const CaptureFacts& /*facts*/) const { return {}; }
   void reduce(const Cell<Number>& cell, Number* out) const {
     *out = fixed_order_sum(cell.data, cell.width) / static_cast<Number>(cell.width);
   }
@@ -101,12 +101,13 @@ class TwoStagePacking : public Packing {
   std::size_t part_bytes(std::size_t rank) const override { return first_->part_bytes(rank); }
   std::vector<std::int64_t> shape() const override { return second_->shape(); }
   const PackKernels& kernels() const override { return first_->kernels(); }
-  void join(int layer, const std::vector<const std::byte*>& parts, std::byte* out) const override {
+  void join(const CaptureFacts& facts, const std::vector<const std::byte*>& parts,
+            std::byte* out) const override {
     const at::Tensor tiles = at::empty(between_, options_);
-    first_->join(layer, parts, static_cast<std::byte*>(tiles.mutable_data_ptr()));
+    first_->join(facts, parts, static_cast<std::byte*>(tiles.mutable_data_ptr()));
     std::vector<double> part((second_->part_bytes(0) + 7) / 8);
-    second_->pack(layer, 0, tiles, std::as_writable_bytes(std::span(part)));
-    second_->join(layer, {reinterpret_cast<const std::byte*>(part.data())}, out);
+    second_->pack(facts, 0, tiles, std::as_writable_bytes(std::span(part)));
+    second_->join(facts, {reinterpret_cast<const std::byte*>(part.data())}, out);
   }
 
  private:

@@ -138,7 +138,7 @@ struct ExpressionMethod : CellMethod {
   DataDims dims;
 
   std::int64_t values(std::int64_t /*width*/) const { return 1; }
-  PortionKernel<Number> kernel(int /*layer*/) const { return {programs, dims}; }
+  PortionKernel<Number> kernel(const CaptureFacts& /*facts*/) const { return {programs, dims}; }
 };
 
 // The ranks send every column; the leader evaluates the expression.
@@ -156,9 +156,10 @@ class TensorExpressionPacking : public Packing {
   std::size_t part_bytes(std::size_t rank) const override { return columns_->part_bytes(rank); }
   std::vector<std::int64_t> shape() const override { return shape_; }
   const PackKernels& kernels() const override { return columns_->kernels(); }
-  void join(int layer, const std::vector<const std::byte*>& parts, std::byte* out) const override {
+  void join(const CaptureFacts& facts, const std::vector<const std::byte*>& parts,
+            std::byte* out) const override {
     const at::Tensor data = at::empty(data_shape_, options_);
-    columns_->join(layer, parts, static_cast<std::byte*>(data.mutable_data_ptr()));
+    columns_->join(facts, parts, static_cast<std::byte*>(data.mutable_data_ptr()));
     const at::Tensor numbers = evaluated(program_, data).to(options_).contiguous();
     std::memcpy(out, numbers.const_data_ptr(), numbers.nbytes());
   }

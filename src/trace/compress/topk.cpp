@@ -1,21 +1,20 @@
+#include <functional>
+#include <utility>
+
 #include "src/trace/compress/best_columns.h"
+#include "src/trace/compress/predictions.h"
 
 namespace tt::trace {
-namespace {
-
-struct ByValue {
-  static constexpr std::string_view kKind = "topk";
-  template <typename Number>
-  static Number key(Number value) {
-    return value;
-  }
-};
-
-}  // namespace
 
 ParsedCompressor parse_topk(const nlohmann::json& text, const std::string& where,
                             const CompressorContext& context) {
-  return parse_best<ByValue>(text, where, context);
+  auto best = parse_best<ByValue>(text, where, context);
+  if (!best || !context.point.is_vocabulary || context.is_gradient) return best;
+  Compressor with_softmax = *best.value();
+  with_softmax.packing =
+      std::bind_front(make_prediction_packing, with_softmax.form["k"].get<std::int64_t>());
+  with_softmax.needs_targets = true;
+  return parsed(std::move(with_softmax));
 }
 
 }  // namespace tt::trace

@@ -24,6 +24,12 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
     place.gradient = mesh::Placement::replicate();
     return builder.add(std::move(place));
   };
+  const auto derived = [&](const char* name, const char* path) {
+    points::Place place{.name = name, .path = path, .formula = "made", .in_programs = false};
+    place.writable = false;
+    place.features = 8;
+    builder.add(std::move(place));
+  };
   builder.add({.name = "InputTokens",
                .path = "tokens",
                .legacy_flag = 8,
@@ -31,6 +37,7 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
                .dims = {"ids_positions", "batch", "sequence"}});
   weight("", "embedding.position_embeddings.weight");
   const points::PlaceKey embedding = value("Embedding", "embedding.output");
+  derived("LogitLensEmbedding", "embedding.lens");
   points::PlaceKey output;
   for (int layer = 1; layer <= num_layers; ++layer) {
     builder.begin_layer(layer);
@@ -43,22 +50,28 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
     value("Query", "attention.query", 0, true);
     value("Key", "attention.key", 0, true);
     value("Value", "attention.value", 0, true);
-    points::Place logits{.path = "attention.logits", .is_derived = true};
+    points::Place logits{.path = "attention.logits", .formula = "made"};
     logits.features = 8;
     logits.gradient = mesh::Placement::replicate();
     builder.add(std::move(logits));
     points::Place scores{.name = "RawAttentionScore",
                          .path = "attention.scores",
                          .legacy_flag = 2,
-                         .is_derived = true,
+                         .formula = "made",
                          .writable = false};
     scores.features = 8;
     builder.add(std::move(scores));
+    derived("", "attention.entropy");
+    derived("", "attention.largest_score");
+    derived("", "attention.first_token_share");
     value("ContextLayer", "attention.context", 3, true);
     weight("ProjWeight", "attention.proj.weight");
     weight("", "attention.proj.bias");
     value("AttentionOutput", "attention.output", 6);
+    derived("", "attention.contribution");
+    derived("", "attention.contribution_ratio");
     value("ResidualMid", "mid");
+    derived("LogitLensMid", "mid_lens");
     weight("", "mlp_norm.weight");
     weight("", "mlp_norm.bias");
     value("", "mlp.input");
@@ -69,7 +82,10 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
     weight("Fc2Weight", "mlp.fc2.weight");
     weight("", "mlp.fc2.bias");
     value("MLP2", "mlp.output", 5);
+    derived("", "mlp.contribution");
+    derived("", "mlp.contribution_ratio");
     output = value("HiddenStates", "output", 7);
+    derived("LogitLens", "lens");
   }
   builder.end_layers();
   builder.set_layer_ends(embedding, output);
@@ -78,6 +94,7 @@ inline std::shared_ptr<const points::PlaceTable> gpt_places(int num_layers) {
   value("FinalNorm", "final_norm.output");
   weight("OutputWeight", "output_layer.weight");
   value("Logits", "logits");
+  derived("Updates", "updates");
   return std::make_shared<const points::PlaceTable>(builder.build());
 }
 

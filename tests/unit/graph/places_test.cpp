@@ -97,9 +97,14 @@ std::string point_of(const std::string& text) {
 
 TEST(Places, EveryRowOfTheManual) {
   const auto places = gpt_places(24);
-  ASSERT_EQ(places->rows().size(), std::size(kRows));
-  for (std::size_t i = 0; i < std::size(kRows); ++i) {
-    const Row& row = kRows[i];
+  std::vector<std::size_t> named;  // by programs
+  for (std::size_t i = 0; i < places->rows().size(); ++i) {
+    if (places->rows()[i].in_programs) named.push_back(i);
+  }
+  ASSERT_EQ(named.size(), std::size(kRows));
+  for (std::size_t n = 0; n < std::size(kRows); ++n) {
+    const Row& row = kRows[n];
+    const std::size_t i = named[n];
     const points::Place& kind = places->rows()[i];
     EXPECT_EQ(kind.name, row.point);
     EXPECT_EQ(kind.writable, row.writable) << row.point;
@@ -150,13 +155,13 @@ TEST(Places, TheForwardPassMeetsThemInOrder) {
     backward.push_back(places->moment(row, layer, true));
   };
   const std::size_t rows = places->rows().size();
-  for (std::size_t i = 0; i < 3; ++i) meet(i, 99);
+  for (std::size_t i = 0; i < 4; ++i) meet(i, 99);
   for (int layer = 1; layer <= kLayers; ++layer) {
     for (std::size_t row = 0; row < rows; ++row) {
       if (places->rows()[row].in_layers()) meet(row, layer);
     }
   }
-  for (std::size_t i = rows - 5; i < rows; ++i) meet(i, 99);
+  for (std::size_t i = rows - 6; i < rows; ++i) meet(i, 99);
   for (std::size_t i = 1; i < forward.size(); ++i) {
     EXPECT_EQ(forward[i], forward[i - 1] + 1);
     EXPECT_LT(backward[i], backward[i - 1]);

@@ -82,6 +82,8 @@ TEST(Places, AreThoseOfTheTestsWithoutLibtorch) {
     EXPECT_EQ(one.is_weight, other.is_weight) << one.name;
     EXPECT_EQ(one.writable, other.writable) << one.name;
     EXPECT_EQ(one.has_heads, other.has_heads) << one.name;
+    EXPECT_EQ(one.is_derived(), other.is_derived()) << one.name;
+    EXPECT_EQ(one.in_programs, other.in_programs) << one.name;
     EXPECT_EQ(one.has_program_gradient(), other.has_program_gradient()) << one.name;
   }
 }

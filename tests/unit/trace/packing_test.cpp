@@ -11,140 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "tensor_tracer/trace/compressor.h"
+#include "tests/unit/trace/packing_fixture.h"
 
 namespace tt::trace {
 namespace {
 
-using nlohmann::json;
-
-// One vector for layers 0 to 1 of any width.
-class Vectors : public VectorLibrary {
- public:
-  explicit Vectors(std::int64_t hidden_size) : hidden_size_(hidden_size) {}
-  std::vector<std::string> names() override { return {"a", "b"}; }
-  base::Result<std::shared_ptr<const DirectionVector>> find(const std::string& name) override {
-    auto vector = std::make_shared<DirectionVector>();
-    vector->name = name;
-    vector->hidden_size = hidden_size_;
-    vector->has_embedding_row = true;
-    const at::Tensor numbers = at::randn(
-        {2 * hidden_size_}, at::detail::createCPUGenerator(name == "a" ? 5 : 6), at::kFloat);
-    const auto* first = numbers.const_data_ptr<float>();
-    vector->rows.assign(first, first + numbers.numel());
-    return std::shared_ptr<const DirectionVector>(std::move(vector));
-  }
-
- private:
-  const std::int64_t hidden_size_;
-};
-
-// How a tensor lies on the ranks, by their number.
-struct Layout {
-  const char* name;
-  int dim;  // 2: columns, 1: lines, 0: every rank holds all
-  std::vector<std::int64_t> segments;
-  int max_chunks;  // of the segments after the first; 0: as many as ranks
-
-  std::int64_t size() const {
-    std::int64_t sum = 0;
-    for (const std::int64_t segment : segments) sum += segment;
-    return sum;
-  }
-  mesh::Placement on(int ranks) const {
-    if (dim == 0) return mesh::Placement::replicate();
-    std::vector<mesh::Segment> cut;
-    for (std::size_t i = 0; i < segments.size(); ++i) {
-      const bool is_kv = i > 0 && max_chunks > 0;
-      cut.push_back({segments[i], is_kv ? std::min(max_chunks, ranks) : ranks});
-    }
-    return mesh::Placement::shard(dim, cut);
-  }
-};
-
-// What `rank` holds of `whole` [rows, lines, features].
-at::Tensor shard_of(const at::Tensor& whole, const mesh::Placement& placement, int rank,
-                    int ranks) {
-  if (placement.kind == mesh::Placement::Kind::kReplicate) return whole;
-  std::vector<at::Tensor> parts;
-  for (const mesh::Interval& at : intervals_of_rank(placement, rank, ranks)) {
-    parts.push_back(whole.narrow(placement.dim, at.begin, at.end - at.begin));
-  }
-  return at::cat(parts, placement.dim);
-}
-
-struct Wanted {
-  json compressor;
-  std::int64_t first_line = 0, last_line = 0;  // 0 and 0: all
-};
-
-LogicalShape logical_shape(const at::Tensor& whole, const mesh::Placement& placement, int ranks,
-                           const Wanted& wanted) {
-  LogicalShape shape;
-  shape.rows = whole.size(0);
-  shape.lines = whole.size(1);
-  shape.features = whole.size(2);
-  shape.first_line = wanted.first_line;
-  shape.last_line = wanted.last_line == 0 ? whole.size(1) : wanted.last_line;
-  shape.line_dims = {shape.captured_lines()};
-  shape.placement = placement;
-  shape.ranks = ranks;
-  return shape;
-}
-
-std::shared_ptr<const Compressor> parsed(const json& text, const LogicalShape& shape) {
-  points::Place point;
-  point.name = "Test";
-  point.features = shape.features;
-  Vectors vectors(shape.features);
-  auto compressor = parse_compressor(
-      text, "compressor", {point, shape.placement, shape.ranks, &vectors, shape.features});
-  if (!compressor) throw std::runtime_error(to_string(compressor.error()));
-  return compressor.value();
-}
-
-// Packs every rank's local tensor and joins them, as the tracer does.
-at::Tensor traced(const std::vector<at::Tensor>& locals, const LogicalShape& shape,
-                  const json& compressor) {
-  const bool is_double = locals.front().scalar_type() == at::kDouble;
-  const auto packing = parsed(compressor, shape)->packing(shape, is_double);
-  std::vector<std::vector<double>> storage;
-  std::vector<const std::byte*> parts;
-  for (std::size_t rank = 0; rank < locals.size(); ++rank) {
-    const std::size_t bytes = packing->part_bytes(rank);
-    storage.emplace_back((bytes + 7) / 8, std::numeric_limits<double>::quiet_NaN());
-    const auto part = std::as_writable_bytes(std::span(storage.back())).first(bytes);
-    // Columns stand next to each other, lines need not: a view of something wider.
-    const at::Tensor wide = at::cat({locals[rank], locals[rank]}, -1);
-    const at::Tensor local = wide.narrow(-1, 0, locals[rank].size(-1));
-    if (bytes > 0) packing->pack(1, rank, local, part);
-    parts.push_back(bytes > 0 ? part.data() : nullptr);
-  }
-  at::Tensor out = at::empty(packing->shape(), locals.front().options());
-  packing->join(1, parts, static_cast<std::byte*>(out.mutable_data_ptr()));
-  return out;
-}
-
-at::Tensor traced_on(const at::Tensor& whole, const Layout& layout, int ranks,
-                     const Wanted& wanted) {
-  const mesh::Placement placement = layout.on(ranks);
-  std::vector<at::Tensor> locals;
-  for (int rank = 0; rank < ranks; ++rank) {
-    locals.push_back(shard_of(whole, placement, rank, ranks));
-  }
-  return traced(locals, logical_shape(whole, placement, ranks, wanted), wanted.compressor);
-}
-
-at::Tensor normal(at::IntArrayRef sizes, at::ScalarType dtype, std::uint64_t seed = 7) {
-  return at::randn(sizes, at::detail::createCPUGenerator(seed), at::kDouble).to(dtype);
-}
-
-// The same bits, NaN included.
-bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  if (a.sizes() != b.sizes()) return false;
-  return a.numel() == 0 || std::memcmp(a.contiguous().const_data_ptr(),
-                                       b.contiguous().const_data_ptr(), a.nbytes()) == 0;
-}
+using namespace packing;
 
 const std::vector<json> kCompressors = {
     {{"kind", "none"}},
@@ -164,7 +36,11 @@ const std::vector<json> kCompressors = {
     {{"kind", "projection"}, {"vectors", {"a", "b"}}},
     {{"kind", "projection"}, {"vectors", {"b"}}, {"normalize", false}},
     {{"kind", "topk"}, {"k", 5}},
+    {{"kind", "topk"}, {"k", 5}, {"vocabulary", true}},
+    {{"kind", "topk"}, {"k", 3}, {"vocabulary", true}},
     {{"kind", "outliers"}, {"k", 5}},
+    {{"kind", "top_tokens"}, {"columns", {5, 0, 77}}},
+    {{"kind", "top_tokens"}, {"vectors", {"b", "a"}}},
     {{"kind", "empty"}},
 };
 
@@ -175,14 +51,14 @@ TEST(Packing, ADeviceWithoutAKernelIsRefusedByTheNamesOfCompressorAndDevice) {
     const auto packing = parsed(compressor, shape)->packing(shape, false);
     std::vector<std::byte> part(packing->part_bytes(0));
     try {
-      packing->pack(1, 0, on_meta, part);
+      packing->pack({1}, 0, on_meta, part);
       ADD_FAILURE() << compressor << " was packed";
     } catch (const std::runtime_error& error) {
       const std::string text = error.what();
       // An expression that looks beyond its tile is evaluated by the leader: the columns travel.
       const bool names =
           text.find('"' + compressor["kind"].get<std::string>() + '"') != text.npos ||
-          text.find("\"none\"") != text.npos;
+          text.find("\"none\"") != text.npos || text.find("\"projection\"") != text.npos;
       EXPECT_TRUE(names && text.find("device meta") != text.npos) << compressor << ": " << text;
     }
   }
@@ -400,42 +276,6 @@ TEST(Packing, OutliersPutNaNFirstAndEqualMagnitudesByColumn) {
                            0, /*equal_nan=*/true))
       << found;
   EXPECT_TRUE(at::equal(found[1], at::tensor({3.0, 5.0, 1.0, 2.0, 6.0}, at::kDouble))) << found;
-}
-
-TEST(Packing, StatsAreThoseOfATen) {
-  at::Tensor whole = normal({2, 40, 200}, at::kDouble) * 3 + 100;
-  whole[0][0].narrow(0, 0, 50).zero_();
-  const at::Tensor stats = traced_on(whole, {"", 2, {200}, 0}, 4,
-                                     {{{"kind", "stats"}, {"range", {90, 110}}, {"bins", 20}}});
-  const at::Tensor expected = at::stack(
-      {at::full({}, 16000.0, at::kDouble), whole.mean(), whole.std(), whole.min(), whole.max(),
-       whole.norm(), at::full({}, 50.0 / 16000, at::kDouble), at::zeros({}, at::kDouble),
-       at::zeros({}, at::kDouble), at::zeros({}, at::kDouble)});
-  EXPECT_TRUE(at::allclose(stats.narrow(0, 0, 10), expected, 1e-12, 1e-12)) << stats;
-  // The ends take what lies beyond.
-  const at::Tensor bins = at::histc(whole.clamp(90, 110), 20, 90, 110);
-  EXPECT_TRUE(at::equal(stats.narrow(0, 10, 20), bins)) << stats;
-}
-
-TEST(Packing, StatsWithoutARangeCountPowersOfTwo) {
-  const at::Tensor whole =
-      at::tensor({1.0, -1.5, 2.0, 3.9, 0.25, 1e-30, 1e30, 0.0}, at::kDouble).view({1, 1, 8});
-  const at::Tensor bins =
-      traced_on(whole, {"", 0, {8}, 0}, 1, {{{"kind", "stats"}}}).narrow(0, 10, 48);
-  at::Tensor expected = at::zeros({48}, at::kDouble);
-  expected[32] = 2;  // 1 and 1.5
-  expected[33] = 2;  // 2 and 3.9
-  expected[30] = 1;
-  expected[0] = 1;
-  expected[47] = 1;
-  EXPECT_TRUE(at::equal(bins, expected)) << bins;
-}
-
-TEST(Packing, StatsOfNothingFiniteAreNaN) {
-  const at::Tensor whole = at::full({1, 2, 64}, std::numeric_limits<double>::quiet_NaN());
-  const at::Tensor stats = traced_on(whole, {"", 2, {64}, 0}, 2, {{{"kind", "stats"}}});
-  EXPECT_TRUE(stats.narrow(0, 1, 4).isnan().all().item<bool>()) << stats;
-  EXPECT_EQ(stats[7].item<double>(), 128.0);
 }
 
 // Tensor Tracer's numbers: each rank's own tiles, then tiles of those.

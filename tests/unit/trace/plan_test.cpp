@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+#include <utility>
+
 #include "tensor_tracer/model/gpt.h"
 
 namespace tt::trace {
@@ -359,6 +363,44 @@ TEST(Plan, TheDefaultFitsItsLimits) {
   EXPECT_EQ(plan["entries"][3]["tokens"], json({0, 4}));
   EXPECT_EQ(plan["entries"][3]["prompts"], "probes");
   EXPECT_FALSE(plan["entries"][2].contains("tokens"));
+}
+
+TEST(Plan, TheDefaultShowsHowPromptsArePredicted) {
+  PlanContext about = context();
+  about.seq_length = 200;
+  about.prompt_sets = {{"short", 1, 10}, {"long", 2, 200}};
+  const json plan = default_plan(about);
+  ASSERT_TRUE(parse_plan(plan, about, 1).ok());
+  std::map<std::string, int> taken;
+  for (const json& entry : plan["entries"]) {
+    const std::string point = entry["point"];
+    if (point != "LogitLens" && !point.starts_with("attention.")) continue;
+    ++taken[entry["prompts"].get<std::string>() + " " + point];
+    EXPECT_EQ(entry["every"], 10);
+    EXPECT_EQ(entry.value("tokens", json()),
+              entry["prompts"] == "long" ? json({136, 200}) : json());
+  }
+  EXPECT_EQ(taken.size(), 8U);
+  EXPECT_EQ(taken["long LogitLens"], 1);
+}
+
+TEST(Plan, UpdatesBelongToTrainingStepsAndAreSentAsTheyAre) {
+  const PlanContext about = context();
+  const auto plan = parse_plan(one_entry({{"point", "Updates"}, {"every", 5}}), about, 1);
+  ASSERT_TRUE(plan.ok()) << to_string(plan.error());
+  EXPECT_EQ(plan.value().entries[0].compressor->form["kind"], "none");
+  EXPECT_TRUE(parse_plan(to_json(plan.value(), about), about, 2).ok());
+  const std::pair<json, const char*> wrong[] = {
+      {{{"point", "Updates"}, {"phases", {"train", "eval"}}}, "belongs to a training step"},
+      {{{"point", "Updates"}, {"prompts", "probes"}}, "belongs to a training step"},
+      {{{"point", "Updates"}, {"micro_batches", "1"}}, "belongs to a training step"},
+      {{{"point", "Updates"}, {"direction", "gradient"}}, "no gradient"},
+      {{{"point", "Updates"}, {"compressor", {{"kind", "stats"}}}}, "sent as they are"}};
+  for (const auto& [entry, message] : wrong) {
+    const auto refused = parse_plan(one_entry(entry), about, 1);
+    ASSERT_FALSE(refused.ok()) << entry;
+    EXPECT_THAT(to_string(refused.error()), testing::HasSubstr(message));
+  }
 }
 
 class ManyVectors : public VectorLibrary {

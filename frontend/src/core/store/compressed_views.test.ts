@@ -79,6 +79,14 @@ describe('stats', () => {
   const header = { compressor: 3, shape: [12] };
   const query = { form: 'stats' as const };
 
+  test('the second row is no histogram', () => {
+    const store = new RingStore(1e6);
+    const second = Float32Array.of(...Array.from({ length: 12 }, () => 99));
+    const both = Float32Array.of(...numbers(1, 0.5, 3, 5), ...second);
+    store.insert(makeRecord({ ...header, shape: [2, 12], step: 1, layer: 1 }, both));
+    expect([...frameOf(store, 'stats', query).bins]).toEqual([3, 5]);
+  });
+
   test('a table of the layers, the histogram of one, and lines over the steps', () => {
     const store = new RingStore(1e6);
     for (const step of [1, 2, 3]) {
@@ -248,6 +256,16 @@ describe('projection', () => {
 });
 
 describe('topk', () => {
+  test('planes behind the columns are no candidates', () => {
+    const store = new RingStore(1e6);
+    const header = { point: 23, layer: 0, compressor: 5, shape: [3, 1, 2, 2] };
+    const softmax = [1, 2, Number.NaN, Number.NaN];
+    store.insert(makeRecord(header, Float32Array.of(9, 8, 7, 6, 1, 2, 3, 4, ...softmax)));
+    const frame = frameOf(store, 'topk', { point: 23, form: 'topk' as const });
+    expect([...frame.map.values]).toEqual([9, 7, 8, 6]);
+    expect([...frame.ids]).toEqual([1, 3, 2, 4]);
+  });
+
   test('the best of every token, with their columns', () => {
     const store = new RingStore(1e6);
     // Values of two rows of two tokens, then the columns.

@@ -118,6 +118,12 @@ describe('every preset is a plan that the trainer takes', () => {
   });
 });
 
+test('values that are computed for the plan alone are no part of everything', () => {
+  const lens = { ...kGpt2.points[1], name: 'LogitLens', formula: 'output_layer(…)' };
+  const run = { ...kGpt2, points: [...kGpt2.points, { ...lens, gradient_placement: undefined }] };
+  expect(named(run, 'Statistics of everything').entries).toHaveLength(15);
+});
+
 test('what the presets say is what they ask for', () => {
   expect(named(kLlama, 'Overview').entries).toEqual([
     { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 }, dtype: 'f32' },

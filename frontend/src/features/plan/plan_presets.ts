@@ -83,8 +83,12 @@ function pointsOf(run: Shape, names: readonly string[]): readonly PointFacts[] {
   return names.flatMap((name) => run.points.filter((point) => point.name === name));
 }
 
+/** The points that the model computes; others are derived from them for the plan alone, at a cost. */
 function withFeatures(run: Shape): readonly PointFacts[] {
-  return run.points.filter(({ features }) => features > 0);
+  return run.points.filter(
+    ({ features, formula, gradient_placement }) =>
+      features > 0 && (formula === undefined || gradient_placement !== undefined),
+  );
 }
 
 function tilesOf(

@@ -18,7 +18,7 @@ const kBad = ['NaN', '+Inf', '−Inf'] as const;
 // More rows than this would hide each other.
 const kMaxRidges = 64;
 
-/** Statistics of every layer, and how they moved; records of [10 + bins]. */
+/** Statistics of every layer, and how they moved; the first row of records of [2, 10 + bins]. */
 export function statsView(scene: Scene): StatsFrame | undefined {
   // Each micro-batch has its own statistics.
   const chosen = scene.parts[Math.min(scene.query.row, scene.parts.length - 1)];
@@ -130,7 +130,9 @@ function partOf(
 }
 
 function statsOfRecord(record: TensorRecord | undefined): Floats | undefined {
-  if (record === undefined || record.header.shape.length !== 1) return undefined;
-  const values = toFloats(record);
+  const shape = record?.header.shape;
+  if (record === undefined || shape === undefined || shape.length < 1 || shape.length > 2)
+    return undefined;
+  const values = toFloats(record)?.subarray(0, shape[shape.length - 1]);
   return values === undefined || values.length < kStats ? undefined : values;
 }

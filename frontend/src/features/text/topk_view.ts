@@ -3,10 +3,10 @@ import type { TopKFrame } from '../../core/store/frames';
 import { tileMapOf } from '../maps/maps_view';
 import { type Scene, tokenBaseOf } from '../../core/store/scene';
 
-/** The largest numbers of every token and their columns; records of [2, rows, tokens, k]. */
+/** The largest numbers of every token and their columns: the first two planes of [planes, rows, tokens, k]. */
 export function topKView(scene: Scene): TopKFrame | undefined {
   const { shape } = scene.parts[0].header;
-  if (shape.length !== 4 || shape[0] !== 2) return undefined;
+  if (shape.length !== 4 || shape[0] < 2) return undefined;
   const found = tokenBaseOf(scene, 1, shape[2]);
   const values = found === undefined ? undefined : toFloats(found.row.record);
   if (found === undefined || values === undefined) return undefined;

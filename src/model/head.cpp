@@ -1,0 +1,96 @@
+#include "tensor_tracer/model/head.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "tensor_tracer/nn/linear.h"
+
+// Shapes: B batch, T sequence, H hidden, V local vocabulary.
+
+namespace tt::model {
+namespace {
+
+enum : std::size_t { kFinalNorm, kOutputWeight, kLogits, kNumHeadPlaces };
+
+points::Place scores(points::Place place, const nn::Parameter& weight) {
+  place.bias = "none";
+  place.is_vocabulary = true;
+  const auto& segments = weight.placement.segments;
+  return nn::sharded(std::move(place), segments, segments[0].chunks);
+}
+
+}  // namespace
+
+Head::Head(const nn::BuildContext& context, const config::ModelConfig& config,
+           nn::Parameter output_weight)
+    : group_(context.tensor),
+      dtype_(context.compute_dtype),
+      hidden_size_(config.hidden_size),
+      num_layers_(config.num_layers),
+      final_norm_(context, "final_norm", nn::norm_kind(config), config.hidden_size,
+                  config.norm_epsilon),
+      output_weight_(std::move(output_weight)),
+      places_(kNumHeadPlaces) {}
+
+void Head::declare(points::PlaceTableBuilder& places) {
+  final_norm_.declare(places, "final_norm");
+  places_[kFinalNorm] = places.add(nn::replicated({.name = "FinalNorm",
+                                                   .path = "final_norm.output",
+                                                   .text = "input of the output layer",
+                                                   .bias = "not applicable",
+                                                   .hidden_state = static_cast<int>(num_layers_)},
+                                                  hidden_size_));
+  places_[kOutputWeight] =
+      nn::declare(places, output_weight_, "output_layer.weight", "OutputWeight");
+  places_[kLogits] = places.add(scores(
+      {.name = "Logits", .path = "logits", .text = "scores of the next token, before the softmax"},
+      output_weight_));
+  places.add_alias(places_[kFinalNorm], "output_layer.input");
+  places.add_alias(places_[kLogits], "output_layer.output");
+}
+
+points::PlaceKey Head::declare_lens(points::PlaceTableBuilder& places, const std::string& name,
+                                    const std::string& path, const std::string& of) const {
+  const auto vocabulary = static_cast<double>(output_weight_.full_shape[0]);
+  points::Place place =
+      scores({.name = name,
+              .path = path,
+              .text = "logit lens: the scores of the next token that final norm and output layer "
+                      "give for " +
+                      of,
+              .formula = "output_layer(final_norm(" + of + "))",
+              .flops_per_token = 2.0 * vocabulary * static_cast<double>(hidden_size_)},
+             output_weight_);
+  return places.add(nn::only_traced(std::move(place)));
+}
+
+at::Tensor Head::forward(const at::Tensor& x_BTH, const nn::ForwardContext& context) const {
+  const at::Tensor normed_BTH =
+      context.point(places_[kFinalNorm], final_norm_.forward(x_BTH, context));
+  const at::Tensor weight_VH = context.intervene(places_[kOutputWeight], output_weight());
+  return context.point(places_[kLogits], nn::column_parallel_matmul(normed_BTH, weight_VH, group_));
+}
+
+at::Tensor Head::output_layer(const at::Tensor& x_BTH) const {
+  return nn::column_parallel_matmul(x_BTH, output_weight(), group_);
+}
+
+void Head::show_lens(const points::PlaceKey& lens, const at::Tensor& x_BTH,
+                     const nn::ForwardContext& context) const {
+  const trace::Wanted wanted = context.pass.wanted(lens, x_BTH.size(0), x_BTH.size(1));
+  if (wanted.rows == 0) return;
+  const std::vector<std::int64_t> sizes = {wanted.rows, x_BTH.size(1),
+                                           output_weight_.local.size(0)};
+  context.pass.capture_derived(lens, sizes, dtype_, [&] {
+    const at::Tensor part_BTH =
+        x_BTH.narrow(0, 0, wanted.rows).narrow(1, wanted.first_token, wanted.tokens());
+    // No entry reads the other tokens, so their memory is never touched.
+    at::Tensor scores_BTV = at::empty(sizes, x_BTH.options().requires_grad(false));
+    scores_BTV.narrow(1, wanted.first_token, wanted.tokens())
+        .copy_(output_layer(final_norm(part_BTH)));
+    return scores_BTV;
+  });
+}
+
+}  // namespace tt::model
