@@ -298,8 +298,8 @@ class ScriptBuilder {
   // Accepts a name, or a path after `torch`; refuses the words of leaves and lines.
   NodeId function(const std::string& op) {
     const auto words = split_path(op);
-    if (!std::ranges::all_of(words, expr::is_name) || is_reserved(op, places_))
-      return refuse_operator(op);
+    const bool is_word = is_reserved(op, places_) && !is_module(op);
+    if (!std::ranges::all_of(words, expr::is_name) || is_word) return refuse_operator(op);
     return tree_.path(words.size() > 1 ? tree_.name("torch") : kNoNode, op);
   }
 

@@ -125,8 +125,21 @@ class GraphWriter {
 
   json write_value(std::size_t index) {
     leaves_.clear();
-    for (const Leaf& leaf : program_.values[index].leaves) leaves_.emplace(leaf.node, &leaf);
+    collect_leaves(program_.values[index]);
     return argument(program_.values[index].root);
+  }
+
+  // A call of a part of the model is written as an operator, so the leaves of its argument count.
+  void collect_leaves(const Value& value) {
+    for (const Leaf& leaf : value.leaves) {
+      const bool is_binding = leaf.kind == LeafKind::kBinding;
+      const Value* used = is_binding ? &program_.values[leaf.value] : nullptr;
+      if (used != nullptr && !used->module.empty() && used->name.empty()) {
+        collect_leaves(program_.values[used->leaves[0].value]);
+      } else {
+        leaves_.emplace(leaf.node, &leaf);
+      }
+    }
   }
 
   static json use(std::string id) { return {{"node", std::move(id)}}; }

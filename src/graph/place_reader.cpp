@@ -37,8 +37,9 @@ class PlaceReader {
   std::optional<FoundPlace> read() {
     const Node& base = reading_.node(chain_[0]);
     if (base.kind != Kind::kName) return std::nullopt;
+    if (is_module(base.text) && next_is(Kind::kCall)) return std::nullopt;
     const bool found = base.text == "layers" ? read_in_layer() : read_outside(base);
-    if (!found || !read_gradient_and_heads()) return std::nullopt;
+    if (!found || !check_in_programs() || !read_gradient_and_heads()) return std::nullopt;
     return FoundPlace{place_, chain_[at_]};
   }
 
@@ -127,8 +128,8 @@ class PlaceReader {
     return follow_path(base.text, false);
   }
 
-  // The words that may come after `path`.
-  std::vector<std::string> members(const std::string& path, bool in_layer) const {
+  // The words that may come after `path`. `all`: also those of places that programs cannot name.
+  std::vector<std::string> members(const std::string& path, bool in_layer, bool all) const {
     std::vector<std::string> words;
     const std::string prefix = path.empty() ? "" : path + ".";
     const auto add = [&](const std::string& whole) {
@@ -138,7 +139,7 @@ class PlaceReader {
       if (std::ranges::find(words, word) == words.end()) words.push_back(std::move(word));
     };
     for (const points::Place& row : rows()) {
-      if (row.in_layers() != in_layer) continue;
+      if (row.in_layers() != in_layer || !(all || row.in_programs)) continue;
       add(row.path);
       std::ranges::for_each(row.aliases, add);
     }
@@ -158,7 +159,7 @@ class PlaceReader {
         set_row(*named);
         return true;
       }
-      const auto known = members(path, in_layer);
+      const auto known = members(path, in_layer, /*all=*/true);
       if (std::ranges::find(known, word) == known.end()) break;
       path += (path.empty() ? "" : ".") + word;
       ++at_;
@@ -176,7 +177,7 @@ class PlaceReader {
   }
 
   bool refuse_path(const std::string& path, bool in_layer) {
-    auto known = members(path, in_layer);
+    auto known = members(path, in_layer, /*all=*/false);
     if (in_layer && path.empty()) known.insert(known.begin(), "input");
     const std::string remedy = fmt::format("there is {}", fmt::join(known, ", "));
     if (!next_is(Kind::kAttribute)) {
@@ -185,13 +186,20 @@ class PlaceReader {
     }
     if (in_layer && path.empty()) {
       for (const points::Place& row : rows()) {
-        if (row.in_layers()) known.push_back(row.name);
+        if (row.in_layers() && row.in_programs) known.push_back(row.name);
       }
     }
     return reading_.fail(
         next()->name_span,
         written() + " has no " + in_quotes(next()->text) + expr::suggestion(next()->text, known),
         remedy);
+  }
+
+  bool check_in_programs() {
+    const points::Place& row = rows()[place_.row];
+    return row.in_programs || reading_.fail(reading_.node(chain_[at_]).span,
+                                            written() + " is computed only for the trace plan",
+                                            "compute it here: " + row.formula);
   }
 
   bool read_gradient_and_heads() {

@@ -53,7 +53,7 @@ std::string in_quotes(std::string_view text);
 
 /// The arguments of one of the words that are called with parentheses.
 struct Signature {
-  std::string_view usage;  // for the error's remedy
+  std::string usage;  // for the error's remedy
   std::vector<std::string_view> arguments;
   std::size_t positional = 1;  // number of arguments that may be given without a name
   std::size_t required = 1;

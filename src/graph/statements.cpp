@@ -84,11 +84,8 @@ class StatementReader {
                                         : "write " + target.text + " = where(condition, a, b)");
     }
     if (is_parameter) return read_parameter_line(statement, target);
-    Value value;
-    value.name = target.text;
-    if (!read_value(reading_, names_, statement.value, value)) return false;
-    names_.values.emplace(target.text, program_.values.size());
-    program_.values.push_back(std::move(value));
+    if (!read_value(reading_, names_, statement.value, target.text, program_.values)) return false;
+    names_.values.emplace(target.text, program_.values.size() - 1);
     return true;
   }
 
@@ -146,10 +143,8 @@ class StatementReader {
 
   // Adds the expression `root` to the program's values and returns its index.
   bool add_value(NodeId root, std::size_t& index) {
-    Value value;
-    if (!read_value(reading_, names_, root, value)) return false;
-    index = program_.values.size();
-    program_.values.push_back(std::move(value));
+    if (!read_value(reading_, names_, root, "", program_.values)) return false;
+    index = program_.values.size() - 1;
     return true;
   }
 

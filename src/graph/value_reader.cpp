@@ -1,6 +1,7 @@
 #include "src/graph/value_reader.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/graph/words.h"
 
@@ -15,11 +16,12 @@ using expr::NodeId;
 // Visits an expression down to its leaves. The parser has limited the depth.
 class ValueReader {
  public:
-  ValueReader(Reading& reading, const Names& names, Value& value)
-      : reading_(reading), names_(names), value_(value) {}
+  ValueReader(Reading& reading, const Names& names, Value& value, std::vector<Value>& values)
+      : reading_(reading), names_(names), value_(value), values_(values) {}
 
   bool visit(NodeId id) {
     if (id == kNoNode) return true;
+    if (is_module(reading_.called(id))) return visit_module(id);
     Leaf leaf;
     const Found found = find_leaf(reading_, names_, id, leaf);
     if (found == Found::kLeaf) value_.leaves.push_back(std::move(leaf));
@@ -29,7 +31,7 @@ class ValueReader {
       case Kind::kName:
         return check_unknown(node);
       case Kind::kAttribute:
-        return is_module(id) || (check_member(node) && visit(node.children[0]));
+        return is_torch(id) || (check_member(node) && visit(node.children[0]));
       case Kind::kCall:
         return visit_callee(node) && visit_all(node, 1);
       default:
@@ -44,9 +46,31 @@ class ValueReader {
   }
 
   // True for torch and for paths such as torch.linalg.norm.
-  bool is_module(NodeId id) const {
+  bool is_torch(NodeId id) const {
     while (reading_.node(id).kind == Kind::kAttribute) id = reading_.node(id).children[0];
     return reading_.is_name(id, "torch");
+  }
+
+  // The argument and the result of final_norm(x) are values of their own; here stands a leaf.
+  bool visit_module(NodeId id) {
+    const std::string module = reading_.called(id);
+    const Signature signature{module + "(layers[12].output)", {"value"}, 1, 1};
+    const auto given = read_arguments(reading_, id, signature);
+    if (given.empty() || !read_value(reading_, names_, given[0], "", values_)) return false;
+    Value result{"", id, {}, module};
+    result.leaves.push_back(binding_of(given[0], values_.size() - 1, "its argument"));
+    values_.push_back(std::move(result));
+    value_.leaves.push_back(binding_of(id, values_.size() - 1, module + "(...)"));
+    return true;
+  }
+
+  static Leaf binding_of(NodeId node, std::size_t value, std::string name) {
+    Leaf leaf;
+    leaf.kind = LeafKind::kBinding;
+    leaf.node = node;
+    leaf.name = std::move(name);
+    leaf.value = value;
+    return leaf;
   }
 
   bool visit_callee(const Node& call) {
@@ -121,13 +145,17 @@ class ValueReader {
   Reading& reading_;
   const Names& names_;
   Value& value_;
+  std::vector<Value>& values_;
 };
 
 }  // namespace
 
-bool read_value(Reading& reading, const Names& names, NodeId root, Value& value) {
-  value.root = root;
-  return ValueReader(reading, names, value).visit(root);
+bool read_value(Reading& reading, const Names& names, NodeId root, std::string name,
+                std::vector<Value>& values) {
+  Value value{std::move(name), root, {}};
+  if (!ValueReader(reading, names, value, values).visit(root)) return false;
+  values.push_back(std::move(value));
+  return true;
 }
 
 }  // namespace tt::graph

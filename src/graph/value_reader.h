@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "src/graph/reading.h"
 
@@ -20,8 +21,10 @@ struct Names {
   }
 };
 
-/// Reads the expression at `root` and its leaves; false after a problem.
-bool read_value(Reading& reading, const Names& names, expr::NodeId root, Value& value);
+/// Reads the expression at `root` and its leaves, and appends it to `values`. Calls of parts of the
+/// model and their arguments are appended before it. False after a problem.
+bool read_value(Reading& reading, const Names& names, expr::NodeId root, std::string name,
+                std::vector<Value>& values);
 
 enum class Found { kLeaf, kNothing, kProblem };
 

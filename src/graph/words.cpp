@@ -8,10 +8,15 @@ namespace {
 
 constexpr std::array<std::string_view, 8> kCalls = {"vector", "file", "noise", "saved",
                                                     "param",  "when", "save",  "skip"};
+constexpr std::array<std::string_view, 2> kModules = {"final_norm", "output_layer"};
 constexpr std::array<std::string_view, 9> kConstants = {"layer", "torch", "inf",   "nan", "pi",
                                                         "e",     "True",  "False", "None"};
 
 }  // namespace
+
+bool is_module(std::string_view name) {
+  return std::ranges::find(kModules, name) != kModules.end();
+}
 
 bool is_special_call(std::string_view name) {
   return std::ranges::find(kCalls, name) != kCalls.end();

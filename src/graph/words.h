@@ -14,6 +14,8 @@ bool is_reserved(std::string_view name, const points::PlaceTable& places);
 
 /// True for the reserved words that are called: vector, file, noise, saved, param, when, save,
 /// skip.
+/// True for final_norm and output_layer, which are called like functions: parts of the model.
+bool is_module(std::string_view name);
 bool is_special_call(std::string_view name);
 
 /// The words that may begin a place outside of the layers, and `layers`.

@@ -166,12 +166,15 @@ base::Status compile_value(LayerDraft& draft, std::size_t index) {
 base::Result<LayerSpecialization> compile(LayerDraft& draft) {
   draft.layer.values.resize(draft.program.values.size());
   for (std::size_t i = 0; i < draft.program.values.size(); ++i) {
-    if (auto status = compile_value(draft, i); !status) return status.error();
+    const bool is_module = !draft.program.values[i].module.empty();
+    auto status = is_module ? compile_module(draft, i) : compile_value(draft, i);
+    if (!status) return status.error();
   }
   for (std::size_t i = 0; i < draft.program.effects.size(); ++i) {
     if (auto status = compile_effect(draft, i); !status) return status.error();
   }
   for (CompiledValue& compiled : draft.layer.values) {
+    if (!compiled.program) continue;
     std::vector<at::Tensor> known;
     for (const Source& source : compiled.sources) known.push_back(source.constant);
     compiled.program = compiled.program->fold(known);

@@ -50,6 +50,8 @@ class Engine final : public trace::InterventionHooks {
       : context_(std::move(context)), tensor_(tensor), world_(world), desired_(context_) {}
   Engine(const Engine&) = delete;  // desired_ refers to context_
 
+  void use_modules(trace::ModuleCalls modules) override { modules_ = std::move(modules); }
+
   std::unique_ptr<trace::InterventionPass> begin(const trace::ForwardScope& scope,
                                                  const at::Tensor& tokens) override {
     std::unique_ptr<Frame> frame;
@@ -65,7 +67,7 @@ class Engine final : public trace::InterventionHooks {
       if (frame == nullptr) {
         SavedValues* saved = tensor_.rank() == 0 ? &saved_ : nullptr;
         frame = std::make_unique<Frame>(
-            ForwardEnv{context_, tensor_, scope, tokens, saved, preview_ != nullptr});
+            ForwardEnv{context_, tensor_, modules_, scope, tokens, saved, preview_ != nullptr});
       }
       frame->add(program, specialization);
     };
@@ -201,6 +203,7 @@ class Engine final : public trace::InterventionHooks {
   const Context context_;
   const comm::ProcessGroup tensor_;
   const comm::ProcessGroup world_;
+  trace::ModuleCalls modules_;
 
   ActivePrograms in_force_;
   std::string reason_ = "apply";

@@ -66,7 +66,10 @@ class Planner {
     if (is_needed_[value]) return;
     is_needed_[value] = true;
     for (const Source& source : layer_.values[value].sources) {
-      if (source.kind == Source::Kind::kValue) need_value(source.index);
+      if (source.kind != Source::Kind::kValue) continue;
+      // The argument of a module stands inside its user, and comes before it.
+      line_of_value_[source.index] = std::min(line_of_value_[source.index], line_of_value_[value]);
+      need_value(source.index);
     }
   }
 

@@ -54,6 +54,10 @@ struct InputInfo {
 base::Result<InputInfo> compile_input(LayerDraft& draft, const graph::Leaf& leaf,
                                       std::size_t value);
 
+/// In module_compiler.cpp. Compiles a value that is a call of a part of the model: checks the shape
+/// of its argument. REQUIRES: graph::Value::module is not empty.
+base::Status compile_module(LayerDraft& draft, std::size_t value);
+
 /// In effect_compiler.cpp. Checks a write, save or skip of the program against its compiled values,
 /// and adds a write to the draft. REQUIRES: all values are compiled.
 base::Status compile_effect(LayerDraft& draft, std::size_t effect);

@@ -17,7 +17,9 @@ std::size_t bytes_of(const CompiledProgram& program) {
   std::size_t bytes = 0;
   for (const auto& [name, tensor] : program.contents.tensors) bytes += tensor.nbytes();
   for (const LayerSpecialization& specialized : program.specialization->layers) {
-    for (const CompiledValue& value : specialized.values) bytes += value.program->constant_bytes();
+    for (const CompiledValue& value : specialized.values) {
+      if (value.program) bytes += value.program->constant_bytes();
+    }
   }
   return bytes;
 }

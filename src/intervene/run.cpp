@@ -144,6 +144,7 @@ bool Run::has_values(const graph::Effect& effect) {
 void Run::compute(std::size_t index) {
   const CompiledValue& compiled = layer_.values[index];
   if (must_wait(compiled)) return;
+  if (compiled.module != Module::kNone) return call_module(compiled, values_[index]);
   std::vector<at::Tensor> inputs;
   for (const Source& source : compiled.sources) {
     const bool is_there =
@@ -162,6 +163,17 @@ void Run::compute(std::size_t index) {
   slot = {};
   (compiled.is_local ? slot.local : slot.full) = std::move(result).value();
   slot.placement = &compiled.placement;
+}
+
+void Run::call_module(const CompiledValue& compiled, Slot& result) {
+  Slot& argument = values_[compiled.sources.front().index];
+  const auto& call =
+      compiled.module == Module::kFinalNorm ? env_.modules.final_norm : env_.modules.output_layer;
+  if (!argument.is_defined() || !call) return;
+  at::Tensor value = call(full_of(argument).to(env_.context.dtype));
+  result = {};
+  (compiled.is_local ? result.local : result.full) = std::move(value);
+  result.placement = &compiled.placement;
 }
 
 at::Tensor Run::condition_of(const graph::Effect& effect, bool is_local) {

@@ -8,6 +8,7 @@
 
 #include "src/intervene/active_program.h"
 #include "tensor_tracer/comm/process_group.h"
+#include "tensor_tracer/trace/intervention_hooks.h"
 
 namespace tt::intervene {
 
@@ -21,6 +22,7 @@ struct SavedValues {
 struct ForwardEnv {
   const Context& context;
   const comm::ProcessGroup& tensor;
+  const trace::ModuleCalls& modules;
   trace::ForwardScope scope;
   at::Tensor tokens;             // int64 [batch, sequence]
   SavedValues* saved = nullptr;  // null: this rank sends nothing
@@ -67,6 +69,7 @@ class Run {
 
   const at::Tensor& full_of(Slot& slot) const;
   const at::Tensor& tensor_of(Slot& slot, bool is_local) const;
+  void call_module(const CompiledValue& compiled, Slot& result);
   at::Tensor input_of(const Source& source, bool is_local);
   at::Tensor saved_of(const std::string& name) const;
   bool must_wait(const CompiledValue& compiled) const;

@@ -45,11 +45,15 @@ struct NoiseSource {
   PlaceRef ref;
 };
 
+/// A part of the model that a value is the result of.
+enum class Module : std::uint8_t { kNone, kFinalNorm, kOutputLayer };
+
 /// A compiled value of the program. Its inputs are `sources`. With `is_local` it runs on shards and
 /// the result has `placement`; otherwise every rank runs it on logical tensors. The facts describe
 /// logical tensors.
 struct CompiledValue : eval::ProgramFacts {
-  std::optional<eval::Program> program;
+  std::optional<eval::Program> program;  // nullopt: a call of `module`
+  Module module = Module::kNone;
   std::vector<Source> sources;
   bool is_local = false;
   mesh::Placement placement;

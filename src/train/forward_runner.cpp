@@ -20,7 +20,12 @@ ForwardRunner::ForwardRunner(const config::TrainConfig& config, const Groups& gr
       groups_(groups),
       model_(model),
       batches_(batches),
-      hooks_(hooks) {}
+      hooks_(hooks) {
+  if (hooks_ == nullptr) return;
+  hooks_->use_modules(
+      {[&head = model_.head()](const at::Tensor& x) { return head.final_norm(x); },
+       [&head = model_.head()](const at::Tensor& x) { return head.output_layer(x); }});
+}
 
 OpenForward ForwardRunner::open(const trace::ForwardScope& scope, const at::Tensor& tokens,
                                 const at::Tensor& targets, trace::Tracer* tracer) const {

@@ -22,7 +22,24 @@ def mixed_with_before(h: Tensor, s: Seen) -> Tensor:
     return 0.5 * (h + s.before["behind"]) if "behind" in s.before else h
 
 
+def lens(x: Tensor, s: Seen) -> Tensor:
+    return s.model.output_layer(s.model.final_norm(x))
+
+
 COMPUTED = [
+    Graph("lens", "h = layers[2].output\nsave(output_layer(final_norm(h[:, -1:])).softmax(dim=-1), \"last\")\n"
+          "save(output_layer(final_norm(layers[layer].mid)).amax(dim=-1), \"best\")",
+          saves={"last": lambda s: lens(s["HiddenStates", 2][:, -1:], s).softmax(dim=-1)},
+          layered={"best": lambda s: lens(s["ResidualMid", s.layer], s).amax(dim=-1)}, changes=False),
+    Graph("norm_of_mlp", "layers[3].output = layers[3].output + 0.1 * final_norm(layers[3].mlp.output)",
+          {("HiddenStates", 3): lambda x, s: x + 0.1 * s.model.final_norm(s["MLP2", 3])}),
+    Graph("early_exit", "early = output_layer(final_norm(layers[2].output))\nlogits = 0.7 * logits + 0.3 * early",
+          {("Logits", 0): lambda x, s: 0.7 * x + 0.3 * lens(s["HiddenStates", 2], s)}),
+    Graph("prediction_fed_back",
+          "p = output_layer(layers[3].output).softmax(dim=-1)\n"
+          "layers[4].output += 20 * p[..., :32]",
+          {("HiddenStates", 4): lambda x, s: x + 20 * (
+              s.model.output_layer(s["HiddenStates", 3]).softmax(dim=-1)[..., :32])}),
     Graph("matrix", "h = layers[2].output\nw = h.mT @ h / 16\nlayers[2].output = h @ w.softmax(dim=-1)",
           {("HiddenStates", 2): lambda x, s: x @ (x.mT @ x / 16).softmax(dim=-1)}),
     Graph("cumulative", "layers[2].output = layers[2].output.cumsum(dim=1) / 4",

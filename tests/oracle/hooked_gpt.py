@@ -66,6 +66,7 @@ class Seen:
         self.old: dict[Place, Tensor] = {}
         self.gradient: dict[Place, Tensor] = {}
         self.before: Mapping[str, Tensor] = {}
+        self.model: ReferenceGpt | None = None  # set before the forward
 
     def __getitem__(self, place: Place) -> Tensor:
         return self.values[place]
@@ -163,7 +164,7 @@ def expected(
         rows = slice(first, first + MICRO_BATCH)
         seen = make(graph, world, export.tokens[rows], first, step)
         seen.before = {name: x for (name, at, _), x in (before or {}).items() if at == first}
-        model = ReferenceGpt(export.config, leaves, edit=seen.edit, skips=seen.skips)
+        model = seen.model = ReferenceGpt(export.config, leaves, edit=seen.edit, skips=seen.skips)
         part = model.loss(export.tokens[rows], export.labels[rows]) / groups
         gradients = torch.autograd.grad(part, list(leaves.values()), allow_unused=True)
         for name, gradient in zip(leaves, gradients, strict=True):

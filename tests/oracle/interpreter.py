@@ -208,6 +208,7 @@ class Interpreted(Seen):
         scope |= {"e": torch.e, "pi": torch.pi, "layer": layer, "vector": Vectors(self.world)}
         scope |= {"file": lambda name: self.world.files, "saved": self._saved}
         scope["param"] = lambda value, **options: value
+        scope |= {"final_norm": self.model.final_norm, "output_layer": self.model.output_layer}
         scope["_get"] = lambda text: self._get(text, layer)
         scope["_heads"] = lambda text, index: heads(self._get(text, layer))[
             ..., eval(f"_at[{index}]", {"_at": Index()}), :]  # noqa: S307

@@ -62,12 +62,15 @@ struct Leaf {
   std::size_t value = 0;
 };
 
-/// An expression that is evaluated once: a binding, or the expression of a write, save or
-/// condition.
+/// An expression that is evaluated once: a binding, the expression of a write, save or condition,
+/// or a call of a part of the model and its argument, which are two values.
 struct Value {
   std::string name;  // for a binding, else empty
   expr::NodeId root = expr::kNoNode;
   std::vector<Leaf> leaves;  // in source order
+  /// "final_norm" or "output_layer": the value is the result of this part of the model. It has one
+  /// leaf, a kBinding of the argument. Else empty.
+  std::string module = {};
 };
 
 /// A named number that can be changed while the program runs.
@@ -121,7 +124,7 @@ struct Schedule {
 struct Program {
   std::shared_ptr<const expr::Script> script;
   std::vector<Parameter> parameters;
-  std::vector<Value> values;  // in source order: a binding comes before its users
+  std::vector<Value> values;  // each value comes before its users; bindings in source order
   std::vector<Effect> effects;
   Schedule when;
   bool uses_each_layer = false;  // a place, vector or number contains `layer`

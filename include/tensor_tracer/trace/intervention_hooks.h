@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -22,6 +23,13 @@ struct ProgramChanges {
   FileContents contents;  // of files that programs name and the ranks do not have yet
 };
 
+/// Parts of the model that programs may call, with the weights as they are. Both take a value whose
+/// last dim is the hidden size, the same on every tensor rank. `output_layer` returns this rank's
+/// shard of the vocabulary.
+struct ModuleCalls {
+  std::function<at::Tensor(const at::Tensor&)> final_norm, output_layer;
+};
+
 /// Changes values inside the model while the model runs. Each rank has one object; the programs in
 /// force are the same on every rank. An error in a program is counted and reported, and never
 /// reaches training. Thread: the thread that runs the step.
@@ -33,6 +41,10 @@ struct ProgramChanges {
 class InterventionHooks {
  public:
   virtual ~InterventionHooks() = default;
+
+  /// Sets the parts of the model that programs call. They outlive the passes. Without it, a line
+  /// that calls one fails.
+  virtual void use_modules(ModuleCalls modules) = 0;
 
   /// Opens a pass; null if no program acts in this pass. `tokens`: int64 [batch, sequence]. The
   /// hooks outlive the pass. Collective along the tensor axis.

@@ -35,6 +35,10 @@ inline constexpr std::string_view kSamples[] = {
     "layers[2].attention.qkv.weight *= 0.5\nlayers[2].attention.proj.weight = 0\n"
     "layers[2].mlp.fc1.weight[0] = 0\nlayers[2].Fc2Weight[:, 1] = 0\nOutputWeight *= 2",
     "final_norm.output = 0\nlogits = logits / 2",
+    "save(output_layer(final_norm(layers[12].output[:, -1:])).softmax(dim=-1), \"lens\")",
+    "h = final_norm(layers[3].output - 1) * 2\nlayers[4].output += 0.1 * h\n"
+    "logits = logits + output_layer(h)",
+    "if output_layer(layers[2].output).amax() > 9: skip(layers[5])",
     "layers[1].input += 1\nlayers[2].input += 1",
     "layers[4].mid = layers[4].attention.output + layers[3].output",
     "layers[4].mlp.activation = torch.relu(layers[4].MLPActivation)",

@@ -239,6 +239,7 @@ class NanEverywhere : public trace::InterventionPass {
 class NanInOneStep : public trace::InterventionHooks {
  public:
   explicit NanInOneStep(std::int64_t step) : step_(step) {}
+  void use_modules(trace::ModuleCalls) override {}
   std::unique_ptr<trace::InterventionPass> begin(const trace::ForwardScope& scope,
                                                  const at::Tensor&) override {
     return scope.step == step_ ? std::make_unique<NanEverywhere>() : nullptr;
