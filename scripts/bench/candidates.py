@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from shapes import SHAPES
+from shapes import ALL_SHAPES
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
@@ -45,7 +45,7 @@ class Candidate:
         return [*line, "--threads", str(self.threads), *(["--bf16"] if self.bf16 else [])]
 
     def _tensor_tracer(self, shape_name: str, steps: int, data: Path, run_dir: Path) -> list[str]:
-        shape = SHAPES[shape_name]
+        shape = ALL_SHAPES[shape_name]
         replicas = self.ranks // self.tensor
         flags = {
             "num-layers": shape.layers,

@@ -36,3 +36,8 @@ SHAPES = {
     "demo": Shape(vocab=256, layers=4, hidden=256, heads=4, sequence=256, batch=8),
     "gpt2-small": Shape(vocab=50257, layers=12, hidden=768, heads=12, sequence=256, batch=2),
 }
+# What the vocabulary costs: the demo with 49,152 tokens.
+LARGE_VOCABULARY = {
+    "large-vocabulary": Shape(vocab=49152, layers=4, hidden=256, heads=4, sequence=256, batch=8)
+}
+ALL_SHAPES = SHAPES | LARGE_VOCABULARY

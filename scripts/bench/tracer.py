@@ -26,7 +26,7 @@ from typing import Any
 
 from candidates import REPOSITORY, Candidate
 from legacy_viewer import LegacyViewer
-from shapes import SHAPES
+from shapes import ALL_SHAPES, SHAPES
 from train import describe, heading
 from websockets.sync.client import ClientConnection, connect
 
@@ -53,7 +53,15 @@ class Watched:
     legacy: bool = False  # a viewer of Tensor Tracer's JSON dialect alone gets the records
     ratio_goal: float | None = None  # of the step time, watched over unwatched
     options: tuple[str, ...] = ()  # of the run
+    shapes: tuple[str, ...] = tuple(SHAPES)
 
+
+LAST = {"tokens": [192, 256], "every": 10}  # as the default plan takes prompts
+LENS = [{"point": "LogitLens", "compressor": {"kind": "topk", "k": 10}} | LAST]
+HEALTH = [
+    {"point": f"attention.{name}", "compressor": {"kind": "none"}} | LAST
+    for name in ("entropy", "largest_score", "first_token_share")
+]
 
 SETS = [
     Watched("QKV, MLP1, MLP2: 96 tiles, bf16", seed_set("bf16"), {"demo": 2, "gpt2-small": 1},
@@ -66,6 +74,11 @@ SETS = [
     Watched("Stats of every point that the model computes", None, {"gpt2-small": 3}, with_made=False),
     Watched("QKV, MLP1, MLP2: 96 tiles, a viewer of the legacy dialect", seed_set("f32"), {},
             legacy=True, ratio_goal=1.15),
+    Watched("Ten best logits of every token", [{"point": "Logits", "rows": 0}], {},
+            shapes=tuple(ALL_SHAPES)),
+    Watched("Logit lens of all layers, 64 tokens, every 10 steps", LENS, {}, shapes=tuple(ALL_SHAPES)),
+    Watched("Attention health of all layers, 64 tokens, every 10 steps", HEALTH, {}),
+    Watched("Updates, every 10 steps", [{"point": "Updates", "every": 10}], {}),
     Watched("idle (a viewer, an empty plan)", [], {"demo": 0.1, "gpt2-small": 0.1}),
 ]
 
@@ -253,7 +266,7 @@ def entries_of(watched: Watched, points: list[dict[str, Any]]) -> list[dict[str,
     return [
         {"point": p["name"], "rows": 0, "compressor": {"kind": "stats"}}
         for p in points
-        if p["features"] and (watched.with_made or p["name"] != "RawAttentionScore")
+        if "gradient_placement" in p and (watched.with_made or p["name"] != "RawAttentionScore")
     ]
 
 
@@ -350,7 +363,7 @@ def options() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--shape", choices=SHAPES, action="append", help="default: all of them")
+    parser.add_argument("--shape", choices=ALL_SHAPES, action="append", help="default: all of them")
     parser.add_argument("--steps", type=int, default=40, help="watched throughout; then as many "
                         "again in each kind of block")
     parser.add_argument("--only", default="", help="sets whose name holds this text")
@@ -368,10 +381,10 @@ def main() -> None:
         data = folder / "random.txt"
         data.write_bytes(random.Random(1).randbytes(1 << 22))
         report = heading(chosen).replace("### Training", "### Watching")
-        for shape in chosen.shape or SHAPES:
+        for shape in chosen.shape or ALL_SHAPES:
             results = {}
             for watched in SETS:
-                if chosen.only.lower() in watched.name.lower():
+                if shape in watched.shapes and chosen.only.lower() in watched.name.lower():
                     results[watched.name] = measure(watched, shape, chosen, data, folder)
                     print(table(shape, results, chosen.record), file=sys.stderr)
             rows = table(shape, results, chosen.record)

@@ -22,7 +22,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from candidates import BASELINE, CANDIDATES, GOALS, HERE, REPOSITORY, Candidate
-from shapes import SHAPES, Shape
+from shapes import ALL_SHAPES, SHAPES, Shape
 
 
 MOST_LOAD = 0.5  # of the last minute, before the first block
@@ -106,8 +106,8 @@ def table(shape: Shape, results: dict[str, Measured]) -> str:
 
 def describe(name: str) -> str:
     """The shape's name and numbers."""
-    numbers = ", ".join(f"{k} {v}" for k, v in dataclasses.asdict(SHAPES[name]).items())
-    return f"**{name}** ({numbers}; {SHAPES[name].gflop:.0f} GFLOP a step):"
+    numbers = ", ".join(f"{k} {v}" for k, v in dataclasses.asdict(ALL_SHAPES[name]).items())
+    return f"**{name}** ({numbers}; {ALL_SHAPES[name].gflop:.0f} GFLOP a step):"
 
 
 def goals(results: dict[str, Measured]) -> str:
