@@ -104,6 +104,24 @@ test('each rank that sends has a line: its step, what it is behind, what was mis
   await expect(ranks.nth(0)).not.toContainText('missed');
 });
 
+test('a stage without a leader is missing until it has one', async ({ page, hub }) => {
+  hub.stages = 2;
+  await openOverview(page, hub);
+  const ranks = page.getByLabel('Ranks that send').locator('dd');
+  await expect(ranks).toHaveCount(2, { timeout: 5000 });
+  const parts = (connected: boolean): unknown => ({
+    parts: [
+      { stage: 0, rank: 0, connected: true },
+      { stage: 1, rank: 8, connected },
+    ],
+  });
+  hub.broadcast('parts', parts(false));
+  await expect(ranks.first()).toHaveText('missing · rank 8');
+  await expect(ranks.first()).toHaveClass(/warn/);
+  hub.broadcast('parts', parts(true));
+  await expect(ranks).toHaveCount(2);
+});
+
 test('events come from the trail and as they happen, each once, with who asked', async ({
   page,
   hub,

@@ -16,6 +16,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the codec copies little-endian words");
 
+constexpr std::size_t kPointOffset = 52;
 constexpr std::size_t kHeaderCrcOffset = 124;
 
 // The only table of offsets. Encoder and decoder both use it.
@@ -169,6 +170,14 @@ RecordKey key_of(const RecordHeader& header) {
           .data_rank = header.data_rank,
           .phase = header.phase,
           .direction = header.direction};
+}
+
+std::string with_point(std::string_view record, std::uint16_t point) {
+  std::string copy(record);
+  std::memcpy(copy.data() + kPointOffset, &point, sizeof(point));
+  const std::uint32_t crc = crc_of_text({copy.data(), kHeaderCrcOffset});
+  std::memcpy(copy.data() + kHeaderCrcOffset, &crc, sizeof(crc));
+  return copy;
 }
 
 std::size_t record_bytes(std::size_t payload_bytes) {

@@ -132,7 +132,9 @@ def requests() -> list[dict]:
                                   "plan": {"entries": [{"point": "MLP1", "phases": ["eval"]}]}}),
         ("replay.seek", {"step": 120}), ("replay.speed", {"speed": 0.5}),
         ("hello", {"versions": [1], "role": "viewer", "client": "x", "watch": False}),
-        ("alarms.set", ALARM), ("alarms.remove", {"name": "exploding"}), ("alarms.list", None)]
+        ("alarms.set", ALARM), ("alarms.remove", {"name": "exploding"}), ("alarms.list", None),
+        ("hello", {"versions": [1], "role": "worker", "client": "x", "rank": 8, "stage": 1, "stages": 2,
+                   "run": {"id": "5f0c1234abcd5678", "points": []}})]
     return [{"form": "request", "id": number, "method": method, "params": params}
             for number, (method, params) in enumerate(asked, 1)]
 
@@ -189,7 +191,14 @@ def later_results() -> list[dict]:
         {"step": 13, "ranks": 2, "removed": ["steer"]},
         {"step": 12, "batches": losses, "writes": changes, "records": {"off": "VFRG", "on": ""}},
         {"step": 120, "ranks": 0},
-        {"alarm": FIRING_ALARM}, {"alarms": [FIRING_ALARM]}]
+        {"alarm": FIRING_ALARM}, {"alarms": [FIRING_ALARM]},
+        {"version": 1, "session": "v5", "hub": "0.1.0", "run": None, "state": {"phase": "lost", "step": 9},
+         "control": {"holder": None}, "may_control": True, "parts": PARTS}]
+
+
+# One leader has not come yet.
+PARTS = [{"stage": 0, "rank": 0, "connected": True}, {"stage": 1, "rank": 8, "connected": False},
+         {"stage": 2, "connected": False}]
 
 
 def later_errors() -> list[tuple]:
@@ -263,7 +272,8 @@ def notifications() -> list[dict]:
                    "alarm": FIRING_ALARM}),
         ("alarm", {"change": "removed", "alarm": FIRING_ALARM}),
         ("alarms", {"step": 120, "alarms": [FIRING_ALARM]}),
-        ("ack", {"messages": 17}), ("of_a_later_version", {"news": [1, None]})]
+        ("ack", {"messages": 17}), ("of_a_later_version", {"news": [1, None]}),
+        ("parts", {"parts": PARTS})]
     return [{"form": "notification", "event": event, "params": params} for event, params in told]
 
 

@@ -205,6 +205,12 @@ export type OtherRunFacts = Infer<typeof otherRunSchema>;
 
 export const runsSchema = object({ runs: array(otherRunSchema) });
 
+const partSchema = object({ stage: count, rank: optional(count), connected: boolean });
+/** A pipeline stage, and the leader that sends its records. */
+export type Part = Infer<typeof partSchema>;
+
+export const partsSchema = object({ parts: array(partSchema) });
+
 export const helloSchema = object({
   version: count,
   session: string,
@@ -214,6 +220,8 @@ export const helloSchema = object({
   control: controlSchema,
   /** False where the token only views. */
   may_control: optional(boolean),
+  /** Only of a run with several stages. */
+  parts: optional(array(partSchema)),
 });
 export type Hello = Infer<typeof helloSchema>;
 
@@ -254,6 +262,7 @@ export type Notification =
   | { readonly event: 'run'; readonly params: RunFacts }
   | { readonly event: 'state'; readonly params: RunState }
   | { readonly event: 'control'; readonly params: Control }
+  | { readonly event: 'parts'; readonly params: Infer<typeof partsSchema> }
   | { readonly event: 'step'; readonly params: StepFacts }
   | { readonly event: 'dropped'; readonly params: DroppedFacts }
   | { readonly event: 'plan'; readonly params: Infer<typeof planEventSchema> }
@@ -294,6 +303,8 @@ function parseNotification(event: string, params: unknown): TextMessage {
       return of({ event, params: stateSchema(params, 'params') });
     case 'control':
       return of({ event, params: controlSchema(params, 'params') });
+    case 'parts':
+      return of({ event, params: partsSchema(params, 'params') });
     case 'step':
       return of({ event, params: stepSchema(params, 'params') });
     case 'dropped':

@@ -112,6 +112,10 @@ RecordKey key_of(const RecordHeader& header);
 /// REQUIRES: header.ndim <= 4.
 void append_record(std::string& out, RecordHeader header, std::span<const std::byte> payload);
 
+/// A copy of a whole record, with another point's number.
+/// REQUIRES: read_record has read the record.
+std::string with_point(std::string_view record, std::uint16_t point);
+
 /// The number of bytes that append_record adds for a payload of this size.
 std::size_t record_bytes(std::size_t payload_bytes);
 

@@ -47,6 +47,7 @@ struct NoFields {
 inline constexpr double kMaxControllerNameBytes = 64;
 inline constexpr double kMaxProgramNameBytes = 64;
 inline constexpr double kMaxAlarmNameBytes = 64;
+inline constexpr double kMaxStages = 256;
 
 // --- The first message ---------------------------------------------------------------------------
 
@@ -71,12 +72,17 @@ struct WorkerHello {
   std::optional<nlohmann::json> versions = {};
   std::optional<nlohmann::json> client = {};  // for people to read
   std::optional<std::uint64_t> rank = {};     // global
+  std::optional<std::uint64_t> stage = {};    // the pipeline stage that it leads; 0 if absent
+  std::optional<std::uint64_t> stages = {};   // the run's number of pipeline stages; 1 if absent
   nlohmann::json run = {};                    // the run's facts
   static constexpr Row kRow{.method = "hello"};
-  static constexpr std::tuple kFields{
-      Field{"role", &WorkerHello::role, 0, 64}, Field{"versions", &WorkerHello::versions},
-      Field{"client", &WorkerHello::client}, Field{"rank", &WorkerHello::rank, 0, 4'294'967'295},
-      Field{"run", &WorkerHello::run}};
+  static constexpr std::tuple kFields{Field{"role", &WorkerHello::role, 0, 64},
+                                      Field{"versions", &WorkerHello::versions},
+                                      Field{"client", &WorkerHello::client},
+                                      Field{"rank", &WorkerHello::rank, 0, 4'294'967'295},
+                                      Field{"stage", &WorkerHello::stage, 0, kMaxStages - 1},
+                                      Field{"stages", &WorkerHello::stages, 1, kMaxStages},
+                                      Field{"run", &WorkerHello::run}};
 };
 
 // --- Requests that the hub answers ---------------------------------------------------------------

@@ -23,9 +23,14 @@ base::Error of_recording() {
 
 }  // namespace
 
-AlarmDesk::AlarmDesk(const RoomOptions& options, Roster& roster, AuditLog& audit_log,
-                     const RunState& run, LeaseKeeper& keeper)
-    : options_(options), roster_(roster), audit_log_(audit_log), run_(run), keeper_(keeper) {
+AlarmDesk::AlarmDesk(const RoomOptions& options, Roster& roster, const Leaders& leaders,
+                     AuditLog& audit_log, const RunState& run, LeaseKeeper& keeper)
+    : options_(options),
+      roster_(roster),
+      leaders_(leaders),
+      audit_log_(audit_log),
+      run_(run),
+      keeper_(keeper) {
   load();
 }
 
@@ -162,8 +167,8 @@ void AlarmDesk::report(const Alarm& alarm, const AlarmChange& change, Clock::tim
 }
 
 void AlarmDesk::notify_trainer(const std::string& message) {
-  if (roster_.leader() != nullptr) {
-    roster_.leader()->send(protocol::encode_notification("alarm", {{"message", message}}));
+  if (leaders_.trainer() != nullptr) {
+    leaders_.trainer()->send(protocol::encode_notification("alarm", {{"message", message}}));
   }
 }
 

@@ -26,8 +26,8 @@ class AlarmDesk {
   static constexpr std::size_t kMaxAlarms = 32;
 
   /// All arguments outlive this object.
-  AlarmDesk(const RoomOptions& options, Roster& roster, AuditLog& audit_log, const RunState& run,
-            LeaseKeeper& keeper);
+  AlarmDesk(const RoomOptions& options, Roster& roster, const Leaders& leaders, AuditLog& audit_log,
+            const RunState& run, LeaseKeeper& keeper);
 
   /// REQUIRES: the member holds the lease.
   base::Result<nlohmann::json> set(const Member& member, const protocol::SetAlarm& rule);
@@ -58,6 +58,7 @@ class AlarmDesk {
 
   const RoomOptions& options_;
   Roster& roster_;
+  const Leaders& leaders_;
   AuditLog& audit_log_;
   const RunState& run_;
   LeaseKeeper& keeper_;

@@ -16,7 +16,7 @@ bool is_change(const Forwarder::Asker& asker) {
 
 void Forwarder::send(Asker asker, Clock::time_point now) {
   const std::uint64_t id = ++last_id_;
-  roster_.leader()->send(protocol::encode_request(id, asker.request));
+  leaders_.trainer()->send(protocol::encode_request(id, asker.request));
   const bool takes_long = protocol::row_of(asker.request).takes_long;
   const auto deadline = takes_long ? Clock::time_point::max() : now + timeout_;
   pending_.emplace(id, Pending{std::move(asker), deadline});

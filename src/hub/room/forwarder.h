@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "src/hub/room/audit_log.h"
-#include "src/hub/room/roster.h"
+#include "src/hub/room/leaders.h"
 #include "tensor_tracer/protocol/message.h"
 #include "tensor_tracer/protocol/request.h"
 
@@ -34,14 +34,15 @@ class Forwarder {
   using Finish = std::function<void(const Asker&, base::Result<nlohmann::json>)>;
 
   /// Both outlive this object. `finish` gives each asker its outcome, once.
-  Forwarder(Roster& roster, AuditLog& audit_log, std::chrono::milliseconds timeout, Finish finish)
-      : roster_(roster), audit_log_(audit_log), timeout_(timeout), finish_(std::move(finish)) {}
+  Forwarder(const Leaders& leaders, AuditLog& audit_log, std::chrono::milliseconds timeout,
+            Finish finish)
+      : leaders_(leaders), audit_log_(audit_log), timeout_(timeout), finish_(std::move(finish)) {}
 
-  /// REQUIRES: the roster has a leader.
+  /// REQUIRES: a trainer is connected.
   void send(Asker asker, Clock::time_point now);
-  /// Takes an answer of the leader. A second answer to the same request is ignored.
+  /// Takes an answer of the trainer. A second answer to the same request is ignored.
   void on_answer(protocol::Answer answer);
-  /// The leader's connection has ended: ends all waiting requests with an error.
+  /// The trainer's connection has ended: ends all waiting requests with an error.
   void end_all();
   /// Ends requests that have timed out. Up to kMaxLate changes are kept until the trainer answers.
   void tick(Clock::time_point now);
@@ -59,7 +60,7 @@ class Forwarder {
   std::vector<Asker> take_expired(Clock::time_point now);
   void write_trail(const Asker& asker, const base::Result<nlohmann::json>& outcome);
 
-  Roster& roster_;
+  const Leaders& leaders_;
   AuditLog& audit_log_;
   const std::chrono::milliseconds timeout_;
   const Finish finish_;

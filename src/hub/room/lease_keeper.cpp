@@ -58,7 +58,7 @@ base::Status LeaseKeeper::forward(const Client& client, const Member& member, st
   if (!client.may_control()) {
     return only_views();
   }
-  if (roster_.leader() == nullptr) {
+  if (leaders_.trainer() == nullptr) {
     return base::Error{"no_trainer", "no trainer is connected"};
   }
   if (forwarder_.waiting(member.session) >= kMaxWaiting) {
@@ -99,7 +99,7 @@ void LeaseKeeper::tick(Clock::time_point now) {
 }
 
 void LeaseKeeper::pause_for_alarm(std::string_view why, Clock::time_point end) {
-  if (roster_.leader() != nullptr && !options_.replay) {
+  if (leaders_.trainer() != nullptr && !options_.replay) {
     alarm_pause_ = AlarmPause{.end = end};
     ask_trainer(protocol::PauseRun{}, why);
   }
@@ -141,7 +141,7 @@ void LeaseKeeper::end_what_outlived_its_lease(Clock::time_point now) {
   }
   const bool paused = run_.phase() == "paused" && !alarm_pause_;
   const bool changed = run_.has_programs_to_revert();
-  if (roster_.leader() == nullptr || !(paused || changed) || now - last_held_ <= options_.lease) {
+  if (leaders_.trainer() == nullptr || !(paused || changed) || now - last_held_ <= options_.lease) {
     return;
   }
   last_held_ = now;
@@ -178,7 +178,7 @@ void LeaseKeeper::revert_programs(std::string_view why) {
 
 // A replay needs no request: it is paused without a lease, and its programs never change.
 void LeaseKeeper::ask_trainer(protocol::TrainerRequest request, std::string_view why) {
-  if (roster_.leader() == nullptr || options_.replay) {
+  if (leaders_.trainer() == nullptr || options_.replay) {
     return;
   }
   spdlog::info("{}: {}", protocol::row_of(request).method, why);

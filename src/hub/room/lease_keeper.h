@@ -7,8 +7,10 @@
 #include <string_view>
 
 #include "src/hub/room/forwarder.h"
+#include "src/hub/room/leaders.h"
 #include "src/hub/room/lease.h"
 #include "src/hub/room/metrics.h"
+#include "src/hub/room/roster.h"
 #include "src/hub/room/run_state.h"
 
 namespace tt::hub {
@@ -19,10 +21,11 @@ namespace tt::hub {
 class LeaseKeeper {
  public:
   /// All arguments outlive this object.
-  LeaseKeeper(const RoomOptions& options, Roster& roster, AuditLog& audit_log, Metrics& metrics,
-              const RunState& run, Forwarder& forwarder)
+  LeaseKeeper(const RoomOptions& options, Roster& roster, const Leaders& leaders,
+              AuditLog& audit_log, Metrics& metrics, const RunState& run, Forwarder& forwarder)
       : options_(options),
         roster_(roster),
+        leaders_(leaders),
         audit_log_(audit_log),
         metrics_(metrics),
         run_(run),
@@ -69,6 +72,7 @@ class LeaseKeeper {
 
   const RoomOptions& options_;
   Roster& roster_;
+  const Leaders& leaders_;
   AuditLog& audit_log_;
   Metrics& metrics_;
   const RunState& run_;

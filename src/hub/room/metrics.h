@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/hub/room/client.h"
 #include "tensor_tracer/protocol/record.h"
@@ -101,10 +102,19 @@ struct AlarmSurvey {
   std::uint64_t failed_calls = 0;  // of webhook and command
 };
 
+/// The leader of one stage. The counts are those since the hub started.
+struct LeaderSurvey {
+  bool connected = false;
+  std::uint64_t records = 0;
+  std::uint64_t missed = 0;   // of the gaps between sequence numbers
+  std::uint64_t dropped = 0;  // reported by the leader
+};
+
 /// The state at one moment.
 struct Survey {
   std::size_t viewers = 0;
   std::map<std::uint64_t, WorkerSurvey> workers = {};  // by global rank
+  std::vector<LeaderSurvey> leaders = {};              // by stage
   bool controlled = false;
   std::size_t programs = 0;            // in force
   std::size_t queued_for_viewers = 0;  // bytes
@@ -127,7 +137,7 @@ struct ProcessFacts {
 ProcessFacts read_process_facts();
 
 /// Prometheus' text format 0.0.4. The number of series does not depend on the clients' messages;
-/// only each connected worker and each alarm, of at most 32, adds one.
+/// only each connected worker, each stage, and each alarm, of at most 32, adds some.
 std::string render_metrics(const Metrics& metrics, const Survey& survey,
                            const ProcessFacts& process);
 

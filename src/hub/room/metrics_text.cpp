@@ -174,6 +174,24 @@ void add_workers(Page& page, const Survey& survey) {
       of_link(&LinkFacts::queue_bytes));
 }
 
+void add_leaders(Page& page, const Survey& survey) {
+  const auto add = [&](std::string_view name, std::string_view type, std::string_view help,
+                       auto LeaderSurvey::*number) {
+    page.head(name, type, help);
+    for (std::size_t stage = 0; stage < survey.leaders.size(); ++stage) {
+      page.sample(static_cast<double>(survey.leaders[stage].*number),
+                  {{"stage", std::to_string(stage)}});
+    }
+  };
+  add("leader_connected", "gauge", "1 while the stage has a leader; 0: the stage is missing.",
+      &LeaderSurvey::connected);
+  add("leader_records_total", "counter", "Records that the stage sent.", &LeaderSurvey::records);
+  add("leader_missed_records_total", "counter",
+      "Records that did not come, by the gaps in their sequence numbers.", &LeaderSurvey::missed);
+  add("leader_dropped_records_total", "counter", "Records that the stage's leader dropped.",
+      &LeaderSurvey::dropped);
+}
+
 void add_clients(Page& page, const Metrics& metrics, const Survey& survey) {
   page.gauge("viewers", "Viewers that are connected.", survey.viewers);
   page.gauge("controller_held", "1 while somebody holds the control lease.", survey.controlled);
@@ -266,6 +284,7 @@ std::string render_metrics(const Metrics& metrics, const Survey& survey,
   add_step_times(page, metrics.step_seconds);
   add_tracer(page, metrics);
   add_workers(page, survey);
+  add_leaders(page, survey);
   add_clients(page, metrics, survey);
   add_traffic(page, metrics);
   add_faults(page, metrics, survey);

@@ -40,15 +40,18 @@ void refuse(Client& client, std::uint64_t id, const base::Error& error) {
 Room::Room(const RoomOptions& options)
     : options_(options),
       run_(options.latest_bytes),
-      roster_(options_, audit_log_),
-      forwarder_(roster_, audit_log_, options.request_timeout,
+      roster_(options_),
+      notices_(roster_, leaders_, audit_log_),
+      forwarder_(leaders_, audit_log_, options.request_timeout,
                  [this](const Forwarder::Asker& asker, base::Result<json> outcome) {
                    finish(asker, std::move(outcome));
                  }),
-      keeper_(options_, roster_, audit_log_, metrics_, run_, forwarder_),
-      alarms_(options_, roster_, audit_log_, run_, keeper_),
-      viewers_(roster_, run_, keeper_, alarms_),
-      workers_(roster_, run_, audit_log_, metrics_, forwarder_, alarms_) {}
+      keeper_(options_, roster_, leaders_, audit_log_, metrics_, run_, forwarder_),
+      alarms_(options_, roster_, leaders_, audit_log_, run_, keeper_),
+      viewers_(roster_, leaders_, run_, notices_, keeper_, alarms_),
+      parts_(roster_, leaders_, run_, audit_log_, notices_, forwarder_, alarms_),
+      workers_(roster_, leaders_, parts_, run_, audit_log_, metrics_, alarms_),
+      records_(options_, roster_, leaders_, run_, audit_log_, metrics_, notices_, alarms_) {}
 
 void Room::restore(json facts, const std::vector<json>& steps) {
   run_.set_facts(std::move(facts));
@@ -77,10 +80,10 @@ void Room::leave(Client& client) {
   }
   keeper_.disconnected(member->session);
   const bool was_viewer = client.role() == Role::kViewer && member->greeted;
-  const bool was_leader = &client == roster_.leader();
+  const auto led = leaders_.stage_of(client);
   roster_.leave(client);
-  if (was_leader) {
-    workers_.lose_leader();
+  if (led) {
+    parts_.lose(*led, Clock::now());
   }
   if (was_viewer) {
     roster_.notify_viewer_count();
@@ -120,7 +123,7 @@ base::Status Room::on_other(Client& client, Member& member, protocol::Message me
   }
   if (answer == nullptr) {
     workers_.on_notification(client, member, std::get<protocol::Notification>(message), text, now);
-  } else if (&client == roster_.leader()) {
+  } else if (&client == leaders_.trainer()) {
     forwarder_.on_answer(std::move(*answer));
   }
   return {};
@@ -148,7 +151,7 @@ void Room::greet(Client& client, Member& member, const protocol::Request& reques
     greeted = base::Error{"unsupported_version", "this hub speaks version 1", "versions"};
   } else {
     greeted = client.role() == Role::kViewer ? viewers_.greet(client, member, request, now)
-                                             : workers_.greet(client, member, request);
+                                             : workers_.greet(client, member, request, now);
   }
   if (!greeted.ok()) {
     refuse(client, request.id, greeted.error());
@@ -171,7 +174,7 @@ void Room::on_binary(Client& client, const SharedBytes& message, Clock::time_poi
   member->heard = now;
   keeper_.renew(member->session, now);
   if (worker && member->greeted) {
-    workers_.on_binary(*member, message, now);
+    records_.take(client, *member, message, now);
   } else {
     refuse(client, 0, invalid_request("binary messages come from workers"));
   }
@@ -187,7 +190,9 @@ void Room::tick(Clock::time_point now) {
   forwarder_.tick(now);
   keeper_.tick(now);
   alarms_.tick(now);
+  parts_.tick(now);
   roster_.tick(now);
+  notices_.tick(now);
 }
 
 void Room::go_without_recording(const base::Error& error) {
@@ -228,20 +233,29 @@ Survey Room::survey(Clock::time_point now) const {
                 .facts = run_.facts(),
                 .recorder = audit_log_.counters(),
                 .alarms = alarms_.survey()};
+  for (const Leader& leader : leaders_.all()) {
+    survey.leaders.push_back({.connected = leader.client != nullptr,
+                              .records = leader.records,
+                              .missed = leader.missed,
+                              .dropped = leader.dropped});
+  }
   roster_.count(survey, now);
   return survey;
 }
 
 base::Status Room::ready(Clock::time_point now, std::chrono::milliseconds timeout) {
-  if (roster_.leader() == nullptr) {
+  if (leaders_.trainer() == nullptr) {
     return base::Error{"no_trainer", "no worker of rank 0 is connected"};
   }
   const std::string phase = run_.phase();
-  const auto since = now - roster_.find(*roster_.leader())->moved;
+  const auto since = now - roster_.find(*leaders_.trainer())->moved;
   if (std::ranges::find(kResting, phase) == kResting.end() && since > timeout) {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since).count();
     return base::Error{"silent", "the trainer's steps have said nothing for " +
                                      std::to_string(seconds) + " s in phase " + phase};
+  }
+  if (const auto missing = leaders_.missing(); missing && !run_.has_ended()) {
+    return base::Error{"missing_part", leaders_.name_of(*missing) + " is not connected"};
   }
   return {};
 }

@@ -12,9 +12,13 @@
 #include "src/hub/room/client.h"
 #include "src/hub/room/forwarder.h"
 #include "src/hub/room/host.h"
+#include "src/hub/room/leaders.h"
 #include "src/hub/room/lease_keeper.h"
 #include "src/hub/room/metrics.h"
+#include "src/hub/room/notices.h"
+#include "src/hub/room/record_fan_out.h"
 #include "src/hub/room/roster.h"
+#include "src/hub/room/run_parts.h"
 #include "src/hub/room/run_state.h"
 #include "src/hub/room/viewer_desk.h"
 #include "src/hub/room/worker_desk.h"
@@ -35,7 +39,7 @@ class Room : public Host {
   /// `recorder` outlives the room. `path` is sent to viewers; it is empty if the file is temporary.
   void record_to(record::Recorder& recorder, std::string path) {
     audit_log_.start(recorder);
-    workers_.set_recording(std::move(path));
+    parts_.set_recording(std::move(path));
   }
   /// From now on nothing is recorded.
   void end_recording() { audit_log_.end(); }
@@ -63,7 +67,7 @@ class Room : public Host {
   void tick(Clock::time_point now);
   /// Reports a failure that does not end the run, such as of the disk. Viewers and the trainer get
   /// the report now; clients that connect later get it too.
-  void raise_alarm(const base::Error& error) { roster_.raise_alarm(error); }
+  void raise_alarm(const base::Error& error) { notices_.raise_alarm(error); }
   /// Does the same if the recording could not be opened.
   void go_without_recording(const base::Error& error);
 
@@ -71,7 +75,8 @@ class Room : public Host {
 
   Metrics& metrics() { return metrics_; }
   Survey survey(Clock::time_point now) const;
-  /// An error if no trainer is connected, or if a running trainer has sent nothing for `timeout`.
+  /// An error if no trainer is connected, if a running trainer has sent nothing for `timeout`, or
+  /// if a stage has no leader.
   base::Status ready(Clock::time_point now, std::chrono::milliseconds timeout);
 
  private:
@@ -90,11 +95,15 @@ class Room : public Host {
   RunState run_;
   AuditLog audit_log_;
   Roster roster_;
+  Leaders leaders_;
+  Notices notices_;
   Forwarder forwarder_;
   LeaseKeeper keeper_;
   AlarmDesk alarms_;
   ViewerDesk viewers_;
+  RunParts parts_;
   WorkerDesk workers_;
+  RecordFanOut records_;
 };
 
 }  // namespace tt::hub

@@ -10,17 +10,8 @@
 namespace tt::hub {
 namespace {
 
-constexpr auto kLossInterval = std::chrono::seconds(1);
-
 bool is_viewer(const Client& client, const Member& member) {
   return client.role() == Role::kViewer && member.greeted;
-}
-
-void send_alarm(Client& client, const std::string& message) {
-  const bool is_viewer = client.role() == Role::kViewer;
-  const nlohmann::json params = {{"level", "error"}, {"message", message}};
-  client.send(is_viewer ? protocol::encode_notification("log", params)
-                        : protocol::encode_notification("alarm", {{"message", message}}));
 }
 
 }  // namespace
@@ -44,10 +35,7 @@ void Roster::replace(Client& client, Client& successor) {
   members_.insert(std::move(place));
 }
 
-void Roster::leave(Client& client) {
-  members_.erase(&client);
-  leader_ = leader_ == &client ? nullptr : leader_;
-}
+void Roster::leave(Client& client) { members_.erase(&client); }
 
 Member* Roster::find(Client& client) {
   const auto found = members_.find(&client);
@@ -95,42 +83,6 @@ void Roster::notify_viewer_count() {
   }
 }
 
-void Roster::log(std::string_view level, const std::string& message) {
-  const nlohmann::json params = {{"level", level}, {"message", message}};
-  audit_log_.event("log", params);
-  broadcast("log", params);
-}
-
-void Roster::raise_alarm(const base::Error& error) {
-  alarms_.push_back(base::to_string(error));
-  spdlog::error("alarm: {}", alarms_.back());
-  log("error", alarms_.back());
-  if (leader_ != nullptr) {
-    send_alarm(*leader_, alarms_.back());
-  }
-}
-
-void Roster::repeat_alarms(Client& client) const {
-  for (const std::string& alarm : alarms_) {
-    send_alarm(client, alarm);
-  }
-}
-
-void Roster::notify_recording_drops(Clock::time_point now) {
-  if (now - loss_told_ < kLossInterval) {
-    return;
-  }
-  if (const AuditLog::Lost lost = audit_log_.take_lost(); lost.records + lost.lines > 0) {
-    loss_told_ = now;
-    nlohmann::json params = {{"records", lost.records}, {"where", "recording"}};
-    if (lost.lines > 0) {
-      params["events"] = lost.lines;
-    }
-    audit_log_.event("dropped", params);
-    broadcast("dropped", params);
-  }
-}
-
 void Roster::tick(Clock::time_point now) {
   for (const auto& [client, member] : members_) {
     client->tick(now);
@@ -142,7 +94,6 @@ void Roster::tick(Clock::time_point now) {
       client->close("no hello");
     }
   }
-  notify_recording_drops(now);
 }
 
 void Roster::count(Survey& survey, Clock::time_point now) const {

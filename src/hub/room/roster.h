@@ -9,9 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "src/hub/room/audit_log.h"
 #include "src/hub/room/client.h"
 #include "src/hub/room/metrics.h"
 #include "src/hub/room/rate_limit.h"
@@ -66,16 +64,15 @@ struct Member {
   std::uint64_t damage_untold = 0;     // workers: damage since then
 };
 
-/// The connected clients; sends messages to one or to all of them.
+/// The connected clients. Sends messages to all viewers or workers.
 /// Thread: the hub's I/O thread only. Owner: it owns no client; each client leaves before this
 /// object ends.
 class Roster {
  public:
   using Members = std::map<Client*, Member>;
 
-  /// Both outlive this.
-  Roster(const RoomOptions& options, AuditLog& audit_log)
-      : options_(options), audit_log_(audit_log) {}
+  /// `options` outlives this object.
+  explicit Roster(const RoomOptions& options) : options_(options) {}
 
   void join(Client& client, Clock::time_point now, bool may_be_silent);
   /// `successor` takes over the session of a client, which is no longer connected.
@@ -87,11 +84,6 @@ class Roster {
   Client* find_session(std::string_view session);
   Members& members() { return members_; }
 
-  /// The worker of global rank 0; null: no trainer is connected.
-  Client* leader() const { return leader_; }
-  /// REQUIRES: the client is connected, or `client` is null.
-  void set_leader(Client* client) { leader_ = client; }
-
   /// To all viewers.
   void broadcast(const SharedBytes& text);
   void broadcast(std::string_view event, nlohmann::json params);
@@ -99,31 +91,16 @@ class Roster {
   void broadcast_data(const std::string& key, const SharedBytes& text);
   /// Informs all workers of the number of viewers that watch.
   void notify_viewer_count();
-  /// Sends a `log` event to all viewers and the audit trail.
-  void log(std::string_view level, const std::string& message);
-  /// Reports a failure that does not end the run, such as of the disk. Viewers and the leader get
-  /// the report now; clients that connect later get it from repeat_alarms().
-  void raise_alarm(const base::Error& error);
-  /// Sends the alarms to a client that was just greeted: a viewer, or the leader.
-  void repeat_alarms(Client& client) const;
-
   /// Calls tick() of every client; disconnects clients that have not said hello in time.
-  /// Informs viewers of the recorder's losses, at most once a second.
   void tick(Clock::time_point now);
   /// Adds the clients to `survey`.
   void count(Survey& survey, Clock::time_point now) const;
 
  private:
-  void notify_recording_drops(Clock::time_point now);
-
   const RoomOptions& options_;
-  AuditLog& audit_log_;
   Members members_;
-  Client* leader_ = nullptr;
   std::uint64_t last_viewer_ = 0;
   std::uint64_t last_worker_ = 0;
-  std::vector<std::string> alarms_;  // only a few: each comes from another part
-  Clock::time_point loss_told_;
 };
 
 }  // namespace tt::hub

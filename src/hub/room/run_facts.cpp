@@ -1,13 +1,17 @@
 #include "src/hub/room/run_facts.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
+
+#include "tensor_tracer/protocol/json_members.h"
 
 namespace tt::hub {
 namespace {
 
 using nlohmann::json;
+using protocol::member;
 
 struct Bound {
   const char* member;
@@ -65,6 +69,18 @@ base::Status check_points(const json& points) {
   return {};
 }
 
+std::uint64_t number_of(const json& point, const char* name) {
+  return protocol::natural(point, name).value_or(0);
+}
+
+// `row` gets the layers of both; layer 0 is outside the layers.
+void join_layers(json& row, const json& other) {
+  if (number_of(row, "last_layer") > 0 && number_of(other, "last_layer") > 0) {
+    row["first_layer"] = std::min(number_of(row, "first_layer"), number_of(other, "first_layer"));
+    row["last_layer"] = std::max(number_of(row, "last_layer"), number_of(other, "last_layer"));
+  }
+}
+
 }  // namespace
 
 base::Status check_facts(const json& facts) {
@@ -78,6 +94,35 @@ base::Status check_facts(const json& facts) {
   }
   const auto points = facts.find("points");
   return points == facts.end() ? base::Status() : check_points(*points);
+}
+
+base::Result<PointNumbers> add_points(json& facts, const json& points) {
+  PointNumbers numbers;
+  json& rows = facts["points"];
+  for (const json& point : points) {
+    const json& name = member(point, "name");
+    const std::uint64_t number = number_of(point, "flag");
+    const auto same =
+        std::ranges::find_if(rows, [&](const json& row) { return member(row, "name") == name; });
+    if (same != rows.end()) {
+      join_layers(*same, point);
+      const std::uint64_t of_run = number_of(*same, "flag");
+      if (number != of_run) {
+        numbers[static_cast<std::uint16_t>(number)] = static_cast<std::uint16_t>(of_run);
+      }
+      continue;
+    }
+    const auto taken = std::ranges::find_if(
+        rows, [&](const json& row) { return number_of(row, "flag") == number; });
+    if (taken != rows.end()) {
+      return base::invalid_argument("run.points",
+                                    "number " + std::to_string(number) + " belongs to " +
+                                        member(*taken, "name").dump() + " and to " + name.dump(),
+                                    "give the points of every stage numbers of their own");
+    }
+    rows.push_back(point);
+  }
+  return numbers;
 }
 
 base::Error damaged(const std::string& path, const record::RunInfo& run, const base::Error& why) {

@@ -55,15 +55,8 @@ base::Status ViewerDesk::greet(Client& client, Member& member, const protocol::R
   }
   member.greeted = true;
   client.queue().set_window(hello.value().window.value_or(0));
-  client.send(protocol::encode_result(message.id, {{"version", protocol::kProtocolVersion},
-                                                   {"session", member.session},
-                                                   {"hub", TT_VERSION},
-                                                   {"run", run_.facts()},
-                                                   {"state", run_.state()},
-                                                   {"control", keeper_.lease().describe()},
-                                                   {"alarms", alarms_.list()},
-                                                   {"may_control", client.may_control()}}));
-  roster_.repeat_alarms(client);
+  client.send(protocol::encode_result(message.id, describe(client, member)));
+  notices_.repeat_alarms(client);
   for (const SharedBytes& step : run_.steps()) {
     client.send(step);
   }
@@ -76,6 +69,21 @@ base::Status ViewerDesk::greet(Client& client, Member& member, const protocol::R
     client.queue().subscribe({.entries = std::set<std::uint32_t>()});
   }
   return {};
+}
+
+json ViewerDesk::describe(const Client& client, const Member& member) const {
+  json described = {{"version", protocol::kProtocolVersion},
+                    {"session", member.session},
+                    {"hub", TT_VERSION},
+                    {"run", run_.facts()},
+                    {"state", run_.state()},
+                    {"control", keeper_.lease().describe()},
+                    {"alarms", alarms_.list()},
+                    {"may_control", client.may_control()}};
+  if (json parts = leaders_.describe(); !parts.is_null()) {
+    described["parts"] = std::move(parts);
+  }
+  return described;
 }
 
 void ViewerDesk::on_request(Client& client, Member& member, const protocol::Request& message,

@@ -4,6 +4,7 @@
 
 #include "src/hub/alarms/alarm_desk.h"
 #include "src/hub/room/lease_keeper.h"
+#include "src/hub/room/notices.h"
 #include "src/hub/room/roster.h"
 #include "src/hub/room/run_state.h"
 #include "tensor_tracer/protocol/message.h"
@@ -16,8 +17,14 @@ namespace tt::hub {
 class ViewerDesk {
  public:
   /// All arguments outlive this object.
-  ViewerDesk(Roster& roster, const RunState& run, LeaseKeeper& keeper, AlarmDesk& alarms)
-      : roster_(roster), run_(run), keeper_(keeper), alarms_(alarms) {}
+  ViewerDesk(Roster& roster, const Leaders& leaders, const RunState& run, const Notices& notices,
+             LeaseKeeper& keeper, AlarmDesk& alarms)
+      : roster_(roster),
+        leaders_(leaders),
+        run_(run),
+        notices_(notices),
+        keeper_(keeper),
+        alarms_(alarms) {}
 
   /// Handles the viewer's first message. On an error the viewer is not greeted.
   base::Status greet(Client& client, Member& member, const protocol::Request& message,
@@ -29,13 +36,17 @@ class ViewerDesk {
                                const protocol::Notification& notification);
 
  private:
+  /// The answer to a viewer's hello.
+  nlohmann::json describe(const Client& client, const Member& member) const;
   base::Result<nlohmann::json> answer(Client& client, Member& member,
                                       const protocol::HubRequest& request, Clock::time_point now);
   base::Result<nlohmann::json> subscribe(Client& client, Member& member,
                                          const protocol::Subscribe& request);
 
   Roster& roster_;
+  const Leaders& leaders_;
   const RunState& run_;
+  const Notices& notices_;
   LeaseKeeper& keeper_;
   AlarmDesk& alarms_;
 };

@@ -8,6 +8,7 @@
 
 #include "src/hub/room/run_facts.h"
 #include "tensor_tracer/hub/event_log.h"
+#include "tensor_tracer/protocol/json_members.h"
 #include "tensor_tracer/protocol/request.h"
 
 namespace tt::hub {
@@ -17,14 +18,11 @@ using nlohmann::json;
 using Names = std::array<std::string_view, 7>;
 
 constexpr Names kPassedOn = {"step", "plan", "interventions", "applied", "saved", "dropped", "log"};
-// The leader sends these for all ranks.
-constexpr Names kFromLeaderOnly = {"state", "step", "plan", "interventions"};
+// The leader of stage 0 sends these for all ranks.
+constexpr Names kFromTrainerOnly = {"state", "step", "plan", "interventions"};
 // Other threads than the step's thread send these events, so they do not show that the step
 // advances.
 constexpr Names kFromOtherThreads = {"log", "dropped", "link"};
-
-// A worker that sends only damaged records must not fill the viewers' queues with messages.
-constexpr auto kDamageInterval = std::chrono::seconds(1);
 
 bool contains(const Names& names, std::string_view event) {
   return !event.empty() && std::ranges::find(names, event) != names.end();
@@ -43,56 +41,35 @@ std::string data_key(const protocol::Notification& notification) {
 
 }  // namespace
 
-base::Status WorkerDesk::greet(Client& client, Member& member, const protocol::Request& message) {
-  auto hello = protocol::parse_worker_hello(message.params);
-  if (!hello) {
-    return hello.error();
+base::Status WorkerDesk::greet(Client& client, Member& member, const protocol::Request& message,
+                               Clock::time_point now) {
+  auto parsed = protocol::parse_worker_hello(message.params);
+  if (!parsed) {
+    return parsed.error();
   }
-  if (hello.value().role != "worker") {
+  protocol::WorkerHello& hello = parsed.value();
+  if (hello.role != "worker") {
     return base::invalid_argument("role", "must be \"worker\" here");
   }
-  json& facts = hello.value().run;
-  if (base::Status known = check_facts(facts); !known.ok()) {
+  if (base::Status known = check_facts(hello.run); !known.ok()) {
     return known;
   }
+  if (base::Status fits = parts_.check(hello); !fits.ok()) {
+    return fits;
+  }
   member.greeted = true;
-  member.rank = hello.value().rank.value_or(0);
+  member.rank = hello.rank.value_or(0);
   const LogRank about(member.rank);
   spdlog::info("worker_joined: {}", member.session);
   json result = {
       {"version", protocol::kProtocolVersion}, {"session", member.session}, {"hub", TT_VERSION}};
   client.send(protocol::encode_result(message.id, std::move(result)));
   if (member.rank == 0) {
-    replace_leader(client, member);
-    if (!recording_.empty()) facts["recording"] = recording_;
-    run_.set_facts(facts);
-    audit_log_.facts(facts);
-    alarms_.follow_run();
-    roster_.broadcast("run", facts);
-    roster_.repeat_alarms(client);
+    spdlog::info("trainer_joined: {} is the trainer", member.session);
   }
+  parts_.take(client, hello, now);
   roster_.notify_viewer_count();
   return {};
-}
-
-// A trainer that connects again is the same trainer: its old connection is dead, but the hub has
-// not noticed yet.
-void WorkerDesk::replace_leader(Client& client, const Member& member) {
-  Client* const old = roster_.leader();
-  roster_.set_leader(&client);
-  spdlog::info("trainer_joined: {} is the trainer", member.session);
-  if (old != nullptr) {
-    lose_leader();
-    old->close("another worker of rank 0 connected");
-  }
-}
-
-void WorkerDesk::lose_leader() {
-  forwarder_.end_all();
-  if (run_.lose()) {
-    audit_log_.state(run_.state());
-    roster_.broadcast("state", run_.state());
-  }
 }
 
 void WorkerDesk::on_notification(Client& client, Member& member,
@@ -100,8 +77,9 @@ void WorkerDesk::on_notification(Client& client, Member& member,
                                  Clock::time_point now) {
   const std::string& event = notification.event;
   member.moved = contains(kFromOtherThreads, event) ? member.moved : now;
-  const bool from_leader = &client == roster_.leader();
-  if (!from_leader && contains(kFromLeaderOnly, event)) {
+  const auto stage = leaders_.stage_of(client);
+  const bool from_trainer = stage == 0;
+  if (!from_trainer && contains(kFromTrainerOnly, event)) {
     return;
   }
   if (event == "link") {
@@ -127,15 +105,18 @@ void WorkerDesk::on_notification(Client& client, Member& member,
   }
   if (event == "dropped") {
     metrics_.on_dropped(notification.params);
+    if (stage) {
+      leaders_.on_dropped(*stage, protocol::natural(notification.params, "records").value_or(0));
+    }
   }
-  if (from_leader) {
-    follow_leader(notification, shared, now);
+  if (from_trainer) {
+    follow_trainer(notification, shared, now);
   }
   pass_on(notification, shared);
 }
 
-void WorkerDesk::follow_leader(const protocol::Notification& notification, const SharedBytes& text,
-                               Clock::time_point now) {
+void WorkerDesk::follow_trainer(const protocol::Notification& notification, const SharedBytes& text,
+                                Clock::time_point now) {
   const json& params = notification.params;
   if (notification.event == "step") {
     metrics_.on_step(params);
@@ -165,59 +146,6 @@ void WorkerDesk::pass_on(const protocol::Notification& notification, const Share
     audit_log_.event(event, notification.params);
   }
   roster_.broadcast(text);
-}
-
-void WorkerDesk::on_binary(Member& member, const SharedBytes& message, Clock::time_point now) {
-  member.moved = now;
-  take_records(member, message, now);
-  for (const auto& [viewer, state] : roster_.members()) {
-    viewer->queue().end_message(now);
-  }
-}
-
-void WorkerDesk::take_records(Member& member, const SharedBytes& records, Clock::time_point now) {
-  // Viewers check the payload's CRC: they then see the values that the leader computed.
-  protocol::RecordReader reader(*records, protocol::RecordCheck::kHeader);
-  while (const auto record = reader.next()) {
-    ++metrics_.records;
-    metrics_.on_record(*record);
-    StoredRecord stored{.key = protocol::key_of(record->header),
-                        .plan = record->header.plan,
-                        .point = record->header.point,
-                        .bytes = records.part(record->whole)};
-    alarms_.take_record(*record, stored.bytes);
-    show_record(stored, now);
-    audit_log_.record(record->header, stored.bytes);
-    run_.keep_record(std::move(stored));
-  }
-  if (!reader.status().ok()) {
-    notify_damage(member, reader.status().error(), now);
-  }
-}
-
-void WorkerDesk::show_record(const StoredRecord& record, Clock::time_point now) {
-  for (const auto& [viewer, member] : roster_.members()) {
-    if (viewer->role() == Role::kViewer && member.greeted) {
-      viewer->queue().push_record(record, now);
-      viewer->wake();
-    }
-  }
-}
-
-// Sends at most one message per worker in this interval. The next message states how many were left
-// out.
-void WorkerDesk::notify_damage(Member& member, const base::Error& error, Clock::time_point now) {
-  ++metrics_.damaged_records;
-  if (member.damage_told != Clock::time_point() && now - member.damage_told < kDamageInterval) {
-    ++member.damage_untold;
-    return;
-  }
-  member.damage_told = now;
-  const std::uint64_t more = std::exchange(member.damage_untold, 0);
-  const std::string since =
-      more == 0 ? "" : " (" + std::to_string(more) + " more since the last message of this kind)";
-  spdlog::error("damaged_record: {}: {}{}", member.session, base::to_string(error), since);
-  roster_.log("error", "a record of the trainer is damaged: " + error.message + since);
 }
 
 }  // namespace tt::hub

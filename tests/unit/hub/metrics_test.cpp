@@ -126,6 +126,17 @@ TEST(Metrics, TellEachWorkersSideOfItsConnection) {
   EXPECT_THAT(text, HasSubstr("worker_queue_bytes{rank=\"4\"} 4096\n"));
 }
 
+TEST(Metrics, TellOfEachStageWhetherItHasALeader) {
+  Survey survey;
+  survey.leaders = {{.connected = true, .records = 8}, {.records = 4, .missed = 3, .dropped = 2}};
+  const std::string text = rendered({}, survey);
+  EXPECT_THAT(text, HasSubstr("leader_connected{stage=\"0\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("leader_connected{stage=\"1\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("leader_records_total{stage=\"0\"} 8\n"));
+  EXPECT_THAT(text, HasSubstr("leader_missed_records_total{stage=\"1\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("leader_dropped_records_total{stage=\"1\"} 2\n"));
+}
+
 TEST(Metrics, EscapeAndCutLabels) {
   Survey survey;
   survey.facts = {{"name", "a\"b\\c\nd"}, {"host", std::string(127, 'x') + "\u00e9"}};

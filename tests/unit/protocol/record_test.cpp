@@ -227,6 +227,19 @@ TEST(RecordKey, HasExactlyTheFieldsOfTheContract) {
   EXPECT_EQ(keys.size(), 10U);
 }
 
+TEST(Record, ACopyWithAnotherPointIsAWholeRecord) {
+  std::string record;
+  const std::vector<std::byte> payload(12, std::byte{7});
+  append_record(record,
+                {.point = 32, .layer = 3, .dtype = Dtype{200}, .ndim = 0, .shape = {1, 1, 1, 1}},
+                payload);
+  const std::string copy = with_point(record, 17);
+  const auto read = read_record(copy);
+  ASSERT_TRUE(read.ok());
+  EXPECT_EQ(read.value().header.point, 17);
+  EXPECT_EQ(with_point(copy, 32), record);
+}
+
 // The golden file is made by tests/golden/make_golden.py, which knows docs/protocol.md only.
 TEST(RecordGolden, Version1IsReadableAndIsWrittenByteForByte) {
   const std::string golden = read_text("record_v1.bin");

@@ -1,6 +1,14 @@
 import { type Disposable, Trash } from '../../base/disposable';
 import { RafScheduler } from '../../base/raf_scheduler';
-import type { Notification, Plan, RunFacts, RunState, StepFacts } from '../../protocol/messages';
+import type {
+  Hello,
+  Notification,
+  Part,
+  Plan,
+  RunFacts,
+  RunState,
+  StepFacts,
+} from '../../protocol/messages';
 import { alarmsOf } from '../store/alarms';
 import { SeriesStore } from '../store/series_store';
 import { spacingOf } from '../store/spacing';
@@ -50,6 +58,8 @@ export class App implements Disposable {
   connection = $state.raw<Connection>({ kind: 'connecting' });
   run = $state.raw<RunFacts | null>(null);
   runState = $state.raw<RunState | null>(null);
+  /** The stages of a run that has several. */
+  parts = $state.raw<readonly Part[]>([]);
   plan = $state.raw<Plan | null>(null);
   /** The step from which the plan is in force, if this page has seen it come. */
   planSince = $state.raw<number | null>(null);
@@ -271,19 +281,23 @@ export class App implements Disposable {
         this.sendQuery();
         continue;
       }
-      const { hello } = event;
-      this.hubVersion = hello.hub;
-      this.runState = hello.state;
-      // A replay loses nothing: it only moves.
-      if (this.replay === null) this.series.restart();
-      if (hello.run !== null) this.onRun(hello.run);
-      this.events.greeted(hello);
-      this.control.greeted(hello.session, hello.control, hello.may_control !== false);
+      this.onHello(event.hello);
     }
     if (this.replay !== null) this.sendQuery();
     if (!scalars && this.replay === null) return;
     this.latest = this.newestScalars() ?? null;
     if (scalars) this.seriesVersion += 1;
+  }
+
+  private onHello(hello: Hello): void {
+    this.hubVersion = hello.hub;
+    this.runState = hello.state;
+    this.parts = hello.parts ?? [];
+    // A replay loses nothing: it only moves.
+    if (this.replay === null) this.series.restart();
+    if (hello.run !== null) this.onRun(hello.run);
+    this.events.greeted(hello);
+    this.control.greeted(hello.session, hello.control, hello.may_control !== false);
   }
 
   private onNotification(notification: Notification): boolean {
@@ -302,6 +316,9 @@ export class App implements Disposable {
         return false;
       case 'control':
         this.control.changed(notification.params);
+        return false;
+      case 'parts':
+        this.parts = notification.params.parts;
         return false;
       case 'plan':
         this.onPlan(notification.params.plan, notification.params.step);

@@ -148,7 +148,7 @@ const kAsked: ReadonlyMap<string, Gist> = new Map([
 ]);
 
 // Steps come too often, and moves of a replay are not events of the run.
-const kSilent = /^(step|run|replay\..*|applied|saved|intervention\.(check|preview))$/;
+const kSilent = /^(step|run|parts|replay\..*|applied|saved|intervention\.(check|preview))$/;
 const kIntervenes = /^intervention\.(apply|set|remove|revert)$/;
 
 function plain(kind: EventKind, text: string): Gist {

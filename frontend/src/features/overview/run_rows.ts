@@ -1,5 +1,5 @@
 import { formatBytes, formatCount, formatDuration, formatInteger } from '../../base/format';
-import type { RunFacts, StepFacts } from '../../protocol/messages';
+import type { Part, RunFacts, StepFacts } from '../../protocol/messages';
 import type { StepRange } from '../../core/worker/history_client';
 import type { LeaderFacts } from '../../core/worker/leaders';
 import type { Traffic } from '../../core/worker/link_messages';
@@ -103,6 +103,19 @@ export function hubRows(
     history && `steps ${formatInteger(history.first)} to ${formatInteger(history.last)}`;
   rows.push({ name: 'Hub keeps', value: steps ?? 'no history', tip: "The hub's history on disk" });
   return rows;
+}
+
+/** The stages that nobody sends records of. */
+export function missingRows(parts: readonly Part[], phase: string): readonly Row[] {
+  if (phase === 'finished' || phase === 'stopped') return [];
+  return parts
+    .filter(({ connected }) => !connected)
+    .map(({ stage, rank }) => ({
+      name: `PP ${stage}`,
+      value: rank === undefined ? 'missing' : `missing · rank ${rank}`,
+      tip: 'The leader of this pipeline stage is not connected: no new records of its layers',
+      ...warnIf(true),
+    }));
 }
 
 /** How the ranks that send records keep up with the run. */
