@@ -10,6 +10,7 @@ namespace tt::hub {
 namespace {
 
 constexpr auto kLossInterval = std::chrono::seconds(1);
+constexpr auto kSizeInterval = std::chrono::seconds(5);
 
 void send_alarm(Client& client, const std::string& message) {
   const bool is_viewer = client.role() == Role::kViewer;
@@ -33,6 +34,7 @@ void Notices::raise_alarm(const base::Error& error) {
   if (leaders_.trainer() != nullptr) {
     send_alarm(*leaders_.trainer(), alarms_.back());
   }
+  roster_.set_recording_demand(audit_log_.takes_traced());  // the alarm may be its end
 }
 
 void Notices::repeat_alarms(Client& client) const {
@@ -42,6 +44,22 @@ void Notices::repeat_alarms(Client& client) const {
 }
 
 void Notices::tick(Clock::time_point now) {
+  report_losses(now);
+  report_size(now);
+}
+
+void Notices::report_size(Clock::time_point now) {
+  const record::RecorderCounters counters = audit_log_.counters();
+  if (counters.file_bytes == told_bytes_ || now - size_told_ < kSizeInterval) {
+    return;
+  }
+  size_told_ = now;
+  told_bytes_ = counters.file_bytes;
+  roster_.broadcast("recording",
+                    {{"bytes", counters.file_bytes}, {"max_bytes", counters.max_bytes}});
+}
+
+void Notices::report_losses(Clock::time_point now) {
   if (now - loss_told_ < kLossInterval) {
     return;
   }

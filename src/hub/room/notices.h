@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,15 +27,21 @@ class Notices {
   void raise_alarm(const base::Error& error);
   /// Sends the alarms to a client that was just greeted: a viewer, or the trainer.
   void repeat_alarms(Client& client) const;
-  /// Informs viewers of the recorder's losses, at most once a second.
+  /// Informs viewers of the recorder's losses, at most once a second, and of the recording's size,
+  /// at most every 5 seconds.
   void tick(Clock::time_point now);
 
  private:
+  void report_losses(Clock::time_point now);
+  void report_size(Clock::time_point now);
+
   Roster& roster_;
   const Leaders& leaders_;
   AuditLog& audit_log_;
   std::vector<std::string> alarms_;  // only a few: each comes from another part
   Clock::time_point loss_told_;
+  Clock::time_point size_told_;
+  std::uint64_t told_bytes_ = 0;  // of the recording
 };
 
 }  // namespace tt::hub

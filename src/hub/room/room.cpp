@@ -48,12 +48,13 @@ Room::Room(const RoomOptions& options)
                  }),
       keeper_(options_, roster_, leaders_, audit_log_, metrics_, run_, forwarder_),
       alarms_(options_, roster_, leaders_, audit_log_, run_, keeper_),
-      viewers_(roster_, leaders_, run_, notices_, keeper_, alarms_),
+      viewers_(roster_, leaders_, run_, notices_, keeper_, alarms_, audit_log_),
       parts_(roster_, leaders_, run_, audit_log_, notices_, forwarder_, alarms_),
       workers_(roster_, leaders_, parts_, run_, audit_log_, metrics_, alarms_),
       records_(options_, roster_, leaders_, run_, audit_log_, metrics_, notices_, alarms_) {}
 
 void Room::restore(json facts, const std::vector<json>& steps) {
+  audit_log_.describe_recording(facts);
   run_.set_facts(std::move(facts));
   replace_past(steps);
   alarms_.follow_run();
@@ -86,7 +87,7 @@ void Room::leave(Client& client) {
     parts_.lose(*led, Clock::now());
   }
   if (was_viewer) {
-    roster_.notify_viewer_count();
+    roster_.notify_demand();
   }
 }
 

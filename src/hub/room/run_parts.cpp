@@ -62,9 +62,7 @@ void RunParts::lead_run(Client& client, const protocol::WorkerHello& hello, Cloc
   }
   replace(client, hello, now);
   json facts = hello.run;
-  if (!recording_.empty()) {
-    facts["recording"] = recording_;
-  }
+  audit_log_.describe_recording(facts);
   if (hello.stages.value_or(1) > 1) {
     add_points_of_others(facts);
   }

@@ -33,7 +33,6 @@ class RunParts {
         alarms_(alarms) {}
 
   /// `path` of the run's recording; viewers get it. Empty: the file is temporary.
-  void set_recording(std::string path) { recording_ = std::move(path); }
 
   /// An error if a worker that says this hello does not fit to the run that is shown.
   base::Status check(const protocol::WorkerHello& hello) const;
@@ -61,7 +60,6 @@ class RunParts {
   Notices& notices_;
   Forwarder& forwarder_;
   AlarmDesk& alarms_;
-  std::string recording_;
 };
 
 }  // namespace tt::hub

@@ -17,14 +17,15 @@ namespace tt::hub {
 class ViewerDesk {
  public:
   /// All arguments outlive this object.
-  ViewerDesk(Roster& roster, const Leaders& leaders, const RunState& run, const Notices& notices,
-             LeaseKeeper& keeper, AlarmDesk& alarms)
+  ViewerDesk(Roster& roster, const Leaders& leaders, RunState& run, const Notices& notices,
+             LeaseKeeper& keeper, AlarmDesk& alarms, AuditLog& audit_log)
       : roster_(roster),
         leaders_(leaders),
         run_(run),
         notices_(notices),
         keeper_(keeper),
-        alarms_(alarms) {}
+        alarms_(alarms),
+        audit_log_(audit_log) {}
 
   /// Handles the viewer's first message. On an error the viewer is not greeted.
   base::Status greet(Client& client, Member& member, const protocol::Request& message,
@@ -40,15 +41,17 @@ class ViewerDesk {
   nlohmann::json describe(const Client& client, const Member& member) const;
   base::Result<nlohmann::json> answer(Client& client, Member& member,
                                       const protocol::HubRequest& request, Clock::time_point now);
+  base::Result<nlohmann::json> keep_run(const Member& member);
   base::Result<nlohmann::json> subscribe(Client& client, Member& member,
                                          const protocol::Subscribe& request);
 
   Roster& roster_;
   const Leaders& leaders_;
-  const RunState& run_;
+  RunState& run_;
   const Notices& notices_;
   LeaseKeeper& keeper_;
   AlarmDesk& alarms_;
+  AuditLog& audit_log_;
 };
 
 }  // namespace tt::hub
