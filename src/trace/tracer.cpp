@@ -22,15 +22,14 @@ const PlanContext& Tracer::context() const { return core_->context; }
 
 bool Tracer::wants(const points::PlaceKey& place, const ForwardScope& scope) const {
   const ActivePlan& plan = *core_->plan;
-  return core_->is_watched &&
+  return core_->is_asked_for(scope) &&
          std::ranges::any_of(plan.entries_of(place.row), [&](std::size_t entry) {
            return plan.takes(entry, place.layer, scope);
          });
 }
 
 Pass Tracer::begin(const ForwardScope& scope) {
-  const bool is_asked_for = core_->is_wanted || scope.prompt_set != 0;
-  if (!core_->is_watched || !is_asked_for || !core_->plan->takes(scope)) return {};
+  if (!core_->is_asked_for(scope) || !core_->plan->takes(scope)) return {};
   return Pass(core_, scope);
 }
 

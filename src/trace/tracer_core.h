@@ -29,6 +29,11 @@ struct TracerCore {
         writer(context, identity),
         plan(std::make_shared<ActivePlan>(std::make_shared<Plan>(), context, out)) {}
 
+  /// True if this pass may be captured: somebody takes its records, if the plan has entries for it.
+  bool is_asked_for(const ForwardScope& scope) const {
+    return is_watched && (is_wanted || scope.prompt_set != 0);
+  }
+
   const PlanContext context;
   const bool is_watched;  // true on the leader's data replica
   bool is_wanted = true;  // false: only prompts are captured
