@@ -32,8 +32,6 @@ class RunParts {
         forwarder_(forwarder),
         alarms_(alarms) {}
 
-  /// `path` of the run's recording; viewers get it. Empty: the file is temporary.
-
   /// An error if a worker that says this hello does not fit to the run that is shown.
   base::Status check(const protocol::WorkerHello& hello) const;
   /// The worker leads its stage from now on, if it leads one. REQUIRES: check() has passed.
