@@ -26,9 +26,13 @@ std::string with_commas(std::int64_t number) {
   return text;
 }
 
-std::string minutes(double seconds) {
+// "4:05" or "1:04:05".
+std::string duration(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
-  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  const auto hours = whole / 3600;
+  const auto minutes = whole / 60 % 60;
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60);
+  return fmt::format("{}:{:02}", minutes, whole % 60);
 }
 
 std::string bar(double share) {
@@ -102,19 +106,29 @@ void RunLog::recording(const std::string& path) {
 
 void RunLog::notice(const std::string& text) { say("note   " + text); }
 
+void RunLog::change(const std::string& text) {
+  finish();
+  say("page   " + text);
+}
+
+std::string RunLog::time_left(const train::StepReport& report) const {
+  const auto steps = static_cast<double>(config_.train_iters - report.step);
+  return duration(steps * mean_step_ms_ * 1e-3) + " left";
+}
+
+std::string RunLog::line(const train::StepReport& report) const {
+  return to_line(report, config_.train_iters) + "  " + time_left(report);
+}
+
 void RunLog::move_bar(const train::StepReport& report) {
-  mean_step_ms_ =
-      mean_step_ms_ == 0.0 ? report.step_ms : 0.9 * mean_step_ms_ + 0.1 * report.step_ms;
   const double done = static_cast<double>(report.step) / static_cast<double>(config_.train_iters);
-  const auto left = static_cast<double>(config_.train_iters - report.step);
-  fmt::print("\r\x1b[2K{} {}/{}  loss {:.4f}  {:.0f} tokens/s  {} left", bar(done), report.step,
-             config_.train_iters, report.loss, report.tokens_per_second,
-             minutes(left * mean_step_ms_ * 1e-3));
+  fmt::print("\r\x1b[2K{} {}/{}  loss {:.4f}  {:.0f} tokens/s  {}", bar(done), report.step,
+             config_.train_iters, report.loss, report.tokens_per_second, time_left(report));
   line_is_open_ = true;
   if (report.valid_loss) {
     fmt::print("\r\x1b[2K");
     line_is_open_ = false;
-    say(to_line(report, config_.train_iters));
+    say(line(report));
   }
 }
 
@@ -125,13 +139,14 @@ void RunLog::step(const train::StepReport& report) {
     last_ = report;
     if (report.valid_loss) valid_loss_ = report.valid_loss;
   }
+  mean_step_ms_ =
+      mean_step_ms_ == 0.0 ? report.step_ms : 0.9 * mean_step_ms_ + 0.1 * report.step_ms;
   const bool as_json = config_.log_format == "json";
   if (!as_json && config_.progress_bar.value_or(on_terminal_)) {
     move_bar(report);
   } else if (report.valid_loss || report.step == config_.train_iters ||
              report.step % config_.log_interval == 0) {
-    fmt::print("{}\n", as_json ? protocol::encode_json(to_json(report))
-                               : to_line(report, config_.train_iters));
+    fmt::print("{}\n", as_json ? protocol::encode_json(to_json(report)) : line(report));
   }
   std::fflush(stdout);
 }
@@ -147,7 +162,7 @@ std::string RunLog::summary(const std::string& recording) const {
   const std::lock_guard lock(mutex_);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin_;
   const std::int64_t step = last_ ? last_->step : 0;
-  const std::string time = minutes(seconds.count());
+  const std::string time = duration(seconds.count());
   std::string text = step == config_.train_iters
                          ? fmt::format("end    {} steps in {}", step, time)
                          : fmt::format("end    stopped after step {} of {}, in {}", step,

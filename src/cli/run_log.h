@@ -30,6 +30,8 @@ class RunLog {
   /// A hint about tracing, printed before tracing begins.
   void notice(const std::string& text);
   void step(const train::StepReport& report);
+  /// A change of the run from the page, such as "paused by Ada after step 1969".
+  void change(const std::string& text);
   /// Prints how far the run came, with which losses, how long it took, and how to see it again.
   /// `recording`: the file; empty if the run was not recorded.
   void end(const std::string& recording);
@@ -47,6 +49,8 @@ class RunLog {
   void say(const std::string& line) const;
   std::string summary(const std::string& recording) const;
   void move_bar(const train::StepReport& report);
+  std::string line(const train::StepReport& report) const;
+  std::string time_left(const train::StepReport& report) const;
 
   const config::TrainConfig& config_;
   const bool is_first_;
@@ -55,7 +59,7 @@ class RunLog {
   mutable std::mutex mutex_;
   std::optional<train::StepReport> last_;  // guarded by mutex_
   std::optional<double> valid_loss_;       // guarded by mutex_
-  double mean_step_ms_ = 0.0;
+  double mean_step_ms_ = 0.0;              // of the last ten steps or so
   bool line_is_open_ = false;
 };
 

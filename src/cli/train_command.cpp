@@ -15,6 +15,7 @@
 
 #include "src/cli/agreement.h"
 #include "src/cli/commands.h"
+#include "src/cli/control_log.h"
 #include "src/cli/exit_code.h"
 #include "src/cli/hub_session.h"
 #include "src/cli/options.h"
@@ -149,6 +150,7 @@ void report_end(HubSession* hub, RunLog& log) {
 void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLog& log,
            StopSignals& signals) {
   const bool is_first = world.group().rank() == 0;
+  double entropy = 0.0;
   train::TrainerParts parts;
   parts.groups = train::make_groups(world.group(), run.shape);
   parts.corpus = &run.corpus;
@@ -158,9 +160,6 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
   if (is_first) {
     parts.on_step = [&log](const train::StepReport& report) { log.step(report); };
     parts.is_told_to_stop = [&signals] { return signals.received() != 0; };
-  }
-  double entropy = 0.0;
-  if (is_first) {
     entropy = run.corpus.unigram_entropy();
     log.corpus(run.corpus, entropy);
     log.model(model::num_parameters(run.config.model), run.shape, run.launch);
@@ -168,11 +167,13 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
   const auto engine =
       make_engine(run.inputs.intervention, parts.groups.tensor, parts.groups.control);
   parts.hooks = engine.get();
+  std::optional<ControlLog> changes;
   if (hub != nullptr) {
     nlohmann::json facts = run_facts(run, *hub, entropy);
     facts["interventions"] = engine->describe(1)["programs"];
     hub->connect(std::move(facts), [&run](const auto& request) { return check(request, run); });
-    parts.control_source = &hub->client();
+    changes.emplace(hub->client(), log);
+    parts.control_source = &*changes;
     parts.sink = &hub->client();
     parts.run_id = hub->run_id();
     if (run.config.has_audience()) log.hub(hub->info());

@@ -147,7 +147,7 @@ void HubConnection::handle(std::string_view text) {
   if (auto* request = std::get_if<protocol::Request>(&message)) {
     auto body = protocol::parse_trainer_request(request->method, request->params);
     if (body.ok()) {
-      channel_.deliver({.id = request->id, .body = std::move(body).value()});
+      channel_.deliver({.id = request->id, .body = std::move(body).value(), .by = controller_});
     } else {
       channel_.refuse(request->id, body.error());
       write();
@@ -168,6 +168,10 @@ void HubConnection::on_event(const protocol::Notification& event) {
   if (event.event == "viewers" && viewers) {
     channel_.set_viewers(*viewers);
     channel_.set_wanted(protocol::member(event.params, "wanted") == true);
+  } else if (event.event == "control") {
+    const auto holder = event.params.find("holder");
+    const bool is_held = holder != event.params.end() && holder->is_object();
+    controller_ = is_held ? protocol::text_of(*holder, "name") : std::string();
   } else if (event.event == "alarm") {
     log().error("{}", protocol::text_of(event.params, "message"));
   }

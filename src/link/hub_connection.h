@@ -70,6 +70,7 @@ class HubConnection {
   std::chrono::duration<double> send_time_{0};
   std::size_t told_bytes_ = 0;  // waiting bytes, as last reported
   std::chrono::milliseconds pause_;
+  std::string controller_;  // who asked for the next change; empty: the hub
   bool open_ = false;
   bool greeted_ = false;
   bool closing_ = false;

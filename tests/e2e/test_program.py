@@ -226,7 +226,7 @@ def test_help_explains_every_flag() -> None:
         words = re.sub(r"^  \S+(,\S+)?( [A-Z]\S*| \[.*?\]| \.\.\.)*", "", block)
         assert re.search(r"[a-z]{2,}", words), f"no word about {block!r}"
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    elsewhere = {"--open", "--point", "--to", "--output", "--compare"}
+    elsewhere = {"--open", "--point", "--to", "--output", "--compare", "--quiet"}
     for flag in set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", readme)) - elsewhere:
         assert re.search(rf"[ ,]{flag}(?![\w-])", text), flag
     assert run([str(binary()), "--version"]).stdout.startswith("tensor-tracer 0.")
@@ -247,7 +247,7 @@ def test_help_has_plain_types_and_examples() -> None:
 def test_the_readmes_plain_line(flags: Flags, tmp_path: Path) -> None:
     """As it stands there, with the text and the port of this test and a short end."""
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    plain = "mpirun -np 2 tensor-tracer train --data-path my_texts/ --tensor-tracer-port 8765"
+    plain = "mpirun --quiet -np 2 tensor-tracer train --data-path my_texts/ --tensor-tracer-port 8765"
     assert f"\n{plain}\n" in readme and "export PATH=$PWD/build/release/bin:$PATH" in readme
     typed = plain.replace("my_texts/", str(flags["data_path"])).replace("8765", "0")
     ends = f"--train-iters 2 --run-dir {tmp_path / 'run'} --eval-iters 1 --seq-length 64"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from program import Flags, command, environment, tiny_flags, write_text
+from viewer import RequestError, live_run
 
 STEPS = 12
 
@@ -65,6 +66,42 @@ def test_without_a_terminal_the_bar_is_there_only_if_asked_for(asked: bool | Non
     assert ("\x1b" in done.stdout) == bool(asked)
     if not asked:
         assert sum(line.startswith("step ") for line in done.stdout.splitlines()) == STEPS
+
+
+def test_the_terminal_names_who_changed_the_run(flags: Flags, tmp_path: Path) -> None:
+    """Each change with its step, as its answer states it; what was refused changed nothing."""
+    ends_late = {**flags, "train_iters": 100_000, "eval_interval": 0}
+    with live_run(ends_late, tmp_path, 1) as run, run.viewer() as viewer:
+        viewer.request("control.claim", {"name": "Ada"})
+        paused = viewer.request("control.pause")["step"]
+        with pytest.raises(RequestError):
+            viewer.request("plan.set", {"plan": {"entries": [{"point": "Nothing"}]}})
+        planned = viewer.request("plan.set", {"plan": {"entries": []}})["step"]
+        program = {"name": "steer", "program": "layers[1].output *= 1.5"}
+        applied = viewer.request("intervention.apply", program)["step"]
+        viewer.request("control.release")  # ends the pause and the program
+        viewer.wait_for(lambda: max(viewer.steps(), default=0) > paused + 3, "more steps")
+        viewer.request("control.claim", {"name": "Bob"})
+        stopped = viewer.request("control.stop")["step"]
+        assert run.process.wait(20) == 0
+        output = run.output()
+    lines = [line.removeprefix("page   ") for line in output.splitlines() if re.match("page   (?!http)", line)]
+    assert lines == [
+        f"paused by Ada after step {paused}",
+        f"plan set by Ada, from step {planned} on",
+        f'program "steer" applied by Ada, from step {applied} on',
+        f"the programs without `keep` removed by the hub, from step {applied} on",
+        f"continued by the hub after step {paused}",
+        f"stopped by Bob after step {stopped}",
+    ]
+
+
+def test_each_line_of_a_step_says_how_long_the_run_still_takes(flags: Flags) -> None:
+    many = {**flags, "train_iters": 12, "eval_interval": 0}
+    done = subprocess.run(command(many), env=environment(), capture_output=True, text=True, timeout=60, check=True)
+    left = re.findall(r"^step +(\d+)/12  .*  (\d+):(\d\d) left$", done.stdout, re.M)
+    assert [int(step) for step, _, _ in left] == list(range(1, 13))
+    assert left[-1][1:] == ("0", "00")
 
 
 def test_open_starts_the_browser_with_a_file_that_only_its_owner_reads(flags: Flags, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ namespace tt::trace {
 struct Request {
   std::uint64_t id = 0;
   protocol::TrainerRequest body;
+  std::string by = {};  // the controller's name; empty: the hub or the link asks
 };
 
 /// Takes the wire records and events that a leader rank sends. The implementation owns its

@@ -16,10 +16,26 @@ bool is_change(const Forwarder::Asker& asker) {
 
 void Forwarder::send(Asker asker, Clock::time_point now) {
   const std::uint64_t id = ++last_id_;
+  if (is_change(asker)) {
+    notify_trainer_who_asks(asker);
+  }
   leaders_.trainer()->send(protocol::encode_request(id, asker.request));
   const bool takes_long = protocol::row_of(asker.request).takes_long;
   const auto deadline = takes_long ? Clock::time_point::max() : now + timeout_;
   pending_.emplace(id, Pending{std::move(asker), deadline});
+}
+
+// In the form in which viewers learn who holds the lease.
+void Forwarder::notify_trainer_who_asks(const Asker& asker) {
+  json holder = nullptr;
+  if (!asker.session.empty()) {
+    holder = {{"session", asker.session}, {"name", asker.who.empty() ? asker.session : asker.who}};
+  }
+  if (holder != told_holder_) {
+    told_holder_ = holder;
+    leaders_.trainer()->send(
+        protocol::encode_notification("control", {{"holder", std::move(holder)}}));
+  }
 }
 
 void Forwarder::on_answer(protocol::Answer answer) {
@@ -60,6 +76,7 @@ void Forwarder::write_trail(const Asker& asker, const base::Result<json>& outcom
 }
 
 void Forwarder::end_all() {
+  told_holder_ = nullptr;
   late_.clear();
   for (const auto& [id, pending] : std::exchange(pending_, {})) {
     const Asker& asker = pending.asker;

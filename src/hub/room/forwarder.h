@@ -58,6 +58,7 @@ class Forwarder {
   };
 
   std::vector<Asker> take_expired(Clock::time_point now);
+  void notify_trainer_who_asks(const Asker& asker);
   void write_trail(const Asker& asker, const base::Result<nlohmann::json>& outcome);
 
   const Leaders& leaders_;
@@ -65,6 +66,7 @@ class Forwarder {
   const std::chrono::milliseconds timeout_;
   const Finish finish_;
   std::uint64_t last_id_ = 0;
+  nlohmann::json told_holder_ = nullptr;  // who asked last, as the leader was told; null: the hub
   std::map<std::uint64_t, Pending> pending_;
   std::set<std::uint64_t> late_;  // requests whose time-out was reported
 };

@@ -1,5 +1,6 @@
 #include "src/hub/room/room.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -13,6 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using nlohmann::json;
+using testing::ElementsAre;
 
 TEST_F(RoomTest, AClientThatMayBeSilentMayWaitForItsUser) {
   FakeClient client(Role::kViewer, room_);
@@ -204,6 +206,30 @@ TEST_F(RoomTest, APauseWithoutALeaseEndsAfterItsTime) {
   const auto texts = worker->texts();
   ASSERT_EQ(texts.size(), 1U);
   EXPECT_EQ(texts[0].at("method"), "control.continue");
+}
+
+TEST_F(RoomTest, TheTrainerLearnsWhoAsksBeforeTheFirstChangeOfEachPerson) {
+  const auto worker = greeted(Role::kWorker);
+  const auto ada = greeted(Role::kViewer);
+  const auto said = [&] {
+    std::vector<std::string> kinds;
+    for (const json& text : worker->texts()) {
+      if (text.contains("method")) {
+        kinds.push_back(text.at("method"));
+      } else if (text.value("event", std::string()) == "control") {
+        kinds.push_back(text.at("params").at("holder").at("name"));
+      }
+    }
+    return kinds;
+  };
+  ask(*ada, "control.claim", {{"name", "Ada"}});
+  ask(*ada, "control.pause");
+  ask(*ada, "plan.check", {{"plan", json::object()}});
+  ask(*ada, "control.continue");
+  EXPECT_THAT(said(), ElementsAre("Ada", "control.pause", "plan.check", "control.continue"));
+  ask(*ada, "control.claim", {{"name", "Ada Lovelace"}});
+  ask(*ada, "control.stop");
+  EXPECT_THAT(said(), ElementsAre("Ada Lovelace", "control.stop"));
 }
 
 TEST_F(RoomTest, TakingOverKeepsThePause) {

@@ -42,7 +42,7 @@ class RoomTrailTest : public RoomTest {
     ask(*viewer_, "control.claim", {{"name", "Ada"}});
     trainer_->texts();
     ask(*viewer_, "control.pause");
-    return trainer_->texts().at(0).at("id").get<std::uint64_t>();
+    return trainer_->texts().back().at("id").get<std::uint64_t>();
   }
 
   // "kind who" of each line about a request.
