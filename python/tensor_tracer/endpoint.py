@@ -40,6 +40,15 @@ class Endpoint:
         except (OSError, InvalidHandshake) as error:
             raise self.unreachable(error) from error
 
+    def get_if_there(self, path: str, query: Mapping[str, Any]) -> tuple[bytes, str | None]:
+        """As get(); nothing while the hub has written nothing of the run."""
+        try:
+            return self.get(path, query)
+        except HubError as error:
+            if error.code == "not_found":
+                return b"", None
+            raise
+
     def get(self, path: str, query: Mapping[str, Any]) -> tuple[bytes, str | None]:
         """The body, and where the rest begins."""
         given = urllib.parse.urlencode({k: v for k, v in query.items() if v is not None})

@@ -250,7 +250,7 @@ class Run:
         query |= {"point": points[0] if len(points) == 1 else None, "entry": entries[0] if len(entries) == 1 else None}
         after: str | None = ""
         while after is not None:
-            body, after = self._endpoint.get("/history/records", query | {"after": after or None})
+            body, after = self._endpoint.get_if_there("/history/records", query | {"after": after or None})
             yield from filter(chosen.takes, self._decoded(body))
 
     def _decoded(self, message: bytes) -> Iterator[Record]:

@@ -124,7 +124,7 @@ def test_a_hub_that_was_started_again_repeats_no_step(dying: Hub) -> None:
         worker.notify("step", step=step, loss=0.0)
     worker.request("ping")
     with connect(run_dir=dying.run_dir, reconnect=True) as run:
-        wait_until(lambda: run.get("/history")["last_step"] == 2100, "the commit")
+        wait_until(lambda: run.get("/history").get("last_step") == 2100, "the commit")
         worker.notify("step", step=2101, loss=0.0)
         worker.request("ping")
         assert steps_of(run) == list(range(101, 2102))

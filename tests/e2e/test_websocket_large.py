@@ -58,7 +58,10 @@ def test_a_ping_is_answered_between_two_large_frames(hub: Hub) -> None:
         assert not viewer.is_quiet(5), "the hub writes, and cannot end"
         viewer.send(frame(PING, b"now"))
         time.sleep(0.2)  # the hub has read it
-        got = [viewer.receive() for _ in range(3)]
+        got: list[Received] = []
+        while len(got) < 3:
+            if (message := viewer.receive()).opcode != TEXT:  # news of the recording may come between
+                got.append(message)
     assert got == [
         Received(BINARY, records[0]), Received(PONG, b"now"), Received(BINARY, records[1])
     ]
