@@ -238,9 +238,10 @@ def test_points_are_listed_for_a_configuration(tmp_path: Path) -> None:
     assert points["QKV"]["placement"]["data"] == "shard(0)"
     assert points["InputTokens"]["placement"]["data"] == "shard(1)"
     halves = json.loads(subprocess.check_output([*line, "--json", "--bf16"]))
-    assert {p["name"]: p["dtype"] for p in halves} == {
-        name: {"InputTokens": "int64", "RawAttentionScore": "float32", "attention.logits": "float32"}
-        .get(name, "bfloat16") for name in points}  # fmt: skip
+    full = {"RawAttentionScore", *(f"attention.{name}" for name in ("logits", "entropy", "largest_score", "first_token_share")),
+            *(f"{block}.{name}" for block in ("attention", "mlp") for name in ("contribution", "contribution_ratio"))}  # fmt: skip
+    kinds = {"InputTokens": "int64", "Updates": "float64"} | dict.fromkeys(full, "float32")
+    assert {p["name"]: p["dtype"] for p in halves} == {name: kinds.get(name, "bfloat16") for name in points}
 
 
 def test_a_vectors_first_row_is_what_the_plan_says(flags, tmp_path: Path) -> None:
