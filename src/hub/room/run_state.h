@@ -32,6 +32,7 @@ class RunState {
   void forget_past();
   void set_plan(const nlohmann::json& plan);
   /// Sets all programs in force.
+  void set_prompt_sets(const nlohmann::json& sets);
   void set_programs(const nlohmann::json& programs);
 
   const nlohmann::json& facts() const { return facts_; }

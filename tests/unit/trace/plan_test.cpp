@@ -24,7 +24,7 @@ PlanContext context() {
   about.micro_batches = 4;
   about.micro_batch_size = 8;
   about.seq_length = 16;
-  about.prompt_sets = {{"probes", 11, 10}};
+  about.prompt_sets = points::PromptSets({{"probes", 11, 10}});
   return about;
 }
 
