@@ -8,6 +8,7 @@ import { kOverview } from './overview';
 import { kPassed } from './passed';
 import { kPlan } from './plan';
 import { kProjections } from './projections';
+import { kPrompts } from './prompts';
 import { kReplay } from './replay';
 import { kStatistics } from './statistics';
 import { kTensors } from './tensors';
@@ -16,5 +17,5 @@ import { kText } from './text';
 /** The features of the page. Their order is that of the tabs, of the tools and of the plan's choices. */
 export const kFeatures: readonly Feature[] = [
   ...[kOverview, kTensors, kMaps, kAttention, kPassed, kStatistics, kProjections],
-  ...[kText, kCompare, kPlan, kInterventions, kReplay, kExport],
+  ...[kText, kCompare, kPlan, kInterventions, kPrompts, kReplay, kExport],
 ];

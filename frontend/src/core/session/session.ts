@@ -88,7 +88,7 @@ export interface Hub {
   /** The steps that the hub's history tells of. */
   readonly history: StepRange | null;
   readonly control: Controller;
-  readonly link: Pick<WorkerLink, 'request' | 'query' | 'whole'>;
+  readonly link: Pick<WorkerLink, 'request' | 'query' | 'whole' | 'keep'>;
 }
 
 /** The page as a feature sees it. */

@@ -17,6 +17,8 @@ export interface PairBase<F extends ViewFrame = ViewFrame> {
   readonly layers: readonly number[];
   /** False: the columns stand for other tokens. Null: the tokens were not captured. */
   readonly sameTokens: boolean | null;
+  /** What A and B are called; "A" and "B" if absent. */
+  readonly names?: { readonly a: string; readonly b: string };
 }
 
 /** Every pair by its kind: each feature adds its own where it declares them. */

@@ -2,6 +2,7 @@ import { kNotConnected } from '../../protocol/hub_client';
 import type { Notification } from '../../protocol/messages';
 import { webSocketPipe } from '../../protocol/pipe';
 import type { TensorRecord } from '../../protocol/record';
+import { decodeRecords } from '../../protocol/record_reader';
 import { RingStore } from '../store/ring_store';
 import type { View } from '../store/frames';
 import { buffersOf, buildView } from '../store/view';
@@ -69,12 +70,25 @@ class HubWorker {
         this.postView({ kind: 'whole', token: message.token, view });
         break;
       }
+      case 'keep':
+        this.keep(message.records, message.promptSet);
+        break;
       case 'drawn':
         this.views.get(message.slot)?.drawn();
         break;
       case 'sync':
         void this.sync(message.token);
         break;
+    }
+  }
+
+  private keep(records: ArrayBuffer, promptSet: number): void {
+    try {
+      for (const { header, ...rest } of decodeRecords(records)) {
+        this.store.insert({ ...rest, header: { ...header, promptSet } }, true);
+      }
+    } catch (error) {
+      this.problem(error instanceof Error ? error.message : String(error));
     }
   }
 

@@ -71,5 +71,7 @@ export type ToWorker =
   | { readonly kind: 'query'; readonly slot: Slot; readonly query: ViewQuery | null }
   /** Asks for a view of the hub's own run with every number, once. */
   | { readonly kind: 'whole'; readonly token: number; readonly query: ViewQuery }
+  /** Records of an answer, to be kept as those of this prompt set. */
+  | { readonly kind: 'keep'; readonly records: ArrayBuffer; readonly promptSet: number }
   | { readonly kind: 'drawn'; readonly slot: Slot }
   | { readonly kind: 'sync'; readonly token: number };

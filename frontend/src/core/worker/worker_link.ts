@@ -69,6 +69,11 @@ export class WorkerLink {
     });
   }
 
+  /** Puts the records of an answer into the store as those of this prompt set. */
+  keep(records: ArrayBuffer, promptSet: number): void {
+    this.post({ kind: 'keep', records, promptSet });
+  }
+
   /** Tells the worker that a slot's last view is on screen, so that it may send the next. */
   drawn(slot: Slot): void {
     this.post({ kind: 'drawn', slot });

@@ -1,3 +1,4 @@
+import { bytesOf } from '../../base/base64';
 import { type Infer, object, parse, string } from '../../base/schema';
 import { type Floats, toFloats, toIntegers } from '../../protocol/numbers';
 import { dtypeName, kInputTokensFlag, type TensorRecord } from '../../protocol/record';
@@ -82,18 +83,6 @@ export function beforeAfterOf(off: Records, on: Records): BeforeAfterRead {
 
 function refused(reason: string): BeforeAfterRead {
   return { maps: null, reason };
-}
-
-function bytesOf(base64: string): ArrayBuffer {
-  let text: string;
-  try {
-    text = atob(base64);
-  } catch {
-    throw new Error('the records are not in base64');
-  }
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return bytes.buffer;
 }
 
 function isOfLayers({ header }: TensorRecord): boolean {

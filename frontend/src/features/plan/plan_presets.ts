@@ -1,4 +1,4 @@
-import type { PlanEntry, PointFacts, RunFacts } from '../../protocol/messages';
+import { activePrompts, type PlanEntry, type PointFacts, type RunFacts } from '../../protocol/messages';
 import { formatLayers } from '../../protocol/layers';
 import { type PlanRow, rowsOf } from './plan_row';
 import { formatDraft, parseDraft } from './plan_text';
@@ -72,7 +72,7 @@ function presetsOfSome(run: Shape): readonly Preset[] {
     {
       name: 'Prompts',
       text: 'Hidden states of every prompt set, all prompts',
-      entries: run.prompt_sets.flatMap(({ name: prompts }) =>
+      entries: activePrompts(run).flatMap(({ name: prompts }) =>
         tilesOf(run, ['HiddenStates'], 64, 'f32').map((entry) => ({ ...entry, prompts, rows: 0 })),
       ),
     },
@@ -123,7 +123,7 @@ function projectionsOf(run: Shape): readonly PlanEntry[] {
   if (run.vectors.length === 0) return [];
   const compressor = { kind: 'projection', vectors: run.vectors.slice(0, kMaxVectors) };
   const data = pointsOf(run, ['HiddenStates']).map(({ name: point }) => ({ point, compressor }));
-  const sets = run.prompt_sets.flatMap(({ name: prompts }) =>
+  const sets = activePrompts(run).flatMap(({ name: prompts }) =>
     data.map((entry) => ({ ...entry, prompts, rows: 0 })),
   );
   return [...data, ...sets];
