@@ -30,6 +30,7 @@ import { formatViewState, parseViewState, type ViewState } from './url_state';
 
 // Browsers refuse more than some 200 changes of the address in 30 s; a slider makes more.
 const kAddressDelayMs = 150;
+const kOtherNumbers = { layerLock: null, tileLock: null, mapRows: null, pin: null } as const;
 const kStoreBytes = 128 * 2 ** 20;
 
 /** The page's state. Panels read it and call its methods; only events of the hub change it. */
@@ -191,9 +192,9 @@ export class App implements Disposable {
     this.choosePoint(this.points[index % this.points.length].name);
   }
 
-  /** Another point has other numbers: a locked scale would not fit it. */
+  /** Another point has other numbers and other rows: a locked scale would not fit it. */
   choosePoint(name: string): void {
-    this.show({ point: name, layerLock: null, tileLock: null });
+    this.show({ point: name, ...kOtherNumbers });
   }
 
   /** Moves through the captured steps; beyond the last one the view follows again. */

@@ -18,18 +18,18 @@ export interface Asked {
 }
 
 /** What a query takes from the view. */
-type Shown = Pick<ViewState, 'row' | 'head' | 'vector' | 'aggregate' | 'layout'>;
+type Shown = Pick<ViewState, 'row' | 'head' | 'vector' | 'aggregate' | 'layout' | 'pin'>;
 
 export function queryOf(
   watched: WatchedEntry,
-  { row, head, vector, aggregate, layout }: Shown,
+  { row, head, vector, aggregate, layout, pin }: Shown,
   asked: Asked,
 ): ViewQuery {
   const { facts, entry, direction, promptSet, form, firstToken, layers } = watched;
   const { plan, tokenizer, layer, step, until, every, run } = asked;
   return {
     ...{ point: facts.flag, entry, direction, promptSet, form, firstToken },
-    ...{ row, head, vector, aggregate, layout, step, until, every, layer, plan, run },
+    ...{ row, head, vector, aggregate, layout, pin, step, until, every, layer, plan, run },
     phase: asked.phase === 'eval' ? 1 : 0,
     lengths: promptLengths(watched, tokenizer),
     pointName: facts.name,

@@ -48,6 +48,10 @@ test('every member survives the address', () => {
     runA: '5f0c12ab34cd56ef',
     runB: '00000000000000aa',
     stepB: 40,
+    mapCols: [3, 40],
+    mapRows: [0, 9],
+    layerRows: [1, 2],
+    pin: { col: 7, cell: 12 },
     phaseB: 'eval',
     token: 17,
   };

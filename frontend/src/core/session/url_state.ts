@@ -1,6 +1,8 @@
 import { kPhases } from '../../protocol/record';
 import { kMaxPlanText } from '../../features/plan/plan_text';
+import type { Span } from '../../base/span';
 import type { Zoom } from '../../base/step_range';
+import type { Pin } from '../store/pin';
 import { kTabs, type Tab } from './tabs';
 
 /** Everything that makes one view of a run, as it stands in the address. */
@@ -58,6 +60,12 @@ export interface ViewState {
   readonly phaseB: 'train' | 'eval';
   /** Token of the row whose predictions are shown; null: the first. */
   readonly token: number | null;
+  /** The part of the maps that is shown: tokens of all maps, rows of the large one, layers. */
+  readonly mapCols: Span;
+  readonly mapRows: Span;
+  readonly layerRows: Span;
+  /** The cell of a map whose values are shown beside it. */
+  readonly pin: Pin | null;
 }
 
 export const kDefaultView: ViewState = {
@@ -97,6 +105,10 @@ export const kDefaultView: ViewState = {
   stepB: null,
   phaseB: 'train',
   token: null,
+  mapCols: null,
+  mapRows: null,
+  layerRows: null,
+  pin: null,
 };
 
 export const kMaxProgramName = 64;
@@ -151,7 +163,12 @@ class Members {
 /** Reads a query string; what it does not tell, or wrongly, is as in `preferred`. */
 export function parseViewState(search: string, preferred: ViewState = kDefaultView): ViewState {
   const members = new Members(search);
-  return { ...placeOf(members), ...curvesOf(members, preferred), ...comparisonOf(members) };
+  return {
+    ...placeOf(members),
+    ...curvesOf(members, preferred),
+    ...comparisonOf(members),
+    ...mapsOf(members),
+  };
 }
 
 type CurveView = Pick<
@@ -159,7 +176,8 @@ type CurveView = Pick<
   'smoothing' | 'logLoss' | 'logGrad' | 'logX' | 'logRate' | 'logSpeed' | 'events' | 'zoom' | 'hold'
 >;
 type ComparisonView = Pick<ViewState, 'runA' | 'runB' | 'stepB' | 'phaseB' | 'token'>;
-type PlaceView = Omit<ViewState, keyof CurveView | keyof ComparisonView>;
+type MapsView = Pick<ViewState, 'mapCols' | 'mapRows' | 'layerRows' | 'pin'>;
+type PlaceView = Omit<ViewState, keyof CurveView | keyof ComparisonView | keyof MapsView>;
 
 function placeOf(members: Members): PlaceView {
   return {
@@ -212,6 +230,30 @@ function comparisonOf(members: Members): ComparisonView {
     phaseB: members.oneOf('phaseb', kPhases),
     token: members.whole('token', 0),
   };
+}
+
+function mapsOf(members: Members): MapsView {
+  return {
+    mapCols: spanOfText(members.text('cols')),
+    mapRows: spanOfText(members.text('rows')),
+    layerRows: spanOfText(members.text('lrows')),
+    pin: pinOfText(members.text('pin')),
+  };
+}
+
+/** "10-20": from the first cell to before the second number. */
+function spanOfText(text: string): Span {
+  const parts = /^(\d{1,9})-(\d{1,9})$/.exec(text);
+  if (parts === null) return null;
+  const [first, end] = [Number(parts[1]), Number(parts[2])];
+  return first < end ? [first, end] : null;
+}
+
+/** "12.34": token 12 of row 34 of the large map; "12": of the summary of a layer. */
+function pinOfText(text: string): Pin | null {
+  const parts = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text);
+  if (parts === null) return null;
+  return { col: Number(parts[1]), cell: parts[2] === undefined ? null : Number(parts[2]) };
 }
 
 /** "10.5-200" */
@@ -269,6 +311,7 @@ export function formatViewState(view: ViewState, preferred: ViewState | null): s
   put('thr', String(view.threshold), view.threshold === null);
   put('guard', view.alarmTarget, view.alarmTarget === '' || view.threshold === null);
   putComparison(put, view);
+  putMaps(put, view);
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
 }
@@ -287,6 +330,14 @@ function putPreferences(put: Put, view: ViewState, preferred: ViewState | null):
     view[member] === kDefaultView[member] && view[member] === preferred?.[member];
   put('smooth', String(view.smoothing), isKnown('smoothing'));
   for (const [name, member] of kFlags) put(name, view[member] ? '1' : '0', isKnown(member));
+}
+
+function putMaps(put: Put, { mapCols, mapRows, layerRows, pin }: ViewState): void {
+  put('cols', mapCols?.join('-') ?? '', mapCols === null);
+  put('rows', mapRows?.join('-') ?? '', mapRows === null);
+  put('lrows', layerRows?.join('-') ?? '', layerRows === null);
+  const cell = pin === null || pin.cell === null ? '' : `.${pin.cell}`;
+  put('pin', `${pin?.col}${cell}`, pin === null);
 }
 
 function putComparison(put: Put, view: ViewState): void {

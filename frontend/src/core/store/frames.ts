@@ -1,5 +1,6 @@
 import type { Form } from './form';
 import type { MapData } from './map_data';
+import type { Pin, Pinned } from './pin';
 
 /** What the page wants to see. `step` null follows the newest. */
 export interface ViewQuery {
@@ -24,6 +25,8 @@ export interface ViewQuery {
   readonly aggregate: 'mean' | 'absmax';
   /** Of tiles: one layer large, all layers, or a summary over the steps. */
   readonly layout: 'one' | 'all' | 'over';
+  /** The cell whose values are asked for over tokens, layers and steps. */
+  readonly pin: Pin | null;
   readonly step: number | null;
   /** While following: later steps are not shown yet, as a replay has not come to them. */
   readonly until: number | null;
@@ -59,6 +62,8 @@ export interface FrameBase {
   readonly steps: readonly number[];
   /** From the hub's history, not as it arrived. */
   readonly fetched: boolean;
+  /** What was asked for with the pin; null: nothing, or the view has no such cell. */
+  readonly pinned: Pinned | null;
 }
 
 /** Both heat maps of one step, ready to draw. */

@@ -20,6 +20,7 @@ export const kTestQuery: ViewQuery = {
   vector: 0,
   aggregate: 'mean',
   layout: 'one',
+  pin: null,
   step: null,
   until: null,
   every: 1,

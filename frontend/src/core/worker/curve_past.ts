@@ -141,6 +141,6 @@ export class CurvePast {
   }
 }
 
-function isCurve({ form, layout }: ViewQuery): boolean {
-  return form === 'stats' || form === 'projection' || layout === 'over';
+function isCurve({ form, layout, pin }: ViewQuery): boolean {
+  return form === 'stats' || form === 'projection' || layout === 'over' || pin !== null;
 }

@@ -1,6 +1,8 @@
 import type { AttentionFrame } from '../../core/store/frames';
 import { foldLines, type LineRange, mapOfLines } from '../../core/store/fold';
 import type { MapData } from '../../core/store/map_data';
+import { type CellReader, pinnedOf } from '../../core/store/pinned';
+import { linesToFloats } from '../../protocol/numbers';
 import { type Row, type Scene, tokenBaseOf, tokensOf, tokensOfRow } from '../../core/store/scene';
 
 // All heads stand side by side: so many pixels are left for one.
@@ -38,6 +40,20 @@ export function attentionView(scene: Scene): AttentionFrame | undefined {
     positions,
     queryTokens: base.tokens,
     queryPositions: base.positions,
+    pinned: pinnedOf(scene, base.layers, row, readerOf(cols, head)),
+  };
+}
+
+/** The attention of the pinned query to one key; its row of the map is the query. */
+function readerOf(columns: number, head: number): CellReader {
+  return {
+    dim: 0,
+    columns,
+    read: (record, row, { col, cell }) => {
+      const [, heads, queries] = record.header.shape;
+      if (cell === null || cell >= queries) return undefined;
+      return linesToFloats(record, (row * heads + head) * queries + cell, 1)?.[col];
+    },
   };
 }
 

@@ -121,7 +121,7 @@ export class Comparison {
   private queryOf({ run, phase, step }: Omit<Side, 'query'>, entry: WatchedEntry): ViewQuery {
     const { app } = this;
     const facts = run?.facts ?? app.run;
-    const view: ViewState = { ...app.view, layout: 'one' };
+    const view: ViewState = { ...app.view, layout: 'one', pin: null };
     return queryOf(entry, view, {
       plan: (run === null ? app.plan?.number : run.facts.plan?.number) ?? 0,
       tokenizer: facts?.tokenizer?.kind ?? 'byte',

@@ -1,6 +1,7 @@
-import { type Floats, toFloats } from '../../protocol/numbers';
+import { type Floats, linesToFloats, toFloats } from '../../protocol/numbers';
 import type { MapsFrame } from '../../core/store/frames';
 import { type MapData, statsOf } from '../../core/store/map_data';
+import { type CellReader, pinnedOf } from '../../core/store/pinned';
 import { kF64 } from '../../protocol/record';
 import { rowNamed, type Scene, tokenBaseOf } from '../../core/store/scene';
 
@@ -23,6 +24,22 @@ export function mapsView(scene: Scene): MapsFrame | undefined {
     tiles,
     layerMap: layersByTokens(scene, base.layers, row.name, cols, fold),
     tileMap: tileMapOf(shown, row.row * sequence * tiles, cols, tiles),
+    pinned: pinnedOf(scene, base.layers, row, readerOf(cols, fold)),
+  };
+}
+
+/** One number of a token: of a tile, or the summary of all tiles. */
+function readerOf(columns: number, fold: Fold): CellReader {
+  return {
+    dim: 0,
+    columns,
+    read: (record, row, { col, cell }) => {
+      const [, sequence, tiles] = record.header.shape;
+      if (col >= sequence) return undefined;
+      const values = linesToFloats(record, row * sequence + col, 1);
+      if (values === undefined) return undefined;
+      return cell === null ? fold(values, 0, tiles) : values[cell];
+    },
   };
 }
 

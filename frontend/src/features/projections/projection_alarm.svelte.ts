@@ -10,7 +10,7 @@ import { queryOf } from '../../core/session/queries';
 import { layerName, phaseOf } from '../../core/session/watched';
 
 // The alarm does not look at these: a change of the page's own must not be one of its query.
-const kFixed = { head: 0, aggregate: 'mean', layout: 'one' } as const;
+const kFixed = { head: 0, aggregate: 'mean', layout: 'one', pin: null } as const;
 
 /** A projection that is beyond its threshold, or was. */
 export interface Alarm {

@@ -1,5 +1,6 @@
-import { toFloats } from '../../protocol/numbers';
+import { linesToFloats, toFloats } from '../../protocol/numbers';
 import type { TopKFrame } from '../../core/store/frames';
+import { type CellReader, pinnedOf } from '../../core/store/pinned';
 import { tileMapOf } from '../maps/maps_view';
 import { type Scene, tokenBaseOf } from '../../core/store/scene';
 
@@ -14,7 +15,22 @@ export function topKView(scene: Scene): TopKFrame | undefined {
   const [, rows, tokens, k] = row.record.header.shape;
   const plane = (index: number): number => (index * rows + row.row) * tokens * k;
   const ids = Int32Array.from(tileMapOf(values, plane(1), cols, k).values);
-  return { ...base, kind: 'topk', map: tileMapOf(values, plane(0), cols, k), ids };
+  const map = tileMapOf(values, plane(0), cols, k);
+  const pinned = pinnedOf(scene, base.layers, row, readerOf(cols));
+  return { ...base, kind: 'topk', map, ids, pinned };
+}
+
+/** The number of the pinned rank, whatever its column is. */
+function readerOf(columns: number): CellReader {
+  return {
+    dim: 1,
+    columns,
+    read: (record, row, { col, cell }) => {
+      const tokens = record.header.shape[2];
+      if (cell === null || col >= tokens) return undefined;
+      return linesToFloats(record, row * tokens + col, 1)?.[cell];
+    },
+  };
 }
 
 /** One of the best columns of a token. */
