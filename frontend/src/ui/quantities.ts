@@ -2,7 +2,7 @@ import { formatRange } from '../base/format';
 import { barsUnit, rangeOf } from './charts/bars';
 import { kAttentionPoint, kLogitsPoint, type CompressorFacts } from '../protocol/messages';
 import { compressorName } from '../protocol/record';
-import type { FrameBase, ViewQuery } from '../core/store/frames';
+import { type FrameBase, kMeanHead, type ViewQuery } from '../core/store/frames';
 
 // What the page's numbers are, in the words of its legends, titles and files.
 
@@ -74,6 +74,10 @@ export function aggregateOf(
 
 export function aggregateName(aggregate: ViewQuery['aggregate']): string {
   return aggregate === 'mean' ? 'mean' : 'largest |x|';
+}
+
+export function headName(head: number): string {
+  return head === kMeanHead ? 'average of the heads' : `head ${head}`;
 }
 
 export function lossUnit(tokenizer: string): string {

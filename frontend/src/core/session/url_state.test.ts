@@ -29,6 +29,7 @@ test('every member survives the address', () => {
     logLoss: true,
     logGrad: true,
     clip99: true,
+    shade: 'sqrt',
     layerLock: 0.53,
     tileLock: 1.5e-5,
     plan: 'HiddenStates.l1-4.t32*MLP1.m=data_2Emean_28_2D1_29',
@@ -101,4 +102,10 @@ test('the address tells what is not as preferred, so that a reload shows it agai
   expect(address).toBe('?smooth=0.8&logx=0');
   expect(parseViewState(address, preferred)).toEqual(kDefaultView);
   expect(formatViewState(preferred, preferred)).toBe('?smooth=0.3&logx=1');
+});
+
+test('the average of the heads has a name in the address', () => {
+  const search = formatViewState({ ...kDefaultView, head: -1 }, kDefaultView);
+  expect(search).toBe('?head=mean');
+  expect(parseViewState(search).head).toBe(-1);
 });

@@ -2,6 +2,7 @@ import { kPhases } from '../../protocol/record';
 import { kMaxPlanText } from '../../features/plan/plan_text';
 import type { Span } from '../../base/span';
 import type { Zoom } from '../../base/step_range';
+import { kMeanHead } from '../store/frames';
 import type { Pin } from '../store/pin';
 import { kTabs, type Tab } from './tabs';
 
@@ -12,7 +13,7 @@ export interface ViewState {
   readonly point: string;
   readonly layer: number;
   readonly row: number;
-  /** Head of an attention map; vector of projections, by its place in the entry's list. */
+  /** Head of an attention map, −1: the average of all; vector of projections, by its place in the entry's list. */
   readonly head: number;
   readonly vector: number;
   /** What of a row's projections the curves show. */
@@ -26,6 +27,8 @@ export interface ViewState {
   readonly logLoss: boolean;
   readonly logGrad: boolean;
   readonly clip99: boolean;
+  /** How attention is coloured: by the share of its row's largest, its square root, or as it is. */
+  readonly shade: 'row' | 'sqrt' | 'linear';
   /** Locked ends of the scales. */
   readonly layerLock: number | null;
   readonly tileLock: number | null;
@@ -84,6 +87,7 @@ export const kDefaultView: ViewState = {
   logLoss: false,
   logGrad: false,
   clip99: false,
+  shade: 'row',
   layerLock: null,
   tileLock: null,
   plan: '',
@@ -185,7 +189,7 @@ function placeOf(members: Members): PlaceView {
     point: members.text('point').slice(0, 200),
     layer: members.whole('layer', 0) ?? kDefaultView.layer,
     row: members.whole('row', 0) ?? 0,
-    head: members.whole('head', 0) ?? 0,
+    head: members.text('head') === 'mean' ? kMeanHead : (members.whole('head', 0) ?? 0),
     vector: members.whole('vector', 0) ?? 0,
     over: members.oneOf('over', ['last', 'mean']),
     stat: members.oneOf('stat', kStats),
@@ -193,6 +197,7 @@ function placeOf(members: Members): PlaceView {
     aggregate: members.oneOf('agg', ['mean', 'absmax']),
     step: members.whole('step', 1),
     clip99: members.text('clip') === '99',
+    shade: members.oneOf('shade', ['row', 'sqrt', 'linear']),
     layerLock: members.positive('llock'),
     tileLock: members.positive('tlock'),
     plan: members.text('plan'),
@@ -289,7 +294,7 @@ export function formatViewState(view: ViewState, preferred: ViewState | null): s
   put('point', view.point, view.point === '');
   put('layer', String(view.layer), view.layer === kDefaultView.layer);
   put('row', String(view.row), view.row === 0);
-  put('head', String(view.head), view.head === 0);
+  put('head', view.head === kMeanHead ? 'mean' : String(view.head), view.head === 0);
   put('vector', String(view.vector), view.vector === 0);
   put('over', view.over, view.over === 'last');
   put('stat', view.stat, view.stat === 'mean');
@@ -298,6 +303,7 @@ export function formatViewState(view: ViewState, preferred: ViewState | null): s
   put('step', String(view.step), view.step === null);
   putPreferences(put, view, preferred);
   put('clip', '99', !view.clip99);
+  put('shade', view.shade, view.shade === 'row');
   put('llock', String(view.layerLock), view.layerLock === null);
   put('tlock', String(view.tileLock), view.tileLock === null);
   put('plan', view.plan, view.plan.length > kMaxPlanText || view.plan === '');

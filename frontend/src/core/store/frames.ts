@@ -2,6 +2,9 @@ import type { Form } from './form';
 import type { MapData } from './map_data';
 import type { Pin, Pinned } from './pin';
 
+/** In place of a head: the average of all. */
+export const kMeanHead = -1;
+
 /** What the page wants to see. `step` null follows the newest. */
 export interface ViewQuery {
   readonly point: number;
@@ -20,6 +23,7 @@ export interface ViewQuery {
   readonly layer: number;
   /** Index in `rowNames` of the frame. */
   readonly row: number;
+  /** kMeanHead: the average of all. */
   readonly head: number;
   readonly vector: number;
   readonly aggregate: 'mean' | 'absmax';

@@ -7,7 +7,7 @@ import { type CurveName, kCurves, unitOf } from '../../ui/charts/curves';
 import { csvOf, type Exported, type Facts, factsOfBoth, npzOf, stepsText } from './export_files';
 import type { Format } from './export_formats';
 import { compressorFor } from '../../core/session/plan_book.svelte';
-import { quantityOf, vectorName } from '../../ui/quantities';
+import { headName, quantityOf, vectorName } from '../../ui/quantities';
 import { kTabs } from '../../core/session/tabs';
 
 /** What the current view hands to a file; without arrays it has no numbers. */
@@ -185,7 +185,7 @@ function placeOf(
 ): { readonly text: string; readonly file: string } {
   const gradient = frame.query.direction === 1 ? ' gradient' : '';
   const layer = hasOneLayer(frame) ? ` · layer ${frame.layer}` : '';
-  const head = frame.kind === 'attention' && heads === 'one' ? ` · head ${frame.head}` : '';
+  const head = frame.kind === 'attention' && heads === 'one' ? ` · ${headName(frame.head)}` : '';
   const vector = frame.kind === 'projection' ? ` · on ${vectorOf(app, frame)}` : '';
   const text = `${gradient}${layer}${head}${vector}`;
   return { text, file: text.replace(/ · (\w+) /g, '-$1').replace(/ /g, '-') };
