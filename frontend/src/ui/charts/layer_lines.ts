@@ -1,4 +1,4 @@
-import type { LineStyle } from './line_chart';
+import type { LineStyle } from './line_style';
 import type { Theme } from '../maps/lut';
 
 /** A colour for layer `index` of `count`: from blue over violet to orange, first to last. */
