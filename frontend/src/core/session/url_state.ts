@@ -18,7 +18,16 @@ export interface ViewState {
   readonly vector: number;
   /** What of a row's projections the curves show. */
   readonly over: 'last' | 'mean';
-  readonly stat: 'mean' | 'std' | 'norm' | 'bad';
+  readonly stat: 'rms' | 'mean' | 'std' | 'norm' | 'bad';
+  /** Statistics are shown in multiples of their value at this step; null: as they are. */
+  readonly since: number | null;
+  readonly logStat: boolean;
+  /** Statistics over the steps as lines, or as a map of layers and steps. */
+  readonly statAs: 'lines' | 'map';
+  /** Column that sorts the table of statistics; with '-' the largest first; '' by layer. */
+  readonly sort: string;
+  /** Histograms show all bins, not only those that count something. */
+  readonly fullBins: boolean;
   readonly phase: 'train' | 'eval';
   readonly aggregate: 'mean' | 'absmax';
   /** A step of the past, or null to follow the newest. */
@@ -79,7 +88,12 @@ export const kDefaultView: ViewState = {
   head: 0,
   vector: 0,
   over: 'last',
-  stat: 'mean',
+  stat: 'rms',
+  since: null,
+  logStat: false,
+  statAs: 'lines',
+  sort: '',
+  fullBins: false,
   phase: 'train',
   aggregate: 'mean',
   step: null,
@@ -123,7 +137,7 @@ const kMaxDrafts = 6000;
 export const kTooLong =
   'Too long for the address: a link does not carry it, and a reload loses it.';
 
-const kStats = ['mean', 'std', 'norm', 'bad'] as const;
+const kStats = ['rms', 'mean', 'std', 'norm', 'bad'] as const;
 const kLayouts = ['one', 'all', 'over'] as const;
 
 /** Members of a query string, each null where it does not fit. */
@@ -172,6 +186,7 @@ export function parseViewState(search: string, preferred: ViewState = kDefaultVi
     ...curvesOf(members, preferred),
     ...comparisonOf(members),
     ...mapsOf(members),
+    ...statsOf(members),
   };
 }
 
@@ -180,8 +195,12 @@ type CurveView = Pick<
   'smoothing' | 'logLoss' | 'logGrad' | 'logX' | 'logRate' | 'logSpeed' | 'events' | 'zoom' | 'hold'
 >;
 type ComparisonView = Pick<ViewState, 'runA' | 'runB' | 'stepB' | 'phaseB' | 'token'>;
+type StatsState = Pick<
+  ViewState,
+  'stat' | 'since' | 'logStat' | 'statAs' | 'sort' | 'fullBins'
+>;
 type MapsView = Pick<ViewState, 'mapCols' | 'mapRows' | 'layerRows' | 'pin'>;
-type PlaceView = Omit<ViewState, keyof CurveView | keyof ComparisonView | keyof MapsView>;
+type PlaceView = Omit<ViewState, keyof CurveView | keyof ComparisonView | keyof MapsView | keyof StatsState>;
 
 function placeOf(members: Members): PlaceView {
   return {
@@ -192,7 +211,6 @@ function placeOf(members: Members): PlaceView {
     head: members.text('head') === 'mean' ? kMeanHead : (members.whole('head', 0) ?? 0),
     vector: members.whole('vector', 0) ?? 0,
     over: members.oneOf('over', ['last', 'mean']),
-    stat: members.oneOf('stat', kStats),
     phase: members.oneOf('phase', kPhases),
     aggregate: members.oneOf('agg', ['mean', 'absmax']),
     step: members.whole('step', 1),
@@ -243,6 +261,17 @@ function mapsOf(members: Members): MapsView {
     mapRows: spanOfText(members.text('rows')),
     layerRows: spanOfText(members.text('lrows')),
     pin: pinOfText(members.text('pin')),
+  };
+}
+
+function statsOf(members: Members): StatsState {
+  return {
+    stat: members.oneOf('stat', kStats),
+    since: members.whole('since', 1),
+    logStat: members.flag('logstat', false),
+    statAs: members.oneOf('statas', ['lines', 'map']),
+    sort: members.text('sort').slice(0, 20),
+    fullBins: members.flag('bins', false),
   };
 }
 
@@ -297,7 +326,6 @@ export function formatViewState(view: ViewState, preferred: ViewState | null): s
   put('head', view.head === kMeanHead ? 'mean' : String(view.head), view.head === 0);
   put('vector', String(view.vector), view.vector === 0);
   put('over', view.over, view.over === 'last');
-  put('stat', view.stat, view.stat === 'mean');
   put('phase', view.phase, view.phase === 'train');
   put('agg', view.aggregate, view.aggregate === 'mean');
   put('step', String(view.step), view.step === null);
@@ -318,6 +346,7 @@ export function formatViewState(view: ViewState, preferred: ViewState | null): s
   put('guard', view.alarmTarget, view.alarmTarget === '' || view.threshold === null);
   putComparison(put, view);
   putMaps(put, view);
+  putStats(put, view);
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
 }
@@ -336,6 +365,15 @@ function putPreferences(put: Put, view: ViewState, preferred: ViewState | null):
     view[member] === kDefaultView[member] && view[member] === preferred?.[member];
   put('smooth', String(view.smoothing), isKnown('smoothing'));
   for (const [name, member] of kFlags) put(name, view[member] ? '1' : '0', isKnown(member));
+}
+
+function putStats(put: Put, view: ViewState): void {
+  put('stat', view.stat, view.stat === 'rms');
+  put('since', String(view.since), view.since === null);
+  put('logstat', '1', !view.logStat);
+  put('statas', view.statAs, view.statAs === 'lines');
+  put('sort', view.sort, view.sort === '');
+  put('bins', '1', !view.fullBins);
 }
 
 function putMaps(put: Put, { mapCols, mapRows, layerRows, pin }: ViewState): void {

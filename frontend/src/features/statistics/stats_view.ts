@@ -1,5 +1,6 @@
 import { type Floats, toFloats } from '../../protocol/numbers';
 import type { TensorRecord } from '../../protocol/record';
+import { rmsOf } from './statistic';
 import { firstDeparture } from './departure';
 import {
   type Departure,
@@ -94,7 +95,7 @@ function departureOf({ steps, lines }: History, layers: readonly number[]): Depa
   return firstDeparture({ layers, steps, norm, bad: lines.bad });
 }
 
-const kLines = ['mean', 'std', 'norm', 'bad'] as const;
+const kLines = ['rms', 'mean', 'std', 'norm', 'bad'] as const;
 
 /** What the curves tell of a layer at one step. */
 type Health = Readonly<Record<(typeof kLines)[number], number>>;
@@ -110,8 +111,8 @@ function healthOf(group: StepGroup, microBatch: number): ReadonlyMap<number, Hea
   for (const [layer, parts] of group.layers) {
     const numbers = statsOfRecord(partOf(parts, microBatch));
     if (numbers === undefined) continue;
-    const [, mean, std, , , norm] = numbers;
-    byLayer.set(layer, { mean, std, norm, bad: badOf(numbers) });
+    const [count, mean, std, , , norm] = numbers;
+    byLayer.set(layer, { rms: rmsOf(norm, count), mean, std, norm, bad: badOf(numbers) });
   }
   kHealths.set(group, { of, byLayer });
   return byLayer;
