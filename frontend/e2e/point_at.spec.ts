@@ -1,4 +1,5 @@
 import { expect, type Page } from '@playwright/test';
+import { attentionAt, kSequence } from './fake_data.ts';
 import {
   advance,
   axesOf,
@@ -139,4 +140,58 @@ test('tokens can be read below a map at any zoom', async ({ page, hub }) => {
   await idle(page);
   await page.screenshot({ path: 'test-results/axis-zoomed.png' });
   await hoverTile(page, 0, 0, 12);
+});
+
+test('attention: the text of the row, coloured by one query and head', async ({ page, hub }) => {
+  watch(hub, { point: 'RawAttentionScore', compressor: { kind: 'none' }, tokens: [0, 48] });
+  await open(page, hub, 'attention-map');
+  const text = page.getByTestId('query-text');
+  await expect(page.getByTestId('query-name')).toContainText('position 47');
+  await text.locator('span').nth(30).click();
+  await expect(page.getByTestId('query-name')).toContainText('position 30');
+  const shares = await text
+    .locator('span')
+    .evaluateAll((all) => all.map((each) => parseInt((each as HTMLElement).style.getPropertyValue('--share'))));
+  const weights = shares.map((_, key) => attentionAt(1, 0, 30, key, 120));
+  const largest = Math.max(...weights);
+  expect(shares).toEqual(weights.map((weight) => Math.round((100 * weight) / largest)));
+  await page.getByTestId('head').selectOption('average');
+  await expect(page.getByRole('heading', { name: /Layer 1, average of the heads/ })).toBeVisible();
+  await idle(page);
+  const map = page.getByTestId('attention-map');
+  await map.hover({ position: await spotOf(map, 40, 34, 48, kSequence) });
+  const heads = [0, 1, 2, 3].map((head) => Math.fround(attentionAt(1, head, 40, 34, 120)));
+  expect(await tipValue(page)).toBeCloseTo(heads.reduce((sum, each) => sum + each) / 4, 6);
+  expect(search(page).get('head')).toBe('mean');
+});
+
+test('curves: the line next to the mouse has its name, and a click on it chooses the layer', async ({
+  page,
+  hub,
+}) => {
+  hub.firstKept = hub.step;
+  watch(hub, { point: 'HiddenStates', compressor: { kind: 'stats' } });
+  await open(page, hub, 'stats-table');
+  await advance(page, hub, 6);
+  const chart = page.getByLabel(/Root mean square of HiddenStates by step/).locator('.u-over');
+  const box = await chart.boundingBox();
+  if (box === null) throw new Error('no chart');
+  // The last of four lines is the highest.
+  for (let y = 1; y < box.height; y += 4) {
+    await page.mouse.move(box.x + box.width / 2, box.y + y);
+    if (await page.getByTestId('line-tip').first().isVisible()) break;
+  }
+  await expect(chart.getByTestId('line-tip')).toContainText('L4');
+  await page.mouse.down();
+  await page.mouse.up();
+  await expect(page.getByTestId('layer')).toHaveValue('4');
+});
+
+test('curves: a zoom that leaves nothing says so, with the way back', async ({ page, hub }) => {
+  await page.goto(hub.url.replace('/#', '/?zoom=400-500#'));
+  await expect(page.getByTestId('empty-zoom').first()).toContainText(
+    'Nothing between step 400 and 500',
+  );
+  await page.getByRole('button', { name: 'Show all steps' }).first().click();
+  await expect(page.getByTestId('empty-zoom')).toHaveCount(0);
 });

@@ -76,7 +76,7 @@ export async function axesOf(
   if (name === 'layer-map' || name?.startsWith('compare-layers') === true) {
     return { left, below: 0 };
   }
-  return { left, below: name === 'over-map' ? kAxis : kTextAxis };
+  return { left, below: name === 'over-map' || name === 'stat-map' ? kAxis : kTextAxis };
 }
 
 /** A float32 as the page writes it, with so many digits. */

@@ -189,6 +189,7 @@ test.describe('statistics of a run that explodes', () => {
     const ridge = page.getByTestId('ridge');
     await expect(ridge).toHaveAttribute('aria-label', /Layer 1 over the steps, 5 rows of 48 bins/);
     expect((await pixels(ridge.locator('canvas'))).colors).toBeGreaterThan(20);
+    await choose(page, 'full range');
     const box = await ridge.boundingBox();
     if (box === null) throw new Error('no ridge');
     // The foot of the lowest row: the newest step. The middle of bin 31.
