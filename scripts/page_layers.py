@@ -19,70 +19,27 @@ ROOMS: dict[str, set[str]] = {
     "core/store": {"base", "protocol"},
     "core/worker": {"base", "protocol", "core/store"},
     "core/session": {"base", "protocol", "core/store", "core/worker"},
-    "ui": {"base", "protocol", "core/store", "core/session"},
-    "shell": {"base", "protocol", "core/store", "core/session"},
-    "features/*": {"base", "protocol", "core/store", "core/worker", "core/session", "ui"},
-    ".": {"core/session", "ui", "shell", "features/*"},
+    "core/registry": {"base", "protocol", "core/store", "core/worker", "core/session"},
+    "core/page": {"base", "protocol", "core/store", "core/worker", "core/session", "core/registry"},
+    "ui": {"base", "protocol", "core/store", "core/session", "core/registry"},
+    "shell": {"base", "protocol", "core/store", "core/session", "core/registry", "core/page"},
+    "features/*": {"base", "protocol", "core/store", "core/worker", "core/session",
+                   "core/registry", "ui"},
+    "features": {"protocol", "core/store", "core/worker", "core/registry", "ui", "features/*"},
+    ".": {"core/worker", "core/registry", "core/page", "ui", "shell", "features"},
 }
 
 # package -> rooms that may import it: below `core/session` the page is framework-free TypeScript
 PACKAGES: dict[str, set[str]] = {
-    "svelte": {"core/session", "ui", "shell", "features/*", "."},
+    "svelte": {"core/session", "core/registry", "core/page", "ui", "shell", "features/*", "."},
     "uplot": {"ui", "."},
     "fflate": {"features/*"},
 }
 
-# The entry of each bundle, and the rooms whose code it must not hold.
+# The entry of each bundle, and the rooms, files and endings whose code it must not hold.
 BUNDLES: dict[str, set[str]] = {
-    "core/worker/hub_worker.ts": {"core/session", "ui", "shell", "."},
-}
-
-# (file, room that it should not use) -> why. Only ever shorter.
-DEBT: dict[tuple[str, str], str] = {
-    ("core/session/app.svelte.ts", "circle"):
-        "types of one another",
-    ("core/session/app.svelte.ts", "features/*"):
-        "becomes a contribution to the registry",
-    ("core/session/theme.svelte.ts", "ui"):
-        "moves down",
-    ("core/session/url_state.ts", "features/*"):
-        "becomes a contribution to the registry",
-    ("core/store/compressed_views.test.ts", "features/*"):
-        "becomes a contribution to the registry",
-    ("core/store/intervention_events.ts", "circle"):
-        "types of one another",
-    ("core/store/view.ts", "features/*"):
-        "becomes a contribution to the registry",
-    ("features/compare/compare_tab.svelte", "features/*"):
-        "becomes a contribution to the registry",
-    ("features/export/export_arrays.ts", "features/*"):
-        "becomes a contribution to the registry",
-    ("features/export/export_formats.ts", "circle"):
-        "types of one another",
-    ("features/interventions/before_after.ts", "features/*"):
-        "becomes a contribution to the registry",
-    ("features/projections/projection_view.ts", "features/*"):
-        "becomes a contribution to the registry",
-    ("features/statistics/compare_stats.svelte", "features/*"):
-        "becomes a contribution to the registry",
-    ("features/tensors/later_panels.ts", "features/*"):
-        "becomes a contribution to the registry",
-    ("features/tensors/later_views.svelte", "features/*"):
-        "becomes a contribution to the registry",
-    ("features/tensors/maps.svelte", "features/*"):
-        "becomes a contribution to the registry",
-    ("features/text/compare_topk.svelte", "features/*"):
-        "becomes a contribution to the registry",
-    ("features/text/topk_view.ts", "features/*"):
-        "becomes a contribution to the registry",
-    ("shell/commands.ts", "features/*"):
-        "becomes a contribution to the registry",
-    ("shell/control_bar.svelte", "features/*"):
-        "becomes a contribution to the registry",
-    ("shell/tab_bar.svelte", "features/*"):
-        "becomes a contribution to the registry",
-    ("ui/maps/compare_row.svelte", "features/*"):
-        "becomes a contribution to the registry",
+    "worker.ts": {"core/session", "core/registry", "core/page", "ui", "shell", ".svelte"},
+    "main.ts": {"core/worker/hub_worker.ts", "features/worker.ts"},
 }
 
 _IMPORT = re.compile(
@@ -98,7 +55,6 @@ class PageChecker:
         self.root = root
         self.findings: list[Finding] = []
         self.used: set[tuple[str, str]] = set()
-        self.used_debt: set[tuple[str, str]] = set()
         self.files: set[str] = set()
         # file -> (file that it imports, line, part of the same bundle)
         self.imports: dict[str, list[tuple[str, int, bool]]] = {}
@@ -136,9 +92,7 @@ class PageChecker:
         is_other_feature = room == "features/*" == owner and feature_of(used) != feature_of(name)
         if room in ROOMS[owner] or (room == owner and not is_other_feature):
             return
-        if (name, room) in DEBT:
-            self.used_debt.add((name, room))
-        elif is_other_feature:
+        if is_other_feature:
             self.add(name, line, f"the feature {feature_of(name)} must not import "
                                  f"{feature_of(used)}: they meet in core or in the registry")
         else:
@@ -148,8 +102,6 @@ class PageChecker:
         self.check_circles()
         for entry, others in BUNDLES.items():
             self.check_bundle(entry, others)
-        for name, room in sorted(set(DEBT) - self.used_debt) if tables_too else []:
-            self.add(name, 1, f"the debt entry for {room} is paid: remove it")
         for owner, row in ROOMS.items() if tables_too else []:
             for used in sorted(row):
                 if (owner, used) not in self.used:
@@ -161,9 +113,6 @@ class PageChecker:
         graph = {name: [other for used, _, _ in found if (other := self.file_at(used))]
                  for name, found in self.imports.items()}
         for circle in circles_of(graph):
-            if (circle[0], "circle") in DEBT:
-                self.used_debt.add((circle[0], "circle"))
-                continue
             self.add(circle[0], 1, f"a circle of imports: {' <-> '.join(circle)}")
 
     def check_bundle(self, entry: str, others: set[str]) -> None:
@@ -178,7 +127,7 @@ class PageChecker:
                 other = self.file_at(used)
                 if not is_code or other is None:
                     continue
-                if room_of(other) in others or other.endswith(".svelte"):
+                if {room_of(other), other, Path(other).suffix} & others:
                     self.add(name, line, f"{other} must not come into the bundle of {entry}")
                 else:
                     open_ends.append(other)

@@ -19,7 +19,7 @@ function take(name) {
 
 const page = readFileSync(`${dist}index.html`, 'utf8');
 for (const [, name] of page.matchAll(/(?:src|href)="\.\/assets\/([^"]+)"/g)) take(name);
-for (const name of files.filter((each) => each.startsWith('hub_worker'))) take(name);
+for (const name of files.filter((each) => each.startsWith('worker'))) take(name);
 
 let failed = false;
 for (const [ending, budget] of Object.entries(budgets)) {

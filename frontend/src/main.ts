@@ -3,8 +3,10 @@ import './app.css';
 
 import { mount, tick } from 'svelte';
 import AppView from './app.svelte';
-import { isLoading, loaded } from './features/tensors/later_panels';
-import { App } from './core/session/app.svelte';
+import { App } from './core/page/app.svelte';
+import { isLoading, loaded } from './core/registry/chunks';
+import { registerFeatures } from './core/registry/registry';
+import { kFeatures } from './features/page';
 
 /** What end-to-end tests may ask of the page. */
 export interface TestHandle {
@@ -18,7 +20,9 @@ declare global {
   }
 }
 
-const kApp = new App();
+registerFeatures(kFeatures);
+const kWorker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
+const kApp = new App(kWorker);
 const kTarget = document.getElementById('app');
 if (kTarget === null) throw new Error('no #app element');
 mount(AppView, { target: kTarget, props: { app: kApp } });

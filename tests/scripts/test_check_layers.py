@@ -18,7 +18,8 @@ GOOD = {
         "target_link_libraries(tensor-tracer PRIVATE tt_train tt_link tt_torch)\n",
     "frontend/src/base/a.ts": "export const a = 1;\n",
     "frontend/src/core/store/s.ts": "import { a } from '../../base/a';\n",
-    "frontend/src/core/worker/hub_worker.ts": "import { s } from '../store/s';\n",
+    "frontend/src/worker.ts": "import { s } from './features/worker';\n",
+    "frontend/src/features/worker.ts": "import { s } from './maps/worker';\n",
     "frontend/src/features/maps/view.svelte": "import { s } from '../../core/store/s';\n",
     "frontend/src/main.ts": "import './shell/App.svelte';\nimport { mount } from 'svelte';\n",
 }
@@ -87,17 +88,18 @@ BAD = {
     "an unknown folder of the page":
         ("frontend/src/misc/x.ts", "", "folder misc is not in the page's table"),
     "code of the page in the worker's bundle":
-        ("frontend/src/core/worker/hub_worker.ts",
-         "import { f } from '../../features/maps/worker';\n"
-         "import View from '../../features/maps/view.svelte';\n",
-         "view.svelte must not come into the bundle of core/worker/hub_worker.ts"),
+        ("frontend/src/features/maps/worker.ts", "import View from './view.svelte';\n",
+         "view.svelte must not come into the bundle of worker.ts"),
+    "the worker's code in the page's bundle":
+        ("frontend/src/main.ts", "import { kWorkerFeatures } from './features/worker';\n",
+         "features/worker.ts must not come into the bundle of main.ts"),
 }
 
 
 def test_a_good_tree_passes(check: Check) -> None:
     result = check("check_layers.py", GOOD)
     assert result.returncode == 0, result.stdout
-    assert "layers: 13 files, 0 findings" in result.stdout
+    assert "layers: 14 files, 0 findings" in result.stdout
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -116,6 +118,12 @@ def test_files_of_the_page_that_import_each_other(check: Check) -> None:
     result = check("check_layers.py", GOOD | circle)
     assert "a circle of imports: base/b.ts <-> base/c.ts <-> base/d.ts" in result.stdout
     assert check("check_layers.py", {"frontend/src/base/d.ts": ""}).returncode == 0
+
+
+def test_types_and_chunks_belong_to_no_bundle(check: Check) -> None:
+    page = {"frontend/src/features/maps/worker.ts":
+            "import type { F } from './view.svelte';\nconst v = () => import('./view.svelte');\n"}
+    assert check("check_layers.py", GOOD | page).returncode == 0
 
 
 def test_an_empty_tree_is_a_failure(check: Check) -> None:

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { toFloats, toIntegers } from './numbers';
-import { compressorName, dtypeName } from './record';
+import { dtypeName } from './record';
 import { decodeRecords } from './record_reader';
 
 // One record, byte for byte from the table of docs/protocol.md; checksums by their own tool.
@@ -139,8 +139,6 @@ describe('decodeRecords', () => {
     const [record] = decodeRecords(build(kPayloadHex, { patch: (view) => view.setUint8(64, 99) }));
     expect(toFloats(record)).toBeUndefined();
     expect(dtypeName(99)).toBe('dtype 99');
-    expect(compressorName(5)).toBe('topk');
-    expect(compressorName(7)).toBe('compressor 7');
   });
 
   function halves(view: DataView): void {

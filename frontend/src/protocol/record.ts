@@ -75,16 +75,3 @@ export function dtypeName(dtype: number): string {
 export function dtypeBytes(dtype: number): number | undefined {
   return kDtypes.get(dtype)?.bytes;
 }
-
-export const kCompressors = ['none', 'tile', 'empty', 'stats', 'projection', 'topk'] as const;
-/** Those of a plan. */
-export const kPlanCompressors = [...kCompressors, 'outliers'] as const;
-
-/** The code that records of a plan's compressor have; -1: unknown. */
-export function compressorCode(kind: string): number {
-  return (kCompressors as readonly string[]).indexOf(kind === 'outliers' ? 'topk' : kind);
-}
-
-export function compressorName(compressor: number): string {
-  return kCompressors[compressor] ?? `compressor ${compressor}`;
-}

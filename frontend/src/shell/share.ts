@@ -1,4 +1,4 @@
-import type { App } from '../core/session/app.svelte';
+import type { App } from '../core/page/app.svelte';
 import { formatViewState } from '../core/session/url_state';
 
 /** The address of what is shown, whatever its reader prefers; the token is never in it. */

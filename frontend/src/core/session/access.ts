@@ -1,4 +1,4 @@
-import type { App } from './app.svelte';
+import type { Session } from './session';
 
 /** Whether the page may change nothing of the run, and who could. */
 export interface Access {
@@ -8,8 +8,12 @@ export interface Access {
 }
 
 /** `free`: what is said where nobody holds control; `replayed`: where a recording is played. */
-export function accessOf(app: App, free: string, replayed: string): Access {
-  const { connection, control, replay, run } = app;
+export function accessOf(
+  session: Pick<Session, 'connection' | 'control' | 'replay' | 'run'>,
+  free: string,
+  replayed: string,
+): Access {
+  const { connection, control, replay, run } = session;
   const open = connection.kind === 'open';
   const { viewOnly, others, mine, holder } = control;
   return {

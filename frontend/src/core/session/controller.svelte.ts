@@ -253,3 +253,9 @@ function read<T>(answer: Answer, schema: Parser<T>): Outcome<T> {
     };
   }
 }
+
+/** Why the page may not ask for what only the holder of control may; undefined where it may. */
+export function hindranceOf({ viewOnly, others, holder }: Controller): string | undefined {
+  if (viewOnly) return 'this token only views';
+  return others ? `${holder?.name ?? 'another'} holds control` : undefined;
+}

@@ -54,17 +54,17 @@ function planOf({ kind, detail }: AuditLine): Plan | undefined {
 interface Runs {
   readonly run: RunFacts | null;
   readonly plans: PlanBook;
-  readonly comparison: { readonly runs: readonly OtherRunFacts[] };
+  readonly otherRuns: readonly OtherRunFacts[];
 }
 
 type Made = Pick<FrameBase, 'plan' | 'entry'> & { readonly query: Pick<ViewQuery, 'run'> };
 
 /** The compressor that a frame's records come from; undefined: their plan is not known. */
 export function compressorFor(
-  { run: own, plans, comparison }: Runs,
+  { run: own, plans, otherRuns }: Runs,
   { query, plan: number, entry: index }: Made,
 ): CompressorFacts | undefined {
-  const other = comparison.runs.find(({ id }) => id === query.run)?.facts;
+  const other = otherRuns.find(({ id }) => id === query.run)?.facts;
   const run = query.run === '' ? own : other;
   const plan = query.run === '' ? plans.of(number) : (other?.plan ?? undefined);
   const entry = plan?.number === number ? plan.entries[index] : undefined;

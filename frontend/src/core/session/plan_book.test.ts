@@ -19,7 +19,7 @@ let plans: PlanBook;
 const of = (plan: number, entry: number, run = ''): ReturnType<typeof compressorFor> => {
   const facts = { ...kRun, id: '77', plan: planOf(2, 'absmax') };
   const other: OtherRunFacts = { id: '77', name: 'other', facts, first_step: 1, last_step: 9 };
-  const app = { run: kRun, plans, comparison: { runs: [other] } };
+  const app = { run: kRun, plans, otherRuns: [other] };
   return compressorFor(app, { query: { run }, plan, entry });
 };
 

@@ -1,15 +1,17 @@
-/** The pages of the page, in the order of their keys 1 to 6. */
-export const kTabs = [
-  { tab: 'overview', name: 'Overview', text: 'Curves, state and events of the run' },
-  { tab: 'tensors', name: 'Tensors', text: 'What one entry of the trace plan shows' },
-  { tab: 'text', name: 'Text', text: 'Tokens of the batch and what the model predicts' },
-  { tab: 'compare', name: 'Compare', text: 'Two steps, phases or runs: A, B and A − B' },
-  { tab: 'plan', name: 'Plan', text: 'What is traced: points, layers, rate, compressor' },
-  {
-    tab: 'interventions',
-    name: 'Interventions',
-    text: 'Programs that change values inside the model while it runs',
-  },
-] as const;
+/** A tab of the page: what the address and the bar know of it. */
+export interface TabFacts {
+  readonly tab: string;
+  readonly name: string;
+  readonly text: string;
+}
 
-export type Tab = (typeof kTabs)[number]['tab'];
+const kTabs: TabFacts[] = [];
+
+/** Tabs stand in the order of their registration, which is that of their keys from 1 on. */
+export function registerTabs(tabs: readonly TabFacts[]): void {
+  kTabs.push(...tabs);
+}
+
+export function tabFacts(): readonly TabFacts[] {
+  return kTabs;
+}

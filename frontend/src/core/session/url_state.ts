@@ -1,11 +1,10 @@
 import { kPhases } from '../../protocol/record';
-import { kMaxPlanText } from '../../features/plan/plan_text';
 import type { Zoom } from '../../base/step_range';
-import { kTabs, type Tab } from './tabs';
+import { tabFacts } from './tabs';
 
 /** Everything that makes one view of a run, as it stands in the address. */
 export interface ViewState {
-  readonly tab: Tab;
+  readonly tab: string;
   /** Name of the watched entry; '' takes the plan's first. */
   readonly point: string;
   readonly layer: number;
@@ -101,6 +100,8 @@ export const kDefaultView: ViewState = {
 
 export const kMaxProgramName = 64;
 const kMaxTarget = 240;
+/** A draft of the plan that is longer would not fit the request line that the hub reads. */
+export const kMaxPlanText = 5000;
 /** Characters of both drafts together, as the address writes them. */
 const kMaxDrafts = 6000;
 
@@ -163,7 +164,7 @@ type PlaceView = Omit<ViewState, keyof CurveView | keyof ComparisonView>;
 
 function placeOf(members: Members): PlaceView {
   return {
-    tab: kTabs.find(({ tab }) => tab === members.text('tab'))?.tab ?? kDefaultView.tab,
+    tab: tabFacts().find(({ tab }) => tab === members.text('tab'))?.tab ?? kDefaultView.tab,
     point: members.text('point').slice(0, 200),
     layer: members.whole('layer', 0) ?? kDefaultView.layer,
     row: members.whole('row', 0) ?? 0,

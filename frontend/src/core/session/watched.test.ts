@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Plan, RunFacts } from '../../protocol/messages';
-import { closest, layerName, promptLengths, textEntries, watchedEntries } from './watched';
+import { closest, layerName, promptLengths, watchedEntries } from './watched';
 
 const kPoint = { dims: [], first_layer: 1, last_layer: 4, features: 256, text: '' };
 const kOutside = { ...kPoint, first_layer: 0, last_layer: 0 };
@@ -84,17 +84,6 @@ test('points outside the layers go by their own name', () => {
 test('the closest choice', () => {
   expect(closest([2, 5], 4)).toBe(5);
   expect(closest([], 4)).toBe(4);
-});
-
-test('a text is shown with its predictions, or with what is taken token by token', () => {
-  const namesOf = (...entries: object[]): string[] =>
-    textEntries(watched(...entries)).map(({ name }) => name);
-  const stats = { ...kHidden, compressor: { kind: 'stats' } };
-  expect(namesOf(stats, kHidden)).toEqual(['HiddenStates']);
-  expect(namesOf(stats, kHidden, { point: 'Logits' })).toEqual(['Logits']);
-  expect(namesOf(stats)).toEqual(['HiddenStates · stats']);
-  const outliers = { point: 'Logits', compressor: { kind: 'outliers', k: 3 } };
-  expect(namesOf(outliers, { point: 'Logits' })).toEqual(['Logits']);
 });
 
 test('outliers have the form of topk', () => {

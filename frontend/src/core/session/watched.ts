@@ -7,8 +7,7 @@ import {
   type PointFacts,
   type RunFacts,
 } from '../../protocol/messages';
-import { compressorCode } from '../../protocol/record';
-import { type Form, formOf } from '../store/form';
+import { type Form, formOfPlan } from '../store/compressors';
 
 /** An entry of the plan that can be shown. */
 export interface WatchedEntry {
@@ -47,31 +46,6 @@ export function watchedEntries(run: RunFacts | null, plan: Plan | null): readonl
   return watched;
 }
 
-/** Entries that a text is shown with: its predictions if there are any, else others by tokens. */
-export function textEntries(watched: readonly WatchedEntry[]): readonly WatchedEntry[] {
-  const predicting = watched.filter(
-    ({ facts, compressor }) => facts.name === kLogitsPoint && compressor.kind === 'topk',
-  );
-  if (predicting.length > 0) return predicting;
-  const byTokens = watched.filter(({ form }) => kByTokens.has(form));
-  return byTokens.length > 0 ? byTokens : watched;
-}
-
-const kByTokens: ReadonlySet<Form> = new Set(['values', 'projection', 'topk']);
-
-/** What a plan lacks for the text with its predictions, to be added to it. */
-export function missingForText(plan: Plan): readonly PlanEntry[] {
-  const has = (test: (entry: PlanEntry) => boolean): boolean => plan.entries.some(test);
-  const predicts = has(
-    ({ point, compressor }) => point === kLogitsPoint && (compressor?.kind ?? 'topk') === 'topk',
-  );
-  const tokens = has(({ point, prompts }) => point === 'InputTokens' && prompts === undefined);
-  return [
-    ...(predicts ? [] : [{ point: 'Logits', compressor: { kind: 'topk', k: 10 } }]),
-    ...(tokens ? [] : [{ point: 'InputTokens' }]),
-  ];
-}
-
 function watchedOf(
   run: RunFacts,
   entry: PlanEntry,
@@ -95,7 +69,7 @@ function watchedOf(
     promptSet,
     prompts: set?.prompts ?? [],
     compressor,
-    form: formOf(compressorCode(compressor.kind)),
+    form: formOfPlan(compressor.kind),
     firstToken: entry.tokens?.[0] ?? 0,
   };
 }

@@ -1,5 +1,5 @@
 import type { StepFacts } from '../../protocol/messages';
-import type { RunEvent } from './run_event';
+import type { RunEvent } from './event';
 
 const kWatched = [
   ['loss', 'Loss'],

@@ -1,7 +1,8 @@
 import { read } from '../../base/schema';
 import { type AuditLine, type Notification, stateSchema } from '../../protocol/messages';
 import type { Program } from '../../protocol/interventions';
-import { joined, ReportReader, type RunEvent } from './run_event';
+import type { RunEvent } from './event';
+import { joined, ReportReader } from './run_event';
 
 /** Older events than these are forgotten. */
 export const kMaxEvents = 5000;

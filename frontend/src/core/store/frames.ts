@@ -1,5 +1,4 @@
-import type { Form } from './form';
-import type { MapData } from './map_data';
+import type { Form } from './compressors';
 
 /** What the page wants to see. `step` null follows the newest. */
 export interface ViewQuery {
@@ -61,48 +60,6 @@ export interface FrameBase {
   readonly fetched: boolean;
 }
 
-/** Both heat maps of one step, ready to draw. */
-export interface MapsFrame extends FrameBase {
-  readonly kind: 'maps';
-  readonly tiles: number;
-  /** Layers down, tokens across. */
-  readonly layerMap: MapData;
-  /** Tiles (or columns) down, tokens across, of one layer. */
-  readonly tileMap: MapData;
-}
-
-/** Tiles × tokens of every layer, folded to what small maps can show. */
-export interface LayersFrame extends FrameBase {
-  readonly kind: 'layers';
-  readonly tiles: number;
-  /** One of each of `layers`; null: not captured. */
-  readonly maps: readonly (MapData | null)[];
-}
-
-/** One number of each layer and step. */
-export interface OverFrame extends FrameBase {
-  readonly kind: 'over';
-  /** Layers down, steps across. */
-  readonly map: MapData;
-  /** The step of each column, of gaps too. */
-  readonly columns: readonly number[];
-  /** The step of each cell's number: a column may stand for several. */
-  readonly stepOf: Float64Array<ArrayBuffer>;
-}
-
-/** Attention of one head: queries down, keys (or tiles of them) across. */
-export interface AttentionFrame extends FrameBase {
-  readonly kind: 'attention';
-  readonly heads: number;
-  readonly head: number;
-  readonly keys: number;
-  readonly map: MapData;
-  /** All heads, where there are several. */
-  readonly small: readonly MapData[];
-  readonly queryTokens: Int32Array | null;
-  readonly queryPositions: Int32Array;
-}
-
 /** One line per layer over the kept steps of one plan. Null: not captured. */
 export interface History {
   readonly steps: readonly number[];
@@ -110,84 +67,11 @@ export interface History {
   readonly lines: Readonly<Record<string, readonly (readonly (number | null)[])[]>>;
 }
 
-/** The ten numbers of `stats`, in the order of the wire. */
-export const kStatNames = [
-  'count',
-  'mean',
-  'std',
-  'min',
-  'max',
-  'norm',
-  'zeros',
-  'NaN',
-  '+Inf',
-  '−Inf',
-] as const;
+/** Every frame by its kind: each feature adds its own where it declares them. */
+// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- features fill it
+export interface Frames {}
 
-/** Histograms side by side: of one layer at many steps, or of many layers at one step. */
-export interface Ridge {
-  /** Steps or layers, one of each row. */
-  readonly names: readonly number[];
-  /** Row by row. */
-  readonly bins: Float64Array<ArrayBuffer>;
-}
-
-/** Where a layer left its range, and how. */
-export interface Departure {
-  readonly layer: number;
-  readonly step: number;
-  /** How many numbers were not finite; or else how large the norm was, in its usual ones. */
-  readonly bad: number;
-  readonly times: number;
-}
-
-export interface StatsFrame extends FrameBase {
-  readonly kind: 'stats';
-  /** Ten numbers for each layer, NaN for one that was not captured. */
-  readonly table: Float64Array<ArrayBuffer>;
-  /** The histogram of the chosen layer. */
-  readonly bins: Float64Array<ArrayBuffer>;
-  readonly history: History;
-  readonly stepRidge: Ridge;
-  readonly layerRidge: Ridge;
-  /** The first layer that left its range; null: none has. */
-  readonly departure: Departure | null;
-}
-
-export interface ProjectionFrame extends FrameBase {
-  readonly kind: 'projection';
-  readonly vectors: number;
-  readonly vector: number;
-  /** Layers down, tokens across, on one vector. */
-  readonly layerMap: MapData;
-  /** Of the last token and the mean over tokens; for the alarm of the asked layer alone. */
-  readonly history: History;
-}
-
-export interface TopKFrame extends FrameBase {
-  readonly kind: 'topk';
-  /** Ranks down, tokens across. */
-  readonly map: MapData;
-  /** The column (of Logits: the token id) of every cell of the map. */
-  readonly ids: Int32Array<ArrayBuffer>;
-}
-
-/** The point was passed; no numbers travel. */
-export interface PassedFrame extends FrameBase {
-  readonly kind: 'passed';
-  /** Layers that were passed at this step. */
-  readonly passed: readonly number[];
-}
-
-export type ViewFrame =
-  | MapsFrame
-  | LayersFrame
-  | OverFrame
-  | AttentionFrame
-  | StatsFrame
-  | ProjectionFrame
-  | TopKFrame
-  | PassedFrame;
+export type ViewFrame = Frames[keyof Frames];
 
 /** Nothing to show, and why. */
 export interface EmptyView {

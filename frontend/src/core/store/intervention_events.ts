@@ -1,7 +1,7 @@
 import type { Parser } from '../../base/schema';
 import { array, number, object, optional, string, withDefault } from '../../base/schema';
 import { interventionsSchema, type Program } from '../../protocol/interventions';
-import type { Gist } from './run_event';
+import type { Gist } from './event';
 
 type Read = <T>(schema: Parser<T>, detail: unknown) => T | undefined;
 

@@ -1,5 +1,5 @@
 import type { TensorRecord } from '../../protocol/record';
-import { type Form, formOf } from './form';
+import { type Form, formOf } from './compressors';
 
 /** The layers of one entry at one step, all under one plan. */
 export interface StepGroup {

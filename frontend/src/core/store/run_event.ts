@@ -10,28 +10,8 @@ import {
   stateSchema,
 } from '../../protocol/messages';
 import type { Program } from '../../protocol/interventions';
+import type { EventKind, Gist, RunEvent } from './event';
 import { askedGist, InterventionReader, isSameDial } from './intervention_events';
-
-export type EventKind = 'plan' | 'intervention' | 'control' | 'run' | 'drop' | 'alarm' | 'log';
-
-/** Something that happened in the run, at a step. */
-export interface RunEvent {
-  readonly kind: EventKind;
-  readonly tone: 'plain' | 'warn' | 'bad';
-  readonly step: number;
-  /** The last step of several that are told as one. */
-  readonly lastStep: number;
-  /** Milliseconds since 1970. */
-  readonly time: number;
-  readonly text: string;
-  /** Who asked for it; '' where nobody did, or nobody knows. */
-  readonly who: string;
-  /** Two reports of one thing, a notification and a line of the audit trail say, agree in this. */
-  readonly what: string;
-  /** Records and messages that were dropped. */
-  readonly records: number;
-  readonly messages: number;
-}
 
 /** A notification, or a line of the audit trail: what both have is told in the same form. */
 export interface Report {
@@ -45,9 +25,6 @@ export interface Report {
 const refusedSchema = object({ method: string, code: withDefault(string, ''), message: string });
 const claimedSchema = object({ take_over: withDefault(boolean, false) });
 const appliedSchema = object({ result: optional(planEventSchema) });
-
-/** What a report is about, without step and time. */
-export type Gist = Pick<RunEvent, 'kind' | 'tone' | 'text' | 'what'> & Partial<RunEvent>;
 
 /** Reads one source of reports in their order: what a state means depends on the one before. */
 export class ReportReader {

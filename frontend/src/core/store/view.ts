@@ -1,17 +1,36 @@
-import { attentionView } from '../../features/attention/attention_view';
-import { formOf } from './form';
+import { type Form, formOf } from './compressors';
 import type { EmptyView, View, ViewFrame, ViewQuery } from './frames';
-import { layersView } from '../../features/maps/layers_view';
-import { mapsView } from '../../features/maps/maps_view';
-import { overView } from '../../features/maps/over_view';
-import { projectionView } from '../../features/projections/projection_view';
 import type { RingStore, SeriesQuery } from './ring_store';
-import { baseOf, type Detail, type Scene } from './scene';
-import { statsView } from '../../features/statistics/stats_view';
-import { topKView } from '../../features/text/topk_view';
+import type { Detail, Scene } from './scene';
 
 /** How the step that a query asks for stands: here, on its way, or kept by nobody. */
 export type Holding = 'here' | 'fetching' | 'gap';
+
+/** How one kind of frame is built in the worker. Features contribute them. */
+export interface ViewBuilder<F extends ViewFrame = ViewFrame> {
+  readonly kind: F['kind'];
+  /** Of the records that it is built from. */
+  readonly form: Form;
+  /** Whether it is the one of several of this form that is asked for. */
+  fits(scene: Scene): boolean;
+  /** Undefined for records that this version cannot show. */
+  build(scene: Scene): F | undefined;
+  /** The large arrays of the frame: they move to the page and are not copied. */
+  buffersOf(frame: F): readonly ArrayBuffer[];
+}
+
+const kBuilders: ViewBuilder[] = [];
+
+export function registerBuilders(builders: readonly ViewBuilder[]): void {
+  kBuilders.push(...builders);
+}
+
+/** The large arrays of a view: they move to the page and are not copied. */
+export function buffersOf(view: View): ArrayBuffer[] {
+  if (!('frame' in view)) return [];
+  const { frame } = view;
+  return [...(kBuilders.find(({ kind }) => kind === frame.kind)?.buffersOf(frame) ?? [])];
+}
 
 export function seriesOf(query: ViewQuery): SeriesQuery {
   const { point, entry, plan, phase, direction, promptSet, form } = query;
@@ -48,34 +67,8 @@ export function buildView(
 
 /** Undefined for a record that this version cannot show. */
 function frameOf(scene: Scene): ViewFrame | undefined {
-  const { compressor, shape } = scene.parts[0].header;
-  switch (formOf(compressor)) {
-    case 'values':
-      return shape.length === 4 ? attentionView(scene) : tilesView(scene);
-    case 'stats':
-      return statsView(scene);
-    case 'projection':
-      return projectionView(scene);
-    case 'topk':
-      return topKView(scene);
-    case 'empty': {
-      const passed = [...scene.group.layers.keys()].sort((a, b) => a - b);
-      return { ...baseOf(scene), kind: 'passed', passed };
-    }
-    case 'other':
-      return undefined;
-  }
-}
-
-function tilesView(scene: Scene): ViewFrame | undefined {
-  switch (scene.query.layout) {
-    case 'one':
-      return mapsView(scene);
-    case 'all':
-      return layersView(scene);
-    case 'over':
-      return overView(scene);
-  }
+  const form = formOf(scene.parts[0].header.compressor);
+  return kBuilders.find((each) => each.form === form && each.fits(scene))?.build(scene);
 }
 
 function emptyOf(query: ViewQuery, reason: EmptyView['reason']): EmptyView {

@@ -4,7 +4,7 @@ import { webSocketPipe } from '../../protocol/pipe';
 import type { TensorRecord } from '../../protocol/record';
 import { RingStore } from '../store/ring_store';
 import type { View } from '../store/frames';
-import { buildView } from '../store/view';
+import { buffersOf, buildView } from '../store/view';
 import { HistoryClient, hubFetcher } from './history_client';
 import { HubSession } from './hub_session';
 import {
@@ -23,8 +23,6 @@ import { readPastSteps } from './past_steps';
 import { Scrubber } from './scrubber';
 import { ViewSender } from './view_sender';
 
-// The worker's entry: owns the socket, the store and the building of views.
-
 interface WorkerScope {
   postMessage(message: FromWorker, transfer?: Transferable[]): void;
   addEventListener(type: 'message', listener: (event: MessageEvent<ToWorker>) => void): void;
@@ -35,6 +33,7 @@ const kEventsDelayMs = 16;
 // The page tells at once that it has an alarm's view: nothing else slows these down.
 const kAlarmDelayMs = 100;
 
+/** Owns the socket, the store and the building of views. */
 class HubWorker {
   private store = new RingStore(0);
   private session: HubSession | undefined;
@@ -48,7 +47,7 @@ class HubWorker {
   private readonly views = new Map(kSlots.map((slot) => [slot, this.makeSender(slot)]));
   private run = '';
   private events: HubEvent[] = [];
-  private eventsTimer: number | undefined;
+  private eventsTimer: ReturnType<typeof setTimeout> | undefined;
   private bytes = 0;
   private records = 0;
   private problems = 0;
@@ -284,35 +283,11 @@ class HubWorker {
   }
 
   private postView(message: Extract<FromWorker, { readonly view: View }>): void {
-    kScope.postMessage(message, numbersOf(message.view));
+    kScope.postMessage(message, buffersOf(message.view));
   }
 
   private post(message: FromWorker): void {
     kScope.postMessage(message);
-  }
-}
-
-/** The large arrays of a view: they move to the page and are not copied. */
-function numbersOf(view: View): Transferable[] {
-  if (!('frame' in view)) return [];
-  const { frame } = view;
-  switch (frame.kind) {
-    case 'maps':
-      return [frame.layerMap.values.buffer, frame.tileMap.values.buffer];
-    case 'projection':
-      return [frame.layerMap.values.buffer];
-    case 'layers':
-      return frame.maps.flatMap((map) => (map === null ? [] : [map.values.buffer]));
-    case 'over':
-      return [frame.map.values.buffer, frame.stepOf.buffer];
-    case 'attention':
-      return [frame.map, ...frame.small].map(({ values }) => values.buffer);
-    case 'topk':
-      return [frame.map.values.buffer, frame.ids.buffer];
-    case 'stats':
-      return [frame.stepRidge.bins.buffer, frame.layerRidge.bins.buffer];
-    case 'passed':
-      return [];
   }
 }
 
@@ -333,6 +308,9 @@ async function probe(socketUrl: string): Promise<number> {
   }
 }
 
-const kWorker = new HubWorker();
-kScope.addEventListener('message', (event) => kWorker.onMessage(event.data));
-setInterval(() => kWorker.postTraffic(), 1000);
+/** Answers the page from now on. */
+export function startHubWorker(): void {
+  const worker = new HubWorker();
+  kScope.addEventListener('message', (event) => worker.onMessage(event.data));
+  setInterval(() => worker.postTraffic(), 1000);
+}

@@ -21,8 +21,8 @@ export class WorkerLink {
   private readonly syncs = new Map<number, () => void>();
   private nextToken = 1;
 
-  constructor() {
-    this.worker = new Worker(new URL('./hub_worker.ts', import.meta.url), { type: 'module' });
+  constructor(worker: Worker) {
+    this.worker = worker;
     this.worker.onmessage = (event: MessageEvent<FromWorker>): void => this.onMessage(event.data);
   }
 

@@ -1,4 +1,4 @@
-import type { AttentionFrame } from '../../core/store/frames';
+import type { AttentionFrame } from './frame';
 import { foldLines, type LineRange, mapOfLines } from '../../core/store/fold';
 import type { MapData } from '../../core/store/map_data';
 import { type Row, type Scene, tokenBaseOf, tokensOf, tokensOfRow } from '../../core/store/scene';

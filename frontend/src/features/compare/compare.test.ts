@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { compareFrames, type FramePair, ofLayers, pairOf, sharedStats } from './compare';
+import { compareFrames } from './compare';
+import { type FramePair, ofLayers, pairOf, sharedStats } from '../../core/store/frame_pair';
 import type { ViewFrame } from '../../core/store/frames';
 import { type MapData, statsOf } from '../../core/store/map_data';
 import { RingStore } from '../../core/store/ring_store';

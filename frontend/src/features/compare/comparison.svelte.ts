@@ -2,7 +2,10 @@ import type { OtherRunFacts } from '../../protocol/messages';
 import { type Compared, compareFrames } from './compare';
 import type { EmptyView, View, ViewFrame, ViewQuery } from '../../core/store/frames';
 import { spacingOf } from '../../core/store/spacing';
-import type { App } from '../../core/session/app.svelte';
+import type { Follower } from '../../core/registry/feature';
+import { stateOf } from '../../core/registry/state_of';
+import type { Slot } from '../../core/worker/link_messages';
+import type { Session } from '../../core/session/session';
 import { differenceOf, type Held } from './meanings';
 import { compressorFor } from '../../core/session/plan_book.svelte';
 import { queryOf } from '../../core/session/queries';
@@ -36,15 +39,13 @@ export interface ShownSide extends Side {
 }
 
 /** Two views beside each other: A has the page's main view, B the other. */
-export class Comparison {
-  /** The recordings that the hub offers beside its run. */
-  runs = $state.raw<readonly OtherRunFacts[]>([]);
+export class Comparison implements Follower {
   frame = $state.raw<ViewFrame | null>(null);
   empty = $state.raw<EmptyView | null>(null);
 
   readonly sideA = $derived.by(() => this.ask('A'));
   readonly sideB = $derived.by(() => this.ask('B'));
-  readonly a = $derived.by(() => this.shown(this.sideA, this.app.frame, this.app.empty));
+  readonly a = $derived.by(() => this.shown(this.sideA, this.session.frame, this.session.empty));
   readonly b = $derived.by(() => this.shown(this.sideB, this.frame, this.empty));
   readonly compared = $derived.by(() => this.compare());
   /** Both sides show the same. */
@@ -56,17 +57,17 @@ export class Comparison {
 
   private sent = 'null';
 
-  constructor(private readonly app: App) {}
+  constructor(private readonly session: Session) {}
 
   get active(): boolean {
-    return this.app.view.tab === 'compare';
+    return this.session.view.tab === 'compare';
   }
 
   choose(side: SideName, change: Partial<Pick<Side, 'runId' | 'phase' | 'step'>>): void {
     const { runId: run, phase, step } = change;
     // Steps of one run mean nothing in another.
     const stepThen = run === undefined ? step : null;
-    this.app.show(
+    this.session.show(
       side === 'A'
         ? {
             ...(run === undefined ? {} : { runA: run }),
@@ -87,25 +88,25 @@ export class Comparison {
     if (text === this.sent) return;
     this.sent = text;
     if (query === null) this.frame = this.empty = null;
-    this.app.link.query('other', query);
+    this.session.link.query('other', query);
   }
 
-  onView(view: View): void {
-    if (!this.active) return;
+  onView(slot: Slot, view: View): void {
+    if (slot !== 'other' || !this.active) return;
     this.frame = 'frame' in view ? view.frame : null;
     this.empty = 'frame' in view ? null : view.empty;
   }
 
   private ask(name: SideName): Side {
-    const { app } = this;
-    const { view } = app;
+    const { session } = this;
+    const { view } = session;
     const [runId, wanted, step] =
       name === 'A'
         ? ([view.runA, view.phase, view.step] as const)
         : ([view.runB, view.phaseB, view.stepB] as const);
-    const run = this.runs.find(({ id }) => id === runId) ?? null;
+    const run = this.session.otherRuns.find(({ id }) => id === runId) ?? null;
     const known = runId === '' || run !== null;
-    const entry = !known || app.point === null ? null : this.entryOf(run, app.point);
+    const entry = !known || session.point === null ? null : this.entryOf(run, session.point);
     const phase = phaseOf(entry?.phases ?? [], wanted);
     const side = { name, run, runId, known, entry, phase, step };
     return { ...side, query: entry === null ? null : this.queryOf(side, entry) };
@@ -119,18 +120,18 @@ export class Comparison {
   }
 
   private queryOf({ run, phase, step }: Omit<Side, 'query'>, entry: WatchedEntry): ViewQuery {
-    const { app } = this;
-    const facts = run?.facts ?? app.run;
-    const view: ViewState = { ...app.view, layout: 'one' };
+    const { session } = this;
+    const facts = run?.facts ?? session.run;
+    const view: ViewState = { ...session.view, layout: 'one' };
     return queryOf(entry, view, {
-      plan: (run === null ? app.plan?.number : run.facts.plan?.number) ?? 0,
+      plan: (run === null ? session.plan?.number : run.facts.plan?.number) ?? 0,
       tokenizer: facts?.tokenizer?.kind ?? 'byte',
       phase,
-      layer: closest(entry.layers, app.view.layer),
+      layer: closest(entry.layers, session.view.layer),
       // A recording does not go on: its newest step is known.
       step: run === null ? step : Math.min(step ?? run.last_step, run.last_step),
-      until: run === null ? app.until : null,
-      every: app.everyOf(entry, phase),
+      until: run === null ? session.until : null,
+      every: session.everyOf(entry, phase),
       run: run?.id ?? '',
     });
   }
@@ -142,7 +143,7 @@ export class Comparison {
     const { run, query } = side;
     const kept = mine?.steps ?? none?.steps ?? [];
     const history =
-      run === null ? this.app.history : { first: run.first_step, last: run.last_step };
+      run === null ? this.session.history : { first: run.first_step, last: run.last_step };
     const track = trackOf(
       run === null || kept.includes(run.last_step) ? kept : [...kept, run.last_step],
       history,
@@ -156,7 +157,7 @@ export class Comparison {
 
   private compare(): Compared {
     const no = (reason: string): Compared => ({ pair: null, reason });
-    if (this.app.point === null) return no('Nothing is traced: add a point to the trace plan.');
+    if (this.session.point === null) return no('Nothing is traced: add a point to the trace plan.');
     for (const side of [this.a, this.b]) {
       const reason = this.obstacle(side);
       if (reason !== undefined) return no(reason);
@@ -168,14 +169,14 @@ export class Comparison {
   }
 
   private held(frame: ViewFrame): Held {
-    const { app } = this;
-    const runId = frame.query.run === '' ? (app.run?.id ?? '') : frame.query.run;
-    return { frame, of: compressorFor(app, frame), runId };
+    const { session } = this;
+    const runId = frame.query.run === '' ? (session.run?.id ?? '') : frame.query.run;
+    return { frame, of: compressorFor(session, frame), runId };
   }
 
   private obstacle(side: ShownSide): string | undefined {
     const { name, known, runId, run, entry, empty, frame } = side;
-    const what = this.app.point?.name ?? '';
+    const what = this.session.point?.name ?? '';
     if (!known) return `The hub offers no recording ${runId}: start it with --compare FILE.`;
     if (entry === null) return `${run?.name ?? name} (${name}) does not trace ${what}.`;
     if (frame !== null) return undefined;
@@ -187,3 +188,5 @@ export class Comparison {
     return empty === null ? `Waiting for ${name}.` : `No data of ${what} for ${name} yet.`;
   }
 }
+
+export const comparisonOf = stateOf((session) => new Comparison(session));

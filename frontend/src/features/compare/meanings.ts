@@ -1,7 +1,7 @@
 import type { CompressorFacts } from '../../protocol/messages';
-import { compressorName } from '../../protocol/record';
+import { compressorName } from '../../core/store/compressors';
 import type { FrameBase } from '../../core/store/frames';
-import { vectorName } from '../../ui/quantities';
+import { compressorOfCode } from '../../core/registry/registry';
 
 /** What one side of a comparison holds. */
 export interface Held {
@@ -19,20 +19,7 @@ export function differenceOf(a: Held, b: Held): string | undefined {
 }
 
 function meaningOf({ frame, of, runId }: Held): string {
-  const kind = compressorName(frame.compressor);
   const unknown = `(plan ${frame.plan} of run ${runId})`;
-  switch (kind) {
-    case 'tile':
-      return of === undefined ? `tile ${unknown}` : `the ${of.method ?? 'mean'} of each tile`;
-    case 'projection': {
-      if (of === undefined) return `projections on vector ${frame.vector ?? 0} ${unknown}`;
-      const length = of.normalize === false ? ', not by length' : '';
-      return `projections on ${vectorName(frame, of)}${length}`;
-    }
-    case 'stats':
-      if (of === undefined) return `a histogram ${unknown}`;
-      return `a histogram ${of.range === undefined ? 'by powers of two' : `from ${of.range.join(' to ')}`}`;
-    default:
-      return kind;
-  }
+  const said = compressorOfCode(frame.compressor)?.meaningOf?.(frame, of, unknown);
+  return said ?? compressorName(frame.compressor);
 }

@@ -1,6 +1,8 @@
 import { unzipSync } from 'fflate';
 import { expect, test } from 'vitest';
-import { csvOf, digitsOf, type Exported, factsOfBoth, npzOf, stepsText } from './export_files';
+import type { Exported } from '../../core/registry/files';
+import { factsOfBoth, stepsText } from '../../ui/file_facts';
+import { csvOf, digitsOf, npzOf } from './export_files';
 
 const kExported: Exported = {
   name: 'x',

@@ -1,18 +1,6 @@
 import { zipSync } from 'fflate';
-import { npyOf, npyOfIntegers, npyOfText } from './npy';
-import type { ExportArray } from './export_arrays';
-
-export type Facts = Readonly<Record<string, string | number>>;
-
-/** What a view hands to a file. */
-export interface Exported {
-  /** Of the file, without its ending. */
-  readonly name: string;
-  readonly title: string;
-  /** Run, step, point, layer, dtype, units: in the order of the header. */
-  readonly facts: Facts;
-  readonly arrays: readonly ExportArray[];
-}
+import { npyOf, npyOfIntegers, npyOfText } from '../../base/npy';
+import type { ExportArray, Exported } from '../../core/registry/files';
 
 // Files of the same numbers are the same, whenever they are made.
 const kTime = new Date(1980, 0, 1);
@@ -47,21 +35,6 @@ export function csvOf({ facts, arrays }: Exported): readonly string[] {
     return `${['', title, ...tableLines(array)].join('\n')}\n`;
   });
   return [...head, ...tables];
-}
-
-/** What is said of A and B of a comparison: both where they differ. */
-export function factsOfBoth(a: Facts, b: Facts): Facts {
-  const names = [...new Set([...Object.keys(a), ...Object.keys(b)])];
-  const both = (name: string): string | number =>
-    a[name] === b[name] ? a[name] : `A: ${a[name] ?? 'none'}, B: ${b[name] ?? 'none'}`;
-  return Object.fromEntries(names.map((name) => [name, both(name)]));
-}
-
-/** What the file holds of a run: a held view, or a page without its past, has not all. */
-export function stepsText(steps: readonly number[], stride: number): string {
-  if (steps.length === 0) return 'none';
-  const thin = stride === 1 ? '' : `, one of every ${stride}`;
-  return `${steps[0]} to ${steps[steps.length - 1]}${thin}`;
 }
 
 function tableLines({ axes, shape, data }: ExportArray): string[] {

@@ -2,9 +2,9 @@ import { type Infer, object, parse, string } from '../../base/schema';
 import { type Floats, toFloats, toIntegers } from '../../protocol/numbers';
 import { dtypeName, kInputTokensFlag, type TensorRecord } from '../../protocol/record';
 import { decodeRecords } from '../../protocol/record_reader';
-import { pairOf } from '../compare/compare';
+import { pairOf } from '../../core/store/frame_pair';
 import { type MapData, statsOf } from '../../core/store/map_data';
-import { tileMapOf } from '../maps/maps_view';
+import { tileMapOf } from '../../core/store/token_maps';
 import { range } from '../../core/store/scene';
 
 /** Without a program, with it, and what it changes. */

@@ -4,7 +4,9 @@ import {
   removeAnswerSchema,
   setAnswerSchema,
 } from '../../protocol/interventions';
-import type { Notification } from '../../protocol/messages';
+import type { Follower } from '../../core/registry/feature';
+import { stateOf } from '../../core/registry/state_of';
+import type { Notification, RunFacts } from '../../protocol/messages';
 import { type Counters, InterventionStore } from './intervention_store';
 import type { Controller, Outcome } from '../../core/session/controller.svelte';
 
@@ -24,7 +26,7 @@ export interface Acknowledged {
 }
 
 /** The programs in force for panels to follow, and what is asked of them. */
-export class Interventions {
+export class Interventions implements Follower {
   private readonly store = new InterventionStore();
   private version = $state(0);
   readonly programs = $derived.by(() => (this.version < 0 ? [] : this.store.programs));
@@ -47,7 +49,12 @@ export class Interventions {
     this.version += 1;
   }
 
-  take(notification: Notification): void {
+  onRun({ interventions }: RunFacts, isAnother: boolean): void {
+    if (isAnother) this.clear();
+    this.inForce(interventions ?? []);
+  }
+
+  onNotification(notification: Notification): void {
     switch (notification.event) {
       case 'interventions':
         this.store.inForce(notification.params.programs);
@@ -94,3 +101,5 @@ export class Interventions {
     control.notice = `${names}: step ${step} runs without on ${control.ranksText(ranks)}`;
   }
 }
+
+export const interventionsOf = stateOf(({ control }) => new Interventions(control));

@@ -69,8 +69,8 @@ test('only what is chosen is sent with a program', async () => {
 
 test('notifications change what is in force, others nothing', () => {
   const params = { step: 14, programs: [], reason: 'remove' };
-  stage.interventions.take({ event: 'log', params: { level: 'info', message: 'x' } });
+  stage.interventions.onNotification({ event: 'log', params: { level: 'info', message: 'x' } });
   expect(stage.interventions.programs).toHaveLength(1);
-  stage.interventions.take({ event: 'interventions', params });
+  stage.interventions.onNotification({ event: 'interventions', params });
   expect(stage.interventions.programs).toEqual([]);
 });

@@ -8,9 +8,10 @@ import {
 import type { HubError } from '../../protocol/messages';
 import { readBeforeAfter } from './before_after';
 import { accessOf } from '../../core/session/access';
-import type { App } from '../../core/session/app.svelte';
+import type { Session } from '../../core/session/session';
 import { expressionErrorOf } from '../../protocol/expression_error';
 import type { Outcome } from '../../core/session/controller.svelte';
+import { interventionsOf } from './interventions.svelte';
 import { LiveCheck } from '../../core/session/live_check.svelte';
 import { previewPlan } from './preview_plan';
 import { programOf, wrongValue } from './program_words';
@@ -41,12 +42,12 @@ export class ProgramDraft {
   /** The last program that this page has applied, and the step from which it is in force. */
   applied = $state.raw<{ name: string; step: number; ranks: number } | null>(null);
 
-  readonly access = $derived.by(() => accessOf(this.app, kFree, kReplayed));
-  readonly text = $derived.by(() => this.app.view.program);
-  readonly name = $derived.by(() => this.app.view.programName.trim() || kNoName);
+  readonly access = $derived.by(() => accessOf(this.session, kFree, kReplayed));
+  readonly text = $derived.by(() => this.session.view.program);
+  readonly name = $derived.by(() => this.session.view.programName.trim() || kNoName);
   readonly isEmpty = $derived(this.text.trim() === '');
   /** The address is too short for it: a reload loses it. */
-  readonly isTooLong = $derived.by(() => !fitsAddress(this.app.view));
+  readonly isTooLong = $derived.by(() => !fitsAddress(this.session.view));
   readonly error = $derived.by((): HubError | null => this.refused ?? this.checker.error);
   readonly found = $derived(
     this.error === null ? null : expressionErrorOf(this.error.message, this.error.where),
@@ -65,8 +66,8 @@ export class ProgramDraft {
   /** Who was asked: session and run. */
   private trainer = '';
 
-  constructor(private readonly app: App) {
-    this.checker = new LiveCheck(app.link, 'intervention.check', programCheckSchema);
+  constructor(private readonly session: Session) {
+    this.checker = new LiveCheck(session.link, 'intervention.check', programCheckSchema);
   }
 
   dispose(): void {
@@ -76,8 +77,8 @@ export class ProgramDraft {
   /** Asks the trainer about the draft as it stands. A replay has none. */
   follow(): void {
     const { text, isEmpty } = this;
-    const { session, viewOnly } = this.app.control;
-    const { run, replay } = this.app;
+    const { session, viewOnly } = this.session.control;
+    const { run, replay } = this.session;
     const canAsk = session !== '' && run !== null && replay === null;
     const trainer = `${session}/${run?.id ?? ''}`;
     const asked = canAsk && !viewOnly && !isEmpty ? { program: programOf(text) } : null;
@@ -94,12 +95,12 @@ export class ProgramDraft {
   write(text: string): void {
     this.refused = null;
     this.disarm();
-    this.app.show({ program: text });
+    this.session.show({ program: text });
   }
 
   rename(name: string): void {
     this.disarm();
-    this.app.show({ programName: name });
+    this.session.show({ programName: name });
   }
 
   take(name: string, text: string): void {
@@ -142,7 +143,7 @@ export class ProgramDraft {
 
   /** With the records of an evaluation batch, without them where the hub does not take a plan. */
   private async previewOf(params: object): Promise<Outcome<Preview>> {
-    const { control, run } = this.app;
+    const { control, run } = this.session;
     const plan = previewPlan(run);
     const ask = (asked: object): Promise<Outcome<Preview>> =>
       control.carryOut('intervention.preview', asked, previewSchema);
@@ -159,7 +160,7 @@ export class ProgramDraft {
     const ttl = this.ttl.trim() === '' ? null : Number(this.ttl);
     const parameters = this.parametersOf(armed);
     const options = { name, program, parameters, ttl, keep: this.keep };
-    const outcome = await this.app.interventions.apply(options);
+    const outcome = await interventionsOf(this.session).apply(options);
     if (!outcome.ok) {
       this.refused = outcome.error;
       return;
@@ -187,7 +188,7 @@ export class ProgramDraft {
   }
 
   private hindranceOf(): string {
-    const { connection, control, replay, run } = this.app;
+    const { connection, control, replay, run } = this.session;
     const { hindrance } = this.checker;
     if (replay !== null) return 'A recording checks no programs.';
     if (connection.kind !== 'open') return 'Not checked: the hub is not connected.';

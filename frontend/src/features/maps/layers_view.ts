@@ -1,8 +1,8 @@
 import { linesToFloats } from '../../protocol/numbers';
 import { foldExtremes } from '../../core/store/fold';
-import type { LayersFrame } from '../../core/store/frames';
+import type { LayersFrame } from './frame';
 import type { MapData } from '../../core/store/map_data';
-import { tileMapOf } from './maps_view';
+import { tileMapOf } from '../../core/store/token_maps';
 import { rowNamed, type Row, type Scene, tokenBaseOf } from '../../core/store/scene';
 
 // A small map is some hundred pixels wide; more cells would only travel.

@@ -1,7 +1,8 @@
 import { linesToFloats } from '../../protocol/numbers';
 import type { TensorRecord } from '../../protocol/record';
 import { isLarger } from '../../core/store/fold';
-import type { OverFrame, ViewQuery } from '../../core/store/frames';
+import type { ViewQuery } from '../../core/store/frames';
+import type { OverFrame } from './frame';
 import { statsOf } from '../../core/store/map_data';
 import type { StepGroup } from '../../core/store/ring_store';
 import { baseOf, historyOf, type Scene, tokensOfRow } from '../../core/store/scene';

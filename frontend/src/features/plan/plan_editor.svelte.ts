@@ -1,12 +1,13 @@
 import { untrack } from 'svelte';
 import type { HubError, PlanEntry, PointFacts, RunFacts } from '../../protocol/messages';
 import { accessOf } from '../../core/session/access';
-import type { App } from '../../core/session/app.svelte';
+import type { Session } from '../../core/session/session';
 import { changesOf } from './plan_diff';
 import { type FormError, placeOf, planOf } from './plan_form';
 import { type EntryEstimate, PlanChecker } from './plan_checker.svelte';
 import { newRow, type PlanRow, rowsOf } from './plan_row';
-import { formatDraft, kMaxPlanText, parseDraft } from './plan_text';
+import { formatDraft, parseDraft } from './plan_text';
+import { kMaxPlanText } from '../../core/session/url_state';
 
 const kFree = 'Nobody holds control: Apply claims it.';
 const kReplayed = 'A recording cannot be re-traced: this is the plan it was made with.';
@@ -20,21 +21,21 @@ export class PlanEditor {
 
   /** With vectors that came into the run's folder after its start, if the plan names them. */
   readonly run = $derived.by((): RunFacts | null => {
-    const { run } = this.app;
+    const { run } = this.session;
     const named = [...this.inForce, ...this.rows].flatMap(({ vectors }) => vectors);
     if (run === null) return null;
     const vectors = [...run.vectors, ...named];
     return { ...run, vectors: vectors.filter((name, at) => vectors.indexOf(name) === at) };
   });
-  readonly points = $derived.by(() => this.app.run?.points ?? []);
+  readonly points = $derived.by(() => this.session.run?.points ?? []);
   readonly inForce = $derived.by((): readonly PlanRow[] =>
-    this.app.plan === null ? [] : rowsOf(this.app.plan, this.points),
+    this.session.plan === null ? [] : rowsOf(this.session.plan, this.points),
   );
-  readonly edited = $derived.by(() => this.app.view.plan !== '');
+  readonly edited = $derived.by(() => this.session.view.plan !== '');
   /** The address is too short for the draft: a reload loses it. */
-  readonly isTooLong = $derived.by(() => this.app.view.plan.length > kMaxPlanText);
+  readonly isTooLong = $derived.by(() => this.session.view.plan.length > kMaxPlanText);
   readonly changes = $derived(this.edited ? changesOf(this.inForce, this.rows) : []);
-  readonly access = $derived.by(() => accessOf(this.app, kFree, kReplayed));
+  readonly access = $derived.by(() => accessOf(this.session, kFree, kReplayed));
   readonly readOnly = $derived(this.access.readOnly);
   /** What is wrong with the draft, or why the last one was refused. */
   readonly error = $derived.by(
@@ -59,8 +60,8 @@ export class PlanEditor {
   private written: string | undefined;
   private followed: readonly PlanRow[] | undefined;
 
-  constructor(private readonly app: App) {
-    this.checker = new PlanChecker(app.link);
+  constructor(private readonly session: Session) {
+    this.checker = new PlanChecker(session.link);
   }
 
   dispose(): void {
@@ -70,7 +71,7 @@ export class PlanEditor {
   /** Takes over a draft of the address, or the plan in force where there is no draft. */
   follow(): void {
     const { inForce } = this;
-    const { plan, view } = this.app;
+    const { plan, view } = this.session;
     untrack(() => {
       const news = inForce !== this.followed && view.plan === '';
       if (view.plan !== this.written || news) {
@@ -86,7 +87,7 @@ export class PlanEditor {
   /** Asks the trainer about the draft as it stands. A replay has none. */
   check(): void {
     const { made } = this;
-    const { run, replay, control } = this.app;
+    const { run, replay, control } = this.session;
     const askable = control.session !== '' && run !== null && replay === null && made.ok;
     const trainer = `${control.session}/${run?.id ?? ''}`;
     untrack(() => {
@@ -154,7 +155,7 @@ export class PlanEditor {
       return;
     }
     const sent = formatDraft(this.rows);
-    const outcome = await this.app.control.setPlan(made.plan);
+    const outcome = await this.session.control.setPlan(made.plan);
     this.refused = outcome.ok ? null : outcome.error;
     if (this.wrong !== null) this.chosen = this.wrong.row;
     // What was typed meanwhile is the next draft.
@@ -169,7 +170,7 @@ export class PlanEditor {
 
   /** Ends the draft. The plan that was just set may be told only after the answer. */
   private settle(number = 0): void {
-    if ((this.app.plan?.number ?? 0) >= number) this.rows = copiesOf(this.inForce);
+    if ((this.session.plan?.number ?? 0) >= number) this.rows = copiesOf(this.inForce);
     this.choose(this.chosen);
     this.write('');
   }
@@ -180,7 +181,7 @@ export class PlanEditor {
 
   private write(text: string): void {
     this.written = text;
-    this.app.show({ plan: text });
+    this.session.show({ plan: text });
   }
 }
 

@@ -5,7 +5,7 @@ import type {
   PointFacts,
   RunFacts,
 } from '../../protocol/messages';
-import { kPlanCompressors } from '../../protocol/record';
+import { compressorNames } from '../../core/store/compressors';
 import { compressorOf, defaultKind } from '../../core/session/watched';
 
 /** One entry of the trace-configuration form; texts are what the user typed. */
@@ -121,7 +121,7 @@ export function kindChoices(
 ): readonly string[] {
   if (isTokens(point)) return ['none', 'empty'];
   const hasHeads = (point?.dims.length ?? 0) > 3;
-  return kPlanCompressors.filter((kind) => {
+  return compressorNames().filter((kind) => {
     if (kind === 'projection') return !hasHeads && (run?.vectors.length ?? 0) > 0;
     return !hasK(kind) || !hasHeads;
   });

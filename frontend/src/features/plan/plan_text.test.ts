@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import type { Plan, PlanEntry, PointFacts } from '../../protocol/messages';
 import { planOf } from './plan_form';
 import { type PlanRow, rowsOf } from './plan_row';
-import { formatDraft, kMaxPlanText, parseDraft } from './plan_text';
+import { kMaxPlanText } from '../../core/session/url_state';
+import { formatDraft, parseDraft } from './plan_text';
 
 const kDims = ['batch', 'sequence', 'features'];
 const kPoints: readonly PointFacts[] = [

@@ -4,9 +4,6 @@ import { hasK, kExpression, kMethods, type PlanRow } from './plan_row';
 // and then its members behind full stops, a letter and what was typed:
 // "HiddenStates.l1-4.t32*MLP1.kstats". Other characters are written as _ and two hex digits.
 
-/** More would not fit the request line that the hub reads. */
-export const kMaxPlanText = 5000;
-
 /** An entry of which nothing was chosen. */
 const kPlain: PlanRow = {
   enabled: true,

@@ -1,11 +1,15 @@
 import { formatNumber } from '../../base/format';
 import { alarm as eventOf } from '../../core/store/alarms';
 import { type Crossing, lastCrossing } from './crossing';
-import type { ProjectionFrame, View, ViewQuery } from '../../core/store/frames';
+import type { View, ViewQuery } from '../../core/store/frames';
+import type { ProjectionFrame } from './frame';
 import { type AlarmTarget, formatAlarmTarget, parseAlarmTarget } from './alarm_target';
-import type { App } from '../../core/session/app.svelte';
+import type { Follower } from '../../core/registry/feature';
+import { stateOf } from '../../core/registry/state_of';
+import type { Slot } from '../../core/worker/link_messages';
+import type { Session } from '../../core/session/session';
 import { compressorFor } from '../../core/session/plan_book.svelte';
-import { vectorName } from '../../ui/quantities';
+import { vectorName } from './vector_name';
 import { queryOf } from '../../core/session/queries';
 import { layerName, phaseOf } from '../../core/session/watched';
 
@@ -24,11 +28,13 @@ export interface Alarm {
  * The alarm of projections: it watches what was last shown beside its threshold, whatever else the
  * page shows by now.
  */
-export class ProjectionAlarm {
+export class ProjectionAlarm implements Follower {
   private frame = $state.raw<ProjectionFrame | null>(null);
-  private readonly target = $derived.by(() => parseAlarmTarget(this.app.view.alarmTarget));
+  private readonly target = $derived.by(() => parseAlarmTarget(this.session.view.alarmTarget));
   private readonly entry = $derived.by(() =>
-    this.app.watched.find(({ name, form }) => name === this.target?.entry && form === 'projection'),
+    this.session.watched.find(
+      ({ name, form }) => name === this.target?.entry && form === 'projection',
+    ),
   );
   /** The last crossing of the threshold; null: there was none. */
   readonly last = $derived.by(() => this.lastAlarm());
@@ -38,15 +44,17 @@ export class ProjectionAlarm {
   readonly event = $derived.by(() =>
     this.last === null ? null : eventOf(this.last.crossing.step, this.last.text),
   );
+  /** What it rings for. */
+  readonly warning = $derived.by(() => this.ringing?.text ?? null);
   private asked = 'null';
   private subject = 'null';
 
-  constructor(private readonly app: App) {}
+  constructor(private readonly session: Session) {}
 
   /** Takes what is shown now for its target, if it stands beside the threshold. */
-  aim(): void {
+  onShown(): void {
     const alarmTarget = this.shownTarget();
-    if (this.app.view.alarmTarget !== alarmTarget) this.app.show({ alarmTarget });
+    if (this.session.view.alarmTarget !== alarmTarget) this.session.show({ alarmTarget });
   }
 
   /** Asks for what is to be watched now. */
@@ -58,10 +66,11 @@ export class ProjectionAlarm {
     const subject = subjectOf(query);
     if (subject !== this.subject) this.frame = null;
     this.subject = subject;
-    this.app.link.query('alarm', query);
+    this.session.link.query('alarm', query);
   }
 
-  onView(view: View): void {
+  onView(slot: Slot, view: View): void {
+    if (slot !== 'alarm') return;
     const { query } = 'frame' in view ? view.frame : view.empty;
     // A view that was on its way when something else was asked for.
     if (subjectOf(query) !== this.subject) return;
@@ -69,7 +78,7 @@ export class ProjectionAlarm {
   }
 
   private shownTarget(): string {
-    const { view, frame, point, phase } = this.app;
+    const { view, frame, point, phase } = this.session;
     if (view.threshold === null) return '';
     const isShown = view.tab === 'tensors' && frame?.kind === 'projection';
     if (!isShown || point?.form !== 'projection' || frame.query.entry !== point.entry) {
@@ -81,29 +90,29 @@ export class ProjectionAlarm {
   }
 
   private query(): ViewQuery | null {
-    const { app, target, entry } = this;
+    const { session, target, entry } = this;
     if (target === undefined || entry === undefined) return null;
     const phase = phaseOf(entry.phases, target.phase);
     return queryOf(
       entry,
       { ...kFixed, row: target.row, vector: target.vector },
       {
-        plan: app.plan?.number ?? 0,
-        tokenizer: app.tokenizer,
+        plan: session.plan?.number ?? 0,
+        tokenizer: session.tokenizer,
         phase,
         layer: target.layer,
         step: null,
         // A held view holds the page, not what is watched.
-        until: app.replay?.step ?? null,
-        every: app.everyOf(entry, phase),
+        until: session.replay?.step ?? null,
+        every: session.everyOf(entry, phase),
         run: '',
       },
     );
   }
 
   private lastAlarm(): Alarm | null {
-    const { frame, target, entry, app } = this;
-    const { threshold } = app.view;
+    const { frame, target, entry, session } = this;
+    const { threshold } = session.view;
     if (frame === null || target === undefined || entry === undefined || threshold === null) {
       return null;
     }
@@ -112,12 +121,14 @@ export class ProjectionAlarm {
     const crossing = lastCrossing(frame.history.steps, line, threshold);
     if (crossing === undefined) return null;
     const point = entry.facts.name;
-    const vector = vectorName(frame, compressorFor(app, frame));
+    const vector = vectorName(frame, compressorFor(session, frame));
     const what = `${layerName(layer, point)} of ${point} on ${vector}`;
     const text = `${what} crossed ${formatNumber(threshold)} at step ${crossing.step}`;
     return { text, crossing, newest: line.findLast((value) => value !== null) ?? null, target };
   }
 }
+
+export const alarmOf = stateOf((session) => new ProjectionAlarm(session));
 
 /** What a query watches: a replay that moves watches the same. */
 function subjectOf(query: ViewQuery | null): string {

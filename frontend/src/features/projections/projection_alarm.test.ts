@@ -1,7 +1,8 @@
 import { beforeEach, expect, test } from 'vitest';
 import { planSchema, runSchema } from '../../protocol/messages';
-import type { ProjectionFrame, View, ViewQuery } from '../../core/store/frames';
-import type { App } from '../../core/session/app.svelte';
+import type { View, ViewQuery } from '../../core/store/frames';
+import type { ProjectionFrame } from './frame';
+import type { Session } from '../../core/session/session';
 import { PlanBook } from '../../core/session/plan_book.svelte';
 import { ProjectionAlarm } from './projection_alarm.svelte';
 import { kDefaultView, type ViewState } from '../../core/session/url_state';
@@ -31,13 +32,13 @@ class Stage {
   plan = { ...kPlan, number: 1 };
   readonly run = kRun;
   readonly plans = new PlanBook();
-  readonly comparison = { runs: [] };
+  readonly otherRuns = [];
   readonly tokenizer = 'byte';
   replay: { step: number } | null = null;
   frame: ProjectionFrame | null = null;
   readonly phase = 'train';
   readonly link = { query: (_: string, query: ViewQuery | null) => this.asked.push(query) };
-  readonly alarm = new ProjectionAlarm(this as unknown as App);
+  readonly alarm = new ProjectionAlarm(this as unknown as Session);
 
   get point(): (typeof this.watched)[number] {
     return this.watched[0];
@@ -63,7 +64,7 @@ class Stage {
     const history = { steps, lines: { last, mean: last } };
     const place = { plan: 1, entry: 0, layers, layer: layers[0], vector: 0 };
     const frame = { kind: 'projection', query, ...place, history };
-    this.alarm.onView({ frame } as unknown as View);
+    this.alarm.onView('alarm', { frame } as unknown as View);
   }
 }
 
@@ -112,7 +113,7 @@ test('its target is the layer that was chosen, though the frame shows the neares
   const shown = { kind: 'projection', query, layers: [3, 4], layer: 3, vector: 0 };
   stage.frame = shown as unknown as ProjectionFrame;
   stage.view = { ...stage.view, tab: 'tensors', alarmTarget: '' };
-  stage.alarm.aim();
+  stage.alarm.onShown();
   expect(stage.view.alarmTarget).toBe('2.0.0.last.train.HiddenStates · projection');
 });
 

@@ -1,7 +1,8 @@
 import { toFloats } from '../../protocol/numbers';
 import type { TensorRecord } from '../../protocol/record';
-import type { History, ProjectionFrame } from '../../core/store/frames';
-import { layersByTokens } from '../maps/maps_view';
+import type { History } from '../../core/store/frames';
+import type { ProjectionFrame } from './frame';
+import { layersByTokens } from '../../core/store/token_maps';
 import { historyOf, rowNamed, type Scene, tokenBaseOf, tokensOfRow } from '../../core/store/scene';
 
 /** Projections on one vector, now and over the steps; records of [rows, sequence, vectors]. */

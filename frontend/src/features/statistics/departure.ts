@@ -1,5 +1,5 @@
 import { lowerBound } from '../../base/decimate';
-import type { Departure } from '../../core/store/frames';
+import type { Departure } from './frame';
 
 /** A norm of more than so many times its median is out of range. */
 export const kDepartureTimes = 4;

@@ -1,13 +1,8 @@
 import { type Floats, toFloats } from '../../protocol/numbers';
 import type { TensorRecord } from '../../protocol/record';
 import { firstDeparture } from './departure';
-import {
-  type Departure,
-  type History,
-  kStatNames,
-  type Ridge,
-  type StatsFrame,
-} from '../../core/store/frames';
+import type { History } from '../../core/store/frames';
+import { type Departure, kStatNames, type Ridge, type StatsFrame } from './frame';
 import type { StepGroup } from '../../core/store/ring_store';
 import { baseOf, historyOf, type Scene } from '../../core/store/scene';
 import { finite } from '../../core/store/series_store';

@@ -1,4 +1,4 @@
-import type { TopKFrame } from '../../core/store/frames';
+import type { TopKFrame } from './frame';
 import { bestOf, type Ranked } from './topk_view';
 
 /** How a token's true successor stands in what the model predicts after the token. */

@@ -1,6 +1,6 @@
 import { toFloats } from '../../protocol/numbers';
-import type { TopKFrame } from '../../core/store/frames';
-import { tileMapOf } from '../maps/maps_view';
+import type { TopKFrame } from './frame';
+import { tileMapOf } from '../../core/store/token_maps';
 import { type Scene, tokenBaseOf } from '../../core/store/scene';
 
 /** The largest numbers of every token and their columns; records of [2, rows, tokens, k]. */

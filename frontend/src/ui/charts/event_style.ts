@@ -1,5 +1,5 @@
 import type { Mark } from './marks';
-import type { EventKind, RunEvent } from '../../core/store/run_event';
+import type { EventKind, RunEvent } from '../../core/store/event';
 
 /** How each kind of event is drawn, and called in the list. */
 export const kEventStyles: Readonly<Record<EventKind, { color: string; name: string }>> = {

@@ -1,5 +1,5 @@
 import type { LineStyle } from './line_chart';
-import type { Theme } from '../maps/lut';
+import type { Theme } from '../../core/session/theme';
 
 /** A colour for layer `index` of `count`: from blue over violet to orange, first to last. */
 export function layerColor(index: number, count: number, theme: Theme): string {

@@ -1,3 +1,5 @@
+import type { Theme } from '../../core/session/theme';
+
 /** A colour as [red, green, blue], 0 to 255. */
 export type Rgb = readonly [number, number, number];
 
@@ -14,7 +16,6 @@ export interface Lut {
   readonly missing: number;
 }
 
-export type Theme = 'light' | 'dark';
 export type MapKind = 'diverging' | 'sequential';
 
 /** Reserved colours: no ramp comes near magenta, yellow or green. */

@@ -1,0 +1,32 @@
+import { counted, idsOf, mapArrays, threeMaps } from '../../core/registry/arrays';
+import type { ExportArray, ExportAxis, Facts, FrameFiles } from '../../core/registry/files';
+import { compressorName } from '../../core/store/compressors';
+import type { AttentionFrame } from './frame';
+
+export const kAttentionFiles: FrameFiles<AttentionFrame> = {
+  arraysOf: attentionArrays,
+  pairArraysOf: ({ a, maps }) => {
+    const queries: ExportAxis = { name: 'query', labels: [...a.queryPositions] };
+    return threeMaps('attention', maps, queries, keyAxis(a));
+  },
+  factsOf: (_, { head, heads }, extent): Facts => (extent === 'one' ? { head } : { heads }),
+  placeOf: (_, { head }, extent) => (extent === 'one' ? ` · head ${head}` : ''),
+};
+
+function attentionArrays(frame: AttentionFrame): readonly ExportArray[] {
+  const queries: ExportAxis = { name: 'query', labels: [...frame.queryPositions] };
+  const keys = keyAxis(frame);
+  const heads = frame.small.length > 0 ? frame.small : [frame.map];
+  return [
+    ...heads.flatMap((map, head) =>
+      mapArrays(`attention_head_${head}`, 'as on the wire', map, queries, keys),
+    ),
+    ...idsOf(frame, keys),
+  ];
+}
+
+/** The keys one by one, or tiles of them. */
+function keyAxis({ compressor, map, positions }: AttentionFrame): ExportAxis {
+  if (compressorName(compressor) === 'tile') return { name: 'tile', labels: counted(map.cols) };
+  return { name: 'key', labels: [...positions] };
+}

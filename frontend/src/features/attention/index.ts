@@ -1,0 +1,37 @@
+import { chunk } from '../../core/registry/chunks';
+import { type Command, showCommand } from '../../core/registry/commands';
+import { type Feature, frameView } from '../../core/registry/feature';
+import type { Session } from '../../core/session/session';
+import { pairOf } from '../../core/store/frame_pair';
+import type { AttentionFrame } from './frame';
+import HeadChoice from './head_choice.svelte';
+
+/** Attention of every head: queries × keys. Its records come from the compressors of `maps`. */
+export const kAttention: Feature = {
+  viewTools: [HeadChoice],
+  views: [
+    frameView<AttentionFrame>({
+      kind: 'attention',
+      panel: { later: chunk(() => import('./attention_map.svelte')) },
+      files: async () => (await import('./files')).kAttentionFiles,
+      compare: {
+        shapeOf: ({ map }) => `${map.rows} queries × ${map.cols} keys`,
+        obstacle: (a, b) =>
+          a.head === b.head
+            ? undefined
+            : `B has ${b.heads} heads, A ${a.heads}: choose a head of both.`,
+        pairOf: (base) => ({ ...base, kind: 'attention', maps: pairOf(base.a.map, base.b.map) }),
+        panel: { later: chunk(() => import('./compare_attention.svelte')) },
+      },
+    }),
+  ],
+  commandsOf,
+};
+
+function commandsOf(session: Session): readonly Command[] {
+  const { frame } = session;
+  const heads = frame?.kind === 'attention' ? frame.heads : 0;
+  return Array.from({ length: heads }, (_, head) =>
+    showCommand(session, `head-${head}`, `Head ${head}`, { head }),
+  );
+}

@@ -1,0 +1,6 @@
+import type { CompressorKind } from '../../core/store/compressors';
+
+export const kCompressors: readonly CompressorKind[] = [
+  { name: 'none', code: 0, form: 'values' },
+  { name: 'tile', code: 1, form: 'values' },
+];

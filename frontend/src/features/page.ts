@@ -1,0 +1,20 @@
+import type { Feature } from '../core/registry/feature';
+import { kAttention } from './attention';
+import { kCompare } from './compare';
+import { kExport } from './export';
+import { kInterventions } from './interventions';
+import { kMaps } from './maps';
+import { kOverview } from './overview';
+import { kPassed } from './passed';
+import { kPlan } from './plan';
+import { kProjections } from './projections';
+import { kReplay } from './replay';
+import { kStatistics } from './statistics';
+import { kTensors } from './tensors';
+import { kText } from './text';
+
+/** The features of the page. Their order is that of the tabs, of the tools and of the plan's choices. */
+export const kFeatures: readonly Feature[] = [
+  ...[kOverview, kTensors, kMaps, kAttention, kPassed, kStatistics, kProjections],
+  ...[kText, kCompare, kPlan, kInterventions, kReplay, kExport],
+];

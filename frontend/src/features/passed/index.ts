@@ -1,0 +1,15 @@
+import { chunk } from '../../core/registry/chunks';
+import { type Feature, frameView } from '../../core/registry/feature';
+import type { PassedFrame } from './frame';
+import { kPageCompressors } from './page_compressor';
+
+/** The compressor `empty`: a point was passed, no numbers travel. */
+export const kPassed: Feature = {
+  compressors: kPageCompressors,
+  views: [
+    frameView<PassedFrame>({
+      kind: 'passed',
+      panel: { later: chunk(() => import('./passed_view.svelte')) },
+    }),
+  ],
+};

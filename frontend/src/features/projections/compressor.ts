@@ -1,0 +1,5 @@
+import type { CompressorKind } from '../../core/store/compressors';
+
+export const kCompressors: readonly CompressorKind[] = [
+  { name: 'projection', code: 4, form: 'projection' },
+];

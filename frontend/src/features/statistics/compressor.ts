@@ -1,0 +1,3 @@
+import type { CompressorKind } from '../../core/store/compressors';
+
+export const kCompressors: readonly CompressorKind[] = [{ name: 'stats', code: 3, form: 'stats' }];

@@ -1,0 +1,12 @@
+import type { CompressorFacts } from '../../protocol/messages';
+import type { Recorded } from '../../core/registry/feature';
+import { barsUnit, rangeOf } from '../../ui/charts/bars';
+import { numbersOf } from '../../ui/quantities';
+
+/** What the histograms of a record count. */
+export function countsOf(
+  { query, plan }: Pick<Recorded, 'plan' | 'query'>,
+  of: CompressorFacts | undefined,
+): string {
+  return of === undefined ? `count, stats (plan ${plan})` : barsUnit(numbersOf(query), rangeOf(of));
+}

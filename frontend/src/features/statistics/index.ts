@@ -1,0 +1,36 @@
+import { chunk } from '../../core/registry/chunks';
+import { type Command, showCommand } from '../../core/registry/commands';
+import { type Feature, frameView } from '../../core/registry/feature';
+import type { Session } from '../../core/session/session';
+import type { StatsFrame } from './frame';
+import { kPageCompressors } from './page_compressor';
+import { tablesOf } from './pair';
+
+/** Moments and histograms of every layer, over the steps. */
+export const kStatistics: Feature = {
+  compressors: kPageCompressors,
+  views: [
+    frameView<StatsFrame>({
+      kind: 'stats',
+      panel: { later: chunk(() => import('./stats_view.svelte')) },
+      files: async () => (await import('./files')).kStatsFiles,
+      compare: {
+        shapeOf: () => '',
+        pairOf: (base) => ({
+          ...base,
+          kind: 'stats',
+          tables: tablesOf(base.a, base.b, base.layers),
+        }),
+        panel: { later: chunk(() => import('./compare_stats.svelte')) },
+      },
+    }),
+  ],
+  commandsOf,
+};
+
+function commandsOf(session: Session): readonly Command[] {
+  return (['mean', 'std', 'norm', 'bad'] as const).map((stat) => {
+    const name = stat === 'bad' ? 'numbers that are not finite' : stat;
+    return showCommand(session, `stat-${stat}`, `Statistic: ${name}`, { stat });
+  });
+}

@@ -1,0 +1,12 @@
+import type { Compressor } from '../../core/registry/feature';
+import { kCompressors } from './compressor';
+
+/** What the page says of statistics. */
+export const kPageCompressors: readonly Compressor[] = kCompressors.map((kind) => ({
+  ...kind,
+  hasScale: false,
+  meaningOf: (_, of, unknown) =>
+    of === undefined
+      ? `a histogram ${unknown}`
+      : `a histogram ${of.range === undefined ? 'by powers of two' : `from ${of.range.join(' to ')}`}`,
+}));

@@ -1,0 +1,28 @@
+import { kLogitsPoint, type Plan, type PlanEntry } from '../../protocol/messages';
+import type { Form } from '../../core/store/compressors';
+import type { WatchedEntry } from '../../core/session/watched';
+
+/** Entries that a text is shown with: its predictions if there are any, else others by tokens. */
+export function textEntries(watched: readonly WatchedEntry[]): readonly WatchedEntry[] {
+  const predicting = watched.filter(
+    ({ facts, compressor }) => facts.name === kLogitsPoint && compressor.kind === 'topk',
+  );
+  if (predicting.length > 0) return predicting;
+  const byTokens = watched.filter(({ form }) => kByTokens.has(form));
+  return byTokens.length > 0 ? byTokens : watched;
+}
+
+const kByTokens: ReadonlySet<Form> = new Set(['values', 'projection', 'topk']);
+
+/** What a plan lacks for the text with its predictions, to be added to it. */
+export function missingForText(plan: Plan): readonly PlanEntry[] {
+  const has = (test: (entry: PlanEntry) => boolean): boolean => plan.entries.some(test);
+  const predicts = has(
+    ({ point, compressor }) => point === kLogitsPoint && (compressor?.kind ?? 'topk') === 'topk',
+  );
+  const tokens = has(({ point, prompts }) => point === 'InputTokens' && prompts === undefined);
+  return [
+    ...(predicts ? [] : [{ point: 'Logits', compressor: { kind: 'topk', k: 10 } }]),
+    ...(tokens ? [] : [{ point: 'InputTokens' }]),
+  ];
+}
