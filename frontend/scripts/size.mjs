@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 
-const budgets = { '.js': 120 * 1024, '.css': 20 * 1024 };
+const budgets = { '.js': 120_000, '.css': 20_000 };
 const dist = fileURLToPath(new URL('../dist/', import.meta.url));
 const files = readdirSync(`${dist}assets`);
 const first = new Set();

@@ -1,3 +1,4 @@
+import { loadPlans } from '../core/registry/plan';
 import { registerFeatures } from '../core/registry/registry';
 import { registerBuilders } from '../core/store/view';
 import { kFeatures } from './page';
@@ -7,3 +8,4 @@ import { kWorkerFeatures } from './worker';
 // compressors once.
 registerFeatures(kFeatures);
 for (const { builders } of kWorkerFeatures) registerBuilders(builders);
+await loadPlans();

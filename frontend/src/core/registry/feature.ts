@@ -9,13 +9,10 @@ import type { RunEvent } from '../store/event';
 import type { FramePair, PairBase } from '../store/frame_pair';
 import type { FrameBase, View, ViewFrame, ViewQuery } from '../store/frames';
 import type { Slot } from '../worker/link_messages';
-import type { Chunk } from './chunks';
 import type { Command } from './commands';
 import type { Exported, FrameFiles } from './files';
-
-/** A component, in the first load or in a chunk of its own. */
-export type Panel<P extends object> =
-  { readonly now: Component<P> } | { readonly later: Chunk<{ readonly default: Component<P> }> };
+import type { Panel } from './panel';
+import type { PlanFeature } from './plan_feature';
 
 /** A piece of the page that needs nothing but the session. */
 export type Piece = Component<{ session: Session }>;
@@ -112,6 +109,8 @@ export interface Feature {
   commandsOf?(session: Session): readonly Command[];
   /** A command that was typed with its own number. */
   typedCommand?(session: Session, typed: string): Command | undefined;
+  /** Its part of the trace plan's form, which is loaded with the form. */
+  readonly plan?: () => Promise<PlanFeature>;
   start?(session: Session): Follower;
 }
 

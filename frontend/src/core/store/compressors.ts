@@ -8,6 +8,10 @@ export interface CompressorKind {
   /** On the wire; two compressors may write the same records. */
   readonly code: number;
   readonly form: Form;
+  /** Its views have curves over the steps: their past is fetched. */
+  readonly hasCurves: boolean;
+  /** Its records are by token, whose text goes with them. */
+  readonly isByToken: boolean;
 }
 
 const kKinds: CompressorKind[] = [];
@@ -30,6 +34,11 @@ export function formOf(code: number): Form {
 /** The form of the records of a plan's compressor. */
 export function formOfPlan(name: string): Form {
   return kKinds.find((kind) => kind.name === name)?.form ?? 'other';
+}
+
+/** What is known of the records of a form. */
+export function kindOfForm(form: Form): CompressorKind | undefined {
+  return kKinds.find((kind) => kind.form === form);
 }
 
 export function compressorName(code: number): string {

@@ -1,4 +1,5 @@
 import type { TensorRecord } from '../../protocol/record';
+import { kindOfForm } from '../store/compressors';
 import type { ViewQuery } from '../store/frames';
 import type { RingStore } from '../store/ring_store';
 import { oldestWithoutGap, spacingOf } from '../store/spacing';
@@ -104,9 +105,9 @@ export class CurvePast {
     const steps = { run: this.run, first, last, limit: kPageBytes };
     // The tokens first: a step that is here is not asked for again when somebody moves to it.
     const tokens =
-      query.form === 'stats'
-        ? 0
-        : await this.fetchWhole({ ...steps, point: 'InputTokens', layers: null }, most);
+      kindOfForm(query.form)?.isByToken === true
+        ? await this.fetchWhole({ ...steps, point: 'InputTokens', layers: null }, most)
+        : 0;
     if (tokens === undefined) return undefined;
     const bytes = await this.fetchWhole({ ...steps, point, layers, entry }, most - tokens);
     return bytes === undefined ? undefined : { bytes: tokens + bytes, isEmpty: bytes === 0 };
@@ -142,5 +143,5 @@ export class CurvePast {
 }
 
 function isCurve({ form, layout }: ViewQuery): boolean {
-  return form === 'stats' || form === 'projection' || layout === 'over';
+  return kindOfForm(form)?.hasCurves === true || layout === 'over';
 }

@@ -9,6 +9,7 @@ import HeadChoice from './head_choice.svelte';
 /** Attention of every head: queries × keys. Its records come from the compressors of `maps`. */
 export const kAttention: Feature = {
   viewTools: [HeadChoice],
+  plan: async () => (await import('./plan')).kPlan,
   views: [
     frameView<AttentionFrame>({
       kind: 'attention',

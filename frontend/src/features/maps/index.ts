@@ -12,6 +12,7 @@ import { kPageCompressors } from './page_compressor';
 export const kMaps: Feature = {
   compressors: kPageCompressors,
   viewTools: [CellSwitches],
+  plan: async () => (await import('./plan')).kPlan,
   views: [
     frameView<MapsFrame>({
       kind: 'maps',

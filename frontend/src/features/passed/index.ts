@@ -6,6 +6,7 @@ import { kPageCompressors } from './page_compressor';
 /** The compressor `empty`: a point was passed, no numbers travel. */
 export const kPassed: Feature = {
   compressors: kPageCompressors,
+  plan: async () => (await import('./plan')).kPlan,
   views: [
     frameView<PassedFrame>({
       kind: 'passed',

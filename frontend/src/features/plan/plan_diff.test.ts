@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import type { PlanEntry } from '../../protocol/messages';
 import { changesOf } from './plan_diff';
-import { type PlanRow, rowsOf } from './plan_row';
+import type { PlanRow } from '../../core/registry/plan_feature';
+import { rowsOf } from './plan_row';
 
 function rows(...entries: PlanEntry[]): PlanRow[] {
   return rowsOf({ number: 1, entries }, []);

@@ -1,4 +1,5 @@
-import { hasK, kExpression, type PlanRow } from './plan_row';
+import { planCompressors } from '../../core/registry/plan';
+import { orElse, type PlanRow } from '../../core/registry/plan_feature';
 import { formatDraft } from './plan_text';
 
 /** What applying a draft does to one entry. */
@@ -61,29 +62,28 @@ function partnersOf(inForce: readonly PlanRow[], draft: readonly PlanRow[]): rea
   return partners;
 }
 
-const kMembers: readonly (readonly [name: string, of: (row: PlanRow) => string])[] = [
+type Member = readonly [name: string, of: (row: PlanRow) => string];
+
+const kMembersBefore: readonly Member[] = [
   ['', (row) => (row.enabled ? 'on' : 'off')],
   ['direction', (row) => row.direction],
-  ['layers', (row) => or(row.layers, 'all')],
+  ['layers', (row) => orElse(row.layers, 'all')],
   ['compressor', (row) => row.kind],
-  ['tiles', (row) => (row.kind === 'tile' ? or(row.tiles, 'default') : '')],
-  ['method', (row) => (row.kind === 'tile' ? methodOf(row) : '')],
-  ['k', (row) => (hasK(row.kind) ? or(row.k, '10') : '')],
-  ['histogram', (row) => (row.kind === 'stats' ? or(row.range, '|x|') : '')],
-  ['bins', (row) => (row.kind === 'stats' && row.range !== '' ? or(row.bins, '64') : '')],
-  ['vectors', (row) => (row.kind === 'projection' ? row.vectors.join(', ') : '')],
-  ['by length', (row) => (row.kind === 'projection' && !row.normalize ? 'no' : 'yes')],
+];
+
+const kMembersAfter: readonly Member[] = [
   ['every', (row) => row.every],
-  ['data', (row) => or(row.prompts, "the run's own")],
+  ['data', (row) => orElse(row.prompts, "the run's own")],
   ['phases', phasesOf],
-  ['micro-batches', (row) => (row.prompts === '' ? or(row.microBatches, '0') : '')],
-  ['rows', (row) => (row.rows.trim() === '0' ? 'all' : or(row.rows, '1'))],
-  ['tokens', (row) => or(row.tokens, 'all')],
+  ['micro-batches', (row) => (row.prompts === '' ? orElse(row.microBatches, '0') : '')],
+  ['rows', (row) => (row.rows.trim() === '0' ? 'all' : orElse(row.rows, '1'))],
+  ['tokens', (row) => orElse(row.tokens, 'all')],
   ['dtype', (row) => row.dtype],
 ];
 
 function membersOf(before: PlanRow, after: PlanRow): readonly string[] {
-  return kMembers.flatMap(([name, of]) => {
+  const ofCompressors = planCompressors().flatMap(({ members = [] }) => members);
+  return [...kMembersBefore, ...ofCompressors, ...kMembersAfter].flatMap(([name, of]) => {
     const [old, now] = [of(before), of(after)];
     if (old === now) return [];
     if (name === '') return [now];
@@ -98,12 +98,4 @@ function phasesOf(row: PlanRow): string {
   return [row.train ? 'train' : '', row.evaluation ? 'eval' : '']
     .filter((phase) => phase !== '')
     .join(' + ');
-}
-
-function methodOf(row: PlanRow): string {
-  return row.method === kExpression ? row.expression.trim() : row.method;
-}
-
-function or(text: string, fallback: string): string {
-  return text.trim() === '' ? fallback : text.trim();
 }

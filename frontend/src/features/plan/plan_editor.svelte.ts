@@ -3,9 +3,11 @@ import type { HubError, PlanEntry, PointFacts, RunFacts } from '../../protocol/m
 import { accessOf } from '../../core/session/access';
 import type { Session } from '../../core/session/session';
 import { changesOf } from './plan_diff';
-import { type FormError, placeOf, planOf } from './plan_form';
+import type { FormError } from '../../core/registry/plan_feature';
+import { placeOf, planOf } from './plan_form';
 import { type EntryEstimate, PlanChecker } from './plan_checker.svelte';
-import { newRow, type PlanRow, rowsOf } from './plan_row';
+import type { PlanRow } from '../../core/registry/plan_feature';
+import { newRow, rowsOf } from './plan_row';
 import { formatDraft, parseDraft } from './plan_text';
 import { kMaxPlanText } from '../../core/session/url_state';
 

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import type { Plan, PointFacts } from '../../protocol/messages';
 import { placeOf, planOf } from './plan_form';
+import type { PlanRow } from '../../core/registry/plan_feature';
 import {
   dtypeChoices,
   fitRow,
   hasLayers,
   kindChoices,
   newRow,
-  type PlanRow,
   rowsOf,
   summaryOf,
 } from './plan_row';

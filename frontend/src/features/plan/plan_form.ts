@@ -1,13 +1,14 @@
 import { parseLayers } from '../../protocol/layers';
-import type { CompressorFacts, PlanEntry, PointFacts } from '../../protocol/messages';
-import { isTokens, kExpression, type PlanRow } from './plan_row';
-
-/** What is wrong with an entry; `field` is the member's name on the wire. */
-export interface FormError {
-  readonly row: number;
-  readonly field: string;
-  readonly message: string;
-}
+import type { PlanEntry, PointFacts } from '../../protocol/messages';
+import { planCompressor } from '../../core/registry/plan';
+import {
+  type FormError,
+  isEmpty,
+  isWhole,
+  type PlanRow,
+  type Problem,
+} from '../../core/registry/plan_feature';
+import { isTokens } from './plan_row';
 
 export type PlanResult =
   | { readonly ok: true; readonly plan: { readonly entries: readonly PlanEntry[] } }
@@ -39,8 +40,6 @@ export function placeOf(where: string | null | undefined): Place | null {
   return { row: Number(match[1]), field };
 }
 
-type Problem = readonly [field: string, message: string];
-
 function problemOf(row: PlanRow, tokens: boolean): Problem | undefined {
   if (!isWhole(row.every)) return ['every', 'a whole number from 1'];
   if (!isEmpty(row.layers) && parseLayers(row.layers) === undefined && !tokens) {
@@ -58,30 +57,7 @@ function problemOf(row: PlanRow, tokens: boolean): Problem | undefined {
   if (!isEmpty(row.tokens) && windowOf(row.tokens) === undefined) {
     return ['tokens', 'first:end without the end, such as 0:64'];
   }
-  return compressorProblem(row);
-}
-
-function compressorProblem(row: PlanRow): Problem | undefined {
-  const wrong = (text: string): boolean => !isEmpty(text) && !isWhole(text);
-  switch (row.kind) {
-    case 'tile':
-      if (wrong(row.tiles)) return ['tiles', 'a whole number from 1'];
-      return row.method === kExpression && isEmpty(row.expression)
-        ? ['method', 'write an expression of data, such as data.abs().amax(dim=-1)']
-        : undefined;
-    case 'topk':
-    case 'outliers':
-      return wrong(row.k) ? ['k', 'a whole number from 1'] : undefined;
-    case 'projection':
-      return row.vectors.length === 0 ? ['vectors', 'choose at least one'] : undefined;
-    case 'stats':
-      if (!isEmpty(row.range) && rangeOf(row.range) === undefined) {
-        return ['range', 'low:high, such as -4:4'];
-      }
-      return wrong(row.bins) ? ['bins', 'a whole number from 1'] : undefined;
-    default:
-      return undefined;
-  }
+  return planCompressor(row.kind)?.problemOf?.(row);
 }
 
 /** The entry without what is the default anyway. */
@@ -98,7 +74,7 @@ function entryOf(row: PlanRow, tokens: boolean): PlanEntry {
     ...(row.prompts === '' ? passOf(row) : { prompts: row.prompts }),
     rows: rows === undefined ? undefined : (windowOf(rows) ?? Number(rows)),
     tokens: window,
-    compressor: defined(compressorOf(row)),
+    compressor: defined(planCompressor(row.kind)?.entryOf(row) ?? { kind: row.kind }),
     dtype: integers ? undefined : row.dtype,
   };
   return defined(entry);
@@ -116,28 +92,6 @@ function passOf(row: PlanRow): Pick<PlanEntry, 'phases' | 'eval_forwards' | 'mic
   };
 }
 
-function compressorOf(row: PlanRow): CompressorFacts {
-  const { kind } = row;
-  switch (kind) {
-    case 'tile': {
-      const named = row.method === 'mean' ? undefined : row.method;
-      const method = row.method === kExpression ? row.expression.trim() : named;
-      return { kind, tiles: wholeOf(row.tiles), method, ...row.rest };
-    }
-    case 'stats': {
-      const range = rangeOf(row.range);
-      return { kind, range, bins: range === undefined ? undefined : wholeOf(row.bins) };
-    }
-    case 'projection':
-      return { kind, vectors: [...row.vectors], normalize: row.normalize ? undefined : false };
-    case 'topk':
-    case 'outliers':
-      return { kind, k: wholeOf(row.k) };
-    default:
-      return { kind };
-  }
-}
-
 /** Without the members that are undefined: they would not survive the wire either. */
 function defined<T extends object>(of: T): T {
   return Object.fromEntries(Object.entries(of).filter(([, value]) => value !== undefined)) as T;
@@ -147,23 +101,4 @@ function windowOf(text: string): readonly [number, number] | undefined {
   const match = /^\s*(\d{1,7})\s*:\s*(\d{1,7})\s*$/.exec(text);
   if (match === null || Number(match[1]) >= Number(match[2])) return undefined;
   return [Number(match[1]), Number(match[2])];
-}
-
-function rangeOf(text: string): readonly [number, number] | undefined {
-  const ends = text.split(':').map((end) => (isEmpty(end) ? Number.NaN : Number(end)));
-  const [low, high] = ends;
-  if (ends.length !== 2 || !Number.isFinite(low) || !Number.isFinite(high)) return undefined;
-  return low < high ? [low, high] : undefined;
-}
-
-function isEmpty(text: string): boolean {
-  return text.trim() === '';
-}
-
-function isWhole(text: string): boolean {
-  return /^\s*[1-9]\d{0,8}\s*$/.test(text);
-}
-
-function wholeOf(text: string): number | undefined {
-  return isEmpty(text) ? undefined : Number(text);
 }

@@ -3,8 +3,8 @@ import type { PlanEntry, PointFacts, RunFacts } from '../../protocol/messages';
 import { parseLayers } from '../../protocol/layers';
 import { planOf } from './plan_form';
 import { dtypeChoices, fitRow, kindChoices, rowsOf } from './plan_row';
+import type { Preset } from '../../core/registry/plan_feature';
 import {
-  type Preset,
   presetsOf,
   readOwnPresets,
   rowsOfPreset,

@@ -6,42 +6,9 @@ import type {
   RunFacts,
 } from '../../protocol/messages';
 import { compressorNames } from '../../core/store/compressors';
+import { planCompressor, planCompressors } from '../../core/registry/plan';
+import type { EntryRow, PlanRow } from '../../core/registry/plan_feature';
 import { compressorOf, defaultKind } from '../../core/session/watched';
-
-/** One entry of the trace-configuration form; texts are what the user typed. */
-export interface PlanRow {
-  enabled: boolean;
-  point: string;
-  direction: 'value' | 'gradient';
-  layers: string;
-  every: string;
-  train: boolean;
-  evaluation: boolean;
-  /** Every forward of an evaluation, not only the first; the form does not show it. */
-  allEvaluation: boolean;
-  microBatches: string;
-  /** Name of a prompt set, '' for the run's own data. */
-  prompts: string;
-  rows: string;
-  tokens: string;
-  kind: string;
-  tiles: string;
-  /** One of kMethods, or `kExpression`. */
-  method: string;
-  expression: string;
-  range: string;
-  bins: string;
-  vectors: string[];
-  normalize: boolean;
-  k: string;
-  dtype: string;
-  /** Members of the compressor that the form does not show, kept as they are. */
-  rest: Pick<CompressorFacts, 'tiles_one_rank' | 'method_one_rank' | 'data_dims'>;
-}
-
-export const kMethods = ['mean', 'sum', 'absmax'] as const;
-/** The choice of an expression in place of one of these methods. */
-export const kExpression = 'expression';
 
 export function rowsOf(plan: Plan, points: readonly PointFacts[]): PlanRow[] {
   return plan.entries.map((entry) =>
@@ -54,7 +21,6 @@ export function rowsOf(plan: Plan, points: readonly PointFacts[]): PlanRow[] {
 
 function rowOf(entry: PlanEntry, point: PointFacts | undefined): PlanRow {
   const compressor = compressorOf(entry, point);
-  const { tiles_one_rank, method_one_rank, data_dims } = compressor;
   const phases = entry.phases ?? ['train'];
   return {
     enabled: entry.enabled ?? true,
@@ -69,30 +35,15 @@ function rowOf(entry: PlanEntry, point: PointFacts | undefined): PlanRow {
     prompts: entry.prompts ?? '',
     rows: typeof entry.rows === 'object' ? entry.rows.join(':') : String(entry.rows ?? ''),
     tokens: entry.tokens?.join(':') ?? '',
-    ...compressorFields(compressor),
+    kind: compressor.kind,
     dtype: entry.dtype ?? (point?.features === 0 ? 'i32' : 'f32'),
-    rest: { tiles_one_rank, method_one_rank, data_dims },
+    ...compressorMembers(compressor),
   };
 }
 
-type CompressorFields =
-  'kind' | 'tiles' | 'method' | 'expression' | 'range' | 'bins' | 'vectors' | 'normalize' | 'k';
-
-function compressorFields(of: CompressorFacts): Pick<PlanRow, CompressorFields> {
-  const method = of.method ?? 'mean';
-  const builtIn = (kMethods as readonly string[]).includes(method);
-  return {
-    kind: of.kind,
-    tiles: String(of.tiles ?? ''),
-    method: builtIn ? method : kExpression,
-    expression: builtIn ? '' : method,
-    range: of.range?.join(':') ?? '',
-    // Without a range there is nothing to choose.
-    bins: of.range === undefined ? '' : String(of.bins ?? ''),
-    vectors: [...(of.vectors ?? [])],
-    normalize: of.normalize ?? true,
-    k: String(of.k ?? ''),
-  };
+/** The members of a row that compressors add: theirs, or those of which nothing was chosen. */
+export function compressorMembers(of: CompressorFacts): Omit<PlanRow, keyof EntryRow> {
+  return Object.assign({}, ...planCompressors().map((each) => each.rowOf(of))) as PlanRow;
 }
 
 export function newRow(point: PointFacts): PlanRow {
@@ -120,22 +71,12 @@ export function kindChoices(
   run: Pick<RunFacts, 'vectors'> | null,
 ): readonly string[] {
   if (isTokens(point)) return ['none', 'empty'];
-  const hasHeads = (point?.dims.length ?? 0) > 3;
-  return compressorNames().filter((kind) => {
-    if (kind === 'projection') return !hasHeads && (run?.vectors.length ?? 0) > 0;
-    return !hasK(kind) || !hasHeads;
-  });
+  return compressorNames().filter((kind) => planCompressor(kind)?.takes?.(point, run) ?? true);
 }
 
-/** True for a compressor that keeps the k best columns of each token. */
-export function hasK(kind: string): boolean {
-  return kind === 'topk' || kind === 'outliers';
-}
-
-/** Counts and columns of `stats`, `topk` and `outliers` do not fit few bits. */
 export function dtypeChoices(kind: string, point: PointFacts | undefined): readonly string[] {
   if (isTokens(point)) return ['i32', 'i64'];
-  return kind === 'stats' || hasK(kind) ? ['f32', 'f64'] : ['f32', 'f64', 'bf16', 'f16', 'u8'];
+  return planCompressor(kind)?.dtypes ?? ['f32', 'f64'];
 }
 
 /** Makes the rest of a row fit after its point, compressor, direction or prompts were chosen. */
@@ -150,8 +91,7 @@ export function fitRow(
   if (!dtypeChoices(row.kind, point).includes(row.dtype)) {
     row.dtype = dtypeChoices(row.kind, point)[0];
   }
-  if (row.kind === 'projection' && row.vectors.length === 0)
-    row.vectors = [...(run?.vectors ?? [])];
+  planCompressor(row.kind)?.fit?.(row, run);
   // Evaluation has no gradients, and prompts are evaluated.
   if (row.direction === 'gradient') {
     row.prompts = '';
@@ -164,7 +104,6 @@ export function fitRow(
 export function summaryOf(row: PlanRow): string {
   const window = (name: string, text: string): string => (text === '' ? '' : `${name} ${text}`);
   const rows = row.rows === '0' ? 'all rows' : row.rows === '1' ? '' : window('rows', row.rows);
-  const reduced = row.method === kExpression ? row.expression : row.method;
   const eitherPhase = row.train ? 'train + eval' : 'eval';
   const batches = row.microBatches === '0' ? '' : window('micro-batches', row.microBatches);
   return [
@@ -175,9 +114,7 @@ export function summaryOf(row: PlanRow): string {
     row.prompts === '' ? batches : '',
     rows,
     window('tokens', row.tokens),
-    row.kind === 'projection' ? row.vectors.join(', ') : '',
-    row.kind === 'tile' && row.method !== 'mean' ? reduced : '',
-    row.kind === 'stats' ? window('histogram', row.range) : '',
+    ...(planCompressor(row.kind)?.summaryOf?.(row) ?? []),
     row.dtype === 'f32' || row.dtype === 'i32' ? '' : row.dtype,
   ]
     .filter((part) => part !== '')

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import type { Plan, PlanEntry, PointFacts } from '../../protocol/messages';
 import { planOf } from './plan_form';
-import { type PlanRow, rowsOf } from './plan_row';
+import type { PlanRow } from '../../core/registry/plan_feature';
+import { rowsOf } from './plan_row';
 import { kMaxPlanText } from '../../core/session/url_state';
 import { formatDraft, parseDraft } from './plan_text';
 

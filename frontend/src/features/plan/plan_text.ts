@@ -1,11 +1,13 @@
-import { hasK, kExpression, kMethods, type PlanRow } from './plan_row';
+import { planCompressor, planCompressors } from '../../core/registry/plan';
+import type { EntryRow, PlanRow } from '../../core/registry/plan_feature';
+import { compressorMembers } from './plan_row';
 
 // A draft of the plan as it stands in the address: entries with a star between them, each a point
 // and then its members behind full stops, a letter and what was typed:
 // "HiddenStates.l1-4.t32*MLP1.kstats". Other characters are written as _ and two hex digits.
 
 /** An entry of which nothing was chosen. */
-const kPlain: PlanRow = {
+const kPlain: EntryRow = {
   enabled: true,
   point: '',
   direction: 'value',
@@ -19,31 +21,10 @@ const kPlain: PlanRow = {
   rows: '',
   tokens: '',
   kind: 'tile',
-  tiles: '',
-  method: 'mean',
-  expression: '',
-  range: '',
-  bins: '',
-  vectors: [],
-  normalize: true,
-  k: '',
   dtype: 'f32',
-  rest: {},
 };
 
-type TextMember =
-  | 'layers'
-  | 'every'
-  | 'microBatches'
-  | 'prompts'
-  | 'rows'
-  | 'tokens'
-  | 'kind'
-  | 'tiles'
-  | 'range'
-  | 'bins'
-  | 'k'
-  | 'dtype';
+type TextMember = 'layers' | 'every' | 'microBatches' | 'prompts' | 'rows' | 'tokens' | 'kind';
 
 const kTexts: Readonly<Record<string, TextMember>> = {
   l: 'layers',
@@ -53,11 +34,6 @@ const kTexts: Readonly<Record<string, TextMember>> = {
   r: 'rows',
   w: 'tokens',
   k: 'kind',
-  t: 'tiles',
-  h: 'range',
-  n: 'bins',
-  o: 'k',
-  d: 'dtype',
 };
 
 /** A draft without entries is a draft as well. */
@@ -81,78 +57,70 @@ export function parseDraft(text: string): PlanRow[] | null {
 
 function formatRow(given: PlanRow): string {
   const row = withoutUnused(given);
+  const compressor = planCompressor(row.kind);
   const parts = [row.point];
   for (const [letter, member] of Object.entries(kTexts)) {
     if (row[member].trim() !== kPlain[member]) parts.push(letter + row[member].trim());
   }
+  for (const [letter, member] of Object.entries(compressor?.texts ?? {})) {
+    const text = row[member].trim();
+    if (text !== '') parts.push(letter + text);
+  }
+  if (row.dtype !== kPlain.dtype) parts.push(`d${row.dtype}`);
   if (!row.enabled) parts.push('x');
   if (row.direction === 'gradient') parts.push('g');
   if (row.train !== kPlain.train || row.evaluation) {
     parts.push(`f${row.train ? 't' : ''}${row.evaluation ? 'e' : ''}`);
   }
-  const method = row.method === kExpression ? `=${row.expression.trim()}` : row.method;
-  if (method !== kPlain.method) parts.push(`m${method}`);
-  for (const vector of row.vectors) parts.push(`v${vector}`);
-  if (!row.normalize) parts.push('u');
   if (row.allEvaluation) parts.push('A');
-  const { tiles_one_rank: tiles, method_one_rank: reduction, data_dims: dims } = row.rest;
-  if (tiles !== undefined) parts.push(`T${tiles}`);
-  if (reduction !== undefined) parts.push(`M${reduction}`);
-  if (dims !== undefined) parts.push(`D${dims}`);
-  return parts.map(escape).join('.');
+  return [...parts, ...(compressor?.marksOf?.(row) ?? [])].map(escape).join('.');
 }
 
 /** Without the members that the compressor and the data do not use, and defaults in other words. */
 function withoutUnused(row: PlanRow): PlanRow {
   const { kind } = row;
-  const tile = kind === 'tile';
   const prompted = row.prompts !== '';
-  const ranged = kind === 'stats' && row.range.trim() !== '';
+  const compressor = planCompressor(kind);
+  const used = Object.keys(compressor?.rowOf({ kind }) ?? {}) as (keyof PlanRow)[];
   return {
     ...row,
+    ...compressorMembers({ kind }),
+    ...Object.fromEntries(used.map((member) => [member, row[member]])),
+    ...compressor?.unused?.(row),
     microBatches: prompted || row.microBatches.trim() === '0' ? '' : row.microBatches,
     train: prompted || row.train,
     evaluation: !prompted && row.evaluation,
     allEvaluation: !prompted && row.evaluation && row.allEvaluation,
     rows: row.rows.trim() === '1' ? '' : row.rows,
-    tiles: tile ? row.tiles : '',
-    method: tile ? row.method : 'mean',
-    range: ranged ? row.range : '',
-    bins: ranged ? row.bins : '',
-    vectors: kind === 'projection' ? row.vectors : [],
-    normalize: kind !== 'projection' || row.normalize,
-    k: hasK(kind) ? row.k : '',
-    rest: tile ? row.rest : {},
   };
 }
 
 function parseRow(text: string): PlanRow {
   const [point, ...parts] = text.split('.').map(unescape);
-  const row: PlanRow = { ...kPlain, point, vectors: [], rest: {} };
+  const row: PlanRow = { ...kPlain, ...compressorMembers({ kind: kPlain.kind }), point };
   for (const part of parts) readMember(row, part.slice(0, 1), part.slice(1));
   return row;
 }
 
 function readMember(row: PlanRow, letter: string, value: string): void {
   if (letter in kTexts) row[kTexts[letter]] = value;
+  else if (letter === 'd') row.dtype = value;
   else if (letter === 'x') row.enabled = false;
   else if (letter === 'g') row.direction = 'gradient';
   else if (letter === 'A') row.allEvaluation = true;
-  else if (letter === 'v') row.vectors.push(value);
-  else if (letter === 'u') row.normalize = false;
-  else if (letter === 'M') row.rest = { ...row.rest, method_one_rank: value };
-  else if (letter === 'T' && /^\d{1,9}$/.test(value)) {
-    row.rest = { ...row.rest, tiles_one_rank: Number(value) };
-  } else if (letter === 'D' && /^\d$/.test(value)) {
-    row.rest = { ...row.rest, data_dims: Number(value) };
-  } else if (letter === 'f') {
+  else if (letter === 'f') {
     row.train = value.includes('t');
     row.evaluation = value.includes('e');
-  } else if (letter === 'm' && value.startsWith('=')) {
-    row.method = kExpression;
-    row.expression = value.slice(1);
-  } else if (letter === 'm' && (kMethods as readonly string[]).includes(value)) {
-    row.method = value;
+  } else readCompressorMember(row, letter, value);
+}
+
+/** Letters are those of one compressor, or of several that share their members. */
+function readCompressorMember(row: PlanRow, letter: string, value: string): void {
+  for (const compressor of planCompressors()) {
+    const member = compressor.texts?.[letter];
+    if (member !== undefined) row[member] = value;
+    else if (compressor.readMark?.(row, letter, value) !== true) continue;
+    return;
   }
 }
 

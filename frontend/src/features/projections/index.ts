@@ -14,6 +14,7 @@ export const kProjections: Feature = {
   compressors: kPageCompressors,
   viewTools: [VectorChoice],
   banners: [AlarmStrip],
+  plan: async () => (await import('./plan')).kPlan,
   views: [
     frameView<ProjectionFrame>({
       kind: 'projection',

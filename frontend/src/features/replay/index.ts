@@ -1,5 +1,5 @@
 import type { Feature } from '../../core/registry/feature';
-import ReplayBar from './replay_bar.svelte';
+import ReplayControls from './replay_controls.svelte';
 
 /** Speed and place of a recording that is played. */
-export const kReplay: Feature = { controls: [ReplayBar] };
+export const kReplay: Feature = { controls: [ReplayControls] };

@@ -1,3 +1,5 @@
 import type { CompressorKind } from '../../core/store/compressors';
 
-export const kCompressors: readonly CompressorKind[] = [{ name: 'stats', code: 3, form: 'stats' }];
+export const kCompressors: readonly CompressorKind[] = [
+  { name: 'stats', code: 3, form: 'stats', hasCurves: true, isByToken: false },
+];

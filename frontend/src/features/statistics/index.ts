@@ -9,6 +9,7 @@ import { tablesOf } from './pair';
 /** Moments and histograms of every layer, over the steps. */
 export const kStatistics: Feature = {
   compressors: kPageCompressors,
+  plan: async () => (await import('./plan')).kPlan,
   views: [
     frameView<StatsFrame>({
       kind: 'stats',

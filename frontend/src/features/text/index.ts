@@ -9,6 +9,7 @@ import { textEntries } from './text_entries';
 /** The largest columns of each token, of logits the predictions; and the tab of the text with them. */
 export const kText: Feature = {
   compressors: kPageCompressors,
+  plan: async () => (await import('./plan')).kPlan,
   views: [
     frameView<TopKFrame>({
       kind: 'topk',

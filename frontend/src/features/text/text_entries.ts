@@ -1,5 +1,5 @@
 import { kLogitsPoint, type Plan, type PlanEntry } from '../../protocol/messages';
-import type { Form } from '../../core/store/compressors';
+import { kindOfForm } from '../../core/store/compressors';
 import type { WatchedEntry } from '../../core/session/watched';
 
 /** Entries that a text is shown with: its predictions if there are any, else others by tokens. */
@@ -8,11 +8,9 @@ export function textEntries(watched: readonly WatchedEntry[]): readonly WatchedE
     ({ facts, compressor }) => facts.name === kLogitsPoint && compressor.kind === 'topk',
   );
   if (predicting.length > 0) return predicting;
-  const byTokens = watched.filter(({ form }) => kByTokens.has(form));
+  const byTokens = watched.filter(({ form }) => kindOfForm(form)?.isByToken === true);
   return byTokens.length > 0 ? byTokens : watched;
 }
-
-const kByTokens: ReadonlySet<Form> = new Set(['values', 'projection', 'topk']);
 
 /** What a plan lacks for the text with its predictions, to be added to it. */
 export function missingForText(plan: Plan): readonly PlanEntry[] {

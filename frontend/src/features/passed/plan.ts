@@ -1,0 +1,13 @@
+import type { PlanFeature } from '../../core/registry/plan_feature';
+
+/** Points that are passed, in the form of the plan. */
+export const kPlan: PlanFeature = {
+  compressors: {
+    empty: {
+      text: 'No numbers: tells that the point was passed',
+      dtypes: ['f32', 'f64', 'bf16', 'f16', 'u8'],
+      rowOf: () => ({}),
+      entryOf: ({ kind }) => ({ kind }),
+    },
+  },
+};

@@ -1,0 +1,74 @@
+import { chunk } from '../../core/registry/chunks';
+import {
+  type PlanCompressor,
+  type PlanFeature,
+  pointsNamed,
+  type Preset,
+  type PresetRun,
+} from '../../core/registry/plan_feature';
+import type { PlanEntry } from '../../protocol/messages';
+
+declare module '../../core/registry/plan_feature' {
+  interface PlanRow {
+    vectors: string[];
+    normalize: boolean;
+  }
+}
+
+const kMaxVectors = 32;
+
+const kProjection: PlanCompressor = {
+  text: 'Dot products with direction vectors',
+  dtypes: ['f32', 'f64', 'bf16', 'f16', 'u8'],
+  takes: (point, run) => (point?.dims.length ?? 0) <= 3 && (run?.vectors.length ?? 0) > 0,
+  rowOf: (of) => ({ vectors: [...(of.vectors ?? [])], normalize: of.normalize ?? true }),
+  entryOf: ({ kind, vectors, normalize }) => ({
+    kind,
+    vectors: [...vectors],
+    normalize: normalize ? undefined : false,
+  }),
+  problemOf: ({ vectors }) =>
+    vectors.length === 0 ? ['vectors', 'choose at least one'] : undefined,
+  summaryOf: ({ vectors }) => [vectors.join(', ')],
+  fit: (row, run) => {
+    if (row.vectors.length === 0) row.vectors = [...(run?.vectors ?? [])];
+  },
+  members: [
+    ['vectors', (row) => (row.kind === 'projection' ? row.vectors.join(', ') : '')],
+    ['by length', (row) => (row.kind === 'projection' && !row.normalize ? 'no' : 'yes')],
+  ],
+  marksOf: ({ vectors, normalize }) => [
+    ...vectors.map((vector) => `v${vector}`),
+    ...(normalize ? [] : ['u']),
+  ],
+  readMark: (row, letter, value) => {
+    if (letter === 'v') row.vectors.push(value);
+    else if (letter === 'u') row.normalize = false;
+    else return false;
+    return true;
+  },
+  fields: { later: chunk(() => import('./vector_fields.svelte')) },
+};
+
+function presetsOf(run: PresetRun): readonly Preset[] {
+  return [
+    {
+      name: 'Persona vectors',
+      text: "Hidden states on every vector: the run's data and its prompts",
+      entries: projectionsOf(run),
+    },
+  ];
+}
+
+function projectionsOf(run: PresetRun): readonly PlanEntry[] {
+  if (run.vectors.length === 0) return [];
+  const compressor = { kind: 'projection', vectors: run.vectors.slice(0, kMaxVectors) };
+  const data = pointsNamed(run, ['HiddenStates']).map(({ name: point }) => ({ point, compressor }));
+  const sets = run.prompt_sets.flatMap(({ name: prompts }) =>
+    data.map((entry) => ({ ...entry, prompts, rows: 0 })),
+  );
+  return [...data, ...sets];
+}
+
+/** Projections in the form of the plan. */
+export const kPlan: PlanFeature = { compressors: { projection: kProjection }, presetsOf };
