@@ -1,4 +1,5 @@
 import type { Feature } from '../core/registry/feature';
+import { kAlarms } from './alarms';
 import { kAttention } from './attention';
 import { kCompare } from './compare';
 import { kExport } from './export';
@@ -16,5 +17,5 @@ import { kText } from './text';
 /** The features of the page. Their order is that of the tabs, of the tools and of the plan's choices. */
 export const kFeatures: readonly Feature[] = [
   ...[kOverview, kTensors, kMaps, kAttention, kPassed, kStatistics, kProjections],
-  ...[kText, kCompare, kPlan, kInterventions, kReplay, kExport],
+  ...[kText, kCompare, kPlan, kInterventions, kReplay, kAlarms, kExport],
 ];

@@ -46,10 +46,6 @@ export interface ViewState {
   readonly ranges: 'shared' | 'own';
   /** Rows of the histogram ridge. */
   readonly ridge: 'steps' | 'layers';
-  /** A projection beyond it raises the alarm, in whatever view the page is. */
-  readonly threshold: number | null;
-  /** Which projection, as alarm_target.ts writes it; '' where there is no threshold. */
-  readonly alarmTarget: string;
   /** Comparison: ids of other recordings, '' for the run itself; A has the step and phase above. */
   readonly runA: string;
   readonly runB: string;
@@ -89,8 +85,6 @@ export const kDefaultView: ViewState = {
   layout: 'one',
   ranges: 'shared',
   ridge: 'steps',
-  threshold: null,
-  alarmTarget: '',
   runA: '',
   runB: '',
   stepB: null,
@@ -99,7 +93,6 @@ export const kDefaultView: ViewState = {
 };
 
 export const kMaxProgramName = 64;
-const kMaxTarget = 240;
 /** A draft of the plan that is longer would not fit the request line that the hub reads. */
 export const kMaxPlanText = 5000;
 /** Characters of both drafts together, as the address writes them. */
@@ -184,8 +177,6 @@ function placeOf(members: Members): PlaceView {
     layout: members.oneOf('maps', kLayouts),
     ranges: members.oneOf('ranges', ['shared', 'own']),
     ridge: members.oneOf('ridge', ['steps', 'layers']),
-    threshold: members.finite('thr'),
-    alarmTarget: members.text('guard').slice(0, kMaxTarget),
   };
 }
 
@@ -267,8 +258,6 @@ export function formatViewState(view: ViewState, preferred: ViewState | null): s
   put('maps', view.layout, view.layout === 'one');
   put('ranges', view.ranges, view.ranges === 'shared');
   put('ridge', view.ridge, view.ridge === 'steps');
-  put('thr', String(view.threshold), view.threshold === null);
-  put('guard', view.alarmTarget, view.alarmTarget === '' || view.threshold === null);
   putComparison(put, view);
   const text = query.toString();
   return text === '' ? '' : `?${text}`;

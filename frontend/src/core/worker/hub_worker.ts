@@ -30,8 +30,6 @@ interface WorkerScope {
 
 const kScope = self as unknown as WorkerScope;
 const kEventsDelayMs = 16;
-// The page tells at once that it has an alarm's view: nothing else slows these down.
-const kAlarmDelayMs = 100;
 
 /** Owns the socket, the store and the building of views. */
 class HubWorker {
@@ -258,10 +256,9 @@ class HubWorker {
         if (query.run !== '' && this.others !== undefined) return this.others.build(query);
         this.curvePast?.look(query);
         const holding = this.scrubber?.look(query);
-        return buildView(this.store, query, holding, slot === 'alarm' ? 'line' : 'shown');
+        return buildView(this.store, query, holding, 'shown');
       },
       (view) => this.postView({ kind: 'view', slot, view }),
-      slot === 'alarm' ? kAlarmDelayMs : undefined,
     );
   }
 
