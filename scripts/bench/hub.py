@@ -100,7 +100,7 @@ def our_hub(*flags: str) -> Iterator[Server]:
 @contextlib.contextmanager
 def server_of(system: str, cell: Cell) -> Iterator[Server]:
     if system == "ours":
-        with our_hub("--history-bytes", "0") as server:  # the Python hub keeps none either
+        with our_hub("--history", "off") as server:  # the Python hub keeps none either
             yield server
         return
     if system == "Python":

@@ -69,6 +69,12 @@ Result<ScopedFd> lock_run_dir(const std::string& run_dir) {
   return file;
 }
 
+bool is_run_dir_locked(const std::string& run_dir) {
+  const ScopedFd file(
+      ::open((run_dir + "/lock").c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return file && ::flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
 void write_lock_holder(const ScopedFd& lock, pid_t process) {
   const std::string text = std::to_string(process);
   if (::ftruncate(lock.get(), 0) != 0 || ::pwrite(lock.get(), text.data(), text.size(), 0) < 0) {

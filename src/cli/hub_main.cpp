@@ -22,6 +22,7 @@
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
 #include "src/cli/recorder_options.h"
+#include "src/cli/runs_command.h"
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/base/run_dir_lock.h"
 #include "tensor_tracer/base/ssh_command.h"
@@ -37,6 +38,7 @@
 
 namespace {
 
+namespace fs = std::filesystem;
 using tt::base::Result;
 using tt::base::Status;
 
@@ -164,8 +166,11 @@ Status choose_source(const HubFlags& flags, tt::hub::ServerOptions& options) {
   options.compare = flags.config.compare;
   if (!flags.replay.path.empty()) {
     options.replay = flags.replay;
+    const fs::path run_dir = fs::canonical(flags.replay.path).parent_path();
+    options.runs_dir = fs::exists(run_dir / "hub.json") ? run_dir.parent_path().string() : "";
     return {};
   }
+  options.runs_dir = fs::canonical(flags.run_dir).parent_path().string();
   if (Status made = tt::cli::make_record_dir(flags.config); !made.ok() && !flags.restarted) {
     return made;
   }
@@ -396,8 +401,12 @@ int main(int argc, char** argv) {
   CLI::App* const replay_command =
       app.add_subcommand("replay", "Show a recording on the page as if it were a run");
   add_replay(*replay_command, flags);
+  tt::cli::RunsCommand runs(app);
   try {
     app.parse(argc, argv);
+    if (runs.is_given()) {
+      return runs.run();
+    }
     flags.is_supervisor = supervise_command->parsed();
     const auto run_it = [&] { return run(flags); };
     return replay_command->parsed() ? replay(flags, run_it) : run_it();

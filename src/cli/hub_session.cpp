@@ -9,8 +9,10 @@
 #include <filesystem>
 #include <utility>
 
+#include "src/cli/size_text.h"
 #include "tensor_tracer/base/private_file.h"
 #include "tensor_tracer/base/ssh_command.h"
+#include "tensor_tracer/record/run_catalog.h"
 
 namespace tt::cli {
 namespace {
@@ -37,7 +39,33 @@ config::HubConfig hub_config(const config::TrainConfig& config, const std::strin
   hub.linger = tracer.tensor_tracer_linger;
   hub.recording = config.recording;
   hub.alarm = config.alarm;
+  // Another program reads run.json, perhaps in another folder.
+  if (!hub.recording.record.empty()) {
+    hub.recording.record = std::filesystem::absolute(hub.recording.record).string();
+  }
   return hub;
+}
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{10} << 30U;
+constexpr std::size_t kMostNamed = 5;
+
+// Nothing is removed without a command.
+std::string name_excess(const std::string& run_dir) try {
+  const std::string folder = std::filesystem::absolute(run_dir).parent_path().string();
+  const record::Excess excess = record::find_excess(folder, kMostBytes, kMostNamed);
+  if (excess.bytes == 0) return "";
+  std::string text = fmt::format("the runs in {} have {}", folder, size_text(excess.bytes));
+  std::string ids;
+  for (const record::CatalogRun& run : excess.runs) {
+    text += fmt::format("{} {} ({}, {})", ids.empty() ? "; the largest that are not kept:" : ",",
+                        run.id, run.name, size_text(run.bytes));
+    ids += " " + run.id;
+  }
+  if (ids.empty()) return text;
+  return text +
+         fmt::format("; to remove them: tensor-tracer runs --runs-dir {} remove{}", folder, ids);
+} catch (const std::exception&) {
+  return "";  // the folder cannot be read
 }
 
 }  // namespace
@@ -46,14 +74,15 @@ base::Result<HubSession> HubSession::start(const config::TrainConfig& config) {
   HubSession session;
   session.id_ = base::random_hex(8);
   session.name_ = config.run_name.empty() ? session.id_ : config.run_name;
-  session.record_dir_ = config.recording.record;
+  const std::string run_dir = config.run_dir.empty() ? "runs/" + session.id_ : config.run_dir;
+  session.record_dir_ = config.recording.record.empty() ? run_dir : config.recording.record;
+  session.is_recorded_ = config.recording.takes_traced();
   session.start_time_ = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
   session.pause_timeout_ = std::chrono::milliseconds(
       static_cast<std::int64_t>(config.tracer.tensor_tracer_pause_timeout * 1e3));
-  auto hub =
-      link::start_hub({.program = {},
-                       .run_dir = config.run_dir.empty() ? "runs/" + session.id_ : config.run_dir,
-                       .config = hub_config(config, session.id_)});
+  session.notice_ = name_excess(run_dir);
+  auto hub = link::start_hub(
+      {.program = {}, .run_dir = run_dir, .config = hub_config(config, session.id_)});
   if (!hub) return hub.error();
   session.hub_ = std::move(hub).value();
   if (config.tracer.tensor_tracer_open) open_in_browser(session.hub_.open_path);
@@ -73,15 +102,18 @@ void HubSession::connect(nlohmann::json facts, link::HubClientOptions::Check che
   options.worker_token = hub_.worker_token;
   options.run = std::move(facts);
   options.check = std::move(check);
+  options.is_wanted = is_recorded_;
   options.pause_timeout = pause_timeout_;
   client_ = std::make_unique<link::HubClient>(std::move(options));
 }
 
 // The hub chooses the second name if another run's recording has the first.
 std::string HubSession::recording() const {
-  if (record_dir_.empty()) return "";
-  const std::string second = record_dir_ + "/run-" + id_ + ".ttrec";
-  return std::filesystem::exists(second) ? second : record_dir_ + "/run.ttrec";
+  for (const std::string& name : {"run-" + id_ + ".ttrec", std::string("run.ttrec")}) {
+    const std::string path = record_dir_ + "/" + name;
+    if (std::filesystem::exists(path)) return path;
+  }
+  return "";
 }
 
 void HubSession::finish() {

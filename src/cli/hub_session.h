@@ -32,7 +32,9 @@ class HubSession {
   bool is_connected() const { return client_ != nullptr; }
   /// REQUIRES: connect().
   link::HubClient& client() { return *client_; }
-  /// The file with the run's recording; empty without --record.
+  /// A hint about the size of all runs; empty: there is none.
+  const std::string& notice() const { return notice_; }
+  /// The file with the run's recording; empty if it could not be made. REQUIRES: the hub is ready.
   std::string recording() const;
   /// Sends the queued messages, for at most a second.
   void finish();
@@ -44,6 +46,8 @@ class HubSession {
   std::string name_;
   std::string start_time_;
   std::string record_dir_;
+  std::string notice_;
+  bool is_recorded_ = true;  // with all traced records
   std::chrono::milliseconds pause_timeout_{0};
   link::HubInfo hub_;
   std::unique_ptr<link::HubClient> client_;

@@ -22,6 +22,7 @@ constexpr std::string_view kUsage =
   tensor-tracer check …   whether programs that change values fit a run
   tensor-tracer hub …     the page's server alone (the program tensor-tracer-hub)
   tensor-tracer replay …  the page over a recording
+  tensor-tracer runs …    list recorded runs; remove or keep some
   tensor-tracer export …  a recording as NPZ, safetensors, CSV or TensorBoard events
 
   tensor-tracer COMMAND --help   all flags of a command
@@ -100,7 +101,7 @@ int main(int argc, char** argv) {
     }
   }
   if (command == "hub") return become_hub(argv + 2);
-  if (command == "replay") return become_hub(argv + 1);
+  if (command == "replay" || command == "runs") return become_hub(argv + 1);
   if (command == "export") return become_export(argv + 2);
   if (command == "--version") {
     fmt::print("tensor-tracer {}\n", TT_VERSION);

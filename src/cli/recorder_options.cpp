@@ -43,18 +43,15 @@ base::Status make_record_dir(const config::HubConfig& config) {
   return {};
 }
 
-std::optional<record::RecorderOptions> recorder_options(const config::HubConfig& config,
-                                                        const std::string& run_dir) {
+record::RecorderOptions recorder_options(const config::HubConfig& config,
+                                         const std::string& run_dir) {
   record::RecorderOptions options;
   const config::RecordingConfig& recording = config.recording;
-  if (recording.record.empty()) {
-    options.path = run_dir + "/history.ttrec";
-    options.max_bytes = config.history_bytes;
-    options.temporary = true;
-    return config.history_bytes == 0 ? std::nullopt : std::optional(std::move(options));
-  }
-  options.path = recording_path(recording.record, config.run_id);
-  options.max_bytes = recording.record_max_bytes;
+  options.path =
+      recording_path(recording.record.empty() ? run_dir : recording.record, config.run_id);
+  options.max_bytes = recording.max_bytes();
+  options.takes_traced = recording.takes_traced();
+  options.keep = !recording.record.empty();
   options.filter.every = recording.record_every;
   if (!recording.record_points.empty()) {
     options.filter.points.emplace(recording.record_points.begin(), recording.record_points.end());

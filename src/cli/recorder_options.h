@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "tensor_tracer/base/result.h"
@@ -13,9 +12,9 @@ namespace tt::cli {
 /// reason.
 base::Status make_record_dir(const config::HubConfig& config);
 
-/// The options for the recording of a run. Without --record: the options for the temporary file of
-/// the run's history; nothing if no history is kept. REQUIRES: the options of `config` are checked.
-std::optional<record::RecorderOptions> recorder_options(const config::HubConfig& config,
-                                                        const std::string& run_dir);
+/// The options for the recording of a run, in the directory of --record or in the run directory.
+/// REQUIRES: the options of `config` are checked.
+record::RecorderOptions recorder_options(const config::HubConfig& config,
+                                         const std::string& run_dir);
 
 }  // namespace tt::cli

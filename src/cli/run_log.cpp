@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <string>
 
+#include "src/cli/size_text.h"
 #include "tensor_tracer/base/ssh_command.h"
 #include "tensor_tracer/protocol/message.h"
 
@@ -88,6 +89,17 @@ void RunLog::hub(const link::HubInfo& hub) {
   }
 }
 
+void RunLog::recording(const std::string& path) {
+  if (path.empty()) return;
+  const std::uint64_t max_bytes = config_.recording.max_bytes();
+  std::string text = "kept   " + path;
+  if (max_bytes > 0) {
+    text += fmt::format(", at most {}: the oldest traced data goes first", size_text(max_bytes));
+  }
+  if (!config_.recording.takes_traced()) text += "; no traced data, as --history off asks";
+  say(text);
+}
+
 void RunLog::notice(const std::string& text) { say("note   " + text); }
 
 void RunLog::move_bar(const train::StepReport& report) {
@@ -131,7 +143,7 @@ void RunLog::cost(const train::TracerCost& cost) {
                   100 * cost.tracer_seconds / cost.rank_seconds));
 }
 
-std::string RunLog::summary(bool has_hub, const std::string& recording) const {
+std::string RunLog::summary(const std::string& recording) const {
   const std::lock_guard lock(mutex_);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin_;
   const std::int64_t step = last_ ? last_->step : 0;
@@ -145,19 +157,17 @@ std::string RunLog::summary(bool has_hub, const std::string& recording) const {
   if (!recording.empty()) {
     text += fmt::format("\n       recorded in {0}; to see it again: tensor-tracer replay {0}",
                         recording);
-  } else if (has_hub) {
-    text += "\n       not recorded; with --record DIR the next run can be replayed";
   }
   return text;
 }
 
-void RunLog::end(bool has_hub, const std::string& recording) {
+void RunLog::end(const std::string& recording) {
   finish();
-  say(summary(has_hub, recording));
+  say(summary(recording));
 }
 
-void RunLog::end_at_once(bool has_hub, const std::string& recording) const {
-  fmt::print(stderr, "{}\n", summary(has_hub, recording));
+void RunLog::end_at_once(const std::string& recording) const {
+  fmt::print(stderr, "{}\n", summary(recording));
 }
 
 std::int64_t RunLog::last_step() const {

@@ -25,15 +25,17 @@ class RunLog {
   void corpus(const data::TextCorpus& corpus, double unigram_entropy);
   void model(std::int64_t num_parameters, const mesh::MeshShape& shape, const comm::Launch& launch);
   void hub(const link::HubInfo& hub);
+  /// `path`: the recording; empty if there is none.
+  void recording(const std::string& path);
   /// A hint about tracing, printed before tracing begins.
   void notice(const std::string& text);
   void step(const train::StepReport& report);
   /// Prints how far the run came, with which losses, how long it took, and how to see it again.
-  /// `has_hub`: there was a page. `recording`: the file; empty if the run was not recorded.
-  void end(bool has_hub, const std::string& recording);
+  /// `recording`: the file; empty if the run was not recorded.
+  void end(const std::string& recording);
   /// The same to standard error, while the thread of the steps may be in a write to standard output
   /// that does not return: mpirun reads nothing while it ends its ranks. Thread: any.
-  void end_at_once(bool has_hub, const std::string& recording) const;
+  void end_at_once(const std::string& recording) const;
   /// The last completed step; 0: none. Thread: any.
   std::int64_t last_step() const;
   /// Ends the moving line.
@@ -43,7 +45,7 @@ class RunLog {
 
  private:
   void say(const std::string& line) const;
-  std::string summary(bool has_hub, const std::string& recording) const;
+  std::string summary(const std::string& recording) const;
   void move_bar(const train::StepReport& report);
 
   const config::TrainConfig& config_;

@@ -126,7 +126,7 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
   auto status = check_recorded_points(config.recording.record_points, *setup.context.places);
   if (!status) return status.error();
   const std::string& plan_path = config.tracer.tensor_tracer_plan;
-  if (plan_path.empty() && !config.has_hub()) return setup;
+  if (plan_path.empty() && !config.has_audience()) return setup;
   auto plan = read_plan(plan_path, setup.context);
   if (!plan) return plan.error();
   setup.plan = std::move(plan).value();
@@ -154,7 +154,8 @@ TracingSetup receive_tracing(const config::TrainConfig& config, const mesh::Mesh
 void add_tracing_facts(const config::TrainConfig& config, const TracingSetup& tracing,
                        nlohmann::json& facts) {
   facts["points"] = tracing.context.places->to_json();
-  facts["plan"] = trace::to_json(*tracing.plan, tracing.context);
+  facts["plan"] =
+      trace::to_json(tracing.plan != nullptr ? *tracing.plan : trace::Plan(), tracing.context);
   facts["prompt_sets"] = nlohmann::json::array();
   for (const data::PromptSet& set : tracing.prompts) {
     facts["prompt_sets"].push_back({{"name", set.name},

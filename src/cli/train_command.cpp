@@ -142,7 +142,7 @@ void report_end(HubSession* hub, RunLog& log) {
   if (hub != nullptr && hub->is_connected()) {
     hub->client().send_event("state", {{"phase", "stopped"}, {"step", log.last_step()}});
   }
-  log.end_at_once(hub != nullptr, recording_of(hub));
+  log.end_at_once(recording_of(hub));
   if (hub != nullptr && hub->is_connected()) hub->client().finish(kTimeForHub);
 }
 
@@ -175,15 +175,17 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
     parts.control_source = &hub->client();
     parts.sink = &hub->client();
     parts.run_id = hub->run_id();
-    log.hub(hub->info());
+    if (run.config.has_audience()) log.hub(hub->info());
+    log.recording(hub->recording());
     send_notice(run.inputs.tracing.notice, *parts.sink, log);
+    if (!hub->notice().empty()) log.notice(hub->notice());
   }
   if (is_first) signals.on_end([hub, &log] { report_end(hub, log); });
   train::Trainer trainer(run.config, std::move(parts));
   trainer.run();
   const train::TracerCost cost = trainer.total_cost();
   if (run.inputs.tracing.plan != nullptr) log.cost(cost);
-  log.end(hub != nullptr, recording_of(hub));
+  log.end(recording_of(hub));
 }
 
 // Usually every rank finds the same error. Rank 0 prints the error and ends, and mpirun ends the
@@ -243,6 +245,21 @@ int train_on_mesh(Prepared& run, base::Result<RunInputs> read, HubSession* hub) 
   }
 }
 
+// Starts the hub's processes before MPI: nothing may fork once MPI's threads run. A failure becomes
+// the error of `read`, unless the hub would only record scalars.
+std::optional<HubSession> start_hub(const config::TrainConfig& config,
+                                    base::Result<RunInputs>& read) {
+  auto started = HubSession::start(config);
+  if (started) return std::move(started).value();
+  if (config.has_audience()) {
+    read = started.error();
+  } else {
+    fmt::print(stderr, "tensor-tracer: warning: this run is not kept: {}\n",
+               to_string(started.error()));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 int run_train(int argc, const char* const* argv) {
@@ -270,18 +287,10 @@ int run_train(int argc, const char* const* argv) {
   run.value().given = given_options(app);
   for (const char* secret : config::kPrivateOptions) run.value().given.erase(secret);
 
-  // Starts the hub's processes before MPI: nothing may fork once MPI's threads run.
   base::Result<RunInputs> read = RunInputs{};
   std::optional<HubSession> hub;
   if (is_first) read = read_inputs(run.value().config, run.value().shape);
-  if (is_first && read && run.value().config.has_hub()) {
-    auto started = HubSession::start(run.value().config);
-    if (started) {
-      hub.emplace(std::move(started).value());
-    } else {
-      read = started.error();
-    }
-  }
+  if (is_first && read) hub = start_hub(run.value().config, read);
   return train_on_mesh(run.value(), std::move(read), hub ? &*hub : nullptr);
 }
 

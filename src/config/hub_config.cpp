@@ -36,12 +36,9 @@ Options viewer_options(HubConfig& config) {
 }
 
 Options run_options(HubConfig& config) {
-  return joined(
-      {{{"--run-id", &config.run_id, "16 hex digits; default: as in hub.json, or new"}},
-       recording_options(config.recording),
-       alarm_options(config.alarm),
-       in_group("Recording", {{"--history-bytes", Bytes{&config.history_bytes},
-                               "of the temporary file without --record; 0: no history"}})});
+  return joined({{{"--run-id", &config.run_id, "16 hex digits; default: as in hub.json, or new"}},
+                 recording_options(config.recording),
+                 alarm_options(config.alarm)});
 }
 
 Options run_file_options(HubConfig& config) {

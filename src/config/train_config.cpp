@@ -96,8 +96,7 @@ base::Status check_unseen_options(TrainConfig config) {
   if (status) status = check_schedule(config.optimizer);
   if (status) status = check_dtype(config);
   if (status) status = check_export(config);
-  if (!status || !config.recording.record.empty()) return status;
-  return refuse_given(config, Needs::kRecording, "nothing is recorded", "add --record DIR");
+  return status;
 }
 
 }  // namespace

@@ -58,6 +58,8 @@ class Channel {
   std::vector<trace::Request> poll(Clock::time_point now);
   void wait(Clock::time_point until);
   bool has_viewer() const { return viewers_.load(std::memory_order_relaxed) > 0; }
+  /// The hub itself takes traced records; it stays so while contact is lost.
+  bool is_wanted() const { return wanted_.load(std::memory_order_relaxed); }
   /// Waits until everything is written. Returns false if nothing was written for `idle`, or after
   /// `longest`.
   bool wait_until_written(std::chrono::milliseconds idle, std::chrono::milliseconds longest);
@@ -75,6 +77,7 @@ class Channel {
   void set_connected();
   void set_lost(Clock::time_point now);
   void set_viewers(std::uint64_t count) { viewers_.store(count, std::memory_order_relaxed); }
+  void set_wanted(bool wanted) { wanted_.store(wanted, std::memory_order_relaxed); }
   /// Takes a request of the hub, under the hub's id. It goes to the step, or to the checker if it
   /// needs no lease.
   void deliver(trace::Request request);
@@ -100,6 +103,7 @@ class Channel {
   const std::size_t max_bytes_;
   const std::chrono::milliseconds pause_timeout_;
   std::atomic<std::uint64_t> viewers_ = 0;
+  std::atomic<bool> wanted_ = false;
 
   // Guarded by mutex_.
   mutable std::mutex mutex_;

@@ -167,6 +167,7 @@ void HubConnection::on_event(const protocol::Notification& event) {
   const auto viewers = protocol::natural(event.params, "count");
   if (event.event == "viewers" && viewers) {
     channel_.set_viewers(*viewers);
+    channel_.set_wanted(protocol::member(event.params, "wanted") == true);
   } else if (event.event == "alarm") {
     log().error("{}", protocol::text_of(event.params, "message"));
   }

@@ -4,10 +4,13 @@
 
 namespace tt::record {
 namespace {
-// A transaction of this size keeps the write-ahead log small.
-constexpr std::size_t kTransactionBytes = std::size_t{8} << 20U;
 // Steps and audit lines: enough for some hours without an answer from the disk.
 constexpr std::size_t kMaxKept = 100'000;
+
+bool must_be_kept(const Item& item) {
+  return std::holds_alternative<RunItem>(item) || std::holds_alternative<KeepItem>(item);
+}
+
 }  // namespace
 
 void ItemQueue::push(FrameItem frame) {
@@ -25,7 +28,7 @@ void ItemQueue::push(FrameItem frame) {
       frames_.pop_front();
       ++counters_.dropped;
     }
-    much = bytes_ >= kTransactionBytes;
+    much = bytes_ >= transaction_bytes_;
   }
   if (much) {
     wake_.notify_one();
@@ -52,7 +55,7 @@ void ItemQueue::push_other(Item item) {
 }
 
 void ItemQueue::push_other_locked(Item item) {
-  if (counters_.stopped || (kept_ >= kMaxKept && !std::holds_alternative<RunItem>(item))) {
+  if (counters_.stopped || (kept_ >= kMaxKept && !must_be_kept(item))) {
     ++counters_.dropped_lines;
     return;
   }
@@ -74,7 +77,7 @@ void ItemQueue::push_query(QueryThread::Query query) {
 std::optional<ItemQueue::Work> ItemQueue::wait(std::chrono::milliseconds interval) {
   std::unique_lock lock(mutex_);
   wake_.wait_for(lock, interval,
-                 [this] { return ending_ || !queries_.empty() || bytes_ >= kTransactionBytes; });
+                 [this] { return ending_ || !queries_.empty() || bytes_ >= transaction_bytes_; });
   if (ending_ && frames_.empty() && others_.empty()) {
     return std::nullopt;
   }
@@ -87,7 +90,7 @@ ItemQueue::Work ItemQueue::take_locked() {
   work.items = std::exchange(others_, {});
   event_bytes_ = 0;
   kept_ = 0;
-  while (!frames_.empty() && work.bytes < kTransactionBytes) {
+  while (!frames_.empty() && work.bytes < transaction_bytes_) {
     work.bytes += frames_.front().bytes->size();
     ++work.records;
     work.items.emplace_back(std::move(frames_.front()));
@@ -97,9 +100,10 @@ ItemQueue::Work ItemQueue::take_locked() {
   return work;
 }
 
-void ItemQueue::written(const Work& work, std::uint64_t file_bytes) {
+void ItemQueue::written(const Work& work, std::uint64_t left_out, std::uint64_t file_bytes) {
   const std::lock_guard lock(mutex_);
-  counters_.records += work.records;
+  counters_.records += work.records - left_out;
+  counters_.dropped += left_out;
   counters_.bytes += work.bytes;
   counters_.file_bytes = file_bytes;
 }

@@ -26,7 +26,9 @@ class ItemQueue {
     std::vector<QueryThread::Query> queries;
   };
 
-  explicit ItemQueue(std::size_t max_bytes) : max_bytes_(max_bytes) {}
+  /// `transaction_bytes`: of the records that are written together.
+  ItemQueue(std::size_t max_bytes, std::size_t transaction_bytes)
+      : max_bytes_(max_bytes), transaction_bytes_(transaction_bytes) {}
 
   void push(FrameItem frame);
   void push(Event event);
@@ -40,7 +42,8 @@ class ItemQueue {
   /// Waits until `interval` is over, until there is enough for a transaction, or until there is a
   /// query. Nothing once the queue has ended and is empty.
   std::optional<Work> wait(std::chrono::milliseconds interval);
-  void written(const Work& work, std::uint64_t file_bytes);
+  /// `left_out`: records for which the file had no room.
+  void written(const Work& work, std::uint64_t left_out, std::uint64_t file_bytes);
   void lost(const Work& work);
   /// From now on everything is dropped. False if the queue was already stopped.
   bool stop();
@@ -56,6 +59,7 @@ class ItemQueue {
   Work take_locked();
 
   const std::size_t max_bytes_;
+  const std::size_t transaction_bytes_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
   // Guarded by mutex_.

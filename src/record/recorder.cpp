@@ -7,6 +7,8 @@
 #include <sqlite3.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <filesystem>
 #include <map>
@@ -38,16 +40,30 @@ base::Error cannot_record(const std::string& path, const std::string& why) {
           .remedy = "give another directory, or move the file away"};
 }
 
-// Only this process reads a temporary file, and the next process if this one is killed. So it uses
-// a rollback journal: that holds only the changes of old pages. A write-ahead log takes every new
-// byte twice and computes checksums.
-void set_up_temporary(SQLite::Database& database) {
-  database.exec("PRAGMA locking_mode = EXCLUSIVE");
-  database.exec("PRAGMA journal_mode = PERSIST");
-  database.exec("PRAGMA synchronous = OFF");
+constexpr std::size_t kTransactionBytes = std::size_t{8} << 20U;
+constexpr std::size_t kLeastTransactionBytes = std::size_t{64} << 10U;
+
+// A small file has small transactions, so that the log beside it is small too.
+std::size_t transaction_bytes(std::uint64_t max_bytes) {
+  return max_bytes == 0
+             ? kTransactionBytes
+             : std::clamp<std::size_t>(max_bytes / 16, kLeastTransactionBytes, kTransactionBytes);
 }
 
-void set_up_recording(SQLite::Database& database) {
+constexpr std::uint64_t kLogBytes = std::uint64_t{64} << 20U;
+constexpr std::uint64_t kPageBytes = 32768;
+constexpr std::uint64_t kLogPages = 1000;  // SQLite's default for copying the log to the file
+
+void limit_log(SQLite::Database& database, std::uint64_t max_bytes) {
+  const std::uint64_t part = max_bytes / 8;
+  const std::uint64_t bytes = max_bytes == 0 ? kLogBytes : std::min(part, kLogBytes);
+  const std::uint64_t pages =
+      max_bytes == 0 ? kLogPages : std::clamp<std::uint64_t>(part / kPageBytes, 16, kLogPages);
+  database.exec("PRAGMA journal_size_limit = " + std::to_string(bytes));
+  database.exec("PRAGMA wal_autocheckpoint = " + std::to_string(pages));
+}
+
+void set_up(SQLite::Database& database) {
   const auto wal = [&] {
     return database.execAndGet("PRAGMA journal_mode = WAL").getString() == "wal";
   };
@@ -63,7 +79,6 @@ void set_up_recording(SQLite::Database& database) {
     wal();
   }
   database.exec("PRAGMA synchronous = NORMAL");
-  database.exec("PRAGMA journal_size_limit = 67108864");
 }
 
 bool is_exclusive(SQLite::Database& database) {
@@ -91,14 +106,6 @@ Identity identity_of(const std::string& path) {
   return ::stat(path.c_str(), &facts) == 0 ? Identity({facts.st_dev, facts.st_ino}) : Identity();
 }
 
-/// Removes the file and the files that SQLite puts beside it.
-void remove_files(const std::string& path) {
-  for (const char* suffix : {"", "-journal", "-wal", "-shm"}) {
-    std::error_code ignored;
-    std::filesystem::remove(path + suffix, ignored);
-  }
-}
-
 // An error concerns the file; a failure of the machine is an exception.
 base::Result<std::shared_ptr<SQLite::Database>> open_prepared(const RecorderOptions& options) {
   try {
@@ -108,8 +115,8 @@ base::Result<std::shared_ptr<SQLite::Database>> open_prepared(const RecorderOpti
     auto database = std::make_shared<SQLite::Database>(
         options.path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, kBusyMilliseconds, options.vfs);
     // A record of 48 KiB uses two such pages; with the default size it uses twelve.
-    database->exec("PRAGMA page_size = 32768");
-    options.temporary ? set_up_temporary(*database) : set_up_recording(*database);
+    database->exec("PRAGMA page_size = " + std::to_string(kPageBytes));
+    set_up(*database);
     if (base::Status prepared = prepare_schema(*database); !prepared.ok()) {
       return prepared.error();
     }
@@ -125,16 +132,27 @@ base::Result<std::shared_ptr<SQLite::Database>> open_prepared(const RecorderOpti
 base::Result<std::shared_ptr<SQLite::Database>> open_for_writing(const RecorderOptions& options) {
   try {
     auto database = open_prepared(options);
-    if (!database && options.temporary) {
-      spdlog::warn("history_new: {} begins again, empty: {}", options.path,
-                   database.error().message);
-      remove_files(options.path);
-      database = open_prepared(options);
-    }
     if (!database) {
       return cannot_record(options.path, database.error().message);
     }
     return database;
+  } catch (const std::exception& error) {
+    return cannot_record(options.path, error.what());
+  }
+}
+
+// Marks the file as kept, and follows the mark of an earlier recorder.
+base::Status follow_marks(SQLite::Database& database, RecorderOptions& options) {
+  try {
+    const std::string known = kept(database);
+    if (known == kKeptRecords) {
+      options.takes_traced = true;
+      options.max_bytes = 0;
+    } else if (options.keep && known.empty()) {
+      mark_as_kept(database, kKeptRun);
+    }
+    limit_log(database, options.max_bytes);
+    return {};
   } catch (const std::exception& error) {
     return cannot_record(options.path, error.what());
   }
@@ -149,7 +167,9 @@ class Recorder::Impl {
   Impl(RecorderOptions options, std::shared_ptr<SQLite::Database> database)
       : options_(std::move(options)),
         identity_(identity_of(options_.path)),
-        queue_(options_.queue_bytes),
+        max_bytes_(options_.max_bytes),
+        takes_traced_(options_.takes_traced),
+        queue_(options_.queue_bytes, transaction_bytes(options_.max_bytes)),
         database_(std::move(database)),
         exclusive_(is_exclusive(*database_)),
         thread_([this] { run(); }) {
@@ -170,6 +190,9 @@ class Recorder::Impl {
 
   bool wants(const protocol::RecordHeader& header) const {
     const RecordFilter& filter = options_.filter;
+    if (!takes_traced_ && header.prompt_set == 0) {
+      return false;
+    }
     if (filter.every > 1 && header.step % filter.every != 0) {
       return false;
     }
@@ -188,6 +211,12 @@ class Recorder::Impl {
     }
   }
 
+  void keep_all() {
+    takes_traced_ = true;
+    max_bytes_ = 0;
+    queue_.push(KeepItem{});
+  }
+
   void finish() {
     if (!thread_.joinable()) {
       return;
@@ -195,10 +224,10 @@ class Recorder::Impl {
     queries_.reset();
     queue_.end();
     thread_.join();
-    if (options_.temporary) {
-      remove_files(options_.path);
-    }
   }
+
+  bool takes_traced() const { return takes_traced_; }
+  std::uint64_t max_bytes() const { return max_bytes_; }
 
   ItemQueue& queue() { return queue_; }
 
@@ -232,8 +261,8 @@ class Recorder::Impl {
   // False if another program has locked the file: the write may be tried again.
   bool try_to_write(Writer& writer, const ItemQueue::Work& work) {
     try {
-      writer.write(work.items);
-      queue_.written(work, writer.used_bytes());
+      const std::uint64_t left_out = writer.write(work.items);
+      queue_.written(work, left_out, writer.used_bytes());
       check_file();
     } catch (const SQLite::Exception& error) {
       if (error.getErrorCode() == SQLITE_BUSY && !queue_.is_ending()) {
@@ -248,7 +277,7 @@ class Recorder::Impl {
 
   // A file without a name can still be written, but it is lost when it is closed.
   void check_file() {
-    if (options_.temporary || is_removed_ || identity_of(options_.path) == identity_) {
+    if (is_removed_ || identity_of(options_.path) == identity_) {
       return;
     }
     is_removed_ = true;
@@ -292,8 +321,10 @@ class Recorder::Impl {
   }
 
   const RecorderOptions options_;
-  const Identity identity_;                     // of the file that is open
-  bool is_removed_ = false;                     // and the alarm was raised
+  const Identity identity_;               // of the file that is open
+  bool is_removed_ = false;               // and the alarm was raised
+  std::atomic<std::uint64_t> max_bytes_;  // 0: no limit
+  bool takes_traced_;
   std::map<std::uint16_t, std::string> names_;  // of points, by flag
   ItemQueue queue_;
   std::shared_ptr<SQLite::Database> database_;
@@ -309,6 +340,9 @@ base::Result<std::unique_ptr<Recorder>> Recorder::open(RecorderOptions options) 
   auto database = open_for_writing(options);
   if (!database) {
     return database.error();
+  }
+  if (const base::Status marked = follow_marks(*database.value(), options); !marked.ok()) {
+    return marked.error();
   }
   auto impl = std::make_unique<Impl>(std::move(options), std::move(database).value());
   return std::unique_ptr<Recorder>(new Recorder(std::move(impl)));
@@ -336,9 +370,16 @@ void Recorder::add_step(std::uint64_t run, const json& params, std::uint64_t tim
   impl_->queue().push(std::move(item));
 }
 
+void Recorder::keep_all() { impl_->keep_all(); }
+bool Recorder::takes_traced() const { return impl_->takes_traced(); }
+std::uint64_t Recorder::max_bytes() const { return impl_->max_bytes(); }
 void Recorder::add_event(Event event) { impl_->queue().push(std::move(event)); }
 void Recorder::read(std::function<void(Recording&)> query) { impl_->read(std::move(query)); }
-RecorderCounters Recorder::counters() const { return impl_->queue().counters(); }
+RecorderCounters Recorder::counters() const {
+  RecorderCounters counters = impl_->queue().counters();
+  counters.max_bytes = impl_->max_bytes();
+  return counters;
+}
 void Recorder::finish() { impl_->finish(); }
 
 std::uint64_t run_number(const std::string& id) {

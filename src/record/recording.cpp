@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/record/schema.h"
+#include "tensor_tracer/protocol/json_members.h"
 #include "tensor_tracer/protocol/message.h"
 
 namespace tt::record {
@@ -159,6 +160,8 @@ std::vector<RunInfo> Recording::runs() {
   return out;
 }
 
+bool Recording::is_kept() { return !kept(*database_).empty(); }
+
 std::uint64_t Recording::used_bytes() { return record::used_bytes(*database_); }
 
 std::uint64_t Recording::count_frames(std::uint64_t run) {
@@ -230,6 +233,27 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> Recording::step_times(std::
     out.emplace_back(as_unsigned(select.getColumn(0).getInt64()), time != 0 ? time : before);
   }
   return out;
+}
+
+std::optional<double> Recording::last_scalar(std::uint64_t run, const std::string& name) {
+  SQLite::Statement select(
+      *database_,
+      "SELECT value FROM scalars WHERE run = ? AND name = ? ORDER BY step DESC LIMIT 1");
+  SQLite::bind(select, as_signed(run), name);
+  if (!select.executeStep()) {
+    return std::nullopt;
+  }
+  const SQLite::Column value = select.getColumn(0);
+  return value.isNull() ? std::numeric_limits<double>::quiet_NaN() : value.getDouble();
+}
+
+std::string Recording::last_phase(std::uint64_t run) {
+  SQLite::Statement select(
+      *database_,
+      "SELECT detail FROM events WHERE run = ? AND kind = 'state' ORDER BY id DESC LIMIT 1");
+  select.bind(1, as_signed(run));
+  return select.executeStep() ? protocol::text_of(parsed(select.getColumn(0).getString()), "phase")
+                              : "";
 }
 
 std::vector<std::pair<std::int64_t, Event>> Recording::events(const EventQuery& query) {

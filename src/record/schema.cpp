@@ -47,7 +47,7 @@ bool is_empty(SQLite::Database& database) {
 base::Error not_a_recording(std::string message) {
   return {.code = "not_a_recording",
           .message = std::move(message),
-          .remedy = "give a .ttrec file that `train --record` wrote"};
+          .remedy = "give a .ttrec file that `tensor-tracer train` wrote"};
 }
 
 base::Status prepare_schema(SQLite::Database& database) {
@@ -85,6 +85,17 @@ base::Status check_schema(SQLite::Database& database) {
                        .remedy = "use a newer version of Tensor Tracer"};
   }
   return {};
+}
+
+std::string kept(SQLite::Database& database) {
+  SQLite::Statement meta(database, "SELECT value FROM meta WHERE key = 'kept'");
+  return meta.executeStep() ? meta.getColumn(0).getString() : "";
+}
+
+void mark_as_kept(SQLite::Database& database, const char* value) {
+  SQLite::Statement meta(database, "INSERT OR REPLACE INTO meta VALUES ('kept', ?)");
+  meta.bind(1, value);
+  meta.exec();
 }
 
 std::uint64_t used_bytes(SQLite::Database& database) {

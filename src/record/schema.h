@@ -18,6 +18,12 @@ base::Status prepare_schema(SQLite::Database& database);
 /// An error if the file is not a recording of this schema.
 base::Status check_schema(SQLite::Database& database);
 base::Error not_a_recording(std::string message);
+/// Values of `kept` in the table `meta`.
+inline constexpr const char* kKeptRun = "run";
+inline constexpr const char* kKeptRecords = "records";  // the file has no limit either
+/// One of these values; empty: the run is not kept.
+std::string kept(SQLite::Database& database);
+void mark_as_kept(SQLite::Database& database, const char* value);
 /// The bytes of the file that hold data, in the view of this connection.
 std::uint64_t used_bytes(SQLite::Database& database);
 

@@ -3,7 +3,8 @@
 #include <SQLiteCpp/Transaction.h>
 #include <SQLiteCpp/VariadicBind.h>
 
-#include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "src/record/schema.h"
 #include "tensor_tracer/protocol/json_members.h"
@@ -15,29 +16,9 @@ using nlohmann::json;
 using protocol::natural;
 using protocol::text_of;
 
-constexpr const char* kEraseOldestFrames = R"sql(
-  WITH oldest AS (SELECT run, step FROM frames ORDER BY id LIMIT 1),
-       newest AS (SELECT run, step FROM frames ORDER BY id DESC LIMIT 1)
-  DELETE FROM frames WHERE (run, step) IN (SELECT run, step FROM oldest)
-                       AND (run, step) NOT IN (SELECT run, step FROM newest))sql";
-// Data events are the events of kDataKinds.
-constexpr const char* kEraseEventsBeforeFrames = R"sql(
-  DELETE FROM events WHERE kind IN ('applied', 'saved')
-                       AND time_ns < (SELECT time_ns FROM frames ORDER BY id LIMIT 1))sql";
-constexpr const char* kEraseOldestEvents = R"sql(
-  DELETE FROM events
-  WHERE id IN (SELECT id FROM events WHERE kind IN ('applied', 'saved') ORDER BY id LIMIT 16)
-    AND id < (SELECT max(id) FROM events WHERE kind IN ('applied', 'saved')))sql";
-// Erases many scalars in one statement, from the oldest run that has more than its newest step.
-constexpr const char* kEraseOldestScalars = R"sql(
-  WITH oldest AS (SELECT run, (SELECT max(step) FROM scalars s WHERE s.run = runs.run) AS newest
-                  FROM runs WHERE newest > (SELECT min(step) FROM scalars s WHERE s.run = runs.run)
-                  ORDER BY start_time, run LIMIT 1)
-  DELETE FROM scalars WHERE run = (SELECT run FROM oldest)
-    AND step < (SELECT newest FROM oldest)
-    AND step <= ifnull((SELECT step FROM scalars WHERE run = (SELECT run FROM oldest)
-                        ORDER BY step LIMIT 1 OFFSET 4096), (SELECT newest FROM oldest)))sql";
 constexpr std::uint64_t kScalarBytes = 48;  // approximate size of a scalar
+// A log of this part of the limit is too long, while a reader keeps it from being used again.
+constexpr std::uint64_t kMaxLogPart = 4;
 
 std::string dump(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -63,31 +44,60 @@ void run(SQLite::Statement& statement, const Values&... values) {
 
 Writer::Writer(SQLite::Database& database, std::uint64_t max_bytes)
     : database_(database),
-      max_bytes_(max_bytes),
+      bound_(database, max_bytes),
       frame_(database,
              "INSERT INTO frames VALUES (NULL,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
       scalar_(database, "INSERT OR REPLACE INTO scalars VALUES (?,?,?,?,?)"),
       event_(database, "INSERT INTO events VALUES (NULL,?,?,?,?,?,?,?)"),
       run_(database, "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?)"),
-      point_(database, "INSERT OR REPLACE INTO points VALUES (?,?,?,?)") {
-  if (max_bytes_ > 0) {
-    scalars_ = as_unsigned(database_.execAndGet("SELECT count(*) FROM scalars").getInt64());
+      point_(database, "INSERT OR REPLACE INTO points VALUES (?,?,?,?)") {}
+
+std::uint64_t Writer::write(const std::vector<Item>& items) {
+  const bool takes_frames = !is_log_full();
+  std::uint64_t left_out = 0;
+  SQLite::Transaction transaction(database_, SQLite::TransactionBehavior::IMMEDIATE);
+  try {
+    for (const Item& item : items) {
+      if (const auto* frame = std::get_if<FrameItem>(&item)) {
+        left_out += takes_frames && insert(*frame) ? 0 : 1;
+      } else {
+        std::visit([this](const auto& one) { insert(one); }, item);
+      }
+    }
+    transaction.commit();
+  } catch (...) {
+    bound_.start_again();
+    throw;
   }
+  return left_out;
 }
 
-void Writer::write(const std::vector<Item>& items) {
-  SQLite::Transaction transaction(database_, SQLite::TransactionBehavior::IMMEDIATE);
-  for (const Item& item : items) {
-    std::visit([this](const auto& one) { insert(one); }, item);
+// Each read sees the file as it was at the read's start, so the log must hold all changes since
+// then.
+bool Writer::is_log_full() {
+  if (bound_.max_bytes() == 0) {
+    return false;
   }
-  prune();
-  transaction.commit();
+  std::error_code absent;
+  const std::uintmax_t bytes = std::filesystem::file_size(database_.getFilename() + "-wal", absent);
+  if (absent || bytes <= bound_.max_bytes() / kMaxLogPart) {
+    return false;
+  }
+  SQLite::Statement checkpoint(database_, "PRAGMA wal_checkpoint(PASSIVE)");
+  checkpoint.executeStep();
+  const std::int64_t pages = checkpoint.getColumn(1).getInt64();
+  const std::int64_t copied = checkpoint.getColumn(2).getInt64();
+  return copied < pages;
 }
 
 std::uint64_t Writer::used_bytes() { return record::used_bytes(database_); }
 
-void Writer::insert(const FrameItem& item) {
+bool Writer::insert(const FrameItem& item) {
   const protocol::RecordHeader& h = item.header;
+  bound_.set_step(as_signed(h.run), as_signed(h.step));
+  if (!bound_.make_room(item.bytes->size())) {
+    return false;
+  }
   const auto code = [](auto name) { return static_cast<int>(name); };
   constexpr int kRecord = 21;
   // The bytes are not copied: they must live until the statement has run.
@@ -96,18 +106,22 @@ void Writer::insert(const FrameItem& item) {
       code(h.phase), h.plan, h.entry, h.prompt_set, h.first_row, h.point, h.layer,
       code(h.direction), h.tensor_rank, h.pipeline_rank, h.data_rank, code(h.dtype),
       code(h.compressor), shape_text(h), h.features, as_signed(h.time));
+  return true;
 }
 
 void Writer::insert(const StepItem& item) {
-  scalars_ += item.values.size();
+  bound_.make_room(item.values.size() * kScalarBytes);
+  bound_.add_scalars(item.values.size());
   for (const auto& [name, value] : item.values) {
     run(scalar_, as_signed(item.run), as_signed(item.step), name, value, as_signed(item.time_ns));
   }
 }
 
 void Writer::insert(const Event& item) {
+  const std::string detail = dump(item.detail);
+  bound_.make_room(detail.size());
   run(event_, as_signed(item.run), as_signed(item.time_ns), as_signed(item.step), item.kind,
-      item.session, item.who, dump(item.detail));
+      item.session, item.who, detail);
 }
 
 void Writer::insert(const RunItem& item) {
@@ -123,32 +137,9 @@ void Writer::insert(const RunItem& item) {
   }
 }
 
-// Erases the oldest steps first, and their data events with them. Scalars are small; they are
-// erased if they use half of the limit, or if no frame is left. The newest step and the newest data
-// event stay even if they are larger than the limit.
-void Writer::prune() {
-  while (max_bytes_ > 0 && used_bytes() > max_bytes_) {
-    if (scalars_ * kScalarBytes > max_bytes_ / 2 && erase_oldest_scalars()) {
-      continue;
-    }
-    if (database_.exec(kEraseOldestFrames) > 0) {
-      database_.exec(kEraseEventsBeforeFrames);
-      continue;
-    }
-    if (database_.exec(kEraseOldestEvents) > 0) {
-      continue;
-    }
-    const bool frames_left = database_.execAndGet("SELECT EXISTS (SELECT 1 FROM frames)").getInt();
-    if (frames_left || !erase_oldest_scalars()) {
-      return;
-    }
-  }
-}
-
-bool Writer::erase_oldest_scalars() {
-  const auto erased = static_cast<std::uint64_t>(database_.exec(kEraseOldestScalars));
-  scalars_ -= std::min(scalars_, erased);
-  return erased > 0;
+void Writer::insert(const KeepItem& /*item*/) {
+  bound_.lift();
+  mark_as_kept(database_, kKeptRecords);
 }
 
 }  // namespace tt::record

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "src/record/bound.h"
 #include "tensor_tracer/record/recorder.h"
 
 namespace tt::record {
@@ -28,31 +29,34 @@ struct StepItem {
   std::uint64_t time_ns = 0;
   std::vector<std::pair<std::string, double>> values;
 };
-using Item = std::variant<FrameItem, StepItem, Event, RunItem>;
+/// From now on the file has no limit.
+struct KeepItem {};
+using Item = std::variant<FrameItem, StepItem, Event, RunItem, KeepItem>;
 
-/// The statements that write a recording, and the rule that limits its size. A failure of SQLite is
-/// an SQLite::Exception.
+/// The statements that write a recording. A failure of SQLite is an SQLite::Exception.
 /// Thread: one at a time. Owner: `database` outlives it.
 class Writer {
  public:
+  /// `max_bytes`: of the file; 0: no limit.
   Writer(SQLite::Database& database, std::uint64_t max_bytes);
 
-  /// Writes all of `items` in one transaction; on an exception it writes no item.
-  void write(const std::vector<Item>& items);
+  /// Writes `items` in one transaction; on an exception it writes no item. Leaves out records for
+  /// which the file has no room. Returns the number of these records.
+  std::uint64_t write(const std::vector<Item>& items);
   /// The bytes of the file's pages that are in use.
   std::uint64_t used_bytes();
 
  private:
-  void insert(const FrameItem& item);
+  bool insert(const FrameItem& item);
   void insert(const StepItem& item);
   void insert(const Event& item);
   void insert(const RunItem& item);
-  void prune();
-  bool erase_oldest_scalars();
+  void insert(const KeepItem& item);
+  /// True if a reader that does not end its read keeps the write-ahead log long.
+  bool is_log_full();
 
   SQLite::Database& database_;
-  const std::uint64_t max_bytes_;
-  std::uint64_t scalars_ = 0;  // rows, or slightly more; counted if there is a limit
+  Bound bound_;
   SQLite::Statement frame_;
   SQLite::Statement scalar_;
   SQLite::Statement event_;

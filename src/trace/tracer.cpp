@@ -20,9 +20,12 @@ const Plan& Tracer::plan() const { return core_->plan->plan(); }
 const PlanContext& Tracer::context() const { return core_->context; }
 
 Pass Tracer::begin(const ForwardScope& scope) {
-  if (!core_->is_watched || !core_->plan->takes(scope)) return {};
+  const bool is_asked_for = core_->is_wanted || scope.prompt_set != 0;
+  if (!core_->is_watched || !is_asked_for || !core_->plan->takes(scope)) return {};
   return Pass(core_, scope);
 }
+
+void Tracer::set_wanted(bool is_wanted) { core_->is_wanted = is_wanted; }
 
 std::vector<std::size_t> Tracer::take_switched_off() { return core_->plan->take_switched_off(); }
 TracerSeconds Tracer::seconds() const { return core_->seconds; }

@@ -31,6 +31,7 @@ struct TracerCore {
 
   const PlanContext context;
   const bool is_watched;  // true on the leader's data replica
+  bool is_wanted = true;  // false: only prompts are captured
   const comm::ProcessGroup group;
   TraceSink* const sink;
   RecordWriter writer;

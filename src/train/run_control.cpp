@@ -29,7 +29,8 @@ struct ControlMessage {
   std::uint32_t program_bytes = 0;  // of the programs' JSON, which follows if they changed
   std::uint32_t preview_bytes = 0;  // of a preview's parameters; another message follows it
   std::uint32_t stop = 0;           // 1: neither this step nor a later step runs
-  std::uint32_t again = 0;          // 1: paused, or a preview runs; another message follows
+  std::uint16_t again = 0;          // 1: paused, or a preview runs; another message follows
+  std::uint16_t wanted = 0;         // 1: a viewer or the recording takes the traced records
 };
 
 }  // namespace
@@ -73,6 +74,11 @@ bool RunControl::before_step(std::int64_t step) {
 
 void RunControl::look_for_stop() {
   if (is_told_to_stop_ && is_told_to_stop_()) must_stop_ = true;
+}
+
+// Without a hub, tests of this process take the records.
+bool RunControl::wants_records() const {
+  return control_source_ == nullptr || control_source_->wants_records();
 }
 
 void RunControl::count_single_step(std::int64_t next_step) {
@@ -194,10 +200,12 @@ bool RunControl::share_decision(std::int64_t step) {
                          news.program_bytes,
                          news.preview_bytes,
                          must_stop_ ? 1U : 0U,
-                         is_held() || news.preview_bytes > 0 ? 1U : 0U};
+                         static_cast<std::uint16_t>(is_held() || news.preview_bytes > 0),
+                         static_cast<std::uint16_t>(wants_records())};
   broadcast(control_, &message, sizeof message);
   must_stop_ = message.stop != 0;
   TT_CHECK_EQ(message.step, step);
+  tracer_.set_wanted(message.wanted != 0);
   if (message.plan_bytes > 0)
     share_plan(message.plan_number, std::move(text), message.plan_bytes, step);
   programs_.share({message.program_bytes, message.preview_bytes}, step);

@@ -35,11 +35,12 @@ def test_hello_of_a_viewer_before_and_after_the_trainer(hub: Hub) -> None:
     assert result["control"] == {"holder": None}
 
     worker = hub.worker()
-    early.receive_until(lambda: early.named("run") == [FACTS], "the run's facts")
+    facts = FACTS | {"recording": str(hub.run_dir / "run.ttrec"), "recording_max_bytes": 256 << 20}
+    early.receive_until(lambda: early.named("run") == [facts], "the run's facts")
     worker.notify("state", phase="training", step=3)
     early.receive_until(lambda: early.named("state") == [{"phase": "training", "step": 3}], "state")
     late = hub.viewer().hello["result"]
-    assert late["run"] == FACTS and late["state"] == {"phase": "training", "step": 3}
+    assert late["run"] == facts and late["state"] == {"phase": "training", "step": 3}
     assert late["session"] != result["session"]
 
 
@@ -261,9 +262,9 @@ def test_workers_are_told_the_number_of_viewers(hub: Hub) -> None:
     worker = hub.worker()
     viewer = hub.viewer()
     hub.connect()  # no hello: does not count
-    worker.receive_until(lambda: worker.named("viewers")[-1:] == [{"count": 1}], "one")
+    worker.receive_until(lambda: worker.named("viewers")[-1:] == [{"count": 1, "wanted": True}], "one")
     viewer.connection.close()
-    worker.receive_until(lambda: worker.named("viewers")[-1:] == [{"count": 0}], "none")
+    worker.receive_until(lambda: worker.named("viewers")[-1:] == [{"count": 0, "wanted": True}], "none")
 
 
 def test_damaged_records_are_reported_and_the_good_ones_before_pass(hub: Hub) -> None:

@@ -6,7 +6,9 @@ import json
 import subprocess
 import urllib.request
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from recording_maker import RUN_ID as OTHER_ID
 from recording_maker import Maker, facts
 from program import tiny_flags, write_text
 from test_hub_history import ask, ask_json, feed, wait_for_frames
+from test_hub_replay import replaying
 from viewer import live_run
 
 
@@ -68,9 +71,10 @@ def test_the_hubs_own_run_stays_what_is_asked_for_without_a_name(
         assert ask(hub, "/history/steps?run=0000000000000001")[0] == 404
 
 
-def test_it_is_served_where_the_hub_keeps_no_history(other: Path, tmp_path: Path) -> None:
-    flags = ["--history-bytes", "0", "--compare", str(other)]
-    with running_hub(tmp_path / "run", *flags) as hub:
+def test_it_is_served_where_the_hub_cannot_record(other: Path, tmp_path: Path) -> None:
+    for name in ("run.ttrec", f"run-{RUN_ID}.ttrec"):
+        (tmp_path / "run" / name).mkdir(parents=True)
+    with running_hub(tmp_path / "run", "--compare", str(other)) as hub:
         assert ask(hub, "/history/steps")[0] == 404
         assert len(ask_json(hub, f"/history/steps?run={OTHER_ID}")) == 3
 
@@ -112,3 +116,47 @@ def test_a_training_run_passes_its_files_on(other: Path, tmp_path: Path) -> None
         assert [run["id"] for run in runs_of(address, token)] == [OTHER_ID]
         with live.viewer():
             live.wait()
+
+
+def recorded(folder: Path, run_id: int, loss: float) -> Path:
+    """The recording of a run that was lost at step 2."""
+    folder.mkdir(parents=True)
+    maker = Maker(folder / "run.ttrec")
+    maker.database.execute("DELETE FROM runs")
+    maker.add_run(run_id, {"number": 1, "entries": []})
+    for step in (1, 2):
+        maker.insert("scalars", run=run_id, step=step, name="loss", value=loss / step, time_ns=step)
+    return maker.close()
+
+
+def test_the_other_runs_of_the_folder_are_offered(tmp_path: Path) -> None:
+    file = recorded(tmp_path / "a", 0xA, 4.0)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "run.ttrec").write_text("no recording")
+    with running_hub(tmp_path / "run") as hub:
+        feed(hub, range(1, 3))
+        wait_for_frames(hub, 12)
+        [told] = ask_json(hub, "/history/runs")["runs"]
+        assert (told["id"], told["state"], told["loss"], told["last_step"]) == (f"{0xA:016x}", "lost", 2.0, 2)
+        assert told["facts"]["plan"] == {"number": 1, "entries": []} and told["recording"] == str(file)
+        steps = ask_json(hub, f"/history/steps?run={told['id']}")
+        assert [(step["step"], step["loss"]) for step in steps] == [(1, 4.0), (2, 2.0)]
+        recorded(tmp_path / "c", 0xC, 8.0)  # while this hub runs
+        assert ask_json(hub, f"/history/steps?run={0xC:016x}")[-1]["loss"] == 4.0
+        assert {run["id"][-1] for run in ask_json(hub, "/history/runs")["runs"]} == {"a", "c"}
+        assert ask(hub, f"/history/steps?run={0xD:016x}")[0] == 404
+        file.unlink()
+        assert ask(hub, f"/history/steps?run={told['id']}")[0] == 404
+        assert [s["step"] for s in ask_json(hub, "/history/steps")] == [1, 2]
+
+
+def test_a_replay_of_a_kept_run_offers_the_others(tmp_path: Path) -> None:
+    file = recorded(tmp_path / "a", 0xA, 4.0)
+    recorded(tmp_path / "b", 0xB, 4.0)
+    for is_run_directory in (False, True):
+        if is_run_directory:
+            (tmp_path / "a" / "hub.json").write_text("{}")
+        with replaying(file, "--paused") as shown:
+            hub = cast(Hub, SimpleNamespace(port=urlsplit(shown.address).port, token=shown.token))
+            offered = [run["id"][-1] for run in ask_json(hub, "/history/runs")["runs"]]
+            assert offered == (["b"] if is_run_directory else []), "a file elsewhere has no runs beside it"

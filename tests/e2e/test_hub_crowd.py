@@ -124,7 +124,7 @@ def test_64_viewers_keep_no_worker_out_and_all_get_every_leaders_records(hub: Hu
     late = other_leader(hub, 8)
     leaders = [*first, late]
     for worker in leaders:
-        worker.receive_until(lambda w=worker: w.named("viewers")[-1:] == [{"count": 64}], "64")
+        worker.receive_until(lambda w=worker: [told["count"] for told in w.named("viewers")][-1:] == [64], "64")
     for sequence in range(1, 10 * len(leaders) + 1):
         crowd.send(leaders[sequence % len(leaders)], sequence, 4 * KIB, layer=sequence % 7)
         crowd.poll(0.005)

@@ -234,7 +234,7 @@ def test_a_hub_that_comes_back_has_the_settings_of_its_run(tmp_path: Path) -> No
 def test_a_restarted_hub_serves_whatever_it_cannot_write(tmp_path: Path) -> None:
     with training(tmp_path / "run") as trainer:
         trainer.wait_connected()
-        (trainer.run_dir / "history.ttrec").unlink()
+        (trainer.run_dir / "run.ttrec").unlink()
         # As on a full disk: no file of the supervisor's later children may get longer.
         resource.prlimit(trainer.supervisor_pid(), resource.RLIMIT_FSIZE, (0, 0))
         os.kill(trainer.hub_pid(), signal.SIGKILL)
@@ -245,7 +245,7 @@ def test_a_restarted_hub_serves_whatever_it_cannot_write(tmp_path: Path) -> None
         def told(name: str) -> bool:
             return any(name in log["message"] for log in viewer.named("log"))
 
-        viewer.receive_until(lambda: told("/hub.json") and told("/history.ttrec"), "both alarms")
+        viewer.receive_until(lambda: told("/hub.json") and told("/run.ttrec"), "both alarms")
         viewer.receive_until(
             lambda: viewer.hello["result"]["run"] is not None or bool(viewer.named("run")),
             "the trainer",

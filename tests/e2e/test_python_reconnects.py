@@ -228,7 +228,7 @@ def test_a_hub_that_knows_no_points_yet_is_asked_again(fake: FakeHub) -> None:
         fake.answers["subscribe"] = {"code": "invalid_argument", "message": "no trainer has sent its points"}
         fake.hang_up()
         reconnected(run)
-        assert run.facts == FACTS, "those of before are better than none"
+        assert FACTS.items() <= run.facts.items(), "those of before are better than none"
         fake.answers.clear()
         fake.tell("run", **FACTS)
         wait_until(lambda: fake.named("subscribe") == [wanted] * 3, "the third subscription")

@@ -93,16 +93,16 @@ def steps_by_us(file: Path) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("file", "kills"),
-    [pytest.param("run.ttrec", 1, marks=pytest.mark.smoke), ("run.ttrec", KILLS), ("history.ttrec", KILLS)],
+    ("bound", "kills"),
+    [pytest.param(None, 1, marks=pytest.mark.smoke), (None, KILLS), (2_000_000, KILLS)],
 )
-def test_the_hub_is_killed(file: str, kills: int, tmp_path: Path) -> None:
-    """A recording; and the temporary file of a hub without one, which a restarted hub goes on with."""
+def test_the_hub_is_killed(bound: int | None, kills: int, tmp_path: Path) -> None:
+    """With --record, and without it; a restarted hub goes on with the file."""
     ages = []
     for kill in range(kills):
         folder = tmp_path / str(kill)
-        # The temporary file is full long before the end, so its oldest steps go all the time.
-        flags = ["--record", str(folder)] if file == "run.ttrec" else ["--history-bytes", "2000000"]
+        # A bounded file is full long before the end, so its oldest steps go all the time.
+        flags = ["--record", str(folder)] if bound is None else ["--record-max-bytes", str(bound)]
         hub = Hub(folder, *flags)
         sender = Sender(hub)
         end = time.monotonic() + RANDOM.uniform(0.05, LATEST)
@@ -112,13 +112,14 @@ def test_the_hub_is_killed(file: str, kills: int, tmp_path: Path) -> None:
         killed = time.monotonic()
         hub.process.wait()
         hub.stop()
-        ours = steps_by_us(copied(folder / file, folder / "copy")) if file == "run.ttrec" else None
-        database = read_by_sqlite(folder / file)
+        ours = steps_by_us(copied(folder / "run.ttrec", folder / "copy"))
+        database = read_by_sqlite(folder / "run.ttrec")
         found = [n for (n,) in database.execute("SELECT sequence FROM frames ORDER BY id")]
         database.close()
-        first = found[0] if found and file == "history.ttrec" else 1
+        first = found[0] if found and bound else 1
         assert found == list(range(first, first + len(found))), "a hole"
-        assert ours is None or ours == found
+        assert ours == found
+        assert bound is None or (folder / "run.ttrec").stat().st_size <= bound
         kept = found[-1] if found else 0
         age = killed - sender.times[kept] if kept < len(sender.times) else 0.0
         ages.append(age)
@@ -127,7 +128,7 @@ def test_the_hub_is_killed(file: str, kills: int, tmp_path: Path) -> None:
             with running_hub(folder, *flags) as again:
                 assert ask_json(again, "/history")["last_step"] == found[-1]
         shutil.rmtree(folder)
-    print(f"{file}: killed {kills} times; lost at most {max(ages):.2f} s, median {np.median(ages):.2f} s")
+    print(f"bound {bound}: killed {kills} times; lost at most {max(ages):.2f} s, median {np.median(ages):.2f} s")
 
 
 # Real runs

@@ -123,7 +123,9 @@ def test_a_run_that_is_done_says_so(flags, tmp_path: Path) -> None:
             viewer.wait_for(lambda: viewer.named("state")[-1:] == [{"phase": "finished", "step": 7}], "the end")
         assert run.process.wait(ENDS) == 0
     assert re.search(r"^end    7 steps in \d+:\d\d; loss \d+\.\d{4}", run.output(), re.M), run.output()
-    assert "not recorded; with --record DIR the next run can be replayed" in run.output()
+    recording = run.run_dir / "run.ttrec"
+    assert f"kept   {recording}, at most 256 MB: the oldest traced data goes first" in run.output()
+    assert f"recorded in {recording}; to see it again: tensor-tracer replay {recording}" in run.output()
 
 
 @contextmanager

@@ -16,6 +16,9 @@ namespace tt::base {
 /// standard error and keeps no hub out.
 Result<ScopedFd> lock_run_dir(const std::string& run_dir);
 
+/// True while a process holds the lock of lock_run_dir().
+bool is_run_dir_locked(const std::string& run_dir);
+
 /// Writes into the lock file the process that the error names: a process that has a copy of the
 /// descriptor.
 void write_lock_holder(const ScopedFd& lock, pid_t process);

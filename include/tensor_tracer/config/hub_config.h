@@ -31,7 +31,6 @@ struct HubConfig {
   double ready_timeout = 300;  // seconds
   RecordingConfig recording;
   AlarmConfig alarm;
-  std::uint64_t history_bytes = std::uint64_t{256} << 20U;
   // run.json only:
   bool linger = false;  // the hub stays when the run has ended
   int version = 1;

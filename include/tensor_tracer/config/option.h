@@ -24,8 +24,8 @@ struct Switch {
 
 /// A number of bytes. On the command line it may have a unit, for example 10G.
 struct Bytes {
-  std::uint64_t* field;
-  std::uint64_t& operator*() const { return *field; }
+  std::optional<std::uint64_t>* field;
+  std::optional<std::uint64_t>& operator*() const { return *field; }
 };
 
 /// Texts separated by commas.
@@ -61,7 +61,7 @@ Check text(std::string complaint, std::function<bool(const std::string&)> holds)
 enum class Agreement { kNothing, kValue, kPresence };
 
 /// The thing without which an option has no effect. kAudience: a page, a recording or a program.
-enum class Needs { kNothing, kRecording, kPage, kAudience };
+enum class Needs { kNothing, kPage, kAudience };
 
 struct Option {
   std::string flag;  // --num-layers

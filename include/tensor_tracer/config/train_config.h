@@ -123,8 +123,8 @@ struct TrainConfig {
   std::string export_tensors;        // directory; empty: none
   std::string export_at = "1";
 
-  /// True if a viewer may see traced values, now or later.
-  bool has_hub() const {
+  /// True if traced values are asked for, now or later: by a page or by a recording that keeps all.
+  bool has_audience() const {
     return tracer.tensor_tracer_port.has_value() || !recording.record.empty();
   }
   /// The dtype of activations, with PyTorch's name.

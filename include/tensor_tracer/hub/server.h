@@ -38,13 +38,14 @@ struct ServerOptions {
   std::chrono::milliseconds handshake_timeout{5'000};
   /// If a running trainer sends nothing for longer than this, /readyz reports it.
   std::chrono::milliseconds ready_timeout{300'000};
-  /// How to record the run; nothing: no history.
+  /// How to record the run; nothing: it is not recorded.
   std::optional<record::RecorderOptions> recorder = {};
   bool needs_recorder = true;              // false: a recorder that cannot open is only an alarm
   std::vector<base::Error> failures = {};  // earlier ones, sent to all viewers
   AlarmSetup alarms = {};
   std::optional<ReplayOptions> replay = {};  // replaces the recorder
   std::vector<std::string> compare = {};     // other recordings, whose history is served too
+  std::string runs_dir = {};                 // folder whose runs the page offers too; empty: none
   std::size_t max_viewers = 64;
   std::size_t max_workers = 256;    // a separate limit: viewers never keep a leader out
   std::size_t max_handshakes = 64;  // connections that are not (yet) a WebSocket

@@ -24,6 +24,8 @@ struct HubClientOptions {
   std::size_t queue_bytes = std::size_t{64} << 20U;
   /// How long a pause may last after the contact with the hub is lost.
   std::chrono::milliseconds pause_timeout{30'000};
+  /// The hub itself takes traced records; what the hub says later replaces this.
+  bool is_wanted = false;
   /// Answers requests that need no lease. A thread of the client calls it and waits for no step.
   /// Empty: such requests go to poll() like the other requests.
   using Check = std::function<base::Result<nlohmann::json>(const protocol::TrainerRequest&)>;
@@ -34,7 +36,8 @@ struct HubClientOptions {
 /// as long as this object lives. Another thread answers the requests that change nothing. The
 /// calling thread never waits for the network. After a reconnect the client sends the last `state`
 /// event again, and the last `plan` and `interventions` events as part of the run's facts. Thread:
-/// made, called and destroyed by the thread that runs the step; has_viewer() by any.
+/// made, called and destroyed by the thread that runs the step; has_viewer() and wants_records() by
+/// any.
 class HubClient : public trace::TraceSink, public trace::ControlSource {
  public:
   explicit HubClient(HubClientOptions options);
@@ -49,6 +52,7 @@ class HubClient : public trace::TraceSink, public trace::ControlSource {
   std::vector<trace::Request> poll() override;
   void wait(std::chrono::milliseconds limit) override;
   bool has_viewer() const override;
+  bool wants_records() const override;
   void answer(std::uint64_t id, nlohmann::json result) noexcept override;
   void refuse(std::uint64_t id, const base::Error& error) noexcept override;
 

@@ -172,8 +172,13 @@ struct ListAlarms : NoFields {
   static constexpr Row kRow{.method = "alarms.list"};
 };
 
+/// From now on all traced records are kept.
+struct KeepRun : NoFields {
+  static constexpr Row kRow{.method = "run.keep", .needs_lease = true};
+};
+
 using HubRequest = std::variant<Ping, Subscribe, ClaimControl, ReleaseControl, ListViewers,
-                                SetAlarm, RemoveAlarm, ListAlarms>;
+                                SetAlarm, RemoveAlarm, ListAlarms, KeepRun>;
 
 // --- Requests that the trainer answers, or a replay in its place ---------------------------------
 

@@ -29,12 +29,14 @@ struct RecordFilter {
 
 struct RecorderOptions {
   std::string path = {};        // made if absent; continued if it has this schema
-  std::uint64_t max_bytes = 0;  // of the file: the oldest steps are erased; 0: no limit
+  std::uint64_t max_bytes = 0;  // of the file: see record::Bound; 0: no limit
+  /// If false, of the records only those of prompts are kept.
+  bool takes_traced = true;
+  /// Marks the file as kept: see Recording::is_kept().
+  bool keep = false;
   /// Bytes that may wait for the disk. Above this limit the oldest records are dropped and counted.
   std::size_t queue_bytes = std::size_t{64} << 20U;
   std::chrono::milliseconds commit_interval{500};
-  /// The file need not survive a power failure; finish() removes it.
-  bool temporary = false;
   RecordFilter filter = {};
   /// Called once when the disk fails and recording stops, and once when the file was deleted or
   /// replaced. Thread: the recorder's own thread.
@@ -43,7 +45,8 @@ struct RecorderOptions {
   std::string vfs = {};
 };
 
-/// Kinds of events that are as frequent as records: the oldest are erased with the oldest frames.
+/// Kinds of events that are as frequent as records: the oldest are erased with the oldest traced
+/// records.
 inline constexpr std::array<std::string_view, 2> kDataKinds = {"applied", "saved"};
 
 /// One line of the audit trail.
@@ -63,9 +66,10 @@ struct Event {
 struct RecorderCounters {
   std::uint64_t records = 0;        // committed
   std::uint64_t bytes = 0;          // of committed records
-  std::uint64_t dropped = 0;        // records never written: queue full, or disk failed
+  std::uint64_t dropped = 0;        // records never written: no room, queue full, or disk failed
   std::uint64_t dropped_lines = 0;  // steps and events never written
   std::uint64_t queue_bytes = 0;
+  std::uint64_t max_bytes = 0;   // of the file; 0: no limit
   std::uint64_t file_bytes = 0;  // in use, without space that later records may use
   bool stopped = false;          // the disk failed
 };
@@ -95,6 +99,14 @@ class Recorder {
   /// is destroyed by the end of finish(). Queries run one after another, and each should take
   /// milliseconds.
   void read(std::function<void(Recording&)> query);
+
+  /// From now on all records that fit the filter are kept, without a limit of the file, also after
+  /// a restart.
+  void keep_all();
+  /// True if traced records are written, and not only those of prompts.
+  bool takes_traced() const;
+  /// The limit of the file in bytes; 0: no limit.
+  std::uint64_t max_bytes() const;
 
   RecorderCounters counters() const;
   /// Writes the waiting items, closes the file and joins the threads. Later calls do nothing.

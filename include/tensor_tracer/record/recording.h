@@ -92,6 +92,8 @@ class Recording {
 
   /// The bytes of the file that hold data. Free pages, and a log beside the file, do not count.
   std::uint64_t used_bytes();
+  /// True if the run was recorded with --record, or somebody asked to keep it.
+  bool is_kept();
   /// The runs, in the order in which they began.
   std::vector<RunInfo> runs();
   /// The number of a run's frames. Reads an index of all frames.
@@ -105,6 +107,10 @@ class Recording {
   /// All steps that have frames or scalars, in order. The second number is the time when the step's
   /// scalars arrived; without scalars it is the time of the step before.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> step_times(std::uint64_t run);
+  /// The scalar's value at the newest step that has it.
+  std::optional<double> last_scalar(std::uint64_t run, const std::string& name);
+  /// The phase of the run's last state; empty if none is recorded.
+  std::string last_phase(std::uint64_t run);
   /// The events with their ids, oldest first.
   std::vector<std::pair<std::int64_t, Event>> events(const EventQuery& query);
   /// The trainer's events of a run, by step and in the order of arrival.

@@ -45,6 +45,8 @@ class ControlSource {
   virtual void wait(std::chrono::milliseconds limit) = 0;
   /// True once at least one viewer is connected to the hub.
   virtual bool has_viewer() const = 0;
+  /// True if a viewer is connected, or if the hub itself takes traced records.
+  virtual bool wants_records() const = 0;
   /// answer() answers request `id`. refuse() answers it with an error: the request was refused and
   /// nothing changed.
   virtual void answer(std::uint64_t id, nlohmann::json result) noexcept = 0;

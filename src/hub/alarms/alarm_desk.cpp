@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "src/hub/alarms/alarm_calls.h"
@@ -27,6 +28,13 @@ AlarmDesk::AlarmDesk(const RoomOptions& options, Roster& roster, AuditLog& audit
                      const RunState& run, LeaseKeeper& keeper)
     : options_(options), roster_(roster), audit_log_(audit_log), run_(run), keeper_(keeper) {
   load();
+  update_demand();
+}
+
+void AlarmDesk::update_demand() {
+  const bool are_compared = std::ranges::any_of(
+      alarms_, [](const auto& one) { return one.second.rule().point.has_value(); });
+  roster_.set_alarm_demand(are_compared || options_.alarms.spikes != nullptr);
 }
 
 // A hub that is started again has its own file; the file of --alarms is for the first hub.
@@ -61,6 +69,7 @@ base::Result<json> AlarmDesk::set(const Member& member, const protocol::SetAlarm
   const Alarm& now_set = alarms_.emplace(rule.name, std::move(alarm)).first->second;
   spdlog::info("alarm_set: {} by {}", protocol::encode_json(rule.name), member.session);
   tell({{"change", "set"}, {"alarm", now_set.describe()}}, &member);
+  update_demand();
   save(Clock::now());
   return json{{"alarm", now_set.describe()}};
 }
@@ -86,6 +95,7 @@ base::Result<json> AlarmDesk::remove(const Member& member, const protocol::Remov
   spdlog::info("alarm_removed: {} by {}", protocol::encode_json(request.name), member.session);
   tell({{"change", "removed"}, {"alarm", found->second.describe()}}, &member);
   alarms_.erase(found);
+  update_demand();
   save(Clock::now());
   return json::object();
 }

@@ -50,6 +50,7 @@ class AlarmDesk {
 
  private:
   void load();
+  void update_demand();
   void warm(Alarm& alarm) const;
   void report(const Alarm& alarm, const AlarmChange& change, Clock::time_point now);
   void notify_trainer(const std::string& message);

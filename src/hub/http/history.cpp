@@ -124,6 +124,7 @@ HttpResponse answer_summary(const HttpRequest& request, Members& query,
     summary["runs"].push_back(describe(one, recording));
   }
   summary["bytes"] = recording.used_bytes();
+  summary["max_bytes"] = counters.max_bytes;
   summary["dropped"] = counters.dropped;
   summary["dropped_lines"] = counters.dropped_lines;
   summary["stopped"] = counters.stopped;
@@ -232,7 +233,7 @@ std::optional<std::string> run_asked_for(const HttpRequest& request) {
   return Members(request.target()).text("run");
 }
 
-HttpResponse answer_runs(const HttpRequest& request, const OtherRuns& others) {
+HttpResponse answer_runs(const HttpRequest& request, OtherRuns& others) {
   Members query(request.target());
   if (const auto wrong = query.wrong()) {
     return refusal(request, http::status::bad_request, *wrong);
@@ -260,6 +261,23 @@ HttpResponse answer_history(const HttpRequest& request, record::Recording& recor
   }
   return path == "/history/steps" ? answer_steps(request, query, recording, *run)
                                   : answer_records(request, query, recording, *run);
+}
+
+HttpResponse answer_any_run(const HttpRequest& request, record::Recording& recording,
+                            const record::RecorderCounters& counters, OtherRuns& others) {
+  if (path_of(request) == "/history/runs") {
+    return answer_runs(request, others);
+  }
+  const auto id = run_asked_for(request);
+  const std::vector<record::RunInfo> own = recording.runs();
+  const bool is_own = !id || std::ranges::find(own, *id, &record::RunInfo::id) != own.end();
+  const std::string path = is_own ? "" : others.path_of(*id);
+  if (path.empty()) {
+    return answer_history(request, recording, counters);
+  }
+  auto other = record::Recording::open(path);
+  return other.ok() ? answer_history(request, other.value(), {})
+                    : refusal(request, http::status::not_found, base::to_string(other.error()));
 }
 
 }  // namespace tt::hub

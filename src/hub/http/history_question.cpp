@@ -67,9 +67,9 @@ HistoryAnswer unavailable(const HttpRequest& request, const std::string& why) {
 }
 
 record::QueryThread::Query make_query(std::shared_ptr<Asked> asked, HttpRequest request,
-                                      const record::RecorderCounters& counters) {
-  return [asked = std::move(asked), request = std::move(request),
-          counters](record::Recording& recording) {
+                                      const record::RecorderCounters& counters, OtherRuns& others) {
+  return [asked = std::move(asked), request = std::move(request), counters,
+          &others](record::Recording& recording) {
     if (asked->question->let_go) {
       return;
     }
@@ -77,7 +77,7 @@ record::QueryThread::Query make_query(std::shared_ptr<Asked> asked, HttpRequest 
       asked->answer = unavailable(request, "too much is being sent: read it, or ask again later");
       return;
     }
-    HttpResponse response = answer_history(request, recording, counters);
+    HttpResponse response = answer_any_run(request, recording, counters, others);
     auto held = asked->load.add_bytes(response.body().size());
     asked->answer = HistoryAnswer{std::move(response), std::move(held)};
   };
@@ -104,7 +104,7 @@ void watch_client(tcp::socket& socket, const std::shared_ptr<Question>& question
 
 net::awaitable<HistoryAnswer> ask_history(beast::tcp_stream& stream, Context& context,
                                           HttpRequest request) {
-  if (path_of(request) == "/history/runs") {
+  if (path_of(request) == "/history/runs" && !context.has_history()) {
     co_return HistoryAnswer{answer_runs(request, context.others), nullptr};
   }
   const auto run = run_asked_for(request);
@@ -120,7 +120,7 @@ net::awaitable<HistoryAnswer> ask_history(beast::tcp_stream& stream, Context& co
                                                              : record::RecorderCounters{};
   const auto question = std::make_shared<Question>(stream.get_executor());
   auto query = make_query(std::make_shared<Asked>(question, stream.get_executor(), context.history),
-                          request, counters);
+                          request, counters, context.others);
   if (other != nullptr) {
     other->post(std::move(query));
   } else {

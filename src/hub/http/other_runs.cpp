@@ -1,10 +1,13 @@
 #include "src/hub/http/other_runs.h"
 
 #include <algorithm>
+#include <optional>
+#include <ranges>
 #include <utility>
 
 #include "src/hub/room/run_facts.h"
 #include "tensor_tracer/protocol/json_members.h"
+#include "tensor_tracer/record/run_catalog.h"
 
 namespace tt::hub {
 namespace {
@@ -27,7 +30,47 @@ std::vector<record::RunInfo> runs_with_last_plans(record::Recording& recording) 
   return runs;
 }
 
+constexpr std::size_t kMostOfFolder = 20;
+
+nlohmann::json to_json(const record::RunInfo& run) {
+  return {{"id", run.id},
+          {"name", run.facts.is_object() ? run.facts.value("name", run.id) : run.id},
+          {"facts", run.facts},
+          {"first_step", run.first_step},
+          {"last_step", run.last_step}};
+}
+
+// Nothing if the file cannot be read now, or if the run's facts are damaged.
+std::optional<nlohmann::json> to_json(const record::CatalogRun& listed) {
+  auto recording = record::Recording::open(listed.recording);
+  if (!recording) {
+    return std::nullopt;
+  }
+  for (const record::RunInfo& run : runs_with_last_plans(recording.value())) {
+    if (run.id == listed.id && check_facts(run.facts).ok()) {
+      nlohmann::json one = to_json(run);
+      one["state"] = listed.state;
+      one["bytes"] = listed.bytes;
+      one["kept"] = listed.is_kept;
+      one["recording"] = listed.recording;
+      if (!listed.url.empty()) {
+        one["url"] = listed.url;
+      }
+      if (listed.loss) {
+        one["loss"] = *listed.loss;
+      }
+      return one;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
+
+void OtherRuns::offer_folder(std::string folder, std::string own_run) {
+  folder_ = std::move(folder);
+  own_run_ = std::move(own_run);
+}
 
 base::Status OtherRuns::open(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
@@ -53,18 +96,47 @@ record::QueryThread* OtherRuns::find(std::string_view run_id) const {
   return found == files_.end() ? nullptr : found->reader.get();
 }
 
-nlohmann::json OtherRuns::describe() const {
+std::string OtherRuns::path_of(const std::string& run_id) {
+  if (folder_.empty() || run_id == own_run_) {
+    return "";
+  }
+  const std::lock_guard lock(mutex_);
+  if (const auto known = paths_.find(run_id); known != paths_.end()) {
+    return known->second;
+  }
+  for (const record::CatalogRun& run : record::list_runs(folder_)) {
+    paths_[run.id] = run.recording;
+  }
+  const auto found = paths_.find(run_id);
+  return found == paths_.end() ? "" : found->second;
+}
+
+nlohmann::json OtherRuns::describe() {
   nlohmann::json runs = nlohmann::json::array();
   for (const File& file : files_) {
-    for (const record::RunInfo& run : file.runs) {
-      runs.push_back({{"id", run.id},
-                      {"name", run.facts.is_object() ? run.facts.value("name", run.id) : run.id},
-                      {"facts", run.facts},
-                      {"first_step", run.first_step},
-                      {"last_step", run.last_step}});
-    }
+    std::ranges::transform(file.runs, std::back_inserter(runs),
+                           [](const record::RunInfo& run) { return to_json(run); });
+  }
+  if (!folder_.empty()) {
+    describe_folder(runs);
   }
   return {{"runs", std::move(runs)}};
+}
+
+void OtherRuns::describe_folder(nlohmann::json& runs) {
+  const std::vector<record::CatalogRun> listed = record::list_runs(folder_);
+  std::size_t count = 0;
+  for (const record::CatalogRun& run : listed | std::views::reverse) {
+    const bool is_there = std::ranges::any_of(
+        runs, [&](const nlohmann::json& one) { return one.at("id") == run.id; });
+    if (run.id == own_run_ || is_there || count == kMostOfFolder) {
+      continue;
+    }
+    if (auto one = to_json(run)) {
+      runs.push_back(std::move(*one));
+      ++count;
+    }
+  }
 }
 
 }  // namespace tt::hub

@@ -19,7 +19,7 @@ struct Context {
       : options(server_options), owned_room(std::move(its_room)) {}
 
   const ServerOptions options;
-  std::unique_ptr<record::Recorder> recorder;     // null: no history is kept
+  std::unique_ptr<record::Recorder> recorder;     // null: the run is not recorded
   std::unique_ptr<record::QueryThread> replayed;  // reads the recording that is replayed
   OtherRuns others;
   HistoryLoad history;

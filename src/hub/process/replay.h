@@ -34,6 +34,7 @@ class Replayer : public Client {
   ~Replayer() override;
 
   void start();
+  const std::string& run_id() const { return run_.id; }
 
   void wake() override;
   void close(std::string_view) override {}

@@ -119,7 +119,6 @@ class Server {
       return {};
     }
     record::RecorderOptions options = *context_.options.recorder;
-    const bool is_temporary = options.temporary;
     const std::string path = options.path;
     options.on_alarm = [this](const base::Error& error) {
       net::post(io_, [this, error] { context_.room.raise_alarm(error); });
@@ -134,7 +133,7 @@ class Server {
       return {};
     }
     context_.recorder = std::move(opened).value();
-    context_.room.record_to(*context_.recorder, is_temporary ? "" : path);
+    context_.room.record_to(*context_.recorder, path);
     restore();
     return {};
   }
@@ -168,7 +167,14 @@ class Server {
     return {};
   }
 
-  base::Status open_others() { return context_.others.open(context_.options.compare); }
+  base::Status open_others() {
+    const ServerOptions& options = context_.options;
+    const std::string shown = replayer_ ? replayer_->run_id() : options.run_id;
+    if (!options.runs_dir.empty()) {
+      context_.others.offer_folder(options.runs_dir, shown);
+    }
+    return context_.others.open(options.compare);
+  }
 
   void run(const std::function<void()>& on_ready) {
     for (tcp::acceptor& acceptor : acceptors_) {

@@ -10,6 +10,25 @@ namespace tt::hub {
 
 using protocol::natural;
 
+void AuditLog::describe_recording(nlohmann::json& facts) const {
+  if (recorder_ != nullptr && facts.is_object()) {
+    facts["recording"] = path_;
+    facts["recording_max_bytes"] = recorder_->max_bytes();
+  }
+}
+
+bool AuditLog::takes_traced() const {
+  return recorder_ != nullptr && recorder_->takes_traced() && !recorder_->counters().stopped;
+}
+
+bool AuditLog::keep_all() {
+  if (recorder_ == nullptr || recorder_->counters().stopped) {
+    return false;
+  }
+  recorder_->keep_all();
+  return true;
+}
+
 AuditLog::Lost AuditLog::take_lost() {
   const record::RecorderCounters now = counters();
   if (now.stopped) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "src/hub/fanout/latest_records.h"
 #include "tensor_tracer/record/recorder.h"
@@ -13,12 +14,22 @@ namespace tt::hub {
 /// Thread: the hub's I/O thread only.
 class AuditLog {
  public:
-  /// Starts the recording. Before this call, or without a recorder, nothing is recorded. `recorder`
-  /// outlives the audit log.
-  void start(record::Recorder& recorder) { recorder_ = &recorder; }
+  /// Starts the recording in the file `path`. Before this call, or without a recorder, nothing is
+  /// recorded. `recorder` outlives the audit log.
+  void start(record::Recorder& recorder, std::string path) {
+    recorder_ = &recorder;
+    path_ = std::move(path);
+  }
   void end() { recorder_ = nullptr; }
   /// Call this if the recorder cannot be opened.
   void fail() { failed_ = true; }
+
+  /// Adds the file and its limit to the run's facts.
+  void describe_recording(nlohmann::json& facts) const;
+  /// True if traced records are recorded.
+  bool takes_traced() const;
+  /// From now on all traced records are recorded. False if nothing is recorded.
+  bool keep_all();
 
   record::RecorderCounters counters() const {
     return recorder_ != nullptr ? recorder_->counters()
@@ -53,6 +64,7 @@ class AuditLog {
   void reach(const nlohmann::json& where);
 
   record::Recorder* recorder_ = nullptr;
+  std::string path_;
   bool failed_ = false;
   Lost told_;
   std::uint64_t run_ = 0;

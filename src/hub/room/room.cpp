@@ -47,10 +47,11 @@ Room::Room(const RoomOptions& options)
                  }),
       keeper_(options_, roster_, audit_log_, metrics_, run_, forwarder_),
       alarms_(options_, roster_, audit_log_, run_, keeper_),
-      viewers_(roster_, run_, keeper_, alarms_),
+      viewers_(roster_, run_, keeper_, alarms_, audit_log_),
       workers_(roster_, run_, audit_log_, metrics_, forwarder_, alarms_) {}
 
 void Room::restore(json facts, const std::vector<json>& steps) {
+  audit_log_.describe_recording(facts);
   run_.set_facts(std::move(facts));
   replace_past(steps);
   alarms_.follow_run();
@@ -83,7 +84,7 @@ void Room::leave(Client& client) {
     workers_.lose_leader();
   }
   if (was_viewer) {
-    roster_.notify_viewer_count();
+    roster_.notify_demand();
   }
 }
 

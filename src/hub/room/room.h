@@ -32,10 +32,9 @@ class Room : public Host {
   Room(const Room&) = delete;
   Room& operator=(const Room&) = delete;
 
-  /// `recorder` outlives the room. `path` is sent to viewers; it is empty if the file is temporary.
+  /// `recorder` outlives the room. `path` is sent to viewers.
   void record_to(record::Recorder& recorder, std::string path) {
-    audit_log_.start(recorder);
-    workers_.set_recording(std::move(path));
+    audit_log_.start(recorder, std::move(path));
   }
   /// From now on nothing is recorded.
   void end_recording() { audit_log_.end(); }

@@ -11,6 +11,7 @@ namespace tt::hub {
 namespace {
 
 constexpr auto kLossInterval = std::chrono::seconds(1);
+constexpr auto kSizeInterval = std::chrono::seconds(5);
 
 bool is_viewer(const Client& client, const Member& member) {
   return client.role() == Role::kViewer && member.greeted;
@@ -82,12 +83,19 @@ void Roster::broadcast_data(const std::string& key, const SharedBytes& text) {
   }
 }
 
-void Roster::notify_viewer_count() {
+void Roster::set_alarm_demand(bool wants_records) {
+  if (std::exchange(alarms_want_records_, wants_records) != wants_records) {
+    notify_demand();
+  }
+}
+
+void Roster::notify_demand() {
   const auto count = std::ranges::count_if(members_, [](const auto& one) {
     return is_viewer(*one.first, one.second) && one.second.watches;
   });
-  const auto text = std::make_shared<const std::string>(
-      protocol::encode_notification("viewers", {{"count", count}}));
+  const auto text = std::make_shared<const std::string>(protocol::encode_notification(
+      "viewers",
+      {{"count", count}, {"wanted", audit_log_.takes_traced() || alarms_want_records_}}));
   for (const auto& [client, member] : members_) {
     if (client->role() == Role::kWorker && member.greeted) {
       client->send(text);
@@ -108,6 +116,7 @@ void Roster::raise_alarm(const base::Error& error) {
   if (leader_ != nullptr) {
     send_alarm(*leader_, alarms_.back());
   }
+  notify_demand();  // the alarm may be the end of the recording
 }
 
 void Roster::repeat_alarms(Client& client) const {
@@ -131,6 +140,16 @@ void Roster::notify_recording_drops(Clock::time_point now) {
   }
 }
 
+void Roster::notify_recording_size(Clock::time_point now) {
+  const record::RecorderCounters counters = audit_log_.counters();
+  if (counters.file_bytes == told_bytes_ || now - size_told_ < kSizeInterval) {
+    return;
+  }
+  size_told_ = now;
+  told_bytes_ = counters.file_bytes;
+  broadcast("recording", {{"bytes", counters.file_bytes}, {"max_bytes", counters.max_bytes}});
+}
+
 void Roster::tick(Clock::time_point now) {
   for (const auto& [client, member] : members_) {
     client->tick(now);
@@ -143,6 +162,7 @@ void Roster::tick(Clock::time_point now) {
     }
   }
   notify_recording_drops(now);
+  notify_recording_size(now);
 }
 
 void Roster::count(Survey& survey, Clock::time_point now) const {

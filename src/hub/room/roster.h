@@ -97,8 +97,11 @@ class Roster {
   void broadcast(std::string_view event, nlohmann::json params);
   /// Sends to all viewers. Of two texts with the same key a slow viewer gets the later text.
   void broadcast_data(const std::string& key, const SharedBytes& text);
-  /// Informs all workers of the number of viewers that watch.
-  void notify_viewer_count();
+  /// Informs all workers of the number of viewers that watch, and whether the hub itself takes
+  /// traced records.
+  void notify_demand();
+  /// An alarm compares traced records, or the spike recorder keeps them.
+  void set_alarm_demand(bool wants_records);
   /// Sends a `log` event to all viewers and the audit trail.
   void log(std::string_view level, const std::string& message);
   /// Reports a failure that does not end the run, such as of the disk. Viewers and the leader get
@@ -108,13 +111,15 @@ class Roster {
   void repeat_alarms(Client& client) const;
 
   /// Calls tick() of every client; disconnects clients that have not said hello in time.
-  /// Informs viewers of the recorder's losses, at most once a second.
+  /// Informs viewers of the recorder's losses, at most once a second, and of the recording's size,
+  /// at most every 5 seconds.
   void tick(Clock::time_point now);
   /// Adds the clients to `survey`.
   void count(Survey& survey, Clock::time_point now) const;
 
  private:
   void notify_recording_drops(Clock::time_point now);
+  void notify_recording_size(Clock::time_point now);
 
   const RoomOptions& options_;
   AuditLog& audit_log_;
@@ -124,6 +129,9 @@ class Roster {
   std::uint64_t last_worker_ = 0;
   std::vector<std::string> alarms_;  // only a few: each comes from another part
   Clock::time_point loss_told_;
+  Clock::time_point size_told_;
+  std::uint64_t told_bytes_ = 0;  // of the recording
+  bool alarms_want_records_ = false;
 };
 
 }  // namespace tt::hub

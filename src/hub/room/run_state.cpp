@@ -58,6 +58,12 @@ void RunState::set_plan(const nlohmann::json& plan) {
   }
 }
 
+void RunState::set_recording_limit(std::uint64_t max_bytes) {
+  if (facts_.is_object()) {
+    facts_["recording_max_bytes"] = max_bytes;
+  }
+}
+
 void RunState::follow_plan(const nlohmann::json& plan) {
   if (const auto number = natural(plan, "number"); number && *number <= UINT32_MAX) {
     plan_ = static_cast<std::uint32_t>(*number);

@@ -31,6 +31,8 @@ class RunState {
   /// Late viewers get no earlier steps and records.
   void forget_past();
   void set_plan(const nlohmann::json& plan);
+  /// Sets the limit of the recording in bytes; 0: no limit.
+  void set_recording_limit(std::uint64_t max_bytes);
   /// Sets all programs in force.
   void set_programs(const nlohmann::json& programs);
 

@@ -71,7 +71,7 @@ base::Status ViewerDesk::greet(Client& client, Member& member, const protocol::R
     member.watches = true;
     client.queue().offer_latest();
     client.wake();
-    roster_.notify_viewer_count();
+    roster_.notify_demand();
   } else {
     client.queue().subscribe({.entries = std::set<std::uint32_t>()});
   }
@@ -115,6 +115,7 @@ base::Result<json> ViewerDesk::answer(Client& client, Member& member,
             return keeper_.claim(client, member, asked, now);
           },
           [&](const protocol::ReleaseControl&) -> Answer { return keeper_.release(member); },
+          [&](const protocol::KeepRun&) { return keep_run(member); },
           [&](const protocol::ListViewers&) -> Answer {
             return json{{"viewers", describe_viewers(roster_.members())}};
           },
@@ -126,6 +127,18 @@ base::Result<json> ViewerDesk::answer(Client& client, Member& member,
       request);
 }
 
+base::Result<json> ViewerDesk::keep_run(const Member& member) {
+  if (!audit_log_.keep_all()) {
+    return base::Error{"not_recorded", "this run is not recorded", "",
+                       "see the alarms, or start the run again with --record"};
+  }
+  audit_log_.event("run.keep", json::object(), member.session, keeper_.lease().name());
+  run_.set_recording_limit(0);
+  roster_.broadcast("recording", {{"bytes", audit_log_.counters().file_bytes}, {"max_bytes", 0}});
+  roster_.notify_demand();
+  return json{{"max_bytes", 0}};
+}
+
 base::Result<json> ViewerDesk::subscribe(Client& client, Member& member,
                                          const protocol::Subscribe& request) {
   auto subscription = parse_subscription(request, run_.facts());
@@ -134,7 +147,7 @@ base::Result<json> ViewerDesk::subscribe(Client& client, Member& member,
   }
   client.queue().subscribe(std::move(subscription).value());
   if (!std::exchange(member.watches, true)) {
-    roster_.notify_viewer_count();
+    roster_.notify_demand();
   }
   return json::object();
 }

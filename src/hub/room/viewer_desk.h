@@ -16,8 +16,9 @@ namespace tt::hub {
 class ViewerDesk {
  public:
   /// All arguments outlive this object.
-  ViewerDesk(Roster& roster, const RunState& run, LeaseKeeper& keeper, AlarmDesk& alarms)
-      : roster_(roster), run_(run), keeper_(keeper), alarms_(alarms) {}
+  ViewerDesk(Roster& roster, RunState& run, LeaseKeeper& keeper, AlarmDesk& alarms,
+             AuditLog& audit_log)
+      : roster_(roster), run_(run), keeper_(keeper), alarms_(alarms), audit_log_(audit_log) {}
 
   /// Handles the viewer's first message. On an error the viewer is not greeted.
   base::Status greet(Client& client, Member& member, const protocol::Request& message,
@@ -31,13 +32,15 @@ class ViewerDesk {
  private:
   base::Result<nlohmann::json> answer(Client& client, Member& member,
                                       const protocol::HubRequest& request, Clock::time_point now);
+  base::Result<nlohmann::json> keep_run(const Member& member);
   base::Result<nlohmann::json> subscribe(Client& client, Member& member,
                                          const protocol::Subscribe& request);
 
   Roster& roster_;
-  const RunState& run_;
+  RunState& run_;
   LeaseKeeper& keeper_;
   AlarmDesk& alarms_;
+  AuditLog& audit_log_;
 };
 
 }  // namespace tt::hub

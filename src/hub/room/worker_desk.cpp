@@ -64,14 +64,14 @@ base::Status WorkerDesk::greet(Client& client, Member& member, const protocol::R
   client.send(protocol::encode_result(message.id, std::move(result)));
   if (member.rank == 0) {
     replace_leader(client, member);
-    if (!recording_.empty()) facts["recording"] = recording_;
+    audit_log_.describe_recording(facts);
     run_.set_facts(facts);
     audit_log_.facts(facts);
     alarms_.follow_run();
     roster_.broadcast("run", facts);
     roster_.repeat_alarms(client);
   }
-  roster_.notify_viewer_count();
+  roster_.notify_demand();
   return {};
 }
 

@@ -29,9 +29,6 @@ class WorkerDesk {
         forwarder_(forwarder),
         alarms_(alarms) {}
 
-  /// `path` of the run's recording; viewers get it. Empty: the file is temporary.
-  void set_recording(std::string path) { recording_ = std::move(path); }
-
   /// Handles the worker's first message. On an error the worker is not greeted.
   base::Status greet(Client& client, Member& member, const protocol::Request& message);
   /// `text`: the whole message.
@@ -58,7 +55,6 @@ class WorkerDesk {
   Metrics& metrics_;
   Forwarder& forwarder_;
   AlarmDesk& alarms_;
-  std::string recording_;
 };
 
 }  // namespace tt::hub

@@ -21,7 +21,7 @@ struct Fields {
   bool fast = false;
   std::string dtype = "float32";
   std::vector<std::string> files;
-  std::uint64_t bytes = 0;
+  std::optional<std::uint64_t> bytes;
   std::optional<bool> shown;
 };
 
@@ -45,7 +45,7 @@ TEST(Option, HasAKeyAndTheValueOfItsField) {
     for (const Option& option : table) all.push_back(value_of(option));
     return all;
   };
-  EXPECT_EQ(values(), json({3, 0.1, nullptr, false, "float32", json::array(), 0, nullptr}));
+  EXPECT_EQ(values(), json({3, 0.1, nullptr, false, "float32", json::array(), nullptr, nullptr}));
   fields = {5, 0.25, 0.5, true, "float64", {"a", "b"}, 7, false};
   EXPECT_EQ(values(), json({5, 0.25, 0.5, true, "float64", json({"a", "b"}), 7, false}));
 }

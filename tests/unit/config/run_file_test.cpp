@@ -45,7 +45,6 @@ TEST(RunFile, HoldsAllSettingsAndIsPrivate) {
                          {"record", "kept"},
                          {"record_max_bytes", std::uint64_t{1} << 63U},
                          {"record_every", 1},
-                         {"history_bytes", 256 << 20},
                          {"alarm_command", {"notify", "-s"}},
                          {"alarm_pause_timeout", 1800},
                          {"spike_recorder", 0},

@@ -74,7 +74,9 @@ TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
       {[](auto& c) { c.tracer.tensor_tracer_plan = "plan.json"; }, 1,
        "--tensor-tracer-plan: there is no page without a port; add --tensor-tracer-port 0"},
       {[](auto& c) { c.recording.record_every = 2; }, 1,
-       "--record-every: nothing is recorded; add --record DIR"},
+       "--record-every: there is no page without a port; add --tensor-tracer-port 0"},
+      {[](auto& c) { c.recording.record_max_bytes = 5; }, 1,
+       "--record-max-bytes: 5 is neither 0 nor at least 1 MB"},
       {[](auto& c) {
          c.recording.record = "there";
          c.recording.record_layers = "4-";

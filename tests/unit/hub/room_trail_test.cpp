@@ -19,9 +19,9 @@ class RoomTrailTest : public RoomTest {
     folder_ =
         testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::create_directories(folder_);
-    auto opened = record::Recorder::open({.path = folder_ + "/trail.ttrec", .temporary = true});
+    auto opened = record::Recorder::open({.path = folder_ + "/trail.ttrec", .vfs = "unix-dotfile"});
     recorder_ = std::move(opened).value();
-    room_.record_to(*recorder_, "");
+    room_.record_to(*recorder_, folder_ + "/trail.ttrec");
     trainer_ = greeted(Role::kWorker);
     viewer_ = greeted(Role::kViewer);
   }

@@ -12,90 +12,10 @@
 #include <tuple>
 
 #include "tensor_tracer/record/recording.h"
+#include "tests/unit/record/recorder_fixture.h"
 
 namespace tt::record {
 namespace {
-
-using nlohmann::json;
-namespace fs = std::filesystem;
-
-constexpr std::uint64_t kRun = 0x8f0c00000000abcd;  // negative as SQLite's number
-const json kFacts = {{"id", "8f0c00000000abcd"},
-                     {"name", "test"},
-                     {"host", "here"},
-                     {"start_time", "2026-11-21T03:00:00Z"},
-                     {"points", json::array({{{"name", "MLP1"}, {"flag", 4}},
-                                             {{"name", "HiddenStates"}, {"flag", 7}}})}};
-
-class RecorderTest : public testing::Test {
- protected:
-  RecorderTest()
-      : folder_(testing::TempDir() + "/" +
-                testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  std::string path() const { return folder_ + "/run.ttrec"; }
-
-  // A function, not options: GCC 12 warns of temporary ones that hold an optional set.
-  using Change = std::function<void(RecorderOptions&)>;
-  std::unique_ptr<Recorder> start(const Change& change = [](RecorderOptions&) {}) {
-    RecorderOptions options;
-    options.path = path();
-    change(options);
-    auto recorder = Recorder::open(std::move(options));
-    EXPECT_TRUE(recorder.ok());
-    recorder.value()->set_run(kFacts);
-    return std::move(recorder).value();
-  }
-
-  Recording reader() {
-    auto recording = Recording::open(path());
-    EXPECT_TRUE(recording.ok()) << base::to_string(recording.error());
-    return std::move(recording).value();
-  }
-
-  std::string folder_;
-};
-
-struct Made {
-  protocol::RecordHeader header;
-  std::shared_ptr<const std::string> bytes;
-};
-
-Made make_record(std::uint64_t step, std::uint16_t point, std::uint16_t layer,
-                 std::size_t size = 64) {
-  protocol::RecordHeader header;
-  header.run = kRun;
-  header.step = step;
-  header.sequence = step * 100 + layer;
-  header.point = point;
-  header.layer = layer;
-  header.entry = point;
-  header.ndim = 1;
-  header.shape = {static_cast<std::uint32_t>(size / 4), 1, 1, 1};
-  header.time = 1'700'000'000'000'000'000ULL + step;
-  const std::string payload(size, static_cast<char>('a' + step % 26));
-  auto bytes = std::make_shared<std::string>();
-  protocol::append_record(*bytes, header, std::as_bytes(std::span(payload)));
-  return {protocol::read_record(*bytes).value().header, bytes};
-}
-
-void add(Recorder& recorder, const Made& made) { recorder.add_record(made.header, made.bytes); }
-
-std::vector<std::pair<std::uint64_t, int>> steps_and_layers(Recording& recording,
-                                                            FrameQuery query) {
-  query.run = kRun;
-  std::vector<std::pair<std::uint64_t, int>> out;
-  recording.frames(query, [&](const Frame& frame) {
-    const auto record = protocol::read_record(frame.record);
-    EXPECT_TRUE(record.ok());
-    EXPECT_EQ(record.value().header.step, frame.at.step);
-    out.emplace_back(frame.at.step, record.value().header.layer);
-    return true;
-  });
-  return out;
-}
 
 using Pairs = std::vector<std::pair<std::uint64_t, int>>;
 
@@ -210,15 +130,6 @@ TEST_F(RecorderTest, EventsHaveACursor) {
   EXPECT_EQ(rest[0].second.who, "Ada");
 }
 
-Event saved(std::uint64_t step, std::size_t size) {
-  return {.run = kRun,
-          .time_ns = 1'700'000'000'000'000'000ULL + step,
-          .step = step,
-          .kind = "saved",
-          .detail = {{"values", std::string(size, 'x')}},
-          .bytes = size};
-}
-
 TEST_F(RecorderTest, EventsThatAreDataAreAskedForByTheirKind) {
   {
     const auto recorder = start();
@@ -241,28 +152,6 @@ TEST_F(RecorderTest, EventsThatAreDataAreAskedForByTheirKind) {
   EXPECT_EQ(kinds, "1i1s1a2s2a3s3a");
   EXPECT_EQ(recording.event_detail(1), (json{{"a", 1}}));
   EXPECT_EQ(recording.event_detail(99), json());
-}
-
-TEST_F(RecorderTest, EventsThatAreDataGoWithTheOldestFrames) {
-  constexpr std::uint64_t kMax = 4 << 20;
-  {
-    const auto recorder = start([&](RecorderOptions& options) { options.max_bytes = kMax; });
-    recorder->add_event({.run = kRun, .step = 1, .kind = "log", .detail = {}});
-    for (std::uint64_t step = 1; step <= 40; ++step) {
-      add(*recorder, make_record(step, 7, 1, 100'000));
-      recorder->add_event(saved(step, 100'000));
-    }
-    for (std::uint64_t step = 41; step <= 100; ++step) {
-      recorder->add_event(saved(step, 100'000));
-    }
-  }
-  Recording recording = reader();
-  EXPECT_EQ(recording.events({.limit = 9}).size(), 1U) << "the audit trail stays";
-  const auto left = recording.trainer_events(kRun);
-  ASSERT_FALSE(left.empty());
-  EXPECT_LT(left.size(), 42U);
-  EXPECT_EQ(left.back().step, 100U);
-  EXPECT_EQ(left.back().step - left.front().step + 1, left.size());
 }
 
 TEST_F(RecorderTest, EventsThatAreDataAreDroppedWhereTheDiskIsSlow) {
@@ -298,77 +187,6 @@ TEST_F(RecorderTest, StepsAndAuditLinesAreBoundedWhereTheDiskDoesNotAnswer) {
   Recording recording = reader();
   EXPECT_TRUE(recording.events({.limit = 9}).empty());
   EXPECT_EQ(recording.steps(kRun, kMost - 4, kMost + 9, 1000).size(), 5U);
-}
-
-TEST_F(RecorderTest, TheOldestStepsMakeRoom) {
-  constexpr std::uint64_t kMax = 4 << 20;
-  {
-    const auto recorder = start([](RecorderOptions& options) {
-      options.max_bytes = kMax;
-      options.commit_interval = std::chrono::milliseconds(1);
-    });
-    for (std::uint64_t step = 1; step <= 200; ++step) {
-      add(*recorder, make_record(step, 7, 1, 100'000));
-      recorder->add_step(kRun, {{"step", step}, {"loss", 1.5}}, 1);
-    }
-  }
-  EXPECT_LT(fs::file_size(path()), kMax + 9 * (1 << 20));  // and one transaction
-  Recording recording = reader();
-  const auto kept = steps_and_layers(recording, {});
-  ASSERT_GT(kept.size(), 20U);
-  EXPECT_LT(kept.size(), 45U);
-  EXPECT_EQ(kept.back().first, 200U);
-  EXPECT_EQ(kept.front().first, 201 - kept.size());
-  EXPECT_EQ(recording.steps(kRun, 0, 1000, 1000).size(), 200U);
-}
-
-TEST_F(RecorderTest, ScalarsTakeHalfOfTheBoundAtMost) {
-  constexpr std::uint64_t kMax = 4 << 20;
-  constexpr std::uint64_t kSteps = 5000;
-  RecorderCounters counters;
-  {
-    const auto recorder = start([](RecorderOptions& options) { options.max_bytes = kMax; });
-    for (std::uint64_t step = 1; step <= kSteps; ++step) {
-      json params = {{"step", step}};
-      for (int name = 0; name < 30; ++name) {
-        params["number_" + std::to_string(name)] = name;
-      }
-      recorder->add_step(kRun, params, step);
-      add(*recorder, make_record(step, 7, 1, 1000));
-    }
-    while (counters.records < kSteps) {
-      std::this_thread::yield();
-      counters = recorder->counters();
-    }
-  }
-  EXPECT_LE(counters.file_bytes, kMax);
-  Recording recording = reader();
-  EXPECT_GT(recording.count_frames(kRun), 500U);
-  const auto steps = recording.steps(kRun, 0, kSteps, kSteps);
-  EXPECT_LT(steps.size(), 2500U);
-  EXPECT_GT(steps.size(), 500U);
-  EXPECT_EQ(steps.back().step, kSteps);
-  EXPECT_EQ(steps.back().step - steps.front().step, steps.size() - 1);
-}
-
-TEST_F(RecorderTest, ScalarsAloneKeepToTheBoundAndTheNewestStepStays) {
-  const auto names = [](std::uint64_t step, int count) {
-    json params = {{"step", step}};
-    for (int name = 0; name < count; ++name) {
-      params[std::string(200, 'x') + std::to_string(name)] = name;
-    }
-    return params;
-  };
-  {
-    const auto recorder = start([](RecorderOptions& options) { options.max_bytes = 1 << 20; });
-    for (std::uint64_t step = 1; step <= 20; ++step) {
-      recorder->add_step(kRun, names(step, step < 20 ? 1 : 9000), step);
-    }
-  }
-  const auto steps = reader().steps(kRun, 0, 99, 99);
-  ASSERT_EQ(steps.size(), 1U);
-  EXPECT_EQ(steps[0].step, 20U);
-  EXPECT_EQ(steps[0].params.size(), 9001U);
 }
 
 TEST_F(RecorderTest, OfEachKeyTheLatestRecordOfAPlan) {
@@ -459,35 +277,6 @@ TEST_F(RecorderTest, HistoryIsReadWhileItIsWritten) {
   }
 }
 
-TEST_F(RecorderTest, ATemporaryFileIsGoneAtTheEnd) {
-  {
-    const auto recorder = start([](RecorderOptions& options) { options.temporary = true; });
-    add(*recorder, make_record(1, 7, 1));
-  }
-  EXPECT_TRUE(fs::is_empty(folder_));
-}
-
-TEST_F(RecorderTest, ATemporaryFileThatCannotBeGoneOnWithIsMadeAnew) {
-  const auto starts_anew = [&] {
-    const auto recorder = start([](RecorderOptions& options) { options.temporary = true; });
-    add(*recorder, make_record(1, 7, 1));
-    while (recorder->counters().records < 1 && !recorder->counters().stopped) {
-      std::this_thread::yield();
-    }
-    return !recorder->counters().stopped;
-  };
-  for (const char* beside : {"", "-journal", "-wal", "-shm"}) {
-    std::ofstream(path() + beside) << std::string(100'000, 'x');
-  }
-  EXPECT_TRUE(starts_anew());
-  start();
-  SQLite::Database(path(), SQLite::OPEN_READWRITE).exec("UPDATE meta SET value = '99'");
-  EXPECT_TRUE(starts_anew());
-  start();
-  std::fstream(path(), std::ios::in | std::ios::out).seekp(100) << std::string(30'000, '\xff');
-  EXPECT_TRUE(starts_anew());
-}
-
 TEST_F(RecorderTest, AReaderThatIsStillOpenLeavesTheFileWhole) {
   const auto recorder = start();
   add(*recorder, make_record(1, 7, 1));
@@ -506,7 +295,9 @@ TEST_F(RecorderTest, AReaderThatIsStillOpenLeavesTheFileWhole) {
 }
 
 TEST_F(RecorderTest, AFileThatItsHubHasForItselfIsNotReadAsItIsHalfWritten) {
-  const auto recorder = start([](RecorderOptions& options) { options.temporary = true; });
+  start();
+  SQLite::Database hub(path(), SQLite::OPEN_READWRITE);
+  hub.exec("BEGIN EXCLUSIVE");
   const auto refused = Recording::open(path());
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, "recording_in_use");
@@ -514,8 +305,10 @@ TEST_F(RecorderTest, AFileThatItsHubHasForItselfIsNotReadAsItIsHalfWritten) {
 }
 
 TEST_F(RecorderTest, WhatWasAskedIsLetGoByTheEnd) {
-  for (const bool temporary : {false, true}) {
-    const auto recorder = start([&](RecorderOptions& options) { options.temporary = temporary; });
+  for (const char* vfs : {"", "unix-dotfile"}) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    const auto recorder = start([&](RecorderOptions& options) { options.vfs = vfs; });
     const auto asked = std::make_shared<int>();
     std::promise<void> goes_on;
     std::promise<void> begun;
@@ -529,25 +322,23 @@ TEST_F(RecorderTest, WhatWasAskedIsLetGoByTheEnd) {
     goes_on.set_value();
     ends.join();
     recorder->read([asked](Recording&) {});
-    EXPECT_EQ(asked.use_count(), 1) << temporary;
+    EXPECT_EQ(asked.use_count(), 1) << vfs;
   }
 }
 
 TEST_F(RecorderTest, NobodyElseReadsTheFileOrWhatStandsBesideIt) {
-  for (const bool temporary : {false, true}) {
-    const auto recorder = start([&](RecorderOptions& options) { options.temporary = temporary; });
-    add(*recorder, make_record(1, 7, 1));
-    while (recorder->counters().records < 1) {
-      std::this_thread::yield();
-    }
-    std::size_t files = 0;
-    for (const auto& file : fs::directory_iterator(folder_)) {
-      const fs::perms all = file.status().permissions();
-      EXPECT_EQ(all, fs::perms::owner_read | fs::perms::owner_write) << file.path();
-      ++files;
-    }
-    EXPECT_GE(files, 2U) << "a log or a journal";
+  const auto recorder = start();
+  add(*recorder, make_record(1, 7, 1));
+  while (recorder->counters().records < 1) {
+    std::this_thread::yield();
   }
+  std::size_t files = 0;
+  for (const auto& file : fs::directory_iterator(folder_)) {
+    const fs::perms all = file.status().permissions();
+    EXPECT_EQ(all, fs::perms::owner_read | fs::perms::owner_write) << file.path();
+    ++files;
+  }
+  EXPECT_GE(files, 2U) << "a log";
 }
 
 TEST_F(RecorderTest, AFileThatWasLeftIsGoneOnWith) {

@@ -38,6 +38,7 @@ class Script : public trace::ControlSource, public trace::TraceSink {
   }
   void wait(std::chrono::milliseconds) override { ++waits; }
   bool has_viewer() const override { return waits >= 3; }
+  bool wants_records() const override { return true; }
   void answer(std::uint64_t id, json result) noexcept override {
     answers.emplace_back(id, std::move(result));
   }

@@ -88,6 +88,7 @@ class Script : public trace::ControlSource, public trace::TraceSink {
   }
   void wait(std::chrono::milliseconds) override {}
   bool has_viewer() const override { return true; }
+  bool wants_records() const override { return true; }
   void answer(std::uint64_t id, json result) noexcept override {
     answers.emplace_back(id, std::move(result));
   }

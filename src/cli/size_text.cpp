@@ -1,0 +1,20 @@
+#include "src/cli/size_text.h"
+
+#include <fmt/format.h>
+
+namespace tt::cli {
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr double kUnit = 1024;
+  double size = static_cast<double>(bytes) / kUnit;
+  const char* const units[] = {"kB", "MB", "GB", "TB"};
+  std::size_t unit = 0;
+  while (size >= kUnit && unit + 1 < std::size(units)) {
+    size /= kUnit;
+    ++unit;
+  }
+  return fmt::format("{:.{}f} {}", size, size < 10 && size != static_cast<int>(size) ? 1 : 0,
+                     units[unit]);
+}
+
+}  // namespace tt::cli

@@ -1,0 +1,198 @@
+"""Every run is kept: `tensor-tracer runs`, and what is left when everything is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hub_harness import HubOfRun, running_hub, wait_until
+from hub_harness import binary as hub_binary
+from program import Flags, binary, command, environment, step_log, tiny_flags, write_text
+from test_hub_metrics import scrape
+
+MOST_LOST = 1.0  # seconds
+
+
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory: pytest.TempPathFactory) -> Flags:
+    text = write_text(tmp_path_factory.mktemp("data") / "text.txt")
+    return {**tiny_flags(text), "log_format": "json", "eval_interval": 0}
+
+
+def runs(folder: Path, *words: str, code: int = 0) -> str:
+    """What `tensor-tracer runs` prints in this folder."""
+    done = subprocess.run([str(binary()), "runs", *words], cwd=folder, capture_output=True, text=True, timeout=30)
+    assert done.returncode == code, done.stderr
+    return done.stdout + done.stderr
+
+
+def listed(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(runs(folder, "--json"))
+    return found
+
+
+def run_to_its_end(flags: Flags, folder: Path) -> list[dict[str, Any]]:
+    done = subprocess.run(command(flags), cwd=folder, env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return step_log(done.stdout)
+
+
+def losses_of(file: str) -> list[tuple[int, float, int]]:
+    database = sqlite3.connect(file)
+    assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    found = database.execute("SELECT step, value, time_ns FROM scalars WHERE name = 'loss' ORDER BY step").fetchall()
+    database.close()
+    return found
+
+
+def wait_for_end(folder: Path) -> None:
+    """The hub ends a little later than the run."""
+    end = time.monotonic() + 20
+    while any((path / "run.ttrec-wal").exists() for path in (folder / "runs").iterdir()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_run_without_a_page_is_kept_and_listed(flags: Flags, tmp_path: Path) -> None:
+    steps = run_to_its_end({**flags, "train_iters": 4, "run_name": "first try"}, tmp_path)
+    wait_for_end(tmp_path)
+    [run] = listed(tmp_path)
+    assert (run["name"], run["state"], run["step"], run["train_iters"]) == ("first try", "finished", 4, 4)
+    assert run["loss"] == steps[-1]["loss"] and run["kept"] is False and run["bytes"] > 1000
+    assert [loss for _, loss, _ in losses_of(str(tmp_path / run["recording"]))] == [step["loss"] for step in steps]
+    table = runs(tmp_path)
+    assert run["id"] in table and "first try" in table and "4/4" in table and "1 run, " in table
+
+    assert run["id"] in runs(tmp_path, "keep", run["id"][:6])
+    assert listed(tmp_path)[0]["kept"] is True
+    assert "is kept" in runs(tmp_path, "remove", run["id"], code=2)
+    assert "removed" in runs(tmp_path, "remove", "--kept", run["id"])
+    assert listed(tmp_path) == [] and not list((tmp_path / "runs").iterdir())
+    assert "no run" in runs(tmp_path, "remove", run["id"], code=2)
+    assert "--runs-dir" in runs(tmp_path / "runs", code=2)
+
+
+def test_a_run_whose_folder_cannot_be_written_goes_on(flags: Flags, tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("no folder")
+    done = subprocess.run(command({**flags, "train_iters": 2}), cwd=tmp_path, env=environment(), capture_output=True,
+                          text=True, timeout=60)  # fmt: skip
+    assert done.returncode == 0 and len(step_log(done.stdout)) == 2
+    assert "this run is not kept" in done.stderr
+
+
+def processes_in(folder: Path) -> list[int]:
+    """The run's process, its supervisor and its hub."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "cwd") == str(folder) and b"tensor-tracer" in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_after_kill_9_of_everything_the_loss_curve_is_left(flags: Flags, tmp_path: Path) -> None:
+    process = subprocess.Popen(command({**flags, "train_iters": 1_000_000}), cwd=tmp_path, env=environment(),
+                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)  # fmt: skip
+    assert process.stdout is not None
+    begin = time.monotonic()
+    while time.monotonic() < begin + 4:
+        process.stdout.readline()
+    [running] = listed(tmp_path)
+    assert running["state"] == "running" and running["step"] > 0
+    assert "is running" in runs(tmp_path, "remove", running["id"], code=2)
+    doomed = processes_in(tmp_path)
+    assert len(doomed) == 3, "trainer, supervisor, hub"
+    for number in (signal.SIGSTOP, signal.SIGKILL):  # first, so that nobody sees another one die
+        for one in doomed:
+            os.kill(one, number)
+    killed_ns = time.time_ns()
+    process.wait()
+    process.stdout.close()
+    [lost] = listed(tmp_path)
+    losses = losses_of(str(tmp_path / lost["recording"]))
+    assert lost["state"] == "lost" and lost["step"] == losses[-1][0] and lost["loss"] == losses[-1][1]
+    assert [step for step, _, _ in losses] == list(range(1, len(losses) + 1))
+    pauses = [after[2] - before[2] for before, after in zip(losses, losses[1:], strict=False)]
+    assert (killed_ns - losses[-1][2] - max(pauses)) / 1e9 <= MOST_LOST
+
+
+def test_the_list_of_a_hub_that_runs(tmp_path: Path) -> None:
+    """Also of one that was started by hand, and by the hub's own program."""
+    with running_hub(tmp_path / "runs" / "a") as hub:
+        worker = hub.worker()
+        worker.notify("state", phase="training", step=1)
+        worker.notify("step", step=1, loss="NaN")
+        end = time.monotonic() + 20
+        while not (found := listed(tmp_path)) or found[0]["step"] == 0:
+            assert time.monotonic() < end
+        assert (found[0]["state"], found[0]["loss"]) == ("running", "NaN")
+        assert "kept" in runs(tmp_path, "keep", found[0]["id"])
+        done = subprocess.run([str(hub_binary()), "runs", "--json", "--runs-dir", str(tmp_path / "runs")],
+                              capture_output=True, text=True, check=True)  # fmt: skip
+        assert json.loads(done.stdout)[0]["kept"] is True
+    assert [run["state"] for run in listed(tmp_path)] == ["lost"]
+
+
+@contextlib.contextmanager
+def watched_by_nobody(flags: Flags, folder: Path) -> Iterator[HubOfRun]:
+    """The hub of a run of two ranks with a page, which waits for no viewer."""
+    line = command({**flags, "train_iters": 1_000_000, "tensor_tracer_port": 0, "run_dir": str(folder),
+                    "tensor_model_parallel_size": 2}, 2)  # fmt: skip
+    process = subprocess.Popen(line, env=environment(), stdout=subprocess.DEVNULL)
+    try:
+        wait_until((folder / "open.html").exists, "the hub", 60)
+        yield HubOfRun(folder)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(20)
+
+
+def steps_with(hub: HubOfRun, more: int) -> list[dict[str, Any]]:
+    """The params of the steps of a time in which the run does so many more."""
+    before = len(ask(hub, "/history/steps?limit=100000"))
+    wait_until(lambda: len(ask(hub, "/history/steps?limit=100000")) >= before + more, "more steps", 60)
+    found: list[dict[str, Any]] = ask(hub, "/history/steps?limit=100000")[before:]
+    return found
+
+
+def ask(hub: HubOfRun, target: str) -> Any:
+    request = urllib.request.Request(f"http://127.0.0.1:{hub.port}{target}")
+    request.add_header("Authorization", f"Bearer {hub.token}")
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        assert error.code == 404, error  # no trainer yet
+        return []
+
+
+def test_with_the_history_off_nothing_is_traced_that_nobody_looks_at(flags: Flags, tmp_path: Path) -> None:
+    with watched_by_nobody({**flags, "history": "off"}, tmp_path / "off") as hub:
+        alone = steps_with(hub, 8)
+        assert scrape(hub)["records_received_total"] == 0
+        assert {(step["tracer_ms"], step["gather_ms"], step["encode_ms"]) for step in alone} == {(0, 0, 0)}
+        viewer = hub.viewer()
+        viewer.receive_until(lambda: len(viewer.records) > 20, "records", 60)
+        viewer.connection.close()
+        wait_until(lambda: scrape(hub)["viewers"] == 0, "the viewer's end")
+        steps_with(hub, 3)  # steps that had begun
+        received = scrape(hub)["records_received_total"]
+        assert {step["tracer_ms"] for step in steps_with(hub, 5)} == {0}
+        assert scrape(hub)["records_received_total"] == received > 20
+        assert ask(hub, "/history")["frames"] == 0
+    with watched_by_nobody(flags, tmp_path / "on") as hub:
+        assert min(step["tracer_ms"] for step in steps_with(hub, 8)) > 0
+        assert scrape(hub)["records_received_total"] > 20
