@@ -19,7 +19,10 @@ class RoomTrailTest : public RoomTest {
     folder_ =
         testing::TempDir() + "/" + testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::create_directories(folder_);
-    auto opened = record::Recorder::open({.path = folder_ + "/trail.ttrec", .vfs = "unix-dotfile"});
+    record::RecorderOptions options;
+    options.path = folder_ + "/trail.ttrec";
+    options.vfs = "unix-dotfile";  // reads on the writing thread see what waits to be written
+    auto opened = record::Recorder::open(std::move(options));
     recorder_ = std::move(opened).value();
     room_.record_to(*recorder_, folder_ + "/trail.ttrec");
     trainer_ = greeted(Role::kWorker);
