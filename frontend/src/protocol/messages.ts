@@ -123,6 +123,8 @@ export const runSchema = object({
   /** The options that were given, as they were written. */
   configuration: optional(mapOf(unknown)),
   recording: optional(string),
+  /** In bytes; 0: it has no limit. */
+  recording_max_bytes: optional(count),
   plan: optional(nullable(planSchema)),
   /** The programs in force. */
   interventions: optional(nullable(array(programSchema))),
@@ -197,11 +199,34 @@ const otherRunSchema = object({
   facts: runSchema,
   first_step: withDefault(count, 1),
   last_step: count,
+  // Of the runs in the folder alone.
+  state: optional(oneOf('running', 'finished', 'stopped', 'lost')),
+  loss: optional(number),
+  recording: optional(string),
+  /** Of a run's page, while it runs. */
+  url: optional(string),
 });
-/** A recording that the hub offers beside its own run. */
+/** A run that the hub offers beside its own. */
 export type OtherRunFacts = Infer<typeof otherRunSchema>;
 
-export const runsSchema = object({ runs: array(otherRunSchema) });
+const anyRunsSchema = object({ runs: array(unknown) });
+
+/** The answer to `/history/runs`, without runs that cannot be read. */
+export function parseRuns(answer: unknown): readonly OtherRunFacts[] {
+  return anyRunsSchema(answer, 'runs').runs.flatMap((run) => {
+    try {
+      return [otherRunSchema(run, 'run')];
+    } catch {
+      return [];
+    }
+  });
+}
+
+/** The size of the run's recording, in bytes; `max_bytes` 0: it has no limit. */
+export const recordingSchema = object({ bytes: count, max_bytes: count });
+export type RecordingFacts = Infer<typeof recordingSchema>;
+
+export const keptSchema = object({ max_bytes: count });
 
 export const helloSchema = object({
   version: count,
@@ -258,6 +283,7 @@ export type Notification =
   | { readonly event: 'interventions'; readonly params: InterventionsFacts }
   | { readonly event: 'applied'; readonly params: AppliedFacts }
   | { readonly event: 'saved'; readonly params: SavedFacts }
+  | { readonly event: 'recording'; readonly params: RecordingFacts }
   | { readonly event: 'log'; readonly params: Infer<typeof logSchema> };
 
 export type Answer =
@@ -304,6 +330,8 @@ function parseNotification(event: string, params: unknown): TextMessage {
       return of({ event, params: appliedSchema(params, 'params') });
     case 'saved':
       return of({ event, params: savedSchema(params, 'params') });
+    case 'recording':
+      return of({ event, params: recordingSchema(params, 'params') });
     case 'log':
       return of({ event, params: logSchema(params, 'params') });
     default:

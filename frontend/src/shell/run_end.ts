@@ -1,3 +1,4 @@
+import { replayCommand } from '../base/replay_command';
 import { formatNumber } from '../base/format';
 import type { RunFacts, RunState, StepFacts } from '../protocol/messages';
 
@@ -42,13 +43,8 @@ function replayOf(run: RunFacts | null): Pick<RunEnd, 'advice' | 'command'> {
   if (file !== '') {
     const host = run?.host === undefined ? '' : ` on ${run.host}`;
     const where = file.startsWith('/') ? host : `${host}, where it was started`;
-    return { advice: `Replay it${where}:`, command: `tensor-tracer replay ${quoted(file)}` };
+    return { advice: `Replay it${where}:`, command: replayCommand(file) };
   }
   const advice = 'It was not recorded; with --record DIR the next one can be replayed.';
   return { advice, command: null };
-}
-
-/** As a shell reads it as one word. */
-function quoted(path: string): string {
-  return /^[\w./:@%+=,-]+$/.test(path) ? path : `'${path.replace(/'/g, "'\\''")}'`;
 }

@@ -1,6 +1,13 @@
 import { type Disposable, Trash } from '../../base/disposable';
 import { RafScheduler } from '../../base/raf_scheduler';
-import type { Notification, Plan, RunFacts, RunState, StepFacts } from '../../protocol/messages';
+import type {
+  Hello,
+  Notification,
+  Plan,
+  RunFacts,
+  RunState,
+  StepFacts,
+} from '../../protocol/messages';
 import { alarmsOf } from '../store/alarms';
 import { SeriesStore } from '../store/series_store';
 import { spacingOf } from '../store/spacing';
@@ -10,6 +17,7 @@ import type { Connection, HubEvent, Slot, Traffic } from '../worker/link_message
 import { WorkerLink } from '../worker/worker_link';
 import { socketUrl } from './auth';
 import { type Chip, chipOf } from './connection_chip';
+import { KeptRuns } from './kept_runs.svelte';
 import { Comparison } from '../../features/compare/comparison.svelte';
 import { Controller } from './controller.svelte';
 import { type Drops, kNoDrops, ofNewPlan, withDrops } from './drops';
@@ -45,6 +53,7 @@ export class App implements Disposable {
   readonly control: Controller;
   readonly interventions: Interventions;
   readonly comparison: Comparison;
+  readonly keptRuns: KeptRuns;
   readonly alarm: ProjectionAlarm;
 
   connection = $state.raw<Connection>({ kind: 'connecting' });
@@ -131,6 +140,7 @@ export class App implements Disposable {
     this.control = new Controller(this.link);
     this.interventions = new Interventions(this.control);
     this.comparison = new Comparison(this);
+    this.keptRuns = new KeptRuns(this);
     this.alarm = new ProjectionAlarm(this);
     this.trash.use(this.link.onConnection((connection) => this.onConnection(connection)));
     this.trash.use(this.link.onEvents((events) => this.onEvents(events)));
@@ -248,6 +258,7 @@ export class App implements Disposable {
   private onEvents(events: readonly HubEvent[]): void {
     let scalars = false;
     for (const event of events) {
+      this.keptRuns.take(event);
       if (event.kind === 'notification') {
         scalars = this.onNotification(event.notification) || scalars;
         continue;
@@ -271,19 +282,22 @@ export class App implements Disposable {
         this.sendQuery();
         continue;
       }
-      const { hello } = event;
-      this.hubVersion = hello.hub;
-      this.runState = hello.state;
-      // A replay loses nothing: it only moves.
-      if (this.replay === null) this.series.restart();
-      if (hello.run !== null) this.onRun(hello.run);
-      this.events.greeted(hello);
-      this.control.greeted(hello.session, hello.control, hello.may_control !== false);
+      if (event.kind === 'hello') this.onHello(event.hello);
     }
     if (this.replay !== null) this.sendQuery();
     if (!scalars && this.replay === null) return;
     this.latest = this.newestScalars() ?? null;
     if (scalars) this.seriesVersion += 1;
+  }
+
+  private onHello(hello: Hello): void {
+    this.hubVersion = hello.hub;
+    this.runState = hello.state;
+    // A replay loses nothing: it only moves.
+    if (this.replay === null) this.series.restart();
+    if (hello.run !== null) this.onRun(hello.run);
+    this.events.greeted(hello);
+    this.control.greeted(hello.session, hello.control, hello.may_control !== false);
   }
 
   private onNotification(notification: Notification): boolean {

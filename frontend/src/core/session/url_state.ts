@@ -58,6 +58,8 @@ export interface ViewState {
   readonly phaseB: 'train' | 'eval';
   /** Token of the row whose predictions are shown; null: the first. */
   readonly token: number | null;
+  /** Ids of the other runs whose losses the overview shows. */
+  readonly otherRuns: readonly string[];
 }
 
 export const kDefaultView: ViewState = {
@@ -97,9 +99,12 @@ export const kDefaultView: ViewState = {
   stepB: null,
   phaseB: 'train',
   token: null,
+  otherRuns: [],
 };
 
 export const kMaxProgramName = 64;
+/** As many as have colours. */
+export const kMaxOtherRuns = 5;
 const kMaxTarget = 240;
 /** Characters of both drafts together, as the address writes them. */
 const kMaxDrafts = 6000;
@@ -158,7 +163,7 @@ type CurveView = Pick<
   ViewState,
   'smoothing' | 'logLoss' | 'logGrad' | 'logX' | 'logRate' | 'logSpeed' | 'events' | 'zoom' | 'hold'
 >;
-type ComparisonView = Pick<ViewState, 'runA' | 'runB' | 'stepB' | 'phaseB' | 'token'>;
+type ComparisonView = Pick<ViewState, 'runA' | 'runB' | 'stepB' | 'phaseB' | 'token' | 'otherRuns'>;
 type PlaceView = Omit<ViewState, keyof CurveView | keyof ComparisonView>;
 
 function placeOf(members: Members): PlaceView {
@@ -211,6 +216,7 @@ function comparisonOf(members: Members): ComparisonView {
     stepB: members.whole('stepb', 1),
     phaseB: members.oneOf('phaseb', kPhases),
     token: members.whole('token', 0),
+    otherRuns: runsOf(members.text('runs')),
   };
 }
 
@@ -224,6 +230,11 @@ function zoomOf(text: string): Zoom {
 
 function runOf(id: string): string {
   return /^[0-9a-f]{16}$/.test(id) ? id : '';
+}
+
+function runsOf(text: string): readonly string[] {
+  const ids = text.split('.').filter((id) => runOf(id) !== '');
+  return [...new Set(ids)].slice(0, kMaxOtherRuns);
 }
 
 type Put = (name: string, value: string, isDefault: boolean) => void;
@@ -295,4 +306,5 @@ function putComparison(put: Put, view: ViewState): void {
   put('stepb', String(view.stepB), view.stepB === null);
   put('phaseb', view.phaseB, view.phaseB === 'train');
   put('token', String(view.token), view.token === null);
+  put('runs', view.otherRuns.join('.'), view.otherRuns.length === 0);
 }

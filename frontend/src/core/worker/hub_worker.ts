@@ -1,7 +1,8 @@
 import { kNotConnected } from '../../protocol/hub_client';
-import type { Notification } from '../../protocol/messages';
+import type { Notification, StepFacts } from '../../protocol/messages';
 import { webSocketPipe } from '../../protocol/pipe';
 import type { TensorRecord } from '../../protocol/record';
+import type { StepLoss } from '../store/losses';
 import { RingStore } from '../store/ring_store';
 import type { View } from '../store/frames';
 import { buildView } from '../store/view';
@@ -70,6 +71,12 @@ class HubWorker {
         this.postView({ kind: 'whole', token: message.token, view });
         break;
       }
+      case 'losses':
+        void this.askLosses(message.run);
+        break;
+      case 'runs':
+        void this.askRuns();
+        break;
       case 'drawn':
         this.views.get(message.slot)?.drawn();
         break;
@@ -234,6 +241,20 @@ class HubWorker {
     }
   }
 
+  private async askLosses(run: string): Promise<void> {
+    if (this.history === undefined) return;
+    try {
+      await readPastSteps(
+        this.history,
+        run,
+        (facts) => this.event({ kind: 'losses', run, losses: lossesOf(facts) }),
+        () => true,
+      );
+    } catch (error) {
+      this.problem(`history: ${String(error)}`);
+    }
+  }
+
   private ofRun(id: string): void {
     if (this.run !== '' && this.run !== id) {
       this.store.clear();
@@ -290,6 +311,13 @@ class HubWorker {
   private post(message: FromWorker): void {
     kScope.postMessage(message);
   }
+}
+
+/** A thinned step may have no loss, and a NaN cannot be drawn. */
+function lossesOf(facts: readonly StepFacts[]): readonly StepLoss[] {
+  return facts.flatMap(({ step, loss }) =>
+    typeof loss === 'number' && Number.isFinite(loss) ? [[step, loss] as const] : [],
+  );
 }
 
 /** The large arrays of a view: they move to the page and are not copied. */

@@ -7,6 +7,7 @@ import type {
   StepFacts,
 } from '../../protocol/messages';
 import type { View, ViewQuery } from '../store/frames';
+import type { StepLoss } from '../store/losses';
 import type { StepRange } from './history_client';
 import type { LeaderFacts } from './leaders';
 
@@ -47,8 +48,10 @@ export type HubEvent =
   | { readonly kind: 'history'; readonly range: StepRange | null }
   /** Lines of the hub's audit trail, oldest first. */
   | { readonly kind: 'trail'; readonly lines: readonly AuditLine[] }
-  /** The recordings that the hub offers beside its run. */
+  /** The runs that the hub offers beside its own. */
   | { readonly kind: 'runs'; readonly runs: readonly OtherRunFacts[] }
+  /** A part of another run's losses, by step ascending; later parts are of earlier steps. */
+  | { readonly kind: 'losses'; readonly run: string; readonly losses: readonly StepLoss[] }
   | { readonly kind: 'notification'; readonly notification: Notification };
 
 export type FromWorker =
@@ -71,5 +74,9 @@ export type ToWorker =
   | { readonly kind: 'query'; readonly slot: Slot; readonly query: ViewQuery | null }
   /** Asks for a view of the hub's own run with every number, once. */
   | { readonly kind: 'whole'; readonly token: number; readonly query: ViewQuery }
+  /** Asks for another run's losses. */
+  | { readonly kind: 'losses'; readonly run: string }
+  /** Asks for the other runs once more. */
+  | { readonly kind: 'runs' }
   | { readonly kind: 'drawn'; readonly slot: Slot }
   | { readonly kind: 'sync'; readonly token: number };

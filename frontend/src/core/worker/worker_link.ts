@@ -69,6 +69,16 @@ export class WorkerLink {
     });
   }
 
+  /** The other runs come as an event. */
+  askRuns(): void {
+    this.post({ kind: 'runs' });
+  }
+
+  /** The losses of another run come as events. */
+  askLosses(run: string): void {
+    this.post({ kind: 'losses', run });
+  }
+
   /** Tells the worker that a slot's last view is on screen, so that it may send the next. */
   drawn(slot: Slot): void {
     this.post({ kind: 'drawn', slot });

@@ -176,7 +176,7 @@ export class Comparison {
   private obstacle(side: ShownSide): string | undefined {
     const { name, known, runId, run, entry, empty, frame } = side;
     const what = this.app.point?.name ?? '';
-    if (!known) return `The hub offers no recording ${runId}: start it with --compare FILE.`;
+    if (!known) return `The hub offers no run ${runId}: it is not in the folder of this run; start the hub with --compare FILE.`;
     if (entry === null) return `${run?.name ?? name} (${name}) does not trace ${what}.`;
     if (frame !== null) return undefined;
     const step = side.query?.step;

@@ -63,7 +63,17 @@ export function unitOf({ column }: Pick<Curve, 'column'>, tokenizer: string): st
 
 type Values = readonly (number | null)[];
 
-export function linesOf({ column, title, color, isNoisy }: Curve): readonly LineStyle[] {
+/** Another run's losses, as a thin line. */
+export interface OtherLine {
+  readonly label: string;
+  readonly color: string;
+  readonly values: Values;
+}
+
+export function linesOf(
+  { column, title, color, isNoisy }: Curve,
+  others: readonly OtherLine[] = [],
+): readonly LineStyle[] {
   const own: readonly LineStyle[] = isNoisy
     ? [
         { label: title, color, kind: 'faint' },
@@ -72,7 +82,8 @@ export function linesOf({ column, title, color, isNoisy }: Curve): readonly Line
     : [{ label: title, color, kind: 'line' }];
   if (column !== 'loss') return own;
   const entropy: LineStyle = { label: 'unigram entropy', color: '--entropy', kind: 'dashed' };
-  return [entropy, ...own, { label: 'valid', color: '--valid', kind: 'points' }];
+  const thin = others.map(({ label, color }): LineStyle => ({ label, color, kind: 'thin' }));
+  return [entropy, ...thin, ...own, { label: 'valid', color: '--valid', kind: 'points' }];
 }
 
 /** The values of the lines, in their order. */
@@ -81,9 +92,11 @@ export function valuesOf(
   columns: Columns,
   smoothing: number,
   entropy: number | null,
+  others: readonly OtherLine[] = [],
 ): readonly Values[] {
   const raw = columns[column];
   const own = isNoisy ? [raw, debiasedEma(raw, smoothing)] : [raw];
   if (column !== 'loss') return own;
-  return [columns.steps.map(() => entropy), ...own, columns.validLoss];
+  const thin = others.map(({ values }) => values);
+  return [columns.steps.map(() => entropy), ...thin, ...own, columns.validLoss];
 }
