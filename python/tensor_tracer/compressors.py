@@ -14,8 +14,10 @@ _USUAL = {"Logits": "topk", "InputTokens": "none", "Updates": "none", "LogitLens
 # The numbers of a `stats` record; the counts of its histogram follow.
 STATISTICS = ("count", "mean", "std", "min", "max", "norm", "zeros", "nan", "pos_inf", "neg_inf")
 # The numbers of its second row.
-MORE_STATISTICS = ("kurtosis", "rms", "line_norm_min", "line_norm_mean", "line_norm_max")
-MORE_STATISTICS += ("column_norm_min", "column_norm_mean", "column_norm_max")
+MORE_STATISTICS = (
+    "kurtosis", "rms", "line_norm_min", "line_norm_mean", "line_norm_max",
+    "column_norm_min", "column_norm_mean", "column_norm_max",
+)  # fmt: skip
 # The bins of a histogram without a range: floor(log2 |x|) from LOWEST_EXPONENT on.
 LOWEST_EXPONENT, EXPONENT_BINS = -32, 48
 # The first dim of records that have several tables.

@@ -78,8 +78,8 @@ def _statistic(stats: Sequence[float], name: str) -> float:
 
 
 def _stats_values(file: EventFile, tag: str, compressor: Any, record: Record) -> list[dict[str, Any]]:
-    rows = record.values.astype(np.float64)
-    rows = rows.reshape(-1, rows.shape[-1]).tolist() if rows.size else [[]]
+    values = record.values.astype(np.float64)
+    rows: list[list[float]] = values.reshape(-1, values.shape[-1]).tolist() if values.size else [[]]
     stats, more = rows[0], rows[1] if len(rows) > 1 else []
     bins = len(stats) - len(STATISTICS)
     if bins < 0:
