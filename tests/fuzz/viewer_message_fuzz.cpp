@@ -95,11 +95,16 @@ class FuzzClient : public Client {
   }
 
  private:
+  static bool is_worker_event(const json& said) {
+    const std::string event = said.value("event", "");
+    return event == "viewers" || event == "control" || event == "alarm";
+  }
   void count(const json& said) {
     const bool answer = said.contains("result") || said.contains("error");
-    require(answer || said.contains(role() == Role::kWorker ? "method" : "event") ||
-                said.value("event", "") == "viewers",
-            "what is said has a form");
+    const bool worker = role() == Role::kWorker;
+    require(answer || (worker ? said.contains("method") || is_worker_event(said)
+                              : said.contains("event")),
+            "a message is an answer, a request to the trainer or an event");
     if (answer) {
       ++seen_[said.at("id").get<std::uint64_t>()];
     }
