@@ -54,12 +54,14 @@ int run_check(int argc, const char* const* argv) {
   config::TrainConfig config;
   std::vector<std::string> paths;
   bool as_json = false;
-  CLI::App app("Check programs (docs/intervention_graph.md) for the run of the same options.",
+  CLI::App app("Check whether programs (docs/intervention_graph.md) fit a run with these options.",
                "tensor-tracer check");
   add_configuration_file(app);
   add_options(app, config::train_options(config));
-  app.add_option("files", paths, "text, or JSON where the name ends in .json")->required();
-  app.add_flag("--json", as_json, "as intervention.check answers, docs/protocol.md")
+  app.add_option("files", paths, "files of programs; the name of a program in JSON ends with .json")
+      ->required();
+  app.add_flag("--json", as_json,
+               "print the answer of intervention.check as JSON (docs/protocol.md)")
       ->group("Output");
   auto parsed = parse(app, argc, argv);
   if (!parsed) return fail(parsed.error());

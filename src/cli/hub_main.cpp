@@ -354,52 +354,60 @@ int run(HubFlags& flags) {
 }
 
 void add_run_dir(CLI::App& command, HubFlags& flags) {
-  command.add_option("--run-dir", flags.run_dir, "the run's directory: tokens, hub.json, hub.log")
+  command
+      .add_option("--run-dir", flags.run_dir,
+                  "directory of the run, with tokens, hub.json and hub.log")
       ->required()
       ->check(CLI::ExistingDirectory);
-  command.add_option("--ready-fd", flags.ready_fd, "descriptor to write to when the hub is ready");
+  command.add_option("--ready-fd", flags.ready_fd, "file descriptor to which the ready hub writes");
 }
 
 void add_serve(CLI::App& command, HubFlags& flags) {
   add_run_dir(command, flags);
   tt::cli::add_options(command, tt::config::viewer_options(flags.config));
   tt::cli::add_options(command, tt::config::run_options(flags.config));
-  command.add_option("--listen-fd", flags.listen_fds,
-                     "an open listening socket, of a supervisor; settings are those of run.json");
+  command.add_option(
+      "--listen-fd", flags.listen_fds,
+      "open listening socket from the supervisor; the settings are those of run.json");
   command.add_flag("--restarted", flags.restarted,
-                   "the run has had a hub before: serve it, whatever cannot be written");
+                   "the run had a hub before: serve even if files cannot be written");
 }
 
 void add_supervise(CLI::App& command, HubFlags& flags) {
   add_run_dir(command, flags);
-  command.add_option("--alive-fd", flags.alive_fd, "its end of file is the run's end")->required();
+  command
+      .add_option("--alive-fd", flags.alive_fd,
+                  "file descriptor whose end of file is the end of the run")
+      ->required();
 }
 
 void add_replay(CLI::App& command, HubFlags& flags) {
   tt::cli::add_options(command, tt::config::viewer_options(flags.config));
-  command.add_option("file", flags.replay.path, "the recording, a .ttrec file")
+  command.add_option("file", flags.replay.path, "recording, a .ttrec file")
       ->required()
       ->check(CLI::ExistingFile);
   command.add_option("--run", flags.replay.run_id,
-                     "16 hex digits; default: the newest one in the file");
-  command.add_option("--speed", flags.replay.speed, "times the recorded pace")
-      ->check(CLI::Range(0.1, 100.0));
-  command.add_flag("--paused", flags.replay.paused, "show the first step when asked to");
+                     "id of the run, 16 hex digits; default: the newest run in the file");
+  command.add_option("--speed", flags.replay.speed, "factor of the recorded speed, 0.1 to 100")
+      ->type_name("NUMBER")
+      ->check(CLI::Range(0.1, 100.0).description(""));
+  command.add_flag("--paused", flags.replay.paused, "start paused");
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   HubFlags flags;
-  CLI::App app{"The server between a training run, or its recording, and its viewers"};
+  CLI::App app{"The server between viewers and a training run or its recording",
+               "tensor-tracer-hub"};
   app.set_version_flag("--version", "tensor-tracer-hub " TT_VERSION);
   app.require_subcommand(1);
-  add_serve(*app.add_subcommand("serve", "Serve viewers and workers"), flags);
+  add_serve(*app.add_subcommand("serve", "Serve the viewers and the trainer of a run"), flags);
   CLI::App* const supervise_command = app.add_subcommand(
-      "supervise", "Keep the hub of a run going, with the settings in its run.json");
+      "supervise", "Start the hub of a run, and restart it if it dies; settings are in run.json");
   add_supervise(*supervise_command, flags);
   CLI::App* const replay_command =
-      app.add_subcommand("replay", "Show a recording on the page as if it were a run");
+      app.add_subcommand("replay", "Show a recording on the page like a live run");
   add_replay(*replay_command, flags);
   tt::cli::RunsCommand runs(app);
   try {

@@ -15,15 +15,15 @@
 namespace {
 
 constexpr std::string_view kUsage =
-    R"(Tensor Tracer: train GPT models and watch and steer their inside live.
+    R"(Tensor Tracer: train GPT models; watch and steer their inside live.
 
   tensor-tracer train …   train, with the live page on --tensor-tracer-port
-  tensor-tracer points …  list what can be traced, for the same options as train
-  tensor-tracer check …   whether programs that change values fit a run
-  tensor-tracer hub …     the page's server alone (the program tensor-tracer-hub)
-  tensor-tracer replay …  the page over a recording
-  tensor-tracer runs …    list recorded runs; remove or keep some
-  tensor-tracer export …  a recording as NPZ, safetensors, CSV or TensorBoard events
+  tensor-tracer points …  list the trace points of a run with the same options
+  tensor-tracer check …   check whether intervention programs fit a run
+  tensor-tracer hub …     run only the server of the page (the program tensor-tracer-hub)
+  tensor-tracer replay …  show a recording on the page
+  tensor-tracer runs …    list recorded runs; remove or protect runs
+  tensor-tracer export …  write a recording as NPZ, safetensors, CSV or TensorBoard events
 
   tensor-tracer COMMAND --help   all flags of a command
   tensor-tracer --version

@@ -45,7 +45,8 @@ int run_points(int argc, const char* const* argv) {
   CLI::App app("List the trace points of a configuration.", "tensor-tracer points");
   add_configuration_file(app);
   add_options(app, config::train_options(config));
-  app.add_flag("--json", as_json, "as viewers get them, docs/protocol.md")->group("Output");
+  app.add_flag("--json", as_json, "print the points as JSON, as in docs/protocol.md")
+      ->group("Output");
   auto parsed = parse(app, argc, argv);
   if (!parsed) return fail(parsed.error());
   if (!parsed.value().empty()) {

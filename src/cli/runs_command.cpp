@@ -57,16 +57,16 @@ int fail(const base::Error& error) {
 }  // namespace
 
 RunsCommand::RunsCommand(CLI::App& app)
-    : command_(app.add_subcommand("runs", "List recorded runs; remove or keep some")) {
+    : command_(app.add_subcommand("runs", "List recorded runs; remove or protect runs")) {
   command_->add_option("--runs-dir", folder_, "folder of the run directories")
       ->capture_default_str();
   command_->add_flag("--json", as_json_, "print the list as JSON");
   command_->require_subcommand(0, 1);
-  remove_ = command_->add_subcommand("remove", "Remove runs: their recordings and run directories");
-  remove_->add_option("id", ids_, "ids, or their first characters")->required();
-  remove_->add_flag("--kept", also_kept_, "also a run that is kept");
-  keep_ = command_->add_subcommand("keep", "Keep runs: they are not offered for removal");
-  keep_->add_option("id", ids_, "ids, or their first characters")->required();
+  remove_ = command_->add_subcommand("remove", "Remove the recordings and directories of runs");
+  remove_->add_option("id", ids_, "ids of runs, or their first characters")->required();
+  remove_->add_flag("--kept", also_kept_, "also remove protected runs");
+  keep_ = command_->add_subcommand("keep", "Protect runs from removal");
+  keep_->add_option("id", ids_, "ids of runs, or their first characters")->required();
   for (CLI::App* const sub : {remove_, keep_}) {
     sub->fallthrough();
   }

@@ -5,38 +5,37 @@
 namespace tt::config {
 
 Options viewer_options(HubConfig& config) {
-  return {
-      {"--port", &config.port, "port of every address; 0: the next free one from 8765",
-       within(0, 65535)},
-      {"--bind", &config.bind,
-       "address to listen on besides the loopback ones; 0.0.0.0: all. What travels there is "
-       "not encrypted"},
-      {"--auth", &config.auth,
-       "token or none: whether viewers need a token; none only without --bind",
-       one_of({"token", "none"})},
-      {"--allow-host", &config.allow_host,
-       "name under which browsers may reach this hub; may be repeated"},
-      {"--allow-origin", &config.allow_origin,
-       "origin, such as http://localhost:5173, whose pages may connect; may be repeated"},
-      {"--log-format", &config.log_format, "json or text, a line per event in hub.log",
-       one_of({"json", "text"})},
-      {"--compare", &config.compare,
-       "another recording, with whose runs the page can compare; may be repeated", existing_file()},
-      {"--print-url", Switch{&config.print_url},
-       "print the page's address with its token, or only where the token is; without it, the "
-       "token is printed to a terminal alone"},
-      {"--page-dir", &config.page_dir, "the built page; default: frontend/dist"},
-      {"--lease-seconds", &config.lease_seconds, "how long control lasts in silence, 0.1 to 86400",
-       within(0.1, 86400)},
-      {"--idle-seconds", &config.idle_seconds, "when a silent client is cut off, 0.5 to 86400",
-       within(0.5, 86400)},
-      {"--ready-timeout", &config.ready_timeout,
-       "seconds (0.1 to 86400) that a trainer may be silent until /readyz says so",
-       within(0.1, 86400)}};
+  return {{"--port", &config.port, "port on all addresses; 0: the next free port from 8765",
+           within(0, 65535)},
+          {"--bind", &config.bind,
+           "address to listen on besides loopback; 0.0.0.0: all. Data on this address is not "
+           "encrypted"},
+          {"--auth", &config.auth,
+           "access of viewers: token or none; none is possible only without --bind",
+           one_of({"token", "none"})},
+          {"--allow-host", &config.allow_host,
+           "host name that browsers may use for this hub; may be repeated"},
+          {"--allow-origin", &config.allow_origin,
+           "origin whose pages may connect, such as http://localhost:5173; may be repeated"},
+          {"--log-format", &config.log_format, "format of hub.log: json or text",
+           one_of({"json", "text"})},
+          {"--compare", &config.compare,
+           "another recording that the page can compare with; may be repeated", existing_file()},
+          {"--print-url", Switch{&config.print_url},
+           "print the page's address with the token, or the name of the token's file; default: the "
+           "token is printed only on a terminal"},
+          {"--page-dir", &config.page_dir, "the built page; default: frontend/dist"},
+          {"--lease-seconds", &config.lease_seconds,
+           "seconds (0.1 to 86400) until the control of a silent viewer ends", within(0.1, 86400)},
+          {"--idle-seconds", &config.idle_seconds,
+           "seconds (0.5 to 86400) until a silent client is disconnected", within(0.5, 86400)},
+          {"--ready-timeout", &config.ready_timeout,
+           "seconds (0.1 to 86400) without a step until /readyz reports it", within(0.1, 86400)}};
 }
 
 Options run_options(HubConfig& config) {
-  return joined({{{"--run-id", &config.run_id, "16 hex digits; default: as in hub.json, or new"}},
+  return joined({{{"--run-id", &config.run_id,
+                   "id of the run, 16 hex digits; default: the id in hub.json, or a new one"}},
                  recording_options(config.recording),
                  alarm_options(config.alarm)});
 }

@@ -7,16 +7,17 @@ Options model_options(ModelConfig& model) {
   return agreed(
       {{"--num-layers", &model.num_layers, "transformer layers", positive()},
        {"--hidden-size", &model.hidden_size, "width of the residual stream", positive()},
-       {"--ffn-hidden-size", &model.ffn_hidden_size, "inner width of the MLP; 0: 4 x hidden size",
+       {"--ffn-hidden-size", &model.ffn_hidden_size, "inner width of the MLP; 0: 4 x --hidden-size",
         not_negative()},
        {"--num-attention-heads", &model.num_attention_heads, "attention heads", positive()},
        {"--num-query-groups", &model.num_query_groups,
-        "groups of heads that share keys and values; 0: one per head, 1: multi-query",
+        "groups of heads that share keys and values; 0: one per head; 1: multi-query attention",
         not_negative()},
-       {"--kv-channels", &model.kv_channels, "size of a head; 0: hidden size / heads",
-        not_negative()},
+       {"--kv-channels", &model.kv_channels,
+        "size of a head; 0: --hidden-size / --num-attention-heads", not_negative()},
        {"--seq-length", &model.seq_length, "tokens per sequence", positive()},
-       {"--vocab-size", &model.vocab_size, "rows of the embedding; text is read as bytes",
+       {"--vocab-size", &model.vocab_size,
+        "rows of the embedding; each token is a byte of the text",
         number("is less than the 256 tokens of the byte tokenizer",
                [](double size) { return size >= 256; })},
        {"--normalization", &model.normalization, "LayerNorm or RMSNorm",
@@ -24,36 +25,38 @@ Options model_options(ModelConfig& model) {
        {"--norm-epsilon", &model.norm_epsilon, "epsilon of the normalization", positive()},
        {"--position-embedding-type", &model.position_embedding_type, "learned_absolute or rope",
         one_of({"learned_absolute", "rope"})},
-       {"--rotary-base", &model.rotary_base, "base of the rotary angles", positive()},
-       {"--swiglu", &model.swiglu, "silu(gate) x up in the MLP instead of GELU in its tanh form"},
-       {"--disable-bias-linear", &model.disable_bias_linear, "linear layers without bias"},
+       {"--rotary-base", &model.rotary_base, "base of the rotary embedding's frequencies",
+        positive()},
+       {"--swiglu", &model.swiglu, "use silu(gate) x up in the MLP instead of GELU (tanh form)"},
+       {"--disable-bias-linear", &model.disable_bias_linear, "use linear layers without bias"},
        {"--untie-embeddings-and-output-weights", &model.untie_embeddings_and_output_weights,
-        "an output layer with separate weights"},
-       {"--attention-dropout", &model.attention_dropout, "dropout of attention probabilities",
+        "give the output layer separate weights"},
+       {"--attention-dropout", &model.attention_dropout,
+        "dropout probability for attention probabilities", share()},
+       {"--hidden-dropout", &model.hidden_dropout, "dropout probability before each residual sum",
         share()},
-       {"--hidden-dropout", &model.hidden_dropout, "dropout before each residual sum", share()},
-       {"--init-method-std", &model.init_method_std, "standard deviation of the first weights",
+       {"--init-method-std", &model.init_method_std, "standard deviation of the initial weights",
         not_negative()}});
 }
 
 Options training_options(TrainConfig& config) {
   return joined(
       {agreed({{"--tensor-model-parallel-size", &config.tensor_model_parallel_size,
-                "ranks that share every layer; data parallelism takes the other ranks"},
+                "ranks that share each layer; data parallelism uses the other ranks"},
                {"--micro-batch-size", &config.micro_batch_size,
                 "sequences per rank and forward pass", positive()},
                {"--global-batch-size", &config.global_batch_size,
-                "sequences per step; 0: micro batch x data-parallel size", not_negative()},
+                "sequences per step; 0: --micro-batch-size x data-parallel size", not_negative()},
                {"--train-iters", &config.train_iters, "optimizer steps", positive()},
                {"--eval-interval", &config.eval_interval,
                 "steps from one evaluation to the next; 0: never", not_negative()},
                {"--eval-iters", &config.eval_iters, "global batches per evaluation", positive()},
-               {"--seed", &config.seed, "of weights, data order and dropout; below 2^63"},
-               {"--params-dtype", &config.params_dtype, "float32 or float64",
+               {"--seed", &config.seed, "seed of weights, data order and dropout; below 2^63"},
+               {"--params-dtype", &config.params_dtype, "dtype of the weights: float32 or float64",
                 one_of({"float32", "float64"})},
                {"--bf16", &config.bf16,
                 "compute in bfloat16; weights, optimizer and reductions stay float32"}}),
-       {{"--threads", &config.threads, "per rank; 0: allowed CPUs / ranks on the node",
+       {{"--threads", &config.threads, "CPU threads per rank; 0: allowed CPUs / ranks on the node",
          not_negative()}}});
 }
 
@@ -61,50 +64,52 @@ Options optimizer_options(OptimizerConfig& optimizer) {
   return agreed(
       {{"--lr", &optimizer.lr, "highest learning rate", positive()},
        {"--min-lr", &optimizer.min_lr,
-        "learning rate at the end of the cosine; without it a tenth of --lr", not_negative()},
+        "learning rate at the end of the cosine; default: a tenth of --lr", not_negative()},
        {"--lr-warmup-iters", &optimizer.lr_warmup_iters, "steps of linear warm-up", not_negative()},
-       {"--lr-decay-iters", &optimizer.lr_decay_iters, "step of the cosine's end; 0: train iters",
-        not_negative()},
-       {"--weight-decay", &optimizer.weight_decay, "of matrices; biases and norms have none",
-        not_negative()},
+       {"--lr-decay-iters", &optimizer.lr_decay_iters,
+        "step at which the cosine ends; 0: --train-iters", not_negative()},
+       {"--weight-decay", &optimizer.weight_decay,
+        "weight decay of matrices; biases and norms have none", not_negative()},
        {"--clip-grad", &optimizer.clip_grad, "largest gradient norm; 0: off", not_negative()},
-       {"--adam-beta1", &optimizer.adam_beta1, "decay of the mean of gradients, a step", share()},
-       {"--adam-beta2", &optimizer.adam_beta2, "decay of the mean of their squares, a step",
+       {"--adam-beta1", &optimizer.adam_beta1, "decay per step of the mean of the gradients",
         share()},
-       {"--adam-eps", &optimizer.adam_eps, "added to the root of that mean", positive()}});
+       {"--adam-beta2", &optimizer.adam_beta2,
+        "decay per step of the mean of the squared gradients", share()},
+       {"--adam-eps", &optimizer.adam_eps, "number that is added to the root of the squared mean",
+        positive()}});
 }
 
 Options data_options(DataConfig& data) {
   const Check split = text("is not two whole per cents such as 95,5",
                            [](const std::string& list) { return parse_split(list).has_value(); });
-  return joined(
-      {{{"--data-path", &data.data_path, "text files or folders"},
-        {"--data-exclude", Commas{&data.data_exclude},
-         "names of folders to leave out, with commas between"}},
-       agreed({{"--split", &data.split, "per cent for training and validation", split}})});
+  return joined({{{"--data-path", &data.data_path, "text files or folders"},
+                  {"--data-exclude", Commas{&data.data_exclude},
+                   "names of folders to leave out, separated by commas"}},
+                 agreed({{"--split", &data.split,
+                          "per cent of the text for training and for validation", split}})});
 }
 
 Options output_options(TrainConfig& config) {
   const Check steps = text("is not a list of steps such as 1,5-7",
                            [](const std::string& list) { return parse_steps(list).has_value(); });
   return joined(
-      {{{"--run-name", &config.run_name, "shown on the page"},
+      {{{"--run-name", &config.run_name, "name of the run on the page"},
         {"--run-dir", &config.run_dir,
-         "folder of the run, of one live run at a time; default: runs/<id>"},
-        {"--log-format", &config.log_format, "text or json, a line per step",
+         "directory of the run, for one live run at a time; default: runs/<id>"},
+        {"--log-format", &config.log_format, "format of the log lines: text or json",
          one_of({"text", "json"})},
         {"--log-interval", &config.log_interval,
-         "steps from one line to the next; evaluations and the last step have theirs too",
-         positive()},
+         "steps between log lines; evaluations and the last step always have a line", positive()},
         {"--progress-bar", &config.progress_bar,
-         "on or off: one moving line instead of a line per step; without it, on where the program "
+         "on or off: show one moving line instead of a line per step; default: on if the program "
          "runs on a terminal without a launcher"},
         {"--export-tensors",
          &config.export_tensors,
-         "folder for full weights and gradients as safetensors",
+         "write full weights and gradients to this folder, as safetensors",
          {},
          Agreement::kPresence}},
-       agreed({{"--export-at", &config.export_at, "steps to export, for example 1,5-7", steps}})});
+       agreed({{"--export-at", &config.export_at,
+                "steps that --export-tensors writes, for example 1,5-7", steps}})});
 }
 
 Options tracer_options(TracerConfig& tracer, MonitorConfig& monitor) {
@@ -113,46 +118,48 @@ Options tracer_options(TracerConfig& tracer, MonitorConfig& monitor) {
          "serve the live page on this port of 127.0.0.1; 0: the next free one from 8765",
          within(0, 65535)}},
        needing(Needs::kPage, agreed({{"--tensor-tracer-wait", &tracer.tensor_tracer_wait,
-                                      "begin only when a viewer is connected"}})),
-       needing(Needs::kAudience,
-               {{"--tensor-tracer-plan", &tracer.tensor_tracer_plan,
-                 "JSON file with the trace plan to begin with"},
-                {"--tensor-tracer-vectors", &tracer.tensor_tracer_vectors,
-                 "folder of direction vectors (.pt, .safetensors, .npy) that plans may project on"},
-                {"--monitor-prompts", &monitor.monitor_prompts,
-                 "files of texts to run through the model over and over; lines or JSONL"}}),
+                                      "wait for a viewer before step 1"}})),
+       needing(
+           Needs::kAudience,
+           {{"--tensor-tracer-plan", &tracer.tensor_tracer_plan,
+             "JSON file with the first trace plan"},
+            {"--tensor-tracer-vectors", &tracer.tensor_tracer_vectors,
+             "folder of direction vectors (.pt, .safetensors, .npy) for projections and programs"},
+            {"--monitor-prompts", &monitor.monitor_prompts,
+             "files of prompts that run through the model again and again; lines of text or "
+             "JSONL"}}),
        agreed({{"--monitor-interval", &monitor.monitor_interval,
-                "steps from one run of the prompts to the next", positive()}})});
+                "steps between two runs of the prompts", positive()}})});
 }
 
 Options page_options(TracerConfig& tracer) {
   return joined(
       {{{"--tensor-tracer-pause-timeout", &tracer.tensor_tracer_pause_timeout,
-         "seconds (0.1 to 86400) without hub or lease holder after which a pause ends",
+         "seconds (0.1 to 86400) until a pause ends if the hub or the lease holder is gone",
          within(0.1, 86400)},
         {"--tensor-tracer-ready-timeout", &tracer.tensor_tracer_ready_timeout,
-         "seconds (0.1 to 86400) without a step after which the hub's /readyz says so",
+         "seconds (0.1 to 86400) without a step until the hub's /readyz reports it",
          within(0.1, 86400)},
         {"--print-url", Switch{&tracer.print_url},
-         "print the page's address with its token, or only where the token is; without it, as "
+         "print the page's address with the token, or the name of the token's file; default: as "
          "--progress-bar"}},
        needing(
            Needs::kPage,
            {{"--tensor-tracer-linger", &tracer.tensor_tracer_linger,
-             "keep the page up when training has ended"},
+             "keep the page available after the end of training"},
             {"--tensor-tracer-auth", &tracer.tensor_tracer_auth,
-             "token or none: whether the page needs the run's token", one_of({"token", "none"})},
+             "access to the page: token (the run's token is needed) or none",
+             one_of({"token", "none"})},
             {"--tensor-tracer-compare", &tracer.tensor_tracer_compare,
-             "another recording, with whose runs the page can compare; may be repeated",
-             existing_file()},
+             "another recording that the page can compare with; may be repeated", existing_file()},
             {"--tensor-tracer-allow-origin", &tracer.tensor_tracer_allow_origin,
-             "origin, such as http://localhost:5173, whose pages may connect too"},
+             "origin whose pages may also connect, such as http://localhost:5173"},
             {"--tensor-tracer-open", &tracer.tensor_tracer_open, "open the page in a browser"}})});
 }
 
 Options intervention_options(InterventionConfig& intervention) {
   return {{"--interventions", &intervention.interventions,
-           "files of programs (docs/intervention_graph.md) in force from the first step on"},
+           "files of programs (docs/intervention_graph.md) that act from the first step on"},
           {"--intervention-files", &intervention.intervention_files,
            "folder of safetensors files that programs may read"}};
 }

@@ -33,8 +33,8 @@ from tensor_tracer.recording_file import not_a_recording, open_database, plans_o
 
 FORMATS = ("npz", "safetensors", "csv", "tensorboard")
 _EPILOG = """
-Arrays are named "HiddenStates.layers.3", their first dim is the record; "HiddenStates.layers.3.steps"
-has the steps, "scalars.loss" the loss of each of "scalars.step".
+An array has a name such as "HiddenStates.layers.3"; its first dim counts the records. The steps of the records
+are in "HiddenStates.layers.3.steps". "scalars.loss" has the loss of each step in "scalars.step".
 
   export run.ttrec --to npz --output run.npz --point HiddenStates --layers 1-4 --steps 10-200
   export run.ttrec --to csv --output loss.csv
@@ -176,15 +176,15 @@ def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
         epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("file", type=Path, help="a recording: DIR/run.ttrec")
-    parser.add_argument("--to", required=True, choices=FORMATS, help="the format")
-    parser.add_argument("--output", required=True, type=Path, help="the file to write; of tensorboard the folder for one")
+    parser.add_argument("--to", required=True, choices=FORMATS, help="format of the output")
+    parser.add_argument("--output", required=True, type=Path, help="output file; for tensorboard, a folder")
     parser.add_argument("--point", action="append", default=[],
-                        help="only this point's records (may be repeated); csv: one value a line instead of the scalars")  # fmt: skip
+                        help="only records of this point (may be repeated); csv then has one value per line instead of the scalars")  # fmt: skip
     parser.add_argument("--layers", default="", help="only these layers, such as 1-4,8")
     parser.add_argument("--steps", default="", help="only these steps, such as 10-200")
-    parser.add_argument("--run", default="", help="the run's id, if the recording has several")
-    parser.add_argument("--raw", action="store_true", help="u8 as codes, with <name>.lines: offset and scale")
-    parser.add_argument("--force", action="store_true", help="replace the output if it is there")
+    parser.add_argument("--run", default="", help="id of the run, if the recording has several runs")
+    parser.add_argument("--raw", action="store_true", help="write u8 as codes, with offset and scale in <name>.lines")
+    parser.add_argument("--force", action="store_true", help="replace the output if it exists")
     return parser.parse_args(words)
 
 
