@@ -11,13 +11,14 @@
 Messages and records are those of docs/protocol.md, recordings those of docs/recording.md.
 """
 
+from tensor_tracer.connecting import connect
 from tensor_tracer.control import Control
 from tensor_tracer.errors import ConnectionLost, HubError, RecordError, TensorTracerError
 from tensor_tracer.messages import Boundary, State
 from tensor_tracer.record import Array, Record, decode_records
 from tensor_tracer.recording import Recording, open_recording
 from tensor_tracer.records import Records
-from tensor_tracer.run import Run, connect
+from tensor_tracer.run import Run
 from tensor_tracer.version import __version__
 
 __all__ = [

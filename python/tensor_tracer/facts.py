@@ -20,11 +20,13 @@ class RunFacts:
     def __init__(self, facts: Any, plans: Iterable[Any] = ()) -> None:
         self.points: dict[str, int] = {}
         self._dims: dict[str, list[str]] = {}
+        self._tables: dict[str, tuple[list[str], list[str]]] = {}  # rows and columns of a point that is a table
         for point in list_of(facts, "points"):
             flag, name = natural(member(point, "flag")), text_of(point, "name")
             if flag is not None and flag <= 0xFFFF and name:
                 self.points[name] = flag
-                self._dims[name] = [dim if isinstance(dim, str) else "" for dim in list_of(point, "dims")]
+                self._dims[name] = _texts(point, "dims")
+                self._tables[name] = _texts(point, "parameters"), _texts(point, "columns")
         self._names = {flag: name for name, flag in self.points.items()}
         self._sets = list_of(facts, "prompt_sets")
         kind = member(member(facts, "tokenizer"), "kind")
@@ -45,6 +47,14 @@ class RunFacts:
         """The names of the point's dims; empty if they are not known, or are not `count`."""
         dims = self._dims.get(point) or (_USUAL_DIMS if count == 3 else [])
         return dims if len(dims) == count else []
+
+    def parameters_of(self, point: str) -> list[str]:
+        """The names of the rows of a point such as Updates; empty: it has none."""
+        return self._tables.get(point, ([], []))[0]
+
+    def columns_of(self, point: str) -> list[str]:
+        """The names of its columns."""
+        return self._tables.get(point, ([], []))[1]
 
     def prompt_set(self, number: int) -> str:
         """"" for 0, the run's own data."""
@@ -91,3 +101,7 @@ class RunFacts:
         known = self.entry(plan, entry)
         kept = {name: value for name, value in known.items() if name not in _WHEN}
         return json.dumps(kept, sort_keys=True) if known else f"entry {entry}"
+
+
+def _texts(facts: Any, name: str) -> list[str]:
+    return [text if isinstance(text, str) else "" for text in list_of(facts, name)]

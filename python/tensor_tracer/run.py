@@ -9,13 +9,10 @@ import json
 import logging
 import math
 import random
-import re
 import threading
 import time
-import urllib.parse
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,7 +46,7 @@ _MAX_STEPS = 100_000  # that wait for a loop over steps()
 _RECONNECT_SECONDS = 300.0  # how long reconnect=True looks for a hub
 _MOST_STEPS_OF_HISTORY = 100_000
 _COMMIT_SECONDS = 2.0  # after which a record is in the hub's recording
-_MAX_SAVED = 10_000  # values of programs that wait for a loop over saved()
+_MAX_SAVED = 10_000  # values of programs, or alarms, that wait for a loop
 _log = logging.getLogger("tensor_tracer")
 
 
@@ -79,6 +76,7 @@ class Run:
         self._newest = self._newest_before = 0  # step; that before this connection, while it begins
         self._applied: deque[dict[str, Any]] = deque(maxlen=_MAX_STEPS)
         self._saved: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
+        self._alarm_changes: deque[dict[str, Any]] = deque(maxlen=_MAX_SAVED)
         self._messages: deque[bytes] = deque()
         self._records: deque[Record] = deque()
         self._said_records: dict[tuple[Any, ...], tuple[int, int]] = {}
@@ -103,6 +101,16 @@ class Run:
         self._closing.set()
         self._connection.close()
         self._thread.join()
+
+    @property
+    def has_ended(self) -> bool:
+        """The run or the connection has ended: loops end after what waits for them."""
+        return self._ended
+
+    @property
+    def names(self) -> RunFacts:
+        """The names of the numbers in records, of all plans since the connection began."""
+        return self._known
 
     def __repr__(self) -> str:
         name = (self.facts or {}).get("name", "")
@@ -161,6 +169,10 @@ class Run:
     def alarms(self) -> list[dict[str, Any]]:
         """The alarms of the run with their state, by name: docs/alarms.md."""
         return list(self.request("alarms.list")["alarms"])
+
+    def alarm_changes(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
+        """The `alarm` notifications as they arrive: an alarm was set or removed, fired or cleared."""
+        return iter(lambda: self._next(self._alarm_changes, timeout), None)
 
     def set_alarm(self, name: str, test: str, **members: Any) -> dict[str, Any]:
         """Sets an alarm, or replaces the one of this name. Needs the control.
@@ -542,6 +554,8 @@ class Run:
             self._wait_in(self._applied, params)
         elif event == "saved":
             self._wait_in(self._saved, params)
+        elif event == "alarm":
+            self._wait_in(self._alarm_changes, params)
         elif event == "step":
             self._on_step(params)
         elif event == "dropped":
@@ -570,31 +584,3 @@ class Run:
     def _wait_in(self, queue: deque[dict[str, Any]], params: dict[str, Any]) -> None:
         self.dropped_events += Counter({"client": len(queue) == queue.maxlen})
         queue.append(params)
-
-
-def connect(
-    url: str | None = None, *, run_dir: str | Path | None = None, token: str | None = None,
-    window: int | None = 64, reconnect: float = False, check: bool = True, timeout: float = 10.0,
-) -> Run:  # fmt: skip
-    """A live run, by its directory or by the address that the trainer printed.
-
-    `window`: binary messages under way or waiting here before the hub keeps only the latest of each
-    key; None: all of them are sent and wait here. `reconnect`: for so many seconds a hub that is gone
-    is looked for, True: 300. `check`: verify payloads. `timeout`: of connecting and of history, in
-    seconds.
-    """
-    if (url is None) == (run_dir is None):
-        raise ValueError("connect: give either url or run_dir")
-    if run_dir is not None:
-        folder = Path(run_dir)
-        try:
-            url = str(json.loads((folder / "hub.json").read_text())["url"])
-            token = token or (folder / "token").read_text().strip()
-        except (OSError, ValueError, KeyError) as error:
-            remedy = "give the directory that the run printed; only its owner may read it"
-            raise ConnectionLost("no_hub", str(error), str(folder), remedy) from error
-    address, _, fragment = str(url).partition("#")
-    given = urllib.parse.parse_qs(fragment).get("token", [""])[0]
-    address = address if "://" in address else f"http://{address}"
-    address = re.sub("^ws", "http", address).rstrip("/").removesuffix("/ws")
-    return Run(Endpoint(address, token or given, timeout), window, reconnect, check)

@@ -58,6 +58,7 @@ def test_a_clean_environment_gets_pure_python(source: Path, tmp_path: Path) -> N
         assert (tmp_path / form).stat().st_size > 0
 
 
+@pytest.mark.smoke
 def test_its_types_are_strict(source: Path) -> None:
     run(sys.executable, "-m", "mypy", "--strict", "tensor_tracer", cwd=source)
 

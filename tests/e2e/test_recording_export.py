@@ -390,7 +390,7 @@ def test_points_layers_and_steps_are_chosen(made: Expected) -> None:
         (["--layers", "one"], "ranges such as 1-4,8"),
         (["--layers", "1-4,1-70000"], "up to 65535"),
         (["--run", "0000000000000001"], f"it has {RUN_ID}"),
-        (["--to", "tensorboard", "--point", "MLP1"], "no stats or projection records of MLP1"),
+        (["--to", "tensorboard", "--point", "MLP1"], "no stats, projection or Updates records of MLP1"),
         (["--to", "csv", "--raw"], "--raw is of npz and safetensors only"),
     ],
 )

@@ -29,6 +29,7 @@ from tensor_tracer.export.tables import write_csv_records, write_csv_scalars
 from tensor_tracer.export.tensorboard import import_tensorboard, write_tensorboard
 from tensor_tracer.facts import RunFacts
 from tensor_tracer.json_values import parsed
+from tensor_tracer.readings import has_readings
 from tensor_tracer.recording_file import not_a_recording, open_database, plans_of
 
 FORMATS = ("npz", "safetensors", "csv", "tensorboard")
@@ -98,10 +99,10 @@ def choose_series(frames: Frames, options: argparse.Namespace, names: RunFacts) 
         return []
     series, is_board = frames.series(), options.to == "tensorboard"
     if is_board:
-        series = [one for one in series if one.compressor_name in ("stats", "projection")]
+        series = [one for one in series if has_readings(names.point(one.point), one.compressor_name)]
     for point in options.point:
         if all(one.point != names.points[point] for one in series):
-            what = "stats or projection records" if is_board else "records"
+            what = "stats, projection or Updates records" if is_board else "records"
             raise wrong(
                 f"there are no {what} of {point} in these steps and layers",
                 "export others with --to npz" if is_board else "widen --steps and --layers",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -12,24 +11,42 @@ from tensor_tracer.facts import RunFacts
 from tensor_tracer.record import DIRECTIONS, PHASES
 
 
-def one_word(text: str) -> str:
-    """Names come from outside, and end up as paths in an archive and groups of a page."""
-    return re.sub(r"[\x00-\x1f\x7f/\\]", "_", text)
+def one_word(text: str, keep: str = "") -> str:
+    """Names come from outside, and end up as paths in an archive and groups of a page. `keep`: "/" may stay."""
+    return "".join("_" if (c in "/\\" or c < " " or c == "\x7f") and c not in keep else c for c in text)
 
 
-def _plain_words(series: Series, names: RunFacts) -> list[tuple[str, str]]:
-    words = [(one_word(names.point(series.point)), "")]
-    if series.layer:
-        words.append(("layers", str(series.layer)))
-    if series.direction:
-        words.append((DIRECTIONS.get(series.direction, "gradient"), ""))
-    if series.phase:
-        words.append((PHASES.get(series.phase, "eval"), ""))
-    if series.prompt_set:
-        words.append(("prompts", one_word(names.prompt_set(series.prompt_set))))
-    if series.compressor_name not in ("none", "tile"):
-        words.append((series.compressor_name, ""))
+Words = list[tuple[str, str]]  # such as ("layers", "3"), ("gradient", "")
+
+
+def words_of(point: str, layer: int, direction: str, phase: str, prompts: str, compressor: str) -> Words:
+    """The words of a name. `prompts`: the name of the prompt set, "" for the run's own data."""
+    words = [(one_word(point), "")]
+    if layer:
+        words.append(("layers", str(layer)))
+    if direction != "value":
+        words.append((direction, ""))
+    if phase != "train":
+        words.append((phase, ""))
+    if prompts:
+        words.append(("prompts", one_word(prompts)))
+    if compressor not in ("none", "tile"):
+        words.append((compressor, ""))
     return words
+
+
+def tag_of(words: Words) -> str:
+    """As TensorBoard and others group tags, by the part before a slash: "HiddenStates/layer_3/gradient"."""
+    return "/".join(
+        (word.replace("layers", "layer") if n else word) + (f"_{value}" if value else "")
+        for n, (word, value) in enumerate(words)
+    )
+
+
+def _plain_words(series: Series, names: RunFacts) -> Words:
+    direction = DIRECTIONS.get(series.direction, "gradient")
+    phase, prompts = PHASES.get(series.phase, "eval"), names.prompt_set(series.prompt_set)
+    return words_of(names.point(series.point), series.layer, direction, phase, prompts, series.compressor_name)
 
 
 # What may tell series of one plain name apart, and the word for it.
@@ -57,14 +74,7 @@ def name_series(series: Sequence[Series], names: RunFacts) -> list[tuple[str, st
             if len(set(values)) > 1:
                 for index, value in zip(group, values, strict=True):
                     words[index].append((word, value) if word else (value, ""))
-    return [
-        (
-            ".".join(f"{word}.{value}" if value else word for word, value in its),
-            "/".join(f"{word.replace('layers', 'layer') if n else word}" + (f"_{value}" if value else "")
-                     for n, (word, value) in enumerate(its)),
-        )
-        for its in words
-    ]  # fmt: skip
+    return [(".".join(f"{word}.{value}" if value else word for word, value in its), tag_of(its)) for its in words]
 
 
 class Source(NamedTuple):

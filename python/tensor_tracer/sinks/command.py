@@ -1,0 +1,102 @@
+"""`python -m tensor_tracer follow RUN --to wandb|tensorboard|otlp`: docs/sinks.md."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from tensor_tracer.connecting import connect
+from tensor_tracer.errors import TensorTracerError
+from tensor_tracer.export.errors import wrong
+from tensor_tracer.export.tensorboard import import_tensorboard
+from tensor_tracer.run import Run
+from tensor_tracer.sinks.follow import Counts, follow
+from tensor_tracer.sinks.otlp import OtlpSink
+from tensor_tracer.sinks.sink import Sink
+from tensor_tracer.sinks.tensorboard import TensorBoardSink
+from tensor_tracer.sinks.wandb import WandbSink
+
+_EPILOG = """
+Sends the scalars of every step, statistics, projections, updates of parameters, and alarms, until the run ends.
+Ctrl-C ends it earlier; the run goes on.
+
+  follow runs/5f0c1d2e3a4b5c6d --to tensorboard --output logs/demo && tensorboard --logdir logs
+  WANDB_MODE=offline follow runs/5f0c1d2e3a4b5c6d --to wandb --project my-project
+  follow 'http://127.0.0.1:8765/#token=...' --to otlp --endpoint http://127.0.0.1:4318
+"""
+_FACTS_SECONDS = 600.0  # how long it waits for a trainer
+
+
+def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "python -m tensor_tracer follow", description="Send the numbers of a live run to another tool (docs/sinks.md).",
+        epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("run", help="the directory of the run, or the address that the trainer printed")
+    parser.add_argument("--to", required=True, choices=("wandb", "tensorboard", "otlp"), help="the tool")
+    parser.add_argument("--output", type=Path, help="tensorboard: the folder for the event file")
+    parser.add_argument("--project", default="tensor-tracer", help="wandb: the project")
+    parser.add_argument("--name", default="", help="wandb: the name of the run there; otherwise the run's own name")
+    parser.add_argument("--endpoint", default="", help="otlp: the collector; otherwise OTEL_EXPORTER_OTLP_ENDPOINT")
+    options = parser.parse_args(words)
+    if options.to == "tensorboard" and not options.output:
+        parser.error("--to tensorboard needs --output FOLDER")
+    return options
+
+
+def _connect(place: str) -> Run:
+    is_folder = Path(place).is_dir()
+    if not is_folder and "//" not in place and ":" not in place:
+        raise wrong(f"there is no directory {place}", "give the run's directory, or the address that the trainer printed")
+    return connect(run_dir=place, reconnect=True) if is_folder else connect(place, reconnect=True)
+
+
+def _open_sink(options: argparse.Namespace, run: Run) -> Sink:
+    facts = run.facts or {}
+    if options.to == "tensorboard":
+        import_tensorboard()
+        return TensorBoardSink(options.output, str(facts.get("id", "run")))
+    if options.to == "wandb":
+        return WandbSink(options.project, options.name, facts)
+    return OtlpSink(options.endpoint, facts)
+
+
+def _follow(options: argparse.Namespace) -> str:
+    """Returns the line to print."""
+    with _connect(options.run) as run:
+        if run.facts is None:  # no trainer has connected
+            next(run.steps(timeout=_FACTS_SECONDS), None)
+        if run.facts is None:
+            raise TensorTracerError("timeout", "no trainer has connected in 10 minutes", options.run, "start the run first")
+        sink = _open_sink(options, run)
+        counts = Counts()
+        with contextlib.closing(sink):
+            try:
+                follow(run, sink, counts)
+                ended = f"the run {run.state.phase} at step {run.state.step}"
+            except KeyboardInterrupt:
+                ended = "the run goes on"
+    return f"{counts.steps} steps, {counts.records} records, {counts.alarms} alarms; {ended}"
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    options = parse_arguments(words)
+    logging.basicConfig(level=logging.WARNING, format="follow: %(message)s")
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        print(_follow(options))
+        return os.EX_OK
+    except (TensorTracerError, ImportError) as error:
+        print(f"follow: {error}", file=sys.stderr)
+        return 2 if isinstance(error, ImportError) or getattr(error, "code", "") == "invalid_argument" else 1
