@@ -20,7 +20,8 @@ PATHS = {
     "mlp.activation": "MLPActivation", "mlp.output": "MLP2", "output": "HiddenStates",
 }  # fmt: skip
 OUTSIDE = {"embedding.output": "Embedding", "final_norm.output": "FinalNorm", "logits": "Logits",
-           "output_layer.weight": "output_layer.weight", "tokens": "InputTokens"}  # fmt: skip
+           "output_layer.weight": "output_layer.weight", "final_norm.weight": "final_norm.weight",
+           "tokens": "InputTokens"}  # fmt: skip
 IN_LAYER = re.compile(r"layers\[(.+?)\]\.([\w.]+)")
 Key = tuple[str, int, bool]  # point, layer, gradient
 LAYERS = 4
@@ -34,6 +35,8 @@ def key_of(text: str, layer: int) -> Key | None:
     """The place that a piece of text is."""
     gradient = text.endswith(".grad")
     text = text.removesuffix(".grad")
+    if text == "final_norm.input":
+        return "HiddenStates", LAYERS, gradient
     if text in OUTSIDE or text in OUTSIDE.values():
         return OUTSIDE.get(text, text), 0, gradient
     found = IN_LAYER.fullmatch(text)
@@ -222,6 +225,8 @@ class Interpreted(Seen):
 
     def _get(self, text: str, layer: int) -> Tensor:
         key = key_of(text, layer)
+        if key[0] == "final_norm.weight":
+            return self.model.weights[key[0]]
         if key not in self.now:
             raise NotYet
         return self.now[key]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import torch
-from hooked_gpt import ALL, Graph, Seen, Write, heads, put, put_heads
+from hooked_gpt import ALL, Graph, Save, Seen, Write, heads, put, put_heads
 from program import REPOSITORY
 from torch import Tensor
 
@@ -27,6 +28,63 @@ def with_default(name: str, parameter: str, value: float) -> str:
 def steer_if(h: Tensor, s: Seen) -> Tensor:
     u = s.unit("evil", 3)
     return torch.where((h @ u > 0.1)[..., None], h - u, h)
+
+
+def cap(h: Tensor, s: Seen) -> Tensor:
+    """Both one-sided formulas of activation capping, one after the other."""
+    u = s.unit("evil", 3)
+    h = h - torch.minimum(h @ u + 0.1, torch.tensor(0.0))[..., None] * u
+    return h - torch.maximum(h @ u - 0.1, torch.tensor(0.0))[..., None] * u
+
+
+def capped(s: Seen) -> Tensor:
+    return ((s.old["HiddenStates", 3] @ s.unit("evil", 3)).abs() > 0.1).double().mean()
+
+
+class Attribution:
+    """Direct logit attribution: the final norm with its scale held fixed, then the output layer."""
+
+    def __init__(self, centred: bool) -> None:
+        self.centred = centred
+
+    def of(self, part: Tensor, s: Seen) -> Tensor:
+        """Scores `[batch, sequence - 1]` of the next token, less the mean over the vocabulary."""
+        assert s.model is not None
+        shift = self.centre(part) / self.scale(s) * s.model.weights["final_norm.weight"]
+        return self.of_next(shift @ s["output_layer.weight", 0].T, s)
+
+    def centre(self, x: Tensor) -> Tensor:
+        return x - x.mean(-1, keepdim=True) if self.centred else x
+
+    def scale(self, s: Seen) -> Tensor:
+        variance = self.centre(s["HiddenStates", 4]).square().mean(-1, keepdim=True)
+        return (variance + 1e-5).sqrt()
+
+    def of_next(self, scores: Tensor, s: Seen) -> Tensor:
+        scores = scores[:, :-1] - scores[:, :-1].mean(-1, keepdim=True)
+        return scores.gather(-1, s.tokens[:, 1:, None])[..., 0]
+
+    def embedding(self, s: Seen) -> Tensor:
+        """Asserts that the parts add up to the score, for the norm that this is right for."""
+        assert s.model is not None
+        parts = [s["Embedding", 0]]
+        parts += [s[point, layer] for point in ("AttentionOutput", "MLP2") for layer in (1, 2, 3, 4)]
+        if self.centred == (s.model.config.normalization == "LayerNorm"):
+            score = self.of_next(s["Logits", 0], s)
+            if self.centred:
+                shift = s.model.weights["final_norm.bias"].expand_as(parts[0])
+                score = score - self.of_next(shift @ s["output_layer.weight", 0].T, s)
+            assert torch.allclose(sum(self.of(part, s) for part in parts), score, rtol=1e-9, atol=1e-12)
+        return self.of(parts[0], s).mean()
+
+    def saves(self) -> dict[str, Any]:
+        def layered(point: str) -> Save:
+            return lambda s: self.of(s[point, s.layer], s).mean()
+
+        return {
+            "saves": {"embedding": self.embedding},
+            "layered": {"attention": layered("AttentionOutput"), "mlp": layered("MLP2")},
+        }
 
 
 def mean(x: Tensor, s: Seen) -> Tensor:
@@ -75,6 +133,8 @@ READY_MADE = [
           saves={"fired": lambda s: (s.old["HiddenStates", 3] @ s.unit("evil", 3) > 0.1).double().mean()}),
     Graph("project_out", text("project_out"),
           {("HiddenStates", 3): lambda h, s: h - (h @ s.unit("evil", 3))[..., None] * s.unit("evil", 3)}),
+    Graph("cap", with_default("cap", "low", -0.1).replace("param(1.0", "param(0.1"), {("HiddenStates", 3): cap},
+          saves={"capped": capped}),
     Graph("ablate_layer", text("ablate_layer"),
           {("AttentionOutput", 2): lambda x, s: torch.zeros_like(x),
            ("MLP2", 2): lambda x, s: torch.zeros_like(x)}),
@@ -106,5 +166,8 @@ READY_MADE = [
         "norm": lambda s: mean_norm("HiddenStates", s),
         "gradient_norm": lambda s: s.gradient["HiddenStates", s.layer].norm(dim=-1).mean()},
         changes=False),
+    Graph("logit_attribution", text("logit_attribution"), changes=False, **Attribution(True).saves()),
+    Graph("logit_attribution_rms", text("logit_attribution").replace("centred = 1.0", "centred = 0.0"),
+          changes=False, **Attribution(False).saves()),
     *(noisy(kind, where) for kind in ("noise1", "noise2") for where in NOISY),
 ]  # fmt: skip
