@@ -12,11 +12,11 @@ namespace tt::config {
 /// The recording of a run: options of `tensor-tracer train` and of `tensor-tracer-hub serve`.
 struct RecordingConfig {
   std::string record;                             // directory; empty: the run directory
-  std::optional<std::uint64_t> record_max_bytes;  // none: see max_bytes(); 0: no limit
+  std::optional<std::uint64_t> record_max_bytes;  // unset: see max_bytes(); 0: no limit
   std::vector<std::string> record_points;
   std::string record_layers;
   std::uint64_t record_every = 1;
-  std::optional<bool> history;  // none: on
+  std::optional<bool> history;  // unset: on
 
   /// The limit of a recording without --record.
   static constexpr std::uint64_t kDefaultMaxBytes = std::uint64_t{256} << 20U;

@@ -57,7 +57,7 @@ struct DataConfig {
 
 struct OptimizerConfig {
   double lr = 6e-4;
-  std::optional<double> min_lr;  // at the end of the cosine; none: a tenth of lr
+  std::optional<double> min_lr;  // at the end of the cosine; unset: a tenth of lr
   std::int64_t lr_warmup_iters = 0;
   std::int64_t lr_decay_iters = 0;  // 0: train_iters
   double weight_decay = 0.1;
@@ -70,7 +70,7 @@ struct OptimizerConfig {
 };
 
 struct TracerConfig {
-  std::optional<int> tensor_tracer_port;  // 0: the next free one from 8765; none: no hub
+  std::optional<int> tensor_tracer_port;  // 0: the next free one from 8765; unset: no hub
   bool tensor_tracer_wait = false;
   std::string tensor_tracer_plan;             // JSON file; empty: the default plan
   std::string tensor_tracer_vectors;          // folder of direction vectors; empty: none
@@ -81,7 +81,7 @@ struct TracerConfig {
   std::vector<std::string> tensor_tracer_allow_origin;  // of pages besides the hub's own
   std::vector<std::string> tensor_tracer_compare;       // other recordings
   bool tensor_tracer_open = false;
-  std::optional<bool> print_url;  // none: on if the program has a terminal and no launcher
+  std::optional<bool> print_url;  // unset: on if there is a terminal and no launcher
 };
 
 /// Texts that run through the model every few steps; each file is a set.
@@ -119,11 +119,11 @@ struct TrainConfig {
   std::string run_dir;               // empty: runs/<id>
   std::string log_format = "text";   // or "json"
   std::int64_t log_interval = 1;     // steps
-  std::optional<bool> progress_bar;  // none: as print_url
+  std::optional<bool> progress_bar;  // unset: as print_url
   std::string export_tensors;        // directory; empty: none
   std::string export_at = "1";
 
-  /// True if traced values are asked for, now or later: by a page or by a recording that keeps all.
+  /// True if a page, or a recording of all traced data, may use traced values.
   bool has_audience() const {
     return tracer.tensor_tracer_port.has_value() || !recording.record.empty();
   }
@@ -142,12 +142,12 @@ struct TrainConfig {
 /// into `config`, which must outlive them.
 Options train_options(TrainConfig& config);
 
-/// The mesh that this configuration asks for on `world_size` ranks. First checks each option, the
+/// The mesh of this configuration on `world_size` ranks. First checks each option, the
 /// sizes against the mesh, and the options that need other options. The error names the flag and
 /// all numbers.
 base::Result<mesh::MeshShape> check(const TrainConfig& config, int world_size);
 
-/// Like check(), for a configuration that is not run: an option of the page needs no page here.
+/// Like check(), but for a configuration that is not run: options of the page need no page.
 base::Result<mesh::MeshShape> check_unseen(const TrainConfig& config, int world_size);
 
 /// The steps of --export-at, such as "1,5-7". Nothing if the text is not such a list.

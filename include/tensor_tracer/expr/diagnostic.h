@@ -23,8 +23,8 @@ struct Problem {
 ///            ^~~~
 ///
 /// `code` is "invalid_expression", `where` is "line L, column C". Both count from 1, and columns
-/// count characters. Control characters and bytes that are not UTF-8 are shown as "?". Of a long
-/// line only the part around the problem is shown. Thread: any.
+/// count characters. Control characters and bytes that are not UTF-8 are shown as "?". For a long
+/// line, only the part around the problem is shown. Thread: any.
 base::Error to_error(std::string_view source, const Problem& problem);
 
 /// The same for a text that has a tree. If the text was written for nodes of another format

@@ -30,9 +30,9 @@ struct Place {
   std::size_t row = 0;            // in the place table
   std::string point = {};         // the row's name
   std::string path = {};          // the row's path
-  std::optional<LayerRef> layer;  // none: outside the layers
+  std::optional<LayerRef> layer;  // unset: outside the layers
   bool gradient = false;
-  expr::NodeId heads = expr::kNoNode;  // the subscript behind .heads, one integer, slice or list
+  expr::NodeId heads = expr::kNoNode;  // the subscript after .heads, one integer, slice or list
 
   /// The place for layer `of_layer`: replaces for example `layers[layer + 1]` by the layer's
   /// number.
@@ -95,7 +95,7 @@ enum class EffectKind : std::uint8_t { kWrite, kSave, kSkip };
 struct Effect {
   EffectKind kind = EffectKind::kWrite;
   Place place = {};                           // kWrite; kSkip: its layer only
-  expr::NodeId index = expr::kNoNode;         // kWrite: the subscript behind the place
+  expr::NodeId index = expr::kNoNode;         // kWrite: the subscript after the place
   std::size_t value = 0;                      // kWrite, kSave: index in Program::values
   std::optional<std::size_t> condition = {};  // index in Program::values
   std::string name = {};                      // kSave

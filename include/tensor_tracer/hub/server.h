@@ -47,7 +47,7 @@ struct ServerOptions {
   std::vector<std::string> compare = {};     // other recordings, whose history is served too
   std::string runs_dir = {};                 // folder whose runs the page offers too; empty: none
   std::size_t max_viewers = 64;
-  std::size_t max_workers = 256;    // a separate limit: viewers never keep a leader out
+  std::size_t max_workers = 256;    // a separate limit, so viewers never exclude a leader
   std::size_t max_handshakes = 64;  // connections that are not (yet) a WebSocket
 };
 
@@ -56,7 +56,7 @@ base::Result<int> port_of(const base::ScopedFd& listener);
 
 /// Opens listening sockets with one port on 127.0.0.1, on ::1 if this machine has it, and on `bind`
 /// (see Access). Port 0 takes the first port from 8765 that is free on all of them. The error's
-/// code is "port_in_use" where this is the reason.
+/// code is "port_in_use" if this is the reason.
 base::Result<std::vector<base::ScopedFd>> open_listeners(const std::string& bind, int port);
 
 /// Serves the page, viewers and workers on `listeners` until SIGTERM or SIGINT. Then sends the

@@ -24,7 +24,7 @@ struct HubClientOptions {
   std::size_t queue_bytes = std::size_t{64} << 20U;
   /// How long a pause may last after the contact with the hub is lost.
   std::chrono::milliseconds pause_timeout{30'000};
-  /// The hub itself takes traced records; what the hub says later replaces this.
+  /// True if the hub itself takes traced records. The hub's `viewers` events replace this value.
   bool is_wanted = false;
   /// Answers requests that need no lease. A thread of the client calls it and waits for no step.
   /// Empty: such requests go to poll() like the other requests.

@@ -28,9 +28,9 @@ struct HubInfo {
 /// Starts the hub of a run in a new process session, and returns once the hub serves. A supervisor
 /// starts the hub again if the hub dies. Locks the run directory; the supervisor then keeps it
 /// locked. Writes token, worker_token (if absent), run.json and open.html into the directory. The
-/// hub ends within 2 s of the end of this process, whatever the cause. Call this before MPI_Init;
+/// hub ends within 2 s of the end of this process, for any cause. Call this before MPI_Init;
 /// it neither forks nor uses a shell. Thread: any. Blocks until the hub is ready, 12 s at most. The
-/// error's code is "port_in_use" or "run_dir_in_use" where this is the reason.
+/// error's code is "port_in_use" or "run_dir_in_use" if this is the reason.
 base::Result<HubInfo> start_hub(const HubStart& start);
 
 }  // namespace tt::link

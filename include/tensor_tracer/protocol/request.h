@@ -296,7 +296,7 @@ using ProgramRequest = std::variant<ApplyProgram, SetParameter, RemovePrograms, 
 /// The error for a request that no handler here answers.
 base::Error unknown_method(std::string_view method);
 
-/// True if a viewer must hold the lease to send the request of this name, whatever the members are.
+/// True if a viewer must hold the lease to send the request of this name, with any members.
 bool needs_lease(std::string_view method);
 
 /// Reads a viewer's request. Errors: "unknown_method"; "invalid_argument" with the member in

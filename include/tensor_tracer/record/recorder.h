@@ -30,7 +30,7 @@ struct RecordFilter {
 struct RecorderOptions {
   std::string path = {};        // made if absent; continued if it has this schema
   std::uint64_t max_bytes = 0;  // of the file: see record::Bound; 0: no limit
-  /// If false, of the records only those of prompts are kept.
+  /// If false, only the records of prompts are kept.
   bool takes_traced = true;
   /// Marks the file as kept: see Recording::is_kept().
   bool keep = false;
@@ -103,7 +103,7 @@ class Recorder {
   /// From now on all records that fit the filter are kept, without a limit of the file, also after
   /// a restart.
   void keep_all();
-  /// True if traced records are written, and not only those of prompts.
+  /// True if all traced records are written, not only the records of prompts.
   bool takes_traced() const;
   /// The limit of the file in bytes; 0: no limit.
   std::uint64_t max_bytes() const;

@@ -92,7 +92,7 @@ class Recording {
 
   /// The bytes of the file that hold data. Free pages, and a log beside the file, do not count.
   std::uint64_t used_bytes();
-  /// True if the run was recorded with --record, or somebody asked to keep it.
+  /// True if the run was recorded with --record, or if somebody chose to keep it.
   bool is_kept();
   /// The runs, in the order in which they began.
   std::vector<RunInfo> runs();

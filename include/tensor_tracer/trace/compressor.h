@@ -25,7 +25,7 @@ namespace tt::trace {
 /// Facts of a capture besides its numbers.
 struct CaptureFacts {
   int layer = 0;  // the row of a direction vector
-  /// For each captured line, the column that the model shall predict; -1: unknown. Empty: unknown
+  /// For each captured line, the column that the model should predict; -1: unknown. Empty: unknown
   /// for all lines.
   std::span<const std::int64_t> targets = {};
 };
@@ -69,7 +69,7 @@ class Packing {
     kernels().on(local.device())(facts, rank, local, part);
   }
   /// Leader: writes the numbers of the record to `out`, row-major. `parts` are the contributions of
-  /// all ranks, null for a rank that has none, all in host memory. `out` has room for all of
+  /// all ranks, null for a rank without one, all in host memory. `out` has room for all of
   /// shape() and is aligned to 8 bytes.
   virtual void join(const CaptureFacts& facts, const std::vector<const std::byte*>& parts,
                     std::byte* out) const = 0;
@@ -79,17 +79,17 @@ class Packing {
 /// packing gives the numbers of one pass, [rows, tokens, units], and the leader's record is the
 /// list so far, [units, k, kTokenNumbers].
 struct KeptForm {
-  std::int64_t units = 0;  // 0: the record is what the packing gives
+  std::int64_t units = 0;  // 0: the record is the packing's result
   std::int64_t k = 0;
 
-  static constexpr std::int64_t kContext = 16;  // tokens before, and behind
+  static constexpr std::int64_t kContext = 16;  // tokens before, and after
   /// Value, step, row of the global batch or of the prompt set, position, then the ids of the
-  /// tokens around it and of itself; -1 where there is no token.
+  /// tokens around it and of itself; -1 if there is no token.
   static constexpr std::int64_t kTokenNumbers = 4 + 2 * kContext + 1;
   std::vector<std::int64_t> shape() const { return {units, k, kTokenNumbers}; }
 };
 
-/// How a captured tensor is made small. Each compressor has one file in src/trace/compress.
+/// Reduces a captured tensor. Each compressor has one file in src/trace/compress.
 /// Immutable.
 struct Compressor {
   nlohmann::json form;  // {"kind": …} with defaults written out

@@ -74,7 +74,7 @@ class Pass {
   /// True while some entry may still capture. This check is the only cost of an idle trace point.
   bool armed() const { return armed_; }
 
-  /// The input tokens, and the tokens that the model shall predict (-1: unknown), both int64
+  /// The input tokens, and the tokens that the model should predict (-1: unknown), both int64
   /// [batch, sequence] on the CPU. They are only read. Call it before the forward. Without it, all
   /// targets are unknown and no list of tokens is kept.
   void set_text(const PassText& text);

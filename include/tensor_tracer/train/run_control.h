@@ -21,7 +21,7 @@ class RunControl {
  public:
   /// `control_source` and `sink`: on global rank 0 the connection to the hub; null without a hub
   /// and on all other ranks. `hooks`: set on every rank, or null on every rank. `is_told_to_stop`:
-  /// on global rank 0, true once the run shall end after its step; may be empty.
+  /// on global rank 0, true if the run must end after its step; may be empty.
   RunControl(const comm::ProcessGroup& control, trace::ControlSource* control_source,
              trace::TraceSink* sink, trace::Tracer& tracer, trace::InterventionHooks* hooks,
              ProgramControl::Preview preview, std::function<bool()> is_told_to_stop = {});

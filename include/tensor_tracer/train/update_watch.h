@@ -14,7 +14,7 @@
 namespace tt::train {
 
 /// Measures weights, gradients, updates and Adam's moments of every parameter for the trace point
-/// "Updates" (model::kUpdateColumns), in the steps in which the plan takes it. Every number of the
+/// "Updates" (model::kUpdateColumns), in the steps in which the plan traces it. Every number of the
 /// full model counts once, on every mesh. Other steps cost one look at the plan. Thread: the thread
 /// that runs the step.
 class UpdateWatch {
@@ -23,10 +23,10 @@ class UpdateWatch {
   UpdateWatch(const std::vector<nn::Parameter>& parameters, const comm::ProcessGroup& tensor,
               const optim::AdamW& optimizer, trace::Tracer& tracer);
 
-  /// Call it between the reduction of the gradients and their clipping. In a watched step it copies
+  /// Call it between the reduction of the gradients and their clipping. In a traced step it copies
   /// the weights.
   void before_update(std::int64_t step);
-  /// Call it after the optimizer's step. In a watched step it sends the record. Collective along
+  /// Call it after the optimizer's step. In a traced step it sends the record. Collective along
   /// the tensor axis.
   void after_update(std::int64_t step);
 
@@ -39,7 +39,7 @@ class UpdateWatch {
   const optim::AdamW& optimizer_;
   trace::Tracer& tracer_;
   const std::optional<points::PlaceKey> place_;
-  std::vector<at::Tensor> before_;        // weights; empty: the step is not watched
+  std::vector<at::Tensor> before_;        // weights; empty: the step is not traced
   std::vector<double> gradient_squares_;  // of this rank, before clipping
 };
 
