@@ -2,9 +2,9 @@
 
     python examples/follow_projection.py runs/5f0c1d2e3a4b5c6d --vector evil --threshold 2.5
 
-The run needs the vector (--tensor-tracer-vectors) and a plan entry that projects on it; --claim asks
-for the control and sets such a plan. --prompts follows a prompt set instead of the run's data; of each
-prompt only its own tokens count. Exit code 1 if there was an alarm.
+The run needs the vector (--tensor-tracer-vectors) and a plan entry that projects on it; --claim takes
+control and sets this plan. --prompts follows a prompt set instead of the run's data; padding does not
+count. The exit code is 1 if there was an alarm.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--vector", required=True)
     parser.add_argument("--threshold", type=float, required=True)
     parser.add_argument("--layers", default=None, help='such as "8-16"; default: all')
-    parser.add_argument("--prompts", default=None, help="a prompt set of the run; default: its data")
-    parser.add_argument("--claim", action="store_true", help="set the plan that this needs")
+    parser.add_argument("--prompts", default=None, help="follow a prompt set of the run; default: its data")
+    parser.add_argument("--claim", action="store_true", help="set a plan with this projection")
     return parser.parse_args()
 
 

@@ -3,10 +3,10 @@
     tensor-tracer train … --tensor-tracer-vectors vectors --monitor-prompts evil.txt kind.txt
     python examples/persona_direction.py runs/5f0c1d2e3a4b5c6d evil kind --name evil --step 200
 
-Once the run has done step 200, the hidden states of every prompt are read in one evaluation, the first
-that comes whole: the mean over the first set less the mean over the second is a vector for each layer,
-[layers + 1, hidden] with the embedding as row 0. It is written into the run's folder of vectors, and the
-plan then projects on it. Where records are dropped on the way this says so, and puts the plan back.
+After step 200 of the run, the program reads the hidden states of all prompts in the first evaluation that arrives
+completely. The mean over the first set minus the mean over the second set is a vector for each layer,
+[layers + 1, hidden] with the embedding as row 0. The program saves it in the run's folder of vectors and adds a
+projection on it to the plan. If records are dropped on the way, it reports this and restores the plan.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("run_dir", help="the run's directory, as the trainer printed it")
     parser.add_argument("towards", help="prompt set that the direction points to")
-    parser.add_argument("away", help="prompt set that it points away from")
-    parser.add_argument("--name", required=True, help="of the vector")
-    parser.add_argument("--step", type=int, default=200, help="read no earlier (200)")
-    parser.add_argument("--tokens", choices=["last", "mean"], default="last", help="of a prompt (last)")
-    parser.add_argument("--vectors", help="the run's folder of vectors; default: as it was started")
-    parser.add_argument("--replace", action="store_true", help="write over a vector of that name")
-    parser.add_argument("--take-over", action="store_true", help="take the control from who holds it")
+    parser.add_argument("away", help="prompt set that the direction points away from")
+    parser.add_argument("--name", required=True, help="name of the vector")
+    parser.add_argument("--step", type=int, default=200, help="first step for the reading (200)")
+    parser.add_argument("--tokens", choices=["last", "mean"], default="last", help="tokens of each prompt (last)")
+    parser.add_argument("--vectors", help="the run's folder of vectors; default: that of its command line")
+    parser.add_argument("--replace", action="store_true", help="replace a vector with this name")
+    parser.add_argument("--take-over", action="store_true", help="take control from another client")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""Follow and steer a Tensor Tracer run, or read its recording. README.md says how it is used.
+"""Follow and steer a Tensor Tracer run, or read its recording. README.md describes its use.
 
     with connect(run_dir="runs/x") as run:
         for record in run.records("HiddenStates", layers="1-4", compressor="tile"):
@@ -8,7 +8,7 @@
     steps, losses = recording.scalars("loss")
     recording.records("HiddenStates", compressor="tile").to_xarray()
 
-Messages and records are those of docs/protocol.md, recordings those of docs/recording.md.
+docs/protocol.md defines messages and records, docs/recording.md defines recordings.
 """
 
 from tensor_tracer.connecting import connect

@@ -16,12 +16,12 @@ def connect(
     url: str | None = None, *, run_dir: str | Path | None = None, token: str | None = None,
     window: int | None = 64, reconnect: float = False, check: bool = True, timeout: float = 10.0,
 ) -> Run:  # fmt: skip
-    """A live run, by its directory or by the address that the trainer printed.
+    """Connects to a live run, by its directory or by the address that the trainer printed.
 
-    `window`: binary messages under way or waiting here before the hub keeps only the latest of each
-    key; None: all of them are sent and wait here. `reconnect`: for so many seconds a hub that is gone
-    is looked for, True: 300. `check`: verify payloads. `timeout`: of connecting and of history, in
-    seconds.
+    `window`: the number of binary messages that may be on the way or wait in the client; beyond it,
+    the hub keeps only the latest record of each key. None: no limit. `reconnect`: the seconds during
+    which the client looks for a lost hub; True: 300. `check`: verify the checksums of payloads.
+    `timeout`: for connecting and for history, in seconds.
     """
     if (url is None) == (run_dir is None):
         raise ValueError("connect: give either url or run_dir")

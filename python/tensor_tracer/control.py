@@ -19,8 +19,8 @@ class Request(Protocol):
 
 
 class Control:
-    """The control of a run, from `Run.control`: held until the block ends, which ends a pause. `request` asks the hub,
-    `on_release` is called before the control is given back."""
+    """The control of a run, from `Run.control`. The end of the block releases it and ends a pause. `request` sends a
+    request to the hub; `on_release` is called before the control is released."""
 
     def __init__(self, request: Request, on_release: Callable[[], None]) -> None:
         self._request, self._on_release = request, on_release
@@ -37,22 +37,22 @@ class Control:
         self._request("control.release")
 
     def pause(self) -> Boundary:
-        """The boundary's step was the last before the pause."""
+        """Pauses the run. The step of the boundary is the last step before the pause."""
         return self._ask("control.pause")
 
     def resume(self) -> Boundary:
         return self._ask("control.continue")
 
     def step(self, count: int = 1) -> Boundary:
-        """Does so many steps and pauses; returns when they are done."""
+        """Runs this number of steps, then pauses. Returns after the last of them."""
         return boundary_of(self._request("control.step", {"count": count}, timeout=None))
 
     def set_plan(self, plan: Plan) -> Boundary:
-        """In force from the boundary's step on, as `plan` of the boundary."""
+        """Sets the trace plan. It is in force from the step of the boundary on; `plan` of the boundary is the plan."""
         return self._ask("plan.set", {"plan": plan_of(plan)})
 
     def stop(self) -> Boundary:
-        """The run ends after the current step."""
+        """Ends the run after the current step."""
         return self._ask("control.stop")
 
     def _ask(self, method: str, params: Mapping[str, Any] | None = None) -> Boundary:

@@ -6,7 +6,7 @@ import sys
 
 
 class TensorTracerError(Exception):
-    """`code` is a stable word for programs, `where` names the thing, `remedy` says what to do."""
+    """`code` is a stable word for programs, `where` names the wrong input, `remedy` states how to correct it."""
 
     def __init__(self, code: str, message: str, where: str = "", remedy: str = "") -> None:
         text = (f"{where}: " if where else "") + message + (f"; {remedy}" if remedy else "")
@@ -15,15 +15,15 @@ class TensorTracerError(Exception):
 
 
 class HubError(TensorTracerError):
-    """The hub or the trainer refused."""
+    """The hub or the trainer refused the request."""
 
 
 class ConnectionLost(TensorTracerError, ConnectionError):
-    """The hub cannot be reached, or not any more."""
+    """The hub cannot be reached, or the connection to it was lost."""
 
 
 class RecordError(TensorTracerError, ValueError):
-    """These bytes are not what docs/protocol.md or docs/recording.md says."""
+    """These bytes do not have the form of docs/protocol.md or docs/recording.md."""
 
 
 def unknown(code: str, what: str, where: str) -> RecordError:
@@ -31,6 +31,6 @@ def unknown(code: str, what: str, where: str) -> RecordError:
 
 
 def missing_package(package: str, purpose: str) -> ImportError:
-    """An optional package that is not there."""
+    """The error for an optional package that is not installed."""
     text = f"{purpose} needs the package {package}, which is not installed; {sys.executable} -m pip install {package}"
     return ImportError(text, name=package)

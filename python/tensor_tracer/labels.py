@@ -33,11 +33,11 @@ class _Axes(NamedTuple):
 def to_xarray(columns: Columns, facts: RunFacts, texts: TokenTexts) -> xarray.DataArray:
     """The records of one entry, one direction and one phase as an array [step, layer, token, feature].
 
-    Attention has [step, layer, head, token, key], statistics [step, layer, feature]. There is also a dim "row" where
-    there are several rows, "micro_batch" or "data_rank" where records of one step and layer differ in it, and "part"
-    of top-k records (value, column). A step or layer without a record is NaN; of a step that was run twice the later
-    record counts. Coordinates: "token" is the position, "token_text" the text where it is known, "feature" has the
-    names of vectors and statistics. ValueError where the records do not fit together.
+    Attention has [step, layer, head, token, key], statistics have [step, layer, feature]. More dims: "row" if there are
+    several rows; "micro_batch" or "data_rank" if records of one step and layer differ in it; "part" (value, column) for
+    top-k records. A step or layer without a record is NaN. If a step was run twice, the array holds the later record.
+    Coordinates: "token" is the position, "token_text" the text, if it is known; "feature" has the names of vectors
+    and statistics. Raises ValueError if the records do not fit together.
     """
     try:
         import xarray

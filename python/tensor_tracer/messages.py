@@ -14,15 +14,15 @@ Plan = Mapping[str, Any] | Iterable[Mapping[str, Any]]  # whole, or its entries
 
 
 class State(NamedTuple):
-    """Where the run stands, and its newest step."""
+    """The phase of the run, and its newest step."""
 
     phase: str  # starting, waiting, training, paused, evaluating, finished, stopped, lost
     step: int
 
 
 class Boundary(NamedTuple):
-    """After which step, and on how many ranks, something took effect; of a plan and of interventions
-    the first step with it."""
+    """The step after which a request took effect, and the number of ranks. For a plan and for interventions, it is
+    the first step with the change."""
 
     step: int
     ranks: int

@@ -25,7 +25,7 @@ def _axes(ax: matplotlib.axes.Axes | None) -> matplotlib.axes.Axes:
 
 
 def plot_scalars(series: Mapping[str, tuple[Array, Array]], ax: matplotlib.axes.Axes | None) -> matplotlib.axes.Axes:
-    """Each by its name, over the steps."""
+    """Plots the scalars with these names over the steps."""
     ax = _axes(ax)
     for name, (steps, values) in series.items():
         ax.plot(steps, values, label=name)
@@ -35,8 +35,8 @@ def plot_scalars(series: Mapping[str, tuple[Array, Array]], ax: matplotlib.axes.
 
 
 def plot_array(array: xarray.DataArray, feature: str | None, ax: matplotlib.axes.Axes | None) -> matplotlib.axes.Axes:
-    """A map of one record with tokens and features or keys; else a curve over the steps for each layer: of the feature
-    of this name (a statistic or a vector), or of the mean of all numbers."""
+    """Plots a map, if there is one record with tokens and features or keys. Otherwise plots a curve over the steps for
+    each layer: of the feature with this name (a statistic or a vector), or of the mean of all numbers."""
     ax = _axes(ax)
     if "feature" in array.coords and array.coords["feature"].dtype.kind in "OUT":
         names = array.coords["feature"].values.tolist()

@@ -37,7 +37,7 @@ class Origin(Protocol):
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Record:
-    """One tensor as it travelled; docs/protocol.md, Binary messages, says what each field means."""
+    """One record. docs/protocol.md, "Binary messages", defines the fields."""
 
     run: str  # as in facts["id"]
     sequence: int
@@ -76,14 +76,14 @@ class Record:
 
     @property
     def tokens(self) -> list[list[str]] | None:
-        """The text of each token of each row; "" for a token that only fills up a prompt, or was not recorded. None
-        where it is not known: the record has no tokens, the tokens of its step were not recorded (the point
-        InputTokens), or the run's tokenizer is not the one of bytes."""
+        """The text of each token of each row; "" for padding, and for tokens that were not recorded. None if the text is
+        not known: the record has no tokens, the tokens of its step were not recorded (the point InputTokens), or the
+        run's tokenizer does not use bytes."""
         return self.origin.token_texts(self) if self.origin else None
 
     @functools.cached_property
     def values(self) -> Array:
-        """The numbers, in an array of your own; bf16 and u8 as float32."""
+        """The numbers, in an array that the caller may change; bf16 and u8 become float32."""
         if self.dtype not in WIRE:
             raise unknown("unknown_dtype", self.dtype, "dtype")
         if self.dtype == "u8" and (lines := u8_lines(self.shape)):

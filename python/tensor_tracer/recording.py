@@ -37,7 +37,7 @@ _KIND = "plan, entry, point, compressor, direction, prompt_set"
 
 
 class Recording:
-    """One run of a recording, from `open_recording`. Reads while the run still writes."""
+    """One run of a recording, from `open_recording`. The run may still write the file."""
 
     def __init__(self, path: Path, run: str | None, check: bool) -> None:
         self._path, self._check = str(path), check
@@ -80,8 +80,9 @@ class Recording:
         entry: Ranges | None = None, *, compressor: Names | None = None, prompt_set: Sets | None = None,
         phase: Names | None = None, direction: Names | None = None,
     ) -> Records:  # fmt: skip
-        """In order of steps. `prompt_set`: names, or 0 for the run's own data. ValueError where several entries of the
-        trace plan match a point that is named, since their numbers do not mean the same; with `entry`, such as "all", they may."""
+        """Selects records, in the order of steps. `prompt_set`: names, or 0 for the run's own data. Raises ValueError if
+        several entries of the trace plan match a named point, because their numbers have different meanings;
+        `entry="all"` allows this."""
         chosen = select(self._known, point, layers, entry, compressor, prompt_set, phase, direction, self._points)
         condition = self._condition(chosen, pairs_of(steps, "steps"))
         self._learn_plans()
@@ -162,7 +163,7 @@ class Recording:
         return self.records(known, steps=f"{first}-{last}", entry="all", prompt_set=0)
 
     def scalars(self, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Steps and values; SQLite keeps NaN as NULL. A recording near its bound may lack steps between."""
+        """Steps and values of a scalar. A recording near its size limit may lack some steps."""
         query = "SELECT step, value FROM scalars WHERE run = ? AND name = ? ORDER BY step"
         with self._reading():
             rows = self._file.execute(query, [self._run, name]).fetchall()
@@ -179,7 +180,7 @@ class Recording:
 
     def events(self, kind: str | None = None) -> list[dict[str, Any]]:
         """The audit trail: control, interventions, drops, log. `kind`: "control.pause", or
-        "control" for all of control."""
+        "control" for all kinds that begin with it."""
         names = ("time_ns", "step", "kind", "session", "who", "detail")
         chosen = "run = ?1 AND (?2 IS NULL OR kind = ?2 OR kind LIKE ?2 || '.%')"
         query = f"SELECT {', '.join(names)} FROM events WHERE {chosen} ORDER BY id"
@@ -189,7 +190,7 @@ class Recording:
             return [row | {"detail": json.loads(row["detail"] or "null")} for row in rows]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The scalars, one column each; `records(…).to_pandas()` has those of records."""
+        """The scalars, one column each. `records(…).to_pandas()` gives records."""
         try:
             import pandas
         except ImportError:
@@ -199,7 +200,7 @@ class Recording:
         return pandas.DataFrame(columns).rename_axis("step")
 
     def plot(self, *names: str, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
-        """Scalars over the steps; without names the loss."""
+        """Plots scalars over the steps; default: the loss."""
         return plot_scalars({name: self.scalars(name) for name in names or ["loss"]}, ax)
 
     def __repr__(self) -> str:
@@ -220,5 +221,5 @@ class Recording:
 
 
 def open_recording(path: str | Path, run: str | None = None, check: bool = True) -> Recording:
-    """A recording (run.ttrec). `run`: the id, where the file holds several."""
+    """Opens a recording (run.ttrec). `run`: the id, if the file holds several runs."""
     return Recording(Path(path), run, check)

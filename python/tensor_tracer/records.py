@@ -1,4 +1,4 @@
-"""A sequence of records, and what it becomes."""
+"""A sequence of records, and its conversions."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Records(Sequence[Record]):
-    """Records in order of steps. `len`, indices and slices read nothing but what they give; `tqdm(records)` shows how
-    far a loop is. A record that its recording has removed meanwhile, for want of space, is left out of loops and
-    columns; its index raises RecordError."""
+    """Records in the order of steps. `len`, indices and slices read only what they return; `tqdm(records)` shows the
+    progress of a loop. If the recording has removed a record since then, to stay within its limit, loops and columns
+    skip it, and its index raises RecordError."""
 
     def __init__(
         self, numbers: Sequence[int], load: Callable[[Sequence[int]], Iterator[Record]],
@@ -62,7 +62,7 @@ class Records(Sequence[Record]):
         return self._load_columns(self._numbers)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """One row for each record: its members, and its numbers as an array in "values"."""
+        """One row for each record: its members, and an array of its numbers in "values"."""
         try:
             import pandas
         except ImportError:
@@ -74,7 +74,7 @@ class Records(Sequence[Record]):
         return to_xarray(self.columns(), self._facts, self._texts)
 
     def plot(self, feature: str | None = None, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
-        """A map of one record, or curves over the steps: see `tensor_tracer.plots.plot_array`."""
+        """Plots a map of one record, or curves over the steps: see `tensor_tracer.plots.plot_array`."""
         return plot_array(self.to_xarray(), feature, ax)
 
     def __repr__(self) -> str:

@@ -51,8 +51,8 @@ _log = logging.getLogger("tensor_tracer")
 
 
 class Run:
-    """A live run, from `connect`. Its own thread keeps its public members up to date and
-    pings the hub; any thread may call its methods."""
+    """A live run, from `connect`. A separate thread keeps its public members up to date and
+    pings the hub. Any thread may call its methods."""
 
     def __init__(self, endpoint: Endpoint, window: int | None, reconnect: float, check: bool) -> None:
         self.facts: dict[str, Any] | None = None  # None until a trainer has connected
@@ -97,19 +97,19 @@ class Run:
         self.close()
 
     def close(self) -> None:
-        """Ends the connection and every loop. The run goes on."""
+        """Ends the connection and every loop. The run continues."""
         self._closing.set()
         self._connection.close()
         self._thread.join()
 
     @property
     def has_ended(self) -> bool:
-        """The run or the connection has ended: loops end after what waits for them."""
+        """True if the run or the connection has ended. Loops first return the data that waits for them."""
         return self._ended
 
     @property
     def names(self) -> RunFacts:
-        """The names of the numbers in records, of all plans since the connection began."""
+        """The names of the numbers in records, for all plans since the connection began."""
         return self._known
 
     def __repr__(self) -> str:
@@ -130,13 +130,13 @@ class Run:
         rate: float | None = None, timeout: float | None = None, *, compressor: Names | None = None,
         prompt_set: Sets | None = None, phase: Names | None = None, direction: Names | None = None,
     ) -> Iterator[Record]:  # fmt: skip
-        """Records as they arrive; the hub sends no others from here on. Ends with the run, or when
-        nothing came for `timeout` seconds. `rate`: so many a second of each key. `prompt_set`: names, or 0 for the
-        run's own data.
+        """Records as they arrive; from now on, the hub sends only these records. The loop ends with the run, or when
+        nothing has arrived for `timeout` seconds. `rate`: the most records a second of each key. `prompt_set`: names, or
+        0 for the run's own data.
 
-        ValueError where several entries of the trace plan match a point that is named, since their numbers do not mean
-        the same; with `entry`, such as "all", they may. A loop goes on with its entry when the plan changes; it raises this ValueError
-        where the new plan has several entries that match, and not that one.
+        Raises ValueError if several entries of the trace plan match a named point, because their numbers have different
+        meanings; `entry="all"` allows this. When the plan changes, a loop continues with its entry. It raises the
+        ValueError if its entry is not in the new plan and several other entries match.
         """
         selection = select(self._known, point, layers, entry, compressor, prompt_set, phase, direction)
         followed = Followed(selection)
@@ -149,21 +149,21 @@ class Run:
         return self._loop(followed, timeout)
 
     def steps(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
-        """The `step` notifications: first the last 2,000, then as they arrive."""
+        """The `step` notifications: at first the last 2,000, then new ones as they arrive."""
         return iter(lambda: self._next(self._steps, timeout), None)
 
     def saved(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
-        """What programs save, as it arrives: `saved` notifications with an array as `values`."""
+        """The `saved` notifications as they arrive, with an array in `values`."""
         while (saved := self._next_data(self._saved, timeout)) is not None:
             values = np.array([float(value) for value in saved["values"]])
             yield saved | {"values": values.reshape(saved["shape"])}
 
     def applied(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
-        """The `applied` notifications: after each step what the programs in force did in it."""
+        """The `applied` notifications: after each step, the effect of the programs in force."""
         return iter(lambda: self._next_data(self._applied, timeout), None)
 
     def viewers(self) -> list[dict[str, Any]]:
-        """The connected viewers and this client, in the order in which they came."""
+        """The connected viewers with this client, in the order in which they connected."""
         return list(self.request("viewers.list")["viewers"])
 
     def alarms(self) -> list[dict[str, Any]]:
@@ -175,7 +175,7 @@ class Run:
         return iter(lambda: self._next(self._alarm_changes, timeout), None)
 
     def set_alarm(self, name: str, test: str, **members: Any) -> dict[str, Any]:
-        """Sets an alarm, or replaces the one of this name. Needs the control.
+        """Sets an alarm, or replaces the alarm with this name. Needs control.
 
         run.set_alarm("spike", "sigma", scalar="loss", k=6, window=100, side="above")
         """
@@ -183,7 +183,7 @@ class Run:
         return dict(self.request("alarms.set", params)["alarm"])
 
     def remove_alarm(self, name: str) -> None:
-        """Needs the control."""
+        """Removes an alarm. Needs control."""
         self.request("alarms.remove", {"name": name})
 
     @property
@@ -192,35 +192,35 @@ class Run:
         return list((self.facts or {}).get("interventions") or ())
 
     def check_intervention(self, program: Program) -> dict[str, Any]:
-        """What a program reads, writes and saves; HubError if it is wrong. Changes nothing."""
+        """The values that a program reads, writes and saves; HubError if it is wrong. Changes nothing."""
         return self.request("intervention.check", {"program": program_of(program)})
 
     def intervene(
         self, name: str, program: Program, parameters: Mapping[str, float] | None = None,
         ttl: int | None = None, keep: bool = False,
     ) -> Boundary:  # fmt: skip
-        """Puts a program in force, instead of one of the same name. `ttl`: for so many steps.
-        `keep`: also when nobody holds the control any more. Needs the control, as all below."""
+        """Puts a program in force; replaces a program with the same name. `ttl`: the number of steps.
+        `keep`: the program stays in force when the lease ends. Needs control, like the methods below."""
         given = {"name": name, "program": program_of(program), "parameters": parameters, "ttl": ttl}
         params = {k: v for k, v in given.items() if v is not None} | ({"keep": True} if keep else {})
         return boundary_of(self.request("intervention.apply", params))
 
     def set_parameter(self, name: str, parameter: str, value: float) -> Boundary:
-        """Of a program in force, from the boundary's step on."""
+        """Sets a parameter of a program in force, from the step of the boundary on."""
         params = {"name": name, "parameter": parameter, "value": value}
         return boundary_of(self.request("intervention.set", params))
 
     def remove_intervention(self, name: str | None = None) -> Boundary:
-        """One program, or all."""
+        """Removes one program, or without a name all programs."""
         return boundary_of(self.request("intervention.remove", {"name": name} if name else {}))
 
     def preview_intervention(
         self, program: Program, parameters: Mapping[str, float] | None = None,
         plan: Plan | None = None,
     ) -> dict[str, Any]:  # fmt: skip
-        """The loss without and with it, and how far it moves what it writes. Nothing stays.
+        """The loss without and with the program, and the size of its changes. Nothing is kept.
 
-        With a plan, whose entries take the phase "eval", "records" holds what it watches of the
+        With a plan, whose entries have the phase "eval", "records" holds its records of the
         first evaluation batch: {"off": […], "on": […]}, each a list of Record.
         """
         given: dict[str, Any] = {"parameters": parameters} if parameters else {}
@@ -234,7 +234,7 @@ class Run:
         return answer
 
     def control(self, name: str, take_over: bool = False) -> Control:
-        """Claims the control of the run; `busy` if another holds it."""
+        """Claims control of the run; HubError `busy` if another client holds it."""
         self.request("control.claim", {"name": name, "take_over": take_over})
         self._controls = True
         return Control(self.request, self._give_control_back)
@@ -247,8 +247,8 @@ class Run:
         first: int | None = None, last: int | None = None, *, compressor: Names | None = None,
         prompt_set: Sets | None = None, phase: Names | None = None, direction: Names | None = None,
     ) -> Records:  # fmt: skip
-        """The records of the steps from `first` to `last`, from the hub's recording, in order. All are read before this
-        returns. ValueError as for `records`."""
+        """The records of the steps from `first` to `last`, from the hub's recording, in order. The call reads all of them
+        before it returns. Raises ValueError as `records` does."""
         chosen = select(self._known, point, layers, entry, compressor, prompt_set, phase, direction)
         found = list(self._past(chosen, first, last))
         if not chosen.may_mix:
@@ -283,7 +283,7 @@ class Run:
         yield from found
 
     def scalars(self, name: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-        """Steps and values up to now, from the hub's recording."""
+        """Steps and values of a scalar so far, from the hub's recording."""
         rows = [numbers(row) for row in self.get("/history/steps", limit=_MOST_STEPS_OF_HISTORY)]
         told = [(row["step"], row[name]) for row in rows if name in row]
         if not told:
@@ -292,11 +292,11 @@ class Run:
         return np.array([step for step, _ in told], np.int64), np.array([value for _, value in told], np.float64)
 
     def plot(self, *names: str, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
-        """Scalars over the steps up to now; without names the loss."""
+        """Plots scalars over the steps so far; default: the loss."""
         return plot_scalars({name: self.scalars(name) for name in names or ["loss"]}, ax)
 
     def get(self, path: str, **query: Any) -> Any:
-        """What the hub answers to a GET: "/history", "/history/steps", "/history/events"."""
+        """The hub's answer to a GET of "/history", "/history/steps" or "/history/events"."""
         return json.loads(self._endpoint.get(path, query)[0])
 
     def request(

@@ -2,7 +2,7 @@
 
     python -m tensor_tracer export run.ttrec --to npz --output run.npz --point HiddenStates --layers 1-4
 
-`tensor-tracer export` starts this program. Holds one record and one run's scalars in memory, not more.
+`tensor-tracer export` starts this program. Memory holds one record and the scalars of one run.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def parse_arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--to", required=True, choices=FORMATS, help="format of the output")
     parser.add_argument("--output", required=True, type=Path, help="output file; for tensorboard, a folder")
     parser.add_argument("--point", action="append", default=[],
-                        help="only records of this point (may be repeated); csv then has one value per line instead of the scalars")  # fmt: skip
+                        help="only records of this point (may be repeated); csv: one value per line, no scalars")  # fmt: skip
     parser.add_argument("--layers", default="", help="only these layers, such as 1-4,8")
     parser.add_argument("--steps", default="", help="only these steps, such as 10-200")
     parser.add_argument("--run", default="", help="id of the run, if the recording has several runs")
