@@ -357,7 +357,7 @@ export class App implements Disposable, Session {
       this.planSince = since;
     }
     this.plan = plan;
-    this.plans.add(plan);
+    this.plans.add(plan, since ?? 0);
     this.sendQuery();
   }
 

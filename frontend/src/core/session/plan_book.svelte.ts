@@ -1,4 +1,3 @@
-import { object, read } from '../../base/schema';
 import type {
   AuditLine,
   CompressorFacts,
@@ -6,49 +5,35 @@ import type {
   Plan,
   RunFacts,
 } from '../../protocol/messages';
-import { planSchema } from '../../protocol/messages';
 import type { FrameBase, ViewQuery } from '../store/frames';
+import { PlanHistory } from '../store/plan_history';
 import { compressorOf } from './watched';
 
-const kMaxPlans = 64;
-const kAskedSchema = object({ result: object({ plan: planSchema }) });
-const kTakenSchema = object({ plan: planSchema });
-
-/** The plans of the run by their numbers, the newest of them: records outlive the plan in force. */
+/** The plans of the run, for panels to follow: records outlive the plan in force. */
 export class PlanBook {
-  private plans = $state.raw<readonly Plan[]>([]);
+  private readonly history = new PlanHistory();
+  private version = $state(0);
+  /** In the order of their numbers. */
+  readonly all = $derived.by(() => (this.version < 0 ? [] : this.history.all));
 
-  add(plan: Plan): void {
-    const others = this.plans.filter(({ number }) => number !== plan.number);
-    this.keep([...others, plan]);
+  add(plan: Plan, since = 0): void {
+    this.history.add(plan, since);
+    this.version += 1;
   }
 
-  /** Plans of `run` that the audit trail tells of, oldest first; what is known already stays. */
   recall(lines: readonly AuditLine[], run: string): void {
-    const all = [...this.plans];
-    const ofRun = lines.filter((line) => line.run === run);
-    for (const plan of ofRun.map(planOf).reverse()) {
-      if (plan !== undefined && all.every(({ number }) => number !== plan.number)) all.push(plan);
-    }
-    if (all.length > this.plans.length) this.keep(all);
+    this.history.recall(lines, run);
+    this.version += 1;
   }
 
   clear(): void {
-    this.plans = [];
+    this.history.clear();
+    this.version += 1;
   }
 
   of(number: number): Plan | undefined {
-    return this.plans.find((plan) => plan.number === number);
+    return this.version < 0 ? undefined : this.history.of(number)?.plan;
   }
-
-  private keep(plans: readonly Plan[]): void {
-    this.plans = [...plans].sort((a, b) => a.number - b.number).slice(-kMaxPlans);
-  }
-}
-
-function planOf({ kind, detail }: AuditLine): Plan | undefined {
-  if (kind === 'plan.set') return read(kAskedSchema, detail)?.result.plan;
-  return kind === 'plan' || kind === 'run' ? read(kTakenSchema, detail)?.plan : undefined;
 }
 
 interface Runs {

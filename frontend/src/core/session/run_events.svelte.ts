@@ -8,7 +8,7 @@ export class RunEvents {
   readonly all = $derived.by(() => (this.version < 0 ? [] : this.store.all));
 
   greeted({ state, control, run }: Hello): void {
-    this.store.greeted(state, control, run?.interventions ?? []);
+    this.store.greeted(state, control, run);
   }
 
   add(notification: Notification, step: number): void {

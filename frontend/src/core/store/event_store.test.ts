@@ -33,6 +33,21 @@ describe('EventStore', () => {
     expect(texts(store)).toEqual(['13 Plan 2: MLP1, QKV (Ada)']);
   });
 
+  test('a plan is told by what it changes, where the plan before it is known', () => {
+    const store = new EventStore();
+    const params = { plan: plan(3, 'MLP1', 'QKV'), step: 13 };
+    store.greeted({ phase: 'training', step: 12 }, { holder: null }, { plan: plan(2, 'MLP1') });
+    store.add({ event: 'plan', params }, 12, 5);
+    expect(texts(store)).toEqual(['13 Plan 3: + QKV']);
+    store.clear();
+    store.merge([
+      line('run', 0, { plan: plan(1, 'Logits') }),
+      line('plan', 13, { plan: plan(2, 'MLP1', 'Logits'), step: 13 }),
+      line('plan', 15, { plan: plan(3, 'Logits', 'MLP1'), step: 16 }),
+    ]);
+    expect(texts(store)).toEqual(['13 Plan 2: + MLP1', '16 Plan 3: the same entries']);
+  });
+
   test('a pause is told by the state, by the trail, and by who asked', () => {
     const store = new EventStore();
     store.greeted({ phase: 'training', step: 11 }, { holder: null });

@@ -1,11 +1,17 @@
 import { read } from '../../base/schema';
-import { type AuditLine, type Notification, stateSchema } from '../../protocol/messages';
-import type { Program } from '../../protocol/interventions';
+import {
+  type AuditLine,
+  type Notification,
+  type RunFacts,
+  stateSchema,
+} from '../../protocol/messages';
 import type { RunEvent } from './event';
 import { joined, ReportReader } from './run_event';
 
 /** Older events than these are forgotten. */
 export const kMaxEvents = 5000;
+
+type Begun = Pick<RunFacts, 'interventions' | 'plan'>;
 
 /** An event and the kinds of report that told of it. */
 interface Entry {
@@ -46,10 +52,10 @@ export class EventStore {
   }
 
   /** How a hello says that the run stands: only what changes from then on is an event. */
-  greeted(state: unknown, control: unknown, programs: readonly Program[] = []): void {
+  greeted(state: unknown, control: unknown, run: Begun | null = null): void {
     this.isReplay = read(stateSchema, state)?.phase === 'replay';
     this.live = new ReportReader();
-    this.live.begin(programs);
+    this.live.begin(run?.interventions ?? [], run?.plan);
     const common = { step: 0, time: 0, who: '' };
     this.live.read({ ...common, kind: 'state', detail: state });
     this.live.read({ ...common, kind: 'control', detail: control });
@@ -58,7 +64,9 @@ export class EventStore {
   /** A notification that came just now, at a step; true if it is an event. */
   add(notification: Notification, step: number, time: number): boolean {
     const { event: kind, params: detail } = notification;
-    if (kind === 'run') this.live.begin(notification.params.interventions ?? []);
+    if (kind === 'run') {
+      this.live.begin(notification.params.interventions ?? [], notification.params.plan);
+    }
     if (kind === 'step' || kind === 'run') return false;
     const at = kind === 'state' ? notification.params.step : step;
     const event = this.live.read({ kind, step: at, time, who: '', detail });

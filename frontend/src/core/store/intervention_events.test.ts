@@ -48,9 +48,9 @@ test('what befell a program is told once, with who asked', () => {
 });
 
 test('an end that nobody asked for says why', () => {
-  store.greeted({ phase: 'training', step: 11 }, { holder: null }, [
-    ...facts(2, 'apply', { a: [2, 0], b: [2, 0], c: [2, 0], d: [2, 0] }).programs,
-  ]);
+  const { programs } = facts(2, 'apply', { a: [2, 0], b: [2, 0], c: [2, 0], d: [2, 0] });
+  const run = { interventions: programs };
+  store.greeted({ phase: 'training', step: 11 }, { holder: null }, run);
   tell(12, 'expired', { b: [2, 0], c: [2, 0], d: [2, 0] });
   tell(13, 'failed', { c: [2, 0], d: [2, 0] });
   tell(14, 'lease', {});

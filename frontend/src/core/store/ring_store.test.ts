@@ -12,6 +12,8 @@ const kQuery: SeriesQuery = {
   form: 'values',
 };
 const kCost = 16 + 512;
+const kStates = { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } };
+const kFewTiles = { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 8 } };
 
 describe('RingStore', () => {
   test('forgets the oldest first and never holds more than its bytes', () => {
@@ -64,8 +66,9 @@ describe('RingStore', () => {
     expect(store.newest(kQuery)?.step).toBe(2);
   });
 
-  test('another plan at the same step replaces what was there', () => {
+  test('another plan at the same step replaces what was there of the series', () => {
     const store = new RingStore(1e6);
+    for (const number of [1, 2]) store.learn({ number, entries: [kStates] });
     store.insert(makeRecord({ step: 5, layer: 1, plan: 1 }));
     store.insert(makeRecord({ step: 5, layer: 2, plan: 2 }));
     expect([...(store.at(kQuery, 5)?.layers.keys() ?? [])]).toEqual([2]);
@@ -95,6 +98,51 @@ describe('RingStore', () => {
     expect(store.steps({ ...kQuery, plan: 2 })).toEqual([1, 3]);
     expect(store.at({ ...kQuery, plan: 2 }, 1)?.layers.get(1)?.[0].header.entry).toBe(5);
     expect(store.at({ ...kQuery, plan: 2 }, 2)).toBeUndefined();
+  });
+
+  test('a series goes on where its entry has another number, and only it', () => {
+    const store = new RingStore(1e6);
+    store.learn({ number: 1, entries: [kStates, kFewTiles] });
+    store.learn({ number: 2, entries: [kFewTiles, kStates] });
+    for (const entry of [0, 1]) {
+      for (const plan of [1, 2]) store.insert(makeRecord({ step: plan, plan, entry }));
+    }
+    const query = { ...kQuery, plan: 2, entry: 1 };
+    const entriesOf = (step: number): readonly number[] =>
+      store.allAt(query, step).map(({ layers }) => layers.get(1)?.[0].header.entry ?? -1);
+    // Under another plan others of the kind will do, but behind it.
+    expect([entriesOf(1), entriesOf(2)]).toEqual([[0, 1], [1]]);
+    expect(store.atEach(query, [1, 2]).map(({ plan }) => plan)).toEqual([1, 2]);
+    expect(store.stepsOfSeries(query)).toEqual([1, 2]);
+    store.learn({ number: 3, entries: [{ ...kStates, every: 2 }] });
+    expect(store.stepsOfSeries({ ...kQuery, plan: 3, entry: 0 })).toEqual([1, 2]);
+    expect(store.stepsOfSeries({ ...kQuery, plan: 4, entry: 0 })).toEqual([]);
+  });
+
+  test('records that come before their plan join their series when it is known', () => {
+    const store = new RingStore(20 * kCost);
+    store.learn({ number: 2, entries: [kFewTiles, kStates] });
+    const query = { ...kQuery, plan: 2, entry: 1 };
+    for (let step = 1; step <= 15; step++) store.insert(makeRecord({ step, plan: 1 }), true);
+    for (let step = 15; step <= 18; step++) {
+      store.insert(makeRecord({ step, plan: 2, entry: 1 }));
+    }
+    expect(store.stepsOfSeries(query)).toEqual([15, 16, 17, 18]);
+    store.learn({ number: 1, entries: [kStates] });
+    expect(store.stepsOfSeries(query).length).toBe(18);
+    expect([store.records, store.bytes]).toEqual([18, 18 * kCost]);
+    expect(store.at(query, 3)?.fetched).toBe(true);
+    for (let step = 19; step <= 30; step++) store.insert(makeRecord({ step, plan: 2, entry: 1 }));
+    expect([store.records, store.bytes]).toEqual([20, 20 * kCost]);
+    expect(store.stepsOfSeries(query)[0]).toBe(11);
+    store.clear();
+    expect(store.keyOf({ plan: 1, entry: 0 })).not.toBe(store.keyOf({ plan: 2, entry: 1 }));
+  });
+
+  test('a series of which nothing is left costs nothing', () => {
+    const store = new RingStore(10 * kCost);
+    for (let plan = 1; plan <= 3000; plan++) store.insert(makeRecord({ step: plan, plan }));
+    expect(objectsIn(store).size).toBeLessThan(10_000);
   });
 
   test('micro-batches of a layer stand side by side, in their order', () => {

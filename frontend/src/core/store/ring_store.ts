@@ -1,5 +1,7 @@
+import type { Plan } from '../../protocol/messages';
 import type { TensorRecord } from '../../protocol/record';
 import { type Form, formOf } from './compressors';
+import { SeriesKeys } from './series_key';
 
 /** The layers of one entry at one step, all under one plan. */
 export interface StepGroup {
@@ -22,8 +24,9 @@ interface MutableGroup {
 }
 
 /**
- * What a view asks for. `entry` is a wish: under another plan than `plan` the same numbers may have
- * come from another entry. The passes over prompts have no phase.
+ * What a view asks for: the series of `entry` in `plan`, under whatever plan. It is a wish: where it has
+ * nothing under another plan, another entry of the same kind will do. The passes over prompts have no
+ * phase.
  */
 export interface SeriesQuery {
   readonly point: number;
@@ -38,15 +41,14 @@ export interface SeriesQuery {
 interface Series {
   /** Everything of the query but entry and plan. */
   readonly kind: string;
-  readonly entry: number;
+  /** What the entries are that its records come from: series_key.ts. */
+  readonly key: string;
   readonly dataRank: number;
   readonly groups: Map<number, MutableGroup>;
 }
 
 /** A place in the order of arrival. Null: its record is forgotten or replaced. */
 interface Slot {
-  readonly series: Series;
-  readonly step: number;
   record: TensorRecord | null;
 }
 
@@ -57,11 +59,12 @@ const kMaxEmpty = 1024;
 
 /**
  * Keeps the newest records in at most `capacity` bytes and forgets the oldest first, in order of
- * arrival. One place per (point, entry, phase, direction, prompt set, form, step, layer,
- * micro-batch).
+ * arrival. One place per (point, series key, phase, direction, prompt set, form, step, layer,
+ * micro-batch): a series goes on through changes of the plan.
  */
 export class RingStore {
   private readonly series = new Map<string, Series>();
+  private readonly keys = new SeriesKeys();
   private readonly slots = new Map<TensorRecord, Slot>();
   private queue: Slot[] = [];
   private head = 0;
@@ -82,18 +85,45 @@ export class RingStore {
   insert(record: TensorRecord, fetched = false): void {
     const cost = costOf(record);
     if (cost > this.capacity) return;
-    const series = this.seriesOf(record);
-    this.put(this.groupOf(series, record, fetched), record);
+    this.put(this.groupOf(this.seriesOf(record), record, fetched), record);
     this.used += cost;
-    const slot = { series, step: record.header.step, record };
+    const slot = { record };
     this.slots.set(record, slot);
     this.queue.push(slot);
     while (this.used > this.capacity) this.evict();
     this.pack();
   }
 
+  /** What the entries of a plan are; records that came before it join their series. */
+  learn(plan: Plan): void {
+    if (this.keys.knows(plan.number)) return;
+    this.keys.learn(plan);
+    const alone = `${plan.number}/`;
+    const strangers = [...this.series].filter(([, { key }]) => key.startsWith(alone));
+    for (const [name, { groups }] of strangers) {
+      this.series.delete(name);
+      for (const { layers, fetched } of groups.values()) {
+        for (const record of [...layers.values()].flat()) {
+          this.put(this.groupOf(this.seriesOf(record), record, fetched), record);
+        }
+      }
+    }
+  }
+
+  /** The key of the series that the query wishes for. */
+  keyOf({ plan, entry }: Pick<SeriesQuery, 'plan' | 'entry'>): string {
+    return this.keys.of(plan, entry);
+  }
+
+  /** The steps of the wished series alone, ascending. */
+  stepsOfSeries(query: SeriesQuery): number[] {
+    const steps = this.wished(query).flatMap(({ groups }) => [...groups.keys()]);
+    return [...new Set(steps)].sort((a, b) => a - b);
+  }
+
   clear(): void {
     this.series.clear();
+    this.keys.clear();
     this.slots.clear();
     this.queue = [];
     this.head = 0;
@@ -103,9 +133,10 @@ export class RingStore {
   /** The steps that hold something for this query, ascending. */
   steps(query: SeriesQuery): number[] {
     const steps = new Set<number>();
-    for (const series of this.matching(query)) {
-      for (const group of series.groups.values()) {
-        if (isOf(query, series, group)) steps.add(group.step);
+    const wanted = this.keyOf(query);
+    for (const { key, groups } of this.matching(query)) {
+      for (const { step, plan } of groups.values()) {
+        if (key === wanted || plan !== query.plan) steps.add(step);
       }
     }
     return [...steps].sort((a, b) => a - b);
@@ -116,15 +147,25 @@ export class RingStore {
     return this.allAt(query, step)[0];
   }
 
-  /** What is kept of each of the steps, the wish of each; what is not kept is left out. */
+  /** What is kept of the wished series alone at each of the steps. */
   atEach(query: SeriesQuery, steps: readonly number[]): readonly StepGroup[] {
-    const matching = this.matching(query);
-    return steps.flatMap((step) => groupsAt(matching, query, step)[0] ?? []);
+    const wished = this.wished(query);
+    return steps.flatMap((step) => {
+      for (const { groups } of wished) {
+        const group = groups.get(step);
+        if (group !== undefined) return [group];
+      }
+      return [];
+    });
   }
 
-  /** Everything of one step that fits the query, the wish first. */
+  /** Everything of one step that fits the query, the wish first; of its plan the wish alone. */
   allAt(query: SeriesQuery, step: number): readonly StepGroup[] {
-    return groupsAt(this.matching(query), query, step);
+    const wanted = this.keyOf(query);
+    return this.matching(query).flatMap(({ key, groups }) => {
+      const group = groups.get(step);
+      return group === undefined || (key !== wanted && group.plan === query.plan) ? [] : [group];
+    });
   }
 
   /**
@@ -143,24 +184,34 @@ export class RingStore {
   }
 
   private matching(query: SeriesQuery): readonly Series[] {
-    const wanted = kindOf(query);
-    const isWish = (series: Series): boolean =>
-      series.entry === query.entry && series.dataRank === 0;
+    const kind = kindOf(query);
+    const wanted = this.keyOf(query);
+    const isWish = ({ key, dataRank }: Series): boolean => key === wanted && dataRank === 0;
     return [...this.series.values()]
-      .filter(({ kind }) => kind === wanted)
+      .filter((series) => series.kind === kind)
       .sort((a, b) => Number(isWish(b)) - Number(isWish(a)) || a.dataRank - b.dataRank);
   }
 
+  private wished(query: SeriesQuery): readonly Series[] {
+    const wanted = this.keyOf(query);
+    return this.matching(query).filter(({ key }) => key === wanted);
+  }
+
   private seriesOf(record: TensorRecord): Series {
-    const { point, entry, phase, direction, dataRank, promptSet, compressor } = record.header;
-    const kind = kindOf({ point, phase, direction, promptSet, form: formOf(compressor) });
-    const key = `${kind}/${entry}/${dataRank}`;
-    let series = this.series.get(key);
+    const name = this.nameOf(record);
+    let series = this.series.get(name);
     if (series === undefined) {
-      series = { kind, entry, dataRank, groups: new Map() };
-      this.series.set(key, series);
+      const { plan, entry, dataRank } = record.header;
+      const key = this.keys.of(plan, entry);
+      series = { kind: kindOfRecord(record), key, dataRank, groups: new Map() };
+      this.series.set(name, series);
     }
     return series;
+  }
+
+  private nameOf(record: TensorRecord): string {
+    const { plan, entry, dataRank } = record.header;
+    return `${kindOfRecord(record)}/${dataRank}/${this.keys.of(plan, entry)}`;
   }
 
   /** The group of the record's step; what another plan left there is forgotten. */
@@ -190,16 +241,19 @@ export class RingStore {
   }
 
   private evict(): void {
-    const { series, step, record } = this.queue[this.head++];
+    const { record } = this.queue[this.head++];
     if (record === null) return;
     this.release(record);
-    const group = series.groups.get(step);
-    const parts = group?.layers.get(record.header.layer);
+    const { groups } = this.seriesOf(record);
+    const { step, layer } = record.header;
+    const group = groups.get(step);
+    const parts = group?.layers.get(layer);
     if (group === undefined || parts === undefined) return;
     parts.splice(parts.indexOf(record), 1);
     group.version += 1;
-    if (parts.length === 0) group.layers.delete(record.header.layer);
-    if (group.layers.size === 0) series.groups.delete(step);
+    if (parts.length === 0) group.layers.delete(layer);
+    if (group.layers.size === 0) groups.delete(step);
+    if (groups.size === 0) this.series.delete(this.nameOf(record));
   }
 
   /** A record that is held no more: nothing may point to its payload. */
@@ -224,22 +278,8 @@ function kindOf(query: Omit<SeriesQuery, 'plan' | 'entry'>): string {
   return [point, phase, direction, promptSet, form].join('/');
 }
 
-function groupsAt(
-  matching: readonly Series[],
-  query: SeriesQuery,
-  step: number,
-): readonly StepGroup[] {
-  const groups: StepGroup[] = [];
-  for (const series of matching) {
-    const group = series.groups.get(step);
-    if (group !== undefined && isOf(query, series, group)) groups.push(group);
-  }
-  return groups;
-}
-
-/** Under one plan an entry stands for itself alone. */
-function isOf(query: SeriesQuery, series: Series, group: MutableGroup): boolean {
-  return series.entry === query.entry || group.plan !== query.plan;
+function kindOfRecord({ header }: TensorRecord): string {
+  return kindOf({ ...header, form: formOf(header.compressor) });
 }
 
 function sizeOf(group: StepGroup): number {

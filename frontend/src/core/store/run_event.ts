@@ -6,12 +6,14 @@ import {
   logSchema,
   type Plan,
   planEventSchema,
+  planSchema,
   type RunState,
   stateSchema,
 } from '../../protocol/messages';
 import type { Program } from '../../protocol/interventions';
 import type { EventKind, Gist, RunEvent } from './event';
 import { askedGist, InterventionReader, isSameDial } from './intervention_events';
+import { planChange } from './plan_change';
 
 /** A notification, or a line of the audit trail: what both have is told in the same form. */
 export interface Report {
@@ -24,6 +26,7 @@ export interface Report {
 
 const refusedSchema = object({ method: string, code: withDefault(string, ''), message: string });
 const claimedSchema = object({ take_over: withDefault(boolean, false) });
+const begunSchema = object({ plan: planSchema });
 const appliedSchema = object({ result: optional(planEventSchema) });
 
 /** Reads one source of reports in their order: what a state means depends on the one before. */
@@ -31,10 +34,16 @@ export class ReportReader {
   private phase: RunState['phase'] | undefined;
   private holder: string | undefined;
   private readonly interventions = new InterventionReader();
+  private readonly plans = new Map<number, Plan>();
 
-  /** The programs that are in force before the first report. */
-  begin(programs: readonly Program[]): void {
+  /** The programs and the plan that are in force before the first report. */
+  begin(programs: readonly Program[], plan: Plan | null | undefined): void {
     this.interventions.begin(programs);
+    this.learn(plan);
+  }
+
+  private learn(plan: Plan | null | undefined): void {
+    if (plan !== null && plan !== undefined) this.plans.set(plan.number, plan);
   }
 
   /** Undefined: nothing that is worth a line. */
@@ -51,9 +60,12 @@ export class ReportReader {
       case 'state':
         return this.ofState(detail);
       case 'plan':
-        return planGist(read(planEventSchema, detail));
+        return this.ofPlan(read(planEventSchema, detail));
       case 'plan.set':
-        return planGist(read(appliedSchema, detail)?.result);
+        return this.ofPlan(read(appliedSchema, detail)?.result);
+      case 'run':
+        this.learn(read(begunSchema, detail)?.plan);
+        return undefined;
       case 'interventions':
         return this.interventions.changed(detail, read);
       case 'control': {
@@ -74,6 +86,18 @@ export class ReportReader {
     }
     if (kIntervenes.test(kind)) return askedGist(kind, detail, read) ?? plain('control', kind);
     return kAsked.get(kind) ?? (kSilent.test(kind) ? undefined : plain('control', kind));
+  }
+
+  private ofPlan(
+    event: { readonly plan: Plan; readonly step: number } | undefined,
+  ): Gist | undefined {
+    if (event === undefined) return undefined;
+    const { plan, step } = event;
+    const before = this.plans.get(plan.number - 1);
+    this.learn(plan);
+    const change = before === undefined ? entriesText(plan) : planChange(before, plan);
+    const text = `Plan ${plan.number}: ${change === '' ? 'the same entries' : change}`;
+    return { ...plain('plan', text), what: `plan/${plan.number}`, step };
   }
 
   private ofState(detail: unknown): Gist | undefined {
@@ -125,21 +149,16 @@ const kAsked: ReadonlyMap<string, Gist> = new Map([
 ]);
 
 // Steps come too often, and moves of a replay are not events of the run.
-const kSilent = /^(step|run|parts|replay\..*|applied|saved|intervention\.(check|preview))$/;
+const kSilent = /^(step|parts|replay\..*|applied|saved|intervention\.(check|preview))$/;
 const kIntervenes = /^intervention\.(apply|set|remove|revert)$/;
 
 function plain(kind: EventKind, text: string): Gist {
   return { kind, tone: 'plain', text, what: `${kind}/${text}` };
 }
 
-function planGist(
-  event: { readonly plan: Plan; readonly step: number } | undefined,
-): Gist | undefined {
-  if (event === undefined) return undefined;
-  const { number, entries } = event.plan;
+function entriesText({ entries }: Plan): string {
   const points = entries.filter(({ enabled }) => enabled !== false).map(({ point }) => point);
-  const text = `Plan ${number}: ${points.length > 0 ? points.join(', ') : 'nothing is traced'}`;
-  return { ...plain('plan', text), what: `plan/${number}`, step: event.step };
+  return points.length > 0 ? points.join(', ') : 'nothing is traced';
 }
 
 function dropGist(detail: unknown): Gist | undefined {

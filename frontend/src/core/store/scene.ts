@@ -138,9 +138,10 @@ export function tokenBaseOf(
   return { base: { ...baseOf(scene), rowNames, tokens, positions }, row, cols };
 }
 
-/** The steps of the shown plan, all of them. */
-export function historyOf({ store, series, steps, group }: Scene): readonly StepGroup[] {
-  return store.atEach(series, steps).filter(({ plan }) => plan === group.plan);
+/** All steps of the shown series, under whatever plan. */
+export function historyOf({ store, series, steps, parts }: Scene): readonly StepGroup[] {
+  const { plan, entry } = parts[0].header;
+  return store.atEach({ ...series, plan, entry }, steps);
 }
 
 export function range(first: number, last: number): number[] {

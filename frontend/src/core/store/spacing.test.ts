@@ -14,3 +14,15 @@ test('a line breaks where far more steps than usual are missing', () => {
   expect(values).toEqual([[1, 2, 3, 4, null, 5, 6]]);
   expect(withGaps({ steps: [1], values: [[7]] })).toEqual({ steps: [1], values: [[7]] });
 });
+
+test('a line that is taken more seldom from some step on does not break there', () => {
+  const often = [1, 2, 3, 4, 5, 6, 7, 8];
+  const seldom = [10, 20, 30, 40, 50, 60];
+  const rows = (steps: readonly number[]): readonly number[] =>
+    withGaps({ steps, values: [] }).steps;
+  expect(rows([...often, ...seldom])).toEqual([...often, ...seldom]);
+  expect(rows([...seldom, 61, 62, 63, 64])).toEqual([...seldom, 61, 62, 63, 64]);
+  expect(rows([...often, 90, 91, 92, 93])).toEqual([...often, 9, 90, 91, 92, 93]);
+  // One step alone between two gaps.
+  expect(rows([...often, 50, 90, 91, 92, 93])).toEqual([...often, 9, 50, 51, 90, 91, 92, 93]);
+});

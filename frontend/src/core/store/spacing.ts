@@ -5,13 +5,6 @@ export function spacingOf(steps: readonly number[], every: number): number {
   return Math.max(every, Number.isFinite(least) ? least : 1);
 }
 
-/** The distance of neighbours that half of them do not exceed. */
-function medianDistance(steps: readonly number[]): number {
-  const distances = steps.slice(1).map((step, i) => step - steps[i]);
-  distances.sort((a, b) => a - b);
-  return distances[distances.length >>> 1] ?? 1;
-}
-
 // A slow page misses single steps; a line that breaks at each of them would not be seen.
 const kGapFactor = 4;
 
@@ -26,13 +19,31 @@ export interface Lines {
   readonly values: readonly (readonly (number | null)[])[];
 }
 
-/** The lines with a row of nulls where far more steps than usual lie between two. */
+/**
+ * The lines with a row of nulls where far more steps than usual lie between two. What is usual may change
+ * with the plan: it is the median of the distances before, or of those behind.
+ */
 export function withGaps({ steps, values }: Lines): Lines {
-  const most = kGapFactor * medianDistance(steps);
-  const rows = steps.flatMap((step, i) => (i > 0 && step - steps[i - 1] > most ? [null, i] : [i]));
+  const distances = steps.slice(1).map((step, i) => step - steps[i]);
+  const least = distances.reduce((a, b) => Math.min(a, b), Infinity);
+  const isGap = (at: number): boolean =>
+    distances[at] > kGapFactor * least && distances[at] > kGapFactor * usualDistance(distances, at);
+  const rows = steps.flatMap((_, i) => (i > 0 && isGap(i - 1) ? [null, i] : [i]));
   if (rows.length === steps.length) return { steps, values };
   return {
     steps: rows.map((row, at) => (row === null ? steps[(rows[at + 1] ?? 1) - 1] + 1 : steps[row])),
     values: values.map((line) => rows.map((row) => (row === null ? null : line[row]))),
   };
+}
+
+const kNeighbours = 5;
+
+function usualDistance(distances: readonly number[], at: number): number {
+  const before = distances.slice(Math.max(0, at - kNeighbours), at);
+  const behind = distances.slice(at + 1, at + 1 + kNeighbours);
+  return Math.max(median(before), median(behind));
+}
+
+function median(numbers: readonly number[]): number {
+  return [...numbers].sort((a, b) => a - b)[numbers.length >>> 1] ?? 1;
 }

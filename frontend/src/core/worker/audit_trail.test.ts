@@ -6,6 +6,7 @@ import { HistoryClient } from './history_client';
 class Stage {
   lines = 0;
   status = 200;
+  reads = 0;
   readonly asked: string[] = [];
   readonly got: number[] = [];
   readonly problems: string[] = [];
@@ -24,6 +25,7 @@ class Stage {
     }),
     {
       onLines: (lines) => this.got.push(...lines.map(({ id }) => id)),
+      onRead: () => (this.reads += 1),
       onProblem: (problem) => this.problems.push(problem),
       after: (_, action) => this.timers.push(action),
     },
@@ -43,6 +45,7 @@ test('all lines come at the beginning, page by page, and then the new ones', asy
   expect(stage.asked.slice(0, 3)).toEqual(
     [0, 2000, 4000].map((after) => `history/events?after=${after}&limit=2000`),
   );
+  expect(stage.reads).toBe(1);
   stage.lines = 4502;
   stage.trail.grew();
   stage.trail.grew();
@@ -68,5 +71,5 @@ test('without a history there are no lines, and no problem', async () => {
   stage.status = 404;
   stage.trail.begin();
   await stage.settle();
-  expect([stage.got, stage.problems]).toEqual([[], []]);
+  expect([stage.got, stage.problems, stage.reads]).toEqual([[], [], 1]);
 });

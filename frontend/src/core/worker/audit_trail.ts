@@ -7,6 +7,8 @@ const kPageLines = 2000;
 
 export interface TrailListener {
   onLines(lines: readonly AuditLine[]): void;
+  /** All lines that the hub has by now were told, or it does not answer. */
+  onRead(): void;
   onProblem(message: string): void;
   after(seconds: number, action: () => void): void;
 }
@@ -16,6 +18,7 @@ export class AuditTrail {
   private last = 0;
   private generation = 0;
   private waits = false;
+  private reading: Promise<void> = Promise.resolve();
 
   constructor(
     private readonly client: HistoryClient,
@@ -25,7 +28,7 @@ export class AuditTrail {
   /** A hub that was started again may count from 1. */
   begin(): void {
     this.last = 0;
-    void this.read();
+    this.reading = this.read();
     this.grew();
   }
 
@@ -35,22 +38,32 @@ export class AuditTrail {
     this.waits = true;
     this.listener.after(kDelaySeconds, () => {
       this.waits = false;
-      void this.read();
+      this.reading = this.read();
     });
+  }
+
+  /** What was asked for is told. */
+  settled(): Promise<void> {
+    return this.reading;
   }
 
   private async read(): Promise<void> {
     const generation = ++this.generation;
     try {
-      for (;;) {
-        const lines = await this.client.events(this.last, kPageLines);
-        if (generation !== this.generation || lines === undefined || lines.length === 0) return;
-        this.last = lines[lines.length - 1].id;
-        this.listener.onLines(lines);
-        if (lines.length < kPageLines) return;
-      }
+      await this.readPages(generation);
     } catch (error) {
       this.listener.onProblem(`events: ${String(error)}`);
+    }
+    if (generation === this.generation) this.listener.onRead();
+  }
+
+  private async readPages(generation: number): Promise<void> {
+    for (;;) {
+      const lines = await this.client.events(this.last, kPageLines);
+      if (generation !== this.generation || lines === undefined || lines.length === 0) return;
+      this.last = lines[lines.length - 1].id;
+      this.listener.onLines(lines);
+      if (lines.length < kPageLines) return;
     }
   }
 }

@@ -1,5 +1,7 @@
 import { expect, test } from 'vitest';
+import type { PlanEntry } from '../../protocol/messages';
 import type { ViewQuery } from '../store/frames';
+import { PlanHistory } from '../store/plan_history';
 import { RingStore } from '../store/ring_store';
 import { kTestQuery } from '../store/test_query';
 import { makeRecord } from '../store/test_records';
@@ -12,6 +14,7 @@ const kMebibyte = 2 ** 20;
 class Stage {
   readonly asked: RecordsQuery[] = [];
   readonly problems: string[] = [];
+  readonly plans = new PlanHistory();
   readonly past: CurvePast;
   /** Steps that the history has lost. */
   holes: readonly [first: number, last: number] = [0, 0];
@@ -24,15 +27,29 @@ class Stage {
     readonly every = 1,
     readonly store = new RingStore(1e9),
   ) {
-    this.past = new CurvePast({ records: (query) => this.answer(query) }, this.store, {
+    this.past = new CurvePast({ records: (query) => this.answer(query) }, this.store, this.plans, {
       onFetched: (records) => records.forEach((record) => this.store.insert(record, true)),
       onProblem: (problem) => this.problems.push(problem),
     });
     this.past.ofRun('5f0c');
+    this.past.plansKnown();
   }
 
-  record(step: number): ReturnType<typeof makeRecord> {
-    return makeRecord({ step, compressor: this.compressor }, new Float32Array(kMebibyte / 4));
+  /** Plans that came into force at these steps. */
+  learn(...plans: (readonly [since: number, entries: readonly PlanEntry[]])[]): void {
+    plans.forEach(([since, entries], index) => {
+      this.plans.add({ number: index + 1, entries }, since);
+      this.store.learn({ number: index + 1, entries });
+    });
+  }
+
+  record(step: number, plan?: number, entry = 0): ReturnType<typeof makeRecord> {
+    const number =
+      plan ?? Math.max(1, this.plans.all.findLast(({ since }) => since <= step)?.plan.number ?? 1);
+    return makeRecord(
+      { step, plan: number, entry, compressor: this.compressor },
+      new Float32Array(kMebibyte / 4),
+    );
   }
 
   async look(query: Partial<ViewQuery> = { layout: 'over' }): Promise<number[]> {
@@ -52,7 +69,7 @@ class Stage {
     const records = [];
     for (let step = query.first; step <= query.last; step++) {
       if (step < this.oldest || step % this.every !== 0 || isLost(step)) continue;
-      records.push(this.record(step));
+      records.push(this.record(step, undefined, query.entry));
     }
     const at = query.after === undefined ? 0 : Number(query.after);
     const page = records.slice(at, at + 4);
@@ -190,4 +207,48 @@ test('what comes for another run is not taken', async () => {
   stage.past.ofRun('77');
   for (let i = 0; i < 40; i++) await Promise.resolve();
   expect(stage.store.steps({ ...kTestQuery, form: 'values' })).toEqual([40]);
+});
+
+test('it goes on through the plans that the series was in, by its number in each', async () => {
+  const stage = new Stage(1);
+  const [tiles, stats] = [{ point: 'HiddenStates' }, { point: 'MLP1' }];
+  stage.learn([0, [tiles, stats]], [10, [stats, tiles]], [20, [stats]], [30, [tiles]]);
+  stage.store.insert(stage.record(40, 4));
+  await stage.look({ layout: 'over', plan: 4 });
+  const states = stage.asked.filter(({ point }) => point === 'HiddenStates');
+  expect(states.map(({ first, last, entry }) => [first, last, entry])).toEqual([
+    [37, 39, 0],
+    [34, 36, 0],
+    [31, 33, 0],
+    [30, 30, 0],
+    [17, 19, 1],
+    [14, 16, 1],
+  ]);
+  const held = stage.store.stepsOfSeries({ ...kTestQuery, form: 'values', plan: 4 });
+  expect(held).toEqual([...range(14, 19), ...range(30, 40)]);
+});
+
+test('a plan that changes alone asks for nothing again', async () => {
+  const stage = new Stage(31);
+  stage.learn([0, [{ point: 'HiddenStates' }]]);
+  stage.store.insert(stage.record(40));
+  await stage.look();
+  const asked = stage.asked.length;
+  stage.learn(
+    [0, [{ point: 'HiddenStates' }]],
+    [41, [{ point: 'MLP1' }, { point: 'HiddenStates' }]],
+  );
+  await stage.look({ layout: 'over', plan: 2, entry: 1 });
+  expect(stage.asked.length).toBe(asked);
+});
+
+test('nothing is fetched before the plans are known', async () => {
+  const stage = new Stage(31);
+  stage.past.ofRun('77');
+  stage.store.insert(stage.record(40));
+  await stage.look();
+  expect(stage.asked).toEqual([]);
+  stage.past.plansKnown();
+  await stage.look();
+  expect(stage.asked).not.toEqual([]);
 });

@@ -1,6 +1,7 @@
 import type { TensorRecord } from '../../protocol/record';
 import { kindOfForm } from '../store/compressors';
 import type { ViewQuery } from '../store/frames';
+import type { PlanHistory, Stretch } from '../store/plan_history';
 import type { RingStore } from '../store/ring_store';
 import { oldestWithoutGap, spacingOf } from '../store/spacing';
 import { seriesOf } from '../store/view';
@@ -18,25 +19,33 @@ const kMaxEmpty = 8;
 
 /**
  * Fetches from the hub's history what a curve over the steps shows of before the page came: from the
- * oldest of the newest steps backwards, once for each series, as much as kMaxBytes hold and the
- * store has room for.
+ * oldest of the newest steps backwards, through all plans that the series was in, once for each series,
+ * as much as kMaxBytes hold and the store has room for.
  */
 export class CurvePast {
   private readonly begun = new Set<string>();
   private readonly failed = new Set<string>();
   private readonly fetching = new Set<Promise<void>>();
   private run = '';
+  private knowsPlans = false;
 
   constructor(
     private readonly client: Pick<HistoryClient, 'records'>,
     private readonly store: RingStore,
+    private readonly plans: Pick<PlanHistory, 'stretchesOf'>,
     private readonly listener: CurvePastListener,
   ) {}
 
   ofRun(run: string): void {
     this.run = run;
+    this.knowsPlans = false;
     this.begun.clear();
     this.failed.clear();
+  }
+
+  /** The plans of the run are known, as far as the hub tells of them: nothing is fetched before. */
+  plansKnown(): void {
+    this.knowsPlans = true;
   }
 
   /** A connection began: what could not be fetched is worth another try. */
@@ -48,10 +57,13 @@ export class CurvePast {
   /** A view of the query is about to be shown. */
   look(query: ViewQuery): void {
     const { run } = this;
-    if (run === '' || !isCurve(query)) return;
-    const steps = this.store.steps(seriesOf(query));
+    if (run === '' || !this.knowsPlans || !isCurve(query)) return;
+    const series = seriesOf(query);
+    const steps = this.store.stepsOfSeries(series);
     const oldest = oldestWithoutGap(steps, spacingOf(steps, query.every));
-    const key = JSON.stringify([seriesOf(query), query.layerRanges, query.every]);
+    const { plan, entry, ...kind } = series;
+    const name = this.store.keyOf({ plan, entry });
+    const key = JSON.stringify([kind, name, query.layerRanges, query.every]);
     if (oldest === undefined || this.begun.has(key)) return;
     this.begun.add(key);
     const fetching = this.attempt(query, oldest)
@@ -79,29 +91,36 @@ export class CurvePast {
 
   private async fetch(query: ViewQuery, oldest: number): Promise<boolean> {
     const atOnce = Math.max(1, Math.floor(kPageBytes / this.bytesOfStep(query, oldest)));
-    let stretch = atOnce * spacingOf(this.store.steps(seriesOf(query)), query.every);
+    const steps = this.store.stepsOfSeries(seriesOf(query));
+    let size = atOnce * spacingOf(steps, query.every);
     let left = kMaxBytes;
     let empty = 0;
-    let last = oldest - 1;
-    while (last >= 1 && left > 0 && empty <= kMaxEmpty && this.hasRoom()) {
-      const first = Math.max(1, last - stretch + 1);
-      const came = await this.fetchStretch(query, first, last, left);
+    const stretches = this.stretchesOf(query, oldest - 1);
+    while (left > 0 && empty <= kMaxEmpty && this.hasRoom()) {
+      const stretch = cutNewest(stretches, size);
+      if (stretch === undefined) return true;
+      const came = await this.fetchStretch(query, stretch, left);
       if (came === undefined) return false;
       left -= came.bytes;
-      last = first - 1;
       empty = came.isEmpty ? empty + 1 : 0;
-      if (came.isEmpty) stretch *= 2;
+      if (came.isEmpty) size *= 2;
     }
     return true;
   }
 
+  /** Where the series is in the history; without its plan as if that had always been in force. */
+  private stretchesOf(query: ViewQuery, last: number): Stretch[] {
+    const known = this.plans.stretchesOf(this.store.keyOf(query), last);
+    if (known.length > 0) return [...known];
+    return last < 1 ? [] : [{ first: 1, last, entry: query.entry }];
+  }
+
   private async fetchStretch(
     query: ViewQuery,
-    first: number,
-    last: number,
+    { first, last, entry }: Stretch,
     most: number,
   ): Promise<{ bytes: number; isEmpty: boolean } | undefined> {
-    const { pointName: point, layerRanges: layers, entry } = query;
+    const { pointName: point, layerRanges: layers } = query;
     const steps = { run: this.run, first, last, limit: kPageBytes };
     // The tokens first: a step that is here is not asked for again when somebody moves to it.
     const tokens =
@@ -140,6 +159,15 @@ export class CurvePast {
     const payloads = [...layers].flat().map(({ payload }) => payload.byteLength);
     return payloads.reduce((sum, bytes) => sum + bytes, 1);
   }
+}
+
+/** Takes the newest steps, at most `size` of them, away from the stretches. */
+function cutNewest(stretches: Stretch[], size: number): Stretch | undefined {
+  const newest = stretches.shift();
+  if (newest === undefined) return undefined;
+  const first = Math.max(newest.first, newest.last - size + 1);
+  if (first > newest.first) stretches.unshift({ ...newest, last: first - 1 });
+  return { ...newest, first };
 }
 
 function isCurve({ form, layout }: ViewQuery): boolean {

@@ -2,6 +2,8 @@ import { kNotConnected } from '../../protocol/hub_client';
 import type { Notification } from '../../protocol/messages';
 import { webSocketPipe } from '../../protocol/pipe';
 import type { TensorRecord } from '../../protocol/record';
+import type { AuditLine, Plan } from '../../protocol/messages';
+import { PlanHistory } from '../store/plan_history';
 import { RingStore } from '../store/ring_store';
 import type { View } from '../store/frames';
 import { buffersOf, buildView } from '../store/view';
@@ -36,6 +38,7 @@ const kAlarmDelayMs = 100;
 /** Owns the socket, the store and the building of views. */
 class HubWorker {
   private store = new RingStore(0);
+  private readonly plans = new PlanHistory();
   private session: HubSession | undefined;
   private history: HistoryClient | undefined;
   private scrubber: Scrubber | undefined;
@@ -94,6 +97,7 @@ class HubWorker {
   }
 
   private async sync(token: number): Promise<void> {
+    await this.trail?.settled();
     for (const view of this.views.values()) view.flush();
     await this.curvePast?.settled();
     this.flushEvents();
@@ -125,7 +129,7 @@ class HubWorker {
   }
 
   private makeCurvePast(history: HistoryClient): CurvePast {
-    return new CurvePast(history, this.store, {
+    return new CurvePast(history, this.store, this.plans, {
       onFetched: (records, bytes) => this.take(records, bytes, true),
       onProblem: (problem) => this.problem(problem),
     });
@@ -133,7 +137,14 @@ class HubWorker {
 
   private makeTrail(history: HistoryClient): AuditTrail {
     return new AuditTrail(history, {
-      onLines: (lines) => this.event({ kind: 'trail', lines }),
+      onLines: (lines) => {
+        this.event({ kind: 'trail', lines });
+        this.recall(lines);
+      },
+      onRead: () => {
+        this.curvePast?.plansKnown();
+        this.viewChanged();
+      },
       onProblem: (problem) => this.problem(problem),
       after: (seconds, action) => void setTimeout(action, seconds * 1000),
     });
@@ -167,7 +178,7 @@ class HubWorker {
           this.post({ kind: 'connection', connection });
         },
         onHello: (hello) => {
-          if (hello.run !== null) this.ofRun(hello.run.id);
+          if (hello.run !== null) this.ofRun(hello.run.id, hello.run.plan);
           this.leaders.begin(hello.state.step);
           this.event({ kind: 'hello', hello });
           this.trail?.begin();
@@ -177,7 +188,8 @@ class HubWorker {
         },
         onNotification: (notification) => {
           const { event, params } = notification;
-          if (event === 'run') this.ofRun(params.id);
+          if (event === 'run') this.ofRun(params.id, params.plan);
+          if (event === 'plan') this.learn(params.plan, params.step);
           this.event({ kind: 'notification', notification });
           if (event === 'run') void this.askHistory(params.id);
           if (event === 'run') this.trail?.begin();
@@ -233,9 +245,10 @@ class HubWorker {
     }
   }
 
-  private ofRun(id: string): void {
+  private ofRun(id: string, plan: Plan | null | undefined): void {
     if (this.run !== '' && this.run !== id) {
       this.store.clear();
+      this.plans.clear();
       this.leaders.clear();
     }
     if (this.run !== id) {
@@ -243,7 +256,18 @@ class HubWorker {
       this.curvePast?.ofRun(id);
     }
     this.run = id;
+    if (plan !== null && plan !== undefined) this.learn(plan, 0);
     this.viewChanged();
+  }
+
+  private learn(plan: Plan, since: number): void {
+    this.plans.add(plan, since);
+    this.store.learn(plan);
+  }
+
+  private recall(lines: readonly AuditLine[]): void {
+    this.plans.recall(lines, this.run);
+    for (const { plan } of this.plans.all) this.store.learn(plan);
   }
 
   private async request(token: number, method: string, params: unknown): Promise<void> {

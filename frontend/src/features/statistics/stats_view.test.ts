@@ -88,11 +88,24 @@ describe('stats', () => {
     expect([frame.table[1], frame.history.lines.mean]).toEqual([3, [[3]]]);
   });
 
-  test('a step of another plan is not in the lines: it may mean something else', () => {
+  test('the lines go on through plans where the entry holds the same, and only there', () => {
     const store = new RingStore(1e6);
-    store.insert(makeRecord({ ...header, step: 1, plan: 1 }, numbers(1, 1, 0, 0)));
-    store.insert(makeRecord({ ...header, step: 2, plan: 2 }, numbers(2, 1, 0, 0)));
-    expect(frameOf(store, 'stats', { ...query, plan: 2 }).history.steps).toEqual([2]);
+    const stats = { point: 'HiddenStates', compressor: { kind: 'stats' } };
+    const bins = { point: 'HiddenStates', compressor: { kind: 'stats', range: [-1, 1] as const } };
+    store.learn({ number: 1, entries: [bins, stats] });
+    store.learn({ number: 2, entries: [{ ...stats, layers: '1' }] });
+    store.learn({ number: 3, entries: [bins] });
+    store.insert(makeRecord({ ...header, step: 1, plan: 1, entry: 0 }, numbers(7, 1, 0, 0)));
+    store.insert(makeRecord({ ...header, step: 1, plan: 1, entry: 1 }, numbers(1, 1, 0, 0)));
+    store.insert(makeRecord({ ...header, step: 2, plan: 2, entry: 0 }, numbers(2, 1, 0, 0)));
+    store.insert(makeRecord({ ...header, step: 3, plan: 9, entry: 0 }, numbers(9, 1, 0, 0)));
+    const { history } = frameOf(store, 'stats', { ...query, plan: 2, step: 2 });
+    expect([history.steps, history.lines.mean[0]]).toEqual([
+      [1, 2],
+      [1, 2],
+    ]);
+    const other = frameOf(store, 'stats', { ...query, plan: 3, step: 1 });
+    expect([other.history.steps, other.history.lines.mean[0]]).toEqual([[1], [7]]);
   });
 
   test('a spike is in the curves however long they are', () => {
