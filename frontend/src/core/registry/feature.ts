@@ -3,6 +3,7 @@ import type { CompressorFacts, Notification, RunFacts } from '../../protocol/mes
 import type { Session } from '../session/session';
 import type { StepTrack } from '../session/step_track';
 import type { TabFacts } from '../session/tabs';
+import type { UrlMembers } from '../session/url_state';
 import type { WatchedEntry } from '../session/watched';
 import type { CompressorKind } from '../store/compressors';
 import type { RunEvent } from '../store/event';
@@ -96,6 +97,8 @@ export interface Follower {
 
 /** All that a folder of `features` contributes to the page. Its worker side is `WorkerFeature`. */
 export interface Feature {
+  /** Its members of the view, as they stand in the address. */
+  readonly url?: UrlMembers;
   readonly compressors?: readonly Compressor[];
   readonly views?: readonly FrameView[];
   readonly tabs?: readonly Tab[];

@@ -1,6 +1,7 @@
 import { registerCompressors } from '../store/compressors';
 import type { ViewFrame } from '../store/frames';
 import { registerTabs } from '../session/tabs';
+import { registerUrlMembers } from '../session/url_state';
 import type { Compressor, Feature, FrameView, Tab } from './feature';
 
 const kFeatures: Feature[] = [];
@@ -8,7 +9,8 @@ const kFeatures: Feature[] = [];
 /** Makes features known, before the page begins. Their order is that of tabs, tools and choices. */
 export function registerFeatures(features: readonly Feature[]): void {
   kFeatures.push(...features);
-  for (const { compressors = [], tabs = [] } of features) {
+  for (const { url = {}, compressors = [], tabs = [] } of features) {
+    registerUrlMembers(url);
     registerCompressors(compressors);
     registerTabs(tabs);
   }

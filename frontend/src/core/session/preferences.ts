@@ -1,5 +1,5 @@
 import { boolean, isRecord, number, object, oneOf, optional, parse } from '../../base/schema';
-import { kDefaultView, type ViewState } from './url_state';
+import { defaultView, type ViewState } from './url_state';
 
 export const kThemeChoices = ['auto', 'light', 'dark'] as const;
 export type ThemeChoice = (typeof kThemeChoices)[number];
@@ -49,10 +49,11 @@ export function writeStored(key: string, value: string, place: Place = 'localSto
 
 /** The view where the address does not say otherwise. */
 export function preferredView(): ViewState {
+  const plain = defaultView();
   const view = pick(readPreferences());
-  const { smoothing = kDefaultView.smoothing } = view;
+  const { smoothing = plain.smoothing } = view;
   const isFit = smoothing >= 0 && smoothing <= 0.999;
-  return { ...kDefaultView, ...view, smoothing: isFit ? smoothing : kDefaultView.smoothing };
+  return { ...plain, ...view, smoothing: isFit ? smoothing : plain.smoothing };
 }
 
 export function preferredTheme(): ThemeChoice {

@@ -1,6 +1,6 @@
 import { formatLayers } from '../../protocol/layers';
-import type { ViewQuery } from '../store/frames';
-import type { ViewState } from './url_state';
+import type { FeatureQuery, ViewQuery } from '../store/frames';
+import { askedMembers, type ViewState } from './url_state';
 import { promptLengths, type WatchedEntry } from './watched';
 
 /** What a query asks for beside the entry. */
@@ -17,19 +17,14 @@ export interface Asked {
   readonly run: string;
 }
 
-/** What a query takes from the view. */
-type Shown = Pick<ViewState, 'row' | 'head' | 'vector' | 'aggregate' | 'layout'>;
-
-export function queryOf(
-  watched: WatchedEntry,
-  { row, head, vector, aggregate, layout }: Shown,
-  asked: Asked,
-): ViewQuery {
+export function queryOf(watched: WatchedEntry, view: ViewState, asked: Asked): ViewQuery {
   const { facts, entry, direction, promptSet, form, firstToken, layers } = watched;
+  const { row, layout } = view;
   const { plan, tokenizer, layer, step, until, every, run } = asked;
   return {
     ...{ point: facts.flag, entry, direction, promptSet, form, firstToken },
-    ...{ row, head, vector, aggregate, layout, step, until, every, layer, plan, run },
+    ...(askedMembers(view) as FeatureQuery),
+    ...{ row, layout, step, until, every, layer, plan, run },
     phase: asked.phase === 'eval' ? 1 : 0,
     lengths: promptLengths(watched, tokenizer),
     pointName: facts.name,

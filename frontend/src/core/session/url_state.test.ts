@@ -1,15 +1,16 @@
 import { expect, test } from 'vitest';
 import {
+  askedMembers,
   fitsAddress,
   formatViewState,
-  kDefaultView,
+  defaultView,
   parseViewState,
   type ViewState,
 } from './url_state';
 
 test('the default view needs no query', () => {
-  expect(formatViewState(kDefaultView, kDefaultView)).toBe('');
-  expect(parseViewState('')).toEqual(kDefaultView);
+  expect(formatViewState(defaultView(), defaultView())).toBe('');
+  expect(parseViewState('')).toEqual(defaultView());
 });
 
 test('every member survives the address', () => {
@@ -51,22 +52,22 @@ test('every member survives the address', () => {
     phaseB: 'eval',
     token: 17,
   };
-  expect(parseViewState(formatViewState(view, kDefaultView))).toEqual(view);
+  expect(parseViewState(formatViewState(view, defaultView()))).toEqual(view);
 });
 
 test('a draft that no hub would read is left out', () => {
   const plan = 'HiddenStates*'.repeat(1000);
-  expect(formatViewState({ ...kDefaultView, plan, layer: 2 }, kDefaultView)).toBe('?layer=2');
+  expect(formatViewState({ ...defaultView(), plan, layer: 2 }, defaultView())).toBe('?layer=2');
 });
 
 test('a program that no hub would read is left out, and a plan beside it leaves it less room', () => {
   const program = 'a = 1\n'.repeat(450);
-  const view = { ...kDefaultView, program, layer: 2 };
-  expect(fitsAddress(view)).toBe(true);
-  expect(parseViewState(formatViewState(view, kDefaultView))).toEqual(view);
+  const view = { ...defaultView(), program, layer: 2 };
+  expect(fitsAddress(view, 'program')).toBe(true);
+  expect(parseViewState(formatViewState(view, defaultView()))).toEqual(view);
   const plan = 'x'.repeat(3000);
-  expect(formatViewState({ ...view, plan }, kDefaultView)).toBe(`?layer=2&plan=${plan}`);
-  expect(formatViewState({ ...view, program: program.repeat(2) }, kDefaultView)).toBe('?layer=2');
+  expect(formatViewState({ ...view, plan }, defaultView())).toBe(`?layer=2&plan=${plan}`);
+  expect(formatViewState({ ...view, program: program.repeat(2) }, defaultView())).toBe('?layer=2');
 });
 
 test('nonsense falls back member by member', () => {
@@ -75,26 +76,37 @@ test('nonsense falls back member by member', () => {
       '&point=QKV&zoom=9-3&hold=x&events=2&maps=2&ranges=all&ridge=x&thr=high' +
       '&runa=5F0C&runb=..&stepb=0&token=-1',
   );
-  expect(view).toEqual({ ...kDefaultView, point: 'QKV' });
+  expect(view).toEqual({ ...defaultView(), point: 'QKV' });
 });
 
 test('what the address does not tell is as preferred', () => {
-  const preferred = { ...kDefaultView, smoothing: 0.5, logX: true, logLoss: true, events: false };
+  const preferred = { ...defaultView(), smoothing: 0.5, logX: true, logLoss: true, events: false };
   expect(parseViewState('', preferred)).toEqual(preferred);
   const told = parseViewState('?smooth=0.9&logx=0&logloss=1&events=1', preferred);
   expect(told).toEqual({ ...preferred, smoothing: 0.9, logX: false, events: true });
 });
 
 test("a link shows the sender's curves, whatever the reader prefers", () => {
-  const preferred = { ...kDefaultView, smoothing: 0.3, logX: true, events: false };
-  const link = formatViewState(kDefaultView, null);
-  expect(parseViewState(link, preferred)).toEqual(kDefaultView);
+  const preferred = { ...defaultView(), smoothing: 0.3, logX: true, events: false };
+  const link = formatViewState(defaultView(), null);
+  expect(parseViewState(link, preferred)).toEqual(defaultView());
 });
 
 test('the address tells what is not as preferred, so that a reload shows it again', () => {
-  const preferred = { ...kDefaultView, smoothing: 0.3, logX: true };
-  const address = formatViewState(kDefaultView, preferred);
+  const preferred = { ...defaultView(), smoothing: 0.3, logX: true };
+  const address = formatViewState(defaultView(), preferred);
   expect(address).toBe('?smooth=0.8&logx=0');
-  expect(parseViewState(address, preferred)).toEqual(kDefaultView);
+  expect(parseViewState(address, preferred)).toEqual(defaultView());
   expect(formatViewState(preferred, preferred)).toBe('?smooth=0.3&logx=1');
+});
+
+test('a query takes what views are built by', () => {
+  const view = {
+    ...defaultView(),
+    head: 3,
+    vector: 2,
+    aggregate: 'absmax' as const,
+    stat: 'norm' as const,
+  };
+  expect(askedMembers(view)).toEqual({ head: 3, vector: 2, aggregate: 'absmax' });
 });

@@ -2,21 +2,14 @@ import { kPhases } from '../../protocol/record';
 import type { Zoom } from '../../base/step_range';
 import { tabFacts } from './tabs';
 
-/** Everything that makes one view of a run, as it stands in the address. */
-export interface ViewState {
+/** What several views share of the view of a run. */
+interface CoreView {
   readonly tab: string;
   /** Name of the watched entry; '' takes the plan's first. */
   readonly point: string;
   readonly layer: number;
   readonly row: number;
-  /** Head of an attention map; vector of projections, by its place in the entry's list. */
-  readonly head: number;
-  readonly vector: number;
-  /** What of a row's projections the curves show. */
-  readonly over: 'last' | 'mean';
-  readonly stat: 'mean' | 'std' | 'norm' | 'bad';
   readonly phase: 'train' | 'eval';
-  readonly aggregate: 'mean' | 'absmax';
   /** A step of the past, or null to follow the newest. */
   readonly step: number | null;
   readonly smoothing: number;
@@ -26,11 +19,6 @@ export interface ViewState {
   /** Locked ends of the scales. */
   readonly layerLock: number | null;
   readonly tileLock: number | null;
-  /** A draft of the trace plan, as plan_text.ts writes it; '' where it is the plan in force. */
-  readonly plan: string;
-  /** A draft of an intervention: its name, and its text as it was typed. */
-  readonly programName: string;
-  readonly program: string;
   readonly logX: boolean;
   readonly logRate: boolean;
   readonly logSpeed: boolean;
@@ -44,195 +32,176 @@ export interface ViewState {
   readonly layout: 'one' | 'all' | 'over';
   /** Small maps have one colour range, or each its own. */
   readonly ranges: 'shared' | 'own';
-  /** Rows of the histogram ridge. */
-  readonly ridge: 'steps' | 'layers';
-  /** A projection beyond it raises the alarm, in whatever view the page is. */
-  readonly threshold: number | null;
-  /** Which projection, as alarm_target.ts writes it; '' where there is no threshold. */
-  readonly alarmTarget: string;
-  /** Comparison: ids of other recordings, '' for the run itself; A has the step and phase above. */
-  readonly runA: string;
-  readonly runB: string;
-  readonly stepB: number | null;
-  readonly phaseB: 'train' | 'eval';
-  /** Token of the row whose predictions are shown; null: the first. */
-  readonly token: number | null;
 }
 
-export const kDefaultView: ViewState = {
-  tab: 'tensors',
-  point: '',
-  layer: 1,
-  row: 0,
-  head: 0,
-  vector: 0,
-  over: 'last',
-  stat: 'mean',
-  phase: 'train',
-  aggregate: 'mean',
-  step: null,
-  smoothing: 0.8,
-  logLoss: false,
-  logGrad: false,
-  clip99: false,
-  layerLock: null,
-  tileLock: null,
-  plan: '',
-  programName: '',
-  program: '',
-  logX: false,
-  logRate: false,
-  logSpeed: false,
-  events: true,
-  zoom: null,
-  hold: null,
-  layout: 'one',
-  ranges: 'shared',
-  ridge: 'steps',
-  threshold: null,
-  alarmTarget: '',
-  runA: '',
-  runB: '',
-  stepB: null,
-  phaseB: 'train',
-  token: null,
+/**
+ * Everything that makes one view of a run, as it stands in the address. A feature adds its members by
+ * declaration merging, and registers how each stands in the address (`Feature.url`).
+ */
+// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- features fill it
+export interface ViewState extends CoreView {}
+
+/** How a member of the view stands in the address. */
+export interface UrlMember<T> {
+  /** In the query string. */
+  readonly name: string;
+  /** Its value where the address does not tell it. */
+  readonly otherwise: T;
+  /** Undefined for a text that does not fit. */
+  readonly read: (text: string) => T | undefined;
+  /** Null: it is left out. Without it the value as a text. */
+  readonly write?: (value: T, view: ViewState) => string | null;
+  /** Readers keep a preference of it: a link tells it even where it is as otherwise. */
+  readonly isPreference?: boolean;
+  /** A text of any length: it is left out where the address has no room. */
+  readonly isDraft?: boolean;
+  /** Views are built by it: it travels in the queries, under the same name. */
+  readonly isAsked?: boolean;
+}
+
+export type UrlMembers = { readonly [K in keyof ViewState]?: UrlMember<ViewState[K]> };
+
+// The usual kinds of members.
+
+/** One of the choices, the first where the address does not tell. */
+export function choiceMember<const T extends string>(
+  name: string,
+  choices: readonly [T, ...T[]],
+): UrlMember<T> {
+  const read = (text: string): T | undefined => choices.find((choice) => choice === text);
+  return { name, otherwise: choices[0], read };
+}
+
+/** A whole number from `low` on. */
+export function wholeMember<T extends number | null>(
+  name: string,
+  low: number,
+  otherwise: T,
+): UrlMember<number | T> {
+  const fits = (text: string): boolean => /^\d{1,15}$/.test(text) && Number(text) >= low;
+  return { name, otherwise, read: (text) => (fits(text) ? Number(text) : undefined) };
+}
+
+/** A finite number that fits, if there is one. */
+export function numberMember(
+  name: string,
+  fits: (value: number) => boolean = () => true,
+): UrlMember<number | null> {
+  return { name, otherwise: null, read: (text) => finiteOf(text, fits) };
+}
+
+export function textMember(name: string, most: number): UrlMember<string> {
+  return { name, otherwise: '', read: (text) => text.slice(0, most) };
+}
+
+export function draftMember(name: string): UrlMember<string> {
+  return { name, otherwise: '', read: (text) => text, isDraft: true };
+}
+
+export function flagMember(name: string, otherwise: boolean): UrlMember<boolean> {
+  return {
+    name,
+    otherwise,
+    read: (text) => (text === '1' || text === '0' ? text === '1' : undefined),
+    write: (value) => (value ? '1' : '0'),
+  };
+}
+
+/** The id of a recording; '' for the run itself. */
+export function runMember(name: string): UrlMember<string> {
+  const read = (text: string): string | undefined =>
+    /^[0-9a-f]{16}$/.test(text) ? text : undefined;
+  return { name, otherwise: '', read };
+}
+
+function finiteOf(text: string, fits: (value: number) => boolean): number | undefined {
+  return text !== '' && Number.isFinite(Number(text)) && fits(Number(text))
+    ? Number(text)
+    : undefined;
+}
+
+const isPositive = (value: number): boolean => value > 0;
+
+function preferred<T>(member: UrlMember<T>): UrlMember<T> {
+  return { ...member, isPreference: true };
+}
+
+const kCore: { readonly [K in keyof CoreView]: UrlMember<CoreView[K]> } = {
+  tab: {
+    name: 'tab',
+    otherwise: 'tensors',
+    read: (text) => tabFacts().find(({ tab }) => tab === text)?.tab,
+  },
+  point: textMember('point', 200),
+  layer: wholeMember('layer', 0, 1),
+  row: wholeMember('row', 0, 0),
+  phase: choiceMember('phase', kPhases),
+  step: wholeMember('step', 1, null),
+  smoothing: preferred({
+    name: 'smooth',
+    otherwise: 0.8,
+    read: (text) => finiteOf(text, (value) => value >= 0 && value <= 0.999),
+  }),
+  logLoss: preferred(flagMember('logloss', false)),
+  logGrad: preferred(flagMember('loggrad', false)),
+  logX: preferred(flagMember('logx', false)),
+  logRate: preferred(flagMember('loglr', false)),
+  logSpeed: preferred(flagMember('logtps', false)),
+  events: preferred(flagMember('events', true)),
+  clip99: {
+    name: 'clip',
+    otherwise: false,
+    read: (text) => text === '99',
+    write: () => '99',
+  },
+  layerLock: numberMember('llock', isPositive),
+  tileLock: numberMember('tlock', isPositive),
+  zoom: {
+    name: 'zoom',
+    otherwise: null,
+    read: zoomOf,
+    write: (zoom) => zoom?.join('-') ?? null,
+  },
+  hold: wholeMember('hold', 0, null),
+  layout: choiceMember('maps', ['one', 'all', 'over']),
+  ranges: choiceMember('ranges', ['shared', 'own']),
 };
 
-export const kMaxProgramName = 64;
-const kMaxTarget = 240;
-/** A draft of the plan that is longer would not fit the request line that the hub reads. */
-export const kMaxPlanText = 5000;
-/** Characters of both drafts together, as the address writes them. */
-const kMaxDrafts = 6000;
+/** "10.5-200" */
+function zoomOf(text: string): Zoom | undefined {
+  const parts = /^(\d{1,15}(?:\.\d{1,2})?)-(\d{1,15}(?:\.\d{1,2})?)$/.exec(text);
+  if (parts === null) return undefined;
+  const [low, high] = [Number(parts[1]), Number(parts[2])];
+  return low < high ? [low, high] : undefined;
+}
 
-export const kTooLong =
-  'Too long for the address: a link does not carry it, and a reload loses it.';
+type AnyMember = UrlMember<unknown>;
+const kMembers = new Map(Object.entries(kCore) as unknown as [keyof ViewState, AnyMember][]);
 
-const kStats = ['mean', 'std', 'norm', 'bad'] as const;
-const kLayouts = ['one', 'all', 'over'] as const;
-
-/** Members of a query string, each null where it does not fit. */
-class Members {
-  private readonly query: URLSearchParams;
-
-  constructor(search: string) {
-    this.query = new URLSearchParams(search);
+/** Adds members of a feature, before the page begins. */
+export function registerUrlMembers(members: UrlMembers): void {
+  for (const [key, member] of Object.entries(members)) {
+    kMembers.set(key as keyof ViewState, member as unknown as AnyMember);
   }
+}
 
-  text(name: string): string {
-    return this.query.get(name) ?? '';
-  }
+function viewOf(value: (key: keyof ViewState, member: AnyMember) => unknown): ViewState {
+  const pairs = [...kMembers].map(([key, member]) => [key, value(key, member)]);
+  return Object.fromEntries(pairs) as ViewState;
+}
 
-  whole(name: string, low: number): number | null {
-    const text = this.text(name);
-    return /^\d{1,15}$/.test(text) && Number(text) >= low ? Number(text) : null;
-  }
-
-  finite(name: string): number | null {
-    const text = this.text(name);
-    return text !== '' && Number.isFinite(Number(text)) ? Number(text) : null;
-  }
-
-  positive(name: string): number | null {
-    const value = this.finite(name);
-    return value !== null && value > 0 ? value : null;
-  }
-
-  flag(name: string, otherwise: boolean): boolean {
-    const text = this.text(name);
-    return text === '1' || text === '0' ? text === '1' : otherwise;
-  }
-
-  /** The one of the choices that stands there, or else the first. */
-  oneOf<T extends string>(name: string, choices: readonly [T, ...T[]]): T {
-    return choices.find((choice) => choice === this.text(name)) ?? choices[0];
-  }
+/** The view of an address that tells nothing. */
+export function defaultView(): ViewState {
+  return viewOf((_, { otherwise }) => otherwise);
 }
 
 /** Reads a query string; what it does not tell, or wrongly, is as in `preferred`. */
-export function parseViewState(search: string, preferred: ViewState = kDefaultView): ViewState {
-  const members = new Members(search);
-  return { ...placeOf(members), ...curvesOf(members, preferred), ...comparisonOf(members) };
-}
-
-type CurveView = Pick<
-  ViewState,
-  'smoothing' | 'logLoss' | 'logGrad' | 'logX' | 'logRate' | 'logSpeed' | 'events' | 'zoom' | 'hold'
->;
-type ComparisonView = Pick<ViewState, 'runA' | 'runB' | 'stepB' | 'phaseB' | 'token'>;
-type PlaceView = Omit<ViewState, keyof CurveView | keyof ComparisonView>;
-
-function placeOf(members: Members): PlaceView {
-  return {
-    tab: tabFacts().find(({ tab }) => tab === members.text('tab'))?.tab ?? kDefaultView.tab,
-    point: members.text('point').slice(0, 200),
-    layer: members.whole('layer', 0) ?? kDefaultView.layer,
-    row: members.whole('row', 0) ?? 0,
-    head: members.whole('head', 0) ?? 0,
-    vector: members.whole('vector', 0) ?? 0,
-    over: members.oneOf('over', ['last', 'mean']),
-    stat: members.oneOf('stat', kStats),
-    phase: members.oneOf('phase', kPhases),
-    aggregate: members.oneOf('agg', ['mean', 'absmax']),
-    step: members.whole('step', 1),
-    clip99: members.text('clip') === '99',
-    layerLock: members.positive('llock'),
-    tileLock: members.positive('tlock'),
-    plan: members.text('plan'),
-    programName: members.text('pname').slice(0, kMaxProgramName),
-    program: members.text('program'),
-    layout: members.oneOf('maps', kLayouts),
-    ranges: members.oneOf('ranges', ['shared', 'own']),
-    ridge: members.oneOf('ridge', ['steps', 'layers']),
-    threshold: members.finite('thr'),
-    alarmTarget: members.text('guard').slice(0, kMaxTarget),
-  };
-}
-
-function curvesOf(members: Members, preferred: ViewState): CurveView {
-  const smoothing = members.finite('smooth');
-  const isSmoothing = smoothing !== null && smoothing >= 0 && smoothing <= 0.999;
-  return {
-    smoothing: isSmoothing ? smoothing : preferred.smoothing,
-    logLoss: members.flag('logloss', preferred.logLoss),
-    logGrad: members.flag('loggrad', preferred.logGrad),
-    logX: members.flag('logx', preferred.logX),
-    logRate: members.flag('loglr', preferred.logRate),
-    logSpeed: members.flag('logtps', preferred.logSpeed),
-    events: members.flag('events', preferred.events),
-    zoom: zoomOf(members.text('zoom')),
-    hold: members.whole('hold', 0),
-  };
-}
-
-function comparisonOf(members: Members): ComparisonView {
-  return {
-    runA: runOf(members.text('runa')),
-    runB: runOf(members.text('runb')),
-    stepB: members.whole('stepb', 1),
-    phaseB: members.oneOf('phaseb', kPhases),
-    token: members.whole('token', 0),
-  };
-}
-
-/** "10.5-200" */
-function zoomOf(text: string): Zoom {
-  const parts = /^(\d{1,15}(?:\.\d{1,2})?)-(\d{1,15}(?:\.\d{1,2})?)$/.exec(text);
-  if (parts === null) return null;
-  const [low, high] = [Number(parts[1]), Number(parts[2])];
-  return low < high ? [low, high] : null;
-}
-
-function runOf(id: string): string {
-  return /^[0-9a-f]{16}$/.test(id) ? id : '';
-}
-
-type Put = (name: string, value: string, isDefault: boolean) => void;
-
-/** Whether the address can hold the program: the hub reads 8 KiB of a request with its headers. */
-export function fitsAddress({ program, plan }: ViewState): boolean {
-  const room = kMaxDrafts - (plan.length > kMaxPlanText ? 0 : plan.length);
-  return new URLSearchParams({ program }).toString().length <= room;
+export function parseViewState(search: string, preferred: ViewState = defaultView()): ViewState {
+  const query = new URLSearchParams(search);
+  return viewOf((key, { name, read }) => {
+    const text = query.get(name);
+    return (text === null ? undefined : read(text)) ?? preferred[key];
+  });
 }
 
 /**
@@ -241,59 +210,41 @@ export function fitsAddress({ program, plan }: ViewState): boolean {
  */
 export function formatViewState(view: ViewState, preferred: ViewState | null): string {
   const query = new URLSearchParams();
-  const put: Put = (name, value, isDefault) => {
-    if (!isDefault) query.set(name, value);
-  };
-  put('tab', view.tab, view.tab === kDefaultView.tab);
-  put('point', view.point, view.point === '');
-  put('layer', String(view.layer), view.layer === kDefaultView.layer);
-  put('row', String(view.row), view.row === 0);
-  put('head', String(view.head), view.head === 0);
-  put('vector', String(view.vector), view.vector === 0);
-  put('over', view.over, view.over === 'last');
-  put('stat', view.stat, view.stat === 'mean');
-  put('phase', view.phase, view.phase === 'train');
-  put('agg', view.aggregate, view.aggregate === 'mean');
-  put('step', String(view.step), view.step === null);
-  putPreferences(put, view, preferred);
-  put('clip', '99', !view.clip99);
-  put('llock', String(view.layerLock), view.layerLock === null);
-  put('tlock', String(view.tileLock), view.tileLock === null);
-  put('plan', view.plan, view.plan.length > kMaxPlanText || view.plan === '');
-  put('pname', view.programName, view.programName === '');
-  put('program', view.program, view.program === '' || !fitsAddress(view));
-  put('zoom', view.zoom?.join('-') ?? '', view.zoom === null);
-  put('hold', String(view.hold), view.hold === null);
-  put('maps', view.layout, view.layout === 'one');
-  put('ranges', view.ranges, view.ranges === 'shared');
-  put('ridge', view.ridge, view.ridge === 'steps');
-  put('thr', String(view.threshold), view.threshold === null);
-  put('guard', view.alarmTarget, view.alarmTarget === '' || view.threshold === null);
-  putComparison(put, view);
+  for (const [key, { name, otherwise, write, isPreference }] of kMembers) {
+    const value = view[key];
+    const isKnown = isPreference !== true || preferred?.[key] === otherwise;
+    if (value === otherwise && isKnown) continue;
+    if (!fitsAddress(view, key)) continue;
+    const text = write === undefined ? String(value) : write(value, view);
+    if (text !== null) query.set(name, text);
+  }
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
 }
 
-const kFlags = [
-  ['logloss', 'logLoss'],
-  ['loggrad', 'logGrad'],
-  ['logx', 'logX'],
-  ['loglr', 'logRate'],
-  ['logtps', 'logSpeed'],
-  ['events', 'events'],
-] as const;
-
-function putPreferences(put: Put, view: ViewState, preferred: ViewState | null): void {
-  const isKnown = (member: keyof ViewState): boolean =>
-    view[member] === kDefaultView[member] && view[member] === preferred?.[member];
-  put('smooth', String(view.smoothing), isKnown('smoothing'));
-  for (const [name, member] of kFlags) put(name, view[member] ? '1' : '0', isKnown(member));
+/** The members that views are built by. */
+export function askedMembers(view: ViewState): Partial<ViewState> {
+  const asked = [...kMembers].filter(([, { isAsked }]) => isAsked === true);
+  return Object.fromEntries(asked.map(([key]) => [key, view[key]]));
 }
 
-function putComparison(put: Put, view: ViewState): void {
-  put('runa', view.runA, view.runA === '');
-  put('runb', view.runB, view.runB === '');
-  put('stepb', String(view.stepB), view.stepB === null);
-  put('phaseb', view.phaseB, view.phaseB === 'train');
-  put('token', String(view.token), view.token === null);
+/**
+ * Whether the address can hold a draft beside those before it: the hub reads 8 KiB of a request with its
+ * headers. Other members always fit.
+ */
+export function fitsAddress(view: ViewState, wanted: keyof ViewState): boolean {
+  let room = kMaxDrafts;
+  for (const [key, { name, isDraft }] of kMembers) {
+    if (isDraft !== true) continue;
+    const { length } = new URLSearchParams({ [name]: String(view[key]) }).toString();
+    if (key === wanted) return length <= room;
+    if (length <= room) room -= length;
+  }
+  return true;
 }
+
+/** Characters of all drafts together, as the address writes them. */
+export const kMaxDrafts = 6000;
+
+export const kTooLong =
+  'Too long for the address: a link does not carry it, and a reload loses it.';

@@ -1,7 +1,11 @@
 import type { Form } from './compressors';
 
+/** What features ask for: each adds its members where it declares them, and registers them (`UrlMember.isAsked`). */
+// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- features fill it
+export interface FeatureQuery {}
+
 /** What the page wants to see. `step` null follows the newest. */
-export interface ViewQuery {
+export interface ViewQuery extends FeatureQuery {
   readonly point: number;
   readonly entry: number;
   /** Number of the plan that `entry` is counted in. */
@@ -18,9 +22,6 @@ export interface ViewQuery {
   readonly layer: number;
   /** Index in `rowNames` of the frame. */
   readonly row: number;
-  readonly head: number;
-  readonly vector: number;
-  readonly aggregate: 'mean' | 'absmax';
   /** Of tiles: one layer large, all layers, or a summary over the steps. */
   readonly layout: 'one' | 'all' | 'over';
   readonly step: number | null;

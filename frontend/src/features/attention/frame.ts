@@ -18,4 +18,7 @@ declare module '../../core/store/frames' {
   interface Frames {
     readonly attention: AttentionFrame;
   }
+  interface FeatureQuery {
+    readonly head: number;
+  }
 }

@@ -5,9 +5,11 @@ import type { Session } from '../../core/session/session';
 import { pairOf } from '../../core/store/frame_pair';
 import type { AttentionFrame } from './frame';
 import HeadChoice from './head_choice.svelte';
+import { kUrl } from './url';
 
 /** Attention of every head: queries × keys. Its records come from the compressors of `maps`. */
 export const kAttention: Feature = {
+  url: kUrl,
   viewTools: [HeadChoice],
   plan: async () => (await import('./plan')).kPlan,
   views: [

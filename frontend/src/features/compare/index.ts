@@ -3,9 +3,11 @@ import type { Command } from '../../core/registry/commands';
 import type { Feature } from '../../core/registry/feature';
 import type { Session } from '../../core/session/session';
 import { comparisonOf } from './comparison.svelte';
+import { kUrl } from './url';
 
 /** Two steps, phases or runs beside each other. */
 export const kCompare: Feature = {
+  url: kUrl,
   tabs: [
     {
       tab: 'compare',

@@ -5,9 +5,11 @@ import { hindranceOf } from '../../core/session/controller.svelte';
 import type { Session } from '../../core/session/session';
 import Chip from './chip.svelte';
 import { interventionsOf } from './interventions.svelte';
+import { kUrl } from './url';
 
 /** Programs that change values inside the model while it runs. */
 export const kInterventions: Feature = {
+  url: kUrl,
   tabs: [
     {
       tab: 'interventions',

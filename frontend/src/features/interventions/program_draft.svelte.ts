@@ -47,7 +47,7 @@ export class ProgramDraft {
   readonly name = $derived.by(() => this.session.view.programName.trim() || kNoName);
   readonly isEmpty = $derived(this.text.trim() === '');
   /** The address is too short for it: a reload loses it. */
-  readonly isTooLong = $derived.by(() => !fitsAddress(this.session.view));
+  readonly isTooLong = $derived.by(() => !fitsAddress(this.session.view, 'program'));
   readonly error = $derived.by((): HubError | null => this.refused ?? this.checker.error);
   readonly found = $derived(
     this.error === null ? null : expressionErrorOf(this.error.message, this.error.where),

@@ -36,4 +36,7 @@ declare module '../../core/store/frames' {
     readonly layers: LayersFrame;
     readonly over: OverFrame;
   }
+  interface FeatureQuery {
+    readonly aggregate: 'mean' | 'absmax';
+  }
 }

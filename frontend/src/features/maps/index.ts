@@ -7,9 +7,11 @@ import CellSwitches from './cell_switches.svelte';
 import type { LayersFrame, MapsFrame, OverFrame } from './frame';
 import LayerTileMaps from './layer_tile_maps.svelte';
 import { kPageCompressors } from './page_compressor';
+import { kUrl } from './url';
 
 /** Heat maps of columns and tiles: of one layer, of all layers, over the steps. */
 export const kMaps: Feature = {
+  url: kUrl,
   compressors: kPageCompressors,
   viewTools: [CellSwitches],
   plan: async () => (await import('./plan')).kPlan,

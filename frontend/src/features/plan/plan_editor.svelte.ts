@@ -9,7 +9,7 @@ import { type EntryEstimate, PlanChecker } from './plan_checker.svelte';
 import type { PlanRow } from '../../core/registry/plan_feature';
 import { newRow, rowsOf } from './plan_row';
 import { formatDraft, parseDraft } from './plan_text';
-import { kMaxPlanText } from '../../core/session/url_state';
+import { fitsAddress } from '../../core/session/url_state';
 
 const kFree = 'Nobody holds control: Apply claims it.';
 const kReplayed = 'A recording cannot be re-traced: this is the plan it was made with.';
@@ -35,7 +35,7 @@ export class PlanEditor {
   );
   readonly edited = $derived.by(() => this.session.view.plan !== '');
   /** The address is too short for the draft: a reload loses it. */
-  readonly isTooLong = $derived.by(() => this.session.view.plan.length > kMaxPlanText);
+  readonly isTooLong = $derived.by(() => !fitsAddress(this.session.view, 'plan'));
   readonly changes = $derived(this.edited ? changesOf(this.inForce, this.rows) : []);
   readonly access = $derived.by(() => accessOf(this.session, kFree, kReplayed));
   readonly readOnly = $derived(this.access.readOnly);

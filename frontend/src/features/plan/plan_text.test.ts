@@ -3,7 +3,7 @@ import type { Plan, PlanEntry, PointFacts } from '../../protocol/messages';
 import { planOf } from './plan_form';
 import type { PlanRow } from '../../core/registry/plan_feature';
 import { rowsOf } from './plan_row';
-import { kMaxPlanText } from '../../core/session/url_state';
+import { kMaxDrafts } from '../../core/session/url_state';
 import { formatDraft, parseDraft } from './plan_text';
 
 const kDims = ['batch', 'sequence', 'features'];
@@ -84,7 +84,7 @@ test('it is short, and short enough for the hub', () => {
     ),
   ).toBe('HiddenStates.l1-4.t64*HiddenStates.kstats');
   const many = Array.from({ length: 64 }, () => kEverything[0]);
-  expect(formatDraft(rows(...many)).length).toBeLessThan(kMaxPlanText);
+  expect(formatDraft(rows(...many)).length).toBeLessThan(kMaxDrafts);
 });
 
 test('what is half typed survives too', () => {

@@ -15,4 +15,7 @@ declare module '../../core/store/frames' {
   interface Frames {
     readonly projection: ProjectionFrame;
   }
+  interface FeatureQuery {
+    readonly vector: number;
+  }
 }

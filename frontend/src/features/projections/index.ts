@@ -8,9 +8,11 @@ import type { ProjectionFrame } from './frame';
 import { kPageCompressors } from './page_compressor';
 import { alarmOf } from './projection_alarm.svelte';
 import VectorChoice from './vector_choice.svelte';
+import { kUrl } from './url';
 
 /** Projections on direction vectors, and their alarm. */
 export const kProjections: Feature = {
+  url: kUrl,
   compressors: kPageCompressors,
   viewTools: [VectorChoice],
   banners: [AlarmStrip],

@@ -9,12 +9,12 @@ import { stateOf } from '../../core/registry/state_of';
 import type { Slot } from '../../core/worker/link_messages';
 import type { Session } from '../../core/session/session';
 import { compressorFor } from '../../core/session/plan_book.svelte';
+import { defaultView } from '../../core/session/url_state';
 import { vectorName } from './vector_name';
 import { queryOf } from '../../core/session/queries';
 import { layerName, phaseOf } from '../../core/session/watched';
 
 // The alarm does not look at these: a change of the page's own must not be one of its query.
-const kFixed = { head: 0, aggregate: 'mean', layout: 'one' } as const;
 
 /** A projection that is beyond its threshold, or was. */
 export interface Alarm {
@@ -95,7 +95,7 @@ export class ProjectionAlarm implements Follower {
     const phase = phaseOf(entry.phases, target.phase);
     return queryOf(
       entry,
-      { ...kFixed, row: target.row, vector: target.vector },
+      { ...defaultView(), row: target.row, vector: target.vector },
       {
         plan: session.plan?.number ?? 0,
         tokenizer: session.tokenizer,

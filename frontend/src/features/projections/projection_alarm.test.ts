@@ -5,7 +5,7 @@ import type { ProjectionFrame } from './frame';
 import type { Session } from '../../core/session/session';
 import { PlanBook } from '../../core/session/plan_book.svelte';
 import { ProjectionAlarm } from './projection_alarm.svelte';
-import { kDefaultView, type ViewState } from '../../core/session/url_state';
+import { defaultView, type ViewState } from '../../core/session/url_state';
 import { watchedEntries } from '../../core/session/watched';
 
 const kRun = runSchema(
@@ -25,7 +25,7 @@ const kPlan = planSchema(
 class Stage {
   readonly asked: (ViewQuery | null)[] = [];
   view: ViewState = {
-    ...kDefaultView,
+    ...defaultView(),
     ...{ threshold: 2, alarmTarget: '2.0.0.last.train.HiddenStates · projection' },
   };
   watched = watchedEntries(kRun, kPlan);

@@ -5,9 +5,11 @@ import type { Session } from '../../core/session/session';
 import type { StatsFrame } from './frame';
 import { kPageCompressors } from './page_compressor';
 import { tablesOf } from './pair';
+import { kUrl } from './url';
 
 /** Moments and histograms of every layer, over the steps. */
 export const kStatistics: Feature = {
+  url: kUrl,
   compressors: kPageCompressors,
   plan: async () => (await import('./plan')).kPlan,
   views: [

@@ -5,9 +5,11 @@ import type { TopKFrame } from './frame';
 import { kPageCompressors } from './page_compressor';
 import { changedBest } from './pair';
 import { textEntries } from './text_entries';
+import { kUrl } from './url';
 
 /** The largest columns of each token, of logits the predictions; and the tab of the text with them. */
 export const kText: Feature = {
+  url: kUrl,
   compressors: kPageCompressors,
   plan: async () => (await import('./plan')).kPlan,
   views: [

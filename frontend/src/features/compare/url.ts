@@ -1,0 +1,24 @@
+import {
+  choiceMember,
+  runMember,
+  type UrlMembers,
+  wholeMember,
+} from '../../core/session/url_state';
+import { kPhases } from '../../protocol/record';
+
+declare module '../../core/session/url_state' {
+  interface ViewState {
+    /** Ids of other recordings, '' for the run itself. A has the step and the phase of every view. */
+    readonly runA: string;
+    readonly runB: string;
+    readonly stepB: number | null;
+    readonly phaseB: 'train' | 'eval';
+  }
+}
+
+export const kUrl: UrlMembers = {
+  runA: runMember('runa'),
+  runB: runMember('runb'),
+  stepB: wholeMember('stepb', 1, null),
+  phaseB: choiceMember('phaseb', kPhases),
+};
