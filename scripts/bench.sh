@@ -3,7 +3,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-# The set-up of the demo installs libtorch alone, without what Python needs to import it.
+# The demo's set-up installs libtorch without the Python packages that importing it needs.
 check_modules() {
   local missing
   missing=$("$1" -c 'import importlib.util as u, sys; print(*(m for m in sys.argv[1:] if u.find_spec(m) is None))' \

@@ -1,4 +1,4 @@
-"""What the checks of this folder share: listing files, blanking comments and strings, reporting."""
+"""Shared by the checks of this folder: listing files, blanking comments and strings, reporting."""
 
 import argparse
 import os

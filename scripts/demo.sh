@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Sets up what is missing, then trains on two ranks with the tracer on port 8765 and prints one URL.
+# Installs and builds missing parts, then trains on two ranks with the page on port 8765 and prints its URL.
 #
 #   scripts/demo.sh [--open] [flags of `tensor-tracer train`…]
 #
 #   --open   also opens the page in the default browser
-# Ctrl-C ends the run after its step; a second Ctrl-C ends everything at once. For the set-up's
-# environment variables see scripts/setup.sh --help.
+# Ctrl-C ends the run after its step; a second Ctrl-C ends everything at once. scripts/setup.sh --help lists
+# the environment variables of the set-up.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

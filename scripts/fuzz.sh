@@ -6,12 +6,12 @@
 #
 #   TARGET      expression, graph, npy, program, pt, record, recording, safetensors, upgrade_request or
 #               viewer_message
-#   --runs      inputs of each target, 1,000,000
-#   --seconds   at most so long each, 0: no bound
+#   --runs      inputs for each target, by default 1,000,000
+#   --seconds   time limit for each target; 0: no limit
 #
-# What a target finds is written to build/fuzz/found/<target>-<kind>-<hash> and fails the script: keep
-# it as tests/fuzz/corpus/<target>/regression-<what> with the correction. What it learnt stays in
-# build/fuzz/learnt/<target> for the next run. TT_CLANG names another clang++.
+# An input that fails is written to build/fuzz/found/<target>-<kind>-<hash>, and the script fails. Add the input
+# to the corpus together with the correction, as tests/fuzz/corpus/<target>/regression-<name>. Inputs with new
+# coverage are kept in build/fuzz/learnt/<target> for the next run. TT_CLANG names another clang++.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

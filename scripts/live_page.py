@@ -1,6 +1,6 @@
 """Starts a real run on two ranks with the demo's configuration and tests the page against it.
 
-What follows on the command line goes to Playwright. scripts/test.sh runs it as the suite `live page`.
+The arguments are passed to Playwright. scripts/test.sh runs it as the suite `live page`.
 """
 
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The quick checks of a change, a few seconds in all; scripts/test.sh runs these and the tests.
+# Runs the quick checks of a change, in a few seconds. scripts/test.sh runs these checks and the tests.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the tests under sanitizers and runs them: with asan-ubsan the tests of all parts, with ranks as
-# threads and as two processes; with tsan those of the parts without libtorch. Both replay the corpora of the
-# fuzz targets.
+# Builds and runs the tests under sanitizers. asan-ubsan: the tests of all parts, with ranks as threads and as
+# two processes. tsan: the tests of the parts without libtorch. Both also run the corpora of the fuzz
+# targets.
 #
 #   scripts/sanitize.sh [asan-ubsan|tsan|all] [--reports FOLDER] [flags of GoogleTest…]
 #

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Brings this checkout from a fresh clone to a built program, and does only what is missing.
+# Installs packages and builds the program in this checkout. It skips stages that are already done.
 #
 #   scripts/setup.sh --for demo|test [--only STAGE,…]
 #
-# Stages: packages venv node page configure build. `demo` builds the programs, `test` also the tests
-# and what runs them. Quiet output goes to build/setup.log.
+# Stages: packages venv node page configure build. `demo` builds the programs; `test` also builds the tests and
+# installs the test tools. The output of the tools goes to build/setup.log.
 #
 #   TT_LIBTORCH=/path   use this libtorch instead of the pip package
-#   TT_PIP_OPTIONS=…    further options of `pip install`, such as another index
-#   TT_JOBS=N           compile jobs (otherwise: CPUs, limited by free memory)
+#   TT_PIP_OPTIONS=…    more options for `pip install`, such as another index
+#   TT_JOBS=N           number of compile jobs (default: number of CPUs, limited by free memory)
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Runs the hub's tests of endurance for long: the same tests as in tests/e2e, told so by environment
-# variables. What a test prints and fails with is theirs.
+# Runs endurance tests of the hub for a long time. They are tests of tests/e2e; environment variables set their
+# length.
 #
 #   scripts/soak.sh [all|storm|stall|churn|race|kills|large|meshes|fuzz]…
 #
 #   storm   64 clients that connect, cut and close at random: 10 minutes with each sanitizer build
-#   stall   a stalled viewer beside 63 healthy ones: 30 minutes
-#   churn   100,000 clients that come and go
-#   race    20,000 races of two controllers, 2,000 more on a real run of two ranks
-#   kills   kill -9 of a recording hub 400 times, of real recorded runs 30 times
-#   large   a recording of 10 GiB, opened and read at random
+#   stall   a stalled viewer and 63 healthy viewers: 30 minutes
+#   churn   100,000 clients that connect and disconnect
+#   race    20,000 races of two controllers, and 2,000 on a real run of two ranks
+#   kills   400 times kill -9 of a recording hub, 30 times of real recorded runs
+#   large   opens a recording of 10 GiB and reads it at random
 #   meshes  every program of tests/oracle on ten meshes instead of two
 #   fuzz    10,000,000 inputs for every fuzz target, at most 30 minutes each; needs clang
 #
 # TT_SOAK_MINUTES sets the length of storm, stall and each target of fuzz. stall, churn, race,
-# kills and large take the programs in TT_BIN_DIR, by default build/release/bin; storm and fuzz build their own.
+# kills and large use the programs in TT_BIN_DIR, by default build/release/bin; storm and fuzz build their own.
 set -euo pipefail
 
 bin_dir=${TT_BIN_DIR:-}

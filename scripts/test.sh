@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Sets up what is missing, builds everything, runs what CI runs, and prints one summary.
+# Installs missing parts, builds everything, runs all suites of CI, and prints one summary.
 #
 #   scripts/test.sh [--fast] [--only SUITE,…]
 #
-#   --fast   checks, ctest and vitest only: no run of the whole program, no browser, no sanitizer
-#   --only   these suites only; a wrong name lists them
-# Ends with a line `N passed, M failed`, and with 1 if anything failed or a suite ran no test. What is
-# slow and rarely fails is in scripts/nightly.sh.
-# For the set-up's environment variables see scripts/setup.sh --help.
+#   --fast   run only checks, ctest and vitest: no run of the whole program, no browser, no sanitizer
+#   --only   run only these suites; a wrong name lists all suites
+# The script prints `N passed, M failed` at the end, and exits with 1 if a suite failed or ran no test.
+# scripts/nightly.sh has the suites that are slow and rarely fail. scripts/setup.sh --help lists the environment
+# variables of the set-up.
 set -euo pipefail
 
 # shellcheck source=scripts/lib/common.sh
