@@ -121,6 +121,6 @@ test('projections: the tokens of this step, and the curves', async ({ page, hub 
   expect(facts).toMatchObject({
     vector: 'sycophancy',
     units: 'activation along sycophancy',
-    steps: 'those that the page keeps',
+    steps: 'all steps that the page holds',
   });
 });

@@ -155,7 +155,9 @@ test('a replay shows the programs and their counters; its buttons are off', asyn
   hub.interventions.stepped(120);
   const card = page.getByTestId('program-steer');
   await expect(card).toContainText('seen to act at step 120 on 2/2 ranks');
-  await expect(page.getByTestId('interventions-access')).toHaveText(/^A recording runs nothing/);
+  await expect(page.getByTestId('interventions-access')).toHaveText(
+    /^A recording does not run the model/,
+  );
   await expect(page.getByRole('slider', { name: 'alpha of steer' })).toBeDisabled();
   await expect(page.getByTestId('revert-all')).toBeDisabled();
   await type(page, kSteer);

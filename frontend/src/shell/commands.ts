@@ -128,7 +128,7 @@ function stepCommands(app: App): readonly Command[] {
     {
       id: 'hold',
       group: 'Step',
-      text: app.view.hold === null ? 'Hold the view; training goes on' : 'Release the held view',
+      text: app.view.hold === null ? 'Hold the view; training continues' : 'Release the held view',
       keys: ['p'],
       match: ['p'],
       run: () => app.toggleHold(),

@@ -9,7 +9,7 @@ export function linkOf(app: App): string {
 export async function copyLink(app: App): Promise<void> {
   const done = await copyText(linkOf(app));
   app.control.error = null;
-  app.control.notice = done ? 'Link copied' : 'The browser lets nothing be copied';
+  app.control.notice = done ? 'Link copied' : 'The browser does not allow copying';
 }
 
 async function copyText(text: string): Promise<boolean> {

@@ -145,7 +145,7 @@ const kAsked: ReadonlyMap<string, Gist> = new Map([
   ['control.pause', plain('run', 'Paused')],
   ['control.continue', plain('run', 'Continued')],
   ['control.step', { ...plain('run', 'Stepped'), what: plain('run', 'Paused').what }],
-  ['control.stop', plain('run', 'Stop asked for')],
+  ['control.stop', plain('run', 'Stop requested')],
 ]);
 
 // Steps come too often, and moves of a replay are not events of the run.

@@ -182,7 +182,7 @@ export class Comparison implements Follower {
     if (frame !== null) return undefined;
     const step = side.query?.step;
     const at = typeof step === 'number' ? ` at step ${step}` : '';
-    if (empty?.reason === 'fetching') return `The hub's history is asked for ${name}${at}.`;
+    if (empty?.reason === 'fetching') return `Loading ${name}${at} from the hub's history.`;
     if (empty?.reason === 'gap') return `No data of ${what}${at} is kept for ${name}.`;
     if (empty?.reason === 'unreadable') return `The records of ${name} cannot be shown.`;
     return empty === null ? `Waiting for ${name}.` : `No data of ${what} for ${name} yet.`;

@@ -27,7 +27,7 @@ function commandsOf(session: Session): readonly Command[] {
   const interventions = interventionsOf(session);
   const { programs } = interventions;
   const hindrance =
-    session.replay === null ? hindranceOf(session.control) : 'a recording runs nothing';
+    session.replay === null ? hindranceOf(session.control) : 'a recording does not run the model';
   const revert = (id: string, what: string, name?: string): Command => ({
     ...{ id, text: `Revert ${what}`, hindrance },
     group: 'Run',

@@ -18,7 +18,7 @@ import { programOf, wrongValue } from './program_words';
 import { fitsAddress } from '../../core/session/url_state';
 
 const kFree = 'Nobody holds control: Preview, Apply and the sliders claim it.';
-const kReplayed = 'A recording runs nothing: these are the programs that it was made with.';
+const kReplayed = 'A recording does not run the model. These are the programs of the recorded run.';
 const kNoName = 'program';
 
 /** A program that was checked and is about to be previewed and applied. */

@@ -104,7 +104,7 @@ test('counters say what was left out and why; ranks that did not act are an alar
   const last = { ...kDid, ranks: 1, identity: 1, waiting: 2, failed: 3 };
   expect(counterLines({ ...kQuiet, last }).slice(2)).toEqual([
     { text: 'acted on 1 of 2 ranks only', tone: 'bad' },
-    { text: '1 write left out: by arithmetic they change nothing', tone: 'plain' },
+    { text: '1 write skipped: their arithmetic changes nothing', tone: 'plain' },
     { text: '2 lines waited for a saved value', tone: 'warn' },
     { text: "3 lines could not run on the forward's shape", tone: 'bad' },
   ]);

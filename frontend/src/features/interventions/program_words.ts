@@ -134,7 +134,7 @@ function problemLines(last: Application): readonly CounterLine[] {
     lines.push({ text: `acted on ${last.ranks} of ${last.of_ranks} ranks only`, tone: 'bad' });
   }
   if (identity > 0) {
-    const text = `${formatPlural(identity, 'write')} left out: by arithmetic they change nothing`;
+    const text = `${formatPlural(identity, 'write')} skipped: their arithmetic changes nothing`;
     lines.push({ text, tone: 'plain' });
   }
   if (waiting > 0) {

@@ -4,7 +4,7 @@ import type { PlanFeature } from '../../core/registry/plan_feature';
 export const kPlan: PlanFeature = {
   compressors: {
     empty: {
-      text: 'No numbers: tells that the point was passed',
+      text: 'No numbers: shows that the forward pass reached the point',
       dtypes: ['f32', 'f64', 'bf16', 'f16', 'u8'],
       rowOf: () => ({}),
       entryOf: ({ kind }) => ({ kind }),
