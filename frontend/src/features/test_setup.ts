@@ -1,6 +1,6 @@
 import { loadPlans } from '../core/registry/plan';
 import { registerFeatures } from '../core/registry/registry';
-import { registerBuilders } from '../core/store/view';
+import { loadBuilders, registerBuilders } from '../core/store/view';
 import { kFeatures } from './page';
 import { kWorkerFeatures } from './worker';
 
@@ -8,4 +8,4 @@ import { kWorkerFeatures } from './worker';
 // compressors once.
 registerFeatures(kFeatures);
 for (const { builders } of kWorkerFeatures) registerBuilders(builders);
-await loadPlans();
+await Promise.all([loadPlans(), loadBuilders()]);

@@ -77,8 +77,11 @@ export type ViewFrame = Frames[keyof Frames];
 /** Nothing to show, and why. */
 export interface EmptyView {
   readonly query: ViewQuery;
-  /** `gap`: nobody has kept the step; `fetching`: the hub's history was asked for it. */
-  readonly reason: 'none' | 'unreadable' | 'gap' | 'fetching';
+  /**
+   * `gap`: nobody has kept the step; `fetching`: the hub's history was asked for it; `loading`: the
+   * code of the view is on its way, and the view is built again when it is here.
+   */
+  readonly reason: 'none' | 'unreadable' | 'gap' | 'fetching' | 'loading';
   readonly steps: readonly number[];
   readonly dtype: number;
   readonly compressor: number;

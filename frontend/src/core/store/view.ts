@@ -17,12 +17,62 @@ export interface ViewBuilder<F extends ViewFrame = ViewFrame> {
   build(scene: Scene): F | undefined;
   /** The large arrays of the frame: they move to the page and are not copied. */
   buffersOf(frame: F): readonly ArrayBuffer[];
+  /** Its frames of this query have curves over the steps: their past is fetched. */
+  hasCurves?(query: ViewQuery): boolean;
+  /** Fetches the code; null: it is here. */
+  readonly load?: () => Promise<void> | null;
 }
 
+const kPauseMs = 1000;
 const kBuilders: ViewBuilder[] = [];
+const kLoading = new Set<Promise<void>>();
 
 export function registerBuilders(builders: readonly ViewBuilder[]): void {
   kBuilders.push(...builders);
+}
+
+/** What a builder needs only when one of its frames is built. */
+export type BuilderCode<F extends ViewFrame> = Pick<ViewBuilder<F>, 'build' | 'buffersOf'>;
+
+/** A builder whose code is a chunk: it comes when one of its frames is first asked for. */
+export function laterBuilder<F extends ViewFrame>(
+  facts: Pick<ViewBuilder<F>, 'kind' | 'form' | 'fits' | 'hasCurves'>,
+  fetchCode: () => Promise<BuilderCode<F>>,
+): ViewBuilder<F> {
+  let code: BuilderCode<F> | undefined;
+  let loading: Promise<void> | undefined;
+  return {
+    ...facts,
+    build: (scene) => code?.build(scene),
+    buffersOf: (frame) => code?.buffersOf(frame) ?? [],
+    load: () => {
+      if (code !== undefined) return null;
+      loading ??= fetchCode()
+        .then((came) => void (code = came), pause)
+        .finally(() => (loading = undefined));
+      return loading;
+    },
+  };
+}
+
+/** A hub that is away may be back at the next try. */
+function pause(): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, kPauseMs));
+}
+
+/** Fetches the code of all builders, before it is asked for. */
+export async function loadBuilders(): Promise<void> {
+  await Promise.all(kBuilders.flatMap((builder) => builder.load?.() ?? []));
+}
+
+/** Resolves when the code that a view has asked for is here, or could not be had for a while. */
+export async function buildersLoaded(): Promise<void> {
+  await Promise.all(kLoading);
+}
+
+/** Whether the frames of a query, whatever the form of its records, have curves over the steps. */
+export function hasCurves(query: ViewQuery): boolean {
+  return kBuilders.some((each) => each.form === query.form && each.hasCurves?.(query) === true);
 }
 
 /** The large arrays of a view: they move to the page and are not copied. */
@@ -59,16 +109,27 @@ export function buildView(
     query.layer,
   );
   const parts = group.layers.get(layer) ?? [];
-  const frame = frameOf({ store, query, series, steps, group, layer, parts, detail });
+  const scene = { store, query, series, steps, group, layer, parts, detail };
+  const builder = builderOf(scene);
+  if (builder !== undefined && isLoading(builder)) return { empty: emptyOf(query, 'loading') };
+  const frame = builder?.build(scene);
   if (frame !== undefined) return { frame };
   const { dtype, compressor, shape } = parts[0].header;
   return { empty: { ...emptyOf(query, 'unreadable'), steps, dtype, compressor, shape } };
 }
 
-/** Undefined for a record that this version cannot show. */
-function frameOf(scene: Scene): ViewFrame | undefined {
+/** Undefined for a record that this version does not know. */
+function builderOf(scene: Scene): ViewBuilder | undefined {
   const form = formOf(scene.parts[0].header.compressor);
-  return kBuilders.find((each) => each.form === form && each.fits(scene))?.build(scene);
+  return kBuilders.find((each) => each.form === form && each.fits(scene));
+}
+
+function isLoading({ load }: ViewBuilder): boolean {
+  const loading = load?.() ?? null;
+  if (loading === null || kLoading.has(loading)) return loading !== null;
+  kLoading.add(loading);
+  void loading.then(() => kLoading.delete(loading));
+  return true;
 }
 
 function emptyOf(query: ViewQuery, reason: EmptyView['reason']): EmptyView {

@@ -4,7 +4,7 @@ import type { ViewQuery } from '../store/frames';
 import type { PlanHistory, Stretch } from '../store/plan_history';
 import type { RingStore } from '../store/ring_store';
 import { oldestWithoutGap, spacingOf } from '../store/spacing';
-import { seriesOf } from '../store/view';
+import { hasCurves, seriesOf } from '../store/view';
 import type { HistoryClient, RecordsQuery } from './history_client';
 
 export interface CurvePastListener {
@@ -170,6 +170,7 @@ function cutNewest(stretches: Stretch[], size: number): Stretch | undefined {
   return { ...newest, first };
 }
 
-function isCurve({ form, layout }: ViewQuery): boolean {
-  return kindOfForm(form)?.hasCurves === true || layout === 'over';
+function isCurve(query: ViewQuery): boolean {
+  const { form, layout } = query;
+  return kindOfForm(form)?.hasCurves === true || layout === 'over' || hasCurves(query);
 }

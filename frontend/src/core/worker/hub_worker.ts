@@ -5,8 +5,8 @@ import type { TensorRecord } from '../../protocol/record';
 import type { AuditLine, Plan } from '../../protocol/messages';
 import { PlanHistory } from '../store/plan_history';
 import { RingStore } from '../store/ring_store';
-import type { View } from '../store/frames';
-import { buffersOf, buildView } from '../store/view';
+import type { View, ViewQuery } from '../store/frames';
+import { buffersOf, buildersLoaded, buildView, loadBuilders } from '../store/view';
 import { HistoryClient, hubFetcher } from './history_client';
 import { HubSession } from './hub_session';
 import {
@@ -67,11 +67,9 @@ class HubWorker {
       case 'query':
         this.views.get(message.slot)?.ask(message.query);
         break;
-      case 'whole': {
-        const view = buildView(this.store, message.query, 'here', 'whole');
-        this.postView({ kind: 'whole', token: message.token, view });
+      case 'whole':
+        void this.whole(message.token, message.query);
         break;
-      }
       case 'drawn':
         this.views.get(message.slot)?.drawn();
         break;
@@ -100,9 +98,16 @@ class HubWorker {
     await this.trail?.settled();
     for (const view of this.views.values()) view.flush();
     await this.curvePast?.settled();
+    await buildersLoaded();
     this.flushEvents();
     for (const view of this.views.values()) view.flush();
     this.post({ kind: 'synced', token });
+  }
+
+  private async whole(token: number, query: ViewQuery): Promise<void> {
+    const build = (): View => buildView(this.store, query, 'here', 'whole');
+    if (isLoading(build())) await buildersLoaded();
+    this.postView({ kind: 'whole', token, view: build() });
   }
 
   private start(socketUrl: string, capacity: number): void {
@@ -279,14 +284,21 @@ class HubWorker {
   private makeSender(slot: Slot): ViewSender {
     return new ViewSender(
       (query) => {
-        if (query.run !== '' && this.others !== undefined) return this.others.build(query);
-        this.curvePast?.look(query);
-        const holding = this.scrubber?.look(query);
-        return buildView(this.store, query, holding, slot === 'alarm' ? 'line' : 'shown');
+        const view = this.build(slot, query);
+        if (!isLoading(view)) return view;
+        void buildersLoaded().then(() => this.viewChanged());
+        return undefined;
       },
       (view) => this.postView({ kind: 'view', slot, view }),
       slot === 'alarm' ? kAlarmDelayMs : undefined,
     );
+  }
+
+  private build(slot: Slot, query: ViewQuery): View {
+    if (query.run !== '' && this.others !== undefined) return this.others.build(query);
+    this.curvePast?.look(query);
+    const holding = this.scrubber?.look(query);
+    return buildView(this.store, query, holding, slot === 'alarm' ? 'line' : 'shown');
   }
 
   private viewChanged(): void {
@@ -307,12 +319,18 @@ class HubWorker {
   }
 
   private postView(message: Extract<FromWorker, { readonly view: View }>): void {
+    // The first view comes first; the code of all others comes while the hub is there.
+    void loadBuilders();
     kScope.postMessage(message, buffersOf(message.view));
   }
 
   private post(message: FromWorker): void {
     kScope.postMessage(message);
   }
+}
+
+function isLoading(view: View): boolean {
+  return 'empty' in view && view.empty.reason === 'loading';
 }
 
 /** Whether the hub's audit trail may tell more of it; a replay's moves are not in there. */

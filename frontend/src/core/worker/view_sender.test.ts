@@ -41,3 +41,19 @@ test('what is drawn at once is still not sent more often than it may', () => {
   }
   expect(sent).toEqual([100, 200, 300]);
 });
+
+test('a view whose code is on its way is sent when it is here', () => {
+  let isHere = false;
+  const sent: View[] = [];
+  const sender = new ViewSender(
+    () => (isHere ? kEmpty : undefined),
+    (view) => sent.push(view),
+  );
+  sender.ask(kTestQuery);
+  vi.advanceTimersByTime(20);
+  expect(sent).toEqual([]);
+  isHere = true;
+  sender.changed();
+  vi.advanceTimersByTime(20);
+  expect(sent).toEqual([kEmpty]);
+});

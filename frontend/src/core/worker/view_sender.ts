@@ -14,9 +14,9 @@ export class ViewSender {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private sentAt = 0;
 
-  /** `delayMs`: no two views are closer than that. */
+  /** `build`: undefined while the view cannot be built yet. `delayMs`: no two views are closer than that. */
   constructor(
-    private readonly build: (query: ViewQuery) => View,
+    private readonly build: (query: ViewQuery) => View | undefined,
     private readonly send: (view: View) => void,
     private readonly delayMs = kDelayMs,
   ) {}
@@ -47,8 +47,10 @@ export class ViewSender {
     this.timer = undefined;
     if (!this.dirty || this.query === null) return;
     this.dirty = false;
+    const view = this.build(this.query);
+    if (view === undefined) return;
     this.drawing = true;
     this.sentAt = Date.now();
-    this.send(this.build(this.query));
+    this.send(view);
   }
 }

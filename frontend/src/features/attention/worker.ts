@@ -1,15 +1,18 @@
 import type { WorkerFeature } from '../../core/worker/worker_feature';
-import type { ViewBuilder } from '../../core/store/view';
-import { attentionView } from './attention_view';
+import { laterBuilder } from '../../core/store/view';
 import type { AttentionFrame } from './frame';
 
-const kAttention: ViewBuilder<AttentionFrame> = {
-  kind: 'attention',
-  form: 'values',
-  fits: ({ parts }) => parts[0].header.shape.length === 4,
-  build: attentionView,
-  buffersOf: ({ map, small }) => [map, ...small].map(({ values }) => values.buffer),
-};
+const kAttention = laterBuilder<AttentionFrame>(
+  {
+    kind: 'attention',
+    form: 'values',
+    fits: ({ parts }) => parts[0].header.shape.length === 4,
+  },
+  async () => ({
+    build: (await import('./attention_view')).attentionView,
+    buffersOf: ({ map, small }) => [map, ...small].map(({ values }) => values.buffer),
+  }),
+);
 
 /** What the worker needs of this feature. */
 export const kWorker: WorkerFeature = {

@@ -1,16 +1,15 @@
 import type { WorkerFeature } from '../../core/worker/worker_feature';
 import { kCompressors } from './compressor';
-import type { ViewBuilder } from '../../core/store/view';
+import { laterBuilder } from '../../core/store/view';
 import type { PassedFrame } from './frame';
-import { passedView } from './passed_view';
 
-const kPassed: ViewBuilder<PassedFrame> = {
-  kind: 'passed',
-  form: 'empty',
-  fits: () => true,
-  build: passedView,
-  buffersOf: () => [],
-};
+const kPassed = laterBuilder<PassedFrame>(
+  { kind: 'passed', form: 'empty', fits: () => true },
+  async () => ({
+    build: (await import('./passed_view')).passedView,
+    buffersOf: () => [],
+  }),
+);
 
 /** What the worker needs of this feature. */
 export const kWorker: WorkerFeature = {

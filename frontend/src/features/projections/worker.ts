@@ -1,16 +1,15 @@
 import type { WorkerFeature } from '../../core/worker/worker_feature';
 import { kCompressors } from './compressor';
-import type { ViewBuilder } from '../../core/store/view';
+import { laterBuilder } from '../../core/store/view';
 import type { ProjectionFrame } from './frame';
-import { projectionView } from './projection_view';
 
-const kProjection: ViewBuilder<ProjectionFrame> = {
-  kind: 'projection',
-  form: 'projection',
-  fits: () => true,
-  build: projectionView,
-  buffersOf: ({ layerMap }) => [layerMap.values.buffer],
-};
+const kProjection = laterBuilder<ProjectionFrame>(
+  { kind: 'projection', form: 'projection', fits: () => true },
+  async () => ({
+    build: (await import('./projection_view')).projectionView,
+    buffersOf: ({ layerMap }) => [layerMap.values.buffer],
+  }),
+);
 
 /** What the worker needs of this feature. */
 export const kWorker: WorkerFeature = {

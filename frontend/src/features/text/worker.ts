@@ -1,16 +1,15 @@
 import type { WorkerFeature } from '../../core/worker/worker_feature';
+import { laterBuilder } from '../../core/store/view';
 import { kCompressors } from './compressor';
-import type { ViewBuilder } from '../../core/store/view';
 import type { TopKFrame } from './frame';
-import { topKView } from './topk_view';
 
-const kTopK: ViewBuilder<TopKFrame> = {
-  kind: 'topk',
-  form: 'topk',
-  fits: () => true,
-  build: topKView,
-  buffersOf: ({ map, ids }) => [map.values.buffer, ids.buffer],
-};
+const kTopK = laterBuilder<TopKFrame>(
+  { kind: 'topk', form: 'topk', fits: () => true },
+  async () => ({
+    build: (await import('./topk_view')).topKView,
+    buffersOf: ({ map, ids }) => [map.values.buffer, ids.buffer],
+  }),
+);
 
 /** What the worker needs of this feature. */
 export const kWorker: WorkerFeature = {
