@@ -1,5 +1,6 @@
 import type { FrameBase } from '../../core/store/frames';
 import type { MapData } from '../../core/store/map_data';
+import type { Softmax } from '../../core/store/softmax';
 
 export interface TopKFrame extends FrameBase {
   readonly kind: 'topk';
@@ -7,6 +8,8 @@ export interface TopKFrame extends FrameBase {
   readonly map: MapData;
   /** The column (of Logits: the token id) of every cell of the map. */
   readonly ids: Int32Array<ArrayBuffer>;
+  /** Of scores over the vocabulary; null: the record does not have it. */
+  readonly softmax: Softmax | null;
 }
 
 declare module '../../core/store/frames' {

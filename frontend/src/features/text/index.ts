@@ -3,7 +3,7 @@ import { type Feature, frameView } from '../../core/registry/feature';
 import { pairOf } from '../../core/store/frame_pair';
 import type { TopKFrame } from './frame';
 import { kPageCompressors } from './page_compressor';
-import { changedBest } from './pair';
+import { changedBest, divergencesOf } from './pair';
 import { textEntries } from './text_entries';
 import { kUrl } from './url';
 
@@ -24,6 +24,7 @@ export const kText: Feature = {
           kind: 'topk',
           maps: pairOf(base.a.map, base.b.map),
           changed: changedBest(base.a, base.b),
+          divergences: divergencesOf(base.a, base.b),
         }),
         panel: { later: chunk(() => import('./compare_topk.svelte')) },
       },

@@ -1,5 +1,7 @@
 import type { MapPair, PairBase } from '../../core/store/frame_pair';
+import { divergenceOf, type Listed } from '../../core/store/softmax';
 import type { TopKFrame } from './frame';
+import { bestOf } from './topk_view';
 
 /** A token whose best column is another one in B. */
 export interface ChangedBest {
@@ -8,9 +10,19 @@ export interface ChangedBest {
   readonly b: { readonly id: number; readonly value: number };
 }
 
+/** How far the predictions of A are from those of B. */
+export interface Divergences {
+  /** KL(A‖B) of each token, in nats. */
+  readonly nats: Float64Array<ArrayBuffer>;
+  /** False: of some token it is only known that the divergence is this or larger. */
+  readonly isExact: boolean;
+}
+
 export interface TopKPair extends PairBase<TopKFrame> {
   readonly maps: MapPair;
   readonly changed: readonly ChangedBest[];
+  /** Null: a side has no log-sum-exp. */
+  readonly divergences: Divergences | null;
 }
 
 declare module '../../core/store/frame_pair' {
@@ -31,4 +43,25 @@ export function changedBest(a: TopKFrame, b: TopKFrame): readonly ChangedBest[] 
     changed.push({ col, a: best(a), b: best(b) });
   }
   return changed;
+}
+
+/** Of every token that both have. */
+export function divergencesOf(a: TopKFrame, b: TopKFrame): Divergences | null {
+  if (a.softmax === null || b.softmax === null) return null;
+  const each = Array.from({ length: a.map.cols }, (_, col) =>
+    divergenceOf(listedOf(a, col), listedOf(b, col), a.features),
+  );
+  return {
+    nats: Float64Array.from(each, ({ nats }) => nats),
+    isExact: each.every(({ isExact }) => isExact),
+  };
+}
+
+function listedOf(frame: TopKFrame, col: number): Listed {
+  const best = bestOf(frame, col);
+  return {
+    ids: best.map(({ id }) => id),
+    scores: best.map(({ value }) => value),
+    logSumExp: frame.softmax?.logSumExp[col] ?? Number.NaN,
+  };
 }

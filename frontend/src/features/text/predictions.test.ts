@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { statsOf } from '../../core/store/map_data';
-import { predictionsOf, standingsOf, tallyOf } from './predictions';
+import { lossesOf, meanLossOf, predictionsOf, standingsOf, tallyOf } from './predictions';
 
 /** Two ranks of three tokens. */
 function frame(): Parameters<typeof standingsOf>[0] & { readonly features: number } {
@@ -12,6 +12,7 @@ function frame(): Parameters<typeof standingsOf>[0] & { readonly features: numbe
     ids: Int32Array.from([66, 9, 7, 65, 67, 8]),
     tokens: Int32Array.from([65, 66, 67]),
     features: 4,
+    softmax: null,
   };
 }
 
@@ -45,4 +46,22 @@ test('probabilities lie between what the rest may and may not take', () => {
   // With every column among the k there is nothing to guess.
   const whole = predictionsOf({ ...frame(), features: 2 }, 0);
   expect(whole[0].least).toBe(whole[0].most);
+});
+
+test('with the log-sum-exp a probability is exact, and the target of the last token is known', () => {
+  const softmax = {
+    logSumExp: Float64Array.of(3.5, 3, 2),
+    entropy: Float64Array.of(1, 1, 1),
+    loss: Float64Array.of(0.5, 1, Number.NaN),
+    target: Int32Array.of(66, 67, 8),
+  };
+  const exact = { ...frame(), softmax };
+  const [best, second] = predictionsOf(exact, 0);
+  expect(best.least).toBe(best.most);
+  expect(best.most).toBeCloseTo(Math.exp(3 - 3.5), 12);
+  expect(second.most).toBeCloseTo(Math.exp(2 - 3.5), 12);
+  expect(standingsOf(exact)?.[2]).toEqual({ next: 8, rank: 1 });
+  // The loss of a token is that of the place before it.
+  expect([...lossesOf(softmax)]).toEqual([Number.NaN, 0.5, 1]);
+  expect(meanLossOf(softmax)).toBe(0.75);
 });

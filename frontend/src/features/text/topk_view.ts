@@ -2,6 +2,7 @@ import { toFloats } from '../../protocol/numbers';
 import type { TopKFrame } from './frame';
 import { tileMapOf } from '../../core/store/token_maps';
 import { type Scene, tokenBaseOf } from '../../core/store/scene';
+import { softmaxOf } from '../../core/store/softmax';
 
 /** The largest numbers of every token and their columns: the first two planes of [planes, rows, tokens, k]. */
 export function topKView(scene: Scene): TopKFrame | undefined {
@@ -14,7 +15,8 @@ export function topKView(scene: Scene): TopKFrame | undefined {
   const [, rows, tokens, k] = row.record.header.shape;
   const plane = (index: number): number => (index * rows + row.row) * tokens * k;
   const ids = Int32Array.from(tileMapOf(values, plane(1), cols, k).values);
-  return { ...base, kind: 'topk', map: tileMapOf(values, plane(0), cols, k), ids };
+  const softmax = softmaxOf(values, row.record.header.shape, row.row, cols);
+  return { ...base, kind: 'topk', map: tileMapOf(values, plane(0), cols, k), ids, softmax };
 }
 
 /** One of the best columns of a token. */

@@ -1,4 +1,5 @@
 import type { WorkerFeature } from '../../core/worker/worker_feature';
+import { buffersOfSoftmax } from '../../core/store/softmax';
 import { laterBuilder } from '../../core/store/view';
 import { kCompressors } from './compressor';
 import type { TopKFrame } from './frame';
@@ -7,7 +8,11 @@ const kTopK = laterBuilder<TopKFrame>(
   { kind: 'topk', form: 'topk', fits: () => true },
   async () => ({
     build: (await import('./topk_view')).topKView,
-    buffersOf: ({ map, ids }) => [map.values.buffer, ids.buffer],
+    buffersOf: ({ map, ids, softmax }) => [
+      map.values.buffer,
+      ids.buffer,
+      ...buffersOfSoftmax(softmax),
+    ],
   }),
 );
 

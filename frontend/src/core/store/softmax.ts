@@ -1,0 +1,85 @@
+import type { Floats } from '../../protocol/numbers';
+
+/** What `topk` of scores over the vocabulary tells of each token's softmax. */
+export interface Softmax {
+  readonly logSumExp: Float64Array<ArrayBuffer>;
+  /** In nats. */
+  readonly entropy: Float64Array<ArrayBuffer>;
+  /** Minus the logarithm of the target's probability, in nats; NaN where no target is known. */
+  readonly loss: Float64Array<ArrayBuffer>;
+  /** The token that the model should predict; -1: not known. */
+  readonly target: Int32Array<ArrayBuffer>;
+}
+
+const kNumbers = 4;
+
+/**
+ * Of `cols` tokens of one row of a record with the shape [2 + ⌈4/k⌉, rows, tokens, k]; null for a
+ * record of an earlier version, which has two planes.
+ */
+export function softmaxOf(
+  values: Floats,
+  shape: readonly number[],
+  row: number,
+  cols: number,
+): Softmax | null {
+  const [planes, rows, tokens, k] = shape;
+  if (shape.length !== 4 || planes < 2 + Math.ceil(kNumbers / k)) return null;
+  const numbers = Array.from({ length: kNumbers }, (_, j) => {
+    const plane = 2 + Math.floor(j / k);
+    const start = (plane * rows + row) * tokens * k + (j % k);
+    return Float64Array.from({ length: cols }, (__, col) => values[start + col * k]);
+  });
+  const [logSumExp, entropy, loss, target] = numbers;
+  return { logSumExp, entropy, loss, target: Int32Array.from(target) };
+}
+
+export function buffersOfSoftmax(softmax: Softmax | null): readonly ArrayBuffer[] {
+  if (softmax === null) return [];
+  const { logSumExp, entropy, loss, target } = softmax;
+  return [logSumExp.buffer, entropy.buffer, loss.buffer, target.buffer];
+}
+
+/** The largest scores of one token, with its log-sum-exp. */
+export interface Listed {
+  readonly ids: ArrayLike<number>;
+  readonly scores: ArrayLike<number>;
+  readonly logSumExp: number;
+}
+
+export interface Divergence {
+  /** Kullback-Leibler divergence of A from B, in nats. */
+  readonly nats: number;
+  /** False: the divergence over the whole vocabulary is this or larger. */
+  readonly isExact: boolean;
+}
+
+// A remaining probability below the precision of f32 scores is rounding.
+const kLeastRest = 1e-7;
+
+/**
+ * KL(A‖B) over the tokens that both list, with all other tokens as one outcome: exact where the
+ * lists hold the whole vocabulary, else never more than the divergence over the vocabulary.
+ */
+export function divergenceOf(a: Listed, b: Listed, vocabulary: number): Divergence {
+  const scoresOfB = new Map(Array.from(b.ids, (id, i) => [id, b.scores[i]]));
+  let nats = 0;
+  let shared = 0;
+  let [restOfA, restOfB] = [1, 1];
+  Array.from(a.ids).forEach((id, i) => {
+    const scoreOfB = scoresOfB.get(id);
+    if (scoreOfB === undefined) return;
+    const logA = a.scores[i] - a.logSumExp;
+    const logB = scoreOfB - b.logSumExp;
+    nats += Math.exp(logA) * (logA - logB);
+    restOfA -= Math.exp(logA);
+    restOfB -= Math.exp(logB);
+    shared += 1;
+  });
+  const isExact = shared >= vocabulary;
+  if (!isExact && restOfA > kLeastRest) {
+    nats += restOfA * Math.log(restOfA / Math.max(restOfB, kLeastRest));
+  }
+  // NaN stays NaN.
+  return { nats: nats < 0 ? 0 : nats, isExact };
+}
