@@ -43,6 +43,7 @@ export const compressorSchema = object({
   vectors: optional(array(string)),
   normalize: optional(boolean),
   k: optional(count),
+  columns: optional(array(count)),
 });
 export type CompressorFacts = Infer<typeof compressorSchema>;
 
@@ -85,12 +86,20 @@ export const pointSchema = object({
   /** How a derived value is computed; absent if the model computes it anyway. */
   formula: optional(string),
   text: withDefault(string, ''),
+  /** Of Updates alone: names of the rows and of the columns. */
+  parameters: optional(array(string)),
+  columns: optional(array(string)),
 });
 export type PointFacts = Infer<typeof pointSchema>;
 
 /** Names of points that have their own view. */
 export const kAttentionPoint = 'RawAttentionScore';
 export const kLogitsPoint = 'Logits';
+
+/** Whether the values of a point are scores over the vocabulary. */
+export function isOfVocabulary(point: string): boolean {
+  return point === kLogitsPoint || point.startsWith('LogitLens');
+}
 
 const promptSetSchema = object({
   name: string,
@@ -229,10 +238,14 @@ export const boundarySchema = object({ step: count, ranks: count });
 
 export const planAnswerSchema = object({ step: count, ranks: count, plan: planSchema });
 
-/** Of `plan.check`: mean bytes per training step that the hub is sent, and records. */
+/**
+ * Of `plan.check`, as means of a training step: bytes and records that the hub is sent, and
+ * operations for values that are computed for the plan alone.
+ */
 export const planCheckSchema = object({
-  entries: array(object({ bytes: number, records: number })),
+  entries: array(object({ bytes: number, records: number, flops: withDefault(number, 0) })),
   bytes_per_step: number,
+  flops_per_step: withDefault(number, 0),
 });
 export type PlanEstimate = Infer<typeof planCheckSchema>;
 

@@ -1,7 +1,7 @@
 import { formatRange } from '../base/format';
 import { compressorOfCode } from '../core/registry/registry';
 import type { Recorded } from '../core/registry/feature';
-import { kAttentionPoint, kLogitsPoint, type CompressorFacts } from '../protocol/messages';
+import { kAttentionPoint, isOfVocabulary, type CompressorFacts } from '../protocol/messages';
 
 // What the page's numbers are, in the words of its legends, titles and files.
 
@@ -9,7 +9,7 @@ import { kAttentionPoint, kLogitsPoint, type CompressorFacts } from '../protocol
 export function numbersOf({ pointName, direction }: Recorded['query']): string {
   if (direction === 1) return 'gradient of the loss';
   if (pointName === kAttentionPoint) return 'attention probability';
-  return pointName === kLogitsPoint ? 'logit' : 'activation';
+  return isOfVocabulary(pointName) ? 'logit' : 'activation';
 }
 
 /**

@@ -15,6 +15,7 @@ test('the default view needs no query', () => {
 
 test('every member survives the address', () => {
   const view: ViewState = {
+    ...defaultView(),
     tab: 'compare',
     point: 'MLP1 & co',
     layer: 3,
@@ -108,5 +109,6 @@ test('a query takes what views are built by', () => {
     aggregate: 'absmax' as const,
     stat: 'norm' as const,
   };
-  expect(askedMembers(view)).toEqual({ head: 3, vector: 2, aggregate: 'absmax' });
+  expect(askedMembers(view)).toMatchObject({ head: 3, vector: 2, aggregate: 'absmax' });
+  expect(askedMembers(view)).not.toHaveProperty('stat');
 });

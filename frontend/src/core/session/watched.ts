@@ -1,6 +1,6 @@
 import { parseLayers } from '../../protocol/layers';
 import {
-  kLogitsPoint,
+  isOfVocabulary,
   type CompressorFacts,
   type Plan,
   type PlanEntry,
@@ -80,8 +80,9 @@ export function compressorOf(entry: PlanEntry, facts: PointFacts | undefined): C
 }
 
 export function defaultKind(facts: PointFacts | undefined): string {
-  if (facts?.features === 0) return 'none';
-  return facts?.name === kLogitsPoint ? 'topk' : 'tile';
+  if (facts === undefined) return 'tile';
+  if (facts.features === 0 || facts.parameters !== undefined) return 'none';
+  return isOfVocabulary(facts.name) ? 'topk' : 'tile';
 }
 
 /** "HiddenStates · gradient · probes · stats": whatever tells it from the point's plain values. */

@@ -13,7 +13,7 @@ interface Question {
   readonly plan: { readonly entries: readonly PlanEntry[] };
 }
 
-const kUnknown: EntryEstimate = { bytes: Number.NaN, records: Number.NaN };
+const kUnknown: EntryEstimate = { bytes: Number.NaN, records: Number.NaN, flops: Number.NaN };
 
 /** What the trainer thinks of a draft of the plan: the bytes that it would send, or what is wrong. */
 export class PlanChecker {
@@ -21,6 +21,8 @@ export class PlanChecker {
 
   /** Bytes per step of the last draft that was answered. */
   readonly bytesPerStep = $derived.by(() => this.live.answered?.result.bytes_per_step ?? null);
+  /** Operations per step for values that are computed for that draft alone. */
+  readonly flopsPerStep = $derived.by(() => this.live.answered?.result.flops_per_step ?? null);
   /** By the entry's JSON. */
   private readonly estimates = $derived.by((): Readonly<Record<string, EntryEstimate>> => {
     const { answered } = this.live;

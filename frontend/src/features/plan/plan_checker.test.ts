@@ -19,9 +19,10 @@ class Stage {
   }
 
   async answer(index: number, ...bytes: number[]): Promise<void> {
-    const entries = bytes.map((each) => ({ bytes: each, records: 4 }));
+    const entries = bytes.map((each) => ({ bytes: each, records: 4, flops: 2 * each }));
     const bytes_per_step = bytes.reduce((sum, each) => sum + each, 0);
-    this.asked[index][1]({ id: 1, ok: true, result: { entries, bytes_per_step } });
+    const result = { entries, bytes_per_step, flops_per_step: 2 * bytes_per_step };
+    this.asked[index][1]({ id: 1, ok: true, result });
     await vi.advanceTimersByTimeAsync(0);
   }
 
@@ -44,8 +45,8 @@ test('it asks once the draft stands still, and no draft twice', async () => {
   await stage.type(kFirst, kSecond);
   expect(stage.asked.map(([params]) => params)).toEqual([{ plan: { entries: [kFirst, kSecond] } }]);
   await stage.answer(0, 100, 20);
-  expect(stage.checker.bytesPerStep).toBe(120);
-  expect(stage.checker.estimateOf(kSecond)).toEqual({ bytes: 20, records: 4 });
+  expect([stage.checker.bytesPerStep, stage.checker.flopsPerStep]).toEqual([120, 240]);
+  expect(stage.checker.estimateOf(kSecond)).toEqual({ bytes: 20, records: 4, flops: 40 });
   expect(stage.checker.fresh).toBe(true);
   await stage.type(kFirst, kSecond);
   expect(stage.asked).toHaveLength(1);

@@ -1,8 +1,10 @@
 import { featurePresets } from '../../core/registry/plan';
 import type { PlanRow, Preset, PresetRun } from '../../core/registry/plan_feature';
-import type { PointFacts } from '../../protocol/messages';
+import type { PlanEntry, PointFacts } from '../../protocol/messages';
 import { rowsOf } from './plan_row';
 import { formatDraft, parseDraft } from './plan_text';
+import { compressorOf } from '../../core/session/watched';
+import { formOfPlan, kindOfForm } from '../../core/store/compressors';
 import { readStored, writeStored } from '../../core/session/preferences';
 
 const kMaxEntries = 64;
@@ -17,7 +19,7 @@ export function presetsOf(run: PresetRun): readonly Preset[] {
 /** With the token ids of whatever is shown by token, so that maps can name the tokens. */
 function withTokens(run: PresetRun, preset: Preset): Preset {
   const [tokens] = run.points.filter(({ features }) => features === 0);
-  const byToken = preset.entries.filter(({ compressor }) => compressor?.kind !== 'stats');
+  const byToken = preset.entries.filter((entry) => isByToken(run, entry));
   const room = kMaxEntries - preset.entries.length;
   if (tokens === undefined || room < 1) {
     return { ...preset, entries: preset.entries.slice(0, kMaxEntries) };
@@ -32,6 +34,13 @@ function withTokens(run: PresetRun, preset: Preset): Preset {
     return { point: tokens.name, ...which, ...when, compressor: { kind: 'none' } };
   });
   return { ...preset, entries: [...preset.entries, ...added.slice(0, room)] };
+}
+
+/** Whether the records of an entry are by token. */
+function isByToken({ points }: PresetRun, entry: PlanEntry): boolean {
+  const point = points.find(({ name }) => name === entry.point);
+  const { kind } = compressorOf(entry, point);
+  return point?.parameters === undefined && kindOfForm(formOfPlan(kind))?.isByToken === true;
 }
 
 /** A plan that the user keeps in this browser. */

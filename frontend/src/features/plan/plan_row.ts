@@ -70,7 +70,7 @@ export function kindChoices(
   point: PointFacts | undefined,
   run: Pick<RunFacts, 'vectors'> | null,
 ): readonly string[] {
-  if (isTokens(point)) return ['none', 'empty'];
+  if (isTokens(point) || point?.parameters !== undefined) return ['none', 'empty'];
   return compressorNames().filter((kind) => planCompressor(kind)?.takes?.(point, run) ?? true);
 }
 
