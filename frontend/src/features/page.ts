@@ -1,8 +1,11 @@
 import type { Feature } from '../core/registry/feature';
 import { kAttention } from './attention';
 import { kCompare } from './compare';
+import { kContributions } from './contributions';
 import { kExport } from './export';
+import { kHealth } from './health';
 import { kInterventions } from './interventions';
+import { kLens } from './lens';
 import { kMaps } from './maps';
 import { kOverview } from './overview';
 import { kPassed } from './passed';
@@ -12,9 +15,12 @@ import { kReplay } from './replay';
 import { kStatistics } from './statistics';
 import { kTensors } from './tensors';
 import { kText } from './text';
+import { kTopTokens } from './top_tokens';
+import { kUpdates } from './updates';
 
 /** The features of the page. Their order is that of the tabs, of the tools and of the plan's choices. */
 export const kFeatures: readonly Feature[] = [
   ...[kOverview, kTensors, kMaps, kAttention, kPassed, kStatistics, kProjections],
-  ...[kText, kCompare, kPlan, kInterventions, kReplay, kExport],
+  ...[kText, kLens, kHealth, kContributions, kUpdates, kTopTokens],
+  ...[kCompare, kPlan, kInterventions, kReplay, kExport],
 ];

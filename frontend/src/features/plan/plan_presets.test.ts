@@ -17,6 +17,11 @@ type Shape = Pick<RunFacts, 'points' | 'prompt_sets' | 'vectors'>;
 const kHidden = 256;
 const kLine = ['batch', 'sequence', 'features'];
 
+const kDerived = [
+  ...['LogitLens', 'attention.entropy', 'attention.largest_score', 'attention.first_token_share'],
+  ...['attention.contribution', 'mlp.contribution', 'mlp.contribution_ratio'],
+];
+
 /** The points as `tensor-tracer points --json` tells them: name, flag, features; in layers or not. */
 function pointsOf(layers: number, widths: Readonly<Record<string, number>>): PointFacts[] {
   const point = (name: string, flag: number, inLayers: boolean): PointFacts => ({
@@ -39,6 +44,15 @@ function pointsOf(layers: number, widths: Readonly<Record<string, number>>): Poi
     point('HiddenStates', 7, true),
     point('FinalNorm', 22, false),
     point('Logits', 23, false),
+    ...kDerived.map((name, i) => ({
+      ...without(point(name, 30 + i, true), kLine),
+      ...{ features: name === 'LogitLens' ? kHidden : 4, formula: 'x' },
+    })),
+    {
+      ...without(point('Updates', 50, false), ['step', 'parameters', 'features']),
+      parameters: ['w'],
+      formula: 'x',
+    },
   ];
 }
 
@@ -65,7 +79,13 @@ const kTiny: Shape = {
 function refusals(entry: PlanEntry, run: Shape): string[] {
   const point = run.points.find(({ name }) => name === entry.point);
   if (point === undefined) return [`no point ${entry.point}`];
-  const { kind, tiles = 1, k = 1, vectors = [] } = entry.compressor ?? { kind: 'none' };
+  const {
+    kind,
+    tiles = 1,
+    k = 1,
+    vectors = [],
+    columns = [],
+  } = entry.compressor ?? { kind: 'none' };
   const layers = entry.layers === undefined ? [] : (parseLayers(entry.layers) ?? [-1]);
   const sets = run.prompt_sets.map(({ name }) => name);
   const wrong: readonly (readonly [string, boolean])[] = [
@@ -76,6 +96,7 @@ function refusals(entry: PlanEntry, run: Shape): string[] {
     ['dtype', entry.dtype !== undefined && !dtypeChoices(kind, point).includes(entry.dtype)],
     ['tiles', kind === 'tile' && tiles > point.features],
     ['k', kind === 'topk' && k > point.features],
+    ['columns', columns.some((each) => each >= point.features)],
     ['prompts', entry.prompts !== undefined && !sets.includes(entry.prompts)],
     ['width of vectors', kind === 'projection' && point.features !== kHidden],
     ['vectors', vectors.length > 32 || vectors.some((name) => !run.vectors.includes(name))],
@@ -88,6 +109,18 @@ function named(run: Shape, name: string): Preset {
   if (found === undefined) throw new Error(`no preset ${name}`);
   return found;
 }
+
+test('the numbers of the field have presets; tokens go with what is shown by token alone', () => {
+  const points = (name: string): string[] => named(kGpt2, name).entries.map(({ point }) => point);
+  expect(points('Logit lens of the prompts')).toEqual(['LogitLens', 'InputTokens']);
+  expect(points('Logit lens of the batch')).toEqual(['LogitLens', 'InputTokens']);
+  expect(points('Attention health').slice(0, 3)).toEqual(kDerived.slice(1, 4));
+  expect(points('Residual contributions')).toEqual([...kDerived.slice(4), 'InputTokens']);
+  expect(points('Weights, gradients, updates')).toEqual(['Updates']);
+  expect(points('Top activating tokens')).toEqual(['MLPActivation', 'HiddenStates']);
+  const [lens] = named(kGpt2, 'Logit lens of the prompts').entries;
+  expect(lens).toMatchObject({ prompts: 'probes', rows: 0, every: 10 });
+});
 
 describe('every preset is a plan that the trainer takes', () => {
   const many = { ...kGpt2, vectors: Array.from({ length: 40 }, (_, i) => `v${i}`) };

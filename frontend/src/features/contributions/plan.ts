@@ -1,0 +1,26 @@
+import {
+  type PlanFeature,
+  pointsNamed,
+  type Preset,
+  type PresetRun,
+} from '../../core/registry/plan_feature';
+import type { PlanEntry } from '../../protocol/messages';
+import { kContributionPoints } from './points';
+
+const kSlow = 10;
+
+function presetsOf(run: PresetRun): readonly Preset[] {
+  const entries = pointsNamed(run, Object.keys(kContributionPoints)).map(
+    ({ name: point }): PlanEntry => ({ point, every: kSlow, compressor: { kind: 'none' } }),
+  );
+  return [
+    {
+      name: 'Residual contributions',
+      text: `What attention and MLP of each layer add, norm and ratio, every ${kSlow} steps`,
+      entries,
+    },
+  ];
+}
+
+/** Plans to begin with. */
+export const kPlan: PlanFeature = { presetsOf };

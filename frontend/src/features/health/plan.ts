@@ -1,0 +1,32 @@
+import {
+  type PlanFeature,
+  pointsNamed,
+  type Preset,
+  type PresetRun,
+} from '../../core/registry/plan_feature';
+import type { PlanEntry } from '../../protocol/messages';
+import { kMeasures } from './measures';
+
+const kSlow = 10;
+
+function presetsOf(run: PresetRun): readonly Preset[] {
+  const measures = pointsNamed(run, Object.keys(kMeasures)).map(({ name: point }): PlanEntry => ({
+    point,
+    every: kSlow,
+    compressor: { kind: 'none' },
+  }));
+  const sets = run.prompt_sets.map(({ name }) => name);
+  const ofPrompts = sets.flatMap((prompts) =>
+    measures.map((entry) => ({ ...entry, prompts, rows: 0 })),
+  );
+  return [
+    {
+      name: 'Attention health',
+      text: `Entropy, largest score and share of the first token of each head, every ${kSlow} steps`,
+      entries: [...measures, ...ofPrompts],
+    },
+  ];
+}
+
+/** Plans to begin with. */
+export const kPlan: PlanFeature = { presetsOf };

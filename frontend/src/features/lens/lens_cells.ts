@@ -1,0 +1,55 @@
+import type { LensFrame } from './frame';
+
+/** What the colour of a cell tells. */
+export const kLensColours = ['target', 'best', 'entropy'] as const;
+export type LensColour = (typeof kLensColours)[number];
+
+export const kColourTexts: Readonly<Record<LensColour, string>> = {
+  target: 'probability of the true next token',
+  best: 'probability of the best token',
+  entropy: 'entropy of the prediction, in nats',
+};
+
+/** One prediction of a cell. */
+export interface LensPrediction {
+  readonly id: number;
+  readonly score: number;
+  readonly probability: number;
+  readonly isTarget: boolean;
+}
+
+/** The predictions of one layer behind one token, best first; none where nothing was captured. */
+export function predictionsAt(frame: LensFrame, row: number, col: number): LensPrediction[] {
+  const { k, cols, ids, scores, logSumExp, targets } = frame;
+  const cell = row * cols + col;
+  if (Number.isNaN(logSumExp[cell])) return [];
+  return Array.from({ length: k }, (_, rank) => {
+    const at = cell * k + rank;
+    const probability = Math.exp(scores[at] - logSumExp[cell]);
+    return { id: ids[at], score: scores[at], probability, isTarget: ids[at] === targets[col] };
+  });
+}
+
+/** The number that the colour of a cell stands for; NaN: it is not known. */
+export function valueAt(frame: LensFrame, row: number, col: number, colour: LensColour): number {
+  const cell = row * frame.cols + col;
+  if (colour === 'entropy') return frame.entropy[cell];
+  if (colour === 'target') return Math.exp(-frame.loss[cell]);
+  return Math.exp(frame.scores[cell * frame.k] - frame.logSumExp[cell]);
+}
+
+/** The end of the colours: certainty, or the entropy of a guess among all tokens. */
+export function highestOf({ features }: Pick<LensFrame, 'features'>, colour: LensColour): number {
+  return colour === 'entropy' ? Math.log(Math.max(2, features)) : 1;
+}
+
+/** The columns that a box of so many pixels shows, and one more at each end. */
+export function columnsIn(
+  left: number,
+  width: number,
+  columnWidth: number,
+  cols: number,
+): readonly [first: number, end: number] {
+  const first = Math.max(0, Math.floor(left / columnWidth) - 1);
+  return [Math.min(first, cols), Math.min(cols, Math.ceil((left + width) / columnWidth) + 1)];
+}

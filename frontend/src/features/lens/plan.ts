@@ -1,0 +1,37 @@
+import {
+  type PlanFeature,
+  pointsNamed,
+  type Preset,
+  type PresetRun,
+} from '../../core/registry/plan_feature';
+import type { PlanEntry } from '../../protocol/messages';
+import { kLensPoint } from './lens_point';
+
+const kSlow = 10;
+const kTokens = 64;
+
+function presetsOf(run: PresetRun): readonly Preset[] {
+  const lens = pointsNamed(run, [kLensPoint]).map(({ name: point, features }) => ({
+    point,
+    every: kSlow,
+    compressor: { kind: 'topk', k: Math.min(10, features) },
+  }));
+  const ofPrompts = run.prompt_sets.flatMap(({ name: prompts }) =>
+    lens.map((entry): PlanEntry => ({ ...entry, prompts, rows: 0 })),
+  );
+  return [
+    {
+      name: 'Logit lens of the prompts',
+      text: `What each layer would predict, every ${kSlow} steps`,
+      entries: ofPrompts,
+    },
+    {
+      name: 'Logit lens of the batch',
+      text: `The same for the first ${kTokens} tokens of the training batch`,
+      entries: lens.map((entry): PlanEntry => ({ ...entry, tokens: [0, kTokens] })),
+    },
+  ];
+}
+
+/** Plans to begin with. */
+export const kPlan: PlanFeature = { presetsOf };

@@ -1,0 +1,21 @@
+import { kLensPoint } from './lens_point';
+import { laterBuilder } from '../../core/store/view';
+import type { WorkerFeature } from '../../core/worker/worker_feature';
+import type { LensFrame } from './frame';
+
+const kLens = laterBuilder<LensFrame>(
+  {
+    kind: 'lens',
+    form: 'topk',
+    fits: ({ query, parts }) =>
+      query.pointName.startsWith(kLensPoint) && parts[0].header.shape[0] > 2,
+  },
+  async () => ({
+    build: (await import('./lens_view')).lensView,
+    buffersOf: ({ ids, scores, logSumExp, entropy, loss, targets }) =>
+      [ids, scores, logSumExp, entropy, loss, targets].map(({ buffer }) => buffer),
+  }),
+);
+
+/** What the worker needs of this feature. Its records come from `topk`. */
+export const kWorker: WorkerFeature = { compressors: [], builders: [kLens] };

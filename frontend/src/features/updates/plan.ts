@@ -1,0 +1,24 @@
+import {
+  type PlanFeature,
+  pointsNamed,
+  type Preset,
+  type PresetRun,
+} from '../../core/registry/plan_feature';
+import { kUpdatesPoint } from './point';
+
+const kSlow = 10;
+
+function presetsOf(run: PresetRun): readonly Preset[] {
+  return [
+    {
+      name: 'Weights, gradients, updates',
+      text: `Norms, update-to-weight ratio and Adam moments of each parameter, every ${kSlow} steps`,
+      entries: pointsNamed(run, [kUpdatesPoint]).map(({ name: point }) => ({
+        ...{ point, every: kSlow, compressor: { kind: 'none' } },
+      })),
+    },
+  ];
+}
+
+/** A plan to begin with. */
+export const kPlan: PlanFeature = { presetsOf };
