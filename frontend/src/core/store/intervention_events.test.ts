@@ -56,7 +56,7 @@ test('an end that nobody asked for says why', () => {
   tell(14, 'lease', {});
   expect(texts()).toEqual([
     '12 Ended a: its steps are over',
-    '13 Failed and was taken out: b',
+    '13 Failed and was removed: b',
     '14 Reverted c, d: the lease of control ended',
   ]);
   expect(store.all.map(({ tone }) => tone)).toEqual(['plain', 'bad', 'warn']);

@@ -17,7 +17,7 @@ const kWords: Readonly<Record<string, (names: string) => string>> = {
   remove: (names) => `Reverted ${names}`,
   expired: (names) => `Ended ${names}: its steps are over`,
   lease: (names) => `Reverted ${names}: the lease of control ended`,
-  failed: (names) => `Failed and was taken out: ${names}`,
+  failed: (names) => `Failed and was removed: ${names}`,
 };
 const kTones: Readonly<Record<string, Gist['tone']>> = { lease: 'warn', failed: 'bad' };
 

@@ -29,7 +29,7 @@ const kLongestAnswerSeconds = 64;
 // The hub takes 100 messages a second of a viewer, and acknowledgements are messages.
 const kAckSeconds = 0.025;
 const kIsSocket = 426;
-const kFull = 'the hub has as many viewers as it takes: this page comes in when another has left';
+const kFull = 'the hub cannot take more viewers: this page connects when another viewer leaves';
 const kForbidden = 'the hub refuses this address: open the page as 127.0.0.1 or localhost';
 
 /** Keeps one connection to the hub alive, forever, and reports how it stands. */

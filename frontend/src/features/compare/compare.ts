@@ -30,7 +30,7 @@ function obstacle(a: ViewFrame, b: ViewFrame): string | undefined {
     return `The point has ${a.features} columns in A and ${b.features} in B.`;
   }
   if (a.layer !== b.layer) {
-    return `Layer ${a.layer} is the nearest that A holds, ${b.layer} that of B: choose a layer of both.`;
+    return `The nearest layer in A is ${a.layer}, in B ${b.layer}: choose a layer that both have.`;
   }
   const { compare } = viewOf(a);
   if (compare === undefined) return undefined;

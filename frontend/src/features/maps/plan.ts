@@ -28,7 +28,7 @@ declare module '../../core/registry/plan_feature' {
 const kDtypes = ['f32', 'f64', 'bf16', 'f16', 'u8'];
 
 const kNone: PlanCompressor = {
-  text: 'Every column as it is',
+  text: 'Every column, without reduction',
   dtypes: kDtypes,
   rowOf: () => ({}),
   entryOf: ({ kind }) => ({ kind }),
