@@ -38,10 +38,18 @@ test('a direction is followed over the steps', async ({ page }) => {
   const readout = await page.getByTestId('layer-readout').innerText();
   const newest = Number(/L4\s+(\S+)/.exec(readout)?.[1].replace('−', '-'));
   expect(Number.isFinite(newest)).toBe(true);
-  // A value a little nearer to 0 than the newest: the curve is beyond it now.
-  await page.getByTestId('threshold').fill((0.98 * newest).toFixed(3));
-  await page.getByTestId('threshold').press('Enter');
-  await expect(page.getByTestId('alarm')).toContainText(`on ${vector} crossed`, kPatience);
+  await page.getByTestId('alarm-on-records').click();
+  await page.getByTestId('alarm-test').selectOption('value outside of a range');
+  // The newest value is outside.
+  await page.getByTestId('alarm-low').fill((newest + 1000).toFixed(3));
+  await page.getByTestId('alarm-high').fill((newest + 2000).toFixed(3));
+  await page.getByTestId('alarm-name').fill('direction');
+  await page.getByTestId('set-alarm').click();
+  await page.getByRole('button', { name: 'Close' }).click();
+  await expect(page.getByTestId('alarm')).toContainText(
+    `on ${vector} in layer 4 is outside`,
+    kPatience,
+  );
   await text.first().hover();
   expect(Number.isFinite(await tipValue(page))).toBe(true);
 
@@ -52,4 +60,7 @@ test('a direction is followed over the steps', async ({ page }) => {
     await idle(page);
     await page.screenshot({ path: `${folder}/projection-${colorScheme}.png` });
   }
+  await page.getByTestId('alarms').click();
+  await page.getByRole('button', { name: 'Remove direction' }).click();
+  await expect(page.getByTestId('alarm')).toHaveCount(0);
 });

@@ -205,72 +205,6 @@ test.describe('statistics of a run that explodes', () => {
 
 const kEvil = { kind: 'projection', vectors: ['evil'] };
 
-test('projections: a threshold raises the alarm at the step of its crossing', async ({
-  page,
-  hub,
-}) => {
-  watch(hub, { point: 'HiddenStates', compressor: kEvil });
-  await open(page, hub, 'projection-map');
-  await page.getByTestId('layer').selectOption('2');
-  await advance(page, hub, 6);
-  const last = kSequence - 1;
-  const at = (step: number): number => projectionAt(2, step, 0, last, 0);
-  await page.getByTestId('threshold').fill(((at(123) + at(124)) / 2).toFixed(3));
-  await page.getByTestId('threshold').press('Enter');
-  const alarm = page.getByTestId('alarm');
-  await expect(alarm).toContainText(/L2 of HiddenStates on evil crossed .* at step 124/);
-  await expect(alarm).toContainText(at(126).toPrecision(4));
-  await expect(page).toHaveTitle('⚠ shakespeare-demo – Tensor Tracer');
-  await expect(page.getByTestId('message')).toContainText('on evil crossed');
-  await idle(page);
-  expect(new URL(page.url()).search).toMatch(/thr=2\./);
-  await advance(page, hub);
-  await expect(alarm).toContainText('at step 124');
-  await alarm.getByRole('button').click();
-  await expect(page.getByTestId('shown-step')).toHaveText('step 124');
-  await page.getByTestId('threshold').fill('99');
-  await page.getByTestId('threshold').press('Enter');
-  await expect(alarm).toHaveCount(0);
-  await expect(page).toHaveTitle('shakespeare-demo – Tensor Tracer');
-});
-
-test('the alarm watches its projection while the page shows something else', async ({
-  page,
-  hub,
-}) => {
-  watch(
-    hub,
-    { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } },
-    { point: 'HiddenStates', compressor: kEvil },
-  );
-  await open(page, hub);
-  await page.getByTestId('point').selectOption('HiddenStates · projection');
-  await page.getByTestId('layer').selectOption('2');
-  await idle(page);
-  const at = (step: number): number => projectionAt(2, step, 0, kSequence - 1, 0);
-  await page.getByTestId('threshold').fill(((at(123) + at(124)) / 2).toFixed(3));
-  await page.getByTestId('threshold').press('Enter');
-  await idle(page);
-  await page.getByTestId('point').selectOption('HiddenStates');
-  await page.getByTestId('layer').selectOption('3');
-  await page.getByTestId('tab-overview').click();
-  await expect(page.getByTestId('overview')).toBeVisible();
-  await idle(page);
-  await page.reload();
-  await idle(page);
-  const alarm = page.getByTestId('alarm');
-  await advance(page, hub, 3);
-  await expect(alarm).toHaveCount(0);
-  await advance(page, hub);
-  await expect(alarm).toContainText(/L2 of HiddenStates on evil crossed .* at step 124/);
-  await expect(page).toHaveTitle('⚠ shakespeare-demo – Tensor Tracer');
-  await expect(page.getByTestId('event-list')).toContainText('on evil crossed');
-  await alarm.getByRole('button').click();
-  await expect(page.getByTestId('projection-map')).toBeVisible();
-  await expect(page.getByTestId('layer')).toHaveValue('2');
-  await expect(page.getByTestId('shown-step')).toHaveText('step 124');
-});
-
 test('the text of a row is coloured by its projections', async ({ page, hub }) => {
   watch(hub, { point: 'HiddenStates', compressor: kEvil });
   await open(page, hub, 'projection-map');
@@ -337,8 +271,6 @@ for (const colorScheme of ['dark', 'light'] as const) {
     await expect(page.getByTestId('ridge')).toBeVisible();
     await shoot('stats');
     await page.getByTestId('point').selectOption('HiddenStates · projection');
-    await page.getByTestId('threshold').fill('1.65');
-    await page.getByTestId('threshold').press('Enter');
     await page.getByTestId('layer').selectOption('1');
     await shoot('projection');
     await page.close();

@@ -42,10 +42,10 @@ async function checkViews(page: Page, hub: FakeHub): Promise<void> {
   await expect(page.getByTestId('head-maps')).toBeVisible();
   await check();
   await page.getByTestId('point').selectOption('HiddenStates · projection');
-  await page.getByTestId('threshold').fill('0.1');
-  await page.getByTestId('threshold').press('Enter');
-  await expect(page.getByTestId('alarm')).toBeVisible();
+  await page.getByTestId('alarm-on-records').click();
+  await expect(page.getByTestId('alarm-form')).toBeVisible();
   await check();
+  await page.getByRole('button', { name: 'Close' }).click();
   await page.getByTestId('point').selectOption('HiddenStates · stats');
   await expect(page.getByTestId('ridge')).toBeVisible();
   await check();

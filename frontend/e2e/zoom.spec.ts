@@ -12,7 +12,7 @@ const kViews: readonly (readonly [name: string, query: string, testid: string])[
   ['over steps', 'maps=over', 'over-map'],
   ['attention', 'point=RawAttentionScore', 'head-maps'],
   ['statistics', 'point=HiddenStates+·+stats', 'ridge'],
-  ['projections', 'point=HiddenStates+·+projection&thr=0.1', 'alarm'],
+  ['projections', 'point=HiddenStates+·+projection', 'projection-map'],
   ['text', 'tab=text', 'tokens'],
   ['compare', 'tab=compare&stepb=110', 'compare-tiles-difference'],
   ['plan', 'tab=plan', 'plan-list'],

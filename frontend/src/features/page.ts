@@ -1,4 +1,5 @@
 import type { Feature } from '../core/registry/feature';
+import { kAlarms } from './alarms';
 import { kAttention } from './attention';
 import { kCompare } from './compare';
 import { kContributions } from './contributions';
@@ -22,5 +23,5 @@ import { kUpdates } from './updates';
 export const kFeatures: readonly Feature[] = [
   ...[kOverview, kTensors, kMaps, kAttention, kPassed, kStatistics, kProjections],
   ...[kText, kLens, kHealth, kContributions, kUpdates, kTopTokens],
-  ...[kCompare, kPlan, kInterventions, kReplay, kExport],
+  ...[kCompare, kPlan, kInterventions, kReplay, kAlarms, kExport],
 ];

@@ -176,13 +176,12 @@ describe('the golden messages of version 1', () => {
   const file = readFileSync(join(folder, 'messages_v1.json'), 'utf8');
   const { messages } = JSON.parse(file) as { readonly messages: readonly Golden[] };
   const of = (form: Golden['form']): Golden[] => messages.filter((m) => m.form === form);
-  const numbers = (params: Golden['params']): unknown =>
-    Object.fromEntries(
-      Object.entries(params ?? {}).map(([name, value]) => [
-        name,
-        value === 'NaN' || value === 'Infinity' ? Number(value) : value,
-      ]),
+  const numbers = (params: Golden['params']): unknown => {
+    const text = JSON.stringify(params ?? {});
+    return JSON.parse(text, (_, value: unknown) =>
+      value === 'NaN' || value === 'Infinity' ? Number(value) : value,
     );
+  };
 
   test.each(of('result'))('result $id', ({ text, id, result }) => {
     expect(parseTextMessage(text)).toEqual({ kind: 'answer', answer: { id, ok: true, result } });
@@ -200,7 +199,7 @@ describe('the golden messages of version 1', () => {
       expect(numbers(params)).toMatchObject(message.notification.params);
     } else {
       expect(message).toEqual({ kind: 'unknown', event });
-      expect(['ack', 'alarm', 'alarms', 'of_a_later_version']).toContain(event);
+      expect(['ack', 'of_a_later_version']).toContain(event);
     }
   });
 

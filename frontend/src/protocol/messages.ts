@@ -19,6 +19,7 @@ import {
   unknown,
   withDefault,
 } from '../base/schema';
+import { type AlarmEvent, alarmEventSchema, type AlarmFacts, alarmsSchema } from './alarms';
 import {
   type AppliedFacts,
   appliedSchema,
@@ -282,6 +283,8 @@ export type Notification =
   | { readonly event: 'interventions'; readonly params: InterventionsFacts }
   | { readonly event: 'applied'; readonly params: AppliedFacts }
   | { readonly event: 'saved'; readonly params: SavedFacts }
+  | { readonly event: 'alarm'; readonly params: AlarmEvent }
+  | { readonly event: 'alarms'; readonly params: { readonly alarms: readonly AlarmFacts[] } }
   | { readonly event: 'log'; readonly params: Infer<typeof logSchema> };
 
 export type Answer =
@@ -330,6 +333,10 @@ function parseNotification(event: string, params: unknown): TextMessage {
       return of({ event, params: appliedSchema(params, 'params') });
     case 'saved':
       return of({ event, params: savedSchema(params, 'params') });
+    case 'alarm':
+      return of({ event, params: alarmEventSchema(params, 'params') });
+    case 'alarms':
+      return of({ event, params: alarmsSchema(params, 'params') });
     case 'log':
       return of({ event, params: logSchema(params, 'params') });
     default:

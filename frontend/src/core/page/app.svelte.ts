@@ -100,8 +100,7 @@ export class App implements Disposable, Session {
   /** What happened up to what is shown, by step. */
   readonly happened = $derived.by(() => {
     const until = this.until ?? Infinity;
-    const own = this.followers.flatMap(({ event }) => event ?? []);
-    return [...this.events.all, ...alarmsOf(this.scalars()), ...own]
+    return [...this.events.all, ...alarmsOf(this.scalars())]
       .filter(({ step }) => step <= until)
       .sort((a, b) => a.step - b.step);
   });
@@ -169,11 +168,6 @@ export class App implements Disposable, Session {
     rememberView(change);
     this.address.changed();
     this.sendQuery();
-    this.shown();
-  }
-
-  private shown(): void {
-    for (const follower of this.followers) follower.onShown?.();
   }
 
   /** The name of the point that a frame shows: the plan may have gone on. */
@@ -388,12 +382,6 @@ export class App implements Disposable, Session {
   }
 
   private onView(slot: Slot, view: View): void {
-    if (slot === 'alarm') {
-      this.toFollowers(slot, view);
-      // A hidden page draws nothing, and its alarm must come all the same.
-      this.link.drawn(slot);
-      return;
-    }
     if (slot === 'main') this.onMainView(view);
     else this.toFollowers(slot, view);
     void this.scheduler.settled().then(() => this.link.drawn(slot));
@@ -406,6 +394,5 @@ export class App implements Disposable, Session {
   private onMainView(view: View): void {
     this.frame = 'frame' in view ? view.frame : null;
     this.empty = 'frame' in view ? null : view.empty;
-    if (this.frame !== null) this.shown();
   }
 }

@@ -51,16 +51,6 @@ beforeEach(() => {
   vi.stubGlobal('requestAnimationFrame', (frame: () => void) => frames.push(frame));
 });
 
-test('an alarm needs no animation frame: a hidden page has none', async () => {
-  const app = new App(new Worker(''));
-  FakeWorker.last.view('alarm');
-  FakeWorker.last.view('main');
-  expect(FakeWorker.last.drawn).toEqual(['alarm']);
-  for (const frame of frames.splice(0)) frame();
-  await vi.waitFor(() => expect(FakeWorker.last.drawn).toEqual(['alarm', 'main']));
-  app.dispose();
-});
-
 test('a plan that is not in force any more still tells what its records are', () => {
   const app = new App(new Worker(''));
   const planOf = (number: number, method: string): object => ({

@@ -6,7 +6,6 @@ import type { TabFacts } from '../session/tabs';
 import type { UrlMembers } from '../session/url_state';
 import type { WatchedEntry } from '../session/watched';
 import type { CompressorKind } from '../store/compressors';
-import type { RunEvent } from '../store/event';
 import type { FramePair, PairBase } from '../store/frame_pair';
 import type { FrameBase, View, ViewFrame, ViewQuery } from '../store/frames';
 import type { Slot } from '../worker/link_messages';
@@ -84,13 +83,9 @@ export interface Follower {
   onNotification?(notification: Notification): void;
   /** The run's facts came; `isAnother`: of another run than before. */
   onRun?(run: RunFacts, isAnother: boolean): void;
-  /** The view was changed, or its picture came. */
-  onShown?(): void;
   /** Something changed that a slot of the feature may ask for. */
   sendQuery?(): void;
   onView?(slot: Slot, view: View): void;
-  /** An event of the run that only this page knows. */
-  readonly event?: RunEvent | null;
   /** What is wrong now; said in the title and in the log. */
   readonly warning?: string | null;
 }

@@ -45,8 +45,6 @@ test('every member survives the address', () => {
     layout: 'over',
     ranges: 'own',
     ridge: 'layers',
-    threshold: -0.25,
-    alarmTarget: '3.0.1.mean.eval.HiddenStates · projection',
     runA: '5f0c12ab34cd56ef',
     runB: '00000000000000aa',
     stepB: 40,

@@ -29,7 +29,7 @@ function nameOf(value: number | null): string {
 }
 
 /** An alarm that began at a step. */
-export function alarm(step: number, text: string): RunEvent {
+function alarm(step: number, text: string): RunEvent {
   const common = { kind: 'alarm', tone: 'bad', time: 0, who: '' } as const;
   const dropped = { records: 0, messages: 0 };
   return { ...common, ...dropped, step, lastStep: step, text, what: `alarm/${text}` };

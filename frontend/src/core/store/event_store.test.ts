@@ -121,6 +121,26 @@ describe('EventStore', () => {
     ]);
   });
 
+  test('an alarm of the hub is one event, by its notification and by the trail', () => {
+    const store = new EventStore();
+    const alarm = {
+      name: 'high',
+      test: 'above',
+      scalar: 'loss',
+      state: 'firing' as const,
+      fires: 1,
+    };
+    const set = { change: 'set' as const, alarm };
+    const message = 'alarm high: loss is above 5 at step 12: 6';
+    const fired = { change: 'fired' as const, step: 12, value: 6, message, alarm };
+    store.add({ event: 'alarm', params: set }, 3, 1);
+    store.add({ event: 'alarm', params: fired }, 13, 2);
+    store.merge([line('alarm', 3, set, 'Ada'), line('alarm', 12, fired)]);
+    expect(texts(store)).toEqual(['3 alarm high set (Ada)', `12 ${message}`]);
+    expect(store.all[0]).toMatchObject({ kind: 'control', tone: 'plain' });
+    expect(store.all[1]).toMatchObject({ kind: 'alarm', tone: 'bad' });
+  });
+
   test('the oldest of very many are forgotten', () => {
     const store = new EventStore();
     const lines = Array.from({ length: kMaxEvents + 10 }, (_, i) =>

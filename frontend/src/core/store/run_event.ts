@@ -10,6 +10,7 @@ import {
   type RunState,
   stateSchema,
 } from '../../protocol/messages';
+import { alarmEventSchema } from '../../protocol/alarms';
 import type { Program } from '../../protocol/interventions';
 import type { EventKind, Gist, RunEvent } from './event';
 import { askedGist, InterventionReader, isSameDial } from './intervention_events';
@@ -25,6 +26,7 @@ export interface Report {
 }
 
 const refusedSchema = object({ method: string, code: withDefault(string, ''), message: string });
+const spikeSchema = object({ message: string });
 const claimedSchema = object({ take_over: withDefault(boolean, false) });
 const begunSchema = object({ plan: planSchema });
 const appliedSchema = object({ result: optional(planEventSchema) });
@@ -77,6 +79,12 @@ export class ReportReader {
       case 'control.release':
       case 'control.free':
         return this.ofControl('', false);
+      case 'alarm':
+        return alarmGist(detail);
+      case 'spike': {
+        const spike = read(spikeSchema, detail);
+        return spike && logGist({ level: 'info', message: spike.message });
+      }
       case 'dropped':
         return dropGist(detail);
       case 'log':
@@ -149,7 +157,7 @@ const kAsked: ReadonlyMap<string, Gist> = new Map([
 ]);
 
 // Steps come too often, and moves of a replay are not events of the run.
-const kSilent = /^(step|parts|replay\..*|applied|saved|intervention\.(check|preview))$/;
+const kSilent = /^(step|parts|alarms|replay\..*|applied|saved|intervention\.(check|preview))$/;
 const kIntervenes = /^intervention\.(apply|set|remove|revert)$/;
 
 function plain(kind: EventKind, text: string): Gist {
@@ -159,6 +167,18 @@ function plain(kind: EventKind, text: string): Gist {
 function entriesText({ entries }: Plan): string {
   const points = entries.filter(({ enabled }) => enabled !== false).map(({ point }) => point);
   return points.length > 0 ? points.join(', ') : 'nothing is traced';
+}
+
+function alarmGist(detail: unknown): Gist | undefined {
+  const event = read(alarmEventSchema, detail);
+  if (event === undefined) return undefined;
+  const { change, step, message, alarm } = event;
+  const text = message ?? `alarm ${alarm.name} ${change}`;
+  const tone = change === 'fired' ? 'bad' : 'plain';
+  // Setting one is an act of a person and no alarm.
+  const kind = change === 'set' || change === 'removed' ? 'control' : 'alarm';
+  const what = `alarm/${change}/${step ?? 0}/${alarm.name}`;
+  return { kind, tone, text, what, ...(step === undefined ? {} : { step }) };
 }
 
 function dropGist(detail: unknown): Gist | undefined {

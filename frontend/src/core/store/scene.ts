@@ -17,10 +17,10 @@ export interface Scene {
 }
 
 /**
- * What a screen can show; every number: small maps are not folded, columns of steps not thinned out;
- * or the line of one layer alone.
+ * What a screen can show; or every number: small maps are not folded, columns of steps not thinned
+ * out.
  */
-export type Detail = 'shown' | 'whole' | 'line';
+export type Detail = 'shown' | 'whole';
 
 /** A batch row of a layer: its record, its place there, and its number in the global batch. */
 export interface Row {

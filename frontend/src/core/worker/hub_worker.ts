@@ -32,8 +32,6 @@ interface WorkerScope {
 
 const kScope = self as unknown as WorkerScope;
 const kEventsDelayMs = 16;
-// The page tells at once that it has an alarm's view: nothing else slows these down.
-const kAlarmDelayMs = 100;
 
 /** Owns the socket, the store and the building of views. */
 class HubWorker {
@@ -284,21 +282,20 @@ class HubWorker {
   private makeSender(slot: Slot): ViewSender {
     return new ViewSender(
       (query) => {
-        const view = this.build(slot, query);
+        const view = this.build(query);
         if (!isLoading(view)) return view;
         void buildersLoaded().then(() => this.viewChanged());
         return undefined;
       },
       (view) => this.postView({ kind: 'view', slot, view }),
-      slot === 'alarm' ? kAlarmDelayMs : undefined,
     );
   }
 
-  private build(slot: Slot, query: ViewQuery): View {
+  private build(query: ViewQuery): View {
     if (query.run !== '' && this.others !== undefined) return this.others.build(query);
     this.curvePast?.look(query);
     const holding = this.scrubber?.look(query);
-    return buildView(this.store, query, holding, slot === 'alarm' ? 'line' : 'shown');
+    return buildView(this.store, query, holding, 'shown');
   }
 
   private viewChanged(): void {

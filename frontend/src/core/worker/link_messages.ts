@@ -10,11 +10,8 @@ import type { View, ViewQuery } from '../store/frames';
 import type { StepRange } from './history_client';
 import type { LeaderFacts } from './leaders';
 
-/**
- * The places of the page that show a view: one, beside it the other of a comparison, and what the
- * alarm watches.
- */
-export const kSlots = ['main', 'other', 'alarm'] as const;
+/** The places of the page that show a view: one, and beside it the other of a comparison. */
+export const kSlots = ['main', 'other'] as const;
 export type Slot = (typeof kSlots)[number];
 
 /** How the connection to the hub stands. `at` is a time of Date.now(). */

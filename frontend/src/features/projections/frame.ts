@@ -7,7 +7,7 @@ export interface ProjectionFrame extends FrameBase {
   readonly vector: number;
   /** Layers down, tokens across, on one vector. */
   readonly layerMap: MapData;
-  /** Of the last token and the mean over tokens; for the alarm of the asked layer alone. */
+  /** Of the last token and the mean over tokens. */
   readonly history: History;
 }
 

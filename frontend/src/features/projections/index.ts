@@ -3,19 +3,16 @@ import { type Command, showCommand } from '../../core/registry/commands';
 import { type Feature, frameView } from '../../core/registry/feature';
 import type { Session } from '../../core/session/session';
 import { layerPair } from '../../core/store/frame_pair';
-import AlarmStrip from './alarm_strip.svelte';
 import type { ProjectionFrame } from './frame';
 import { kPageCompressors } from './page_compressor';
-import { alarmOf } from './projection_alarm.svelte';
 import VectorChoice from './vector_choice.svelte';
 import { kUrl } from './url';
 
-/** Projections on direction vectors, and their alarm. */
+/** Projections on direction vectors. */
 export const kProjections: Feature = {
   url: kUrl,
   compressors: kPageCompressors,
   viewTools: [VectorChoice],
-  banners: [AlarmStrip],
   plan: async () => (await import('./plan')).kPlan,
   views: [
     frameView<ProjectionFrame>({
@@ -34,7 +31,6 @@ export const kProjections: Feature = {
     }),
   ],
   commandsOf,
-  start: alarmOf,
 };
 
 function commandsOf(session: Session): readonly Command[] {

@@ -27,36 +27,6 @@ describe('projection', () => {
     expect(history.lines).toEqual({ last: [[3, 3]], mean: [[2, 2]] });
   });
 
-  test('an alarm has every step, of the layer asked for alone', () => {
-    const store = new RingStore(1e8);
-    for (let step = 1; step <= 1200; step++) {
-      for (const layer of [1, 2, 3]) {
-        store.insert(
-          makeRecord(
-            { ...header, step, layer },
-            values.map((value) => step * value),
-          ),
-        );
-      }
-    }
-    const { history } = frameOf(store, 'projection', { ...query, layer: 2 }, 'line');
-    const steps = Array.from({ length: 1200 }, (_, i) => i + 1);
-    expect(history.steps).toEqual(steps);
-    expect(history.lines.last).toEqual([[], steps.map((step) => 3 * step), []]);
-    expect(frameOf(store, 'projection', { ...query, layer: 4 }, 'line').history.lines.last).toEqual(
-      [[], [], []],
-    );
-  });
-
-  test('an alarm sees a projection that overflows', () => {
-    const store = new RingStore(1e6);
-    [1, Infinity, NaN].forEach((value, step) => {
-      store.insert(makeRecord({ ...header, step }, new Float32Array(12).fill(value)));
-    });
-    const { lines } = frameOf(store, 'projection', query, 'line').history;
-    expect(lines.last).toEqual([[1, Infinity, NaN]]);
-  });
-
   test('of a short prompt its own last token, not the filling', () => {
     const lengths = [3, 2];
     const short = frameOf(filled(), 'projection', { ...query, lengths, row: 1, vector: 1 });

@@ -39,11 +39,8 @@ function projectionHistory(
   const groups = historyOf(scene);
   const last: (number | null)[][] = layers.map(() => []);
   const mean: (number | null)[][] = layers.map(() => []);
-  const isAsked = (layer: number): boolean =>
-    scene.detail !== 'line' || layer === scene.query.layer;
   for (const group of groups) {
     layers.forEach((layer, index) => {
-      if (!isAsked(layer)) return;
       const row = rowNamed(group.layers.get(layer), 0, name);
       const of = row === undefined ? undefined : summaryOf(scene, row.record);
       const vectors = row?.record.header.shape[2] ?? 0;

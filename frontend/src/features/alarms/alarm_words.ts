@@ -1,0 +1,50 @@
+import type { AlarmRule } from '../../protocol/alarms';
+
+/** "rms of HiddenStates, L1-4": what an alarm watches. */
+export function curveText(rule: AlarmRule): string {
+  if (rule.scalar !== undefined) return rule.scalar;
+  const point = rule.point ?? '';
+  const parts = [
+    rule.statistic === undefined
+      ? `${point} on ${rule.vector ?? ''}`
+      : `${rule.statistic} of ${point}`,
+    rule.over === 'last' ? 'last token' : '',
+    rule.direction === 'gradient' ? 'gradient' : '',
+    rule.phase === 'eval' ? 'evaluation' : '',
+    rule.prompts ?? '',
+    rule.layers === undefined ? '' : `L${rule.layers}`,
+  ];
+  return parts.filter((part) => part !== '').join(', ');
+}
+
+/** "above 5, 3 values in a row": when an alarm fires. */
+export function testText(rule: AlarmRule): string {
+  const times = rule.consecutive ?? 1;
+  const row = times > 1 ? `, ${times} values in a row` : '';
+  return `${conditionText(rule)}${row}`;
+}
+
+function conditionText({ test, value, low, high, k, side, window, first }: AlarmRule): string {
+  const limit = shown(value ?? 0);
+  switch (test) {
+    case 'above':
+    case 'below':
+      return `${test} ${limit}`;
+    case 'rising':
+    case 'falling':
+      return `${test} by more than ${limit} a step over ${window ?? 0} values`;
+    case 'range':
+      return `outside ${shown(low ?? 0)} to ${shown(high ?? 0)}`;
+    case 'sigma': {
+      const values = first === undefined ? `last ${window ?? 0}` : `first ${first}`;
+      const where = side === 'above' || side === 'below' ? ` ${side}` : '';
+      return `more than ${shown(k ?? 0)} σ${where} of the ${values} values`;
+    }
+    default:
+      return 'NaN or infinite';
+  }
+}
+
+function shown(value: number): string {
+  return String(value).replace('-', '−');
+}

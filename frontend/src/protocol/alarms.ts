@@ -1,0 +1,75 @@
+import {
+  array,
+  boolean,
+  count,
+  type Infer,
+  nullable,
+  number,
+  object,
+  oneOf,
+  optional,
+  string,
+  withDefault,
+} from '../base/schema';
+
+// The alarms of docs/alarms.md. A member that this version does not know is ignored.
+
+/** What an alarm watches and how; the members of `alarms.set`. */
+const kRule = {
+  name: string,
+  scalar: optional(string),
+  point: optional(string),
+  statistic: optional(string),
+  vector: optional(string),
+  over: optional(string),
+  layers: optional(string),
+  direction: optional(string),
+  phase: optional(string),
+  prompts: optional(string),
+  test: string,
+  value: optional(number),
+  low: optional(number),
+  high: optional(number),
+  k: optional(number),
+  side: optional(string),
+  window: optional(count),
+  first: optional(count),
+  consecutive: optional(count),
+  pause: optional(boolean),
+};
+export const alarmRuleSchema = object(kRule);
+export type AlarmRule = Infer<typeof alarmRuleSchema>;
+
+const changeSchema = object({
+  step: count,
+  /** Null: NaN, as the hub's history writes it. */
+  value: nullable(number),
+  layer: optional(count),
+  message: string,
+});
+
+export const alarmSchema = object({
+  ...kRule,
+  state: oneOf('waiting', 'quiet', 'firing'),
+  fires: withDefault(count, 0),
+  firing_layers: optional(array(count)),
+  /** The last time that it fired or was cleared. */
+  last: optional(changeSchema),
+  /** Why no value can come. */
+  problem: optional(string),
+});
+export type AlarmFacts = Infer<typeof alarmSchema>;
+
+export const alarmEventSchema = object({
+  change: oneOf('set', 'removed', 'fired', 'cleared'),
+  step: optional(count),
+  value: optional(nullable(number)),
+  layer: optional(count),
+  message: optional(string),
+  pause_seconds: optional(count),
+  alarm: alarmSchema,
+});
+export type AlarmEvent = Infer<typeof alarmEventSchema>;
+
+export const alarmsSchema = object({ alarms: array(alarmSchema) });
+export const alarmAnswerSchema = object({ alarm: alarmSchema });

@@ -1,0 +1,81 @@
+import { expect, test } from 'vitest';
+import type { WatchedEntry } from '../../core/session/watched';
+import { curvesOf, draftFrom, draftOf, paramsOf } from './alarm_draft';
+
+test('a draft asks for what its test needs and for nothing else', () => {
+  const draft = draftOf({ scalar: 'loss' });
+  expect(paramsOf(draft)).toEqual({
+    name: 'loss sigma',
+    scalar: 'loss',
+    test: 'sigma',
+    k: 6,
+    window: 100,
+  });
+  const numbers = { ...draft.numbers, value: ' 5e-3 ' };
+  expect(paramsOf({ ...draft, name: ' high ', test: 'above', numbers })).toEqual({
+    ...{ name: 'high', scalar: 'loss', test: 'above', value: 0.005 },
+  });
+  const first = { ...draft, first: true, side: 'above' as const, consecutive: '3', pause: true };
+  expect(paramsOf(first)).toMatchObject({ first: 100, side: 'above', consecutive: 3, pause: true });
+  expect(paramsOf(first)).not.toHaveProperty('window');
+});
+
+test('a number that was not typed is left out: the hub names what is missing', () => {
+  expect(paramsOf({ ...draftOf({ scalar: 'lr' }), test: 'above' })).not.toHaveProperty('value');
+});
+
+test('an alarm that is shown again is asked for as it is', () => {
+  for (const rule of [
+    { name: 'a', scalar: 'loss', test: 'rising', value: 0.25, window: 20 },
+    { name: 'b', point: 'MLP1', statistic: 'rms', layers: '1-4', test: 'range', low: 0, high: 2 },
+    {
+      name: 'c',
+      point: 'MLP1',
+      vector: 'evil',
+      over: 'last',
+      test: 'sigma',
+      k: 4,
+      first: 50,
+      side: 'below',
+    },
+    { name: 'd', scalar: 'loss', test: 'nonfinite', consecutive: 2, pause: true },
+  ]) {
+    expect(paramsOf(draftFrom(rule))).toEqual(rule);
+  }
+});
+
+test('the plan gives a curve for statistics and one for each vector', () => {
+  const base: WatchedEntry = {
+    ...{ name: 'MLP1', entry: 0, enabled: true, every: 1, layers: [1], phases: ['train'] },
+    ...{ direction: 0, promptSet: 0, prompts: [], form: 'values', firstToken: 0 },
+    compressor: { kind: 'tile' },
+    facts: {
+      ...{ name: 'MLP1', flag: 4, first_layer: 1, last_layer: 1 },
+      dims: [],
+      features: 4,
+      text: '',
+    },
+  } as unknown as WatchedEntry;
+  const entry = (members: Partial<WatchedEntry>): WatchedEntry => ({ ...base, ...members });
+  const curves = curvesOf(
+    [
+      entry({ compressor: { ...base.compressor, kind: 'stats' }, direction: 1 }),
+      entry({
+        compressor: { ...base.compressor, kind: 'projection', vectors: ['a', 'b'] },
+        promptSet: 2,
+        phases: [],
+      }),
+      entry({ compressor: { ...base.compressor, kind: 'stats' }, phases: ['eval'] }),
+      base,
+      entry({ compressor: { ...base.compressor, kind: 'stats' }, enabled: false }),
+    ],
+    ['x', 'probes'],
+  );
+  const probes = { point: 'MLP1', prompts: 'probes' };
+  expect(curves).toEqual([
+    { point: 'MLP1', statistic: 'rms', direction: 'gradient' },
+    { ...probes, vector: 'a' },
+    { ...probes, vector: 'b' },
+    { point: 'MLP1', statistic: 'rms', phase: 'eval' },
+  ]);
+});

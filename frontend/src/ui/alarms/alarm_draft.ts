@@ -1,0 +1,142 @@
+import type { AlarmRule } from '../../protocol/alarms';
+import type { WatchedEntry } from '../../core/session/watched';
+
+/** The curve of an alarm: the members of `alarms.set` that select it. */
+export type AlarmCurve = Pick<
+  AlarmRule,
+  | 'scalar'
+  | 'point'
+  | 'statistic'
+  | 'vector'
+  | 'over'
+  | 'layers'
+  | 'direction'
+  | 'phase'
+  | 'prompts'
+>;
+
+export const kScalars = [
+  'loss',
+  'valid_loss',
+  'grad_norm',
+  'lr',
+  'tokens_per_second',
+  'step_ms',
+  'tracer_ms',
+] as const;
+export const kStatistics = ['rms', 'norm', 'mean', 'std', 'min', 'max', 'zeros', 'nonfinite'];
+
+/** The tests, with the number fields that each one has. */
+export const kTests = [
+  { test: 'above', name: 'value above', fields: ['value'] },
+  { test: 'below', name: 'value below', fields: ['value'] },
+  { test: 'sigma', name: 'k standard deviations away', fields: ['k', 'window'] },
+  { test: 'range', name: 'value outside of a range', fields: ['low', 'high'] },
+  { test: 'rising', name: 'slope above', fields: ['value', 'window'] },
+  { test: 'falling', name: 'slope below', fields: ['value', 'window'] },
+  { test: 'nonfinite', name: 'NaN or infinite', fields: [] },
+] as const;
+export type TestName = (typeof kTests)[number]['test'];
+export type NumberField = 'value' | 'low' | 'high' | 'k' | 'window';
+
+/** An alarm that is being written. Numbers are as typed. */
+export interface AlarmDraft {
+  readonly name: string;
+  readonly curve: AlarmCurve;
+  readonly test: TestName;
+  readonly numbers: Readonly<Record<NumberField, string>>;
+  readonly side: 'both' | 'above' | 'below';
+  /** Of `sigma`: the baseline is that of the first values. */
+  readonly first: boolean;
+  readonly consecutive: string;
+  readonly pause: boolean;
+}
+
+export function draftOf(curve: AlarmCurve): AlarmDraft {
+  return {
+    name: '',
+    curve,
+    test: 'sigma',
+    numbers: { value: '', low: '', high: '', k: '6', window: '100' },
+    side: 'both',
+    first: false,
+    consecutive: '1',
+    pause: false,
+  };
+}
+
+/** The draft that shows an alarm again, to change it. */
+export function draftFrom(rule: AlarmRule): AlarmDraft {
+  const { scalar, point, statistic, vector, over, layers, direction, phase, prompts } = rule;
+  const text = (value: number | undefined): string => (value === undefined ? '' : String(value));
+  const { value, low, high, k, side } = rule;
+  const window = rule.window ?? rule.first;
+  return {
+    name: rule.name,
+    curve: { scalar, point, statistic, vector, over, layers, direction, phase, prompts },
+    test: kTests.find(({ test }) => test === rule.test)?.test ?? 'nonfinite',
+    numbers: {
+      value: text(value),
+      low: text(low),
+      high: text(high),
+      k: text(k ?? 6),
+      window: text(window ?? 100),
+    },
+    side: side === 'above' || side === 'below' ? side : 'both',
+    first: rule.first !== undefined,
+    consecutive: text(rule.consecutive ?? 1),
+    pause: rule.pause ?? false,
+  };
+}
+
+/** The params of `alarms.set`. A number that is no number is left out: the hub names it. */
+export function paramsOf(draft: AlarmDraft): Record<string, unknown> {
+  const params: Record<string, unknown> = { name: nameOf(draft) };
+  for (const [member, value] of Object.entries(draft.curve)) {
+    if (value !== undefined && value !== '') params[member] = value;
+  }
+  params.test = draft.test;
+  for (const field of fieldsOf(draft.test)) {
+    const text = draft.numbers[field].trim();
+    const member = field === 'window' && draft.test === 'sigma' && draft.first ? 'first' : field;
+    if (text !== '') params[member] = Number(text);
+  }
+  if (draft.test === 'sigma' && draft.side !== 'both') params.side = draft.side;
+  if (draft.consecutive.trim() !== '1') params.consecutive = Number(draft.consecutive);
+  if (draft.pause) params.pause = true;
+  return params;
+}
+
+export function fieldsOf(test: TestName): readonly NumberField[] {
+  return kTests.find((each) => each.test === test)?.fields ?? [];
+}
+
+/** The name that was typed, or one made of curve and test. */
+export function nameOf({ name, curve, test }: AlarmDraft): string {
+  if (name.trim() !== '') return name.trim();
+  const number = curve.scalar ?? curve.statistic ?? curve.vector ?? '';
+  const layers = curve.layers === undefined ? '' : `L${curve.layers}`;
+  return [number, curve.point ?? '', layers, test]
+    .filter((part) => part !== '')
+    .join(' ')
+    .slice(0, 60);
+}
+
+/** The curves that the plan's entries give; `sets`: the names of the prompt sets. */
+export function curvesOf(
+  watched: readonly WatchedEntry[],
+  sets: readonly string[],
+): readonly AlarmCurve[] {
+  return watched.flatMap((entry): readonly AlarmCurve[] => {
+    if (!entry.enabled) return [];
+    const common: AlarmCurve = {
+      point: entry.facts.name,
+      direction: entry.direction === 1 ? 'gradient' : undefined,
+      phase: entry.promptSet === 0 && !entry.phases.includes('train') ? 'eval' : undefined,
+      prompts: entry.promptSet === 0 ? undefined : sets[entry.promptSet - 1],
+    };
+    if (entry.compressor.kind === 'stats') return [{ ...common, statistic: 'rms' }];
+    const vectors = entry.compressor.kind === 'projection' ? (entry.compressor.vectors ?? []) : [];
+    return vectors.map((vector) => ({ ...common, vector }));
+  });
+}
