@@ -83,6 +83,24 @@ def test_a_run_without_a_page_is_kept_and_listed(flags: Flags, tmp_path: Path) -
     assert "--runs-dir" in runs(tmp_path / "runs", code=2)
 
 
+def test_a_run_names_the_runs_that_take_more_than_10_gb(flags: Flags, tmp_path: Path) -> None:
+    short = {**flags, "train_iters": 2}
+    run_to_its_end(short, tmp_path)
+    wait_for_end(tmp_path)
+    [old] = listed(tmp_path)
+    os.truncate(tmp_path / old["recording"], 11 << 30)  # sparse: it takes no space of the disk
+    second = subprocess.run(command(short), cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60)
+    assert second.returncode == 0 and len(step_log(second.stdout)) == 2
+    [notice] = [line for line in second.stderr.splitlines() if "to remove them" in line]
+    assert f"the runs in {tmp_path / 'runs'} have 11" in notice and f"{old['id']} (" in notice
+    wait_for_end(tmp_path)
+    assert len(listed(tmp_path)) == 2, "nothing is removed without a command"
+    advised = notice.split("to remove them: tensor-tracer runs ")[1].split()
+    assert f"removed {old['id']}" in runs(tmp_path, *advised)
+    third = subprocess.run(command(short), cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60)
+    assert third.returncode == 0 and "to remove them" not in third.stderr
+
+
 def test_a_run_whose_folder_cannot_be_written_goes_on(flags: Flags, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("no folder")
     done = subprocess.run(command({**flags, "train_iters": 2}), cwd=tmp_path, env=environment(), capture_output=True,
