@@ -29,7 +29,7 @@ struct ControlMessage {
   std::uint32_t program_bytes = 0;  // of the programs' JSON, which follows if they changed
   std::uint32_t preview_bytes = 0;  // of a preview's parameters; another message follows it
   std::uint32_t stop = 0;           // 1: neither this step nor a later step runs
-  std::uint16_t again = 0;          // 1: paused, or a preview runs; another message follows
+  std::uint16_t again = 0;          // 1: held, or a preview runs; another message follows
   std::uint16_t wanted = 0;         // 1: a viewer or the recording takes the traced records
 };
 
@@ -47,14 +47,8 @@ RunControl::RunControl(const comm::ProcessGroup& control, trace::ControlSource* 
       is_told_to_stop_(std::move(is_told_to_stop)) {}
 
 void RunControl::wait_for_viewer() {
-  if (control_source_ != nullptr) {
-    notify_state("waiting", 0);
-    for (look_for_stop(); !control_source_->has_viewer() && !must_stop_; look_for_stop()) {
-      control_source_->wait(kPoll);
-      take_requests();
-    }
-  }
-  share_decision(0);
+  is_waiting_ = control_source_ != nullptr;
+  if (is_waiting_) notify_state("waiting", 0);
 }
 
 bool RunControl::before_step(std::int64_t step) {
@@ -94,6 +88,11 @@ void RunControl::take_requests() {
 void RunControl::decide(std::int64_t next_step) {
   disable_switched_off(next_step);
   while (true) {
+    // First the viewer, then the requests: those that came before the viewer act in this step.
+    if (is_waiting_ && control_source_->has_viewer()) {
+      is_waiting_ = false;
+      notify_state("training", next_step - 1);
+    }
     take_requests();
     for (const trace::Request& request : std::exchange(requests_, {}))
       carry_out(request, next_step);
@@ -150,7 +149,9 @@ void RunControl::set_paused(std::uint64_t id, bool paused, std::int64_t done) {
   single_steps_ = 0;
   end_single_steps(done);
   is_paused_ = paused;
-  notify_state(is_paused_ ? "paused" : "training", done);
+  // The link lets go of a pause when it loses contact; only a person starts a run that waits.
+  is_waiting_ = is_waiting_ && id == 0;
+  if (!is_waiting_) notify_state(is_paused_ ? "paused" : "training", done);
   answer_done(id, done);
 }
 
@@ -164,6 +165,7 @@ void RunControl::begin_single_steps(std::uint64_t id, const protocol::StepRun& r
                                     std::int64_t done) {
   end_single_steps(done);
   is_paused_ = true;
+  is_waiting_ = false;
   single_steps_ = static_cast<std::int64_t>(request.count.value_or(1));
   single_steps_request_ = id;
   notify_state("training", done);

@@ -65,8 +65,7 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
 }
 
 void Trainer::run() {
-  if (config_.tracer.tensor_tracer_wait) control_.wait_for_viewer();
-  notify_phase("training", 0);
+  config_.tracer.tensor_tracer_wait ? control_.wait_for_viewer() : notify_phase("training", 0);
   std::int64_t number = 1;
   for (; number <= config_.train_iters && control_.before_step(number); ++number) {
     StepReport report = step(number);

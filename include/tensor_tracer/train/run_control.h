@@ -26,7 +26,8 @@ class RunControl {
              trace::TraceSink* sink, trace::Tracer& tracer, trace::InterventionHooks* hooks,
              ProgramControl::Preview preview, std::function<bool()> is_told_to_stop = {});
 
-  /// Holds the run until a viewer is connected to the hub. Collective.
+  /// Holds the run before its first step until a viewer watches it, or a request continues, steps
+  /// or pauses it. Requests are carried out meanwhile, as in a pause.
   void wait_for_viewer();
   /// Every rank calls it before step `step`. Returns true when the step may run, false if the run
   /// ends before this step. Collective.
@@ -56,7 +57,9 @@ class RunControl {
   void end_single_steps(std::int64_t done);
   /// Returns true if another message follows before the step.
   bool share_decision(std::int64_t step);
-  bool is_held() const { return is_paused_ && single_steps_ == 0 && !must_stop_; }
+  bool is_held() const {
+    return (is_waiting_ || (is_paused_ && single_steps_ == 0)) && !must_stop_;
+  }
   void share_plan(std::uint32_t number, std::string text, std::size_t size, std::int64_t step);
   void agree_on_plan(std::int64_t step);
   void disable_switched_off(std::int64_t next_step);
@@ -69,6 +72,7 @@ class RunControl {
   ProgramControl programs_;
   const std::function<bool()> is_told_to_stop_;
   std::vector<trace::Request> requests_;  // not executed yet
+  bool is_waiting_ = false;               // for a viewer
   bool is_paused_ = false;
   bool must_stop_ = false;
   std::int64_t single_steps_ = 0;  // steps left to run while paused

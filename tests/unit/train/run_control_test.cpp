@@ -28,6 +28,7 @@ class Script : public trace::ControlSource, public trace::TraceSink {
   std::vector<std::pair<std::uint64_t, json>> answers;
   std::vector<std::pair<std::uint64_t, std::string>> refusals;
   std::vector<std::string> phases, logs;
+  std::function<void()> on_answer;
   int waits = 0;
 
   std::vector<trace::Request> poll() override {
@@ -41,6 +42,7 @@ class Script : public trace::ControlSource, public trace::TraceSink {
   bool wants_records() const override { return true; }
   void answer(std::uint64_t id, json result) noexcept override {
     answers.emplace_back(id, std::move(result));
+    if (on_answer) on_answer();
   }
   void refuse(std::uint64_t id, const base::Error& error) noexcept override {
     refusals.emplace_back(id, error.code);
@@ -202,33 +204,59 @@ TEST(RunControl, LostContactContinuesWithoutAnAnswer) {
   EXPECT_THAT(script.answers, ElementsAre(std::pair(1u, at_step(0))));
 }
 
-TEST(RunControl, WaitsForAViewerWhenAsked) {
-  Script script;
-  comm::run_local(2, [&](const comm::ProcessGroup& group) {
-    trace::Tracer tracer(make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(), nullptr);
-    trace::ControlSource* control_source = group.rank() == 0 ? &script : nullptr;
-    RunControl(group, control_source, group.rank() == 0 ? &script : nullptr, tracer, nullptr, {})
-        .wait_for_viewer();
-  });
-  EXPECT_EQ(script.waits, 3);
-}
-
-// While a request is there, wait() returns at once; it is kept for the first step.
-TEST(RunControl, AViewerThatCameAndWentMeanwhileKeepsNoCoreBusy) {
-  Script script;
-  script.requests = {{}, {{7, protocol::PauseRun{}}, {0, protocol::ContinueRun{}}}};
+// Runs `steps` steps on two ranks, of which the first waits; the plan's numbers on rank 1 by step.
+std::vector<std::uint32_t> run_waiting(Script& script, std::int64_t steps) {
+  std::vector<std::uint32_t> plans;
   comm::run_local(2, [&](const comm::ProcessGroup& group) {
     trace::Tracer tracer(make_plan_context({}, {}, nullptr, {}), {}, comm::ProcessGroup(), nullptr);
     Script* own = group.rank() == 0 ? &script : nullptr;
     RunControl control(group, own, own, tracer, nullptr, {});
     control.wait_for_viewer();
-    if (own != nullptr) {
-      EXPECT_THAT(own->requests, testing::IsEmpty());
+    for (std::int64_t step = 1; step <= steps; ++step) {
+      EXPECT_TRUE(control.before_step(step));
+      if (own == nullptr) plans.push_back(tracer.plan().number);
     }
-    EXPECT_TRUE(control.before_step(1));
+    control.finish(steps);
   });
+  return plans;
+}
+
+TEST(RunControl, WaitsForAViewerWhenAsked) {
+  Script script;
+  run_waiting(script, 2);
+  EXPECT_EQ(script.waits, 3);
+  EXPECT_THAT(script.phases, ElementsAre("waiting", "training", "finished"));
+}
+
+TEST(RunControl, ARunThatWaitsTakesAPlanForItsFirstStepAndAnswersAtOnce) {
+  Script script;
+  const protocol::SetPlan set{{{"entries", {{{"point", "HiddenStates"}}}}}};
+  script.requests = {{}, {{1, set}}};
+  script.on_answer = [&] { EXPECT_EQ(script.phases.back(), "waiting"); };
+  EXPECT_THAT(run_waiting(script, 2), ElementsAre(1, 1));
   ASSERT_EQ(script.answers.size(), 1u);
-  EXPECT_EQ(script.answers[0].first, 7u);
+  EXPECT_EQ(script.answers[0].second["step"], 1);
+  EXPECT_EQ(script.waits, 3);
+}
+
+TEST(RunControl, ARunThatWaitsIsStartedByARequestToContinueOrToStep) {
+  for (const bool is_step : {false, true}) {
+    Script script;
+    trace::Request request{1, protocol::ContinueRun{}};
+    if (is_step) request.body = protocol::StepRun{};
+    script.requests = {{}, {request}};
+    run_waiting(script, 1);
+    EXPECT_EQ(script.waits, 1);
+    EXPECT_THAT(script.phases, ElementsAre("waiting", "training", "finished"));
+  }
+}
+
+// The link asks a paused run to continue when it has lost the hub for a time.
+TEST(RunControl, LostContactDoesNotStartARunThatWaits) {
+  Script script;
+  script.requests = {{}, {{0, protocol::ContinueRun{}}}};
+  run_waiting(script, 1);
+  EXPECT_EQ(script.waits, 3);
 }
 
 TEST(RunControl, VectorsTravelWithThePlanThatNamesThem) {
