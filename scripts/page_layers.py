@@ -22,7 +22,7 @@ ROOMS: dict[str, set[str]] = {
     "core/registry": {"base", "protocol", "core/store", "core/worker", "core/session"},
     "core/page": {"base", "protocol", "core/store", "core/worker", "core/session", "core/registry"},
     "ui": {"base", "protocol", "core/store", "core/session", "core/registry"},
-    "shell": {"base", "protocol", "core/store", "core/session", "core/registry", "core/page"},
+    "shell": {"base", "protocol", "core/store", "core/session", "core/registry", "core/page", "ui"},
     "features/*": {"base", "protocol", "core/store", "core/worker", "core/session",
                    "core/registry", "ui"},
     "features": {"protocol", "core/store", "core/worker", "core/registry", "ui", "features/*"},

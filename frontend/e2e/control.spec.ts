@@ -32,6 +32,12 @@ test('pause, step and continue claim a free lease and are sent', async ({ page, 
 test('space and the full stop do the same', kSmoke, async ({ page, hub }) => {
   await open(page, hub);
   await page.locator('body').press(' ');
+  const toast = page.getByTestId('toast');
+  await expect(toast).toHaveText('Space acts only for the holder of control Take control');
+  expect(methods(hub)).toEqual(['hello']);
+  await page.getByTestId('toast-action').click();
+  await expect(page.getByTestId('holder')).toContainText('you');
+  await page.locator('body').press(' ');
   await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'paused');
   await page.locator('body').press('.');
   await expect(page.getByTestId('message')).toHaveText('Step 121 done on 2/2 ranks');
@@ -48,7 +54,7 @@ test('while another holds control the page only reads, and offers to take over',
   await expect(page.getByTestId('holder')).toContainText('Ada');
   await expect(page.getByTestId('pause')).toBeDisabled();
   await page.locator('body').press(' ');
-  await expect(page.getByTestId('message')).toContainText('Ada holds control');
+  await expect(page.getByTestId('toast')).toContainText('Ada holds control');
   expect(methods(hub)).toEqual(['hello']);
   await page.getByTestId('holder').click();
   await page.getByLabel('Your name').fill('Grace');

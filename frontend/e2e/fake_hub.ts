@@ -17,6 +17,8 @@ interface Viewer {
   readonly socket: WebSocket;
   readonly session: string;
   greeted: boolean;
+  /** It gets records. */
+  watches: boolean;
 }
 interface Message {
   readonly id: number;
@@ -224,7 +226,12 @@ export class FakeHub {
   }
 
   private onViewer(socket: WebSocket): void {
-    const viewer: Viewer = { socket, session: `v${++this.sessions}`, greeted: false };
+    const viewer: Viewer = {
+      socket,
+      session: `v${++this.sessions}`,
+      greeted: false,
+      watches: false,
+    };
     this.viewers.add(viewer);
     socket.on('close', () => {
       this.viewers.delete(viewer);
@@ -236,7 +243,9 @@ export class FakeHub {
         this.acknowledged = Number(message.params?.messages);
         return;
       }
-      this.requests.push({ method: message.method, params: message.params ?? {} });
+      if (message.method !== 'subscribe') {
+        this.requests.push({ method: message.method, params: message.params ?? {} });
+      }
       this.answer(viewer, message.id, message.method, message.params ?? {});
     });
   }
@@ -253,8 +262,13 @@ export class FakeHub {
         this.hello(viewer, result);
         return;
       case 'ping':
+        result({});
+        return;
       case 'subscribe':
         result({});
+        viewer.watches = true;
+        if (this.phase === 'waiting') this.setPhase('training');
+        this.sendRecords(viewer, this.step);
         return;
       case 'control.claim':
         if (this.viewOnly !== null) {
@@ -375,11 +389,10 @@ export class FakeHub {
     for (let step = Math.max(this.firstKept, this.step - 1999); step <= this.step; step++) {
       viewer.socket.send(JSON.stringify({ event: 'step', params: stepFacts(step) }));
     }
-    this.sendRecords(viewer, this.step);
   }
 
   private sendRecords(viewer: Viewer, step: number): void {
-    if (!viewer.greeted) return;
+    if (!viewer.watches) return;
     const run = BigInt(`0x${kRunId}`);
     const [value, stat] = [this.value.bind(this), this.stat.bind(this)];
     const parts = this.plan.entries.flatMap((entry, index) => {

@@ -195,7 +195,7 @@ test('while another holds control the plan is read-only, until it is taken over'
   await expect(page.getByLabel('Tiles of entry 2')).toBeEnabled();
   expect(hub.requests.at(-1)?.params).toMatchObject({ take_over: true });
   hub.setHolder({ session: 'v99', name: 'Ada' });
-  await expect(page.getByTestId('message')).toHaveText('Ada has taken over control');
+  await expect(page.getByTestId('toast').last()).toContainText('Ada took over control');
   hub.setHolder(null);
   await expect(page.getByTestId('plan-access')).toContainText('Nobody holds control');
   await page.getByTestId('plan-claim').click();

@@ -8,6 +8,7 @@ import { kHealth } from './health';
 import { kInterventions } from './interventions';
 import { kLens } from './lens';
 import { kMaps } from './maps';
+import { kNews } from './news';
 import { kOverview } from './overview';
 import { kPassed } from './passed';
 import { kPlan } from './plan';
@@ -23,5 +24,5 @@ import { kUpdates } from './updates';
 export const kFeatures: readonly Feature[] = [
   ...[kOverview, kTensors, kMaps, kAttention, kPassed, kStatistics, kProjections],
   ...[kText, kLens, kHealth, kContributions, kUpdates, kTopTokens],
-  ...[kCompare, kPlan, kInterventions, kReplay, kAlarms, kExport],
+  ...[kCompare, kPlan, kInterventions, kReplay, kAlarms, kExport, kNews],
 ];

@@ -90,6 +90,8 @@ export class HubClient {
       role: 'viewer',
       client: this.name,
       window: kWindow,
+      // Watching would start a run that waits: the page subscribes once it may.
+      watch: false,
     });
     if (this.closed) return;
     if (!answer.ok) {

@@ -50,15 +50,24 @@ function helpCommands(page: PageActions): readonly Command[] {
 function runCommands(app: App): readonly Command[] {
   const { control, paused } = app;
   const hindrance = hindranceOf(control);
+  // A replay is one's own: nobody's training stops.
+  const keyOfHolder = app.replay === null;
+  const pause: Pick<Command, 'text' | 'run'> =
+    app.runState?.phase === 'waiting'
+      ? { text: 'Start the run', run: () => void control.start() }
+      : {
+          text: paused ? 'Continue the run, for everybody' : 'Pause the run, for everybody',
+          run: () => void (app.paused ? control.resume() : control.pause()),
+        };
   return [
     {
       id: 'pause',
       group: 'Run',
-      text: paused ? 'Continue the run, for everybody' : 'Pause the run, for everybody',
       keys: ['Space'],
       match: [' '],
       hindrance,
-      run: () => void (app.paused ? control.resume() : control.pause()),
+      keyOfHolder,
+      ...pause,
     },
     {
       id: 'step',
@@ -67,6 +76,7 @@ function runCommands(app: App): readonly Command[] {
       keys: ['.'],
       match: ['.'],
       hindrance,
+      keyOfHolder,
       run: () => void control.step(),
     },
     leaseCommand(control),
@@ -231,6 +241,23 @@ export function typedCommand(app: App, typed: string): Command | undefined {
     if (command !== undefined) return command;
   }
   return undefined;
+}
+
+/** What a key press does: the command, or the reason why the key does not act. */
+export function pressed(app: App, { keys = [], keyOfHolder = false, run }: Command): void {
+  const { control } = app;
+  if (!keyOfHolder || control.mine) {
+    run();
+    return;
+  }
+  const reason = hindranceOf(control);
+  const only = `${keys.join(' ')} acts only for the holder of control`;
+  app.toasts.say({
+    ...{ key: 'key', text: reason === undefined ? only : `${only}: ${reason}`, tone: 'warn' },
+    ...(reason === undefined
+      ? { action: { text: 'Take control', run: () => void control.claim(false) } }
+      : {}),
+  });
 }
 
 const kScrollKeys = /^( |Arrow|Page|Home|End)/;

@@ -31,6 +31,7 @@ import { RunLog } from '../session/run_log.svelte';
 import { stepFrom, trackOf } from '../session/step_track';
 import { SignIn } from '../session/sign_in.svelte';
 import { ThemeSwitch } from '../session/theme_switch.svelte';
+import { Toasts } from '../session/toasts.svelte';
 import type { Follower } from '../registry/feature';
 import { features, tabOf } from '../registry/registry';
 import type { Session } from '../session/session';
@@ -49,6 +50,7 @@ export class App implements Disposable, Session {
   readonly log = new RunLog();
   readonly plans = new PlanBook();
   readonly themes = new ThemeSwitch();
+  readonly toasts = new Toasts();
   readonly signIn = new SignIn(() => this.link.start(socketUrl(document.baseURI), kStoreBytes));
   readonly control: Controller;
 

@@ -12,6 +12,8 @@ export interface Command {
   readonly match?: readonly string[];
   /** Said where it cannot be done now. */
   readonly hindrance?: string;
+  /** Its key acts only for the holder of control: a key is pressed by mistake more often than a button. */
+  readonly keyOfHolder?: boolean;
   readonly run: () => void;
 }
 

@@ -7,6 +7,7 @@ test('each state of the run has its word', () => {
   const word = (phase: never, lag = 0): string => chipOf(kOpen, { phase, step: 9 }, lag, 0).word;
   expect(word('training' as never)).toBe('live');
   expect(word('training' as never, 7)).toBe('lagging');
+  expect(word('waiting' as never)).toBe('ready');
   expect(word('paused' as never, 7)).toBe('paused');
   expect(word('finished' as never)).toBe('ended');
   expect(word('stopped' as never)).toBe('stopped');

@@ -46,7 +46,7 @@ function runChip(state: RunState | null, lag: number): Chip {
     case 'starting':
       return { tone: 'busy', word: 'starting', text: 'trainer is starting' };
     case 'waiting':
-      return { tone: 'idle', word: 'waiting', text: 'waiting for a trainer' };
+      return { tone: 'warn', word: 'ready', text: 'ready to start' };
     case 'paused':
       return { tone: 'warn', word: 'paused', text: `paused after step ${state.step}` };
     case 'finished':

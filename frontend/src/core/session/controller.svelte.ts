@@ -7,7 +7,7 @@ import {
   planAnswerSchema,
   type PlanEntry,
 } from '../../protocol/messages';
-import { type Parser, SchemaError } from '../../base/schema';
+import { type Parser, SchemaError, unknown } from '../../base/schema';
 import type { WorkerLink } from '../worker/worker_link';
 import { LatestSender } from './latest_sender';
 import { readStored, writeStored } from './preferences';
@@ -80,9 +80,6 @@ export class Controller {
 
   changed(control: Control): void {
     const { holder } = control;
-    if (this.mine && holder !== null && holder.session !== this.session) {
-      this.notice = `${holder.name} has taken over control`;
-    }
     this.holder = holder;
     this.keepHeld();
   }
@@ -133,6 +130,12 @@ export class Controller {
 
   step(count = 1): Promise<void> {
     return this.boundary('control.step', { count }, (step) => `Step ${step} done`);
+  }
+
+  /** Starts a run that waits: from now on this page is a viewer that watches it. */
+  async start(): Promise<void> {
+    const outcome = await this.carryOut('subscribe', {}, unknown);
+    this.error = outcome.ok ? null : outcome.error;
   }
 
   /** Ends the run as if this step were its last. */

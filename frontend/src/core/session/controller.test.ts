@@ -107,16 +107,12 @@ test('how many ranks of all have done it is told', () => {
   expect(stage.control.ranksText(4)).toBe('4/4 ranks');
 });
 
-test('who loses control to another is told so, who gives it back is not', async () => {
-  await stage.control.claim(false);
-  stage.control.changed({ holder: { session: 'v1', name: 'viewer v1' } });
-  expect(stage.control.notice).toBe('');
-  stage.control.changed({ holder: { session: 'v9', name: 'Ada' } });
-  expect(stage.control.notice).toBe('Ada has taken over control');
-  stage.control.notice = '';
-  stage.control.changed({ holder: null });
-  stage.control.changed({ holder: { session: 'v8', name: 'Bob' } });
-  expect(stage.control.notice).toBe('');
+test('start makes the page a viewer that watches, as holder of control', async () => {
+  await stage.control.start();
+  expect(stage.asked).toEqual([
+    ['control.claim', { name: 'viewer v1', take_over: false }],
+    ['subscribe', {}],
+  ]);
 });
 
 describe('what the hub still keeps for the session before', () => {

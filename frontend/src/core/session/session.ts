@@ -20,6 +20,7 @@ import type { PlanBook } from './plan_book.svelte';
 import type { Replay } from './replay';
 import type { StepTrack } from './step_track';
 import type { Theme } from './theme';
+import type { Toasts } from './toasts.svelte';
 import type { ViewState } from './url_state';
 import type { WatchedEntry } from './watched';
 
@@ -97,6 +98,8 @@ export interface Hub {
   /** The steps that the hub's history tells of. */
   readonly history: StepRange | null;
   readonly control: Controller;
+  /** Where a feature says what the user should see in any view. */
+  readonly toasts: Pick<Toasts, 'say'>;
   readonly link: Pick<WorkerLink, 'request' | 'query' | 'whole'>;
 }
 

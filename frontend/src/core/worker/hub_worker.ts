@@ -24,6 +24,7 @@ import { OtherRuns } from './other_runs';
 import { readPastSteps } from './past_steps';
 import { Scrubber } from './scrubber';
 import { ViewSender } from './view_sender';
+import { Watching } from './watching';
 
 interface WorkerScope {
   postMessage(message: FromWorker, transfer?: Transferable[]): void;
@@ -44,6 +45,7 @@ class HubWorker {
   private trail: AuditTrail | undefined;
   private others: OtherRuns | undefined;
   private readonly leaders = new Leaders();
+  private readonly watching = new Watching(() => void this.session?.request('subscribe', {}));
   private historyAsked = 0;
   private readonly views = new Map(kSlots.map((slot) => [slot, this.makeSender(slot)]));
   private run = '';
@@ -184,6 +186,7 @@ class HubWorker {
           if (hello.run !== null) this.ofRun(hello.run.id, hello.run.plan);
           this.leaders.begin(hello.state.step);
           this.event({ kind: 'hello', hello });
+          this.watching.begin(hello.run, hello.state);
           this.trail?.begin();
           this.curvePast?.begin();
           if (hello.run !== null) void this.askHistory(hello.run.id);
@@ -191,6 +194,7 @@ class HubWorker {
         },
         onNotification: (notification) => {
           const { event, params } = notification;
+          this.watching.note(notification);
           if (event === 'run') this.ofRun(params.id, params.plan);
           if (event === 'plan') this.learn(params.plan, params.step);
           this.event({ kind: 'notification', notification });

@@ -1,0 +1,74 @@
+/** What a toast says, and for how long. */
+export interface ToastText {
+  /** A later toast of the same key takes the place of the one before. */
+  readonly key: string;
+  readonly text: string;
+  readonly tone: 'plain' | 'good' | 'warn' | 'bad';
+  readonly seconds?: number;
+  readonly action?: { readonly text: string; readonly run: () => void };
+}
+
+export interface Toast extends ToastText {
+  readonly id: number;
+}
+
+type Timers = (seconds: number, action: () => void) => () => void;
+
+const kSeconds = 6;
+const kMost = 4;
+
+const kBrowser: Timers = (seconds, action) => {
+  const timer = setTimeout(action, seconds * 1000);
+  return () => clearTimeout(timer);
+};
+
+/** Short news in a corner of the page, the newest last. Each goes by itself, unless the user is at one of them. */
+export class Toasts {
+  shown = $state.raw<readonly Toast[]>([]);
+  private readonly running = new Map<number, () => void>();
+  private isHeld = false;
+  private lastId = 0;
+
+  constructor(private readonly after: Timers = kBrowser) {}
+
+  say(text: ToastText): void {
+    const others = this.shown.filter(({ key }) => key !== text.key);
+    const toast = { ...text, id: ++this.lastId };
+    this.keep([...others, toast].slice(-kMost));
+    if (!this.isHeld) this.begin(toast);
+  }
+
+  dismiss(id: number): void {
+    this.keep(this.shown.filter((each) => each.id !== id));
+  }
+
+  /** While the mouse or the focus is at a toast none of them goes. */
+  hold(isHeld: boolean): void {
+    if (isHeld === this.isHeld) return;
+    this.isHeld = isHeld;
+    if (isHeld) this.stop([...this.running.keys()]);
+    else for (const toast of this.shown) this.begin(toast);
+  }
+
+  private begin({ id, seconds = kSeconds }: Toast): void {
+    this.running.set(
+      id,
+      this.after(seconds, () => this.dismiss(id)),
+    );
+  }
+
+  private keep(toasts: readonly Toast[]): void {
+    const gone = this.shown.filter(({ id }) => !toasts.some((each) => each.id === id));
+    this.stop(gone.map(({ id }) => id));
+    this.shown = toasts;
+    // The toast that was held has gone without the mouse leaving it.
+    if (toasts.length === 0) this.isHeld = false;
+  }
+
+  private stop(ids: readonly number[]): void {
+    for (const id of ids) {
+      this.running.get(id)?.();
+      this.running.delete(id);
+    }
+  }
+}

@@ -1,0 +1,37 @@
+import type { Feature, Follower } from '../../core/registry/feature';
+import type { Session } from '../../core/session/session';
+import type { Control, RunFacts } from '../../protocol/messages';
+import { newsOf } from './news';
+
+/** Tells what happened to the run as toasts, in whatever view the page is. */
+export const kNews: Feature = { start };
+
+function start(session: Session): Follower {
+  let programs: readonly string[] = [];
+  // A claim's answer may have told the page already who holds control.
+  let holder: Control['holder'] | undefined;
+  return {
+    onRun: (run: RunFacts) => {
+      programs = (run.interventions ?? []).map(({ name }) => name);
+      holder = undefined;
+    },
+    onNotification: (notification) => {
+      const { control, plan, replay, runState } = session;
+      const before = {
+        phase: runState?.phase,
+        holder: holder === undefined ? control.holder : holder,
+        me: control.session,
+        plan: plan?.number,
+        programs,
+        steps: control.waits('control.step'),
+      };
+      // A replay tells again what was said long ago.
+      const news =
+        replay === null ? newsOf(notification, before, () => void control.resume()) : undefined;
+      if (news !== undefined) session.toasts.say(news);
+      const { event, params } = notification;
+      if (event === 'interventions') programs = params.programs.map(({ name }) => name);
+      if (event === 'control') ({ holder } = params);
+    },
+  };
+}
