@@ -263,7 +263,7 @@ for (const colorScheme of ['dark', 'light'] as const) {
 
 test('the tab is reached by keyboard, and the arrows move A alone', async ({ page, hub }) => {
   await open(page, hub);
-  await page.locator('body').press('4');
+  await page.locator('body').press('5');
   await expect(page.getByTestId('side-A')).toBeVisible();
   await page.locator('body').press('ArrowLeft');
   await expect(page.getByTestId('step-A')).toHaveValue('119');

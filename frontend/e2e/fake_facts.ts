@@ -1,9 +1,17 @@
 import { kLayers, kPoints, kPromptSet, kRunId, kSequence, kVectors } from './fake_data.ts';
 
+const kPaths: Readonly<Record<string, string>> = {
+  HiddenStates: 'layers[n].output',
+  InputTokens: 'tokens',
+  FinalNorm: 'final_norm.output',
+  Logits: 'logits',
+};
+
 /** The facts of the synthetic run. */
 export function factsOf(plan: unknown, interventions?: unknown): Readonly<Record<string, unknown>> {
   const points = kPoints.map(({ name, flag, features, text, layered, gradient, dims }) => ({
     ...{ name, flag, features, text, dims },
+    path: kPaths[name],
     first_layer: layered ? 1 : 0,
     last_layer: layered ? kLayers : 0,
     placement: { tensor: 'replicate', pipeline: 'stage', data: 'shard(0)' },

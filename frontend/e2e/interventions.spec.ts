@@ -239,7 +239,7 @@ test('Edit brings a program back into the editor; Enter keeps the indentation', 
 
 test('the keyboard goes all the way, and the palette reverts', async ({ page, hub }) => {
   await open(page, hub);
-  await page.locator('body').press('6');
+  await page.locator('body').press('7');
   const field = page.getByTestId('program-text');
   await expect(field).toBeVisible();
   await field.focus();

@@ -233,7 +233,7 @@ for (const colorScheme of ['dark', 'light'] as const) {
 
 test('the keyboard reaches every part of the editor', async ({ page, hub }) => {
   await open(page, hub);
-  await page.locator('body').press('5');
+  await page.locator('body').press('6');
   await expect(page.getByTestId('plan-list')).toBeVisible();
   await page.getByRole('button', { name: 'Entry 2, MLP1' }).focus();
   await page.keyboard.press('Enter');

@@ -8,6 +8,7 @@ import { kHealth } from './health';
 import { kInterventions } from './interventions';
 import { kLens } from './lens';
 import { kMaps } from './maps';
+import { kModelMap } from './model_map';
 import { kNews } from './news';
 import { kOverview } from './overview';
 import { kPassed } from './passed';
@@ -22,7 +23,7 @@ import { kUpdates } from './updates';
 
 /** The features of the page. Their order is that of the tabs, of the tools and of the plan's choices. */
 export const kFeatures: readonly Feature[] = [
-  ...[kOverview, kTensors, kMaps, kAttention, kPassed, kStatistics, kProjections],
+  ...[kOverview, kModelMap, kTensors, kMaps, kAttention, kPassed, kStatistics, kProjections],
   ...[kText, kLens, kHealth, kContributions, kUpdates, kTopTokens],
   ...[kCompare, kPlan, kInterventions, kReplay, kAlarms, kExport, kNews],
 ];

@@ -77,6 +77,8 @@ const columns = countTo(0xffffffff);
 
 export const pointSchema = object({
   name: string,
+  /** Where it stands in the model, as programs write it. */
+  path: optional(string),
   flag: count,
   first_layer: withDefault(layer, 0),
   last_layer: withDefault(layer, 0),

@@ -30,10 +30,19 @@ export interface FrameComparison<F extends ViewFrame = ViewFrame> {
   }>;
 }
 
+/** One number of each layer: how large its values are. */
+export interface LayerSizes {
+  /** "norm" */
+  readonly text: string;
+  readonly byLayer: ReadonlyMap<number, number>;
+}
+
 /** How the page shows one kind of frame. */
 export interface FrameView<F extends ViewFrame = ViewFrame> {
   readonly kind: F['kind'];
   readonly panel: Panel<{ session: Session; frame: F; point: string }>;
+  /** What the map of the model draws. */
+  sizesOf?(frame: F): LayerSizes;
   /** Without it the frame has no numbers. */
   readonly files?: () => Promise<FrameFiles<F>>;
   readonly compare?: FrameComparison<F>;

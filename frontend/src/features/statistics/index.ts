@@ -1,8 +1,8 @@
 import { chunk } from '../../core/registry/chunks';
 import { type Command, showCommand } from '../../core/registry/commands';
-import { type Feature, frameView } from '../../core/registry/feature';
+import { type Feature, frameView, type LayerSizes } from '../../core/registry/feature';
 import type { Session } from '../../core/session/session';
-import type { StatsFrame } from './frame';
+import { kStatNames, type StatsFrame } from './frame';
 import { kPageCompressors } from './page_compressor';
 import { tablesOf } from './pair';
 import { kUrl } from './url';
@@ -17,6 +17,7 @@ export const kStatistics: Feature = {
       kind: 'stats',
       panel: { later: chunk(() => import('./stats_view.svelte')) },
       files: async () => (await import('./files')).kStatsFiles,
+      sizesOf: normsOf,
       compare: {
         shapeOf: () => '',
         pairOf: (base) => ({
@@ -30,6 +31,12 @@ export const kStatistics: Feature = {
   ],
   commandsOf,
 };
+
+function normsOf({ layers, table }: StatsFrame): LayerSizes {
+  const norm = kStatNames.indexOf('norm');
+  const byLayer = new Map(layers.map((each, i) => [each, table[i * kStatNames.length + norm]]));
+  return { text: 'norm', byLayer };
+}
 
 function commandsOf(session: Session): readonly Command[] {
   return (['mean', 'std', 'norm', 'bad'] as const).map((stat) => {
