@@ -5,6 +5,7 @@ import {
   kPromptSet,
   kSequence,
   logitAt,
+  kStatsWidth,
   projectionAt,
   statAt,
   tileValue,
@@ -12,6 +13,7 @@ import {
 } from './fake_data.ts';
 import {
   advance,
+  choose,
   digits,
   hoverTile,
   idle,
@@ -25,6 +27,9 @@ import {
 } from './support.ts';
 
 // What the maps of layers and tiles cannot show: every other compressor, attention, gradients.
+
+const kKurtosis = kStatsWidth;
+const kRms = kStatsWidth + 1;
 
 async function hoverCell(
   page: Page,
@@ -47,19 +52,22 @@ test('statistics: a table of the layers, curves over the steps, a histogram', as
   await expect(table.getByRole('row')).toHaveCount(5);
   const cells = table.getByRole('row').nth(3).getByRole('cell');
   await expect(cells.nth(1)).toHaveText(statAt(3, 125, 1).toPrecision(4));
-  await expect(cells.nth(5)).toHaveText(statAt(3, 125, 5).toPrecision(4));
+  await expect(cells.nth(3)).toHaveText(statAt(3, 125, kRms).toPrecision(4));
+  await expect(cells.nth(5)).toHaveText(statAt(3, 125, kKurtosis).toPrecision(4));
+  await expect(cells.nth(6)).toHaveText(statAt(3, 125, kKurtosis + 3).toPrecision(4));
+  await expect(cells.nth(6)).toHaveAttribute('title', /^from [\d.]+ to [\d.]+$/);
   await table.getByRole('button', { name: 'L3' }).click();
   await expect(page.getByTestId('layer')).toHaveValue('3');
   await expect(page.getByRole('heading', { name: 'Layer 3: histogram' })).toBeVisible();
-  const curves = page.getByLabel('Mean of HiddenStates by step, one line per layer');
+  const curves = page.getByLabel('Root mean square of HiddenStates by step, one line per layer');
   await idle(page);
   expect((await pixels(curves.locator('canvas'))).colors).toBeGreaterThan(20);
   const readout = page.getByTestId('layer-readout');
-  await expect(readout).toContainText(`L4 ${statAt(4, 125, 1).toPrecision(4)}`);
-  await page.getByRole('button', { name: 'norm' }).click();
-  await expect(readout).toContainText(`L4 ${statAt(4, 125, 5).toPrecision(4)}`);
+  await expect(readout).toContainText(`L4 ${statAt(4, 125, kRms).toPrecision(4)}`);
+  await page.getByTestId('stat').selectOption('kurtosis');
+  await expect(readout).toContainText(`L4 ${statAt(4, 125, kKurtosis).toPrecision(4)}`);
   await idle(page);
-  expect(new URL(page.url()).search).toContain('stat=norm');
+  expect(new URL(page.url()).search).toContain('stat=kurtosis');
   await page.getByTestId('histogram').hover();
   await expect(page.getByTestId('bin')).toContainText('≤ |x| <');
   await page.screenshot({ path: 'test-results/stats.png' });
@@ -204,4 +212,40 @@ test('no serious finding of axe in the other views', async ({ page, hub }) => {
     );
     expect(found).toEqual([]);
   }
+});
+
+test('statistics grow since a step, sort by a column, and stand in a map', async ({
+  page,
+  hub,
+}) => {
+  hub.firstKept = hub.step;
+  watch(hub, { point: 'HiddenStates', compressor: { kind: 'stats' } });
+  await open(page, hub, 'stats-table');
+  await advance(page, hub, 5);
+  const growth = (layer: number): string =>
+    (statAt(layer, 125, kRms) / statAt(layer, 120, kRms)).toPrecision(4);
+  const readout = page.getByTestId('layer-readout');
+  await page.getByTestId('growth').click();
+  await expect(page.getByTestId('since')).toHaveValue('120');
+  await expect(readout).toContainText(`L1 ${growth(1)}`);
+  await expect(readout).toContainText(`L4 ${growth(4)}`);
+  // The layer that grows fastest stands first.
+  await page.getByTestId('sort-growth').click();
+  const rows = page.getByTestId('stats-table').getByRole('row');
+  await expect(rows.nth(1)).toContainText('L1');
+  await expect(rows.nth(4)).toContainText('L4');
+  await page.getByTestId('sort-growth').click();
+  await expect(rows.nth(1)).toContainText('L4');
+  await choose(page, 'map');
+  const map = page.getByTestId('stat-map');
+  await map.hover({ position: await spotOf(map, 1, 5, 4, 6) });
+  await expect(page.getByTestId('tip-value')).toHaveText(
+    (statAt(2, 125, kRms) / statAt(2, 120, kRms)).toPrecision(5),
+  );
+  const search = new URL(page.url()).searchParams;
+  expect(['since', 'sort', 'statas'].map((name) => search.get(name))).toEqual([
+    '120',
+    'growth',
+    'map',
+  ]);
 });

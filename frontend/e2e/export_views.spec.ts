@@ -1,5 +1,5 @@
 import { expect, type Page } from '@playwright/test';
-import { kLayers, kSequence, projectionAt, statAt, tokenAt } from './fake_data.ts';
+import { kLayers, kSequence, kStatsWidth, projectionAt, statAt, tokenAt } from './fake_data.ts';
 import type { FakeHub } from './fake_hub.ts';
 import { hexOf, hexOfAxis, read, save } from './export_support.ts';
 import type { Entry } from './fake_tensors.ts';
@@ -75,6 +75,11 @@ test('over the steps: one number of each layer and step', async ({ page, hub }) 
   expect(facts.bound).toContain('summed up in float64');
 });
 
+/** Where the record has a number of the table: ten in the first row, the others in the second. */
+function inRecord(index: number): number {
+  return index < 10 ? index : index - 10 + kStatsWidth;
+}
+
 test('statistics: the table, the histogram and the curves', kSmoke, async ({ page, hub }) => {
   hub.firstKept = hub.step;
   const entry = { point: 'HiddenStates', compressor: { kind: 'stats' } };
@@ -82,8 +87,8 @@ test('statistics: the table, the histogram and the curves', kSmoke, async ({ pag
   await page.getByTestId('layer').selectOption('3');
   await advance(page, hub, 3);
   const { arrays } = read(await save(page, 'npz'));
-  const table = byLayer(10, (layer, index) => f32(statAt(layer, 123, index)));
-  expect(arrays.stats).toMatchObject({ dtype: 'float64', shape: [kLayers, 10] });
+  const table = byLayer(18, (layer, index) => f32(statAt(layer, 123, inRecord(index))));
+  expect(arrays.stats).toMatchObject({ dtype: 'float64', shape: [kLayers, 18] });
   expect(arrays.stats.hex).toBe(hexOf(Float64Array.from(table)));
   const bins = Float64Array.from({ length: 48 }, (_, bin) => f32(statAt(3, 123, 10 + bin)));
   expect(arrays.histogram.hex).toBe(hexOf(bins));
@@ -92,7 +97,8 @@ test('statistics: the table, the histogram and the curves', kSmoke, async ({ pag
   for (const [name, index] of [
     ['mean', 1],
     ['std', 2],
-    ['norm', 5],
+    ['rms', kStatsWidth + 1],
+    ['kurtosis', kStatsWidth],
   ] as const) {
     const lines = byLayer(steps.length, (layer, at) => f32(statAt(layer, steps[at], index)));
     expect(arrays[`${name}_by_step`].hex, name).toBe(hexOf(Float64Array.from(lines)));

@@ -102,11 +102,21 @@ export function stepFacts(step: number): Readonly<Record<string, number>> {
   return facts;
 }
 
-/** Number `index` of `stats`; the 48 bins come after the ten. */
+/** The width of a row of `stats`: ten numbers and 48 bins. */
+export const kStatsWidth = 58;
+
+/** Number `index` of `stats`; the second row comes after the 48 bins. */
 export function statAt(layer: number, step: number, index: number): number {
   const spread = 1 + 0.1 * layer + step / 1000;
   const ten = [65536, 0.01 * layer + step / 1e4, spread, -5, 6, 256 * spread, 0.125, 0, 0, 0];
+  if (index >= kStatsWidth) return moreStats(layer, spread)[index - kStatsWidth] ?? Number.NaN;
   return index < 10 ? ten[index] : Math.round(9000 * Math.exp(-(((index - 40 - layer) / 3) ** 2)));
+}
+
+/** Kurtosis, root mean square, then the least, mean and largest norm of a row and of a column. */
+function moreStats(layer: number, spread: number): readonly number[] {
+  const norms = [0.8 * spread, spread, 1.5 * spread];
+  return [3 + layer, spread, ...norms.map((each) => 16 * each), ...norms.map((each) => 32 * each)];
 }
 
 /** Rises over the steps on the first vector, and is flat on the others. */

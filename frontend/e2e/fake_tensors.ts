@@ -8,6 +8,7 @@ import {
   kPoints,
   kPromptSet,
   kSequence,
+  kStatsWidth,
   logitAt,
   projectionAt,
   statAt,
@@ -108,9 +109,9 @@ function numbersOf(
   switch (kind) {
     case 'stats':
       return {
-        shape: [58],
+        shape: [2, kStatsWidth],
         compressor: 3,
-        values: range(0, 58).map((i) => stat(layer, step, i)),
+        values: range(0, 2 * kStatsWidth).map((i) => stat(layer, step, i)),
       };
     case 'empty':
       return { shape: [1, kSequence, 0], compressor: 2, values: [] };

@@ -105,6 +105,10 @@ test('the first session works word for word', async ({ page }) => {
   await page.getByTestId('point').selectOption({ label: 'HiddenStates · stats' });
   await waitForSteps(page, 25);
   await picture(page, 'statistics');
+  await reader.press('growth');
+  await expect(page.getByTestId('since')).toBeVisible();
+  await reader.press('map');
+  await expect(page.getByTestId('stat-map')).toBeVisible();
 
   await reader.press('Text');
   await reader.press('Add Logits and InputTokens to the plan');
@@ -118,7 +122,7 @@ test('the first session works word for word', async ({ page }) => {
   await expect(page.getByTestId('plan-outcome')).toHaveText(/No changes/, kPatience);
   await reader.press('Tensors');
   await expect(page.getByTestId('head-maps')).toBeVisible(kPatience);
-  await reader.press('99 %');
+  for (const scale of ['√', 'full', '99 %']) await reader.press(scale);
   await picture(page, 'attention');
 
   await reader.press('Interventions');

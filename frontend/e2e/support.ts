@@ -63,7 +63,21 @@ export async function advance(page: Page, hub: FakeHub, steps = 1): Promise<void
 }
 
 const kGutter = 44;
+const kTextGutter = 92;
 const kAxis = 18;
+const kTextAxis = 32;
+
+/** The room that the axes of a map take, in CSS pixels. */
+export async function axesOf(
+  map: Locator,
+): Promise<{ readonly left: number; readonly below: number }> {
+  const name = await map.getAttribute('data-testid');
+  const left = name === 'attention-map' ? kTextGutter : kGutter;
+  if (name === 'layer-map' || name?.startsWith('compare-layers') === true) {
+    return { left, below: 0 };
+  }
+  return { left, below: name === 'over-map' || name === 'stat-map' ? kAxis : kTextAxis };
+}
 
 /** A float32 as the page writes it, with so many digits. */
 export const digits = (value: number, count = 7): number =>
@@ -84,10 +98,10 @@ export async function spotOf(
 ): Promise<Spot> {
   const box = await map.boundingBox();
   if (box === null) throw new Error('the map is not on the page');
-  const hasAxis = (await map.getAttribute('data-testid')) !== 'layer-map';
-  const height = box.height - (hasAxis ? kAxis : 0);
+  const { left, below } = await axesOf(map);
+  const height = box.height - below;
   return {
-    x: kGutter + ((col + 0.5) / cols) * (box.width - kGutter),
+    x: left + ((col + 0.5) / cols) * (box.width - left),
     y: ((row + 0.5) / rows) * height,
   };
 }

@@ -59,11 +59,11 @@ test('maps of a layer, of all and over the steps', async ({ page }) => {
 test('statistics', async ({ page }) => {
   await show(page, 'HiddenStates · stats');
   await expect(unit(page, 'Statistics of all numbers')).toHaveText('activation');
-  await expect(unit(page, 'Mean')).toHaveText('activation');
+  await expect(unit(page, 'Root mean square')).toHaveText('activation');
   await expect(unit(page, 'Layer 1: histogram')).toHaveText('count by |activation|');
   await expect(unit(page, 'Layer 1 over the steps')).toHaveText('count by |activation|');
   await expect(page.getByTestId('stats-table')).toContainText('zeros, fraction');
-  await choose(page, 'NaN, Inf');
+  await page.getByTestId('stat').selectOption('bad');
   await expect(unit(page, 'Numbers that are not finite')).toHaveText('count');
 });
 
@@ -75,7 +75,10 @@ test('projections, attention and predictions', async ({ page }) => {
   await expect(quantity(page, 'projection map')).toHaveText(evil);
   await show(page, 'RawAttentionScore');
   const attention = page.getByRole('region', { name: 'Layer 1, head 0: queries × keys' });
-  await expect(attention.getByRole('paragraph')).toHaveText('attention probability');
+  await expect(attention.getByRole('paragraph')).toHaveText(
+    "attention probability ÷ the row's largest",
+  );
+  await choose(page, 'full');
   await expect(quantity(page, 'maps of the heads')).toHaveText('attention probability');
   await show(page, 'Logits');
   await expect(quantity(page, 'map of the largest')).toHaveText('logit');
@@ -92,6 +95,6 @@ test('comparisons', async ({ page }) => {
   await expect(panel('A − B: layers × tokens')).toHaveText(`A − B, ${tile}, mean over tiles`);
   await show(page, 'HiddenStates · stats');
   await expect(unit(page, 'Layer 1: statistics')).toHaveText('activation');
-  await expect(unit(page, 'All layers')).toHaveText('mean, activation');
+  await expect(unit(page, 'All layers')).toHaveText('rms, activation');
   await expect(unit(page, 'A, step 120: histogram')).toHaveText('count by |activation|');
 });

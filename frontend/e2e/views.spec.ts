@@ -1,5 +1,13 @@
 import { expect, type Locator } from '@playwright/test';
-import { attentionAt, kLayers, kSequence, projectionAt, statAt, tokenAt } from './fake_data.ts';
+import {
+  attentionAt,
+  kLayers,
+  kSequence,
+  kStatsWidth,
+  projectionAt,
+  statAt,
+  tokenAt,
+} from './fake_data.ts';
 import { FakeHub } from './fake_hub.ts';
 import {
   advance,
@@ -152,12 +160,15 @@ test('attention: all heads beside the large one', kSmoke, async ({ page, hub }) 
   await expect(page.getByRole('heading', { name: 'Layer 1, head 3' })).toBeVisible();
 });
 
+// The second number of the second row.
+const kRms = kStatsWidth + 1;
+
 test.describe('statistics of a run that explodes', () => {
   test.use({
     options: {
       stat: (layer: number, step: number, index: number): number | undefined => {
         if (layer === 3 && step >= 127 && index === 7) return 12_345;
-        return layer === 2 && step === 126 && index === 5 ? 9 * statAt(2, 125, 5) : undefined;
+        return layer === 2 && step === 126 && index === kRms ? 9 * statAt(2, 125, kRms) : undefined;
       },
     },
   });
@@ -171,8 +182,8 @@ test.describe('statistics of a run that explodes', () => {
     await advance(page, hub, 3);
     const departure = page.getByTestId('departure');
     await expect(departure).toContainText('L2 at step 126');
-    await expect(departure).toContainText(/norm 9\.0\d times its median/);
-    await choose(page, 'NaN, Inf');
+    await expect(departure).toContainText(/rms 9\.0\d times its median/);
+    await page.getByTestId('stat').selectOption('bad');
     await expect(page.getByTestId('layer-readout')).toContainText('L3 12.3\u00a0k');
     await expect(page.getByTestId('stats-table')).toContainText('12.3\u00a0k');
     await expect(page.getByTestId('layer-readout')).toContainText('L2 0');
@@ -189,6 +200,7 @@ test.describe('statistics of a run that explodes', () => {
     const ridge = page.getByTestId('ridge');
     await expect(ridge).toHaveAttribute('aria-label', /Layer 1 over the steps, 5 rows of 48 bins/);
     expect((await pixels(ridge.locator('canvas'))).colors).toBeGreaterThan(20);
+    await choose(page, 'full range');
     const box = await ridge.boundingBox();
     if (box === null) throw new Error('no ridge');
     // The foot of the lowest row: the newest step. The middle of bin 31.

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { held, moved, nearestIndex, scaled } from './step_range';
+import { held, moved, nearestIndex, scaled, stepCells, zoomOfCells } from './step_range';
 
 const kAll = [1, 1001] as const;
 
@@ -32,4 +32,14 @@ test('the nearest step', () => {
     0, 0, 1, 1, 2, 2,
   ]);
   expect(nearestIndex([], 3)).toBe(-1);
+});
+
+test('columns of steps and the zoom of the curves are one', () => {
+  const steps = [10, 20, 30, 40];
+  expect(stepCells(steps, null)).toEqual([0, 4]);
+  expect(stepCells(steps, [15, 35])).toEqual([1, 3]);
+  expect(stepCells(steps, [41, 60]), 'nothing to see there').toEqual([0, 4]);
+  expect(zoomOfCells(steps, [0, 4])).toBeNull();
+  expect(zoomOfCells(steps, [1, 2])).toEqual([19.5, 20.5]);
+  expect(stepCells(steps, zoomOfCells(steps, [1, 3]))).toEqual([1, 3]);
 });

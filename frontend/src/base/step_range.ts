@@ -1,4 +1,5 @@
 import { lowerBound } from './decimate';
+import type { Cells } from './span';
 
 /** The part of the steps that the curves show; null shows all. */
 export type Zoom = readonly [low: number, high: number] | null;
@@ -62,4 +63,18 @@ export function nearestIndex(steps: readonly number[], value: number): number {
   if (at === 0) return steps.length - 1 < 0 ? -1 : 0;
   if (at === steps.length) return at - 1;
   return steps[at] - value < value - steps[at - 1] ? at : at - 1;
+}
+
+/** The columns of a map of steps that a zoom shows; all of them where it shows none. */
+export function stepCells(steps: readonly number[], zoom: Zoom): Cells {
+  if (zoom === null) return [0, steps.length];
+  const first = steps.findIndex((step) => step >= zoom[0]);
+  const last = steps.findLastIndex((step) => step <= zoom[1]);
+  return first < 0 || last < first ? [0, steps.length] : [first, last + 1];
+}
+
+/** The zoom that shows these columns; null: all. */
+export function zoomOfCells(steps: readonly number[], [first, end]: Cells): Zoom {
+  if (first <= 0 && end >= steps.length) return null;
+  return [Math.max(0.5, steps[first] - 0.5), steps[end - 1] + 0.5];
 }

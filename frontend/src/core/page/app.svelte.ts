@@ -39,6 +39,7 @@ import { closest, phaseOf, type WatchedEntry, watchedEntries } from '../session/
 import { parseViewState, type ViewState } from '../session/url_state';
 import { Address } from './address';
 
+const kOtherNumbers = { layerLock: null, tileLock: null, mapRows: null, pin: null } as const;
 const kStoreBytes = 128 * 2 ** 20;
 
 /** The page's state: features read it as a `Session`; only events of the hub change it. */
@@ -195,9 +196,9 @@ export class App implements Disposable, Session {
     this.choosePoint(this.points[index % this.points.length].name);
   }
 
-  /** Another point has other numbers: a locked scale would not fit it. */
+  /** Another point has other numbers and other rows: a locked scale would not fit it. */
   choosePoint(name: string): void {
-    this.show({ point: name, layerLock: null, tileLock: null });
+    this.show({ point: name, ...kOtherNumbers });
   }
 
   /** Moves through the captured steps; beyond the last one the view follows again. */

@@ -43,6 +43,8 @@ export interface FrameView<F extends ViewFrame = ViewFrame> {
   readonly panel: Panel<{ session: Session; frame: F; point: string }>;
   /** What the map of the model draws. */
   sizesOf?(frame: F): LayerSizes;
+  /** A tool of the feature chooses the scale of the panel's colours. */
+  readonly hasOwnScale?: boolean;
   /** Without it the frame has no numbers. */
   readonly files?: () => Promise<FrameFiles<F>>;
   readonly compare?: FrameComparison<F>;

@@ -19,12 +19,12 @@ export interface Asked {
 
 export function queryOf(watched: WatchedEntry, view: ViewState, asked: Asked): ViewQuery {
   const { facts, entry, direction, promptSet, form, firstToken, layers } = watched;
-  const { row, layout } = view;
+  const { row, layout, pin } = view;
   const { plan, tokenizer, layer, step, until, every, run } = asked;
   return {
     ...{ point: facts.flag, entry, direction, promptSet, form, firstToken },
     ...(askedMembers(view) as FeatureQuery),
-    ...{ row, layout, step, until, every, layer, plan, run },
+    ...{ row, layout, pin, step, until, every, layer, plan, run },
     phase: asked.phase === 'eval' ? 1 : 0,
     lengths: promptLengths(watched, tokenizer),
     pointName: facts.name,

@@ -23,7 +23,12 @@ test('every member survives the address', () => {
     head: 3,
     vector: 1,
     over: 'mean',
-    stat: 'norm',
+    stat: 'row_norm',
+    since: 20,
+    logStat: true,
+    statAs: 'map',
+    sort: '-rms',
+    fullBins: true,
     phase: 'eval',
     aggregate: 'absmax',
     step: 118,
@@ -31,6 +36,7 @@ test('every member survives the address', () => {
     logLoss: true,
     logGrad: true,
     clip99: true,
+    shade: 'sqrt',
     layerLock: 0.53,
     tileLock: 1.5e-5,
     plan: 'HiddenStates.l1-4.t32*MLP1.m=data_2Emean_28_2D1_29',
@@ -48,6 +54,10 @@ test('every member survives the address', () => {
     runA: '5f0c12ab34cd56ef',
     runB: '00000000000000aa',
     stepB: 40,
+    mapCols: [3, 40],
+    mapRows: [0, 9],
+    layerRows: [1, 2],
+    pin: { col: 7, cell: 12 },
     phaseB: 'eval',
     token: 17,
   };
@@ -105,8 +115,14 @@ test('a query takes what views are built by', () => {
     head: 3,
     vector: 2,
     aggregate: 'absmax' as const,
-    stat: 'norm' as const,
+    stat: 'kurtosis' as const,
   };
   expect(askedMembers(view)).toMatchObject({ head: 3, vector: 2, aggregate: 'absmax' });
   expect(askedMembers(view)).not.toHaveProperty('stat');
+});
+
+test('the average of the heads has a name in the address', () => {
+  const search = formatViewState({ ...defaultView(), head: -1 }, defaultView());
+  expect(search).toBe('?head=mean');
+  expect(parseViewState(search).head).toBe(-1);
 });

@@ -1,5 +1,7 @@
 import { kPhases } from '../../protocol/record';
+import { type Span, spanOfText } from '../../base/span';
 import type { Zoom } from '../../base/step_range';
+import { type Pin, pinOfText, pinText } from '../store/pin';
 import { tabFacts } from './tabs';
 
 /** What several views share of the view of a run. */
@@ -32,6 +34,12 @@ interface CoreView {
   readonly layout: 'one' | 'all' | 'over';
   /** Small maps have one colour range, or each its own. */
   readonly ranges: 'shared' | 'own';
+  /** The part of the maps that is shown: tokens of all maps, rows of the large one, layers. */
+  readonly mapCols: Span;
+  readonly mapRows: Span;
+  readonly layerRows: Span;
+  /** The cell of a map whose values are shown beside it. */
+  readonly pin: Pin | null;
 }
 
 /**
@@ -114,6 +122,11 @@ export function runMember(name: string): UrlMember<string> {
   return { name, otherwise: '', read };
 }
 
+/** Cells of an axis, as "10-20": from the first to before the second number. */
+function spanMember(name: string): UrlMember<Span> {
+  return { name, otherwise: null, read: spanOfText, write: (span) => span?.join('-') ?? null };
+}
+
 function finiteOf(text: string, fits: (value: number) => boolean): number | undefined {
   return text !== '' && Number.isFinite(Number(text)) && fits(Number(text))
     ? Number(text)
@@ -165,6 +178,10 @@ const kCore: { readonly [K in keyof CoreView]: UrlMember<CoreView[K]> } = {
   hold: wholeMember('hold', 0, null),
   layout: choiceMember('maps', ['one', 'all', 'over']),
   ranges: choiceMember('ranges', ['shared', 'own']),
+  mapCols: spanMember('cols'),
+  mapRows: spanMember('rows'),
+  layerRows: spanMember('lrows'),
+  pin: { name: 'pin', otherwise: null, read: pinOfText, write: (pin) => pin && pinText(pin) },
 };
 
 /** "10.5-200" */
@@ -215,11 +232,16 @@ export function formatViewState(view: ViewState, preferred: ViewState | null): s
     const isKnown = isPreference !== true || preferred?.[key] === otherwise;
     if (value === otherwise && isKnown) continue;
     if (!fitsAddress(view, key)) continue;
-    const text = write === undefined ? String(value) : write(value, view);
+    const text = write === undefined ? plainText(value) : write(value, view);
     if (text !== null) query.set(name, text);
   }
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
+}
+
+/** Of a member without `write`, which is no object. */
+function plainText(value: unknown): string {
+  return String(value);
 }
 
 /** The members that views are built by. */
@@ -236,7 +258,7 @@ export function fitsAddress(view: ViewState, wanted: keyof ViewState): boolean {
   let room = kMaxDrafts;
   for (const [key, { name, isDraft }] of kMembers) {
     if (isDraft !== true) continue;
-    const { length } = new URLSearchParams({ [name]: String(view[key]) }).toString();
+    const { length } = new URLSearchParams({ [name]: plainText(view[key]) }).toString();
     if (key === wanted) return length <= room;
     if (length <= room) room -= length;
   }

@@ -1,4 +1,5 @@
 import type { Form } from './compressors';
+import type { Pin, Pinned } from './pin';
 
 /** What features ask for: each adds its members where it declares them, and registers them (`UrlMember.isAsked`). */
 // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- features fill it
@@ -22,8 +23,11 @@ export interface ViewQuery extends FeatureQuery {
   readonly layer: number;
   /** Index in `rowNames` of the frame. */
   readonly row: number;
+
   /** Of tiles: one layer large, all layers, or a summary over the steps. */
   readonly layout: 'one' | 'all' | 'over';
+  /** The cell whose values are asked for over tokens, layers and steps. */
+  readonly pin: Pin | null;
   readonly step: number | null;
   /** While following: later steps are not shown yet, as a replay has not come to them. */
   readonly until: number | null;
@@ -59,6 +63,8 @@ export interface FrameBase {
   readonly steps: readonly number[];
   /** From the hub's history, not as it arrived. */
   readonly fetched: boolean;
+  /** What was asked for with the pin; null: nothing, or the view has no such cell. */
+  readonly pinned: Pinned | null;
 }
 
 /** One line per layer over the kept steps of one plan. Null: not captured. */

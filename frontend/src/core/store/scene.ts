@@ -119,6 +119,7 @@ export function baseOf(scene: Scene): FrameBase {
     positions: new Int32Array(0),
     steps,
     fetched: group.fetched,
+    pinned: null,
   };
 }
 

@@ -19,6 +19,7 @@ const kPlain: Partial<ViewQuery> = {
   vector: 0,
   aggregate: 'mean',
   layout: 'one',
+  pin: null,
   step: null,
   until: null,
   every: 1,

@@ -171,6 +171,7 @@ function cutNewest(stretches: Stretch[], size: number): Stretch | undefined {
 }
 
 function isCurve(query: ViewQuery): boolean {
-  const { form, layout } = query;
-  return kindOfForm(form)?.hasCurves === true || layout === 'over' || hasCurves(query);
+  const { form, layout, pin } = query;
+  if (layout === 'over' || pin !== null) return true;
+  return kindOfForm(form)?.hasCurves === true || hasCurves(query);
 }

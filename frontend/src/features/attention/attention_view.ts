@@ -1,6 +1,8 @@
-import type { AttentionFrame } from './frame';
+import { type AttentionFrame, kMeanHead } from './frame';
 import { foldLines, type LineRange, mapOfLines } from '../../core/store/fold';
-import type { MapData } from '../../core/store/map_data';
+import { type MapData, statsOf } from '../../core/store/map_data';
+import { type CellReader, pinnedOf } from '../../core/store/pinned';
+import { linesToFloats } from '../../protocol/numbers';
 import { type Row, type Scene, tokenBaseOf, tokensOf, tokensOfRow } from '../../core/store/scene';
 
 // All heads stand side by side: so many pixels are left for one.
@@ -15,7 +17,7 @@ export function attentionView(scene: Scene): AttentionFrame | undefined {
   const { base, row, cols: lines } = found;
   const heads = row.record.header.shape[1];
   const head = Math.min(scene.query.head, heads - 1);
-  if (head < 0) return undefined;
+  if (heads === 0) return undefined;
   const tiled = width !== base.features;
   const cols = tiled ? width : tokensOfRow(scene.query, row.name, 0, width);
   const rangeOf = (each: number): LineRange => ({
@@ -23,7 +25,10 @@ export function attentionView(scene: Scene): AttentionFrame | undefined {
     lines,
     width: cols,
   });
-  const map = mapOfLines(row.record, rangeOf(head));
+  const map =
+    head === kMeanHead
+      ? meanOf(Array.from({ length: heads }, (_, each) => mapOfLines(row.record, rangeOf(each))))
+      : mapOfLines(row.record, rangeOf(head));
   if (map === undefined) return undefined;
   const { ids, positions } = tokensOf(scene, row.name, 0, cols);
   return {
@@ -38,6 +43,25 @@ export function attentionView(scene: Scene): AttentionFrame | undefined {
     positions,
     queryTokens: base.tokens,
     queryPositions: base.positions,
+    pinned: pinnedOf(scene, base.layers, row, readerOf(cols, head)),
+  };
+}
+
+/** The attention of the pinned query to one key; its row of the map is the query. */
+function readerOf(columns: number, head: number): CellReader {
+  return {
+    dim: 0,
+    columns,
+    read: (record, row, { col, cell }) => {
+      const [, heads, queries] = record.header.shape;
+      if (cell === null || cell >= queries) return undefined;
+      const of = (each: number): number | undefined =>
+        linesToFloats(record, (row * heads + each) * queries + cell, 1)?.[col];
+      if (head !== kMeanHead) return of(head);
+      let sum = 0;
+      for (let each = 0; each < heads; each++) sum += of(each) ?? Number.NaN;
+      return sum / heads;
+    },
   };
 }
 
@@ -52,4 +76,13 @@ function headsOf(
   return Array.from({ length: heads }, (_, head) => mapOf(rangeOf(head))).filter(
     (map) => map !== undefined,
   );
+}
+
+/** The average of maps of one shape. */
+function meanOf(maps: readonly (MapData | undefined)[]): MapData | undefined {
+  const [first] = maps;
+  if (first === undefined) return undefined;
+  const values = new Float64Array(first.values.length);
+  for (const map of maps) map?.values.forEach((value, i) => (values[i] += value / maps.length));
+  return { ...first, values, stats: statsOf(values, first.present, first.cols) };
 }

@@ -1,7 +1,8 @@
 import { counted, idsOf, mapArrays, threeMaps } from '../../core/registry/arrays';
 import type { ExportArray, ExportAxis, Facts, FrameFiles } from '../../core/registry/files';
 import { compressorName } from '../../core/store/compressors';
-import type { AttentionFrame } from './frame';
+import { type AttentionFrame, kMeanHead } from './frame';
+import { headFact, headName } from './head_name';
 
 export const kAttentionFiles: FrameFiles<AttentionFrame> = {
   arraysOf: attentionArrays,
@@ -9,8 +10,11 @@ export const kAttentionFiles: FrameFiles<AttentionFrame> = {
     const queries: ExportAxis = { name: 'query', labels: [...a.queryPositions] };
     return threeMaps('attention', maps, queries, keyAxis(a));
   },
-  factsOf: (_, { head, heads }, extent): Facts => (extent === 'one' ? { head } : { heads }),
-  placeOf: (_, { head }, extent) => (extent === 'one' ? ` · head ${head}` : ''),
+  factsOf: (_, { head, heads }, extent): Facts => {
+    if (extent === 'all') return { heads };
+    return { head: head === kMeanHead ? headFact(head) : head };
+  },
+  placeOf: (_, { head }, extent) => (extent === 'one' ? ` · ${headName(head)}` : ''),
 };
 
 function attentionArrays(frame: AttentionFrame): readonly ExportArray[] {

@@ -1,6 +1,9 @@
 import type { FrameBase } from '../../core/store/frames';
 import type { MapData } from '../../core/store/map_data';
 
+/** In place of a head: the average of all. */
+export const kMeanHead = -1;
+
 /** Attention of one head: queries down, keys (or tiles of them) across. */
 export interface AttentionFrame extends FrameBase {
   readonly kind: 'attention';

@@ -5,16 +5,18 @@ import type { Session } from '../../core/session/session';
 import { pairOf } from '../../core/store/frame_pair';
 import type { AttentionFrame } from './frame';
 import HeadChoice from './head_choice.svelte';
+import ShadeChoice from './shade_choice.svelte';
 import { kUrl } from './url';
 
 /** Attention of every head: queries × keys. Its records come from the compressors of `maps`. */
 export const kAttention: Feature = {
   url: kUrl,
-  viewTools: [HeadChoice],
+  viewTools: [HeadChoice, ShadeChoice],
   plan: async () => (await import('./plan')).kPlan,
   views: [
     frameView<AttentionFrame>({
       kind: 'attention',
+      hasOwnScale: true,
       panel: { later: chunk(() => import('./attention_map.svelte')) },
       files: async () => (await import('./files')).kAttentionFiles,
       compare: {

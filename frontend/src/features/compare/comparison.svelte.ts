@@ -122,7 +122,7 @@ export class Comparison implements Follower {
   private queryOf({ run, phase, step }: Omit<Side, 'query'>, entry: WatchedEntry): ViewQuery {
     const { session } = this;
     const facts = run?.facts ?? session.run;
-    const view: ViewState = { ...session.view, layout: 'one' };
+    const view: ViewState = { ...session.view, layout: 'one', pin: null };
     return queryOf(entry, view, {
       plan: (run === null ? session.plan?.number : run.facts.plan?.number) ?? 0,
       tokenizer: facts?.tokenizer?.kind ?? 'byte',

@@ -6,7 +6,6 @@ import type { MapData } from '../../core/store/map_data';
 import { layerPair, pairOf } from '../../core/store/frame_pair';
 import CellSwitches from './cell_switches.svelte';
 import type { LayersFrame, MapsFrame, OverFrame } from './frame';
-import LayerTileMaps from './layer_tile_maps.svelte';
 import { kPageCompressors } from './page_compressor';
 import { kUrl } from './url';
 
@@ -19,7 +18,7 @@ export const kMaps: Feature = {
   views: [
     frameView<MapsFrame>({
       kind: 'maps',
-      panel: { now: LayerTileMaps },
+      panel: { later: chunk(() => import('./layer_tile_maps.svelte')) },
       files: async () => (await import('./files')).kMapsFiles,
       sizesOf: ({ layers, layerMap }) => rmsOf(layers, layerMap),
       compare: {

@@ -1,7 +1,8 @@
-import { type Floats, toFloats } from '../../protocol/numbers';
+import { type Floats, linesToFloats, toFloats } from '../../protocol/numbers';
 import type { MapsFrame } from './frame';
+import { type CellReader, pinnedOf } from '../../core/store/pinned';
 import { type Scene, tokenBaseOf } from '../../core/store/scene';
-import { layersByTokens, tileMapOf } from '../../core/store/token_maps';
+import { type Fold, layersByTokens, tileMapOf } from '../../core/store/token_maps';
 
 /** Layers × tokens and, of one layer, tiles × tokens; records of [rows, sequence, tiles]. */
 export function mapsView(scene: Scene): MapsFrame | undefined {
@@ -22,6 +23,22 @@ export function mapsView(scene: Scene): MapsFrame | undefined {
     tiles,
     layerMap: layersByTokens(scene, base.layers, row.name, cols, fold),
     tileMap: tileMapOf(shown, row.row * sequence * tiles, cols, tiles),
+    pinned: pinnedOf(scene, base.layers, row, readerOf(cols, fold)),
+  };
+}
+
+/** One number of a token: of a tile, or the summary of all tiles. */
+function readerOf(columns: number, fold: Fold): CellReader {
+  return {
+    dim: 0,
+    columns,
+    read: (record, row, { col, cell }) => {
+      const [, sequence, tiles] = record.header.shape;
+      if (col >= sequence) return undefined;
+      const values = linesToFloats(record, row * sequence + col, 1);
+      if (values === undefined) return undefined;
+      return cell === null ? fold(values, 0, tiles) : values[cell];
+    },
   };
 }
 

@@ -10,13 +10,13 @@ function at<T>(line: readonly T[], index: number, value: T): T[] {
 }
 
 test('calm layers stay in their range', () => {
-  const lines = { norm: [kCalm, kCalm], bad: [kNone, kNone] };
+  const lines = { rms: [kCalm, kCalm], bad: [kNone, kNone] };
   expect(firstDeparture({ layers: [1, 2], steps: kSteps, ...lines })).toBeNull();
 });
 
 test('the earliest step counts, whatever the layer and the reason', () => {
-  const norm = [kCalm, at(kCalm, 8, 2 * kDepartureTimes + 1), kCalm];
-  const late = { layers: [1, 2, 3], steps: kSteps, norm, bad: [kNone, kNone, at(kNone, 9, 3)] };
+  const rms = [kCalm, at(kCalm, 8, 2 * kDepartureTimes + 1), kCalm];
+  const late = { layers: [1, 2, 3], steps: kSteps, rms, bad: [kNone, kNone, at(kNone, 9, 3)] };
   const times = (2 * kDepartureTimes + 1) / 2;
   expect(firstDeparture(late)).toEqual({ layer: 2, step: 90, bad: 0, times });
   const early = { ...late, bad: [kNone, kNone, at(kNone, 7, 3)] };
@@ -25,15 +25,15 @@ test('the earliest step counts, whatever the layer and the reason', () => {
 
 test('at the same step the lowest layer is named', () => {
   const bad = [kNone, at(kNone, 4, 1), at(kNone, 4, 9)];
-  const lines = { norm: [kCalm, kCalm, kCalm], bad };
+  const lines = { rms: [kCalm, kCalm, kCalm], bad };
   expect(firstDeparture({ layers: [4, 5, 6], steps: kSteps, ...lines })?.layer).toBe(5);
 });
 
-test('exactly so many times the median is no departure, and few norms make no median', () => {
+test('exactly so many times the median is no departure, and few rmss make no median', () => {
   const layers = [1];
-  const limit = { norm: [at(kCalm, 8, 2 * kDepartureTimes)], bad: [kNone] };
+  const limit = { rms: [at(kCalm, 8, 2 * kDepartureTimes)], bad: [kNone] };
   expect(firstDeparture({ layers, steps: kSteps, ...limit })).toBeNull();
-  const soon = { norm: [at(kCalm, 4, 1000)], bad: [kNone] };
+  const soon = { rms: [at(kCalm, 4, 1000)], bad: [kNone] };
   expect(firstDeparture({ layers, steps: kSteps, ...soon })).toBeNull();
 });
 
@@ -41,13 +41,13 @@ test('the median is of the steps just before: a slow rise is no departure', () =
   const steps = Array.from({ length: 10 * kDepartureWindow }, (_, i) => i);
   const rising = steps.map((step) => 1.02 ** step);
   expect(
-    firstDeparture({ layers: [1], steps, norm: [rising], bad: [steps.map(() => 0)] }),
+    firstDeparture({ layers: [1], steps, rms: [rising], bad: [steps.map(() => 0)] }),
   ).toBeNull();
 });
 
-test('gaps are no norms', () => {
+test('gaps are no rmss', () => {
   const gappy = kCalm.map((value, i) => (i % 2 === 0 ? null : value));
-  const norm = [at<number | null>(gappy, 11, 100)];
-  const found = firstDeparture({ layers: [1], steps: kSteps, norm, bad: [kNone] });
+  const rms = [at<number | null>(gappy, 11, 100)];
+  const found = firstDeparture({ layers: [1], steps: kSteps, rms, bad: [kNone] });
   expect(found).toMatchObject({ step: 120, times: 50 });
 });

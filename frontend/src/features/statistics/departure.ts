@@ -1,7 +1,7 @@
 import { lowerBound } from '../../base/decimate';
 import type { Departure } from './frame';
 
-/** A norm of more than so many times its median is out of range. */
+/** A root mean square of more than so many times its median is out of range. */
 export const kDepartureTimes = 4;
 /** The median is of so many steps before, and of no fewer than the second number. */
 export const kDepartureWindow = 50;
@@ -13,20 +13,20 @@ interface Lines {
   readonly layers: readonly number[];
   readonly steps: readonly number[];
   /** Both by layer, then by step. */
-  readonly norm: readonly Line[];
+  readonly rms: readonly Line[];
   readonly bad: readonly Line[];
 }
 
 /**
  * The layer that left its range first: the earliest step with a number that is not finite, or with
- * a norm beyond `kDepartureTimes` times the median of the layer's own norms just before it. Of
+ * a root mean square beyond `kDepartureTimes` times the layer's own median just before it. Of
  * several layers at one step the lowest, as a forward pass goes upwards.
  */
-export function firstDeparture({ layers, steps, norm, bad }: Lines): Departure | null {
+export function firstDeparture({ layers, steps, rms, bad }: Lines): Departure | null {
   let first: Departure | null = null;
   layers.forEach((layer, index) => {
     const end = first === null ? steps.length : steps.indexOf(first.step);
-    const found = departureOf(norm[index], bad[index], end);
+    const found = departureOf(rms[index], bad[index], end);
     if (found !== undefined) first = { layer, step: steps[found.at], ...found.how };
   });
   return first;
@@ -38,13 +38,13 @@ interface Found {
 }
 
 /** Of one layer, before step number `end`. */
-function departureOf(norm: Line, bad: Line, end: number): Found | undefined {
+function departureOf(rms: Line, bad: Line, end: number): Found | undefined {
   const window: number[] = [];
   const sorted: number[] = [];
   for (let at = 0; at < end; at++) {
     const broken = bad[at] ?? 0;
     if (broken > 0) return { at, how: { bad: broken, times: 0 } };
-    const value = norm[at];
+    const value = rms[at];
     if (value === null) continue;
     const median = sorted[sorted.length >>> 1];
     if (sorted.length >= kFewest && median > 0 && value > kDepartureTimes * median) {

@@ -3,6 +3,7 @@ import { type Command, showCommand } from '../../core/registry/commands';
 import { type Feature, frameView, type LayerSizes } from '../../core/registry/feature';
 import type { Session } from '../../core/session/session';
 import { kStatNames, type StatsFrame } from './frame';
+import { curveName, kCurveNames } from './statistic';
 import { kPageCompressors } from './page_compressor';
 import { tablesOf } from './pair';
 import { kUrl } from './url';
@@ -39,8 +40,8 @@ function normsOf({ layers, table }: StatsFrame): LayerSizes {
 }
 
 function commandsOf(session: Session): readonly Command[] {
-  return (['mean', 'std', 'norm', 'bad'] as const).map((stat) => {
-    const name = stat === 'bad' ? 'numbers that are not finite' : stat;
+  return kCurveNames.map((stat) => {
+    const name = stat === 'bad' ? 'numbers that are not finite' : curveName(stat);
     return showCommand(session, `stat-${stat}`, `Statistic: ${name}`, { stat });
   });
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { kStatNames } from './frame';
 import { RingStore } from '../../core/store/ring_store';
 import { frameOf } from '../../core/store/test_query';
 import { makeRecord } from '../../core/store/test_records';
@@ -9,12 +10,26 @@ describe('stats', () => {
   const header = { compressor: 3, shape: [12] };
   const query = { form: 'stats' as const };
 
-  test('the second row is no histogram', () => {
+  test('the second row tells kurtosis, root mean square and norms, and is no histogram', () => {
     const store = new RingStore(1e6);
-    const second = Float32Array.of(...Array.from({ length: 12 }, () => 99));
-    const both = Float32Array.of(...numbers(1, 0.5, 3, 5), ...second);
+    const more = [3.5, 0.75, 1, 2, 4, 5, 6, 7, Number.NaN, Number.NaN, Number.NaN, Number.NaN];
+    const both = Float32Array.of(...numbers(1, 0.5, 3, 5), ...more);
     store.insert(makeRecord({ ...header, shape: [2, 12], step: 1, layer: 1 }, both));
-    expect([...frameOf(store, 'stats', query).bins]).toEqual([3, 5]);
+    const { table, bins, history } = frameOf(store, 'stats', query);
+    expect([...bins]).toEqual([3, 5]);
+    const told = Object.fromEntries(kStatNames.map((name, i) => [name, table[i]]));
+    expect(told).toMatchObject({ norm: 2, kurtosis: 3.5, rms: 0.75 });
+    expect(told['row norm, largest']).toBe(4);
+    expect(told['column norm, least']).toBe(5);
+    expect(history.lines).toMatchObject({ rms: [[0.75]], row_norm: [[2]], column_norm: [[6]] });
+  });
+
+  test('of a record of an earlier version the root mean square comes from norm and count', () => {
+    const store = new RingStore(1e6);
+    store.insert(makeRecord({ ...header, step: 1, layer: 1 }, numbers(1, 0.5, 3, 5)));
+    const { history } = frameOf(store, 'stats', query);
+    expect(history.lines.rms[0][0]).toBeCloseTo(2 / Math.sqrt(8), 12);
+    expect(history.lines.kurtosis[0][0]).toBeNaN();
   });
 
   test('a table of the layers, the histogram of one, and lines over the steps', () => {
@@ -28,13 +43,12 @@ describe('stats', () => {
     const frame = frameOf(store, 'stats', { ...query, layer: 3 });
     expect(frame.layers).toEqual([1, 2, 3]);
     expect([...frame.table.subarray(0, 3)]).toEqual([8, 3, 0.5]);
-    expect(frame.table[10]).toBeNaN();
+    expect(frame.table[kStatNames.length]).toBeNaN();
     expect([...frame.bins]).toEqual([8, 0]);
     expect(frame.history.steps).toEqual([1, 2, 3]);
     const none = [null, null, null];
     expect(frame.history.lines.mean).toEqual([[1, 2, 3], none, [-1, null, -3]]);
     expect(frame.history.lines.std).toEqual([[0.5, 0.5, 0.5], none, [NaN, null, NaN]]);
-    expect(frame.history.lines.norm[0]).toEqual([2, 2, 2]);
     expect(frame.departure).toBeNull();
   });
 

@@ -1,30 +1,33 @@
 import { type Floats, toFloats } from '../../protocol/numbers';
 import type { TensorRecord } from '../../protocol/record';
+import { type Curve, kCurveNames, kCurves, rmsOf } from './statistic';
 import { firstDeparture } from './departure';
 import type { History } from '../../core/store/frames';
-import { type Departure, kStatNames, type Ridge, type StatsFrame } from './frame';
+import { type Departure, kFirstNumbers, kStatNames, type Ridge, type StatsFrame } from './frame';
 import type { StepGroup } from '../../core/store/ring_store';
 import { baseOf, historyOf, type Scene } from '../../core/store/scene';
 import { finite } from '../../core/store/series_store';
 import { thinned } from '../../core/store/thinning';
 
 const kStats = kStatNames.length;
+const kNorm = kStatNames.indexOf('norm');
+const kRms = kStatNames.indexOf('rms');
 const kBad = ['NaN', '+Inf', '−Inf'] as const;
 // More rows than this would hide each other.
 const kMaxRidges = 64;
 
-/** Statistics of every layer, and how they moved; the first row of records of [2, 10 + bins]. */
+/** Statistics of every layer, and how they moved; records of [2, 10 + bins]. */
 export function statsView(scene: Scene): StatsFrame | undefined {
   // Each micro-batch has its own statistics.
   const chosen = scene.parts[Math.min(scene.query.row, scene.parts.length - 1)];
-  const numbers = statsOfRecord(chosen);
-  if (numbers === undefined) return undefined;
+  const read = statsOfRecord(chosen);
+  if (read === undefined) return undefined;
   const base = baseOf(scene);
   const { microBatch } = chosen.header;
   const table = new Float64Array(base.layers.length * kStats).fill(Number.NaN);
   base.layers.forEach((layer, index) => {
     const of = statsOfRecord(partOf(scene.group.layers.get(layer), microBatch));
-    if (of !== undefined) table.set(of.subarray(0, kStats), index * kStats);
+    if (of !== undefined) table.set(of.numbers, index * kStats);
   });
   const groups = historyOf(scene);
   const history = statsHistory(groups, base.layers, microBatch);
@@ -34,7 +37,7 @@ export function statsView(scene: Scene): StatsFrame | undefined {
     rowNames: scene.parts.map(({ header }) => header.microBatch),
     rowKind: 'micro-batch',
     table,
-    bins: Float64Array.from(numbers.subarray(kStats)),
+    bins: Float64Array.from(read.bins),
     history,
     stepRidge: ridgeOf(
       ridgeGroups(scene, groups).map((group) => [group.step, group, scene.layer]),
@@ -61,7 +64,7 @@ function ridgeOf(
   const bins: number[] = [];
   let size: number | undefined;
   for (const [name, group, layer] of rows) {
-    const of = statsOfRecord(partOf(group.layers.get(layer), microBatch))?.subarray(kStats);
+    const of = statsOfRecord(partOf(group.layers.get(layer), microBatch))?.bins;
     size ??= of?.length;
     if (of === undefined || of.length === 0 || of.length !== size) continue;
     names.push(name);
@@ -76,23 +79,21 @@ function statsHistory(
   microBatch: number,
 ): History {
   const healths = groups.map((group) => healthOf(group, microBatch));
-  const lineOf = (name: keyof Health): (number | null)[][] =>
+  const lineOf = (name: Curve): (number | null)[][] =>
     layers.map((layer) => healths.map((of) => of.get(layer)?.[name] ?? null));
   return {
     steps: groups.map(({ step }) => step),
-    lines: Object.fromEntries(kLines.map((name) => [name, lineOf(name)])),
+    lines: Object.fromEntries(kCurveNames.map((name) => [name, lineOf(name)])),
   };
 }
 
 function departureOf({ steps, lines }: History, layers: readonly number[]): Departure | null {
-  const norm = lines.norm.map((line) => line.map(finite));
-  return firstDeparture({ layers, steps, norm, bad: lines.bad });
+  const rms = lines.rms.map((line) => line.map(finite));
+  return firstDeparture({ layers, steps, rms, bad: lines.bad });
 }
 
-const kLines = ['mean', 'std', 'norm', 'bad'] as const;
-
 /** What the curves tell of a layer at one step. */
-type Health = Readonly<Record<(typeof kLines)[number], number>>;
+type Health = Readonly<Record<Curve, number>>;
 
 // A step is read again only when something of it has come or gone.
 const kHealths = new WeakMap<StepGroup, { of: string; byLayer: ReadonlyMap<number, Health> }>();
@@ -103,17 +104,18 @@ function healthOf(group: StepGroup, microBatch: number): ReadonlyMap<number, Hea
   if (kept?.of === of) return kept.byLayer;
   const byLayer = new Map<number, Health>();
   for (const [layer, parts] of group.layers) {
-    const numbers = statsOfRecord(partOf(parts, microBatch));
-    if (numbers === undefined) continue;
-    const [, mean, std, , , norm] = numbers;
-    byLayer.set(layer, { mean, std, norm, bad: badOf(numbers) });
+    const read = statsOfRecord(partOf(parts, microBatch));
+    if (read === undefined) continue;
+    const numberOf = (name: Curve): number => read.numbers[kStatNames.indexOf(kCurves[name].of)];
+    const numbers = Object.fromEntries(kCurveNames.map((name) => [name, numberOf(name)]));
+    byLayer.set(layer, { ...(numbers as Health), bad: badOf(read.numbers) });
   }
   kHealths.set(group, { of, byLayer });
   return byLayer;
 }
 
 /** How many numbers are not finite. */
-function badOf(numbers: Floats): number {
+function badOf(numbers: Float64Array): number {
   return kBad.reduce((sum, name) => sum + numbers[kStatNames.indexOf(name)], 0);
 }
 
@@ -124,10 +126,23 @@ function partOf(
   return parts?.find(({ header }) => header.microBatch === microBatch);
 }
 
-function statsOfRecord(record: TensorRecord | undefined): Floats | undefined {
+interface Read {
+  /** In the order of kStatNames; NaN where an earlier version did not tell it. */
+  readonly numbers: Float64Array;
+  readonly bins: Floats;
+}
+
+function statsOfRecord(record: TensorRecord | undefined): Read | undefined {
   const shape = record?.header.shape;
   if (record === undefined || shape === undefined || shape.length < 1 || shape.length > 2)
     return undefined;
-  const values = toFloats(record)?.subarray(0, shape[shape.length - 1]);
-  return values === undefined || values.length < kStats ? undefined : values;
+  const width = shape[shape.length - 1];
+  const values = toFloats(record);
+  if (values === undefined || width < kFirstNumbers) return undefined;
+  const numbers = new Float64Array(kStats).fill(Number.NaN);
+  numbers.set(values.subarray(0, kFirstNumbers));
+  const hasMore = shape.length === 2 && shape[0] > 1;
+  if (hasMore) numbers.set(values.subarray(width, width + kStats - kFirstNumbers), kFirstNumbers);
+  else numbers[kRms] = rmsOf(numbers[kNorm], numbers[0] - badOf(numbers));
+  return { numbers, bins: values.subarray(kFirstNumbers, width) };
 }

@@ -1,5 +1,6 @@
-import { toFloats } from '../../protocol/numbers';
+import { linesToFloats, toFloats } from '../../protocol/numbers';
 import type { TopKFrame } from './frame';
+import { type CellReader, pinnedOf } from '../../core/store/pinned';
 import { tileMapOf } from '../../core/store/token_maps';
 import { type Scene, tokenBaseOf } from '../../core/store/scene';
 import { softmaxOf } from '../../core/store/softmax';
@@ -15,8 +16,23 @@ export function topKView(scene: Scene): TopKFrame | undefined {
   const [, rows, tokens, k] = row.record.header.shape;
   const plane = (index: number): number => (index * rows + row.row) * tokens * k;
   const ids = Int32Array.from(tileMapOf(values, plane(1), cols, k).values);
+  const map = tileMapOf(values, plane(0), cols, k);
+  const pinned = pinnedOf(scene, base.layers, row, readerOf(cols));
   const softmax = softmaxOf(values, row.record.header.shape, row.row, cols);
-  return { ...base, kind: 'topk', map: tileMapOf(values, plane(0), cols, k), ids, softmax };
+  return { ...base, kind: 'topk', map, ids, softmax, pinned };
+}
+
+/** The number of the pinned rank, whatever its column is. */
+function readerOf(columns: number): CellReader {
+  return {
+    dim: 1,
+    columns,
+    read: (record, row, { col, cell }) => {
+      const tokens = record.header.shape[2];
+      if (cell === null || col >= tokens) return undefined;
+      return linesToFloats(record, row * tokens + col, 1)?.[cell];
+    },
+  };
 }
 
 /** One of the best columns of a token. */

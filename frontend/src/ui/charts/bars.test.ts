@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { barsPath, barsUnit, binName, binTicks, rangeOf } from './bars';
+import { barsPath, barsUnit, binName, binTicks, filledBins, rangeOf } from './bars';
 
 test('bars reach as high as their count', () => {
   expect(barsPath([0, 2, 1])).toBe('M1 1V0H2V1ZM2 1V0.5H3V1Z');
@@ -36,4 +36,23 @@ test('of bins that nobody knows nothing is said but their number', () => {
   const range = rangeOf(undefined);
   expect(binTicks(48, range, String)).toEqual([]);
   expect(binName(32, 48, range, String)).toBe('bin 32');
+});
+
+test('an axis that fits holds the bins that count something', () => {
+  const counts = [0, 0, 3, 0, 1, 0, 0, 0];
+  expect(filledBins(counts, 8)).toEqual([1, 6]);
+  expect(filledBins([0, 0, 5, 0, 0, 0, 0, 2], 4), 'of two rows').toEqual([1, 4]);
+  expect(filledBins([0, 0], 2)).toEqual([0, 2]);
+  expect(binTicks(64, [-2, 2], String, [16, 48])).toEqual([
+    { at: 0, text: '-1' },
+    { at: 0.5, text: '0' },
+    { at: 1, text: '1' },
+  ]);
+  expect(binTicks(48, 'powers', String, [28, 36])).toEqual([
+    { at: 0, text: '2^−4' },
+    { at: 0.25, text: '2^−2' },
+    { at: 0.5, text: '1' },
+    { at: 0.75, text: '2^2' },
+    { at: 1, text: '2^4' },
+  ]);
 });

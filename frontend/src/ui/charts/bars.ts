@@ -1,3 +1,4 @@
+import type { Cells } from '../../base/span';
 import type { CompressorFacts } from '../../protocol/messages';
 
 /** An SVG path of bars, each one unit wide, in a box of one unit's height; the tallest fills it. */
@@ -37,20 +38,39 @@ export interface BinTick {
   readonly text: string;
 }
 
-const kPowersApart = 16;
+// Between the ends of the axis stand at most so many words.
+const kMostBetween = 4;
 
-/** The ends of the axis, and of powers of two every sixteenth between them, of a range its middle. */
+/** The ends of the axis of the shown bins, and words between them: powers of two, or the middle. */
 export function binTicks(
   bins: number,
   range: BinRange,
   format: (value: number) => string,
+  [first, end]: Cells = [0, bins],
 ): readonly BinTick[] {
-  if (range === 'unknown' || bins === 0) return [];
+  const shown = end - first;
+  if (range === 'unknown' || shown <= 0) return [];
   const edge = (bin: number): string => edgeName(bin, bins, range, format);
-  const apart = range === 'powers' ? kPowersApart : bins / 2;
-  const ticks = [{ at: 0, text: `≤ ${edge(0)}` }];
-  for (let bin = apart; bin < bins; bin += apart) ticks.push({ at: bin / bins, text: edge(bin) });
-  return [...ticks, { at: 1, text: `≥ ${edge(bins)}` }];
+  let apart = shown / 2;
+  if (range === 'powers') for (apart = 1; shown / apart > kMostBetween; apart *= 2);
+  const ticks = [{ at: 0, text: `${first === 0 ? '≤ ' : ''}${edge(first)}` }];
+  const begin = range === 'powers' ? Math.ceil((first + apart / 2) / apart) * apart : first + apart;
+  for (let bin = begin; bin <= end - apart / 2; bin += apart) {
+    if (bin < end) ticks.push({ at: (bin - first) / shown, text: edge(bin) });
+  }
+  return [...ticks, { at: 1, text: `${end === bins ? '≥ ' : ''}${edge(end)}` }];
+}
+
+/** The bins from the first to the last that counts something, with one empty bin beside them. */
+export function filledBins(counts: ArrayLike<number>, bins: number): Cells {
+  let first = bins;
+  let last = -1;
+  for (let i = 0; i < counts.length; i++) {
+    if (!(counts[i] > 0)) continue;
+    first = Math.min(first, i % bins);
+    last = Math.max(last, i % bins);
+  }
+  return last < 0 ? [0, bins] : [Math.max(0, first - 1), Math.min(bins, last + 2)];
 }
 
 /** The left edge of a bin. */

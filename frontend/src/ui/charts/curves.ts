@@ -1,4 +1,4 @@
-import type { LineStyle } from './line_chart';
+import type { LineStyle } from './line_style';
 import { type Columns, debiasedEma } from '../../core/store/series_store';
 import { lossUnit } from '../quantities';
 

@@ -1,4 +1,4 @@
-import type { LineStyle } from './line_chart';
+import type { LineStyle } from './line_style';
 import type { Theme } from '../../core/session/theme';
 
 /** A colour for layer `index` of `count`: from blue over violet to orange, first to last. */

@@ -5,14 +5,9 @@ import { rowsToDraw } from '../../base/decimate';
 import { nearestIndex, type Zoom } from '../../base/step_range';
 import { attachZoom, type Zoomable, zoomByKey, zoomToSelection } from './chart_zoom';
 import { drawDenseLine } from './dense_lines';
+import type { LineStyle } from './line_style';
 import { drawMarks, type Mark, MarkTip } from './marks';
-
-/** How a line is drawn; `color` is CSS, or the name of a custom property of the style sheet. */
-export interface LineStyle {
-  readonly label: string;
-  readonly color: string;
-  readonly kind: 'line' | 'bold' | 'thin' | 'faint' | 'points' | 'dashed';
-}
+import { NearestLine } from './nearest_line';
 
 export interface ChartOptions {
   readonly lines: readonly LineStyle[];
@@ -21,6 +16,8 @@ export interface ChartOptions {
   /** Index of the row under the cursor, or null; charts of one page share their cursor. */
   readonly onCursor: (index: number | null) => void;
   readonly onZoom: (zoom: Zoom) => void;
+  /** A line was clicked, by its place in `lines`. */
+  readonly onPick?: (line: number) => void;
 }
 
 type Values = readonly (number | null)[];
@@ -43,6 +40,7 @@ const kDragPixels = 4;
 /** A line chart over steps. Of many more rows than pixels it draws what can be told apart. */
 export class LineChart implements Disposable, Zoomable {
   private plot: uPlot | undefined;
+  private nearest: NearestLine | undefined;
   private content = kNothing;
   private dense = false;
   private color: (name: string) => string = (name) => name;
@@ -127,6 +125,11 @@ export class LineChart implements Disposable, Zoomable {
     this.plot = plot;
     attachZoom(plot, this);
     new MarkTip(plot, () => this.content.marks);
+    this.nearest = new NearestLine(plot, {
+      lines: () => this.options.lines,
+      color: this.color,
+      onPick: (line) => this.options.onPick?.(line),
+    });
     this.refill();
   }
 
@@ -188,7 +191,12 @@ export class LineChart implements Disposable, Zoomable {
         setCursor: [(plot) => this.options.onCursor(this.rowUnder(plot))],
         setSelect: [(plot) => zoomToSelection(plot, this)],
         drawSeries: [(plot, index) => this.drawDense(plot, index)],
-        draw: [(plot) => this.drawMarks(plot)],
+        draw: [
+          (plot) => {
+            this.drawMarks(plot);
+            this.nearest?.draw();
+          },
+        ],
       },
     };
   }

@@ -2,25 +2,19 @@ import { foldExtremes } from '../../core/store/fold';
 import type { MapData } from '../../core/store/map_data';
 import { type ColumnMark, drawColumnMarks } from './column_marks';
 import { type Lut, unpack } from './lut';
+import { type AxesModel, axisHeight, drawColumnAxis, drawRowAxis, gutterWidth } from './map_axes';
 import { paintCells, type Scale } from './paint';
 
 /** What a heat map shows; the view draws it and keeps nothing else. */
-export interface HeatmapModel {
-  readonly map: MapData;
+export interface HeatmapModel extends AxesModel {
   readonly scale: Scale;
   readonly lut: Lut;
-  /** Labels of the rows, and the row that is marked. */
-  readonly rowLabel: (row: number) => string;
-  readonly markedRow: number | null;
-  readonly columnLabel: (col: number) => string;
-  readonly showColumns: boolean;
-  /** As many labels as fit: words of a text, not numbers of an axis. */
-  readonly dense: boolean;
   /** Their colours are CSS. */
   readonly marks: readonly ColumnMark[];
   readonly cursor: Cell | null;
-  readonly inkMuted: string;
-  readonly inkStrong: string;
+  /** The cell that is held; row −1: the whole column. */
+  readonly pinned: Cell | null;
+  readonly accent: string;
 }
 
 export interface Cell {
@@ -28,16 +22,10 @@ export interface Cell {
   readonly col: number;
 }
 
-export const kGutterLeft = 44;
-const kAxisHeight = 18;
-const kFont = '10.5px system-ui, sans-serif';
-
 /** Draws one heat map with its axes on a canvas that it fills. */
 export class HeatmapView {
   private readonly context: CanvasRenderingContext2D;
   private readonly cells = document.createElement('canvas');
-  /** Of labels in the font of the axes. */
-  private readonly widths = new Map<string, number>();
   private image: ImageData | undefined;
   private fold: { of: MapData; h: number; w: number; folded: MapData } | undefined;
   private painted: { map: MapData; scale: Scale; lut: Lut; w: number; h: number } | undefined;
@@ -45,6 +33,7 @@ export class HeatmapView {
   private height = 0;
   private ratio = 1;
   private axis = 0;
+  private gutter = 0;
 
   constructor(private readonly canvas: HTMLCanvasElement) {
     const context = canvas.getContext('2d', { alpha: true });
@@ -54,43 +43,54 @@ export class HeatmapView {
 
   /** The cell under a point of the canvas in CSS pixels, if any. */
   cellAt(map: MapData, x: number, y: number): Cell | null {
-    const plotWidth = this.width - kGutterLeft;
+    const plotWidth = this.width - this.gutter;
     const plotHeight = this.height - this.axis;
-    if (x < kGutterLeft || y < 0 || x >= this.width || y >= plotHeight) return null;
-    const col = Math.floor(((x - kGutterLeft) / plotWidth) * map.cols);
+    if (x < this.gutter || y < 0 || x >= this.width || y >= plotHeight) return null;
+    const col = Math.floor(((x - this.gutter) / plotWidth) * map.cols);
     const row = Math.floor((y / plotHeight) * map.rows);
     return { row: Math.min(row, map.rows - 1), col: Math.min(col, map.cols - 1) };
+  }
+
+  /** The place of a point on the map, counted in its cells and held inside of it. */
+  placeAt(map: MapData, x: number, y: number): { readonly row: number; readonly col: number } {
+    const across = (x - this.gutter) / (this.width - this.gutter);
+    const down = y / (this.height - this.axis);
+    const inside = (share: number): number => Math.min(0.999999, Math.max(0, share));
+    return { row: inside(down) * map.rows, col: inside(across) * map.cols };
   }
 
   /** The middle of a cell in the window's CSS pixels. */
   pointOf(map: MapData, cell: Cell): { x: number; y: number } {
     const box = this.canvas.getBoundingClientRect();
-    const plotWidth = this.width - kGutterLeft;
+    const plotWidth = this.width - this.gutter;
     const plotHeight = this.height - this.axis;
     return {
-      x: box.left + kGutterLeft + ((cell.col + 0.5) / map.cols) * plotWidth,
+      x: box.left + this.gutter + ((cell.col + 0.5) / map.cols) * plotWidth,
       y: box.top + ((cell.row + 0.5) / map.rows) * plotHeight,
     };
   }
 
   draw(model: HeatmapModel): void {
     this.fit();
-    this.axis = model.showColumns ? kAxisHeight : 0;
-    const plotWidth = this.width - kGutterLeft;
+    this.axis = axisHeight(model);
+    this.gutter = gutterWidth(model);
+    const plotWidth = this.width - this.gutter;
     const plotHeight = this.height - this.axis;
     this.context.setTransform(1, 0, 0, 1, 0, 0);
     this.context.clearRect(0, 0, this.canvas.width, this.canvas.height);
     if (plotWidth <= 0 || plotHeight <= 0 || model.map.cols === 0) return;
     this.paint(model, plotWidth, plotHeight);
     this.context.imageSmoothingEnabled = false;
-    const left = Math.round(kGutterLeft * this.ratio);
+    const left = Math.round(this.gutter * this.ratio);
     const bottom = Math.round(plotHeight * this.ratio);
     this.context.drawImage(this.cells, left, 0, this.canvas.width - left, bottom);
     this.context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    this.drawRows(model, plotHeight);
-    if (model.showColumns) this.drawColumns(model, plotWidth, plotHeight);
-    const place = { left: kGutterLeft, width: plotWidth / model.map.cols, height: plotHeight };
+    const plot = { left: this.gutter, width: plotWidth, height: plotHeight };
+    drawRowAxis(this.context, model, plot);
+    if (model.showColumns) drawColumnAxis(this.context, model, plot);
+    const place = { ...plot, width: plotWidth / model.map.cols };
     drawColumnMarks(this.context, model.marks, place);
+    if (model.pinned !== null) this.drawPin(model, model.pinned, plotWidth, plotHeight);
     if (model.cursor !== null) this.drawCursor(model, model.cursor, plotWidth, plotHeight);
   }
 
@@ -141,76 +141,31 @@ export class HeatmapView {
     return folded;
   }
 
-  private drawRows(model: HeatmapModel, plotHeight: number): void {
+  private drawPin(model: HeatmapModel, at: Cell, plotWidth: number, plotHeight: number): void {
     const { context } = this;
-    const rowHeight = plotHeight / model.map.rows;
-    const [whole, apart] = model.dense ? [11, 11] : [13, 20];
-    const every = rowHeight >= whole ? 1 : niceStep(apart / rowHeight);
-    context.font = kFont;
-    context.textAlign = 'right';
-    context.textBaseline = 'middle';
-    for (let row = 0; row < model.map.rows; row++) {
-      const marked = row === model.markedRow;
-      const regular = row % every === 0;
-      const crowded =
-        model.markedRow !== null && !marked && Math.abs(row - model.markedRow) * rowHeight < 12;
-      if (!marked && (!regular || crowded)) continue;
-      const y = Math.min(Math.max((row + 0.5) * rowHeight, 6), plotHeight - 6);
-      context.fillStyle = marked ? model.inkStrong : model.inkMuted;
-      context.fillText(model.rowLabel(row), kGutterLeft - 7, y, kGutterLeft - 9);
-      if (marked) context.fillRect(kGutterLeft - 4, row * rowHeight, 3, Math.max(2, rowHeight));
-    }
-  }
-
-  private drawColumns(model: HeatmapModel, plotWidth: number, plotHeight: number): void {
-    const { context } = this;
-    const columnWidth = plotWidth / model.map.cols;
-    context.font = kFont;
-    const every = model.dense ? this.densestStep(model, columnWidth) : niceStep(56 / columnWidth);
-    context.textAlign = 'center';
-    context.textBaseline = 'top';
-    context.fillStyle = model.inkMuted;
-    for (let col = 0; col < model.map.cols; col += every) {
-      const x = kGutterLeft + (col + 0.5) * columnWidth;
-      context.fillRect(Math.round(x) - 0.5, plotHeight, 1, 3);
-      const text = model.columnLabel(col);
-      const half = context.measureText(text).width / 2;
-      const at = Math.min(Math.max(x, kGutterLeft + half), this.width - half);
-      context.fillText(text, at, plotHeight + 5);
-    }
-  }
-
-  /** The smallest step of columns at which no label touches the next. */
-  private densestStep({ map, columnLabel }: HeatmapModel, columnWidth: number): number {
-    const widths = Array.from({ length: map.cols }, (_, col) => this.widthOf(columnLabel(col)));
-    let step = 1;
-    const fits = (): boolean =>
-      widths.every((width, col) => col % step !== 0 || width + 3 <= step * columnWidth);
-    while (step < map.cols && !fits()) step *= 2;
-    return step;
-  }
-
-  private widthOf(text: string): number {
-    let width = this.widths.get(text);
-    if (width === undefined) {
-      width = this.context.measureText(text).width;
-      this.widths.set(text, width);
-    }
-    return width;
+    const [width, height] = [plotWidth / model.map.cols, plotHeight / model.map.rows];
+    const x = this.gutter + at.col * width;
+    const y = at.row < 0 ? 0 : at.row * height;
+    const tall = at.row < 0 ? plotHeight : Math.max(3, height);
+    context.lineWidth = 2;
+    context.strokeStyle = model.accent;
+    context.strokeRect(x - 1, y - 1, Math.max(3, width) + 2, tall + 2);
+    context.fillStyle = model.accent;
+    context.fillRect(x - 1, plotHeight, Math.max(3, width) + 2, 3);
   }
 
   private drawCursor(model: HeatmapModel, at: Cell, plotWidth: number, plotHeight: number): void {
     const { context } = this;
     const columnWidth = plotWidth / model.map.cols;
     const rowHeight = plotHeight / model.map.rows;
-    const x = kGutterLeft + at.col * columnWidth;
+    const x = this.gutter + at.col * columnWidth;
     context.strokeStyle = model.inkStrong;
     context.lineWidth = 1;
     context.globalAlpha = 0.45;
     context.strokeRect(x - 0.5, 0, Math.max(2, columnWidth) + 1, plotHeight);
     if (at.row >= 0) {
       const y = at.row * rowHeight;
-      context.strokeRect(kGutterLeft, y - 0.5, plotWidth, Math.max(2, rowHeight) + 1);
+      context.strokeRect(this.gutter, y - 0.5, plotWidth, Math.max(2, rowHeight) + 1);
       context.globalAlpha = 1;
       context.strokeRect(
         x - 0.5,
@@ -236,11 +191,4 @@ export function drawRamp(canvas: HTMLCanvasElement, lut: Lut): void {
 
 export function cssColor(word: number): string {
   return `rgb(${unpack(word).join(' ')})`;
-}
-
-/** The smallest of 1, 2, 4, 8, 16, … that is at least `wanted`. */
-function niceStep(wanted: number): number {
-  let step = 1;
-  while (step < wanted) step *= 2;
-  return step;
 }

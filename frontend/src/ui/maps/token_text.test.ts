@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { columnLabelOf, tokenContext, tokenOfText, tokenText } from './token_text';
+import { columnLabelOf, columnTextOf, tokenContext, tokenOfText, tokenText } from './token_text';
 
 test('bytes print as themselves where they print', () => {
   expect(tokenText(65, 'byte')).toBe('A');
@@ -20,11 +20,13 @@ test('a token comes with its neighbours, cut at the ends', () => {
   expect(tokenContext(ids, 1, 1, 'byte', 3)).toEqual({ before: 't', token: 'o␣b', after: 'e' });
 });
 
-test('columns are named by position, and by token where it is known', () => {
+test('columns are named by position; their text is known where it was captured', () => {
   const positions = Int32Array.of(8, 9);
-  const label = columnLabelOf({ tokens: Int32Array.of(65, -1), positions }, 'byte');
-  expect([label(0), label(1)]).toEqual(['8 A', '9 ·']);
-  expect(columnLabelOf({ tokens: null, positions }, 'byte')(1)).toBe('9');
+  const label = columnLabelOf({ positions });
+  expect([label(0), label(1), label(2)]).toEqual(['8', '9', '2']);
+  const text = columnTextOf({ tokens: Int32Array.of(65, -1) }, 'byte');
+  expect([text?.(0), text?.(1), text?.(2)]).toEqual(['A', '·', '·']);
+  expect(columnTextOf({ tokens: null }, 'byte')).toBeUndefined();
 });
 
 test('in a text that is read, spaces and line breaks are what they are', () => {

@@ -26,16 +26,24 @@ export function tokenOfText(id: number, tokenizer: string): string {
   return id === 10 ? `${tokenText(id, tokenizer)}\n` : tokenText(id, tokenizer);
 }
 
-/** Labels for the columns of a map: the position, and the token where it was captured. */
-export function columnLabelOf(
-  frame: { readonly tokens: Int32Array | null; readonly positions: Int32Array },
+interface TokenAxis {
+  readonly tokens: Int32Array | null;
+  readonly positions: Int32Array;
+}
+
+/** Labels for the columns of a map: the positions. */
+export function columnLabelOf({
+  positions,
+}: Pick<TokenAxis, 'positions'>): (col: number) => string {
+  return (col) => String(positions[col] ?? col);
+}
+
+/** The text of each column's token; undefined where the tokens were not captured. */
+export function columnTextOf(
+  { tokens }: Pick<TokenAxis, 'tokens'>,
   tokenizer: string,
-): (col: number) => string {
-  return (col) => {
-    const position = frame.positions[col] ?? col;
-    const id = frame.tokens?.[col];
-    return id === undefined ? String(position) : `${position} ${tokenText(id, tokenizer)}`;
-  };
+): ((col: number) => string) | undefined {
+  return tokens === null ? undefined : (col) => tokenText(tokens[col] ?? -1, tokenizer);
 }
 
 /** Tokens around one, for reading: spaces stay spaces. */

@@ -1,0 +1,96 @@
+import { lowerBound } from '../../base/decimate';
+import { type MapData, statsOf } from '../../core/store/map_data';
+import type { StatName } from './frame';
+
+type Line = readonly (number | null)[];
+
+/** What the curves show: the number of each layer, and its name where it stands alone. */
+export const kCurves = {
+  rms: { of: 'rms', title: 'Root mean square' },
+  mean: { of: 'mean', title: 'Mean' },
+  std: { of: 'std', title: 'Standard deviation' },
+  kurtosis: { of: 'kurtosis', title: 'Kurtosis' },
+  row_norm: { of: 'row norm, mean', title: 'Norm of a row, mean over the rows' },
+  column_norm: { of: 'column norm, mean', title: 'Norm of a column, mean over the columns' },
+  bad: { of: 'NaN', title: 'Numbers that are not finite' },
+} as const satisfies Record<string, { readonly of: StatName; readonly title: string }>;
+export type Curve = keyof typeof kCurves;
+export const kCurveNames = Object.keys(kCurves) as [Curve, ...Curve[]];
+
+/** The name of a curve in a choice. */
+export function curveName(curve: Curve): string {
+  return curve === 'bad' ? 'NaN, Inf' : curve.replace('_', ' ');
+}
+
+/** Kurtosis is a ratio, and what is not finite is counted: neither has the unit of the numbers. */
+export function curveUnit(curve: Curve, numbers: string): string {
+  if (curve === 'bad') return 'count';
+  return curve === 'kurtosis' ? '' : numbers;
+}
+
+/** Root mean square of `count` numbers, for records that have their norm only. */
+export function rmsOf(norm: number, count: number): number {
+  return count > 0 ? norm / Math.sqrt(count) : Number.NaN;
+}
+
+/** The step from which growth is counted: the first one kept from `since` on, else the last. */
+export function baseStep(steps: readonly number[], since: number): number | null {
+  if (steps.length === 0) return null;
+  return steps[Math.min(lowerBound(steps, since), steps.length - 1)];
+}
+
+/** Each line in multiples of its value at a step. Null: nothing was captured there, or 0. */
+export function growthOf(steps: readonly number[], lines: readonly Line[], from: number): Line[] {
+  const at = steps.indexOf(from);
+  return lines.map((line) => {
+    const base = line[at] ?? null;
+    return line.map((value) => {
+      return value === null || base === null || base === 0 ? null : value / base;
+    });
+  });
+}
+
+/** Lines over the steps as a map, one row of each. */
+export function mapOfLines(lines: readonly Line[], cols: number): MapData {
+  const values = new Float64Array(lines.length * cols);
+  const absent = new Uint8Array(values.length);
+  lines.forEach((line, row) => {
+    for (let col = 0; col < cols; col++) {
+      const value = line[col] ?? null;
+      if (value === null) absent[row * cols + col] = 1;
+      else values[row * cols + col] = value;
+    }
+  });
+  const held = values.filter((_, at) => absent[at] === 0);
+  const stats = statsOf(held, new Uint8Array([1]), held.length);
+  return {
+    rows: lines.length,
+    cols,
+    values,
+    present: new Uint8Array(lines.length).fill(1),
+    absent,
+    stats,
+  };
+}
+
+/** The rows of a table in the order of one column; '-' before its name: the largest first. */
+export function sortedRows(
+  rows: number,
+  sort: string,
+  valueOf: (row: number, column: string) => number,
+): readonly number[] {
+  const order = Array.from({ length: rows }, (_, row) => row);
+  if (sort === '') return order;
+  const [column, sign] = sort.startsWith('-') ? [sort.slice(1), -1] : [sort, 1];
+  const key = (row: number): number => {
+    const value = valueOf(row, column);
+    return Number.isNaN(value) ? Infinity : sign * value;
+  };
+  return order.sort((a, b) => (key(a) === key(b) ? a - b : key(a) - key(b)));
+}
+
+/** What a click on a column's head asks for: the largest first, then the least, then by layer. */
+export function nextSort(sort: string, column: string): string {
+  if (sort === `-${column}`) return column;
+  return sort === column ? '' : `-${column}`;
+}
