@@ -29,7 +29,9 @@ for (const colorScheme of ['dark', 'light'] as const) {
       await expect(page.getByTestId('block-program')).not.toHaveCount(0);
       const { violations } = await new AxeBuilder({ page }).analyze();
       expect(
-        violations.flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id} ${String(target[0])}`)),
+        violations.flatMap(({ id, nodes }) =>
+          nodes.map(({ target }) => `${id} ${String(target[0])}`),
+        ),
       ).toEqual([]);
       await page.screenshot({ path: `test-results/model-${colorScheme}.png` });
       await boxes.nth(3).click();
