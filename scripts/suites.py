@@ -3,7 +3,8 @@
 A row states the command and the budget in minutes: a suite that takes longer is stopped and has failed.
 Which tests of a folder run where is stated in the test files. In Python `pytest.mark.nightly(suite=…)`
 names the nightly suite of a test or a file, and `pytest.mark.smoke` keeps a test of such a file in CI.
-In the browser's tests the tag `@smoke` keeps a test in CI; all others are nightly.
+In the browser's tests the tag `@smoke` keeps a test in CI; all others are nightly. Tests of a live page
+(`live_*.spec.ts`) run in CI; the tag `@nightly` makes one nightly.
 """
 
 import os
@@ -103,7 +104,8 @@ def ci_suites(reports: Path) -> list[Suite]:
         pytest_suite("e2e", 15, reports, "tests/e2e", "-m", IN_CI, RERUN),
         playwright_suite("playwright", 10, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
                          "--grep=@smoke"),
-        playwright_suite("live page", 10, reports, ROOT, sys.executable, "scripts/live_page.py"),
+        playwright_suite("live page", 10, reports, ROOT, sys.executable, "scripts/live_page.py",
+                         "--grep-invert=@nightly"),
         sanitizer_suite("asan-ubsan", 40, reports),
     ]
 
@@ -128,6 +130,8 @@ def nightly_suites(reports: Path) -> list[Suite]:
         nightly_pytest("meshes", 12, reports, "tests/oracle"),
         playwright_suite("browser", 10, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
                          "--grep-invert=@smoke"),
+        playwright_suite("live views", 10, reports, ROOT, sys.executable, "scripts/live_page.py",
+                         "--grep=@nightly"),
         sanitizer_suite("tsan", 12, reports),
         python_check("names", "--all", minutes=34),
     ]
