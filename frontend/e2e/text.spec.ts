@@ -79,7 +79,7 @@ test('the text is there whatever the other views show', kSmoke, async ({ page, h
 
 test('without a topk entry the tab says so, and its button adds one', async ({ page, hub }) => {
   await openText(page, hub);
-  await expect(page.getByTestId('text-lacks')).toContainText('does not take the best next tokens');
+  await expect(page.getByTestId('text-lacks')).toContainText('does not trace the best next tokens');
   await expect(page.getByTestId('predictions')).toHaveCount(0);
   await page.screenshot({ path: 'test-results/text-lacks.png' });
   await page.getByTestId('text-add').click();
