@@ -32,7 +32,7 @@ class HubSession {
   bool is_connected() const { return client_ != nullptr; }
   /// REQUIRES: connect().
   link::HubClient& client() { return *client_; }
-  /// A hint about the size of all runs; empty: there is none.
+  /// A hint if all runs together are large; else empty.
   const std::string& notice() const { return notice_; }
   /// The file with the run's recording; empty if it could not be made. REQUIRES: the hub is ready.
   std::string recording() const;

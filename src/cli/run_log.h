@@ -25,7 +25,7 @@ class RunLog {
   void corpus(const data::TextCorpus& corpus, double unigram_entropy);
   void model(std::int64_t num_parameters, const mesh::MeshShape& shape, const comm::Launch& launch);
   void hub(const link::HubInfo& hub);
-  /// `path`: the recording; empty if there is none.
+  /// `path`: the file of the recording; empty if the run is not recorded.
   void recording(const std::string& path);
   /// A hint about tracing, printed before tracing begins.
   void notice(const std::string& text);

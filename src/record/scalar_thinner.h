@@ -42,7 +42,7 @@ class ScalarThinner {
   /// over.
   Rows read_next();
   std::int64_t newest_step(std::int64_t run);
-  /// Removes rows of one interval, from `begin` to `end`, except those that stay.
+  /// Appends the rows that stay to `kept`. `begin` to `end`: the rows of one interval.
   void keep_some(Rows::const_iterator begin, Rows::const_iterator end, Rows& kept) const;
   /// Replaces the rows as a whole, so that their pages become free.
   void replace(const Rows& rows, const Rows& kept);

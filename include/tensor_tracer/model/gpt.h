@@ -20,10 +20,10 @@
 
 namespace tt::model {
 
-/// The columns of the place "Updates", which has a row for each parameter. Weights are those that
-/// the step began with, and gradients those before clipping; update: weights after the step minus
-/// weights before it. A norm is Euclidean; RMS is the root of the mean square. The moments are
-/// Adam's running means of the gradient and of its square, after the step.
+/// The columns of the place "Updates", which has one row for each parameter. "weight": the weights
+/// before the step. "gradient": the gradients before clipping. "update": the weights after the step
+/// minus the weights before it. A norm is Euclidean; RMS is the root of the mean square. The
+/// moments are Adam's running means of the gradient and of its square, after the step.
 inline constexpr std::array<std::string_view, 11> kUpdateColumns = {"count",
                                                                     "weight_norm",
                                                                     "weight_rms",

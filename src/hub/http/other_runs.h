@@ -27,8 +27,8 @@ class OtherRuns {
 
   /// The reader of the given recording that holds the run; null if no such recording holds it.
   record::QueryThread* find(std::string_view run_id) const;
-  /// The recording in the folder that holds the run; empty if there is none. Reads the folder if
-  /// the run is not known yet.
+  /// The path of the recording of this run; empty if the folder holds no such recording. Reads the
+  /// folder if the run is not known yet.
   std::string path_of(const std::string& run_id);
   /// The answer to `/history/runs` of docs/protocol.md. Reads the folder.
   nlohmann::json describe();

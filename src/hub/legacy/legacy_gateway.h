@@ -42,7 +42,7 @@ class LegacyGateway : public Host {
   Room& room_;
   const std::function<void()> ask_for_work_;
   dialect::UpdateEncoder encoder_;
-  std::map<Client*, Viewer> viewers_;  // without those that speak the native protocol
+  std::map<Client*, Viewer> viewers_;  // of a legacy dialect, or of a dialect not known yet
 };
 
 }  // namespace tt::hub

@@ -70,7 +70,8 @@ void RunParts::lead_run(Client& client, const protocol::WorkerHello& hello, Cloc
   notices_.repeat_alarms(client);
 }
 
-// Of the leaders that came before, and of those that an earlier hub has seen.
+// Adds the points of the other stages. After a restart of the hub, the facts that it kept name
+// points of leaders that have not connected again yet.
 void RunParts::add_points_of_others(json& facts) {
   if (run_id(run_.facts()) == run_id(facts)) {
     static_cast<void>(add_points(facts, protocol::member(run_.facts(), "points")));
