@@ -11,6 +11,7 @@ import pathlib
 import struct
 
 HERE = pathlib.Path(__file__).resolve().parent
+NAN = float("nan")
 
 FIELDS = [
     ("run", "Q"), ("sequence", "Q"), ("step", "Q"), ("plan", "I"), ("entry", "I"),
@@ -101,6 +102,35 @@ def records() -> list[tuple[bytes, dict, list]]:
              features=0), struct.pack("<4q", 2**40, -1, 0, 1), [2**40, -1, 0, 1])
     add(dict(tiles, dtype=4, ndim=1, shape=[4, 1, 1, 1]), b"\x80\x7f\x80\xff\xc0\x7f\x00\xc0",
         ["Infinity", "-Infinity", "NaN", -2.0])
+    made += later_records(tiles, len(made))
+    return made
+
+
+def later_records(tiles: dict, count: int) -> list[tuple[bytes, dict, list]]:
+    """Forms that came after the first golden file."""
+    made = []
+
+    def add(header: dict, dtype: str, numbers: list) -> None:
+        bits = struct.pack(f"<{len(numbers)}{dtype}", *numbers)
+        told = ["NaN" if number != number else number for number in numbers]
+        made.append((*record(dict(header, sequence=count + len(made) + 1), bits), told))
+
+    # Predictions of two tokens: planes of numbers and columns, then log-sum-exp, entropy, loss and target in
+    # planes of k. With k = 3, NaN fills the rest; the second token has no target.
+    logits = dict(tiles, point=23, layer=0, compressor=5, ndim=4)
+    one, two = [3.0, 1.25, 0.5, 101.0], [2.0, 0.75, NAN, -1.0]
+    add(dict(logits, shape=[4, 1, 2, 2]), "f",
+        [2.5, 1.5, 1.0, 0.5, 101.0, 32.0, 32.0, 97.0, *one[:2], *two[:2], *one[2:], *two[2:]])
+    add(dict(logits, dtype=1, shape=[4, 1, 1, 3]), "d",
+        [2.5, 1.5, 1.0, 101.0, 32.0, 97.0, *one, NAN, NAN])
+    # Statistics: a second row with kurtosis, root mean square, and norms of lines and columns.
+    add(dict(tiles, compressor=3, ndim=2, shape=[2, 12, 1, 1]), "f",
+        [4.0, 0.5, 1.5, -1.0, 2.0, 3.5, 0.25, 1.0, 0.0, 0.0, 3.0, 1.0,
+         1.75, 1.5, 0.5, 2.0, 3.0, 1.0, 1.25, 2.5, *[NAN] * 4])
+    # The tokens with the largest number of one column: number, step, row, position, then 33 token ids.
+    ids = [-1.0] * 14 + [float(97 + n) for n in range(19)]
+    add(dict(tiles, dtype=1, compressor=6, ndim=3, shape=[1, 2, 37, 1]), "d",
+        [7.5, 11.0, 3.0, 2.0, *ids, NAN, *[-1.0] * 36])
     return made
 
 
