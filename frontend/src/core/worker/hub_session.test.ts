@@ -110,7 +110,7 @@ describe('HubSession', () => {
     stage.session.start();
     stage.pipe.listener.onClosed();
     await settle();
-    const message = expect.stringContaining('as many viewers as it takes') as unknown;
+    const message = expect.stringContaining('the hub cannot take more viewers') as unknown;
     expect(stage.connections.at(-1)).toMatchObject({ kind: 'reconnecting', message });
     await stage.fire();
     stage.pipe.listener.onOpen();
