@@ -11,9 +11,13 @@ export type Compared =
 export function compareFrames(a: ViewFrame, b: ViewFrame): Compared {
   const reason = obstacle(a, b);
   if (reason !== undefined) return { pair: null, reason };
-  const { compare } = viewOf(a);
+  const { compare, files } = viewOf(a);
   if (compare === undefined) {
-    return { pair: null, reason: 'Records without numbers have no difference.' };
+    const reason =
+      files === undefined
+        ? 'Records without numbers have no difference.'
+        : 'Such records have no comparison. Go to Tensors and move through the steps.';
+    return { pair: null, reason };
   }
   const layers = union(a.layers, b.layers);
   return {

@@ -1,5 +1,7 @@
 import { chunk } from '../../core/registry/chunks';
 import { type Feature, frameView } from '../../core/registry/feature';
+import { layerPair } from '../../core/store/frame_pair';
+import type { MapData } from '../../core/store/map_data';
 import type { ContributionFrame } from './frame';
 
 /** What attention and MLP of each layer add to the residual stream: norm, and ratio to the stream. */
@@ -10,6 +12,22 @@ export const kContributions: Feature = {
       kind: 'contribution',
       panel: { later: chunk(() => import('./contribution_panel.svelte')) },
       files: async () => (await import('./files')).kContributionFiles,
+      compare: {
+        shapeOf: ({ tokenMap }) => `${tokenMap.cols} tokens`,
+        pairOf: ({ a, b, ...base }) => ({
+          ...base,
+          ...{ a, b, kind: 'contribution' },
+          maps: layerPair(ofTokens(a), ofTokens(b), base.layers),
+        }),
+        panel: { later: chunk(() => import('./compare_contributions.svelte')) },
+      },
     }),
   ],
 };
+
+function ofTokens({ tokenMap, layers }: ContributionFrame): {
+  layerMap: MapData;
+  layers: readonly number[];
+} {
+  return { layerMap: tokenMap, layers };
+}

@@ -1,5 +1,7 @@
 import { chunk } from '../../core/registry/chunks';
 import { type Feature, frameView } from '../../core/registry/feature';
+import { layerPair } from '../../core/store/frame_pair';
+import type { MapData } from '../../core/store/map_data';
 import type { HealthFrame } from './frame';
 
 /** Attention health: entropy, largest score, share of the first token, by layer and head. */
@@ -10,6 +12,26 @@ export const kHealth: Feature = {
       kind: 'health',
       panel: { later: chunk(() => import('./health_panel.svelte')) },
       files: async () => (await import('./files')).kHealthFiles,
+      compare: {
+        shapeOf: ({ tokenMap }) => `${tokenMap.cols} tokens`,
+        obstacle: (a, b) =>
+          a.head === b.head
+            ? undefined
+            : `B has ${b.heads} heads, A ${a.heads}: choose a head of both.`,
+        pairOf: ({ a, b, ...base }) => ({
+          ...base,
+          ...{ a, b, kind: 'health' },
+          maps: layerPair(ofTokens(a), ofTokens(b), base.layers),
+        }),
+        panel: { later: chunk(() => import('./compare_health.svelte')) },
+      },
     }),
   ],
 };
+
+function ofTokens({ tokenMap, layers }: HealthFrame): {
+  layerMap: MapData;
+  layers: readonly number[];
+} {
+  return { layerMap: tokenMap, layers };
+}

@@ -12,6 +12,11 @@ export const kLens: Feature = {
       kind: 'lens',
       panel: { later: chunk(() => import('./lens_panel.svelte')) },
       files: async () => (await import('./files')).kLensFiles,
+      compare: {
+        shapeOf: ({ cols }) => `${cols} tokens`,
+        pairOf: (base) => ({ ...base, kind: 'lens' }),
+        panel: { later: chunk(() => import('./compare_lens.svelte')) },
+      },
     }),
   ],
 };
