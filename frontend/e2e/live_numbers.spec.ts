@@ -35,12 +35,16 @@ interface Read {
 }
 
 const kAddress = process.env.TT_PAGE_URL ?? '';
+/** The entries of the plan before the test. */
+let before: readonly unknown[] = [];
 
 async function readByPython(): Promise<Read> {
   const script = fileURLToPath(new URL('live_numbers.py', import.meta.url));
   const python = process.env.TT_PYTHON ?? 'python3';
   const { stdout } = await promisify(execFile)(python, [script, kAddress]);
-  return JSON.parse(stdout) as Read;
+  const read = JSON.parse(stdout) as Read;
+  ({ before } = read);
+  return read;
 }
 
 async function show(page: Page, step: number, query: string): Promise<void> {
@@ -78,9 +82,10 @@ async function look(page: Page, name: string): Promise<void> {
   }
 }
 
-async function restore(page: Page, read: Read): Promise<void> {
-  await page.evaluate((entries) => window.__tt?.app.control.setPlan({ entries }), read.before);
-}
+// Other tests need the plan that the run had.
+test.afterEach(async ({ page }) => {
+  await page.evaluate((plan) => window.__tt?.app.control.setPlan({ entries: plan }), before);
+});
 
 test('lens and text show the probabilities, losses and entropies of all scores', async ({
   page,
@@ -120,7 +125,6 @@ test('lens and text show the probabilities, losses and entropies of all scores',
   await look(page, 'text');
   await page.getByRole('button', { name: 'next token', exact: true }).click();
   await expect(page).toHaveURL(/color=rank/);
-  await restore(page, read);
 });
 
 test(
@@ -175,6 +179,12 @@ test(
     await expect(page).toHaveURL(/vector=1/);
     await look(page, 'top-tokens');
 
+    await page.goto(kAddress.replace('/#', `/?tab=compare&${at}&point=mlp.contribution_ratio#`));
+    await expect(page.getByTestId('compare-contributions-difference')).toBeVisible(kPatience);
+    await page.getByTestId('point').selectOption('LogitLens');
+    await expect(page.getByTestId('compare-lens-difference')).toBeVisible(kPatience);
+    await look(page, 'compare-lens');
+
     await page.getByTestId('tab-plan').click();
     await expect(page.getByTestId('plan-list')).toBeVisible(kPatience);
     for (const name of [
@@ -183,9 +193,9 @@ test(
       'Weights, gradients, updates',
     ]) {
       await page.getByTestId('plan-presets').getByRole('button', { name }).first().click();
+      await expect(page.getByTestId('plan-estimate')).not.toHaveClass(/stale/, kPatience);
       await expect(page.getByTestId('plan-flops')).toHaveText(/FLOP per step$/, kPatience);
     }
     await look(page, 'plan');
-    await restore(page, read);
   },
 );
