@@ -29,7 +29,8 @@ Options recording_options(RecordingConfig& config) {
                      "record only these trace points"},
                     {"--record-layers", &config.record_layers,
                      "record only these layers, such as 1-4,8, and points without layers", layers},
-                    {"--record-every", &config.record_every, "record every k-th step", positive()},
+                    {"--record-every", &config.record_every,
+                     "record only the steps that are multiples of this number", positive()},
                     {"--history", &config.history,
                      "on or off: without --record, record traced data; off: trace only while a "
                      "viewer is connected; default: on"}})}));

@@ -75,8 +75,8 @@ Options optimizer_options(OptimizerConfig& optimizer) {
         share()},
        {"--adam-beta2", &optimizer.adam_beta2,
         "decay per step of the mean of the squared gradients", share()},
-       {"--adam-eps", &optimizer.adam_eps, "number that is added to the root of the squared mean",
-        positive()}});
+       {"--adam-eps", &optimizer.adam_eps,
+        "number that is added to the root of the mean squared gradient", positive()}});
 }
 
 Options data_options(DataConfig& data) {
