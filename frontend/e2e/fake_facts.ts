@@ -2,7 +2,11 @@ import { kLayers, kPoints, kPromptSet, kRunId, kSequence, kVectors } from './fak
 
 const kPaths: Readonly<Record<string, string>> = {
   HiddenStates: 'layers[n].output',
+  QKV: 'layers[n].attention.qkv',
+  MLP1: 'layers[n].mlp.fc1',
+  MLP2: 'layers[n].mlp.output',
   InputTokens: 'tokens',
+  RawAttentionScore: 'layers[n].attention.scores',
   FinalNorm: 'final_norm.output',
   Logits: 'logits',
 };

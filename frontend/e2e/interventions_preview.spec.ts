@@ -1,7 +1,7 @@
 import { expect, type Page } from '@playwright/test';
 import { kLayers } from './fake_data.ts';
 import type { FakeHub } from './fake_hub.ts';
-import { arm, asked, visit } from './interventions_support.ts';
+import { asked, ready, visit } from './interventions_support.ts';
 import { idle, spotOf, test, tipValue } from './support.ts';
 
 // The maps of a preview: the same evaluation batch without and with the program.
@@ -36,19 +36,18 @@ test('a preview shows how far a program reaches, and a layer without and with it
   const change = (...place: [number, number, number]): number => scaled(...place) - value(...place);
   const shown = (number: number): number => Number(number.toPrecision(7));
   await visit(page, hub);
-  await arm(page, kScale, 'scale');
+  await ready(page, kScale, 'scale');
   await page.getByTestId('preview').click();
   await expect(page.getByTestId('before-after-reach')).toBeVisible();
   await idle(page);
-  expect(asked(hub, 'intervention.preview').at(-1)?.plan).toEqual({
-    entries: [
-      {
-        ...{ point: 'HiddenStates', phases: ['eval'], rows: 1, dtype: 'f32' },
-        compressor: { kind: 'tile', tiles: kTiles, method: 'mean' },
-      },
-      { point: 'InputTokens', phases: ['eval'], rows: 1 },
-    ],
-  });
+  const plan = asked(hub, 'intervention.preview').at(-1)?.plan as { entries: object[] };
+  expect(plan.entries.slice(0, 2)).toEqual([
+    {
+      ...{ point: 'HiddenStates', phases: ['eval'], rows: 1, dtype: 'f32' },
+      compressor: { kind: 'tile', tiles: kTiles, method: 'mean' },
+    },
+    { point: 'InputTokens', phases: ['eval'], rows: 1 },
+  ]);
   // Nothing before the layer that is written.
   expect((await cellAt(page, 'before-after-reach', 1, 30, kLayers)).value).toBe(0);
   const reached = await cellAt(page, 'before-after-reach', 2, 30, kLayers);
@@ -109,7 +108,7 @@ test('the maps of a preview by keyboard: Enter chooses a layer, Escape closes th
   hub,
 }) => {
   await visit(page, hub);
-  await arm(page, kScale, 'scale');
+  await ready(page, kScale, 'scale');
   await page.getByTestId('preview').click();
   const reach = page.getByRole('application', { name: /How far it reaches/ });
   await reach.focus();
@@ -119,7 +118,7 @@ test('the maps of a preview by keyboard: Enter chooses a layer, Escape closes th
   await expect(page.getByTestId('tip')).toBeVisible();
   await page.keyboard.press('Escape');
   await expect(page.getByTestId('tip')).toHaveCount(0);
-  await expect(page.getByTestId('armed')).toBeVisible();
+  await expect(page.getByTestId('preview-result')).toBeVisible();
   await layer.focus();
   await page.keyboard.press('ArrowDown');
   await expect(page.getByRole('heading', { name: 'L3, on', exact: true })).toBeVisible();
@@ -133,7 +132,7 @@ test('a preview without maps: nothing changes, none come, or they cannot be read
   hub,
 }) => {
   await visit(page, hub);
-  await arm(page, kScale.replace('1.5', '1.0'), 'scale');
+  await ready(page, kScale.replace('1.5', '1.0'), 'scale');
   const preview = page.getByTestId('preview-result');
   const again = async (how: FakeHub['interventions']['previewRecords']): Promise<void> => {
     hub.interventions.previewRecords = how;
@@ -150,7 +149,7 @@ test('a preview without maps: nothing changes, none come, or they cannot be read
     await again(how);
     await expect(page.getByTestId('before-after')).toHaveCount(0);
     await expect(page.getByTestId('before-after-error')).toHaveCount(0);
-    await expect(page.getByTestId('armed-error')).toHaveCount(0);
+    await expect(page.getByTestId('refusal')).toHaveCount(0);
   }
   await expect.poll(() => asked(hub, 'intervention.preview').at(-1)?.plan).toBeUndefined();
   await again('damaged');

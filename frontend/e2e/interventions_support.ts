@@ -22,14 +22,23 @@ export async function type(page: Page, text: string, name = ''): Promise<void> {
   await page.getByTestId('program-text').fill(text);
 }
 
-export async function arm(page: Page, text = kSteer, name = 'steer'): Promise<void> {
+/** The text in the editor. */
+export function textOf(page: Page): Promise<string> {
+  return page
+    .getByTestId('program-text')
+    .locator('.cm-line')
+    .evaluateAll((lines) => lines.map((line) => line.textContent ?? '').join('\n'));
+}
+
+/** A program that the trainer has found right, and that may be previewed and applied. */
+export async function ready(page: Page, text = kSteer, name = 'steer'): Promise<void> {
   await type(page, text, name);
-  await page.getByTestId('arm').click();
-  await expect(page.getByTestId('armed')).toBeVisible();
+  await expect(page.getByTestId('apply-program')).toBeEnabled();
+  await expect(page.getByTestId('program-verdict')).toHaveText(/^The program is fine/);
 }
 
 export async function apply(page: Page, text = kSteer, name = 'steer'): Promise<void> {
-  await arm(page, text, name);
+  await ready(page, text, name);
   await page.getByTestId('apply-program').click();
   await expect(page.getByTestId(`program-${name}`)).toBeVisible();
 }

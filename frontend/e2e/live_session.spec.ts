@@ -129,7 +129,6 @@ test('the first session works word for word', async ({ page }) => {
   await page.getByLabel('Ready-made programs').selectOption('scale');
   await reader.press('Fill in');
   await expect(page.getByTestId('program-verdict')).toHaveText(/^The program is fine/, kPatience);
-  await reader.press('Arm…');
   await reader.press('Preview');
   await expect(page.getByTestId('before-after')).toBeVisible(kPatience);
   await picture(page, 'interventions');

@@ -124,6 +124,8 @@ export const runSchema = object({
     ffn_hidden_size: optional(columns),
     vocab_size: columns,
     seq_length: columns,
+    normalization: optional(string),
+    norm_epsilon: optional(number),
     parameters: optional(count),
   }),
   micro_batch_size: optional(count),

@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { TensorRecord } from '../../protocol/record';
-import { type BeforeAfter, beforeAfterOf, readBeforeAfter } from './before_after';
+import { type BeforeAfter, beforeAfterOf } from './before_after';
+import { readRecords } from './preview_records';
 import { makeRecord } from '../../core/store/test_records';
 
 /** Two tokens of two tiles: token by token. */
@@ -106,11 +107,11 @@ test('what has no difference is refused with a reason', () => {
 test('an answer without records has none; one that cannot be read says why', () => {
   const golden = readFileSync(join(import.meta.dirname, '../../../../tests/golden/record_v1.bin'));
   const base64 = golden.toString('base64');
-  expect(readBeforeAfter(undefined)).toBeNull();
-  expect(readBeforeAfter(null)).toBeNull();
+  expect(readRecords(undefined)).toBeNull();
+  expect(readRecords(null)).toBeNull();
   const reason = (records: unknown): string => {
-    const read = readBeforeAfter(records);
-    return read === null || read.maps !== null ? '' : read.reason;
+    const read = readRecords(records);
+    return read !== null && 'reason' in read ? read.reason : '';
   };
   expect(reason(5)).toBe('expected an object');
   expect(reason({ off: base64 })).toContain('on: expected a string');

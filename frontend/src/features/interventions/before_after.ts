@@ -1,7 +1,5 @@
-import { type Infer, object, parse, string } from '../../base/schema';
 import { type Floats, toFloats, toIntegers } from '../../protocol/numbers';
 import { dtypeName, kInputTokensFlag, type TensorRecord } from '../../protocol/record';
-import { decodeRecords } from '../../protocol/record_reader';
 import { pairOf } from '../../core/store/frame_pair';
 import { type MapData, statsOf } from '../../core/store/map_data';
 import { tileMapOf } from '../../core/store/token_maps';
@@ -43,20 +41,6 @@ interface Layer {
   readonly on: TensorRecord;
 }
 
-const recordsSchema = object({ off: string, on: string });
-
-/** Of the member `records` of a preview's answer; null without one. Throws nothing. */
-export function readBeforeAfter(records: unknown): BeforeAfterRead | null {
-  if (records === undefined || records === null) return null;
-  try {
-    const { off, on }: Infer<typeof recordsSchema> = parse(recordsSchema, records);
-    return beforeAfterOf(decodeRecords(bytesOf(off)), decodeRecords(bytesOf(on)));
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    return { maps: null, reason: reason.replace(/^message: /, '') };
-  }
-}
-
 /** The maps of two lists of records, or why they cannot be compared. */
 export function beforeAfterOf(off: Records, on: Records): BeforeAfterRead {
   const layers = layersOfBoth(off, on);
@@ -84,20 +68,9 @@ function refused(reason: string): BeforeAfterRead {
   return { maps: null, reason };
 }
 
-function bytesOf(base64: string): ArrayBuffer {
-  let text: string;
-  try {
-    text = atob(base64);
-  } catch {
-    throw new Error('the records are not in base64');
-  }
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return bytes.buffer;
-}
-
+/** Tokens and predictions have no layer. */
 function isOfLayers({ header }: TensorRecord): boolean {
-  return header.point !== kInputTokensFlag;
+  return header.layer > 0;
 }
 
 function numbersOfLayers(records: Records): readonly number[] {
@@ -181,12 +154,14 @@ function rootMeanSquares({ values, rows, cols }: MapData): Floats {
 }
 
 function tokensOf(records: Records, cols: number): Pick<BeforeAfter, 'tokens' | 'positions'> {
-  const record = records.find((each) => !isOfLayers(each));
+  const record = records.find(
+    ({ header }) => header.point === kInputTokensFlag && header.promptSet === 0,
+  );
   const [planes, rows, length] = record?.header.shape ?? [];
   const values = record === undefined ? undefined : toIntegers(record);
-  if (values === undefined || planes !== 2 || length !== cols) {
+  if (values === undefined || planes !== 2 || length < cols) {
     return { tokens: null, positions: Int32Array.from({ length: cols }, (_, col) => col) };
   }
   const start = rows * length;
-  return { tokens: values.slice(0, length), positions: values.slice(start, start + length) };
+  return { tokens: values.slice(0, cols), positions: values.slice(start, start + cols) };
 }

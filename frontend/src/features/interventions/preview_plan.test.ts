@@ -27,6 +27,75 @@ function bytesOf(layers: number, tokens: number, tiles: number): number {
   return layers * tokens * tiles * 4;
 }
 
+type Entries = NonNullable<ReturnType<typeof previewPlan>>['entries'];
+
+/** Bytes of the predictions of so many tokens: all scores, or the k best with their softmax. */
+function bytesOfPredictions(entries: Entries, tokens: number, vocabulary: number): number {
+  const kinds = entries.map(({ compressor }) => compressor);
+  return kinds.reduce((sum, compressor) => {
+    if (compressor?.kind === 'none') return sum + 4 * tokens * vocabulary;
+    if (compressor?.kind !== 'topk') return sum;
+    const k = Number(compressor.k);
+    return sum + 4 * tokens * k * (2 + Math.ceil(4 / k));
+  }, 0);
+}
+
+function withLogits(
+  layers: number,
+  sequence: number,
+  vocabulary: number,
+  prompts: readonly (readonly string[])[] = [],
+): Parameters<typeof previewPlan>[0] {
+  const run = runOf(layers, sequence);
+  const logits = { ...run.points[0], name: 'Logits', flag: 52, features: vocabulary };
+  return {
+    ...run,
+    points: [...run.points, logits],
+    prompt_sets: prompts.map((texts, i) => ({
+      ...{ name: `set${i}`, interval: 1, prompts: [...texts] },
+    })),
+  };
+}
+
+test('a small vocabulary travels whole: of the batch, and of every prompt', () => {
+  const entries = previewPlan(withLogits(4, 256, 256, [['def f(', 'é'], ['a']]))?.entries ?? [];
+  const whole = (of: object): object[] => [
+    { ...of, point: 'InputTokens' },
+    { ...of, point: 'Logits', compressor: { kind: 'none' } },
+    { ...of, point: 'Logits', compressor: { kind: 'topk', k: 1 } },
+  ];
+  expect(entries.slice(1)).toEqual([
+    ...whole({ phases: ['eval'], rows: 1 }),
+    ...whole({ prompts: 'set0', rows: 0 }),
+    ...whole({ prompts: 'set1', rows: 0 }),
+  ]);
+});
+
+test('of a large vocabulary the k best travel, as many as have room', () => {
+  const long = 'x'.repeat(300);
+  const entries = previewPlan(withLogits(12, 1024, 49_152, [[long, 'a'], ['b']]))?.entries ?? [];
+  const [ofBatch, ...ofPrompts] = entries.filter(({ point }) => point === 'Logits');
+  expect(ofBatch.compressor?.kind).toBe('topk');
+  const k = Number(ofBatch.compressor?.k);
+  expect(k).toBeGreaterThanOrEqual(10);
+  expect(ofPrompts.map(({ prompts }) => prompts)).toEqual(['set0', 'set1']);
+  expect(ofPrompts[0].compressor).toEqual(ofPrompts[1].compressor);
+  const maps = bytesOf(12, 1024, entries[0].compressor?.tiles ?? 0);
+  const predictions =
+    bytesOfPredictions([ofBatch], 1024, 49_152) + bytesOfPredictions([ofPrompts[0]], 601, 49_152);
+  expect(maps + predictions).toBeLessThan(kMaxBytes);
+});
+
+test('a long row is cut, and prompts without room are left out', () => {
+  const many = Array.from({ length: 256 }, () => 'x'.repeat(1000));
+  const run = withLogits(80, 32_768, 49_152, [many, ['a']]);
+  const entries = previewPlan(run)?.entries.filter(({ point }) => point === 'Logits') ?? [];
+  expect(entries.map(({ prompts }) => prompts)).toEqual([undefined, 'set1']);
+  const [, end] = entries[0].tokens ?? [0, 0];
+  expect(end).toBeGreaterThan(100);
+  expect(bytesOfPredictions([entries[0]], end, 49_152)).toBeLessThan(kMaxBytes);
+});
+
 test('the first row of an evaluation batch, in tiles, and its tokens', () => {
   expect(previewPlan(runOf(4, 256))).toEqual({
     entries: [
@@ -45,19 +114,18 @@ test('no more tiles than features', () => {
 });
 
 test('what would not fit in a message has fewer tiles, then fewer tokens', () => {
-  const wide = previewPlan(runOf(24, 1024))?.entries ?? [];
+  const wide = previewPlan(runOf(16, 1024))?.entries ?? [];
   const tiles = wide[0].compressor?.tiles ?? 0;
   expect(tiles).toBeGreaterThanOrEqual(8);
   expect(tiles).toBeLessThan(24);
   expect(wide[0].tokens).toBeUndefined();
-  expect(bytesOf(24, 1024, tiles)).toBeLessThan(kMaxBytes);
+  expect(bytesOf(16, 1024, tiles)).toBeLessThan(kMaxBytes);
   const long = previewPlan(runOf(80, 32768))?.entries ?? [];
   expect(long[0].compressor?.tiles).toBe(8);
   const [first, end] = long[0].tokens ?? [0, 0];
   expect(first).toBe(0);
   expect(end).toBeGreaterThan(100);
   expect(bytesOf(80, end, 8)).toBeLessThan(kMaxBytes);
-  expect(long[1].tokens).toEqual([0, end]);
 });
 
 test('a run without the point has no plan; one without token ids goes without them', () => {

@@ -1,36 +1,115 @@
-import type { PlanEntry, RunFacts } from '../../protocol/messages';
+import {
+  kLogitsPoint,
+  type PlanEntry,
+  type PointFacts,
+  type RunFacts,
+} from '../../protocol/messages';
 
 const kPoint = 'HiddenStates';
 const kTokens = 'InputTokens';
 const kMaxTiles = 24;
 /** Fewer tell too little: tokens are left out instead. */
 const kFewestTiles = 8;
-/** Of the numbers of one side; with the tokens and the headers a preview sends 1 MiB of each. */
-const kMaxBytes = 900_000;
+/** Of one side; with the headers a preview sends 1 MiB of each. */
+const kMaxBytes = 960_000;
+const kMapBytes = 560_000;
+/** Predictions of a token: fewer tell too little, and `topk` takes no more than the other. */
+const kFewestBest = 10;
+const kMostBest = 256;
 const kNumberBytes = 4;
+/** Of each token: its id and position. */
+const kTokenNumbers = 2;
+/** Numbers of a token's softmax that `topk` has behind its two planes. */
+const kSoftmax = 4;
 
-/** What a preview is to take of the evaluation batch; null where the run has no such point. */
-export function previewPlan(
-  run: Pick<RunFacts, 'points' | 'model'> | null,
-): { readonly entries: readonly PlanEntry[] } | null {
-  const point = run?.points.find(({ name }) => name === kPoint);
-  if (run === null || point === undefined) return null;
-  const layers = point.last_layer - point.first_layer + 1;
+type Run = Pick<RunFacts, 'points' | 'model'> & Partial<Pick<RunFacts, 'prompt_sets'>>;
+/** Which forwards and rows an entry is of. */
+type Of = Pick<PlanEntry, 'phases' | 'prompts' | 'rows'>;
+
+const kBatch: Of = { phases: ['eval'], rows: 1 };
+
+/** What a preview is to take of the evaluation batch and of the prompts; null where the run has no such point. */
+export function previewPlan(run: Run | null): { readonly entries: readonly PlanEntry[] } | null {
+  const states = run?.points.find(({ name }) => name === kPoint);
+  if (run === null || states === undefined) return null;
   const sequence = Math.max(1, run.model.seq_length);
-  const cells = Math.floor(kMaxBytes / (kNumberBytes * layers));
+  const maps = mapEntry(sequence, states);
+  const logits = run.points.find(({ name }) => name === kLogitsPoint);
+  // Prompts come first: they are short, so that the whole vocabulary may find room.
+  const room = kMaxBytes - maps.bytes;
+  const sets = logits === undefined ? [] : promptsWithin(run, room / 2);
+  const ofSets = sets.reduce((sum, { tokens }) => sum + tokens, 0);
+  const wayOfSets = logits === undefined ? null : wayOf(ofSets, room / 2, logits);
+  const left = room - (wayOfSets?.bytes ?? 0);
+  const length = Math.min(sequence, Math.floor(left / bytesOf(kFewestBest)));
+  const wayOfBatch = logits === undefined ? null : wayOf(length, left, logits);
+  const hasTokens = run.points.some(({ name }) => name === kTokens);
+  const all = [
+    { of: kBatch, way: wayOfBatch, part: firstTokens(length, sequence) },
+    ...sets.map(({ name }) => ({ of: { prompts: name, rows: 0 }, way: wayOfSets, part: {} })),
+  ];
+  const entries = all.flatMap(({ of, way, part }) => [
+    ...(hasTokens ? [{ point: kTokens, ...of }] : []),
+    ...(way?.compressors ?? []).map((compressor) => ({
+      ...{ point: kLogitsPoint, ...of, ...part, compressor },
+    })),
+  ]);
+  return { entries: [maps.entry, ...entries] };
+}
+
+function firstTokens(length: number, of: number): Partial<PlanEntry> {
+  return length < of ? { tokens: [0, length] } : {};
+}
+
+function mapEntry(
+  sequence: number,
+  point: PointFacts,
+): { readonly entry: PlanEntry; readonly bytes: number } {
+  const layers = point.last_layer - point.first_layer + 1;
+  const cells = Math.floor(kMapBytes / (kNumberBytes * layers));
   const most = Math.min(kMaxTiles, point.features);
   const fewest = Math.min(kFewestTiles, point.features);
   const tiles = Math.min(most, Math.max(fewest, Math.floor(cells / sequence)));
-  const length = Math.floor(cells / tiles);
-  const taken = {
-    ...{ phases: ['eval'], rows: 1 },
-    ...(length < sequence ? { tokens: [0, length] } : {}),
-  } as const satisfies Partial<PlanEntry>;
+  const length = Math.min(sequence, Math.floor(cells / tiles));
   const entry: PlanEntry = {
-    ...{ point: kPoint, ...taken },
+    ...{ point: kPoint, ...kBatch, ...firstTokens(length, sequence) },
     compressor: { kind: 'tile', tiles, method: 'mean' },
     dtype: 'f32',
   };
-  const hasTokens = run.points.some(({ name }) => name === kTokens);
-  return { entries: hasTokens ? [entry, { point: kTokens, ...taken }] : [entry] };
+  const numbers = layers * tiles * length + kTokenNumbers * sequence;
+  return { entry, bytes: kNumberBytes * numbers };
+}
+
+/** The prompt sets that have room with at least the fewest predictions, in their order. */
+function promptsWithin(run: Run, room: number): readonly { name: string; tokens: number }[] {
+  let total = 0;
+  const sets = [];
+  for (const { name, prompts } of run.prompt_sets ?? []) {
+    const lengths = prompts.map((text) => new TextEncoder().encode(text).length);
+    const tokens = prompts.length * Math.max(0, ...lengths);
+    if (tokens === 0 || (total + tokens) * bytesOf(kFewestBest) > room) continue;
+    total += tokens;
+    sets.push({ name, tokens });
+  }
+  return sets;
+}
+
+/** How predictions travel: all scores where they have room, and the rest of `topk` beside them; or the k best. */
+interface Way {
+  readonly compressors: readonly NonNullable<PlanEntry['compressor']>[];
+  readonly bytes: number;
+}
+
+function wayOf(tokens: number, room: number, { features }: PointFacts): Way {
+  const whole = tokens * (bytesOf(1) + kNumberBytes * features);
+  if (whole <= room)
+    return { compressors: [{ kind: 'none' }, { kind: 'topk', k: 1 }], bytes: whole };
+  const fits = Math.floor((room / (Math.max(1, tokens) * kNumberBytes) - kTokenNumbers) / 3);
+  const k = Math.min(kMostBest, features, Math.max(kFewestBest, fits));
+  return { compressors: [{ kind: 'topk', k }], bytes: tokens * bytesOf(k) };
+}
+
+/** Of a token with its k best. */
+function bytesOf(k: number): number {
+  return kNumberBytes * ((2 + Math.ceil(kSoftmax / k)) * k + kTokenNumbers);
 }

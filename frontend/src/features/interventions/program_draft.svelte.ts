@@ -1,19 +1,22 @@
 import { untrack } from 'svelte';
 import {
+  type Parameter,
   type Preview,
   previewSchema,
   type ProgramCheck,
   programCheckSchema,
 } from '../../protocol/interventions';
-import type { HubError } from '../../protocol/messages';
-import { readBeforeAfter } from './before_after';
+import { type HubError, kLogitsPoint } from '../../protocol/messages';
+import { type BeforeAfterRead, beforeAfterOf } from './before_after';
 import { accessOf } from '../../core/session/access';
 import type { Session } from '../../core/session/session';
 import { expressionErrorOf } from '../../protocol/expression_error';
 import type { Outcome } from '../../core/session/controller.svelte';
 import { interventionsOf } from './interventions.svelte';
 import { LiveCheck } from '../../core/session/live_check.svelte';
+import { previewTexts } from './predictions';
 import { previewPlan } from './preview_plan';
+import { readRecords } from './preview_records';
 import { programOf, wrongValue } from './program_words';
 import { fitsAddress } from '../../core/session/url_state';
 
@@ -21,24 +24,34 @@ const kFree = 'Nobody holds control: Preview, Apply and the sliders claim it.';
 const kReplayed = 'A recording does not run the model. These are the programs of the recorded run.';
 const kNoName = 'program';
 
-/** A program that was checked and is about to be previewed and applied. */
-export interface Armed {
-  readonly name: string;
+/** A program as it is previewed and applied. */
+interface Asked {
   readonly program: unknown;
-  readonly check: ProgramCheck;
+  readonly parameters: Readonly<Record<string, number>>;
 }
 
-/** The draft of an intervention: typed, checked, armed, previewed, applied. */
+/** What was previewed, and the answer. */
+export interface Previewed {
+  readonly name: string;
+  readonly asked: string;
+  readonly answer: Preview;
+  /** The step from which it is in force, where it was applied since. */
+  readonly applied: number | null;
+}
+
+/** The draft of an intervention: typed, checked, previewed, applied. */
 export class ProgramDraft {
   readonly checker: LiveCheck<{ readonly program: unknown }, ProgramCheck>;
-  armed = $state.raw<Armed | null>(null);
-  /** Typed values of the armed program's parameters, and for how many steps it is to act. */
+  /** Typed values of the parameters, for those that differ from the text; and for how many steps it is to act. */
   values = $state<Record<string, string>>({});
   ttl = $state('');
   keep = $state(false);
-  preview = $state.raw<Preview | null>(null);
+  /** The last preview: it stays until the next. */
+  previewed = $state.raw<Previewed | null>(null);
   /** The layer whose tiles the maps of a preview show; null: the last. */
   previewLayer = $state<number | null>(null);
+  /** The text whose predictions are shown, by its place in the list. */
+  previewText = $state(0);
   /** The last program that this page has applied, and the step from which it is in force. */
   applied = $state.raw<{ name: string; step: number; ranks: number } | null>(null);
 
@@ -48,23 +61,42 @@ export class ProgramDraft {
   readonly isEmpty = $derived(this.text.trim() === '');
   /** The address is too short for it: a reload loses it. */
   readonly isTooLong = $derived.by(() => !fitsAddress(this.session.view, 'program'));
-  readonly error = $derived.by((): HubError | null => this.refused ?? this.checker.error);
+  readonly error = $derived.by((): HubError | null => this.checker.error);
   readonly found = $derived(
     this.error === null ? null : expressionErrorOf(this.error.message, this.error.where),
   );
   /** What was said of the draft as it was last answered and good. */
   readonly check = $derived.by(() => this.checker.answered?.result ?? null);
-  readonly isFine = $derived.by(() => this.checker.fresh && this.error === null);
+  readonly isFine = $derived.by(() => this.checker.fresh && this.checker.error === null);
   /** Why nobody says whether the draft is good; '' where somebody does. */
   readonly hindrance = $derived.by(() => this.hindranceOf());
-  /** The maps of the preview; null where its answer has none. */
-  readonly beforeAfter = $derived(readBeforeAfter(this.preview?.records));
-  /** What is wrong with what was typed for the armed program; '' where nothing is. */
+  /** What is wrong with what was typed for its parameters; '' where nothing is. */
   readonly wrong = $derived.by(() => this.wrongOf());
+  /** It may be previewed and applied. */
+  readonly isReady = $derived(this.isFine && !this.access.readOnly && this.wrong === '');
+  /** What was previewed is another program than what stands in the editor, or has other values. */
+  readonly isStale = $derived.by(() => this.previewed?.asked !== JSON.stringify(this.asked()));
 
-  private refused = $state.raw<HubError | null>(null);
+  private readonly records = $derived(readRecords(this.previewed?.answer.records));
+  /** The maps of the preview; null where its answer has none. */
+  readonly beforeAfter = $derived.by((): BeforeAfterRead | null => {
+    if (this.records === null) return null;
+    if ('reason' in this.records) return { maps: null, reason: this.records.reason };
+    return beforeAfterOf(this.records.off, this.records.on);
+  });
+  /** What the model says, without and with the program. */
+  readonly texts = $derived.by(() => {
+    const flag = this.session.run?.points.find(({ name }) => name === kLogitsPoint)?.flag;
+    if (flag === undefined || this.records === null || 'reason' in this.records) return [];
+    return previewTexts(this.records.off, this.records.on, flag);
+  });
+
+  /** Why the last preview or apply was refused. */
+  refused = $state.raw<HubError | null>(null);
   /** Who was asked: session and run. */
   private trainer = '';
+  /** The run of the preview. */
+  private run = '';
 
   constructor(private readonly session: Session) {
     this.checker = new LiveCheck(session.link, 'intervention.check', programCheckSchema);
@@ -83,23 +115,22 @@ export class ProgramDraft {
     const trainer = `${session}/${run?.id ?? ''}`;
     const asked = canAsk && !viewOnly && !isEmpty ? { program: programOf(text) } : null;
     untrack(() => {
-      if (trainer !== this.trainer) {
-        this.checker.restart();
-        this.disarm();
-      }
+      if (trainer !== this.trainer) this.checker.restart();
+      if (run !== null && run.id !== this.run) this.previewed = null;
       this.trainer = trainer;
+      this.run = run?.id ?? this.run;
       this.checker.check(asked);
     });
   }
 
+  /** The values stand in the text. */
   write(text: string): void {
     this.refused = null;
-    this.disarm();
+    this.values = {};
     this.session.show({ program: text });
   }
 
   rename(name: string): void {
-    this.disarm();
     this.session.show({ programName: name });
   }
 
@@ -108,41 +139,27 @@ export class ProgramDraft {
     this.write(text);
   }
 
-  arm(): void {
-    const { answered } = this.checker;
-    if (!this.isFine || answered === null || this.access.readOnly) return;
-    const { asked, result } = answered;
-    this.values = Object.fromEntries(
-      result.parameters.map(({ name, value }) => [name, String(value)]),
-    );
-    this.preview = null;
-    this.armed = { name: this.name, program: asked.program, check: result };
+  valueOf({ name, value }: Parameter): string {
+    return this.values[name] ?? String(value);
   }
 
-  disarm(): void {
-    this.armed = null;
-    this.preview = null;
-  }
-
-  /** To be called after every change of a value: what was previewed is another program. */
-  touch(): void {
-    this.preview = null;
+  setValue(name: string, typed: string): void {
+    this.values = { ...this.values, [name]: typed };
     this.refused = null;
   }
 
   async askPreview(): Promise<void> {
-    const { armed } = this;
-    if (armed === null || this.wrong !== '') return;
-    const params = { program: armed.program, parameters: this.parametersOf(armed) };
-    const before = JSON.stringify(this.values);
-    const outcome = await this.previewOf(params);
-    if (this.armed !== armed || JSON.stringify(this.values) !== before) return;
-    this.preview = outcome.ok ? outcome.value : null;
+    const { name } = this;
+    const asked = this.isReady ? this.asked() : null;
+    if (asked === null || this.session.control.waits('')) return;
+    const outcome = await this.previewOf(asked);
     this.refused = outcome.ok ? null : outcome.error;
+    if (!outcome.ok) return;
+    this.previewed = { name, asked: JSON.stringify(asked), answer: outcome.value, applied: null };
   }
 
-  /** With the records of an evaluation batch, without them where the hub does not take a plan. */
-  private async previewOf(params: object): Promise<Outcome<Preview>> {
+  /** With records of an evaluation batch and the prompts, without them where the hub does not take a plan. */
+  private async previewOf(params: Asked): Promise<Outcome<Preview>> {
     const { control, run } = this.session;
     const plan = previewPlan(run);
     const ask = (asked: object): Promise<Outcome<Preview>> =>
@@ -154,37 +171,37 @@ export class ProgramDraft {
   }
 
   async apply(): Promise<void> {
-    const { armed } = this;
-    if (armed === null || this.wrong !== '') return;
-    const { name, program } = armed;
+    const { name } = this;
+    const asked = this.isReady ? this.asked() : null;
+    if (asked === null || this.session.control.waits('')) return;
     const ttl = this.ttl.trim() === '' ? null : Number(this.ttl);
-    const parameters = this.parametersOf(armed);
-    const options = { name, program, parameters, ttl, keep: this.keep };
+    const options = { name, ...asked, ttl, keep: this.keep };
     const outcome = await interventionsOf(this.session).apply(options);
-    if (!outcome.ok) {
-      this.refused = outcome.error;
-      return;
-    }
+    this.refused = outcome.ok ? null : outcome.error;
+    if (!outcome.ok) return;
     const { step, ranks } = outcome.value;
     this.applied = { name, step, ranks };
-    if (this.armed === armed) this.disarm();
-    this.refused = null;
+    const { previewed } = this;
+    if (previewed?.asked === JSON.stringify(asked))
+      this.previewed = { ...previewed, applied: step };
   }
 
-  private parametersOf({ check }: Armed): Readonly<Record<string, number>> {
-    return Object.fromEntries(
-      check.parameters.map(({ name }) => [name, Number(this.values[name])]),
+  /** The program that was checked last, with its values; null without one. */
+  private asked(): Asked | null {
+    const { answered } = this.checker;
+    if (answered === null) return null;
+    const values = answered.result.parameters.map(
+      (parameter) => [parameter.name, Number(this.valueOf(parameter))] as const,
     );
+    return { program: answered.asked.program, parameters: Object.fromEntries(values) };
   }
 
   private wrongOf(): string {
-    const { armed, ttl } = this;
-    if (armed === null) return '';
-    for (const parameter of armed.check.parameters) {
-      const wrong = wrongValue(parameter, this.values[parameter.name] ?? '');
+    for (const parameter of this.check?.parameters ?? []) {
+      const wrong = wrongValue(parameter, this.valueOf(parameter));
       if (wrong !== '') return wrong;
     }
-    return /^\s*([1-9]\d{0,14}\s*)?$/.test(ttl) ? '' : 'Steps: a whole number from 1';
+    return /^\s*([1-9]\d{0,14}\s*)?$/.test(this.ttl) ? '' : 'Steps: a whole number from 1';
   }
 
   private hindranceOf(): string {

@@ -1,0 +1,110 @@
+import expressions from '../../../../docs/expressions.md?raw';
+import type { RunFacts } from '../../protocol/messages';
+
+// The words of the language, for colours and completion. Operators come from the list of docs/expressions.md, places
+// from the run's facts.
+
+export interface Word {
+  readonly text: string;
+  /** What it is, in a few words. */
+  readonly about: string;
+  readonly kind: 'place' | 'vector' | 'operator' | 'line' | 'name';
+}
+
+export type Facts = Pick<RunFacts, 'points' | 'vectors' | 'model'>;
+
+export const kOperators: ReadonlySet<string> = new Set(operatorsOf(expressions));
+
+/** What stands in backquotes in the section "Operators". */
+export function operatorsOf(document: string): readonly string[] {
+  const section = document.split(/^## /m).find((each) => each.startsWith('Operators\n')) ?? '';
+  return [...section.matchAll(/`([a-z]\w*)`/g)].map(([, name]) => name);
+}
+
+/** What only programs have: docs/intervention_graph.md. */
+const kLines: readonly (readonly [text: string, about: string])[] = [
+  ['param(1.0, min=0.0, max=10.0)', 'a number with a slider'],
+  ['when(phase="train")', 'when and where the program acts'],
+  ['save(', 'sends a value to all viewers'],
+  ['skip(layers[layer])', 'the layer is not computed'],
+  ['saved(', 'the value of a save in the forward before'],
+  ['noise(', 'random numbers of a place’s shape'],
+  ['file(', 'a tensor of a file'],
+  ['final_norm(', 'the model’s final norm, of any value'],
+  ['output_layer(', 'scores of the next token, of any value'],
+  ['if ', 'a condition: if mask: line'],
+];
+
+export const kCalls: ReadonlySet<string> = new Set([
+  ...kLines.map(([text]) => text.replace(/\W.*$/, '')),
+  'vector',
+]);
+
+const kWeights: readonly string[] = [
+  'attention.qkv.weight',
+  'attention.proj.weight',
+  'mlp.fc1.weight',
+  'mlp.fc2.weight',
+  'input_norm.weight',
+  'mlp_norm.weight',
+];
+
+/** The middle layer of a model: 2 of 4, 3 of 5. */
+export function middleLayer(layers: number): number {
+  return Math.max(1, Math.ceil(layers / 2));
+}
+
+const kInLayer = 'layers[n].';
+
+/** Places inside a layer, without "layers[n]." in front. */
+export function placesInLayer(facts: Facts): readonly Word[] {
+  const paths = placesOf(facts).filter(({ text }) => text.startsWith(kInLayer));
+  return [
+    ...paths.map((word) => ({ ...word, text: word.text.slice(kInLayer.length) })),
+    ...kWeights.map(weight),
+  ];
+}
+
+/** Places outside the layers. */
+export function placesOutside(facts: Facts): readonly Word[] {
+  return [
+    ...placesOf(facts).filter(({ text }) => !text.startsWith(kInLayer)),
+    ...['final_norm.weight', 'output_layer.weight'].map(weight),
+  ];
+}
+
+/** Derived values are computed for the trace plan only. */
+function placesOf({ points }: Facts): readonly Word[] {
+  return points.flatMap(({ path, formula, name, text }) =>
+    path === undefined || formula !== undefined
+      ? []
+      : [{ text: path, about: text === '' ? name : text, kind: 'place' as const }],
+  );
+}
+
+function weight(text: string): Word {
+  return { text, about: 'weight of this forward', kind: 'place' };
+}
+
+export function lineWords(): readonly Word[] {
+  return kLines.map(([text, about]) => ({ text, about, kind: 'line' }));
+}
+
+export function operatorWords(): readonly Word[] {
+  return [...kOperators].map((name) => ({ text: `${name}(`, about: 'operator', kind: 'operator' }));
+}
+
+/** The run's vectors, each with the row of a layer. */
+export function vectorWords({ vectors }: Facts, layer: number): readonly Word[] {
+  return vectors.map((name) => ({
+    text: `vector(${JSON.stringify(name)})[${layer}]`,
+    about: 'direction vector',
+    kind: 'vector',
+  }));
+}
+
+/** Names that the lines of a program give. */
+export function namesOf(program: string): readonly Word[] {
+  const names = [...program.matchAll(/^\s*([A-Za-z_]\w*)\s*=(?!=)/gm)].map(([, name]) => name);
+  return [...new Set(names)].map((text) => ({ text, about: 'of this program', kind: 'name' }));
+}
