@@ -63,7 +63,7 @@ test('two steps of the run: A, B, and their difference in the same place', async
   expect(await valueAt(page, 'compare-tiles-difference', 9, 30)).toBe(
     Number((a - b).toPrecision(7)),
   );
-  await expect(page.getByTestId('compare-note')).toContainText('A and B hold other tokens');
+  await expect(page.getByTestId('compare-note')).toContainText('A and B have different tokens');
   const mean = (step: number): number => {
     let sum = 0;
     for (let at = 0; at < 64; at++) sum += tile(3, step, 30, at);
