@@ -11,6 +11,7 @@ async function shownStep(page: Page): Promise<number> {
 }
 
 test('a real run is shown, paused, stepped, continued and given another plan', async ({ page }) => {
+  test.setTimeout(300_000);
   const url = process.env.TT_PAGE_URL ?? '';
   const complaints: string[] = [];
   page.on('pageerror', (error) => complaints.push(error.message));
