@@ -8,8 +8,14 @@ interface Window {
       readonly frame: {
         readonly kind: string;
         readonly steps: readonly number[];
+        readonly history?: {
+          readonly steps: readonly number[];
+          readonly lines: Readonly<Record<string, readonly (readonly (number | null)[])[]>>;
+        };
         readonly maps?: readonly ({ readonly rows: number } | null)[];
       } | null;
+      readonly newestStep: number;
+      readonly happened: readonly { readonly kind: string; readonly step: number }[];
       show(change: { readonly clip99: boolean }): void;
       readonly plan: { readonly entries: readonly unknown[] } | null;
       readonly control: {

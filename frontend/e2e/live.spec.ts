@@ -97,7 +97,7 @@ test('a real run is shown, paused, stepped, continued and given another plan', a
 
   await test.step('every preset comes into force', async () => {
     await openPlan(page);
-    for (const preset of await page.getByTestId('plan-presets').locator('.preset').all()) {
+    for (const preset of await page.getByTestId('plan-presets').locator('.replace').all()) {
       const before = await page.getByTestId('plan-in-force').innerText();
       await preset.click();
       await page.getByTestId('apply').click();

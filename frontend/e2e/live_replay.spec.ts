@@ -1,6 +1,6 @@
 import { expect, type Page, test } from '@playwright/test';
-import { type ChildProcess, spawn } from 'node:child_process';
-import { idle } from './support.ts';
+import { spawn } from 'node:child_process';
+import { addressOf, idle } from './support.ts';
 
 // What a run showed and what its recording shows are the same pixels. TT_RECORDING: the file that
 // the run of TT_PAGE_URL writes; TT_PROGRAM: the program that replays it.
@@ -19,19 +19,6 @@ async function pictures(page: Page): Promise<Buffer[]> {
 
 async function shownStep(page: Page): Promise<number> {
   return Number((await page.getByTestId('shown-step').innerText()).replace(/\D/g, ''));
-}
-
-/** The address that it prints. */
-function addressOf(replay: ChildProcess): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let said = '';
-    replay.on('exit', (code) => reject(new Error(`replay ended with ${code}: ${said}`)));
-    replay.stdout?.on('data', (piece: Buffer) => {
-      said += piece.toString();
-      const url = /http:\/\/127\.0\.0\.1:\d+\//.exec(said)?.[0];
-      if (url !== undefined) resolve(url);
-    });
-  });
 }
 
 test('a recording shows the pixels that the run showed', async ({ page, context }) => {

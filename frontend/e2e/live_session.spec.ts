@@ -101,8 +101,8 @@ test('the first session works word for word', async ({ page }) => {
   await reader.press('Apply');
   await expect(page.getByTestId('plan-in-force')).toContainText(/on 2\/2 ranks/, kPatience);
   await reader.press('Tensors');
-  await expect(page.getByTestId('stats-table')).toBeVisible(kPatience);
   await page.getByTestId('point').selectOption({ label: 'HiddenStates · stats' });
+  await expect(page.getByTestId('stats-table')).toBeVisible(kPatience);
   await waitForSteps(page, 25);
   await picture(page, 'statistics');
   await reader.press('growth');
@@ -121,6 +121,7 @@ test('the first session works word for word', async ({ page }) => {
   await reader.press('Apply');
   await expect(page.getByTestId('plan-outcome')).toHaveText(/No changes/, kPatience);
   await reader.press('Tensors');
+  await page.getByTestId('point').selectOption({ label: 'RawAttentionScore' });
   await expect(page.getByTestId('head-maps')).toBeVisible(kPatience);
   for (const scale of ['√', 'full', '99 %']) await reader.press(scale);
   await picture(page, 'attention');

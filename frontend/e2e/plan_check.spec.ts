@@ -148,16 +148,25 @@ test('another run is asked anew about the same draft', async ({ page, hub }) => 
   await expect.poll(() => checks(hub).length).toBe(2);
 });
 
-test('a preset replaces the entries, or is added behind them', async ({ page, hub }) => {
+test('a preset is added without what is there; to replace is another button', async ({
+  page,
+  hub,
+}) => {
   await visit(page, hub);
   const presets = page.getByTestId('plan-presets');
-  await presets.locator('.preset').filter({ hasText: 'Predictions' }).click();
   const names = page.getByTestId('plan-list').getByRole('button');
+  await presets.locator('.preset').filter({ hasText: 'Predictions' }).click();
+  await expect(names).toHaveText(['HiddenStates', 'MLP1', 'InputTokens', 'Logits']);
+  await expect(page.getByTestId('preset-outcome')).toHaveText('Predictions: 1 entry added.');
+  await expect(page.getByTestId('entry-bytes-4')).toBeInViewport();
+  await presets.locator('.preset').filter({ hasText: 'Overview' }).click();
+  await expect(page.getByTestId('preset-outcome')).toContainText('has all of it already');
+  await presets.getByRole('button', { name: 'Replace all entries by preset Predictions' }).click();
   await expect(names).toHaveText(['Logits', 'InputTokens']);
-  await presets.getByRole('button', { name: 'Add preset Seed set' }).click();
-  await expect(names).toHaveText(['Logits', 'InputTokens', 'QKV', 'MLP1', 'MLP2', 'InputTokens']);
+  await presets.locator('.preset').filter({ hasText: 'Seed set' }).click();
+  await expect(names).toHaveText(['Logits', 'InputTokens', 'QKV', 'MLP1', 'MLP2']);
   await page.screenshot({ path: 'test-results/plan-preset.png' });
-  for (const preset of await presets.locator('.preset').all()) {
+  for (const preset of await presets.locator('.replace').all()) {
     await preset.click();
     await expect(page.getByTestId('plan-estimate')).toHaveClass(/stale/);
     await expect(page.getByTestId('plan-estimate')).not.toHaveClass(/stale/);

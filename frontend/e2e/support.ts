@@ -1,4 +1,5 @@
 import { expect, type Locator, type Page, test as base } from '@playwright/test';
+import type { ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { kLayers, kSequence } from './fake_data.ts';
 import { FakeHub, type FakeHubOptions } from './fake_hub.ts';
@@ -8,6 +9,9 @@ export const kDist = fileURLToPath(new URL('../dist', import.meta.url));
 
 /** A test that CI runs; scripts/nightly.sh runs all others. */
 export const kSmoke = { tag: '@smoke' };
+
+/** A test against a real run that only scripts/nightly.sh runs. */
+export const kNightly = { tag: '@nightly' };
 
 interface Fixtures {
   readonly options: Partial<FakeHubOptions>;
@@ -49,6 +53,19 @@ export async function chooseEntry(page: Page, entry: number): Promise<void> {
 /** Makes the hub serve these entries, and the tokens. */
 export function watch(hub: FakeHub, ...entries: Entry[]): void {
   hub.plan = { number: 1, entries: [...entries, { point: 'InputTokens' }] };
+}
+
+/** The address that a replay prints. */
+export function addressOf(replay: ChildProcess): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let said = '';
+    replay.on('exit', (code) => reject(new Error(`replay ended with ${code}: ${said}`)));
+    replay.stdout?.on('data', (piece: Buffer) => {
+      said += piece.toString();
+      const url = /http:\/\/127\.0\.0\.1:\d+\//.exec(said)?.[0];
+      if (url !== undefined) resolve(url);
+    });
+  });
 }
 
 export async function idle(page: Page): Promise<void> {

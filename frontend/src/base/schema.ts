@@ -121,6 +121,11 @@ export function withDefault<T>(inner: Parser<T>, fallback: T): Parser<T> {
   return (value, path) => (value === undefined ? fallback : inner(value, path));
 }
 
+/** The object of `known` with all that it has beside. */
+export function open<T extends object>(known: Parser<T>): Parser<T> {
+  return (value, path) => ({ ...(value as object), ...known(value, path) });
+}
+
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -11,6 +11,7 @@ import {
   number,
   object,
   oneOf,
+  open,
   optional,
   pair,
   parse,
@@ -32,20 +33,23 @@ import {
 
 // The text messages of docs/protocol.md. A member that this version does not know is ignored.
 
-export const compressorSchema = object({
-  kind: string,
-  tiles: optional(count),
-  method: optional(string),
-  tiles_one_rank: optional(count),
-  method_one_rank: optional(string),
-  data_dims: optional(count),
-  range: optional(pair(number)),
-  bins: optional(count),
-  vectors: optional(array(string)),
-  normalize: optional(boolean),
-  k: optional(count),
-  columns: optional(array(count)),
-});
+/** Members of compressors that this version does not know stay: a plan that is sent again keeps them. */
+export const compressorSchema = open(
+  object({
+    kind: string,
+    tiles: optional(count),
+    method: optional(string),
+    tiles_one_rank: optional(count),
+    method_one_rank: optional(string),
+    data_dims: optional(count),
+    range: optional(pair(number)),
+    bins: optional(count),
+    vectors: optional(array(string)),
+    normalize: optional(boolean),
+    k: optional(count),
+    columns: optional(array(count)),
+  }),
+);
 export type CompressorFacts = Infer<typeof compressorSchema>;
 
 export const planEntrySchema = object({

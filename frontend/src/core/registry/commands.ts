@@ -10,6 +10,8 @@ export interface Command {
   /** Keys as the sheet of shortcuts shows them, and their names in events. */
   readonly keys?: readonly string[];
   readonly match?: readonly string[];
+  /** In grey: about something that is not there yet. */
+  readonly isMuted?: boolean;
   /** Said where it cannot be done now. */
   readonly hindrance?: string;
   /** Its key acts only for the holder of control: a key is pressed by mistake more often than a button. */

@@ -1,5 +1,11 @@
 import type { Component } from 'svelte';
-import type { CompressorFacts, Notification, RunFacts } from '../../protocol/messages';
+import type {
+  CompressorFacts,
+  Notification,
+  PlanEntry,
+  PointFacts,
+  RunFacts,
+} from '../../protocol/messages';
 import type { Session } from '../session/session';
 import type { StepTrack } from '../session/step_track';
 import type { TabFacts } from '../session/tabs';
@@ -118,6 +124,8 @@ export interface Feature {
   commandsOf?(session: Session): readonly Command[];
   /** A command that was typed with its own number. */
   typedCommand?(session: Session, typed: string): Command | undefined;
+  /** How one click traces a point, where its view needs other than the trainer's defaults. */
+  traceOf?(point: PointFacts): Omit<PlanEntry, 'point'> | undefined;
   /** Its part of the trace plan's form, which is loaded with the form. */
   readonly plan?: () => Promise<PlanFeature>;
   start?(session: Session): Follower;

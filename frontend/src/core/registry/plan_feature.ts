@@ -24,6 +24,8 @@ export interface EntryRow {
   rows: string;
   tokens: string;
   kind: string;
+  /** Members of the compressor that the form does not show, with its kind; they stay as they are. */
+  more: CompressorFacts | null;
   dtype: string;
 }
 

@@ -4,6 +4,7 @@ import {
   claimSchema,
   type Control,
   type HubError,
+  type Plan,
   planAnswerSchema,
   type PlanEntry,
 } from '../../protocol/messages';
@@ -32,6 +33,8 @@ export interface PlanOutcome {
   readonly number: number;
   readonly step: number;
   readonly ranks: number;
+  /** As the trainer took it, with all defaults. */
+  readonly plan: Plan;
 }
 
 /**
@@ -163,7 +166,7 @@ export class Controller {
     const outcome = await this.carryOut('plan.set', { plan }, planAnswerSchema);
     if (!outcome.ok) return outcome;
     const { step, ranks, plan: applied } = outcome.value;
-    this.applied = { number: applied.number, step, ranks };
+    this.applied = { number: applied.number, step, ranks, plan: applied };
     return { ok: true, value: this.applied };
   }
 

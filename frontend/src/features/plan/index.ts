@@ -1,10 +1,14 @@
 import { chunk } from '../../core/registry/chunks';
+import type { Command } from '../../core/registry/commands';
 import type { Feature } from '../../core/registry/feature';
+import type { Session } from '../../core/session/session';
+import { tracingOf } from '../../ui/tracing.svelte';
 import { kUrl } from './url';
 
 /** What is traced: the form of the trace plan. */
 export const kPlan: Feature = {
   url: kUrl,
+  commandsOf,
   tabs: [
     {
       tab: 'plan',
@@ -14,3 +18,19 @@ export const kPlan: Feature = {
     },
   ],
 };
+
+/** Points that can be traced stand with those that are, in grey. */
+function commandsOf(session: Session): readonly Command[] {
+  const tracing = tracingOf(session);
+  return tracing.untraced.map(({ name }) => ({
+    id: `trace-${name}`,
+    group: 'Show',
+    text: `Point ${name}: not traced, trace it`,
+    isMuted: true,
+    hindrance: tracing.hindrance,
+    run: () => {
+      if (session.view.tab === 'plan') session.show({ tab: 'tensors' });
+      void tracing.trace(name);
+    },
+  }));
+}

@@ -58,6 +58,11 @@ test('an entry keeps its partner when others come, go or move', () => {
   expect(changesOf(rows(kHidden, kMlp), rows(kMlp))).toEqual([
     { kind: 'removed', entry: 1, point: 'HiddenStates', members: [] },
   ]);
+  const changed = changesOf(rows(kHidden, kMlp), rows({ point: 'QKV' }, kMlp));
+  expect(changed.map(({ kind, point }) => [kind, point])).toEqual([
+    ['removed', 'HiddenStates'],
+    ['added', 'QKV'],
+  ]);
   expect(changesOf(rows(kHidden, kMlp), rows(kMlp, kHidden))).toEqual([
     { kind: 'moved', entry: 2, point: 'HiddenStates', members: [] },
   ]);

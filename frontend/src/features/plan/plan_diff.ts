@@ -12,13 +12,15 @@ export interface PlanChange {
   readonly members: readonly string[];
 }
 
-/** What differs between the plan in force and a draft, in the draft's order, removals last. */
+/** What differs between the plan in force and a draft, removals first, then in the draft's order. */
 export function changesOf(
   inForce: readonly PlanRow[],
   draft: readonly PlanRow[],
 ): readonly PlanChange[] {
   const partners = partnersOf(inForce, draft);
-  const changes: PlanChange[] = [];
+  const changes: PlanChange[] = inForce.flatMap(({ point }, index) =>
+    partners.includes(index) ? [] : [{ kind: 'removed', entry: index + 1, point, members: [] }],
+  );
   let furthest = -1;
   draft.forEach((row, index) => {
     const about = { entry: index + 1, point: row.point };
@@ -31,10 +33,6 @@ export function changesOf(
     if (members.length > 0) changes.push({ kind: 'changed', ...about, members });
     else if (partner < furthest) changes.push({ kind: 'moved', ...about, members });
     furthest = Math.max(furthest, partner);
-  });
-  inForce.forEach((row, index) => {
-    if (partners.includes(index)) return;
-    changes.push({ kind: 'removed', entry: index + 1, point: row.point, members: [] });
   });
   return changes;
 }

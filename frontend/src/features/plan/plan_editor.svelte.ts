@@ -5,6 +5,7 @@ import type { Session } from '../../core/session/session';
 import { changesOf } from './plan_diff';
 import type { FormError } from '../../core/registry/plan_feature';
 import { placeOf, planOf } from './plan_form';
+import { missingRows } from './plan_merge';
 import { type EntryEstimate, PlanChecker } from './plan_checker.svelte';
 import type { PlanRow } from '../../core/registry/plan_feature';
 import { newRow, rowsOf } from './plan_row';
@@ -137,12 +138,22 @@ export class PlanEditor {
     this.touch();
   }
 
-  /** Puts other entries in the place of all, or behind those that are there. */
-  take(rows: readonly PlanRow[], how: 'replace' | 'append'): void {
-    const kept = how === 'append' ? this.rows.length : 0;
-    this.rows = [...this.rows.slice(0, kept), ...copiesOf(rows)];
+  /** Puts other entries in the place of all. */
+  replaceAll(rows: readonly PlanRow[]): void {
+    this.rows = copiesOf(rows);
+    this.choose(0);
+    this.touch();
+  }
+
+  /** Adds what the draft does not take yet; returns how many entries that were. */
+  append(rows: readonly PlanRow[]): number {
+    const missing = missingRows($state.snapshot(this.rows), rows, this.points);
+    if (missing.length === 0) return 0;
+    const kept = this.rows.length;
+    this.rows = [...this.rows, ...copiesOf(missing)];
     this.choose(kept);
     this.touch();
+    return missing.length;
   }
 
   revert(): void {

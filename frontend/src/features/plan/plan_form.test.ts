@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Plan, PointFacts } from '../../protocol/messages';
+import type { CompressorFacts, Plan, PointFacts } from '../../protocol/messages';
 import { placeOf, planOf } from './plan_form';
 import type { PlanRow } from '../../core/registry/plan_feature';
 import {
@@ -34,6 +34,9 @@ function changed(change: Partial<PlanRow>): ReturnType<typeof planOf> {
   return planOf([newRow(kHidden), { ...newRow(kHidden), ...change }], kPoints);
 }
 
+/** With members that this version does not know. */
+const later = (compressor: object): CompressorFacts => compressor as CompressorFacts;
+
 describe('a plan goes through the form', () => {
   const common = { point: 'HiddenStates', every: 1, dtype: 'f32' };
 
@@ -67,6 +70,8 @@ describe('a plan goes through the form', () => {
       { ...common, compressor: { kind: 'outliers', k: 3 } },
       { ...common, compressor: { kind: 'tile', tiles: 8, tiles_one_rank: 16, data_dims: 4 } },
       { ...common, phases: ['eval'], eval_forwards: 'all', compressor: { kind: 'none' } },
+      { ...common, compressor: later({ kind: 'projection', vectors: ['evil'], layer_base: 1 }) },
+      { ...common, compressor: later({ kind: 'of a later version', window: [3], k: 5 }) },
       { point: 'InputTokens', every: 1, compressor: { kind: 'none' } },
       { point: 'InputTokens', every: 1, compressor: { kind: 'none' }, dtype: 'i64' },
     ];

@@ -1,5 +1,5 @@
 import { parseLayers } from '../../protocol/layers';
-import type { PlanEntry, PointFacts } from '../../protocol/messages';
+import type { CompressorFacts, PlanEntry, PointFacts } from '../../protocol/messages';
 import { planCompressor } from '../../core/registry/plan';
 import {
   type FormError,
@@ -74,10 +74,15 @@ function entryOf(row: PlanRow, tokens: boolean): PlanEntry {
     ...(row.prompts === '' ? passOf(row) : { prompts: row.prompts }),
     rows: rows === undefined ? undefined : (windowOf(rows) ?? Number(rows)),
     tokens: window,
-    compressor: defined(planCompressor(row.kind)?.entryOf(row) ?? { kind: row.kind }),
+    compressor: defined(compressorOf(row)),
     dtype: integers ? undefined : row.dtype,
   };
   return defined(entry);
+}
+
+function compressorOf(row: PlanRow): CompressorFacts {
+  const shown = planCompressor(row.kind)?.entryOf(row) ?? { kind: row.kind };
+  return row.more?.kind === row.kind ? { ...row.more, ...shown } : shown;
 }
 
 function passOf(row: PlanRow): Pick<PlanEntry, 'phases' | 'eval_forwards' | 'micro_batches'> {

@@ -36,6 +36,7 @@ function rowOf(entry: PlanEntry, point: PointFacts | undefined): PlanRow {
     rows: typeof entry.rows === 'object' ? entry.rows.join(':') : String(entry.rows ?? ''),
     tokens: entry.tokens?.join(':') ?? '',
     kind: compressor.kind,
+    more: unshown(compressor),
     dtype: entry.dtype ?? (point?.features === 0 ? 'i32' : 'f32'),
     ...compressorMembers(compressor),
   };
@@ -44,6 +45,12 @@ function rowOf(entry: PlanEntry, point: PointFacts | undefined): PlanRow {
 /** The members of a row that compressors add: theirs, or those of which nothing was chosen. */
 export function compressorMembers(of: CompressorFacts): Omit<PlanRow, keyof EntryRow> {
   return Object.assign({}, ...planCompressors().map((each) => each.rowOf(of))) as PlanRow;
+}
+
+function unshown(of: CompressorFacts): CompressorFacts | null {
+  const shown = planCompressor(of.kind)?.entryOf(compressorMembers(of) as PlanRow) ?? {};
+  const others = Object.entries(of).filter(([name]) => name !== 'kind' && !(name in shown));
+  return others.length === 0 ? null : { kind: of.kind, ...Object.fromEntries(others) };
 }
 
 export function newRow(point: PointFacts): PlanRow {

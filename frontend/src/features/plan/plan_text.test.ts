@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Plan, PlanEntry, PointFacts } from '../../protocol/messages';
+import type { CompressorFacts, Plan, PlanEntry, PointFacts } from '../../protocol/messages';
 import { planOf } from './plan_form';
 import type { PlanRow } from '../../core/registry/plan_feature';
 import { rowsOf } from './plan_row';
@@ -48,6 +48,10 @@ const kEverything: readonly PlanEntry[] = [
   },
   { point: 'HiddenStates', direction: 'gradient', compressor: { kind: 'stats', range: [-4, 4] } },
   { point: 'HiddenStates', compressor: { kind: 'stats', range: [-4, 4], bins: 16 } },
+  {
+    point: 'HiddenStates',
+    compressor: { kind: 'of a later version', window: [3] } as object as CompressorFacts,
+  },
   {
     point: 'HiddenStates',
     prompts: 'probes *.1_%',

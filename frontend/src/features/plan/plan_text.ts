@@ -1,4 +1,6 @@
 import { planCompressor, planCompressors } from '../../core/registry/plan';
+import { read } from '../../base/schema';
+import { type CompressorFacts, compressorSchema } from '../../protocol/messages';
 import type { EntryRow, PlanRow } from '../../core/registry/plan_feature';
 import { compressorMembers } from './plan_row';
 
@@ -21,6 +23,7 @@ const kPlain: EntryRow = {
   rows: '',
   tokens: '',
   kind: 'tile',
+  more: null,
   dtype: 'f32',
 };
 
@@ -67,6 +70,7 @@ function formatRow(given: PlanRow): string {
     if (text !== '') parts.push(letter + text);
   }
   if (row.dtype !== kPlain.dtype) parts.push(`d${row.dtype}`);
+  if (row.more !== null) parts.push(`z${JSON.stringify(row.more)}`);
   if (!row.enabled) parts.push('x');
   if (row.direction === 'gradient') parts.push('g');
   if (row.train !== kPlain.train || row.evaluation) {
@@ -92,6 +96,7 @@ function withoutUnused(row: PlanRow): PlanRow {
     evaluation: !prompted && row.evaluation,
     allEvaluation: !prompted && row.evaluation && row.allEvaluation,
     rows: row.rows.trim() === '1' ? '' : row.rows,
+    more: row.more?.kind === kind ? row.more : null,
   };
 }
 
@@ -102,9 +107,18 @@ function parseRow(text: string): PlanRow {
   return row;
 }
 
+function moreOf(text: string): CompressorFacts | null {
+  try {
+    return read(compressorSchema, JSON.parse(text)) ?? null;
+  } catch {
+    return null;
+  }
+}
+
 function readMember(row: PlanRow, letter: string, value: string): void {
   if (letter in kTexts) row[kTexts[letter]] = value;
   else if (letter === 'd') row.dtype = value;
+  else if (letter === 'z') row.more = moreOf(value);
   else if (letter === 'x') row.enabled = false;
   else if (letter === 'g') row.direction = 'gradient';
   else if (letter === 'A') row.allEvaluation = true;
