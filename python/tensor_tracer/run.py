@@ -220,8 +220,9 @@ class Run:
     ) -> dict[str, Any]:  # fmt: skip
         """The loss without and with the program, and the size of its changes. Nothing is kept.
 
-        With a plan, whose entries have the phase "eval", "records" holds its records of the
-        first evaluation batch: {"off": […], "on": […]}, each a list of Record.
+        With a plan, whose entries have the phase "eval" or a prompt set, "records" holds its records
+        of the first evaluation batch and of these prompts: {"off": […], "on": […]}, each a list of
+        Record.
         """
         given: dict[str, Any] = {"parameters": parameters} if parameters else {}
         given |= {"plan": plan_of(plan)} if plan else {}

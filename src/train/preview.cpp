@@ -38,7 +38,7 @@ class Kept : public trace::TraceSink {
 struct Losses {
   double train = 0.0;
   double valid = 0.0;
-  std::string records;  // of the evaluation batch
+  std::string records;  // of the evaluation batch and the prompts
 };
 
 base::Result<std::optional<trace::Plan>> begin(const PreviewParts& parts,
@@ -58,15 +58,24 @@ base::Result<std::optional<trace::Plan>> begin(const PreviewParts& parts,
   return plan;
 }
 
+bool watches_prompts(const trace::Plan& plan) {
+  return std::ranges::any_of(plan.entries,
+                             [](const trace::PlanEntry& entry) { return entry.prompt_set > 0; });
+}
+
 // Runs without dropout, so that the passes differ only by the program. The gradients are not used.
-Losses measure(ForwardRunner& runner, std::int64_t step, bool has_backward, trace::Tracer* watch,
-               Kept& kept) {
+Losses measure(const PreviewParts& parts, std::int64_t step, bool has_backward,
+               trace::Tracer* watch, Kept& kept) {
+  ForwardRunner& runner = parts.runner;
   Losses losses;
   losses.train = runner.mean_over_replicas(
       runner.mean_loss({.step = step, .has_backward = has_backward}, nullptr));
   losses.valid = runner.mean_over_replicas(
       runner.mean_loss({.step = step, .phase = trace::Phase::kEval}, watch));
   runner.finish();
+  if (watch != nullptr && watches_prompts(watch->plan())) {
+    runner.run_prompts(parts.prompts, step, *watch);
+  }
   losses.records = kept.take();
   return losses;
 }
@@ -92,10 +101,9 @@ base::Result<nlohmann::json> run_preview(const PreviewParts& parts, const nlohma
   }
   trace::Tracer* const tracer = watch ? &*watch : nullptr;
   const std::int64_t step = std::max<std::int64_t>(steps_done, 1);
-  const Losses off = measure(parts.runner, step, false, tracer, kept);
+  const Losses off = measure(parts, step, false, tracer, kept);
   parts.hooks.turn_preview(true);
-  const Losses on =
-      measure(parts.runner, step, parts.hooks.preview_writes_gradients(), tracer, kept);
+  const Losses on = measure(parts, step, parts.hooks.preview_writes_gradients(), tracer, kept);
   nlohmann::json writes = parts.hooks.preview_writes();
   parts.hooks.end_preview();
   const std::size_t bytes = std::max(off.records.size(), on.records.size());

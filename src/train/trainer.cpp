@@ -50,9 +50,9 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
           parts_.groups.control, parts_.control_source, parts_.sink, tracer_, parts_.hooks,
           [this](const nlohmann::json& params, const trace::FileContents& contents,
                  std::int64_t done) {
-            return run_preview(
-                {runner_, *parts_.hooks, parts_.groups, parts_.plan_context, parts_.run_id}, params,
-                contents, done);
+            return run_preview({runner_, *parts_.hooks, parts_.groups, parts_.plan_context,
+                                parts_.prompts, parts_.run_id},
+                               params, contents, done);
           },
           parts_.is_told_to_stop) {
   if (!config.export_tensors.empty()) {

@@ -282,6 +282,57 @@ TEST_P(TrainerOnMesh, ALossThatIsNotFiniteOnOneRankEndsAllAtTheSameStep) {
   }
 }
 
+std::string from_base64(const std::string& text) {
+  const std::string digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string bytes;
+  std::uint32_t bits = 0;
+  int count = 0;
+  for (const char digit : text.substr(0, text.find('='))) {
+    bits = bits << 6U | static_cast<std::uint32_t>(digits.find(digit));
+    count += 6;
+    if (count < 8) continue;
+    count -= 8;
+    bytes += static_cast<char>(bits >> static_cast<unsigned>(count) & 255U);
+  }
+  return bytes;
+}
+
+/// Step and prompt set of each record of a preview.
+std::vector<std::pair<std::uint64_t, std::uint32_t>> passes_of(const json& base64) {
+  const std::string bytes = from_base64(base64.get<std::string>());
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> passes;
+  protocol::RecordReader reader(bytes);
+  while (const auto record = reader.next()) {
+    passes.emplace_back(record->header.step, record->header.prompt_set);
+  }
+  return passes;
+}
+
+TEST_P(TrainerOnMesh, APreviewRunsThePromptsThatItsPlanWatches) {
+  NanInOneStep none(0);
+  const std::vector<data::PromptSet> prompts = {{"unwatched", {"abc"}}, {"probes", {"ab", "cde"}}};
+  const config::TrainConfig config = tiny_config(GetParam());
+  const json all = {{"rows", 0}, {"compressor", {{"kind", "topk"}, {"k", 3}}}};
+  json of_prompts = {{"point", "Logits"}, {"prompts", "probes"}};
+  json of_evaluation = {{"point", "Logits"}, {"phases", {"eval"}}};
+  of_prompts.update(all);
+  of_evaluation.update(all);
+  Script script;
+  const json plan = {{"entries", {of_evaluation, of_prompts}}};
+  script.requests = {{}, {}, {{7, protocol::PreviewProgram{.program = "", .plan = plan}}}};
+  train(config, GetParam(), &script, [&](TrainerParts& parts, int) {
+    parts.hooks = &none;
+    parts.prompts = prompts;
+    parts.plan_context = make_plan_context(config, GetParam(), nullptr, prompts);
+  });
+  ASSERT_EQ(script.answers.size(), 1U);
+  const json& records = script.answers[0].second["records"];
+  const testing::Matcher<std::vector<std::pair<std::uint64_t, std::uint32_t>>> wanted =
+      testing::ElementsAre(std::pair(2U, 0U), std::pair(2U, 2U));
+  EXPECT_THAT(passes_of(records["off"]), wanted);
+  EXPECT_THAT(passes_of(records["on"]), wanted);
+}
+
 /// Both ranks move as many bytes in one collective of `group`, of another dtype on each: nothing
 /// but the check of sequences can notice.
 void call_what_differs(const comm::ProcessGroup& group, int rank) {
