@@ -25,6 +25,7 @@ const kBrowser: Timers = (seconds, action) => {
 /** Short news in a corner of the page, the newest last. Each goes by itself, unless the user is at one of them. */
 export class Toasts {
   shown = $state.raw<readonly Toast[]>([]);
+  // eslint-disable-next-line svelte/prefer-svelte-reactivity -- nothing is drawn from the timers
   private readonly running = new Map<number, () => void>();
   private isHeld = false;
   private lastId = 0;

@@ -4,7 +4,7 @@ import { Watching } from './watching';
 
 const kRun = { id: 'a' } as RunFacts;
 const kWaits = { id: 'a', configuration: { 'tensor-tracer-wait': 'true' } } as unknown as RunFacts;
-const state = (phase: RunState['phase']): RunState => ({ phase, step: 0 }) as RunState;
+const state = (phase: RunState['phase']): RunState => ({ phase, step: 0 });
 const told = (phase: RunState['phase']): Notification => ({ event: 'state', params: state(phase) });
 
 function stage(): { watching: Watching; asked: () => number } {

@@ -12,7 +12,7 @@ const kBefore: Before = {
 
 const paused = (step: number): Notification => ({
   event: 'state',
-  params: { phase: 'paused', step } as RunState,
+  params: { phase: 'paused', step },
 });
 const textOf = (notification: Notification, before: Partial<Before> = {}): string | undefined =>
   newsOf(notification, { ...kBefore, ...before }, () => undefined)?.text;
