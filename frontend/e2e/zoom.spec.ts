@@ -7,6 +7,7 @@ import { idle, test } from './support.ts';
 const kTile = { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } };
 const kViews: readonly (readonly [name: string, query: string, testid: string])[] = [
   ['overview', 'tab=overview', 'overview'],
+  ['model', 'tab=model', 'model'],
   ['tensor map', '', 'tile-map'],
   ['all layers', 'maps=all', 'layer-maps'],
   ['over steps', 'maps=over', 'over-map'],
@@ -40,6 +41,29 @@ function unreachable(page: Page): Promise<readonly string[]> {
   });
 }
 
+/** These scroll only downwards there. */
+const kNarrow: ReadonlySet<string> = new Set(['overview', 'model', 'tensor map', 'all layers']);
+
+/** Scrolled downwards alone: by how much the document, and what lies in it, is wider than the window. */
+function tooWide(page: Page): Promise<readonly string[]> {
+  return page.evaluate(() => {
+    const found: string[] = [];
+    for (const box of document.querySelectorAll('html, main, main *')) {
+      // A table of numbers may be wider than the window: it scrolls by itself.
+      if (box.closest('table') !== null) continue;
+      const { left, right } = box.getBoundingClientRect();
+      const isHidden = !box.checkVisibility() || right - left < 2;
+      if (isHidden || right <= innerWidth + 1) continue;
+      found.push(
+        `${box.tagName}.${String(box.getAttribute('class'))} ends at ${Math.round(right)}`,
+      );
+    }
+    if (document.documentElement.scrollWidth > innerWidth)
+      found.push('the document scrolls sideways');
+    return found.slice(0, 5);
+  });
+}
+
 for (const [name, query, testid] of kViews) {
   test(`every control of ${name} can be reached at 100 and at 200 %`, async ({ page, hub }) => {
     hub.plan = {
@@ -61,6 +85,8 @@ for (const [name, query, testid] of kViews) {
     await page.setViewportSize({ width: 640, height: 360 });
     await idle(page);
     expect(await unreachable(page)).toEqual([]);
+    await page.evaluate(() => scrollTo(0, 0));
+    if (kNarrow.has(name)) expect(await tooWide(page)).toEqual([]);
     await page.screenshot({ path: `test-results/zoom-${name.replace(' ', '-')}.png` });
   });
 }

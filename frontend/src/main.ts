@@ -1,5 +1,6 @@
 import 'uplot/dist/uPlot.min.css';
 import './app.css';
+import './ui/controls.css';
 
 import { mount, tick } from 'svelte';
 import AppView from './app.svelte';

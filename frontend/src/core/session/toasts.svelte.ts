@@ -25,8 +25,7 @@ const kBrowser: Timers = (seconds, action) => {
 /** Short news in a corner of the page, the newest last. Each goes by itself, unless the user is at one of them. */
 export class Toasts {
   shown = $state.raw<readonly Toast[]>([]);
-  // eslint-disable-next-line svelte/prefer-svelte-reactivity -- nothing is drawn from the timers
-  private readonly running = new Map<number, () => void>();
+  private running: readonly { readonly id: number; readonly stop: () => void }[] = [];
   private isHeld = false;
   private lastId = 0;
 
@@ -47,15 +46,13 @@ export class Toasts {
   hold(isHeld: boolean): void {
     if (isHeld === this.isHeld) return;
     this.isHeld = isHeld;
-    if (isHeld) this.stop([...this.running.keys()]);
+    if (isHeld) this.stop(this.running.map(({ id }) => id));
     else for (const toast of this.shown) this.begin(toast);
   }
 
   private begin({ id, seconds = kSeconds }: Toast): void {
-    this.running.set(
-      id,
-      this.after(seconds, () => this.dismiss(id)),
-    );
+    const stop = this.after(seconds, () => this.dismiss(id));
+    this.running = [...this.running, { id, stop }];
   }
 
   private keep(toasts: readonly Toast[]): void {
@@ -67,9 +64,7 @@ export class Toasts {
   }
 
   private stop(ids: readonly number[]): void {
-    for (const id of ids) {
-      this.running.get(id)?.();
-      this.running.delete(id);
-    }
+    for (const { stop } of this.running.filter(({ id }) => ids.includes(id))) stop();
+    this.running = this.running.filter(({ id }) => !ids.includes(id));
   }
 }

@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import type { Program } from '../../protocol/interventions';
-import type { Notification, RunState } from '../../protocol/messages';
+import type { Notification } from '../../protocol/messages';
 import { type Before, newsOf } from './news';
 
 const kAda = { session: 'v9', name: 'Ada' };

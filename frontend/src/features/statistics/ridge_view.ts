@@ -13,7 +13,7 @@ export interface RidgeModel {
 }
 
 const kGutter = 44;
-const kFont = '10.5px system-ui, sans-serif';
+const kFont = '12px system-ui, sans-serif';
 // A ridge may reach over so many rows above it.
 const kReach = 3;
 

@@ -165,7 +165,7 @@ export class LineChart implements Disposable, Zoomable {
     const { logX, logY, lines } = this.options;
     const axis: uPlot.Axis = {
       stroke: this.color('--ink-muted'),
-      font: '10.5px system-ui, sans-serif',
+      font: '12px system-ui, sans-serif',
       grid: { stroke: this.color('--grid'), width: 1 },
       ticks: { show: false },
     };

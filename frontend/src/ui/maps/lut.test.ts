@@ -65,6 +65,20 @@ describe.each(kThemes)('tables of the %s theme', (theme) => {
       expect(away * (values[i + 1] - values[i])).toBeGreaterThanOrEqual(0);
   });
 
+  test('equal steps of the value look equal', () => {
+    for (const kind of ['diverging', 'sequential'] as const) {
+      const colors = colorsOf(theme, kind);
+      // Sixteen steps at once: one alone is rounded to whole numbers of a channel.
+      const steps: number[] = [];
+      const half = kind === 'diverging' ? 128 : 256;
+      for (let i = 0; i + 16 <= 255; i += 8) {
+        const crosses = i < half && i + 16 >= half;
+        if (!crosses) steps.push(difference(colors[i], colors[i + 16]));
+      }
+      expect(Math.max(...steps) / Math.min(...steps), kind).toBeLessThan(1.6);
+    }
+  });
+
   test('plus and minus x differ, also for colour-blind eyes', () => {
     const colors = colorsOf(theme, 'diverging');
     for (const blindness of [undefined, ...Object.values(kBlindness)]) {

@@ -105,7 +105,7 @@ export function lutOf(theme: Theme, kind: MapKind): Lut {
   if (lut === undefined) {
     const ramp = kRamps[theme][kind];
     lut = {
-      colors: Uint32Array.from({ length: 256 }, (_, i) => pack(rampAt(ramp.stops, i / 255))),
+      colors: Uint32Array.from(evenColors(ramp.stops, kind), pack),
       nan: pack(kReserved.nan),
       posInf: pack(kReserved.posInf),
       negInf: pack(kReserved.negInf),
@@ -131,7 +131,44 @@ export function luminance([red, green, blue]: Rgb): number {
   return 0.2126 * toLinear(red) + 0.7152 * toLinear(green) + 0.0722 * toLinear(blue);
 }
 
-/** Colour at `t` from 0 to 1, mixed in linear light between the stops. */
+/**
+ * 256 colours along the ramp in steps that look even: the ramp is cut by distance in CIELAB (CIE 1976). A
+ * diverging ramp is cut in two halves, so that its middle stays the colour of 0.
+ */
+function evenColors(stops: readonly Rgb[], kind: MapKind): readonly Rgb[] {
+  if (kind === 'sequential') return evenCut(stops, 256);
+  const middle = (stops.length - 1) / 2;
+  return [...evenCut(stops.slice(0, middle + 1), 128), ...evenCut(stops.slice(middle), 128)];
+}
+
+const kSamples = 2048;
+
+function evenCut(stops: readonly Rgb[], count: number): readonly Rgb[] {
+  const labs = Array.from({ length: kSamples + 1 }, (_, i) => labOf(rampAt(stops, i / kSamples)));
+  const way = [0];
+  for (let i = 1; i <= kSamples; i++) {
+    const [p, q] = [labs[i - 1], labs[i]];
+    way.push(way[i - 1] + Math.hypot(q[0] - p[0], q[1] - p[1], q[2] - p[2]));
+  }
+  let at = 0;
+  return Array.from({ length: count }, (_, i) => {
+    const wanted = (way[kSamples] * i) / (count - 1);
+    while (at < kSamples && way[at] < wanted) at += 1;
+    return rampAt(stops, at / kSamples).map(Math.round) as unknown as Rgb;
+  });
+}
+
+/** CIELAB under D65. */
+export function labOf(color: Rgb): readonly [number, number, number] {
+  const [r, g, b] = color.map(toLinear);
+  const f = (t: number): number => (t > 0.008856 ? Math.cbrt(t) : 7.787 * t + 16 / 116);
+  const x = f((0.4124 * r + 0.3576 * g + 0.1805 * b) / 0.9505);
+  const y = f(0.2126 * r + 0.7152 * g + 0.0722 * b);
+  const z = f((0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.089);
+  return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
+}
+
+/** Colour at `t` from 0 to 1, not rounded, mixed in linear light between the stops. */
 function rampAt(stops: readonly Rgb[], t: number): Rgb {
   const position = t * (stops.length - 1);
   const below = Math.min(Math.floor(position), stops.length - 2);
@@ -155,5 +192,5 @@ function toLinear(channel: number): number {
 
 function toPerceived(linear: number): number {
   const c = linear <= 0.0031308 ? linear * 12.92 : 1.055 * linear ** (1 / 2.4) - 0.055;
-  return Math.round(Math.min(1, Math.max(0, c)) * 255);
+  return Math.min(1, Math.max(0, c)) * 255;
 }

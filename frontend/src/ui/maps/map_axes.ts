@@ -3,7 +3,7 @@ import { niceStep, textRuns } from './token_runs';
 
 // The axes of a heat map: numbers or names, and of tokens their text.
 
-const kFont = '10.5px system-ui, sans-serif';
+const kFont = '12px system-ui, sans-serif';
 const kMonoSize = 11;
 const kGutter = 44;
 const kTextGutter = 92;

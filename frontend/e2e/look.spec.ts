@@ -1,0 +1,94 @@
+import { expect } from '@playwright/test';
+import { idle, open, test, watch } from './support.ts';
+
+// Panels that fold and resize, the one large number, and empty states that act.
+
+test('the curves are resized by the mouse and by keys, which is remembered', async ({
+  page,
+  hub,
+}) => {
+  await open(page, hub);
+  await expect(page.locator('.uplot').first()).toBeVisible();
+  const curves = page.locator('.split > .panel');
+  const width = async (): Promise<number> => (await curves.boundingBox())?.width ?? 0;
+  const before = await width();
+  const grip = page.getByTestId('split-curves');
+  const box = await grip.boundingBox();
+  if (box === null) throw new Error('no grip');
+  await page.mouse.move(box.x + box.width / 2, box.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width / 2 + 120, box.y + 60, { steps: 4 });
+  await page.mouse.up();
+  await expect.poll(width).toBeGreaterThan(before + 90);
+  const wide = await width();
+  await page.reload();
+  await idle(page);
+  await expect.poll(async () => Math.abs((await width()) - wide)).toBeLessThan(3);
+  await grip.focus();
+  await page.keyboard.press('ArrowLeft');
+  await expect.poll(width).toBeLessThan(wide - 10);
+  await expect(grip).toHaveAttribute('aria-valuenow', /^\d+$/);
+});
+
+test('the curves and each panel fold, and stay so', async ({ page, hub }) => {
+  await open(page, hub);
+  await expect(page.locator('.uplot')).toHaveCount(2);
+  await page.getByTestId('split-curves').focus();
+  await page.keyboard.press('Enter');
+  await expect(page.locator('.uplot')).toHaveCount(0);
+  await expect(page.getByTestId('fold-curves')).toHaveAttribute('aria-expanded', 'false');
+  await page.screenshot({ path: 'test-results/folded.png' });
+  await page.reload();
+  await idle(page);
+  await expect(page.locator('.uplot')).toHaveCount(0);
+  await page.getByTestId('fold-curves').click();
+  await expect(page.locator('.uplot')).toHaveCount(2);
+  await page.getByRole('button', { name: 'Fold Grad norm' }).click();
+  await expect(page.locator('.uplot')).toHaveCount(1);
+  await page.reload();
+  await idle(page);
+  await expect(page.getByRole('button', { name: 'Show Grad norm' })).toBeVisible();
+  expect(new URL(page.url()).search).toBe('');
+});
+
+test('the loss is the large number of every view, with its trend', async ({ page, hub }) => {
+  hub.step = 240;
+  await page.goto(hub.url);
+  await idle(page);
+  const loss = page.getByTestId('loss');
+  await expect(loss).toHaveText(/^\d\.\d{3}$/);
+  await expect(page.getByTestId('loss-trend')).toHaveText(/^▼\s+\d+\.\d %$/);
+  const size = await loss.evaluate((each) => Number.parseFloat(getComputedStyle(each).fontSize));
+  const sizes = await page.evaluate(() =>
+    [...document.querySelectorAll('body *')].map((each) =>
+      Number.parseFloat(getComputedStyle(each).fontSize),
+    ),
+  );
+  expect(size).toBe(Math.max(...sizes));
+});
+
+test('an entry that is off is switched on where its data are missed', async ({ page, hub }) => {
+  watch(hub, { point: 'MLP1', enabled: false, compressor: { kind: 'tile', tiles: 32 } });
+  hub.step = 0;
+  hub.firstKept = 1;
+  await page.goto(hub.url);
+  await expect(page.getByTestId('no-maps')).toContainText('MLP1 is off');
+  await page.getByRole('button', { name: 'Switch it on' }).click();
+  await expect(page.getByTestId('no-maps')).toContainText('No data of MLP1 yet');
+  expect(hub.plan.entries[0].enabled).toBe(true);
+});
+
+test('two equal sides lead to a comparison with the first step', async ({ page, hub }) => {
+  await page.goto(hub.url.replace('/#', '/?tab=compare#'));
+  await page.getByTestId('compare-first').click();
+  await idle(page);
+  await expect(page.getByTestId('compare-first')).toHaveCount(0);
+  await expect(page.getByTestId('compare-note')).not.toContainText('A and B are the same');
+});
+
+test('a step that nobody kept leads back to the newest', async ({ page, hub }) => {
+  hub.holes = new Set([118]);
+  await page.goto(hub.url.replace('/#', '/?step=118#'));
+  await page.getByTestId('no-maps').getByRole('button', { name: 'Follow the newest step' }).click();
+  await expect(page.getByTestId('shown-step')).toHaveText('step 120');
+});
