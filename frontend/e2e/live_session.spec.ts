@@ -111,7 +111,7 @@ test('the first session works word for word', async ({ page }) => {
   await expect(page.getByTestId('stat-map')).toBeVisible();
 
   await reader.press('Text');
-  await reader.press('Add Logits and InputTokens to the plan');
+  await reader.press('Add Logits to the plan');
   await expect(page.getByTestId('tokens')).toBeVisible(kPatience);
   await waitForSteps(page, 3);
   await picture(page, 'text');

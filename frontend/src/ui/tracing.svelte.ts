@@ -33,11 +33,11 @@ export class Tracing {
   ) {}
 
   /** Adds an entry of the point, and shows it. */
-  async trace(point: string): Promise<void> {
+  async trace(point: string, how?: Omit<PlanEntry, 'point'>): Promise<void> {
     const { session } = this;
     const before = session.view.point;
     const facts = session.run?.points.find(({ name }) => name === point);
-    const added = { point, ...(facts && entryOf(facts)) };
+    const added = { point, ...(how ?? (facts && entryOf(facts))) };
     const outcome = await this.set([...(session.plan?.entries ?? []), added], point);
     const entry = outcome?.plan.entries.at(-1);
     if (outcome === null || entry === undefined) return;

@@ -82,6 +82,15 @@ test('what costs time is traced now and then, and attention with every key', asy
   expect(stage.plan.entries.at(-1)).toMatchObject({ dtype: 'u8', compressor: { kind: 'none' } });
 });
 
+test('a point that is traced already can be traced in another way', async () => {
+  await tracing.trace('HiddenStates', { compressor: { kind: 'stats' } });
+  expect(stage.plan.entries.at(-1)).toEqual({
+    point: 'HiddenStates',
+    compressor: { kind: 'stats' },
+  });
+  expect(stage.view.point).toContain('stats');
+});
+
 test('what somebody else has taken out is not asked for', async () => {
   await tracing.trace('QKV');
   stage.plan = { number: 5, entries: [{ point: 'InputTokens' }] };

@@ -6,12 +6,14 @@ import { kStatNames, type StatsFrame } from './frame';
 import { curveName, kCurveNames } from './statistic';
 import { kPageCompressors } from './page_compressor';
 import { tablesOf } from './pair';
+import StatsChoice from './stats_choice.svelte';
 import { kUrl } from './url';
 
 /** Moments and histograms of every layer, over the steps. */
 export const kStatistics: Feature = {
   url: kUrl,
   compressors: kPageCompressors,
+  viewTools: [StatsChoice],
   plan: async () => (await import('./plan')).kPlan,
   views: [
     frameView<StatsFrame>({
