@@ -88,7 +88,8 @@ InputInfo input_of_parameter(const LayerDraft& draft, const Leaf& leaf) {
 }
 
 base::Result<InputInfo> input_of_vector(LayerDraft& draft, const Leaf& leaf) {
-  if (draft.context.vectors == nullptr) {
+  // Ranks without files of their own received the contents with the program.
+  if (draft.context.vectors == nullptr && !draft.contents.vectors.contains(leaf.name)) {
     return draft.error(leaf.node, "this run has no vectors",
                        "start it with --tensor-tracer-vectors");
   }
@@ -115,7 +116,7 @@ base::Result<InputInfo> input_of_vector(LayerDraft& draft, const Leaf& leaf) {
 }
 
 base::Result<InputInfo> input_of_file(LayerDraft& draft, const Leaf& leaf) {
-  if (draft.context.files == nullptr) {
+  if (draft.context.files == nullptr && !draft.contents.tensors.contains({leaf.name, leaf.key})) {
     return draft.error(leaf.node, "this run has no files", "start it with --intervention-files");
   }
   at::Tensor& tensor = draft.contents.tensors[{leaf.name, leaf.key}];
