@@ -189,7 +189,7 @@ test('what cannot be compared is said', async ({ page, hub }) => {
   await expect(reason).toHaveText('else (B) does not trace HiddenStates.');
   await page.screenshot({ path: 'test-results/compare-reason.png' });
   await compare(page, hub, `&runb=${'9'.repeat(16)}`);
-  await expect(reason).toHaveText(/offers no recording 9{16}: start it with --compare/);
+  await expect(reason).toHaveText(/offers no run 9{16}: it is not in this run's folder/);
 });
 
 const kEntries: readonly Entry[] = [

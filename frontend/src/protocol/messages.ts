@@ -17,6 +17,7 @@ import {
   parse,
   SchemaError,
   string,
+  read,
   unknown,
   withDefault,
 } from '../base/schema';
@@ -143,6 +144,8 @@ export const runSchema = object({
   /** The options that were given, as they were written. */
   configuration: optional(mapOf(unknown)),
   recording: optional(string),
+  /** In bytes; 0: it has no limit. */
+  recording_max_bytes: optional(count),
   plan: optional(nullable(planSchema)),
   /** The programs in force. */
   interventions: optional(nullable(array(programSchema))),
@@ -217,11 +220,28 @@ const otherRunSchema = object({
   facts: runSchema,
   first_step: withDefault(count, 1),
   last_step: count,
+  // The rest is told of the runs in the folder alone.
+  state: optional(string),
+  loss: optional(number),
+  recording: optional(string),
+  /** The address of its page, while it runs. */
+  url: optional(string),
 });
-/** A recording that the hub offers beside its own run. */
+/** A run that the hub offers beside its own. */
 export type OtherRunFacts = Infer<typeof otherRunSchema>;
 
-export const runsSchema = object({ runs: array(otherRunSchema) });
+const anyRunsSchema = object({ runs: array(unknown) });
+
+/** The answer to `/history/runs`, without the runs that cannot be read. */
+export function parseRuns(answer: unknown): readonly OtherRunFacts[] {
+  return anyRunsSchema(answer, 'runs').runs.flatMap((run) => read(otherRunSchema, run) ?? []);
+}
+
+/** The size of the run's recording and its limit, in bytes; `max_bytes` 0: it has no limit. */
+export const recordingSchema = object({ bytes: count, max_bytes: count });
+export type RecordingFacts = Infer<typeof recordingSchema>;
+
+export const keptSchema = object({ max_bytes: count });
 
 const partSchema = object({ stage: count, rank: optional(count), connected: boolean });
 /** A pipeline stage, and the leader that sends its records. */
@@ -293,6 +313,7 @@ export type Notification =
   | { readonly event: 'saved'; readonly params: SavedFacts }
   | { readonly event: 'alarm'; readonly params: AlarmEvent }
   | { readonly event: 'alarms'; readonly params: { readonly alarms: readonly AlarmFacts[] } }
+  | { readonly event: 'recording'; readonly params: RecordingFacts }
   | { readonly event: 'log'; readonly params: Infer<typeof logSchema> };
 
 export type Answer =
@@ -345,6 +366,8 @@ function parseNotification(event: string, params: unknown): TextMessage {
       return of({ event, params: alarmEventSchema(params, 'params') });
     case 'alarms':
       return of({ event, params: alarmsSchema(params, 'params') });
+    case 'recording':
+      return of({ event, params: recordingSchema(params, 'params') });
     case 'log':
       return of({ event, params: logSchema(params, 'params') });
     default:

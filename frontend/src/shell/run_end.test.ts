@@ -39,8 +39,8 @@ test('the command is one word for each of its parts', () => {
   expect(command('$HOME/run.ttrec')).toBe("tensor-tracer replay '$HOME/run.ttrec'");
 });
 
-test('a run that was not recorded says so', () => {
+test('a run without a recording says where the reason is', () => {
   const silent = endOf(kFinished, runWith(), null, undefined);
   expect(silent?.command).toBeNull();
-  expect(silent?.advice).toContain('--record DIR');
+  expect(silent?.advice).toContain('output of the run');
 });

@@ -1,4 +1,5 @@
 import { formatNumber } from '../base/format';
+import { replayCommand } from '../base/replay_command';
 import type { RunFacts, RunState, StepFacts } from '../protocol/messages';
 
 /** What the page says once a run has ended. */
@@ -42,13 +43,9 @@ function replayOf(run: RunFacts | null): Pick<RunEnd, 'advice' | 'command'> {
   if (file !== '') {
     const host = run?.host === undefined ? '' : ` on ${run.host}`;
     const where = file.startsWith('/') ? host : `${host}, where it was started`;
-    return { advice: `Replay it${where}:`, command: `tensor-tracer replay ${quoted(file)}` };
+    return { advice: `Replay it${where}:`, command: replayCommand(file) };
   }
-  const advice = 'It was not recorded; with --record DIR the next one can be replayed.';
+  const advice =
+    'It has no recording: the hub could not write one. The output of the run says why.';
   return { advice, command: null };
-}
-
-/** As a shell reads it as one word. */
-function quoted(path: string): string {
-  return /^[\w./:@%+=,-]+$/.test(path) ? path : `'${path.replace(/'/g, "'\\''")}'`;
 }

@@ -48,7 +48,7 @@ export interface Run {
   /** The step from which the plan is in force, if this page has seen it come. */
   readonly planSince: number | null;
   readonly plans: PlanBook;
-  /** The recordings that the hub offers beside its run. */
+  /** The runs that the hub offers beside its own. */
   readonly otherRuns: readonly OtherRunFacts[];
   /** Null while the run is live. */
   readonly replay: Replay | null;
@@ -100,7 +100,7 @@ export interface Hub {
   readonly control: Controller;
   /** Where a feature says what the user should see in any view. */
   readonly toasts: Pick<Toasts, 'say'>;
-  readonly link: Pick<WorkerLink, 'request' | 'query' | 'whole'>;
+  readonly link: Pick<WorkerLink, 'request' | 'query' | 'whole' | 'lossesOf' | 'askRuns'>;
 }
 
 /** The page as a feature sees it. */

@@ -60,6 +60,7 @@ test('every member survives the address', () => {
     pin: { col: 7, cell: 12 },
     phaseB: 'eval',
     token: 17,
+    lossesOf: ['5f0c00000000abcd', '00000000000000b2'],
   };
   expect(parseViewState(formatViewState(view, defaultView()))).toEqual(view);
 });
@@ -83,7 +84,7 @@ test('nonsense falls back member by member', () => {
   const view = parseViewState(
     '?layer=-4&smooth=7&step=0&agg=sum&llock=-1&tlock=x&row=1.5&head=x&stat=mode&over=all' +
       '&point=QKV&zoom=9-3&hold=x&events=2&maps=2&ranges=all&ridge=x&thr=high' +
-      '&runa=5F0C&runb=..&stepb=0&token=-1',
+      '&runa=5F0C&runb=..&stepb=0&token=-1&runs=5F0C.x',
   );
   expect(view).toEqual({ ...defaultView(), point: 'QKV' });
 });

@@ -154,10 +154,12 @@ const kAsked: ReadonlyMap<string, Gist> = new Map([
   ['control.continue', plain('run', 'Continued')],
   ['control.step', { ...plain('run', 'Stepped'), what: plain('run', 'Paused').what }],
   ['control.stop', plain('run', 'Stop requested')],
+  ['run.keep', plain('run', 'All traced data is kept from now on')],
 ]);
 
 // Steps come too often, and moves of a replay are not events of the run.
-const kSilent = /^(step|parts|alarms|replay\..*|applied|saved|intervention\.(check|preview))$/;
+const kSilent =
+  /^(step|parts|alarms|recording|replay\..*|applied|saved|intervention\.(check|preview))$/;
 const kIntervenes = /^intervention\.(apply|set|remove|revert)$/;
 
 function plain(kind: EventKind, text: string): Gist {

@@ -3,7 +3,7 @@ import {
   auditTrailSchema,
   historySchema,
   type OtherRunFacts,
-  runsSchema,
+  parseRuns,
   type StepFacts,
   stepsSchema,
 } from '../../protocol/messages';
@@ -56,10 +56,10 @@ export class HistoryClient {
     return { first: first_frame_step > 0 ? first_frame_step : first_step, last: last_step };
   }
 
-  /** The other recordings that the hub was started with. */
+  /** The other runs that the hub offers. */
   async runs(): Promise<readonly OtherRunFacts[]> {
     const response = await this.get('history/runs', {});
-    return response === undefined ? [] : runsSchema(await response.json(), 'runs').runs;
+    return response === undefined ? [] : parseRuns(await response.json());
   }
 
   /** The scalars of the last `limit` steps up to `last` (null: of all), ascending. */

@@ -1,8 +1,8 @@
 import { kNotConnected } from '../../protocol/hub_client';
-import type { Notification } from '../../protocol/messages';
+import type { AuditLine, Notification, Plan, StepFacts } from '../../protocol/messages';
 import { webSocketPipe } from '../../protocol/pipe';
 import type { TensorRecord } from '../../protocol/record';
-import type { AuditLine, Plan } from '../../protocol/messages';
+import { lossesOf, type StepLoss } from '../store/losses';
 import { PlanHistory } from '../store/plan_history';
 import { RingStore } from '../store/ring_store';
 import type { View, ViewQuery } from '../store/frames';
@@ -69,6 +69,12 @@ class HubWorker {
         break;
       case 'whole':
         void this.whole(message.token, message.query);
+        break;
+      case 'losses':
+        void this.sendLosses(message.token, message.run);
+        break;
+      case 'runs':
+        void this.askRuns();
         break;
       case 'drawn':
         this.views.get(message.slot)?.drawn();
@@ -252,6 +258,19 @@ class HubWorker {
     }
   }
 
+  private async sendLosses(token: number, run: string): Promise<void> {
+    let losses: readonly StepLoss[] = [];
+    const take = (facts: readonly StepFacts[]): void => {
+      losses = [...lossesOf(facts), ...losses];
+    };
+    try {
+      if (this.history !== undefined) await readPastSteps(this.history, run, take, () => true);
+    } catch (error) {
+      this.problem(`history: ${String(error)}`);
+    }
+    this.post({ kind: 'losses', token, losses });
+  }
+
   private ofRun(id: string, plan: Plan | null | undefined): void {
     if (this.run !== '' && this.run !== id) {
       this.store.clear();
@@ -337,7 +356,7 @@ function isLoading(view: View): boolean {
 /** Whether the hub's audit trail may tell more of it; a replay's moves are not in there. */
 function isEvent({ event, params }: Notification): boolean {
   if (event === 'state') return params.phase !== 'replay';
-  return event !== 'step' && event !== 'applied' && event !== 'saved';
+  return !['step', 'applied', 'saved', 'recording'].includes(event);
 }
 
 /** A plain request to the socket's address: the browser hides an upgrade's status from the page. */

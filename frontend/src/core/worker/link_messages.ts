@@ -7,6 +7,7 @@ import type {
   StepFacts,
 } from '../../protocol/messages';
 import type { View, ViewQuery } from '../store/frames';
+import type { StepLoss } from '../store/losses';
 import type { StepRange } from './history_client';
 import type { LeaderFacts } from './leaders';
 
@@ -44,7 +45,7 @@ export type HubEvent =
   | { readonly kind: 'history'; readonly range: StepRange | null }
   /** Lines of the hub's audit trail, oldest first. */
   | { readonly kind: 'trail'; readonly lines: readonly AuditLine[] }
-  /** The recordings that the hub offers beside its run. */
+  /** The runs that the hub offers beside its own. */
   | { readonly kind: 'runs'; readonly runs: readonly OtherRunFacts[] }
   | { readonly kind: 'notification'; readonly notification: Notification };
 
@@ -54,6 +55,7 @@ export type FromWorker =
   | { readonly kind: 'answer'; readonly token: number; readonly answer: Answer }
   | { readonly kind: 'view'; readonly slot: Slot; readonly view: View }
   | { readonly kind: 'whole'; readonly token: number; readonly view: View }
+  | { readonly kind: 'losses'; readonly token: number; readonly losses: readonly StepLoss[] }
   | { readonly kind: 'traffic'; readonly traffic: Traffic }
   | { readonly kind: 'synced'; readonly token: number };
 
@@ -68,5 +70,9 @@ export type ToWorker =
   | { readonly kind: 'query'; readonly slot: Slot; readonly query: ViewQuery | null }
   /** Asks for a view of the hub's own run with every number, once. */
   | { readonly kind: 'whole'; readonly token: number; readonly query: ViewQuery }
+  /** Asks for the losses of another run. */
+  | { readonly kind: 'losses'; readonly token: number; readonly run: string }
+  /** Asks for the other runs once more. */
+  | { readonly kind: 'runs' }
   | { readonly kind: 'drawn'; readonly slot: Slot }
   | { readonly kind: 'sync'; readonly token: number };

@@ -2,6 +2,7 @@ import { type Disposable } from '../../base/disposable';
 import { Emitter } from '../../base/emitter';
 import type { Answer } from '../../protocol/messages';
 import type { View, ViewQuery } from '../store/frames';
+import type { StepLoss } from '../store/losses';
 import type { Connection, FromWorker, HubEvent, Slot, ToWorker, Traffic } from './link_messages';
 
 export interface SlotView {
@@ -18,6 +19,7 @@ export class WorkerLink {
   private readonly traffics = new Emitter<Traffic>();
   private readonly answers = new Map<number, (answer: Answer) => void>();
   private readonly wholes = new Map<number, (view: View) => void>();
+  private readonly losses = new Map<number, (losses: readonly StepLoss[]) => void>();
   private readonly syncs = new Map<number, () => void>();
   private nextToken = 1;
 
@@ -69,6 +71,20 @@ export class WorkerLink {
     });
   }
 
+  /** The losses of another run, by step ascending; thinned out where they are very many. */
+  lossesOf(run: string): Promise<readonly StepLoss[]> {
+    const token = this.nextToken++;
+    return new Promise((resolve) => {
+      this.losses.set(token, resolve);
+      this.post({ kind: 'losses', token, run });
+    });
+  }
+
+  /** Asks for the other runs once more; they come as an event. */
+  askRuns(): void {
+    this.post({ kind: 'runs' });
+  }
+
   /** Tells the worker that a slot's last view is on screen, so that it may send the next. */
   drawn(slot: Slot): void {
     this.post({ kind: 'drawn', slot });
@@ -104,6 +120,10 @@ export class WorkerLink {
       case 'whole':
         this.wholes.get(message.token)?.(message.view);
         this.wholes.delete(message.token);
+        break;
+      case 'losses':
+        this.losses.get(message.token)?.(message.losses);
+        this.losses.delete(message.token);
         break;
       case 'synced':
         this.syncs.get(message.token)?.();

@@ -177,7 +177,9 @@ export class Comparison implements Follower {
   private obstacle(side: ShownSide): string | undefined {
     const { name, known, runId, run, entry, empty, frame } = side;
     const what = this.session.point?.name ?? '';
-    if (!known) return `The hub offers no recording ${runId}: start it with --compare FILE.`;
+    if (!known) {
+      return `The hub offers no run ${runId}: it is not in this run's folder. Start the hub with --compare FILE.`;
+    }
     if (entry === null) return `${run?.name ?? name} (${name}) does not trace ${what}.`;
     if (frame !== null) return undefined;
     const step = side.query?.step;

@@ -2,6 +2,8 @@ import { chunk } from '../../core/registry/chunks';
 import { type Command, showCommand } from '../../core/registry/commands';
 import type { Feature } from '../../core/registry/feature';
 import type { Session } from '../../core/session/session';
+import { keptRunsOf } from './kept_runs.svelte';
+import { kUrl } from './url';
 
 /** Curves, state and events of the run. */
 export const kOverview: Feature = {
@@ -15,7 +17,9 @@ export const kOverview: Feature = {
       files: async () => (await import('./files')).exportedCurves,
     },
   ],
+  url: kUrl,
   commandsOf: curveCommands,
+  start: keptRunsOf,
 };
 
 function curveCommands(session: Session): readonly Command[] {

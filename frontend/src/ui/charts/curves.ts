@@ -1,3 +1,4 @@
+import { lossesAt, type StepLoss } from '../../core/store/losses';
 import type { LineStyle } from './line_style';
 import { type Columns, debiasedEma } from '../../core/store/series_store';
 import { lossUnit } from '../quantities';
@@ -63,7 +64,17 @@ export function unitOf({ column }: Pick<Curve, 'column'>, tokenizer: string): st
 
 type Values = readonly (number | null)[];
 
-export function linesOf({ column, title, color, isNoisy }: Curve): readonly LineStyle[] {
+/** The loss of another run, as a thin line. */
+export interface OtherLoss {
+  readonly label: string;
+  readonly color: string;
+  readonly losses: readonly StepLoss[];
+}
+
+export function linesOf(
+  { column, title, color, isNoisy }: Curve,
+  others: readonly OtherLoss[] = [],
+): readonly LineStyle[] {
   const own: readonly LineStyle[] = isNoisy
     ? [
         { label: title, color, kind: 'faint' },
@@ -72,7 +83,12 @@ export function linesOf({ column, title, color, isNoisy }: Curve): readonly Line
     : [{ label: title, color, kind: 'line' }];
   if (column !== 'loss') return own;
   const entropy: LineStyle = { label: 'unigram entropy', color: '--entropy', kind: 'dashed' };
-  return [entropy, ...own, { label: 'valid', color: '--valid', kind: 'points' }];
+  const thin = others.map(({ label, color: own }): LineStyle => ({
+    label,
+    color: own,
+    kind: 'thin',
+  }));
+  return [entropy, ...thin, ...own, { label: 'valid', color: '--valid', kind: 'points' }];
 }
 
 /** The values of the lines, in their order. */
@@ -81,9 +97,11 @@ export function valuesOf(
   columns: Columns,
   smoothing: number,
   entropy: number | null,
+  others: readonly OtherLoss[] = [],
 ): readonly Values[] {
   const raw = columns[column];
   const own = isNoisy ? [raw, debiasedEma(raw, smoothing)] : [raw];
   if (column !== 'loss') return own;
-  return [columns.steps.map(() => entropy), ...own, columns.validLoss];
+  const thin = others.map(({ losses }) => debiasedEma(lossesAt(columns.steps, losses), smoothing));
+  return [columns.steps.map(() => entropy), ...thin, ...own, columns.validLoss];
 }

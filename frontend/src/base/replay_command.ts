@@ -1,0 +1,9 @@
+/** The command that shows a recording. */
+export function replayCommand(file: string): string {
+  return `tensor-tracer replay ${quoted(file)}`;
+}
+
+/** As a shell reads it as one word. */
+function quoted(path: string): string {
+  return /^[\w./:@%+=,-]+$/.test(path) ? path : `'${path.replace(/'/g, "'\\''")}'`;
+}

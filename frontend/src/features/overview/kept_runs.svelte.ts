@@ -1,0 +1,95 @@
+import type { Follower } from '../../core/registry/feature';
+import { stateOf } from '../../core/registry/state_of';
+import type { Session } from '../../core/session/session';
+import type { StepLoss } from '../../core/store/losses';
+import {
+  type HubError,
+  keptSchema,
+  type Notification,
+  type OtherRunFacts,
+  type RecordingFacts,
+  type RunFacts,
+} from '../../protocol/messages';
+import { kMaxLosses } from './url';
+
+/** The colours of other runs' losses, in the order in which the runs are chosen. */
+export const kLossColors = ['--other-1', '--other-2', '--other-3', '--other-4', '--other-5'];
+
+/** What this part of the page needs of the session. */
+export interface KeptRunsSession extends Pick<Session, 'otherRuns' | 'show'> {
+  readonly view: Pick<Session['view'], 'lossesOf'>;
+  readonly control: Pick<Session['control'], 'carryOut'>;
+  readonly link: Pick<Session['link'], 'lossesOf'>;
+}
+
+/** The size of this run's recording, and the losses of other runs. */
+export class KeptRuns implements Follower {
+  size = $state.raw<RecordingFacts | null>(null);
+  error = $state.raw<HubError | null>(null);
+  private losses = $state.raw<Readonly<Partial<Record<string, readonly StepLoss[]>>>>({});
+  /** For which facts of a run its losses were asked: a run that goes on has new ones. */
+  private readonly asked: Partial<Record<string, OtherRunFacts>> = {};
+
+  private readonly chosen = $derived.by(() =>
+    this.session.view.lossesOf.flatMap(
+      (id) => this.session.otherRuns.find((each) => each.id === id) ?? [],
+    ),
+  );
+  /** The thin lines beside the run's own loss. */
+  readonly lines = $derived(
+    this.chosen.map(({ id, name }) => ({
+      label: name,
+      color: this.colorOf(id),
+      losses: this.losses[id] ?? [],
+    })),
+  );
+
+  constructor(private readonly session: KeptRunsSession) {}
+
+  onNotification({ event, params }: Notification): void {
+    if (event === 'recording') this.size = params;
+  }
+
+  onRun(_run: RunFacts, isAnother: boolean): void {
+    if (isAnother) this.size = this.error = null;
+  }
+
+  /** Asks for the losses of the chosen runs, where the hub has told of the run since. */
+  async update(): Promise<void> {
+    await Promise.all(
+      this.chosen.map(async (run) => {
+        if (this.asked[run.id] === run) return;
+        this.asked[run.id] = run;
+        const losses = await this.session.link.lossesOf(run.id);
+        this.losses = { ...this.losses, [run.id]: losses };
+      }),
+    );
+  }
+
+  isShown(id: string): boolean {
+    return this.session.view.lossesOf.includes(id);
+  }
+
+  get isFull(): boolean {
+    return this.session.view.lossesOf.length >= kMaxLosses;
+  }
+
+  colorOf(id: string): string {
+    return kLossColors[this.session.view.lossesOf.indexOf(id)] ?? '';
+  }
+
+  toggle(id: string): void {
+    const { lossesOf } = this.session.view;
+    const others = lossesOf.filter((each) => each !== id);
+    if (this.isShown(id)) this.session.show({ lossesOf: others });
+    else if (!this.isFull) this.session.show({ lossesOf: [...lossesOf, id] });
+  }
+
+  /** From now on everything traced is recorded; the hub tells all viewers. */
+  async keep(): Promise<void> {
+    const outcome = await this.session.control.carryOut('run.keep', undefined, keptSchema);
+    this.error = outcome.ok ? null : outcome.error;
+  }
+}
+
+export const keptRunsOf = stateOf((session) => new KeptRuns(session));
