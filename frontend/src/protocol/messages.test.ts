@@ -231,7 +231,7 @@ describe('the golden messages of version 1', () => {
     listener?.onOpen();
     for (const { method, params } of others) void client.request(method, params ?? undefined);
     const wanted = [hello, ...others].map(({ text }) => JSON.parse(text) as object);
-    wanted[0] = { ...wanted[0], params: { ...hello.params, window: kWindow } };
+    wanted[0] = { ...wanted[0], params: { ...hello.params, watch: false, window: kWindow } };
     expect(sent.map((text) => JSON.parse(text) as unknown)).toEqual(wanted);
   });
 });
