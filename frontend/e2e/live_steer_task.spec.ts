@@ -109,6 +109,7 @@ test('a preview says what the model would say, of the batch and of a prompt', as
   await expect(tokens).toHaveCount(kFirstPrompt.length);
   // A prompt is shown at its end, where the model would go on.
   await expect(tokens.last()).toHaveAttribute('aria-selected', 'true');
+  await expect(page.getByTestId('preview-divergence')).not.toHaveText('KL 0 nats per token');
   for (const side of [0, 1] as const) {
     const sum = (await shares(page)).reduce((total, share) => total + share[side], 0);
     expect(sum).toBeGreaterThan(5);
