@@ -133,5 +133,5 @@ def nightly_suites(reports: Path) -> list[Suite]:
         playwright_suite("live views", 10, reports, ROOT, sys.executable, "scripts/live_page.py",
                          "--grep=@nightly"),
         sanitizer_suite("tsan", 12, reports),
-        python_check("names", "--all", minutes=34),
+        python_check("names", "--all", minutes=28),
     ]
