@@ -2,8 +2,11 @@ import { expect } from '@playwright/test';
 import type { FakeHub } from './fake_hub.ts';
 import { kSmoke, open, test } from './support.ts';
 
+/** Requests that the page makes by itself. */
+const kOfThePage: ReadonlySet<string> = new Set(['ping', 'alarms.list']);
+
 function methods(hub: FakeHub): string[] {
-  return hub.requests.map(({ method }) => method).filter((method) => method !== 'ping');
+  return hub.requests.map(({ method }) => method).filter((method) => !kOfThePage.has(method));
 }
 
 test('pause, step and continue claim a free lease and are sent', async ({ page, hub }) => {

@@ -115,6 +115,7 @@ test('the first session works word for word', async ({ page }) => {
   await expect(page.getByTestId('tokens')).toBeVisible(kPatience);
   await waitForSteps(page, 3);
   await picture(page, 'text');
+  await reader.press('next token');
 
   await reader.press('Plan');
   await reader.press('Attention of one layer');

@@ -182,7 +182,8 @@ test('presets of the user are kept in the browser', kSmoke, async ({ page, hub }
   await page.getByRole('button', { name: 'Revert' }).click();
   await page.reload();
   await page.getByRole('button', { name: 'seventeen', exact: true }).click();
-  await expect(page.getByLabel('Tiles of entry 1')).toHaveValue('17');
+  await expect(page.getByTestId('preset-outcome')).toHaveText('seventeen: 1 entry added.');
+  await expect(page.getByLabel('Tiles of entry 4')).toHaveValue('17');
   await page.getByLabel('Delete preset seventeen').click();
   await page.reload();
   await expect(page.getByTestId('plan-presets')).toContainText('Overview');

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if suite:
         cases, seconds = len({report.nodeid for report in suite}), sum(report.duration for report in suite)
         terminalreporter.write_line(f"WebSocket protocol suite: {cases} cases in {seconds:.0f} s")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def working_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A run without `run_dir` makes its folder `runs` where it starts: not in the checkout."""
+    os.chdir(tmp_path_factory.mktemp("work"))
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ def test_the_golden_records() -> None:
         np.testing.assert_array_equal(record.values, numbers)
     dtypes = {"f64", "f32", "f16", "bf16", "i32", "i64", "u8"}
     assert {record.dtype for record in found} == dtypes
-    compressors = {"none", "tile", "empty", "stats", "projection", "topk"}
+    compressors = {"none", "tile", "empty", "stats", "projection", "topk", "top_tokens"}
     assert {record.compressor for record in found} == compressors
     assert {record.direction for record in found} == {"value", "gradient"}
     assert {record.phase for record in found} == {"train", "eval"}
