@@ -84,6 +84,8 @@ def sanitizer_suite(preset: str, minutes: int, reports: Path) -> Suite:
 # more, and the summary names what passed only then.
 RERUN = "--reruns=1"
 IN_CI = "smoke or not nightly"
+# Most tests of the whole program wait for something: three processes fit two CPUs. One runs all tests of a file.
+SIDE_BY_SIDE = ("-n3", "--dist=loadfile")
 
 
 def ci_suites(reports: Path) -> list[Suite]:
@@ -101,7 +103,7 @@ def ci_suites(reports: Path) -> list[Suite]:
         vitest_suite(reports),
         ctest_suite(reports),
         pytest_suite("oracle", 15, reports, "tests/oracle", "-m", IN_CI),
-        pytest_suite("e2e", 15, reports, "tests/e2e", "-m", IN_CI, RERUN),
+        pytest_suite("e2e", 15, reports, "tests/e2e", "-m", IN_CI, RERUN, *SIDE_BY_SIDE),
         playwright_suite("playwright", 10, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
                          "--grep=@smoke"),
         playwright_suite("live page", 10, reports, ROOT, sys.executable, "scripts/live_page.py",

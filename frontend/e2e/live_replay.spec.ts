@@ -27,6 +27,8 @@ test('a recording shows the pixels that the run showed', async ({ page, context 
   await expect.poll(() => shownStep(page), kPatience).toBeGreaterThan(2);
   await page.getByTestId('pause').click();
   await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'paused', kPatience);
+  // The offer to undo lies over the map.
+  await expect(page.getByTestId('toast')).toHaveCount(0, kPatience);
   await idle(page);
   const held = await shownStep(page);
   const live = await pictures(page);

@@ -12,9 +12,13 @@ import random
 import socket
 import struct
 
+import pytest
+
 from hub_harness import Hub, sanitized, wait_until
 from hub_vitals import MIB, descriptors, resident_bytes, unharmed
 from raw_websocket import CLOSE, PING, TEXT, RawWebSocket, close_payload, frame, request
+
+pytestmark = pytest.mark.nightly(suite="attacks")
 
 CLIENTS = int(os.environ.get("TT_CHURN_CLIENTS", "1000"))
 WARM_UP = 200
@@ -60,18 +64,20 @@ def half_a_handshake(hub: Hub, dice: random.Random) -> None:
             reset(connection)
 
 
-def test_a_thousand_come_and_go(hub: Hub) -> None:
+@pytest.mark.parametrize("clients", [pytest.param(50, marks=pytest.mark.smoke), CLIENTS])
+def test_clients_come_and_go(hub: Hub, clients: int) -> None:
     stay = hub.viewer()
     with unharmed(hub):
-        come_and_go_a_thousand_times(hub)
+        come_and_go_many_times(hub, clients)
     assert stay.request("ping")["result"] == {}
 
 
-def come_and_go_a_thousand_times(hub: Hub) -> None:
+def come_and_go_many_times(hub: Hub, clients: int) -> None:
     dice = random.Random(5)
+    warm_up = min(clients, WARM_UP)
     fds, memory = descriptors(hub), 0
-    for number in range(WARM_UP + CLIENTS):
-        if number == WARM_UP:
+    for number in range(warm_up + clients):
+        if number == warm_up:
             wait_until(lambda: descriptors(hub) == fds, "the warm-up's clients are gone")
             memory = resident_bytes(hub)
         way = number % 9

@@ -102,19 +102,33 @@ void expect_same(const MadeUp& whole, const MadeUp& cut, const std::string& what
   }
 }
 
-TEST(Programs, GiveTheBitsOfOneRankOnEveryTensorAxis) {
+// One test for each program: ctest runs them side by side.
+class ProgramsOnRanks : public testing::TestWithParam<std::string> {};
+
+TEST_P(ProgramsOnRanks, GiveTheBitsOfOneRankOnEveryTensorAxis) {
+  const std::string& program = GetParam();
   for (const std::int64_t groups : {8, 2, 1}) {
     const std::vector<int> cut = groups == 1 ? std::vector{4} : std::vector{2, 4, 8};
-    for (const std::string& program : kPrograms) {
-      const MadeUp whole = forward_and_backward(1, groups, program, at::kFloat);
-      EXPECT_FALSE(whole.at("positions").equal(at::zeros({}, at::kLong))) << program;
-      for (const int ranks : cut) {
-        expect_same(whole, forward_and_backward(ranks, groups, program, at::kFloat),
-                    program + "\non " + std::to_string(ranks) + " ranks");
-      }
+    const MadeUp whole = forward_and_backward(1, groups, program, at::kFloat);
+    EXPECT_FALSE(whole.at("positions").equal(at::zeros({}, at::kLong))) << program;
+    for (const int ranks : cut) {
+      expect_same(whole, forward_and_backward(ranks, groups, program, at::kFloat),
+                  program + "\non " + std::to_string(ranks) + " ranks");
     }
   }
 }
+
+TEST_P(ProgramsOnRanks, GiveTheBitsOfOneRankInOtherDtypes) {
+  for (const at::ScalarType dtype : {at::kDouble, at::kBFloat16}) {
+    expect_same(forward_and_backward(1, 2, GetParam(), dtype),
+                forward_and_backward(4, 2, GetParam(), dtype), GetParam());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, ProgramsOnRanks, testing::ValuesIn(kPrograms),
+                         [](const testing::TestParamInfo<std::string>& tested) {
+                           return std::to_string(tested.index);
+                         });
 
 // As users find them; what needs a prompt's forward or rows of a file is given those of the test.
 std::map<std::string, std::string> ready_made() {
@@ -182,15 +196,6 @@ TEST(Programs, OnShardsSendNothing) {
       4, 8, activation + " = " + activation + " - " + activation + ".mean(-1, keepdim=True)",
       at::kFloat);
   EXPECT_GT(gathered.at("messages").item<std::int64_t>(), 0);
-}
-
-TEST(Programs, GiveTheBitsOfOneRankInOtherDtypes) {
-  for (const at::ScalarType dtype : {at::kDouble, at::kBFloat16}) {
-    for (const std::string& program : kPrograms) {
-      expect_same(forward_and_backward(1, 2, program, dtype),
-                  forward_and_backward(4, 2, program, dtype), program);
-    }
-  }
 }
 
 }  // namespace

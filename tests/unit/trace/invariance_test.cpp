@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tensor_tracer/comm/shards.h"
@@ -150,22 +151,32 @@ std::vector<std::vector<Sent>> watch(int ranks, const config::ModelConfig& model
   return sent;
 }
 
-TEST(Invariance, EveryPointAndCompressorSendsTheBytesOfOneRank) {
-  for (const std::int64_t groups : {8, 2, 1}) {
-    for (const std::int64_t sequence : {1, 7, 64, 96}) {
-      const config::ModelConfig model = model_of(groups, sequence % 2 == 0, sequence);
-      const auto whole = watch(1, model);
-      ASSERT_EQ(whole.size(), 30U);
-      std::size_t records = 0;
-      for (const auto& of_point : whole) records += of_point.size();
-      EXPECT_GE(records, 28U * 10U);
-      for (const int ranks : {2, 4, 8}) {
-        EXPECT_TRUE(watch(ranks, model) == whole)
-            << groups << " groups, " << sequence << " tokens, " << ranks << " ranks";
-      }
-    }
+// Query groups and tokens of a row.
+using Shape = std::tuple<std::int64_t, std::int64_t>;
+
+class InvarianceOf : public testing::TestWithParam<Shape> {};
+
+TEST_P(InvarianceOf, EveryPointAndCompressorSendsTheBytesOfOneRank) {
+  const auto [groups, sequence] = GetParam();
+  const config::ModelConfig model = model_of(groups, sequence % 2 == 0, sequence);
+  const auto whole = watch(1, model);
+  ASSERT_EQ(whole.size(), 30U);
+  std::size_t records = 0;
+  for (const auto& of_point : whole) records += of_point.size();
+  EXPECT_GE(records, 28U * 10U);
+  for (const int ranks : {2, 4, 8}) {
+    EXPECT_TRUE(watch(ranks, model) == whole) << ranks << " ranks";
   }
 }
+
+std::string name_of(const testing::TestParamInfo<Shape>& tested) {
+  const auto [groups, sequence] = tested.param;
+  return std::to_string(groups) + "_groups_" + std::to_string(sequence) + "_tokens";
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, InvarianceOf,
+                         testing::Combine(testing::Values(8, 2, 1), testing::Values(1, 7, 64, 96)),
+                         name_of);
 
 }  // namespace
 }  // namespace tt::trace
