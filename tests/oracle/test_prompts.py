@@ -117,9 +117,9 @@ def test_the_default_plan_shows_maps_attention_and_predictions(viewer: Viewer) -
     answer = viewer.request("prompt.run", {"text": TEXT})
     found = records_of(answer, "off", viewer)
     assert [entry["point"] for entry in answer["plan"]["entries"]] == [
-        "InputTokens", "Logits", "HiddenStates", "RawAttentionScore"]  # fmt: skip
+        "InputTokens", "Logits", "LogitLens", "HiddenStates", "RawAttentionScore"]  # fmt: skip
     assert set(found) == {("InputTokens", 0), ("Logits", 0)} | {
-        (name, layer) for name in ("HiddenStates", "RawAttentionScore") for layer in (1, 2)}  # fmt: skip
+        (name, layer) for name in ("LogitLens", "HiddenStates", "RawAttentionScore") for layer in (1, 2)}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,8 @@ TEST(PromptPlan, TheDefaultOfAShortPromptLeavesNothingOut) {
   const PlanContext about = context(4, 256, 4, 256);
   const json plan = default_prompt_plan(about, 12, kMost);
   EXPECT_THAT(points_of(plan),
-              testing::ElementsAre("InputTokens", "Logits", "HiddenStates", "RawAttentionScore"));
+              testing::ElementsAre("InputTokens", "Logits", "LogitLens",
+                                                    "HiddenStates", "RawAttentionScore"));
   for (const json& entry : plan["entries"]) EXPECT_FALSE(entry.contains("tokens"));
 }
 

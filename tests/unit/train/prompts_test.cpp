@@ -240,10 +240,10 @@ TEST_P(PromptsOnMesh, RunWithTheProgramsInForceOffAndOn) {
   const auto is_zero = [](const Script::Record& record) {
     return std::ranges::all_of(record.second, [](float value) { return value == 0.0F; });
   };
-  // The default plan: tokens, logits, hidden states, attention.
+  // The default plan: tokens, logits, lens, hidden states, attention.
   bool has_states = false;
   for (std::size_t i = 0; i < off.size(); ++i) {
-    if (off[i].first.entry != 2 || off[i].first.layer != 1) continue;
+    if (off[i].first.entry != 3 || off[i].first.layer != 1) continue;
     has_states = true;
     EXPECT_FALSE(is_zero(off[i]));
     EXPECT_TRUE(is_zero(on[i])) << "the program names only training, but it acts on the prompt";
