@@ -319,7 +319,9 @@ export class App implements Disposable, Session {
         this.onPlan(notification.params.plan, notification.params.step);
         return false;
       case 'prompts':
-        if (this.run !== null) this.run = { ...this.run, prompt_sets: notification.params.prompt_sets };
+        if (this.run !== null) {
+          this.run = { ...this.run, prompt_sets: notification.params.prompt_sets };
+        }
         return false;
       case 'dropped':
         this.drops = withDrops(this.drops, notification.params);
