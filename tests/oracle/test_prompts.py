@@ -13,7 +13,7 @@ import pytest
 import torch
 from decoder import Record, decode
 from program import Flags
-from reference_gpt import Export, activations
+from reference_gpt import Export, ReferenceGpt
 from test_control import claim
 from viewer import RequestError, Viewer, live_run
 
@@ -28,40 +28,65 @@ WATCHED = {"entries": [
     {"point": "InputTokens"},
     {"point": "Logits", "compressor": {"kind": "topk", "k": 5}, "dtype": "f64"},
     {"point": "HiddenStates", "compressor": {"kind": "none"}, "dtype": "f64"},
-    {"point": "RawAttentionScore", "compressor": {"kind": "none"}, "dtype": "f64"}]}  # fmt: skip
+    {"point": "RawAttentionScore", "compressor": {"kind": "none"}, "dtype": "f64"},
+    {"point": "LogitLens", "compressor": {"kind": "topk", "k": 5}, "dtype": "f64"},
+    {"point": "HiddenStates", "compressor": {"kind": "projection", "vectors": ["evil"]}, "dtype": "f64"}]}  # fmt: skip
+EVIL = np.random.default_rng(7).standard_normal((3, 32))  # [layers + 1, hidden]
+
+Key = tuple[str, int, str]  # point, layer, compressor
 
 
-def records_of(answer: dict[str, Any], side: str, viewer: Viewer) -> dict[tuple[str, int], Record]:
-    records = decode(base64.b64decode(answer["records"][side]), viewer.run)
-    return {(one.point, one.layer): one for one in records}
+def by_key(records: list[Record]) -> dict[Key, Record]:
+    return {(one.point, one.layer, one.compressor): one for one in records}
 
 
-def expected(folder: Path, step: int) -> dict[tuple[str, int], torch.Tensor]:
-    """The activations with the weights that step `step + 1` begins with."""
+def records_of(answer: dict[str, Any], side: str, viewer: Viewer) -> dict[Key, Record]:
+    return by_key(decode(base64.b64decode(answer["records"][side]), viewer.run))
+
+
+def best(scores: torch.Tensor) -> torch.Tensor:
+    """The five largest numbers of each token, then their columns."""
+    return torch.stack([numbers.double() for numbers in scores.topk(5)])
+
+
+def expected(folder: Path, step: int) -> dict[Key, torch.Tensor]:
+    """What the model computes with the weights that step `step + 1` begins with."""
     export = Export.read(folder / "exports" / f"step_{step + 1:06d}.safetensors")
-    tokens = torch.tensor([list(TEXT.encode())])
+    model = ReferenceGpt(export.config, export.weights, capture=True)
     with torch.no_grad():
-        return activations(export.config, export.weights, tokens)
+        model.logits(torch.tensor([list(TEXT.encode())]))
+        seen = model.captured
+        values = {("Logits", 0, "topk"): best(seen["Logits", 0])}
+        for layer in (1, 2):
+            hidden = seen["HiddenStates", layer]
+            direction = torch.from_numpy(EVIL[layer]) / np.linalg.norm(EVIL[layer])
+            values["HiddenStates", layer, "none"] = hidden
+            values["HiddenStates", layer, "projection"] = (hidden @ direction).unsqueeze(-1)
+            values["RawAttentionScore", layer, "none"] = seen["RawAttentionScore", layer]
+            lens = model.output_layer(model.final_norm(hidden))
+            values["LogitLens", layer, "topk"] = best(lens)
+    return values
 
 
-def assert_equal_pytorch(found: dict[tuple[str, int], Record], folder: Path, step: int) -> None:
-    seen = expected(folder, step)
-    assert found["InputTokens", 0].values[0].reshape(-1).tolist() == list(TEXT.encode())
-    values, ids = seen["Logits", 0].topk(5, dim=-1)
-    assert np.allclose(found["Logits", 0].values[0], values.numpy(), rtol=1e-9, atol=1e-12)
-    assert (found["Logits", 0].values[1] == ids.numpy()).all()
-    for name in ("HiddenStates", "RawAttentionScore"):
-        layers = [layer for point, layer in found if point == name]
-        assert layers == [1, 2]
-        for layer in layers:
-            assert np.allclose(found[name, layer].values, seen[name, layer].numpy(), rtol=1e-9, atol=1e-12)
+def assert_equal_pytorch(found: dict[Key, Record], folder: Path, step: int) -> None:
+    wanted = expected(folder, step)
+    tokens = found["InputTokens", 0, "none"].values[0]
+    assert tokens.reshape(-1).tolist() == list(TEXT.encode())
+    assert set(found) == set(wanted) | {("InputTokens", 0, "none")}
+    for key, values in wanted.items():
+        # The planes behind the values and the ids of topk: test_points.py.
+        numbers = found[key].values[:2] if key[2] == "topk" else found[key].values
+        assert np.allclose(numbers, values.numpy(), rtol=1e-9, atol=1e-12), key
 
 
 @pytest.mark.parametrize(
     "mesh", [pytest.param((1, 1), marks=NIGHTLY), (2, 1), pytest.param((1, 2), marks=NIGHTLY),
              pytest.param((4, 1), marks=NIGHTLY)], ids=str)  # fmt: skip
 def test_a_typed_and_a_kept_prompt_equal_pytorch(mesh: tuple[int, int], flags: Flags, tmp_path: Path) -> None:
+    (tmp_path / "vectors").mkdir()
+    np.save(tmp_path / "vectors" / "evil.npy", EVIL)
     changes = CHANGES | {
+        "tensor_tracer_vectors": str(tmp_path / "vectors"),
         "tensor_model_parallel_size": mesh[0], "global_batch_size": 2 * mesh[1],
         "export_tensors": str(tmp_path / "exports"), "export_at": "1-60",
     }  # fmt: skip
@@ -82,8 +107,7 @@ def test_a_typed_and_a_kept_prompt_equal_pytorch(mesh: tuple[int, int], flags: F
         kept_records = of_set(viewer, 1)
         step = max(one.step for one in kept_records)
         assert step % 2 == 0
-        assert_equal_pytorch({(one.point, one.layer): one for one in kept_records if one.step == step},
-                             tmp_path, step)  # fmt: skip
+        assert_equal_pytorch(by_key([one for one in kept_records if one.step == step]), tmp_path, step)
 
 
 def of_set(viewer: Viewer, number: int) -> list[Record]:
@@ -107,8 +131,8 @@ def test_programs_act_off_and_on(viewer: Viewer) -> None:
     answer = viewer.request("prompt.run", {"text": TEXT, "plan": plan})
     off, on = (records_of(answer, side, viewer) for side in ("off", "on"))
     assert answer["programs"] == [{"name": "double", "acted": True, "failed": 0, "waiting": 0}]
-    assert np.array_equal(on["MLP2", 1].values, 2 * off["MLP2", 1].values)
-    assert not np.array_equal(on["HiddenStates", 2].values, off["HiddenStates", 2].values)
+    assert np.array_equal(on["MLP2", 1, "none"].values, 2 * off["MLP2", 1, "none"].values)
+    assert not np.array_equal(on["HiddenStates", 2, "none"].values, off["HiddenStates", 2, "none"].values)
     viewer.request("intervention.remove")
     assert "on" not in viewer.request("prompt.run", {"text": TEXT, "plan": plan})["records"]
 
@@ -118,7 +142,7 @@ def test_the_default_plan_shows_maps_attention_and_predictions(viewer: Viewer) -
     found = records_of(answer, "off", viewer)
     assert [entry["point"] for entry in answer["plan"]["entries"]] == [
         "InputTokens", "Logits", "LogitLens", "HiddenStates", "RawAttentionScore"]  # fmt: skip
-    assert set(found) == {("InputTokens", 0), ("Logits", 0)} | {
+    assert {key[:2] for key in found} == {("InputTokens", 0), ("Logits", 0)} | {
         (name, layer) for name in ("LogitLens", "HiddenStates", "RawAttentionScore") for layer in (1, 2)}  # fmt: skip
 
 

@@ -48,8 +48,7 @@ TEST(PromptPlan, TheDefaultFitsIntoAnAnswerForAnyModel) {
 TEST(PromptPlan, TheDefaultOfAShortPromptLeavesNothingOut) {
   const PlanContext about = context(4, 256, 4, 256);
   const json plan = default_prompt_plan(about, 12, kMost);
-  EXPECT_THAT(points_of(plan),
-              testing::ElementsAre("InputTokens", "Logits", "LogitLens",
+  EXPECT_THAT(points_of(plan), testing::ElementsAre("InputTokens", "Logits", "LogitLens",
                                                     "HiddenStates", "RawAttentionScore"));
   for (const json& entry : plan["entries"]) EXPECT_FALSE(entry.contains("tokens"));
 }

@@ -156,6 +156,15 @@ TEST_P(PromptsOnMesh, GiveTheRecordsOfOneRank) {
   EXPECT_EQ(records[0].first.shape[1], 9U);
 }
 
+TEST_P(PromptsOnMesh, BeforeTheFirstStepHaveItsNumber) {
+  Script script;
+  script.requests = {{{1, run_prompt("once")}}};
+  train(config_of(GetParam()), GetParam(), &script);
+  const json answer = answer_to(script, 1);
+  EXPECT_EQ(answer["step"], 0) << "the weights have seen no step";
+  EXPECT_EQ(records_in(answer, "off").at(0).first.step, 1U);
+}
+
 TEST_P(PromptsOnMesh, ThatAreKeptAreMonitoredAsOnOneRank) {
   const auto run = [](mesh::MeshShape shape, Script& script) {
     script.requests = {{}, {}, {{1, keep("kept", "once")}},          {},
