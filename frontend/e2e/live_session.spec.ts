@@ -52,6 +52,27 @@ async function waitForSteps(page: Page, count: number): Promise<void> {
   await expect.poll(step, kPatience).toBeGreaterThanOrEqual(from + count);
 }
 
+/** A prompt, while a program is in force. */
+async function ask(page: Page, reader: Reader): Promise<void> {
+  await reader.press('Prompts');
+  await page.getByTestId('prompt').fill('def fibonacci(n):');
+  await reader.press('Run at the next step');
+  await expect(page.getByTestId('prompt-facts')).toContainText('17 tokens', kPatience);
+  await page.getByTestId('prompt-point').selectOption({ label: 'LogitLens' });
+  await expect(page.getByTestId('lens-grid')).toBeVisible(kPatience);
+  await reader.press('on');
+  await expect(page.getByTestId('prompt-shown-on')).toBeVisible();
+  await picture(page, 'prompts');
+  await reader.press('on − off');
+  await expect(page.getByTestId('compare-lens-difference')).toBeVisible(kPatience);
+  await reader.press('off');
+  await page.getByTestId('prompt-name').fill('fibonacci');
+  await reader.press('Keep');
+  await expect(page.getByTestId('prompt-notice')).toContainText('fibonacci is kept', kPatience);
+  await page.getByRole('button', { name: 'Remove the prompts fibonacci' }).click();
+  await expect(page.getByTestId('prompt-notice')).toContainText('is removed', kPatience);
+}
+
 test('the first session works word for word', async ({ page }) => {
   test.setTimeout(300_000);
   await page.setViewportSize({ width: 1440, height: 900 });
@@ -137,6 +158,9 @@ test('the first session works word for word', async ({ page }) => {
   await reader.press('Apply');
   const force = page.getByTestId('interventions-in-force');
   await expect(force).toContainText(/applied at step .* on 2\/2 ranks, .* positions/, kPatience);
+
+  await ask(page, reader);
+  await reader.press('Interventions');
   await reader.press('Revert all');
   await expect(page.getByTestId('program-scale')).toHaveCount(0, kPatience);
 

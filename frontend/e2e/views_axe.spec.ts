@@ -3,7 +3,7 @@ import { expect, type Page } from '@playwright/test';
 import type { FakeHub } from './fake_hub.ts';
 import { idle, open, test } from './support.ts';
 
-// The views of the Tensors tab beyond one layer at one step, by axe.
+// The views of the Tensors tab beyond one layer at one step, and the tab Prompts, by axe.
 
 for (const colorScheme of ['dark', 'light'] as const) {
   test(`no serious finding of axe in these views, ${colorScheme}`, async ({ page, hub }) => {
@@ -48,5 +48,9 @@ async function checkViews(page: Page, hub: FakeHub): Promise<void> {
   await page.getByRole('button', { name: 'Close' }).click();
   await page.getByTestId('point').selectOption('HiddenStates · stats');
   await expect(page.getByTestId('ridge')).toBeVisible();
+  await check();
+  // With what a prompt shows: live_prompts.spec.ts.
+  await page.getByTestId('tab-prompts').click();
+  await expect(page.getByTestId('prompt')).toBeVisible();
   await check();
 }

@@ -18,6 +18,7 @@ const kViews: readonly (readonly [name: string, query: string, testid: string])[
   ['compare', 'tab=compare&stepb=110', 'compare-tiles-difference'],
   ['plan', 'tab=plan', 'plan-list'],
   ['interventions', 'tab=interventions', 'program-text'],
+  ['prompts', 'tab=prompts', 'prompt'],
 ];
 
 /** Controls whose middle cannot be brought under the mouse: cut off, or below something else. */
@@ -42,7 +43,9 @@ function unreachable(page: Page): Promise<readonly string[]> {
 }
 
 /** These scroll only downwards there. */
-const kNarrow: ReadonlySet<string> = new Set(['overview', 'model', 'tensor map', 'all layers']);
+const kNarrow: ReadonlySet<string> = new Set([
+  ...['overview', 'model', 'tensor map', 'all layers', 'prompts'],
+]);
 
 /** Scrolled downwards alone: by how much the document, and what lies in it, is wider than the window. */
 function tooWide(page: Page): Promise<readonly string[]> {

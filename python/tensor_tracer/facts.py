@@ -65,9 +65,9 @@ class RunFacts:
         return [self.prompt_set(number) for number in range(1, len(self._sets) + 1)]
 
     def prompt_set_number(self, name: str) -> int:
-        """0 for "", and for a name that no set has."""
-        names = self.prompt_sets()
-        return names.index(name) + 1 if name in names else 0
+        """0 for "", and for a name that no set has. A set that was removed comes after one of the same name."""
+        numbers = [number for number, one in enumerate(self.prompt_sets(), 1) if one == name]
+        return min(numbers, key=lambda number: (member(self._sets[number - 1], "removed") is True, -number), default=0)
 
     def prompts(self, number: int) -> list[str]:
         """The texts of a set; empty: not known."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import itertools
 import json
@@ -30,6 +29,7 @@ from tensor_tracer.facts import RunFacts
 from tensor_tracer.messages import (Boundary, Plan, Program, State, boundary_of, encode_request, hub_error,
                                     numbers, plan_of, program_of)
 from tensor_tracer.plots import plot_scalars
+from tensor_tracer.prompts import PromptRequests
 from tensor_tracer.record import Record, decode_records
 from tensor_tracer.records import Records
 from tensor_tracer.selection import Followed, Kind, Names, Ranges, Selection, Sets, refuse_several, select
@@ -50,7 +50,7 @@ _MAX_SAVED = 10_000  # values of programs, or alarms, that wait for a loop
 _log = logging.getLogger("tensor_tracer")
 
 
-class Run:
+class Run(PromptRequests):
     """A live run, from `connect`. A separate thread keeps its public members up to date and
     pings the hub. Any thread may call its methods."""
 
@@ -226,13 +226,7 @@ class Run:
         """
         given: dict[str, Any] = {"parameters": parameters} if parameters else {}
         given |= {"plan": plan_of(plan)} if plan else {}
-        answer = self.request("intervention.preview", {"program": program_of(program)} | given)
-        if "records" in answer:
-            sides = answer["records"].items()
-            answer["records"] = {
-                side: list(self._decoded(base64.b64decode(text))) for side, text in sides
-            }
-        return answer
+        return self._with_records(self.request("intervention.preview", {"program": program_of(program)} | given))
 
     def control(self, name: str, take_over: bool = False) -> Control:
         """Claims control of the run; HubError `busy` if another client holds it."""
@@ -549,6 +543,8 @@ class Run:
         elif event == "plan":
             self.facts = (self.facts or {}) | {"plan": params["plan"]}
             self._known.add_plan(params["plan"])
+        elif event == "prompts":
+            self._set_facts((self.facts or {}) | {"prompt_sets": params["prompt_sets"]})
         elif event == "interventions":
             self.facts = (self.facts or {}) | {"interventions": params["programs"]}
         elif event == "applied":

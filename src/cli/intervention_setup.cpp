@@ -33,14 +33,10 @@ intervene::Context make_program_context(const config::TrainConfig& config,
                                         const mesh::MeshShape& shape, const TracingSetup& tracing) {
   intervene::Context context;
   context.model.places = tracing.context.places;
-  const std::int64_t batch = config.micro_batch_size;
-  for (const trace::PromptShape& set : tracing.context.prompt_sets) {
-    context.model.prompt_sets.push_back(set.name);
-    context.prompt_batches += (set.rows + batch - 1) / batch;
-  }
+  context.model.prompt_sets = tracing.context.prompt_sets;
   context.vectors = tracing.vectors.get();
   context.tensor_ranks = shape.tensor;
-  context.micro_batch_size = batch;
+  context.micro_batch_size = config.micro_batch_size;
   context.micro_batches = tracing.context.micro_batches;
   context.seq_length = config.model.seq_length;
   context.head_size = config.model.head_size();

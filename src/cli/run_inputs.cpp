@@ -19,19 +19,9 @@ json to_json(const base::Result<RunInputs>& read) {
     return {{"error", {error.code, error.message, error.where, error.remedy}}};
   }
   const TracingSetup& tracing = read.value().tracing;
-  json prompts = json::array();
-  for (const data::PromptSet& set : tracing.prompts) prompts.push_back({set.name, set.texts});
   json plan;
   if (tracing.plan != nullptr) plan = trace::to_json(*tracing.plan, tracing.context);
-  return {{"prompts", std::move(prompts)}, {"plan", std::move(plan)}};
-}
-
-std::vector<data::PromptSet> prompts_of(const json& message) {
-  std::vector<data::PromptSet> sets;
-  for (const json& set : message.at("prompts")) {
-    sets.push_back({set.at(0), set.at(1).get<std::vector<std::string>>()});
-  }
-  return sets;
+  return {{"prompts", data::to_json(tracing.prompts)}, {"plan", std::move(plan)}};
 }
 
 }  // namespace
@@ -66,8 +56,8 @@ base::Result<RunInputs> share_inputs(base::Result<RunInputs> read,
   trace::broadcast_contents(world, contents, 0);
   if (is_root) return read;
   RunInputs received;
-  received.tracing =
-      receive_tracing(config, shape, prompts_of(message), message.at("plan"), std::move(contents));
+  received.tracing = receive_tracing(config, shape, data::prompt_sets_of(message.at("prompts")),
+                                     message.at("plan"), std::move(contents));
   received.intervention.context = make_program_context(config, shape, received.tracing);
   return received;
 }

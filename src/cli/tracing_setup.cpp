@@ -13,38 +13,15 @@
 namespace tt::cli {
 namespace {
 
-// The prompts are part of the run's facts; the hub accepts at most 4 MiB of facts.
-constexpr std::size_t kMaxPromptBytes = std::size_t{2} << 20U;
 constexpr std::size_t kMaxPlanBytes = std::size_t{16} << 20U;
-// The default plan has two entries for each prompt set, and a plan has at most 64 entries.
-constexpr std::size_t kMaxPromptSets = 31;
 
 base::Status read_prompt_sets(const config::TrainConfig& config,
                               std::vector<data::PromptSet>& sets) {
-  const std::size_t files = config.monitor.monitor_prompts.size();
-  if (files > kMaxPromptSets) {
-    return base::invalid_argument(
-        "--monitor-prompts",
-        std::to_string(files) + " files are more than " + std::to_string(kMaxPromptSets),
-        "join some of them");
-  }
-  std::size_t bytes = 0;
   for (const std::string& path : config.monitor.monitor_prompts) {
     auto set = data::read_prompts(path, config.model.seq_length);
     if (!set) return set.error();
-    if (std::ranges::find(sets, set.value().name, &data::PromptSet::name) != sets.end()) {
-      return base::invalid_argument(
-          "--monitor-prompts", "two files are named \"" + set.value().name + "\"", "rename one");
-    }
-    bytes += nlohmann::json(set.value().texts).dump().size();
-    if (bytes > kMaxPromptBytes) {
-      return base::invalid_argument("--monitor-prompts",
-                                    "the files up to \"" + path + "\" take " +
-                                        std::to_string(bytes) + " bytes as JSON, more than " +
-                                        std::to_string(kMaxPromptBytes),
-                                    "keep fewer prompts, or shorter ones");
-    }
     sets.push_back(std::move(set).value());
+    if (auto status = data::check_prompt_sets(sets, "--monitor-prompts"); !status) return status;
   }
   return {};
 }
@@ -156,12 +133,7 @@ void add_tracing_facts(const config::TrainConfig& config, const TracingSetup& tr
   facts["points"] = tracing.context.places->to_json();
   facts["plan"] =
       trace::to_json(tracing.plan != nullptr ? *tracing.plan : trace::Plan(), tracing.context);
-  facts["prompt_sets"] = nlohmann::json::array();
-  for (const data::PromptSet& set : tracing.prompts) {
-    facts["prompt_sets"].push_back({{"name", set.name},
-                                    {"interval", config.monitor.monitor_interval},
-                                    {"prompts", set.texts}});
-  }
+  facts["prompt_sets"] = data::describe(tracing.prompts, config.monitor.monitor_interval);
   facts["vectors"] =
       tracing.vectors != nullptr ? tracing.vectors->names() : std::vector<std::string>();
 }

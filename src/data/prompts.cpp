@@ -3,14 +3,18 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <optional>
+#include <set>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "tensor_tracer/base/private_file.h"
+#include "tensor_tracer/data/tokenizer.h"
 
 namespace tt::data {
 namespace {
@@ -38,44 +42,114 @@ bool is_utf8(const std::string& text) {
   }
 }
 
-base::Status check_text(const std::string& text, const std::string& place,
-                        std::int64_t seq_length) {
+std::size_t count_tokens(const PromptSet& set) {
+  return std::transform_reduce(set.texts.begin(), set.texts.end(), std::size_t{0}, std::plus<>(),
+                               [](const std::string& text) { return tokenize(text).size(); });
+}
+
+}  // namespace
+
+std::int64_t PromptSet::longest() const {
+  std::size_t longest = 0;
+  for (const std::string& text : texts) longest = std::max(longest, tokenize(text).size());
+  return static_cast<std::int64_t>(longest);
+}
+
+at::Tensor PromptSet::tokens() const {
+  const std::int64_t width = longest();
+  at::Tensor all = at::zeros({static_cast<std::int64_t>(texts.size()), width},
+                             at::device(at::kCPU).dtype(at::kLong));
+  auto* row = all.mutable_data_ptr<std::int64_t>();
+  for (const std::string& text : texts) {
+    std::ranges::copy(tokenize(text), row);
+    row += width;
+  }
+  return all;
+}
+
+base::Status check_prompt(const std::string& text, const std::string& subject,
+                          std::int64_t seq_length, const std::string& where) {
   if (text.empty()) {
-    return base::invalid_argument(kFlag, place + " holds no text",
-                                  R"(write {"prompt": "…"} on each line)");
+    return base::invalid_argument(where, subject + " holds no text",
+                                  "write at least one character");
   }
-  if (!is_utf8(text)) {
-    return base::invalid_argument(kFlag, place + " is not UTF-8", "save the file as UTF-8");
-  }
-  if (static_cast<std::int64_t>(text.size()) > seq_length) {
-    return base::invalid_argument(kFlag,
-                                  place + " has " + std::to_string(text.size()) +
+  if (!is_utf8(text)) return base::invalid_argument(where, subject + " is not UTF-8", "use UTF-8");
+  const std::size_t tokens = tokenize(text).size();
+  if (static_cast<std::int64_t>(tokens) > seq_length) {
+    return base::invalid_argument(where,
+                                  subject + " has " + std::to_string(tokens) +
                                       " tokens, --seq-length is " + std::to_string(seq_length),
                                   "shorten it");
   }
   return {};
 }
 
-}  // namespace
-
-at::Tensor PromptSet::tokens() const {
-  const auto longest = std::ranges::max_element(texts, {}, &std::string::size)->size();
-  const auto rows = static_cast<std::int64_t>(texts.size());
-  const auto width = static_cast<std::int64_t>(longest);
-  at::Tensor bytes = at::zeros({rows, width}, at::device(at::kCPU).dtype(at::kByte));
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::string& text = texts[static_cast<std::size_t>(row)];
-    std::memcpy(bytes.data_ptr<std::uint8_t>() + row * width, text.data(), text.size());
+base::Status check_prompt_sets(const std::vector<PromptSet>& sets, const std::string& where) {
+  std::size_t tokens = 0;
+  std::set<std::string_view> names;
+  for (const PromptSet& set : sets) {
+    tokens += count_tokens(set);
+    if (set.is_removed || names.insert(set.name).second) continue;
+    return base::invalid_argument(where, "there are two prompt sets \"" + set.name + "\"",
+                                  "choose another name, or remove the first");
   }
-  return bytes.to(at::kLong);
+  if (names.size() > kMaxPromptSets) {
+    return base::invalid_argument(where,
+                                  std::to_string(names.size()) + " prompt sets are more than " +
+                                      std::to_string(kMaxPromptSets),
+                                  "remove one, or join some");
+  }
+  if (sets.size() > kMaxNumberedSets) {
+    return base::invalid_argument(
+        where,
+        "the run has had " + std::to_string(kMaxNumberedSets) + " prompt sets, which is the limit",
+        "keep a prompt that was removed, with the same name and text");
+  }
+  if (tokens > kMaxPromptTokens) {
+    return base::invalid_argument(where,
+                                  "the prompt sets would have " + std::to_string(tokens) +
+                                      " tokens, removed sets included; the limit is " +
+                                      std::to_string(kMaxPromptTokens),
+                                  "keep fewer prompts, or shorter ones");
+  }
+  return {};
+}
+
+nlohmann::json describe(const std::vector<PromptSet>& sets, std::int64_t interval) {
+  nlohmann::json described = nlohmann::json::array();
+  for (const PromptSet& set : sets) {
+    nlohmann::json tokens = nlohmann::json::array();
+    for (const std::string& text : set.texts) tokens.push_back(tokenize(text));
+    described.push_back({{"name", set.name},
+                         {"interval", interval},
+                         {"prompts", set.texts},
+                         {"tokens", std::move(tokens)}});
+    if (set.is_removed) described.back()["removed"] = true;
+  }
+  return described;
+}
+
+nlohmann::json to_json(const std::vector<PromptSet>& sets) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const PromptSet& set : sets) all.push_back({set.name, set.texts, set.is_removed});
+  return all;
+}
+
+std::vector<PromptSet> prompt_sets_of(const nlohmann::json& sets) {
+  std::vector<PromptSet> all;
+  for (const nlohmann::json& set : sets) {
+    all.push_back({set.at(0), set.at(1).get<std::vector<std::string>>(), set.at(2)});
+  }
+  return all;
 }
 
 at::Tensor PromptSet::targets() const {
-  const at::Tensor bytes = tokens();
-  at::Tensor next = at::full_like(bytes, -1);
-  for (std::int64_t row = 0; row < bytes.size(0); ++row) {
-    const auto known = static_cast<std::int64_t>(texts[static_cast<std::size_t>(row)].size()) - 1;
-    next[row].narrow(0, 0, known).copy_(bytes[row].narrow(0, 1, known));
+  const at::Tensor all = tokens();
+  at::Tensor next = at::full_like(all, -1);
+  for (std::int64_t row = 0; row < all.size(0); ++row) {
+    const std::size_t length = tokenize(texts[static_cast<std::size_t>(row)]).size();
+    const auto known = static_cast<std::int64_t>(length) - 1;
+    next[row].narrow(0, 0, known).copy_(all[row].narrow(0, 1, known));
   }
   return next;
 }
@@ -98,7 +172,7 @@ base::Result<PromptSet> read_prompts(const std::string& path, std::int64_t seq_l
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
     const std::string place = "line " + std::to_string(number) + " of \"" + path + "\"";
     const auto text = is_json ? text_of_json(line) : line;
-    if (auto status = check_text(text.value_or(""), place, seq_length); !status) {
+    if (auto status = check_prompt(text.value_or(""), place, seq_length, kFlag); !status) {
       return status.error();
     }
     set.texts.push_back(*text);

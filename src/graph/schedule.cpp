@@ -112,13 +112,14 @@ class ScheduleReader {
   }
 
   bool check_prompt_set(const std::string& name) {
-    const auto& known = reading_.model().prompt_sets;
+    const auto known = reading_.model().prompt_sets.names();
     if (name == "*" || std::ranges::find(known, name) != known.end()) return true;
     std::string remedy = "there is \"*\" for all";
     for (const std::string& set : known) remedy += ", " + in_quotes(set);
     return reading_.fail(
         span(kPrompts), "there is no prompt set " + in_quotes(name) + expr::suggestion(name, known),
-        known.empty() ? "the run has none: --monitor-prompts names a file of prompts" : remedy);
+        known.empty() ? "the run has none: keep a prompt, or start it with --monitor-prompts"
+                      : remedy);
   }
 
   bool read_every() {

@@ -129,7 +129,7 @@ bool ActiveProgram::is_due(const trace::ForwardScope& scope, const graph::Model&
   const graph::Schedule& when = program.when;
   if (!is_step(when, scope.step)) return false;
   if (scope.prompt_set > 0) {
-    const std::string& set = model.prompt_sets[scope.prompt_set - 1];
+    const std::string set = model.prompt_sets.now()->at(scope.prompt_set - 1).name;
     return std::ranges::any_of(when.prompt_sets, [&set](const std::string& named) {
       return named == "*" || named == set;
     });

@@ -26,7 +26,13 @@ std::set<std::string> read_back(const graph::Program& program) {
 // Number of forwards per step whose saved values are kept separately.
 std::int64_t forwards_of(const graph::Schedule& when, const Context& context) {
   const int phases = (when.in_train ? 1 : 0) + (when.in_eval ? 1 : 0);
-  return phases * context.micro_batches + (when.prompt_sets.empty() ? 0 : context.prompt_batches);
+  std::int64_t prompts = 0;
+  const auto sets = context.model.prompt_sets.now();
+  for (const points::PromptShape& set : *sets) {
+    const std::int64_t batch = context.micro_batch_size;
+    if (!set.is_removed) prompts += (set.rows + batch - 1) / batch;
+  }
+  return phases * context.micro_batches + (when.prompt_sets.empty() ? 0 : prompts);
 }
 
 // Checks the count of numbers that a program keeps in saved values, over its layers and the

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "src/intervene/desired_programs.h"
@@ -55,6 +57,7 @@ class Engine final : public trace::InterventionHooks {
   std::unique_ptr<trace::InterventionPass> begin(const trace::ForwardScope& scope,
                                                  const at::Tensor& tokens) override {
     std::unique_ptr<Frame> frame;
+    const bool is_rehearsal = preview_ != nullptr || !prompted_.empty();
     const auto add = [&](const std::shared_ptr<ActiveProgram>& program) {
       if (!program->is_due(scope, context_.model)) return;
       if (preview_ == nullptr) program->counts.was_due = true;
@@ -62,16 +65,17 @@ class Engine final : public trace::InterventionHooks {
           agree_on_specialization(*program, {tokens.size(0), tokens.size(1)}, context_, tensor_);
       if (specialization->error) {
         if (preview_ == nullptr) ++program->counts.failed;
+        if (!prompted_.empty()) prompt_errors_[program->name] = specialization->error->message;
         return;
       }
       if (frame == nullptr) {
         SavedValues* saved = tensor_.rank() == 0 ? &saved_ : nullptr;
         frame = std::make_unique<Frame>(
-            ForwardEnv{context_, tensor_, modules_, scope, tokens, saved, preview_ != nullptr});
+            ForwardEnv{context_, tensor_, modules_, scope, tokens, saved, is_rehearsal});
       }
       frame->add(program, specialization);
     };
-    std::ranges::for_each(in_force_, add);
+    std::ranges::for_each(prompted_.empty() ? in_force_ : prompted_, add);
     if (preview_acts_) add(preview_);
     if (frame == nullptr) return nullptr;
     // Passes of the same kind use the same plan again.
@@ -185,6 +189,35 @@ class Engine final : public trace::InterventionHooks {
     preview_acts_ = false;
   }
 
+  // The copies are dropped with their counts, so that the programs in force stay as they are.
+  bool begin_prompt() override {
+    for (const auto& program : in_force_) {
+      auto copy = std::make_shared<ActiveProgram>(*program);
+      copy->is_preview = true;
+      copy->counts = {};
+      copy->counts.places.resize(copy->num_places());
+      prompted_.push_back(std::move(copy));
+    }
+    return !prompted_.empty();
+  }
+
+  json end_prompt() override {
+    json programs = json::array();
+    for (const auto& program : prompted_) {
+      const Counts& counts = program->counts;
+      programs.push_back({{"name", program->name},
+                          {"acted", counts.acted},
+                          {"failed", counts.failed},
+                          {"waiting", counts.waiting}});
+      const auto error = prompt_errors_.find(program->name);
+      if (error != prompt_errors_.end()) programs.back()["error"] = error->second;
+    }
+    prompted_.clear();
+    prompt_errors_.clear();
+    plan_ = nullptr;  // its key names specializations of the copies
+    return programs;
+  }
+
  private:
   base::Result<std::shared_ptr<ActiveProgram>> stage(const ProgramSettings& settings,
                                                      const json& program, const Context& received) {
@@ -213,6 +246,8 @@ class Engine final : public trace::InterventionHooks {
   SavedValues saved_;
   std::shared_ptr<ActiveProgram> preview_;
   bool preview_acts_ = false;
+  ActivePrograms prompted_;  // copies of in_force_ from begin_prompt() to end_prompt()
+  std::map<std::string, std::string> prompt_errors_;  // of copies that could not be compiled
 
   std::shared_ptr<const ExecutionPlan> plan_;  // of the previous pass
   std::vector<std::uint64_t> plan_key_;

@@ -41,6 +41,13 @@ bool is_current(const trace::FileContents& contents, const Context& context) {
   return true;
 }
 
+// True if no prompt set that the program names was removed.
+bool has_prompt_sets(const graph::Schedule& when, const points::PromptSets& sets) {
+  return std::ranges::all_of(when.prompt_sets, [&sets](const std::string& name) {
+    return name == "*" || sets.find(name).has_value();
+  });
+}
+
 }  // namespace
 
 std::shared_ptr<ProgramCache> make_program_cache() { return std::make_shared<ProgramCache>(); }
@@ -55,7 +62,8 @@ base::Result<std::shared_ptr<const CompiledProgram>> ProgramCache::compile(
     const nlohmann::json& program, const Context& context) {
   const std::string source = source_of(program);
   auto known = take(source, context.tensor_rank);
-  if (known == nullptr || !is_current(known->contents, context)) {
+  if (known == nullptr || !is_current(known->contents, context) ||
+      !has_prompt_sets(known->program.when, context.model.prompt_sets)) {
     auto compiled = compile_program(program, context);
     const std::lock_guard lock(mutex_);
     ++compiled_;

@@ -60,6 +60,8 @@ class HubClient::Impl {
       last_state_ = text;
     } else if (event == "plan" && params.contains("plan")) {
       run_["plan"] = params.at("plan");
+    } else if (event == "prompts" && params.contains("prompt_sets")) {
+      run_["prompt_sets"] = params.at("prompt_sets");
     } else if (event == "interventions" && params.contains("programs")) {
       run_["interventions"] = params.at("programs");
     }

@@ -289,10 +289,11 @@ std::vector<std::pair<std::int64_t, Event>> Recording::events(const EventQuery& 
 }
 
 std::vector<TrainerEvent> Recording::trainer_events(std::uint64_t run) {
-  SQLite::Statement select(*database_,
-                           "SELECT step, id, kind FROM events WHERE run = ? "
-                           "AND kind IN ('plan', 'interventions', 'applied', 'saved', 'alarm') "
-                           "ORDER BY step, id");
+  SQLite::Statement select(
+      *database_,
+      "SELECT step, id, kind FROM events WHERE run = ? "
+      "AND kind IN ('plan', 'prompts', 'interventions', 'applied', 'saved', 'alarm') "
+      "ORDER BY step, id");
   select.bind(1, as_signed(run));
   std::vector<TrainerEvent> out;
   while (select.executeStep()) {

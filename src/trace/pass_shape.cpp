@@ -34,7 +34,7 @@ std::vector<PassSize> pass_sizes(const PlanEntry& entry, const PlanContext& cont
   if (point.is_of_step()) return {{1, static_cast<std::int64_t>(point.parameters.size())}};
   const std::int64_t batch = context.micro_batch_size;
   if (entry.prompt_set == 0) return {{batch, context.seq_length}};
-  const PromptShape& set = context.prompt_sets[entry.prompt_set - 1];
+  const points::PromptShape& set = entry.prompts;
   std::vector<PassSize> sizes;
   if (set.rows >= batch) sizes.push_back({batch, set.tokens, set.rows / batch});
   if (set.rows % batch > 0) sizes.push_back({set.rows % batch, set.tokens});

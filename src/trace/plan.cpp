@@ -135,19 +135,18 @@ base::Status parse_eval_forwards(const json& value, const std::string& where, Pl
   return {};
 }
 
-base::Status parse_prompts(const json& text, const std::vector<PromptShape>& sets,
+base::Status parse_prompts(const json& text, const points::PromptSets& sets,
                            const std::string& where, PlanEntry& entry) {
   if (!text.contains("prompts")) return {};
   const json& name = text["prompts"];
-  const auto found = name.is_string()
-                         ? std::ranges::find(sets, name.get<std::string>(), &PromptShape::name)
-                         : sets.end();
-  if (found == sets.end()) {
+  const auto number = name.is_string() ? sets.find(name.get<std::string>()) : std::nullopt;
+  if (!number) {
     std::string known;
-    for (const PromptShape& set : sets) known += (known.empty() ? "" : ", ") + set.name;
-    return base::invalid_argument(where + ".prompts", "unknown prompt set " + name.dump(),
-                                  known.empty() ? "start the run with --monitor-prompts and a file"
-                                                : "known prompt sets: " + known);
+    for (const std::string& set : sets.names()) known += (known.empty() ? "" : ", ") + set;
+    return base::invalid_argument(
+        where + ".prompts", "unknown prompt set " + name.dump(),
+        known.empty() ? "keep a prompt, or start the run with --monitor-prompts and a file"
+                      : "known prompt sets: " + known);
   }
   for (const char* key : {"phases", "micro_batches", "eval_forwards"}) {
     if (text.contains(key)) {
@@ -155,7 +154,8 @@ base::Status parse_prompts(const json& text, const std::vector<PromptShape>& set
                                     "leave it out: prompts have separate passes");
     }
   }
-  entry.prompt_set = static_cast<std::uint32_t>(found - sets.begin()) + 1;
+  entry.prompt_set = *number;
+  entry.prompts = sets.now()->at(*number - 1);
   entry.in_train = false;
   entry.in_eval = true;
   return {};
@@ -346,7 +346,7 @@ json to_json(const PlanEntry& entry, const PlanContext& context) {
   if (!entry.layers.empty()) text["layers"] = entry.layers;
   if (entry.tokens) text["tokens"] = {entry.tokens->first, entry.tokens->second};
   if (entry.prompt_set > 0) {
-    text["prompts"] = context.prompt_sets[entry.prompt_set - 1].name;
+    text["prompts"] = entry.prompts.name;
     return text;
   }
   text["micro_batches"] = entry.micro_batches;
@@ -359,7 +359,7 @@ json to_json(const PlanEntry& entry, const PlanContext& context) {
 
 // Places that show how a prediction forms, for the last tokens of a prompt set. They are computed
 // only for capture, so they come at some steps only.
-json how_prompts_are_predicted(const PromptShape& set, const PlanContext& context) {
+json how_prompts_are_predicted(const points::PromptShape& set, const PlanContext& context) {
   constexpr std::int64_t kTokens = 64, kEvery = 10;
   json entries = json::array();
   for (const char* name : {"LogitLens", "attention.entropy", "attention.largest_score",
@@ -396,7 +396,9 @@ json watch_first(std::int64_t tokens, const PlanContext& context) {
     }
   };
   watch(json::object());
-  for (const PromptShape& set : context.prompt_sets) watch({{"prompts", set.name}, {"rows", 0}});
+  for (const std::string& set : context.prompt_sets.names()) {
+    watch({{"prompts", set}, {"rows", 0}});
+  }
   return {{"entries", std::move(entries)}};
 }
 
@@ -455,7 +457,9 @@ json default_plan(const PlanContext& context) {
     if (parse_plan(plan, context, 0)) break;
     plan = watch_first(tokens, context);
   }
-  for (const PromptShape& set : context.prompt_sets) {
+  const auto sets = context.prompt_sets.now();
+  for (const points::PromptShape& set : *sets) {
+    if (set.is_removed) continue;
     json longer = plan;
     for (json& entry : how_prompts_are_predicted(set, context)) {
       longer["entries"].push_back(std::move(entry));

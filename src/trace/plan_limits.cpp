@@ -1,4 +1,5 @@
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -64,9 +65,13 @@ base::Status check_pass_bytes(const Plan& plan, const PlanContext& context) {
   };
   base::Status status = check_pass(plan, context, "a training pass", &PlanEntry::in_train);
   if (status) status = check_pass(plan, context, "an evaluation pass", in_evaluation);
-  for (std::uint32_t set = 1; status && set <= context.prompt_sets.size(); ++set) {
-    status = check_pass(plan, context, "a pass of the prompts " + context.prompt_sets[set - 1].name,
-                        [set](const PlanEntry& entry) { return entry.prompt_set == set; });
+  std::map<std::uint32_t, std::string> sets;
+  for (const PlanEntry& entry : plan.entries) sets[entry.prompt_set] = entry.prompts.name;
+  sets.erase(0);
+  for (const auto& [number, name] : sets) {
+    if (!status) return status;
+    status = check_pass(plan, context, "a pass of the prompts " + name,
+                        [set = number](const PlanEntry& one) { return one.prompt_set == set; });
   }
   return status;
 }

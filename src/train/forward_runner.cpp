@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tensor_tracer/comm/collectives.h"
+#include "tensor_tracer/trace/prompt_plan.h"
 
 namespace tt::train {
 
@@ -28,11 +29,12 @@ ForwardRunner::ForwardRunner(const config::TrainConfig& config, const Groups& gr
 }
 
 OpenForward ForwardRunner::open(const trace::ForwardScope& scope, const at::Tensor& tokens,
-                                const at::Tensor& targets, trace::Tracer* tracer) const {
+                                const at::Tensor& targets, trace::Tracer* tracer,
+                                trace::InterventionHooks* hooks) const {
   OpenForward forward;
   if (tracer != nullptr) forward.pass = tracer->begin(scope);
   forward.pass.set_text({tokens, targets});
-  if (hooks_ != nullptr) forward.interventions = hooks_->begin(scope, tokens);
+  if (hooks != nullptr) forward.interventions = hooks->begin(scope, tokens);
   return forward;
 }
 
@@ -54,7 +56,7 @@ OpenForward ForwardRunner::forward(const GlobalBatch& of, std::int64_t micro_bat
   const at::AutoGradMode mode(of.has_backward);
   const data::Batch batch = read(of, micro_batch);
   const trace::ForwardScope scope{of.step, micro_batch, batch.first_row, of.phase, 0, of.index};
-  OpenForward forward = open(scope, batch.tokens, batch.labels, tracer);
+  OpenForward forward = open(scope, batch.tokens, batch.labels, tracer, hooks_);
   forward.loss = model_.loss(batch.tokens, batch.labels, context_of(forward, scope, of.drops));
   forward.pass.end_forward();
   return forward;
@@ -92,23 +94,40 @@ double ForwardRunner::mean_over_replicas(double value) const {
 void ForwardRunner::run_prompts(const std::vector<data::PromptSet>& sets, std::int64_t step,
                                 trace::Tracer& tracer) {
   if (groups_.coordinates.data != 0) return;
-  const at::NoGradGuard no_grad;
   for (std::size_t set = 0; set < sets.size(); ++set) {
+    if (sets[set].is_removed) continue;
     const at::Tensor tokens = sets[set].tokens(), targets = sets[set].targets();
     std::int64_t micro = 0;
     for (std::int64_t row = 0; row < tokens.size(0); row += micro_batch_size_, ++micro) {
       const trace::ForwardScope scope{step, micro, row, trace::Phase::kEval,
                                       static_cast<std::uint32_t>(set) + 1};
       const std::int64_t rows = std::min(micro_batch_size_, tokens.size(0) - row);
-      const at::Tensor part = tokens.narrow(0, row, rows);
-      OpenForward forward = open(scope, part, targets.narrow(0, row, rows), &tracer);
-      if (!forward.pass.armed() && forward.interventions == nullptr) break;
-      model_.logits(part, context_of(forward, scope, /*drops=*/false));
-      forward.pass.end_forward();
-      forward.pass.finish();
-      if (forward.interventions != nullptr) forward.interventions->end();
+      const bool is_wanted = pass_over_prompts(scope, tokens.narrow(0, row, rows),
+                                               targets.narrow(0, row, rows), tracer, hooks_);
+      if (!is_wanted) break;
     }
   }
+}
+
+void ForwardRunner::run_prompt(const data::PromptSet& prompt, std::int64_t step,
+                               trace::Tracer& tracer, trace::InterventionHooks* hooks) {
+  if (groups_.coordinates.data != 0) return;
+  const trace::ForwardScope scope{step, 0, 0, trace::Phase::kEval, trace::kTypedPrompt};
+  pass_over_prompts(scope, prompt.tokens(), prompt.targets(), tracer, hooks);
+}
+
+// Returns false if nothing wants the pass; then it does not run.
+bool ForwardRunner::pass_over_prompts(const trace::ForwardScope& scope, const at::Tensor& tokens,
+                                      const at::Tensor& targets, trace::Tracer& tracer,
+                                      trace::InterventionHooks* hooks) const {
+  const at::NoGradGuard no_grad;
+  OpenForward forward = open(scope, tokens, targets, &tracer, hooks);
+  if (!forward.pass.armed() && forward.interventions == nullptr) return false;
+  model_.logits(tokens, context_of(forward, scope, /*drops=*/false));
+  forward.pass.end_forward();
+  forward.pass.finish();
+  if (forward.interventions != nullptr) forward.interventions->end();
+  return true;
 }
 
 }  // namespace tt::train

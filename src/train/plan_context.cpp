@@ -1,7 +1,5 @@
 #include "tensor_tracer/train/plan_context.h"
 
-#include <algorithm>
-
 #include "tensor_tracer/model/gpt.h"
 
 namespace tt::train {
@@ -18,12 +16,17 @@ trace::PlanContext make_plan_context(const config::TrainConfig& config,
   context.micro_batch_size = config.micro_batch_size;
   context.seq_length = config.model.seq_length;
   context.vectors = vectors;
-  for (const data::PromptSet& set : prompts) {
-    const auto longest = std::ranges::max_element(set.texts, {}, &std::string::size)->size();
-    context.prompt_sets.push_back({set.name, static_cast<std::int64_t>(set.texts.size()),
-                                   static_cast<std::int64_t>(longest)});
-  }
+  context.prompt_sets.replace(shapes_of(prompts));
   return context;
+}
+
+points::PromptSets::List shapes_of(const std::vector<data::PromptSet>& sets) {
+  points::PromptSets::List shapes;
+  for (const data::PromptSet& set : sets) {
+    shapes.push_back(
+        {set.name, static_cast<std::int64_t>(set.texts.size()), set.longest(), set.is_removed});
+  }
+  return shapes;
 }
 
 trace::OtherPasses make_other_passes(const config::TrainConfig& config) {

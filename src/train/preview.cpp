@@ -6,33 +6,19 @@
 #include <string>
 #include <utility>
 
+#include "src/train/kept_records.h"
 #include "tensor_tracer/base/base64.h"
 #include "tensor_tracer/comm/collectives.h"
 
 namespace tt::train {
 namespace {
 
-// Limit for the records of one pass. The records of two passes in Base64 fit into a worker's
-// message.
-constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 20U;
-
 base::Error too_many_bytes(std::size_t bytes) {
   return {"too_large",
           "the plan's records have " + std::to_string(bytes) + " bytes, a preview sends " +
-              std::to_string(kMaxRecordBytes),
+              std::to_string(KeptRecords::kMaxBytes),
           "plan", "watch fewer layers, rows or tokens, or reduce them more"};
 }
-
-// Keeps the records of a pass.
-class Kept : public trace::TraceSink {
- public:
-  void send_records(std::string records) noexcept override { records_ += records; }
-  void send_event(std::string_view /*event*/, nlohmann::json /*params*/) noexcept override {}
-  std::string take() { return std::exchange(records_, {}); }
-
- private:
-  std::string records_;
-};
 
 // The losses of both batches, without or with the program.
 struct Losses {
@@ -65,7 +51,7 @@ bool watches_prompts(const trace::Plan& plan) {
 
 // Runs without dropout, so that the passes differ only by the program. The gradients are not used.
 Losses measure(const PreviewParts& parts, std::int64_t step, bool has_backward,
-               trace::Tracer* watch, Kept& kept) {
+               trace::Tracer* watch, KeptRecords& kept) {
   ForwardRunner& runner = parts.runner;
   Losses losses;
   losses.train = runner.mean_over_replicas(
@@ -92,7 +78,7 @@ base::Result<nlohmann::json> run_preview(const PreviewParts& parts, const nlohma
     return base::Error{"invalid_argument", "another rank could not take the program", "program",
                        ""};
   }
-  Kept kept;
+  KeptRecords kept;
   std::optional<trace::Tracer> watch;
   if (plan.value()) {
     watch.emplace(parts.context, trace::TracerIdentity{parts.run_id, parts.groups.coordinates},
@@ -107,7 +93,7 @@ base::Result<nlohmann::json> run_preview(const PreviewParts& parts, const nlohma
   nlohmann::json writes = parts.hooks.preview_writes();
   parts.hooks.end_preview();
   const std::size_t bytes = std::max(off.records.size(), on.records.size());
-  if (bytes > kMaxRecordBytes) return too_many_bytes(bytes);
+  if (bytes > KeptRecords::kMaxBytes) return too_many_bytes(bytes);
   nlohmann::json answer = {{"step", steps_done},
                            {"batches",
                             {{{"batch", "train"}, {"loss_off", off.train}, {"loss_on", on.train}},

@@ -12,6 +12,7 @@
 #include "tensor_tracer/base/check.h"
 #include "tensor_tracer/base/overloaded.h"
 #include "tensor_tracer/comm/collectives.h"
+#include "tensor_tracer/data/tokenizer.h"
 #include "tensor_tracer/protocol/request.h"
 
 namespace tt::train {
@@ -28,8 +29,9 @@ struct ControlMessage {
   std::uint32_t plan_bytes = 0;     // of the plan's JSON, which follows if the plan is new
   std::uint32_t program_bytes = 0;  // of the programs' JSON, which follows if they changed
   std::uint32_t preview_bytes = 0;  // of a preview's parameters; another message follows it
-  std::uint32_t stop = 0;           // 1: neither this step nor a later step runs
-  std::uint16_t again = 0;          // 1: held, or a preview runs; another message follows
+  std::uint32_t prompt_bytes = 0;   // of new prompt sets, and of a prompt to run
+  std::uint8_t stop = 0;            // 1: neither this step nor a later step runs
+  std::uint8_t again = 0;           // 1: held, or a preview or prompt runs; another message follows
   std::uint16_t wanted = 0;         // 1: a viewer or the recording takes the traced records
 };
 
@@ -38,12 +40,13 @@ struct ControlMessage {
 RunControl::RunControl(const comm::ProcessGroup& control, trace::ControlSource* control_source,
                        trace::TraceSink* sink, trace::Tracer& tracer,
                        trace::InterventionHooks* hooks, ProgramControl::Preview preview,
-                       std::function<bool()> is_told_to_stop)
+                       PromptControl::Prompts prompts, std::function<bool()> is_told_to_stop)
     : control_(control),
       control_source_(control_source),
       sink_(sink),
       tracer_(tracer),
       programs_(control, control_source, sink, tracer.context(), hooks, std::move(preview)),
+      prompts_(control, control_source, sink, tracer.context(), std::move(prompts)),
       is_told_to_stop_(std::move(is_told_to_stop)) {}
 
 void RunControl::wait_for_viewer() {
@@ -59,6 +62,7 @@ bool RunControl::before_step(std::int64_t step) {
     if (control_source_ != nullptr) decide(step);
     again = share_decision(step);
     if (programs_.has_preview()) programs_.run_preview(step);
+    if (prompts_.has_run()) prompts_.run(step);
   }
   if (must_stop_) return false;
   if (new_plan_ != nullptr) tracer_.set_plan(std::move(new_plan_));
@@ -97,7 +101,7 @@ void RunControl::decide(std::int64_t next_step) {
     for (const trace::Request& request : std::exchange(requests_, {}))
       carry_out(request, next_step);
     programs_.answer_sets(next_step);
-    if (!is_held() || programs_.has_news()) return;
+    if (!is_held() || programs_.has_news() || prompts_.has_news()) return;
     control_source_->wait(kPoll);
     look_for_stop();
   }
@@ -107,12 +111,9 @@ void RunControl::decide(std::int64_t next_step) {
 void RunControl::disable_switched_off(std::int64_t next_step) {
   const std::vector<std::size_t> entries = tracer_.take_switched_off();
   if (entries.empty()) return;
-  auto plan = std::make_shared<trace::Plan>(tracer_.plan());
-  plan->number = ++plan_number_;
-  for (const std::size_t entry : entries) plan->entries[entry].enabled = false;
-  sink_->send_event("plan",
-                    {{"plan", trace::to_json(*plan, tracer_.context())}, {"step", next_step}});
-  new_plan_ = std::move(plan);
+  trace::Plan plan = plan_to_change();
+  for (const std::size_t entry : entries) plan.entries[entry].enabled = false;
+  notify_plan(put_plan(std::move(plan)), next_step);
 }
 
 void RunControl::carry_out(const trace::Request& request, std::int64_t next_step) {
@@ -136,6 +137,15 @@ void RunControl::carry_out(const trace::Request& request, std::int64_t next_step
           [&](const protocol::RevertPrograms& body) { intervene_with(body); },
           [&](const protocol::PreviewProgram& body) {
             programs_.is_on() ? programs_.take_preview(id, body) : refuse(body);
+          },
+          [&](const protocol::RunPrompt& body) {
+            prompts_.is_on() ? prompts_.take_run(id, body) : refuse(body);
+          },
+          [&](const protocol::KeepPrompt& body) {
+            prompts_.is_on() ? keep_prompt(id, body, next_step) : refuse(body);
+          },
+          [&](const protocol::RemovePrompt& body) {
+            prompts_.is_on() ? remove_prompt(id, body, next_step) : refuse(body);
           },
           refuse},
       request.body);
@@ -178,11 +188,58 @@ void RunControl::set_plan(std::uint64_t id, const protocol::SetPlan& request,
     control_source_->refuse(id, plan.error());
     return;
   }
-  ++plan_number_;
-  const nlohmann::json form = trace::to_json(plan.value(), tracer_.context());
-  new_plan_ = std::make_shared<const trace::Plan>(std::move(plan).value());
+  nlohmann::json form = put_plan(std::move(plan).value());
   control_source_->answer(id, {{"step", next_step}, {"ranks", control_.size()}, {"plan", form}});
-  sink_->send_event("plan", {{"plan", form}, {"step", next_step}});
+  notify_plan(std::move(form), next_step);
+}
+
+trace::Plan RunControl::plan_to_change() const {
+  trace::Plan plan = new_plan_ != nullptr ? *new_plan_ : tracer_.plan();
+  plan.number = plan_number_ + 1;
+  return plan;
+}
+
+nlohmann::json RunControl::put_plan(trace::Plan plan) {
+  plan_number_ = plan.number;
+  nlohmann::json form = trace::to_json(plan, tracer_.context());
+  new_plan_ = std::make_shared<const trace::Plan>(std::move(plan));
+  return form;
+}
+
+void RunControl::notify_plan(nlohmann::json form, std::int64_t step) const {
+  sink_->send_event("plan", {{"plan", std::move(form)}, {"step", step}});
+}
+
+void RunControl::keep_prompt(std::uint64_t id, const protocol::KeepPrompt& request,
+                             std::int64_t next_step) {
+  auto plan = prompts_.keep(request, plan_to_change());
+  if (!plan) {
+    control_source_->refuse(id, plan.error());
+    return;
+  }
+  prompts_.notify(next_step);
+  nlohmann::json form = put_plan(std::move(plan).value());
+  notify_plan(form, next_step);
+  const auto number = tracer_.context().prompt_sets.find(request.name);
+  control_source_->answer(id, {{"step", next_step},
+                               {"ranks", control_.size()},
+                               {"prompt_set", number.value()},
+                               {"tokens", data::tokenize(request.text)},
+                               {"plan", std::move(form)}});
+}
+
+void RunControl::remove_prompt(std::uint64_t id, const protocol::RemovePrompt& request,
+                               std::int64_t next_step) {
+  auto plan = prompts_.remove(request.name, plan_to_change());
+  if (!plan) {
+    control_source_->refuse(id, plan.error());
+    return;
+  }
+  prompts_.notify(next_step);
+  nlohmann::json form = put_plan(std::move(plan).value());
+  notify_plan(form, next_step);
+  control_source_->answer(
+      id, {{"step", next_step}, {"ranks", control_.size()}, {"plan", std::move(form)}});
 }
 
 void RunControl::end_single_steps(std::int64_t done) {
@@ -195,19 +252,26 @@ bool RunControl::share_decision(std::int64_t step) {
   std::string text;
   if (new_plan_ != nullptr) text = trace::to_json(*new_plan_, tracer_.context()).dump();
   ProgramControl::News news;
-  if (control_.rank() == 0) news = programs_.take_news(step);
+  std::uint32_t prompt_bytes = 0;
+  if (control_.rank() == 0) {
+    news = programs_.take_news(step);
+    prompt_bytes = prompts_.take_news();
+  }
+  const bool again = is_held() || news.preview_bytes > 0 || prompts_.has_run();
   ControlMessage message{step,
                          plan_number_,
                          static_cast<std::uint32_t>(text.size()),
                          news.program_bytes,
                          news.preview_bytes,
-                         must_stop_ ? 1U : 0U,
-                         static_cast<std::uint16_t>(is_held() || news.preview_bytes > 0),
+                         prompt_bytes,
+                         static_cast<std::uint8_t>(must_stop_),
+                         static_cast<std::uint8_t>(again),
                          static_cast<std::uint16_t>(wants_records())};
   broadcast(control_, &message, sizeof message);
   must_stop_ = message.stop != 0;
   TT_CHECK_EQ(message.step, step);
   tracer_.set_wanted(message.wanted != 0);
+  prompts_.share(message.prompt_bytes);  // plans and programs may name the new sets
   if (message.plan_bytes > 0)
     share_plan(message.plan_number, std::move(text), message.plan_bytes, step);
   programs_.share({message.program_bytes, message.preview_bytes}, step);
@@ -240,8 +304,7 @@ void RunControl::agree_on_plan(std::int64_t step) {
                     {{"level", "error"},
                      {"message", "a rank could not take plan " + std::to_string(plan_number_) +
                                      "; the plan before it stays in force"}});
-  sink_->send_event("plan",
-                    {{"plan", trace::to_json(tracer_.plan(), tracer_.context())}, {"step", step}});
+  notify_plan(trace::to_json(tracer_.plan(), tracer_.context()), step);
 }
 
 void RunControl::notify_state(const char* phase, std::int64_t step) const {

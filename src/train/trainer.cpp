@@ -9,6 +9,7 @@
 
 #include "src/train/export.h"
 #include "src/train/preview.h"
+#include "src/train/prompt_run.h"
 #include "tensor_tracer/base/thread.h"
 #include "tensor_tracer/comm/collectives.h"
 
@@ -54,6 +55,15 @@ Trainer::Trainer(const config::TrainConfig& config, TrainerParts parts)
                                 parts_.prompts, parts_.run_id},
                                params, contents, done);
           },
+          {.sets = &parts_.prompts,
+           .interval = config.monitor.monitor_interval,
+           .run =
+               [this](const nlohmann::json& params, const trace::FileContents& contents,
+                      std::int64_t done) {
+                 return run_prompt(
+                     {runner_, parts_.hooks, parts_.groups, parts_.plan_context, parts_.run_id},
+                     params, contents, done);
+               }},
           parts_.is_told_to_stop) {
   if (!config.export_tensors.empty()) {
     export_steps_ = config::parse_steps(config.export_at).value();

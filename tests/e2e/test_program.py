@@ -99,15 +99,16 @@ def test_bad_input_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize(
-    ("count", "message"),
-    [(20, "as JSON, more than 2097152; keep fewer prompts"), (32, "32 files are more than 31; join some")],
+    ("prompts", "message"),
+    [(256, "would have 294912 tokens, removed sets included; the limit is 262144"),
+     (1, "32 prompt sets are more than 31")],
 )
 def test_more_prompts_than_are_told_are_refused(
-    count: int, message: str, flags: Flags, tmp_path: Path
+    prompts: int, message: str, flags: Flags, tmp_path: Path
 ) -> None:
-    files = [tmp_path / f"{number}.txt" for number in range(count)]
+    files = [tmp_path / f"{number}.txt" for number in range(32)]
     for file in files:
-        file.write_text(("\x01" * 128 + "\n") * 256)  # six bytes each as JSON
+        file.write_text(("\x01" * 128 + "\n") * prompts)
     given = {"run_dir": str(tmp_path / "run"), "tensor_tracer_port": 0, "seq_length": 128}
     done = run([*command({**flags, **given}), "--monitor-prompts", *map(str, files)])
     assert done.returncode == 2, done.stderr

@@ -321,6 +321,27 @@ def test_interventions_as_they_are_asked_for(fake: FakeHub, tmp_path: Path) -> N
         assert vars(refused.value) == refusal
 
 
+def test_prompts_as_they_are_asked_for(fake: FakeHub) -> None:
+    boundary = {"step": 13, "ranks": 2, "plan": {"number": 4, "entries": []}}
+    records = base64.b64encode(GOLDEN_BYTES).decode()
+    fake.answers = {"prompt.keep": boundary, "prompt.remove": boundary,
+                    "prompt.run": {"step": 12, "tokens": [97], "records": {"off": records}}}  # fmt: skip
+    fake.hello["run"] = FACTS | {"prompt_sets": []}
+    with connect(fake.url) as run:
+        answer = run.prompt("a", plan=[{"point": "MLP1"}])
+        assert set(answer["records"]) == {"off"} and answer["tokens"] == [97]
+        for one, golden in zip(answer["records"]["off"], decode_records(GOLDEN_BYTES), strict=True):
+            assert (one.layer, one.payload) == (golden.layer, golden.payload)
+        assert run.keep_prompt("mine", "a").step == run.remove_prompt("mine").step == 13
+        assert fake.named("prompt.run") == [{"text": "a", "plan": {"entries": [{"point": "MLP1"}]}}]
+        assert fake.named("prompt.keep") == [{"name": "mine", "text": "a"}]
+        assert fake.named("prompt.remove") == [{"name": "mine"}]
+        sets = [{"name": "mine", "prompts": ["a"], "removed": True}, {"name": "mine", "prompts": ["b"]}]
+        fake.tell("prompts", step=14, prompt_sets=sets)
+        wait_until(lambda: (run.facts or {}).get("prompt_sets") == sets, "the prompts")
+        assert run._known.prompt_set_number("mine") == 2, "the set that is not removed"
+
+
 def test_the_programs_in_force_are_kept_up_to_date(fake: FakeHub) -> None:
     fake.hello["run"] = FACTS | {"interventions": [{"name": "a"}]}
     with connect(fake.url) as run:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hub_harness import claim
+from hub_harness import claim, error_code
 from program import Flags, binary, command, environment, tiny_flags, write_text
 from test_hub_replay import replaying, shown
 
@@ -159,6 +159,37 @@ def test_a_replay_tells_the_plan_that_was_set_while_the_run_was_recorded(flags: 
         viewer.request("replay.seek", {"step": change - 1})
         viewer.receive_until(lambda: len(viewer.named("plan")) == 2, "the first plan")
         assert viewer.named("plan")[1]["plan"] == first
+
+
+def test_a_recording_and_its_replay_know_the_prompts_that_were_kept(flags: Flags, tmp_path: Path) -> None:
+    line = command(
+        {**flags, "run_dir": str(tmp_path / "run"), "record": str(tmp_path), "train_iters": 100000,
+         "monitor_interval": 1, "tensor_tracer_port": 0, "tensor_tracer_wait": True}, 1,
+    )  # fmt: skip
+    plan = {"entries": [{"point": "InputTokens"}]}
+    with watched(line, tmp_path / "run") as run, run.control("Ada"):
+        next(iter(run.steps(timeout=20)))
+        change = run.request("prompt.keep", {"name": "mine", "text": "ab", "plan": plan})["step"]
+        next(record for record in run.records(timeout=20) if record.prompt_set == 1)
+        removed = run.request("prompt.remove", {"name": "mine"})["step"]
+        run.request("control.stop")
+    recording = open_recording(tmp_path / "run.ttrec")
+    assert [(one["name"], one["removed"]) for one in recording.facts["prompt_sets"]] == [("mine", True)]
+    kept = [record for record in recording.records(point="InputTokens") if record.prompt_set == 1]
+    assert {record.step for record in kept} == set(range(change, removed))
+    assert all(record.values[0].reshape(-1).tolist() == [97, 98] for record in kept)
+    with replaying(tmp_path / "run.ttrec", "--paused") as replay:
+        viewer = replay.viewer
+        assert viewer.hello["result"]["run"]["prompt_sets"] == []
+        claim(viewer)
+        for step, flags_of_sets in ((change, [False]), (change - 1, []), (removed, [True])):
+            before = len(viewer.named("prompts"))
+            viewer.request("replay.seek", {"step": step})
+            viewer.receive_until(lambda before=before: len(viewer.named("prompts")) > before, "its prompts")
+            sets = viewer.named("prompts")[-1]["prompt_sets"]
+            assert [one.get("removed", False) for one in sets] == flags_of_sets
+        for method, params in (("run", {}), ("keep", {"name": "a"})):
+            assert error_code(viewer.request(f"prompt.{method}", {"text": "a"} | params)) == "replay"
 
 
 def test_replay_and_export_are_commands_of_the_program() -> None:

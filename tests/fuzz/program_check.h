@@ -8,7 +8,9 @@
 
 namespace tt::fuzz {
 
-inline graph::Model model() { return {graph::gpt_places(24), {"probes", "chat"}}; }
+inline graph::Model model() {
+  return {graph::gpt_places(24), points::PromptSets({{"probes"}, {"chat"}})};
+}
 
 /// Parentheses count in a text, and not in a graph.
 inline bool is_deep(const base::Error& error) {

@@ -14,6 +14,7 @@ import { kOverview } from './overview';
 import { kPassed } from './passed';
 import { kPlan } from './plan';
 import { kProjections } from './projections';
+import { kPrompts } from './prompts';
 import { kReplay } from './replay';
 import { kStatistics } from './statistics';
 import { kTensors } from './tensors';
@@ -25,5 +26,5 @@ import { kUpdates } from './updates';
 export const kFeatures: readonly Feature[] = [
   ...[kOverview, kModelMap, kTensors, kMaps, kAttention, kPassed, kStatistics, kProjections],
   ...[kText, kLens, kHealth, kContributions, kUpdates, kTopTokens],
-  ...[kCompare, kPlan, kInterventions, kReplay, kAlarms, kExport, kNews],
+  ...[kCompare, kPlan, kInterventions, kPrompts, kReplay, kAlarms, kExport, kNews],
 ];

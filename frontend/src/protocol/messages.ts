@@ -113,6 +113,8 @@ const promptSetSchema = object({
   name: string,
   interval: withDefault(count, 1),
   prompts: withDefault(array(string), []),
+  /** It does not run any more; another set may have its name. */
+  removed: optional(boolean),
 });
 
 export const runSchema = object({
@@ -151,6 +153,11 @@ export const runSchema = object({
   interventions: optional(nullable(array(programSchema))),
 });
 export type RunFacts = Infer<typeof runSchema>;
+
+/** The prompt sets that a plan may name. */
+export function activePrompts(run: Pick<RunFacts, 'prompt_sets'>): RunFacts['prompt_sets'] {
+  return run.prompt_sets.filter(({ removed }) => !removed);
+}
 
 export const stateSchema = object({
   phase: oneOf(
@@ -297,6 +304,7 @@ export const droppedSchema = object({
   events: optional(count),
 });
 export type DroppedFacts = Infer<typeof droppedSchema>;
+export const promptsEventSchema = object({ prompt_sets: array(promptSetSchema), step: count });
 export const planEventSchema = object({ plan: planSchema, step: count });
 export const logSchema = object({ level: string, message: string });
 
@@ -308,6 +316,7 @@ export type Notification =
   | { readonly event: 'step'; readonly params: StepFacts }
   | { readonly event: 'dropped'; readonly params: DroppedFacts }
   | { readonly event: 'plan'; readonly params: Infer<typeof planEventSchema> }
+  | { readonly event: 'prompts'; readonly params: Infer<typeof promptsEventSchema> }
   | { readonly event: 'interventions'; readonly params: InterventionsFacts }
   | { readonly event: 'applied'; readonly params: AppliedFacts }
   | { readonly event: 'saved'; readonly params: SavedFacts }
@@ -356,6 +365,8 @@ function parseNotification(event: string, params: unknown): TextMessage {
       return of({ event, params: droppedSchema(params, 'params') });
     case 'plan':
       return of({ event, params: planEventSchema(params, 'params') });
+    case 'prompts':
+      return of({ event, params: promptsEventSchema(params, 'params') });
     case 'interventions':
       return of({ event, params: interventionsSchema(params, 'params') });
     case 'applied':

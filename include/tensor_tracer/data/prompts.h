@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -16,22 +17,48 @@ struct PromptLimits {
   std::size_t max_file_bytes = 16 << 20;
 };
 
-/// Texts that are monitored during a whole run. Immutable.
-struct PromptSet {
-  std::string name;  // of the file, without folder and extension
-  std::vector<std::string> texts;
+/// Limits of all prompt sets of a run; each limit has a test. Texts and tokens of the sets are part
+/// of the run's facts, and the hub accepts at most 4 MiB of facts. The default plan has two entries
+/// for each set, and a plan has at most 64 entries.
+inline constexpr std::size_t kMaxPromptSets = 31;
+inline constexpr std::size_t kMaxNumberedSets = 1024;                   // with the removed sets
+inline constexpr std::size_t kMaxPromptTokens = std::size_t{1} << 18U;  // with the removed sets
 
-  /// int64 [prompts, longest]: the bytes of each text, then zeros. Attention is causal, so the
+/// Texts that are monitored during a run.
+struct PromptSet {
+  std::string name;  // from a file: of the file, without folder and extension
+  std::vector<std::string> texts;
+  bool is_removed = false;  // no longer monitored; its number stays taken
+
+  /// int64 [prompts, longest]: the tokens of each text, then zeros. Attention is causal, so the
   /// zeros after a text do not change its values.
   at::Tensor tokens() const;
-  /// int64 [prompts, longest]: the next byte of the text; -1 from the text's last byte on.
+  /// int64 [prompts, longest]: the next token of the text; -1 from the text's last token on.
   at::Tensor targets() const;
+  /// Number of tokens of the longest text.
+  std::int64_t longest() const;
 };
+
+/// Checks one prompt: not empty, UTF-8, at most `seq_length` tokens. The error's message begins
+/// with `subject`.
+base::Status check_prompt(const std::string& text, const std::string& subject,
+                          std::int64_t seq_length, const std::string& where);
 
 /// Reads prompts from a file, one per line. In a .jsonl file each line is a JSON object with the
 /// text under "prompt" or "text", or a JSON string. Empty lines are ignored. Errors name the file
-/// and the line: no text, not UTF-8, longer than `seq_length` bytes.
+/// and the line: no text, not UTF-8, longer than `seq_length` tokens.
 base::Result<PromptSet> read_prompts(const std::string& path, std::int64_t seq_length,
                                      const PromptLimits& limits = {});
+
+/// Checks the names of all sets of a run, and the limits above.
+base::Status check_prompt_sets(const std::vector<PromptSet>& sets, const std::string& where);
+
+/// "prompt_sets" of docs/protocol.md, "The run's facts". `interval`: steps from one pass to the
+/// next.
+nlohmann::json describe(const std::vector<PromptSet>& sets, std::int64_t interval);
+
+/// The sets as JSON for other ranks, and back.
+nlohmann::json to_json(const std::vector<PromptSet>& sets);
+std::vector<PromptSet> prompt_sets_of(const nlohmann::json& sets);
 
 }  // namespace tt::data

@@ -14,6 +14,7 @@
 #include "tensor_tracer/expr/diagnostic.h"
 #include "tensor_tracer/expr/script.h"
 #include "tensor_tracer/points/place_table.h"
+#include "tensor_tracer/points/prompt_sets.h"
 
 namespace tt::graph {
 
@@ -135,7 +136,7 @@ struct Program {
 /// The run that a program is checked for.
 struct Model {
   std::shared_ptr<const points::PlaceTable> places;  // not null
-  std::vector<std::string> prompt_sets = {};
+  points::PromptSets prompt_sets = points::PromptSets();
 
   int num_layers() const { return places->num_layers(); }
 };

@@ -26,8 +26,7 @@ struct Context {
   int tensor_rank = 0;  // this rank
   std::int64_t micro_batch_size = 1;
   std::int64_t seq_length = 1;
-  std::int64_t micro_batches = 1;   // of a step
-  std::int64_t prompt_batches = 0;  // of all prompt sets
+  std::int64_t micro_batches = 1;  // of a step
   std::int64_t head_size = 1;
   at::ScalarType dtype = at::kFloat;  // of activations, and of weights in the forward
   std::uint64_t seed = 0;

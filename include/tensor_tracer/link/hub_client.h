@@ -35,9 +35,9 @@ struct HubClientOptions {
 /// A leader's connection to the hub. One thread of this object does all I/O and connects again for
 /// as long as this object lives. Another thread answers the requests that change nothing. The
 /// calling thread never waits for the network. After a reconnect the client sends the last `state`
-/// event again, and the last `plan` and `interventions` events as part of the run's facts. Thread:
-/// made, called and destroyed by the thread that runs the step; has_viewer() and wants_records() by
-/// any.
+/// event again, and the last `plan`, `prompts` and `interventions` events as part of the run's
+/// facts. Thread: made, called and destroyed by the thread that runs the step; has_viewer() and
+/// wants_records() by any.
 class HubClient : public trace::TraceSink, public trace::ControlSource {
  public:
   explicit HubClient(HubClientOptions options);

@@ -48,6 +48,8 @@ inline constexpr double kMaxControllerNameBytes = 64;
 inline constexpr double kMaxProgramNameBytes = 64;
 inline constexpr double kMaxAlarmNameBytes = 64;
 inline constexpr double kMaxStages = 256;
+inline constexpr double kMaxPromptNameBytes = 64;
+inline constexpr double kMaxPromptTextBytes = 65'536;  // the largest message of a viewer
 
 // --- The first message ---------------------------------------------------------------------------
 
@@ -271,6 +273,33 @@ struct PreviewProgram {
                                       Field{"plan", &PreviewProgram::plan}};
 };
 
+/// Runs one text through the model.
+struct RunPrompt {
+  std::string text = {};
+  std::optional<nlohmann::json> plan = {};  // absent: a default plan
+  static constexpr Row kRow{.method = "prompt.run", .needs_lease = true, .takes_long = true};
+  static constexpr std::tuple kFields{Field{"text", &RunPrompt::text, 0, kMaxPromptTextBytes},
+                                      Field{"plan", &RunPrompt::plan}};
+};
+
+/// Adds a prompt set of one text to the run.
+struct KeepPrompt {
+  std::string name = {};
+  std::string text = {};
+  std::optional<nlohmann::json> plan = {};  // its entries join the plan in force; absent: defaults
+  static constexpr Row kRow{.method = "prompt.keep", .needs_lease = true};
+  static constexpr std::tuple kFields{Field{"name", &KeepPrompt::name, 1, kMaxPromptNameBytes},
+                                      Field{"text", &KeepPrompt::text, 0, kMaxPromptTextBytes},
+                                      Field{"plan", &KeepPrompt::plan}};
+};
+
+/// Ends a prompt set.
+struct RemovePrompt {
+  std::string name = {};
+  static constexpr Row kRow{.method = "prompt.remove", .needs_lease = true};
+  static constexpr std::tuple kFields{Field{"name", &RemovePrompt::name, 1, kMaxPromptNameBytes}};
+};
+
 /// Only a replay answers this request and the next one.
 struct SeekReplay {
   std::uint64_t step = 0;
@@ -284,9 +313,10 @@ struct SetReplaySpeed {
   static constexpr std::tuple kFields{Field{"speed", &SetReplaySpeed::speed, 0.1, 100}};
 };
 
-using TrainerRequest = std::variant<PauseRun, ContinueRun, StopRun, StepRun, SetPlan, CheckPlan,
-                                    CheckProgram, ApplyProgram, SetParameter, RemovePrograms,
-                                    RevertPrograms, PreviewProgram, SeekReplay, SetReplaySpeed>;
+using TrainerRequest =
+    std::variant<PauseRun, ContinueRun, StopRun, StepRun, SetPlan, CheckPlan, CheckProgram,
+                 ApplyProgram, SetParameter, RemovePrograms, RevertPrograms, PreviewProgram,
+                 RunPrompt, KeepPrompt, RemovePrompt, SeekReplay, SetReplaySpeed>;
 
 /// The trainer's requests that change the programs in force.
 using ProgramRequest = std::variant<ApplyProgram, SetParameter, RemovePrograms, RevertPrograms>;

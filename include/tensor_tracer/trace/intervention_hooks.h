@@ -91,6 +91,14 @@ class InterventionHooks {
   virtual nlohmann::json preview_writes() = 0;
   /// Ends the preview. REQUIRES: begin_preview() succeeded.
   virtual void end_preview() = 0;
+
+  /// Until end_prompt() every program in force acts in every forward, whatever phase, prompts and
+  /// steps its `when` names, and nothing is kept or reported. False: no program is in force, and
+  /// nothing has begun.
+  virtual bool begin_prompt() = 0;
+  /// Returns the member "programs" of the answer to "prompt.run": one object for each program in
+  /// force. REQUIRES: begin_prompt() returned true.
+  virtual nlohmann::json end_prompt() = 0;
 };
 
 }  // namespace tt::trace

@@ -11,6 +11,7 @@
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/eval/limits.h"
 #include "tensor_tracer/points/place_table.h"
+#include "tensor_tracer/points/prompt_sets.h"
 #include "tensor_tracer/protocol/record.h"
 #include "tensor_tracer/trace/compressor.h"
 #include "tensor_tracer/trace/file_contents.h"
@@ -40,14 +41,6 @@ struct PlanLimits {
   eval::Limits expression = {.max_cost = 1e9};   // of a method, per capture
 };
 
-/// A prompt set: `rows` texts, padded to the `tokens` of the longest text. They run in separate
-/// passes.
-struct PromptShape {
-  std::string name;
-  std::int64_t rows = 1;
-  std::int64_t tokens = 1;
-};
-
 /// Facts of the run, to check a plan. `vectors` outlives the context.
 struct PlanContext {
   std::shared_ptr<const points::PlaceTable> places;
@@ -55,8 +48,8 @@ struct PlanContext {
   std::int64_t micro_batches = 1;     // of a step
   std::int64_t micro_batch_size = 1;  // batch rows
   std::int64_t seq_length = 1;
-  VectorLibrary* vectors = nullptr;      // null: the run has no vectors
-  std::vector<PromptShape> prompt_sets;  // set number n is prompt_sets[n - 1]
+  VectorLibrary* vectors = nullptr;  // null: the run has no vectors
+  points::PromptSets prompt_sets = points::PromptSets();
   PlanLimits limits = {};
 };
 
@@ -75,6 +68,7 @@ struct PlanEntry {
   std::string micro_batches = "0";          // as written
   std::vector<bool> takes_micro_batch;      // by number, while training
   std::uint32_t prompt_set = 0;             // 0: the run's own data
+  points::PromptShape prompts;              // of the prompt set
   std::int64_t first_row = 0;               // of the micro-batch
   std::optional<std::int64_t> end_row = 1;  // exclusive; nullopt: to the last row
   std::optional<std::pair<std::int64_t, std::int64_t>> tokens;  // [first, end); nullopt: all

@@ -57,6 +57,11 @@ class ForwardRunner {
   void run_prompts(const std::vector<data::PromptSet>& sets, std::int64_t step,
                    trace::Tracer& tracer);
 
+  /// Runs one prompt on data replica 0 as the prompt set trace::kTypedPrompt. `hooks`: the programs
+  /// that act; null: no program acts.
+  void run_prompt(const data::PromptSet& prompt, std::int64_t step, trace::Tracer& tracer,
+                  trace::InterventionHooks* hooks);
+
   /// The forward of one micro-batch. mean_loss() runs micro-batches one after another; a pipeline
   /// schedule may have several open.
   OpenForward forward(const GlobalBatch& of, std::int64_t micro_batch, trace::Tracer* tracer);
@@ -66,7 +71,11 @@ class ForwardRunner {
  private:
   data::Batch read(const GlobalBatch& of, std::int64_t micro_batch);
   OpenForward open(const trace::ForwardScope& scope, const at::Tensor& tokens,
-                   const at::Tensor& targets, trace::Tracer* tracer) const;
+                   const at::Tensor& targets, trace::Tracer* tracer,
+                   trace::InterventionHooks* hooks) const;
+  bool pass_over_prompts(const trace::ForwardScope& scope, const at::Tensor& tokens,
+                         const at::Tensor& targets, trace::Tracer& tracer,
+                         trace::InterventionHooks* hooks) const;
   nn::ForwardContext context_of(OpenForward& forward, const trace::ForwardScope& scope,
                                 bool drops) const;
 

@@ -11,6 +11,7 @@
 #include "tensor_tracer/trace/trace_sink.h"
 #include "tensor_tracer/trace/tracer.h"
 #include "tensor_tracer/train/program_control.h"
+#include "tensor_tracer/train/prompt_control.h"
 
 namespace tt::train {
 
@@ -24,7 +25,8 @@ class RunControl {
   /// on global rank 0, true if the run must end after its step; may be empty.
   RunControl(const comm::ProcessGroup& control, trace::ControlSource* control_source,
              trace::TraceSink* sink, trace::Tracer& tracer, trace::InterventionHooks* hooks,
-             ProgramControl::Preview preview, std::function<bool()> is_told_to_stop = {});
+             ProgramControl::Preview preview, PromptControl::Prompts prompts = {},
+             std::function<bool()> is_told_to_stop = {});
 
   /// Holds the run before its first step until a viewer watches it, or a request continues, steps
   /// or pauses it. Requests are carried out meanwhile, as in a pause.
@@ -54,6 +56,14 @@ class RunControl {
   void stop(std::uint64_t id, std::int64_t done);
   void begin_single_steps(std::uint64_t id, const protocol::StepRun& request, std::int64_t done);
   void set_plan(std::uint64_t id, const protocol::SetPlan& request, std::int64_t next_step);
+  void keep_prompt(std::uint64_t id, const protocol::KeepPrompt& request, std::int64_t next_step);
+  void remove_prompt(std::uint64_t id, const protocol::RemovePrompt& request,
+                     std::int64_t next_step);
+  /// The plan that is in force from the next step on, under the number of the plan after it.
+  trace::Plan plan_to_change() const;
+  /// Puts a plan in force from the next step on. Returns its JSON form.
+  nlohmann::json put_plan(trace::Plan plan);
+  void notify_plan(nlohmann::json form, std::int64_t step) const;
   void end_single_steps(std::int64_t done);
   /// Returns true if another message follows before the step.
   bool share_decision(std::int64_t step);
@@ -70,6 +80,7 @@ class RunControl {
   trace::TraceSink* const sink_;
   trace::Tracer& tracer_;
   ProgramControl programs_;
+  PromptControl prompts_;
   const std::function<bool()> is_told_to_stop_;
   std::vector<trace::Request> requests_;  // not executed yet
   bool is_waiting_ = false;               // for a viewer

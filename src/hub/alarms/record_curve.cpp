@@ -56,7 +56,7 @@ std::optional<std::uint64_t> find_prompts(const json& facts, const std::string& 
   std::uint64_t number = 0;
   for (const json& set : member(facts, "prompt_sets")) {
     ++number;
-    if (text_of(set, "name") == name) return number;
+    if (text_of(set, "name") == name && member(set, "removed") != true) return number;
   }
   return std::nullopt;
 }

@@ -39,8 +39,11 @@ json first_in_force(record::Recording& recording, const record::RunInfo& run) {
       break;
     }
   }
-  return {
-      {"plan", member(facts, "plan")}, {"programs", member(facts, "interventions")}, {"step", 0}};
+  const json& sets = member(facts, "prompt_sets");
+  return {{"plan", member(facts, "plan")},
+          {"programs", member(facts, "interventions")},
+          {"prompt_sets", sets.is_array() ? sets : member(run.facts, "prompt_sets")},
+          {"step", 0}};
 }
 
 }  // namespace
@@ -55,6 +58,7 @@ Replayer::Replayer(net::io_context& io, Room& room, record::Recording recording,
       events_(recording_.trainer_events(run_.run)),
       first_(first_in_force(recording_, run_)),
       plan_(first_.at("plan")),
+      prompt_sets_(list_of(first_.at("prompt_sets"))),
       speed_(speed),
       paused_(paused),
       timer_(io),
@@ -68,6 +72,7 @@ void Replayer::start() {
   if (facts.is_object()) {
     facts["plan"] = plan_;
     facts["interventions"] = list_of(first_.at("programs"));
+    facts["prompt_sets"] = prompt_sets_;
   }
   say(protocol::encode_request(1, "hello",
                                {{"versions", {protocol::kProtocolVersion}},
@@ -196,6 +201,7 @@ void Replayer::jump_to(std::size_t next) {
     past.push_back(std::move(row.params));
   }
   room_.replace_past(past);
+  show_prompts();
   show_plan();
   show_latest();
   show_programs();
@@ -282,6 +288,8 @@ void Replayer::show_events(std::size_t index) {
     json detail = recording_.event_detail(event->id);
     if (event->kind == "plan") {
       plan_ = member(detail, "plan");
+    } else if (event->kind == "prompts") {
+      prompt_sets_ = list_of(member(detail, "prompt_sets"));
     }
     say(protocol::encode_notification(event->kind, std::move(detail)));
   }
@@ -302,6 +310,16 @@ void Replayer::show_plan() {
   if (plan_ != before && plan_.is_object()) {
     say(protocol::encode_notification(
         "plan", {{"plan", plan_}, {"step", protocol::natural(params, "step").value_or(0)}}));
+  }
+}
+
+// Shows the prompt sets after a jump: the plan and the records name them.
+void Replayer::show_prompts() {
+  const std::uint64_t step = current_step();
+  json sets = list_of(member(in_force("prompts", step), "prompt_sets"));
+  if (sets != std::exchange(prompt_sets_, sets)) {
+    say(protocol::encode_notification("prompts",
+                                      {{"step", step}, {"prompt_sets", std::move(sets)}}));
   }
 }
 

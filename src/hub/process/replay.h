@@ -73,6 +73,7 @@ class Replayer : public Client {
   void show_events(std::size_t index);
   /// The params of the event of this kind that states what is in force in that step.
   json in_force(const char* kind, std::uint64_t step);
+  void show_prompts();
   void show_plan();
   void show_programs();
   void show_alarms();
@@ -84,8 +85,9 @@ class Replayer : public Client {
   const record::RunInfo run_;
   const std::vector<std::pair<std::uint64_t, std::uint64_t>> steps_;  // step, time in ns
   const std::vector<record::TrainerEvent> events_;                    // by step
-  const json first_;      // `plan` and `programs` in force before the first event
+  const json first_;      // `plan`, `prompt_sets` and `programs` before the first event
   json plan_;             // last sent
+  json prompt_sets_;      // last sent
   std::size_t next_ = 0;  // index of the step to show
   double speed_;
   bool paused_;

@@ -46,7 +46,14 @@ void AuditLog::facts(const nlohmann::json& facts) {
     recorder_->set_run(facts);
   }
   event("run", {{"plan", facts.value("plan", nlohmann::json())},
+                {"prompt_sets", facts.value("prompt_sets", nlohmann::json::array())},
                 {"interventions", facts.value("interventions", nlohmann::json::array())}});
+}
+
+void AuditLog::renew_facts(const nlohmann::json& facts) {
+  if (recorder_ != nullptr) {
+    recorder_->set_run(facts);
+  }
 }
 
 void AuditLog::state(const nlohmann::json& state) {

@@ -44,9 +44,11 @@ class AuditLog {
   /// The losses since the last call; nothing if the recorder has stopped (an alarm reports that).
   Lost take_lost();
 
-  /// A run begins, or a new worker continues it: the event `run` records the plan and programs in
-  /// force.
+  /// A run begins, or a new worker continues it: the event `run` records the plan, the prompt sets
+  /// and the programs in force.
   void facts(const nlohmann::json& facts);
+  /// The run's facts changed.
+  void renew_facts(const nlohmann::json& facts);
   void state(const nlohmann::json& state);
   void step(const nlohmann::json& params);
   void record(const protocol::RecordHeader& header, const SharedBytes& bytes);

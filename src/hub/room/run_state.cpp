@@ -77,6 +77,12 @@ void RunState::keep_record(StoredRecord record) {
   }
 }
 
+void RunState::set_prompt_sets(const nlohmann::json& sets) {
+  if (facts_.is_object() && sets.is_array()) {
+    facts_["prompt_sets"] = sets;
+  }
+}
+
 void RunState::set_programs(const nlohmann::json& programs) {
   if (facts_.is_object() && programs.is_array()) {
     facts_["interventions"] = programs;

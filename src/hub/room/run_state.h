@@ -33,6 +33,8 @@ class RunState {
   void set_plan(const nlohmann::json& plan);
   /// Sets the limit of the recording in bytes; 0: no limit.
   void set_recording_limit(std::uint64_t max_bytes);
+  /// Sets all prompt sets of the run.
+  void set_prompt_sets(const nlohmann::json& sets);
   /// Sets all programs in force.
   void set_programs(const nlohmann::json& programs);
 

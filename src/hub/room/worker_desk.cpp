@@ -15,11 +15,12 @@ namespace tt::hub {
 namespace {
 
 using nlohmann::json;
-using Names = std::array<std::string_view, 7>;
+using Names = std::array<std::string_view, 8>;
 
-constexpr Names kPassedOn = {"step", "plan", "interventions", "applied", "saved", "dropped", "log"};
+constexpr Names kPassedOn = {"step",    "plan",  "prompts", "interventions",
+                             "applied", "saved", "dropped", "log"};
 // The leader of stage 0 sends these for all ranks.
-constexpr Names kFromTrainerOnly = {"state", "step", "plan", "interventions"};
+constexpr Names kFromTrainerOnly = {"state", "step", "plan", "prompts", "interventions"};
 // Other threads than the step's thread send these events, so they do not show that the step
 // advances.
 constexpr Names kFromOtherThreads = {"log", "dropped", "link"};
@@ -126,6 +127,9 @@ void WorkerDesk::follow_trainer(const protocol::Notification& notification, cons
   } else if (notification.event == "plan") {
     run_.set_plan(params.value("plan", json()));
     alarms_.follow_run();
+  } else if (notification.event == "prompts") {
+    run_.set_prompt_sets(params.value("prompt_sets", json()));
+    audit_log_.renew_facts(run_.facts());
   } else if (notification.event == "interventions") {
     run_.set_programs(params.value("programs", json()));
   } else if (notification.event == "applied") {

@@ -7,7 +7,7 @@
 
 namespace tt::graph {
 
-inline Model test_model() { return {gpt_places(24), {"probes", "chat"}}; }
+inline Model test_model() { return {gpt_places(24), points::PromptSets({{"probes"}, {"chat"}})}; }
 
 /// Programs that are sound for test_model(); between them they use all of the language.
 inline constexpr std::string_view kSamples[] = {

@@ -55,7 +55,10 @@ TEST_F(RoomInterventionsTest, EachMethodHasItsParametersAndNeedsTheLease) {
        {{"name", "a"}, {"program", "x"}, {"parameters", {{"p", 1}}}, {"ttl", 5}, {"keep", true}}},
       {"intervention.set", {{"name", "a"}, {"parameter", "p"}, {"value", 2.5}}},
       {"intervention.remove", {{"name", "a"}}},
-      {"intervention.preview", {{"program", "x"}, {"parameters", json::object()}}}};
+      {"intervention.preview", {{"program", "x"}, {"parameters", json::object()}}},
+      {"prompt.run", {{"text", "once"}}},
+      {"prompt.keep", {{"name", "a"}, {"text", "once"}, {"plan", json::object()}}},
+      {"prompt.remove", {{"name", "a"}}}};
   for (const auto& [method, params] : requests) {
     EXPECT_EQ(ask(*viewer, method, params).at("error").at("code"), "not_controller");
     EXPECT_EQ(ask(*viewer, method, {{"x", 1}}).at("error").at("code"), "not_controller")

@@ -196,6 +196,29 @@ TEST_F(RoomTest, APlanIsCheckedWithoutTheLease) {
   EXPECT_EQ(viewer->texts().back().at("result"), json({{"bytes_per_step", 1}}));
 }
 
+TEST_F(RoomTest, ALateViewerKnowsThePromptsThatWereKept) {
+  const auto worker = greeted(Role::kWorker);
+  const auto other = join(Role::kWorker);
+  say(*other,
+      {{"id", 1},
+       {"method", "hello"},
+       {"params", {{"versions", {1}}, {"role", "worker"}, {"rank", 1}, {"run", {{"id", "1"}}}}}});
+  const auto viewer = greeted(Role::kViewer);
+  const auto tell = [&](FakeClient& from, const json& sets) {
+    say(from, {{"event", "prompts"}, {"params", {{"step", 3}, {"prompt_sets", sets}}}});
+  };
+  const json kept = {{{"name", "mine"}, {"prompts", {"once"}}}};
+  tell(*worker, kept);
+  tell(*other, json::array());
+  tell(*worker, 7);
+  const auto texts = viewer->texts();
+  ASSERT_EQ(texts.size(), 2U) << "only rank 0 keeps prompts";
+  EXPECT_EQ(texts[0].at("params").at("prompt_sets"), kept);
+  const auto late = join(Role::kViewer);
+  say(*late, {{"id", 1}, {"method", "hello"}, {"params", {{"versions", {1}}, {"role", "viewer"}}}});
+  EXPECT_EQ(late->texts().at(0).at("result").at("run").at("prompt_sets"), kept);
+}
+
 TEST_F(RoomTest, APauseWithoutALeaseEndsAfterItsTime) {
   // As after a restart of the hub: the trainer comes back paused and nobody holds the lease.
   const auto worker = greeted(Role::kWorker);

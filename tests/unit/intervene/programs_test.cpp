@@ -75,7 +75,7 @@ class Controlled {
     Context context = made_up_context(4, group_, at::kFloat);
     context.files = &files_;
     context.vectors = &vectors_;
-    context.model.prompt_sets = {"probes"};
+    context.model.prompt_sets = points::PromptSets({{"probes"}});
     return context;
   }
 
@@ -329,6 +329,35 @@ TEST(Programs, InForceReadInAPreviewWhatTheRunSavedAndLeaveNothingBehind) {
   EXPECT_EQ(pass(9), 2);
   EXPECT_EQ(counts_of(run)["forwards"], 2);
   EXPECT_EQ(run.engine().take_saved().size(), 2U);
+}
+
+TEST(Programs, InForceActOnATypedPromptAtAnyTimeAndCountNothing) {
+  Controlled run;
+  const std::string twice = "layers[1].output *= 2\nsave(layers[1].output.mean(), \"m\")\n";
+  run.apply("later", "when(steps=\"100\")\n" + twice);
+  run.apply("waits", "save(layers[1].output.mean(), \"m\")\nlayers[2].output += saved(\"m\")");
+  run.at_boundary(true);
+  const trace::ForwardScope scope{.step = 8, .phase = trace::Phase::kEval, .prompt_set = 9};
+  const at::Tensor tokens = at::zeros({1, 3}, at::kLong);
+  EXPECT_EQ(run.engine().begin(scope, tokens), nullptr) << "neither names this pass";
+  ASSERT_TRUE(run.engine().begin_prompt());
+  const auto pass = run.engine().begin(scope, tokens);
+  ASSERT_NE(pass, nullptr);
+  const at::Tensor out = pass->at_point(hidden_states(1), at::ones({1, 3, 64}));
+  pass->at_point(hidden_states(2), at::ones({1, 3, 64}));
+  pass->end();
+  EXPECT_TRUE(at::equal(out, at::full({1, 3, 64}, 2)));
+  EXPECT_EQ(run.engine().end_prompt(), json::parse(R"([
+      {"name": "later", "acted": true, "failed": 0, "waiting": 0},
+      {"name": "waits", "acted": false, "failed": 0, "waiting": 1}])"));
+  EXPECT_EQ(run.engine().begin(scope, tokens), nullptr);
+  EXPECT_EQ(counts_of(run)["forwards"], 0);
+  EXPECT_TRUE(run.engine().take_saved().empty());
+}
+
+TEST(Programs, WithoutOneInForceNoPromptBegins) {
+  Controlled run;
+  EXPECT_FALSE(run.engine().begin_prompt());
 }
 
 // The refusal of a program for a model with these micro-batches; empty: it is taken.

@@ -89,7 +89,7 @@ TEST(Places, AreThoseOfTheTestsWithoutLibtorch) {
 }
 
 TEST(Places, OfEverySubmoduleAreItsInputAndOutput) {
-  const graph::Model model{describe_model(llama(), 2).places(), {}};
+  const graph::Model model{describe_model(llama(), 2).places()};
   const auto place_of = [&](const std::string& path) {
     const auto program = graph::parse_program("save(" + path + ", \"x\")", model);
     return program.ok() ? to_string(program.value().values[0].leaves.at(0).place)

@@ -58,6 +58,10 @@ TEST(Request, IsWrittenAsItWasRead) {
       {"intervention.remove", {{"name", "a"}}},
       {"intervention.revert", json::object()},
       {"intervention.preview", {{"program", "x"}, {"parameters", json::object()}}},
+      {"prompt.run", {{"text", ""}}},
+      {"prompt.run", {{"text", "once"}, {"plan", {{"entries", json::array()}}}}},
+      {"prompt.keep", {{"name", "a"}, {"text", "once"}}},
+      {"prompt.remove", {{"name", "a"}}},
       {"replay.seek", {{"step", 0U}}},
       {"replay.speed", {{"speed", 0.5}}}};
   for (const auto& [method, params] : all) {

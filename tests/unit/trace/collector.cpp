@@ -69,7 +69,7 @@ PlanContext context(int ranks, std::int64_t groups) {
   about.micro_batches = 2;
   about.micro_batch_size = 4;
   about.seq_length = 5;
-  about.prompt_sets = {{"probes", 4, 5}};
+  about.prompt_sets = points::PromptSets({{"probes", 4, 5}});
   return about;
 }
 

@@ -24,7 +24,7 @@ PlanContext context() {
   about.micro_batches = 4;
   about.micro_batch_size = 8;
   about.seq_length = 16;
-  about.prompt_sets = {{"probes", 11, 10}};
+  about.prompt_sets = points::PromptSets({{"probes", 11, 10}});
   return about;
 }
 
@@ -368,7 +368,7 @@ TEST(Plan, TheDefaultFitsItsLimits) {
 TEST(Plan, TheDefaultShowsHowPromptsArePredicted) {
   PlanContext about = context();
   about.seq_length = 200;
-  about.prompt_sets = {{"short", 1, 10}, {"long", 2, 200}};
+  about.prompt_sets = points::PromptSets({{"short", 1, 10}, {"long", 2, 200}});
   const json plan = default_plan(about);
   ASSERT_TRUE(parse_plan(plan, about, 1).ok());
   std::map<std::string, int> taken;

@@ -133,7 +133,7 @@ TEST(RunControl, ARunThatIsToldToStopEndsOnAllRanksAlsoIfItIsPausedOrHasNoHub) {
                            nullptr);
       std::function<bool()> is_told_to_stop;
       if (is_first) is_told_to_stop = [&asked] { return ++asked > 4; };
-      RunControl control(group, its, its, tracer, nullptr, {}, is_told_to_stop);
+      RunControl control(group, its, its, tracer, nullptr, {}, {}, is_told_to_stop);
       std::int64_t& step = steps[static_cast<std::size_t>(group.rank())];
       while (step < 100 && control.before_step(step + 1)) ++step;
       control.finish(step);

@@ -5,19 +5,13 @@
 #include "tensor_tracer/train/trainer.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <deque>
-#include <filesystem>
-#include <fstream>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -27,9 +21,7 @@
 #include <vector>
 
 #include "tensor_tracer/base/check.h"
-#include "tensor_tracer/comm/world.h"
-#include "tensor_tracer/protocol/record.h"
-#include "tensor_tracer/train/plan_context.h"
+#include "tests/unit/train/tiny_run.h"
 
 namespace tt::train {
 namespace {
@@ -38,111 +30,6 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 constexpr double kTolerance = 1e-12;  // of a float64 loss, relative
-constexpr std::int64_t kSteps = 8;
-
-config::TrainConfig tiny_config(mesh::MeshShape shape) {
-  config::TrainConfig config;
-  config.model.num_layers = 2;
-  config.model.hidden_size = 32;
-  config.model.num_attention_heads = 4;
-  config.model.seq_length = 16;
-  config.optimizer.lr = 1e-2;
-  config.tensor_model_parallel_size = shape.tensor;
-  config.micro_batch_size = 2;
-  config.global_batch_size = 8;
-  config.train_iters = kSteps;
-  config.eval_interval = 4;
-  config.eval_iters = 2;
-  config.params_dtype = "float64";
-  return config;
-}
-
-/// A text whose bytes are neither constant nor periodic.
-data::TextCorpus make_corpus() {
-  const auto path = std::filesystem::path(testing::TempDir()) /
-                    ("trainer_" + std::to_string(::getpid()) + ".txt");
-  std::uint32_t state = 1;
-  std::string text;
-  for (int i = 0; i < 8192; ++i) {
-    state = state * 1664525U + 1013904223U;
-    text += static_cast<char>('a' + (state >> 24U) % 26U);
-  }
-  std::ofstream(path) << text;
-  auto corpus = data::TextCorpus::open({path.string()}, {});
-  std::filesystem::remove(path);
-  return std::move(corpus).value();
-}
-
-/// The hub's side of global rank 0: requests[i] arrive at the i-th poll; records are kept.
-class Script : public trace::ControlSource, public trace::TraceSink {
- public:
-  std::deque<std::vector<trace::Request>> requests;
-  std::vector<std::pair<std::uint64_t, json>> answers;
-  std::vector<std::pair<protocol::RecordHeader, std::vector<float>>> records;
-
-  std::vector<trace::Request> poll() override {
-    if (requests.empty()) return {};
-    auto next = std::move(requests.front());
-    requests.pop_front();
-    return next;
-  }
-  void wait(std::chrono::milliseconds) override {}
-  bool has_viewer() const override { return true; }
-  bool wants_records() const override { return true; }
-  void answer(std::uint64_t id, json result) noexcept override {
-    answers.emplace_back(id, std::move(result));
-  }
-  void refuse(std::uint64_t id, const base::Error& error) noexcept override {
-    ADD_FAILURE() << "request " << id << " was refused: " << error.message;
-  }
-  void send_records(std::string sent) noexcept override {
-    protocol::RecordReader reader(sent);
-    while (const auto record = reader.next()) {
-      std::vector<float> values(record->payload.size() / sizeof(float));
-      std::memcpy(values.data(), record->payload.data(), record->payload.size());
-      records.emplace_back(record->header, std::move(values));
-    }
-  }
-  void send_event(std::string_view, json) noexcept override {}
-};
-
-/// What one rank saw: a report of each step, and the TrainError that ended the run.
-struct RankResult {
-  std::vector<StepReport> reports;
-  std::string train_error;
-};
-
-/// Changes what one rank's trainer is given.
-using Customise = std::function<void(TrainerParts&, int rank)>;
-
-std::vector<RankResult> train(
-    const config::TrainConfig& config, mesh::MeshShape shape, Script* script = nullptr,
-    const Customise& customise = [](TrainerParts&, int) {}) {
-  static const data::TextCorpus corpus = make_corpus();
-  EXPECT_TRUE(config::check_unseen(config, shape.world_size()).ok());
-  std::vector<RankResult> results(static_cast<std::size_t>(shape.world_size()));
-  comm::run_local(shape.world_size(), [&](const comm::ProcessGroup& world) {
-    at::set_num_threads(1);
-    RankResult& result = results[static_cast<std::size_t>(world.rank())];
-    TrainerParts parts;
-    parts.groups = make_groups(world, shape);
-    parts.corpus = &corpus;
-    parts.plan_context = make_plan_context(config, shape, nullptr, {});
-    if (world.rank() == 0) {
-      parts.control_source = script;
-      parts.sink = script;
-    }
-    parts.on_step = [&result](const StepReport& report) { result.reports.push_back(report); };
-    customise(parts, world.rank());
-    Trainer trainer(config, std::move(parts));
-    try {
-      trainer.run();
-    } catch (const TrainError& error) {
-      result.train_error = error.what();
-    }
-  });
-  return results;
-}
 
 void expect_near(double found, double wanted) {
   EXPECT_NEAR(found, wanted, kTolerance * std::abs(wanted));
@@ -191,6 +78,7 @@ TEST_P(TrainerOnMesh, APlanOfTheRunIsInForceOnEveryRank) {
   Script two;
   two.requests = plan_before_step_3();
   train(tiny_config(GetParam()), GetParam(), &two);
+  EXPECT_THAT(two.refusals, testing::IsEmpty());
   ASSERT_EQ(two.answers.size(), 1U);
   EXPECT_EQ(two.answers[0].second["step"], 3);
   EXPECT_EQ(two.answers[0].second["ranks"], 2);
@@ -264,6 +152,8 @@ class NanInOneStep : public trace::InterventionHooks {
   bool preview_writes_gradients() const override { return false; }
   json preview_writes() override { return {}; }
   void end_preview() override {}
+  bool begin_prompt() override { return false; }
+  json end_prompt() override { return {}; }
 
  private:
   const std::int64_t step_;

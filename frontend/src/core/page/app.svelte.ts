@@ -318,6 +318,11 @@ export class App implements Disposable, Session {
       case 'plan':
         this.onPlan(notification.params.plan, notification.params.step);
         return false;
+      case 'prompts':
+        if (this.run !== null) {
+          this.run = { ...this.run, prompt_sets: notification.params.prompt_sets };
+        }
+        return false;
       case 'dropped':
         this.drops = withDrops(this.drops, notification.params);
         return false;

@@ -47,6 +47,8 @@ export interface LayerSizes {
 export interface FrameView<F extends ViewFrame = ViewFrame> {
   readonly kind: F['kind'];
   readonly panel: Panel<{ session: Session; frame: F; point: string }>;
+  /** The text of a frame that has predictions of the next tokens. */
+  readonly reader?: Panel<{ session: Session; frame: F }>;
   /** What the map of the model draws. */
   sizesOf?(frame: F): LayerSizes;
   /** A tool of the feature chooses the scale of the panel's colours. */

@@ -13,12 +13,19 @@ import { compressorOf } from './watched';
 export class PlanBook {
   private readonly history = new PlanHistory();
   private version = $state(0);
+  /** The plan of the last answer that has records: it never was in force. */
+  private answered = $state.raw<Plan | null>(null);
   /** In the order of their numbers. */
   readonly all = $derived.by(() => (this.version < 0 ? [] : this.history.all));
 
   add(plan: Plan, since = 0): void {
     this.history.add(plan, since);
     this.version += 1;
+  }
+
+  /** A plan that was made for one answer alone. */
+  lend(plan: Plan): void {
+    this.answered = plan;
   }
 
   recall(lines: readonly AuditLine[], run: string): void {
@@ -32,6 +39,7 @@ export class PlanBook {
   }
 
   of(number: number): Plan | undefined {
+    if (number === this.answered?.number) return this.answered;
     return this.version < 0 ? undefined : this.history.of(number)?.plan;
   }
 }

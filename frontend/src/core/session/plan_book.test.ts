@@ -75,3 +75,11 @@ test('the trail tells of plans that were in force before the page came', () => {
     ...['sum', 'max', 'min', 'std', undefined],
   ]);
 });
+
+test('the plan of an answer words its records, and is no plan of the run', () => {
+  plans.lend(planOf(0, 'absmax'));
+  expect(of(0, 1)?.method).toBe('absmax');
+  expect(plans.all.map(({ plan }) => plan.number)).toEqual([1, 2]);
+  plans.lend(planOf(0, 'sum'));
+  expect(of(0, 1)?.method).toBe('sum');
+});

@@ -100,7 +100,7 @@ export interface Hub {
   readonly control: Controller;
   /** Where a feature says what the user should see in any view. */
   readonly toasts: Pick<Toasts, 'say'>;
-  readonly link: Pick<WorkerLink, 'request' | 'query' | 'whole' | 'lossesOf' | 'askRuns'>;
+  readonly link: Pick<WorkerLink, 'request' | 'query' | 'whole' | 'keep' | 'lossesOf' | 'askRuns'>;
 }
 
 /** The page as a feature sees it. */

@@ -53,7 +53,7 @@ function watchedOf(
   index: number,
   name: string,
 ): WatchedEntry {
-  const promptSet = run.prompt_sets.findIndex((set) => set.name === entry.prompts) + 1;
+  const promptSet = promptSetOf(run, entry.prompts);
   const set = promptSet > 0 ? run.prompt_sets[promptSet - 1] : undefined;
   const compressor = compressorOf(entry, facts);
   const every = Math.max(1, entry.every ?? 1);
@@ -72,6 +72,13 @@ function watchedOf(
     form: formOfPlan(compressor.kind),
     firstToken: entry.tokens?.[0] ?? 0,
   };
+}
+
+/** The number of a prompt set; of sets of one name the one that was not removed, else the last. */
+function promptSetOf(run: RunFacts, name: string | undefined): number {
+  const sets = run.prompt_sets;
+  const active = sets.findIndex((set) => set.name === name && !set.removed);
+  return (active >= 0 ? active : sets.findLastIndex((set) => set.name === name)) + 1;
 }
 
 /** The compressor of an entry, the point's default where it names none. */

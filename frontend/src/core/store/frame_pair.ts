@@ -17,6 +17,18 @@ export interface PairBase<F extends ViewFrame = ViewFrame> {
   readonly layers: readonly number[];
   /** False: the columns stand for other tokens. Null: the tokens were not captured. */
   readonly sameTokens: boolean | null;
+  /** What A and B are called; "A" and "B" if absent. */
+  readonly names?: { readonly a: string; readonly b: string };
+}
+
+/** What A, B and their difference are called. */
+export function namesOf({ names }: Pick<PairBase, 'names'>): {
+  readonly a: string;
+  readonly b: string;
+  readonly difference: string;
+} {
+  const { a, b } = names ?? { a: 'A', b: 'B' };
+  return { a, b, difference: `${a} − ${b}` };
 }
 
 /** Every pair by its kind: each feature adds its own where it declares them. */

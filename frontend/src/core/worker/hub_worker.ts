@@ -2,6 +2,7 @@ import { kNotConnected } from '../../protocol/hub_client';
 import type { AuditLine, Notification, Plan, StepFacts } from '../../protocol/messages';
 import { webSocketPipe } from '../../protocol/pipe';
 import type { TensorRecord } from '../../protocol/record';
+import { decodeRecords } from '../../protocol/record_reader';
 import { lossesOf, type StepLoss } from '../store/losses';
 import { PlanHistory } from '../store/plan_history';
 import { RingStore } from '../store/ring_store';
@@ -37,6 +38,8 @@ const kEventsDelayMs = 16;
 /** Owns the socket, the store and the building of views. */
 class HubWorker {
   private store = new RingStore(0);
+  /** Records of answers, by the prompt set that queries name. */
+  private readonly answered = new Map<number, RingStore>();
   private readonly plans = new PlanHistory();
   private session: HubSession | undefined;
   private history: HistoryClient | undefined;
@@ -76,12 +79,27 @@ class HubWorker {
       case 'runs':
         void this.askRuns();
         break;
+      case 'keep':
+        this.keep(message.records, message.promptSet);
+        break;
       case 'drawn':
         this.views.get(message.slot)?.drawn();
         break;
       case 'sync':
         void this.sync(message.token);
         break;
+    }
+  }
+
+  private keep(records: ArrayBuffer, promptSet: number): void {
+    const store = new RingStore(Infinity);
+    this.answered.set(promptSet, store);
+    try {
+      for (const { header, ...rest } of decodeRecords(records)) {
+        store.insert({ ...rest, header: { ...header, promptSet } });
+      }
+    } catch (error) {
+      this.problem(error instanceof Error ? error.message : String(error));
     }
   }
 
@@ -111,7 +129,8 @@ class HubWorker {
   }
 
   private async whole(token: number, query: ViewQuery): Promise<void> {
-    const build = (): View => buildView(this.store, query, 'here', 'whole');
+    const store = this.answered.get(query.promptSet) ?? this.store;
+    const build = (): View => buildView(store, query, 'here', 'whole');
     if (isLoading(build())) await buildersLoaded();
     this.postView({ kind: 'whole', token, view: build() });
   }
@@ -274,6 +293,7 @@ class HubWorker {
   private ofRun(id: string, plan: Plan | null | undefined): void {
     if (this.run !== '' && this.run !== id) {
       this.store.clear();
+      this.answered.clear();
       this.plans.clear();
       this.leaders.clear();
     }

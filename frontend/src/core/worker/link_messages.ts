@@ -74,5 +74,7 @@ export type ToWorker =
   | { readonly kind: 'losses'; readonly token: number; readonly run: string }
   /** Asks for the other runs once more. */
   | { readonly kind: 'runs' }
+  /** Records of an answer: whole views of this prompt set are built from them, and from no others. */
+  | { readonly kind: 'keep'; readonly records: ArrayBuffer; readonly promptSet: number }
   | { readonly kind: 'drawn'; readonly slot: Slot }
   | { readonly kind: 'sync'; readonly token: number };

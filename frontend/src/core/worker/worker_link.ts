@@ -85,6 +85,11 @@ export class WorkerLink {
     this.post({ kind: 'runs' });
   }
 
+  /** Gives the worker the records of an answer: `whole` views of this prompt set are built from them. */
+  keep(records: ArrayBuffer, promptSet: number): void {
+    this.post({ kind: 'keep', records, promptSet });
+  }
+
   /** Tells the worker that a slot's last view is on screen, so that it may send the next. */
   drawn(slot: Slot): void {
     this.post({ kind: 'drawn', slot });

@@ -4,7 +4,7 @@ import {
   type Preset,
   type PresetRun,
 } from '../../core/registry/plan_feature';
-import type { PlanEntry } from '../../protocol/messages';
+import { activePrompts, type PlanEntry } from '../../protocol/messages';
 import { kMeasures } from './measures';
 
 const kSlow = 10;
@@ -15,7 +15,7 @@ function presetsOf(run: PresetRun): readonly Preset[] {
     every: kSlow,
     compressor: { kind: 'none' },
   }));
-  const sets = run.prompt_sets.map(({ name }) => name);
+  const sets = activePrompts(run).map(({ name }) => name);
   const ofPrompts = sets.flatMap((prompts) =>
     measures.map((entry) => ({ ...entry, prompts, rows: 0 })),
   );

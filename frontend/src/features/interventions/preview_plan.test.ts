@@ -6,13 +6,14 @@ function runOf(
   layers: number,
   sequence: number,
   features = 256,
-): Pick<RunFacts, 'points' | 'model'> {
+): Pick<RunFacts, 'points' | 'model' | 'prompt_sets'> {
   const point = (name: string, last: number, size: number): RunFacts['points'][number] => ({
     ...{ name, flag: 7, first_layer: Math.min(last, 1), last_layer: last, dims: [] },
     ...{ features: size, text: '' },
   });
   return {
     points: [point('HiddenStates', layers, features), point('InputTokens', 0, 0)],
+    prompt_sets: [],
     model: {
       ...{ num_layers: layers, hidden_size: features, num_attention_heads: 4 },
       ...{ vocab_size: 256, seq_length: sequence },
@@ -129,8 +130,8 @@ test('what would not fit in a message has fewer tiles, then fewer tokens', () =>
 });
 
 test('a run without the point has no plan; one without token ids goes without them', () => {
-  const { points, model } = runOf(4, 256);
+  const { points, ...run } = runOf(4, 256);
   expect(previewPlan(null)).toBeNull();
-  expect(previewPlan({ points: [points[1]], model })).toBeNull();
-  expect(previewPlan({ points: [points[0]], model })?.entries).toHaveLength(1);
+  expect(previewPlan({ ...run, points: [points[1]] })).toBeNull();
+  expect(previewPlan({ ...run, points: [points[0]] })?.entries).toHaveLength(1);
 });

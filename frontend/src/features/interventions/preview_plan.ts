@@ -1,4 +1,5 @@
 import {
+  activePrompts,
   kLogitsPoint,
   type PlanEntry,
   type PointFacts,
@@ -22,7 +23,7 @@ const kTokenNumbers = 2;
 /** Numbers of a token's softmax that `topk` has behind its two planes. */
 const kSoftmax = 4;
 
-type Run = Pick<RunFacts, 'points' | 'model'> & Partial<Pick<RunFacts, 'prompt_sets'>>;
+type Run = Pick<RunFacts, 'points' | 'model' | 'prompt_sets'>;
 /** Which forwards and rows an entry is of. */
 type Of = Pick<PlanEntry, 'phases' | 'prompts' | 'rows'>;
 
@@ -84,7 +85,7 @@ function mapEntry(
 function promptsWithin(run: Run, room: number): readonly { name: string; tokens: number }[] {
   let total = 0;
   const sets = [];
-  for (const { name, prompts } of run.prompt_sets ?? []) {
+  for (const { name, prompts } of activePrompts(run)) {
     const lengths = prompts.map((text) => new TextEncoder().encode(text).length);
     const tokens = prompts.length * Math.max(0, ...lengths);
     if (tokens === 0 || (total + tokens) * bytesOf(kFewestBest) > room) continue;

@@ -1,3 +1,4 @@
+import { bytesOf } from '../../base/base64';
 import { type Infer, object, parse, string } from '../../base/schema';
 import type { TensorRecord } from '../../protocol/record';
 import { decodeRecords } from '../../protocol/record_reader';
@@ -22,16 +23,4 @@ export function readRecords(records: unknown): PreviewRecordsRead | null {
     const reason = error instanceof Error ? error.message : String(error);
     return { reason: reason.replace(/^message: /, '') };
   }
-}
-
-function bytesOf(base64: string): ArrayBuffer {
-  let text: string;
-  try {
-    text = atob(base64);
-  } catch {
-    throw new Error('the records are not in base64');
-  }
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  return bytes.buffer;
 }

@@ -4,7 +4,7 @@ import {
   type Preset,
   type PresetRun,
 } from '../../core/registry/plan_feature';
-import type { PlanEntry } from '../../protocol/messages';
+import { activePrompts, type PlanEntry } from '../../protocol/messages';
 import { kLensPoint } from './lens_point';
 
 const kSlow = 10;
@@ -16,7 +16,7 @@ function presetsOf(run: PresetRun): readonly Preset[] {
     every: kSlow,
     compressor: { kind: 'topk', k: Math.min(10, features) },
   }));
-  const ofPrompts = run.prompt_sets.flatMap(({ name: prompts }) =>
+  const ofPrompts = activePrompts(run).flatMap(({ name: prompts }) =>
     lens.map((entry): PlanEntry => ({ ...entry, prompts, rows: 0 })),
   );
   return [

@@ -11,7 +11,7 @@ import {
   type PresetRun,
   wholeOf,
 } from '../../core/registry/plan_feature';
-import type { CompressorFacts, PlanEntry } from '../../protocol/messages';
+import { activePrompts, type CompressorFacts, type PlanEntry } from '../../protocol/messages';
 import { kExpression, kMethods } from './methods';
 
 declare module '../../core/registry/plan_feature' {
@@ -129,7 +129,7 @@ function presetsOf(run: PresetRun): readonly Preset[] {
     {
       name: 'Prompts',
       text: 'Hidden states of every prompt set, all prompts',
-      entries: run.prompt_sets.flatMap(({ name: prompts }) =>
+      entries: activePrompts(run).flatMap(({ name: prompts }) =>
         tilesOf(run, ['HiddenStates'], 64, 'f32').map((entry) => ({ ...entry, prompts, rows: 0 })),
       ),
     },

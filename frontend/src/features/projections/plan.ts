@@ -6,7 +6,7 @@ import {
   type Preset,
   type PresetRun,
 } from '../../core/registry/plan_feature';
-import type { PlanEntry } from '../../protocol/messages';
+import { activePrompts, type PlanEntry } from '../../protocol/messages';
 
 declare module '../../core/registry/plan_feature' {
   interface PlanRow {
@@ -64,7 +64,7 @@ function projectionsOf(run: PresetRun): readonly PlanEntry[] {
   if (run.vectors.length === 0) return [];
   const compressor = { kind: 'projection', vectors: run.vectors.slice(0, kMaxVectors) };
   const data = pointsNamed(run, ['HiddenStates']).map(({ name: point }) => ({ point, compressor }));
-  const sets = run.prompt_sets.flatMap(({ name: prompts }) =>
+  const sets = activePrompts(run).flatMap(({ name: prompts }) =>
     data.map((entry) => ({ ...entry, prompts, rows: 0 })),
   );
   return [...data, ...sets];

@@ -16,6 +16,7 @@ export const kText: Feature = {
     frameView<TopKFrame>({
       kind: 'topk',
       panel: { later: chunk(() => import('./topk_view.svelte')) },
+      reader: { later: chunk(() => import('./text_reader.svelte')) },
       files: async () => (await import('./files')).kTopKFiles,
       compare: {
         shapeOf: ({ map }) => `${map.rows} largest × ${map.cols} tokens`,

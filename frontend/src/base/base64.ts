@@ -1,0 +1,12 @@
+/** The bytes of a text in Base64; throws an Error on anything else. */
+export function bytesOf(base64: string): ArrayBuffer {
+  let text: string;
+  try {
+    text = atob(base64);
+  } catch {
+    throw new Error('the records are not in base64');
+  }
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return bytes.buffer;
+}

@@ -1,0 +1,17 @@
+import { chunk } from '../../core/registry/chunks';
+import type { Feature } from '../../core/registry/feature';
+import { kUrl } from './url';
+
+/** A prompt that somebody types, run through the model in training. */
+export const kPrompts: Feature = {
+  url: kUrl,
+  tabs: [
+    {
+      tab: 'prompts',
+      name: 'Prompts',
+      text: 'Type a prompt: what the model in training makes of it now',
+      panel: { later: chunk(() => import('./prompts_tab.svelte')) },
+      hasNumbers: () => false,
+    },
+  ],
+};

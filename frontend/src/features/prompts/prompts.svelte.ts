@@ -1,0 +1,127 @@
+import { bytesOf } from '../../base/base64';
+import { activePrompts, type HubError } from '../../protocol/messages';
+import {
+  kTypedPrompt,
+  promptAnswerSchema,
+  promptKeptSchema,
+  type Side,
+} from '../../protocol/prompts';
+import { stateOf } from '../../core/registry/state_of';
+import { readStored, writeStored } from '../../core/session/preferences';
+import type { Session } from '../../core/session/session';
+import type { WatchedEntry } from '../../core/session/watched';
+import type { ViewFrame } from '../../core/store/frames';
+import {
+  type Frames,
+  kNoFrames,
+  pairOf,
+  plainEntries,
+  type Typed,
+  typedEntries,
+  typedQuery,
+} from './typed';
+
+const kTextKey = 'tensor-tracer.prompt';
+
+/** The prompt that is typed, the last one that ran, and the prompts that the run keeps. */
+export class Prompts {
+  name = $state('');
+  refused = $state.raw<HubError | null>(null);
+  notice = $state('');
+  frames = $state.raw<Frames>(kNoFrames);
+
+  /** The last prompt that ran in this run. */
+  readonly typed = $derived.by(() =>
+    this.answered !== null && this.answered.run === this.session.run?.id ? this.answered : null,
+  );
+  readonly entries = $derived.by(() =>
+    this.typed === null ? [] : typedEntries(this.session.run, this.typed),
+  );
+  readonly entry = $derived.by(() => {
+    const wanted = this.session.view.promptPoint;
+    return this.entries.find(({ name }) => name === wanted) ?? this.entries[0] ?? null;
+  });
+  readonly kept = $derived.by(() =>
+    this.session.run === null ? [] : activePrompts(this.session.run),
+  );
+  readonly waits = $derived.by(() => this.session.control.waits('prompt.'));
+  /** on − off of the shown entry; null: it has none. */
+  readonly pair = $derived.by(() => pairOf(this.frames));
+  /** Programs were active when the prompt ran. */
+  readonly hasOn = $derived(this.typed?.answer.records.on !== undefined);
+
+  private answered = $state.raw<Typed | null>(null);
+  private current = $state(readStored(kTextKey, 'sessionStorage') ?? '');
+
+  constructor(private readonly session: Session) {}
+
+  get text(): string {
+    return this.current;
+  }
+
+  set text(text: string) {
+    this.current = text;
+    writeStored(kTextKey, text, 'sessionStorage');
+  }
+
+  async run(): Promise<void> {
+    const { text, session } = this;
+    const run = session.run?.id ?? '';
+    const outcome = await session.control.carryOut('prompt.run', { text }, promptAnswerSchema);
+    this.refused = outcome.ok ? null : outcome.error;
+    this.notice = '';
+    if (!outcome.ok) return;
+    const { records, plan } = outcome.value;
+    for (const side of ['off', 'on'] as const) {
+      const sent = records[side];
+      if (sent !== undefined) session.link.keep(bytesOf(sent), kTypedPrompt[side]);
+    }
+    session.plans.lend(plan);
+    this.answered = { run, text, answer: outcome.value };
+  }
+
+  async keep(): Promise<void> {
+    const { text, typed } = this;
+    const name = this.name.trim();
+    const plan = typed?.text === text ? { entries: plainEntries(typed.answer) } : null;
+    const params = { name, text, ...(plan === null ? {} : { plan }) };
+    await this.change('prompt.keep', params, (step) => `${name} is kept from step ${step} on`);
+  }
+
+  async remove(name: string): Promise<void> {
+    const said = (step: number): string => `${name} is removed from step ${step} on`;
+    await this.change('prompt.remove', { name }, said);
+  }
+
+  /** Asks for what is shown: after a run, and when the view changes. */
+  async show(): Promise<void> {
+    const { typed, entry } = this;
+    if (typed === null || entry === null) {
+      this.frames = kNoFrames;
+      return;
+    }
+    const [off, on] = await Promise.all([
+      this.frameOf(typed, entry, 'off'),
+      this.frameOf(typed, entry, 'on'),
+    ]);
+    if (this.typed === typed && this.entry === entry) this.frames = { off, on };
+  }
+
+  private async change(
+    method: string,
+    params: object,
+    said: (step: number) => string,
+  ): Promise<void> {
+    const outcome = await this.session.control.carryOut(method, params, promptKeptSchema);
+    this.refused = outcome.ok ? null : outcome.error;
+    this.notice = outcome.ok ? said(outcome.value.step) : '';
+  }
+
+  private async frameOf(typed: Typed, entry: WatchedEntry, side: Side): Promise<ViewFrame | null> {
+    if (typed.answer.records[side] === undefined) return null;
+    const view = await this.session.link.whole(typedQuery(this.session, entry, typed, side));
+    return 'frame' in view ? view.frame : null;
+  }
+}
+
+export const promptsOf = stateOf((session) => new Prompts(session));

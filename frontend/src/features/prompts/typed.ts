@@ -1,0 +1,71 @@
+import { type Plan, type RunFacts } from '../../protocol/messages';
+import { kTypedPrompt, type PromptAnswer, type Side } from '../../protocol/prompts';
+import { viewOf } from '../../core/registry/registry';
+import { queryOf } from '../../core/session/queries';
+import type { Session } from '../../core/session/session';
+import { closest, type WatchedEntry, watchedEntries } from '../../core/session/watched';
+import type { FramePair } from '../../core/store/frame_pair';
+import type { ViewFrame, ViewQuery } from '../../core/store/frames';
+
+/** A prompt that ran, and what came of it. */
+export interface Typed {
+  readonly run: string;
+  readonly text: string;
+  readonly answer: PromptAnswer;
+}
+
+/** What an entry took of a prompt; null: nothing, or no program was active. */
+export type Frames = Readonly<Record<Side, ViewFrame | null>>;
+export const kNoFrames: Frames = { off: null, on: null };
+
+const kTokenBytes = new TextEncoder();
+
+/** How many tokens a text has; null: only the trainer knows. */
+export function tokensOf(text: string, tokenizer: string): number | null {
+  return tokenizer === 'byte' ? kTokenBytes.encode(text).length : null;
+}
+
+/** The entries of the answer's plan that can be shown. */
+export function typedEntries(run: RunFacts | null, { answer, text }: Typed): WatchedEntry[] {
+  return watchedEntries(run, { ...answer.plan, entries: plainEntries(answer) }).map((entry) => ({
+    ...entry,
+    phases: [],
+    promptSet: kTypedPrompt.off,
+    prompts: [text],
+  }));
+}
+
+/** The entries as a plan for one prompt has them: none names a prompt set. */
+export function plainEntries({ plan }: PromptAnswer): Plan['entries'] {
+  return plan.entries.map((entry) => ({ ...entry, prompts: undefined }));
+}
+
+/** Asks the worker for what an entry took on one side. */
+export function typedQuery(
+  { view, tokenizer }: Pick<Session, 'view' | 'tokenizer'>,
+  entry: WatchedEntry,
+  { answer }: Typed,
+  side: Side,
+): ViewQuery {
+  const shown = { ...view, row: 0, layout: 'one' as const };
+  const query = queryOf(entry, shown, {
+    plan: answer.plan.number,
+    tokenizer,
+    phase: 'eval',
+    layer: closest(entry.layers, view.layer),
+    step: null,
+    until: null,
+    every: 1,
+    run: '',
+  });
+  return { ...query, promptSet: kTypedPrompt[side] };
+}
+
+/** on − off; null: the frames have no difference. */
+export function pairOf({ off, on }: Frames): FramePair | null {
+  if (off === null || on === null || off.kind !== on.kind) return null;
+  const { compare } = viewOf(on);
+  if (compare === undefined) return null;
+  const base = { kind: on.kind, a: on, b: off, layers: on.layers, sameTokens: true };
+  return compare.pairOf({ ...base, names: { a: 'on', b: 'off' } });
+}
