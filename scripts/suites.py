@@ -85,7 +85,8 @@ def sanitizer_suite(preset: str, minutes: int, reports: Path) -> Suite:
 RERUN = "--reruns=1"
 IN_CI = "smoke or not nightly"
 # Most tests of the whole program wait for something: three processes fit two CPUs. One runs all tests of a file.
-SIDE_BY_SIDE = ("-n3", "--dist=loadfile")
+# Each has a network namespace, for which it must be root.
+SIDE_BY_SIDE = ("-n3", "--dist=loadfile") if os.geteuid() == 0 else ()
 
 
 def ci_suites(reports: Path) -> list[Suite]:

@@ -11,11 +11,17 @@ const kPaths: Readonly<Record<string, string>> = {
   Logits: 'logits',
 };
 
+const kNumbers: Readonly<Record<string, string>> = {
+  RawAttentionScore: 'attention probability',
+  Logits: 'logit',
+};
+
 /** The facts of the synthetic run. */
 export function factsOf(plan: unknown, interventions?: unknown): Readonly<Record<string, unknown>> {
   const points = kPoints.map(({ name, flag, features, text, layered, gradient, dims }) => ({
     ...{ name, flag, features, text, dims },
     path: kPaths[name],
+    numbers: kNumbers[name] ?? 'activation',
     first_layer: layered ? 1 : 0,
     last_layer: layered ? kLayers : 0,
     placement: { tensor: 'replicate', pipeline: 'stage', data: 'shard(0)' },

@@ -8,9 +8,6 @@ from tensor_tracer.facts import RunFacts
 COMPRESSORS = dict(enumerate(("none", "tile", "empty", "stats", "projection", "topk", "top_tokens")))
 # Those whose records have the code of another one.
 CODE_OF = {"outliers": "topk"}
-# What an entry has that names no compressor: tiles, or as its point says.
-_USUAL = {"Logits": "topk", "InputTokens": "none", "Updates": "none", "LogitLens": "topk", "LogitLensMid": "topk",
-          "LogitLensEmbedding": "topk"}  # fmt: skip
 # The numbers of a `stats` record; the counts of its histogram follow.
 STATISTICS = ("count", "mean", "std", "min", "max", "norm", "zeros", "nan", "pos_inf", "neg_inf")
 # The numbers of its second row.
@@ -25,10 +22,6 @@ _PARTS = {"topk": ["value", "column"], "stats": ["statistics", "more"]}
 # The dims of points, as the run's facts name them.
 _DIMS = {"batch": "row", "sequence": "token", "features": "feature", "heads": "head", "keys": "key",
          "ids_positions": "part"}  # fmt: skip
-
-
-def usual_compressor(point: str) -> str:
-    return _USUAL.get(point, "tile")
 
 
 def dims_of(point: str, compressor: str, ndim: int, facts: RunFacts) -> tuple[str, ...]:

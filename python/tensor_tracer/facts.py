@@ -20,12 +20,14 @@ class RunFacts:
     def __init__(self, facts: Any, plans: Iterable[Any] = ()) -> None:
         self.points: dict[str, int] = {}
         self._dims: dict[str, list[str]] = {}
+        self._compressors: dict[str, str] = {}  # of an entry that names none
         self._tables: dict[str, tuple[list[str], list[str]]] = {}  # rows and columns of a point that is a table
         for point in list_of(facts, "points"):
             flag, name = natural(member(point, "flag")), text_of(point, "name")
             if flag is not None and flag <= 0xFFFF and name:
                 self.points[name] = flag
                 self._dims[name] = _texts(point, "dims")
+                self._compressors[name] = text_of(point, "compressor") or _of_an_older_run(point, facts)
                 self._tables[name] = _texts(point, "parameters"), _texts(point, "columns")
         self._names = {flag: name for name, flag in self.points.items()}
         self._sets = list_of(facts, "prompt_sets")
@@ -47,6 +49,10 @@ class RunFacts:
         """The names of the point's dims; empty if they are not known, or are not `count`."""
         dims = self._dims.get(point) or (_USUAL_DIMS if count == 3 else [])
         return dims if len(dims) == count else []
+
+    def default_compressor(self, point: str) -> str:
+        """The compressor of a plan's entry that names no compressor."""
+        return self._compressors.get(point, "tile")
 
     def parameters_of(self, point: str) -> list[str]:
         """The names of the rows of a point such as Updates; empty: it has none."""
@@ -101,6 +107,14 @@ class RunFacts:
         known = self.entry(plan, entry)
         kept = {name: value for name, value in known.items() if name not in _WHEN}
         return json.dumps(kept, sort_keys=True) if known else f"entry {entry}"
+
+
+def _of_an_older_run(point: Any, facts: Any) -> str:
+    """The facts of older runs name no default compressor: tiles, the largest scores, or the numbers as they are."""
+    features = natural(member(point, "features")) or 0
+    if features == 0 or _texts(point, "parameters"):
+        return "none"
+    return "topk" if features == member(member(facts, "model"), "vocab_size") else "tile"
 
 
 def _texts(facts: Any, name: str) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, SupportsInt
 
 import numpy as np
 
-from tensor_tracer.compressors import CODE_OF, COMPRESSORS, usual_compressor
+from tensor_tracer.compressors import CODE_OF, COMPRESSORS
 from tensor_tracer.facts import RunFacts
 from tensor_tracer.json_values import list_of
 from tensor_tracer.record import DIRECTIONS, PHASES, Record
@@ -143,7 +143,7 @@ def _kind_of_entry(facts: RunFacts, plan: int, number: int) -> Kind:
     point = str(entry.get("point", ""))
     given = entry.get("compressor")
     name = given.get("kind") if isinstance(given, dict) else None
-    compressor = str(name or usual_compressor(point))
+    compressor = str(name or facts.default_compressor(point))
     direction, prompts = str(entry.get("direction", "value")), str(entry.get("prompts", ""))
     return Kind(point, number, CODE_OF.get(compressor, compressor), direction, prompts, facts.meaning(plan, number))
 

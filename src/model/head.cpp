@@ -16,6 +16,7 @@ enum : std::size_t { kFinalNorm, kOutputWeight, kLogits, kNumHeadPlaces };
 points::Place scores(points::Place place, const nn::Parameter& weight) {
   place.bias = "none";
   place.is_vocabulary = true;
+  place.numbers = "logit";
   const auto& segments = weight.placement.segments;
   return nn::sharded(std::move(place), segments, segments[0].chunks);
 }

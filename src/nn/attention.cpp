@@ -93,7 +93,8 @@ void Attention::declare(points::PlaceTableBuilder& places) {
        .text = "attention probabilities by head, recomputed from queries and keys, before dropout",
        .legacy_flag = 2,
        .formula = "softmax(attention.logits) over the keys up to the query",
-       .writable = false}));
+       .writable = false,
+       .numbers = "attention probability"}));
   declare_health(places);
   places_[kContext] =
       places.add(sharded({.name = "ContextLayer",

@@ -28,6 +28,8 @@ nlohmann::json describe(const Place& place) {
                            {{"tensor", to_string(place.placement)},
                             {"pipeline", "replicate"},
                             {"data", placement_on_data(place)}}},
+                          {"compressor", place.default_compressor()},
+                          {"numbers", place.numbers},
                           {"bias", place.bias},
                           {"text", place.text}};
   if (place.is_derived()) facts["formula"] = place.formula;

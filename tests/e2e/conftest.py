@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import os
+import socket
+import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +19,17 @@ from hub_harness import Hub, running_hub
 
 
 PROTOCOL_SUITE = "test_websocket_"
+CLONE_NEWNET = 0x40000000  # sched.h
+SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40  # net/if.h
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests side by side (`-n`) have a loopback interface each: many want the first free port, or see it closed."""
+    if hasattr(config, "workerinput"):
+        if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
+            raise pytest.UsageError(f"a network namespace: {os.strerror(ctypes.get_errno())}; leave out -n, or be root")
+        with socket.socket() as any_socket:
+            fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", IFF_UP | IFF_RUNNING))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

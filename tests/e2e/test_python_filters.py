@@ -11,6 +11,7 @@ import pytest
 from fake_hub import FakeHub
 from hub_harness import FACTS, RUN_ID, Hub, make_record, wait_until
 from tensor_tracer import connect
+from tensor_tracer.facts import RunFacts
 
 matplotlib.use("agg")
 
@@ -142,3 +143,14 @@ def test_scalars_and_pictures_of_a_live_run(hub: Hub) -> None:
             run.scalars("los")
         assert repr(run).startswith("<Run 'test': starting, step 3, http://127.0.0.1:")
         assert "entry 0" in run._repr_html_() and hub.token not in run._repr_html_() + repr(run)
+
+
+def test_facts_tell_the_default_compressor_of_a_point() -> None:
+    new = {"points": [{"flag": 1, "name": "Scores", "features": 256, "compressor": "topk"}]}
+    assert RunFacts(new).default_compressor("Scores") == "topk"
+    old: dict[str, Any] = {"model": {"vocab_size": 256}, "points": [
+        {"flag": 1, "name": "Logits", "features": 256}, {"flag": 2, "name": "InputTokens", "features": 0},
+        {"flag": 3, "name": "Updates", "features": 9, "parameters": ["weight"]}, {"flag": 4, "name": "MLP1", "features": 64},
+    ]}  # fmt: skip
+    found = [RunFacts(old).default_compressor(point["name"]) for point in old["points"]]
+    assert found == ["topk", "none", "none", "tile"]

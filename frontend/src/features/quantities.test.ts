@@ -1,29 +1,26 @@
 import { describe, expect, test } from 'vitest';
-import { kAttentionPoint, kLogitsPoint } from '../protocol/messages';
 import { aggregateOf, tileName } from './maps/tile_words';
 import { countsOf } from './statistics/counts';
 import { lossUnit, numbersOf, quantityOf, tileColumns } from '../ui/quantities';
 import { vectorName } from './projections/vector_name';
 
 const [kNone, kTile, kStats, kProjection] = [0, 1, 3, 4];
-const kHidden = 'HiddenStates';
+const kHidden = 'activation';
 
 const at = (
-  pointName: string,
+  numbers: string,
   compressor: number,
   direction = 0,
 ): Parameters<typeof quantityOf>[0] => ({
-  query: { pointName, direction },
+  query: { numbers, direction },
   compressor,
   plan: 6,
 });
 
 describe('quantities', () => {
   test('are what the model computes at a point, or what flows back through it', () => {
-    expect(numbersOf({ pointName: kHidden, direction: 0 })).toBe('activation');
-    expect(numbersOf({ pointName: kHidden, direction: 1 })).toBe('gradient of the loss');
-    expect(numbersOf({ pointName: kAttentionPoint, direction: 0 })).toBe('attention probability');
-    expect(numbersOf({ pointName: kLogitsPoint, direction: 0 })).toBe('logit');
+    expect(numbersOf({ numbers: 'logit', direction: 0 })).toBe('logit');
+    expect(numbersOf({ numbers: 'logit', direction: 1 })).toBe('gradient of the loss');
   });
 
   test('tell what a compressor made of them', () => {

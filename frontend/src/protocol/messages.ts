@@ -89,6 +89,9 @@ export const pointSchema = object({
   last_layer: withDefault(layer, 0),
   dims: withDefault(array(string), []),
   features: withDefault(columns, 0),
+  /** The compressor of an entry that names no compressor, and a noun for one number: absent in older runs. */
+  compressor: optional(string),
+  numbers: optional(string),
   /** Absent where the point has no gradient. */
   gradient_placement: optional(unknown),
   /** How a derived value is computed; absent if the model computes it anyway. */
@@ -103,11 +106,6 @@ export type PointFacts = Infer<typeof pointSchema>;
 /** Names of points that have their own view. */
 export const kAttentionPoint = 'RawAttentionScore';
 export const kLogitsPoint = 'Logits';
-
-/** Whether the values of a point are scores over the vocabulary. */
-export function isOfVocabulary(point: string): boolean {
-  return point === kLogitsPoint || point.startsWith('LogitLens');
-}
 
 const promptSetSchema = object({
   name: string,

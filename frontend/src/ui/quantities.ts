@@ -1,15 +1,13 @@
 import { formatRange } from '../base/format';
 import { compressorOfCode } from '../core/registry/registry';
 import type { Recorded } from '../core/registry/feature';
-import { kAttentionPoint, isOfVocabulary, type CompressorFacts } from '../protocol/messages';
+import { type CompressorFacts } from '../protocol/messages';
 
 // What the page's numbers are, in the words of its legends, titles and files.
 
 /** The numbers of a point, as the model has them. */
-export function numbersOf({ pointName, direction }: Recorded['query']): string {
-  if (direction === 1) return 'gradient of the loss';
-  if (pointName === kAttentionPoint) return 'attention probability';
-  return isOfVocabulary(pointName) ? 'logit' : 'activation';
+export function numbersOf({ numbers, direction }: Recorded['query']): string {
+  return direction === 1 ? 'gradient of the loss' : numbers;
 }
 
 /**

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensor_tracer/mesh/placement.h"
@@ -42,9 +43,10 @@ struct Place {
   /// Of a value that a step has once, [step, parameters, features]: the parameters' names and the
   /// names of the features. Else empty.
   std::vector<std::string> parameters = {}, columns = {};
-  bool writable = true;        // by programs
-  bool is_vocabulary = false;  // the features are tokens: viewers show the largest
-  bool has_heads = false;      // the features are heads, one after another: .heads[k] selects
+  bool writable = true;                // by programs
+  bool is_vocabulary = false;          // the features are tokens: viewers show the largest
+  std::string numbers = "activation";  // a noun for one number, which viewers show
+  bool has_heads = false;  // the features are heads, one after another: .heads[k] selects
 
   /// Names of the dims. The last dim, the features, is compressed. For integers: ids_positions,
   /// batch, sequence. Of a value that a step has once: step, parameters, features. REQUIRES: empty
@@ -63,6 +65,11 @@ struct Place {
   bool traceable() const { return !is_weight; }
   bool is_of_step() const { return !parameters.empty(); }
   bool is_derived() const { return !formula.empty(); }
+  /// The compressor of a plan entry that names no compressor.
+  std::string_view default_compressor() const {
+    if (holds_integers() || is_of_step()) return "none";
+    return is_vocabulary ? "topk" : "tile";
+  }
   /// True if programs may name the gradient. The gradient of a weight belongs to the optimizer.
   bool has_program_gradient() const {
     return gradient.has_value() && writable && !is_weight && !is_derived();

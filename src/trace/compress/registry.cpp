@@ -18,12 +18,6 @@ struct Kind {
 constexpr Kind kKinds[] = {TT_COMPRESSORS};
 #undef TT_COMPRESSOR
 
-json default_of(const points::Place& point) {
-  if (point.features == 0 || point.is_of_step()) return {{"kind", "none"}};
-  if (point.is_vocabulary) return {{"kind", "topk"}};
-  return {{"kind", "tile"}};
-}
-
 }  // namespace
 
 PackKernels::PackKernels(std::string_view compressor,
@@ -44,7 +38,9 @@ const PackKernel& PackKernels::on(at::Device device) const {
 base::Result<std::shared_ptr<const Compressor>> parse_compressor(const json& text,
                                                                  const std::string& where,
                                                                  const CompressorContext& context) {
-  if (text.is_null()) return parse_compressor(default_of(context.point), where, context);
+  if (text.is_null()) {
+    return parse_compressor({{"kind", context.point.default_compressor()}}, where, context);
+  }
   if (!text.is_object() || !text.contains("kind") || !text["kind"].is_string()) {
     return base::invalid_argument(where, "must be an object with a \"kind\"",
                                   "such as {\"kind\": \"tile\"}");

@@ -128,7 +128,16 @@ TEST(PlaceTable, FactsHoldWhatPlansMayName) {
   EXPECT_EQ(facts[0]["name"], "mlp.input");
   EXPECT_EQ(facts[0]["path"], "layers[n].mlp.input");
   EXPECT_EQ(facts[0]["flag"], table.rows()[1].number);
+  EXPECT_EQ(facts[0]["compressor"], "tile");
+  EXPECT_EQ(facts[0]["numbers"], "activation");
   EXPECT_TRUE(table.rows()[0].dims.empty());
+}
+
+TEST(PlaceTable, APlaceSaysItsDefaultCompressor) {
+  EXPECT_EQ((Place{.features = 8}).default_compressor(), "tile");
+  EXPECT_EQ((Place{.is_vocabulary = true, .features = 8}).default_compressor(), "topk");
+  EXPECT_EQ((Place{.features = 0}).default_compressor(), "none");
+  EXPECT_EQ((Place{.parameters = {"weight"}, .features = 8}).default_compressor(), "none");
 }
 
 TEST(PlaceTable, ANameIsGivenOnce) {

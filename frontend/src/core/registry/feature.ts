@@ -60,7 +60,7 @@ export interface FrameView<F extends ViewFrame = ViewFrame> {
 
 /** A record, as words about it need it. */
 export type Recorded = Pick<FrameBase, 'compressor' | 'plan'> & {
-  readonly query: Pick<ViewQuery, 'pointName' | 'direction'>;
+  readonly query: Pick<ViewQuery, 'numbers' | 'direction'>;
   /** Of a projection. */
   readonly vector?: number;
 };

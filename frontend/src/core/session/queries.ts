@@ -28,6 +28,7 @@ export function queryOf(watched: WatchedEntry, view: ViewState, asked: Asked): V
     phase: asked.phase === 'eval' ? 1 : 0,
     lengths: promptLengths(watched, tokenizer),
     pointName: facts.name,
+    numbers: facts.numbers ?? 'activation',
     layerRanges: facts.last_layer > 0 && layers.length > 0 ? formatLayers(layers) : null,
   };
 }

@@ -1,6 +1,6 @@
 import { parseLayers } from '../../protocol/layers';
 import {
-  isOfVocabulary,
+  kLogitsPoint,
   type CompressorFacts,
   type Plan,
   type PlanEntry,
@@ -88,8 +88,9 @@ export function compressorOf(entry: PlanEntry, facts: PointFacts | undefined): C
 
 export function defaultKind(facts: PointFacts | undefined): string {
   if (facts === undefined) return 'tile';
+  if (facts.compressor !== undefined) return facts.compressor;
   if (facts.features === 0 || facts.parameters !== undefined) return 'none';
-  return isOfVocabulary(facts.name) ? 'topk' : 'tile';
+  return facts.name === kLogitsPoint ? 'topk' : 'tile';
 }
 
 /** "HiddenStates · gradient · probes · stats": whatever tells it from the point's plain values. */

@@ -35,6 +35,8 @@ export interface ViewQuery extends FeatureQuery {
   readonly every: number;
   /** The point and the layers as the hub's history is asked for them; layers null: all. */
   readonly pointName: string;
+  /** A noun for one number of the point. */
+  readonly numbers: string;
   readonly layerRanges: string | null;
   /** Another recording that the hub offers; empty: the run that it serves. */
   readonly run: string;

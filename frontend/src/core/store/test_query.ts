@@ -24,6 +24,7 @@ const kPlain: Partial<ViewQuery> = {
   until: null,
   every: 1,
   pointName: 'HiddenStates',
+  numbers: 'activation',
   layerRanges: null,
   run: '',
 };
