@@ -23,7 +23,7 @@ class ControlLog : public trace::ControlSource {
   std::vector<trace::Request> poll() override;
   void wait(std::chrono::milliseconds limit) override { source_.wait(limit); }
   bool has_viewer() const override { return source_.has_viewer(); }
-  bool wants_records() const override { return source_.wants_records(); }
+  trace::Demand demand() const override { return source_.demand(); }
   void answer(std::uint64_t id, nlohmann::json result) noexcept override;
   void refuse(std::uint64_t id, const base::Error& error) noexcept override;
 

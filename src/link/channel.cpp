@@ -111,6 +111,18 @@ std::size_t Channel::waiting_bytes() const {
   return bytes_;
 }
 
+trace::Demand Channel::demand() const {
+  const std::lock_guard lock(mutex_);
+  return has_viewer() || wanted_ ? demand_ : trace::Demand{.entries = 0};
+}
+
+void Channel::set_demand(std::uint64_t viewers, bool wanted, trace::Demand demand) {
+  const std::lock_guard lock(mutex_);
+  viewers_.store(viewers, std::memory_order_relaxed);
+  wanted_ = wanted;
+  demand_ = demand;
+}
+
 void Channel::set_connected() {
   const std::lock_guard lock(mutex_);
   connected_ = true;
@@ -132,7 +144,7 @@ void Channel::set_lost(Clock::time_point now) {
     arrived_requests_.clear();
     arrived_checks_.clear();
     asked_.clear();
-    set_viewers(0);
+    viewers_.store(0, std::memory_order_relaxed);
   }
   arrived_.notify_all();
 }

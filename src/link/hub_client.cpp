@@ -30,7 +30,7 @@ class HubClient::Impl {
         connection_(io_, channel, options.port, std::move(options.worker_token),
                     [this] { return opening(); }),
         check_(std::move(options.check)) {
-    channel.set_wanted(options.is_wanted);
+    channel.set_demand(0, options.is_wanted, {});
     if (check_) {
       channel.expect_checks();
       checker_ = std::thread([this] { run_checks(); });
@@ -193,9 +193,7 @@ void HubClient::wait(std::chrono::milliseconds limit) {
 
 bool HubClient::has_viewer() const { return impl_->channel.has_viewer(); }
 
-bool HubClient::wants_records() const {
-  return impl_->channel.has_viewer() || impl_->channel.is_wanted();
-}
+trace::Demand HubClient::demand() const { return impl_->channel.demand(); }
 
 void HubClient::answer(std::uint64_t id, nlohmann::json result) noexcept {
   impl_->answer(id, std::move(result));

@@ -24,13 +24,13 @@ constexpr auto kPoll = 50ms;
 // The only message in a run without requests.
 struct ControlMessage {
   std::int64_t step = 0;
+  std::uint64_t demand = 0;  // the entries of the plan whose records somebody takes
   std::uint32_t plan_number = 0;
   std::uint32_t plan_bytes = 0;     // of the plan's JSON, which follows if the plan is new
   std::uint32_t program_bytes = 0;  // of the programs' JSON, which follows if they changed
   std::uint32_t preview_bytes = 0;  // of a preview's parameters; another message follows it
   std::uint32_t stop = 0;           // 1: neither this step nor a later step runs
-  std::uint16_t again = 0;          // 1: held, or a preview runs; another message follows
-  std::uint16_t wanted = 0;         // 1: a viewer or the recording takes the traced records
+  std::uint32_t again = 0;          // 1: held, or a preview runs; another message follows
 };
 
 }  // namespace
@@ -71,8 +71,9 @@ void RunControl::look_for_stop() {
 }
 
 // Without a hub, tests of this process take the records.
-bool RunControl::wants_records() const {
-  return control_source_ == nullptr || control_source_->wants_records();
+std::uint64_t RunControl::demand() const {
+  if (control_source_ == nullptr) return trace::Demand::kAll;
+  return control_source_->demand().in((new_plan_ ? *new_plan_ : tracer_.plan()).number);
 }
 
 void RunControl::count_single_step(std::int64_t next_step) {
@@ -197,17 +198,17 @@ bool RunControl::share_decision(std::int64_t step) {
   ProgramControl::News news;
   if (control_.rank() == 0) news = programs_.take_news(step);
   ControlMessage message{step,
+                         demand(),
                          plan_number_,
                          static_cast<std::uint32_t>(text.size()),
                          news.program_bytes,
                          news.preview_bytes,
                          must_stop_ ? 1U : 0U,
-                         static_cast<std::uint16_t>(is_held() || news.preview_bytes > 0),
-                         static_cast<std::uint16_t>(wants_records())};
+                         is_held() || news.preview_bytes > 0 ? 1U : 0U};
   broadcast(control_, &message, sizeof message);
   must_stop_ = message.stop != 0;
   TT_CHECK_EQ(message.step, step);
-  tracer_.set_wanted(message.wanted != 0);
+  tracer_.set_demand(message.demand);
   if (message.plan_bytes > 0)
     share_plan(message.plan_number, std::move(text), message.plan_bytes, step);
   programs_.share({message.program_bytes, message.preview_bytes}, step);

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_harness import HubOfRun, running_hub, wait_until
+from hub_harness import HubOfRun, Peer, running_hub, wait_until
 from hub_harness import binary as hub_binary
 from program import Flags, binary, command, environment, step_log, tiny_flags, write_text
 from test_hub_metrics import scrape
@@ -244,6 +244,31 @@ def ask(hub: HubOfRun, target: str) -> Any:
     except urllib.error.HTTPError as error:
         assert error.code == 404, error  # no trainer yet
         return []
+
+
+def viewer_of(hub: HubOfRun, **subscription: Any) -> Peer:
+    """A viewer that never asks for more than this."""
+    viewer = hub.connect("/ws")
+    viewer.request("hello", {"versions": [1], "role": "viewer", "watch": False})
+    assert viewer.request("subscribe", subscription)["result"] == {}
+    return viewer
+
+
+def test_with_the_history_off_a_viewer_of_one_point_makes_one_entry_run(flags: Flags, tmp_path: Path) -> None:
+    plan = {"entries": [{"point": "MLP1"}, {"point": "HiddenStates"}, {"point": "QKV"},
+                        {"point": "MLP1", "compressor": {"kind": "top_tokens", "columns": [1]}}]}  # fmt: skip
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    shown = {**flags, "history": "off", "tensor_tracer_plan": str(tmp_path / "plan.json")}
+    with watched_by_nobody(shown, tmp_path / "run") as hub:
+        steps_with(hub, 3)
+        viewer = viewer_of(hub, points=["HiddenStates"])
+        viewer.receive_until(lambda: len(viewer.records) > 20, "records", 60)
+        assert {record["entry"] for record in viewer.records} == {1}
+        # The first records of a later viewer are those that the hub has already.
+        late = viewer_of(hub)
+        late.receive_until(lambda: len(late.records) >= 3, "the latest records", 60)
+        assert {record["entry"] for record in late.records[:2]} <= {1, 3}, "the list of top tokens is always kept"
+        late.receive_until(lambda: {record["entry"] for record in late.records} == {0, 1, 2, 3}, "all entries", 60)
 
 
 def test_with_the_history_off_nothing_is_traced_that_nobody_looks_at(flags: Flags, tmp_path: Path) -> None:

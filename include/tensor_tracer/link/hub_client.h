@@ -36,7 +36,7 @@ struct HubClientOptions {
 /// as long as this object lives. Another thread answers the requests that change nothing. The
 /// calling thread never waits for the network. After a reconnect the client sends the last `state`
 /// event again, and the last `plan` and `interventions` events as part of the run's facts. Thread:
-/// made, called and destroyed by the thread that runs the step; has_viewer() and wants_records() by
+/// made, called and destroyed by the thread that runs the step; has_viewer() and demand() by
 /// any.
 class HubClient : public trace::TraceSink, public trace::ControlSource {
  public:
@@ -52,7 +52,7 @@ class HubClient : public trace::TraceSink, public trace::ControlSource {
   std::vector<trace::Request> poll() override;
   void wait(std::chrono::milliseconds limit) override;
   bool has_viewer() const override;
-  bool wants_records() const override;
+  trace::Demand demand() const override;
   void answer(std::uint64_t id, nlohmann::json result) noexcept override;
   void refuse(std::uint64_t id, const base::Error& error) noexcept override;
 

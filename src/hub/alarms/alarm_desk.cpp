@@ -25,21 +25,22 @@ base::Error of_recording() {
 }  // namespace
 
 AlarmDesk::AlarmDesk(const RoomOptions& options, Roster& roster, const Leaders& leaders,
-                     AuditLog& audit_log, const RunState& run, LeaseKeeper& keeper)
+                     AuditLog& audit_log, const RunState& run, LeaseKeeper& keeper, Demand& demand)
     : options_(options),
       roster_(roster),
       leaders_(leaders),
       audit_log_(audit_log),
       run_(run),
-      keeper_(keeper) {
+      keeper_(keeper),
+      demand_(demand) {
   load();
   update_demand();
 }
 
 void AlarmDesk::update_demand() {
-  const bool are_compared = std::ranges::any_of(
-      alarms_, [](const auto& one) { return one.second.rule().point.has_value(); });
-  roster_.set_alarm_demand(are_compared || options_.alarms.spikes != nullptr);
+  PlanEntries compared{.all = options_.alarms.spikes != nullptr};
+  for (const auto& [name, alarm] : alarms_) compared.some.merge(alarm.entries());
+  demand_.set_alarms(std::move(compared));
 }
 
 // A hub that is started again has its own file; the file of --alarms is for the first hub.
@@ -131,6 +132,7 @@ void AlarmDesk::follow_run() {
     if (are_new_) tell({{"change", "set"}, {"alarm", alarm.describe()}}, nullptr);
   }
   are_new_ = false;
+  update_demand();
 }
 
 void AlarmDesk::take_record(const protocol::RecordView& record, const SharedBytes& bytes) {

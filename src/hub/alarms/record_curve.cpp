@@ -165,6 +165,12 @@ base::Status RecordCurve::take_entry(const SetAlarm& alarm, const json& entry,
   return {};
 }
 
+std::set<std::uint32_t> RecordCurve::entries() const {
+  std::set<std::uint32_t> entries;
+  for (const auto& [entry, column] : entries_) entries.insert(entry);
+  return entries;
+}
+
 bool RecordCurve::has(const protocol::RecordHeader& header) const {
   const bool fits = prompt_set_ ? header.prompt_set == *prompt_set_
                                 : header.prompt_set == 0 && header.phase == phase_;

@@ -23,6 +23,8 @@ class RecordCurve {
   static base::Result<RecordCurve> find(const protocol::SetAlarm& alarm,
                                         const nlohmann::json& facts);
 
+  /// The entries of the plan that it draws from.
+  std::set<std::uint32_t> entries() const;
   /// Nothing if the record is not of this curve, or is damaged.
   std::optional<double> number_of(const protocol::RecordView& record) const;
 

@@ -79,6 +79,7 @@ class Script : public trace::ControlSource, public trace::TraceSink {
   std::deque<std::vector<trace::Request>> requests;
   std::vector<std::pair<std::uint64_t, json>> answers;
   std::vector<std::pair<protocol::RecordHeader, std::vector<float>>> records;
+  trace::Demand wanted;
 
   std::vector<trace::Request> poll() override {
     if (requests.empty()) return {};
@@ -88,7 +89,7 @@ class Script : public trace::ControlSource, public trace::TraceSink {
   }
   void wait(std::chrono::milliseconds) override {}
   bool has_viewer() const override { return true; }
-  bool wants_records() const override { return true; }
+  trace::Demand demand() const override { return wanted; }
   void answer(std::uint64_t id, json result) noexcept override {
     answers.emplace_back(id, std::move(result));
   }
