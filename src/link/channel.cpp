@@ -18,6 +18,7 @@ std::uint64_t count_records(std::string_view message) {
 }
 
 // The hub lets 32 requests of each viewer wait; this is the part that may wait for the checker.
+constexpr std::size_t kMaxNotices = 64;
 constexpr std::size_t kMaxChecks = 8;
 
 }  // namespace
@@ -109,6 +110,18 @@ std::uint64_t Channel::dropped() const {
 std::size_t Channel::waiting_bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes_;
+}
+
+std::vector<std::string> Channel::take_notices() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(notices_, {});
+}
+
+void Channel::add_notice(std::string notice) {
+  const std::lock_guard lock(mutex_);
+  if (notices_.size() < kMaxNotices) {
+    notices_.push_back(std::move(notice));
+  }
 }
 
 trace::Demand Channel::demand() const {

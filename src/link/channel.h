@@ -67,6 +67,9 @@ class Channel {
   std::uint64_t dropped() const;
   std::size_t waiting_bytes() const;
 
+  /// What viewers have changed at the hub itself since the last call, in words.
+  std::vector<std::string> take_notices();
+
   // The checker's side.
   /// From now on requests that need no lease go to take_check().
   void expect_checks();
@@ -79,6 +82,8 @@ class Channel {
   void set_lost(Clock::time_point now);
   /// `viewers` watch; `wanted`: the hub itself takes traced records. Together they take `demand`.
   void set_demand(std::uint64_t viewers, bool wanted, trace::Demand demand);
+  /// A notice is dropped if 64 wait.
+  void add_notice(std::string notice);
   /// Takes a request of the hub, under the hub's id. It goes to the step, or to the checker if it
   /// needs no lease.
   void deliver(trace::Request request);
@@ -123,6 +128,7 @@ class Channel {
   bool expects_checks_ = false;
   std::map<std::uint64_t, std::uint64_t> asked_;  // our id of a request -> the hub's
   std::uint64_t last_id_ = 0;
+  std::vector<std::string> notices_;
   bool wanted_ = false;
   trace::Demand demand_;
   bool connected_ = false;

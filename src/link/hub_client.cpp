@@ -187,6 +187,8 @@ void HubClient::send_event(std::string_view event, nlohmann::json params) noexce
 
 std::vector<trace::Request> HubClient::poll() { return impl_->channel.poll(Channel::Clock::now()); }
 
+std::vector<std::string> HubClient::take_notices() { return impl_->channel.take_notices(); }
+
 void HubClient::wait(std::chrono::milliseconds limit) {
   impl_->channel.wait(Channel::Clock::now() + limit);
 }

@@ -188,6 +188,8 @@ void HubConnection::on_event(const protocol::Notification& event) {
     const auto holder = event.params.find("holder");
     const bool is_held = holder != event.params.end() && holder->is_object();
     controller_ = is_held ? protocol::text_of(*holder, "name") : std::string();
+  } else if (event.event == "notice") {
+    channel_.add_notice(protocol::text_of(event.params, "message"));
   } else if (event.event == "alarm") {
     log().error("{}", protocol::text_of(event.params, "message"));
   }

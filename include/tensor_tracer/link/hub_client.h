@@ -56,6 +56,10 @@ class HubClient : public trace::TraceSink, public trace::ControlSource {
   void answer(std::uint64_t id, nlohmann::json result) noexcept override;
   void refuse(std::uint64_t id, const base::Error& error) noexcept override;
 
+  /// What viewers have changed at the hub itself since the last call, in words: control taken over,
+  /// an alarm set or removed, the run kept.
+  std::vector<std::string> take_notices();
+
   /// Writes the queued messages, then ends the connection and its threads. Gives up once the hub
   /// has taken nothing for `limit`, or after 30 s. Messages sent later are lost. May be called
   /// again.

@@ -54,7 +54,7 @@ class AlarmDesk {
   void update_demand();
   void warm(Alarm& alarm) const;
   void report(const Alarm& alarm, const AlarmChange& change, Clock::time_point now);
-  void notify_trainer(const std::string& message);
+  void print(std::string_view change, const std::string& name) const;
   void tell(nlohmann::json params, const Member* member);
   void save(Clock::time_point now);
 
