@@ -26,6 +26,9 @@ std::string describe(const TrainerRequest& request, const std::string& by, std::
       base::Overloaded{[&](const protocol::PauseRun&) { return after("paused"); },
                        [&](const protocol::ContinueRun&) { return after("continued"); },
                        [&](const protocol::StopRun&) { return after("stopped"); },
+                       [&](const protocol::StepRun&) {
+                         return fmt::format("stepped by {} up to step {}", by, step);
+                       },
                        [&](const protocol::SetPlan&) { return from("plan", "set"); },
                        [&](const protocol::ApplyProgram& body) {
                          return from(fmt::format("program \"{}\"", body.name), "applied");
@@ -45,6 +48,7 @@ std::string describe(const TrainerRequest& request, const std::string& by, std::
 }  // namespace
 
 std::vector<trace::Request> ControlLog::poll() {
+  for (const std::string& notice : source_.take_notices()) log_.change(notice);
   std::vector<trace::Request> requests = source_.poll();
   for (const trace::Request& request : requests) {
     if (request.id != 0) {

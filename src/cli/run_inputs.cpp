@@ -30,8 +30,6 @@ base::Result<RunInputs> read_inputs(const config::TrainConfig& config,
                                     const mesh::MeshShape& shape) {
   auto tracing = prepare_tracing(config, shape);
   if (!tracing) return tracing.error();
-  // Nobody asks for values, so nothing is traced until a viewer sets a plan.
-  if (!config.has_audience()) tracing.value().plan = nullptr;
   auto intervention = prepare_interventions(config, shape, tracing.value());
   if (!intervention) return intervention.error();
   return RunInputs{std::move(tracing).value(), std::move(intervention).value()};

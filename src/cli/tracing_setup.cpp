@@ -103,7 +103,7 @@ base::Result<TracingSetup> prepare_tracing(const config::TrainConfig& config,
   auto status = check_recorded_points(config.recording.record_points, *setup.context.places);
   if (!status) return status.error();
   const std::string& plan_path = config.tracer.tensor_tracer_plan;
-  if (plan_path.empty() && !config.has_audience()) return setup;
+  if (!config.is_traced()) return setup;  // until a viewer sets a plan
   auto plan = read_plan(plan_path, setup.context);
   if (!plan) return plan.error();
   setup.plan = std::move(plan).value();

@@ -176,7 +176,7 @@ void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLo
     parts.control_source = &*changes;
     parts.sink = &hub->client();
     parts.run_id = hub->run_id();
-    if (run.config.has_audience()) log.hub(hub->info());
+    if (run.config.is_traced()) log.hub(hub->info());
     log.recording(hub->recording());
     send_notice(run.inputs.tracing.notice, *parts.sink, log);
     if (!hub->notice().empty()) log.notice(hub->notice());
@@ -252,7 +252,8 @@ std::optional<HubSession> start_hub(const config::TrainConfig& config,
                                     base::Result<RunInputs>& read) {
   auto started = HubSession::start(config);
   if (started) return std::move(started).value();
-  if (config.has_audience()) {
+  const config::AlarmConfig& alarm = config.alarm;
+  if (config.is_traced() || !alarm.alarm_webhook.empty() || !alarm.alarm_command.empty()) {
     read = started.error();
   } else {
     fmt::print(stderr, "tensor-tracer: warning: this run is not kept: {}\n",

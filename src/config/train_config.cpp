@@ -83,11 +83,8 @@ base::Status refuse_given(TrainConfig config, Needs absent, const std::string& m
 
 base::Status check_page(const TrainConfig& config) {
   if (config.tracer.tensor_tracer_port) return {};
-  const char* const message = "there is no page without a port";
-  const char* const remedy = "add --tensor-tracer-port 0";
-  auto status = refuse_given(config, Needs::kPage, message, remedy);
-  const bool unseen = config.recording.record.empty() && config.intervention.interventions.empty();
-  return status && unseen ? refuse_given(config, Needs::kAudience, message, remedy) : status;
+  return refuse_given(config, Needs::kPage, "there is no page without a port",
+                      "add --tensor-tracer-port 0");
 }
 
 base::Status check_unseen_options(TrainConfig config) {
@@ -107,6 +104,17 @@ ModelConfig ModelConfig::resolved() const {
   model.num_query_groups = query_groups();
   model.kv_channels = head_size();
   return model;
+}
+
+bool TrainConfig::is_traced() const {
+  const bool records = !recording.record.empty() || !recording.record_points.empty() ||
+                       !recording.record_layers.empty() || recording.record_every > 1 ||
+                       recording.history == true;
+  const bool plan = !tracer.tensor_tracer_plan.empty() || !monitor.monitor_prompts.empty();
+  const bool alarms = !alarm.alarms.empty() || alarm.spike_recorder > 0;
+  // Programs need the vectors, too, and need no trace.
+  const bool projects = !tracer.tensor_tracer_vectors.empty() && intervention.interventions.empty();
+  return tracer.tensor_tracer_port || records || plan || alarms || projects;
 }
 
 TrainConfig TrainConfig::resolved() const {

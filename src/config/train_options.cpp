@@ -119,15 +119,12 @@ Options tracer_options(TracerConfig& tracer, MonitorConfig& monitor) {
          within(0, 65535)}},
        needing(Needs::kPage, agreed({{"--tensor-tracer-wait", &tracer.tensor_tracer_wait,
                                       "wait for a viewer before step 1"}})),
-       needing(
-           Needs::kAudience,
-           {{"--tensor-tracer-plan", &tracer.tensor_tracer_plan,
-             "JSON file with the first trace plan"},
-            {"--tensor-tracer-vectors", &tracer.tensor_tracer_vectors,
-             "folder of direction vectors (.pt, .safetensors, .npy) for projections and programs"},
-            {"--monitor-prompts", &monitor.monitor_prompts,
-             "files of prompts that run through the model again and again; lines of text or "
-             "JSONL"}}),
+       {{"--tensor-tracer-plan", &tracer.tensor_tracer_plan, "JSON file with the first trace plan"},
+        {"--tensor-tracer-vectors", &tracer.tensor_tracer_vectors,
+         "folder of direction vectors (.pt, .safetensors, .npy) for projections and programs"},
+        {"--monitor-prompts", &monitor.monitor_prompts,
+         "files of prompts that run through the model again and again; lines of text or "
+         "JSONL"}},
        agreed({{"--monitor-interval", &monitor.monitor_interval,
                 "steps between two runs of the prompts", positive()}})});
 }

@@ -18,6 +18,7 @@ std::uint64_t count_records(std::string_view message) {
 }
 
 // The hub lets 32 requests of each viewer wait; this is the part that may wait for the checker.
+constexpr std::size_t kMaxNotices = 64;
 constexpr std::size_t kMaxChecks = 8;
 
 }  // namespace
@@ -111,6 +112,30 @@ std::size_t Channel::waiting_bytes() const {
   return bytes_;
 }
 
+std::vector<std::string> Channel::take_notices() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(notices_, {});
+}
+
+void Channel::add_notice(std::string notice) {
+  const std::lock_guard lock(mutex_);
+  if (notices_.size() < kMaxNotices) {
+    notices_.push_back(std::move(notice));
+  }
+}
+
+trace::Demand Channel::demand() const {
+  const std::lock_guard lock(mutex_);
+  return has_viewer() || wanted_ ? demand_ : trace::Demand{.entries = 0};
+}
+
+void Channel::set_demand(std::uint64_t viewers, bool wanted, trace::Demand demand) {
+  const std::lock_guard lock(mutex_);
+  viewers_.store(viewers, std::memory_order_relaxed);
+  wanted_ = wanted;
+  demand_ = demand;
+}
+
 void Channel::set_connected() {
   const std::lock_guard lock(mutex_);
   connected_ = true;
@@ -132,7 +157,7 @@ void Channel::set_lost(Clock::time_point now) {
     arrived_requests_.clear();
     arrived_checks_.clear();
     asked_.clear();
-    set_viewers(0);
+    viewers_.store(0, std::memory_order_relaxed);
   }
   arrived_.notify_all();
 }

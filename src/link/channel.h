@@ -58,13 +58,17 @@ class Channel {
   std::vector<trace::Request> poll(Clock::time_point now);
   void wait(Clock::time_point until);
   bool has_viewer() const { return viewers_.load(std::memory_order_relaxed) > 0; }
-  /// The hub itself takes traced records; it stays so while contact is lost.
-  bool is_wanted() const { return wanted_.load(std::memory_order_relaxed); }
+  /// The entries that viewers or the hub itself take. While contact is lost, those that were last
+  /// known if the hub itself takes records.
+  trace::Demand demand() const;
   /// Waits until everything is written. Returns false if nothing was written for `idle`, or after
   /// `longest`.
   bool wait_until_written(std::chrono::milliseconds idle, std::chrono::milliseconds longest);
   std::uint64_t dropped() const;
   std::size_t waiting_bytes() const;
+
+  /// What viewers have changed at the hub itself since the last call, in words.
+  std::vector<std::string> take_notices();
 
   // The checker's side.
   /// From now on requests that need no lease go to take_check().
@@ -76,8 +80,10 @@ class Channel {
   // The I/O side.
   void set_connected();
   void set_lost(Clock::time_point now);
-  void set_viewers(std::uint64_t count) { viewers_.store(count, std::memory_order_relaxed); }
-  void set_wanted(bool wanted) { wanted_.store(wanted, std::memory_order_relaxed); }
+  /// `viewers` watch; `wanted`: the hub itself takes traced records. Together they take `demand`.
+  void set_demand(std::uint64_t viewers, bool wanted, trace::Demand demand);
+  /// A notice is dropped if 64 wait.
+  void add_notice(std::string notice);
   /// Takes a request of the hub, under the hub's id. It goes to the step, or to the checker if it
   /// needs no lease.
   void deliver(trace::Request request);
@@ -103,7 +109,6 @@ class Channel {
   const std::size_t max_bytes_;
   const std::chrono::milliseconds pause_timeout_;
   std::atomic<std::uint64_t> viewers_ = 0;
-  std::atomic<bool> wanted_ = false;
 
   // Guarded by mutex_.
   mutable std::mutex mutex_;
@@ -123,6 +128,9 @@ class Channel {
   bool expects_checks_ = false;
   std::map<std::uint64_t, std::uint64_t> asked_;  // our id of a request -> the hub's
   std::uint64_t last_id_ = 0;
+  std::vector<std::string> notices_;
+  bool wanted_ = false;
+  trace::Demand demand_;
   bool connected_ = false;
   bool let_go_told_ = false;  // true once reported, since contact was lost
   Clock::time_point lost_at_;

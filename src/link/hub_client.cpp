@@ -30,7 +30,7 @@ class HubClient::Impl {
         connection_(io_, channel, options.port, std::move(options.worker_token),
                     [this] { return opening(); }),
         check_(std::move(options.check)) {
-    channel.set_wanted(options.is_wanted);
+    channel.set_demand(0, options.is_wanted, {});
     if (check_) {
       channel.expect_checks();
       checker_ = std::thread([this] { run_checks(); });
@@ -189,15 +189,15 @@ void HubClient::send_event(std::string_view event, nlohmann::json params) noexce
 
 std::vector<trace::Request> HubClient::poll() { return impl_->channel.poll(Channel::Clock::now()); }
 
+std::vector<std::string> HubClient::take_notices() { return impl_->channel.take_notices(); }
+
 void HubClient::wait(std::chrono::milliseconds limit) {
   impl_->channel.wait(Channel::Clock::now() + limit);
 }
 
 bool HubClient::has_viewer() const { return impl_->channel.has_viewer(); }
 
-bool HubClient::wants_records() const {
-  return impl_->channel.has_viewer() || impl_->channel.is_wanted();
-}
+trace::Demand HubClient::demand() const { return impl_->channel.demand(); }
 
 void HubClient::answer(std::uint64_t id, nlohmann::json result) noexcept {
   impl_->answer(id, std::move(result));

@@ -31,6 +31,22 @@ constexpr std::size_t kMaxMessage = std::size_t{1} << 20U;
 constexpr std::size_t kWriteBuffer = std::size_t{64} << 10U;
 constexpr protocol::TextLimits kLimits{.bytes = kMaxMessage, .depth = 40};
 
+// Without a list of entries, all entries are wanted.
+trace::Demand demand_in(const nlohmann::json& params) {
+  const nlohmann::json& entries = protocol::member(params, "entries");
+  const auto plan = protocol::natural(params, "plan");
+  if (!entries.is_array() || !plan) {
+    return {};
+  }
+  trace::Demand demand{.entries = 0, .plan = static_cast<std::uint32_t>(*plan)};
+  for (const nlohmann::json& entry : entries) {
+    if (entry.is_number_unsigned() && entry < 64) {
+      demand.entries |= std::uint64_t{1} << entry.get<std::uint64_t>();
+    }
+  }
+  return demand;
+}
+
 }  // namespace
 
 HubConnection::HubConnection(net::io_context& io, Channel& channel, int port, std::string token,
@@ -166,12 +182,14 @@ void HubConnection::handle(std::string_view text) {
 void HubConnection::on_event(const protocol::Notification& event) {
   const auto viewers = protocol::natural(event.params, "count");
   if (event.event == "viewers" && viewers) {
-    channel_.set_viewers(*viewers);
-    channel_.set_wanted(protocol::member(event.params, "wanted") == true);
+    channel_.set_demand(*viewers, protocol::member(event.params, "wanted") == true,
+                        demand_in(event.params));
   } else if (event.event == "control") {
     const auto holder = event.params.find("holder");
     const bool is_held = holder != event.params.end() && holder->is_object();
     controller_ = is_held ? protocol::text_of(*holder, "name") : std::string();
+  } else if (event.event == "notice") {
+    channel_.add_notice(protocol::text_of(event.params, "message"));
   } else if (event.event == "alarm") {
     log().error("{}", protocol::text_of(event.params, "message"));
   }

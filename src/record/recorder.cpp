@@ -227,6 +227,7 @@ class Recorder::Impl {
   }
 
   bool takes_traced() const { return takes_traced_; }
+  const RecordFilter& filter() const { return options_.filter; }
   std::uint64_t max_bytes() const { return max_bytes_; }
 
   ItemQueue& queue() { return queue_; }
@@ -372,6 +373,7 @@ void Recorder::add_step(std::uint64_t run, const json& params, std::uint64_t tim
 
 void Recorder::keep_all() { impl_->keep_all(); }
 bool Recorder::takes_traced() const { return impl_->takes_traced(); }
+const RecordFilter& Recorder::filter() const { return impl_->filter(); }
 std::uint64_t Recorder::max_bytes() const { return impl_->max_bytes(); }
 void Recorder::add_event(Event event) { impl_->queue().push(std::move(event)); }
 void Recorder::read(std::function<void(Recording&)> query) { impl_->read(std::move(query)); }

@@ -19,6 +19,7 @@ ActivePlan::ActivePlan(std::shared_ptr<const Plan> plan, const PlanContext& cont
       switched_off_(plan_->entries.size(), false) {
   for (std::size_t i = 0; i < plan_->entries.size(); ++i) {
     entries_of_row_[plan_->entries[i].point].push_back(i);
+    if (i < 64 && plan_->entries[i].compressor->kept.units > 0) keeping_ |= std::uint64_t{1} << i;
   }
 }
 
@@ -26,9 +27,12 @@ const points::Place& ActivePlan::place_of(const PlanEntry& entry) const {
   return context_.places->rows()[entry.point];
 }
 
-bool ActivePlan::takes(const ForwardScope& scope) const {
-  return std::ranges::any_of(plan_->entries,
-                             [&](const PlanEntry& entry) { return entry.takes(scope); });
+bool ActivePlan::takes(const ForwardScope& scope, std::uint64_t wanted) const {
+  if (wanted == 0) return false;
+  for (std::size_t i = 0; i < plan_->entries.size(); ++i) {
+    if (Demand::has(wanted, i) && plan_->entries[i].takes(scope)) return true;
+  }
+  return false;
 }
 
 bool ActivePlan::takes(std::size_t entry, int layer, const ForwardScope& scope) const {

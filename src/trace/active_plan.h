@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,11 +24,14 @@ class ActivePlan {
   ActivePlan(std::shared_ptr<const Plan> plan, const PlanContext& context, TraceSink* sink);
 
   const Plan& plan() const { return *plan_; }
-  /// True if some entry takes the pass.
-  bool takes(const ForwardScope& scope) const;
+  /// True if one of the `wanted` entries, as in Demand, takes the pass.
+  bool takes(const ForwardScope& scope, std::uint64_t wanted) const;
   bool takes(std::size_t entry, int layer, const ForwardScope& scope) const;
   /// Entries of a row of the place table.
   const std::vector<std::size_t>& entries_of(std::size_t row) const { return entries_of_row_[row]; }
+
+  /// The entries that keep a list of tokens over the run, as in Demand: each pass counts for them.
+  std::uint64_t keeping_entries() const { return keeping_; }
 
   /// The space that the capture of `local` takes in the buffers of all ranks; nullopt if the
   /// entry's rows or tokens lie outside `local`. `text` as in Pass::set_text.
@@ -58,6 +62,7 @@ class ActivePlan {
   const PlanContext& context_;
   TraceSink* const sink_;
   std::vector<std::vector<std::size_t>> entries_of_row_;
+  std::uint64_t keeping_ = 0;
   std::vector<CachedPacking> packings_;  // by entry
   std::vector<bool> switched_off_;       // by entry
   std::vector<std::size_t> newly_off_;

@@ -42,7 +42,11 @@ PassMemory take_memory(TracerCore& core) {
 /// The state of a pass that captures something. Tensor hooks hold it by weak_ptr.
 struct Pass::State : std::enable_shared_from_this<Pass::State> {
   State(std::shared_ptr<TracerCore> of, const ForwardScope& about)
-      : core_(std::move(of)), plan_(core_->plan), scope_(about), memory_(take_memory(*core_)) {
+      : core_(std::move(of)),
+        plan_(core_->plan),
+        wanted_(core_->wanted_in(about)),
+        scope_(about),
+        memory_(take_memory(*core_)) {
     memory_.entry_seconds.assign(plan_->plan().entries.size(), 0.0);
   }
 
@@ -173,7 +177,7 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
   }
 
   bool takes(std::size_t entry, const points::PlaceKey& place, bool gradient) const {
-    return plan_->plan().entries[entry].gradient == gradient &&
+    return Demand::has(wanted_, entry) && plan_->plan().entries[entry].gradient == gradient &&
            plan_->takes(entry, place.layer, scope_);
   }
 
@@ -314,6 +318,7 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
 
   const std::shared_ptr<TracerCore> core_;
   const std::shared_ptr<ActivePlan> plan_;
+  const std::uint64_t wanted_;  // entries, as in Demand
   const ForwardScope scope_;
   PassMemory memory_;
   PassText text_;

@@ -22,18 +22,18 @@ const PlanContext& Tracer::context() const { return core_->context; }
 
 bool Tracer::wants(const points::PlaceKey& place, const ForwardScope& scope) const {
   const ActivePlan& plan = *core_->plan;
-  return core_->is_asked_for(scope) &&
-         std::ranges::any_of(plan.entries_of(place.row), [&](std::size_t entry) {
-           return plan.takes(entry, place.layer, scope);
-         });
+  const std::uint64_t wanted = core_->wanted_in(scope);
+  return std::ranges::any_of(plan.entries_of(place.row), [&](std::size_t entry) {
+    return Demand::has(wanted, entry) && plan.takes(entry, place.layer, scope);
+  });
 }
 
 Pass Tracer::begin(const ForwardScope& scope) {
-  if (!core_->is_asked_for(scope) || !core_->plan->takes(scope)) return {};
+  if (!core_->plan->takes(scope, core_->wanted_in(scope))) return {};
   return Pass(core_, scope);
 }
 
-void Tracer::set_wanted(bool is_wanted) { core_->is_wanted = is_wanted; }
+void Tracer::set_demand(std::uint64_t entries) { core_->demand = entries; }
 
 std::vector<std::size_t> Tracer::take_switched_off() { return core_->plan->take_switched_off(); }
 TracerSeconds Tracer::seconds() const { return core_->seconds; }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -29,14 +30,15 @@ struct TracerCore {
         writer(context, identity),
         plan(std::make_shared<ActivePlan>(std::make_shared<Plan>(), context, out)) {}
 
-  /// True if this pass may be captured: somebody takes its records, if the plan has entries for it.
-  bool is_asked_for(const ForwardScope& scope) const {
-    return is_watched && (is_wanted || scope.prompt_set != 0);
+  /// The entries of the plan whose records of such a pass somebody takes, as in Demand.
+  std::uint64_t wanted_in(const ForwardScope& scope) const {
+    if (!is_watched) return 0;
+    return scope.prompt_set != 0 ? Demand::kAll : demand | plan->keeping_entries();
   }
 
   const PlanContext context;
   const bool is_watched;  // true on the leader's data replica
-  bool is_wanted = true;  // false: only prompts are captured
+  std::uint64_t demand = Demand::kAll;
   const comm::ProcessGroup group;
   TraceSink* const sink;
   RecordWriter writer;

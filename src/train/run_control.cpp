@@ -25,6 +25,7 @@ constexpr auto kPoll = 50ms;
 // The only message in a run without requests.
 struct ControlMessage {
   std::int64_t step = 0;
+  std::uint64_t demand = 0;  // the entries of the plan whose records somebody takes
   std::uint32_t plan_number = 0;
   std::uint32_t plan_bytes = 0;     // of the plan's JSON, which follows if the plan is new
   std::uint32_t program_bytes = 0;  // of the programs' JSON, which follows if they changed
@@ -32,7 +33,7 @@ struct ControlMessage {
   std::uint32_t prompt_bytes = 0;   // of new prompt sets, and of a prompt to run
   std::uint8_t stop = 0;            // 1: neither this step nor a later step runs
   std::uint8_t again = 0;           // 1: held, or a preview or prompt runs; another message follows
-  std::uint16_t wanted = 0;         // 1: a viewer or the recording takes the traced records
+  std::uint16_t reserved = 0;       // no bytes without a value
 };
 
 }  // namespace
@@ -75,8 +76,9 @@ void RunControl::look_for_stop() {
 }
 
 // Without a hub, tests of this process take the records.
-bool RunControl::wants_records() const {
-  return control_source_ == nullptr || control_source_->wants_records();
+std::uint64_t RunControl::demand() const {
+  if (control_source_ == nullptr) return trace::Demand::kAll;
+  return control_source_->demand().in((new_plan_ ? *new_plan_ : tracer_.plan()).number);
 }
 
 void RunControl::count_single_step(std::int64_t next_step) {
@@ -259,18 +261,18 @@ bool RunControl::share_decision(std::int64_t step) {
   }
   const bool again = is_held() || news.preview_bytes > 0 || prompts_.has_run();
   ControlMessage message{step,
+                         demand(),
                          plan_number_,
                          static_cast<std::uint32_t>(text.size()),
                          news.program_bytes,
                          news.preview_bytes,
                          prompt_bytes,
                          static_cast<std::uint8_t>(must_stop_),
-                         static_cast<std::uint8_t>(again),
-                         static_cast<std::uint16_t>(wants_records())};
+                         static_cast<std::uint8_t>(again)};
   broadcast(control_, &message, sizeof message);
   must_stop_ = message.stop != 0;
   TT_CHECK_EQ(message.step, step);
-  tracer_.set_wanted(message.wanted != 0);
+  tracer_.set_demand(message.demand);
   prompts_.share(message.prompt_bytes);  // plans and programs may name the new sets
   if (message.plan_bytes > 0)
     share_plan(message.plan_number, std::move(text), message.plan_bytes, step);

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hub_harness import HubOfRun, running_hub, wait_until
+from hub_harness import HubOfRun, Peer, running_hub, wait_until
 from hub_harness import binary as hub_binary
 from program import Flags, binary, command, environment, step_log, tiny_flags, write_text
 from test_hub_metrics import scrape
@@ -81,6 +81,55 @@ def test_a_run_without_a_page_is_kept_and_listed(flags: Flags, tmp_path: Path) -
     assert listed(tmp_path) == [] and not list((tmp_path / "runs").iterdir())
     assert "no run" in runs(tmp_path, "remove", run["id"], code=2)
     assert "--runs-dir" in runs(tmp_path / "runs", code=2)
+
+
+def recorded(folder: Path) -> sqlite3.Connection:
+    """The recording of the folder's only run, which has ended."""
+    wait_for_end(folder)
+    [run] = listed(folder)
+    return sqlite3.connect(folder / run["recording"])
+
+
+def test_without_a_page_the_recording_takes_what_options_ask_for(flags: Flags, tmp_path: Path) -> None:
+    (tmp_path / "probes.txt").write_text("ab\ncde\n")
+    plan = {"entries": [{"point": "MLP1"}, {"point": "HiddenStates", "prompts": "probes"}]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    prompts = {"monitor_prompts": "probes.txt", "monitor_interval": 2, "tensor_tracer_plan": "plan.json"}
+    asked: dict[str, tuple[Flags, set[tuple[str, int]]]] = {
+        "nothing": ({}, set()),
+        "prompts": ({**prompts, "history": "off"}, {("HiddenStates", 1)}),
+        "plan": (prompts, {("HiddenStates", 1), ("MLP1", 0)}),
+        "history": ({"history": "on"}, {("InputTokens", 0), ("HiddenStates", 0)}),
+        "points": ({"record_points": "InputTokens"}, {("InputTokens", 0)}),
+    }
+    for name, (options, expected) in asked.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        given = {flag: str(tmp_path / value) if str(value).endswith((".txt", ".json")) else value
+                 for flag, value in options.items()}  # fmt: skip
+        run_to_its_end({**flags, **given, "train_iters": 4}, folder)
+        found = recorded(folder).execute("SELECT DISTINCT name, prompt_set FROM frames JOIN points"
+                                         " ON points.flag = frames.point AND points.run = frames.run")  # fmt: skip
+        assert set(found.fetchall()) == expected, name
+
+
+def test_without_a_page_alarms_fire_and_the_spike_recorder_writes(flags: Flags, tmp_path: Path) -> None:
+    above = {"test": "above", "value": 0}
+    alarms = [{"name": "any loss", "scalar": "loss"} | above,
+              {"name": "any norm", "point": "HiddenStates", "statistic": "rms"} | above]  # fmt: skip
+    (tmp_path / "alarms.json").write_text(json.dumps(alarms))
+    plan = {"entries": [{"point": "HiddenStates", "compressor": {"kind": "stats"}}]}
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    (tmp_path / "notify.sh").write_text("#!/bin/sh\ncat >> told.txt\necho >> told.txt\n")
+    (tmp_path / "notify.sh").chmod(0o700)
+    run_to_its_end({**flags, "train_iters": 200, "alarms": "alarms.json", "tensor_tracer_plan": "plan.json",
+                    "alarm_command": "./notify.sh", "spike_recorder": 3}, tmp_path)  # fmt: skip
+    told = [json.loads(line) for line in (tmp_path / "told.txt").read_text().splitlines()]
+    assert {(one["change"], one["alarm"]["name"]) for one in told} == {("fired", "any loss"), ("fired", "any norm")}
+    kinds = [kind for (kind,) in recorded(tmp_path).execute("SELECT kind FROM events")]
+    assert kinds.count("alarm") == 4 and "spike" in kinds, "set and fired"
+    [spike] = (tmp_path / "runs").glob("*/spike-*.ttrec")
+    assert sqlite3.connect(spike).execute("SELECT count(*) FROM frames").fetchone()[0] > 0
 
 
 def test_a_run_names_the_runs_that_take_more_than_10_gb(flags: Flags, tmp_path: Path) -> None:
@@ -195,6 +244,31 @@ def ask(hub: HubOfRun, target: str) -> Any:
     except urllib.error.HTTPError as error:
         assert error.code == 404, error  # no trainer yet
         return []
+
+
+def viewer_of(hub: HubOfRun, **subscription: Any) -> Peer:
+    """A viewer that never asks for more than this."""
+    viewer = hub.connect("/ws")
+    viewer.request("hello", {"versions": [1], "role": "viewer", "watch": False})
+    assert viewer.request("subscribe", subscription)["result"] == {}
+    return viewer
+
+
+def test_with_the_history_off_a_viewer_of_one_point_makes_one_entry_run(flags: Flags, tmp_path: Path) -> None:
+    plan = {"entries": [{"point": "MLP1"}, {"point": "HiddenStates"}, {"point": "QKV"},
+                        {"point": "MLP1", "compressor": {"kind": "top_tokens", "columns": [1]}}]}  # fmt: skip
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    shown = {**flags, "history": "off", "tensor_tracer_plan": str(tmp_path / "plan.json")}
+    with watched_by_nobody(shown, tmp_path / "run") as hub:
+        steps_with(hub, 3)
+        viewer = viewer_of(hub, points=["HiddenStates"])
+        viewer.receive_until(lambda: len(viewer.records) > 20, "records", 60)
+        assert {record["entry"] for record in viewer.records} == {1}
+        # The first records of a later viewer are those that the hub has already.
+        late = viewer_of(hub)
+        late.receive_until(lambda: len(late.records) >= 3, "the latest records", 60)
+        assert {record["entry"] for record in late.records[:2]} <= {1, 3}, "the list of top tokens is always kept"
+        late.receive_until(lambda: {record["entry"] for record in late.records} == {0, 1, 2, 3}, "all entries", 60)
 
 
 def test_with_the_history_off_nothing_is_traced_that_nobody_looks_at(flags: Flags, tmp_path: Path) -> None:

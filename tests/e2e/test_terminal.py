@@ -82,8 +82,14 @@ def test_the_terminal_names_who_changed_the_run(flags: Flags, tmp_path: Path) ->
         viewer.request("control.release")  # ends the pause and the program
         viewer.wait_for(lambda: max(viewer.steps(), default=0) > paused + 3, "more steps")
         viewer.request("control.claim", {"name": "Bob"})
-        stopped = viewer.request("control.stop")["step"]
-        assert run.process.wait(20) == 0
+        stepped = viewer.request("control.step", {"count": 2})["step"]
+        viewer.request("alarms.set", {"name": "spike", "scalar": "loss", "test": "above", "value": 99})
+        viewer.request("alarms.remove", {"name": "spike"})
+        viewer.request("run.keep")
+        with run.viewer() as other:
+            other.request("control.claim", {"name": "Eve", "take_over": True})
+            stopped = other.request("control.stop")["step"]
+            assert run.process.wait(20) == 0
         output = run.output()
     lines = [line.removeprefix("page   ") for line in output.splitlines() if re.match("page   (?!http)", line)]
     assert lines == [
@@ -92,7 +98,12 @@ def test_the_terminal_names_who_changed_the_run(flags: Flags, tmp_path: Path) ->
         f'program "steer" applied by Ada, from step {applied} on',
         f"the programs without `keep` removed by the hub, from step {applied} on",
         f"continued by the hub after step {paused}",
-        f"stopped by Bob after step {stopped}",
+        f"stepped by Bob up to step {stepped}",
+        'alarm "spike" set by Bob',
+        'alarm "spike" removed by Bob',
+        "kept by Bob: all traced data is recorded from now on",
+        "control taken over from Bob by Eve",
+        f"stopped by Eve after step {stopped}",
     ]
 
 

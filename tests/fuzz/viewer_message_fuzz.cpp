@@ -97,7 +97,7 @@ class FuzzClient : public Client {
  private:
   static bool is_worker_event(const json& said) {
     const std::string event = said.value("event", "");
-    return event == "viewers" || event == "control" || event == "alarm";
+    return event == "viewers" || event == "control" || event == "alarm" || event == "notice";
   }
   void count(const json& said) {
     const bool answer = said.contains("result") || said.contains("error");

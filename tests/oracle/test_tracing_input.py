@@ -161,11 +161,10 @@ def test_what_is_no_file_of_its_kind_is_refused_at_once(case: str, flags, tmp_pa
     assert f"--{flag.replace('_', '-')}" in line and message in line
 
 
-def test_tracing_flags_need_a_port(flags, tmp_path: Path) -> None:
-    for flag in ("monitor_prompts", "tensor_tracer_vectors"):
-        assert "there is no page without a port" in refusal(flags | {flag: str(tmp_path)})
-    wanted = flags | {"tensor_tracer_port": 0, "tensor_tracer_vectors": str(tmp_path / "none")}
-    assert "is not a folder" in refusal(wanted)
+def test_tracing_flags_are_read_with_and_without_a_port(flags, tmp_path: Path) -> None:
+    for page in ({}, {"tensor_tracer_port": 0}):
+        assert "--monitor-prompts" in refusal(flags | page | {"monitor_prompts": str(tmp_path)})
+        assert "is not a folder" in refusal(flags | page | {"tensor_tracer_vectors": str(tmp_path / "none")})
 
 
 def test_what_is_recorded_is_a_trace_point(flags, tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ const kRule = {
   statistic: optional(string),
   vector: optional(string),
   over: optional(string),
+  column: optional(string),
+  parameter: optional(string),
   layers: optional(string),
   direction: optional(string),
   phase: optional(string),

@@ -60,8 +60,8 @@ Check text(std::string complaint, std::function<bool(const std::string&)> holds)
 /// The part of an option that must be the same on all ranks.
 enum class Agreement { kNothing, kValue, kPresence };
 
-/// The thing without which an option has no effect. kAudience: a page, a recording or a program.
-enum class Needs { kNothing, kPage, kAudience };
+/// The thing without which an option has no effect.
+enum class Needs { kNothing, kPage };
 
 struct Option {
   std::string flag;  // --num-layers

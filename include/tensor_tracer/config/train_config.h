@@ -123,10 +123,8 @@ struct TrainConfig {
   std::string export_tensors;        // directory; empty: none
   std::string export_at = "1";
 
-  /// True if a page, or a recording of all traced data, may use traced values.
-  bool has_audience() const {
-    return tracer.tensor_tracer_port.has_value() || !recording.record.empty();
-  }
+  /// True if the run begins with a trace plan: it has a page, or an option asks for traced data.
+  bool is_traced() const;
   /// The dtype of activations, with PyTorch's name.
   std::string compute_dtype() const { return bf16 ? "bfloat16" : params_dtype; }
   /// The batch size of the whole job, defaults resolved.

@@ -37,7 +37,7 @@ struct HubClientOptions {
 /// calling thread never waits for the network. After a reconnect the client sends the last `state`
 /// event again, and the last `plan`, `prompts` and `interventions` events as part of the run's
 /// facts. Thread: made, called and destroyed by the thread that runs the step; has_viewer() and
-/// wants_records() by any.
+/// demand() by any.
 class HubClient : public trace::TraceSink, public trace::ControlSource {
  public:
   explicit HubClient(HubClientOptions options);
@@ -52,9 +52,13 @@ class HubClient : public trace::TraceSink, public trace::ControlSource {
   std::vector<trace::Request> poll() override;
   void wait(std::chrono::milliseconds limit) override;
   bool has_viewer() const override;
-  bool wants_records() const override;
+  trace::Demand demand() const override;
   void answer(std::uint64_t id, nlohmann::json result) noexcept override;
   void refuse(std::uint64_t id, const base::Error& error) noexcept override;
+
+  /// What viewers have changed at the hub itself since the last call, in words: control taken over,
+  /// an alarm set or removed, the run kept.
+  std::vector<std::string> take_notices();
 
   /// Writes the queued messages, then ends the connection and its threads. Gives up once the hub
   /// has taken nothing for `limit`, or after 30 s. Messages sent later are lost. May be called

@@ -129,9 +129,11 @@ struct SetAlarm {
   std::string name = {};
   std::optional<std::string> scalar = {};     // "loss"
   std::optional<std::string> point = {};      // or a point's name, with `statistic` or `vector`
-  std::optional<std::string> statistic = {};  // of a `stats` record
+  std::optional<std::string> statistic = {};  // of a `stats` or `topk` record, or "value"
   std::optional<std::string> vector = {};     // of a `projection` record
-  std::optional<std::string> over = {};       // of a projection: "mean" (if absent) or "last"
+  std::optional<std::string> over = {};       // lines: "mean" (if absent), "largest" or "last"
+  std::optional<std::string> column = {};     // of "value": a number from 0, or its name
+  std::optional<std::string> parameter = {};  // of "value": the name of a line
   std::optional<std::string> layers = {};     // "1-4,8"; absent: all
   std::optional<std::string> direction = {};  // "value" (if absent) or "gradient"
   std::optional<std::string> phase = {};      // "train" (if absent) or "eval"
@@ -154,6 +156,8 @@ struct SetAlarm {
                                       Field{"statistic", &SetAlarm::statistic, 1, 64},
                                       Field{"vector", &SetAlarm::vector, 1, 256},
                                       Field{"over", &SetAlarm::over, 1, 64},
+                                      Field{"column", &SetAlarm::column, 1, 64},
+                                      Field{"parameter", &SetAlarm::parameter, 1, 256},
                                       Field{"layers", &SetAlarm::layers, 1, 256},
                                       Field{"direction", &SetAlarm::direction, 1, 64},
                                       Field{"phase", &SetAlarm::phase, 1, 64},

@@ -105,6 +105,7 @@ class Recorder {
   void keep_all();
   /// True if all traced records are written, not only the records of prompts.
   bool takes_traced() const;
+  const RecordFilter& filter() const;
   /// The limit of the file in bytes; 0: no limit.
   std::uint64_t max_bytes() const;
 

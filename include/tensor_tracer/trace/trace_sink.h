@@ -1,8 +1,10 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +20,23 @@ struct Request {
   std::uint64_t id = 0;
   protocol::TrainerRequest body;
   std::string by = {};  // the controller's name; empty: the hub or the link asks
+};
+
+/// The entries of a plan whose records somebody takes. The records of prompts, and lists that are
+/// kept over the run, are always made.
+struct Demand {
+  static constexpr std::uint64_t kAll = ~std::uint64_t{0};
+  std::uint64_t entries = kAll;            // bit n: entry n
+  std::optional<std::uint32_t> plan = {};  // the number of the plan; nothing: of every plan
+
+  /// The entries of plan `number`; all entries if it is not known yet which ones.
+  std::uint64_t in(std::uint32_t number) const {
+    return entries != 0 && plan && *plan != number ? kAll : entries;
+  }
+  /// Entries from 64 on have no bit, and are always in.
+  static bool has(std::uint64_t entries, std::size_t entry) {
+    return entry >= 64 || (entries >> entry & 1U) != 0;
+  }
 };
 
 /// Takes the wire records and events that a leader rank sends. The implementation owns its
@@ -46,8 +65,8 @@ class ControlSource {
   virtual void wait(std::chrono::milliseconds limit) = 0;
   /// True once at least one viewer is connected to the hub.
   virtual bool has_viewer() const = 0;
-  /// True if a viewer is connected, or if the hub itself takes traced records.
-  virtual bool wants_records() const = 0;
+  /// The entries that a viewer or the hub itself takes.
+  virtual Demand demand() const = 0;
   /// answer() answers request `id`. refuse() answers it with an error: the request was refused and
   /// nothing changed.
   virtual void answer(std::uint64_t id, nlohmann::json result) noexcept = 0;

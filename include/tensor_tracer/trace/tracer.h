@@ -54,9 +54,10 @@ class Tracer {
   /// Opens a pass. If no entry takes this pass, it captures nothing and allocates nothing.
   Pass begin(const ForwardScope& scope);
 
-  /// If false, the passes that begin after this call capture nothing, except those of prompts:
-  /// nobody takes the records. REQUIRES: the same on all ranks, between the same passes.
-  void set_wanted(bool is_wanted);
+  /// From now on, passes that begin capture only these entries of the plan (bits as in Demand),
+  /// those of prompts, and those that keep a list of tokens. REQUIRES: the same on all ranks,
+  /// between the same passes.
+  void set_demand(std::uint64_t entries);
 
   /// Leader: entries of plan() that were switched off since the last call, because they failed or
   /// took too long on some rank. They send nothing, but may still cost time until a plan disables

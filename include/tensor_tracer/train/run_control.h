@@ -47,7 +47,8 @@ class RunControl {
   void take_requests();
   void decide(std::int64_t next_step);
   void look_for_stop();
-  bool wants_records() const;
+  /// The entries of the plan of the next step, as in trace::Demand.
+  std::uint64_t demand() const;
   void count_single_step(std::int64_t next_step);
   void carry_out(const trace::Request& request, std::int64_t next_step);
   /// `done`: the last completed step.

@@ -35,6 +35,10 @@ base::Status Alarm::follow(const json& facts) {
   return {};
 }
 
+std::set<std::uint32_t> Alarm::entries() const {
+  return curve_ ? curve_->entries() : std::set<std::uint32_t>();
+}
+
 void Alarm::restart() {
   lines_.clear();
   values_.clear();

@@ -45,6 +45,8 @@ class Alarm {
   /// Draws its numbers from the records of the plan in `facts`. If the plan has no entry for it,
   /// the alarm waits. Without effect on the alarm of a scalar.
   base::Status follow(const nlohmann::json& facts);
+  /// The entries of the plan whose records it compares.
+  std::set<std::uint32_t> entries() const;
   /// Another run begins: forgets all values.
   void restart();
   /// Takes a step of the past, which fires nothing.

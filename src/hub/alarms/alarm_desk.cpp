@@ -25,21 +25,22 @@ base::Error of_recording() {
 }  // namespace
 
 AlarmDesk::AlarmDesk(const RoomOptions& options, Roster& roster, const Leaders& leaders,
-                     AuditLog& audit_log, const RunState& run, LeaseKeeper& keeper)
+                     AuditLog& audit_log, const RunState& run, LeaseKeeper& keeper, Demand& demand)
     : options_(options),
       roster_(roster),
       leaders_(leaders),
       audit_log_(audit_log),
       run_(run),
-      keeper_(keeper) {
+      keeper_(keeper),
+      demand_(demand) {
   load();
   update_demand();
 }
 
 void AlarmDesk::update_demand() {
-  const bool are_compared = std::ranges::any_of(
-      alarms_, [](const auto& one) { return one.second.rule().point.has_value(); });
-  roster_.set_alarm_demand(are_compared || options_.alarms.spikes != nullptr);
+  PlanEntries compared{.all = options_.alarms.spikes != nullptr};
+  for (const auto& [name, alarm] : alarms_) compared.some.merge(alarm.entries());
+  demand_.set_alarms(std::move(compared));
 }
 
 // A hub that is started again has its own file; the file of --alarms is for the first hub.
@@ -74,6 +75,7 @@ base::Result<json> AlarmDesk::set(const Member& member, const protocol::SetAlarm
   const Alarm& now_set = alarms_.emplace(rule.name, std::move(alarm)).first->second;
   spdlog::info("alarm_set: {} by {}", protocol::encode_json(rule.name), member.session);
   tell({{"change", "set"}, {"alarm", now_set.describe()}}, &member);
+  print("set", rule.name);
   update_demand();
   save(Clock::now());
   return json{{"alarm", now_set.describe()}};
@@ -99,6 +101,7 @@ base::Result<json> AlarmDesk::remove(const Member& member, const protocol::Remov
   }
   spdlog::info("alarm_removed: {} by {}", protocol::encode_json(request.name), member.session);
   tell({{"change", "removed"}, {"alarm", found->second.describe()}}, &member);
+  print("removed", request.name);
   alarms_.erase(found);
   update_demand();
   save(Clock::now());
@@ -131,6 +134,7 @@ void AlarmDesk::follow_run() {
     if (are_new_) tell({{"change", "set"}, {"alarm", alarm.describe()}}, nullptr);
   }
   are_new_ = false;
+  update_demand();
 }
 
 void AlarmDesk::take_record(const protocol::RecordView& record, const SharedBytes& bytes) {
@@ -162,8 +166,8 @@ void AlarmDesk::report(const Alarm& alarm, const AlarmChange& change, Clock::tim
   if (change.fired) {
     ++fired_;
     spdlog::warn("alarm_fired: {}", change.message);
-    notify_trainer(change.message +
-                   (pauses ? "; the run is paused until somebody continues it" : ""));
+    const char* const pause = pauses ? "; the run is paused until somebody continues it" : "";
+    leaders_.tell_trainer("alarm", {{"message", change.message + pause}});
     if (options_.alarms.spikes != nullptr) options_.alarms.spikes->write(change.step);
   } else {
     spdlog::info("alarm_cleared: {}", change.message);
@@ -174,12 +178,6 @@ void AlarmDesk::report(const Alarm& alarm, const AlarmChange& change, Clock::tim
     options_.alarms.calls->push(protocol::encode_json(std::move(body)));
   }
   tell(std::move(params), nullptr);
-}
-
-void AlarmDesk::notify_trainer(const std::string& message) {
-  if (leaders_.trainer() != nullptr) {
-    leaders_.trainer()->send(protocol::encode_notification("alarm", {{"message", message}}));
-  }
 }
 
 void AlarmDesk::report_spike(const SpikeRecorder::Written& written) {
@@ -197,7 +195,14 @@ void AlarmDesk::report_spike(const SpikeRecorder::Written& written) {
                              {"path", written.path},
                              {"message", message}});
   roster_.broadcast("log", {{"level", ok ? "info" : "error"}, {"message", message}});
-  notify_trainer(message);
+  leaders_.tell_trainer("alarm", {{"message", message}});
+}
+
+// On the run's terminal.
+void AlarmDesk::print(std::string_view change, const std::string& name) const {
+  leaders_.tell_trainer(
+      "notice", {{"message", "alarm " + protocol::encode_json(name) + " " + std::string(change) +
+                                 " by " + keeper_.lease().name()}});
 }
 
 // `member`: who asked for the change; null: the alarm itself.

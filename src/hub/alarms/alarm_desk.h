@@ -10,6 +10,7 @@
 #include "src/hub/alarms/alarm_file.h"
 #include "src/hub/alarms/spike_recorder.h"
 #include "src/hub/room/audit_log.h"
+#include "src/hub/room/demand.h"
 #include "src/hub/room/lease_keeper.h"
 #include "src/hub/room/roster.h"
 #include "src/hub/room/run_state.h"
@@ -27,7 +28,7 @@ class AlarmDesk {
 
   /// All arguments outlive this object.
   AlarmDesk(const RoomOptions& options, Roster& roster, const Leaders& leaders, AuditLog& audit_log,
-            const RunState& run, LeaseKeeper& keeper);
+            const RunState& run, LeaseKeeper& keeper, Demand& demand);
 
   /// REQUIRES: the member holds the lease.
   base::Result<nlohmann::json> set(const Member& member, const protocol::SetAlarm& rule);
@@ -53,7 +54,7 @@ class AlarmDesk {
   void update_demand();
   void warm(Alarm& alarm) const;
   void report(const Alarm& alarm, const AlarmChange& change, Clock::time_point now);
-  void notify_trainer(const std::string& message);
+  void print(std::string_view change, const std::string& name) const;
   void tell(nlohmann::json params, const Member* member);
   void save(Clock::time_point now);
 
@@ -63,6 +64,7 @@ class AlarmDesk {
   AuditLog& audit_log_;
   const RunState& run_;
   LeaseKeeper& keeper_;
+  Demand& demand_;
   Alarms alarms_;
   std::map<std::string, nlohmann::json> replayed_;  // as described, by name; of a replay
   std::string run_id_;                              // of the facts that were last followed

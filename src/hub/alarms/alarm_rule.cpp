@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -19,7 +20,14 @@ using Names = std::vector<std::string>;
 
 const Names kScalars = {"loss",    "valid_loss", "grad_norm", "lr",       "tokens_per_second",
                         "step_ms", "tracer_ms",  "gather_ms", "encode_ms"};
-const Names kStatistics = {"mean", "std", "min", "max", "norm", "rms", "zeros", "nonfinite"};
+const std::string kValue = "value";
+// By the compressor of the records that hold them.
+const std::map<std::string, Names> kStatistics = {
+    {"stats",
+     {"mean", "std", "min", "max", "norm", "rms", "zeros", "nonfinite", "kurtosis", "row_norm_min",
+      "row_norm_mean", "row_norm_max", "column_norm_min", "column_norm_mean", "column_norm_max"}},
+    {"topk", {"log_sum_exp", "entropy", "loss"}},
+    {"none", {kValue}}};
 
 /// The members that a test needs; all other members of tests are refused.
 struct TestForm {
@@ -37,8 +45,9 @@ constexpr std::array<TestForm, 7> kTests = {
     TestForm{.name = "nonfinite", .needs = ""}};
 constexpr std::array<std::string_view, 7> kTestMembers = {"value", "low",    "high", "k",
                                                           "side",  "window", "first"};
-constexpr std::array<std::string_view, 8> kPointMembers = {
-    "statistic", "vector", "over", "layers", "direction", "phase", "prompts", "point"};
+constexpr std::array<std::string_view, 10> kPointMembers = {
+    "statistic", "vector",    "over",  "column",  "parameter",
+    "layers",    "direction", "phase", "prompts", "point"};
 
 std::string listed(const Names& names) {
   std::string text;
@@ -64,14 +73,32 @@ base::Status check_scalar(const SetAlarm& alarm, const nlohmann::json& members) 
   return check_word("scalar", alarm.scalar, kScalars);
 }
 
+// A record of `stats` has one number; other records have lines and columns.
+base::Status check_lines(const SetAlarm& alarm) {
+  Names names;
+  for (const auto& [compressor, of] : kStatistics) names.insert(names.end(), of.begin(), of.end());
+  const base::Status known = check_word("statistic", alarm.statistic, names);
+  if (!known.ok()) return known;
+  if (alarm.over && compressor_of(alarm) == "stats") {
+    return base::invalid_argument("over", "a stats record has one number for all lines",
+                                  "remove it");
+  }
+  for (const auto& [member, given] : {std::pair("column", alarm.column.has_value()),
+                                      std::pair("parameter", alarm.parameter.has_value())}) {
+    if (given && alarm.statistic != kValue) {
+      return base::invalid_argument(member, "belongs to an alarm with the statistic value",
+                                    "remove it");
+    }
+  }
+  return {};
+}
+
 base::Status check_point(const SetAlarm& alarm) {
   if (alarm.statistic.has_value() == alarm.vector.has_value()) {
     return base::invalid_argument("statistic", "an alarm on a point has either statistic or vector",
                                   "give one of them");
   }
-  if (alarm.over && !alarm.vector) {
-    return base::invalid_argument("over", "belongs to an alarm with a vector");
-  }
+  if (const base::Status lines = check_lines(alarm); !lines.ok()) return lines;
   if (alarm.phase && alarm.prompts) {
     return base::invalid_argument("phase", "prompts have no phase", "remove phase or prompts");
   }
@@ -79,8 +106,7 @@ base::Status check_point(const SetAlarm& alarm) {
     return base::invalid_argument("layers", "must be a list of layers such as 1-4,8");
   }
   for (const base::Status& status :
-       {check_word("statistic", alarm.statistic, kStatistics),
-        check_word("over", alarm.over, {"mean", "last"}),
+       {check_word("over", alarm.over, {"mean", "largest", "last"}),
         check_word("direction", alarm.direction, {"value", "gradient"}),
         check_word("phase", alarm.phase, {"train", "eval"})}) {
     if (!status.ok()) return status;
@@ -126,10 +152,22 @@ base::Status check_alarm(const SetAlarm& alarm) {
   return curve.ok() ? check_test(alarm, members) : curve;
 }
 
+std::string compressor_of(const SetAlarm& alarm) {
+  for (const auto& [compressor, names] : kStatistics) {
+    const bool is_its =
+        alarm.statistic && std::ranges::find(names, *alarm.statistic) != names.end();
+    if (is_its) return compressor;
+  }
+  return "projection";
+}
+
 std::string curve_name(const SetAlarm& alarm) {
   if (alarm.scalar) return *alarm.scalar;
   std::string name = alarm.statistic ? *alarm.statistic + " of " + *alarm.point
                                      : *alarm.point + " on " + *alarm.vector;
+  if (alarm.statistic == kValue) name = *alarm.point;
+  if (alarm.column) name += "[" + *alarm.column + "]";
+  if (alarm.parameter) name += " of " + *alarm.parameter;
   if (alarm.direction == "gradient") name += " (gradient)";
   if (alarm.phase == "eval") name += " in evaluation";
   if (alarm.prompts) name += " of " + *alarm.prompts;

@@ -1,11 +1,17 @@
 #include "src/hub/alarms/record_curve.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <limits>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "src/hub/alarms/alarm_rule.h"
 #include "tensor_tracer/base/ranges.h"
 #include "tensor_tracer/protocol/crc32c.h"
 #include "tensor_tracer/protocol/json_members.h"
@@ -20,7 +26,7 @@ using protocol::natural;
 using protocol::SetAlarm;
 using protocol::text_of;
 
-// docs/protocol.md, "stats".
+// docs/protocol.md, "stats": the first row of a record, and its second row.
 constexpr std::size_t kStatsNumbers = 10;
 enum StatsIndex : std::uint8_t {
   kCount,
@@ -34,22 +40,39 @@ enum StatsIndex : std::uint8_t {
   kInf,
   kNegInf
 };
+constexpr std::array<std::string_view, 8> kSecondRow = {
+    "kurtosis",         "",  // the root mean square
+    "row_norm_min",     "row_norm_mean",
+    "row_norm_max",     "column_norm_min",
+    "column_norm_mean", "column_norm_max"};
+// docs/protocol.md, "topk of Logits".
+constexpr std::array<std::string_view, 3> kPrediction = {"log_sum_exp", "entropy", "loss"};
+constexpr std::size_t kTarget = 3, kBestPlanes = 2;
 
 base::Error no_entry(const SetAlarm& alarm, const std::string& why) {
-  const std::string kind = alarm.statistic ? "stats" : "projection";
-  return base::invalid_argument(
-      "point", why,
-      "add an entry of " + *alarm.point + " with the compressor " + kind + " to the plan");
+  return base::invalid_argument("point", why,
+                                "add an entry of " + *alarm.point + " with the compressor " +
+                                    compressor_of(alarm) + " to the plan");
 }
 
-// The name of the point in plans. Also finds a point by its path.
-std::string find_point(const json& facts, const std::string& name) {
-  for (const json& point : member(facts, "points")) {
-    if (text_of(point, "name") == name || text_of(point, "path") == name) {
-      return text_of(point, "name");
-    }
-  }
-  return "";
+// Finds a point by its name in plans, or by its path. Null: there is none.
+const json& find_point(const json& facts, const std::string& name) {
+  static const json kAbsent;
+  const json& points = member(facts, "points");
+  const auto found = std::ranges::find_if(points, [&](const json& point) {
+    return text_of(point, "name") == name || text_of(point, "path") == name;
+  });
+  return found == points.end() ? kAbsent : *found;
+}
+
+// The place of a name in a list, or of a number that is written as text.
+std::optional<std::size_t> find_index(const json& names, const std::string& name) {
+  const auto found = std::ranges::find(names, json(name));
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
+  std::size_t index = 0;
+  const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), index);
+  const bool is_number = code == std::errc() && end == name.data() + name.size();
+  return is_number ? std::optional(index) : std::nullopt;
 }
 
 std::optional<std::uint64_t> find_prompts(const json& facts, const std::string& name) {
@@ -83,10 +106,17 @@ bool takes(const json& entry, const SetAlarm& alarm, const std::string& point) {
          (direction.empty() ? "value" : direction) == alarm.direction.value_or("value") &&
          prompts == alarm.prompts.value_or("") &&
          (alarm.prompts || has_phase(entry, alarm.phase.value_or("train"))) &&
-         text_of(member(entry, "compressor"), "kind") == (alarm.statistic ? "stats" : "projection");
+         text_of(member(entry, "compressor"), "kind") == compressor_of(alarm);
 }
 
-double statistic_of(const std::vector<double>& numbers, const std::string& name) {
+std::optional<double> statistic_of(const std::vector<double>& numbers,
+                                   const protocol::RecordHeader& header, const std::string& name) {
+  if (numbers.size() < kStatsNumbers) return std::nullopt;
+  if (const auto second = std::ranges::find(kSecondRow, name); second != kSecondRow.end()) {
+    const std::size_t at =
+        header.shape[header.ndim - 1] + static_cast<std::size_t>(second - kSecondRow.begin());
+    return header.ndim == 2 && at < numbers.size() ? std::optional(numbers[at]) : std::nullopt;
+  }
   const double bad = numbers[kNan] + numbers[kInf] + numbers[kNegInf];
   if (name == "mean") return numbers[kMean];
   if (name == "std") return numbers[kStd];
@@ -98,31 +128,42 @@ double statistic_of(const std::vector<double>& numbers, const std::string& name)
   return bad;
 }
 
-// Of column `column`: the mean over all lines, or the last line of the first row.
-double projection_of(const std::vector<double>& numbers, const protocol::RecordHeader& header,
-                     std::size_t column, bool is_last_token) {
-  const std::size_t columns = header.shape[header.ndim - 1];
-  const std::size_t lines = numbers.size() / columns;
-  if (is_last_token) {
-    const std::size_t tokens = header.ndim > 1 ? header.shape[header.ndim - 2] : 1;
-    return numbers[(tokens - 1) * columns + column];
-  }
+double mean_of(std::span<const double> numbers) {
   double sum = 0;
-  for (std::size_t line = 0; line < lines; ++line) sum += numbers[line * columns + column];
-  return sum / static_cast<double>(lines);
+  for (const double number : numbers) sum += number;
+  return sum / static_cast<double>(numbers.size());
+}
+
+// NaN, if there is one.
+double largest_of(std::span<const double> numbers) {
+  double largest = -std::numeric_limits<double>::infinity();
+  for (const double number : numbers) {
+    if (std::isnan(number)) return number;
+    largest = std::max(largest, number);
+  }
+  return largest;
+}
+
+protocol::RecordCompressor code_of(const std::string& compressor) {
+  if (compressor == "stats") return protocol::RecordCompressor::kStats;
+  if (compressor == "topk") return protocol::RecordCompressor::kTopK;
+  return compressor == "none" ? protocol::RecordCompressor::kNone
+                              : protocol::RecordCompressor::kProjection;
 }
 
 }  // namespace
 
 base::Result<RecordCurve> RecordCurve::find(const SetAlarm& alarm, const json& facts) {
-  const std::string point = find_point(facts, *alarm.point);
-  if (point.empty()) {
+  const json& point = find_point(facts, *alarm.point);
+  if (point.is_null()) {
     return base::invalid_argument("point", "the run has no point " + *alarm.point,
                                   "take a name from the run's facts");
   }
   RecordCurve curve;
   curve.statistic_ = alarm.statistic.value_or("");
-  curve.is_last_token_ = alarm.over == "last";
+  curve.compressor_ = code_of(compressor_of(alarm));
+  curve.over_ = alarm.over == "last" ? Over::kLast : Over::kMean;
+  if (alarm.over == "largest") curve.over_ = Over::kLargest;
   curve.phase_ =
       alarm.phase == "eval" ? protocol::RecordPhase::kEval : protocol::RecordPhase::kTrain;
   if (alarm.layers) curve.layers_ = base::parse_numbers(*alarm.layers);
@@ -132,12 +173,15 @@ base::Result<RecordCurve> RecordCurve::find(const SetAlarm& alarm, const json& f
       return base::invalid_argument("prompts", "the run has no prompt set " + *alarm.prompts);
     }
   }
+  if (const base::Status chosen = curve.choose_cell(alarm, point); !chosen.ok()) {
+    return chosen.error();
+  }
   const json& plan = member(facts, "plan");
   curve.plan_ = static_cast<std::uint32_t>(natural(plan, "number").value_or(0));
   base::Status found = no_entry(alarm, "no entry of the plan takes these records");
   std::uint32_t index = 0;
   for (const json& entry : member(plan, "entries")) {
-    if (takes(entry, alarm, point)) {
+    if (takes(entry, alarm, text_of(point, "name"))) {
       base::Status taken = curve.take_entry(alarm, entry, index);
       if (taken.ok() || curve.entries_.empty()) found = std::move(taken);
     }
@@ -147,47 +191,122 @@ base::Result<RecordCurve> RecordCurve::find(const SetAlarm& alarm, const json& f
                                 : base::Result<RecordCurve>(std::move(curve));
 }
 
+base::Status RecordCurve::choose_cell(const SetAlarm& alarm, const json& point) {
+  if (alarm.column) {
+    cell_.column = find_index(member(point, "columns"), *alarm.column);
+    const auto columns = natural(point, "features");
+    if (!cell_.column || (columns && *cell_.column >= *columns)) {
+      return base::invalid_argument("column", *alarm.point + " has no column " + *alarm.column,
+                                    "give a number from 0, or a name of the point's columns");
+    }
+  }
+  if (alarm.parameter) {
+    const json& names = member(point, "parameters");
+    const auto found = std::ranges::find(names, json(*alarm.parameter));
+    if (found == names.end()) {
+      return base::invalid_argument("parameter",
+                                    *alarm.point + " has no parameter " + *alarm.parameter,
+                                    "take a name from the point's facts");
+    }
+    cell_.line = static_cast<std::size_t>(found - names.begin());
+  }
+  return {};
+}
+
 base::Status RecordCurve::take_entry(const SetAlarm& alarm, const json& entry,
                                      std::uint32_t index) {
   if (!overlaps(layers_, entry)) {
     return no_entry(alarm, "no entry of the plan takes the layers " + *alarm.layers);
   }
-  std::size_t place = 0;
+  Cell cell = cell_;
   if (alarm.vector) {
     const json& vectors = member(member(entry, "compressor"), "vectors");
     const auto found = std::ranges::find(vectors, json(*alarm.vector));
     if (found == vectors.end()) {
       return no_entry(alarm, "no entry of the plan projects on " + *alarm.vector);
     }
-    place = static_cast<std::size_t>(found - vectors.begin());
+    cell.column = static_cast<std::size_t>(found - vectors.begin());
   }
-  entries_.emplace(index, place);
+  if (cell.line && member(entry, "tokens").is_array()) {
+    return no_entry(alarm, "the entry of the plan leaves out parameters");
+  }
+  entries_.emplace(index, cell);
   return {};
+}
+
+std::set<std::uint32_t> RecordCurve::entries() const {
+  std::set<std::uint32_t> entries;
+  for (const auto& [entry, cell] : entries_) entries.insert(entry);
+  return entries;
 }
 
 bool RecordCurve::has(const protocol::RecordHeader& header) const {
   const bool fits = prompt_set_ ? header.prompt_set == *prompt_set_
                                 : header.prompt_set == 0 && header.phase == phase_;
-  return fits && header.plan == plan_ && entries_.contains(header.entry) &&
-         (!layers_ || layers_->contains(header.layer));
+  return fits && header.plan == plan_ && header.compressor == compressor_ && header.ndim > 0 &&
+         entries_.contains(header.entry) && (!layers_ || layers_->contains(header.layer));
 }
 
 std::optional<double> RecordCurve::number_of(const protocol::RecordView& record) const {
   const protocol::RecordHeader& header = record.header;
   if (!has(header) || protocol::crc32c(record.payload) != header.payload_crc) return std::nullopt;
   const std::vector<double> numbers = protocol::numbers_of(record);
-  if (!statistic_.empty()) {
-    const bool is_stats = header.compressor == protocol::RecordCompressor::kStats;
-    return is_stats && numbers.size() >= kStatsNumbers
-               ? std::optional(statistic_of(numbers, statistic_))
-               : std::nullopt;
+  if (compressor_ == protocol::RecordCompressor::kStats) {
+    return statistic_of(numbers, header, statistic_);
   }
-  const std::size_t column = entries_.at(header.entry);
-  const bool is_projection = header.compressor == protocol::RecordCompressor::kProjection;
-  return is_projection && header.ndim > 0 && !numbers.empty() &&
-                 column < header.shape[header.ndim - 1]
-             ? std::optional(projection_of(numbers, header, column, is_last_token_))
-             : std::nullopt;
+  return compressor_ == protocol::RecordCompressor::kTopK
+             ? prediction_of(numbers, header)
+             : value_of(numbers, header, entries_.at(header.entry));
+}
+
+std::optional<double> RecordCurve::value_of(const std::vector<double>& numbers,
+                                            const protocol::RecordHeader& header,
+                                            const Cell& cell) const {
+  const std::size_t columns = header.shape[header.ndim - 1];
+  const std::size_t count = columns == 0 ? 0 : numbers.size() / columns;
+  if (count <= cell.line.value_or(0) || columns <= cell.column.value_or(0)) return std::nullopt;
+  std::vector<double> lines;
+  const std::size_t end = cell.line ? *cell.line + 1 : count;
+  for (std::size_t line = cell.line.value_or(0); line < end; ++line) {
+    const std::size_t begin = line * columns;
+    if (cell.column) {
+      lines.push_back(numbers[begin + *cell.column]);
+    } else {
+      const auto all = std::span(numbers).subspan(begin, columns);
+      lines.push_back(over_ == Over::kLargest ? largest_of(all) : mean_of(all));
+    }
+  }
+  const std::size_t tokens = header.ndim > 1 ? header.shape[header.ndim - 2] : 1;
+  return over_lines(lines, std::min(tokens, lines.size()));
+}
+
+// A record of older versions, and one of a point without a vocabulary, has no such planes.
+std::optional<double> RecordCurve::prediction_of(const std::vector<double>& numbers,
+                                                 const protocol::RecordHeader& header) const {
+  const std::size_t tokens = header.shape[2], k = header.shape[3];
+  const std::size_t lines = header.shape[1] * tokens;
+  const auto at = [&](std::size_t number, std::size_t line) {
+    return ((kBestPlanes + number / k) * lines + line) * k + number % k;
+  };
+  if (header.ndim != 4 || k == 0 || lines == 0 || at(kTarget, lines - 1) >= numbers.size()) {
+    return std::nullopt;
+  }
+  const auto number =
+      static_cast<std::size_t>(std::ranges::find(kPrediction, statistic_) - kPrediction.begin());
+  std::vector<double> known;
+  std::size_t in_row = 0;
+  for (std::size_t line = 0; line < lines; ++line) {
+    const bool has_number = statistic_ != "loss" || numbers[at(kTarget, line)] >= 0;
+    if (has_number) known.push_back(numbers[at(number, line)]);
+    if (line + 1 == tokens) in_row = known.size();
+  }
+  const std::size_t needed = over_ == Over::kLast ? in_row : known.size();
+  return needed == 0 ? std::nullopt : std::optional(over_lines(known, in_row));
+}
+
+double RecordCurve::over_lines(const std::vector<double>& lines, std::size_t in_row) const {
+  if (over_ == Over::kLast) return lines[in_row - 1];
+  return over_ == Over::kLargest ? largest_of(lines) : mean_of(lines);
 }
 
 }  // namespace tt::hub

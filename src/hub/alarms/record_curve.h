@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tensor_tracer/base/result.h"
 #include "tensor_tracer/protocol/record.h"
@@ -23,21 +24,41 @@ class RecordCurve {
   static base::Result<RecordCurve> find(const protocol::SetAlarm& alarm,
                                         const nlohmann::json& facts);
 
+  /// The entries of the plan that it draws from.
+  std::set<std::uint32_t> entries() const;
   /// Nothing if the record is not of this curve, or is damaged.
   std::optional<double> number_of(const protocol::RecordView& record) const;
 
  private:
-  bool has(const protocol::RecordHeader& header) const;
+  /// The lines of a record that make one number.
+  enum class Over { kMean, kLargest, kLast };
+  /// The column of a record and its line; nothing: all of them.
+  struct Cell {
+    std::optional<std::size_t> column = {};
+    std::optional<std::size_t> line = {};
+  };
+
+  /// Of `value`: sets the cell by the names in the facts of the point.
+  base::Status choose_cell(const protocol::SetAlarm& alarm, const nlohmann::json& point);
   base::Status take_entry(const protocol::SetAlarm& alarm, const nlohmann::json& entry,
                           std::uint32_t index);
+  bool has(const protocol::RecordHeader& header) const;
+  std::optional<double> value_of(const std::vector<double>& numbers,
+                                 const protocol::RecordHeader& header, const Cell& cell) const;
+  std::optional<double> prediction_of(const std::vector<double>& numbers,
+                                      const protocol::RecordHeader& header) const;
+  /// `in_row`: the number of lines of the record's first row, which come first.
+  double over_lines(const std::vector<double>& lines, std::size_t in_row) const;
 
   std::uint32_t plan_ = 0;
-  std::map<std::uint32_t, std::size_t> entries_;  // by index; the vector's place in the entry
+  std::map<std::uint32_t, Cell> entries_;  // by index
   std::optional<std::set<std::uint16_t>> layers_;
   std::optional<std::uint64_t> prompt_set_;  // none: the run's own data
   protocol::RecordPhase phase_ = protocol::RecordPhase::kTrain;
   std::string statistic_;
-  bool is_last_token_ = false;
+  protocol::RecordCompressor compressor_ = protocol::RecordCompressor::kNone;
+  Over over_ = Over::kMean;
+  Cell cell_;  // of `value`
 };
 
 }  // namespace tt::hub

@@ -78,6 +78,7 @@ class SendQueue {
   /// Drops waiting records that are no longer wanted, and offers the latest records of the keys
   /// that are now wanted.
   void subscribe(Subscription wanted);
+  const Subscription& subscription() const { return subscription_; }
   /// From now on at most `messages` binary messages are unacknowledged; 0: only the socket limits
   /// them.
   void set_window(std::uint64_t messages) { window_ = messages; }

@@ -90,6 +90,17 @@ bool Subscription::wants(const StoredRecord& record) const {
          (!layers || lies_in(*layers, record.key.layer));
 }
 
+bool Subscription::may_want(const TracedEntry& entry) const {
+  const auto meets = [&](const base::Range& range) {
+    return std::ranges::any_of(*layers, [&](const base::Range& own) {
+      return own.first <= range.second && range.first <= own.second;
+    });
+  };
+  return (!entries || entries->contains(entry.index)) &&
+         (!points || !entry.flag || points->contains(*entry.flag)) &&
+         (!layers || !entry.layers || std::ranges::any_of(*entry.layers, meets));
+}
+
 std::optional<std::uint16_t> flag_of_point(const json& facts, const json& name) {
   for (const json& point : protocol::member(facts, "points")) {
     if (name.is_string() && protocol::member(point, "name") == name) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "src/hub/fanout/latest_records.h"
@@ -13,6 +14,14 @@
 #include "tensor_tracer/protocol/request.h"
 
 namespace tt::hub {
+
+/// An entry of the plan that traces the run's own data.
+struct TracedEntry {
+  std::uint32_t index = 0;
+  std::string point = {};                               // name
+  std::optional<std::uint16_t> flag = {};               // of the point; nothing: unknown
+  std::optional<std::vector<base::Range>> layers = {};  // nothing: unknown
+};
 
 /// A viewer's choice: the records that fit all members. An empty member fits every record.
 struct Subscription {
@@ -23,6 +32,8 @@ struct Subscription {
   std::chrono::nanoseconds pause{0};
 
   bool wants(const StoredRecord& record) const;
+  /// True if the subscription may want a record of this entry.
+  bool may_want(const TracedEntry& entry) const;
 };
 
 /// The subscription of a request. `facts` are the run's facts; the request may name their points.

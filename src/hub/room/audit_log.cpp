@@ -17,8 +17,10 @@ void AuditLog::describe_recording(nlohmann::json& facts) const {
   }
 }
 
-bool AuditLog::takes_traced() const {
-  return recorder_ != nullptr && recorder_->takes_traced() && !recorder_->counters().stopped;
+const record::RecordFilter* AuditLog::traced_filter() const {
+  const bool takes =
+      recorder_ != nullptr && recorder_->takes_traced() && !recorder_->counters().stopped;
+  return takes ? &recorder_->filter() : nullptr;
 }
 
 bool AuditLog::keep_all() {

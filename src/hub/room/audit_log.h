@@ -26,8 +26,8 @@ class AuditLog {
 
   /// Adds the file and its limit to the run's facts.
   void describe_recording(nlohmann::json& facts) const;
-  /// True if traced records are recorded.
-  bool takes_traced() const;
+  /// Selects the traced records that are recorded; null: none are.
+  const record::RecordFilter* traced_filter() const;
   /// From now on all traced records are recorded. False if nothing is recorded.
   bool keep_all();
 

@@ -1,8 +1,10 @@
 #include "src/hub/room/leaders.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tensor_tracer/protocol/json_members.h"
+#include "tensor_tracer/protocol/message.h"
 
 namespace tt::hub {
 namespace {
@@ -11,6 +13,12 @@ namespace {
 constexpr auto kLongMissing = std::chrono::seconds(5);
 
 }  // namespace
+
+void Leaders::tell_trainer(std::string_view event, nlohmann::json params) const {
+  if (trainer() != nullptr) {
+    trainer()->send(protocol::encode_notification(event, std::move(params)));
+  }
+}
 
 base::Status Leaders::check(const protocol::WorkerHello& hello) const {
   if (hello.stage.has_value() != hello.stages.has_value()) {

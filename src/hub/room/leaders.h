@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,6 +38,8 @@ class Leaders {
  public:
   /// The leader of stage 0, which gets the requests; null: no trainer is connected.
   Client* trainer() const { return leaders_.front().client; }
+  /// Sends the notification to the trainer, if one is connected.
+  void tell_trainer(std::string_view event, nlohmann::json params) const;
   /// By stage; at least one.
   const std::vector<Leader>& all() const { return leaders_; }
 

@@ -31,6 +31,8 @@ base::Result<json> LeaseKeeper::claim(const Client& client, const Member& member
     return only_views();
   }
   const bool take_over = request.take_over.value_or(false);
+  const bool is_taken = lease_.held() && !lease_.held_by(member.session);
+  const std::string before = lease_.name();
   if (auto given = lease_.claim(member.session, request.name.value_or(""), take_over, now);
       !given.ok()) {
     return given.error();
@@ -38,6 +40,10 @@ base::Result<json> LeaseKeeper::claim(const Client& client, const Member& member
   ++metrics_.leases;
   spdlog::info("control_taken: {}, {}, controls the run", member.session,
                protocol::encode_json(lease_.name()));
+  if (is_taken) {
+    leaders_.tell_trainer(
+        "notice", {{"message", "control taken over from " + before + " by " + lease_.name()}});
+  }
   audit_log_.event("control.claim", {{"take_over", take_over}}, member.session, lease_.name());
   roster_.broadcast("control", lease_.describe());
   const std::chrono::duration<double> seconds = lease_.duration();

@@ -34,7 +34,7 @@ void Notices::raise_alarm(const base::Error& error) {
   if (leaders_.trainer() != nullptr) {
     send_alarm(*leaders_.trainer(), alarms_.back());
   }
-  roster_.set_recording_demand(audit_log_.takes_traced());  // the alarm may be its end
+  demand_.update();  // the alarm may be the end of the recording
 }
 
 void Notices::repeat_alarms(Client& client) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/hub/room/audit_log.h"
+#include "src/hub/room/demand.h"
 #include "src/hub/room/leaders.h"
 #include "src/hub/room/roster.h"
 #include "tensor_tracer/base/result.h"
@@ -17,8 +18,8 @@ namespace tt::hub {
 class Notices {
  public:
   /// All arguments outlive this object.
-  Notices(Roster& roster, const Leaders& leaders, AuditLog& audit_log)
-      : roster_(roster), leaders_(leaders), audit_log_(audit_log) {}
+  Notices(Roster& roster, const Leaders& leaders, AuditLog& audit_log, Demand& demand)
+      : roster_(roster), leaders_(leaders), audit_log_(audit_log), demand_(demand) {}
 
   /// Sends a `log` event to all viewers and the audit trail.
   void log(std::string_view level, const std::string& message);
@@ -38,6 +39,7 @@ class Notices {
   Roster& roster_;
   const Leaders& leaders_;
   AuditLog& audit_log_;
+  Demand& demand_;
   std::vector<std::string> alarms_;  // only a few: each comes from another part
   Clock::time_point loss_told_;
   Clock::time_point size_told_;

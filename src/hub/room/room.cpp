@@ -41,16 +41,17 @@ Room::Room(const RoomOptions& options)
     : options_(options),
       run_(options.latest_bytes),
       roster_(options_),
-      notices_(roster_, leaders_, audit_log_),
+      demand_(roster_, run_, audit_log_),
+      notices_(roster_, leaders_, audit_log_, demand_),
       forwarder_(leaders_, audit_log_, options.request_timeout,
                  [this](const Forwarder::Asker& asker, base::Result<json> outcome) {
                    finish(asker, std::move(outcome));
                  }),
       keeper_(options_, roster_, leaders_, audit_log_, metrics_, run_, forwarder_),
-      alarms_(options_, roster_, leaders_, audit_log_, run_, keeper_),
-      viewers_(roster_, leaders_, run_, notices_, keeper_, alarms_, audit_log_),
+      alarms_(options_, roster_, leaders_, audit_log_, run_, keeper_, demand_),
+      viewers_(roster_, leaders_, run_, notices_, keeper_, alarms_, audit_log_, demand_),
       parts_(roster_, leaders_, run_, audit_log_, notices_, forwarder_, alarms_),
-      workers_(roster_, leaders_, parts_, run_, audit_log_, metrics_, alarms_),
+      workers_(roster_, leaders_, parts_, run_, audit_log_, metrics_, alarms_, demand_),
       records_(options_, roster_, leaders_, run_, audit_log_, metrics_, notices_, alarms_) {}
 
 void Room::restore(json facts, const std::vector<json>& steps) {
@@ -87,7 +88,7 @@ void Room::leave(Client& client) {
     parts_.lose(*led, Clock::now());
   }
   if (was_viewer) {
-    roster_.notify_demand();
+    demand_.update();
   }
 }
 

@@ -10,6 +10,7 @@
 #include "src/hub/alarms/alarm_desk.h"
 #include "src/hub/room/audit_log.h"
 #include "src/hub/room/client.h"
+#include "src/hub/room/demand.h"
 #include "src/hub/room/forwarder.h"
 #include "src/hub/room/host.h"
 #include "src/hub/room/leaders.h"
@@ -39,7 +40,7 @@ class Room : public Host {
   /// `recorder` outlives the room. `path` is sent to viewers.
   void record_to(record::Recorder& recorder, std::string path) {
     audit_log_.start(recorder, std::move(path));
-    roster_.set_recording_demand(audit_log_.takes_traced());
+    demand_.update();
   }
   /// From now on nothing is recorded.
   void end_recording() { audit_log_.end(); }
@@ -96,6 +97,7 @@ class Room : public Host {
   AuditLog audit_log_;
   Roster roster_;
   Leaders leaders_;
+  Demand demand_;
   Notices notices_;
   Forwarder forwarder_;
   LeaseKeeper keeper_;

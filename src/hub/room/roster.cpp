@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "tensor_tracer/protocol/message.h"
 
@@ -66,32 +65,6 @@ void Roster::broadcast_data(const std::string& key, const SharedBytes& text) {
     if (is_viewer(*client, member)) {
       client->queue().push_data(key, text);
       client->wake();
-    }
-  }
-}
-
-void Roster::set_recording_demand(bool wants_records) {
-  if (std::exchange(recording_wants_records_, wants_records) != wants_records) {
-    notify_demand();
-  }
-}
-
-void Roster::set_alarm_demand(bool wants_records) {
-  if (std::exchange(alarms_want_records_, wants_records) != wants_records) {
-    notify_demand();
-  }
-}
-
-void Roster::notify_demand() {
-  const auto count = std::ranges::count_if(members_, [](const auto& one) {
-    return is_viewer(*one.first, one.second) && one.second.watches;
-  });
-  const bool is_wanted = recording_wants_records_ || alarms_want_records_;
-  const auto text = std::make_shared<const std::string>(
-      protocol::encode_notification("viewers", {{"count", count}, {"wanted", is_wanted}}));
-  for (const auto& [client, member] : members_) {
-    if (client->role() == Role::kWorker && member.greeted) {
-      client->send(text);
     }
   }
 }

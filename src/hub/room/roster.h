@@ -56,6 +56,7 @@ struct Member {
   bool watches = false;                          // viewers: counts, and gets records
   std::uint64_t rank = 0;                        // workers: the global rank
   std::optional<LinkFacts> link = std::nullopt;  // workers
+  std::string demand = {};                       // workers: the last `viewers` they were sent
   Clock::time_point joined;
   bool may_be_silent = false;
   Clock::time_point heard;             // when the last message arrived
@@ -83,19 +84,13 @@ class Roster {
   /// Null if no connected client has this session.
   Client* find_session(std::string_view session);
   Members& members() { return members_; }
+  const Members& members() const { return members_; }
 
   /// To all viewers.
   void broadcast(const SharedBytes& text);
   void broadcast(std::string_view event, nlohmann::json params);
   /// Sends to all viewers. Of two texts with the same key a slow viewer gets the later text.
   void broadcast_data(const std::string& key, const SharedBytes& text);
-  /// Informs all workers of the number of viewers that watch, and whether the hub itself takes
-  /// traced records.
-  void notify_demand();
-  /// The recording takes traced records.
-  void set_recording_demand(bool wants_records);
-  /// An alarm compares traced records, or the spike recorder keeps them.
-  void set_alarm_demand(bool wants_records);
   /// Calls tick() of every client; disconnects clients that have not said hello in time.
   void tick(Clock::time_point now);
   /// Adds the clients to `survey`.
@@ -104,8 +99,6 @@ class Roster {
  private:
   const RoomOptions& options_;
   Members members_;
-  bool recording_wants_records_ = false;
-  bool alarms_want_records_ = false;
   std::uint64_t last_viewer_ = 0;
   std::uint64_t last_worker_ = 0;
 };

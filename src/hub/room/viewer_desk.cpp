@@ -64,7 +64,7 @@ base::Status ViewerDesk::greet(Client& client, Member& member, const protocol::R
     member.watches = true;
     client.queue().offer_latest();
     client.wake();
-    roster_.notify_demand();
+    demand_.update();
   } else {
     client.queue().subscribe({.entries = std::set<std::uint32_t>()});
   }
@@ -141,9 +141,11 @@ base::Result<json> ViewerDesk::keep_run(const Member& member) {
                        "see the alarms, or start the run again with --record"};
   }
   audit_log_.event("run.keep", json::object(), member.session, keeper_.lease().name());
+  leaders_.tell_trainer("notice", {{"message", "kept by " + keeper_.lease().name() +
+                                                   ": all traced data is recorded from now on"}});
   run_.set_recording_limit(0);
   roster_.broadcast("recording", {{"bytes", audit_log_.counters().file_bytes}, {"max_bytes", 0}});
-  roster_.set_recording_demand(true);
+  demand_.update();
   return json{{"max_bytes", 0}};
 }
 
@@ -154,9 +156,8 @@ base::Result<json> ViewerDesk::subscribe(Client& client, Member& member,
     return subscription.error();
   }
   client.queue().subscribe(std::move(subscription).value());
-  if (!std::exchange(member.watches, true)) {
-    roster_.notify_demand();
-  }
+  member.watches = true;
+  demand_.update();
   return json::object();
 }
 

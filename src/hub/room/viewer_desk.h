@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/hub/alarms/alarm_desk.h"
+#include "src/hub/room/demand.h"
 #include "src/hub/room/lease_keeper.h"
 #include "src/hub/room/notices.h"
 #include "src/hub/room/roster.h"
@@ -18,14 +19,15 @@ class ViewerDesk {
  public:
   /// All arguments outlive this object.
   ViewerDesk(Roster& roster, const Leaders& leaders, RunState& run, const Notices& notices,
-             LeaseKeeper& keeper, AlarmDesk& alarms, AuditLog& audit_log)
+             LeaseKeeper& keeper, AlarmDesk& alarms, AuditLog& audit_log, Demand& demand)
       : roster_(roster),
         leaders_(leaders),
         run_(run),
         notices_(notices),
         keeper_(keeper),
         alarms_(alarms),
-        audit_log_(audit_log) {}
+        audit_log_(audit_log),
+        demand_(demand) {}
 
   /// Handles the viewer's first message. On an error the viewer is not greeted.
   base::Status greet(Client& client, Member& member, const protocol::Request& message,
@@ -52,6 +54,7 @@ class ViewerDesk {
   LeaseKeeper& keeper_;
   AlarmDesk& alarms_;
   AuditLog& audit_log_;
+  Demand& demand_;
 };
 
 }  // namespace tt::hub

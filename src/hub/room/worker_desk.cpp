@@ -69,7 +69,7 @@ base::Status WorkerDesk::greet(Client& client, Member& member, const protocol::R
     spdlog::info("trainer_joined: {} is the trainer", member.session);
   }
   parts_.take(client, hello, now);
-  roster_.notify_demand();
+  demand_.update();
   return {};
 }
 

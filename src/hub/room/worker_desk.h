@@ -19,14 +19,15 @@ class WorkerDesk {
  public:
   /// All arguments outlive this object.
   WorkerDesk(Roster& roster, Leaders& leaders, RunParts& parts, RunState& run, AuditLog& audit_log,
-             Metrics& metrics, AlarmDesk& alarms)
+             Metrics& metrics, AlarmDesk& alarms, Demand& demand)
       : roster_(roster),
         leaders_(leaders),
         parts_(parts),
         run_(run),
         audit_log_(audit_log),
         metrics_(metrics),
-        alarms_(alarms) {}
+        alarms_(alarms),
+        demand_(demand) {}
 
   /// Handles the worker's first message. On an error the worker is not greeted.
   base::Status greet(Client& client, Member& member, const protocol::Request& message,
@@ -47,6 +48,7 @@ class WorkerDesk {
   AuditLog& audit_log_;
   Metrics& metrics_;
   AlarmDesk& alarms_;
+  Demand& demand_;
 };
 
 }  // namespace tt::hub

@@ -71,10 +71,6 @@ TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
       {[](auto& c) { c.data.split = "95,6"; }, 1, "--split"},
       {[](auto& c) { c.tracer.tensor_tracer_wait = true; }, 1,
        "--tensor-tracer-wait: there is no page without a port; add --tensor-tracer-port 0"},
-      {[](auto& c) { c.tracer.tensor_tracer_plan = "plan.json"; }, 1,
-       "--tensor-tracer-plan: there is no page without a port; add --tensor-tracer-port 0"},
-      {[](auto& c) { c.recording.record_every = 2; }, 1,
-       "--record-every: there is no page without a port; add --tensor-tracer-port 0"},
       {[](auto& c) { c.recording.record_max_bytes = 5; }, 1,
        "--record-max-bytes: 5 is neither 0 nor at least 1 MB"},
       {[](auto& c) {
@@ -126,15 +122,47 @@ TEST(TrainConfig, RefusesWhatDoesNotFitAndNamesAllNumbers) {
   }
 }
 
-TEST(TrainConfig, AProgramOrARecordingIsReasonEnoughForAPlan) {
+TEST(TrainConfig, AnOptionOfThePageNeedsAPort) {
   TrainConfig config;
-  config.tracer.tensor_tracer_plan = "plan.json";
-  EXPECT_FALSE(check(config, 1).ok());
-  EXPECT_TRUE(check_unseen(config, 1).ok());
   config.recording.record = "there";
   EXPECT_TRUE(check(config, 1).ok());
   config.tracer.tensor_tracer_linger = true;
   EXPECT_FALSE(check(config, 1).ok());
+  EXPECT_TRUE(check_unseen(config, 1).ok());
+}
+
+TEST(TrainConfig, ARunWithoutAPageIsTracedIfAnOptionAsksForTracedData) {
+  const std::vector<std::function<void(TrainConfig&)>> asking = {
+      [](auto& c) { c.tracer.tensor_tracer_port = 0; },
+      [](auto& c) { c.tracer.tensor_tracer_plan = "plan.json"; },
+      [](auto& c) { c.tracer.tensor_tracer_vectors = "vectors"; },
+      [](auto& c) { c.monitor.monitor_prompts = {"probes.txt"}; },
+      [](auto& c) { c.alarm.alarms = "alarms.json"; },
+      [](auto& c) { c.alarm.spike_recorder = 5; },
+      [](auto& c) { c.recording.record = "there"; },
+      [](auto& c) { c.recording.record_points = {"MLP1"}; },
+      [](auto& c) { c.recording.record_layers = "1"; },
+      [](auto& c) { c.recording.record_every = 2; },
+      [](auto& c) { c.recording.history = true; }};
+  const std::vector<std::function<void(TrainConfig&)>> silent = {
+      [](auto&) {},
+      [](auto& c) { c.recording.history = false; },
+      [](auto& c) { c.alarm.alarm_webhook = "http://127.0.0.1:9000"; },
+      [](auto& c) { c.alarm.alarm_command = {"./notify.sh"}; },
+      [](auto& c) { c.alarm.alarm_pause_timeout = 60; },
+      [](auto& c) { c.intervention.interventions = {"steer.tti"}; },
+      [](auto& c) {
+        c.intervention.interventions = {"steer.tti"};
+        c.tracer.tensor_tracer_vectors = "vectors";
+      }};
+  for (const auto& [changes, is_traced] : {std::pair(asking, true), std::pair(silent, false)}) {
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      TrainConfig config;
+      changes[i](config);
+      EXPECT_TRUE(check(config, 1).ok()) << i;
+      EXPECT_EQ(config.is_traced(), is_traced) << i;
+    }
+  }
 }
 
 TEST(TrainConfig, StepListsAreCommasAndRanges) {

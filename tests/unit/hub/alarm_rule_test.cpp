@@ -72,7 +72,13 @@ TEST(AlarmRule, APointHasEitherStatisticOrVector) {
   };
   EXPECT_NE(with({{"vector", "evil"}}), "");
   EXPECT_NE(with({{"statistic", nullptr}}), "");
-  EXPECT_EQ(with({{"over", "last"}}), "over: belongs to an alarm with a vector");
+  EXPECT_EQ(with({{"over", "last"}}), "over: a stats record has one number for all lines");
+  for (const char* member : {"column", "parameter"}) {
+    EXPECT_EQ(with({{member, "3"}}),
+              std::string(member) + ": belongs to an alarm with the statistic value");
+  }
+  EXPECT_EQ(with({{"statistic", "value"}, {"over", "largest"}, {"column", "3"}}), "");
+  EXPECT_EQ(with({{"statistic", "loss"}, {"over", "last"}}), "");
   EXPECT_EQ(with({{"layers", "4-1"}}), "layers: must be a list of layers such as 1-4,8");
   EXPECT_EQ(with({{"phase", "eval"}, {"prompts", "p"}}), "phase: prompts have no phase");
 }

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <utility>
@@ -18,12 +20,18 @@ json high_loss() { return {{"name", "high"}, {"scalar", "loss"}, {"test", "above
 class RoomAlarmsTest : public RoomTest {
  protected:
   explicit RoomAlarmsTest(const AlarmOptions& alarms = {}) : RoomTest({.alarms = alarms}) {
-    facts_ = json::parse(R"({"id": "1", "points": [{"name": "MLP1", "path": "layers[n].mlp.fc1"}],
+    facts_ = json::parse(R"({"id": "1", "points": [{"name": "MLP1", "path": "layers[n].mlp.fc1"},
+          {"name": "attention.entropy", "features": 2}, {"name": "LogitLens", "features": 256},
+          {"name": "Updates", "features": 2, "parameters": ["embedding", "layers[1].norm"],
+           "columns": ["weight_norm", "update_ratio"]}],
         "prompt_sets": [{"name": "other"}, {"name": "probes"}],
         "plan": {"number": 3, "entries": [
           {"point": "MLP1", "layers": "1-4", "compressor": {"kind": "stats"}},
           {"point": "MLP1", "compressor": {"kind": "projection", "vectors": ["good", "evil"]}},
-          {"point": "MLP1", "prompts": "probes", "compressor": {"kind": "projection", "vectors": ["evil"]}}]}})");
+          {"point": "MLP1", "prompts": "probes", "compressor": {"kind": "projection", "vectors": ["evil"]}},
+          {"point": "attention.entropy", "compressor": {"kind": "none"}},
+          {"point": "LogitLens", "compressor": {"kind": "topk", "k": 2}},
+          {"point": "Updates", "compressor": {"kind": "none"}}]}})");
     trainer_ = greeted(Role::kWorker);
     viewer_ = greeted(Role::kViewer);
     ask(*viewer_, "control.claim", {{"name", "Ada"}});
@@ -76,7 +84,9 @@ class RoomAlarmsTest : public RoomTest {
     protocol::RecordHeader header{.step = step, .plan = 3, .entry = entry, .layer = layer};
     header.prompt_set = prompt_set;
     header.phase = prompt_set > 0 ? protocol::RecordPhase::kEval : protocol::RecordPhase::kTrain;
-    header.compressor = entry == 0 ? RecordCompressor::kStats : RecordCompressor::kProjection;
+    header.compressor = std::array{RecordCompressor::kStats,      RecordCompressor::kProjection,
+                                   RecordCompressor::kProjection, RecordCompressor::kNone,
+                                   RecordCompressor::kTopK,       RecordCompressor::kNone}[entry];
     if (shape.empty()) shape = {static_cast<std::uint32_t>(numbers.size())};
     header.ndim = static_cast<std::uint8_t>(shape.size());
     std::ranges::copy(shape, header.shape.begin());
@@ -246,6 +256,96 @@ TEST_F(RoomAlarmsTest, AProjectionIsTheMeanOverTokensOrTheLastToken) {
   EXPECT_EQ(alarm("mean").at("last").at("value"), 3.5);
   EXPECT_EQ(alarm("last").at("last").at("value"), 3.0);
   EXPECT_EQ(alarm("of prompts").at("last").at("value"), 8.0);
+}
+
+TEST_F(RoomAlarmsTest, TheSecondRowOfStatisticsHasKurtosisAndNorms) {
+  const std::vector<std::pair<std::string, double>> values = {
+      {"kurtosis", 3.5},       {"row_norm_min", 1.0},    {"row_norm_mean", 2.0},
+      {"row_norm_max", 3.0},   {"column_norm_min", 4.0}, {"column_norm_mean", 5.0},
+      {"column_norm_max", 6.0}};
+  for (const auto& [statistic, value] : values) {
+    set({{"name", statistic},
+         {"point", "MLP1"},
+         {"statistic", statistic},
+         {"test", "above"},
+         {"value", -1}});
+  }
+  send_stats(1, 1, 6);  // of an earlier version: one row
+  step(1, 1.0);
+  EXPECT_FALSE(alarm("kurtosis").contains("last"));
+  send_record(2, 1, 0,
+              {4, 0.5F, 0, -1, 1, 6, 0, 0, 0, 0, 7, 7, 3.5F, 2.5F, 1, 2, 3, 4, 5, 6, 0, 0, 0, 0},
+              {2, 12});
+  step(2, 1.0);
+  for (const auto& [statistic, value] : values) {
+    EXPECT_EQ(alarm(statistic).at("last").at("value"), value) << statistic;
+  }
+}
+
+TEST_F(RoomAlarmsTest, AValueIsThatOfItsColumnAndParameterOverTheLines) {
+  const auto watch = [&](const char* name, const char* point, json more) {
+    json alarm = {{"name", name},
+                  {"point", point},
+                  {"statistic", "value"},
+                  {"test", "above"},
+                  {"value", -99}};
+    alarm.update(more);
+    set(alarm);
+  };
+  watch("head", "attention.entropy", {{"column", "1"}});
+  watch("largest", "attention.entropy", {{"column", "1"}, {"over", "largest"}});
+  watch("last", "attention.entropy", {{"column", "0"}, {"over", "last"}});
+  watch("heads", "attention.entropy", json::object());
+  watch("ratio", "Updates", {{"column", "update_ratio"}, {"parameter", "layers[1].norm"}});
+  watch("any ratio", "Updates", {{"column", "update_ratio"}, {"over", "largest"}});
+  // One row of three tokens and two heads; two parameters and two columns.
+  send_record(1, 2, 3, {1, 2, 3, 4, 5, 9}, {1, 3, 2});
+  send_record(1, 0, 5, {10, 0.5F, 20, 0.25F}, {1, 2, 2});
+  step(1, 1.0);
+  const std::vector<std::pair<std::string, double>> values = {{"head", 5.0},   {"largest", 9.0},
+                                                              {"last", 5.0},   {"heads", 4.0},
+                                                              {"ratio", 0.25}, {"any ratio", 0.5}};
+  for (const auto& [name, value] : values) {
+    EXPECT_EQ(alarm(name).at("last").at("value"), value) << name;
+  }
+  EXPECT_NE(alarm("ratio").at("last").at("message").get<std::string>().find(
+                "Updates[update_ratio] of layers[1].norm is above -99"),
+            std::string::npos);
+  json wrong = {{"name", "a"}, {"point", "Updates"}, {"statistic", "value"}, {"test", "nonfinite"}};
+  wrong["column"] = "2";
+  EXPECT_EQ(refusal(wrong), "column: Updates has no column 2");
+  wrong["column"] = "1";
+  wrong["parameter"] = "head";
+  EXPECT_EQ(refusal(wrong), "parameter: Updates has no parameter head");
+}
+
+TEST_F(RoomAlarmsTest, APredictionIsTheMeanOverTheTokensWhoseTargetIsKnown) {
+  for (const char* statistic : {"log_sum_exp", "entropy", "loss"}) {
+    for (const char* over : {"mean", "largest", "last"}) {
+      set({{"name", std::string(statistic) + " " + over},
+           {"point", "LogitLens"},
+           {"statistic", statistic},
+           {"over", over},
+           {"test", "above"},
+           {"value", -99}});
+    }
+  }
+  // k = 2: two planes of the best and two of the softmax, three tokens; the last has no target.
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> best(12, 0);
+  std::vector<float> numbers = best;
+  numbers.insert(numbers.end(), {10, 1, 20, 2, 30, 6, 5, 65, 3, 66, nan, -1});
+  send_record(1, 2, 4, numbers, {4, 1, 3, 2});
+  send_record(1, 3, 4, best, {2, 1, 3, 2});  // not of a vocabulary
+  step(1, 1.0);
+  const std::vector<std::pair<std::string, double>> values = {
+      {"log_sum_exp mean", 20}, {"log_sum_exp last", 30}, {"entropy mean", 3},
+      {"entropy largest", 6},   {"loss mean", 4},         {"loss largest", 5},
+      {"loss last", 3}};
+  for (const auto& [name, value] : values) {
+    EXPECT_EQ(alarm(name).at("last").at("value"), value) << name;
+    EXPECT_EQ(alarm(name).at("last").at("layer"), 2) << name;
+  }
 }
 
 TEST_F(RoomAlarmsTest, ThePlanMustHaveAnEntryForIt) {

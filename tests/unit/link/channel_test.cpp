@@ -141,13 +141,28 @@ TEST(Channel, RequestsOfALostConnectionAreForgotten) {
   channel.deliver(request(1));
   const auto taken = channel.poll(Clock::now());
   channel.deliver(request(2));
-  channel.set_viewers(3);
+  channel.set_demand(3, false, {});
   EXPECT_TRUE(channel.has_viewer());
   channel.set_lost(Clock::now());
   EXPECT_FALSE(channel.has_viewer());
   channel.set_connected();
   EXPECT_TRUE(channel.poll(Clock::now()).empty());
   channel.push_answer(taken.at(0).id, no_answer);
+}
+
+TEST(Channel, TheDemandLastsWhileContactIsLostOnlyIfTheHubItselfTakesRecords) {
+  for (const bool hub_takes : {false, true}) {
+    Channel channel(600, 1s);
+    EXPECT_EQ(channel.demand().in(1), 0U);
+    channel.set_connected();
+    channel.set_demand(1, hub_takes, {.entries = 0b101, .plan = 3});
+    EXPECT_EQ(channel.demand().in(3), 0b101U);
+    EXPECT_EQ(channel.demand().in(4), trace::Demand::kAll) << "the hub has not seen this plan";
+    channel.set_lost(Clock::now());
+    EXPECT_EQ(channel.demand().in(3), hub_takes ? 0b101U : 0U);
+    channel.set_demand(0, hub_takes, {});
+    EXPECT_EQ(channel.demand().in(3), hub_takes ? trace::Demand::kAll : 0U);
+  }
 }
 
 TEST(Channel, LetsGoOnceWhenContactIsLostForTooLong) {

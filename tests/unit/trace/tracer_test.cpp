@@ -137,6 +137,49 @@ TEST(Tracer, NothingIsSentWhereThePlanDoesNotAsk) {
   EXPECT_TRUE(watch(2, 8, eval_only, at::kFloat).empty());
 }
 
+TEST(Tracer, OnlyEntriesThatSomebodyTakesAreCaptured) {
+  const json plan = json::parse(R"({"entries": [
+      {"point": "QKV", "compressor": {"kind": "tile", "tiles": 4}},
+      {"point": "HiddenStates"},
+      {"point": "HiddenStates", "prompts": "probes"},
+      {"point": "MLP1", "compressor": {"kind": "top_tokens", "columns": [5]}}]})");
+  const auto entries_of = [&](int ranks, std::uint64_t demand, const ForwardScope& scope) {
+    Collector collector;
+    comm::run_local(ranks, [&](const comm::ProcessGroup& group) {
+      const PlanContext about = context(ranks, 8);
+      Tracer tracer(about, {}, group, group.rank() == 0 ? &collector : nullptr);
+      tracer.set_plan(plan_of(plan, about));
+      tracer.set_demand(demand);
+      const at::Tensor ids = at::arange(20, at::kLong).view({4, 5});
+      EXPECT_EQ(tracer.wants(key_of("HiddenStates", 1), scope),
+                scope.prompt_set > 0 || (demand & 2U) != 0);
+      Pass pass = tracer.begin(scope);
+      pass.set_text({.tokens = ids});
+      for (const char* name : {"QKV", "HiddenStates", "MLP1"}) {
+        const points::PlaceKey place = key_of(name, 1);
+        const points::Place& point = about.places->rows()[place.row];
+        const at::Tensor whole = logical(place, point.features, at::kFloat);
+        const bool is_shard = point.placement.kind == mesh::Placement::Kind::kShard;
+        pass.capture(place, is_shard ? comm::take_shard(whole, point.placement, group.rank(), ranks)
+                                     : whole);
+      }
+      pass.end_forward();
+      pass.finish();
+    });
+    std::vector<std::uint32_t> entries;
+    for (const Record& record : collector.all) entries.push_back(record.header.entry);
+    return entries;
+  };
+  const ForwardScope train{6, 0, 0, Phase::kTrain}, probes{6, 0, 0, Phase::kEval, 1};
+  for (const int ranks : {1, 2}) {
+    EXPECT_THAT(entries_of(ranks, Demand::kAll, train), testing::ElementsAre(0, 1, 3));
+    EXPECT_THAT(entries_of(ranks, 0b10, train), testing::ElementsAre(1, 3));
+    EXPECT_THAT(entries_of(ranks, 0b101, train), testing::ElementsAre(0, 3));
+    EXPECT_THAT(entries_of(ranks, 0, train), testing::ElementsAre(3)) << "the list is kept";
+    EXPECT_THAT(entries_of(ranks, 0, probes), testing::ElementsAre(2)) << "prompts always are";
+  }
+}
+
 TEST(Tracer, TheMicroBatchesOfAnEvaluationCountOn) {
   Collector collector;
   PlanContext about = context(1, 8);

@@ -29,6 +29,7 @@ class Script : public trace::ControlSource, public trace::TraceSink {
   std::vector<std::pair<std::uint64_t, std::string>> refusals;
   std::vector<std::string> phases, logs;
   std::function<void()> on_answer;
+  trace::Demand wanted;
   int waits = 0;
 
   std::vector<trace::Request> poll() override {
@@ -39,7 +40,7 @@ class Script : public trace::ControlSource, public trace::TraceSink {
   }
   void wait(std::chrono::milliseconds) override { ++waits; }
   bool has_viewer() const override { return waits >= 3; }
-  bool wants_records() const override { return true; }
+  trace::Demand demand() const override { return wanted; }
   void answer(std::uint64_t id, json result) noexcept override {
     answers.emplace_back(id, std::move(result));
     if (on_answer) on_answer();
@@ -105,7 +106,7 @@ TEST(RunControl, AnUnwatchedStepIsOneBroadcastOfOneSize) {
       ASSERT_TRUE(control.before_step(step));
       EXPECT_EQ(traffic->messages(), step);
       EXPECT_EQ(traffic->broadcasts, step);
-      EXPECT_EQ(traffic->bytes, 32U * static_cast<std::size_t>(step));
+      EXPECT_EQ(traffic->bytes, 40U * static_cast<std::size_t>(step));
     }
     control.finish(5);
   });
@@ -182,6 +183,32 @@ TEST(RunControl, EveryRankTakesAPlanAtTheSameStep) {
   EXPECT_EQ(script.answers[0].second["step"], 2);
   EXPECT_EQ(script.answers[0].second["plan"]["number"], 1);
   EXPECT_EQ(script.answers[2].second["step"], 4);
+}
+
+// Step by step on each of two ranks: 1 for the QKV entry, plus 2 for the HiddenStates entry.
+TEST(RunControl, EveryRankTracesTheEntriesThatSomebodyTakesInThePlanThatTheyBelongTo) {
+  Script script;
+  const protocol::SetPlan set{{{"entries", {{{"point", "QKV"}}, {{"point", "HiddenStates"}}}}}};
+  script.requests = {{{1, set}}, {}, {{2, set}}};
+  script.wanted = {.entries = 0b10, .plan = 1};
+  std::vector<std::vector<int>> traced(2);
+  comm::run_local(2, [&](const comm::ProcessGroup& group) {
+    Script* const own = group.rank() == 0 ? &script : nullptr;
+    const trace::PlanContext context = make_plan_context({}, {}, nullptr, {});
+    trace::Tracer tracer(context, {}, comm::ProcessGroup(), nullptr);
+    RunControl control(group, own, own, tracer, nullptr, {});
+    for (std::int64_t step = 1; step <= 4; ++step) {
+      if (own != nullptr && step == 4) own->wanted = {.entries = 0};
+      EXPECT_TRUE(control.before_step(step));
+      const trace::ForwardScope scope{.step = step};
+      traced[static_cast<std::size_t>(group.rank())].push_back(
+          (tracer.wants(context.places->key("QKV", 1), scope) ? 1 : 0) +
+          (tracer.wants(context.places->key("HiddenStates", 1), scope) ? 2 : 0));
+    }
+    control.finish(4);
+  });
+  EXPECT_THAT(traced[0], ElementsAre(2, 2, 3, 0));
+  EXPECT_EQ(traced[1], traced[0]);
 }
 
 TEST(RunControl, WrongRequestsAreRefusedAndTheRunGoesOn) {

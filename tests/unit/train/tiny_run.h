@@ -28,11 +28,12 @@ class Script : public trace::ControlSource, public trace::TraceSink {
   std::vector<std::pair<std::uint64_t, base::Error>> refusals;
   std::vector<std::pair<std::string, nlohmann::json>> events;
   std::vector<Record> records;
+  trace::Demand wanted;
 
   std::vector<trace::Request> poll() override;
   void wait(std::chrono::milliseconds) override {}
   bool has_viewer() const override { return true; }
-  bool wants_records() const override { return true; }
+  trace::Demand demand() const override { return wanted; }
   void answer(std::uint64_t id, nlohmann::json result) noexcept override {
     answers.emplace_back(id, std::move(result));
   }

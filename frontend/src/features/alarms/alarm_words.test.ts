@@ -14,6 +14,12 @@ test('a curve is named by its scalar, or by its number, point and what selects t
     'MLP1 on evil, last token, probes',
   );
   expect(curveText({ ...point, vector: 'evil', phase: 'eval' })).toBe('MLP1 on evil, evaluation');
+  expect(curveText({ ...point, statistic: 'value', column: '3', over: 'largest' })).toBe(
+    'MLP1, column 3, largest',
+  );
+  expect(curveText({ ...point, statistic: 'value', parameter: 'layers[1].norm' })).toBe(
+    'MLP1, layers[1].norm',
+  );
 });
 
 test.each([

@@ -3,18 +3,23 @@ import type { AlarmRule } from '../../protocol/alarms';
 /** "rms of HiddenStates, L1-4": what an alarm watches. */
 export function curveText(rule: AlarmRule): string {
   if (rule.scalar !== undefined) return rule.scalar;
-  const point = rule.point ?? '';
   const parts = [
-    rule.statistic === undefined
-      ? `${point} on ${rule.vector ?? ''}`
-      : `${rule.statistic} of ${point}`,
+    numberText(rule),
+    rule.parameter ?? '',
     rule.over === 'last' ? 'last token' : '',
+    rule.over === 'largest' ? 'largest' : '',
     rule.direction === 'gradient' ? 'gradient' : '',
     rule.phase === 'eval' ? 'evaluation' : '',
     rule.prompts ?? '',
     rule.layers === undefined ? '' : `L${rule.layers}`,
   ];
   return parts.filter((part) => part !== '').join(', ');
+}
+
+function numberText({ point = '', statistic, vector, column }: AlarmRule): string {
+  if (statistic === undefined) return `${point} on ${vector ?? ''}`;
+  if (statistic !== 'value') return `${statistic} of ${point}`;
+  return column === undefined ? point : `${point}, column ${column}`;
 }
 
 /** "above 5, 3 values in a row": when an alarm fires. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { WatchedEntry } from '../../core/session/watched';
-import { curvesOf, draftFrom, draftOf, paramsOf } from './alarm_draft';
+import { curvesOf, draftFrom, draftOf, nameOf, paramsOf } from './alarm_draft';
 
 test('a draft asks for what its test needs and for nothing else', () => {
   const draft = draftOf({ scalar: 'loss' });
@@ -38,10 +38,20 @@ test('an alarm that is shown again is asked for as it is', () => {
       first: 50,
       side: 'below',
     },
+    {
+      ...{ name: 'e', point: 'Updates', statistic: 'value', column: 'update_ratio' },
+      ...{ parameter: 'layers[1].norm', over: 'largest', test: 'nonfinite' },
+    },
     { name: 'd', scalar: 'loss', test: 'nonfinite', consecutive: 2, pause: true },
   ]) {
     expect(paramsOf(draftFrom(rule))).toEqual(rule);
   }
+});
+
+test('an alarm on values is named by its column, point and parameter', () => {
+  const curve = { point: 'Updates', statistic: 'value', column: 'update_ratio', parameter: 'norm' };
+  expect(nameOf(draftOf(curve))).toBe('column update_ratio Updates norm sigma');
+  expect(nameOf(draftOf({ point: 'MLP1', statistic: 'value' }))).toBe('MLP1 sigma');
 });
 
 test('the plan gives a curve for statistics and one for each vector', () => {
@@ -68,6 +78,12 @@ test('the plan gives a curve for statistics and one for each vector', () => {
       entry({ compressor: { ...base.compressor, kind: 'stats' }, phases: ['eval'] }),
       base,
       entry({ compressor: { ...base.compressor, kind: 'stats' }, enabled: false }),
+      entry({ compressor: { ...base.compressor, kind: 'none' } }),
+      entry({ compressor: { ...base.compressor, kind: 'topk' } }),
+      entry({
+        compressor: { ...base.compressor, kind: 'topk' },
+        facts: { ...base.facts, name: 'LogitLens' },
+      }),
     ],
     ['x', 'probes'],
   );
@@ -77,5 +93,7 @@ test('the plan gives a curve for statistics and one for each vector', () => {
     { ...probes, vector: 'a' },
     { ...probes, vector: 'b' },
     { point: 'MLP1', statistic: 'rms', phase: 'eval' },
+    { point: 'MLP1', statistic: 'value' },
+    { point: 'LogitLens', statistic: 'loss' },
   ]);
 });

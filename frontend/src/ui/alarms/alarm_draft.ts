@@ -1,4 +1,5 @@
 import type { AlarmRule } from '../../protocol/alarms';
+import { isOfVocabulary } from '../../protocol/messages';
 import type { WatchedEntry } from '../../core/session/watched';
 
 /** The curve of an alarm: the members of `alarms.set` that select it. */
@@ -9,6 +10,8 @@ export type AlarmCurve = Pick<
   | 'statistic'
   | 'vector'
   | 'over'
+  | 'column'
+  | 'parameter'
   | 'layers'
   | 'direction'
   | 'phase'
@@ -24,7 +27,23 @@ export const kScalars = [
   'step_ms',
   'tracer_ms',
 ] as const;
-export const kStatistics = ['rms', 'norm', 'mean', 'std', 'min', 'max', 'zeros', 'nonfinite'];
+
+/** The numbers that an alarm may watch, by the compressor of their records; the first is proposed. */
+const kStatistics: Readonly<Record<string, readonly string[]>> = {
+  stats: [
+    ...['rms', 'norm', 'mean', 'std', 'min', 'max', 'zeros', 'nonfinite', 'kurtosis'],
+    ...['row_norm_min', 'row_norm_mean', 'row_norm_max'],
+    ...['column_norm_min', 'column_norm_mean', 'column_norm_max'],
+  ],
+  topk: ['loss', 'entropy', 'log_sum_exp'],
+  none: ['value'],
+};
+
+/** This statistic and the others of such records. */
+export function statisticsBeside(statistic: string): readonly string[] {
+  const of = Object.values(kStatistics).find((names) => names.includes(statistic));
+  return of ?? [statistic];
+}
 
 /** The tests, with the number fields that each one has. */
 export const kTests = [
@@ -67,13 +86,17 @@ export function draftOf(curve: AlarmCurve): AlarmDraft {
 
 /** The draft that shows an alarm again, to change it. */
 export function draftFrom(rule: AlarmRule): AlarmDraft {
-  const { scalar, point, statistic, vector, over, layers, direction, phase, prompts } = rule;
+  const { scalar, point, statistic, vector, over, column, parameter } = rule;
+  const { layers, direction, phase, prompts } = rule;
   const text = (value: number | undefined): string => (value === undefined ? '' : String(value));
   const { value, low, high, k, side } = rule;
   const window = rule.window ?? rule.first;
   return {
     name: rule.name,
-    curve: { scalar, point, statistic, vector, over, layers, direction, phase, prompts },
+    curve: {
+      ...{ scalar, point, statistic, vector, over, column, parameter },
+      ...{ layers, direction, phase, prompts },
+    },
     test: kTests.find(({ test }) => test === rule.test)?.test ?? 'nonfinite',
     numbers: {
       value: text(value),
@@ -114,9 +137,12 @@ export function fieldsOf(test: TestName): readonly NumberField[] {
 /** The name that was typed, or one made of curve and test. */
 export function nameOf({ name, curve, test }: AlarmDraft): string {
   if (name.trim() !== '') return name.trim();
-  const number = curve.scalar ?? curve.statistic ?? curve.vector ?? '';
+  const { column, parameter } = curve;
+  const value = column === undefined ? '' : `column ${column}`;
+  const number = curve.statistic === 'value' ? value : curve.statistic;
   const layers = curve.layers === undefined ? '' : `L${curve.layers}`;
-  return [number, curve.point ?? '', layers, test]
+  const what = curve.scalar ?? number ?? curve.vector ?? '';
+  return [what, curve.point ?? '', parameter ?? '', layers, test]
     .filter((part) => part !== '')
     .join(' ')
     .slice(0, 60);
@@ -135,8 +161,9 @@ export function curvesOf(
       phase: entry.promptSet === 0 && !entry.phases.includes('train') ? 'eval' : undefined,
       prompts: entry.promptSet === 0 ? undefined : sets[entry.promptSet - 1],
     };
-    if (entry.compressor.kind === 'stats') return [{ ...common, statistic: 'rms' }];
-    const vectors = entry.compressor.kind === 'projection' ? (entry.compressor.vectors ?? []) : [];
-    return vectors.map((vector) => ({ ...common, vector }));
+    const { kind, vectors } = entry.compressor;
+    if (kind === 'projection') return (vectors ?? []).map((vector) => ({ ...common, vector }));
+    if (kind === 'topk' && !isOfVocabulary(entry.facts.name)) return [];
+    return (kStatistics[kind] ?? []).slice(0, 1).map((statistic) => ({ ...common, statistic }));
   });
 }
