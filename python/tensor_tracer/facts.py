@@ -111,10 +111,11 @@ class RunFacts:
 
 def _of_an_older_run(point: Any, facts: Any) -> str:
     """The facts of older runs name no default compressor: tiles, the largest scores, or the numbers as they are."""
-    features = natural(member(point, "features")) or 0
+    features = natural(member(point, "features"))
     if features == 0 or _texts(point, "parameters"):
         return "none"
-    return "topk" if features == member(member(facts, "model"), "vocab_size") else "tile"
+    is_vocabulary = features is not None and features == member(member(facts, "model"), "vocab_size")
+    return "topk" if is_vocabulary else "tile"
 
 
 def _texts(facts: Any, name: str) -> list[str]:
