@@ -46,13 +46,13 @@ config::HubConfig hub_config(const config::TrainConfig& config, const std::strin
   return hub;
 }
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{10} << 30U;
-constexpr std::size_t kMostNamed = 5;
+constexpr std::uint64_t kMaxBytes = std::uint64_t{10} << 30U;
+constexpr std::size_t kMaxNamed = 5;
 
 // Nothing is removed without a command.
 std::string name_excess(const std::string& run_dir) try {
   const std::string folder = std::filesystem::absolute(run_dir).parent_path().string();
-  const record::Excess excess = record::find_excess(folder, kMostBytes, kMostNamed);
+  const record::Excess excess = record::find_excess(folder, kMaxBytes, kMaxNamed);
   if (excess.bytes == 0) return "";
   std::string text = fmt::format("the runs in {} have {}", folder, size_text(excess.bytes));
   std::string ids;

@@ -51,7 +51,7 @@ class ValueReader {
     return reading_.is_name(id, "torch");
   }
 
-  // The argument and the result of final_norm(x) are values of their own; here stands a leaf.
+  // The argument and the result of final_norm(x) are separate values; this one is a leaf.
   bool visit_module(NodeId id) {
     const std::string module = reading_.called(id);
     const Signature signature{module + "(layers[12].output)", {"value"}, 1, 1};

@@ -88,7 +88,7 @@ InputInfo input_of_parameter(const LayerDraft& draft, const Leaf& leaf) {
 }
 
 base::Result<InputInfo> input_of_vector(LayerDraft& draft, const Leaf& leaf) {
-  // Ranks without files of their own received the contents with the program.
+  // Ranks without files received the contents with the program.
   if (draft.context.vectors == nullptr && !draft.contents.vectors.contains(leaf.name)) {
     return draft.error(leaf.node, "this run has no vectors",
                        "start it with --tensor-tracer-vectors");

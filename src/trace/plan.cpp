@@ -163,16 +163,16 @@ base::Status parse_prompts(const json& text, const points::PromptSets& sets,
 
 // Parses "rows": 2 for the first two (0: all rows), or [first, end).
 base::Status parse_rows(const json& value, const std::string& where, PlanEntry& entry) {
-  constexpr std::int64_t kMost = 1 << 20;
+  constexpr std::int64_t kMaxRows = 1 << 20;
   if (value.is_null()) return {};
   if (value.is_array()) {
-    auto window = parse_window(value, kMost, where);
+    auto window = parse_window(value, kMaxRows, where);
     if (!window) return window.error();
     entry.first_row = window.value().first;
     entry.end_row = window.value().second;
     return {};
   }
-  if (auto status = check_integer(value, where, 0, kMost); !status) return status;
+  if (auto status = check_integer(value, where, 0, kMaxRows); !status) return status;
   entry.end_row.reset();
   if (value != 0) entry.end_row = value.get<std::int64_t>();
   return {};

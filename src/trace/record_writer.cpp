@@ -96,7 +96,7 @@ void RecordWriter::append_kept(std::string& message, const Plan& plan, const For
 
 // A list goes on when the plan changes around its entry. The lists are few: a plan has 64 entries.
 KeptTokens& RecordWriter::kept_of(const PlanEntry& entry, int layer) {
-  constexpr std::size_t kMostLists = 4096;
+  constexpr std::size_t kMaxLists = 4096;
   const auto [first_token, end_token] =
       entry.tokens.value_or(std::pair<std::int64_t, std::int64_t>{0, -1});
   const nlohmann::json what = {entry.point,         layer,
@@ -107,7 +107,7 @@ KeptTokens& RecordWriter::kept_of(const PlanEntry& entry, int layer) {
                                entry.in_eval,       entry.all_eval_forwards,
                                entry.micro_batches, entry.compressor->form};
   const std::string key = what.dump();
-  if (!kept_.contains(key) && kept_.size() >= kMostLists) kept_.clear();
+  if (!kept_.contains(key) && kept_.size() >= kMaxLists) kept_.clear();
   return kept_.try_emplace(key, entry.compressor->kept).first->second;
 }
 

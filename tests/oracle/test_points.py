@@ -44,6 +44,7 @@ def entry(point: str, **members: Any) -> dict[str, Any]:
 METHODS = (
     "data.abs().amax(dim=-1)",
     "(data * data.sigmoid()).std(dim=-1)",
+    "data.mean(-1) - data.mean()",
     "data.softmax(dim=1).flatten(1)[:, ::3]",
     "torch.linalg.norm(data)",
 )

@@ -16,7 +16,7 @@
 
 namespace tt::hub {
 
-/// Calls the webhook and the command of an alarm, on a thread of its own, one call after the other.
+/// Calls the webhook and the command of an alarm, on a separate thread, one call after the other.
 /// Thread: any.
 class AlarmCalls {
  public:

@@ -19,7 +19,7 @@ namespace tt::hub {
 
 /// Keeps the last steps of the run in memory, with all their records, and writes them as a
 /// recording of their own when an alarm fires: docs/alarms.md, "Spike recorder". Thread: the hub's
-/// I/O thread only; it writes on a thread of its own.
+/// I/O thread only; it writes on a separate thread.
 class SpikeRecorder {
  public:
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 20U;  // of the records in memory

@@ -30,7 +30,7 @@ std::vector<record::RunInfo> runs_with_last_plans(record::Recording& recording) 
   return runs;
 }
 
-constexpr std::size_t kMostOfFolder = 20;
+constexpr std::size_t kMaxOfFolder = 20;
 
 nlohmann::json to_json(const record::RunInfo& run) {
   return {{"id", run.id},
@@ -129,7 +129,7 @@ void OtherRuns::describe_folder(nlohmann::json& runs) {
   for (const record::CatalogRun& run : listed | std::views::reverse) {
     const bool is_there = std::ranges::any_of(
         runs, [&](const nlohmann::json& one) { return one.at("id") == run.id; });
-    if (run.id == own_run_ || is_there || count == kMostOfFolder) {
+    if (run.id == own_run_ || is_there || count == kMaxOfFolder) {
       continue;
     }
     if (auto one = to_json(run)) {

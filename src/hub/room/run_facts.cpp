@@ -118,7 +118,7 @@ base::Result<PointNumbers> add_points(json& facts, const json& points) {
       return base::invalid_argument("run.points",
                                     "number " + std::to_string(number) + " belongs to " +
                                         member(*taken, "name").dump() + " and to " + name.dump(),
-                                    "give the points of every stage numbers of their own");
+                                    "give the points of each stage different numbers");
     }
     rows.push_back(point);
   }

@@ -14,7 +14,7 @@ using nlohmann::json;
 constexpr std::size_t kMaxColumns = 32;
 constexpr std::int64_t kDefaultK = 20, kMaxK = 100;
 
-// The first number of each block. A chosen column is a block of its own.
+// The first number of each block. Each chosen column is a block.
 template <typename Number_>
 struct FirstMethod : CellMethod {
   using Number = Number_;

@@ -30,7 +30,7 @@ constexpr Case kCases[] = {
     {"a[::1:]", "line 1, column 6", "at most two colons", ""},
     {"a, b", "line 1, column 2", "one value, not several", "stack"},
     {"a\nb", "line 2, column 1", "goes on after its end", "parentheses"},
-    {"lambda x: x", "line 1, column 1", "no functions of one's own", "formula"},
+    {"lambda x: x", "line 1, column 1", "cannot define functions", "formula"},
     {"[x for x in data]", "line 1, column 4", "no comprehensions", "dim="},
     {"a and b", "line 1, column 3", "\"and\" does not work on tensors", "(a) & (b)"},
     {"f(or=1)", "line 1, column 3", "\"or\" does not work on tensors", ""},
@@ -88,7 +88,7 @@ TEST(Diagnostic, ShowsTheLineAndACaret) {
   const auto ast = parse("(data.mean() +\n  data.sum() lambda)");
   ASSERT_FALSE(ast.ok());
   EXPECT_EQ(ast.error().message,
-            "there are no functions of one's own (line 2, column 14)\n"
+            "a program cannot define functions (line 2, column 14)\n"
             "    data.sum() lambda)\n"
             "               ^~~~~~");
 }
@@ -97,8 +97,8 @@ TEST(Diagnostic, CountsCharactersNotBytes) {
   const std::string text = "'\xC3\xA9\xC3\xA9' + lambda";
   const auto ast = parse(text);
   ASSERT_FALSE(ast.ok());
-  EXPECT_EQ(ast.error().message, "there are no functions of one's own (line 1, column 8)\n  " +
-                                     text + "\n         ^~~~~~");
+  EXPECT_EQ(ast.error().message, "a program cannot define functions (line 1, column 8)\n  " + text +
+                                     "\n         ^~~~~~");
 }
 
 TEST(Diagnostic, ShowsNoControlCharactersAndNoBrokenUtf8) {

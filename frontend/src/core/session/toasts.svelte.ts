@@ -15,7 +15,7 @@ export interface Toast extends ToastText {
 type Timers = (seconds: number, action: () => void) => () => void;
 
 const kSeconds = 6;
-const kMost = 4;
+const kMax = 4;
 
 const kBrowser: Timers = (seconds, action) => {
   const timer = setTimeout(action, seconds * 1000);
@@ -34,7 +34,7 @@ export class Toasts {
   say(text: ToastText): void {
     const others = this.shown.filter(({ key }) => key !== text.key);
     const toast = { ...text, id: ++this.lastId };
-    this.keep([...others, toast].slice(-kMost));
+    this.keep([...others, toast].slice(-kMax));
     if (!this.isHeld) this.begin(toast);
   }
 

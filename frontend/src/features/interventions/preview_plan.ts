@@ -16,7 +16,7 @@ const kMaxBytes = 960_000;
 const kMapBytes = 560_000;
 /** Predictions of a token: fewer tell too little, and `topk` takes no more than the other. */
 const kFewestBest = 10;
-const kMostBest = 256;
+const kMaxBest = 256;
 const kNumberBytes = 4;
 /** Of each token: its id and position. */
 const kTokenNumbers = 2;
@@ -106,7 +106,7 @@ function wayOf(tokens: number, room: number, { features }: PointFacts): Way {
   if (whole <= room)
     return { compressors: [{ kind: 'none' }, { kind: 'topk', k: 1 }], bytes: whole };
   const fits = Math.floor((room / (Math.max(1, tokens) * kNumberBytes) - kTokenNumbers) / 3);
-  const k = Math.min(kMostBest, features, Math.max(kFewestBest, fits));
+  const k = Math.min(kMaxBest, features, Math.max(kFewestBest, fits));
   return { compressors: [{ kind: 'topk', k }], bytes: tokens * bytesOf(k) };
 }
 

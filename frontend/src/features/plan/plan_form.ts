@@ -52,10 +52,13 @@ function problemOf(row: PlanRow, tokens: boolean): Problem | undefined {
     return ['micro_batches', 'a list of ranges from 0 on such as 0-3'];
   }
   if (!isEmpty(row.rows) && !/^\s*\d{1,7}\s*$/.test(row.rows) && windowOf(row.rows) === undefined) {
-    return ['rows', 'the number of rows (0: all), or first:end, where end is excluded'];
+    return [
+      'rows',
+      'the number of rows (0: all), or first:end, counted from 0, where end is excluded',
+    ];
   }
   if (!isEmpty(row.tokens) && windowOf(row.tokens) === undefined) {
-    return ['tokens', 'first:end, where end is excluded, such as 0:64'];
+    return ['tokens', 'first:end, counted from 0, where end is excluded, such as 0:64'];
   }
   return planCompressor(row.kind)?.problemOf?.(row);
 }

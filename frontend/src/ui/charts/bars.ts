@@ -39,7 +39,7 @@ export interface BinTick {
 }
 
 // Between the ends of the axis stand at most so many words.
-const kMostBetween = 4;
+const kMaxBetween = 4;
 
 /** The ends of the axis of the shown bins, and words between them: powers of two, or the middle. */
 export function binTicks(
@@ -52,7 +52,7 @@ export function binTicks(
   if (range === 'unknown' || shown <= 0) return [];
   const edge = (bin: number): string => edgeName(bin, bins, range, format);
   let apart = shown / 2;
-  if (range === 'powers') for (apart = 1; shown / apart > kMostBetween; apart *= 2);
+  if (range === 'powers') for (apart = 1; shown / apart > kMaxBetween; apart *= 2);
   const ticks = [{ at: 0, text: `${first === 0 ? '≤ ' : ''}${edge(first)}` }];
   const begin = range === 'powers' ? Math.ceil((first + apart / 2) / apart) * apart : first + apart;
   for (let bin = begin; bin <= end - apart / 2; bin += apart) {
