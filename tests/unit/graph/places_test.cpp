@@ -89,7 +89,7 @@ bool is_named(const std::string& row, std::string written) {
 
 // What `text` reads, if it is sound.
 std::string point_of(const std::string& text) {
-  const auto program = parse_program("save(" + text + ", \"x\")", {gpt_places(24), {}});
+  const auto program = parse_program("save(" + text + ", \"x\")", {gpt_places(24)});
   if (!program.ok()) return program.error().message;
   const Leaf& leaf = program.value().values[0].leaves.at(0);
   return leaf.node == program.value().values[0].root ? leaf.place.point : "a part";
@@ -136,7 +136,7 @@ TEST(Places, StandInTheManual) {
 
 TEST(Places, InputIsWhatComesBefore) {
   const auto place = [](const std::string& text) {
-    const auto program = parse_program("save(" + text + ", \"x\")", {gpt_places(24), {}});
+    const auto program = parse_program("save(" + text + ", \"x\")", {gpt_places(24)});
     return program.ok() ? to_string(program.value().values[0].leaves.at(0).place)
                         : program.error().message;
   };
