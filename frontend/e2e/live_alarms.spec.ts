@@ -11,14 +11,16 @@ async function open(page: Page): Promise<void> {
   await expect(page.getByTestId('chip')).toHaveText(/live|lagging/, kPatience);
 }
 
-/** Adds statistics of the hidden states to the plan in force. */
-async function traceStatistics(page: Page): Promise<void> {
-  await page.evaluate(async () => {
-    const app = window.__tt?.app;
-    const added = { point: 'HiddenStates', compressor: { kind: 'stats' } };
-    const entries = [...(app?.plan?.entries ?? []), added];
-    await app?.control.setPlan({ entries });
-  });
+/** Adds an entry to the plan in force, by the point and the compressor. */
+async function trace(page: Page, point: string, kind: string): Promise<void> {
+  await page.evaluate(
+    async (added) => {
+      const app = window.__tt?.app;
+      const entries = [...(app?.plan?.entries ?? []), added];
+      await app?.control.setPlan({ entries });
+    },
+    { point, compressor: { kind } },
+  );
 }
 
 async function serious(page: Page): Promise<readonly string[]> {
@@ -80,7 +82,7 @@ test('an alarm watches a statistic of every layer, and tells the first that left
   await open(page);
   await page.getByTestId('tab-tensors').click();
   await expect(async () => {
-    await traceStatistics(page);
+    await trace(page, 'HiddenStates', 'stats');
     await page.getByTestId('point').selectOption('HiddenStates · stats', { timeout: 2000 });
   }).toPass(kPatience);
   await page.getByTestId('alarm-on-records').click(kPatience);
@@ -102,3 +104,30 @@ test('an alarm watches a statistic of every layer, and tells the first that left
   await page.getByRole('button', { name: 'Remove layers' }).click();
   await expect(page.getByTestId('alarm')).toHaveCount(0);
 });
+
+for (const { point, says } of [
+  { point: 'attention.entropy', says: /attention\.entropy\[0\] in layer 1 is above -1/ },
+  { point: 'mlp.contribution', says: /mlp\.contribution in layer 1 is above -1/ },
+  { point: 'Updates', says: /Updates\[update_ratio\] of .* is above -1/ },
+]) {
+  test(`an alarm watches the curve of ${point}`, async ({ page }) => {
+    test.setTimeout(180_000);
+    await open(page);
+    await page.getByTestId('tab-tensors').click();
+    await expect(async () => {
+      await trace(page, point, 'none');
+      await page.getByTestId('point').selectOption(point, { timeout: 2000 });
+    }).toPass(kPatience);
+    await page.getByTestId('alarm-on-records').click(kPatience);
+    await page.getByTestId('alarm-test').selectOption('value above');
+    await page.getByTestId('alarm-value').fill('-1');
+    await page.getByTestId('alarm-name').fill('any value');
+    await expect(async () => {
+      await page.getByTestId('set-alarm').click();
+      await expect(page.getByTestId('alarm-list')).toContainText('any value', { timeout: 2000 });
+    }).toPass(kPatience);
+    await expect(page.getByTestId('alarm')).toContainText(says, kPatience);
+    await page.getByRole('button', { name: 'Remove any value' }).click();
+    await expect(page.getByTestId('alarm')).toHaveCount(0);
+  });
+}

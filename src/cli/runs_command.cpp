@@ -44,9 +44,10 @@ void print(const CatalogRun& run, std::size_t name_width) {
   const std::string steps = run.train_iters > 0 ? fmt::format("{}/{}", run.step, run.train_iters)
                                                 : std::to_string(run.step);
   const std::string loss = run.loss ? fmt::format("{:.4f}", *run.loss) : "-";
-  fmt::print("{:16}  {:{}}  {:8}  {:>15}  {:>8}  {:>8}  {:4}  {}\n", run.id, printable(run.name),
+  const std::string elsewhere = run.is_elsewhere() ? "  " + printable(run.recording) : "";
+  fmt::print("{:16}  {:{}}  {:8}  {:>15}  {:>8}  {:>8}  {:4}  {}{}\n", run.id, printable(run.name),
              name_width, run.state, steps, loss, size_text(run.bytes), run.is_kept ? "kept" : "",
-             run.start_time);
+             run.start_time, elsewhere);
 }
 
 int fail(const base::Error& error) {

@@ -45,16 +45,19 @@ bool is_spike(std::string_view name) {
   return name.starts_with("spike-") && name.ends_with(".ttrec");
 }
 
-std::vector<fs::path> recordings_in(const fs::path& folder) {
+std::vector<fs::path> files_in(const fs::path& folder, bool (*is_wanted)(std::string_view name)) {
   std::vector<fs::path> found;
   std::error_code unreadable;
   for (const auto& file : fs::directory_iterator(folder, unreadable)) {
-    const std::string name = file.path().filename().string();
-    if (is_recording(name) && file.is_regular_file(unreadable)) {
+    if (is_wanted(file.path().filename().string()) && file.is_regular_file(unreadable)) {
       found.push_back(file.path());
     }
   }
   return found;
+}
+
+std::vector<fs::path> recordings_in(const fs::path& folder) {
+  return files_in(folder, is_recording);
 }
 
 std::uint64_t bytes_of(const fs::path& recording) {
@@ -63,6 +66,14 @@ std::uint64_t bytes_of(const fs::path& recording) {
     std::error_code absent;
     const std::uintmax_t bytes = fs::file_size(recording.string() + suffix, absent);
     sum += absent ? 0 : bytes;
+  }
+  return sum;
+}
+
+std::uint64_t spike_bytes_in(const fs::path& folder) {
+  std::uint64_t sum = 0;
+  for (const fs::path& file : files_in(folder, is_spike)) {
+    sum += bytes_of(file);
   }
   return sum;
 }
@@ -149,6 +160,10 @@ std::vector<CatalogRun> runs_of_directory(const fs::path& path) {
       }
     }
   }
+  if (!runs.empty()) {
+    const auto last = std::ranges::find(runs, directory.run_id, &CatalogRun::id);
+    (last == runs.end() ? runs.front() : *last).bytes += spike_bytes_in(path);
+  }
   return runs;
 }
 
@@ -157,13 +172,7 @@ void remove_run_files(const fs::path& run_dir) {
   for (const char* name : kRunFiles) {
     fs::remove(run_dir / name, ignored);
   }
-  std::vector<fs::path> spikes;
-  for (const auto& file : fs::directory_iterator(run_dir, ignored)) {
-    if (is_spike(file.path().filename().string())) {
-      spikes.push_back(file.path());
-    }
-  }
-  for (const fs::path& file : spikes) {
+  for (const fs::path& file : files_in(run_dir, is_spike)) {
     fs::remove(file, ignored);
   }
 }
@@ -173,6 +182,11 @@ base::Error failed(const std::string& path, const std::string& why) {
 }
 
 }  // namespace
+
+bool CatalogRun::is_elsewhere() const {
+  std::error_code absent;
+  return !fs::equivalent(fs::path(recording).parent_path(), run_dir, absent);
+}
 
 std::vector<CatalogRun> list_runs(const std::string& folder) {
   std::vector<CatalogRun> runs;
@@ -261,6 +275,7 @@ Excess find_excess(const std::string& folder, std::uint64_t max_bytes, std::size
     for (const fs::path& file : recordings_in(entry.path())) {
       excess.bytes += bytes_of(file);
     }
+    excess.bytes += spike_bytes_in(entry.path());
   }
   if (excess.bytes <= max_bytes) {
     return {};

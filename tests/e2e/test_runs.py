@@ -132,6 +132,13 @@ def test_without_a_page_alarms_fire_and_the_spike_recorder_writes(flags: Flags, 
     assert sqlite3.connect(spike).execute("SELECT count(*) FROM frames").fetchone()[0] > 0
 
 
+def test_the_list_names_a_recording_in_another_folder(flags: Flags, tmp_path: Path) -> None:
+    run_to_its_end({**flags, "train_iters": 2, "record": "kept"}, tmp_path)
+    run_to_its_end({**flags, "train_iters": 2}, tmp_path)
+    lines = [line for line in runs(tmp_path).splitlines() if "/2" in line]
+    assert sorted(f"{tmp_path}/kept/run.ttrec" in line for line in lines) == [False, True]
+
+
 def test_a_run_names_the_runs_that_take_more_than_10_gb(flags: Flags, tmp_path: Path) -> None:
     short = {**flags, "train_iters": 2}
     run_to_its_end(short, tmp_path)

@@ -83,3 +83,23 @@ def test_a_cancelled_step_leaves_nothing(how: str, flags: Flags, tmp_path: Path)
             process.send_signal(signal.SIGINT)  # the second one within a second ends them
         wait_until(lambda: processes_naming(str(folder)) == [], 30, how)
         assert process.wait(30) != 0
+
+
+@pytest.mark.parametrize("how", ["scancel", "kill"])
+def test_sigusr1_ends_a_step_of_slurm_after_its_step(how: str, flags: Flags, tmp_path: Path) -> None:
+    """scancel sends it to the ranks, srun passes it on; the exit code is that of a run that is done."""
+    folder, output = tmp_path / "run", tmp_path / "output"
+    endless = {**flags, "train_iters": 1_000_000, "tensor_model_parallel_size": 2,
+               "tensor_tracer_port": 0, "run_dir": str(folder)}  # fmt: skip
+    with slurm_cluster(tmp_path / "slurm") as cluster, open(output, "wb") as written:
+        variables = environment() | cluster
+        line = srun(endless, 2, "--mpi=pmix", "--job-name", "endless")
+        process = subprocess.Popen(line, env=variables, stdout=written, stderr=subprocess.STDOUT)
+        wait_until(lambda: b"\nstep " in output.read_bytes(), 60, "a step")
+        if how == "scancel":
+            subprocess.run(["scancel", "--signal=USR1", "--name", "endless"], env=variables, check=True)
+        else:
+            process.send_signal(signal.SIGUSR1)
+        assert process.wait(30) == 0, output.read_text()
+        wait_until(lambda: processes_naming(str(folder)) == [], 30, how)
+    assert "end    stopped after step " in output.read_text()

@@ -19,7 +19,9 @@ struct CatalogRun {
   std::uint64_t step = 0;         // the newest one
   std::uint64_t train_iters = 0;  // 0: unknown
   std::optional<double> loss = {};
-  std::uint64_t bytes = 0;  // of the recording, with the files that SQLite puts beside it
+  /// Of the recording, with the files that SQLite puts beside it, and of the spike recorder's
+  /// files.
+  std::uint64_t bytes = 0;
   bool is_kept = false;
   /// A hub uses the run directory.
   bool is_in_use = false;
@@ -27,6 +29,9 @@ struct CatalogRun {
   std::string recording = {};   // the file
   std::string run_dir = {};
   std::string url = {};  // of its hub, without the token; empty unless the hub runs
+
+  /// True if --record has put the recording into another folder.
+  bool is_elsewhere() const;
 };
 
 /// All runs, oldest first. Files that are not recordings are left out. A recording that another
@@ -51,7 +56,8 @@ struct Excess {
 };
 
 /// Names runs that are not kept and do not run, the largest first, until the others together have
-/// at most `max_bytes`; at most `limit` runs. Counts the recordings in the run directories.
+/// at most `max_bytes`; at most `limit` runs. Counts the recordings and the spike recorder's files
+/// in the run directories.
 Excess find_excess(const std::string& folder, std::uint64_t max_bytes, std::size_t limit);
 
 }  // namespace tt::record

@@ -105,10 +105,27 @@ TEST_F(RunCatalogTest, ARecordingInAnotherFolderIsFoundAndRemoved) {
   write(run_dir('1') + "/run.json", json({{"run_id", id_of('1')}, {"record", elsewhere}}));
   const CatalogRun run = find_run(folder_, "1").value();
   EXPECT_EQ(run.recording, elsewhere + "/run.ttrec");
+  EXPECT_TRUE(run.is_elsewhere());
   EXPECT_TRUE(remove_run(run, false).ok());
   EXPECT_TRUE(fs::is_empty(elsewhere));
   EXPECT_TRUE(fs::is_empty(folder_));
   fs::remove(elsewhere);
+}
+
+TEST_F(RunCatalogTest, TheSpikeRecordersFilesCountForTheRun) {
+  make_run('1', "finished");
+  make_run('2', "finished");
+  const std::uint64_t before = find_run(folder_, "1").value().bytes;
+  const std::uint64_t other = find_run(folder_, "2").value().bytes;
+  std::ofstream(run_dir('1') + "/spike-7.ttrec") << std::string(3'000'000, 'x');
+  std::ofstream(run_dir('1') + "/spike-90.ttrec") << std::string(1'000'000, 'x');
+  EXPECT_EQ(find_run(folder_, "1").value().bytes, before + 4'000'000);
+  EXPECT_EQ(find_run(folder_, "2").value().bytes, other);
+  EXPECT_FALSE(find_run(folder_, "1").value().is_elsewhere());
+  const Excess excess = find_excess(folder_, 3'500'000, 5);
+  EXPECT_EQ(excess.bytes, before + other + 4'000'000);
+  ASSERT_EQ(excess.runs.size(), 1U);
+  EXPECT_EQ(excess.runs[0].id, id_of('1'));
 }
 
 TEST_F(RunCatalogTest, TheLargestRunsThatAreNotKeptAreNamed) {

@@ -154,7 +154,7 @@ TEST(Tracer, OnlyEntriesThatSomebodyTakesAreCaptured) {
       EXPECT_EQ(tracer.wants(key_of("HiddenStates", 1), scope),
                 scope.prompt_set > 0 || (demand & 2U) != 0);
       Pass pass = tracer.begin(scope);
-      pass.set_text({.tokens = ids});
+      pass.set_text({.tokens = ids, .targets = {}});
       for (const char* name : {"QKV", "HiddenStates", "MLP1"}) {
         const points::PlaceKey place = key_of(name, 1);
         const points::Place& point = about.places->rows()[place.row];
