@@ -86,6 +86,9 @@ test('the first session works word for word', async ({ page }) => {
   await reader.press('Overview');
   await waitForSteps(page, 5);
   await picture(page, 'overview');
+  await reader.press('Model');
+  await expect(page.getByTestId('block')).not.toHaveCount(0);
+  await picture(page, 'model');
 
   await reader.press('Tensors');
   await expect(page.getByTestId('tile-map')).toBeVisible();
