@@ -9,6 +9,7 @@
 #include "src/intervene/active_program.h"
 #include "src/intervene/program_cache.h"
 #include "tensor_tracer/intervene/engine.h"
+#include "tensor_tracer/trace/prompt_plan.h"
 #include "tests/unit/intervene/made_up_forward.h"
 
 namespace tt::intervene {
@@ -337,10 +338,12 @@ TEST(Programs, InForceActOnATypedPromptAtAnyTimeAndCountNothing) {
   run.apply("later", "when(steps=\"100\")\n" + twice);
   run.apply("waits", "save(layers[1].output.mean(), \"m\")\nlayers[2].output += saved(\"m\")");
   run.at_boundary(true);
-  const trace::ForwardScope scope{.step = 8, .phase = trace::Phase::kEval, .prompt_set = 9};
+  const trace::ForwardScope monitored{.step = 8, .phase = trace::Phase::kEval, .prompt_set = 1};
   const at::Tensor tokens = at::zeros({1, 3}, at::kLong);
-  EXPECT_EQ(run.engine().begin(scope, tokens), nullptr) << "neither names this pass";
+  EXPECT_EQ(run.engine().begin(monitored, tokens), nullptr) << "neither names this pass";
   ASSERT_TRUE(run.engine().begin_prompt());
+  trace::ForwardScope scope = monitored;
+  scope.prompt_set = trace::kTypedPrompt;
   const auto pass = run.engine().begin(scope, tokens);
   ASSERT_NE(pass, nullptr);
   const at::Tensor out = pass->at_point(hidden_states(1), at::ones({1, 3, 64}));
@@ -350,7 +353,7 @@ TEST(Programs, InForceActOnATypedPromptAtAnyTimeAndCountNothing) {
   EXPECT_EQ(run.engine().end_prompt(), json::parse(R"([
       {"name": "later", "acted": true, "failed": 0, "waiting": 0},
       {"name": "waits", "acted": false, "failed": 0, "waiting": 1}])"));
-  EXPECT_EQ(run.engine().begin(scope, tokens), nullptr);
+  EXPECT_EQ(run.engine().begin(monitored, tokens), nullptr);
   EXPECT_EQ(counts_of(run)["forwards"], 0);
   EXPECT_TRUE(run.engine().take_saved().empty());
 }

@@ -88,7 +88,8 @@ void expect_same_records(const std::vector<Script::Record>& found,
                         header.point, header.layer, header.shape);
     };
     EXPECT_EQ(identity(found[i].first), identity(wanted[i].first));
-    EXPECT_THAT(found[i].second, testing::Pointwise(testing::FloatNear(1e-5F), wanted[i].second));
+    EXPECT_THAT(found[i].second,
+                testing::Pointwise(testing::NanSensitiveFloatNear(1e-5F), wanted[i].second));
   }
 }
 

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "tensor_tracer/base/check.h"
+#include "tensor_tracer/train/plan_context.h"
 #include "tests/unit/train/tiny_run.h"
 
 namespace tt::train {

@@ -2,7 +2,7 @@ import { choiceMember, type UrlMembers, wholeMember } from '../../core/session/u
 
 declare module '../../core/session/url_state' {
   interface ViewState {
-    /** Token of the row whose predictions are shown; null: the first. */
+    /** Token of the row whose predictions are shown; null: the first, of a prompt the last. */
     readonly token: number | null;
     /** Of a token: how well it was predicted itself, or the rank of its successor. */
     readonly tokenColour: 'loss' | 'rank';
