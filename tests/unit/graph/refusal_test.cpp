@@ -235,10 +235,10 @@ TEST(GraphRefusal, Limits) {
 }
 
 TEST(GraphRefusal, ARunWithoutPromptsSaysHowToGiveSome) {
-  const auto program = parse_program("when(prompts=\"probes\")\nlogits = 1", {gpt_places(24), {}});
+  const auto program = parse_program("when(prompts=\"probes\")\nlogits = 1", {gpt_places(24)});
   ASSERT_FALSE(program.ok());
   EXPECT_THAT(program.error().remedy, HasSubstr("--monitor-prompts"));
-  EXPECT_EQ(error_of("when(prompts=\"*\")\nlogits = 1", {gpt_places(24), {}}), "");
+  EXPECT_EQ(error_of("when(prompts=\"*\")\nlogits = 1", {gpt_places(24)}), "");
 }
 
 TEST(GraphRefusal, NamesOfOperatorsAreLeftToTheOperators) {
