@@ -97,7 +97,7 @@ def test_a_typed_and_a_kept_prompt_equal_pytorch(mesh: tuple[int, int], flags: F
         assert answer["step"] == last and answer["tokens"] == list(TEXT.encode())
         assert set(answer["records"]) == {"off"} and "programs" not in answer
         found = records_of(answer, "off", viewer)
-        assert {(one.step, one.phase, one.prompt_set) for one in found.values()} == {(last, "eval", TYPED)}
+        assert {(one.step, one.phase, one.prompt_set) for one in found.values()} == {(max(last, 1), "eval", TYPED)}
         kept = viewer.request("prompt.keep", {"name": "mine", "text": TEXT, "plan": WATCHED})
         assert kept["step"] == last + 1 and kept["prompt_set"] == 1
         viewer.request("control.step", {"count": 3})

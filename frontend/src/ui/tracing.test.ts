@@ -2,7 +2,7 @@ import { beforeEach, expect, test } from 'vitest';
 import type { Session } from '../core/session/session';
 import type { ToastText } from '../core/session/toasts.svelte';
 import { type Plan, type PlanEntry, runSchema } from '../protocol/messages';
-import { Tracing } from './tracing.svelte';
+import { Tracing } from './tracing';
 
 const kRun = runSchema(
   {

@@ -2,7 +2,7 @@ import { chunk } from '../../core/registry/chunks';
 import type { Command } from '../../core/registry/commands';
 import type { Feature } from '../../core/registry/feature';
 import type { Session } from '../../core/session/session';
-import { tracingOf } from '../../ui/tracing.svelte';
+import { tracingOf } from '../../ui/tracing';
 import { kUrl } from './url';
 
 /** What is traced: the form of the trace plan. */

@@ -1,5 +1,5 @@
 import { bytesOf } from '../../base/base64';
-import { activePrompts, type HubError } from '../../protocol/messages';
+import { activePrompts, type HubError, type RunFacts } from '../../protocol/messages';
 import {
   kTypedPrompt,
   promptAnswerSchema,
@@ -10,6 +10,7 @@ import { stateOf } from '../../core/registry/state_of';
 import { readStored, writeStored } from '../../core/session/preferences';
 import type { Session } from '../../core/session/session';
 import type { WatchedEntry } from '../../core/session/watched';
+import type { FramePair } from '../../core/store/frame_pair';
 import type { ViewFrame } from '../../core/store/frames';
 import {
   type Frames,
@@ -23,32 +24,15 @@ import {
 
 const kTextKey = 'tensor-tracer.prompt';
 
-/** The prompt that is typed, the last one that ran, and the prompts that the run keeps. */
+/**
+ * The prompt that is typed, the last one that ran, and the prompts that the run keeps. It outlives the tab that
+ * asks for it first, so nothing in it is $derived: that would end with the tab.
+ */
 export class Prompts {
   name = $state('');
   refused = $state.raw<HubError | null>(null);
   notice = $state('');
   frames = $state.raw<Frames>(kNoFrames);
-
-  /** The last prompt that ran in this run. */
-  readonly typed = $derived.by(() =>
-    this.answered !== null && this.answered.run === this.session.run?.id ? this.answered : null,
-  );
-  readonly entries = $derived.by(() =>
-    this.typed === null ? [] : typedEntries(this.session.run, this.typed),
-  );
-  readonly entry = $derived.by(() => {
-    const wanted = this.session.view.promptPoint;
-    return this.entries.find(({ name }) => name === wanted) ?? this.entries[0] ?? null;
-  });
-  readonly kept = $derived.by(() =>
-    this.session.run === null ? [] : activePrompts(this.session.run),
-  );
-  readonly waits = $derived.by(() => this.session.control.waits('prompt.'));
-  /** on − off of the shown entry; null: it has none. */
-  readonly pair = $derived.by(() => pairOf(this.frames));
-  /** Programs were active when the prompt ran. */
-  readonly hasOn = $derived(this.typed?.answer.records.on !== undefined);
 
   private answered = $state.raw<Typed | null>(null);
   private current = $state(readStored(kTextKey, 'sessionStorage') ?? '');
@@ -62,6 +46,40 @@ export class Prompts {
   set text(text: string) {
     this.current = text;
     writeStored(kTextKey, text, 'sessionStorage');
+  }
+
+  /** The last prompt that ran in this run. */
+  get typed(): Typed | null {
+    const { answered, session } = this;
+    return answered !== null && answered.run === session.run?.id ? answered : null;
+  }
+
+  get entries(): readonly WatchedEntry[] {
+    return this.typed === null ? [] : typedEntries(this.session.run, this.typed);
+  }
+
+  get entry(): WatchedEntry | null {
+    const { entries } = this;
+    const wanted = this.session.view.promptPoint;
+    return entries.find(({ name }) => name === wanted) ?? entries[0] ?? null;
+  }
+
+  get kept(): RunFacts['prompt_sets'] {
+    return this.session.run === null ? [] : activePrompts(this.session.run);
+  }
+
+  get waits(): boolean {
+    return this.session.control.waits('prompt.');
+  }
+
+  /** on − off of the shown entry; null: it has none. */
+  get pair(): FramePair | null {
+    return pairOf(this.frames);
+  }
+
+  /** Programs were active when the prompt ran. */
+  get hasOn(): boolean {
+    return this.typed?.answer.records.on !== undefined;
   }
 
   async run(): Promise<void> {
@@ -104,7 +122,8 @@ export class Prompts {
       this.frameOf(typed, entry, 'off'),
       this.frameOf(typed, entry, 'on'),
     ]);
-    if (this.typed === typed && this.entry === entry) this.frames = { off, on };
+    const isShown = this.typed === typed && this.entry?.name === entry.name;
+    if (isShown) this.frames = { off, on };
   }
 
   private async change(

@@ -11,26 +11,27 @@ const kSeconds = 20;
 
 /** Points that the plan does not have: one click adds one to the plan in force, another takes it back. */
 export class Tracing {
-  /** In the order of the forward. */
-  readonly untraced = $derived.by((): readonly PointFacts[] => {
-    const { run, plan } = this.session;
-    if (run === null || plan === null) return [];
-    const traced = plan.entries.map(({ point }) => point);
-    return run.points.filter(({ name, features }) => features > 0 && !traced.includes(name));
-  });
-  /** Why the page may not change the plan now; undefined where it may. */
-  readonly hindrance = $derived.by((): string | undefined => {
-    const { connection, replay, control } = this.session;
-    if (replay !== null) return 'a recording cannot be re-traced';
-    return connection.kind === 'open' ? hindranceOf(control) : 'the hub is not connected';
-  });
-
   constructor(
     private readonly session: Pick<
       Session,
       'run' | 'plan' | 'connection' | 'replay' | 'control' | 'view' | 'choosePoint' | 'toasts'
     >,
   ) {}
+
+  /** In the order of the forward. */
+  get untraced(): readonly PointFacts[] {
+    const { run, plan } = this.session;
+    if (run === null || plan === null) return [];
+    const traced = plan.entries.map(({ point }) => point);
+    return run.points.filter(({ name, features }) => features > 0 && !traced.includes(name));
+  }
+
+  /** Why the page may not change the plan now; undefined where it may. */
+  get hindrance(): string | undefined {
+    const { connection, replay, control } = this.session;
+    if (replay !== null) return 'a recording cannot be re-traced';
+    return connection.kind === 'open' ? hindranceOf(control) : 'the hub is not connected';
+  }
 
   /** Adds an entry of the point, and shows it. */
   async trace(point: string, how?: Omit<PlanEntry, 'point'>): Promise<void> {
