@@ -49,7 +49,7 @@ constexpr const char* kExamples = R"(Examples:
       a program that changes values, in force from step 1)";
 
 // The inputs that each rank has checked itself, and the inputs that rank 0 reads for all ranks.
-struct Prepared {
+struct TrainSetup {
   config::TrainConfig config;
   comm::Launch launch;
   mesh::MeshShape shape;
@@ -80,16 +80,16 @@ base::Status check_data_size(const config::TrainConfig& config, const data::Text
       "--data-path", "give more text, a smaller --seq-length or another --split"};
 }
 
-base::Result<Prepared> prepare(config::TrainConfig config, const comm::Launch& launch) {
+base::Result<TrainSetup> prepare(config::TrainConfig config, const comm::Launch& launch) {
   auto shape = config::check(config, launch.world_size);
   if (!shape) return shape.error();
   auto corpus = data::TextCorpus::open(config.data.data_path, config.data.data_exclude);
   if (!corpus) return corpus.error();
   if (auto status = check_data_size(config, corpus.value()); !status) return status.error();
-  return Prepared{std::move(config), launch, shape.value(), std::move(corpus).value()};
+  return TrainSetup{std::move(config), launch, shape.value(), std::move(corpus).value()};
 }
 
-int threads_per_rank(const Prepared& run) {
+int threads_per_rank(const TrainSetup& run) {
   if (run.config.threads > 0) return run.config.threads;
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -97,7 +97,7 @@ int threads_per_rank(const Prepared& run) {
   return std::max(1, CPU_COUNT(&allowed) / run.launch.local_size);
 }
 
-nlohmann::json run_facts(const Prepared& run, const HubSession& hub, double entropy) {
+nlohmann::json run_facts(const TrainSetup& run, const HubSession& hub, double entropy) {
   nlohmann::json facts = hub.facts();
   facts["mesh"] = {
       {"tensor", run.shape.tensor}, {"pipeline", run.shape.pipeline}, {"data", run.shape.data}};
@@ -113,7 +113,7 @@ nlohmann::json run_facts(const Prepared& run, const HubSession& hub, double entr
   return facts;
 }
 
-base::Result<nlohmann::json> check(const protocol::TrainerRequest& request, const Prepared& run) {
+base::Result<nlohmann::json> check(const protocol::TrainerRequest& request, const TrainSetup& run) {
   const RunInputs& inputs = run.inputs;
   return std::visit(base::Overloaded{[&](const protocol::CheckPlan& body) {
                                        return train::check_plan(body.plan, inputs.tracing.context,
@@ -147,7 +147,7 @@ void report_end(HubSession* hub, RunLog& log) {
   if (hub != nullptr && hub->is_connected()) hub->client().finish(kTimeForHub);
 }
 
-void train(const Prepared& run, const comm::World& world, HubSession* hub, RunLog& log,
+void train(const TrainSetup& run, const comm::World& world, HubSession* hub, RunLog& log,
            StopSignals& signals) {
   const bool is_first = world.group().rank() == 0;
   double entropy = 0.0;
@@ -211,7 +211,7 @@ void keep_freed_memory() {
 }
 
 // Compares the options, then gives every rank the inputs that rank 0 read. Collective.
-base::Status agree(Prepared& run, base::Result<RunInputs> read, const comm::ProcessGroup& world) {
+base::Status agree(TrainSetup& run, base::Result<RunInputs> read, const comm::ProcessGroup& world) {
   if (auto status = check_agreement(run.config, run.corpus, world); !status) return status;
   auto inputs = share_inputs(std::move(read), run.config, run.shape, world);
   if (!inputs) return inputs.error();
@@ -220,7 +220,7 @@ base::Status agree(Prepared& run, base::Result<RunInputs> read, const comm::Proc
 }
 
 // Runs on every rank. Only global rank 0 has a hub and has read the inputs.
-int train_on_mesh(Prepared& run, base::Result<RunInputs> read, HubSession* hub) {
+int train_on_mesh(TrainSetup& run, base::Result<RunInputs> read, HubSession* hub) {
   keep_freed_memory();
   RunLog log(run.config, run.launch);
   StopSignals signals(run.launch.uses_mpi());

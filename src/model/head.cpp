@@ -79,7 +79,7 @@ at::Tensor Head::output_layer(const at::Tensor& x_BTH) const {
 
 void Head::show_lens(const points::PlaceKey& lens, const at::Tensor& x_BTH,
                      const nn::ForwardContext& context) const {
-  const trace::Wanted wanted = context.pass.wanted(lens, x_BTH.size(0), x_BTH.size(1));
+  const trace::TokenWindow wanted = context.pass.wanted(lens, x_BTH.size(0), x_BTH.size(1));
   if (wanted.rows == 0) return;
   const std::vector<std::int64_t> sizes = {wanted.rows, x_BTH.size(1),
                                            output_weight_.local.size(0)};

@@ -300,7 +300,8 @@ void Attention::show(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
 // [3, rows, tokens, N] of the wanted rows and tokens: entropy, largest score, share of the first
 // token.
 at::Tensor Attention::health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
-                             const at::Tensor& written_BNTT, const trace::Wanted& wanted) const {
+                             const at::Tensor& written_BNTT,
+                             const trace::TokenWindow& wanted) const {
   const auto dtype = q_BNTD.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const auto queries_of = [&](const at::Tensor& x) {
     return x.narrow(0, 0, wanted.rows).narrow(2, wanted.first_token, wanted.tokens()).to(dtype);
@@ -323,7 +324,7 @@ at::Tensor Attention::health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
 void Attention::show_health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                             const at::Tensor& written_BNTT, const ForwardContext& context) const {
   const std::int64_t batch = q_BNTD.size(0), length = q_BNTD.size(2);
-  trace::Wanted all;
+  trace::TokenWindow all;
   for (std::size_t place = kEntropy; place <= kFirstTokenShare; ++place) {
     all.include(context.pass.wanted(places_[place], batch, length));
   }

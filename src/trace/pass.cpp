@@ -122,8 +122,8 @@ struct Pass::State : std::enable_shared_from_this<Pass::State> {
     return rows;
   }
 
-  Wanted wanted(const points::PlaceKey& place, std::int64_t batch, std::int64_t tokens) const {
-    Wanted all;
+  TokenWindow wanted(const points::PlaceKey& place, std::int64_t batch, std::int64_t tokens) const {
+    TokenWindow all;
     if (stage_ != Stage::kForward) return all;
     for (const std::size_t entry : plan_->entries_of(place.row)) {
       if (!takes(entry, place, /*gradient=*/false)) continue;
@@ -356,15 +356,15 @@ void Pass::capture_derived_gradient(const points::PlaceKey& place, const Derived
   state_->watch_gradients(place, like, made.from, made.make);
 }
 
-void Wanted::include(const Wanted& other) {
+void TokenWindow::include(const TokenWindow& other) {
   if (other.rows == 0) return;
   first_token = rows == 0 ? other.first_token : std::min(first_token, other.first_token);
   end_token = std::max(end_token, other.end_token);
   rows = std::max(rows, other.rows);
 }
 
-Wanted Pass::find_wanted(const points::PlaceKey& place, std::int64_t batch,
-                         std::int64_t tokens) const {
+TokenWindow Pass::find_wanted(const points::PlaceKey& place, std::int64_t batch,
+                              std::int64_t tokens) const {
   return state_->wanted(place, batch, tokens);
 }
 

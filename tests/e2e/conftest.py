@@ -23,9 +23,9 @@ CLONE_NEWNET = 0x40000000  # sched.h
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40  # net/if.h
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_sessionstart(session: pytest.Session) -> None:
     """Tests side by side (`-n`) have a loopback interface each: many want the first free port, or see it closed."""
-    if hasattr(config, "workerinput"):
+    if hasattr(session.config, "workerinput"):
         if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
             raise pytest.UsageError(f"a network namespace: {os.strerror(ctypes.get_errno())}; leave out -n, or be root")
         with socket.socket() as any_socket:

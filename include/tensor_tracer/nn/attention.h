@@ -37,7 +37,7 @@ class Attention {
   void show_health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
                    const at::Tensor& written_BNTT, const ForwardContext& context) const;
   at::Tensor health(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD,
-                    const at::Tensor& written_BNTT, const trace::Wanted& wanted) const;
+                    const at::Tensor& written_BNTT, const trace::TokenWindow& wanted) const;
   at::Tensor logits(const at::Tensor& q_BNTD, const at::Tensor& k_BNTD) const;
   at::Tensor probabilities(const at::Tensor& logits_BNTT) const;
   at::Tensor rotate(const at::Tensor& x_BTF, std::size_t place,

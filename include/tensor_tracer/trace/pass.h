@@ -29,12 +29,12 @@ struct PassText {
 };
 
 /// The part of a pass that entries need: the first rows of the batch, and tokens [first, end).
-struct Wanted {
+struct TokenWindow {
   std::int64_t rows = 0;  // 0: nothing
   std::int64_t first_token = 0, end_token = 0;
 
   std::int64_t tokens() const { return end_token - first_token; }
-  void include(const Wanted& other);
+  void include(const TokenWindow& other);
 };
 
 /// One forward pass and its backward pass. Tracer::begin() opens a pass. The pass owns its buffers.
@@ -108,7 +108,7 @@ class Pass {
 
   /// For a trace point that is computed only for capture: the part of a value [batch, tokens, …]
   /// that the entries need. The other rows are left out; the numbers of other tokens are not read.
-  Wanted wanted(const points::PlaceKey& place, std::int64_t batch, std::int64_t tokens) const {
+  TokenWindow wanted(const points::PlaceKey& place, std::int64_t batch, std::int64_t tokens) const {
     if (!armed_) [[likely]]
       return {};
     return find_wanted(place, batch, tokens);
@@ -125,7 +125,8 @@ class Pass {
   friend class Tracer;
   struct State;
   Pass(std::shared_ptr<TracerCore> core, const ForwardScope& scope);
-  Wanted find_wanted(const points::PlaceKey& place, std::int64_t batch, std::int64_t tokens) const;
+  TokenWindow find_wanted(const points::PlaceKey& place, std::int64_t batch,
+                          std::int64_t tokens) const;
   void capture_watched(const points::PlaceKey& place, const at::Tensor& local) noexcept;
   void make_and_capture(const points::PlaceKey& place, at::IntArrayRef sizes, at::ScalarType dtype,
                         const std::function<at::Tensor()>& make);
