@@ -1,6 +1,5 @@
 import type { AlarmRule } from '../../protocol/alarms';
-import { isOfVocabulary } from '../../protocol/messages';
-import type { WatchedEntry } from '../../core/session/watched';
+import { defaultKind, type WatchedEntry } from '../../core/session/watched';
 
 /** The curve of an alarm: the members of `alarms.set` that select it. */
 export type AlarmCurve = Pick<
@@ -163,7 +162,8 @@ export function curvesOf(
     };
     const { kind, vectors } = entry.compressor;
     if (kind === 'projection') return (vectors ?? []).map((vector) => ({ ...common, vector }));
-    if (kind === 'topk' && !isOfVocabulary(entry.facts.name)) return [];
+    // Only scores over the vocabulary have a loss and an entropy.
+    if (kind === 'topk' && defaultKind(entry.facts) !== 'topk') return [];
     return (kStatistics[kind] ?? []).slice(0, 1).map((statistic) => ({ ...common, statistic }));
   });
 }
