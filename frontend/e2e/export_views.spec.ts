@@ -1,6 +1,24 @@
 import { expect, type Page } from '@playwright/test';
-import { kLayers, kSequence, kStatsWidth, projectionAt, statAt, tokenAt } from './fake_data.ts';
+import {
+  kHeads,
+  kLayers,
+  kSequence,
+  kStatsWidth,
+  logitAt,
+  projectionAt,
+  statAt,
+  tokenAt,
+} from './fake_data.ts';
 import type { FakeHub } from './fake_hub.ts';
+import {
+  contributionAt,
+  entropyAt,
+  kParameters,
+  kUpdateColumns,
+  lensNumbers,
+  topTokenAt,
+  updateAt,
+} from './fake_derived.ts';
 import { hexOf, hexOfAxis, read, save } from './export_support.ts';
 import type { Entry } from './fake_tensors.ts';
 import { advance, idle, kSmoke, open, test } from './support.ts';
@@ -129,4 +147,102 @@ test('projections: the tokens of this step, and the curves', async ({ page, hub 
     units: 'activation along sycophancy',
     steps: 'all steps that the page holds',
   });
+});
+
+/** The mean over the tokens of a row, of numbers as they are on the wire. */
+function meanOf(value: (token: number) => number): number {
+  let sum = 0;
+  for (let token = 0; token < kSequence; token++) sum += f32(value(token)) / kSequence;
+  return sum;
+}
+
+test('the lens: best tokens with their probabilities, losses and entropies', async ({
+  page,
+  hub,
+}) => {
+  const compressor = { kind: 'topk', k: 5 };
+  await watch(page, hub, { point: 'LogitLens', compressor }, 'lens-grid');
+  const { arrays } = read(await save(page, 'npz'));
+  const of = (index: number): number[] =>
+    byLayer(kSequence, (layer, token) => f32(lensNumbers(layer, 120, token)[index]));
+  const bestIds = byLayer(kSequence, (_, token) => logitAt(120, token, 0).id);
+  expect(arrays.best.hex).toBe(hexOf(Int32Array.from(bestIds)));
+  expect(arrays.best.shape).toEqual([kLayers, kSequence]);
+  expect(arrays.entropy.hex).toBe(hexOf(Float64Array.from(of(1))));
+  expect(arrays.loss.hex).toBe(hexOf(Float64Array.from(of(2))));
+  const logSumExps = of(0);
+  const shares = logSumExps.map((logSumExp, cell) =>
+    Math.exp(f32(logitAt(120, cell % kSequence, 0).value) - logSumExp),
+  );
+  expect(arrays.best_probability.hex).toBe(hexOf(Float64Array.from(shares)));
+});
+
+test('attention health: by head, by token and over the steps', async ({ page, hub }) => {
+  hub.firstKept = hub.step;
+  const compressor = { kind: 'none' };
+  await watch(page, hub, { point: 'attention.entropy', compressor }, 'health-map');
+  await page
+    .getByTestId('head-grid')
+    .getByRole('button', { name: /^L1, head 2/ })
+    .click();
+  await advance(page, hub, 2);
+  const { arrays, facts } = read(await save(page, 'npz'));
+  const byHead = byLayer(kHeads, (layer, head) =>
+    meanOf((token) => entropyAt(layer, 122, token, head)),
+  );
+  expect(arrays.by_head.hex).toBe(hexOf(Float64Array.from(byHead)));
+  const byToken = byLayer(kSequence, (layer, token) => entropyAt(layer, 122, token, 2));
+  expect(arrays.by_token.hex).toBe(hexOf(Float32Array.from(byToken)));
+  const bySteps = byLayer(3, (layer, at) =>
+    meanOf((token) => entropyAt(layer, 120 + at, token, 2)),
+  );
+  expect(arrays.by_step.hex).toBe(hexOf(Float64Array.from(bySteps)));
+  expect(arrays.axis_step.hex).toBe(hexOfAxis([120, 121, 122]));
+  expect(facts).toMatchObject({ head: 2 });
+});
+
+test('contributions: by token, by layer and over the steps', async ({ page, hub }) => {
+  hub.firstKept = hub.step;
+  const compressor = { kind: 'none' };
+  await watch(page, hub, { point: 'mlp.contribution', compressor }, 'contribution-map');
+  await advance(page, hub, 2);
+  const { arrays } = read(await save(page, 'npz'));
+  const byToken = byLayer(kSequence, (layer, token) => contributionAt(layer, 122, token));
+  expect(arrays.by_token.hex).toBe(hexOf(Float32Array.from(byToken)));
+  const byStep = byLayer(3, (layer, at) =>
+    meanOf((token) => contributionAt(layer, 120 + at, token)),
+  );
+  expect(arrays.by_step.hex).toBe(hexOf(Float64Array.from(byStep)));
+  const newest = byStep.filter((_, at) => at % 3 === 2);
+  expect(arrays.by_layer.hex).toBe(hexOf(Float64Array.from(newest)));
+});
+
+test('updates: the table, with the names of its rows and columns', async ({ page, hub }) => {
+  await watch(page, hub, { point: 'Updates', compressor: { kind: 'none' } }, 'updates');
+  const { arrays, facts } = read(await save(page, 'npz'));
+  const table = kParameters.flatMap((_, row) =>
+    kUpdateColumns.map((__, column) => f32(updateAt(120, row, column))),
+  );
+  expect(arrays.updates.shape).toEqual([kParameters.length, kUpdateColumns.length]);
+  expect(arrays.updates.hex).toBe(hexOf(Float64Array.from(table)));
+  expect(facts).toMatchObject({
+    parameters: kParameters.join(' '),
+    columns: kUpdateColumns.join(' '),
+  });
+});
+
+test('top tokens: the list of the chosen unit with its text', async ({ page, hub }) => {
+  const compressor = { kind: 'top_tokens', columns: [3, 17], k: 5 };
+  await watch(page, hub, { point: 'HiddenStates', compressor }, 'top-tokens');
+  await page.getByTestId('top-unit').selectOption('1');
+  await idle(page);
+  const { arrays, facts } = read(await save(page, 'npz'));
+  const best = Array.from({ length: 5 }, (_, rank) => topTokenAt(120, 1, rank));
+  for (const [index, name] of ['value', 'step', 'row', 'position'].entries()) {
+    const sent = Float64Array.from(best, (numbers) => numbers[index]);
+    expect(arrays[name].hex, name).toBe(hexOf(sent));
+  }
+  expect(arrays.ids.shape).toEqual([5, 33]);
+  expect(arrays.ids.hex).toBe(hexOf(Int32Array.from(best.flatMap((of) => of.slice(4)))));
+  expect(facts).toMatchObject({ unit: 'column 17' });
 });

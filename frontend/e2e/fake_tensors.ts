@@ -5,7 +5,6 @@ import {
   type FakePoint,
   kHeads,
   kLayers,
-  kPoints,
   kPromptSet,
   kSequence,
   kStatsWidth,
@@ -14,6 +13,7 @@ import {
   statAt,
   tokenAt,
 } from './fake_data.ts';
+import { derivedNumbers, pointNamed } from './fake_derived.ts';
 import type { RecordFields } from './fake_record.ts';
 
 export interface Entry {
@@ -28,6 +28,7 @@ export interface Entry {
     readonly method?: string;
     readonly vectors?: readonly string[];
     readonly k?: number;
+    readonly columns?: readonly number[];
   };
   readonly dtype?: string;
   readonly phases?: readonly string[];
@@ -69,7 +70,7 @@ export function recordsOf(
   logit = logitAt,
 ): FakeRecord[] {
   if (entry.enabled === false || step % (entry.every ?? 1) !== 0) return [];
-  const point = kPoints.find(({ name }) => name === entry.point);
+  const point = pointNamed(entry.point);
   if (point === undefined) throw new Error(entry.point);
   if (entry.prompts !== undefined && step % kPromptSet.interval !== 0) return [];
   if (point.features === 0) return [tokensOf(entry, step)];
@@ -105,6 +106,8 @@ function numbersOf(
   const kind = entry.compressor?.kind ?? (point.name === 'Logits' ? 'topk' : 'tile');
   const [first, end] = entry.tokens ?? [0, kSequence];
   const tokens = range(first, end);
+  const derived = kind === 'stats' ? undefined : derivedNumbers(entry, layer, step);
+  if (derived !== undefined) return derived;
   if (point.name === 'RawAttentionScore') return attention(layer, step, tokens);
   switch (kind) {
     case 'stats':

@@ -1,9 +1,10 @@
 import { writeFile } from 'node:fs/promises';
 import { type BrowserContext, expect, type Page } from '@playwright/test';
+import { kLayers } from './fake_data.ts';
 import type { FakeHub } from './fake_hub.ts';
 import type { Entry } from './fake_tensors.ts';
 import { farthest } from './png.ts';
-import { idle, test } from './support.ts';
+import { idle, spotOf, test } from './support.ts';
 
 // UX-6: the copied link shows the same pixels in a browser that was never here.
 
@@ -13,10 +14,23 @@ const kEntries: readonly Entry[] = [
   { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil', 'sycophancy'] } },
   { point: 'RawAttentionScore', tokens: [0, 48] },
   { point: 'Logits', compressor: { kind: 'topk', k: 5 } },
+  { point: 'LogitLens', compressor: { kind: 'topk', k: 5 } },
+  { point: 'attention.entropy', compressor: { kind: 'none' } },
+  { point: 'mlp.contribution', compressor: { kind: 'none' } },
+  { point: 'Updates', compressor: { kind: 'none' } },
+  { point: 'HiddenStates', compressor: { kind: 'top_tokens', columns: [3, 17], k: 5 } },
+  { point: 'Embedding', compressor: { kind: 'stats' } },
   { point: 'InputTokens' },
 ];
 
 const kPickWait = { timeout: 10_000 };
+
+/** Pins a cell of a map with layers down. */
+async function pinOn(page: Page, testid: string, row: number, col: number): Promise<void> {
+  const map = page.getByTestId(testid);
+  await map.click({ position: await spotOf(map, row, col, kLayers) });
+  await expect(page.getByTestId('pin')).toBeVisible();
+}
 
 /** States of the tabs, as a user reaches them. */
 const kViews: readonly {
@@ -65,6 +79,83 @@ const kViews: readonly {
       await page.getByTestId('point').selectOption('HiddenStates · projection');
       await page.getByTestId('vector').selectOption('sycophancy');
       await page.getByRole('button', { name: 'mean', exact: true }).click();
+    },
+  },
+  {
+    name: 'a zoomed map',
+    reach: async (page) => {
+      await page.getByRole('application').nth(1).focus();
+      await page.keyboard.press('+');
+      await page.keyboard.press('Shift+ArrowRight');
+      await expect(page).toHaveURL(/cols=/);
+    },
+  },
+  {
+    name: 'a pinned map',
+    reach: async (page) => {
+      const map = page.getByTestId('tile-map');
+      await map.click({ position: await spotOf(map, 17, 70, 64) });
+      await expect(page.getByTestId('pin')).toBeVisible();
+    },
+  },
+  {
+    name: 'model',
+    reach: async (page) => {
+      await page.getByTestId('tab-model').click();
+      await page.getByTestId('block').nth(3).click();
+      await page.getByTestId('tab-model').click();
+      await expect(page.getByTestId('block').nth(0)).toHaveAccessibleName(/RMS .* of Embedding/);
+    },
+  },
+  {
+    name: 'statistics',
+    reach: async (page) => {
+      await page.getByTestId('point').selectOption('HiddenStates · stats');
+      await page.getByTestId('stats-table').getByTestId('sort-kurtosis').click();
+      await page.getByTestId('layer').selectOption('4');
+    },
+  },
+  {
+    name: 'the lens',
+    reach: async (page) => {
+      await page.getByTestId('point').selectOption('LogitLens');
+      await page.getByRole('button', { name: 'entropy', exact: true }).click();
+      await page.locator('#lens-2-10').click();
+      await expect(page.getByTestId('pin')).toBeVisible();
+    },
+  },
+  {
+    name: 'attention health',
+    reach: async (page) => {
+      await page.getByTestId('point').selectOption('attention.entropy');
+      await page
+        .getByTestId('head-grid')
+        .getByRole('button', { name: /^L3, head 2/ })
+        .click();
+      await pinOn(page, 'health-map', 1, 30);
+    },
+  },
+  {
+    name: 'contributions',
+    reach: async (page) => {
+      await page.getByTestId('point').selectOption('mlp.contribution');
+      await page.getByTestId('contributions').getByRole('button').nth(2).click();
+      await pinOn(page, 'contribution-map', 2, 40);
+    },
+  },
+  {
+    name: 'updates',
+    reach: async (page) => {
+      await page.getByTestId('point').selectOption('Updates');
+      await page.getByTestId('updates').getByRole('button', { name: 'weight norm' }).click();
+      await page.getByTestId('updates').locator('tbody tr').nth(2).getByRole('button').click();
+    },
+  },
+  {
+    name: 'top tokens',
+    reach: async (page) => {
+      await page.getByTestId('point').selectOption('HiddenStates · top_tokens');
+      await page.getByTestId('top-unit').selectOption('1');
     },
   },
   {

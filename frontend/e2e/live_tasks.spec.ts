@@ -110,7 +110,7 @@ test(
     await expect(page.getByTestId('plan-list')).toBeVisible(kPatience);
     await reader.click(page.getByTestId('plan-add'));
     await expect(page.getByLabel(/^Point of entry/)).toBeFocused();
-    await reader.type('MLP1', 'Tab', '2-3');
+    await reader.type('MLPActivation', 'Tab', '2-3');
     await reader.choose(page.getByLabel(/^Compressor of entry/), 'stats');
     await reader.click(page.getByLabel(/^Every how many steps/));
     await page.keyboard.press('Control+a');
@@ -119,7 +119,7 @@ test(
     await expect(page.getByTestId('plan-in-force')).toContainText(/on 2\/2 ranks/, kPatience);
     const entries = await page.evaluate(() => window.__tt?.app.plan?.entries ?? []);
     expect(entries.at(-1)).toMatchObject({
-      ...{ point: 'MLP1', layers: '2-3', every: 2 },
+      ...{ point: 'MLPActivation', layers: '2-3', every: 2 },
       compressor: { kind: 'stats' },
     });
     expect(reader.clicks).toBeLessThanOrEqual(6);

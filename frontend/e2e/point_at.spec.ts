@@ -1,5 +1,6 @@
 import { expect, type Page } from '@playwright/test';
 import { attentionAt, kSequence } from './fake_data.ts';
+import { entropyAt, lensNumbers } from './fake_derived.ts';
 import {
   advance,
   axesOf,
@@ -196,4 +197,48 @@ test('curves: a zoom that leaves nothing says so, with the way back', async ({ p
   );
   await page.getByRole('button', { name: 'Show all steps' }).first().click();
   await expect(page.getByTestId('empty-zoom')).toHaveCount(0);
+});
+
+test('attention health: a head at one token, over tokens, layers and steps', async ({
+  page,
+  hub,
+}) => {
+  hub.firstKept = hub.step;
+  watch(hub, { point: 'attention.entropy', compressor: { kind: 'none' } });
+  await open(page, hub, 'health-map');
+  await advance(page, hub, 2);
+  const map = page.getByTestId('health-map');
+  // Texts of tokens stand below the numbers.
+  expect((await axesOf(map)).below).toBe(32);
+  await map.click({ position: await spotOf(map, 2, 70, 4) });
+  await expect(page.getByTestId('layer')).toHaveValue('3');
+  const value = digits(entropyAt(3, 122, 70, 0));
+  await expect(page.getByTestId('pin-value')).toHaveText(String(value));
+  await expect(page.getByTestId('pin')).toContainText('Head');
+  await expect(page.getByTestId('pin-text')).toBeVisible();
+  await expect(page.getByTestId('pin-layers')).toBeVisible();
+  await expect(page.getByTestId('pin-steps-readout')).toContainText('step 122');
+  expect(search(page).get('pin')).toBe('70');
+});
+
+test('the lens: a click pins a cell, the arrow keys move the pin, Enter lets it go', async ({
+  page,
+  hub,
+}) => {
+  hub.firstKept = hub.step;
+  watch(hub, { point: 'LogitLens', compressor: { kind: 'topk', k: 5 } });
+  await page.goto(hub.url.replace('/#', '/?lens=entropy#'));
+  await expect(page.getByTestId('lens-grid')).toBeVisible();
+  await idle(page);
+  await page.locator('#lens-1-6').click();
+  const entropy = (layer: number, token: number): string =>
+    String(digits(lensNumbers(layer, hub.step, token)[1]));
+  await expect(page.getByTestId('pin-value')).toHaveText(entropy(2, 6));
+  await expect(page.getByTestId('pin-layers')).toBeVisible();
+  await expect(page.getByTestId('pin-steps-readout')).toContainText(`step ${hub.step}`);
+  await page.getByTestId('lens-grid').press('ArrowRight');
+  await page.getByTestId('lens-grid').press('ArrowDown');
+  await expect(page.getByTestId('pin-value')).toHaveText(entropy(3, 7));
+  await page.getByTestId('lens-grid').press('Enter');
+  await expect(page.getByTestId('pin')).toHaveCount(0);
 });

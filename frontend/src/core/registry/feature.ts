@@ -36,12 +36,8 @@ export interface FrameComparison<F extends ViewFrame = ViewFrame> {
   }>;
 }
 
-/** One number of each layer: how large its values are. */
-export interface LayerSizes {
-  /** "norm" */
-  readonly text: string;
-  readonly byLayer: ReadonlyMap<number, number>;
-}
+/** One number of each layer: the root mean square of its values, whatever the number of tokens. */
+export type LayerSizes = ReadonlyMap<number, number>;
 
 /** How the page shows one kind of frame. */
 export interface FrameView<F extends ViewFrame = ViewFrame> {

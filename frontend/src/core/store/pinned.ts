@@ -1,3 +1,4 @@
+import { linesToFloats } from '../../protocol/numbers';
 import type { TensorRecord } from '../../protocol/record';
 import type { Pin, Pinned } from './pin';
 import { historyOf, type Row, rowNamed, type Scene } from './scene';
@@ -10,6 +11,18 @@ export interface CellReader {
   readonly columns: number;
   /** Undefined: the record has no such cell. */
   read(record: TensorRecord, row: number, pin: Pin): number | undefined;
+}
+
+/** One number of each token: of records [rows, tokens, numbers], whatever the row of the pin. */
+export function tokenReader(columns: number, number: number): CellReader {
+  return {
+    dim: 0,
+    columns,
+    read: (record, row, { col }) => {
+      const tokens = record.header.shape[1];
+      return col < tokens ? linesToFloats(record, row * tokens + col, 1)?.[number] : undefined;
+    },
+  };
 }
 
 /** The pinned cell of one batch row; null where nothing is pinned or the map has no such cell. */

@@ -1,4 +1,5 @@
-import type { Floats } from '../../protocol/numbers';
+import { type Floats, linesToFloats } from '../../protocol/numbers';
+import type { TensorRecord } from '../../protocol/record';
 
 /** What `topk` of scores over the vocabulary tells of each token's softmax. */
 export interface Softmax {
@@ -32,6 +33,30 @@ export function softmaxOf(
   });
   const [logSumExp, entropy, loss, target] = numbers;
   return { logSumExp, entropy, loss, target: Int32Array.from(target) };
+}
+
+/** Of one token: its largest score, and what `Softmax` tells. */
+export function softmaxAt(
+  record: TensorRecord,
+  row: number,
+  col: number,
+):
+  | {
+      readonly bestScore: number;
+      readonly logSumExp: number;
+      readonly entropy: number;
+      readonly loss: number;
+    }
+  | undefined {
+  const [planes, rows, tokens, k] = record.header.shape;
+  const kept = 2 + Math.ceil(kNumbers / k);
+  if (record.header.shape.length !== 4 || planes < kept || col >= tokens) return undefined;
+  const line = (plane: number): Floats | undefined =>
+    linesToFloats(record, (plane * rows + row) * tokens + col, 1);
+  const [bestScore] = line(0) ?? [];
+  const numbers = Array.from({ length: kept - 2 }, (_, i) => [...(line(2 + i) ?? [])]).flat();
+  const [logSumExp, entropy, loss] = numbers;
+  return { bestScore, logSumExp, entropy, loss };
 }
 
 export function buffersOfSoftmax(softmax: Softmax | null): readonly ArrayBuffer[] {

@@ -11,8 +11,11 @@ import type { StepLoss } from '../store/losses';
 import type { StepRange } from './history_client';
 import type { LeaderFacts } from './leaders';
 
-/** The places of the page that show a view: one, and beside it the other of a comparison. */
-export const kSlots = ['main', 'other'] as const;
+/**
+ * The places of the page that show a view: one, beside it the other of a comparison, and before and
+ * behind the layers what the map of the model draws of the embedding and of the head.
+ */
+export const kSlots = ['main', 'other', 'before', 'behind'] as const;
 export type Slot = (typeof kSlots)[number];
 
 /** How the connection to the hub stands. `at` is a time of Date.now(). */

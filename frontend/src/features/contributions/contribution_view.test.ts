@@ -19,6 +19,11 @@ test('what a block adds by layer, by token and over the steps; the filling of a 
   expect([...frame.byLayer]).toEqual([2.5, Number.NaN, 5.5]);
   expect([...frame.tokenMap.values]).toEqual([2, 3, 0, 0, 2, 9]);
   expect([...frame.tokenMap.present]).toEqual([1, 0, 1]);
+  const { pinned } = frameOf(store, 'contribution', { ...query, pin: { col: 1, cell: 4 } });
+  expect(pinned).toMatchObject({
+    ...{ value: 3, overColumns: [2, 3], overLayers: [3, null, 9] },
+    ...{ steps: [1, 2], overSteps: [3, 3] },
+  });
   const values = [
     [2, 2.5],
     [null, null],

@@ -1,3 +1,4 @@
+import { pinnedOf, tokenReader } from '../../core/store/pinned';
 import { type Scene, tokenBaseOf } from '../../core/store/scene';
 import { layersByTokens } from '../../core/store/token_maps';
 import { rowSumsOf, sumsOverSteps } from '../../core/store/token_sums';
@@ -17,6 +18,7 @@ export function contributionView(scene: Scene): ContributionFrame | undefined {
     kind: 'contribution',
     byLayer: Float64Array.from(byLayer),
     tokenMap: layersByTokens(scene, base.layers, row.name, cols, (values, at) => values[at]),
+    pinned: pinnedOf(scene, base.layers, row, tokenReader(cols, 0)),
     overSteps: sumsOverSteps(scene, base.layers, row.name, 0, 'mean'),
   };
 }

@@ -41,6 +41,11 @@ test('of scores the largest counts', () => {
 test('of the chosen head every query is shown, and its curve has a past', () => {
   const { tokenMap } = shown('attention.entropy', { head: 1 });
   expect([...tokenMap.values]).toEqual([20, 40, 60, 20, 40, 60]);
+  const { pinned } = shown('attention.entropy', { head: 1, layer: 2, pin: { col: 2, cell: null } });
+  expect(pinned).toMatchObject({
+    ...{ value: 60, overColumns: [20, 40, 60], overLayers: [60, 60] },
+    ...{ steps: [10, 20], overSteps: [null, 60] },
+  });
   expect(hasCurves({ ...kTestQuery, pointName: 'attention.entropy' })).toBe(true);
   expect(hasCurves(kTestQuery)).toBe(false);
 });

@@ -1,3 +1,4 @@
+import { pinnedOf, tokenReader } from '../../core/store/pinned';
 import { type Scene, tokenBaseOf } from '../../core/store/scene';
 import { layersByTokens } from '../../core/store/token_maps';
 import { rowSumsOf, sumsOverSteps } from '../../core/store/token_sums';
@@ -25,6 +26,7 @@ export function healthView(scene: Scene): HealthFrame | undefined {
     head,
     byHead,
     tokenMap: layersByTokens(scene, base.layers, row.name, cols, (values, at) => values[at + head]),
+    pinned: pinnedOf(scene, base.layers, row, tokenReader(cols, head)),
     overSteps: sumsOverSteps(scene, base.layers, row.name, head, measure.sum),
   };
 }

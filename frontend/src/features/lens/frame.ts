@@ -1,4 +1,5 @@
 import type { FrameBase } from '../../core/store/frames';
+import type { LensColour } from './lens_colour';
 import type { Floats } from '../../protocol/numbers';
 
 /** What the model would predict if it ended behind each layer: layers by tokens. */
@@ -22,5 +23,9 @@ export interface LensFrame extends FrameBase {
 declare module '../../core/store/frames' {
   interface Frames {
     readonly lens: LensFrame;
+  }
+  interface FeatureQuery {
+    /** What the numbers of a pinned cell are. */
+    readonly lensColour: LensColour;
   }
 }

@@ -1,14 +1,5 @@
+import { colourNumber, type LensColour } from './lens_colour';
 import type { LensFrame } from './frame';
-
-/** What the colour of a cell tells. */
-export const kLensColours = ['target', 'best', 'entropy'] as const;
-export type LensColour = (typeof kLensColours)[number];
-
-export const kColourTexts: Readonly<Record<LensColour, string>> = {
-  target: 'probability of the true next token',
-  best: 'probability of the best token',
-  entropy: 'entropy of the prediction, in nats',
-};
 
 /** One prediction of a cell. */
 export interface LensPrediction {
@@ -33,9 +24,11 @@ export function predictionsAt(frame: LensFrame, row: number, col: number): LensP
 /** The number that the colour of a cell stands for; NaN: it is not known. */
 export function valueAt(frame: LensFrame, row: number, col: number, colour: LensColour): number {
   const cell = row * frame.cols + col;
-  if (colour === 'entropy') return frame.entropy[cell];
-  if (colour === 'target') return Math.exp(-frame.loss[cell]);
-  return Math.exp(frame.scores[cell * frame.k] - frame.logSumExp[cell]);
+  const bestScore = frame.scores[cell * frame.k];
+  const [logSumExp, entropy, loss] = [frame.logSumExp, frame.entropy, frame.loss].map(
+    (numbers) => numbers[cell],
+  );
+  return colourNumber({ bestScore, logSumExp, entropy, loss }, colour);
 }
 
 /** The end of the colours: certainty, or the entropy of a guess among all tokens. */

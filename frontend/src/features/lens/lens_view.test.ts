@@ -2,8 +2,10 @@ import { expect, test } from 'vitest';
 import { RingStore } from '../../core/store/ring_store';
 import { frameOf } from '../../core/store/test_query';
 import { makeRecord } from '../../core/store/test_records';
+import type { Pinned } from '../../core/store/pin';
 import type { LensFrame } from './frame';
 import { columnsIn, highestOf, predictionsAt, valueAt } from './lens_cells';
+import type { LensColour } from './lens_colour';
 
 /**
  * Two tokens with the two largest of five scores. [planes, rows, tokens, k]: scores, ids, log-sum-exp
@@ -45,6 +47,18 @@ test('colours stand for a probability or the entropy; a layer that lacks is not 
   expect(valueAt(frame, 1, 0, 'target')).toBeNaN();
   expect(predictionsAt(frame, 1, 0)).toEqual([]);
   expect([highestOf(frame, 'best'), highestOf(frame, 'entropy')]).toEqual([1, Math.log(5)]);
+});
+
+test('what the colour of a pinned cell tells, over tokens, layers and steps', () => {
+  const pinned = (lensColour: LensColour): Pinned | null =>
+    shown({ lensColour, pin: { col: 1, cell: 3 } }).pinned;
+  const best = Math.exp(2 - 2.9702295);
+  expect(pinned('best')?.value).toBeCloseTo(best, 6);
+  expect(pinned('best')?.overLayers.map((each) => each?.toFixed(4))).toEqual([
+    ...[best.toFixed(4), undefined, best.toFixed(4)],
+  ]);
+  expect(pinned('target')?.overColumns[0]).toBeCloseTo(Math.exp(-2.2257203), 6);
+  expect(pinned('entropy')?.overSteps[0]).toBeCloseTo(1.3148205, 6);
 });
 
 test('a prompt ends before its filling', () => {

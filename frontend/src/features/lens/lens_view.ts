@@ -1,6 +1,8 @@
 import type { LensFrame } from './frame';
 import { rowNamed, type Scene, tokenBaseOf } from '../../core/store/scene';
-import { type Softmax, softmaxOf } from '../../core/store/softmax';
+import { type CellReader, pinnedOf } from '../../core/store/pinned';
+import { type Softmax, softmaxAt, softmaxOf } from '../../core/store/softmax';
+import { colourNumber, type LensColour } from './lens_colour';
 import { type Floats, toFloats } from '../../protocol/numbers';
 import type { TensorRecord } from '../../protocol/record';
 
@@ -43,7 +45,20 @@ export function lensView(scene: Scene): LensFrame | undefined {
     frame.loss.set(softmax.loss, first);
     frame.targets.set(softmax.target);
   });
-  return { ...base, kind: 'lens', cols, k, ...frame };
+  const pinned = pinnedOf(scene, base.layers, row, readerOf(cols, scene.query.lensColour));
+  return { ...base, kind: 'lens', cols, k, ...frame, pinned };
+}
+
+/** What the colour of the pinned token's cell tells, whatever the row of the pin. */
+function readerOf(columns: number, colour: LensColour): CellReader {
+  return {
+    dim: 1,
+    columns,
+    read: (record, row, { col }) => {
+      const numbers = softmaxAt(record, row, col);
+      return numbers === undefined ? undefined : colourNumber(numbers, colour);
+    },
+  };
 }
 
 function readOf(record: TensorRecord, row: number, cols: number, k: number): Read | undefined {

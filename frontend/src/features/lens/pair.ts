@@ -1,7 +1,8 @@
 import { layerPair, type MapPair, type PairBase } from '../../core/store/frame_pair';
 import { type MapData, statsOf } from '../../core/store/map_data';
 import type { LensFrame } from './frame';
-import { type LensColour, valueAt } from './lens_cells';
+import { valueAt } from './lens_cells';
+import type { LensColour } from './lens_colour';
 
 export type LensPair = PairBase<LensFrame>;
 

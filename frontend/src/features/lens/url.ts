@@ -1,5 +1,5 @@
 import { choiceMember, type UrlMembers } from '../../core/session/url_state';
-import { kLensColours, type LensColour } from './lens_cells';
+import { kLensColours, type LensColour } from './lens_colour';
 
 declare module '../../core/session/url_state' {
   interface ViewState {
@@ -7,4 +7,6 @@ declare module '../../core/session/url_state' {
   }
 }
 
-export const kUrl: UrlMembers = { lensColour: choiceMember('lens', kLensColours) };
+export const kUrl: UrlMembers = {
+  lensColour: { ...choiceMember('lens', kLensColours), isAsked: true },
+};

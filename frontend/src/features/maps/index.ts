@@ -1,8 +1,7 @@
 import { chunk } from '../../core/registry/chunks';
 import type { Command } from '../../core/registry/commands';
-import { type Feature, frameView, type LayerSizes } from '../../core/registry/feature';
+import { type Feature, frameView } from '../../core/registry/feature';
 import type { Session } from '../../core/session/session';
-import type { MapData } from '../../core/store/map_data';
 import { layerPair, pairOf } from '../../core/store/frame_pair';
 import CellSwitches from './cell_switches.svelte';
 import type { LayersFrame, MapsFrame, OverFrame } from './frame';
@@ -20,7 +19,6 @@ export const kMaps: Feature = {
       kind: 'maps',
       panel: { later: chunk(() => import('./layer_tile_maps.svelte')) },
       files: async () => (await import('./files')).kMapsFiles,
-      sizesOf: ({ layers, layerMap }) => rmsOf(layers, layerMap),
       compare: {
         shapeOf: ({ tiles, tileMap }) => `${tiles} tiles × ${tileMap.cols} tokens`,
         pairOf: (base) => ({
@@ -45,18 +43,6 @@ export const kMaps: Feature = {
   ],
   commandsOf,
 };
-
-function rmsOf(layers: readonly number[], { cols, present, values }: MapData): LayerSizes {
-  const rms = (row: number): number => {
-    let sum = 0;
-    for (let i = row * cols; i < (row + 1) * cols; i++) sum += values[i] ** 2;
-    return Math.sqrt(sum / cols);
-  };
-  const known = layers.flatMap((layer, row) =>
-    present[row] === 0 ? [] : [[layer, rms(row)] as const],
-  );
-  return { text: 'RMS of the cells', byLayer: new Map(known) };
-}
 
 function commandsOf(session: Session): readonly Command[] {
   const isMean = session.view.aggregate === 'mean';

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { watchedEntries } from '../../core/session/watched';
 import type { Program } from '../../protocol/interventions';
 import type { PointFacts, RunFacts } from '../../protocol/messages';
-import { blocksOf, entryOfSizes, entryToShow, type ModelFacts, partOf } from './blocks';
+import { blocksOf, entryOfSizes, entryToShow, type ModelFacts, partOf, unmeasured } from './blocks';
 
 const point = (name: string, path: string, last = 0): PointFacts => ({
   ...{ name, path, flag: path.length, first_layer: Math.min(1, last), last_layer: last },
@@ -15,6 +15,10 @@ const kPoints = [
   point('Logits', 'logits'),
   point('Updates', 'updates'),
 ];
+const kSized = {
+  points: [...kPoints, point('FinalNorm', 'final_norm.output')],
+  prompt_sets: [],
+} as unknown as RunFacts;
 const kRun = { points: kPoints, prompt_sets: [] } as unknown as RunFacts;
 const kWatched = watchedEntries(kRun, {
   number: 1,
@@ -32,7 +36,11 @@ const kSteer = {
 const kFacts: ModelFacts = {
   ...{ layers: 3, points: kPoints, watched: kWatched, programs: [kSteer] },
   alarms: [{ layers: [3], message: 'too large' }],
-  sizes: { text: 'norm', byLayer: new Map([[1, 4]]) },
+  sizes: {
+    embedding: { point: 'Embedding', step: 5, byLayer: new Map([[0, 0.5]]) },
+    layer: { point: 'HiddenStates', step: 7, byLayer: new Map([[1, 4]]) },
+    head: { point: 'FinalNorm', step: 7, byLayer: new Map([[0, 1]]) },
+  },
 };
 
 test('a point stands in the embedding, in the layers or in the head', () => {
@@ -50,13 +58,17 @@ test('each box has its size and its marks', () => {
   ]);
   expect(blocks.map(({ programs }) => programs.length)).toEqual([0, 0, 1, 0, 0]);
   expect(blocks.map(({ alarms }) => alarms.length)).toEqual([0, 0, 0, 1, 0]);
-  expect(blocks.map(({ size }) => size)).toEqual([undefined, 4, undefined, undefined, undefined]);
+  expect(blocks.map(({ size }) => size)).toEqual([0.5, 4, undefined, undefined, 1]);
+  expect([blocks[0].sizeOf, blocks[1].sizeOf]).toEqual([
+    'Embedding, step 5',
+    'HiddenStates, step 7',
+  ]);
 });
 
 test('a size that is not finite is an alarm', () => {
-  const sizes = { text: 'norm', byLayer: new Map([[2, Number.NaN]]) };
+  const sizes = { layer: { point: 'MLP1', step: 1, byLayer: new Map([[2, Number.NaN]]) } };
   const blocks = blocksOf({ ...kFacts, alarms: [], sizes });
-  expect(blocks.map(({ alarms }) => alarms)).toEqual([[], [], ['norm is not finite'], [], []]);
+  expect(blocks.map(({ alarms }) => alarms)).toEqual([[], [], ['RMS is not finite'], [], []]);
 });
 
 test('a click keeps the point that is shown, where the box has it', () => {
@@ -68,7 +80,18 @@ test('a click keeps the point that is shown, where the box has it', () => {
 });
 
 test('sizes are of statistics, best of those of the outputs', () => {
-  expect(entryOfSizes(kWatched)?.name).toBe('MLP1 · stats');
-  expect(entryOfSizes(kWatched.slice(1))?.name).toBe('HiddenStates');
-  expect(entryOfSizes(kWatched.slice(2))).toBeNull();
+  const stats = (point: string): object => ({ point, compressor: { kind: 'stats' } });
+  const watch = (...points: string[]): typeof kWatched =>
+    watchedEntries(kSized, { number: 1, entries: points.map(stats) as never });
+  expect(entryOfSizes(kWatched, 'layer')?.name).toBe('MLP1 · stats');
+  expect(entryOfSizes(kWatched.slice(1), 'layer')).toBeNull();
+  const all = watch('MLP1', 'Logits', 'FinalNorm', 'HiddenStates', 'Embedding');
+  expect(entryOfSizes(all, 'embedding')?.facts.name).toBe('Embedding');
+  expect(entryOfSizes(all, 'layer')?.facts.name).toBe('HiddenStates');
+  expect(entryOfSizes(all, 'head')?.facts.name).toBe('FinalNorm');
+  const missing = (of: typeof kWatched): string[] =>
+    unmeasured(kSized.points, of).map(({ name }) => name);
+  expect(missing(all)).toEqual([]);
+  expect(missing(watch('MLP1', 'Logits'))).toEqual(['Embedding', 'HiddenStates']);
+  expect(missing(kWatched)).toEqual(['Embedding', 'HiddenStates', 'FinalNorm']);
 });

@@ -14,7 +14,10 @@ export interface Block {
   readonly programs: readonly string[];
   /** What the alarms that fire here say. */
   readonly alarms: readonly string[];
+  /** The RMS per token; undefined: it is not measured. */
   readonly size: number | undefined;
+  /** What was measured: "HiddenStates, step 120". */
+  readonly sizeOf: string;
 }
 
 /** What the boxes are made of. */
@@ -24,7 +27,7 @@ export interface ModelFacts {
   readonly watched: readonly WatchedEntry[];
   readonly programs: readonly Program[];
   readonly alarms: readonly LayerAlarm[];
-  readonly sizes: LayerSizes | null;
+  readonly sizes: PartSizes;
 }
 
 export interface LayerAlarm {
@@ -32,7 +35,24 @@ export interface LayerAlarm {
   readonly message: string;
 }
 
-type Part = 'embedding' | 'layer' | 'head';
+/** The parts of the model that have sizes, each with the points that can tell them, best first. */
+const kSizePaths = {
+  embedding: ['embedding.output'],
+  layer: ['layers[n].output'],
+  head: ['final_norm.output', 'logits'],
+} as const;
+export type Part = keyof typeof kSizePaths;
+const kParts = Object.keys(kSizePaths) as Part[];
+
+/** What was measured of a part at a step. */
+export interface Sizes {
+  readonly point: string;
+  readonly step: number;
+  /** 0 outside the layers. */
+  readonly byLayer: LayerSizes;
+}
+
+export type PartSizes = Readonly<Partial<Record<Part, Sizes>>>;
 
 /** Where a point stands in the model; undefined for what belongs to no box, such as the updates. */
 export function partOf({
@@ -59,7 +79,8 @@ function blockOf(facts: ModelFacts, part: Part, name: string, layer: number): Bl
   const parts = new Map(points.map((point) => [point.name, partOf(point)]));
   const isHere = (point: string, layers: readonly number[]): boolean =>
     parts.get(point) === part && (part !== 'layer' || layers.includes(layer));
-  const size = part === 'layer' ? sizes?.byLayer.get(layer) : undefined;
+  const measured = sizes[part];
+  const size = measured?.byLayer.get(layer);
   return {
     name,
     layer,
@@ -68,14 +89,13 @@ function blockOf(facts: ModelFacts, part: Part, name: string, layer: number): Bl
       .filter(({ writes }) => writes.some((write) => isHere(write.point, [write.layer])))
       .map((program) => program.name),
     alarms: [
-      ...(size === undefined || Number.isFinite(size)
-        ? []
-        : [`${sizes?.text ?? ''} is not finite`]),
+      ...(size === undefined || Number.isFinite(size) ? [] : ['RMS is not finite']),
       ...alarms
         .filter(({ layers }) => part === 'layer' && layers.includes(layer))
         .map(({ message }) => message),
     ],
     size,
+    sizeOf: measured === undefined ? '' : `${measured.point}, step ${measured.step}`,
   };
 }
 
@@ -89,19 +109,33 @@ export function entryToShow(block: Block, shown: WatchedEntry | null): WatchedEn
   );
 }
 
-/** The entry whose sizes the map draws: statistics of the layers' outputs where the plan has them. */
-export function entryOfSizes(watched: readonly WatchedEntry[]): WatchedEntry | null {
+/** The entry whose statistics tell the sizes of a part; of layers those of any point, if need be. */
+export function entryOfSizes(watched: readonly WatchedEntry[], part: Part): WatchedEntry | null {
   const fit = watched.filter(
-    ({ enabled, facts, direction, promptSet }) =>
-      enabled && facts.first_layer > 0 && direction === 0 && promptSet === 0,
+    ({ enabled, facts, direction, promptSet, compressor }) =>
+      enabled &&
+      direction === 0 &&
+      promptSet === 0 &&
+      compressor.kind === 'stats' &&
+      partOf(facts) === part,
   );
-  const isOutput = ({ facts }: WatchedEntry): boolean => facts.path === 'layers[n].output';
-  const isStats = ({ compressor }: WatchedEntry): boolean => compressor.kind === 'stats';
-  return (
-    fit.find((each) => isStats(each) && isOutput(each)) ??
-    fit.find(isStats) ??
-    fit.find(isOutput) ??
-    fit[0] ??
-    null
-  );
+  for (const path of kSizePaths[part]) {
+    const found = fit.find(({ facts }) => facts.path === path);
+    if (found !== undefined) return found;
+  }
+  return part === 'layer' ? (fit[0] ?? null) : null;
+}
+
+/** The points whose statistics the plan lacks for a size in every box. */
+export function unmeasured(
+  points: readonly PointFacts[],
+  watched: readonly WatchedEntry[],
+): readonly PointFacts[] {
+  return kParts.flatMap((part) => {
+    const shown = entryOfSizes(watched, part)?.facts.path ?? '';
+    const paths: readonly string[] = kSizePaths[part];
+    if (paths.includes(shown)) return [];
+    const wanted = paths.flatMap((path) => points.find((point) => point.path === path) ?? []);
+    return wanted.slice(0, 1);
+  });
 }

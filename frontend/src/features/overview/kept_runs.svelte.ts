@@ -27,8 +27,8 @@ export class KeptRuns implements Follower {
   size = $state.raw<RecordingFacts | null>(null);
   error = $state.raw<HubError | null>(null);
   private losses = $state.raw<Readonly<Partial<Record<string, readonly StepLoss[]>>>>({});
-  /** For which facts of a run its losses were asked: a run that goes on has new ones. */
-  private readonly asked: Partial<Record<string, OtherRunFacts>> = {};
+  /** At which step of a run its losses were asked: a run that goes on has new ones. */
+  private readonly asked: Partial<Record<string, string>> = {};
 
   private readonly chosen = $derived.by(() =>
     this.session.view.lossesOf.flatMap(
@@ -54,12 +54,13 @@ export class KeptRuns implements Follower {
     if (isAnother) this.size = this.error = null;
   }
 
-  /** Asks for the losses of the chosen runs, where the hub has told of the run since. */
+  /** Asks for the losses of the chosen runs, where the hub has told of a later step since. */
   async update(): Promise<void> {
     await Promise.all(
       this.chosen.map(async (run) => {
-        if (this.asked[run.id] === run) return;
-        this.asked[run.id] = run;
+        const now = progressOf(run);
+        if (this.asked[run.id] === now) return;
+        this.asked[run.id] = now;
         const losses = await this.session.link.lossesOf(run.id);
         this.losses = { ...this.losses, [run.id]: losses };
       }),
@@ -90,6 +91,10 @@ export class KeptRuns implements Follower {
     const outcome = await this.session.control.carryOut('run.keep', undefined, keptSchema);
     this.error = outcome.ok ? null : outcome.error;
   }
+}
+
+function progressOf({ last_step, state }: OtherRunFacts): string {
+  return `${last_step}/${state ?? ''}`;
 }
 
 export const keptRunsOf = stateOf((session) => new KeptRuns(session));

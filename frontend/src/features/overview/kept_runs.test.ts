@@ -30,8 +30,8 @@ class Stage {
   }
 
   /** The hub tells of its runs. */
-  tell(): void {
-    this.otherRuns = ids.map((id) => ({ id, name: `run ${id}` }) as OtherRunFacts);
+  tell(last_step = 1): void {
+    this.otherRuns = ids.map((id) => ({ id, name: `run ${id}`, last_step }) as OtherRunFacts);
   }
 
   show(change: { readonly lossesOf?: readonly string[] }): void {
@@ -39,7 +39,7 @@ class Stage {
   }
 }
 
-test('the losses of a chosen run are asked for once, and again when the hub tells of it anew', async () => {
+test('the losses of a chosen run are asked for once, and again when it has gone on', async () => {
   const stage = new Stage();
   const { kept, asked } = stage;
   kept.toggle(ids[1]);
@@ -48,6 +48,9 @@ test('the losses of a chosen run are asked for once, and again when the hub tell
   expect(asked).toEqual([ids[1]]);
   expect(kept.lines).toEqual([{ label: `run ${ids[1]}`, color: kLossColors[0], losses: [[1, 1]] }]);
   stage.tell();
+  await kept.update();
+  expect(asked).toEqual([ids[1]]);
+  stage.tell(2);
   await kept.update();
   expect(asked).toEqual([ids[1], ids[1]]);
   expect(kept.lines[0].losses).toEqual([[1, 2]]);

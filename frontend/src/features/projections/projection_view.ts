@@ -1,8 +1,8 @@
-import { linesToFloats, toFloats } from '../../protocol/numbers';
+import { toFloats } from '../../protocol/numbers';
 import type { TensorRecord } from '../../protocol/record';
 import type { History } from '../../core/store/frames';
 import type { ProjectionFrame } from './frame';
-import { type CellReader, pinnedOf } from '../../core/store/pinned';
+import { pinnedOf, tokenReader } from '../../core/store/pinned';
 import { layersByTokens } from '../../core/store/token_maps';
 import { historyOf, rowNamed, type Scene, tokenBaseOf, tokensOfRow } from '../../core/store/scene';
 
@@ -28,18 +28,7 @@ export function projectionView(scene: Scene): ProjectionFrame | undefined {
       (values, at) => values[at + vector],
     ),
     history: projectionHistory(scene, base.layers, row.name, vector),
-    pinned: pinnedOf(scene, base.layers, row, readerOf(cols, vector)),
-  };
-}
-
-function readerOf(columns: number, vector: number): CellReader {
-  return {
-    dim: 0,
-    columns,
-    read: (record, row, { col }) => {
-      const sequence = record.header.shape[1];
-      return col < sequence ? linesToFloats(record, row * sequence + col, 1)?.[vector] : undefined;
-    },
+    pinned: pinnedOf(scene, base.layers, row, tokenReader(cols, vector)),
   };
 }
 

@@ -20,7 +20,7 @@ export const kStatistics: Feature = {
       kind: 'stats',
       panel: { later: chunk(() => import('./stats_view.svelte')) },
       files: async () => (await import('./files')).kStatsFiles,
-      sizesOf: normsOf,
+      sizesOf: rmsOfLayers,
       compare: {
         shapeOf: () => '',
         pairOf: (base) => ({
@@ -35,10 +35,9 @@ export const kStatistics: Feature = {
   commandsOf,
 };
 
-function normsOf({ layers, table }: StatsFrame): LayerSizes {
-  const norm = kStatNames.indexOf('norm');
-  const byLayer = new Map(layers.map((each, i) => [each, table[i * kStatNames.length + norm]]));
-  return { text: 'norm', byLayer };
+function rmsOfLayers({ layers, table }: StatsFrame): LayerSizes {
+  const rms = kStatNames.indexOf('rms');
+  return new Map(layers.map((each, i) => [each, table[i * kStatNames.length + rms]]));
 }
 
 function commandsOf(session: Session): readonly Command[] {

@@ -9,6 +9,9 @@ import {
   pointsNamed,
   wholeOf,
 } from '../../core/registry/plan_feature';
+import { kExactPreset, kMostListed } from './divergence_words';
+
+const kSlow = 10;
 
 declare module '../../core/registry/plan_feature' {
   interface PlanRow {
@@ -54,6 +57,15 @@ export const kPlan: PlanFeature = {
         point: point.name,
         compressor: { kind: 'topk', k: Math.min(10, point.features) },
       })),
+    },
+    {
+      name: kExactPreset,
+      text: `All tokens of the vocabulary at each position, every ${kSlow} steps: exact KL in Compare`,
+      entries: pointsNamed(run, ['Logits'])
+        .filter(({ features }) => features <= kMostListed)
+        .map(({ name, features }) => ({
+          ...{ point: name, every: kSlow, compressor: { kind: 'topk', k: features } },
+        })),
     },
   ],
 };

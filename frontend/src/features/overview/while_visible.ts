@@ -1,0 +1,9 @@
+const kIntervalMs = 10_000;
+
+/** Calls every 10 s while the browser shows the page; returns what ends that. */
+export function whileVisible(call: () => void): () => void {
+  const timer = setInterval(() => {
+    if (document.visibilityState === 'visible') call();
+  }, kIntervalMs);
+  return () => clearInterval(timer);
+}
