@@ -46,6 +46,18 @@ export const kPoints: readonly FakePoint[] = [
   { ...point('Logits', 23, 256, 'scores of the next token'), ...kOutside },
 ];
 
+/** Points that a model computes for a plan alone: the run has those that its plan names. */
+export const kDerivedPoints: readonly FakePoint[] = [
+  point('attention.entropy', 31, kHeads, 'entropy of each head'),
+  point('mlp.contribution', 32, 1, 'norm of what the MLP adds'),
+  point('LogitLens', 33, 256, 'scores of the next token after a layer'),
+  { ...point('Updates', 34, 11, 'numbers of each parameter'), layered: false },
+].map((each) => ({ ...each, gradient: false }));
+
+export function pointNamed(name: string | null): FakePoint | undefined {
+  return [...kPoints, ...kDerivedPoints].find((each) => each.name === name);
+}
+
 const kText =
   'First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak, speak.\n\n' +
   'First Citizen:\nYou are all resolved rather to die than to famish?\n\nAll:\nResolved. resolved.\n\n' +

@@ -1,4 +1,12 @@
-import { kLayers, kPoints, kPromptSet, kRunId, kSequence, kVectors } from './fake_data.ts';
+import {
+  kDerivedPoints,
+  kLayers,
+  kPoints,
+  kPromptSet,
+  kRunId,
+  kSequence,
+  kVectors,
+} from './fake_data.ts';
 
 const kPaths: Readonly<Record<string, string>> = {
   HiddenStates: 'layers[n].output',
@@ -12,15 +20,22 @@ const kPaths: Readonly<Record<string, string>> = {
 };
 
 /** The facts of the synthetic run. */
-export function factsOf(plan: unknown, interventions?: unknown): Readonly<Record<string, unknown>> {
-  const points = kPoints.map(({ name, flag, features, text, layered, gradient, dims }) => ({
-    ...{ name, flag, features, text, dims },
-    path: kPaths[name],
-    first_layer: layered ? 1 : 0,
-    last_layer: layered ? kLayers : 0,
-    placement: { tensor: 'replicate', pipeline: 'stage', data: 'shard(0)' },
-    ...(gradient ? { gradient_placement: { tensor: 'replicate' } } : {}),
-  }));
+export function factsOf(
+  plan: { readonly entries: readonly { readonly point: string }[] },
+  interventions?: unknown,
+): Readonly<Record<string, unknown>> {
+  const isPlanned = (name: string): boolean => plan.entries.some(({ point }) => point === name);
+  const derived = kDerivedPoints.filter(({ name }) => isPlanned(name));
+  const points = [...kPoints, ...derived].map(
+    ({ name, flag, features, text, layered, gradient, dims }) => ({
+      ...{ name, flag, features, text, dims },
+      path: kPaths[name] ?? name,
+      first_layer: layered ? 1 : 0,
+      last_layer: layered ? kLayers : 0,
+      placement: { tensor: 'replicate', pipeline: 'stage', data: 'shard(0)' },
+      ...(gradient ? { gradient_placement: { tensor: 'replicate' } } : {}),
+    }),
+  );
   return {
     id: kRunId,
     name: 'shakespeare-demo',

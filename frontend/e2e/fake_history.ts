@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import { kPoints, kRunId, stepFacts } from './fake_data.ts';
+import { kRunId, pointNamed, stepFacts } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
 import { encodeRecord } from './fake_record.ts';
 import {
@@ -61,7 +61,7 @@ export function answerHistory(
     json(response, { run, first_step: past.first, last_step: past.last });
   } else if (url.pathname === '/history/steps') {
     json(response, range(first, last).slice(-number('limit', 2000)).map(stepFacts));
-  } else if (!kPoints.some(({ name }) => name === query.get('point'))) {
+  } else if (pointNamed(query.get('point')) === undefined) {
     response.writeHead(400).end('the run has no such trace point\n');
   } else {
     const steps = range(first, last).filter((step) => !past.holes.has(step));

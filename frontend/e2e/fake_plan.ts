@@ -1,6 +1,6 @@
 // What the trainer thinks of a plan: refusals in its words, and the bytes that it would send.
 
-import { kPoints, kPromptSet } from './fake_data.ts';
+import { kPromptSet, pointNamed } from './fake_data.ts';
 import { encodeRecord } from './fake_record.ts';
 import { type Entry, recordsOf } from './fake_tensors.ts';
 
@@ -21,7 +21,7 @@ export function refusalOf(entries: readonly Entry[]): PlanRefusal | null {
 }
 
 function refusalOfEntry(entry: Entry, where: string): PlanRefusal | null {
-  const point = kPoints.find(({ name }) => name === entry.point);
+  const point = pointNamed(entry.point);
   const code = 'invalid_argument';
   const tiles = entry.compressor?.tiles ?? 1;
   if (entry.point === 'QKV' && entry.compressor?.kind === 'projection') {

@@ -5,11 +5,11 @@ import {
   type FakePoint,
   kHeads,
   kLayers,
-  kPoints,
   kPromptSet,
   kSequence,
   kStatsWidth,
   logitAt,
+  pointNamed,
   projectionAt,
   statAt,
   tokenAt,
@@ -28,6 +28,7 @@ export interface Entry {
     readonly method?: string;
     readonly vectors?: readonly string[];
     readonly k?: number;
+    readonly columns?: readonly number[];
   };
   readonly dtype?: string;
   readonly phases?: readonly string[];
@@ -69,7 +70,7 @@ export function recordsOf(
   logit = logitAt,
 ): FakeRecord[] {
   if (entry.enabled === false || step % (entry.every ?? 1) !== 0) return [];
-  const point = kPoints.find(({ name }) => name === entry.point);
+  const point = pointNamed(entry.point);
   if (point === undefined) throw new Error(entry.point);
   if (entry.prompts !== undefined && step % kPromptSet.interval !== 0) return [];
   if (point.features === 0) return [tokensOf(entry, step)];
@@ -118,7 +119,11 @@ function numbersOf(
     case 'projection':
       return projection(entry, layer, step, tokens);
     case 'topk':
-      return topK(step, tokens, entry.compressor?.k ?? 10, logit);
+      return point.name === 'LogitLens'
+        ? lens(step, tokens, entry.compressor?.k ?? 10, logit)
+        : topK(step, tokens, entry.compressor?.k ?? 10, logit);
+    case 'top_tokens':
+      return topTokens(entry, step);
     default: {
       const tiles = kind === 'none' ? point.features : (entry.compressor?.tiles ?? 64);
       const values = tokens.flatMap((token) =>
@@ -156,6 +161,30 @@ function topK(step: number, tokens: readonly number[], k: number, logit: typeof 
   const best = ranks.map(({ token, rank }) => logit(step, token, rank));
   const values = [...best.map(({ value }) => value), ...best.map(({ id }) => id)];
   return { shape: [2, 1, tokens.length, k], compressor: 5, values };
+}
+
+/** `topk` with a plane of each token's log-sum-exp, entropy, loss and target. */
+function lens(step: number, tokens: readonly number[], k: number, logit: typeof logitAt): Numbers {
+  const { shape, compressor, values } = topK(step, tokens, k, logit);
+  const softmax = tokens.flatMap((token) => {
+    const { id, value } = logit(step, token, 0);
+    const numbers = [value + 0.3, 0.9, 0.3, id];
+    return range(0, k).map((each) => numbers[each] ?? 0);
+  });
+  return { shape: [3, ...shape.slice(1)], compressor, values: [...values, ...softmax] };
+}
+
+/** Of each column the largest numbers, with step, row, position and the text up to the token. */
+function topTokens(entry: Entry, step: number): Numbers {
+  const { columns = [0], k = 10 } = entry.compressor ?? {};
+  const values = columns.flatMap((column) =>
+    range(0, k).flatMap((rank) => {
+      const position = 10 + rank;
+      const ids = range(position - 4, position + 1).map((each) => tokenAt(step, each));
+      return [9 - rank + column / 100, step, 0, position, ...ids];
+    }),
+  );
+  return { shape: [columns.length, k, 9], compressor: 6, values };
 }
 
 function tokensOf(entry: Entry, step: number): FakeRecord {
