@@ -1,56 +1,9 @@
 import { expect, type Page } from '@playwright/test';
-import type { Entry } from './fake_tensors.ts';
+import { kViews, showView } from './all_views.ts';
 import { apply } from './interventions_support.ts';
 import { idle, test } from './support.ts';
 
 // Every view on the smallest screen, and at 200 % there: a quarter of its CSS pixels are left.
-
-const kEntries: readonly Entry[] = [
-  { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } },
-  { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil'] } },
-  { point: 'HiddenStates', compressor: { kind: 'stats' } },
-  { point: 'HiddenStates', compressor: { kind: 'topk', k: 5 } },
-  { point: 'HiddenStates', compressor: { kind: 'top_tokens', columns: [3, 17], k: 8 } },
-  { point: 'RawAttentionScore', tokens: [0, 16] },
-  { point: 'Logits', compressor: { kind: 'topk', k: 5 } },
-  { point: 'LogitLens', compressor: { kind: 'topk', k: 5 } },
-  { point: 'attention.entropy', compressor: { kind: 'none' } },
-  { point: 'mlp.contribution', compressor: { kind: 'none' } },
-  { point: 'Updates', tokens: [0, 8], compressor: { kind: 'none' } },
-  { point: 'InputTokens' },
-];
-
-const kCompare = 'tab=compare&stepb=110&point=';
-const kViews: readonly (readonly [name: string, query: string, testid: string])[] = [
-  ['overview', 'tab=overview', 'overview'],
-  ['model', 'tab=model', 'model'],
-  ['tensor map', '', 'tile-map'],
-  ['pinned cell', 'pin=60.12', 'pin'],
-  ['all layers', 'maps=all', 'layer-maps'],
-  ['over steps', 'maps=over', 'over-map'],
-  ['attention', 'point=RawAttentionScore', 'head-maps'],
-  ['statistics', 'point=HiddenStates+·+stats', 'ridge'],
-  ['statistics as a map', 'point=HiddenStates+·+stats&statas=map', 'stat-map'],
-  ['projections', 'point=HiddenStates+·+projection', 'projection-map'],
-  ['largest', 'point=HiddenStates+·+topk', 'topk-map'],
-  ['top tokens', 'point=HiddenStates+·+top_tokens', 'top-tokens'],
-  ['lens', 'point=LogitLens', 'lens-grid'],
-  ['health', 'point=attention.entropy', 'head-grid'],
-  ['contributions', 'point=mlp.contribution', 'contributions'],
-  ['updates', 'point=Updates', 'updates'],
-  ['text', 'tab=text', 'tokens'],
-  ['predictions', 'tab=text&point=Logits', 'predictions'],
-  ['compare', `${kCompare}HiddenStates`, 'compare-tiles-difference'],
-  ['compare statistics', `${kCompare}HiddenStates+·+stats`, 'compare-stats'],
-  ['compare projections', `${kCompare}HiddenStates+·+projection`, 'compare-layers-difference'],
-  ['compare attention', `${kCompare}RawAttentionScore`, 'compare-attention-difference'],
-  ['compare predictions', `${kCompare}Logits`, 'compare-topk-difference'],
-  ['compare lens', `${kCompare}LogitLens`, 'compare-lens-difference'],
-  ['compare health', `${kCompare}attention.entropy`, 'compare-health-difference'],
-  ['compare contributions', `${kCompare}mlp.contribution`, 'compare-contributions-difference'],
-  ['plan', 'tab=plan', 'plan-list'],
-  ['interventions', 'tab=interventions', 'program-text'],
-];
 
 /** Controls whose middle cannot be brought under the mouse: cut off, or below something else. */
 function unreachable(page: Page): Promise<readonly string[]> {
@@ -93,11 +46,27 @@ function tooWide(page: Page): Promise<readonly string[]> {
   });
 }
 
-for (const [name, query, testid] of kViews) {
+/** In one column no panel stands beside another. */
+function sideBySide(page: Page): Promise<readonly string[]> {
+  return page.evaluate(() => {
+    const panels = [...document.querySelectorAll('main section')].filter((each) =>
+      each.checkVisibility(),
+    );
+    return panels.flatMap((panel, index) => {
+      const { top, bottom } = panel.getBoundingClientRect();
+      const beside = panels.slice(index + 1).find((other) => {
+        const box = other.getBoundingClientRect();
+        return !panel.contains(other) && box.top < bottom - 1 && box.bottom > top + 1;
+      });
+      const names = [panel, beside].map((each) => each?.getAttribute('aria-label'));
+      return beside === undefined ? [] : [names.join(' is beside ')];
+    });
+  });
+}
+
+for (const [name] of kViews) {
   test(`every control of ${name} can be reached at 100 and at 200 %`, async ({ page, hub }) => {
-    hub.plan = { number: 1, entries: kEntries };
-    await page.goto(hub.url.replace('/#', `/?${query}#`));
-    await expect(page.getByTestId(testid)).toBeVisible();
+    await showView(page, hub, name);
     if (name === 'interventions') await apply(page);
     await idle(page);
     expect(await unreachable(page)).toEqual([]);
@@ -106,6 +75,7 @@ for (const [name, query, testid] of kViews) {
     expect(await unreachable(page)).toEqual([]);
     await page.evaluate(() => scrollTo(0, 0));
     expect(await tooWide(page)).toEqual([]);
+    expect(await sideBySide(page)).toEqual([]);
     await page.screenshot({ path: `test-results/zoom-${name.replaceAll(' ', '-')}.png` });
   });
 }
