@@ -12,7 +12,7 @@ from pathlib import Path
 from checklib import (CPP_SUFFIXES, TYPESCRIPT_SUFFIXES, Finding, blank_cpp, blank_typescript,
                       line_of, list_files, parse_root, read, report)
 
-TEXT_SUFFIXES = CPP_SUFFIXES + TYPESCRIPT_SUFFIXES + (".py", ".sh", ".cmake")
+TEXT_SUFFIXES = CPP_SUFFIXES + TYPESCRIPT_SUFFIXES + (".css", ".py", ".sh", ".cmake")
 TOPS = {"src", "include", "tests", "frontend", "scripts", "python", "examples", "cmake"}
 
 # rule -> (pattern on code without comments and strings, what to do instead)
@@ -163,6 +163,17 @@ def check_typescript(source: Source) -> Iterator[Finding]:
     yield from source.matches(code, "default", _DEFAULT_EXPORT, "named exports only")
 
 
+# A line height, after a slash, is no size.
+_FONT_SIZE = re.compile(r"""(?<![\w-])font(?:-size)?\s*[:=]\s*["']?(?:[^;{}/"']*\s)?"""
+                        r"\d[\d.]*(?:px|pt|r?em)\b")
+
+
+def check_look(source: Source) -> Iterator[Finding]:
+    """The page has one scale of text sizes."""
+    yield from source.matches(source.text, "font", _FONT_SIZE,
+                              "a size of the scale in frontend/src/app.css, such as var(--text-small)")
+
+
 def check_file(root: Path, file: Path) -> Iterator[Finding]:
     source = Source(root, file)
     yield from check_text(source)
@@ -172,6 +183,8 @@ def check_file(root: Path, file: Path) -> Iterator[Finding]:
         yield from check_typescript(source)
     elif file.name == "CMakeLists.txt" or file.suffix == ".cmake":
         yield from check_cmake(source)
+    if file.suffix in (".svelte", ".css"):
+        yield from check_look(source)
 
 
 def is_checked(file: Path) -> bool:

@@ -1,6 +1,5 @@
-import AxeBuilder from '@axe-core/playwright';
 import { expect } from '@playwright/test';
-import { hoverTile, kSmoke, open, openPlan, test, watch } from './support.ts';
+import { hoverTile, kSmoke, open, openPlan, seriousOf, test, watch } from './support.ts';
 
 for (const colorScheme of ['dark', 'light'] as const) {
   test(`no serious finding of axe in ${colorScheme}`, kSmoke, async ({ page, hub }) => {
@@ -8,14 +7,23 @@ for (const colorScheme of ['dark', 'light'] as const) {
     hub.setHolder({ session: 'v99', name: 'Ada' });
     await open(page, hub);
     await page.getByTestId('holder').click();
-    const { violations } = await new AxeBuilder({ page }).analyze();
-    const serious = violations.filter(
-      ({ impact }) => impact === 'serious' || impact === 'critical',
-    );
-    const found = serious.flatMap(({ id, nodes }) =>
-      nodes.map((node) => `${id}: ${String(node.target[0])} ${node.failureSummary ?? ''}`),
-    );
-    expect(found).toEqual([]);
+    expect(await seriousOf(page)).toEqual([]);
+  });
+}
+
+for (const colorScheme of ['dark', 'light'] as const) {
+  test(`no serious finding of axe in the keyboard's sheet and where the token is missing, ${colorScheme}`, async ({
+    page,
+    hub,
+  }) => {
+    await page.emulateMedia({ colorScheme });
+    await page.goto(`http://127.0.0.1:${hub.port}/`);
+    await expect(page.getByRole('alertdialog')).toBeVisible();
+    expect(await seriousOf(page)).toEqual([]);
+    await open(page, hub);
+    await page.keyboard.press('?');
+    await expect(page.getByRole('dialog', { name: 'Keyboard' })).toBeVisible();
+    expect(await seriousOf(page)).toEqual([]);
   });
 }
 

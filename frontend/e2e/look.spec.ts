@@ -1,4 +1,5 @@
 import { expect } from '@playwright/test';
+import { showView } from './all_views.ts';
 import { idle, open, test, watch } from './support.ts';
 
 // Panels that fold and resize, the one large number, and empty states that act.
@@ -50,6 +51,59 @@ test('the curves and each panel fold, and stay so', async ({ page, hub }) => {
   await expect(page.getByRole('button', { name: 'Show Grad norm' })).toBeVisible();
   expect(new URL(page.url()).search).toBe('');
 });
+
+const kSplits: readonly (readonly [view: string, split: string, holds: string])[] = [
+  ['plan', 'presets', '[data-testid="plan-presets"]'],
+  ['plan', 'entry', '[data-testid="entry-form"]'],
+  ['interventions', 'programs', '[data-testid="revert-all"]'],
+  ['interventions', 'preview', '[data-testid="preview-state"]'],
+  ['predictions', 'predictions', '[data-testid="predictions"]'],
+  ['statistics', 'histogram', '[data-testid="histogram"]'],
+  ['lens', 'lens', '[aria-label="Predictions of the chosen cell"]'],
+  ['pinned cell', 'pin', '[data-testid="pin"]'],
+];
+for (const [view, split, holds] of kSplits) {
+  test(`in ${view}, the side ${split} resizes and folds, and stays so`, async ({ page, hub }) => {
+    await showView(page, hub, view);
+    const grip = page.getByTestId(`split-${split}`);
+    const held = page.locator(holds);
+    const width = async (): Promise<number> => (await held.boundingBox())?.width ?? 0;
+    const before = await width();
+    await grip.focus();
+    const edge = (await grip.boundingBox())?.x ?? 0;
+    const outwards = edge > ((await held.boundingBox())?.x ?? 0) ? 'ArrowRight' : 'ArrowLeft';
+    for (let i = 0; i < 3; i++) await page.keyboard.press(outwards);
+    await expect.poll(async () => (await width()) - before).toBeGreaterThan(15);
+    const after = await width();
+    await page.reload();
+    await idle(page);
+    await expect.poll(async () => Math.abs((await width()) - after)).toBeLessThan(3);
+    await page.getByTestId(`fold-${split}`).click();
+    await expect(held).toHaveCount(0);
+    await page.reload();
+    await expect(page.getByTestId(`fold-${split}`)).toHaveAttribute('aria-expanded', 'false');
+    await expect(held).toHaveCount(0);
+    await page.getByTestId(`fold-${split}`).click();
+    await expect(held).toBeVisible();
+  });
+}
+
+const kPanels: readonly (readonly [view: string, panel: string, holds: string])[] = [
+  ['plan', 'Presets', 'plan-presets'],
+  ['plan', 'Former plans', 'former-plans'],
+  ['interventions', 'In force', 'revert-all'],
+  ['statistics', 'Statistics of all numbers', 'stats-table'],
+];
+for (const [view, panel, holds] of kPanels) {
+  test(`in ${view}, the panel ${panel} folds, and stays so`, async ({ page, hub }) => {
+    await showView(page, hub, view);
+    await page.getByRole('button', { name: `Fold ${panel}` }).click();
+    await expect(page.getByTestId(holds)).toHaveCount(0);
+    await page.reload();
+    await page.getByRole('button', { name: `Show ${panel}` }).click();
+    await expect(page.getByTestId(holds)).toBeVisible();
+  });
+}
 
 test('the loss is the large number of every view, with its trend', async ({ page, hub }) => {
   hub.step = 240;

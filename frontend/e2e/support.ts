@@ -1,3 +1,4 @@
+import AxeBuilder from '@axe-core/playwright';
 import { expect, type Locator, type Page, test as base } from '@playwright/test';
 import type { ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
@@ -77,6 +78,15 @@ export async function advance(page: Page, hub: FakeHub, steps = 1): Promise<void
   for (let i = 0; i < steps; i++) hub.advance();
   await expect(page.getByTestId('shown-step')).toHaveText(`step ${hub.step}`);
   await idle(page);
+}
+
+/** What axe finds serious on the page as it is. */
+export async function seriousOf(page: Page): Promise<readonly string[]> {
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  const serious = violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
+  return serious.flatMap(({ id, nodes }) =>
+    nodes.map((node) => `${id}: ${String(node.target[0])} ${node.failureSummary ?? ''}`),
+  );
 }
 
 const kGutter = 44;

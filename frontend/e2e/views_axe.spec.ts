@@ -1,7 +1,7 @@
-import AxeBuilder from '@axe-core/playwright';
 import { expect, type Page } from '@playwright/test';
+import { showView } from './all_views.ts';
 import type { FakeHub } from './fake_hub.ts';
-import { idle, open, test } from './support.ts';
+import { idle, open, seriousOf, test } from './support.ts';
 
 // The views of the Tensors tab beyond one layer at one step, and the tab Prompts, by axe.
 
@@ -9,6 +9,26 @@ for (const colorScheme of ['dark', 'light'] as const) {
   test(`no serious finding of axe in these views, ${colorScheme}`, async ({ page, hub }) => {
     await page.emulateMedia({ colorScheme });
     await checkViews(page, hub);
+  });
+}
+
+// Other files ask axe about the views that are not here.
+const kOthers = [
+  'pinned cell',
+  'statistics as a map',
+  'compare lens',
+  'compare health',
+  'compare contributions',
+] as const;
+
+for (const name of kOthers) {
+  test(`no serious finding of axe in the view ${name}`, async ({ page, hub }) => {
+    await showView(page, hub, name);
+    for (const colorScheme of ['dark', 'light'] as const) {
+      await page.emulateMedia({ colorScheme });
+      await idle(page);
+      expect(await seriousOf(page), colorScheme).toEqual([]);
+    }
   });
 }
 
@@ -24,15 +44,7 @@ async function checkViews(page: Page, hub: FakeHub): Promise<void> {
     ],
   };
   await open(page, hub);
-  const check = async (): Promise<void> => {
-    const { violations } = await new AxeBuilder({ page }).analyze();
-    const serious = violations.filter(
-      ({ impact }) => impact === 'serious' || impact === 'critical',
-    );
-    expect(
-      serious.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${String(node.target[0])}`)),
-    ).toEqual([]);
-  };
+  const check = async (): Promise<void> => expect(await seriousOf(page)).toEqual([]);
   for (const name of ['all layers', 'over steps']) {
     await page.getByRole('button', { name, exact: true }).click();
     await idle(page);

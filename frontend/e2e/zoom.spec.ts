@@ -1,25 +1,9 @@
 import { expect, type Page } from '@playwright/test';
+import { kViews, showView } from './all_views.ts';
 import { apply } from './interventions_support.ts';
 import { idle, test } from './support.ts';
 
 // Every view on the smallest screen, and at 200 % there: a quarter of its CSS pixels are left.
-
-const kTile = { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 } };
-const kViews: readonly (readonly [name: string, query: string, testid: string])[] = [
-  ['overview', 'tab=overview', 'overview'],
-  ['model', 'tab=model', 'model'],
-  ['tensor map', '', 'tile-map'],
-  ['all layers', 'maps=all', 'layer-maps'],
-  ['over steps', 'maps=over', 'over-map'],
-  ['attention', 'point=RawAttentionScore', 'head-maps'],
-  ['statistics', 'point=HiddenStates+·+stats', 'ridge'],
-  ['projections', 'point=HiddenStates+·+projection', 'projection-map'],
-  ['text', 'tab=text', 'tokens'],
-  ['compare', 'tab=compare&stepb=110', 'compare-tiles-difference'],
-  ['plan', 'tab=plan', 'plan-list'],
-  ['interventions', 'tab=interventions', 'program-text'],
-  ['prompts', 'tab=prompts', 'prompt'],
-];
 
 /** Controls whose middle cannot be brought under the mouse: cut off, or below something else. */
 function unreachable(page: Page): Promise<readonly string[]> {
@@ -42,18 +26,13 @@ function unreachable(page: Page): Promise<readonly string[]> {
   });
 }
 
-/** These scroll only downwards there. */
-const kNarrow: ReadonlySet<string> = new Set([
-  ...['overview', 'model', 'tensor map', 'all layers', 'prompts'],
-]);
-
 /** Scrolled downwards alone: by how much the document, and what lies in it, is wider than the window. */
 function tooWide(page: Page): Promise<readonly string[]> {
   return page.evaluate(() => {
     const found: string[] = [];
     for (const box of document.querySelectorAll('html, main, main *')) {
-      // A table of numbers may be wider than the window: it scrolls by itself.
-      if (box.closest('table') !== null) continue;
+      // A table of numbers, and the grid of a lens, may be wider: they scroll by themselves.
+      if (box.closest('table, [role="grid"] *') !== null) continue;
       const { left, right } = box.getBoundingClientRect();
       const isHidden = !box.checkVisibility() || right - left < 2;
       if (isHidden || right <= innerWidth + 1) continue;
@@ -67,21 +46,27 @@ function tooWide(page: Page): Promise<readonly string[]> {
   });
 }
 
-for (const [name, query, testid] of kViews) {
+/** In one column no panel stands beside another. */
+function sideBySide(page: Page): Promise<readonly string[]> {
+  return page.evaluate(() => {
+    const panels = [...document.querySelectorAll('main section')].filter((each) =>
+      each.checkVisibility(),
+    );
+    return panels.flatMap((panel, index) => {
+      const { top, bottom } = panel.getBoundingClientRect();
+      const beside = panels.slice(index + 1).find((other) => {
+        const box = other.getBoundingClientRect();
+        return !panel.contains(other) && box.top < bottom - 1 && box.bottom > top + 1;
+      });
+      const names = [panel, beside].map((each) => each?.getAttribute('aria-label'));
+      return beside === undefined ? [] : [names.join(' is beside ')];
+    });
+  });
+}
+
+for (const [name] of kViews) {
   test(`every control of ${name} can be reached at 100 and at 200 %`, async ({ page, hub }) => {
-    hub.plan = {
-      number: 1,
-      entries: [
-        kTile,
-        { point: 'HiddenStates', compressor: { kind: 'projection', vectors: ['evil'] } },
-        { point: 'HiddenStates', compressor: { kind: 'stats' } },
-        { point: 'RawAttentionScore', tokens: [0, 16] },
-        { point: 'Logits', compressor: { kind: 'topk', k: 5 } },
-        { point: 'InputTokens' },
-      ],
-    };
-    await page.goto(hub.url.replace('/#', `/?${query}#`));
-    await expect(page.getByTestId(testid)).toBeVisible();
+    await showView(page, hub, name);
     if (name === 'interventions') await apply(page);
     await idle(page);
     expect(await unreachable(page)).toEqual([]);
@@ -89,7 +74,8 @@ for (const [name, query, testid] of kViews) {
     await idle(page);
     expect(await unreachable(page)).toEqual([]);
     await page.evaluate(() => scrollTo(0, 0));
-    if (kNarrow.has(name)) expect(await tooWide(page)).toEqual([]);
-    await page.screenshot({ path: `test-results/zoom-${name.replace(' ', '-')}.png` });
+    expect(await tooWide(page)).toEqual([]);
+    expect(await sideBySide(page)).toEqual([]);
+    await page.screenshot({ path: `test-results/zoom-${name.replaceAll(' ', '-')}.png` });
   });
 }

@@ -21,6 +21,7 @@ BAD = {
     "once": ("include/tensor_tracer/base/h.h", "#include <vector>\n"),
     "glob": ("src/base/CMakeLists.txt", "file(GLOB sources *.cpp)\n"),
     "any": ("frontend/src/base/a.ts", "export function f(x: any): void {}\n"),
+    "font": ("frontend/src/a.svelte", "<style>\n  p {\n    font: 600 11.5px/1.4 var(--mono);\n  }\n</style>\n"),
     "default": ("frontend/src/base/a.ts", "export default 1;\n"),
 }
 
@@ -35,6 +36,8 @@ GOOD = {
     "src/trace/a.cpp": "void* p = dlopen(name, 0);\n",
     "src/base/d.cpp": "auto p = std::unique_ptr<D>(new D(1));\n"
                       "std::unique_ptr<D> q(\n    new D(2));\n",
+    "frontend/src/a.css": "code { font: var(--text-small) / 17px var(--mono); height: 12px; }\n"
+                          "p { font-size: var(--text); --text: 13px; font-weight: 600; }\n",
     "tests/unit/e_test.cpp": "listeners.Append(new Printer);\n",
     "src/cli/main.cpp": "int main() { std::exit(2); }\n",
     "include/tensor_tracer/base/world.h": "// About.\n#pragma once\nvoid abort(int code);\n",
@@ -73,6 +76,14 @@ def test_no_dynamic_code_where_viewers_messages_go(check: Check, file: str, code
     once = "#pragma once\n" if file.endswith(".h") else ""
     result = check("check_style.py", {file: f"{once}void f() {{ {code} }}\n"})
     assert result.returncode == 1 and "[dynamic]" in result.stdout, result.stdout
+
+
+@pytest.mark.parametrize("code", [
+    "a { font-size: 11px }", "a {font:12.5px var(--mono);}", 'style:font-size="13px"',
+    "a { font-size: 0.9em; }", "a { font: bold 10pt serif; }"])
+def test_no_text_size_beside_the_scale(check: Check, code: str) -> None:
+    result = check("check_style.py", {"frontend/src/b.svelte": code + "\n"})
+    assert result.returncode == 1 and "[font]" in result.stdout, result.stdout
 
 
 @pytest.mark.parametrize(("files", "first", "passes"), [

@@ -28,7 +28,7 @@ export async function pictureOf(
   context.fillRect(0, 0, canvas.width, canvas.height);
   context.textBaseline = 'middle';
   heading.forEach((line, index) => {
-    context.font = `${index === 0 ? '600 14px' : '11.5px'} system-ui, sans-serif`;
+    context.font = `${index === 0 ? '600 13px' : '12px'} system-ui, sans-serif`;
     context.fillStyle = style.getPropertyValue(index === 0 ? '--ink' : '--ink-muted');
     context.fillText(line, kPadding, kPadding + (index + 0.5) * kLineHeight);
   });

@@ -71,7 +71,7 @@ const kColors = HighlightStyle.define([
 ]);
 
 const kTheme = EditorView.theme({
-  '&': { flex: '1', minHeight: '0', fontSize: '12px', color: 'var(--ink)' },
+  '&': { flex: '1', minHeight: '0', fontSize: 'var(--text-small)', color: 'var(--ink)' },
   '&.cm-focused': { outline: 'none' },
   '.cm-scroller': { fontFamily: 'var(--mono)', lineHeight: '17px', overflow: 'auto' },
   '.cm-content': { caretColor: 'var(--ink)', padding: '4px 0' },

@@ -9,6 +9,9 @@ export const kCurves = {
   rms: { of: 'rms', title: 'Root mean square' },
   mean: { of: 'mean', title: 'Mean' },
   std: { of: 'std', title: 'Standard deviation' },
+  min: { of: 'min', title: 'Least number' },
+  max: { of: 'max', title: 'Largest number' },
+  zeros: { of: 'zeros', title: 'Zeros' },
   kurtosis: { of: 'kurtosis', title: 'Kurtosis' },
   row_norm: { of: 'row norm, mean', title: 'Norm of a row, mean over the rows' },
   column_norm: { of: 'column norm, mean', title: 'Norm of a column, mean over the columns' },
@@ -22,9 +25,10 @@ export function curveName(curve: Curve): string {
   return curve === 'bad' ? 'NaN, Inf' : curve.replace('_', ' ');
 }
 
-/** Kurtosis is a ratio, and what is not finite is counted: neither has the unit of the numbers. */
+/** Kurtosis is a ratio, zeros are a fraction, what is not finite is counted: none has the numbers' unit. */
 export function curveUnit(curve: Curve, numbers: string): string {
   if (curve === 'bad') return 'count';
+  if (curve === 'zeros') return 'fraction';
   return curve === 'kurtosis' ? '' : numbers;
 }
 

@@ -22,6 +22,7 @@ describe('stats', () => {
     expect(told['row norm, largest']).toBe(4);
     expect(told['column norm, least']).toBe(5);
     expect(history.lines).toMatchObject({ rms: [[0.75]], row_norm: [[2]], column_norm: [[6]] });
+    expect(history.lines).toMatchObject({ min: [[-1]], max: [[1]], zeros: [[0]] });
   });
 
   test('of a record of an earlier version the root mean square comes from norm and count', () => {
