@@ -27,7 +27,7 @@ class RunFacts:
             if flag is not None and flag <= 0xFFFF and name:
                 self.points[name] = flag
                 self._dims[name] = _texts(point, "dims")
-                self._compressors[name] = text_of(point, "compressor") or _of_an_older_run(point, facts)
+                self._compressors[name] = text_of(point, "compressor") or _of_an_older_run(point)
                 self._tables[name] = _texts(point, "parameters"), _texts(point, "columns")
         self._names = {flag: name for name, flag in self.points.items()}
         self._sets = list_of(facts, "prompt_sets")
@@ -109,13 +109,12 @@ class RunFacts:
         return json.dumps(kept, sort_keys=True) if known else f"entry {entry}"
 
 
-def _of_an_older_run(point: Any, facts: Any) -> str:
+def _of_an_older_run(point: Any) -> str:
     """The facts of older runs name no default compressor: tiles, the largest scores, or the numbers as they are."""
-    features = natural(member(point, "features"))
-    if features == 0 or _texts(point, "parameters"):
+    if natural(member(point, "features")) == 0 or _texts(point, "parameters"):
         return "none"
-    is_vocabulary = features is not None and features == member(member(facts, "model"), "vocab_size")
-    return "topk" if is_vocabulary else "tile"
+    is_scores = text_of(point, "path") == "logits" or text_of(point, "formula").startswith("output_layer(")
+    return "topk" if is_scores else "tile"
 
 
 def _texts(facts: Any, name: str) -> list[str]:

@@ -20,7 +20,7 @@ namespace tt::link {
 
 /// The WebSocket to the hub: connects, says hello, writes the messages of the channel, and delivers
 /// the messages that arrive. When a connection ends, it connects again. It sends its token only to
-/// a program of its own user, as far as /proc states the user of a program. Thread: that of the I/O
+/// a program of the same user, as far as /proc states the user of a program. Thread: that of the I/O
 /// context only. Owner: `channel` outlives it.
 class HubConnection {
  public:

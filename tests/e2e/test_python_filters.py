@@ -149,8 +149,11 @@ def test_facts_tell_the_default_compressor_of_a_point() -> None:
     new = {"points": [{"flag": 1, "name": "Scores", "features": 256, "compressor": "topk"}]}
     assert RunFacts(new).default_compressor("Scores") == "topk"
     old: dict[str, Any] = {"model": {"vocab_size": 256}, "points": [
-        {"flag": 1, "name": "Logits", "features": 256}, {"flag": 2, "name": "InputTokens", "features": 0},
-        {"flag": 3, "name": "Updates", "features": 9, "parameters": ["weight"]}, {"flag": 4, "name": "MLP1", "features": 64},
-    ]}  # fmt: skip
+        {"flag": 1, "name": "Logits", "features": 256, "path": "logits"},
+        {"flag": 2, "name": "LogitLens", "features": 256, "formula": "output_layer(final_norm(layers[n].output))"},
+        {"flag": 3, "name": "InputTokens", "features": 0},
+        {"flag": 4, "name": "Updates", "features": 9, "parameters": ["weight"]},
+        {"flag": 5, "name": "HiddenStates", "features": 256, "path": "layers[n].output"},
+    ]}
     found = [RunFacts(old).default_compressor(point["name"]) for point in old["points"]]
-    assert found == ["topk", "none", "none", "tile"]
+    assert found == ["topk", "topk", "none", "none", "tile"]

@@ -18,7 +18,7 @@
 namespace tt::hub {
 
 /// Keeps the last steps of the run in memory, with all their records, and writes them as a
-/// recording of their own when an alarm fires: docs/alarms.md, "Spike recorder". Thread: the hub's
+/// separate recording when an alarm fires: docs/alarms.md, "Spike recorder". Thread: the hub's
 /// I/O thread only; it writes on a separate thread.
 class SpikeRecorder {
  public:

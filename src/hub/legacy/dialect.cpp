@@ -12,29 +12,21 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<KnownPoint, 7> kTensorTracerPoints = {{
-    {.flag_name = "InputTokens", .point = "InputTokens", .flag = 8},
-    {.flag_name = "QKV_mat_mul", .point = "QKV", .flag = 1},
-    {.flag_name = "ContextLayer_mat_mul", .point = "ContextLayer", .flag = 3},
-    {.flag_name = "AttentionOutput_mat_mul", .point = "AttentionOutput", .flag = 6},
-    {.flag_name = "MLP1_mat_mul", .point = "MLP1", .flag = 4},
-    {.flag_name = "MLP2_mat_mul", .point = "MLP2", .flag = 5},
-    {.flag_name = "HiddenStates", .point = "HiddenStates", .flag = 7},
+    {.flag_name = "InputTokens", .point = "InputTokens"},
+    {.flag_name = "QKV_mat_mul", .point = "QKV"},
+    {.flag_name = "ContextLayer_mat_mul", .point = "ContextLayer"},
+    {.flag_name = "AttentionOutput_mat_mul", .point = "AttentionOutput"},
+    {.flag_name = "MLP1_mat_mul", .point = "MLP1"},
+    {.flag_name = "MLP2_mat_mul", .point = "MLP2"},
+    {.flag_name = "HiddenStates", .point = "HiddenStates"},
 }};
 
 constexpr std::array<KnownPoint, 5> kMegaScopePoints = {{
-    {.flag_name = "QKV_mat_mul", .point = "QKV", .flag = 1, .tiles = "QKV"},
-    {.flag_name = "RawAttentionScore_mat_mul", .point = "RawAttentionScore", .flag = 2},
-    {.flag_name = "ContextLayer_mat_mul", .point = "ContextLayer", .flag = 3, .tiles = "MLP"},
-    {.flag_name = "MLP1_mat_mul",
-     .point = "MLP1",
-     .flag = 4,
-     .on_by_default = true,
-     .tiles = "MLP"},
-    {.flag_name = "MLP2_mat_mul",
-     .point = "MLP2",
-     .flag = 5,
-     .on_by_default = true,
-     .tiles = "MLP"},
+    {.flag_name = "QKV_mat_mul", .point = "QKV", .tiles = "QKV"},
+    {.flag_name = "RawAttentionScore_mat_mul", .point = "RawAttentionScore"},
+    {.flag_name = "ContextLayer_mat_mul", .point = "ContextLayer", .tiles = "MLP"},
+    {.flag_name = "MLP1_mat_mul", .point = "MLP1", .on_by_default = true, .tiles = "MLP"},
+    {.flag_name = "MLP2_mat_mul", .point = "MLP2", .on_by_default = true, .tiles = "MLP"},
 }};
 
 // Flags that only MegaScope has. For the last two no point is traced here.

@@ -20,7 +20,6 @@ enum class Dialect : std::uint8_t { kTensorTracer, kMegaScope };
 struct KnownPoint {
   std::string_view flag_name;   // in visualization_flags
   std::string_view point;       // in a native plan
-  std::uint16_t flag = 0;       // native, also the `update_type`
   bool on_by_default = false;   // if the flag is missing
   std::string_view tiles = {};  // MegaScope: the member of compressor_config for this point
 };

@@ -55,13 +55,11 @@ void ShownRecords::set_plan(const json& plan) {
 }
 
 bool ShownRecords::wants(Dialect dialect, const protocol::RecordHeader& header) const {
-  const auto points = points_of(dialect);
   const bool known_phase =
       header.phase == protocol::RecordPhase::kTrain || header.phase == protocol::RecordPhase::kEval;
   return header.plan == number_ && header.prompt_set == 0 && known_phase &&
          header.direction == protocol::RecordDirection::kValue &&
          entries_[static_cast<std::size_t>(dialect)].contains(header.entry) &&
-         std::ranges::find(points, header.point, &KnownPoint::flag) != points.end() &&
          std::ranges::find(kCodes, header.compressor) != kCodes.end() &&
          count_numbers(header) <= kMaxNumbers;
 }

@@ -7,7 +7,7 @@ const kOutside = { ...kPoint, first_layer: 0, last_layer: 0 };
 const kRun = {
   points: [
     { ...kPoint, name: 'HiddenStates', flag: 7 },
-    { ...kOutside, name: 'Logits', flag: 23 },
+    { ...kOutside, name: 'Logits', flag: 23, compressor: 'topk' },
     { ...kOutside, name: 'InputTokens', flag: 8, features: 0 },
   ],
   prompt_sets: [

@@ -1,6 +1,5 @@
 import { parseLayers } from '../../protocol/layers';
 import {
-  kLogitsPoint,
   type CompressorFacts,
   type Plan,
   type PlanEntry,
@@ -90,7 +89,9 @@ export function defaultKind(facts: PointFacts | undefined): string {
   if (facts === undefined) return 'tile';
   if (facts.compressor !== undefined) return facts.compressor;
   if (facts.features === 0 || facts.parameters !== undefined) return 'none';
-  return facts.name === kLogitsPoint ? 'topk' : 'tile';
+  // The scores over the vocabulary of an older run.
+  const isScores = facts.path === 'logits' || facts.formula?.startsWith('output_layer(') === true;
+  return isScores ? 'topk' : 'tile';
 }
 
 /** "HiddenStates · gradient · probes · stats": whatever tells it from the point's plain values. */

@@ -18,7 +18,7 @@ const kPoints: readonly PointFacts[] = [
   { ...kLayered, name: 'HiddenStates', flag: 7, dims: kDims, gradient_placement: {} },
   { ...kLayered, name: 'InputTokens', flag: 8, dims: kDims, last_layer: 0, features: 0 },
   { ...kLayered, name: 'RawAttentionScore', flag: 2, dims: ['batch', 'heads', ...kDims] },
-  { ...kLayered, name: 'Logits', flag: 23, dims: kDims, last_layer: 0 },
+  { ...kLayered, name: 'Logits', flag: 23, compressor: 'topk', dims: kDims, last_layer: 0 },
 ];
 const [kHidden, kTokens, kAttention, kLogits] = kPoints;
 const kRun = { vectors: ['evil', 'kind'] };

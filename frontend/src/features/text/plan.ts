@@ -9,7 +9,7 @@ import {
   pointsNamed,
   wholeOf,
 } from '../../core/registry/plan_feature';
-import { kExactPreset, kMostListed } from './divergence_words';
+import { kExactPreset, kMaxListed } from './divergence_words';
 
 const kSlow = 10;
 
@@ -62,7 +62,7 @@ export const kPlan: PlanFeature = {
       name: kExactPreset,
       text: `All tokens of the vocabulary at each position, every ${kSlow} steps: exact KL in Compare`,
       entries: pointsNamed(run, ['Logits'])
-        .filter(({ features }) => features <= kMostListed)
+        .filter(({ features }) => features <= kMaxListed)
         .map(({ name, features }) => ({
           ...{ point: name, every: kSlow, compressor: { kind: 'topk', k: features } },
         })),

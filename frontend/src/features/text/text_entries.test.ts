@@ -7,7 +7,7 @@ const kPoint = { dims: [], first_layer: 1, last_layer: 4, features: 256, text: '
 const kRun = {
   points: [
     { ...kPoint, name: 'HiddenStates', flag: 7 },
-    { ...kPoint, name: 'Logits', flag: 23, first_layer: 0, last_layer: 0 },
+    { ...kPoint, name: 'Logits', flag: 23, compressor: 'topk', first_layer: 0, last_layer: 0 },
   ],
   prompt_sets: [],
 } as unknown as RunFacts;

@@ -82,7 +82,7 @@ test('the plan gives a curve for statistics and one for each vector', () => {
       entry({ compressor: { ...base.compressor, kind: 'topk' } }),
       entry({
         compressor: { ...base.compressor, kind: 'topk' },
-        facts: { ...base.facts, name: 'LogitLens' },
+        facts: { ...base.facts, name: 'LogitLens', compressor: 'topk' },
       }),
     ],
     ['x', 'probes'],
