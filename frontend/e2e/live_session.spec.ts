@@ -73,6 +73,15 @@ async function ask(page: Page, reader: Reader): Promise<void> {
   await expect(page.getByTestId('prompt-notice')).toContainText('is removed', kPatience);
 }
 
+async function seeOverview(page: Page, reader: Reader): Promise<void> {
+  await reader.press('Overview');
+  await waitForSteps(page, 5);
+  await picture(page, 'overview');
+  await reader.press('Model');
+  await expect(page.getByTestId('block')).not.toHaveCount(0);
+  await picture(page, 'model');
+}
+
 test('the first session works word for word', async ({ page }) => {
   test.setTimeout(300_000);
   await page.setViewportSize({ width: 1440, height: 900 });
@@ -83,12 +92,7 @@ test('the first session works word for word', async ({ page }) => {
   await expect(page.getByTestId('tile-map')).toBeVisible(kPatience);
 
   const entries = await page.evaluate(() => window.__tt?.app.plan?.entries ?? []);
-  await reader.press('Overview');
-  await waitForSteps(page, 5);
-  await picture(page, 'overview');
-  await reader.press('Model');
-  await expect(page.getByTestId('block')).not.toHaveCount(0);
-  await picture(page, 'model');
+  await seeOverview(page, reader);
 
   await reader.press('Tensors');
   await expect(page.getByTestId('tile-map')).toBeVisible();

@@ -20,8 +20,8 @@ namespace tt::link {
 
 /// The WebSocket to the hub: connects, says hello, writes the messages of the channel, and delivers
 /// the messages that arrive. When a connection ends, it connects again. It sends its token only to
-/// a program of the same user, as far as /proc states the user of a program. Thread: that of the I/O
-/// context only. Owner: `channel` outlives it.
+/// a program of the same user, as far as /proc states the user of a program. Thread: that of the
+/// I/O context only. Owner: `channel` outlives it.
 class HubConnection {
  public:
   /// The messages that open every connection: first hello, then the messages that must be sent
