@@ -1,6 +1,6 @@
 import { expect, type Page, test } from '@playwright/test';
 import AxeBuilder from '@axe-core/playwright';
-import { idle } from './support.ts';
+import { idle, kNightly } from './support.ts';
 
 // Alarms of a real hub and a real run: set on a curve, seen by every viewer, kept over a reload.
 
@@ -75,42 +75,44 @@ test('an alarm on the loss is set on its curve, fires for every viewer and is re
   await expect(other).not.toHaveTitle(/^⚠ /);
 });
 
-test('an alarm watches a statistic of every layer, and tells the first that left its range', async ({
-  page,
-}) => {
-  test.setTimeout(180_000);
-  await open(page);
-  await page.getByTestId('tab-tensors').click();
-  await expect(async () => {
-    await trace(page, 'HiddenStates', 'stats');
-    await page.getByTestId('point').selectOption('HiddenStates · stats', { timeout: 2000 });
-  }).toPass(kPatience);
-  await page.getByTestId('alarm-on-records').click(kPatience);
-  await page.getByTestId('alarm-layers').fill('');
-  await page.getByTestId('alarm-statistic').selectOption('rms');
-  await page.getByTestId('alarm-test').selectOption('value outside of a range');
-  await page.getByTestId('alarm-low').fill('-2');
-  await page.getByTestId('alarm-high').fill('-1');
-  await page.getByTestId('alarm-name').fill('layers');
-  // The page of the test before may still hold control, for 30 s.
-  await expect(async () => {
-    await page.getByTestId('set-alarm').click();
-    await expect(page.getByTestId('alarm-list')).toContainText('layers', { timeout: 2000 });
-  }).toPass(kPatience);
-  await expect(page.getByTestId('alarm')).toContainText(
-    /rms of .* in layer 1 is outside/,
-    kPatience,
-  );
-  await page.getByRole('button', { name: 'Remove layers' }).click();
-  await expect(page.getByTestId('alarm')).toHaveCount(0);
-});
+test(
+  'an alarm watches a statistic of every layer, and tells the first that left its range',
+  kNightly,
+  async ({ page }) => {
+    test.setTimeout(180_000);
+    await open(page);
+    await page.getByTestId('tab-tensors').click();
+    await expect(async () => {
+      await trace(page, 'HiddenStates', 'stats');
+      await page.getByTestId('point').selectOption('HiddenStates · stats', { timeout: 2000 });
+    }).toPass(kPatience);
+    await page.getByTestId('alarm-on-records').click(kPatience);
+    await page.getByTestId('alarm-layers').fill('');
+    await page.getByTestId('alarm-statistic').selectOption('rms');
+    await page.getByTestId('alarm-test').selectOption('value outside of a range');
+    await page.getByTestId('alarm-low').fill('-2');
+    await page.getByTestId('alarm-high').fill('-1');
+    await page.getByTestId('alarm-name').fill('layers');
+    // The page of the test before may still hold control, for 30 s.
+    await expect(async () => {
+      await page.getByTestId('set-alarm').click();
+      await expect(page.getByTestId('alarm-list')).toContainText('layers', { timeout: 2000 });
+    }).toPass(kPatience);
+    await expect(page.getByTestId('alarm')).toContainText(
+      /rms of .* in layer 1 is outside/,
+      kPatience,
+    );
+    await page.getByRole('button', { name: 'Remove layers' }).click();
+    await expect(page.getByTestId('alarm')).toHaveCount(0);
+  },
+);
 
 for (const { point, says } of [
   { point: 'attention.entropy', says: /attention\.entropy\[0\] in layer 1 is above -1/ },
   { point: 'mlp.contribution', says: /mlp\.contribution in layer 1 is above -1/ },
   { point: 'Updates', says: /Updates\[update_ratio\] of .* is above -1/ },
 ]) {
-  test(`an alarm watches the curve of ${point}`, async ({ page }) => {
+  test(`an alarm watches the curve of ${point}`, kNightly, async ({ page }) => {
     test.setTimeout(180_000);
     await open(page);
     await page.getByTestId('tab-tensors').click();

@@ -1,6 +1,6 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect, type Locator, type Page, test } from '@playwright/test';
-import { idle, pixels } from './support.ts';
+import { idle, pixels, kNightly } from './support.ts';
 
 // A typed prompt against a real run of tensor-tracer; playwright.live.config.ts asks for TT_PAGE_URL.
 
@@ -107,7 +107,7 @@ test('a prompt is typed, run, looked at, kept and removed', async ({ page }) => 
   expect(complaints).toEqual([]);
 });
 
-test('a prompt runs with the active programs off and on', async ({ page }) => {
+test('a prompt runs with the active programs off and on', kNightly, async ({ page }) => {
   const complaints = await openPrompts(page);
   await page.getByTestId('tab-interventions').click();
   await page.getByTestId('first-steer').click();

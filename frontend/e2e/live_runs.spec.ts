@@ -4,7 +4,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { idle } from './support.ts';
+import { idle, kNightly } from './support.ts';
 
 // Every run is kept: the page of a run offers the others, also one of which every process was
 // killed. TT_PROGRAM: the program that trains. These runs are small and have their own folder.
@@ -150,75 +150,79 @@ test.afterAll(() => {
   fs.rmSync(folder, { recursive: true });
 });
 
-test('a page shows the losses of the other runs, also of one that was killed', async ({ page }) => {
-  test.setTimeout(240_000);
-  await page.setViewportSize({ width: 1440, height: 900 });
-  const first = await start('first', '1e-3');
-  const second = await start('second', '3e-4');
+test(
+  'a page shows the losses of the other runs, also of one that was killed',
+  kNightly,
+  async ({ page }) => {
+    test.setTimeout(240_000);
+    await page.setViewportSize({ width: 1440, height: 900 });
+    const first = await start('first', '1e-3');
+    const second = await start('second', '3e-4');
 
-  await test.step('a run that goes on: its loss, its page', async () => {
-    await page.goto(second.url);
-    await expect(row(page, 'first')).toContainText('running', kPatience);
-    const link = row(page, 'first').getByRole('link', { name: 'Open' });
-    await expect(link).toHaveAttribute('href', first.url.replace(/\?.*/, ''));
-    expect(await pixelsOf(page, '--other-1')).toBeLessThan(10);
-    await page.getByLabel('Show the loss of first').check();
-    await expect.poll(() => pixelsOf(page, '--other-1'), kPatience).toBeGreaterThan(40);
-  });
+    await test.step('a run that goes on: its loss, its page', async () => {
+      await page.goto(second.url);
+      await expect(row(page, 'first')).toContainText('running', kPatience);
+      const link = row(page, 'first').getByRole('link', { name: 'Open' });
+      await expect(link).toHaveAttribute('href', first.url.replace(/\?.*/, ''));
+      expect(await pixelsOf(page, '--other-1')).toBeLessThan(10);
+      await page.getByLabel('Show the loss of first').check();
+      await expect.poll(() => pixelsOf(page, '--other-1'), kPatience).toBeGreaterThan(40);
+    });
 
-  await test.step('a run that was stopped: its last loss', async () => {
-    const ended = new Promise((resolve) => first.run.once('exit', resolve));
-    first.run.kill('SIGTERM');
-    await ended;
-    await expect(async () => {
-      await page.getByRole('button', { name: 'Refresh' }).click();
-      await expect(row(page, 'first')).toContainText('stopped', { timeout: 2000 });
-    }).toPass(kPatience);
-    const { step, loss } = listed('first');
-    await expect(row(page, 'first')).toContainText(`loss ${Number(loss.toPrecision(4))}`);
-    const told = await row(page, 'first').innerText();
-    expect(told.replace(/\s/g, '')).toContain(`step${step}·`);
-  });
+    await test.step('a run that was stopped: its last loss', async () => {
+      const ended = new Promise((resolve) => first.run.once('exit', resolve));
+      first.run.kill('SIGTERM');
+      await ended;
+      await expect(async () => {
+        await page.getByRole('button', { name: 'Refresh' }).click();
+        await expect(row(page, 'first')).toContainText('stopped', { timeout: 2000 });
+      }).toPass(kPatience);
+      const { step, loss } = listed('first');
+      await expect(row(page, 'first')).toContainText(`loss ${Number(loss.toPrecision(4))}`);
+      const told = await row(page, 'first').innerText();
+      expect(told.replace(/\s/g, '')).toContain(`step${step}·`);
+    });
 
-  await test.step('a run is kept from now on', async () => {
-    await expect(page.getByTestId('recording')).toContainText(/of 256|at most 256/, kPatience);
-    await page.getByTestId('keep-run').click();
-    await expect(page.getByTestId('recording')).toContainText('no limit', kPatience);
-    await expect(page.getByTestId('keep-run')).toHaveCount(0);
-    await expect(page.getByTestId('event-list')).toContainText('All traced data is kept');
-    expect(listed('second').kept).toBe(true);
-  });
+    await test.step('a run is kept from now on', async () => {
+      await expect(page.getByTestId('recording')).toContainText(/of 256|at most 256/, kPatience);
+      await page.getByTestId('keep-run').click();
+      await expect(page.getByTestId('recording')).toContainText('no limit', kPatience);
+      await expect(page.getByTestId('keep-run')).toHaveCount(0);
+      await expect(page.getByTestId('event-list')).toContainText('All traced data is kept');
+      expect(listed('second').kept).toBe(true);
+    });
 
-  killAll();
-  const lost = listed('second');
-  expect(lost.state).toBe('lost');
-  expect(lost.step).toBeGreaterThan(10);
-  const third = await start('third', '1e-4');
+    killAll();
+    const lost = listed('second');
+    expect(lost.state).toBe('lost');
+    expect(lost.step).toBeGreaterThan(10);
+    const third = await start('third', '1e-4');
 
-  await test.step('the page of the next run: the whole curve of the killed run', async () => {
-    await page.goto(third.url);
-    await page.getByTestId('pause').click(kPatience);
-    await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'paused', kPatience);
-    await expect(row(page, 'second')).toContainText('lost', kPatience);
-    await page.getByLabel('Show the loss of second').check();
-    await page.getByLabel('Show the loss of first').check();
-    await expect.poll(() => pixelsOf(page, '--other-1'), kPatience).toBeGreaterThan(40);
-    await expect.poll(() => pixelsOf(page, '--other-2'), kPatience).toBeGreaterThan(40);
-    const last = Math.max(lost.step, listed('first').step, listed('third').step);
-    expect(await lastStepShown(page)).toBe(last);
-    await picture(page, 'other-runs');
-    expect(await serious(page)).toEqual([]);
-    await page.reload();
-    await expect.poll(() => pixelsOf(page, '--other-2'), kPatience).toBeGreaterThan(40);
-  });
+    await test.step('the page of the next run: the whole curve of the killed run', async () => {
+      await page.goto(third.url);
+      await page.getByTestId('pause').click(kPatience);
+      await expect(page.getByTestId('chip')).toHaveAttribute('data-word', 'paused', kPatience);
+      await expect(row(page, 'second')).toContainText('lost', kPatience);
+      await page.getByLabel('Show the loss of second').check();
+      await page.getByLabel('Show the loss of first').check();
+      await expect.poll(() => pixelsOf(page, '--other-1'), kPatience).toBeGreaterThan(40);
+      await expect.poll(() => pixelsOf(page, '--other-2'), kPatience).toBeGreaterThan(40);
+      const last = Math.max(lost.step, listed('first').step, listed('third').step);
+      expect(await lastStepShown(page)).toBe(last);
+      await picture(page, 'other-runs');
+      expect(await serious(page)).toEqual([]);
+      await page.reload();
+      await expect.poll(() => pixelsOf(page, '--other-2'), kPatience).toBeGreaterThan(40);
+    });
 
-  await test.step('it can be opened and compared', async () => {
-    await page.getByRole('button', { name: 'Open second' }).click();
-    const command = await row(page, 'second').locator('code').innerText();
-    expect(fs.existsSync(command.replace('tensor-tracer replay ', ''))).toBe(true);
-    await page.getByRole('button', { name: 'Compare with second' }).click();
-    await expect(page.getByLabel('Run of B')).toHaveValue(lost.id);
-    await expect(page.getByTestId('not-compared')).toHaveCount(0, kPatience);
-    await picture(page, 'compare-runs');
-  });
-});
+    await test.step('it can be opened and compared', async () => {
+      await page.getByRole('button', { name: 'Open second' }).click();
+      const command = await row(page, 'second').locator('code').innerText();
+      expect(fs.existsSync(command.replace('tensor-tracer replay ', ''))).toBe(true);
+      await page.getByRole('button', { name: 'Compare with second' }).click();
+      await expect(page.getByLabel('Run of B')).toHaveValue(lost.id);
+      await expect(page.getByTestId('not-compared')).toHaveCount(0, kPatience);
+      await picture(page, 'compare-runs');
+    });
+  },
+);

@@ -2,7 +2,7 @@ import { expect, type Page, test } from '@playwright/test';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { textOf } from './interventions_support.ts';
-import { idle } from './support.ts';
+import { idle, kNightly } from './support.ts';
 
 // Steer, preview, apply, move, revert: on a run with the default plan, by a real hub and trainer.
 
@@ -85,49 +85,56 @@ test('steer, preview, apply, move, revert: six clicks', async ({ page }) => {
   expect(complaints).toEqual([]);
 });
 
-test('a preview says what the model would say, of the batch and of a prompt', async ({ page }) => {
-  test.setTimeout(300_000);
-  await page.setViewportSize({ width: 1440, height: 900 });
-  await page.goto(process.env.TT_PAGE_URL ?? '');
-  await expect(page.getByTestId('tile-map')).toBeVisible(kPatience);
-  await page.getByTestId('tab-interventions').click();
-  await page.getByTestId('first-steer').click();
-  const preview = page.getByTestId('preview');
-  await expect(preview).toBeEnabled(kPatience);
-  await preview.click();
-  await expect(page.getByTestId('preview-says')).toBeVisible(kPatience);
-  // The vocabulary of bytes travels whole: what is shown is exact.
-  await expect(page.getByTestId('preview-exactness')).toContainText('KL are exact');
-  const texts = page.getByTestId('preview-text').locator('option');
-  await expect(texts.first()).toHaveText('evaluation batch, row 0');
-  await expect(texts.nth(1)).toContainText('code: ');
-  const batch = await shares(page);
-  expect(batch.length).toBe(10);
-  expect(batch.some(([off, on]) => off !== on)).toBe(true);
-  await page.getByTestId('preview-text').selectOption('1');
-  const tokens = page.getByTestId('preview-tokens').getByRole('option');
-  await expect(tokens).toHaveCount(kFirstPrompt.length);
-  // A prompt is shown at its end, where the model would go on.
-  await expect(tokens.last()).toHaveAttribute('aria-selected', 'true');
-  await expect(page.getByTestId('preview-divergence')).not.toHaveText('KL 0 nats per token');
-  for (const side of [0, 1] as const) {
-    const sum = (await shares(page)).reduce((total, share) => total + share[side], 0);
-    expect(sum).toBeGreaterThan(5);
-    expect(sum).toBeLessThan(101);
-  }
-  await tokens.first().click();
-  await expect(page.getByTestId('preview-outcomes')).toContainText('position 0');
-  // Without strength nothing changes, to the last bit.
-  await page.getByLabel('Value of alpha').fill('0');
-  await expect(page.getByTestId('preview-state')).toContainText('preview again');
-  await preview.click();
-  await expect(page.getByTestId('preview-divergence')).toHaveText('KL 0 nats per token', kPatience);
-  await page.getByLabel('Value of alpha').fill('2');
-  await preview.click();
-  await expect(page.getByTestId('preview-state')).toHaveText('Not applied yet.', kPatience);
-  // 200 %: one column.
-  await page.setViewportSize({ width: 720, height: 450 });
-  await picture(page, 'zoomed');
-  await page.getByTestId('preview-says').scrollIntoViewIfNeeded();
-  await picture(page, 'zoomed-preview');
-});
+test(
+  'a preview says what the model would say, of the batch and of a prompt',
+  kNightly,
+  async ({ page }) => {
+    test.setTimeout(300_000);
+    await page.setViewportSize({ width: 1440, height: 900 });
+    await page.goto(process.env.TT_PAGE_URL ?? '');
+    await expect(page.getByTestId('tile-map')).toBeVisible(kPatience);
+    await page.getByTestId('tab-interventions').click();
+    await page.getByTestId('first-steer').click();
+    const preview = page.getByTestId('preview');
+    await expect(preview).toBeEnabled(kPatience);
+    await preview.click();
+    await expect(page.getByTestId('preview-says')).toBeVisible(kPatience);
+    // The vocabulary of bytes travels whole: what is shown is exact.
+    await expect(page.getByTestId('preview-exactness')).toContainText('KL are exact');
+    const texts = page.getByTestId('preview-text').locator('option');
+    await expect(texts.first()).toHaveText('evaluation batch, row 0');
+    await expect(texts.nth(1)).toContainText('code: ');
+    const batch = await shares(page);
+    expect(batch.length).toBe(10);
+    expect(batch.some(([off, on]) => off !== on)).toBe(true);
+    await page.getByTestId('preview-text').selectOption('1');
+    const tokens = page.getByTestId('preview-tokens').getByRole('option');
+    await expect(tokens).toHaveCount(kFirstPrompt.length);
+    // A prompt is shown at its end, where the model would go on.
+    await expect(tokens.last()).toHaveAttribute('aria-selected', 'true');
+    await expect(page.getByTestId('preview-divergence')).not.toHaveText('KL 0 nats per token');
+    for (const side of [0, 1] as const) {
+      const sum = (await shares(page)).reduce((total, share) => total + share[side], 0);
+      expect(sum).toBeGreaterThan(5);
+      expect(sum).toBeLessThan(101);
+    }
+    await tokens.first().click();
+    await expect(page.getByTestId('preview-outcomes')).toContainText('position 0');
+    // Without strength nothing changes, to the last bit.
+    await page.getByLabel('Value of alpha').fill('0');
+    await expect(page.getByTestId('preview-state')).toContainText('preview again');
+    await preview.click();
+    await expect(page.getByTestId('preview-divergence')).toHaveText(
+      'KL 0 nats per token',
+      kPatience,
+    );
+    await page.getByLabel('Value of alpha').fill('2');
+    await preview.click();
+    await expect(page.getByTestId('preview-state')).toHaveText('Not applied yet.', kPatience);
+    // 200 %: one column.
+    await page.setViewportSize({ width: 720, height: 450 });
+    await picture(page, 'zoomed');
+    await page.getByTestId('preview-says').scrollIntoViewIfNeeded();
+    await picture(page, 'zoomed-preview');
+  },
+);
