@@ -174,7 +174,11 @@ test('the lens: best tokens with their probabilities, losses and entropies', asy
   const shares = logSumExps.map((logSumExp, cell) =>
     Math.exp(f32(logitAt(120, cell % kSequence, 0).value) - logSumExp),
   );
-  expect(arrays.best_probability.hex).toBe(hexOf(Float64Array.from(shares)));
+  // The exponentials of two programs may differ in the last bit.
+  const saved = Buffer.from(arrays.best_probability.hex, 'hex');
+  const farthest = shares.map((share, cell) => Math.abs(saved.readDoubleLE(8 * cell) - share));
+  expect(saved.length).toBe(8 * shares.length);
+  expect(Math.max(...farthest)).toBeLessThan(1e-15);
 });
 
 test('attention health: by head, by token and over the steps', async ({ page, hub }) => {

@@ -120,7 +120,7 @@ const kViews: readonly {
     reach: async (page) => {
       await page.getByTestId('point').selectOption('LogitLens');
       await page.getByRole('button', { name: 'entropy', exact: true }).click();
-      await page.locator('#lens-2-10').click();
+      await page.locator('#lens-2-250').click();
       await expect(page.getByTestId('pin')).toBeVisible();
     },
   },
