@@ -280,9 +280,9 @@ def test_the_trail_begins_with_the_plan_that_a_trainer_brings(hub: Hub) -> None:
     told = [(e["run"], e["step"], e["detail"]) for e in trail() if e["kind"] == "run"]
     other = "00000000000000b2"
     assert told == [
-        (RUN_ID, 0, {"plan": FACTS["plan"], "interventions": []}),
-        (other, 0, {"plan": plan, "interventions": []}),
-        (other, 0, {"plan": None, "interventions": []}),
+        (RUN_ID, 0, {"plan": FACTS["plan"], "interventions": [], "prompt_sets": []}),
+        (other, 0, {"plan": plan, "interventions": [], "prompt_sets": []}),
+        (other, 0, {"plan": None, "interventions": [], "prompt_sets": []}),
     ]
     assert trail()[-1]["run"] == other
 

@@ -175,7 +175,7 @@ def test_a_recording_and_its_replay_know_the_prompts_that_were_kept(flags: Flags
         run.request("control.stop")
     recording = open_recording(tmp_path / "run.ttrec")
     assert [(one["name"], one["removed"]) for one in recording.facts["prompt_sets"]] == [("mine", True)]
-    kept = [record for record in recording.records(point="InputTokens") if record.prompt_set == 1]
+    kept = list(recording.records(point="InputTokens", prompt_set=1))
     assert {record.step for record in kept} == set(range(change, removed))
     assert all(record.values[0].reshape(-1).tolist() == [97, 98] for record in kept)
     with replaying(tmp_path / "run.ttrec", "--paused") as replay:
