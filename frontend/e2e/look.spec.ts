@@ -56,7 +56,7 @@ const kSplits: readonly (readonly [view: string, split: string, holds: string])[
   ['plan', 'presets', '[data-testid="plan-presets"]'],
   ['plan', 'entry', '[data-testid="entry-form"]'],
   ['interventions', 'programs', '[data-testid="revert-all"]'],
-  ['interventions', 'preview', '[data-testid="preview-state"]'],
+  ['interventions', 'preview', '[aria-label="Preview"]'],
   ['predictions', 'predictions', '[data-testid="predictions"]'],
   ['statistics', 'histogram', '[data-testid="histogram"]'],
   ['lens', 'lens', '[aria-label="Predictions of the chosen cell"]'],
@@ -81,6 +81,7 @@ for (const [view, split, holds] of kSplits) {
     await page.getByTestId(`fold-${split}`).click();
     await expect(held).toHaveCount(0);
     await page.reload();
+    await idle(page);
     await expect(page.getByTestId(`fold-${split}`)).toHaveAttribute('aria-expanded', 'false');
     await expect(held).toHaveCount(0);
     await page.getByTestId(`fold-${split}`).click();
