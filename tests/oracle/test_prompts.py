@@ -31,7 +31,8 @@ WATCHED = {"entries": [
     {"point": "RawAttentionScore", "compressor": {"kind": "none"}, "dtype": "f64"},
     {"point": "LogitLens", "compressor": {"kind": "topk", "k": 5}, "dtype": "f64"},
     {"point": "HiddenStates", "compressor": {"kind": "projection", "vectors": ["evil"]}, "dtype": "f64"}]}  # fmt: skip
-EVIL = np.random.default_rng(7).standard_normal((3, 32))  # [layers + 1, hidden]
+# [layers + 1, hidden]; the program keeps directions in float32.
+EVIL = np.random.default_rng(7).standard_normal((3, 32)).astype(np.float32).astype(np.float64)
 
 Key = tuple[str, int, str]  # point, layer, compressor
 
@@ -88,7 +89,7 @@ def test_a_typed_and_a_kept_prompt_equal_pytorch(mesh: tuple[int, int], flags: F
     changes = CHANGES | {
         "tensor_tracer_vectors": str(tmp_path / "vectors"),
         "tensor_model_parallel_size": mesh[0], "global_batch_size": 2 * mesh[1],
-        "export_tensors": str(tmp_path / "exports"), "export_at": "1-60",
+        "export_tensors": str(tmp_path / "exports"), "export_at": "1-1000",
     }  # fmt: skip
     with live_run(flags | changes, tmp_path, mesh[0] * mesh[1]) as run, run.viewer() as viewer:
         claim(viewer)
