@@ -44,7 +44,11 @@ test('a direction is followed over the steps', async ({ page }) => {
   await page.getByTestId('alarm-low').fill((newest + 1000).toFixed(3));
   await page.getByTestId('alarm-high').fill((newest + 2000).toFixed(3));
   await page.getByTestId('alarm-name').fill('direction');
-  await page.getByTestId('set-alarm').click();
+  // The page of the test before may still hold control, for 30 s.
+  await expect(async () => {
+    await page.getByTestId('set-alarm').click();
+    await expect(page.getByTestId('alarm-list')).toContainText('direction', { timeout: 2000 });
+  }).toPass(kPatience);
   await page.getByRole('button', { name: 'Close' }).click();
   await expect(page.getByTestId('alarm')).toContainText(
     `on ${vector} in layer 4 is outside`,
