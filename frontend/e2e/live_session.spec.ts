@@ -171,7 +171,7 @@ test('the first session works word for word', async ({ page }) => {
   await reader.press('Revert all');
   await expect(page.getByTestId('program-scale')).toHaveCount(0, kPatience);
 
-  await reader.press('Export ▾');
+  await reader.press('Export');
   await expect(page.getByTestId('export-npz')).toBeVisible();
 
   reader.readAll();

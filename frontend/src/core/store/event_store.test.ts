@@ -33,6 +33,21 @@ describe('EventStore', () => {
     expect(texts(store)).toEqual(['13 Plan 2: MLP1, QKV (Ada)']);
   });
 
+  test('typed prompts are events in words; the list of the sets is not an event', () => {
+    const store = new EventStore();
+    store.merge([
+      line('prompt.run', 12, {}, 'Ada'),
+      line('prompt.keep', 13, {}, 'Ada'),
+      line('prompts', 13, { prompt_sets: [] }),
+      line('prompt.remove', 20, {}, 'Bob'),
+    ]);
+    expect(texts(store)).toEqual([
+      '12 A typed prompt ran (Ada)',
+      '13 A prompt was kept (Ada)',
+      '20 A prompt was removed (Bob)',
+    ]);
+  });
+
   test('a plan is told by what it changes, where the plan before it is known', () => {
     const store = new EventStore();
     const params = { plan: plan(3, 'MLP1', 'QKV'), step: 13 };

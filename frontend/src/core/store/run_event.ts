@@ -155,11 +155,14 @@ const kAsked: ReadonlyMap<string, Gist> = new Map([
   ['control.step', { ...plain('run', 'Stepped'), what: plain('run', 'Paused').what }],
   ['control.stop', plain('run', 'Stop requested')],
   ['run.keep', plain('run', 'All traced data is kept from now on')],
+  ['prompt.run', plain('control', 'A typed prompt ran')],
+  ['prompt.keep', plain('control', 'A prompt was kept')],
+  ['prompt.remove', plain('control', 'A prompt was removed')],
 ]);
 
 // Steps come too often, and moves of a replay are not events of the run.
 const kSilent =
-  /^(step|parts|alarms|recording|replay\..*|applied|saved|intervention\.(check|preview))$/;
+  /^(step|parts|alarms|prompts|recording|replay\..*|applied|saved|intervention\.(check|preview))$/;
 const kIntervenes = /^intervention\.(apply|set|remove|revert)$/;
 
 function plain(kind: EventKind, text: string): Gist {
