@@ -1,5 +1,6 @@
 import { expect, type Page } from '@playwright/test';
-import { advance, idle, open, test } from './support.ts';
+import { test } from './recorded.ts';
+import { advance, idle, open } from './support.ts';
 
 interface Box {
   readonly x: number;
@@ -33,26 +34,26 @@ async function zoom(page: Page, from: number, to: number): Promise<void> {
   await page.mouse.up();
 }
 
-test('new data do not move a zoom; a double click shows all again', async ({ page, hub }) => {
-  await open(page, hub);
+test('new data do not move a zoom; a double click shows all again', async ({ page, recorded }) => {
+  await open(page, recorded);
   expect(await stepAt(page, 0.5)).toBeCloseTo(60, -1);
   await zoom(page, 0.1, 0.3);
   const [left, right] = [await stepAt(page, 0.02), await stepAt(page, 0.98)];
   expect(left).toBeGreaterThan(8);
   expect(right).toBeLessThan(40);
-  await advance(page, hub, 10);
+  await advance(page, recorded, 10);
   expect([await stepAt(page, 0.02), await stepAt(page, 0.98)]).toEqual([left, right]);
   await page.mouse.dblclick((await plotBox(page)).x + 80, (await plotBox(page)).y + 60);
   expect(await stepAt(page, 0.98)).toBeGreaterThan(120);
-  await advance(page, hub, 10);
+  await advance(page, recorded, 10);
   expect(await stepAt(page, 0.999)).toBe(140);
 });
 
 test('the cursor of one curve shows in the other, and the readout tells the values', async ({
   page,
-  hub,
+  recorded,
 }) => {
-  await open(page, hub);
+  await open(page, recorded);
   await stepAt(page, 0.5);
   const cursors = await page
     .locator('.u-cursor-x')
@@ -63,9 +64,9 @@ test('the cursor of one curve shows in the other, and the readout tells the valu
 
 test('smoothing and a logarithmic axis change the picture and the address', async ({
   page,
-  hub,
+  recorded,
 }) => {
-  await open(page, hub);
+  await open(page, recorded);
   const picture = (): Promise<string> =>
     page
       .locator('.uplot canvas')
