@@ -20,7 +20,6 @@ function other(hub: FakeHub, change: Partial<OtherPast> = {}): OtherPast {
     holes: new Set(),
     plan: hub.plan,
     trail: [],
-    stat: () => 0,
     value: (...place) => Math.fround(Math.fround(tileValue(...place)) + 0.125),
     ...change,
   };

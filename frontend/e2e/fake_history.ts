@@ -2,13 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { kPoints, kRunId, stepFacts } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
 import { encodeRecord } from './fake_record.ts';
-import {
-  type Entry,
-  evalRecordsOf,
-  recordsOf,
-  type StatValue,
-  type TileValue,
-} from './fake_tensors.ts';
+import { type Entry, recordsOf, type TileValue } from './fake_tensors.ts';
 import type { TrailLine } from './fake_trail.ts';
 
 /** What the fake hub's history is read from. */
@@ -19,10 +13,8 @@ export interface Past {
   /** Steps of which no records are kept. */
   readonly holes: ReadonlySet<number>;
   readonly plan: { readonly number: number; readonly entries: readonly Entry[] };
-  readonly evaluates?: boolean;
   readonly value: TileValue;
   readonly trail: readonly TrailLine[];
-  readonly stat: StatValue;
 }
 
 /** A recording that the fake hub offers beside its run. */
@@ -76,13 +68,12 @@ function runOf({ id, name, plan, first, last }: OtherPast): unknown {
 }
 
 function recordsAt(past: Past, id: string, step: number, query: URLSearchParams): Buffer[] {
-  const { plan, value, stat } = past;
+  const { plan, value } = past;
   const run = BigInt(`0x${id}`);
   return plan.entries.flatMap((entry, index) => {
     if (entry.point !== query.get('point')) return [];
     if (String(index) !== (query.get('entry') ?? String(index))) return [];
-    const evaluated = past.evaluates === true ? evalRecordsOf(entry, step, value) : [];
-    return [...recordsOf(entry, step, value, stat), ...evaluated].map(({ fields, payload }) =>
+    return recordsOf(entry, step, value).map(({ fields, payload }) =>
       encodeRecord({ run, sequence: 1, plan: plan.number, step, entry: index, ...fields }, payload),
     );
   });

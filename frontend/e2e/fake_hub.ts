@@ -2,14 +2,14 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { answerAuth, hasCookie } from './fake_auth.ts';
-import { kLayers, kRunId, logitAt, statAt, stepFacts, tileValue } from './fake_data.ts';
+import { kLayers, kRunId, stepFacts, tileValue } from './fake_data.ts';
 import { factsOf } from './fake_facts.ts';
 import { sendFile } from './fake_files.ts';
 import { answerHistory, type OtherPast, type Past } from './fake_history.ts';
 import { FakeInterventions } from './fake_interventions.ts';
 import { encodeRecord } from './fake_record.ts';
 import { answerCheck, refusalOf } from './fake_plan.ts';
-import { type Entry, evalRecordsOf, recordsOf } from './fake_tensors.ts';
+import { type Entry, recordsOf } from './fake_tensors.ts';
 import { FakeTrail } from './fake_trail.ts';
 
 type Json = Record<string, unknown>;
@@ -41,10 +41,6 @@ export interface FakeHubOptions {
   readonly firstStep?: number;
   /** Without it steps come only from `advance`. */
   readonly intervalMs?: number;
-  /** Cells that are not finite: (layer, token, tile) -> value. */
-  readonly poison?: (layer: number, token: number, tile: number) => number | undefined;
-  /** Numbers of `stats` that are not the usual ones: (layer, step, index) -> value. */
-  readonly stat?: (layer: number, step: number, index: number) => number | undefined;
 }
 
 /** A stand-in for hub and trainer that speaks docs/protocol.md to viewers. */
@@ -62,10 +58,6 @@ export class FakeHub {
   heldChecks: (() => void)[] | null = null;
   /** Null while the run is live. */
   replay: { paused: boolean; speed: number; first_step: number; last_step: number } | null = null;
-  /** Entries of the phase eval send something, too. */
-  evaluates = false;
-  /** What the model predicts. */
-  logit = logitAt;
   /** Recordings that it was started with to compare. */
   others: readonly OtherPast[] = [];
   /** Steps that the history has no records of; null: it keeps nothing at all. */
@@ -183,22 +175,16 @@ export class FakeHub {
   }
 
   private past(): Past | null {
-    const { plan, holes, evaluates, firstKept: first } = this;
+    const { plan, holes, firstKept: first } = this;
     if (holes === null) return null;
     const last = this.replay?.last_step ?? this.step;
     const { lines: trail } = this.trail;
-    const [value, stat] = [this.value.bind(this), this.stat.bind(this)];
-    return { first, last, holes, evaluates, plan, value, stat, trail };
+    return { first, last, holes, plan, value: this.value.bind(this), trail };
   }
 
   /** What the wire carries for one tile, as float32. */
   value(...place: Parameters<typeof tileValue>): number {
-    const [, layer, , token, tile] = place;
-    return Math.fround(this.options.poison?.(layer, token, tile) ?? tileValue(...place));
-  }
-
-  stat(layer: number, step: number, index: number): number {
-    return this.options.stat?.(layer, step, index) ?? statAt(layer, step, index);
+    return Math.fround(tileValue(...place));
   }
 
   private tick(): void {
@@ -394,11 +380,9 @@ export class FakeHub {
   private sendRecords(viewer: Viewer, step: number): void {
     if (!viewer.watches) return;
     const run = BigInt(`0x${kRunId}`);
-    const [value, stat] = [this.value.bind(this), this.stat.bind(this)];
+    const value = this.value.bind(this);
     const parts = this.plan.entries.flatMap((entry, index) => {
-      const evaluated = this.evaluates ? evalRecordsOf(entry, step, value) : [];
-      const records = [...recordsOf(entry, step, value, stat, this.logit), ...evaluated];
-      return records.flatMap(({ fields, payload }) => {
+      return recordsOf(entry, step, value).flatMap(({ fields, payload }) => {
         const stage = Math.floor((Math.max(0, fields.layer - 1) * this.stages) / kLayers);
         const sequence = (this.sequences[stage] = (this.sequences[stage] ?? 0) + 1);
         const about = { run, sequence, plan: this.plan.number, step, entry: index };

@@ -45,9 +45,6 @@ export type TileValue = (
   tiles: number,
 ) => number;
 
-/** A number of `stats`, as the hub of a test wants it. */
-export type StatValue = (layer: number, step: number, index: number) => number;
-
 type Fields = Omit<RecordFields, 'run' | 'sequence' | 'plan' | 'step' | 'entry'>;
 export interface FakeRecord {
   readonly fields: Fields;
@@ -61,13 +58,7 @@ interface Numbers {
 }
 
 /** What an entry sends at a step, layer by layer; nothing where it takes nothing. */
-export function recordsOf(
-  entry: Entry,
-  step: number,
-  value: TileValue,
-  stat: StatValue = statAt,
-  logit = logitAt,
-): FakeRecord[] {
+export function recordsOf(entry: Entry, step: number, value: TileValue): FakeRecord[] {
   if (entry.enabled === false || step % (entry.every ?? 1) !== 0) return [];
   const point = kPoints.find(({ name }) => name === entry.point);
   if (point === undefined) throw new Error(entry.point);
@@ -75,22 +66,13 @@ export function recordsOf(
   if (point.features === 0) return [tokensOf(entry, step)];
   const layers = point.layered ? layersOf(entry.layers) : [0];
   return layers.map((layer) => {
-    const numbers = numbersOf(entry, point, layer, step, value, stat, logit);
+    const numbers = numbersOf(entry, point, layer, step, value);
     const dtype = kDtypes[entry.dtype ?? 'f32'];
     const { shape, compressor, values } = numbers;
     const about = { point: point.flag, layer, features: point.features, dtype, compressor, shape };
-    const payload = encodeNumbers(values, dtype, shape.at(-1) ?? 1);
+    const payload = encodeNumbers(values, dtype);
     return { fields: { ...about, ...passOf(entry), direction: directionOf(entry) }, payload };
   });
-}
-
-const kEvalInterval = 20;
-
-/** What an entry sends of an evaluation: as of training, but every tile is less by 1. */
-export function evalRecordsOf(entry: Entry, step: number, value: TileValue): FakeRecord[] {
-  if (entry.phases?.includes('eval') !== true || step % kEvalInterval !== 0) return [];
-  const records = recordsOf(entry, step, (...place) => value(...place) - 1);
-  return records.map((record) => ({ ...record, fields: { ...record.fields, phase: 1 } }));
 }
 
 function numbersOf(
@@ -99,8 +81,6 @@ function numbersOf(
   layer: number,
   step: number,
   value: TileValue,
-  stat: StatValue,
-  logit: typeof logitAt,
 ): Numbers {
   const kind = entry.compressor?.kind ?? (point.name === 'Logits' ? 'topk' : 'tile');
   const [first, end] = entry.tokens ?? [0, kSequence];
@@ -111,14 +91,12 @@ function numbersOf(
       return {
         shape: [2, kStatsWidth],
         compressor: 3,
-        values: range(0, 2 * kStatsWidth).map((i) => stat(layer, step, i)),
+        values: range(0, 2 * kStatsWidth).map((i) => statAt(layer, step, i)),
       };
-    case 'empty':
-      return { shape: [1, kSequence, 0], compressor: 2, values: [] };
     case 'projection':
       return projection(entry, layer, step, tokens);
     case 'topk':
-      return topK(step, tokens, entry.compressor?.k ?? 10, logit);
+      return topK(step, tokens, entry.compressor?.k ?? 10);
     default: {
       const tiles = kind === 'none' ? point.features : (entry.compressor?.tiles ?? 64);
       const values = tokens.flatMap((token) =>
@@ -151,9 +129,9 @@ function projection(entry: Entry, layer: number, step: number, tokens: readonly 
   return { shape: [prompts, length, vectors], compressor: 4, values };
 }
 
-function topK(step: number, tokens: readonly number[], k: number, logit: typeof logitAt): Numbers {
+function topK(step: number, tokens: readonly number[], k: number): Numbers {
   const ranks = tokens.flatMap((token) => range(0, k).map((rank) => ({ token, rank })));
-  const best = ranks.map(({ token, rank }) => logit(step, token, rank));
+  const best = ranks.map(({ token, rank }) => logitAt(step, token, rank));
   const values = [...best.map(({ value }) => value), ...best.map(({ id }) => id)];
   return { shape: [2, 1, tokens.length, k], compressor: 5, values };
 }
@@ -179,30 +157,14 @@ function directionOf(entry: Entry): number {
   return entry.direction === 'gradient' ? 1 : 0;
 }
 
-const kDtypes: Readonly<Record<string, number>> = { f64: 1, f32: 2, u8: 7, bf16: 4 };
+const kDtypes: Readonly<Record<string, number>> = { f32: 2, bf16: 4 };
 
-/** f64, f32, bf16, and u8 with offset and scale of every line before the codes. */
-function encodeNumbers(values: readonly number[], dtype: number, columns: number): Buffer {
-  if (dtype === 1) return Buffer.from(Float64Array.from(values).buffer);
-  if (dtype === 2) return Buffer.from(Float32Array.from(values).buffer);
-  if (dtype === 4) {
-    const bits = new Uint32Array(Float32Array.from(values).buffer);
-    return Buffer.from(Uint16Array.from(bits, (each) => (each + 0x8000) >>> 16).buffer);
-  }
-  const lines = values.length / columns;
-  const out = Buffer.alloc(8 * lines + values.length);
-  for (let line = 0; line < lines; line++) {
-    const part = values.slice(line * columns, (line + 1) * columns);
-    const offset = Math.min(...part);
-    const scale = (Math.max(...part) - offset) / 252;
-    out.writeFloatLE(offset, 8 * line);
-    out.writeFloatLE(scale, 8 * line + 4);
-    part.forEach((value, i) => {
-      const code = scale === 0 ? 0 : Math.round((value - offset) / scale);
-      out.writeUInt8(code, 8 * lines + line * columns + i);
-    });
-  }
-  return out;
+/** f32, and bf16. */
+function encodeNumbers(values: readonly number[], dtype: number): Buffer {
+  const numbers = Float32Array.from(values);
+  if (dtype === 2) return Buffer.from(numbers.buffer);
+  const bits = new Uint32Array(numbers.buffer);
+  return Buffer.from(Uint16Array.from(bits, (each) => (each + 0x8000) >>> 16).buffer);
 }
 
 function longestPrompt(): number {

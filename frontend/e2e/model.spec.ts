@@ -1,5 +1,6 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect } from '@playwright/test';
+import { statAt } from './fake_data.ts';
 import { apply } from './interventions_support.ts';
 import { idle, kSmoke, test, watch } from './support.ts';
 
@@ -21,7 +22,7 @@ for (const colorScheme of ['dark', 'light'] as const) {
       await idle(page);
       const boxes = page.getByTestId('block');
       await expect(boxes).toHaveCount(6);
-      const norm = hub.stat(3, hub.step, 5);
+      const norm = statAt(3, hub.step, 5);
       await expect(boxes.nth(3)).toHaveAccessibleName(
         new RegExp(`^Layer 3, norm ${norm.toPrecision(3)}: 2 traced`),
       );
