@@ -34,18 +34,18 @@ async function zoom(page: Page, from: number, to: number): Promise<void> {
   await page.mouse.up();
 }
 
-test('new data do not move a zoom; a double click shows all again', async ({ page, recorded }) => {
-  await open(page, recorded);
+test('new data do not move a zoom; a double click shows all again', async ({ page, hub }) => {
+  await open(page, hub);
   expect(await stepAt(page, 0.5)).toBeCloseTo(60, -1);
   await zoom(page, 0.1, 0.3);
   const [left, right] = [await stepAt(page, 0.02), await stepAt(page, 0.98)];
   expect(left).toBeGreaterThan(8);
   expect(right).toBeLessThan(40);
-  await advance(page, recorded, 10);
+  await advance(page, hub, 10);
   expect([await stepAt(page, 0.02), await stepAt(page, 0.98)]).toEqual([left, right]);
   await page.mouse.dblclick((await plotBox(page)).x + 80, (await plotBox(page)).y + 60);
   expect(await stepAt(page, 0.98)).toBeGreaterThan(120);
-  await advance(page, recorded, 10);
+  await advance(page, hub, 10);
   expect(await stepAt(page, 0.999)).toBe(140);
 });
 

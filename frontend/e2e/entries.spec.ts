@@ -31,13 +31,15 @@ const kShown = [
   'Logits',
   'HiddenStates · gradient',
   'FinalNorm',
-  'MLP2',
+  'MLP2 · empty',
   'LogitLens',
   'attention.entropy',
   'mlp.contribution_ratio',
   'Updates',
 ];
 const kFirst = 1;
+
+const asWritten = (value: number): string => value.toPrecision(4).replace('-', '−');
 
 async function show(page: Page, point: string, testid: string): Promise<void> {
   await page.getByTestId('point').selectOption(point);
@@ -66,7 +68,7 @@ test('statistics: a table of the layers, curves over the steps, a histogram', as
   const table = page.getByTestId('stats-table');
   await expect(table.getByRole('row')).toHaveCount(5);
   const cells = table.getByRole('row').nth(3).getByRole('cell');
-  await expect(cells.nth(1)).toHaveText(expected.stat(3, 35, 1).toPrecision(4));
+  await expect(cells.nth(1)).toHaveText(asWritten(expected.stat(3, 35, 1)));
   await expect(cells.nth(3)).toHaveText(expected.stat(3, 35, kRms).toPrecision(4));
   await expect(cells.nth(5)).toHaveText(expected.stat(3, 35, kKurtosis).toPrecision(4));
   await expect(cells.nth(6)).toHaveText(expected.stat(3, 35, kKurtosis + 3).toPrecision(4));
@@ -96,9 +98,8 @@ test('projections of prompts: is the run turning?', kSmoke, async ({ page, recor
   const width = kPrompts[0].length;
   const sent = (layer: number, row: number, token: number, vector: number): number =>
     recorded.expected.values('prompts', layer, 30, 'eval')[2 * (row * width + token) + vector];
-  const told = (value: number): string => value.toPrecision(4).replace('-', '−');
   const readout = page.getByTestId('layer-readout');
-  await expect(readout).toContainText(`L2 ${told(sent(2, 0, width - 1, 0))}`);
+  await expect(readout).toContainText(`L2 ${asWritten(sent(2, 0, width - 1, 0))}`);
   const curves = page.getByLabel('Projection of HiddenStates on evil by step', { exact: false });
   expect((await pixels(curves.locator('canvas'))).colors).toBeGreaterThan(20);
   await hoverCell(page, 'projection-map', [2, 5], [4, width]);
@@ -110,13 +111,13 @@ test('projections of prompts: is the run turning?', kSmoke, async ({ page, recor
   await page.getByTestId('row').selectOption({ label: '1 def f(' });
   await page.getByTestId('vector').selectOption('sycophancy');
   const end = kPrompts[1].length - 1;
-  await expect(readout).toContainText(`L4 ${told(sent(4, 1, end, 1))}`);
+  await expect(readout).toContainText(`L4 ${asWritten(sent(4, 1, end, 1))}`);
   await page.mouse.move(5, 5);
   await expect(page.getByTestId('token-colors')).toHaveText('def f(');
   await page.getByRole('button', { name: 'mean' }).click();
   let sum = 0;
   for (let token = 0; token <= end; token++) sum += sent(1, 1, token, 1);
-  await expect(readout).toContainText(`L1 ${told(sum / (end + 1))}`);
+  await expect(readout).toContainText(`L1 ${asWritten(sum / (end + 1))}`);
   await idle(page);
   expect(new URL(page.url()).search).toContain('over=mean');
   await page.screenshot({ path: 'test-results/projection.png' });
@@ -150,7 +151,7 @@ test('the best next tokens of the logits', async ({ page, recorded }) => {
   const best = page.getByTestId('best').getByRole('listitem');
   await expect(best).toHaveCount(5);
   await expect(best.nth(1)).toContainText(String.fromCharCode(id));
-  await expect(best.nth(1)).toContainText(digits(value, 4).toFixed(2));
+  await expect(best.nth(1)).toContainText(value.toPrecision(4));
   await expect(page.getByRole('heading', { name: 'Logits: largest × tokens' })).toBeVisible();
   await expect(page.getByTestId('layer').locator('option')).toHaveText(['Logits']);
   await page.screenshot({ path: 'test-results/topk.png' });
@@ -158,7 +159,7 @@ test('the best next tokens of the logits', async ({ page, recorded }) => {
 
 test('an empty record tells that the point was passed', async ({ page, recorded }) => {
   await open(page, recorded);
-  await show(page, 'MLP2', 'passed');
+  await show(page, 'MLP2 · empty', 'passed');
   await expect(page.getByTestId('passed')).toContainText('MLP2 was passed at step 30');
   await expect(page.getByTestId('passed')).toContainText('In layers 2-3');
 });

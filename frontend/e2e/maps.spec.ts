@@ -65,7 +65,7 @@ test('the tooltip names the cell: text, layer, position, columns, step', async (
   await open(page, recorded);
   await hoverTile(page, 5, 7, kTiles, kTokens);
   const tip = page.getByTestId('tip');
-  const letter = recorded.expected.letter(30, 7);
+  const letter = recorded.expected.mark(30, 7);
   await expect(tip.locator('mark')).toHaveText(letter);
   await expect(tip).toContainText('5, columns 40–47');
   await expect(tip).toContainText(`position 7, id ${recorded.expected.token(30, 7)}`);

@@ -109,6 +109,12 @@ export class Expected {
     return this.values('tokens', 0, step)[position];
   }
 
+  /** A token as the page writes it. */
+  mark(step: number, position: number): string {
+    return this.letter(step, position).replace(' ', '␣').replace('\n', '⏎');
+  }
+
+  /** The text of tokens. */
   letter(step: number, ...positions: readonly number[]): string {
     return String.fromCharCode(...positions.map((each) => this.token(step, each)));
   }

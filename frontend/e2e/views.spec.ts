@@ -62,7 +62,7 @@ test.describe('all layers', () => {
     const spot = await smallSpot(third, [5, 7], [kTiles, kTokens]);
     await third.hover({ position: spot });
     expect(await tipValue(page)).toBe(digits(expected.tile(3, 30, 7, 5)));
-    const letter = expected.letter(30, 7);
+    const letter = expected.mark(30, 7);
     await expect(page.getByTestId('tip').locator('mark')).toHaveText(letter);
     await expect(page.getByTestId('token-strip').locator('mark')).toHaveText(letter);
 
@@ -133,7 +133,7 @@ test('attention: all heads beside the large one', kSmoke, async ({ page, recorde
   await third.hover({ position: await smallSpot(third, [12, 9], cells) });
   expect(await tipValue(page)).toBe(digits(expected.attention(1, 2, 12, 9, 30)));
   await expect(page.getByTestId('tip')).toContainText('position 12');
-  await expect(page.getByTestId('tip').locator('mark')).toHaveText(expected.letter(30, 9));
+  await expect(page.getByTestId('tip').locator('mark')).toHaveText(expected.mark(30, 9));
   await heads.getByRole('button').nth(2).click();
   await expect(page.getByTestId('head')).toHaveValue('2');
   await idle(page);

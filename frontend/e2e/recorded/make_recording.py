@@ -23,6 +23,7 @@ ROOT = HERE.parents[2]
 PROGRAM = Path(os.environ.get("TT_BIN_DIR", ROOT / "build/release/bin")) / "tensor-tracer"
 LAYERS, HIDDEN, SPIKE, STEPS = 4, 64, 36, 40
 
+NONE = {"kind": "none"}
 TILES = {"kind": "tile", "tiles": 8}
 VECTORS = ["evil", "sycophancy"]
 ENTRIES: list[dict[str, Any]] = [
@@ -31,15 +32,15 @@ ENTRIES: list[dict[str, Any]] = [
     {"point": "HiddenStates", "compressor": {"kind": "stats"}},
     {"point": "HiddenStates", "prompts": "probes", "rows": 0, "compressor": {"kind": "projection", "vectors": VECTORS}},
     {"point": "HiddenStates", "every": 10, "compressor": {"kind": "projection", "vectors": ["evil"]}},
-    {"point": "RawAttentionScore", "every": 10, "layers": "1,3", "tokens": [0, 16]},
+    {"point": "RawAttentionScore", "every": 10, "layers": "1,3", "tokens": [0, 16], "compressor": NONE},
     {"point": "Logits", "every": 5, "compressor": {"kind": "topk", "k": 5}},
     {"point": "HiddenStates", "every": 10, "direction": "gradient", "dtype": "u8", "compressor": TILES},
     {"point": "FinalNorm", "every": 10, "compressor": TILES},
     {"point": "MLP2", "every": 10, "layers": "2-3", "compressor": {"kind": "empty"}},
     {"point": "LogitLens", "every": 10, "compressor": {"kind": "topk", "k": 5}},
-    {"point": "attention.entropy", "every": 10, "compressor": {"kind": "none"}},
-    {"point": "mlp.contribution_ratio", "every": 10, "compressor": {"kind": "none"}},
-    {"point": "Updates", "every": 10, "compressor": {"kind": "none"}},
+    {"point": "attention.entropy", "every": 10, "compressor": NONE},
+    {"point": "mlp.contribution_ratio", "every": 10, "compressor": NONE},
+    {"point": "Updates", "every": 20, "compressor": NONE},
     {"point": "InputTokens", "phases": ["train", "eval"]},
     {"point": "InputTokens", "prompts": "probes", "rows": 0},
 ]
