@@ -8,6 +8,8 @@ In the browser's tests the tag `@smoke` keeps a test in CI; all others are night
 """
 
 import os
+import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,8 +87,15 @@ def sanitizer_suite(preset: str, minutes: int, reports: Path) -> Suite:
 RERUN = "--reruns=1"
 IN_CI = "smoke or not nightly"
 # Most tests of the whole program wait for something: three processes fit two CPUs. One runs all tests of a file.
-# Each has a network namespace, for which it must be root.
-SIDE_BY_SIDE = ("-n3", "--dist=loadfile") if os.geteuid() == 0 else ()
+SIDE_BY_SIDE = ("-n3", "--dist=loadfile")
+
+
+def side_by_side() -> tuple[str, ...]:
+    """Nothing where a process may not make a network namespace, which each of them needs."""
+    if shutil.which("unshare") is None:
+        return ()
+    tried = subprocess.run(["unshare", "--net", "true"], stderr=subprocess.DEVNULL, check=False)
+    return SIDE_BY_SIDE if tried.returncode == 0 else ()
 
 
 def ci_suites(reports: Path) -> list[Suite]:
@@ -104,7 +113,7 @@ def ci_suites(reports: Path) -> list[Suite]:
         vitest_suite(reports),
         ctest_suite(reports),
         pytest_suite("oracle", 15, reports, "tests/oracle", "-m", IN_CI),
-        pytest_suite("e2e", 15, reports, "tests/e2e", "-m", IN_CI, RERUN, *SIDE_BY_SIDE),
+        pytest_suite("e2e", 15, reports, "tests/e2e", "-m", IN_CI, RERUN, *side_by_side()),
         playwright_suite("playwright", 10, reports, ROOT / "frontend", "npm", "run", "e2e", "--",
                          "--grep=@smoke"),
         playwright_suite("live page", 10, reports, ROOT, sys.executable, "scripts/live_page.py",
