@@ -110,7 +110,7 @@ async function useThePage(page: Page): Promise<void> {
       'alarm high loss: loss is above',
       kPatience,
     );
-    await page.getByRole('button', { name: 'Close' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
     await picture(page, 'alarm');
   });
 }
