@@ -157,6 +157,7 @@ test(
         await page.goto(await addressOf(replay));
         await expect(page.getByTestId('chip')).toHaveText('replay, paused', kPatience);
         await page.getByTestId('tab-overview').click();
+        await page.getByTestId('seek').press('End');
         await expect(page.getByTestId('event-list')).toContainText('alarm high loss', kPatience);
         await picture(page, 'replay');
       });
