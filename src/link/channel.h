@@ -58,8 +58,8 @@ class Channel {
   std::vector<trace::Request> poll(Clock::time_point now);
   void wait(Clock::time_point until);
   bool has_viewer() const { return viewers_.load(std::memory_order_relaxed) > 0; }
-  /// The entries that viewers or the hub itself take. While contact is lost, those that were last
-  /// known if the hub itself takes records.
+  /// The entries whose records viewers or the hub take. Without contact to the hub: the entries of
+  /// the last contact if the hub itself took records, otherwise no entries.
   trace::Demand demand() const;
   /// Waits until everything is written. Returns false if nothing was written for `idle`, or after
   /// `longest`.

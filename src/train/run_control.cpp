@@ -31,9 +31,8 @@ struct ControlMessage {
   std::uint32_t program_bytes = 0;  // of the programs' JSON, which follows if they changed
   std::uint32_t preview_bytes = 0;  // of a preview's parameters; another message follows it
   std::uint32_t prompt_bytes = 0;   // of new prompt sets, and of a prompt to run
-  std::uint8_t stop = 0;            // 1: neither this step nor a later step runs
-  std::uint8_t again = 0;           // 1: held, or a preview or prompt runs; another message follows
-  std::uint16_t reserved = 0;       // no bytes without a value
+  std::uint16_t stop = 0;           // 1: neither this step nor a later step runs
+  std::uint16_t again = 0;          // 1: held, or a preview or prompt runs; another message follows
 };
 
 }  // namespace
@@ -267,8 +266,8 @@ bool RunControl::share_decision(std::int64_t step) {
                          news.program_bytes,
                          news.preview_bytes,
                          prompt_bytes,
-                         static_cast<std::uint8_t>(must_stop_),
-                         static_cast<std::uint8_t>(again)};
+                         static_cast<std::uint16_t>(must_stop_),
+                         static_cast<std::uint16_t>(again)};
   broadcast(control_, &message, sizeof message);
   must_stop_ = message.stop != 0;
   TT_CHECK_EQ(message.step, step);

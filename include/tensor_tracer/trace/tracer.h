@@ -54,9 +54,9 @@ class Tracer {
   /// Opens a pass. If no entry takes this pass, it captures nothing and allocates nothing.
   Pass begin(const ForwardScope& scope);
 
-  /// From now on, passes that begin capture only these entries of the plan (bits as in Demand),
-  /// those of prompts, and those that keep a list of tokens. REQUIRES: the same on all ranks,
-  /// between the same passes.
+  /// Each pass that begins from now on captures only these entries of the plan (bits as in Demand).
+  /// It always captures the entries of prompts and the entries that keep a list of tokens.
+  /// REQUIRES: the same on all ranks, between the same passes.
   void set_demand(std::uint64_t entries);
 
   /// Leader: entries of plan() that were switched off since the last call, because they failed or

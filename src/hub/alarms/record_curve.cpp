@@ -55,8 +55,8 @@ base::Error no_entry(const SetAlarm& alarm, const std::string& why) {
                                     compressor_of(alarm) + " to the plan");
 }
 
-// Finds a point by its name in plans, or by its path. Null: there is none.
-const json& find_point(const json& facts, const std::string& name) {
+// The point with this name or path in the run's facts; null if the facts do not have it.
+const json& point_of(const json& facts, const std::string& name) {
   static const json kAbsent;
   const json& points = member(facts, "points");
   const auto found = std::ranges::find_if(points, [&](const json& point) {
@@ -154,7 +154,7 @@ protocol::RecordCompressor code_of(const std::string& compressor) {
 }  // namespace
 
 base::Result<RecordCurve> RecordCurve::find(const SetAlarm& alarm, const json& facts) {
-  const json& point = find_point(facts, *alarm.point);
+  const json& point = point_of(facts, *alarm.point);
   if (point.is_null()) {
     return base::invalid_argument("point", "the run has no point " + *alarm.point,
                                   "take a name from the run's facts");

@@ -101,15 +101,18 @@ bool Subscription::may_want(const TracedEntry& entry) const {
          (!layers || !entry.layers || std::ranges::any_of(*entry.layers, meets));
 }
 
-std::optional<std::uint16_t> flag_of_point(const json& facts, const json& name) {
+const json& find_point(const json& facts, const json& name) {
+  static const json kAbsent;
   for (const json& point : protocol::member(facts, "points")) {
-    if (name.is_string() && protocol::member(point, "name") == name) {
-      const auto flag = protocol::natural(point, "flag");
-      return flag && *flag <= UINT16_MAX ? std::optional(static_cast<std::uint16_t>(*flag))
-                                         : std::nullopt;
-    }
+    if (name.is_string() && protocol::member(point, "name") == name) return point;
   }
-  return std::nullopt;
+  return kAbsent;
+}
+
+std::optional<std::uint16_t> flag_of_point(const json& facts, const json& name) {
+  const auto flag = protocol::natural(find_point(facts, name), "flag");
+  return flag && *flag <= UINT16_MAX ? std::optional(static_cast<std::uint16_t>(*flag))
+                                     : std::nullopt;
 }
 
 base::Result<Subscription> parse_subscription(const protocol::Subscribe& request,

@@ -41,6 +41,10 @@ struct Subscription {
 base::Result<Subscription> parse_subscription(const protocol::Subscribe& request,
                                               const nlohmann::json& facts);
 
+/// Returns the trace point with this name in a run's facts, or null if the facts have no such
+/// point. Both arguments come from outside and may have any content. Thread: any.
+const nlohmann::json& find_point(const nlohmann::json& facts, const nlohmann::json& name);
+
 /// Returns the flag of the trace point with this name in a run's facts. Returns nothing if the
 /// facts have no point with this name. Both arguments come from outside and may have any content.
 /// Thread: any.

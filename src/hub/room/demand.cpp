@@ -46,14 +46,10 @@ std::vector<TracedEntry> traced_entries(const json& facts) {
       continue;
     }
     const std::string name = text_of(entry, "point");
-    const json& points = member(facts, "points");
-    const auto found = std::ranges::find_if(
-        points, [&](const json& point) { return text_of(point, "name") == name; });
-    const json& point = found == points.end() ? json::object() : *found;
     entries.push_back({.index = number,
                        .point = name,
                        .flag = flag_of_point(facts, name),
-                       .layers = layers_of(entry, point)});
+                       .layers = layers_of(entry, find_point(facts, name))});
   }
   return entries;
 }
