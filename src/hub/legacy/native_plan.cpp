@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "src/hub/fanout/subscription.h"
+
 namespace tt::hub::dialect {
 namespace {
 
@@ -14,15 +16,6 @@ constexpr std::int64_t kDefaultMlpPixels = 64;
 constexpr std::int64_t kMaxTiles = std::int64_t{1} << 32U;  // if the columns are not known
 constexpr const char* kDefaultMethod = "data.mean(dim=-1)";
 constexpr const char* kNativeMean = "mean";
-
-const json& find_point(const json& facts, std::string_view name) {
-  for (const json& point : member(facts, "points")) {
-    if (member(point, "name") == name) {
-      return point;
-    }
-  }
-  return member({}, name);
-}
 
 // The number of tiles, at most the number of columns: with more, the dialects' padding gave empty
 // tiles.
