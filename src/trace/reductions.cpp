@@ -1,7 +1,10 @@
 #include "tensor_tracer/trace/reductions.h"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <utility>
 
 // The eight running sums are one vector, which the compiler splits over the registers of the CPU. A
 // CPU with AVX2 runs a second version of each function. That version has no fused multiply-add, so
@@ -158,70 +161,129 @@ TT_INLINE void load_half(Half& half, const Number* values) {
 
 TT_INLINE double tree_of(const Half& sums) { return (sums[0] + sums[2]) + (sums[1] + sums[3]); }
 
+// Sixteen running sums: with fewer, each addition would wait for the one before.
 template <typename Number>
 TT_INLINE double sum_of_all(const Lines<Number>& numbers) {
-  Half low = {}, high = {}, x;
+  constexpr std::int64_t kHalf = kLanes / 2;
+  Half a = {}, b = {}, c = {}, d = {}, x;
+  for (std::int64_t line = 0; line < numbers.lines; ++line) {
+    const Number* row = numbers.data + line * numbers.stride;
+    std::int64_t i = 0;
+    for (; i + 4 * kHalf <= numbers.width; i += 4 * kHalf) {
+      load_half(x, row + i);
+      a += x;
+      load_half(x, row + i + kHalf);
+      b += x;
+      load_half(x, row + i + 2 * kHalf);
+      c += x;
+      load_half(x, row + i + 3 * kHalf);
+      d += x;
+    }
+    for (std::int64_t lane = 0; i < numbers.width; ++i, ++lane) {
+      a[lane % kHalf] += static_cast<double>(row[i]);
+    }
+  }
+  return tree_of((a + b) + (c + d));
+}
+
+// Four running sums of each power.
+struct PowerSums {
+  Half second = {}, third = {}, fourth = {};
+};
+
+TT_INLINE void add_powers(PowerSums& sums, const Half& away) {
+  const Half square = away * away;
+  sums.second += square;
+  sums.third += square * away;
+  sums.fourth += square * square;
+}
+
+// Eight running sums of each power: the additions of one half do not wait for those of the other.
+template <typename Number>
+TT_INLINE Powers powers_of(const Lines<Number>& numbers, double shift) {
+  constexpr std::int64_t kHalf = kLanes / 2;
+  PowerSums low, high;
+  Half x;
   for (std::int64_t line = 0; line < numbers.lines; ++line) {
     const Number* row = numbers.data + line * numbers.stride;
     std::int64_t i = 0;
     for (; i + kLanes <= numbers.width; i += kLanes) {
       load_half(x, row + i);
-      low += x;
-      load_half(x, row + i + kLanes / 2);
-      high += x;
+      add_powers(low, x - shift);
+      load_half(x, row + i + kHalf);
+      add_powers(high, x - shift);
     }
-    for (std::int64_t lane = 0; i < numbers.width; ++i, ++lane) {
-      Half& half = lane < kLanes / 2 ? low : high;
-      half[lane % (kLanes / 2)] += static_cast<double>(row[i]);
+    for (; i < numbers.width; i += kHalf) {
+      Half away = {};
+      for (std::int64_t k = i; k < i + kHalf && k < numbers.width; ++k) {
+        away[k - i] = static_cast<double>(row[k]) - shift;
+      }
+      add_powers(low, away);
     }
   }
-  return tree_of(low + high);
+  return {tree_of(low.second + high.second), tree_of(low.third + high.third),
+          tree_of(low.fourth + high.fourth)};
 }
 
-// Four running sums for each power.
 template <typename Number>
-TT_INLINE Powers powers_of(const Lines<Number>& numbers, double shift) {
-  constexpr std::int64_t kWidth = kLanes / 2;
-  Half second = {}, third = {}, fourth = {}, x;
-  for (std::int64_t line = 0; line < numbers.lines; ++line) {
-    const Number* row = numbers.data + line * numbers.stride;
-    for (std::int64_t i = 0; i < numbers.width; i += kWidth) {
-      if (i + kWidth <= numbers.width) {
-        load_half(x, row + i);
-      } else {
-        x = Half{} + shift;
-        for (std::int64_t k = i; k < numbers.width; ++k) x[k - i] = static_cast<double>(row[k]);
-      }
-      const Half away = x - shift;
-      const Half square = away * away;
-      second += square;
-      third += square * away;
-      fourth += square * square;
+TT_INLINE void add_square(const Number* values, Half& line, Half& column) {
+  Half x;
+  load_half(x, values);
+  x *= x;
+  line += x;
+  column += x;
+}
+
+template <typename Number>
+TT_INLINE void add_square_of_one(const Number* value, double& line, double& column) {
+  const double square = static_cast<double>(*value) * static_cast<double>(*value);
+  line += square;
+  column += square;
+}
+
+// Four lines at once: their sums do not wait for each other, and a column's sum is stored once.
+template <typename Number>
+TT_INLINE void add_squares_of_four(const Number* row, std::int64_t stride, std::int64_t width,
+                                   double* lines, double* columns) {
+  constexpr std::int64_t kHalf = kLanes / 2;
+  Half a = {}, b = {}, c = {}, d = {};
+  std::int64_t i = 0;
+  for (; i + kHalf <= width; i += kHalf) {
+    Half column = {};
+    add_square(row + i, a, column);
+    add_square(row + i + stride, b, column);
+    add_square(row + i + 2 * stride, c, column);
+    add_square(row + i + 3 * stride, d, column);
+    *reinterpret_cast<Unaligned*>(columns + i) += column;
+  }
+  lines[0] = tree_of(a), lines[1] = tree_of(b), lines[2] = tree_of(c), lines[3] = tree_of(d);
+  for (; i < width; ++i) {
+    for (std::int64_t k = 0; k < 4; ++k) {
+      add_square_of_one(row + i + k * stride, lines[k], columns[i]);
     }
   }
-  return {tree_of(second), tree_of(third), tree_of(fourth)};
 }
 
 template <typename Number>
 TT_INLINE void add_squares(const Lines<Number>& numbers, double* lines, double* columns) {
-  constexpr std::int64_t kWidth = kLanes / 2;
-  for (std::int64_t i = 0; i < numbers.width; ++i) columns[i] = 0;
-  for (std::int64_t line = 0; line < numbers.lines; ++line) {
-    const Number* row = numbers.data + line * numbers.stride;
-    Half sum = {}, x;
+  constexpr std::int64_t kHalf = kLanes / 2;
+  const auto [data, stride, count, width] = numbers;
+  for (std::int64_t i = 0; i < width; ++i) columns[i] = 0;
+  std::int64_t line = 0;
+  for (; line + 4 <= count; line += 4) {
+    add_squares_of_four(data + line * stride, stride, width, lines + line, columns);
+  }
+  for (; line < count; ++line) {
+    const Number* row = data + line * stride;
+    Half sum = {};
     std::int64_t i = 0;
-    for (; i + kWidth <= numbers.width; i += kWidth) {
-      load_half(x, row + i);
-      x *= x;
-      sum += x;
-      *reinterpret_cast<Unaligned*>(columns + i) += x;
-    }
-    for (std::int64_t lane = 0; i < numbers.width; ++i, ++lane) {
-      const double square = static_cast<double>(row[i]) * static_cast<double>(row[i]);
-      sum[lane] += square;
-      columns[i] += square;
+    for (; i + kHalf <= width; i += kHalf) {
+      Half column = {};
+      add_square(row + i, sum, column);
+      *reinterpret_cast<Unaligned*>(columns + i) += column;
     }
     lines[line] = tree_of(sum);
+    for (; i < width; ++i) add_square_of_one(row + i, lines[line], columns[i]);
   }
 }
 
@@ -253,6 +315,74 @@ TT_INLINE void exponentials_of(const float* x, std::int64_t n, float* y) {
   for (std::int64_t k = i; k < n; ++k) tail[k - i] = x[k];
   exponentials_of_eight(tail, tail);
   for (std::int64_t k = i; k < n; ++k) y[k] = tail[k - i];
+}
+
+typedef std::uint8_t Bytes __attribute__((vector_size(32), aligned(1)));
+constexpr std::int64_t kBytes = sizeof(Bytes);
+
+// How many of the first `count` bytes, a multiple of kBytes, have the value. A lane counts to 255.
+TT_INLINE std::uint64_t count_of(const std::uint8_t* bytes, std::int64_t count, int value) {
+  static_assert(kMaxCounted / kBytes <= 255);
+  const Bytes wanted = Bytes{} + static_cast<std::uint8_t>(value);
+  Bytes found = {};
+  for (std::int64_t i = 0; i < count; i += kBytes) {
+    found -= reinterpret_cast<Bytes>(*reinterpret_cast<const Bytes*>(bytes + i) == wanted);
+  }
+  std::uint64_t sum = 0;
+  for (std::int64_t lane = 0; lane < kBytes; ++lane) sum += found[lane];
+  return sum;
+}
+
+// The least byte above 0 and the largest byte; {256, 0} if all are 0.
+TT_INLINE std::pair<int, int> range_above_zero(const std::uint8_t* bytes, std::int64_t count) {
+  const Bytes one = Bytes{} + std::uint8_t{1};
+  Bytes least = Bytes{} + std::uint8_t{255}, most = {};
+  for (std::int64_t i = 0; i < count; i += kBytes) {
+    const Bytes x = *reinterpret_cast<const Bytes*>(bytes + i);
+    const Bytes before = x - one;  // 255 for 0
+    least = before < least ? before : least;
+    most = x > most ? x : most;
+  }
+  std::pair<int, int> range = {256, 0};
+  for (std::int64_t lane = 0; lane < kBytes; ++lane) {
+    range.first = least[lane] + 1 < range.first ? least[lane] + 1 : range.first;
+    range.second = most[lane] > range.second ? most[lane] : range.second;
+  }
+  return range;
+}
+
+// The numbers of a tensor have few exponents. So one pass of comparisons for each exponent takes
+// less time than increments of counters, which wait for each other.
+TT_INLINE void count_exponents_of(const Lines<float>& numbers, std::uint64_t* counts) {
+  constexpr int kManyExponents = 64;
+  const auto [data, stride, lines, width] = numbers;
+  std::uint8_t exponents[kMaxCounted];
+  for (std::int64_t line = 0; line < lines; ++line) {
+    const float* row = data + line * stride;
+    std::uint8_t* const to = exponents + line * width;
+    for (std::int64_t i = 0; i < width; ++i) {
+      to[i] = static_cast<std::uint8_t>(std::bit_cast<std::uint32_t>(row[i]) >> 23);
+    }
+  }
+  const std::uint8_t* const end = exponents + lines * width;
+  std::int64_t compared = (end - exponents) / kBytes * kBytes;
+  const auto [least, most] = range_above_zero(exponents, compared);
+  if (most - least < kManyExponents) {
+    counts[0] += count_of(exponents, compared, 0);
+    for (int e = least; e <= most; ++e) counts[e] += count_of(exponents, compared, e);
+  } else {
+    compared = 0;
+  }
+  for (const std::uint8_t* left = exponents + compared; left < end; ++left) ++counts[*left];
+}
+
+TT_INLINE void count_exponents_of(const Lines<double>& numbers, std::uint64_t* counts) {
+  for (std::int64_t line = 0; line < numbers.lines; ++line) {
+    const double* row = numbers.data + line * numbers.stride;
+    for (std::int64_t i = 0; i < numbers.width; ++i) {
+      ++counts[std::bit_cast<std::uint64_t>(row[i]) >> 52 & 0x7ff];
+    }
+  }
 }
 
 template <typename Number>
@@ -303,6 +433,9 @@ TT_INLINE Extremes<Number> extremes_of(const Lines<Number>& numbers) {
   TT_VECTOR_CLONES void squares_of_lines_and_columns(const Lines<Number>& numbers, double* lines, \
                                                      double* columns) {                           \
     add_squares(numbers, lines, columns);                                                         \
+  }                                                                                               \
+  TT_VECTOR_CLONES void count_exponents(const Lines<Number>& numbers, std::uint64_t* counts) {    \
+    count_exponents_of(numbers, counts);                                                          \
   }                                                                                               \
   TT_VECTOR_CLONES Extremes<Number> extremes_of_lines(const Lines<Number>& numbers) {             \
     return extremes_of(numbers);                                                                  \

@@ -51,6 +51,12 @@ Powers powers_of_lines(const Lines<double>& numbers, double shift);
 void squares_of_lines_and_columns(const Lines<float>& numbers, double* lines, double* columns);
 void squares_of_lines_and_columns(const Lines<double>& numbers, double* lines, double* columns);
 
+/// counts[e] grows by the number of `numbers` with the exponent bits e: 8 bits of a float (counts
+/// has 256 members), 11 of a double (2,048 members). At most kMaxCounted numbers.
+inline constexpr std::int64_t kMaxCounted = 64 * 64;
+void count_exponents(const Lines<float>& numbers, std::uint64_t* counts);
+void count_exponents(const Lines<double>& numbers, std::uint64_t* counts);
+
 /// The smallest and the largest number; NaNs are ignored.
 template <typename Number>
 struct Extremes {

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -91,21 +90,20 @@ struct Tally {
   std::vector<double> bins;
 };
 
-// Reads the exponent bits of a number. All numbers are first counted by these bits.
+// The exponent bits of a number. All numbers are first counted by these bits.
 template <typename Number>
 struct Exponents;
 template <>
 struct Exponents<float> {
   static constexpr std::size_t kCount = 256;
   static constexpr int kBias = 127;
-  static std::size_t of(float x) { return std::bit_cast<std::uint32_t>(x) >> 23 & 0xff; }
 };
 template <>
 struct Exponents<double> {
   static constexpr std::size_t kCount = 2048;
   static constexpr int kBias = 1023;
-  static std::size_t of(double x) { return std::bit_cast<std::uint64_t>(x) >> 52 & 0x7ff; }
 };
+static_assert(kLineBlock * kColumnBlock <= kMaxCounted);
 
 // A Tally in the form that ranks send.
 std::vector<double> to_numbers(const Tally& tally) {
@@ -138,7 +136,7 @@ class MomentsKernel {
 
   void reduce(const Cell<Number>& cell, CellStats<Number>* out) {
     const Lines<Number> all{cell.data, cell.stride, cell.lines, cell.width};
-    count_exponents(all);
+    count_numbers(all);
     const double sum = sum_of_lines(all);
     *out = {};
     if (std::isfinite(sum)) {
@@ -163,9 +161,8 @@ class MomentsKernel {
     for (std::size_t e = 0; e + 1 < Exponents<Number>::kCount; ++e) {
       const int exponent = static_cast<int>(e) - Exponents<Number>::kBias;
       const auto bin = std::clamp<std::int64_t>(exponent - kLowestExponent, 0, last);
-      double count = 0;
-      for (const auto& part : exponents_) count += static_cast<double>(part[e]);
-      tally.bins[static_cast<std::size_t>(bin)] += count - (e == 0 ? tally.zeros : 0);
+      tally.bins[static_cast<std::size_t>(bin)] +=
+          static_cast<double>(exponents_[e]) - (e == 0 ? tally.zeros : 0);
     }
     return tally;
   }
@@ -204,25 +201,10 @@ class MomentsKernel {
     std::ranges::transform(columns, out.column_norms.begin(), norm);
   }
 
-  std::uint64_t small_numbers() const {
-    return exponents_[0][0] + exponents_[1][0] + exponents_[2][0] + exponents_[3][0];
-  }
-
-  void count_exponents(const Lines<Number>& all) {
-    const std::uint64_t small_before = small_numbers();
-    for (std::int64_t line = 0; line < all.lines; ++line) {
-      const Number* row = all.data + line * all.stride;
-      std::int64_t i = 0;
-      // Four counters per exponent: with one counter, equal neighbours would wait for each other's
-      // increment.
-      for (; i + 4 <= all.width; i += 4) {
-        for (std::size_t k = 0; k < 4; ++k) {
-          ++exponents_[k][Exponents<Number>::of(row[i + static_cast<std::int64_t>(k)])];
-        }
-      }
-      for (; i < all.width; ++i) ++exponents_[0][Exponents<Number>::of(row[i])];
-    }
-    if (small_numbers() > small_before) {
+  void count_numbers(const Lines<Number>& all) {
+    const std::uint64_t small_before = exponents_[0];
+    count_exponents(all, exponents_.data());
+    if (exponents_[0] > small_before) {
       for_each(all, [&](Number x) { tally_.zeros += x == 0 ? 1 : 0; });
     }
     if (bins_.range) {
@@ -262,7 +244,7 @@ class MomentsKernel {
 
   const Bins& bins_;
   Tally tally_;  // without the exponent histogram
-  std::array<std::array<std::uint32_t, Exponents<Number>::kCount>, 4> exponents_ = {};
+  std::array<std::uint64_t, Exponents<Number>::kCount> exponents_ = {};
   std::vector<Number> finite_;
   std::vector<Number> zeroed_;  // the cell, with 0 for numbers that are not finite
 };
@@ -317,31 +299,31 @@ struct StatsMethod : CellMethod {
     const std::size_t width = cells.size() / line_blocks;
     NormRange lines, columns;
     for (std::size_t block = 0; block < line_blocks; ++block) {
-      for (std::size_t i = 0; i < std::size_t{kLineBlock}; ++i) {
-        add_norm(cells.subspan(block * width, width), 1, &Value::line_norms, i, lines);
-      }
+      add_norms(cells.subspan(block * width, width), 1, &Value::line_norms, lines);
     }
     for (std::size_t column = 0; column < width; ++column) {
-      for (std::size_t i = 0; i < std::size_t{kColumnBlock}; ++i) {
-        add_norm(cells.subspan(column), width, &Value::column_norms, i, columns);
-      }
+      add_norms(cells.subspan(column), width, &Value::column_norms, columns);
     }
     return {lines, columns};
   }
 
-  // The norm of one line or column, from the norms of its parts in every `step`-th cell.
-  template <typename Norms>
-  static void add_norm(std::span<const Value> cells, std::size_t step, Norms Value::*norms,
-                       std::size_t index, NormRange& range) {
-    double square = 0;
-    bool is_there = false;
+  // The norms of the lines or columns of a block, from the norms of their parts in every `step`-th
+  // cell.
+  template <std::size_t kCount>
+  static void add_norms(std::span<const Value> cells, std::size_t step,
+                        std::array<Number, kCount> Value::*norms, NormRange& range) {
+    std::array<double, kCount> squares;
+    squares.fill(-1);
     for (std::size_t i = 0; i < cells.size(); i += step) {
-      const auto norm = double{(cells[i].*norms)[index]};
-      if (norm < 0) continue;
-      square += norm * norm;
-      is_there = true;
+      const std::array<Number, kCount>& parts = cells[i].*norms;
+      for (std::size_t k = 0; k < kCount; ++k) {
+        const auto norm = double{parts[k]};
+        squares[k] = norm < 0 ? squares[k] : std::max(squares[k], 0.0) + norm * norm;
+      }
     }
-    if (is_there) range.add_square(square);
+    for (const double square : squares) {
+      if (square >= 0) range.add_square(square);
+    }
   }
 
   void write(const Moments& all, const Tally& tally, Number* out) const {
