@@ -163,7 +163,7 @@ test('a preset is added without what is there; to replace is another button', as
   await expect(page.getByTestId('preset-outcome')).toContainText('has all of it already');
   await presets.getByRole('button', { name: 'Replace all entries by preset Predictions' }).click();
   await expect(names).toHaveText(['Logits', 'InputTokens']);
-  await presets.locator('.preset').filter({ hasText: 'Seed set' }).click();
+  await presets.locator('.preset').filter({ hasText: 'QKV and MLP' }).click();
   await expect(names).toHaveText(['Logits', 'InputTokens', 'QKV', 'MLP1', 'MLP2']);
   await page.screenshot({ path: 'test-results/plan-preset.png' });
   for (const preset of await presets.locator('.replace').all()) {

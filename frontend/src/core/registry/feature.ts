@@ -73,6 +73,10 @@ export interface Compressor extends CompressorKind {
   ): string;
   /** The numbers of a record, `numbers` being those of the point: "activation, mean over tile". */
   quantityOf?(numbers: string, record: Recorded, of: CompressorFacts | undefined): string;
+  /** The statistics of its records that an alarm can test, by their names in `alarms.set`. The first is the default. */
+  readonly statistics?: readonly string[];
+  /** Whether the records of a point have these statistics; without it all points have them. */
+  readonly hasStatistics?: (point: PointFacts) => boolean;
 }
 
 /** A tab of the page. */

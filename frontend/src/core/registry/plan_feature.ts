@@ -77,6 +77,8 @@ export interface PlanCompressor {
   nameOf?(row: PlanRow): string;
   /** What the columns of the list do not show. */
   summaryOf?(row: PlanRow): readonly string[];
+  /** The members of a new row that depend on its point. */
+  newRowOf?(point: PointFacts): Partial<PlanRow>;
   /** Makes its members fit after it, or the point, was chosen. */
   fit?(row: PlanRow, run: Vectors): void;
   /** What a change of the plan names; '' where the row has none. */

@@ -38,6 +38,11 @@ export function tabOf(name: string): Tab | undefined {
   return contributions('tabs').find(({ tab }) => tab === name);
 }
 
+/** The compressor of a plan's entry, by its name. */
+export function compressorNamed(name: string): Compressor | undefined {
+  return contributions('compressors').find((each) => each.name === name);
+}
+
 /** Of a record, by its number on the wire. */
 export function compressorOfCode(code: number): Compressor | undefined {
   return contributions('compressors').find((each) => each.code === code);

@@ -6,7 +6,7 @@ import {
   type PointFacts,
   type RunFacts,
 } from '../../protocol/messages';
-import { type Form, formOfPlan } from '../store/compressors';
+import { type Form, formOfPlan, isPlain } from '../store/compressors';
 
 /** An entry of the plan that can be shown. */
 export interface WatchedEntry {
@@ -97,7 +97,7 @@ export function defaultKind(facts: PointFacts | undefined): string {
 /** "HiddenStates · gradient · probes · stats": whatever tells it from the point's plain values. */
 function nameOf(entry: PlanEntry, facts: PointFacts): string {
   const { kind } = compressorOf(entry, facts);
-  const plain = kind === 'tile' || kind === 'none' || kind === defaultKind(facts);
+  const plain = isPlain(kind) || kind === defaultKind(facts);
   return [
     entry.point,
     entry.direction === 'gradient' ? 'gradient' : '',

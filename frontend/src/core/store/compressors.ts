@@ -12,6 +12,8 @@ export interface CompressorKind {
   readonly hasCurves: boolean;
   /** Its records are by token, whose text goes with them. */
   readonly isByToken: boolean;
+  /** The point alone is the name of its entries. */
+  readonly isPlain?: boolean;
 }
 
 const kKinds: CompressorKind[] = [];
@@ -34,6 +36,10 @@ export function formOf(code: number): Form {
 /** The form of the records of a plan's compressor. */
 export function formOfPlan(name: string): Form {
   return kKinds.find((kind) => kind.name === name)?.form ?? 'other';
+}
+
+export function isPlain(name: string): boolean {
+  return kKinds.find((kind) => kind.name === name)?.isPlain ?? false;
 }
 
 /** What is known of the records of a form. */

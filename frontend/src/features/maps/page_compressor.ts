@@ -15,5 +15,6 @@ const kTile: Pick<Compressor, 'meaningOf' | 'quantityOf'> = {
 export const kPageCompressors: readonly Compressor[] = kCompressors.map((kind) => ({
   ...kind,
   hasScale: true,
+  ...(kind.name === 'none' ? { statistics: ['value'] } : {}),
   ...(kind.name === 'tile' ? kTile : {}),
 }));

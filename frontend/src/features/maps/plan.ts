@@ -49,6 +49,7 @@ const kTile: PlanCompressor = {
       ? ['method', 'write an expression of data, such as data.abs().amax(dim=-1)']
       : undefined;
   },
+  newRowOf: ({ features }) => ({ tiles: String(Math.min(64, features)) }),
   nameOf: ({ tiles }) => `tile ${orElse(tiles, '64')}`,
   summaryOf: (row) => (row.method === 'mean' ? [] : [reducedBy(row)]),
   members: [
@@ -122,7 +123,7 @@ function presetsOf(run: PresetRun): readonly Preset[] {
       entries: tilesOf(run, ['HiddenStates'], 64, 'f32'),
     },
     {
-      name: 'Seed set',
+      name: 'QKV and MLP',
       text: 'QKV, MLP1 and MLP2, 96 tiles, bf16',
       entries: tilesOf(run, ['QKV', 'MLP1', 'MLP2'], 96, 'bf16'),
     },

@@ -162,7 +162,7 @@ test('what the presets say is what they ask for', () => {
     { point: 'HiddenStates', compressor: { kind: 'tile', tiles: 64 }, dtype: 'f32' },
     { point: 'InputTokens', compressor: { kind: 'none' } },
   ]);
-  const seed = named(kLlama, 'Seed set').entries;
+  const seed = named(kLlama, 'QKV and MLP').entries;
   expect(seed.map(({ point }) => point)).toEqual(['QKV', 'MLP1', 'MLP2', 'InputTokens']);
   expect(seed[0]).toMatchObject({ compressor: { kind: 'tile', tiles: 96 }, dtype: 'bf16' });
   expect(named(kGpt2, 'Statistics of everything').entries).toHaveLength(15);
@@ -194,7 +194,7 @@ describe('presets of the user', () => {
       setItem: (key: string, value: string) => kept.set(key, value),
     });
   });
-  const rows = rowsOf({ number: 0, entries: named(kGpt2, 'Seed set').entries }, kGpt2.points);
+  const rows = rowsOf({ number: 0, entries: named(kGpt2, 'QKV and MLP').entries }, kGpt2.points);
 
   test('a browser that blocks its storage keeps none, without a failure', () => {
     const denied = (): never => {

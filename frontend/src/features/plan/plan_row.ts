@@ -55,8 +55,7 @@ function unshown(of: CompressorFacts): CompressorFacts | null {
 
 export function newRow(point: PointFacts): PlanRow {
   const row = rowOf({ point: point.name }, point);
-  if (row.kind === 'tile') row.tiles = String(Math.min(64, point.features));
-  return row;
+  return { ...row, ...planCompressor(row.kind)?.newRowOf?.(point) };
 }
 
 /** A point without features (token ids) has no layers and nothing to compress. */

@@ -1,5 +1,6 @@
+import { compressorNamed, contributions } from '../../core/registry/registry';
+import type { WatchedEntry } from '../../core/session/watched';
 import type { AlarmRule } from '../../protocol/alarms';
-import { defaultKind, type WatchedEntry } from '../../core/session/watched';
 
 /** The curve of an alarm: the members of `alarms.set` that select it. */
 export type AlarmCurve = Pick<
@@ -27,21 +28,10 @@ export const kScalars = [
   'tracer_ms',
 ] as const;
 
-/** The numbers that an alarm may watch, by the compressor of their records; the first is proposed. */
-const kStatistics: Readonly<Record<string, readonly string[]>> = {
-  stats: [
-    ...['rms', 'norm', 'mean', 'std', 'min', 'max', 'zeros', 'nonfinite', 'kurtosis'],
-    ...['row_norm_min', 'row_norm_mean', 'row_norm_max'],
-    ...['column_norm_min', 'column_norm_mean', 'column_norm_max'],
-  ],
-  topk: ['loss', 'entropy', 'log_sum_exp'],
-  none: ['value'],
-};
-
-/** This statistic and the others of such records. */
+/** This statistic and the others of the same records. */
 export function statisticsBeside(statistic: string): readonly string[] {
-  const of = Object.values(kStatistics).find((names) => names.includes(statistic));
-  return of ?? [statistic];
+  const lists = contributions('compressors').map(({ statistics = [] }) => statistics);
+  return lists.find((names) => names.includes(statistic)) ?? [statistic];
 }
 
 /** The tests, with the number fields that each one has. */
@@ -161,9 +151,9 @@ export function curvesOf(
       prompts: entry.promptSet === 0 ? undefined : sets[entry.promptSet - 1],
     };
     const { kind, vectors } = entry.compressor;
-    if (kind === 'projection') return (vectors ?? []).map((vector) => ({ ...common, vector }));
-    // Only scores over the vocabulary have a loss and an entropy.
-    if (kind === 'topk' && defaultKind(entry.facts) !== 'topk') return [];
-    return (kStatistics[kind] ?? []).slice(0, 1).map((statistic) => ({ ...common, statistic }));
+    if (vectors !== undefined) return vectors.map((vector) => ({ ...common, vector }));
+    const { statistics = [], hasStatistics } = compressorNamed(kind) ?? {};
+    if (statistics.length === 0 || hasStatistics?.(entry.facts) === false) return [];
+    return [{ ...common, statistic: statistics[0] }];
   });
 }
