@@ -16,7 +16,7 @@ const valueOf = (change: Partial<LeaderFacts>): string =>
 
 test('a rank is behind by the steps that it takes', () => {
   expect(valueOf({})).toBe('step 100 · 999 behind · 12\u00a0ms');
-  expect(valueOf({ spacing: 500, missed: 4 })).toBe('step 100 · 1 behind · 12\u00a0ms · 4 missed');
+  expect(valueOf({ spacing: 500, missed: 4 })).toBe('step 100 · 1 behind · 12\u00a0ms · 4 lost');
   expect(valueOf({ spacing: 1000 })).toBe('step 100 · up to date · 12\u00a0ms');
 });
 

@@ -126,15 +126,15 @@ export function leaderRows(leaders: readonly LeaderFacts[], newestStep: number):
       `step ${formatInteger(step)}`,
       ...(behind === null ? [] : [behind === 0 ? 'up to date' : `${formatInteger(behind)} behind`]),
       ...(delayMs === null ? [] : [`${Math.max(0, delayMs).toFixed(0)}\u00a0ms`]),
-      ...(missed === 0 ? [] : [`${formatInteger(missed)} missed`]),
+      ...(missed === 0 ? [] : [`${formatInteger(missed)} lost`]),
     ];
     return {
       name: `PP ${pipeline} DP ${data}`,
       value: facts.join(' · '),
       tip:
         `Pipeline stage ${pipeline}, data replica ${data}, tensor rank ${tensor}: its newest step, ` +
-        'the captured steps since, how long its newest record took to get here, ' +
-        'and records that did not get here since the page connected',
+        'the captured steps since then, the delay of its newest record, ' +
+        'and the records that were lost on the way since the page connected',
       ...warnIf((behind ?? 0) > kLagSteps || missed > 0),
     };
   });
