@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { spacingOf, withGaps } from './spacing';
+import { lateBegin, spacingOf, withGaps } from './spacing';
 
 test('the spacing is what the entry says, or what was captured', () => {
   expect(spacingOf([], 10)).toBe(10);
@@ -25,4 +25,13 @@ test('a line that is taken more seldom from some step on does not break there', 
   expect(rows([...often, 90, 91, 92, 93])).toEqual([...often, 9, 90, 91, 92, 93]);
   // One step alone between two gaps.
   expect(rows([...often, 50, 90, 91, 92, 93])).toEqual([...often, 9, 50, 51, 90, 91, 92, 93]);
+});
+
+test('a curve that begins later than the history has a first step to name', () => {
+  expect(lateBegin([500, 510, 520], 1)).toBe(500);
+  expect(lateBegin([10, 20, 30], 1)).toBeUndefined();
+  expect(lateBegin([41, 51], 1)).toBeUndefined();
+  expect(lateBegin([42, 52], 1)).toBe(42);
+  expect(lateBegin([], 1)).toBeUndefined();
+  expect(lateBegin([500], undefined)).toBeUndefined();
 });

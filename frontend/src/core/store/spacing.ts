@@ -14,6 +14,16 @@ export function oldestWithoutGap(steps: readonly number[], spacing: number): num
   return steps[Math.max(0, at)];
 }
 
+/** The first step of a curve that begins later than the hub's history; undefined: it begins with the history. */
+export function lateBegin(
+  steps: readonly number[],
+  historyBegin: number | undefined,
+): number | undefined {
+  const [first] = steps;
+  if (first === undefined || historyBegin === undefined) return undefined;
+  return first - historyBegin > kGapFactor * spacingOf(steps, 1) ? first : undefined;
+}
+
 export interface Lines {
   readonly steps: readonly number[];
   readonly values: readonly (readonly (number | null)[])[];
