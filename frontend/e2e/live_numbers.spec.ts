@@ -1,9 +1,7 @@
-import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import AxeBuilder from '@axe-core/playwright';
 import { expect, type Locator, type Page, test } from '@playwright/test';
 import { tokenText } from '../src/ui/maps/token_text.ts';
+import { readByPython } from './live_support.ts';
 import { idle } from './support.ts';
 
 // The numbers of the field on a real run: the page shows what live_numbers.py computes with NumPy from all scores
@@ -38,11 +36,8 @@ const kAddress = process.env.TT_PAGE_URL ?? '';
 /** The entries of the plan before the test. */
 let before: readonly unknown[] = [];
 
-async function readByPython(): Promise<Read> {
-  const script = fileURLToPath(new URL('live_numbers.py', import.meta.url));
-  const python = process.env.TT_PYTHON ?? 'python3';
-  const { stdout } = await promisify(execFile)(python, [script, kAddress]);
-  const read = JSON.parse(stdout) as Read;
+async function readNumbers(): Promise<Read> {
+  const read = await readByPython<Read>('live_numbers.py', kAddress);
   ({ before } = read);
   return read;
 }
@@ -92,7 +87,7 @@ test('lens and text show the probabilities, losses and entropies of all scores',
 }) => {
   test.setTimeout(300_000);
   await page.setViewportSize({ width: 1440, height: 900 });
-  const read = await readByPython();
+  const read = await readNumbers();
   const { step, layer, lens, text } = read;
   for (const token of [0, 3, 7, 15]) {
     await show(page, step, `layer=${layer}&point=LogitLens&token=${token}`);
@@ -133,7 +128,7 @@ test(
   async ({ page }) => {
     test.setTimeout(300_000);
     await page.setViewportSize({ width: 1440, height: 900 });
-    const read = await readByPython();
+    const read = await readNumbers();
     const { step, layer, head } = read;
     const at = `layer=${layer}&head=${head}`;
     await show(page, step, `${at}&point=attention.entropy`);

@@ -2,18 +2,23 @@ import { expect, type Page, test } from '@playwright/test';
 import { spawn } from 'node:child_process';
 import { addressOf, idle, kNightly } from './support.ts';
 
-// A plan that changes 20 times while a real run goes on: every curve whose entry holds the same numbers is
-// whole, as it happens, after a reload and in the replay. TT_RECORDING: the file that the run of TT_PAGE_URL
-// writes; TT_PROGRAM: the program that replays it.
+// The plan of a real run changes 20 times. Every curve whose entry holds the same numbers is whole: live, after a
+// reload and in the replay. TT_RECORDING: the file that the run of TT_PAGE_URL writes; TT_PROGRAM: the program
+// that replays it.
 
 const kPatience = { timeout: 120_000 };
 const kChanges = 20;
 const kStats = { point: 'HiddenStates', compressor: { kind: 'stats' } };
 const kName = 'HiddenStates · stats';
+const kFollowed = {
+  point: 'HiddenStates',
+  compressor: { kind: 'projection', vectors: ['direction'] },
+};
+const kFollowedName = 'HiddenStates · projection';
 const kTokens = { point: 'InputTokens' };
 const kOthers = ['QKV', 'MLP1', 'MLP2', 'MLPActivation'];
 
-/** The plan after so many changes: the entry that stays has another number again and again. */
+/** The plan after a number of changes. The statistics and the projection stay, at changing positions in the plan. */
 function planAfter(changes: number): readonly object[] {
   const other = {
     point: kOthers[changes % kOthers.length],
@@ -21,8 +26,9 @@ function planAfter(changes: number): readonly object[] {
   };
   const changing = { point: 'ResidualMid', rows: 1 + (changes % 3), compressor: { kind: 'stats' } };
   const often = changes % 5 === 4 ? { ...kStats, layers: '1-3' } : kStats;
-  const all = [kTokens, often, changing, other];
-  return changes % 2 === 0 ? all : [changing, other, kTokens, often];
+  return changes % 2 === 0
+    ? [kTokens, often, changing, other, kFollowed]
+    : [changing, kFollowed, other, kTokens, often];
 }
 
 interface Set {
@@ -43,12 +49,10 @@ async function stepOf(page: Page): Promise<number> {
   return (await page.evaluate(() => window.__tt?.app.newestStep)) ?? 0;
 }
 
-/** What the curves of the shown statistics hold: the means of layer 1 by step. */
-async function shown(
-  page: Page,
-  first: number,
-  last: number,
-): Promise<Record<string, number | null | undefined>> {
+type Values = Record<string, number | null | undefined>;
+
+/** The curve that the page shows of the entry: the mean in layer 1, by step. */
+async function shown(page: Page, first: number, last: number): Promise<Values> {
   await idle(page);
   const history = await page.evaluate(() => window.__tt?.app.frame?.history);
   const pairs = (history?.steps ?? []).map(
@@ -83,6 +87,27 @@ async function recorded(page: Page, first: number, last: number): Promise<Record
     [first, last] as const,
   );
   return Object.fromEntries(pairs);
+}
+
+/** The curve of the projection, which has a value at every step; then the statistics are shown again. */
+async function followed(page: Page, first: number, last: number): Promise<Values> {
+  const point = page.getByTestId('point');
+  await point.selectOption({ label: kFollowedName });
+  await expect(page.getByTestId('projection-map')).toBeVisible(kPatience);
+  await expect
+    .poll(async () => Object.keys(await shown(page, first, last)).length, kPatience)
+    .toBe(last - first + 1);
+  const values = await shown(page, first, last);
+  expect(Object.values(values).every((value) => Number.isFinite(value))).toBe(true);
+  await point.selectOption({ label: kName });
+  await expect(page.getByTestId('stats-table')).toBeVisible(kPatience);
+  return values;
+}
+
+/** The steps whose loss the page has. */
+async function scalars(page: Page, first: number, last: number): Promise<readonly number[]> {
+  const steps = await page.evaluate(() => window.__tt?.app.series.all.map(({ step }) => step));
+  return (steps ?? []).filter((step) => step >= first && step <= last);
 }
 
 async function planMarks(page: Page): Promise<readonly number[]> {
@@ -132,9 +157,11 @@ test('curves go on through 20 changes of the plan', kNightly, async ({ page, con
     await expect.poll(() => shown(page, first, last), kPatience).toEqual(truth);
     expect(await planMarks(page)).toEqual(expect.arrayContaining(sets.map(({ step }) => step)));
     await expectMark(page);
+    expect(await scalars(page, first, last)).toEqual(steps);
     await page.screenshot({ path: 'test-results/live-plan-changes.png' });
   });
   const truth = await recorded(page, first, last);
+  const along = await followed(page, first, last);
 
   await test.step('after a reload', async () => {
     await page.reload();
@@ -142,6 +169,8 @@ test('curves go on through 20 changes of the plan', kNightly, async ({ page, con
     await expect.poll(() => shown(page, first, last), kPatience).toEqual(truth);
     expect(await planMarks(page)).toEqual(expect.arrayContaining(sets.map(({ step }) => step)));
     await expectMark(page);
+    expect(await followed(page, first, last)).toEqual(along);
+    await expect.poll(() => scalars(page, first, last), kPatience).toEqual(steps);
   });
 
   await test.step('in the replay', async () => {
@@ -155,6 +184,8 @@ test('curves go on through 20 changes of the plan', kNightly, async ({ page, con
       await expect(other.getByTestId('stats-table')).toBeVisible(kPatience);
       await expect.poll(() => shown(other, first, last), kPatience).toEqual(truth);
       expect(await planMarks(other)).toEqual(expect.arrayContaining(sets.map(({ step }) => step)));
+      expect(await followed(other, first, last)).toEqual(along);
+      await expect.poll(() => scalars(other, first, last), kPatience).toEqual(steps);
       await other.close();
     } finally {
       replay.kill('SIGTERM');

@@ -1,9 +1,10 @@
 import AxeBuilder from '@axe-core/playwright';
 import { expect, type Locator, type Page, test } from '@playwright/test';
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { kSmallRun, startRun } from './live_support.ts';
 import { idle, kNightly } from './support.ts';
 
 // Every run is kept: the page of a run offers the others, also one of which every process was
@@ -11,10 +12,6 @@ import { idle, kNightly } from './support.ts';
 
 const kPatience = { timeout: 60_000 };
 const kProgram = process.env.TT_PROGRAM ?? '';
-const kFlags =
-  '--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --micro-batch-size 4 ' +
-  '--global-batch-size 4 --train-iters 1000000 --threads 1 --data-path text.txt ' +
-  '--log-format json --tensor-tracer-port 0';
 
 interface ListedRun {
   readonly id: string;
@@ -30,25 +27,10 @@ const kStarted: ChildProcess[] = [];
 
 /** A run on one rank, and the address of its page with its token. */
 async function start(name: string, rate: string): Promise<{ run: ChildProcess; url: string }> {
-  const line = [
-    'train',
-    ...kFlags.split(' '),
-    '--run-name',
-    name,
-    '--run-dir',
-    `runs/${name}`,
-    '--lr',
-    rate,
-  ];
-  const run = spawn(kProgram, line, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] });
-  kStarted.push(run);
-  const read = (file: string): string => fs.readFileSync(join(folder, 'runs', name, file), 'utf8');
-  let url = '';
-  await expect(() => {
-    const hub = JSON.parse(read('hub.json')) as { readonly url: string };
-    url = `${hub.url}?tab=overview&events=0#token=${read('token').trim()}`;
-  }).toPass(kPatience);
-  return { run, url };
+  const line = [...kSmallRun, '--train-iters', '1000000', '--run-name', name, '--lr', rate];
+  const started = await startRun(folder, `runs/${name}`, line);
+  kStarted.push(started.run);
+  return { run: started.run, url: started.url.replace('/#', '/?tab=overview&events=0#') };
 }
 
 function listed(name: string): ListedRun {

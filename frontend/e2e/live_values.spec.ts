@@ -1,7 +1,5 @@
-import { execFile } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { expect, test } from '@playwright/test';
+import { readByPython } from './live_support.ts';
 import { hoverTile, idle, tipValue } from './support.ts';
 
 // What stands under the cursor is what the Python client reads of the same step of a real run.
@@ -19,14 +17,6 @@ interface Read {
   readonly before: readonly unknown[];
 }
 
-async function readByPython(address: string): Promise<Read> {
-  const script = fileURLToPath(new URL('live_values.py', import.meta.url));
-  const python = process.env.TT_PYTHON ?? 'python3';
-  const options = { maxBuffer: 64 * 2 ** 20 };
-  const { stdout } = await promisify(execFile)(python, [script, address], options);
-  return JSON.parse(stdout) as Read;
-}
-
 /** How far a value may be from float32's: of u8 a 504th of what its line spans, of bf16 half a unit. */
 function boundOf(dtype: string, exact: number, line: readonly number[]): number {
   if (dtype === 'u8') return (Math.max(...line) - Math.min(...line)) / 504 + 1e-6;
@@ -35,7 +25,7 @@ function boundOf(dtype: string, exact: number, line: readonly number[]): number 
 
 test('the value under the cursor is that of the Python client', async ({ page }) => {
   const address = process.env.TT_PAGE_URL ?? '';
-  const { step, layer, values, before } = await readByPython(address);
+  const { step, layer, values, before } = await readByPython<Read>('live_values.py', address);
   for (const [index, dtype] of kDtypes.entries()) {
     const point = `HiddenStates${index === 0 ? '' : ` #${index + 1}`}`;
     await page.goto(address.replace('/#', `/?step=${step}&layer=${layer}#`));

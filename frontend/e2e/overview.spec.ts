@@ -74,7 +74,7 @@ test('the state of run, ranks and hub is told', kSmoke, async ({ page, hub }) =>
   await expect(state).toContainText('configs/runs/demo.json');
 });
 
-test('each rank that sends has a line: its step, what it is behind, what was missed', async ({
+test('each rank that sends has a line: its step, its delay, its lost records', async ({
   page,
   hub,
 }) => {
@@ -100,8 +100,8 @@ test('each rank that sends has a line: its step, what it is behind, what was mis
   hub.silent.clear();
   hub.advance();
   // Of layers 3 and 4, HiddenStates and MLP1.
-  await expect(ranks.nth(1)).toHaveText(/^step 128 · up to date · \d+.ms · 4 missed$/, told);
-  await expect(ranks.nth(0)).not.toContainText('missed');
+  await expect(ranks.nth(1)).toHaveText(/^step 128 · up to date · \d+.ms · 4 lost$/, told);
+  await expect(ranks.nth(0)).not.toContainText('lost');
 });
 
 test('a stage without a leader is missing until it has one', async ({ page, hub }) => {

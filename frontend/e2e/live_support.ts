@@ -1,0 +1,39 @@
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect } from '@playwright/test';
+
+/** The JSON that a script of this folder prints: what the Python client reads of the run at the address. */
+export async function readByPython<T>(script: string, address: string): Promise<T> {
+  const path = fileURLToPath(new URL(script, import.meta.url));
+  const python = process.env.TT_PYTHON ?? 'python3';
+  const options = { maxBuffer: 64 * 2 ** 20 };
+  const { stdout } = await promisify(execFile)(python, [path, address], options);
+  return JSON.parse(stdout) as T;
+}
+
+/** A small model on one rank, on the text `text.txt` of the folder that the run is started in. */
+export const kSmallRun: readonly string[] = (
+  '--num-layers 2 --hidden-size 32 --num-attention-heads 4 --seq-length 32 --micro-batch-size 4 ' +
+  '--global-batch-size 4 --threads 1 --data-path text.txt --log-format json --tensor-tracer-port 0'
+).split(' ');
+
+/** Starts a run of TT_PROGRAM in the folder, and waits for its page's address with the token. */
+export async function startRun(
+  folder: string,
+  runDir: string,
+  flags: readonly string[],
+): Promise<{ readonly run: ChildProcess; readonly url: string }> {
+  const line = ['train', '--run-dir', runDir, ...flags];
+  const program = process.env.TT_PROGRAM ?? '';
+  const run = spawn(program, line, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] });
+  const read = (file: string): string => readFileSync(join(folder, runDir, file), 'utf8');
+  let url = '';
+  await expect(() => {
+    const hub = JSON.parse(read('hub.json')) as { readonly url: string };
+    url = `${hub.url}#token=${read('token').trim()}`;
+  }).toPass({ timeout: 60_000 });
+  return { run, url };
+}
