@@ -74,7 +74,7 @@ export class HubClient {
     });
   }
 
-  /** Tells the hub how many binary messages were taken since the hello. */
+  /** Sends the hub the number of binary messages that were processed since the hello. */
   acknowledge(): void {
     if (this.closed || this.taken === 0) return;
     this.pipe.send(JSON.stringify({ event: 'ack', params: { messages: this.taken } }));
