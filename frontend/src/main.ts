@@ -9,7 +9,7 @@ import { isLoading, loaded } from './core/registry/chunks';
 import { registerFeatures } from './core/registry/registry';
 import { kFeatures } from './features/page';
 
-/** What end-to-end tests may ask of the page. */
+/** The interface of the page for end-to-end tests. */
 export interface TestHandle {
   idle(): Promise<void>;
   readonly app: App;
@@ -33,7 +33,7 @@ async function idle(): Promise<void> {
     await loaded();
     await tick();
     await kApp.idle();
-    // What has come now may need a chunk.
+    // The data that has arrived may need a chunk.
   } while (isLoading());
 }
 

@@ -1,4 +1,7 @@
-/** Waits before reconnecting: doubling from `min` to `max` seconds with jitter, forever. */
+/**
+ * The waiting times between attempts to connect. They double from `min` to `max` seconds, with
+ * jitter. There is no limit on the number of attempts.
+ */
 export class Backoff {
   private attempt = 0;
 

@@ -1,4 +1,4 @@
-/** The bytes of a text in Base64; throws an Error on anything else. */
+/** Decodes Base64; throws an Error if the text is not Base64. */
 export function bytesOf(base64: string): ArrayBuffer {
   let text: string;
   try {

@@ -4,7 +4,7 @@ import { lowerBound, rowsToDraw } from './decimate';
 const kAll = { low: 0, high: 9999, log: false, columns: 100 };
 const range = (length: number): number[] => Array.from({ length }, (_, i) => i);
 
-/** By pixel column, the least and largest value and whether one is missing. */
+/** For each pixel column: the smallest and the largest value, and whether a value is missing. */
 function columnsOf(
   x: readonly number[],
   line: readonly (number | null)[],
@@ -57,7 +57,7 @@ describe('rowsToDraw', () => {
     const line = x.map((i) => i);
     const rows =
       rowsToDraw(x, [line], { low: 1, high: 10_000, log: true, columns: 100 }).rows ?? [];
-    // Below step 25 a column holds less than one step, so all of them are drawn.
+    // Below step 25 a column holds less than one step, so all steps are drawn.
     expect(rows.slice(0, 20)).toEqual(range(20));
     expect(rows.filter((row) => x[row] > 5000).length).toBeLessThan(20);
   });

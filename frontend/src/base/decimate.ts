@@ -1,18 +1,18 @@
 type Values = readonly (number | null)[];
 
-/** The part of the axis that is drawn, and how. */
+/** The part of the x axis that is drawn, with its scale and its width. */
 export interface Window {
   readonly low: number;
   readonly high: number;
   readonly log: boolean;
-  /** Pixels across. */
+  /** The width in pixels. */
   readonly columns: number;
 }
 
-/** More rows than this for each pixel column cannot be told apart. */
+/** Above this number of rows for each pixel column, the rows cannot be distinguished. */
 export const kRowsPerColumn = 2;
 
-/** The first index whose value is not below `wanted`. */
+/** The first index whose value is at least `wanted`. */
 export function lowerBound(sorted: readonly number[], wanted: number): number {
   let low = 0;
   let high = sorted.length;
@@ -24,16 +24,17 @@ export function lowerBound(sorted: readonly number[], wanted: number): number {
   return low;
 }
 
-/** Rows to draw; null: all. `dense`: they stand for many more in every pixel column. */
+/** The rows to draw; null means all. With `dense`, they represent the many rows of each column. */
 export interface DrawnRows {
   readonly rows: readonly number[] | null;
   readonly dense: boolean;
 }
 
 /**
- * The rows that draw the same picture as all of them: those in the window with one more at each
- * side, and where they are far more than pixels, of every pixel column the first, the last and each
- * line's least, largest and one missing value.
+ * A subset of the rows that draws the same picture as all rows: the rows in the window and one more
+ * at each side. If the window has more than `kRowsPerColumn` rows for each pixel column, the subset
+ * has for each pixel column the first row and the last row, and for each line the rows of the
+ * smallest value, the largest value and one missing value.
  */
 export function rowsToDraw(
   x: readonly number[],
@@ -59,13 +60,13 @@ export function rowsToDraw(
   return { rows, dense: true };
 }
 
-/** Where a pixel column begins, on the axis. */
+/** The value on the axis at which a pixel column begins. */
 function edgeOf({ low, high, log, columns }: Window, column: number): number {
   const part = column / columns;
   return log ? low * (high / low) ** part : low + (high - low) * part;
 }
 
-/** What is kept of the rows from `from` to before `to`, ascending. */
+/** Appends the rows to keep, in ascending order, of the rows from `from` to before `to`. */
 function pushColumn(rows: number[], lines: readonly Values[], from: number, to: number): void {
   const kept = [from, to - 1];
   for (const line of lines) {

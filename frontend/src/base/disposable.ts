@@ -1,4 +1,4 @@
-/** Something that can be undone, such as a listener. */
+/** An action that can be undone, for example an added listener. */
 export interface Disposable {
   dispose(): void;
 }
@@ -7,7 +7,7 @@ export function toDisposable(dispose: () => void): Disposable {
   return { dispose };
 }
 
-/** Owns disposables and undoes them in reverse order. */
+/** Owns disposables; `dispose` undoes them in reverse order. */
 export class Trash implements Disposable {
   private readonly items: Disposable[] = [];
 

@@ -1,4 +1,4 @@
-/** A number for reading: `digits` significant digits, a real minus sign, NaN and Inf by name. */
+/** Writes a number with `digits` significant digits and the sign "−"; NaN and Inf by name. */
 export function formatNumber(value: number, digits = 4): string {
   if (Number.isNaN(value)) return 'NaN';
   if (value === Number.POSITIVE_INFINITY) return '+Inf';
@@ -12,7 +12,10 @@ export function formatNumber(value: number, digits = 4): string {
   return text.replace(/-/g, '−').replace('e+', 'e');
 }
 
-/** A number on an axis, without zeros at the end of a fraction; three digits of the very large. */
+/**
+ * Writes a number on an axis, without zeros at the end of the fraction. Numbers outside of 1e-3 to
+ * 1e5 have three digits.
+ */
 export function formatTick(value: number): string {
   const magnitude = Math.abs(value);
   if (magnitude >= 1e-3 && magnitude < 1e5) {
@@ -29,7 +32,7 @@ export function formatCount(value: number): string {
   if (!Number.isFinite(value)) return formatNumber(value);
   let unit = 0;
   let scaled = value;
-  // What would be rounded to 1000 is one of the next unit.
+  // A number that rounds to 1000 takes the next unit.
   while (Math.abs(scaled) >= (unit === 0 ? 1000 : 999.5) && unit < kUnits.length - 1) {
     scaled /= 1000;
     unit += 1;

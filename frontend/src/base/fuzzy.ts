@@ -1,6 +1,7 @@
 /**
- * How well a text fits what was typed, higher is better; undefined if it does not. Every word of
- * the query must be found: as a word, at the start of one, inside one, or letter by letter.
+ * The score of a text for a query: a higher score is a better match, undefined is no match. The
+ * text must contain every word of the query: as a whole word, at the start of a word, inside a
+ * word, or letter by letter.
  */
 export function fuzzyScore(query: string, text: string): number | undefined {
   const lower = text.toLowerCase();
@@ -26,7 +27,7 @@ function wordScore(word: string, text: string): number | undefined {
   return best ?? lettersScore(word, text);
 }
 
-/** All letters in their order, the closer together the better: between 0 and 1. */
+/** A score from 0 to 1 if the text has all letters in order: higher if they are closer together. */
 function lettersScore(word: string, text: string): number | undefined {
   let at = -1;
   let first = -1;
@@ -38,7 +39,7 @@ function lettersScore(word: string, text: string): number | undefined {
   return word.length / (at - first + 1);
 }
 
-/** What fits, best first; equally good ones keep their order. */
+/** The items that match, sorted by score, the best first; items of equal score keep their order. */
 export function fuzzyFilter<T>(
   query: string,
   all: readonly T[],

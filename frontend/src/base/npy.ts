@@ -1,4 +1,4 @@
-/** A dense array for other programs, row by row. */
+/** A dense array in row-major order, for export to other programs. */
 export interface PlainArray {
   readonly shape: readonly number[];
   readonly data: Float32Array | Float64Array | Int32Array | Uint8Array;
@@ -7,19 +7,19 @@ export interface PlainArray {
 const kMagic = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59, 1, 0];
 const kAlignment = 64;
 
-/** The bytes of a `.npy` file, version 1.0; numbers are kept bit by bit. */
+/** The bytes of a `.npy` file, version 1.0; the bits of each number are unchanged. */
 export function npyOf({ shape, data }: PlainArray): Uint8Array {
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
   return npyFile(descrOf(data), shape, bytes);
 }
 
-/** Whole numbers, as int64: steps may be beyond int32. */
+/** The `.npy` file of whole numbers as int64, because a step can exceed int32. */
 export function npyOfIntegers(numbers: readonly number[]): Uint8Array {
   const { buffer } = BigInt64Array.from(numbers, BigInt);
   return npyFile('<i8', [numbers.length], new Uint8Array(buffer));
 }
 
-/** A text as an array of no dims, which numpy reads without pickle. */
+/** The `.npy` file of a text, an array without dims that NumPy reads without pickle. */
 export function npyOfText(text: string): Uint8Array {
   const points = Uint32Array.from(text, (character) => character.codePointAt(0) ?? 0);
   return npyFile(`<U${points.length}`, [], new Uint8Array(points.buffer));

@@ -1,8 +1,8 @@
 import { type Disposable, toDisposable } from './disposable';
 
 /**
- * The one owner of animation frames. Drawers are called at most once a frame, and only when
- * somebody asked for a redraw; drawing reads state and never writes it.
+ * Owns all animation frames of the page. It calls each drawer at most once per frame, and only
+ * after a call of `redraw`. A drawer reads state and never writes it.
  */
 export class RafScheduler {
   private readonly drawers = new Set<() => void>();
@@ -31,7 +31,7 @@ export class RafScheduler {
     this.ensureFrame();
   }
 
-  /** Resolves after the frame that draws everything asked for so far. */
+  /** Resolves after the frame that draws all redraws that were requested before this call. */
   settled(): Promise<void> {
     return new Promise((resolve) => {
       this.waiters.push(resolve);

@@ -1,4 +1,4 @@
-/** Small checked parsers for whatever comes from outside. A parser returns a value or throws. */
+/** Parsers that check data from outside the page. A parser returns a value or throws. */
 export type Parser<T> = (value: unknown, path: string) => T;
 export type Infer<P> = P extends Parser<infer T> ? T : never;
 
@@ -16,7 +16,7 @@ export function parse<T>(parser: Parser<T>, value: unknown): T {
   return parser(value, '');
 }
 
-/** Undefined: the value is of another form. */
+/** Parses a value; undefined if the value has another form. */
 export function read<T>(parser: Parser<T>, value: unknown): T | undefined {
   try {
     return parse(parser, value);
@@ -36,7 +36,7 @@ export const boolean: Parser<boolean> = (value, path) => {
   return value;
 };
 
-/** A number, or one of the three strings for the numbers that JSON cannot write. */
+/** A number, or one of the three strings for the numbers that JSON cannot express. */
 export const number: Parser<number> = (value, path) => {
   if (typeof value === 'number') return value;
   if (value === 'NaN') return Number.NaN;
@@ -80,7 +80,7 @@ export function array<T>(item: Parser<T>): Parser<readonly T[]> {
   };
 }
 
-/** A list of exactly two. */
+/** A list of exactly two items. */
 export function pair<T>(item: Parser<T>): Parser<readonly [T, T]> {
   return (value, path) => {
     if (!Array.isArray(value) || value.length !== 2) throw new SchemaError(path, 'a list of two');
@@ -88,7 +88,7 @@ export function pair<T>(item: Parser<T>): Parser<readonly [T, T]> {
   };
 }
 
-/** The first of two forms that fits. */
+/** Tries `first`; if the value has another form, tries `second`. */
 export function either<A, B>(first: Parser<A>, second: Parser<B>): Parser<A | B> {
   return (value, path) => {
     try {
@@ -100,7 +100,7 @@ export function either<A, B>(first: Parser<A>, second: Parser<B>): Parser<A | B>
   };
 }
 
-/** An object of any names whose members are all alike. */
+/** An object with any member names, whose values all have the form of `item`. */
 export function mapOf<T>(item: Parser<T>): Parser<Readonly<Record<string, T>>> {
   return (value, path) => {
     if (!isRecord(value)) throw new SchemaError(path, 'an object');
@@ -121,7 +121,7 @@ export function withDefault<T>(inner: Parser<T>, fallback: T): Parser<T> {
   return (value, path) => (value === undefined ? fallback : inner(value, path));
 }
 
-/** The object of `known` with all that it has beside. */
+/** The parsed object of `known`, with the other members of the value unchanged. */
 export function open<T extends object>(known: Parser<T>): Parser<T> {
   return (value, path) => ({ ...(value as object), ...known(value, path) });
 }
@@ -138,7 +138,7 @@ type ObjectOf<S extends Shape> = {
   readonly [K in Exclude<keyof S, OptionalOf<S>>]: Infer<S[K]>;
 } & { readonly [K in OptionalOf<S>]?: Infer<S[K]> };
 
-/** An object with these members; members that it does not know are left out. */
+/** An object with these members; other members are left out. */
 export function object<S extends Shape>(shape: S): Parser<ObjectOf<S>> {
   return (value, path) => {
     if (!isRecord(value)) throw new SchemaError(path, 'an object');

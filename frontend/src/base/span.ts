@@ -1,20 +1,23 @@
-/** Cells of an axis, from `first` to before `end`. */
+/** A range of cells of an axis, from `first` to before `end`. */
 export type Cells = readonly [first: number, end: number];
-/** The part of an axis that a map shows; null: all of it. */
+/** The part of an axis that a map shows; null means the whole axis. */
 export type Span = Cells | null;
 
-/** The cells that are shown of `count`: all of them where the span lies beyond the axis. */
+/** The cells to show of an axis of `count` cells; all cells if the span is beyond the axis. */
 export function cellsOf(span: Span, count: number): Cells {
   if (span === null || span[0] >= count) return [0, count];
   return [span[0], Math.min(span[1], count)];
 }
 
-/** The span of these cells; null where they are all of the axis. */
+/** The span of these cells; null if they are the whole axis. */
 export function spanOf([first, end]: Cells, count: number): Span {
   return first <= 0 && end >= count ? null : [Math.max(0, first), Math.min(count, end)];
 }
 
-/** `factor` times as many cells. The place `about`, counted in cells, stays where it is. */
+/**
+ * Zooms to `factor` times as many cells. The position `about`, in cells, keeps its place on the
+ * screen.
+ */
 export function zoomedCells(cells: Cells, count: number, factor: number, about: number): Cells {
   const size = cells[1] - cells[0];
   const wish = factor < 1 ? Math.floor(size * factor) : Math.ceil(size * factor);
@@ -23,12 +26,12 @@ export function zoomedCells(cells: Cells, count: number, factor: number, about: 
   return movedTo(Math.round(about - share * wanted), wanted, count);
 }
 
-/** The same number of cells, `by` cells further on, and inside of the axis. */
+/** Moves the range by `by` cells; the range stays inside of the axis. */
 export function movedCells([first, end]: Cells, count: number, by: number): Cells {
   return movedTo(first + by, end - first, count);
 }
 
-/** The cells moved as little as it takes to show the cell `at`. */
+/** Moves the range by the fewest cells that show the cell `at`. */
 export function cellsWith([first, end]: Cells, at: number): Cells {
   if (at < first) return [at, at + end - first];
   return at >= end ? [at + 1 - (end - first), at + 1] : [first, end];
@@ -39,7 +42,10 @@ function movedTo(first: number, size: number, count: number): Cells {
   return [start, start + size];
 }
 
-/** "10-20": from the first cell to before the second number; undefined for a text that is none. */
+/**
+ * Parses a text such as "10-20": from the first number to before the second number; undefined if
+ * the text is not a span.
+ */
 export function spanOfText(text: string): Cells | undefined {
   const parts = /^(\d{1,9})-(\d{1,9})$/.exec(text);
   const [first, end] = [Number(parts?.[1]), Number(parts?.[2])];

@@ -1,15 +1,15 @@
 import { lowerBound } from './decimate';
 import type { Cells } from './span';
 
-/** The part of the steps that the curves show; null shows all. */
+/** The range of steps that the curves show; null means all steps. */
 export type Zoom = readonly [low: number, high: number] | null;
 
 type Range = readonly [low: number, high: number];
 
-// Closer than this a curve has nothing more to tell.
+// The smallest width of a range, in steps: a curve has no more detail below it.
 const kLeastSteps = 2;
 
-/** The range around `about` made `factor` times as wide; null once it holds everything. */
+/** Makes the range `factor` times as wide around `about`; null if it then covers all steps. */
 export function scaled(
   range: Range,
   factor: number,
@@ -23,7 +23,7 @@ export function scaled(
   ]);
 }
 
-/** The range moved by a fraction of its width, and kept inside of all. */
+/** Moves the range by the fraction `by` of its width; the range stays inside of `all`. */
 export function moved(range: Range, by: number, all: Range, log: boolean): Zoom {
   return mapped(range, all, log, ([low, high], at) => {
     const wish = by * (high - low);
@@ -32,7 +32,7 @@ export function moved(range: Range, by: number, all: Range, log: boolean): Zoom 
   });
 }
 
-/** Changes a range as it stands on the screen, where a logarithmic axis is even too. */
+/** Changes a range in screen proportions: with `log`, the change applies to the logarithms. */
 function mapped(
   range: Range,
   all: Range,
@@ -44,7 +44,10 @@ function mapped(
   return held([low, high], all);
 }
 
-/** Inside of all and not too narrow; to a hundredth, as it stands in the address. */
+/**
+ * Limits a range to `all` and to the smallest width. The ends are rounded to a hundredth, as in the
+ * page's address.
+ */
 export function held([low, high]: Range, all: Range): Zoom {
   const ends = [Math.max(low, all[0]), Math.min(high, all[1])] as const;
   if (ends[0] <= all[0] && ends[1] >= all[1]) return null;
@@ -57,7 +60,7 @@ function rounded(value: number): number {
   return Math.round(value * 100) / 100;
 }
 
-/** The index of the step that is nearest to a place on the axis; -1 for none. */
+/** The index of the step that is nearest to a value on the axis; -1 if there are no steps. */
 export function nearestIndex(steps: readonly number[], value: number): number {
   const at = lowerBound(steps, value);
   if (at === 0) return steps.length - 1 < 0 ? -1 : 0;
@@ -65,7 +68,7 @@ export function nearestIndex(steps: readonly number[], value: number): number {
   return steps[at] - value < value - steps[at - 1] ? at : at - 1;
 }
 
-/** The columns of a map of steps that a zoom shows; all of them where it shows none. */
+/** The columns that a zoom shows of a map over steps; all columns if the zoom contains no step. */
 export function stepCells(steps: readonly number[], zoom: Zoom): Cells {
   if (zoom === null) return [0, steps.length];
   const first = steps.findIndex((step) => step >= zoom[0]);
@@ -73,7 +76,7 @@ export function stepCells(steps: readonly number[], zoom: Zoom): Cells {
   return first < 0 || last < first ? [0, steps.length] : [first, last + 1];
 }
 
-/** The zoom that shows these columns; null: all. */
+/** The zoom that shows these columns; null means all steps. */
 export function zoomOfCells(steps: readonly number[], [first, end]: Cells): Zoom {
   if (first <= 0 && end >= steps.length) return null;
   return [Math.max(0.5, steps[first] - 0.5), steps[end - 1] + 0.5];

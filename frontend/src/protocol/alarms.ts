@@ -12,9 +12,9 @@ import {
   withDefault,
 } from '../base/schema';
 
-// The alarms of docs/alarms.md. A member that this version does not know is ignored.
+// The schemas of the alarms in docs/alarms.md. A member that this version does not know is ignored.
 
-/** What an alarm watches and how; the members of `alarms.set`. */
+/** The members of `alarms.set`: the curve that an alarm watches, and its test. */
 const kRule = {
   name: string,
   scalar: optional(string),
@@ -44,7 +44,7 @@ export type AlarmRule = Infer<typeof alarmRuleSchema>;
 
 const changeSchema = object({
   step: count,
-  /** Null: NaN, as the hub's history writes it. */
+  /** Null stands for NaN, as in the hub's history. */
   value: nullable(number),
   layer: optional(count),
   message: string,
@@ -55,9 +55,9 @@ export const alarmSchema = object({
   state: oneOf('waiting', 'quiet', 'firing'),
   fires: withDefault(count, 0),
   firing_layers: optional(array(count)),
-  /** The last time that it fired or was cleared. */
+  /** The last time that the alarm fired or was cleared. */
   last: optional(changeSchema),
-  /** Why no value can come. */
+  /** The reason why the alarm can get no values. */
   problem: optional(string),
 });
 export type AlarmFacts = Infer<typeof alarmSchema>;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { crc32c } from './crc32c';
 
-/** One bit at a time, straight from the polynomial. */
+/** Computes the checksum bit by bit from the polynomial. */
 function slow(bytes: Uint8Array): number {
   let crc = 0xffffffff;
   for (const byte of bytes) {

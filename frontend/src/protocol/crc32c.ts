@@ -1,9 +1,13 @@
-// CRC-32C (Castagnoli), reflected polynomial 0x82F63B78, by sixteen tables ("slicing by 16"): the
-// chain from one table's answer to the next place is what takes time, and it is one for 16 bytes.
+// CRC-32C (Castagnoli) with the reflected polynomial 0x82F63B78 and sixteen tables ("slicing by 16").
+// The chain of dependent table lookups takes most of the time. With sixteen tables, this chain has
+// one lookup for each 16 bytes.
 const kAtOnce = 16;
 const kTables = makeTables();
 
-/** One behind the other, of 256 numbers each: what a byte does that so many bytes follow. */
+/**
+ * All tables in one array, 256 numbers each. Table n gives the effect on the CRC of a byte that n
+ * bytes follow.
+ */
 function makeTables(): Int32Array {
   const tables = new Int32Array(kAtOnce * 256);
   for (let i = 0; i < 256; i++) {
@@ -18,7 +22,7 @@ function makeTables(): Int32Array {
   return tables;
 }
 
-/** What a little-endian word does whose last byte is followed by `after` more. */
+/** The effect on the CRC of a little-endian word that `after` more bytes follow. */
 function ofWord(word: number, after: number): number {
   const last = after * 256;
   return (

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { caretLines, caretText, cutAt, expressionErrorOf } from './expression_error';
 
-// As the trainer writes them, docs/expressions.md.
+// A message as the trainer writes it, see docs/expressions.md.
 const kMessage =
   'there is no "maen", did you mean "mean"? (line 1, column 6)\n  data.maen(dim=-1)\n       ^~~~';
 

@@ -1,7 +1,7 @@
-/** An error of an expression, taken apart: what is wrong, and where in the text. */
+/** A parsed error of an expression: the message and the position in the text. */
 export interface ExpressionError {
   readonly message: string;
-  /** From 1, in characters; null where the error is not about a place. */
+  /** Line and column from 1, length in characters; null if the error has no position. */
   readonly caret: {
     readonly line: number;
     readonly column: number;
@@ -9,7 +9,10 @@ export interface ExpressionError {
   } | null;
 }
 
-/** Takes apart "there is no "maen" (line 1, column 6)" with the source and a caret line below it. */
+/**
+ * Parses a message such as "there is no "maen" (line 1, column 6)", with the source and a line with
+ * a caret below it.
+ */
 export function expressionErrorOf(
   message: string,
   where: string | null | undefined,
@@ -22,7 +25,7 @@ export function expressionErrorOf(
   return { message: text, caret: place === null ? null : { ...place, length } };
 }
 
-/** What stands below the field: the line, if there are several, and the caret below it. */
+/** The text below the field: the caret, and above it the line if the source has several lines. */
 export function caretText(source: string, caret: NonNullable<ExpressionError['caret']>): string {
   return source.includes('\n') ? caretLines(source, caret) : marksOf(caret);
 }
@@ -32,7 +35,7 @@ export function caretLines(source: string, caret: NonNullable<ExpressionError['c
   return `${source.split('\n')[caret.line - 1] ?? ''}\n${marksOf(caret)}`;
 }
 
-/** A text cut where the caret points: what is before, and what it is about. */
+/** Splits a text at the caret: the text before it, and the characters that it marks. */
 export function cutAt(
   source: string,
   caret: NonNullable<ExpressionError['caret']>,

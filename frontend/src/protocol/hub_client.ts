@@ -13,19 +13,20 @@ export interface HubClientListener {
   onHello(hello: Hello): void;
   onNotification(notification: Notification): void;
   onRecords(records: readonly TensorRecord[], bytes: number): void;
-  /** A binary message is done with, readable or not: `acknowledge` makes room for the next. */
+  /** A binary message was processed, readable or not. `acknowledge` makes room for the next one. */
   onTaken(): void;
-  /** The hub refused the hello: reconnecting would not help. */
+  /** The hub refused the hello. A new connection would not help. */
   onRefused(message: string): void;
-  /** Something arrived that could not be read; it was left out. */
+  /** A message could not be read and was ignored. */
   onProblem(message: string): void;
-  /** `opened` tells a lost connection from one that never came about. */
+  /** `opened` is true for a lost connection, and false if no connection was established. */
   onClosed(opened: boolean): void;
 }
 
 /**
- * So many binary messages may be on their way: more wait in the hub, where newer ones replace them. With
- * one, a page that takes a message a second shows data of about a second ago; each more adds a second.
+ * The number of binary messages that the hub sends before it waits for an acknowledgement. Further
+ * records wait in the hub, where newer records replace them. With 1, a page that processes one
+ * message per second shows data that is about one second old; each further message adds one second.
  */
 export const kWindow = 1;
 
@@ -34,10 +35,10 @@ function disconnected(message: string): Answer {
   return { id: 0, ok: false, error: { code: 'disconnected', message, where: undefined, remedy } };
 }
 
-/** What a request gets that was not sent. */
+/** The answer to a request that was not sent. */
 export const kNotConnected = disconnected('the page is not connected to the hub');
 
-/** A typed client of the hub over any byte pipe. One object per connection. */
+/** A typed client of the hub over any pipe. One object for each connection. */
 export class HubClient {
   private readonly pipe: Pipe;
   private readonly pending = new Map<number, (answer: Answer) => void>();
@@ -62,7 +63,7 @@ export class HubClient {
     });
   }
 
-  /** Sends a request; without a connection the answer is the code `disconnected`. */
+  /** Sends a request; without a connection, the answer is an error with the code `disconnected`. */
   request(method: string, params: unknown): Promise<Answer> {
     if (this.closed || !this.opened) return Promise.resolve(kNotConnected);
     const id = this.nextId++;
@@ -73,7 +74,7 @@ export class HubClient {
     });
   }
 
-  /** Tells the hub how many binary messages were taken since the hello. */
+  /** Sends the hub the number of binary messages that were processed since the hello. */
   acknowledge(): void {
     if (this.closed || this.taken === 0) return;
     this.pipe.send(JSON.stringify({ event: 'ack', params: { messages: this.taken } }));
@@ -90,7 +91,7 @@ export class HubClient {
       role: 'viewer',
       client: this.name,
       window: kWindow,
-      // Watching would start a run that waits: the page subscribes once it may.
+      // A viewer that watches starts a run that waits for a viewer. The page subscribes later.
       watch: false,
     });
     if (this.closed) return;

@@ -13,7 +13,8 @@ import {
   withDefault,
 } from '../base/schema';
 
-// What docs/protocol.md says of interventions. A member that this version does not know is ignored.
+// The schemas of the interventions in docs/protocol.md. A member that this version does not know is
+// ignored.
 
 export const parameterSchema = object({
   name: string,
@@ -28,7 +29,7 @@ const siteSchema = object({
   point: withDefault(string, ''),
   layer: withDefault(count, 0),
   gradient: withDefault(boolean, false),
-  /** Of a write: `everywhere`, `shards` or `gathered`. */
+  /** Only for a write: `everywhere`, `shards` or `gathered`. */
   runs: optional(string),
 });
 export type Site = Infer<typeof siteSchema>;
@@ -50,7 +51,7 @@ export const programSchema = object({
   name: string,
   text: withDefault(string, ''),
   since: withDefault(count, 0),
-  /** Its last step; absent without `ttl`. */
+  /** The last step in which the program is in force; absent without `ttl`. */
   until: optional(nullable(count)),
   keep: withDefault(boolean, false),
   ...kEffects,
@@ -76,7 +77,7 @@ const appliedProgramSchema = object({
   ranks: withDefault(count, 0),
   of_ranks: withDefault(count, 0),
 });
-/** What a program did in one step. */
+/** The effect of a program in one step. */
 export type AppliedProgram = Infer<typeof appliedProgramSchema>;
 
 export const appliedSchema = object({ step: count, programs: array(appliedProgramSchema) });
@@ -96,7 +97,7 @@ export const savedSchema = object({
 });
 export type SavedFacts = Infer<typeof savedSchema>;
 
-/** Of `intervention.check`. */
+/** The answer to `intervention.check`. */
 export const programCheckSchema = object({
   text: withDefault(string, ''),
   graph: unknown,
@@ -123,7 +124,7 @@ export const previewSchema = object({
     ),
     [],
   ),
-  /** Read by store/before_after.ts: what is wrong with them must not hide the rest. */
+  /** Parsed by preview_records.ts of the feature: an error in them must not hide the other members. */
   records: unknown,
 });
 export type Preview = Infer<typeof previewSchema>;

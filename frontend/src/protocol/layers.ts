@@ -1,9 +1,9 @@
-/** Of one list, each as often as it is named: more would keep the page busy. */
+/** The most numbers in one list, repetitions included: a longer list would block the page. */
 const kMaxNamed = 1_000_000;
 
 /**
- * Reads a list of ranges such as "1-4,8"; undefined when it is not one. Layers count from 1,
- * micro-batches from 0.
+ * Reads a list of ranges such as "1-4,8"; undefined if the text is not such a list. Layers count
+ * from 1, micro-batches from 0.
  */
 export function parseLayers(text: string, least: 0 | 1 = 1): readonly number[] | undefined {
   const layers = new Set<number>();

@@ -32,9 +32,10 @@ import {
   savedSchema,
 } from './interventions';
 
-// The text messages of docs/protocol.md. A member that this version does not know is ignored.
+// The schemas of the text messages in docs/protocol.md. A member that this version does not know is
+// ignored.
 
-/** Members of compressors that this version does not know stay: a plan that is sent again keeps them. */
+/** Keeps unknown members of a compressor, so that a plan that is sent again still has them. */
 export const compressorSchema = open(
   object({
     kind: string,
@@ -76,34 +77,37 @@ export const planSchema = object({
 });
 export type Plan = Infer<typeof planSchema>;
 
-// As wide as a record's header: what is built for each layer stays bounded.
+// The limits of the fields in a record's header. They bound the data that is built for each layer.
 const layer = countTo(0xffff);
 const columns = countTo(0xffffffff);
 
 export const pointSchema = object({
   name: string,
-  /** Where it stands in the model, as programs write it. */
+  /** The path of the point in the model, as programs write it. */
   path: optional(string),
   flag: count,
   first_layer: withDefault(layer, 0),
   last_layer: withDefault(layer, 0),
   dims: withDefault(array(string), []),
   features: withDefault(columns, 0),
-  /** The compressor of an entry that names no compressor, and a noun for one number: absent in older runs. */
+  /**
+   * The compressor of an entry that names no compressor, and a noun for one number of the point.
+   * Both are absent in older runs.
+   */
   compressor: optional(string),
   numbers: optional(string),
-  /** Absent where the point has no gradient. */
+  /** Absent if the point has no gradient. */
   gradient_placement: optional(unknown),
-  /** How a derived value is computed; absent if the model computes it anyway. */
+  /** The formula of a derived value; absent if the model itself computes the value. */
   formula: optional(string),
   text: withDefault(string, ''),
-  /** Of Updates alone: names of the rows and of the columns. */
+  /** Only for the point Updates: the names of the rows and of the columns. */
   parameters: optional(array(string)),
   columns: optional(array(string)),
 });
 export type PointFacts = Infer<typeof pointSchema>;
 
-/** Names of points that have their own view. */
+/** The names of the points that have their own view. */
 export const kAttentionPoint = 'RawAttentionScore';
 export const kLogitsPoint = 'Logits';
 
@@ -111,7 +115,7 @@ const promptSetSchema = object({
   name: string,
   interval: withDefault(count, 1),
   prompts: withDefault(array(string), []),
-  /** It does not run any more; another set may have its name. */
+  /** The set does not run any more; another set may have the same name. */
   removed: optional(boolean),
 });
 
@@ -141,10 +145,10 @@ export const runSchema = object({
   points: array(pointSchema),
   prompt_sets: withDefault(array(promptSetSchema), []),
   vectors: withDefault(array(string), []),
-  /** The options that were given, as they were written. */
+  /** The options that were given, in the form in which they were written. */
   configuration: optional(mapOf(unknown)),
   recording: optional(string),
-  /** In bytes; 0: it has no limit. */
+  /** The limit of the recording in bytes; 0 means no limit. */
   recording_max_bytes: optional(count),
   plan: optional(nullable(planSchema)),
   /** The programs in force. */
@@ -170,7 +174,7 @@ export const stateSchema = object({
     'replay',
   ),
   step: withDefault(count, 0),
-  // Of a replay alone.
+  // Only in a replay.
   paused: optional(boolean),
   speed: optional(number),
   first_step: optional(count),
@@ -198,7 +202,7 @@ export type StepFacts = Infer<typeof stepSchema>;
 
 export const stepsSchema = array(stepSchema);
 
-/** Of `/history`: the steps of which records are kept. */
+/** The answer to `/history`: the recorded steps, and the oldest step that still has records. */
 export const historySchema = object({
   first_step: optional(count),
   last_step: optional(count),
@@ -225,14 +229,14 @@ const otherRunSchema = object({
   facts: runSchema,
   first_step: withDefault(count, 1),
   last_step: count,
-  // The rest is told of the runs in the folder alone.
+  // Only the runs in the folder of the run directory have the following members.
   state: optional(string),
   loss: optional(number),
   recording: optional(string),
-  /** The address of its page, while it runs. */
+  /** The address of the run's page while its hub is active. */
   url: optional(string),
 });
-/** A run that the hub offers beside its own. */
+/** A run that the hub offers in addition to its own run. */
 export type OtherRunFacts = Infer<typeof otherRunSchema>;
 
 const anyRunsSchema = object({ runs: array(unknown) });
@@ -242,7 +246,7 @@ export function parseRuns(answer: unknown): readonly OtherRunFacts[] {
   return anyRunsSchema(answer, 'runs').runs.flatMap((run) => read(otherRunSchema, run) ?? []);
 }
 
-/** The size of the run's recording and its limit, in bytes; `max_bytes` 0: it has no limit. */
+/** The size of the run's recording and its limit, in bytes; `max_bytes` 0 means no limit. */
 export const recordingSchema = object({ bytes: count, max_bytes: count });
 export type RecordingFacts = Infer<typeof recordingSchema>;
 
@@ -261,9 +265,9 @@ export const helloSchema = object({
   run: nullable(runSchema),
   state: stateSchema,
   control: controlSchema,
-  /** False where the token only views. */
+  /** False if the token only permits viewing. */
   may_control: optional(boolean),
-  /** Only of a run with several stages. */
+  /** Only for a run with several stages. */
   parts: optional(array(partSchema)),
 });
 export type Hello = Infer<typeof helloSchema>;
@@ -273,8 +277,9 @@ export const boundarySchema = object({ step: count, ranks: count });
 export const planAnswerSchema = object({ step: count, ranks: count, plan: planSchema });
 
 /**
- * Of `plan.check`, as means of a training step: bytes and records that the hub is sent, and
- * operations for values that are computed for the plan alone.
+ * The answer to `plan.check`, averaged over the training steps: the bytes and records that the
+ * trainer sends to the hub, and the floating-point operations for values that are computed only for
+ * the plan.
  */
 export const planCheckSchema = object({
   entries: array(object({ bytes: number, records: number, flops: withDefault(number, 0) })),
@@ -298,7 +303,10 @@ export const droppedSchema = object({
   where: withDefault(string, 'viewer'),
   /** Records by plan entry. */
   entries: optional(mapOf(count)),
-  /** Of a viewer so many `saved` and `applied`, of a trainer's queue so many texts. */
+  /**
+   * For a viewer, the number of lost `saved` and `applied`; for a trainer's queue, of lost texts; for
+   * a recording, of lost steps and lines of the audit trail.
+   */
   events: optional(count),
 });
 export type DroppedFacts = Infer<typeof droppedSchema>;

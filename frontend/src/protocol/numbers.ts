@@ -46,7 +46,7 @@ function floatsOf(dtype: number, payload: Payload): Floats | undefined {
   }
 }
 
-/** The payload as whole numbers (token ids), or undefined if it holds none. */
+/** The payload as whole numbers (token ids), or undefined if its dtype is not an integer dtype. */
 export function toIntegers(record: TensorRecord): Int32Array<ArrayBuffer> | undefined {
   const { header, payload } = record;
   if (header.dtype === 5) return numbersOf(Int32Array, payload);
@@ -54,7 +54,7 @@ export function toIntegers(record: TensorRecord): Int32Array<ArrayBuffer> | unde
   return undefined;
 }
 
-/** The payload's bytes as numbers of a type, in the same memory. */
+/** A view of the payload's bytes as numbers of a type, without a copy. */
 function numbersOf<T>(Type: NumbersType<T>, { buffer, byteOffset, byteLength }: Payload): T {
   return new Type(buffer, byteOffset, byteLength / Type.BYTES_PER_ELEMENT);
 }
@@ -65,12 +65,12 @@ function bfloatsToFloats(halves: Uint16Array): Float32Array<ArrayBuffer> {
   return new Float32Array(bits.buffer);
 }
 
-/** Codes from here on are names; those below are numbers. */
+/** The lowest code of a special value (NaN, +Inf, −Inf); lower codes are numbers. */
 export const kFirstName = 253;
 const kCodePosInf = 254;
 const kCodeNegInf = 255;
 
-/** The parts of a u8 payload: offset and scale of every line stand before all codes. */
+/** The parts of a u8 payload: the offsets and scales of all lines come before all codes. */
 export function codesOf(
   payload: Payload,
   shape: readonly number[],
@@ -104,7 +104,7 @@ function codesToFloats(
   return out;
 }
 
-/** The value of a code that is a name. */
+/** The value of a code from `kFirstName` on: NaN, +Inf or −Inf. */
 export function specialOf(code: number): number {
   if (code === kCodePosInf) return Number.POSITIVE_INFINITY;
   return code === kCodeNegInf ? Number.NEGATIVE_INFINITY : Number.NaN;

@@ -1,4 +1,4 @@
-/** What a pipe tells its owner. A pipe that never opened ends with `closed` too. */
+/** The events of a pipe. A pipe that never opened also ends with `onClosed`. */
 export interface PipeListener {
   onOpen(): void;
   onText(text: string): void;
@@ -6,7 +6,7 @@ export interface PipeListener {
   onClosed(): void;
 }
 
-/** A byte-oriented connection: tests and recordings can stand in for the socket. */
+/** A connection that sends and receives messages. Tests replace the socket with their own pipe. */
 export interface Pipe {
   send(text: string): void;
   close(): void;

@@ -10,9 +10,9 @@ import {
 } from '../base/schema';
 import { planSchema } from './messages';
 
-// What docs/protocol.md says of prompts. A member that this version does not know is ignored.
+// The schemas of the prompts in docs/protocol.md. A member that this version does not know is ignored.
 
-/** The prompt set of a typed prompt's records, without programs and with them. */
+/** The prompt-set numbers in the records of a typed prompt: `off` without programs, `on` with them. */
 export const kTypedPrompt = { off: 0xffffffff, on: 0xfffffffe } as const;
 export type Side = keyof typeof kTypedPrompt;
 

@@ -5,7 +5,8 @@ import { toFloats, toIntegers } from './numbers';
 import { dtypeName } from './record';
 import { decodeRecords } from './record_reader';
 
-// One record, byte for byte from the table of docs/protocol.md; checksums by their own tool.
+// One record, written byte by byte from the table in docs/protocol.md. The checksums come from a
+// separate tool.
 const kHeaderHex =
   '54544631 0100 8000 efcdab8967452301 0700000000000000 0d00000000000000 ' +
   '03000000 01000000 02000000 00000000 08000000 0700 0300 0100 0200 0300 ' +
@@ -182,7 +183,7 @@ describe('toFloats and toIntegers', () => {
     expect(half).toEqual(
       Float32Array.of(Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, Number.NaN),
     );
-    // Offset -1, scale 0.5; codes 0, 252 and the three names.
+    // Offset -1, scale 0.5; the codes 0 and 252, and those of NaN, +Inf and −Inf.
     const codes = toFloats(decodeRecords(one(7, '000080bf 0000003f 00fcfdfeff', 5))[0]);
     const { NaN: nan, POSITIVE_INFINITY: inf } = Number;
     expect(codes).toEqual(Float32Array.of(-1, 125, nan, inf, -inf));

@@ -3,7 +3,7 @@ export type Phase = (typeof kPhases)[number];
 
 export const kInputTokensFlag = 8;
 
-/** The header of one record; docs/protocol.md says what each field means. */
+/** The header of one record; docs/protocol.md defines each field. */
 export interface RecordHeader {
   readonly run: string;
   readonly sequence: number;
@@ -24,14 +24,15 @@ export interface RecordHeader {
   readonly compressor: number;
   readonly shape: readonly number[];
   readonly features: number;
-  /** Nanoseconds since 1970, rounded to what a double can hold. */
+  /** Nanoseconds since 1970, rounded to the precision of a double. */
   readonly time: number;
 }
 
 export interface TensorRecord {
   readonly header: RecordHeader;
   /**
-   * In the dtype of the wire, from a multiple of 8 bytes on; nothing else of size shares its buffer.
+   * In the dtype of the wire. Its offset in the buffer is a multiple of 8 bytes, and the buffer holds
+   * no other large data.
    */
   readonly payload: Uint8Array<ArrayBuffer>;
 }
@@ -53,14 +54,14 @@ const kDtypes: ReadonlyMap<number, DtypeInfo> = new Map([
 
 export const kF64 = 1;
 export const kU8 = 7;
-/** Offset and scale that stand before the codes for every line of a u8 payload. */
+/** Bytes for the offset and the scale of one line of a u8 payload; they come before all codes. */
 export const kU8LineBytes = 8;
 
 export function elementsOf(shape: readonly number[]): number {
   return shape.reduce((product, size) => product * size, 1);
 }
 
-/** How many lines an array has along its last dim: 1 without dims, 0 if the array is empty. */
+/** The number of lines of an array along its last dim: 1 without dims, 0 if the array is empty. */
 export function linesOf(shape: readonly number[]): number {
   const elements = elementsOf(shape);
   return elements === 0 ? 0 : elements / (shape.at(-1) ?? 1);
@@ -71,7 +72,7 @@ export function dtypeName(dtype: number): string {
   return kDtypes.get(dtype)?.name ?? `dtype ${dtype}`;
 }
 
-/** Bytes of one number, or undefined for a dtype that this version does not know. */
+/** The bytes of one number, or undefined for a dtype that this version does not know. */
 export function dtypeBytes(dtype: number): number | undefined {
   return kDtypes.get(dtype)?.bytes;
 }

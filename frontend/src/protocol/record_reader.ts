@@ -21,8 +21,8 @@ export class RecordError extends Error {
 }
 
 /**
- * Cuts a binary message into records and checks both checksums of each. Throws RecordError at the
- * first byte that it cannot trust: after it the borders of the records are unknown.
+ * Splits a binary message into records and checks both checksums of each record. Throws RecordError
+ * at the first invalid record, because the boundaries of the records after it are unknown.
  */
 export function decodeRecords(message: ArrayBuffer): TensorRecord[] {
   const view = new DataView(message);
@@ -43,7 +43,7 @@ class Fields {
     readonly at: number,
   ) {}
 
-  // Bound to the object, so that a reader may take them apart.
+  // Arrow functions are bound to the object, so that a caller can destructure it.
   readonly u8 = (offset: number): number => this.view.getUint8(this.at + offset);
   readonly u16 = (offset: number): number => this.view.getUint16(this.at + offset, true);
   readonly u32 = (offset: number): number => this.view.getUint32(this.at + offset, true);
@@ -78,7 +78,7 @@ function decodeOne(
   const header = headerOf(fields);
   checkShape(header, payloadBytes);
   const next = at + headerBytes + Math.ceil(payloadBytes / 8) * 8;
-  // Of several records each gets its own buffer, so that they can be let go one by one.
+  // In a message of several records, each gets its own buffer, so that each can be freed separately.
   const isAlone = at === 0 && next >= view.byteLength && headerBytes % 8 === 0;
   return { record: { header, payload: isAlone ? payload : payload.slice() }, next };
 }

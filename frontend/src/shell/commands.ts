@@ -6,13 +6,13 @@ import { tabFacts } from '../core/session/tabs';
 import { layerName } from '../core/session/watched';
 import { copyLink } from './share';
 
-/** What only the shell of the page can do. */
+/** The actions that only the shell of the page can carry out. */
 export interface PageActions {
   help(): void;
   palette(): void;
 }
 
-/** All that the page can do now, group by group; the keyboard, its sheet and the palette share this list. */
+/** All current commands, by group. The keyboard, the help sheet and the palette share this list. */
 export function commandsOf(app: App, page: PageActions): readonly Command[] {
   const all: readonly Command[] = [
     ...runCommands(app),
@@ -50,7 +50,7 @@ function helpCommands(page: PageActions): readonly Command[] {
 function runCommands(app: App): readonly Command[] {
   const { control, paused } = app;
   const hindrance = hindranceOf(control);
-  // A replay is one's own: nobody's training stops.
+  // In a replay, the keys work for every viewer, because they stop no training.
   const keyOfHolder = app.replay === null;
   const pause: Pick<Command, 'text' | 'run'> =
     app.runState?.phase === 'waiting'
@@ -184,7 +184,7 @@ function placeCommands(app: App): readonly Command[] {
   return [...moves, ...chosenPlaces(app)];
 }
 
-/** Every point, layer and row by its name. */
+/** A command for each point, layer and row, by its name. */
 function chosenPlaces(app: App): readonly Command[] {
   const { frame, point } = app;
   const show = (id: string, text: string, run: () => void): Command => ({
@@ -228,7 +228,7 @@ function switchCommands(app: App): readonly Command[] {
   ];
 }
 
-/** "step 300": what is typed with its own number. */
+/** The command for a typed text with a number, such as "step 300". */
 export function typedCommand(app: App, typed: string): Command | undefined {
   const match = /^\s*(?:go to\s+)?step\s+(\d{1,15})\s*$/i.exec(typed);
   const step = Number(match?.[1] ?? 0);
@@ -243,7 +243,7 @@ export function typedCommand(app: App, typed: string): Command | undefined {
   return undefined;
 }
 
-/** What a key press does: the command, or the reason why the key does not act. */
+/** Runs the command of a pressed key, or shows the reason why the key does nothing. */
 export function pressed(app: App, { keys = [], keyOfHolder = false, run }: Command): void {
   const { control } = app;
   if (!keyOfHolder || control.mine) {
@@ -262,7 +262,7 @@ export function pressed(app: App, { keys = [], keyOfHolder = false, run }: Comma
 
 const kScrollKeys = /^( |Arrow|Page|Home|End)/;
 
-/** Whether a key press is for the page, and not for what the user types or a control does. */
+/** Whether a key press is for the page, not for a text field or another control. */
 export function isForPage(event: KeyboardEvent): boolean {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return false;
   const target = event.target;

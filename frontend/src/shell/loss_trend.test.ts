@@ -5,7 +5,7 @@ const falling = (steps: number): { step: number; loss: number | null }[] =>
   Array.from({ length: steps }, (_, i) => ({ step: i + 1, loss: 4 - 0.01 * i }));
 
 test('the trend is the change over a hundred steps', () => {
-  // Steps 191 to 200 have 2.055 in the mean, steps 91 to 100 have 3.055.
+  // The mean of the steps 191 to 200 is 2.055, and that of the steps 91 to 100 is 3.055.
   expect(lossTrend(falling(200))).toBeCloseTo(-1 / 3.055, 10);
   expect(lossTrend(falling(200).map(({ step }) => ({ step, loss: 2 })))).toBe(0);
 });

@@ -1,13 +1,13 @@
 import type { StepFacts } from '../protocol/messages';
 
-/** So many steps back the loss is compared with. */
+/** The loss is compared with the loss of this number of steps before. */
 export const kTrendSteps = 100;
-/** Over so many steps both ends are averaged: single steps scatter. */
+/** Both losses are averaged over this number of steps, because the losses of single steps scatter. */
 const kAveraged = 10;
 
 /**
- * How much the loss has changed over the last hundred steps, as a part of what it was; undefined
- * where there are too few steps, or one of them is not finite. `scalars`: ascending by step.
+ * The relative change of the loss over the last hundred steps; undefined if there are too few steps,
+ * or if a loss is not finite. `scalars` are ascending by step.
  */
 export function lossTrend(
   scalars: readonly Pick<StepFacts, 'step' | 'loss'>[],
@@ -20,7 +20,7 @@ export function lossTrend(
   return (now - before) / Math.abs(before);
 }
 
-/** Of the steps above `from` up to `to`. */
+/** The mean loss of the steps after `from` up to `to`. */
 function meanOf(
   scalars: readonly Pick<StepFacts, 'step' | 'loss'>[],
   from: number,

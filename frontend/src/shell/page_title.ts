@@ -2,7 +2,7 @@ import { formatInteger, formatNumber } from '../base/format';
 import type { Chip } from '../core/session/connection_chip';
 import type { StepFacts } from '../protocol/messages';
 
-/** By the word of the chip that tells how run and connection stand. */
+/** The sign in the title, by the word of the chip, which shows the state of run and connection. */
 const kSigns: Readonly<Record<string, string>> = {
   live: '▶',
   evaluating: '▶',
@@ -24,7 +24,7 @@ export interface TitleFacts {
   readonly warnings: readonly string[];
 }
 
-/** The title of the browser's tab: "⏸ 1 969 · 1.94 · my run"; ⚠ first where something is wrong. */
+/** The title of the browser's tab: "⏸ 1 969 · 1.94 · my run"; it begins with ⚠ if there are warnings. */
 export function titleOf({ chip, newestStep, latest, warnings }: TitleFacts, name: string): string {
   const sign = warnings.length > 0 ? '⚠' : (kSigns[chip.word] ?? '…');
   const loss = latest?.loss;

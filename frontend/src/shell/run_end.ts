@@ -2,13 +2,13 @@ import { formatNumber } from '../base/format';
 import { replayCommand } from '../base/replay_command';
 import type { RunFacts, RunState, StepFacts } from '../protocol/messages';
 
-/** What the page says once a run has ended. */
+/** The content of the banner after the end of a run. */
 export interface RunEnd {
   readonly tone: 'idle' | 'bad';
   readonly text: string;
-  /** What stands before the command, or in its place. */
+  /** The text before the command, or instead of it. */
   readonly advice: string;
-  /** Shows the recording again; null where there is none. */
+  /** The shell command that replays the recording; null without a recording. */
   readonly command: string | null;
 }
 
@@ -18,7 +18,7 @@ const kEnds: ReadonlyMap<RunState['phase'], string> = new Map([
   ['lost', 'The trainer was lost at step'],
 ]);
 
-/** Null while the run goes on. `valid`: its last validation loss. */
+/** The banner's content; null while the run continues. `valid` is the last validation loss. */
 export function endOf(
   state: RunState | null,
   run: RunFacts | null,

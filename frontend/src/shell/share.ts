@@ -1,7 +1,7 @@
 import type { App } from '../core/page/app.svelte';
 import { formatViewState } from '../core/session/url_state';
 
-/** The address of what is shown, whatever its reader prefers; the token is never in it. */
+/** The address of the shown view, independent of the reader's preferences. It never has the token. */
 export function linkOf(app: App): string {
   return location.origin + location.pathname + formatViewState(app.view, null);
 }

@@ -1,6 +1,6 @@
 import type { FormError } from '../core/registry/plan_feature';
 
-/** What a field of the plan's form tells assistive technology of its error. */
+/** The ARIA attributes for the error of a field in the plan's form. */
 export function fieldState(
   wrong: FormError | null,
   name: string,

@@ -7,7 +7,7 @@ import { compressorName } from '../core/store/compressors';
 import type { ViewFrame } from '../core/store/frames';
 import { quantityOf } from './quantities';
 
-// What files are told of the run and of a frame.
+// The facts of the run and of a frame for exported files.
 
 export function runFacts({ run }: Pick<Session, 'run'>): Facts {
   return { run: run?.name ?? '', run_id: run?.id ?? '' };
@@ -60,7 +60,7 @@ export async function frameFacts(
   };
 }
 
-/** Point, layer and what else a title tells; `file`: the same for the name of a file. */
+/** The part of the title after the point: gradient, layer, and so on. `file`: the same for a file name. */
 export async function placeOf(
   session: Session,
   frame: ViewFrame,
@@ -73,7 +73,7 @@ export async function placeOf(
   return { text, file: text.replace(/ · (\w+) /g, '-$1').replace(/ /g, '-') };
 }
 
-/** All layers, or the steps of all, are not about one of them. */
+/** False for a frame that contains all layers, or the steps of all layers. */
 function hasOneLayer({ layer }: ViewFrame, files: FrameFiles | undefined): boolean {
   return layer > 0 && files?.hasAllLayers !== true;
 }
@@ -86,7 +86,7 @@ function boundOf({ dtype }: ViewFrame, files: FrameFiles | undefined): string {
   return files?.isSum === true ? `summed up in float64, of numbers ${bound}` : bound;
 }
 
-/** What is said of A and B of a comparison: both where they differ. */
+/** The facts of a comparison of A and B. A fact that differs has both values. */
 export function factsOfBoth(a: Facts, b: Facts): Facts {
   const names = [...new Set([...Object.keys(a), ...Object.keys(b)])];
   const both = (name: string): string | number =>
@@ -94,7 +94,7 @@ export function factsOfBoth(a: Facts, b: Facts): Facts {
   return Object.fromEntries(names.map((name) => [name, both(name)]));
 }
 
-/** What the file holds of a run: a held view, or a page without its past, has not all. */
+/** The steps in the file. A held view, or a page without the past steps, does not have all steps. */
 export function stepsText(steps: readonly number[], stride: number): string {
   if (steps.length === 0) return 'none';
   const thin = stride === 1 ? '' : `, one of every ${stride}`;

@@ -1,10 +1,10 @@
-/** A drawing on a square of 16 units: as lines, or filled. */
+/** An icon on a square of 16 units: drawn as lines, or filled. */
 export interface IconPath {
   readonly path: string;
   readonly filled?: true;
 }
 
-/** The page's icons. They stand beside a text, or in a button that has a name. */
+/** The page's icons. They are used beside a text, or in a button with an accessible name. */
 export const kIcons = {
   play: { path: 'M4.5 2.5v11l9-5.5z', filled: true },
   pause: { path: 'M4 3h3v10H4zM9 3h3v10H9z', filled: true },

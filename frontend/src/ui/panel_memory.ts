@@ -3,14 +3,14 @@ import { readStored, writeStored } from '../core/session/preferences';
 
 const kKey = 'tensor-tracer.panels';
 
-/** How the user left a panel. */
+/** The state in which the user left a panel. */
 export interface PanelState {
-  /** Share of the window that a resized panel takes, in percent; undefined: as the view has it. */
+  /** The width of a resized panel in percent of its container; undefined for the default width. */
   readonly size?: number;
   readonly folded?: boolean;
 }
 
-/** What this browser keeps of the panel of that name. */
+/** The state that this browser stores for the panel with this name. */
 export function panelState(name: string): PanelState {
   const kept = readAll()[name];
   if (!isRecord(kept)) return {};

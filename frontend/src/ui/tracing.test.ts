@@ -19,7 +19,7 @@ const kRun = runSchema(
   'run',
 );
 
-/** A session whose hub takes every plan, but for points that are to be refused. */
+/** A session whose hub accepts every plan, except a plan whose last point is `refused`. */
 class Stage {
   readonly run = kRun;
   plan: Plan = { number: 1, entries: [{ point: 'InputTokens' }, { point: 'HiddenStates' }] };
@@ -67,7 +67,7 @@ test('a point that is not traced is added, shown, and taken out again', async ()
   expect(points()).toEqual(['InputTokens', 'HiddenStates', 'MLP1']);
   expect(stage.view.point).toBe('MLP1');
   expect(stage.said.map(({ text }) => text)).toEqual(['MLP1 is traced from step 7 on']);
-  // Meanwhile somebody changed the plan: undoing takes out the one entry.
+  // Another viewer has changed the plan in the meantime: the undo removes only this entry.
   const [tokens, states, mlp] = stage.plan.entries;
   stage.plan = { number: 9, entries: [mlp, { point: 'QKV' }, tokens, states] };
   await stage.undo();

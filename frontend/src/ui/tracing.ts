@@ -9,7 +9,7 @@ import { keyOfEntry } from '../core/store/series_key';
 const kToast = 'traced';
 const kSeconds = 20;
 
-/** Points that the plan does not have: one click adds one to the plan in force, another takes it back. */
+/** One click adds a point without an entry to the plan in force, and another click removes it again. */
 export class Tracing {
   constructor(
     private readonly session: Pick<
@@ -18,7 +18,7 @@ export class Tracing {
     >,
   ) {}
 
-  /** In the order of the forward. */
+  /** The points that the plan does not have, in the order of the forward. */
   get untraced(): readonly PointFacts[] {
     const { run, plan } = this.session;
     if (run === null || plan === null) return [];
@@ -26,14 +26,14 @@ export class Tracing {
     return run.points.filter(({ name, features }) => features > 0 && !traced.includes(name));
   }
 
-  /** Why the page may not change the plan now; undefined where it may. */
+  /** The reason why the page may not change the plan now; undefined if it may. */
   get hindrance(): string | undefined {
     const { connection, replay, control } = this.session;
     if (replay !== null) return 'a recording cannot be re-traced';
     return connection.kind === 'open' ? hindranceOf(control) : 'the hub is not connected';
   }
 
-  /** Adds an entry of the point, and shows it. */
+  /** Adds an entry for the point, and shows it. */
   async trace(point: string, how?: Omit<PlanEntry, 'point'>): Promise<void> {
     const { session } = this;
     const before = session.view.point;
@@ -53,7 +53,7 @@ export class Tracing {
     });
   }
 
-  /** Takes the entry out of the plan, as that is by now, and shows another. */
+  /** Removes the entry from the current plan, and shows the point that was shown before. */
   private async takeOut(added: PlanEntry, before: string): Promise<void> {
     const { session } = this;
     const key = keyOfEntry(added);
@@ -79,10 +79,10 @@ export class Tracing {
   }
 }
 
-// What is computed only to be shown costs time.
+// The interval of derived values in steps: they are computed only for the page, which costs time.
 const kSlow = 10;
 
-/** As a feature needs it, or by the trainer's defaults. */
+/** The entry that a feature needs, or an entry with the trainer's defaults. */
 function entryOf(facts: PointFacts): Omit<PlanEntry, 'point'> {
   const told = features().map((feature) => feature.traceOf?.(facts));
   const plain = facts.formula === undefined ? {} : { every: kSlow };

@@ -1,22 +1,22 @@
 import { preferredView } from '../session/preferences';
 import { formatViewState, type ViewState } from '../session/url_state';
 
-// Browsers refuse more than some 200 changes of the address in 30 s; a slider makes more.
+// Browsers refuse more than about 200 changes of the address in 30 s; a slider makes more.
 const kDelayMs = 150;
 
-/** Keeps the page's address as the view is, a little later. */
+/** Writes the view into the page's address, with a short delay. */
 export class Address {
   private timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly view: () => ViewState) {}
 
-  /** The view was changed. */
+  /** To be called after each change of the view. */
   changed(): void {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.write(), kDelayMs);
   }
 
-  /** Writes now what is still to be written. */
+  /** Writes a pending change now. */
   flush(): void {
     if (this.timer !== undefined) this.write();
   }

@@ -42,7 +42,7 @@ import { Address } from './address';
 const kOtherNumbers = { layerLock: null, tileLock: null, mapRows: null, pin: null } as const;
 const kStoreBytes = 128 * 2 ** 20;
 
-/** The page's state: features read it as a `Session`; only events of the hub change it. */
+/** The state of the page. Features read it as a `Session`; only events of the hub change it. */
 export class App implements Disposable, Session {
   readonly link: WorkerLink;
   readonly scheduler = new RafScheduler();
@@ -58,31 +58,31 @@ export class App implements Disposable, Session {
   connection = $state.raw<Connection>({ kind: 'connecting' });
   run = $state.raw<RunFacts | null>(null);
   runState = $state.raw<RunState | null>(null);
-  /** The stages of a run that has several. */
+  /** The pipeline stages of a run that has several stages. */
   parts = $state.raw<readonly Part[]>([]);
   plan = $state.raw<Plan | null>(null);
-  /** The step from which the plan is in force, if this page has seen it come. */
+  /** The step from which the plan is in force; null if no notification has told the page this step. */
   planSince = $state.raw<number | null>(null);
   otherRuns = $state.raw<readonly OtherRunFacts[]>([]);
   hubVersion = $state('');
   drops = $state.raw<Drops>(kNoDrops);
-  /** The steps that the hub's history tells of. */
+  /** The range of steps in the hub's history. */
   history = $state.raw<StepRange | null>(null);
   traffic = $state.raw<Traffic | null>(null);
   latest = $state.raw<StepFacts | null>(null);
-  /** Rises whenever the scalars change; they themselves are not reactive. */
+  /** Increases with each change of the scalars, because the scalars are not reactive. */
   seriesVersion = $state(0);
   view = $state.raw<ViewState>(parseViewState(location.search, preferredView()));
   frame = $state.raw<ViewFrame | null>(null);
   empty = $state.raw<EmptyView | null>(null);
-  /** Token column under the mouse, shared by both maps. */
+  /** The token column under the mouse, shared by all maps. */
   hoverColumn = $state<number | null>(null);
   now = $state(Date.now());
 
   private readonly tab = $derived(tabOf(this.view.tab));
-  /** What can be shown: the entries of the plan that have features. */
+  /** The entries of the plan that can be shown: those whose point has features. */
   readonly watched = $derived.by(() => watchedEntries(this.run, this.plan));
-  /** Those that the shown tab can choose from. */
+  /** The entries that the user can choose in the shown tab. */
   readonly points = $derived.by(() => this.tab?.pointsOf?.(this.watched) ?? this.watched);
   readonly point = $derived(
     this.points.find((each) => each.name === this.view.point) ??
@@ -92,15 +92,15 @@ export class App implements Disposable, Session {
   );
   readonly tokenizer = $derived(this.run?.tokenizer?.kind ?? 'byte');
   readonly layerChoices = $derived(this.point?.layers ?? []);
-  /** The phase that is shown: the one asked for, if the plan watches it. */
+  /** The shown phase: the phase in the address, if the entry traces it. */
   readonly phase = $derived(phaseOf(this.point?.phases ?? [], this.view.phase));
-  /** The layer that is shown: the one asked for, held inside what the plan watches. */
+  /** The shown layer: of the entry's layers, the one closest to the layer in the address. */
   readonly layer = $derived(closest(this.layerChoices, this.view.layer));
   /** Null while the run is live. */
   readonly replay = $derived(replayOf(this.runState));
-  /** Nothing later is shown: a replay has not come to it, or the view is held. */
+  /** The last step that may be shown: the step of a replay, or of a held view; null for no limit. */
   readonly until = $derived(earlierOf(this.replay?.step ?? null, this.view.hold));
-  /** What happened up to what is shown, by step. */
+  /** The events up to the last step that may be shown, by step. */
   readonly happened = $derived.by(() => {
     const until = this.until ?? Infinity;
     return [...this.events.all, ...alarmsOf(this.scalars())]
@@ -113,18 +113,18 @@ export class App implements Disposable, Session {
     const evaluated = this.allScalars().filter((facts) => typeof facts.valid_loss === 'number');
     return evaluated.map(({ step }) => step);
   });
-  /** The shown entry takes every so many steps. */
+  /** The interval of the shown entry in steps. */
   private readonly every = $derived(this.everyOf(this.point, this.phase));
   readonly track = $derived.by(() => {
     const kept = this.frame?.steps ?? this.empty?.steps ?? [];
     return trackOf(kept, this.history, spacingOf(kept, this.every));
   });
   private readonly waiting = $derived(this.connection.kind === 'reconnecting');
-  /** The newest step, also while the view is held; of a replay the one that it is at. */
+  /** The newest step, also while the view is held; in a replay, its current step. */
   readonly newestStep = $derived(
     this.replay?.step ?? Math.max(this.runState?.step ?? 0, this.latest?.step ?? 0),
   );
-  /** Steps that the picture is behind; a held view is behind on purpose. */
+  /** The number of captured steps by which the frame is behind the run; 0 while the view is held. */
   readonly lag = $derived.by(() => {
     const { frame, point, phase, newestStep } = this;
     return this.view.hold === null ? lagOf(frame, point, phase, newestStep) : 0;
@@ -133,7 +133,7 @@ export class App implements Disposable, Session {
     chipOf(this.connection, this.runState, this.lag, this.waiting ? this.now : 0),
   );
 
-  /** What is wrong now, as features see it. */
+  /** The current warnings of the features. */
   readonly warnings = $derived.by(() => this.followers.flatMap(({ warning }) => warning ?? []));
 
   private readonly followers: readonly Follower[];
@@ -173,13 +173,13 @@ export class App implements Disposable, Session {
     this.sendQuery();
   }
 
-  /** The name of the point that a frame shows: the plan may have gone on. */
+  /** The name of the point that a frame shows. The plan may have changed since then. */
   pointNameOf(frame: ViewFrame | null): string {
     const flag = frame?.query.point;
     return this.run?.points.find((point) => point.flag === flag)?.name ?? '';
   }
 
-  /** How many steps lie between two that an entry takes. */
+  /** The entry's interval in steps. */
   everyOf(entry: WatchedEntry | null, phase: 'train' | 'eval'): number {
     return phase === 'eval' ? spacingOf(this.evaluations, 1) : (entry?.every ?? 1);
   }
@@ -196,12 +196,12 @@ export class App implements Disposable, Session {
     this.choosePoint(this.points[index % this.points.length].name);
   }
 
-  /** Another point has other numbers and other rows: a locked scale would not fit it. */
+  /** Also unlocks the scales and clears the rows and the pin, which do not fit another point. */
   choosePoint(name: string): void {
     this.show({ point: name, ...kOtherNumbers });
   }
 
-  /** Moves through the captured steps; beyond the last one the view follows again. */
+  /** Moves through the captured steps; after the last step, the view follows the newest step. */
   moveStep(by: 1 | -1): void {
     const current = this.view.step ?? this.frame?.step;
     const track = this.tab?.trackOf?.(this) ?? this.track;
@@ -212,7 +212,7 @@ export class App implements Disposable, Session {
     this.show({ step: null, hold: null });
   }
 
-  /** Holds the view as it stands, while the run and the intake go on; or follows again. */
+  /** Holds the view, while the run continues and records arrive; or follows the newest step again. */
   toggleHold(): void {
     if (this.view.hold !== null) this.follow();
     else this.show({ hold: this.newestStep, step: this.view.step ?? this.frame?.step ?? null });
@@ -229,12 +229,12 @@ export class App implements Disposable, Session {
     return replay === null ? series.last : series.upTo(replay.step).at(-1);
   }
 
-  /** Read together with their version, so that what is derived from them follows. */
+  /** Reads the version, so that values derived from the scalars are updated. */
   private allScalars(): readonly StepFacts[] {
     return this.seriesVersion < 0 ? [] : this.series.all;
   }
 
-  /** Resolves when everything sent so far has arrived and is drawn. For tests. */
+  /** Resolves when all data that was sent before this call has arrived and is drawn. For tests. */
   async idle(): Promise<void> {
     this.address.flush();
     await this.link.sync();
@@ -288,7 +288,7 @@ export class App implements Disposable, Session {
     this.hubVersion = hello.hub;
     this.runState = hello.state;
     this.parts = hello.parts ?? [];
-    // A replay loses nothing: it only moves.
+    // A replay only moves through its steps and loses none, so no step is replaced.
     if (this.replay === null) this.series.restart();
     if (hello.run !== null) this.onRun(hello.run);
     this.events.greeted(hello);

@@ -5,7 +5,7 @@ import type { FromWorker, Slot, ToWorker } from '../worker/link_messages';
 import { App } from './app.svelte';
 import { compressorFor } from '../session/plan_book.svelte';
 
-/** The page's end of a worker that does nothing. */
+/** A worker that does nothing, as the page sees it. */
 class FakeWorker {
   static last: FakeWorker;
   readonly posted: ToWorker[] = [];

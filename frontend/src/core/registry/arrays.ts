@@ -3,9 +3,9 @@ import type { FrameBase, History } from '../store/frames';
 import type { MapData } from '../store/map_data';
 import type { ExportArray, ExportAxis } from './files';
 
-// What the features make their exported arrays with.
+// Functions with which the features make their exported arrays.
 
-/** The axes that most frames have. */
+/** An axis that most frames have. */
 export function positionAxis({ positions }: Pick<FrameBase, 'positions'>): ExportAxis {
   return { name: 'position', labels: [...positions] };
 }
@@ -27,7 +27,10 @@ export function threeMaps(
   ];
 }
 
-/** A map; what was not captured is NaN, and a second array tells which rows were. */
+/**
+ * The array of a map. Values that were not captured are NaN. If rows were not captured, a second
+ * array marks the captured rows.
+ */
 export function mapArrays(
   name: string,
   text: string,

@@ -1,4 +1,4 @@
-/** What is not seen at first comes as its own chunk, once for all who ask. */
+/** Loads code that the first view does not need, as a separate chunk. It is loaded only once. */
 export type Chunk<T> = () => Promise<T>;
 
 const kChunks: Chunk<unknown>[] = [];
@@ -12,7 +12,7 @@ export function chunk<T>(load: Chunk<T>): Chunk<T> {
     asked = answer;
     kLoading.add(answer);
     const done = (): void => void kLoading.delete(answer);
-    // A hub that was away may be back at the next try.
+    // The next call tries again, because the hub may be available then.
     const failed = (): void => {
       done();
       asked = undefined;
@@ -24,7 +24,7 @@ export function chunk<T>(load: Chunk<T>): Chunk<T> {
   return ask;
 }
 
-/** Fetches the chunks before they are asked for, once the first view is there. */
+/** Loads all chunks in advance. The page calls it after the first view is shown. */
 export function loadAll(): void {
   for (const load of kChunks) void load().catch(() => undefined);
 }
@@ -33,7 +33,7 @@ export function isLoading(): boolean {
   return kLoading.size > 0;
 }
 
-/** Resolves when every chunk that was asked for is there, or could not be had. */
+/** Resolves when every requested chunk is loaded or has failed. */
 export async function loaded(): Promise<void> {
   await Promise.allSettled(kLoading);
 }

@@ -2,19 +2,22 @@ import type { Session } from '../session/session';
 
 export const kGroups = ['Run', 'Go to', 'Step', 'Show', 'File', 'Help'] as const;
 
-/** Something that the page can do: by the palette, and by a key if it has one. */
+/** An action of the page, in the command palette, and by a key if it has one. */
 export interface Command {
   readonly id: string;
   readonly group: (typeof kGroups)[number];
   readonly text: string;
-  /** Keys as the sheet of shortcuts shows them, and their names in events. */
+  /** The keys as the help sheet shows them; `match` has their names in events. */
   readonly keys?: readonly string[];
   readonly match?: readonly string[];
-  /** In grey: about something that is not there yet. */
+  /** Shown in grey: the object of the command does not exist yet. */
   readonly isMuted?: boolean;
-  /** Said where it cannot be done now. */
+  /** The reason why the command is not available now. */
   readonly hindrance?: string;
-  /** Its key acts only for the holder of control: a key is pressed by mistake more often than a button. */
+  /**
+   * The key works only for the controller, because a key is pressed by mistake more often than a
+   * button.
+   */
   readonly keyOfHolder?: boolean;
   readonly run: () => void;
 }

@@ -20,14 +20,14 @@ import type { Exported, FrameFiles } from './files';
 import type { Panel } from './panel';
 import type { PlanFeature } from './plan_feature';
 
-/** A piece of the page that needs nothing but the session. */
+/** A component that needs only the session. */
 export type Piece = Component<{ session: Session }>;
 
-/** How two frames of one kind are compared. */
+/** The comparison of two frames of one kind. */
 export interface FrameComparison<F extends ViewFrame = ViewFrame> {
-  /** What of the shape must be equal, for reading; layers may differ. */
+  /** The part of the shape that must be equal, as text for the user; layers may differ. */
   shapeOf(frame: F): string;
-  /** Why these two have no difference, if they have none. */
+  /** The reason why the difference of these two frames is not defined; undefined if it is defined. */
   obstacle?(a: F, b: F): string | undefined;
   pairOf(base: PairBase<F>): Extract<FramePair, { readonly a: F }>;
   readonly panel: Panel<{
@@ -36,42 +36,45 @@ export interface FrameComparison<F extends ViewFrame = ViewFrame> {
   }>;
 }
 
-/** One number of each layer: the root mean square of its values, whatever the number of tokens. */
+/**
+ * One number for each layer: the root mean square of its values. It does not depend on the number of
+ * tokens.
+ */
 export type LayerSizes = ReadonlyMap<number, number>;
 
-/** How the page shows one kind of frame. */
+/** The components and functions with which the page shows one kind of frame. */
 export interface FrameView<F extends ViewFrame = ViewFrame> {
   readonly kind: F['kind'];
   readonly panel: Panel<{ session: Session; frame: F; point: string }>;
   /** The text of a frame that has predictions of the next tokens. */
   readonly reader?: Panel<{ session: Session; frame: F }>;
-  /** What the map of the model draws. */
+  /** The numbers that the map of the model draws. */
   sizesOf?(frame: F): LayerSizes;
-  /** A tool of the feature chooses the scale of the panel's colours. */
+  /** A tool of the feature sets the colour scale of the panel. */
   readonly hasOwnScale?: boolean;
-  /** Without it the frame has no numbers. */
+  /** The export of the frame's numbers; absent if the frame has no numbers. */
   readonly files?: () => Promise<FrameFiles<F>>;
   readonly compare?: FrameComparison<F>;
 }
 
-/** A record, as words about it need it. */
+/** The facts of a record that a text about it needs. */
 export type Recorded = Pick<FrameBase, 'compressor' | 'plan'> & {
   readonly query: Pick<ViewQuery, 'numbers' | 'direction'>;
-  /** Of a projection. */
+  /** The index of the vector; only for a projection. */
   readonly vector?: number;
 };
 
-/** What the page says of a compressor. `of`: as the plan has it; undefined where the plan is not known. */
+/** The texts about a compressor. `of` is the plan's compressor; undefined if the plan is not known. */
 export interface Compressor extends CompressorKind {
-  /** Its records are maps, whose colours have a scale. */
+  /** Its records are shown as maps, which have a colour scale. */
   readonly hasScale: boolean;
-  /** What a record holds: "the mean of each tile". `unknown`: said of the plan that is not known. */
+  /** The content of a record: "the mean of each tile". `unknown` is the text for an unknown plan. */
   meaningOf?(
     record: Omit<Recorded, 'query'>,
     of: CompressorFacts | undefined,
     unknown: string,
   ): string;
-  /** The numbers of a record, `numbers` being those of the point: "activation, mean over tile". */
+  /** The quantity of a record: "activation, mean over tile". `numbers` is the point's noun. */
   quantityOf?(numbers: string, record: Recorded, of: CompressorFacts | undefined): string;
   /** The statistics of its records that an alarm can test, by their names in `alarms.set`. The first is the default. */
   readonly statistics?: readonly string[];
@@ -82,58 +85,64 @@ export interface Compressor extends CompressorKind {
 /** A tab of the page. */
 export interface Tab extends TabFacts {
   readonly panel: Panel<{ session: Session }>;
-  /** The entries that it can choose from. */
+  /** The entries that the user can choose in this tab. */
   pointsOf?(watched: readonly WatchedEntry[]): readonly WatchedEntry[];
-  /** It shows maps of one layer, whatever the address says. */
+  /** The tab always shows maps of one layer; it ignores `layout` in the address. */
   readonly isOfOneLayer?: boolean;
-  /** What the main slot shows, where the shown entry does not say. */
+  /** The query of the main slot, if it is not the query of the shown entry. */
   queryOf?(session: Session): ViewQuery | null;
   trackOf?(session: Session): StepTrack;
-  /** Whether there are numbers for a file. */
+  /** Whether the tab has numbers to export. */
   hasNumbers?(session: Session): boolean;
-  /** What it hands to a file, where that is not the frame. */
+  /** The export of the tab, if it does not export the frame. */
   readonly files?: () => Promise<(session: Session) => Promise<Exported>>;
-  /** The arrays of the frame that it shows; without it all of them. */
+  /** The names of the frame's arrays that the tab shows; without it, all arrays. */
   arrayNames?(frame: ViewFrame): readonly string[] | null;
 }
 
-/** What a feature does while the session goes on. */
+/** The callbacks of a feature during the session. */
 export interface Follower {
   onNotification?(notification: Notification): void;
-  /** The run's facts came; `isAnother`: of another run than before. */
+  /** The run's facts have arrived; `isAnother`: it is another run than before. */
   onRun?(run: RunFacts, isAnother: boolean): void;
-  /** Something changed that a slot of the feature may ask for. */
+  /** The state has changed, so that the feature may need another query for its slot. */
   sendQuery?(): void;
   onView?(slot: Slot, view: View): void;
-  /** What is wrong now; said in the title and in the log. */
+  /** The current warning, for the page's title and the log. */
   readonly warning?: string | null;
 }
 
-/** All that a folder of `features` contributes to the page. Its worker side is `WorkerFeature`. */
+/**
+ * The contributions of a folder of `features` to the page. `WorkerFeature` has its contributions to
+ * the worker.
+ */
 export interface Feature {
-  /** Its members of the view, as they stand in the address. */
+  /** The feature's members of the view, and their form in the address. */
   readonly url?: UrlMembers;
   readonly compressors?: readonly Compressor[];
   readonly views?: readonly FrameView[];
   readonly tabs?: readonly Tab[];
   /** Choices in the toolbar above the maps. */
   readonly viewTools?: readonly Piece[];
-  /** Lines below the tabs, marks beside the run's state, before its buttons, and beside the tabs. */
+  /**
+   * Components below the tabs (`banners`), beside the run's state (`chips`), before the run's buttons
+   * (`controls`) and beside the tabs (`pageTools`).
+   */
   readonly banners?: readonly Piece[];
   readonly chips?: readonly Piece[];
   readonly controls?: readonly Piece[];
   readonly pageTools?: readonly Piece[];
   commandsOf?(session: Session): readonly Command[];
-  /** A command that was typed with its own number. */
+  /** The command for a text with a number that the user typed in the palette. */
   typedCommand?(session: Session, typed: string): Command | undefined;
-  /** How one click traces a point, where its view needs other than the trainer's defaults. */
+  /** The entry of a one-click trace, if the view needs other members than the trainer's defaults. */
   traceOf?(point: PointFacts): Omit<PlanEntry, 'point'> | undefined;
-  /** Its part of the trace plan's form, which is loaded with the form. */
+  /** The feature's part of the trace plan's form; it is loaded with the form. */
   readonly plan?: () => Promise<PlanFeature>;
   start?(session: Session): Follower;
 }
 
-/** A view of one kind among those of all kinds: the registry hands it frames of its kind alone. */
+/** Casts the view of one kind to `FrameView`. The registry gives it only frames of its kind. */
 export function frameView<F extends ViewFrame>(view: FrameView<F>): FrameView {
   return view as unknown as FrameView;
 }

@@ -4,7 +4,7 @@ import { features } from './registry';
 
 let kPlans: readonly PlanFeature[] = [];
 
-/** Fetches what the features contribute to the form; it is used only after that. */
+/** Loads the features' parts of the plan's form. It must finish before the other functions are used. */
 export const loadPlans = chunk(async () => {
   kPlans = await Promise.all(features().flatMap(({ plan }) => plan?.() ?? []));
 });
@@ -13,12 +13,12 @@ export function planCompressor(kind: string): PlanCompressor | undefined {
   return kPlans.map(({ compressors }) => compressors?.[kind]).find((each) => each !== undefined);
 }
 
-/** Each of them once, in the order of the features. */
+/** Each compressor once, in the order of the features. */
 export function planCompressors(): readonly PlanCompressor[] {
   return [...new Set(kPlans.flatMap(({ compressors = {} }) => Object.values(compressors)))];
 }
 
-/** What the features know to begin with. */
+/** The plans that the features offer as a start. */
 export function featurePresets(run: PresetRun): readonly Preset[] {
   return kPlans.flatMap((feature) => feature.presetsOf?.(run) ?? []);
 }

@@ -7,7 +7,7 @@ import type {
 } from '../../protocol/messages';
 import type { Panel } from './panel';
 
-/** What every entry of the trace plan's form has; texts are what the user typed. */
+/** The members of every entry in the trace plan's form; texts are as the user typed them. */
 export interface EntryRow {
   enabled: boolean;
   point: string;
@@ -16,20 +16,20 @@ export interface EntryRow {
   every: string;
   train: boolean;
   evaluation: boolean;
-  /** Every forward of an evaluation, not only the first; the form does not show it. */
+  /** Trace every forward of an evaluation, not only the first; the form does not show this member. */
   allEvaluation: boolean;
   microBatches: string;
-  /** Name of a prompt set, '' for the run's own data. */
+  /** The name of a prompt set; '' for the run's own data. */
   prompts: string;
   rows: string;
   tokens: string;
   kind: string;
-  /** Members of the compressor that the form does not show, with its kind; they stay as they are. */
+  /** The compressor's kind and the members that the form does not show; they stay unchanged. */
   more: CompressorFacts | null;
   dtype: string;
 }
 
-/** An entry with the members of all compressors: each feature adds its own where it declares them. */
+/** An entry with the members of all compressors. Each feature adds its members by declaration merging. */
 // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- features fill it
 export interface PlanRow extends EntryRow {}
 
@@ -38,20 +38,20 @@ export type TextMember = {
   [K in keyof PlanRow]: string extends PlanRow[K] ? K : never;
 }[keyof PlanRow];
 
-/** A member of a row that is wrong, by its name on the wire, and what it should be. */
+/** A wrong member of a row: its name on the wire, and a message with the values that are allowed. */
 export type Problem = readonly [field: string, message: string];
 
-/** What is wrong with an entry; `field` is the member's name on the wire. */
+/** An error of an entry; `field` is the member's name on the wire. */
 export interface FormError {
   readonly row: number;
   readonly field: string;
   readonly message: string;
 }
 
-/** What the fields of a compressor get. */
+/** The props of a compressor's fields. */
 export interface FieldsProps {
   row: PlanRow;
-  /** "of entry 2", for names. */
+  /** "of entry 2", for the names of the fields. */
   readonly of: string;
   readonly run: RunFacts | null;
   readonly point: PointFacts | undefined;
@@ -63,53 +63,53 @@ export interface FieldsProps {
 
 type Vectors = Pick<RunFacts, 'vectors'> | null;
 
-/** What the form of the trace plan knows of a compressor. Compressors of one form may share it. */
+/** A compressor in the trace plan's form. Compressors of one form may share it. */
 export interface PlanCompressor {
   readonly text: string;
   readonly dtypes: readonly string[];
-  /** Whether the trainer takes it for a point with features. */
+  /** Whether the trainer accepts the compressor for a point with features. */
   takes?(point: PointFacts | undefined, run: Vectors): boolean;
-  /** Its members of a row; of another compressor those of which nothing was chosen. */
+  /** The row's members of this compressor; the defaults if `of` is another compressor. */
   rowOf(of: CompressorFacts): Partial<PlanRow>;
   entryOf(row: PlanRow): CompressorFacts;
   problemOf?(row: PlanRow): Problem | undefined;
-  /** Its name in the list: "tile 64". */
+  /** The compressor's name in the list: "tile 64". */
   nameOf?(row: PlanRow): string;
-  /** What the columns of the list do not show. */
+  /** The members that the columns of the list do not show. */
   summaryOf?(row: PlanRow): readonly string[];
   /** The members of a new row that depend on its point. */
   newRowOf?(point: PointFacts): Partial<PlanRow>;
-  /** Makes its members fit after it, or the point, was chosen. */
+  /** Corrects the members after the user chose this compressor or another point. */
   fit?(row: PlanRow, run: Vectors): void;
-  /** What a change of the plan names; '' where the row has none. */
+  /** The members that the text of a plan change names; '' if the row does not have the member. */
   readonly members?: readonly (readonly [name: string, of: (row: PlanRow) => string])[];
-  /** Members that stand in the address as a letter and what was typed. */
+  /** Members that the address has as a letter and the typed text. */
   readonly texts?: Readonly<Record<string, TextMember>>;
-  /** Other members in the address, each with its letter; and back. */
+  /** Writes other members for the address, each after its letter; `readMark` reads one. */
   marksOf?(row: PlanRow): readonly string[];
   readMark?(row: PlanRow, letter: string, value: string): boolean;
-  /** Members that are written as if nothing was chosen. */
+  /** The members that are written with their default values. */
   unused?(row: PlanRow): Partial<PlanRow>;
   readonly fields?: Panel<FieldsProps>;
 }
 
-/** A plan to begin with. */
+/** A plan that the form offers as a start. */
 export interface Preset {
   readonly name: string;
   readonly text: string;
   readonly entries: readonly PlanEntry[];
 }
 
-/** What presets are made from. */
+/** The facts of the run from which presets are made. */
 export type PresetRun = Pick<RunFacts, 'points' | 'prompt_sets' | 'vectors'>;
 
-/** What a feature contributes to the form of the plan: compressors by name, and presets. */
+/** A feature's contributions to the plan's form: compressors by name, and presets. */
 export interface PlanFeature {
   readonly compressors?: Readonly<Record<string, PlanCompressor>>;
   presetsOf?(run: PresetRun): readonly Preset[];
 }
 
-// Texts as the form reads them.
+// Functions that read the texts of the form.
 
 export function isEmpty(text: string): boolean {
   return text.trim() === '';
@@ -123,12 +123,12 @@ export function wholeOf(text: string): number | undefined {
   return isEmpty(text) ? undefined : Number(text);
 }
 
-/** What stands there, or else something. */
+/** The trimmed text, or `fallback` if the text is empty. */
 export function orElse(text: string, fallback: string): string {
   return isEmpty(text) ? fallback : text.trim();
 }
 
-// What presets are made of.
+// Functions for presets.
 
 export function pointsNamed(run: PresetRun, names: readonly string[]): readonly PointFacts[] {
   return names.flatMap((name) => run.points.filter((point) => point.name === name));

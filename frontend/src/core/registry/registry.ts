@@ -6,7 +6,7 @@ import type { Compressor, Feature, FrameView, Tab } from './feature';
 
 const kFeatures: Feature[] = [];
 
-/** Makes features known, before the page begins. Their order is that of tabs, tools and choices. */
+/** Registers features before the page starts. Tabs, tools and choices appear in this order. */
 export function registerFeatures(features: readonly Feature[]): void {
   kFeatures.push(...features);
   for (const { url = {}, compressors = [], tabs = [] } of features) {
@@ -20,14 +20,14 @@ export function features(): readonly Feature[] {
   return kFeatures;
 }
 
-/** Everything that the features contribute under one name. */
+/** All contributions of the features under one name. */
 export function contributions<K extends keyof Feature>(
   name: K,
 ): readonly (Feature[K] extends readonly (infer T)[] | undefined ? T : never)[] {
   return kFeatures.flatMap((feature) => (feature[name] ?? []) as never[]);
 }
 
-/** How a frame is shown. Every frame comes from a builder, whose feature has a view. */
+/** The view of a frame. Every frame comes from a builder whose feature has a view. */
 export function viewOf({ kind }: Pick<ViewFrame, 'kind'>): FrameView {
   const view = contributions('views').find((each) => each.kind === kind);
   if (view === undefined) throw new Error(`no feature shows ${kind}`);
@@ -43,7 +43,7 @@ export function compressorNamed(name: string): Compressor | undefined {
   return contributions('compressors').find((each) => each.name === name);
 }
 
-/** Of a record, by its number on the wire. */
+/** The compressor of a record, by its number on the wire. */
 export function compressorOfCode(code: number): Compressor | undefined {
   return contributions('compressors').find((each) => each.code === code);
 }

@@ -1,8 +1,8 @@
 import type { Session } from '../session/session';
 
 /**
- * What a feature keeps for a session: made when it is first asked for. If a component may be the first to ask,
- * nothing in it is $derived: that would end with the component.
+ * The state of a feature for a session. The first call makes it. If a component may make the first
+ * call, the state must not contain a $derived, which would end with the component.
  */
 export function stateOf<T>(make: (session: Session) => T): (session: Session) => T {
   const kept = new WeakMap<Session, T>();

@@ -1,13 +1,13 @@
 import type { Session } from './session';
 
-/** Whether the page may change nothing of the run, and who could. */
+/** Whether the page may change the run, whether it may claim the lease, and a text about it. */
 export interface Access {
   readonly readOnly: boolean;
   readonly claimable: boolean;
   readonly text: string;
 }
 
-/** `free`: what is said where nobody holds control; `replayed`: where a recording is played. */
+/** `free` is the text if nobody holds control; `replayed` is the text for a replay. */
 export function accessOf(
   session: Pick<Session, 'connection' | 'control' | 'replay' | 'run'>,
   free: string,

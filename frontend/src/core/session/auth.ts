@@ -1,10 +1,10 @@
-/** Takes the token out of a fragment such as "#token=abc"; undefined when there is none. */
+/** The token of a fragment such as "#token=abc"; undefined if the fragment has no token. */
 export function tokenOf(hash: string): string | undefined {
   const token = new URLSearchParams(hash.replace(/^#/, '')).get('token');
   return token === null || token === '' ? undefined : token;
 }
 
-/** Address of the hub's socket for a page at `base`: http://host/?a#b -> ws://host/ws. */
+/** The address of the hub's socket for a page at `base`: http://host/?a#b -> ws://host/ws. */
 export function socketUrl(base: string): string {
   const url = new URL('ws', base);
   url.protocol = url.protocol === 'https:' ? 'wss:' : 'ws:';
@@ -12,7 +12,8 @@ export function socketUrl(base: string): string {
 }
 
 /**
- * Exchanges a token for the hub's cookie. 'unreachable' is worth another try, 'refused' is not.
+ * Exchanges a token for the hub's cookie. Another try makes sense after 'unreachable', not after
+ * 'refused'.
  */
 export async function exchangeToken(
   token: string,

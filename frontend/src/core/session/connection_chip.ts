@@ -10,17 +10,20 @@ export interface Chip {
   readonly text: string;
 }
 
-/** A picture this many steps behind the run is called lagging. */
+/** The chip says "lagging" if the frame is more than this number of captured steps behind the run. */
 export const kLagSteps = 3;
 
-/** What the chip says. `lag` is how many captured steps the picture is behind the run. */
+/**
+ * The chip for a connection and a run. `lag` is the number of captured steps by which the frame is
+ * behind the run.
+ */
 export function chipOf(
   connection: Connection,
   state: RunState | null,
   lag: number,
   now: number,
 ): Chip {
-  // At the end of a run the hub leaves too: that is no fault to count down from.
+  // At the end of a run the hub also ends. This is not an error, so the chip shows no countdown.
   if ((state?.phase === 'finished' || state?.phase === 'stopped') && connection.kind !== 'open') {
     const chip = runChip(state, lag);
     return { ...chip, text: `${chip.text}, hub closed` };

@@ -16,7 +16,7 @@ import { readStored, writeStored } from './preferences';
 const kNameKey = 'tensor-tracer.name';
 const kHeldKey = 'tensor-tracer.held';
 
-// The hub takes 100 messages a second of a viewer.
+// The hub accepts 100 messages per second from a viewer.
 const kSeekPauseMs = 50;
 
 const kViewOnly: HubError = {
@@ -33,13 +33,13 @@ export interface PlanOutcome {
   readonly number: number;
   readonly step: number;
   readonly ranks: number;
-  /** As the trainer took it, with all defaults. */
+  /** The plan in force, in which the trainer has filled in all defaults. */
   readonly plan: Plan;
 }
 
 /**
- * The lease of control and what only its holder may ask. Every action claims a free lease by
- * itself; one that another viewer holds has to be taken over by hand.
+ * The lease and the requests that only the controller may send. Every action claims a free lease
+ * automatically. If another viewer holds the lease, the user must take it over.
  */
 export class Controller {
   session = $state('');
@@ -47,19 +47,19 @@ export class Controller {
   name = $state(readStored(kNameKey) ?? '');
   error = $state.raw<HubError | null>(null);
   notice = $state('');
-  /** The token of this page only views: the hub lets it never claim. */
+  /** The token of this page only permits viewing: the hub refuses every claim. */
   viewOnly = $state(false);
   /** The last plan that this page has set. */
   applied = $state.raw<PlanOutcome | null>(null);
-  /** Ranks of the run; 0 where that is not known. */
+  /** The number of ranks of the run; 0 if it is not known. */
   allRanks = $state(0);
 
   readonly mine = $derived(this.holder !== null && this.holder.session === this.session);
   readonly others = $derived(this.holder !== null && this.holder.session !== this.session);
 
-  /** The methods of the requests on their way. */
+  /** The methods of the requests that wait for an answer. */
   private asked = $state.raw<readonly string[]>([]);
-  /** The session in which this tab holds control, also while it is not connected or reloads. */
+  /** The session in which this tab holds control; kept while it is not connected or reloads. */
   private held = readStored(kHeldKey, 'sessionStorage') ?? '';
   private heldBefore = false;
   private readonly seeks = new LatestSender(
@@ -73,7 +73,7 @@ export class Controller {
     this.session = session;
     this.viewOnly = !mayControl;
     const { holder } = control;
-    // A reload alone does not claim what has ended meanwhile.
+    // After a reload, the page does not claim a lease that has ended in the meantime.
     const back = holder === null ? this.heldBefore : holder.session === this.held;
     this.heldBefore = false;
     this.holder = holder;
@@ -93,7 +93,7 @@ export class Controller {
     this.session = '';
   }
 
-  /** Whether a request is on its way whose method begins so. */
+  /** Whether a request waits for an answer whose method begins with this text. */
   waits(method: string): boolean {
     return this.asked.some((each) => each.startsWith(method));
   }
@@ -135,18 +135,18 @@ export class Controller {
     return this.boundary('control.step', { count }, (step) => `Step ${step} done`);
   }
 
-  /** Starts a run that waits: from now on this page is a viewer that watches it. */
+  /** Starts a run that waits for a viewer: from now on, this page watches it. */
   async start(): Promise<void> {
     const outcome = await this.carryOut('subscribe', {}, unknown);
     this.error = outcome.ok ? null : outcome.error;
   }
 
-  /** Ends the run as if this step were its last. */
+  /** Ends the run after the current step, as after its last step. */
   stop(): Promise<void> {
     return this.boundary('control.stop', {}, (step) => `The run ends after step ${step}`);
   }
 
-  /** Moves a replay; while a slider moves, only its last place counts. */
+  /** Moves a replay to a step. While a slider moves, only its last position is sent. */
   seek(step: number): Promise<void> {
     return this.seeks.push(step);
   }
@@ -155,13 +155,13 @@ export class Controller {
     return this.tell('replay.speed', { speed });
   }
 
-  /** Asks for something whose answer is told by the run's state. */
+  /** Sends a request whose effect appears in the run's state, so that its result is not used. */
   private async tell(method: string, params: unknown): Promise<void> {
     const answer = await this.ask(method, params);
     this.error = answer.ok ? null : answer.error;
   }
 
-  /** Sends a plan; the error, if any, is the form's to show. */
+  /** Sends a plan. The form shows the error, if there is one. */
   async setPlan(plan: { entries: readonly PlanEntry[] }): Promise<Outcome<PlanOutcome>> {
     const outcome = await this.carryOut('plan.set', { plan }, planAnswerSchema);
     if (!outcome.ok) return outcome;
@@ -170,13 +170,13 @@ export class Controller {
     return { ok: true, value: this.applied };
   }
 
-  /** "2/2 ranks": so many have done it. */
+  /** "2/2 ranks": the number of ranks that carried out the request. */
   ranksText(ranks: number): string {
     if (this.allRanks > 0) return `${ranks}/${this.allRanks} ranks`;
     return `${ranks} ${ranks === 1 ? 'rank' : 'ranks'}`;
   }
 
-  /** Takes back what the hub still keeps for the session before this one. */
+  /** Claims the lease again that the hub keeps for the earlier session of this tab. */
   private async reclaim(): Promise<void> {
     if (await this.claim(false)) return;
     if (this.error?.code !== 'disconnected') this.keepHeld();
@@ -211,12 +211,12 @@ export class Controller {
     this.notice = ranks === 0 ? describe(step) : `${describe(step)} on ${this.ranksText(ranks)}`;
   }
 
-  /** A request of the controller's; its error is the asker's to show. */
+  /** Sends a request as the controller. The caller shows the error. */
   async carryOut<T>(method: string, params: unknown, schema: Parser<T>): Promise<Outcome<T>> {
     return read(await this.ask(method, params), schema);
   }
 
-  /** The same for a slider that moves: other buttons need not wait for it. */
+  /** The same for a slider that moves: the request does not disable other buttons. */
   async adjust<T>(method: string, params: unknown, schema: Parser<T>): Promise<Outcome<T>> {
     return read(await this.askHolding(method, params), schema);
   }
@@ -232,7 +232,10 @@ export class Controller {
     }
   }
 
-  /** Claims the lease when it is free, asks, and claims once more should the lease have ended. */
+  /**
+   * Claims the lease if it is free, and sends the request. If the lease has ended, claims it again and
+   * repeats the request once.
+   */
   private async askHolding(method: string, params: unknown): Promise<Answer> {
     if (this.viewOnly) return { id: 0, ok: false, error: kViewOnly };
     if (this.others) return { id: 0, ok: false, error: this.heldByOther() };
@@ -260,7 +263,7 @@ function read<T>(answer: Answer, schema: Parser<T>): Outcome<T> {
   }
 }
 
-/** Why the page may not ask for what only the holder of control may; undefined where it may. */
+/** The reason why the page may not send a controller's requests; undefined if it may. */
 export function hindranceOf({ viewOnly, others, holder }: Controller): string | undefined {
   if (viewOnly) return 'this token only views';
   return others ? `${holder?.name ?? 'another'} holds control` : undefined;

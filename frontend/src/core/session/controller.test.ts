@@ -8,7 +8,7 @@ type Request = readonly [method: string, params: unknown];
 class Stage {
   readonly asked: Request[] = [];
   refused = false;
-  /** Nothing is answered. */
+  /** No request is answered. */
   mute = false;
   control: Controller;
   private readonly kept = new Map<string, string>();

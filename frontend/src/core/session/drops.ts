@@ -1,15 +1,15 @@
 import { formatInteger } from '../../base/format';
 import type { DroppedFacts, Plan } from '../../protocol/messages';
 
-/** Records and messages that the page did not get, since it was opened. */
+/** The number of records and messages that were dropped since the page was opened. */
 export interface Drops {
   readonly viewer: number;
   readonly trainer: number;
-  /** Not lost to the page, but to the recording. */
+  /** Missing only in the recording, not on the page. */
   readonly recording: number;
-  /** Of all, those that were no records. */
+  /** The part of all drops that were messages, not records. */
   readonly messages: number;
-  /** Records by index in the plan. */
+  /** Dropped records by index of the entry in the plan. */
   readonly entries: ReadonlyMap<number, number>;
 }
 
@@ -21,7 +21,7 @@ export const kNoDrops: Drops = {
   entries: new Map(),
 };
 
-/** Where they were dropped, "3 here, 0 at the trainer"; empty if nowhere. */
+/** The places of the drops, "3 here, 0 at the trainer"; empty if there are no drops. */
 export function dropPlaces({ viewer, trainer, recording }: Drops): string {
   if (viewer + trainer + recording === 0) return '';
   const places = [`${formatInteger(viewer)} here`, `${formatInteger(trainer)} at the trainer`];
@@ -32,7 +32,7 @@ export function dropPlaces({ viewer, trainer, recording }: Drops): string {
 
 const kPlaces = ['viewer', 'trainer', 'recording'] as const;
 
-/** The same drops, the entries counted anew: another plan has others. */
+/** The same drops without the counts of entries, because a new plan has other entries. */
 export function ofNewPlan(drops: Drops): Drops {
   return { ...drops, entries: kNoDrops.entries };
 }
@@ -48,7 +48,7 @@ export function withDrops(drops: Drops, dropped: DroppedFacts): Drops {
   return { ...drops, ...counts, entries: byEntry };
 }
 
-/** A line for each entry, "entry 1, HiddenStates: 3", and for what were no records. */
+/** A line for each entry, "entry 1, HiddenStates: 3", and a line for messages. */
 export function dropLines({ entries, messages }: Drops, plan: Plan | null): readonly string[] {
   const lines = [...entries]
     .sort(([a], [b]) => a - b)

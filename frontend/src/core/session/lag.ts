@@ -1,7 +1,7 @@
 import type { FrameBase } from '../store/frames';
 import type { WatchedEntry } from './watched';
 
-/** Captured steps between the newest picture and the run. */
+/** The number of captured steps between the newest frame and the run. */
 export function lagOf(
   frame: Pick<FrameBase, 'steps'> | null,
   point: Pick<WatchedEntry, 'promptSet' | 'enabled' | 'every'> | null,
@@ -14,7 +14,7 @@ export function lagOf(
   return Math.max(0, Math.floor((newestStep - newest) / point.every));
 }
 
-/** The earlier of two steps; null is no step. */
+/** The earlier of two steps; null means no step. */
 export function earlierOf(a: number | null, b: number | null): number | null {
   return a === null || b === null ? (a ?? b) : Math.min(a, b);
 }

@@ -4,23 +4,23 @@ import type { WorkerLink } from '../worker/worker_link';
 
 const kDelayMs = 250;
 const kAgainMs = 5000;
-/** The draft is wrong; every other refusal says nothing about it. */
+/** The error codes of a wrong draft. All other codes do not mean that the draft is wrong. */
 const kAboutTheDraft = ['invalid_argument', 'invalid_expression', 'invalid_graph', 'too_large'];
-/** The same question may be answered a little later. */
+/** The error codes after which the same request may succeed a little later. */
 const kPassing = ['no_trainer', 'busy', 'timeout', 'rate_limited'];
 
 /**
- * Asks the trainer what it thinks of a draft while it is typed, once it stands still. A hub that
- * does not know the question is not asked again.
+ * Lets the trainer check a draft while the user types: each time the user pauses, it sends the draft.
+ * If the hub does not know the method, it does not ask this hub again.
  */
 export class LiveCheck<P, T> {
-  /** What is wrong with the draft. */
+  /** The error in the draft. */
   error = $state.raw<HubError | null>(null);
-  /** The last draft that was answered and good, and what was said of it. */
+  /** The last draft that was checked and correct, and the answer to it. */
   answered = $state.raw<{ readonly asked: P; readonly result: T } | null>(null);
-  /** Why the draft could not be judged. */
+  /** The reason why the draft could not be checked. */
   hindrance = $state.raw<HubError | null>(null);
-  /** The answer is to the draft as it stands. */
+  /** The answer is for the current draft. */
   fresh = $state(false);
 
   private known = true;
@@ -33,7 +33,7 @@ export class LiveCheck<P, T> {
     private readonly schema: Parser<T>,
   ) {}
 
-  /** Drops what was asked before, and asks for this draft once it stands still; null for none. */
+  /** Drops the earlier request, and checks this draft when the user pauses; null means no draft. */
   check(params: P | null): void {
     const text = params === null ? '' : JSON.stringify(params);
     if (text === this.asked) return;
@@ -46,7 +46,7 @@ export class LiveCheck<P, T> {
     else this.askIn(kDelayMs, params, text);
   }
 
-  /** Another hub, or the same one again: it may know more, and the run may be another. */
+  /** Starts again after a new connection: the hub may know the method, and the run may differ. */
   restart(): void {
     clearTimeout(this.timer);
     this.asked = '';

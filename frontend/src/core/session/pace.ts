@@ -2,7 +2,7 @@ import type { StepFacts } from '../../protocol/messages';
 
 const kSteps = 20;
 
-/** The middle one of the newest step times, in seconds; null: none is known. */
+/** The median of the newest step times in seconds; null if no step time is known. */
 function secondsPerStep(facts: readonly StepFacts[]): number | null {
   const times = facts
     .slice(-kSteps)
@@ -13,13 +13,13 @@ function secondsPerStep(facts: readonly StepFacts[]): number | null {
   return middle === undefined ? null : middle / 1000;
 }
 
-/** Null before the first step. */
+/** The number of steps per second; null before the first step. */
 export function stepsPerSecond(facts: readonly StepFacts[]): number | null {
   const seconds = secondsPerStep(facts);
   return seconds === null ? null : 1 / seconds;
 }
 
-/** Until the last step, as the newest ones go; null: not known. */
+/** The seconds until the last step, at the pace of the newest steps; null if not known. */
 export function secondsLeft(
   facts: readonly StepFacts[],
   step: number,

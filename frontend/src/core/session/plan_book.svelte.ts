@@ -9,13 +9,13 @@ import type { FrameBase, ViewQuery } from '../store/frames';
 import { PlanHistory } from '../store/plan_history';
 import { compressorOf } from './watched';
 
-/** The plans of the run, for panels to follow: records outlive the plan in force. */
+/** The plans of the run as reactive state. Old plans are kept, because their records are kept. */
 export class PlanBook {
   private readonly history = new PlanHistory();
   private version = $state(0);
-  /** The plan of the last answer that has records: it never was in force. */
+  /** The plan of the last answer that had records; this plan was never in force. */
   private answered = $state.raw<Plan | null>(null);
-  /** In the order of their numbers. */
+  /** The plans in the order of their numbers. */
   readonly all = $derived.by(() => (this.version < 0 ? [] : this.history.all));
 
   add(plan: Plan, since = 0): void {
@@ -23,7 +23,7 @@ export class PlanBook {
     this.version += 1;
   }
 
-  /** A plan that was made for one answer alone. */
+  /** Adds a plan that was made only for one answer. */
   lend(plan: Plan): void {
     this.answered = plan;
   }
@@ -52,7 +52,7 @@ interface Runs {
 
 type Made = Pick<FrameBase, 'plan' | 'entry'> & { readonly query: Pick<ViewQuery, 'run'> };
 
-/** The compressor that a frame's records come from; undefined: their plan is not known. */
+/** The compressor of a frame's records; undefined if their plan is not known. */
 export function compressorFor(
   { run: own, plans, otherRuns }: Runs,
   { query, plan: number, entry: index }: Made,

@@ -30,7 +30,7 @@ const kRemembered = [
 
 type Place = 'localStorage' | 'sessionStorage';
 
-/** What this browser, or this tab, keeps under a name; null where it keeps nothing, or is told not to. */
+/** The text that this browser or this tab stores under a key; null without one, or if storage is blocked. */
 export function readStored(key: string, place: Place = 'localStorage'): string | null {
   try {
     return globalThis[place].getItem(key);
@@ -43,11 +43,11 @@ export function writeStored(key: string, value: string, place: Place = 'localSto
   try {
     globalThis[place].setItem(key, value);
   } catch {
-    // Storage is blocked or full: nothing is remembered.
+    // Storage is blocked or full: nothing is stored.
   }
 }
 
-/** The view where the address does not say otherwise. */
+/** The view for members that the address does not have. */
 export function preferredView(): ViewState {
   const plain = defaultView();
   const view = pick(readPreferences());
@@ -60,7 +60,7 @@ export function preferredTheme(): ThemeChoice {
   return readPreferences().theme ?? 'auto';
 }
 
-/** Keeps for the next visit what of the change is worth it. */
+/** Stores the members of a change that are preferences, for the next visit. */
 export function rememberView(change: Partial<ViewState>): void {
   const kept = pick(change);
   if (Object.keys(kept).length > 0) remember(kept);

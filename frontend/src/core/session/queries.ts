@@ -3,17 +3,17 @@ import type { FeatureQuery, ViewQuery } from '../store/frames';
 import { askedMembers, type ViewState } from './url_state';
 import { promptLengths, type WatchedEntry } from './watched';
 
-/** What a query asks for beside the entry. */
+/** The members of a query in addition to those of the entry. */
 export interface Asked {
   readonly plan: number;
   readonly tokenizer: string;
   readonly phase: 'train' | 'eval';
   readonly layer: number;
   readonly step: number | null;
-  /** Nothing later is shown: a replay has come so far, or the view is held. */
+  /** The last step that may be shown: the step of a replay, or of a held view; null for no limit. */
   readonly until: number | null;
   readonly every: number;
-  /** Another recording; '': the hub's own run. */
+  /** The id of another recording; '' for the hub's own run. */
   readonly run: string;
 }
 

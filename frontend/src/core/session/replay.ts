@@ -1,6 +1,6 @@
 import type { RunState } from '../../protocol/messages';
 
-/** Where a replayed recording stands. */
+/** The state of a replay. */
 export interface Replay {
   readonly step: number;
   readonly paused: boolean;
@@ -18,7 +18,7 @@ export function replayOf(state: RunState | null): Replay | null {
   return { step, paused, speed, first: first_step, last: Math.max(first_step, last_step) };
 }
 
-/** The speeds to choose from: one that was set elsewhere stands among them. */
+/** The speeds to choose from. They include a current speed that is not in the list. */
 export function speedChoices(speed: number): readonly number[] {
   return [...new Set([...kSpeeds, speed])].sort((a, b) => a - b);
 }

@@ -1,7 +1,7 @@
 import type { AuditLine, Hello, Notification } from '../../protocol/messages';
 import { EventStore } from '../store/event_store';
 
-/** The events of the run, for panels to follow. */
+/** The events of the run as reactive state. */
 export class RunEvents {
   private readonly store = new EventStore();
   private version = $state(0);

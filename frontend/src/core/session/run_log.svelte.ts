@@ -3,7 +3,7 @@ export interface LogLine {
   readonly message: string;
 }
 
-/** What the trainer, the hub and the page itself have to say, the newest last. */
+/** The log lines of the trainer, the hub and the page, the newest last. */
 export class RunLog {
   lines = $state.raw<readonly LogLine[]>([]);
 
@@ -15,7 +15,7 @@ export class RunLog {
     this.note({ level: 'error', message: `the page failed: ${String(reason)}` });
   }
 
-  /** An alarm that lasts is told once. */
+  /** Adds a warning, unless the log already has it. */
   warn(message: string): void {
     const known = this.lines.some((line) => line.message === message);
     if (!known) this.note({ level: 'warning', message });

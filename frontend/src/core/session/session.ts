@@ -24,9 +24,10 @@ import type { Toasts } from './toasts.svelte';
 import type { ViewState } from './url_state';
 import type { WatchedEntry } from './watched';
 
-// What features and shared pieces see of the page. A piece names the part that it needs; all of it is reactive.
+// The state of the page for features and shared components. A component takes only the part that it
+// needs. All of it is reactive.
 
-/** The view, as it stands in the address, and what pictures are drawn with. */
+/** The view, as in the address, and the state that all drawings use. */
 export interface Stage {
   readonly view: ViewState;
   /** Changes the view; the address and the worker follow. */
@@ -34,9 +35,9 @@ export interface Stage {
   readonly scheduler: RafScheduler;
   readonly theme: Theme;
   readonly tokenizer: string;
-  /** Token column under the mouse, shared by all maps. */
+  /** The token column under the mouse, shared by all maps. */
   hoverColumn: number | null;
-  /** What happened up to what is shown, by step. */
+  /** The events up to the last step that may be shown, by step. */
   readonly happened: readonly RunEvent[];
 }
 
@@ -45,14 +46,14 @@ export interface Run {
   readonly run: RunFacts | null;
   readonly runState: RunState | null;
   readonly plan: Plan | null;
-  /** The step from which the plan is in force, if this page has seen it come. */
+  /** The step from which the plan is in force; null if no notification has told the page this step. */
   readonly planSince: number | null;
   readonly plans: PlanBook;
-  /** The runs that the hub offers beside its own. */
+  /** The runs that the hub offers in addition to its own run. */
   readonly otherRuns: readonly OtherRunFacts[];
   /** Null while the run is live. */
   readonly replay: Replay | null;
-  /** The newest step, also while the view is held; of a replay the one that it is at. */
+  /** The newest step, also while the view is held; in a replay, its current step. */
   readonly newestStep: number;
   readonly latest: StepFacts | null;
   readonly series: Pick<SeriesStore, 'stride'>;
@@ -60,32 +61,32 @@ export interface Run {
   scalars(): readonly StepFacts[];
 }
 
-/** What the maps show: an entry of the plan, at a step. */
+/** The data of the maps: an entry of the plan at a step. */
 export interface Shown {
   readonly frame: ViewFrame | null;
   readonly empty: EmptyView | null;
-  /** The entries that can be shown, and those of them that the tab can choose from. */
+  /** The entries that can be shown, and `points`, those that the user can choose in the tab. */
   readonly watched: readonly WatchedEntry[];
   readonly points: readonly WatchedEntry[];
   readonly point: WatchedEntry | null;
   readonly layer: number;
   readonly layerChoices: readonly number[];
   readonly phase: 'train' | 'eval';
-  /** The steps that can be looked at. */
+  /** The steps that can be shown. */
   readonly track: StepTrack;
-  /** Nothing later is shown: a replay has not come to it, or the view is held. */
+  /** The last step that may be shown: the step of a replay, or of a held view; null for no limit. */
   readonly until: number | null;
   choosePoint(name: string): void;
   moveStep(by: 1 | -1): void;
   follow(): void;
   toggleHold(): void;
-  /** The name of the point that a frame shows: the plan may have gone on. */
+  /** The name of the point that a frame shows. The plan may have changed since then. */
   pointNameOf(frame: ViewFrame | null): string;
-  /** How many steps lie between two that an entry takes. */
+  /** The entry's interval in steps. */
   everyOf(entry: WatchedEntry | null, phase: 'train' | 'eval'): number;
 }
 
-/** The hub, and what may be asked of it. */
+/** The hub, and the requests to it. */
 export interface Hub {
   readonly connection: Connection;
   readonly hubVersion: string;
@@ -93,12 +94,12 @@ export interface Hub {
   readonly lag: number;
   readonly drops: Drops;
   readonly traffic: Traffic | null;
-  /** The pipeline stages, and which of them is connected. */
+  /** The pipeline stages, and which of them are connected. */
   readonly parts: readonly Part[];
-  /** The steps that the hub's history tells of. */
+  /** The range of steps in the hub's history. */
   readonly history: StepRange | null;
   readonly control: Controller;
-  /** Where a feature says what the user should see in any view. */
+  /** Messages of a feature that the user should see in any view. */
   readonly toasts: Pick<Toasts, 'say'>;
   readonly link: Pick<WorkerLink, 'request' | 'query' | 'whole' | 'keep' | 'lossesOf' | 'askRuns'>;
 }

@@ -3,7 +3,7 @@ import { exchangeToken, tokenOf } from './auth';
 /** Whether the user must give a token: the page has none, or the hub refused it. */
 export type TokenNeed = 'none' | 'missing' | 'refused';
 
-/** The way from the token in the address to the hub's cookie. */
+/** The sign-in: it exchanges the token in the address for the hub's cookie. */
 export class SignIn {
   need = $state<TokenNeed>('none');
   private token: string | undefined;
@@ -31,7 +31,7 @@ export class SignIn {
     this.tried = false;
   }
 
-  /** The cookie is gone or of another hub: the token of this page may still be good. */
+  /** Tries the token of this page again, because the cookie is missing or is that of another hub. */
   async again(): Promise<void> {
     if (this.token === undefined || this.tried) {
       this.need = 'missing';

@@ -1,14 +1,14 @@
 import type { StepRange } from '../worker/history_client';
 
-/** The steps that can be looked at. */
+/** The steps that can be shown. */
 export interface StepTrack {
-  /** Ends of the slider. */
+  /** The first and the last step of the slider. */
   readonly first: number;
   readonly last: number;
   readonly spacing: number;
-  /** Steps that the page holds. */
+  /** The steps in the page's store. */
   readonly kept: readonly number[];
-  /** Steps that the hub's history tells of. */
+  /** The range of steps in the hub's history. */
   readonly history: StepRange | null;
 }
 
@@ -21,14 +21,15 @@ export function trackOf(
   const oldest = Math.min(kept[0] ?? newest, known?.first ?? newest);
   // The history grows with the run.
   const history = known === null ? null : { ...known, last: Math.max(known.last, newest) };
-  // On the grid of what the entry takes, so that the slider stops at captured steps.
+  // The first step is on the grid of the captured steps, so that the slider stops at captured steps.
   const first = newest - Math.floor((newest - oldest) / spacing) * spacing;
   return { first, last: newest, spacing, kept, history };
 }
 
 /**
- * The step `by` captured ones from `current`: through the hub's history where it reaches that far,
- * else through what is kept. Null follows the newest; `current` stays at the beginning.
+ * The next (`by` 1) or the previous (`by` -1) captured step: from the hub's history if it contains
+ * the step, otherwise from the page's store. Null means to follow the newest step. At the first step,
+ * the result is `current`.
  */
 export function stepFrom(track: StepTrack, current: number, by: 1 | -1): number | null {
   const { kept, history, spacing } = track;
@@ -42,15 +43,15 @@ export function stepFrom(track: StepTrack, current: number, by: 1 | -1): number 
 }
 
 export interface Segment {
-  /** In percent of the track. */
+  /** The start and the end in percent of the track. */
   readonly from: number;
   readonly to: number;
 }
 
-// Finer than a pixel of the slider is nothing.
+// More segments would be smaller than a pixel of the slider.
 const kMaxSegments = 200;
 
-/** The parts of the track that the page holds; between them the history is asked, or is a gap. */
+/** The parts of the track in the page's store; the steps between are in the hub's history or missing. */
 export function keptSegments(track: StepTrack): readonly Segment[] {
   const { first, last, spacing, kept } = track;
   const span = Math.max(1, last - first);
@@ -67,7 +68,7 @@ export function keptSegments(track: StepTrack): readonly Segment[] {
   }));
 }
 
-/** The track as a CSS background: `held` over `reachable` over nothing. */
+/** The track as a CSS background: the colour `held` over the colour `reachable`. */
 export function trackPaint(track: StepTrack, held: string, reachable: string): string {
   const { history } = track;
   const layers = keptSegments(track).map(({ from, to }) => paint(held, from, to));

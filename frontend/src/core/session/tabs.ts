@@ -1,4 +1,4 @@
-/** A tab of the page: what the address and the bar know of it. */
+/** A tab of the page, as the address and the tab bar use it. */
 export interface TabFacts {
   readonly tab: string;
   readonly name: string;
@@ -7,7 +7,7 @@ export interface TabFacts {
 
 const kTabs: TabFacts[] = [];
 
-/** Tabs stand in the order of their registration, which is that of their keys from 1 on. */
+/** Registers tabs. Their order is that of the tab bar and of the keys from 1 on. */
 export function registerTabs(tabs: readonly TabFacts[]): void {
   kTabs.push(...tabs);
 }

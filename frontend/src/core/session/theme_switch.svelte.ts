@@ -4,7 +4,7 @@ import { kThemeChoices, preferredTheme, rememberTheme, type ThemeChoice } from '
 
 const kDarkQuery = '(prefers-color-scheme: dark)';
 
-/** Light or dark: as the system says, unless the user has chosen. */
+/** The theme, light or dark: that of the system, unless the user has chosen one. */
 export class ThemeSwitch {
   choice = $state<ThemeChoice>(preferredTheme());
   private systemIsDark = $state(false);
@@ -13,7 +13,7 @@ export class ThemeSwitch {
     return this.systemIsDark ? 'dark' : 'light';
   });
 
-  /** Follows the system; `changed` draws what style sheets do not reach. */
+  /** Follows the system; `changed` redraws the parts that style sheets do not colour. */
   start(changed: () => void): Disposable {
     const dark = matchMedia(kDarkQuery);
     const apply = (): void => {
@@ -34,7 +34,7 @@ export class ThemeSwitch {
   }
 }
 
-/** Switches the rules for the dark on or off; so the style sheets name each colour once. */
+/** Switches the media rules for dark on or off, so that the style sheets name each colour only once. */
 function applyChoice(choice: ThemeChoice): void {
   document.documentElement.style.colorScheme = choice === 'auto' ? '' : choice;
   for (const rule of darkRules()) {

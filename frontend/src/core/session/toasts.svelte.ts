@@ -1,6 +1,6 @@
-/** What a toast says, and for how long. */
+/** The content of a toast, and its duration. */
 export interface ToastText {
-  /** A later toast of the same key takes the place of the one before. */
+  /** A later toast with the same key replaces the earlier one. */
   readonly key: string;
   readonly text: string;
   readonly tone: 'plain' | 'good' | 'warn' | 'bad';
@@ -22,7 +22,10 @@ const kBrowser: Timers = (seconds, action) => {
   return () => clearTimeout(timer);
 };
 
-/** Short news in a corner of the page, the newest last. Each goes by itself, unless the user is at one of them. */
+/**
+ * Short messages over the page, the newest last. Each disappears after some seconds, but not while
+ * the mouse or the focus is at one of them.
+ */
 export class Toasts {
   shown = $state.raw<readonly Toast[]>([]);
   private running: readonly { readonly id: number; readonly stop: () => void }[] = [];
@@ -42,7 +45,7 @@ export class Toasts {
     this.keep(this.shown.filter((each) => each.id !== id));
   }
 
-  /** While the mouse or the focus is at a toast none of them goes. */
+  /** While the mouse or the focus is at a toast, no toast disappears. */
   hold(isHeld: boolean): void {
     if (isHeld === this.isHeld) return;
     this.isHeld = isHeld;
@@ -59,7 +62,7 @@ export class Toasts {
     const gone = this.shown.filter(({ id }) => !toasts.some((each) => each.id === id));
     this.stop(gone.map(({ id }) => id));
     this.shown = toasts;
-    // The toast that was held has gone without the mouse leaving it.
+    // The held toast was removed, so no event says that the mouse has left it.
     if (toasts.length === 0) this.isHeld = false;
   }
 

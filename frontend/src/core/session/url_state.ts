@@ -4,37 +4,37 @@ import type { Zoom } from '../../base/step_range';
 import { type Pin, pinOfText, pinText } from '../store/pin';
 import { tabFacts } from './tabs';
 
-/** What several views share of the view of a run. */
+/** The members of the view that several views use. */
 interface CoreView {
   readonly tab: string;
-  /** Name of the watched entry; '' takes the plan's first. */
+  /** The name of the shown entry; '' means the first entry of the plan. */
   readonly point: string;
   readonly layer: number;
   readonly row: number;
   readonly phase: 'train' | 'eval';
-  /** A step of the past, or null to follow the newest. */
+  /** A past step, or null to follow the newest step. */
   readonly step: number | null;
   readonly smoothing: number;
   readonly logLoss: boolean;
   readonly logGrad: boolean;
   readonly clip99: boolean;
-  /** Locked ends of the scales. */
+  /** The locked ends of the scales; null if a scale is not locked. */
   readonly layerLock: number | null;
   readonly tileLock: number | null;
   readonly logX: boolean;
   readonly logRate: boolean;
   readonly logSpeed: boolean;
-  /** Events stand as marks on every time axis. */
+  /** Every time axis has marks for the events. */
   readonly events: boolean;
-  /** The steps that the curves show; null: all. */
+  /** The range of steps that the curves show; null means all steps. */
   readonly zoom: Zoom;
-  /** The view is held: nothing newer than this step is shown. */
+  /** The step of a held view: no newer step is shown; null if the view is not held. */
   readonly hold: number | null;
-  /** Tiles of one layer large, of all layers, or summed up over the steps. */
+  /** The maps of tiles: one layer large, all layers, or a summary over the steps. */
   readonly layout: 'one' | 'all' | 'over';
-  /** Small maps have one colour range, or each its own. */
+  /** Whether small maps share one colour range, or each has its own. */
   readonly ranges: 'shared' | 'own';
-  /** The part of the maps that is shown: tokens of all maps, rows of the large one, layers. */
+  /** The shown part of the maps: the tokens of all maps, the rows of the large map, and the layers. */
   readonly mapCols: Span;
   readonly mapRows: Span;
   readonly layerRows: Span;
@@ -43,27 +43,27 @@ interface CoreView {
 }
 
 /**
- * Everything that makes one view of a run, as it stands in the address. A feature adds its members by
- * declaration merging, and registers how each stands in the address (`Feature.url`).
+ * The complete view of a run, as in the page's address. A feature adds its members by declaration
+ * merging, and registers their form in the address (`Feature.url`).
  */
 // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- features fill it
 export interface ViewState extends CoreView {}
 
-/** How a member of the view stands in the address. */
+/** The form of a member of the view in the address. */
 export interface UrlMember<T> {
-  /** In the query string. */
+  /** The name in the query string. */
   readonly name: string;
-  /** Its value where the address does not tell it. */
+  /** The default value, if the address does not have the member. */
   readonly otherwise: T;
-  /** Undefined for a text that does not fit. */
+  /** Parses the text; undefined for an invalid text. */
   readonly read: (text: string) => T | undefined;
-  /** Null: it is left out. Without it the value as a text. */
+  /** Writes the value; null leaves it out. Without `write`, the address has `String(value)`. */
   readonly write?: (value: T, view: ViewState) => string | null;
-  /** Readers keep a preference of it: a link tells it even where it is as otherwise. */
+  /** A preference that the browser stores. A link may have it even if it has the default value. */
   readonly isPreference?: boolean;
-  /** A text of any length: it is left out where the address has no room. */
+  /** A text of any length. It is left out if the address has no room for it. */
   readonly isDraft?: boolean;
-  /** Views are built by it: it travels in the queries, under the same name. */
+  /** The worker builds views with it: it is sent in the queries under the same name. */
   readonly isAsked?: boolean;
 }
 
@@ -71,7 +71,7 @@ export type UrlMembers = { readonly [K in keyof ViewState]?: UrlMember<ViewState
 
 // The usual kinds of members.
 
-/** One of the choices, the first where the address does not tell. */
+/** One of the choices; the first one is the default. */
 export function choiceMember<const T extends string>(
   name: string,
   choices: readonly [T, ...T[]],
@@ -90,7 +90,7 @@ export function wholeMember<T extends number | null>(
   return { name, otherwise, read: (text) => (fits(text) ? Number(text) : undefined) };
 }
 
-/** A finite number that fits, if there is one. */
+/** A finite number for which `fits` is true, or null. */
 export function numberMember(
   name: string,
   fits: (value: number) => boolean = () => true,
@@ -115,14 +115,14 @@ export function flagMember(name: string, otherwise: boolean): UrlMember<boolean>
   };
 }
 
-/** The id of a recording; '' for the run itself. */
+/** The id of a recording; '' for the hub's own run. */
 export function runMember(name: string): UrlMember<string> {
   const read = (text: string): string | undefined =>
     /^[0-9a-f]{16}$/.test(text) ? text : undefined;
   return { name, otherwise: '', read };
 }
 
-/** Cells of an axis, as "10-20": from the first to before the second number. */
+/** Cells of an axis, as "10-20": from the first number to before the second number. */
 function spanMember(name: string): UrlMember<Span> {
   return { name, otherwise: null, read: spanOfText, write: (span) => span?.join('-') ?? null };
 }
@@ -184,7 +184,7 @@ const kCore: { readonly [K in keyof CoreView]: UrlMember<CoreView[K]> } = {
   pin: { name: 'pin', otherwise: null, read: pinOfText, write: (pin) => pin && pinText(pin) },
 };
 
-/** "10.5-200" */
+/** Parses a zoom such as "10.5-200". */
 function zoomOf(text: string): Zoom | undefined {
   const parts = /^(\d{1,15}(?:\.\d{1,2})?)-(\d{1,15}(?:\.\d{1,2})?)$/.exec(text);
   if (parts === null) return undefined;
@@ -195,7 +195,7 @@ function zoomOf(text: string): Zoom | undefined {
 type AnyMember = UrlMember<unknown>;
 const kMembers = new Map(Object.entries(kCore) as unknown as [keyof ViewState, AnyMember][]);
 
-/** Adds members of a feature, before the page begins. */
+/** Adds the members of a feature before the page starts. */
 export function registerUrlMembers(members: UrlMembers): void {
   for (const [key, member] of Object.entries(members)) {
     kMembers.set(key as keyof ViewState, member as unknown as AnyMember);
@@ -207,12 +207,12 @@ function viewOf(value: (key: keyof ViewState, member: AnyMember) => unknown): Vi
   return Object.fromEntries(pairs) as ViewState;
 }
 
-/** The view of an address that tells nothing. */
+/** The view of an address without a query string. */
 export function defaultView(): ViewState {
   return viewOf((_, { otherwise }) => otherwise);
 }
 
-/** Reads a query string; what it does not tell, or wrongly, is as in `preferred`. */
+/** Reads a query string. Missing and invalid members have the values of `preferred`. */
 export function parseViewState(search: string, preferred: ViewState = defaultView()): ViewState {
   const query = new URLSearchParams(search);
   return viewOf((key, { name, read }) => {
@@ -222,8 +222,8 @@ export function parseViewState(search: string, preferred: ViewState = defaultVie
 }
 
 /**
- * Writes the view as a query string with only what differs from the defaults. What readers keep
- * preferences of is left out only where it is also as in `preferred`; null: never.
+ * Writes the view as a query string with only the members that differ from the defaults. A preference
+ * is left out only if its default is also the value in `preferred`; with null, it is always written.
  */
 export function formatViewState(view: ViewState, preferred: ViewState | null): string {
   const query = new URLSearchParams();
@@ -239,20 +239,20 @@ export function formatViewState(view: ViewState, preferred: ViewState | null): s
   return text === '' ? '' : `?${text}`;
 }
 
-/** Of a member without `write`, which is no object. */
+/** The text of a member without `write`; its value is not an object. */
 function plainText(value: unknown): string {
   return String(value);
 }
 
-/** The members that views are built by. */
+/** The members that are sent in the queries. */
 export function askedMembers(view: ViewState): Partial<ViewState> {
   const asked = [...kMembers].filter(([, { isAsked }]) => isAsked === true);
   return Object.fromEntries(asked.map(([key]) => [key, view[key]]));
 }
 
 /**
- * Whether the address can hold a draft beside those before it: the hub reads 8 KiB of a request with its
- * headers. Other members always fit.
+ * Whether the address has room for a draft in addition to the drafts before it: the hub reads 8 KiB of
+ * a request with its headers. Members that are not drafts always fit.
  */
 export function fitsAddress(view: ViewState, wanted: keyof ViewState): boolean {
   let room = kMaxDrafts;
@@ -265,7 +265,7 @@ export function fitsAddress(view: ViewState, wanted: keyof ViewState): boolean {
   return true;
 }
 
-/** Characters of all drafts together, as the address writes them. */
+/** The most characters of all drafts together, in the encoding of the address. */
 export const kMaxDrafts = 6000;
 
 export const kTooLong =

@@ -10,18 +10,18 @@ import { type Form, formOfPlan, isPlain } from '../store/compressors';
 
 /** An entry of the plan that can be shown. */
 export interface WatchedEntry {
-  /** Unique in the plan and as good as constant over plans: it stands in the address. */
+  /** Unique in the plan, and mostly the same in other plans, because the address contains it. */
   readonly name: string;
   readonly facts: PointFacts;
-  /** Index in the plan. */
+  /** The index in the plan. */
   readonly entry: number;
-  /** An entry that is off takes nothing; what it took can still be seen. */
+  /** An entry that is not enabled traces nothing; its earlier records can still be shown. */
   readonly enabled: boolean;
   readonly every: number;
   readonly layers: readonly number[];
   readonly phases: readonly string[];
   readonly direction: 0 | 1;
-  /** 0: the run's own data. */
+  /** The number of the prompt set; 0 for the run's own data. */
   readonly promptSet: number;
   readonly prompts: readonly string[];
   readonly compressor: CompressorFacts;
@@ -29,7 +29,7 @@ export interface WatchedEntry {
   readonly firstToken: number;
 }
 
-/** Entries with features, in the order of the plan; token ids go with them, not by themselves. */
+/** The entries whose points have features, in the order of the plan; token ids are not shown alone. */
 export function watchedEntries(run: RunFacts | null, plan: Plan | null): readonly WatchedEntry[] {
   const watched: WatchedEntry[] = [];
   const used = new Map<string, number>();
@@ -73,14 +73,14 @@ function watchedOf(
   };
 }
 
-/** The number of a prompt set; of sets of one name the one that was not removed, else the last. */
+/** The number of a prompt set. Of several with one name: the active set, otherwise the last one. */
 function promptSetOf(run: RunFacts, name: string | undefined): number {
   const sets = run.prompt_sets;
   const active = sets.findIndex((set) => set.name === name && !set.removed);
   return (active >= 0 ? active : sets.findLastIndex((set) => set.name === name)) + 1;
 }
 
-/** The compressor of an entry, the point's default where it names none. */
+/** The compressor of an entry; the point's default if the entry names none. */
 export function compressorOf(entry: PlanEntry, facts: PointFacts | undefined): CompressorFacts {
   return entry.compressor ?? { kind: defaultKind(facts) };
 }
@@ -89,12 +89,12 @@ export function defaultKind(facts: PointFacts | undefined): string {
   if (facts === undefined) return 'tile';
   if (facts.compressor !== undefined) return facts.compressor;
   if (facts.features === 0 || facts.parameters !== undefined) return 'none';
-  // The scores over the vocabulary of an older run.
+  // In an older run: the point has the scores over the vocabulary.
   const isScores = facts.path === 'logits' || facts.formula?.startsWith('output_layer(') === true;
   return isScores ? 'topk' : 'tile';
 }
 
-/** "HiddenStates · gradient · probes · stats": whatever tells it from the point's plain values. */
+/** "HiddenStates · gradient · probes · stats": all members that differ from the plain values. */
 function nameOf(entry: PlanEntry, facts: PointFacts): string {
   const { kind } = compressorOf(entry, facts);
   const plain = isPlain(kind) || kind === defaultKind(facts);
@@ -108,14 +108,14 @@ function nameOf(entry: PlanEntry, facts: PointFacts): string {
     .join(' · ');
 }
 
-/** Tokens of each prompt; null where they are not known, or rows are full. */
+/** The number of tokens of each prompt; null if it is not known, or if all rows are full. */
 export function promptLengths(watched: WatchedEntry, tokenizer: string): readonly number[] | null {
   if (watched.promptSet === 0 || tokenizer !== 'byte') return null;
   const encoder = new TextEncoder();
   return watched.prompts.map((prompt) => encoder.encode(prompt).length);
 }
 
-/** A layer's name: points outside the layers go by their own. */
+/** The name of a layer; layer 0 has the name of the point. */
 export function layerName(layer: number, point: string, prefix = 'L'): string {
   return layer === 0 ? point : `${prefix}${layer}`;
 }
@@ -127,7 +127,7 @@ function layersOf(entry: PlanEntry, facts: PointFacts): readonly number[] {
   return chosen === undefined ? all : chosen.filter((layer) => layer >= first && layer <= last);
 }
 
-/** The phase that is shown: the one asked for, if the entry takes it. */
+/** The shown phase: the wanted phase, if the entry traces it. */
 export function phaseOf(phases: readonly string[], wanted: 'train' | 'eval'): 'train' | 'eval' {
   if (phases.includes(wanted) || phases.length === 0) return wanted;
   return phases[0] === 'eval' ? 'eval' : 'train';

@@ -6,7 +6,7 @@ const kWatched = [
   ['grad_norm', 'Grad norm'],
 ] as const;
 
-/** The steps from which on a number of the run is not finite any more. */
+/** The steps at which a scalar of the run stops being finite. */
 export function alarmsOf(facts: readonly StepFacts[]): readonly RunEvent[] {
   return kWatched.flatMap(([member, name]) => {
     const alarms: RunEvent[] = [];
@@ -28,7 +28,7 @@ function nameOf(value: number | null): string {
   return value > 0 ? '+Inf' : '−Inf';
 }
 
-/** An alarm that began at a step. */
+/** The event of an alarm that begins at a step. */
 function alarm(step: number, text: string): RunEvent {
   const common = { kind: 'alarm', tone: 'bad', time: 0, who: '' } as const;
   const dropped = { records: 0, messages: 0 };

@@ -1,16 +1,16 @@
-/** Records that are shown alike: by tiles or columns, by their statistics, and so on. */
+/** The form of records that are shown in the same way: tiles or columns, statistics, and so on. */
 export type Form = string;
 
-/** A compressor of the plan, by what its records say of it. */
+/** A compressor of the plan, and the facts about its records. */
 export interface CompressorKind {
-  /** In a plan. */
+  /** The name in a plan. */
   readonly name: string;
-  /** On the wire; two compressors may write the same records. */
+  /** The number on the wire; two compressors may write the same records. */
   readonly code: number;
   readonly form: Form;
-  /** Its views have curves over the steps: their past is fetched. */
+  /** Its views have curves over the steps, whose past records are fetched. */
   readonly hasCurves: boolean;
-  /** Its records are by token, whose text goes with them. */
+  /** Its records have a token dim, and are shown with the text of the tokens. */
   readonly isByToken: boolean;
   /** The point alone is the name of its entries. */
   readonly isPlain?: boolean;
@@ -18,7 +18,7 @@ export interface CompressorKind {
 
 const kKinds: CompressorKind[] = [];
 
-/** Makes compressors known; of two with one code the first names the records. */
+/** Registers compressors. Of two with the same code, the first one gives the records their name. */
 export function registerCompressors(kinds: readonly CompressorKind[]): void {
   kKinds.push(...kinds);
 }
@@ -42,7 +42,7 @@ export function isPlain(name: string): boolean {
   return kKinds.find((kind) => kind.name === name)?.isPlain ?? false;
 }
 
-/** What is known of the records of a form. */
+/** The first compressor whose records have this form. */
 export function kindOfForm(form: Form): CompressorKind | undefined {
   return kKinds.find((kind) => kind.form === form);
 }

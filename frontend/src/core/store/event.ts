@@ -1,23 +1,23 @@
 export type EventKind = 'plan' | 'intervention' | 'control' | 'run' | 'drop' | 'alarm' | 'log';
 
-/** Something that happened in the run, at a step. */
+/** An event of the run at a step. */
 export interface RunEvent {
   readonly kind: EventKind;
   readonly tone: 'plain' | 'warn' | 'bad';
   readonly step: number;
-  /** The last step of several that are told as one. */
+  /** The last step, if several events are shown as one. */
   readonly lastStep: number;
   /** Milliseconds since 1970. */
   readonly time: number;
   readonly text: string;
-  /** Who asked for it; '' where nobody did, or nobody knows. */
+  /** The person who requested it; '' if there is none, or it is not known. */
   readonly who: string;
-  /** Two reports of one thing, a notification and a line of the audit trail say, agree in this. */
+  /** The same in all reports of one event, for example a notification and a line of the audit trail. */
   readonly what: string;
-  /** Records and messages that were dropped. */
+  /** The number of dropped records, and of dropped messages. */
   readonly records: number;
   readonly messages: number;
 }
 
-/** What a report is about, without step and time. */
+/** The content of a report; step and time are optional. */
 export type Gist = Pick<RunEvent, 'kind' | 'tone' | 'text' | 'what'> & Partial<RunEvent>;

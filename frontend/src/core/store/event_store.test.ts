@@ -82,7 +82,7 @@ describe('EventStore', () => {
     store.merge(lines);
     const named = ['12 Ada took control', '12 Paused (Ada)', '12 Continued (Ada)'];
     expect(texts(store)).toEqual(['0 Training began', ...named]);
-    // After a reconnect the whole trail comes again.
+    // After a new connection, the whole trail arrives again.
     store.merge(lines);
     expect(texts(store)).toHaveLength(4);
   });

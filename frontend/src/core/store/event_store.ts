@@ -8,20 +8,21 @@ import {
 import type { RunEvent } from './event';
 import { joined, ReportReader } from './run_event';
 
-/** Older events than these are forgotten. */
+/** The most events that are kept; the oldest are dropped first. */
 export const kMaxEvents = 5000;
 
 type Begun = Pick<RunFacts, 'interventions' | 'plan'>;
 
-/** An event and the kinds of report that told of it. */
+/** An event and the kinds of its reports. */
 interface Entry {
   event: RunEvent;
   readonly sources: Set<string>;
 }
 
 /**
- * The events of a run, told twice: by notifications as they happen, and by the hub's audit trail,
- * which knows who asked. Reports of one thing are one event; two equal ones of one kind are two.
+ * The events of a run. Each is reported twice: by a notification when it happens, and by the hub's
+ * audit trail, which names the person. Two reports of different kinds make one event; two equal
+ * reports of one kind make two events.
  */
 export class EventStore {
   private entries: Entry[] = [];
@@ -31,7 +32,7 @@ export class EventStore {
   private trail = new ReportReader();
   private isReplay = false;
 
-  /** From the first to the last step; drops that follow each other are one. */
+  /** All events by step. Consecutive drops are one event. */
   get all(): readonly RunEvent[] {
     const events: RunEvent[] = [];
     for (const { event } of this.entries) {
@@ -51,7 +52,7 @@ export class EventStore {
     this.trail = new ReportReader();
   }
 
-  /** How a hello says that the run stands: only what changes from then on is an event. */
+  /** Takes the state of the run from a hello. Only later changes are events. */
   greeted(state: unknown, control: unknown, run: Begun | null = null): void {
     this.isReplay = read(stateSchema, state)?.phase === 'replay';
     this.live = new ReportReader();
@@ -61,7 +62,7 @@ export class EventStore {
     this.live.read({ ...common, kind: 'control', detail: control });
   }
 
-  /** A notification that came just now, at a step; true if it is an event. */
+  /** Adds a notification that has just arrived, at a step; true if it is an event. */
   add(notification: Notification, step: number, time: number): boolean {
     const { event: kind, params: detail } = notification;
     if (kind === 'run') {
@@ -76,10 +77,10 @@ export class EventStore {
     return true;
   }
 
-  /** Lines of the audit trail, oldest first; those that are known already are left out. */
+  /** Adds lines of the audit trail, oldest first. Known lines are left out. */
   merge(lines: readonly AuditLine[]): void {
     for (const { id, time_ns, step, kind, who, detail } of lines) {
-      // A hub that began a new history counts from 1 again.
+      // A hub with a new history counts from 1 again, so the id alone is not unique.
       const key = `${id}/${time_ns}`;
       if (this.seen.has(key)) continue;
       this.seen.add(key);
@@ -91,7 +92,7 @@ export class EventStore {
 
   private insert(event: RunEvent, source: string): void {
     const alike = this.byWhat.get(event.what) ?? [];
-    // A replay tells its steps again at each pass.
+    // A replay sends the same events again each time it passes their steps.
     const isAgain = this.isReplay && source === 'live';
     const known = alike.findLast(
       (entry) => isNear(entry.event, event) && (isAgain || !entry.sources.has(source)),
@@ -122,7 +123,7 @@ function isNear(known: RunEvent, event: RunEvent): boolean {
   return Math.abs(known.step - event.step) <= 1;
 }
 
-/** The trail counts more than the notification, and who asked more than who did not. */
+/** Prefers the report of the trail to the notification, and a report with a person to one without. */
 function combined(known: RunEvent, event: RunEvent, source: string): RunEvent {
   const better = source === 'live' || (known.who !== '' && event.who === '') ? known : event;
   return { ...better, who: known.who === '' ? event.who : known.who };

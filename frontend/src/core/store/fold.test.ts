@@ -72,7 +72,7 @@ describe('foldExtremes', () => {
 });
 
 describe('foldLines', () => {
-  // Four lines of six codes; each line has an offset and its own scale.
+  // Four lines of six codes; each line has its own offset and scale.
   const kLines = [
     { offset: -1, scale: 0.5, codes: [0, 1, 2, 3, 4, 5] },
     { offset: 0, scale: 1, codes: [9, 0, 0, 0, 253, 1] },

@@ -3,9 +3,9 @@ import { kU8, kU8LineBytes, type TensorRecord } from '../../protocol/record';
 import { type MapData, statsOf } from './map_data';
 
 /**
- * Folds a map to at most `rows` × `cols` cells so that nothing notable is lost: each cell shows
- * the NaN, the Inf or the value farthest from 0 of those that it stands for. A missing cell's value
- * is 0. `old` is a fold that nobody needs any more: its memory is used again if it fits.
+ * Folds a map to at most `rows` × `cols` cells. Each folded cell has the NaN, the Inf or the value
+ * farthest from 0 of its original cells, so that outliers remain visible. The value of a missing cell
+ * is 0. `old` is a fold that is not needed any more; its memory is reused if it fits.
  */
 export function foldExtremes(map: MapData, rows: number, cols: number, old?: MapData): MapData {
   const outRows = Math.max(1, Math.min(rows, map.rows));
@@ -31,13 +31,13 @@ export function foldExtremes(map: MapData, rows: number, cols: number, old?: Map
   return { rows: outRows, cols: outCols, values, present, absent, stats: map.stats };
 }
 
-/** Fresh memory costs more than the fold: the system zeroes it page by page at its first use. */
+/** Reuses old memory: new memory costs more than the fold, because the system zeroes each page. */
 function zeros(length: number, old: Floats | undefined): Float32Array<ArrayBuffer> {
   if (old instanceof Float32Array && old.length === length) return old.fill(0);
   return new Float32Array(length);
 }
 
-/** Folds the cells of one row from `start` on into `out`, from `to` on. */
+/** Folds the cells of one row, from `start` on, into the cells of `out`, from `to` on. */
 function foldRow(
   values: Floats,
   start: number,
@@ -54,14 +54,15 @@ function foldRow(
   }
 }
 
-/** In size, with Inf above all numbers and NaN above all. */
+/** Compares magnitudes: Inf is larger than all numbers, and NaN is larger than Inf. */
 export function isLarger(value: number, held: number): boolean {
   return held === held && !(Math.abs(value) <= Math.abs(held));
 }
 
 /**
- * As foldRow, of float32 by their bits: without the sign they are ordered as the sizes are, with Inf
- * and NaN at the end. There is no branch that numbers of all sizes would mispredict.
+ * As foldRow, on the bits of float32 numbers. Without the sign bit, the bits have the order of the
+ * magnitudes, with Inf and NaN at the end. The inner loop has no branch, because the branch would be
+ * mispredicted often.
  */
 function foldBits(
   values: Int32Array,
@@ -86,7 +87,7 @@ function foldBits(
   }
 }
 
-/** As foldBits, where the columns stay. */
+/** As foldBits, if the number of columns does not change. */
 function foldOnto(
   values: Int32Array,
   start: number,
@@ -99,7 +100,7 @@ function foldOnto(
 
 const kSizeBits = 0x7fffffff;
 
-/** The bits of the larger in size, of two float32 by their bits; without a branch. */
+/** The bits of the float32 with the larger magnitude, of two given by their bits; without a branch. */
 function larger(held: number, bits: number): number {
   const more = (bits & kSizeBits) - (held & kSizeBits);
   return held ^ ((held ^ bits) & ~(more >> 31));
@@ -110,7 +111,7 @@ function bitsOf(values: Floats): Int32Array | undefined {
   return new Int32Array(values.buffer, values.byteOffset, values.length);
 }
 
-/** Of each folded cell whether all that it stands for is missing. */
+/** Marks each folded cell of which all original cells are missing. */
 function foldAbsent(
   absent: Uint8Array,
   start: number,
@@ -123,7 +124,7 @@ function foldAbsent(
   }
 }
 
-/** Where each of `bins` even parts of `length` cells ends. */
+/** The end of each of `bins` equal parts of `length` cells. */
 function endsOf(length: number, bins: number): Uint32Array {
   return Uint32Array.from({ length: bins }, (_, bin) => startOf(bin + 1, length, bins));
 }
@@ -132,19 +133,19 @@ function startOf(bin: number, length: number, bins: number): number {
   return Math.ceil((bin * length) / bins);
 }
 
-/** The first and the last of `length` cells that one of `bins` folded ones stands for. */
+/** The first and the last original cell of a folded cell, for `length` cells and `bins` folded cells. */
 export function foldedPart(bin: number, length: number, bins: number): readonly [number, number] {
   return [startOf(bin, length, bins), startOf(bin + 1, length, bins) - 1];
 }
 
-/** Lines of a record that make a map: so many from one on, and so many numbers of each. */
+/** The lines of a record that make a map: the first line, the number of lines, and their width. */
 export interface LineRange {
   readonly first: number;
   readonly lines: number;
   readonly width: number;
 }
 
-/** The lines as a map of at most `most` × `most` cells; the statistics count every number. */
+/** The lines as a map of at most `most` × `most` cells; the statistics include every number. */
 export function foldLines(
   record: TensorRecord,
   range: LineRange,
@@ -156,7 +157,7 @@ export function foldLines(
   return map === undefined ? undefined : foldExtremes(map, most, most);
 }
 
-/** The lines as a map, number by number. */
+/** The lines as a map with every number. */
 export function mapOfLines(record: TensorRecord, range: LineRange): MapData | undefined {
   const { first, lines, width } = range;
   const columns = record.header.shape.at(-1) ?? 1;
@@ -173,7 +174,7 @@ export function mapOfLines(record: TensorRecord, range: LineRange): MapData | un
   return { rows: lines, cols: width, values, present, stats: statsOf(values, present, width) };
 }
 
-/** What a fold counts on its way. */
+/** The statistics that a fold collects. */
 interface Tally {
   min: number;
   max: number;
@@ -183,8 +184,8 @@ interface Tally {
 }
 
 /**
- * Folds codes without decoding them all: within a line the order of codes is that of their values,
- * so only the least and the largest code of a cell count. It must keep up with 100 MB a second.
+ * Folds codes without decoding all of them. Within a line, codes have the order of their values, so
+ * only the smallest and the largest code of a cell matter. It must process 100 MB per second.
  */
 function foldCodes(record: TensorRecord, range: LineRange, most: number): MapData {
   const { first, lines, width } = range;
@@ -212,15 +213,15 @@ interface LineNumbers {
   readonly scale: number;
 }
 
-/** Folds lines of `width` codes onto cells: each keeps the NaN, the Inf or the number farthest from 0. */
+/** Folds lines of `width` codes onto cells, which keep the NaN, the Inf or the number farthest from 0. */
 class LineFolder {
   private readonly words: DataView;
   private readonly ends: Uint32Array;
   private readonly cellBits: Int32Array;
-  /** One number and its bits. */
+  /** A buffer of one number, also readable as bits. */
   private readonly number = new Float32Array(1);
   private readonly numberBits = new Int32Array(this.number.buffer);
-  /** Of the codes of the line folded last. */
+  /** The smallest and the largest code of the line that was folded last. */
   private least = 0;
   private largest = 0;
 
@@ -235,13 +236,14 @@ class LineFolder {
     this.cellBits = new Int32Array(cells.buffer);
   }
 
-  /** The line whose codes begin at `start`, onto the cells from `to` on. */
+  /** Folds the line whose codes begin at `start` onto the cells from `to` on. */
   fold(start: number, numbers: LineNumbers, to: number, tally: Tally): void {
     const { offset, scale } = numbers;
     if (offset >= 0) this.foldUnsigned(start, numbers, to);
     else this.foldSigned(start, numbers, to);
     if (this.largest >= kFirstName) {
-      // What was kept for a name as if it were a number lies in the name's cell, which it outdoes.
+      // A special code was folded as a number above, but only in its own cell. foldNamed writes NaN or
+      // Inf into this cell, which is larger than any number.
       this.foldNamed(start, numbers, to, tally);
       return;
     }
@@ -249,7 +251,7 @@ class LineFolder {
     tally.max = Math.max(tally.max, offset + this.largest * scale);
   }
 
-  /** A line without negative numbers: the largest code of a cell counts. */
+  /** Folds a line without negative numbers: the largest code of a cell is farthest from 0. */
   private foldUnsigned(start: number, { offset, scale }: LineNumbers, to: number): void {
     const { codes, ends, cellBits, number, numberBits } = this;
     const filled = start + this.filledOf(start);
@@ -259,7 +261,7 @@ class LineFolder {
       const end = start + ends[bin];
       let held = 0;
       for (; i < end; i++) {
-        // Without a branch, which random codes would mispredict.
+        // No branch, because random codes would make the processor mispredict it.
         const above = codes[i] - held;
         held += above & ~(above >> 31);
       }
@@ -276,7 +278,7 @@ class LineFolder {
     }
   }
 
-  /** A line with negative numbers: the least or the largest code of a cell is farthest from 0. */
+  /** Folds a line with negative numbers: the smallest or largest code of a cell is farthest from 0. */
   private foldSigned(start: number, { offset, scale }: LineNumbers, to: number): void {
     const { codes, ends, cellBits, number, numberBits } = this;
     this.least = 255;
@@ -300,14 +302,14 @@ class LineFolder {
     }
   }
 
-  /** How many codes stand before the zeros at a line's end: half of an attention map is zeros. */
+  /** The number of codes before the zeros at the end of a line; half of an attention map is zeros. */
   private filledOf(start: number): number {
     let filled = this.width;
     while (filled >= 4 && this.words.getInt32(start + filled - 4) === 0) filled -= 4;
     return filled;
   }
 
-  /** A line that has NaN or Inf among its codes. */
+  /** Folds a line whose codes include NaN or Inf. */
   private foldNamed(start: number, { offset, scale }: LineNumbers, to: number, tally: Tally): void {
     const { codes, ends, cells } = this;
     for (let bin = 0, i = start; bin < ends.length; bin++) {
@@ -326,7 +328,7 @@ class LineFolder {
   }
 }
 
-/** The 99th percentile is that of the folded cells: no less than that of all numbers. */
+/** The 99th percentile is that of the folded cells, which is at least that of all numbers. */
 function statsOfFold(
   values: Float32Array<ArrayBuffer>,
   present: Uint8Array,

@@ -1,27 +1,27 @@
 import type { ViewFrame } from './frames';
 import { type MapData, statsOf } from './map_data';
 
-/** Two maps of one shape, and A − B. */
+/** Two maps of the same shape, and A − B. */
 export interface MapPair {
   readonly a: MapData;
   readonly b: MapData;
   readonly difference: MapData;
 }
 
-/** Two frames of one kind that can be compared. */
+/** Two comparable frames of one kind. */
 export interface PairBase<F extends ViewFrame = ViewFrame> {
   readonly kind: F['kind'];
   readonly a: F;
   readonly b: F;
-  /** Layers of A or B; a layer that one of them lacks is missing in the other maps. */
+  /** The layers of A and of B. If one frame lacks a layer, this layer is missing in its map. */
   readonly layers: readonly number[];
-  /** False: the columns stand for other tokens. Null: the tokens were not captured. */
+  /** False if the columns are different tokens; null if the tokens were not captured. */
   readonly sameTokens: boolean | null;
-  /** What A and B are called; "A" and "B" if absent. */
+  /** The names of A and B; "A" and "B" if absent. */
   readonly names?: { readonly a: string; readonly b: string };
 }
 
-/** What A, B and their difference are called. */
+/** The names of A, B and their difference. */
 export function namesOf({ names }: Pick<PairBase, 'names'>): {
   readonly a: string;
   readonly b: string;
@@ -31,7 +31,7 @@ export function namesOf({ names }: Pick<PairBase, 'names'>): {
   return { a, b, difference: `${a} − ${b}` };
 }
 
-/** Every pair by its kind: each feature adds its own where it declares them. */
+/** All pairs by kind. Each feature adds its pairs by declaration merging. */
 // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- features fill it
 export interface FramePairs {}
 
@@ -47,7 +47,7 @@ export function layerPair(a: Layered, b: Layered, layers: readonly number[]): Ma
   return pairOf(ofLayers(a.layerMap, a.layers, layers), ofLayers(b.layerMap, b.layers, layers));
 }
 
-/** The map with a row for each of `wanted`; those that it lacks are not present. */
+/** The map with a row for each of `wanted`. Rows of missing layers are not present. */
 export function ofLayers(
   map: MapData,
   layers: readonly number[],
@@ -68,7 +68,10 @@ export function ofLayers(
   return { rows: wanted.length, cols, values, present, stats: map.stats };
 }
 
-/** Two maps of one shape with A − B, computed in float64; a row that one lacks is not present. */
+/**
+ * Two maps of the same shape with A − B, computed in float64. A row that one map lacks is not present
+ * in the difference.
+ */
 export function pairOf(a: MapData, b: MapData): MapPair {
   const values = new Float64Array(a.rows * a.cols);
   const present = a.present.map((here, row) => here & b.present[row]);
@@ -77,7 +80,7 @@ export function pairOf(a: MapData, b: MapData): MapPair {
   return { a, b, difference: { rows: a.rows, cols: a.cols, values, present, stats } };
 }
 
-/** What both maps' legend tells: one scale for A and B. */
+/** The statistics for the common legend of A and B, which have one scale. */
 export function sharedStats({ a, b }: MapPair): MapData['stats'] {
   const [first, second] = [a.stats, b.stats];
   return {

@@ -1,93 +1,96 @@
 import type { Form } from './compressors';
 import type { Pin, Pinned } from './pin';
 
-/** What features ask for: each adds its members where it declares them, and registers them (`UrlMember.isAsked`). */
+/**
+ * The members of a query that features add. Each feature adds its members by declaration merging, and
+ * registers them (`UrlMember.isAsked`).
+ */
 // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- features fill it
 export interface FeatureQuery {}
 
-/** What the page wants to see. `step` null follows the newest. */
+/** A query of the page for a view. `step` null follows the newest step. */
 export interface ViewQuery extends FeatureQuery {
   readonly point: number;
   readonly entry: number;
-  /** Number of the plan that `entry` is counted in. */
+  /** The number of the plan for which `entry` is an index. */
   readonly plan: number;
   readonly phase: number;
   readonly direction: number;
-  /** 0: the run's own data. */
+  /** The number of the prompt set; 0 for the run's own data. */
   readonly promptSet: number;
   readonly form: Form;
-  /** Position of the first token that the entry takes. */
+  /** The position of the first token that the entry traces. */
   readonly firstToken: number;
-  /** Tokens of each prompt: what a row holds beyond them is filling. Null: rows are full. */
+  /** The number of tokens of each prompt; later tokens of a row are padding. Null: all rows are full. */
   readonly lengths: readonly number[] | null;
   readonly layer: number;
-  /** Index in `rowNames` of the frame. */
+  /** The index in `rowNames` of the frame. */
   readonly row: number;
 
-  /** Of tiles: one layer large, all layers, or a summary over the steps. */
+  /** The maps of tiles: one layer large, all layers, or a summary over the steps. */
   readonly layout: 'one' | 'all' | 'over';
-  /** The cell whose values are asked for over tokens, layers and steps. */
+  /** The cell whose values over tokens, layers and steps are wanted. */
   readonly pin: Pin | null;
   readonly step: number | null;
-  /** While following: later steps are not shown yet, as a replay has not come to them. */
+  /** The last step that may be shown: the step of a replay, or of a held view; null for no limit. */
   readonly until: number | null;
-  /** The entry takes every so many steps. */
+  /** The interval of the entry in steps. */
   readonly every: number;
-  /** The point and the layers as the hub's history is asked for them; layers null: all. */
+  /** `point` and `layers` for requests to the hub's history; `layerRanges` null means all layers. */
   readonly pointName: string;
   /** A noun for one number of the point. */
   readonly numbers: string;
   readonly layerRanges: string | null;
-  /** Another recording that the hub offers; empty: the run that it serves. */
+  /** The id of another recording that the hub offers; '' for the hub's own run. */
   readonly run: string;
 }
 
-/** What every view of one step tells. */
+/** The members of every frame. */
 export interface FrameBase {
   readonly query: ViewQuery;
   readonly step: number;
   readonly plan: number;
-  /** Index in that plan. */
+  /** The index in that plan. */
   readonly entry: number;
-  /** The layer asked for if it was captured, else the nearest. */
+  /** The wanted layer if it was captured, otherwise the nearest captured layer. */
   readonly layer: number;
   readonly layers: readonly number[];
-  /** Rows of the global batch that can be chosen, prompts of a set, or micro-batches. */
+  /** The rows that the user can choose: rows of the global batch, prompts of a set, or micro-batches. */
   readonly rowNames: readonly number[];
   readonly rowKind: 'row' | 'prompt' | 'micro-batch';
   readonly features: number;
   readonly dtype: number;
   readonly compressor: number;
-  /** Token ids of the shown row, where captured at this step; -1 for one that was not. */
+  /** The token ids of the shown row; -1 for a token that was not captured; null if none was captured. */
   readonly tokens: Int32Array | null;
   readonly positions: Int32Array;
-  /** Steps that can be shown. */
+  /** The steps that can be shown. */
   readonly steps: readonly number[];
-  /** From the hub's history, not as it arrived. */
+  /** The records come from the hub's history; they did not arrive live. */
   readonly fetched: boolean;
-  /** What was asked for with the pin; null: nothing, or the view has no such cell. */
+  /** The values of the pinned cell; null without a pin, or if the view has no such cell. */
   readonly pinned: Pinned | null;
 }
 
-/** One line per layer over the kept steps of one plan. Null: not captured. */
+/** One line for each layer over the kept steps. Null: not captured. */
 export interface History {
   readonly steps: readonly number[];
-  /** By name of the line's quantity, then by layer, then by step. */
+  /** By name of the quantity, then by layer, then by step. */
   readonly lines: Readonly<Record<string, readonly (readonly (number | null)[])[]>>;
 }
 
-/** Every frame by its kind: each feature adds its own where it declares them. */
+/** All frames by kind. Each feature adds its frames by declaration merging. */
 // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- features fill it
 export interface Frames {}
 
 export type ViewFrame = Frames[keyof Frames];
 
-/** Nothing to show, and why. */
+/** A view without a frame, with the reason. */
 export interface EmptyView {
   readonly query: ViewQuery;
   /**
-   * `gap`: nobody has kept the step; `fetching`: the hub's history was asked for it; `loading`: the
-   * code of the view is on its way, and the view is built again when it is here.
+   * `gap`: neither the page nor the hub has the step. `fetching`: the step was requested from the hub's
+   * history. `loading`: the code of the view is being loaded, and then the view is built again.
    */
   readonly reason: 'none' | 'unreadable' | 'gap' | 'fetching' | 'loading';
   readonly steps: readonly number[];

@@ -12,7 +12,7 @@ function line(kind: string, step: number, detail: unknown, who = ''): AuditLine 
   return { id: lastId, run: '', time_ns: 1e18 + lastId * 1e9, step, kind, who, detail };
 }
 
-/** Programs by name: the step they are in force from, and alpha. */
+/** Programs by name: the step from which each is in force, and its parameter alpha. */
 type Programs = Readonly<Record<string, readonly [since: number, alpha: number]>>;
 
 function facts(step: number, reason: string, programs: Programs): InterventionsFacts {

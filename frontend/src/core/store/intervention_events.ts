@@ -11,7 +11,7 @@ const removedSchema = object({
   result: object({ removed: withDefault(array(string), []), step: optional(number) }),
 });
 
-/** How what befell programs is told, by the reason that the hub gives. */
+/** The text of an event about programs, by the reason in the notification. */
 const kWords: Readonly<Record<string, (names: string) => string>> = {
   apply: (names) => `Applied ${names}`,
   remove: (names) => `Reverted ${names}`,
@@ -21,16 +21,19 @@ const kWords: Readonly<Record<string, (names: string) => string>> = {
 };
 const kTones: Readonly<Record<string, Gist['tone']>> = { lease: 'warn', failed: 'bad' };
 
-/** Reads what one source reports of interventions: what has changed depends on what was before. */
+/**
+ * Reads the reports of one source about interventions. It keeps the programs in force, because a
+ * change is the difference to the programs before.
+ */
 export class InterventionReader {
   private known: readonly Program[] = [];
 
-  /** What is in force when the source begins, or begins anew. */
+  /** Sets the programs that are in force when the source begins, or begins again. */
   begin(programs: readonly Program[]): void {
     this.known = programs;
   }
 
-  /** The notification that another set of programs is in force. */
+  /** Reads the notification that the programs in force have changed. */
   changed(detail: unknown, read: Read): Gist | undefined {
     const facts = read(interventionsSchema, detail);
     if (facts === undefined) return undefined;
@@ -43,7 +46,7 @@ export class InterventionReader {
   }
 }
 
-/** A request of the audit trail; undefined where it is of another form. */
+/** The event of a request in the audit trail; undefined if the request has another form. */
 export function askedGist(kind: string, detail: unknown, read: Read): Gist | undefined {
   switch (kind) {
     case 'intervention.apply': {
@@ -90,7 +93,7 @@ function valueGist(name: string, parameter: string, value: number): Gist {
   return { kind: 'intervention', tone: 'plain', text, what: `${about}/${value}` };
 }
 
-/** Two values of one parameter, one set after the other, are told as the last. */
+/** Whether two events set the same parameter. Consecutive ones are shown as one with the last value. */
 export function isSameDial(first: string, second: string): boolean {
   const dialOf = (what: string): string => what.slice(0, what.lastIndexOf('/'));
   return first.startsWith('intervention/set/') && dialOf(first) === dialOf(second);

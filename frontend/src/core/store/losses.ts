@@ -4,7 +4,7 @@ import { type Column, type Columns } from './series_store';
 /** A step and its loss. */
 export type StepLoss = readonly [step: number, loss: number];
 
-/** The losses that a curve can show: a step may have none, and NaN has no place on an axis. */
+/** The losses that a curve can show: steps without a loss and losses that are not finite are left out. */
 export function lossesOf(facts: readonly StepFacts[]): readonly StepLoss[] {
   return facts.flatMap(({ step, loss }) =>
     typeof loss === 'number' && Number.isFinite(loss) ? [[step, loss] as const] : [],
@@ -26,8 +26,8 @@ export function lossesAt(steps: readonly number[], losses: readonly StepLoss[]):
 }
 
 /**
- * The columns of a run, with empty rows at the steps of other runs before its first step and after
- * its last one: the axis then reaches over all of them. Between, the run's own steps are enough.
+ * The columns of a run, with empty rows for the steps of other runs before its first step and after
+ * its last step, so that the axis contains all runs. Between them, only the run's own steps have rows.
  */
 export function widened(columns: Columns, others: readonly (readonly StepLoss[])[]): Columns {
   const { steps } = columns;

@@ -1,10 +1,10 @@
 import type { Floats } from '../../protocol/numbers';
 
-/** What a heat map's legend tells of its numbers. */
+/** The statistics of a heat map's numbers, for its legend. */
 export interface MapStats {
   readonly min: number;
   readonly max: number;
-  /** Largest finite |x|, and the |x| that 99 % of the finite values do not pass. */
+  /** The largest finite |x|, and the 99th percentile of |x| of the finite values. */
   readonly absMax: number;
   readonly abs99: number;
   readonly finite: number;
@@ -13,20 +13,20 @@ export interface MapStats {
   readonly negInf: number;
 }
 
-/** A matrix to draw, row by row. Cells of rows not captured are `present[row] === 0`. */
+/** A matrix in row-major order. `present[row]` is 0 for a row that was not captured. */
 export interface MapData {
   readonly rows: number;
   readonly cols: number;
   readonly values: Floats;
   readonly present: Uint8Array;
-  /** 1 for each cell without data, where single cells of a row may be missing. */
+  /** 1 for each cell without data, if single cells of a row may be missing. */
   readonly absent?: Uint8Array;
   readonly stats: MapStats;
 }
 
 const kBins = 4096;
 
-/** Of a map without finite numbers. */
+/** The statistics of a map without finite numbers. */
 const kNoNumbers = { min: 0, max: 0, absMax: 0, abs99: 0, finite: 0 } as const;
 
 export function statsOf(values: Floats, present: Uint8Array, cols: number): MapStats {
@@ -55,7 +55,10 @@ export function statsOf(values: Floats, present: Uint8Array, cols: number): MapS
   return { min, max, absMax, abs99, finite, nan, posInf, negInf };
 }
 
-/** Upper edge of the bin that holds the 99th percentile of |x|, to 1/4096 of the largest. */
+/**
+ * The 99th percentile of |x|, with a resolution of 1/4096 of the largest |x|: the upper edge of the
+ * bin that contains it.
+ */
 function quantile99(
   values: Floats,
   present: Uint8Array,

@@ -1,15 +1,15 @@
-/** A cell of a map: its column (a token), and its row; null: the summary of the layer. */
+/** A cell of a map: its column (a token) and its row; `cell` null is the summary of the layer. */
 export interface Pin {
   readonly col: number;
   readonly cell: number | null;
 }
 
-/** The pin after a click on a cell: a click on the pinned one lets it go. */
+/** The pin after a click on a cell. A click on the pinned cell removes the pin. */
 export function toggled(pin: Pin | null, col: number, cell: number | null): Pin | null {
   return pin?.col === col && pin.cell === cell ? null : { col, cell };
 }
 
-/** As in an address: "12.34": column 12 of row 34; "12": of the summary of a layer. */
+/** The pin in the address: "12.34" is column 12 of row 34; "12" is column 12 of a layer's summary. */
 export function pinText({ col, cell }: Pin): string {
   return cell === null ? String(col) : `${col}.${cell}`;
 }
@@ -22,15 +22,15 @@ export function pinOfText(text: string): Pin | undefined {
 
 type Line = readonly (number | null)[];
 
-/** The value of one cell, and of those beside it. Null: not captured. */
+/** The value of the pinned cell, and of the cells along each axis. Null: not captured. */
 export interface Pinned {
   readonly pin: Pin;
   readonly value: number | null;
-  /** Of the same step and layer, along the columns of the map. */
+  /** The values of the same step and layer, by column of the map. */
   readonly overColumns: Line;
-  /** Of the same step, by layer of the frame. */
+  /** The values of the same step, by layer of the frame. */
   readonly overLayers: Line;
-  /** Of the same layer. */
+  /** The steps of `overSteps`, the values of the same layer. */
   readonly steps: readonly number[];
   readonly overSteps: Line;
 }

@@ -5,7 +5,7 @@ import { frameOf } from './test_query';
 import { makeRecord } from './test_records';
 
 describe('a pinned cell of tiles', () => {
-  // Two rows of two tokens with two tiles.
+  // Two rows of two tokens with two tiles each.
   const shape = [2, 2, 2];
 
   function filled(): RingStore {

@@ -3,17 +3,17 @@ import type { TensorRecord } from '../../protocol/record';
 import type { Pin, Pinned } from './pin';
 import { historyOf, type Row, rowNamed, type Scene } from './scene';
 
-/** How one number of a record is found. */
+/** Reads one number of a record. */
 export interface CellReader {
-  /** The dim of the shape that counts the batch rows. */
+  /** The index of the batch-row dim in the shape. */
   readonly dim: number;
-  /** Columns of the map. */
+  /** The number of columns of the map. */
   readonly columns: number;
-  /** Undefined: the record has no such cell. */
+  /** The number of a cell; undefined if the record has no such cell. */
   read(record: TensorRecord, row: number, pin: Pin): number | undefined;
 }
 
-/** One number of each token: of records [rows, tokens, numbers], whatever the row of the pin. */
+/** Reads one number of a token in records [rows, tokens, numbers]. It ignores the row of the pin. */
 export function tokenReader(columns: number, number: number): CellReader {
   return {
     dim: 0,
@@ -25,7 +25,7 @@ export function tokenReader(columns: number, number: number): CellReader {
   };
 }
 
-/** The pinned cell of one batch row; null where nothing is pinned or the map has no such cell. */
+/** The pinned cell of one batch row; null without a pin, or if the map has no such cell. */
 export function pinnedOf(
   scene: Scene,
   layers: readonly number[],

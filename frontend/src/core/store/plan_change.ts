@@ -1,7 +1,7 @@
 import type { Plan, PlanEntry } from '../../protocol/messages';
 import { keysOfPlan } from './series_key';
 
-/** What a plan changes: "+ MLP1 stats 2-3, − QKV". Empty: the entries are the same. */
+/** The changes of a plan: "+ MLP1 stats 2-3, − QKV"; '' if the entries are the same. */
 export function planChange(before: Plan, after: Plan): string {
   const old = entriesByKey(before);
   const now = entriesByKey(after);
@@ -33,7 +33,7 @@ const kMembers: readonly (readonly [name: string, of: (entry: PlanEntry) => stri
   ['dtype', ({ dtype = 'f32' }) => dtype],
 ];
 
-/** "MLP1 every 1 → 10": what of an entry changed that is not what it holds. */
+/** "MLP1 every 1 → 10": the changes of an entry's members that are not part of its series key. */
 function changeOf(before: PlanEntry, after: PlanEntry): readonly string[] {
   const changes = kMembers.flatMap(([name, of]) => {
     const [was, is] = [of(before), of(after)];

@@ -2,29 +2,29 @@ import { object, read } from '../../base/schema';
 import { type AuditLine, type Plan, planEventSchema, planSchema } from '../../protocol/messages';
 import { keysOfPlan } from './series_key';
 
-/** A plan of the run, and how it came into force. */
+/** A plan of the run, its first step, and the person who requested it. */
 export interface PastPlan {
   readonly plan: Plan;
-  /** The first step under it; 0: from the beginning, or not known. */
+  /** The first step under the plan; 0 if it was in force from the beginning, or if not known. */
   readonly since: number;
-  /** Who asked for it; '' if that is not known. */
+  /** The person who requested the plan; '' if not known. */
   readonly who: string;
 }
 
-/** Steps, both included, in which a series is an entry of the plan. */
+/** A range of steps, both ends included, in which a series is an entry of the plan. */
 export interface Stretch {
   readonly first: number;
   readonly last: number;
   readonly entry: number;
 }
 
-// A plan has a few KiB; a program may set very many.
+// A plan has a few KiB. A script may set very many plans.
 const kMaxPlans = 1000;
 const kUnknown = { since: 0, who: '' };
 const kAskedSchema = object({ result: planEventSchema });
 const kBegunSchema = object({ plan: planSchema });
 
-/** The plans of a run in their order, the newest of them: records outlive the plan in force. */
+/** The newest plans of a run by number. Old plans are kept, because their records are kept. */
 export class PlanHistory {
   private plans: readonly PastPlan[] = [];
 
@@ -36,7 +36,7 @@ export class PlanHistory {
     return this.plans.find(({ plan }) => plan.number === number);
   }
 
-  /** A plan that came into force. */
+  /** Adds a plan that came into force. */
   add(plan: Plan, since = 0, who = ''): void {
     const known = this.of(plan.number) ?? kUnknown;
     const told: PastPlan = {
@@ -48,7 +48,7 @@ export class PlanHistory {
     this.plans = [...others, told].sort((a, b) => a.plan.number - b.plan.number).slice(-kMaxPlans);
   }
 
-  /** The plans of `run` that lines of the audit trail tell of; a plan that is known already stays. */
+  /** Adds the plans of `run` in lines of the audit trail. A plan that is already known is kept. */
   recall(lines: readonly AuditLine[], run: string): void {
     for (const line of lines) {
       const told = line.run === run ? planOf(line) : undefined;
@@ -61,7 +61,7 @@ export class PlanHistory {
     this.plans = [];
   }
 
-  /** Where the series has records up to the step `last`, the newest first. */
+  /** The stretches in which a plan contains the series, up to the step `last`, the newest first. */
   stretchesOf(key: string, last: number): readonly Stretch[] {
     const stretches: Stretch[] = [];
     let end = last;

@@ -110,7 +110,7 @@ describe('RingStore', () => {
     const query = { ...kQuery, plan: 2, entry: 1 };
     const entriesOf = (step: number): readonly number[] =>
       store.allAt(query, step).map(({ layers }) => layers.get(1)?.[0].header.entry ?? -1);
-    // Under another plan others of the kind will do, but behind it.
+    // Under another plan, other series of the kind are also returned, after the wanted series.
     expect([entriesOf(1), entriesOf(2)]).toEqual([[0, 1], [1]]);
     expect(store.atEach(query, [1, 2]).map(({ plan }) => plan)).toEqual([1, 2]);
     expect(store.stepsOfSeries(query)).toEqual([1, 2]);
@@ -196,7 +196,7 @@ describe('RingStore', () => {
   });
 });
 
-/** Everything that the garbage collector has to keep for the store. */
+/** All objects that the store references, so that the garbage collector has to keep them. */
 function objectsIn(store: RingStore): Set<object> {
   const seen = new Set<object>();
   const left: unknown[] = [store];

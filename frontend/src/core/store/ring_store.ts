@@ -7,11 +7,11 @@ import { SeriesKeys } from './series_key';
 export interface StepGroup {
   readonly step: number;
   readonly plan: number;
-  /** It did not arrive by itself: the page asked the hub's history for it. */
+  /** The records were requested from the hub's history; they did not arrive live. */
   readonly fetched: boolean;
-  /** Rises whenever a record comes or goes. */
+  /** Increases with each record that is added or removed. */
   readonly version: number;
-  /** The records of a layer, one of each micro-batch, in their order. */
+  /** The records of each layer, one for each micro-batch, in the order of micro-batches. */
   readonly layers: ReadonlyMap<number, readonly TensorRecord[]>;
 }
 
@@ -24,9 +24,9 @@ interface MutableGroup {
 }
 
 /**
- * What a view asks for: the series of `entry` in `plan`, under whatever plan. It is a wish: where it has
- * nothing under another plan, another entry of the same kind will do. The passes over prompts have no
- * phase.
+ * The series that a view wants: that of `entry` in `plan`, also under other plans. If this series has
+ * no records at a step of another plan, the records of another entry of the same kind are used. Passes
+ * over prompts have no phase.
  */
 export interface SeriesQuery {
   readonly point: number;
@@ -39,28 +39,28 @@ export interface SeriesQuery {
 }
 
 interface Series {
-  /** Everything of the query but entry and plan. */
+  /** All members of the query except entry and plan. */
   readonly kind: string;
-  /** What the entries are that its records come from: series_key.ts. */
+  /** The key of the entries from which the records come, see series_key.ts. */
   readonly key: string;
   readonly dataRank: number;
   readonly groups: Map<number, MutableGroup>;
 }
 
-/** A place in the order of arrival. Null: its record is forgotten or replaced. */
+/** A position in the order of arrival. Null: its record was dropped or replaced. */
 interface Slot {
   record: TensorRecord | null;
 }
 
-// What a record costs beyond its payload, roughly, in a JavaScript heap.
+// The approximate memory of a record in addition to its payload, in the JavaScript heap.
 const kOverheadBytes = 512;
-// So many slots may be empty before the queue is packed.
+// The number of empty slots that are allowed before the queue is packed.
 const kMaxEmpty = 1024;
 
 /**
- * Keeps the newest records in at most `capacity` bytes and forgets the oldest first, in order of
- * arrival. One place per (point, series key, phase, direction, prompt set, form, step, layer,
- * micro-batch): a series goes on through changes of the plan.
+ * Keeps the newest records in at most `capacity` bytes, and drops the oldest records first, in the
+ * order of arrival. It keeps one record for each (point, series key, phase, direction, prompt set,
+ * form, step, layer, micro-batch). A series continues through changes of the plan.
  */
 export class RingStore {
   private readonly series = new Map<string, Series>();
@@ -94,7 +94,7 @@ export class RingStore {
     this.pack();
   }
 
-  /** What the entries of a plan are; records that came before it join their series. */
+  /** Takes the series keys of a plan. Records that arrived before the plan are moved to their series. */
   learn(plan: Plan): void {
     if (this.keys.knows(plan.number)) return;
     this.keys.learn(plan);
@@ -110,12 +110,12 @@ export class RingStore {
     }
   }
 
-  /** The key of the series that the query wishes for. */
+  /** The key of the series that the query wants. */
   keyOf({ plan, entry }: Pick<SeriesQuery, 'plan' | 'entry'>): string {
     return this.keys.of(plan, entry);
   }
 
-  /** The steps of the wished series alone, ascending. */
+  /** The steps of only the wanted series, ascending. */
   stepsOfSeries(query: SeriesQuery): number[] {
     const steps = this.wished(query).flatMap(({ groups }) => [...groups.keys()]);
     return [...new Set(steps)].sort((a, b) => a - b);
@@ -130,7 +130,7 @@ export class RingStore {
     this.used = 0;
   }
 
-  /** The steps that hold something for this query, ascending. */
+  /** The steps that have records for this query, ascending. */
   steps(query: SeriesQuery): number[] {
     const steps = new Set<number>();
     const wanted = this.keyOf(query);
@@ -142,12 +142,12 @@ export class RingStore {
     return [...steps].sort((a, b) => a - b);
   }
 
-  /** What is kept of one step: the wish first. */
+  /** The records of one step; those of the wanted series come first. */
   at(query: SeriesQuery, step: number): StepGroup | undefined {
     return this.allAt(query, step)[0];
   }
 
-  /** What is kept of the wished series alone at each of the steps. */
+  /** The records of only the wanted series at each of the steps. */
   atEach(query: SeriesQuery, steps: readonly number[]): readonly StepGroup[] {
     const wished = this.wished(query);
     return steps.flatMap((step) => {
@@ -159,7 +159,10 @@ export class RingStore {
     });
   }
 
-  /** Everything of one step that fits the query, the wish first; of its plan the wish alone. */
+  /**
+   * All records of one step that match the query; those of the wanted series come first. Under the
+   * query's plan, only the wanted series matches.
+   */
   allAt(query: SeriesQuery, step: number): readonly StepGroup[] {
     const wanted = this.keyOf(query);
     return this.matching(query).flatMap(({ key, groups }) => {
@@ -169,8 +172,9 @@ export class RingStore {
   }
 
   /**
-   * The newest step worth showing: of the last eight, the one with most records (a forward pass
-   * arrives layer by layer, and a slow viewer misses some), and of these the newest.
+   * The step to show while the view follows: of the last eight steps, the one with the most records,
+   * and of several, the newest. (A forward pass arrives layer by layer, and a slow viewer misses some
+   * layers.)
    */
   newest(query: SeriesQuery, steps: readonly number[] = this.steps(query)): StepGroup | undefined {
     let best: StepGroup | undefined;
@@ -214,7 +218,7 @@ export class RingStore {
     return `${kindOfRecord(record)}/${dataRank}/${this.keys.of(plan, entry)}`;
   }
 
-  /** The group of the record's step; what another plan left there is forgotten. */
+  /** The group of the record's step. Its records of another plan are dropped. */
   private groupOf(series: Series, { header }: TensorRecord, fetched: boolean): MutableGroup {
     let group = series.groups.get(header.step);
     if (group === undefined) {
@@ -256,7 +260,7 @@ export class RingStore {
     if (groups.size === 0) this.series.delete(this.nameOf(record));
   }
 
-  /** A record that is held no more: nothing may point to its payload. */
+  /** Drops a record. No reference to its payload may remain. */
   private release(record: TensorRecord): void {
     this.used -= costOf(record);
     const slot = this.slots.get(record);

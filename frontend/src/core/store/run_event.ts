@@ -16,7 +16,7 @@ import type { EventKind, Gist, RunEvent } from './event';
 import { askedGist, InterventionReader, isSameDial } from './intervention_events';
 import { planChange } from './plan_change';
 
-/** A notification, or a line of the audit trail: what both have is told in the same form. */
+/** A notification or a line of the audit trail, in one form. */
 export interface Report {
   readonly kind: string;
   readonly step: number;
@@ -31,14 +31,14 @@ const claimedSchema = object({ take_over: withDefault(boolean, false) });
 const begunSchema = object({ plan: planSchema });
 const appliedSchema = object({ result: optional(planEventSchema) });
 
-/** Reads one source of reports in their order: what a state means depends on the one before. */
+/** Reads the reports of one source in order. The meaning of a state depends on the state before. */
 export class ReportReader {
   private phase: RunState['phase'] | undefined;
   private holder: string | undefined;
   private readonly interventions = new InterventionReader();
   private readonly plans = new Map<number, Plan>();
 
-  /** The programs and the plan that are in force before the first report. */
+  /** Sets the programs and the plan that are in force before the first report. */
   begin(programs: readonly Program[], plan: Plan | null | undefined): void {
     this.interventions.begin(programs);
     this.learn(plan);
@@ -48,7 +48,7 @@ export class ReportReader {
     if (plan !== null && plan !== undefined) this.plans.set(plan.number, plan);
   }
 
-  /** Undefined: nothing that is worth a line. */
+  /** The event of a report; undefined if the report is not shown as an event. */
   read(report: Report): RunEvent | undefined {
     const { step, time, who } = report;
     const gist = this.gistOf(report);
@@ -139,7 +139,7 @@ export class ReportReader {
   }
 }
 
-/** What a training run says, by the phase before. */
+/** The event of the phase `training`, by the phase before. */
 const kBegun: ReadonlyMap<RunState['phase'] | undefined, Gist> = new Map([
   [undefined, plain('run', 'Training began')],
   ['starting', plain('run', 'Training began')],
@@ -148,7 +148,7 @@ const kBegun: ReadonlyMap<RunState['phase'] | undefined, Gist> = new Map([
   ['lost', plain('run', 'Trainer is back')],
 ]);
 
-/** Requests that the trail keeps: the state tells the same without their asker. */
+/** The events of requests in the audit trail. A `state` reports some of them too, without the person. */
 const kAsked: ReadonlyMap<string, Gist> = new Map([
   ['control.pause', plain('run', 'Paused')],
   ['control.continue', plain('run', 'Continued')],
@@ -160,7 +160,7 @@ const kAsked: ReadonlyMap<string, Gist> = new Map([
   ['prompt.remove', plain('control', 'A prompt was removed')],
 ]);
 
-// Steps come too often, and moves of a replay are not events of the run.
+// Reports that are not events: steps are too frequent, and moves of a replay do not change the run.
 const kSilent =
   /^(step|parts|alarms|prompts|recording|replay\..*|applied|saved|intervention\.(check|preview))$/;
 const kIntervenes = /^intervention\.(apply|set|remove|revert)$/;
@@ -180,7 +180,7 @@ function alarmGist(detail: unknown): Gist | undefined {
   const { change, step, message, alarm } = event;
   const text = message ?? `alarm ${alarm.name} ${change}`;
   const tone = change === 'fired' ? 'bad' : 'plain';
-  // Setting one is an act of a person and no alarm.
+  // A person sets or removes an alarm, so this event is not an alarm.
   const kind = change === 'set' || change === 'removed' ? 'control' : 'alarm';
   const what = `alarm/${change}/${step ?? 0}/${alarm.name}`;
   return { kind, tone, text, what, ...(step === undefined ? {} : { step }) };
@@ -225,13 +225,16 @@ function logGist(detail: unknown): Gist | undefined {
 
 function refusedGist(detail: unknown): Gist | undefined {
   const refused = read(refusedSchema, detail);
-  // A slider that moves on replaces its own values.
+  // While a slider moves, each value replaces the one before. This is not an error.
   if (refused === undefined || refused.code === 'superseded') return undefined;
   const text = `${refused.method} refused: ${refused.message}`;
   return { kind: 'log', tone: 'warn', text, what: `refused/${text}` };
 }
 
-/** Two events told as one: drops at the same place, or values of one slider, one after the other. */
+/**
+ * Two consecutive events as one: drops at the same place, or values of one slider. Undefined if they
+ * are not joined.
+ */
 export function joined(first: RunEvent, second: RunEvent): RunEvent | undefined {
   if (first.who === second.who && isSameDial(first.what, second.what)) {
     return { ...second, step: first.step, lastStep: second.lastStep };

@@ -5,7 +5,7 @@ import { frameOf } from './test_query';
 
 const kTwo = [1, 2, 1];
 
-/** Two micro-batches of two rows of two tokens; the values are 10 times the global row. */
+/** Two micro-batches of two rows of two tokens; the values are 10 × the global row + the token. */
 function batches(): RingStore {
   const store = new RingStore(1e6);
   for (const microBatch of [1, 0]) {
@@ -16,7 +16,7 @@ function batches(): RingStore {
   return store;
 }
 
-/** Token ids 100 + position of `rows` rows, for positions `first` to `first` + 2. */
+/** Adds the token ids 100 + position for the positions `first` to `first` + 2. */
 function tokens(store: RingStore, header: object, first: number): void {
   const shape = [2, 1, 3];
   const ids = Int32Array.from({ length: 3 }, (_, i) => 100 + first + i);

@@ -3,7 +3,7 @@ import { kInputTokensFlag, type TensorRecord } from '../../protocol/record';
 import type { FrameBase, ViewQuery } from './frames';
 import type { RingStore, SeriesQuery, StepGroup } from './ring_store';
 
-/** What a view is built from: the records of one step, and what stands around them. */
+/** The data from which a view is built: the records of one step, and their context. */
 export interface Scene {
   readonly store: RingStore;
   readonly query: ViewQuery;
@@ -11,25 +11,25 @@ export interface Scene {
   readonly steps: readonly number[];
   readonly group: StepGroup;
   readonly layer: number;
-  /** Records of the layer, by micro-batch. */
+  /** The records of the layer, by micro-batch. */
   readonly parts: readonly TensorRecord[];
   readonly detail: Detail;
 }
 
 /**
- * What a screen can show; or every number: small maps are not folded, columns of steps not thinned
- * out.
+ * `shown`: as much as a screen can show. `whole`: every number; small maps are not folded, and columns
+ * of steps are not thinned out.
  */
 export type Detail = 'shown' | 'whole';
 
-/** A batch row of a layer: its record, its place there, and its number in the global batch. */
+/** A batch row of a layer: its record, its index in it, and its number in the global batch. */
 export interface Row {
   readonly record: TensorRecord;
   readonly row: number;
   readonly name: number;
 }
 
-/** All rows of a layer; `dim` is the dim of the shape that counts them. */
+/** All rows of a layer; `dim` is the index of the row dim in the shape. */
 export function rowsOf(parts: readonly TensorRecord[], dim: number): readonly Row[] {
   return parts.flatMap((record) =>
     Array.from({ length: record.header.shape[dim] ?? 0 }, (_, row) => ({
@@ -53,7 +53,7 @@ export function rowNamed(
   return undefined;
 }
 
-/** How many of `length` tokens from `first` on belong to the row: prompts end before the filling. */
+/** The number of the row's tokens among `length` tokens from `first` on, without the padding. */
 export function tokensOfRow(
   query: Pick<ViewQuery, 'lengths'>,
   name: number,
@@ -69,7 +69,7 @@ export interface Tokens {
   readonly positions: Int32Array<ArrayBuffer>;
 }
 
-/** Ids and positions of `length` tokens from `first` on, as far as they were captured. */
+/** The ids and positions of `length` tokens from `first` on; id -1 for a token that was not captured. */
 export function tokensOf(scene: Scene, name: number, first: number, length: number): Tokens {
   const positions = Int32Array.from({ length }, (_, i) => first + i);
   const found = inputTokens(scene, name);
@@ -98,7 +98,7 @@ function inputTokens(
   return undefined;
 }
 
-/** What all frames have in common; views of tokens add theirs. */
+/** The members of all frames; views of tokens fill in the members about rows and tokens. */
 export function baseOf(scene: Scene): FrameBase {
   const { query, group, layer, parts, steps } = scene;
   const { entry, features, dtype, compressor } = parts[0].header;
@@ -123,7 +123,7 @@ export function baseOf(scene: Scene): FrameBase {
   };
 }
 
-/** The base of a view of one batch row: its names and tokens. `columns`: tokens on the wire. */
+/** The base of a view of one batch row, with row names and tokens. `columns`: tokens on the wire. */
 export function tokenBaseOf(
   scene: Scene,
   dim: number,
@@ -139,7 +139,7 @@ export function tokenBaseOf(
   return { base: { ...baseOf(scene), rowNames, tokens, positions }, row, cols };
 }
 
-/** All steps of the shown series, under whatever plan. */
+/** All steps of the shown series, under all plans. */
 export function historyOf({ store, series, steps, parts }: Scene): readonly StepGroup[] {
   const { plan, entry } = parts[0].header;
   return store.atEach({ ...series, plan, entry }, steps);

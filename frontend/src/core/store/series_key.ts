@@ -1,9 +1,9 @@
 import type { CompressorFacts, Plan, PlanEntry } from '../../protocol/messages';
 
 /**
- * What the records of an entry are: point, direction, data, compressor and its parameters. Entries of
- * different plans with one key continue one series. Layers, steps, phases and dtype are not part of it:
- * they say which records there are, not what they hold.
+ * The key identifies the content of an entry's records: point, direction, data, compressor and its
+ * parameters. Entries of different plans with the same key continue one series. Layers, steps, phases
+ * and dtype are not part of the key, because they only select the records.
  */
 export function keyOfEntry(entry: PlanEntry): string {
   const { point, direction = 'value', prompts = null, rows = 1, tokens = null } = entry;
@@ -16,7 +16,7 @@ function membersOf(compressor: CompressorFacts | undefined): readonly unknown[] 
   return Object.entries(compressor ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
 }
 
-/** The key of each entry of a plan; of entries that are alike each later one has its number, too. */
+/** The key of each entry of a plan. If entries have the same key, the later ones also get a number. */
 export function keysOfPlan({ entries }: Plan): readonly string[] {
   const times = new Map<string, number>();
   return entries.map((entry) => {
@@ -27,10 +27,10 @@ export function keysOfPlan({ entries }: Plan): readonly string[] {
   });
 }
 
-/** The keys of the series of a run, by plan and entry. */
+/** The series keys of a run, by plan and entry. */
 export class SeriesKeys {
   private readonly plans = new Map<number, readonly string[]>();
-  // Plans have mostly the same entries: a text is held once.
+  // Plans mostly have the same entries, so each text is kept only once.
   private readonly texts = new Map<string, string>();
 
   knows(plan: number): boolean {
@@ -45,7 +45,7 @@ export class SeriesKeys {
     this.plans.set(plan.number, keys);
   }
 
-  /** Of a plan that is not known an entry stands for itself alone. */
+  /** The key of an entry. An entry of an unknown plan has its own series. */
   of(plan: number, entry: number): string {
     return this.plans.get(plan)?.[entry] ?? `${plan}/${entry}`;
   }

@@ -45,7 +45,7 @@ describe('SeriesStore', () => {
       [1, 2, 3, 4, 5, 9].map((step) => ({ step, loss: 0 })),
       1,
     );
-    // Step 9 belongs to an end that a resumed run has lost.
+    // Step 9 was lost when the run was resumed.
     expect(stepsOf(store)).toEqual([1, 2, 3, 4, 5, 6, 7]);
     expect(store.all[4].loss).toBe(5);
     store.merge([{ step: 9 }], 1, true);

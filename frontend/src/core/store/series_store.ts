@@ -1,16 +1,16 @@
 import type { StepFacts } from '../../protocol/messages';
 
-/** More steps than this are thinned out: only every second, fourth, … is kept. */
+/** If there are more steps, they are thinned out: only every second, fourth, … step is kept. */
 export const kMaxSteps = 100_000;
 
-/** The power of two by which so many steps have to be thinned out. */
+/** The power of two by which `steps` steps have to be thinned out, so that at most `most` remain. */
 export function strideFor(steps: number, most = kMaxSteps): number {
   let stride = 1;
   while (steps / stride > most) stride *= 2;
   return stride;
 }
 
-/** What thinning out leaves: evaluations are few, and each counts. */
+/** Whether a step is kept. Steps with a validation loss are always kept, because they are few. */
 export function keepsStep(facts: StepFacts, stride: number): boolean {
   return facts.step % stride === 0 || typeof facts.valid_loss === 'number';
 }
@@ -33,12 +33,12 @@ export class SeriesStore {
     return this.facts;
   }
 
-  /** So many steps may lie between two that stand side by side without being a gap. */
+  /** The largest distance of two adjacent steps that is not a gap. */
   get stride(): number {
     return this.thinned;
   }
 
-  /** Those up to a step. */
+  /** The scalars up to a step. */
   upTo(step: number): readonly StepFacts[] {
     return this.facts.slice(0, firstFrom(this.facts, step + 1));
   }
@@ -50,8 +50,9 @@ export class SeriesStore {
   }
 
   /**
-   * A connection or a worker began anew: the next step that arrives replaces everything from its
-   * number on. So a repeated history gives no duplicates, and a resumed run forgets its lost end.
+   * To be called when a connection or a worker begins again: the next step that arrives replaces all
+   * steps from its number on. So a repeated history adds no duplicates, and the lost last steps of a
+   * resumed run are removed.
    */
   restart(): void {
     this.restarted = true;
@@ -69,8 +70,8 @@ export class SeriesStore {
   }
 
   /**
-   * Adds steps of the past, ascending; what arrived by itself counts more. Steps beyond the newest
-   * that arrived belong to an end that the run has lost, unless `whole` says that none has.
+   * Adds past steps, ascending. Members that arrived live have priority. Past steps after the newest
+   * live step are left out, because the run has lost them; with `whole`, they are kept.
    */
   merge(past: readonly StepFacts[], stride: number, whole = false): void {
     const end = whole ? undefined : this.last?.step;
@@ -88,7 +89,7 @@ export class SeriesStore {
     this.thinOut();
   }
 
-  /** At twice as many, so that it is done once in a long while. */
+  /** Thins out only at twice the limit, so that it runs rarely. */
   private thinOut(): void {
     if (this.facts.length <= 2 * kMaxSteps) return;
     const { last } = this;
@@ -97,13 +98,13 @@ export class SeriesStore {
   }
 }
 
-/** What is known of a step; of a row that is a gap nothing. */
+/** The scalars of a step; undefined for a row that marks a gap. */
 export function factsAt(facts: readonly StepFacts[], step: number): StepFacts | undefined {
   const found = facts[firstFrom(facts, step)];
   return found?.step === step ? found : undefined;
 }
 
-/** The newest validation up to a step. */
+/** The newest validation loss up to a step. */
 export function lastValid(facts: readonly StepFacts[], step: number): number | undefined {
   for (let i = firstFrom(facts, step + 1) - 1; i >= 0; i--) {
     const value = facts[i].valid_loss;
@@ -112,7 +113,7 @@ export function lastValid(facts: readonly StepFacts[], step: number): number | u
   return undefined;
 }
 
-/** The index of the first that is not before a step. */
+/** The index of the first scalars whose step is at least `step`. */
 function firstFrom(facts: readonly StepFacts[], step: number): number {
   let low = 0;
   let high = facts.length;
@@ -127,8 +128,8 @@ function firstFrom(facts: readonly StepFacts[], step: number): number {
 export type Column = (number | null)[];
 
 /**
- * Columns for a chart: one row per step, and a row of nulls where steps are missing: more than
- * `stride` apart.
+ * Columns for a chart: one row for each step, and a row of nulls for each gap, where two steps are more
+ * than `stride` apart.
  */
 export interface Columns {
   readonly steps: number[];
@@ -166,14 +167,14 @@ function pushRow(columns: Columns, step: number, facts: Partial<StepFacts>): voi
   columns.speed.push(finite(facts.tokens_per_second));
 }
 
-/** A value for a curve: what is not finite is a gap. */
+/** A value for a curve; null, a gap, if it is not finite. */
 export function finite(value: number | null | undefined): number | null {
   return value === null || value === undefined || !Number.isFinite(value) ? null : value;
 }
 
 /**
- * Exponential moving average, debiased: the average of the points so far with weights that fall by
- * `factor` per point, so that the first points are not pulled to 0. Gaps stay gaps.
+ * Exponential moving average, debiased: the average of the points so far, with weights that decrease
+ * by `factor` for each point, so that the first points are not biased to 0. Gaps stay gaps.
  */
 export function debiasedEma(values: Column, factor: number): Column {
   if (factor <= 0) return values;

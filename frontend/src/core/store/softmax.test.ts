@@ -13,7 +13,7 @@ const kB = [
 const kSumsOfA = [1.4126451800355553, 3.0486686450569076];
 const kSumsOfB = [0.7383551404065366, 2.975358415460887];
 
-/** The k largest, as `topk` gives them. */
+/** The k largest scores, as in a record of `topk`. */
 function listed(scores: readonly number[], logSumExp: number, k: number): Listed {
   const ids = scores.map((_, id) => id).sort((a, b) => scores[b] - scores[a]);
   const best = ids.slice(0, k);

@@ -1,22 +1,22 @@
 import { type Floats, linesToFloats } from '../../protocol/numbers';
 import type { TensorRecord } from '../../protocol/record';
 
-/** What `topk` of scores over the vocabulary tells of each token's softmax. */
+/** The numbers that `topk`, for scores over the vocabulary, adds about each token's softmax. */
 export interface Softmax {
   readonly logSumExp: Float64Array<ArrayBuffer>;
   /** In nats. */
   readonly entropy: Float64Array<ArrayBuffer>;
-  /** Minus the logarithm of the target's probability, in nats; NaN where no target is known. */
+  /** The negative logarithm of the target's probability, in nats; NaN if the target is not known. */
   readonly loss: Float64Array<ArrayBuffer>;
-  /** The token that the model should predict; -1: not known. */
+  /** The token that the model should predict; -1 if not known. */
   readonly target: Int32Array<ArrayBuffer>;
 }
 
 const kNumbers = 4;
 
 /**
- * Of `cols` tokens of one row of a record with the shape [2 + ⌈4/k⌉, rows, tokens, k]; null for a
- * record of an earlier version, which has two planes.
+ * Reads the softmax of `cols` tokens in one row of a record with the shape [2 + ⌈4/k⌉, rows, tokens, k].
+ * Null for a record of an earlier version, which has two planes.
  */
 export function softmaxOf(
   values: Floats,
@@ -35,7 +35,7 @@ export function softmaxOf(
   return { logSumExp, entropy, loss, target: Int32Array.from(target) };
 }
 
-/** Of one token: its largest score, and what `Softmax` tells. */
+/** The largest score of one token, and its softmax numbers. */
 export function softmaxAt(
   record: TensorRecord,
   row: number,
@@ -75,16 +75,16 @@ export interface Listed {
 export interface Divergence {
   /** Kullback-Leibler divergence of A from B, in nats. */
   readonly nats: number;
-  /** False: the divergence over the whole vocabulary is this or larger. */
+  /** False if `nats` is only a lower bound of the divergence over the whole vocabulary. */
   readonly isExact: boolean;
 }
 
-// A remaining probability below the precision of f32 scores is rounding.
+// A remaining probability below this limit is a rounding error of f32 scores.
 const kLeastRest = 1e-7;
 
 /**
- * KL(A‖B) over the tokens that both list, with all other tokens as one outcome: exact where the
- * lists hold the whole vocabulary, else never more than the divergence over the vocabulary.
+ * KL(A‖B) over the tokens in both lists, with all other tokens as one outcome. It is exact if the lists
+ * contain the whole vocabulary; otherwise it is a lower bound of the divergence over the vocabulary.
  */
 export function divergenceOf(a: Listed, b: Listed, vocabulary: number): Divergence {
   const scoresOfB = new Map(Array.from(b.ids, (id, i) => [id, b.scores[i]]));

@@ -23,7 +23,7 @@ test('a line that is taken more seldom from some step on does not break there', 
   expect(rows([...often, ...seldom])).toEqual([...often, ...seldom]);
   expect(rows([...seldom, 61, 62, 63, 64])).toEqual([...seldom, 61, 62, 63, 64]);
   expect(rows([...often, 90, 91, 92, 93])).toEqual([...often, 9, 90, 91, 92, 93]);
-  // One step alone between two gaps.
+  // A single step between two gaps.
   expect(rows([...often, 50, 90, 91, 92, 93])).toEqual([...often, 9, 50, 51, 90, 91, 92, 93]);
 });
 

@@ -1,14 +1,17 @@
-/** The usual distance of the steps of a series: what is captured irregularly is seldom closer. */
+/**
+ * The usual distance of the steps of a series: the larger of `every` and the smallest distance. Steps
+ * that are captured irregularly are rarely closer.
+ */
 export function spacingOf(steps: readonly number[], every: number): number {
   let least = Number.POSITIVE_INFINITY;
   for (let i = 1; i < steps.length; i++) least = Math.min(least, steps[i] - steps[i - 1]);
   return Math.max(every, Number.isFinite(least) ? least : 1);
 }
 
-// A slow page misses single steps; a line that breaks at each of them would not be seen.
+// A slow page misses single steps. If a line had a gap at each of them, it would not be visible.
 const kGapFactor = 4;
 
-/** The first of the steps that end with the newest and have no gap. */
+/** The first step of the steps without a gap up to the newest step. */
 export function oldestWithoutGap(steps: readonly number[], spacing: number): number | undefined {
   const at = steps.findLastIndex((step, i) => i > 0 && step - steps[i - 1] > kGapFactor * spacing);
   return steps[Math.max(0, at)];
@@ -30,8 +33,9 @@ export interface Lines {
 }
 
 /**
- * The lines with a row of nulls where far more steps than usual lie between two. What is usual may change
- * with the plan: it is the median of the distances before, or of those behind.
+ * The lines with a row of nulls at each gap, where the distance of two steps is far larger than usual.
+ * The usual distance may change with the plan. It is the larger of two medians: that of the distances
+ * before, and that of the distances after.
  */
 export function withGaps({ steps, values }: Lines): Lines {
   const distances = steps.slice(1).map((step, i) => step - steps[i]);

@@ -30,12 +30,12 @@ const kPlain: Partial<ViewQuery> = {
 };
 
 /**
- * A query for tests: the newest step of layer 1 of point 7, plan entry 0, tile by tile. What a feature asks
- * for beyond that its tests add.
+ * A query for tests: the newest step of layer 1 of point 7, plan entry 0, tile by tile. The tests of a
+ * feature add the members of the feature.
  */
 export const kTestQuery = kPlain as ViewQuery;
 
-/** The frame of one kind; throws when the view is another or none. */
+/** The frame of one kind; throws if the view has no frame or a frame of another kind. */
 export function frameOf<K extends ViewFrame['kind']>(
   store: RingStore,
   kind: K,

@@ -2,13 +2,14 @@ import { spacingOf } from './spacing';
 
 interface Thinned<T> {
   readonly items: readonly T[];
-  /** Between two of them, where nothing is missing; the newest may be closer. */
+  /** The distance of two items if no item is missing; the newest item may be closer. */
   readonly spacing: number;
 }
 
 /**
- * At most `most` of the items: the first in each cell of a grid of step numbers, and the newest. The
- * grid does not move while steps arrive; where it becomes too fine, every other line of it goes.
+ * At most `most` of the items: the first item in each cell of a grid of step numbers, and the newest
+ * item. The grid does not move while steps arrive. If it becomes too fine, every second grid line is
+ * removed.
  */
 export function thinned<T extends { readonly step: number }>(
   all: readonly T[],

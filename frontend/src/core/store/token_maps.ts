@@ -3,10 +3,10 @@ import { kF64 } from '../../protocol/record';
 import { type MapData, statsOf } from './map_data';
 import { rowNamed, type Scene } from './scene';
 
-/** What becomes of the last dim of a record, from `start` on. */
+/** Reduces `length` numbers from `start` on, a line along the last dim of a record, to one number. */
 export type Fold = (values: Floats, start: number, length: number) => number;
 
-/** Folds one batch row of every layer to one number per token. */
+/** Reduces one batch row of every layer to one number for each token. */
 export function layersByTokens(
   { group }: Scene,
   layers: readonly number[],
@@ -42,7 +42,7 @@ function isDouble(group: Scene['group'], layers: readonly number[]): boolean {
   return layers.some((layer) => group.layers.get(layer)?.[0]?.header.dtype === kF64);
 }
 
-/** Turns `cols` lines of `size` numbers from `start` on to numbers down, lines across. */
+/** Transposes `cols` lines of `size` numbers, from `start` on: each line becomes a column. */
 export function tileMapOf(values: Floats, start: number, cols: number, size: number): MapData {
   const out =
     values instanceof Float64Array ? new Float64Array(size * cols) : new Float32Array(size * cols);

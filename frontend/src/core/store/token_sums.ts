@@ -3,7 +3,7 @@ import type { TensorRecord } from '../../protocol/record';
 import type { ViewQuery } from './frames';
 import { rowNamed, type Scene, historyOf, tokensOfRow } from './scene';
 
-/** How the tokens of a row become one number. */
+/** The reduction of a row's tokens to one number. */
 export type TokenSum = 'mean' | 'largest';
 
 interface Kept {
@@ -11,12 +11,12 @@ interface Kept {
   readonly numbers: Float64Array;
 }
 
-// A record is summed once, though it stands in every later curve.
+// Each record is reduced only once, although every later curve contains it.
 const kKept = new WeakMap<TensorRecord, Kept>();
 
 /**
- * Of a record [rows, tokens, features] one number for each row and feature, over the tokens that
- * belong to the row. Undefined: the record has another shape, or numbers that cannot be read.
+ * Reduces a record [rows, tokens, features] to one number for each row and feature, over the row's own
+ * tokens. Undefined if the record has another shape, or a dtype that cannot be read.
  */
 export function tokenSumsOf(
   query: Pick<ViewQuery, 'firstToken' | 'lengths'>,
@@ -51,13 +51,13 @@ function overTokens(
   let total = sum === 'mean' ? 0 : Number.NEGATIVE_INFINITY;
   for (let token = 0; token < tokens; token++) {
     const value = values[first + token * stride];
-    // NaN stays NaN in both.
+    // Both reductions keep NaN.
     total = sum === 'mean' ? total + value / tokens : Math.max(total, value);
   }
   return total;
 }
 
-/** The numbers of one batch row in one layer, one of each feature. */
+/** The numbers of one batch row in one layer, one for each feature. */
 export function rowSumsOf(
   { query }: Scene,
   parts: readonly TensorRecord[] | undefined,
@@ -71,7 +71,7 @@ export function rowSumsOf(
   return sums?.subarray(place.row * features, (place.row + 1) * features);
 }
 
-/** One line of each layer over the kept steps: a feature of one batch row. */
+/** One line for each layer over the kept steps, for one feature of one batch row. */
 export function sumsOverSteps(
   scene: Scene,
   layers: readonly number[],

@@ -6,7 +6,7 @@ import { buildView } from './view';
 
 function filled(): RingStore {
   const store = new RingStore(1e6);
-  // Two rows of two tokens with two tiles.
+  // Two rows of two tokens with two tiles each.
   const shape = [2, 2, 2];
   store.insert(makeRecord({ step: 4, layer: 1, shape }, Float32Array.of(1, 3, -5, 1, 9, 9, 9, 9)));
   store.insert(

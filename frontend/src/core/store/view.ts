@@ -3,23 +3,23 @@ import type { EmptyView, View, ViewFrame, ViewQuery } from './frames';
 import type { RingStore, SeriesQuery } from './ring_store';
 import type { Detail, Scene } from './scene';
 
-/** How the step that a query asks for stands: here, on its way, or kept by nobody. */
+/** The state of a query's step: in the store, requested from the history, or not available. */
 export type Holding = 'here' | 'fetching' | 'gap';
 
-/** How one kind of frame is built in the worker. Features contribute them. */
+/** Builds one kind of frame in the worker. Features contribute builders. */
 export interface ViewBuilder<F extends ViewFrame = ViewFrame> {
   readonly kind: F['kind'];
-  /** Of the records that it is built from. */
+  /** The form of the records from which the frame is built. */
   readonly form: Form;
-  /** Whether it is the one of several of this form that is asked for. */
+  /** Whether the query wants this builder, if there are several for the form. */
   fits(scene: Scene): boolean;
-  /** Undefined for records that this version cannot show. */
+  /** Builds the frame; undefined for records that this version cannot show. */
   build(scene: Scene): F | undefined;
-  /** The large arrays of the frame: they move to the page and are not copied. */
+  /** The large arrays of the frame. They are transferred to the page without a copy. */
   buffersOf(frame: F): readonly ArrayBuffer[];
-  /** Its frames of this query have curves over the steps: their past is fetched. */
+  /** Whether its frames of this query have curves over the steps, whose past records are fetched. */
   hasCurves?(query: ViewQuery): boolean;
-  /** Fetches the code; null: it is here. */
+  /** Loads the code; null if it is loaded. */
   readonly load?: () => Promise<void> | null;
 }
 
@@ -31,10 +31,10 @@ export function registerBuilders(builders: readonly ViewBuilder[]): void {
   kBuilders.push(...builders);
 }
 
-/** What a builder needs only when one of its frames is built. */
+/** The part of a builder that is needed only to build a frame. */
 export type BuilderCode<F extends ViewFrame> = Pick<ViewBuilder<F>, 'build' | 'buffersOf'>;
 
-/** A builder whose code is a chunk: it comes when one of its frames is first asked for. */
+/** A builder whose code is a chunk. It is loaded when one of its frames is first needed. */
 export function laterBuilder<F extends ViewFrame>(
   facts: Pick<ViewBuilder<F>, 'kind' | 'form' | 'fits' | 'hasCurves'>,
   fetchCode: () => Promise<BuilderCode<F>>,
@@ -55,27 +55,27 @@ export function laterBuilder<F extends ViewFrame>(
   };
 }
 
-/** A hub that is away may be back at the next try. */
+/** Waits before the next try, because the hub may be available then. */
 function pause(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, kPauseMs));
 }
 
-/** Fetches the code of all builders, before it is asked for. */
+/** Loads the code of all builders in advance. */
 export async function loadBuilders(): Promise<void> {
   await Promise.all(kBuilders.flatMap((builder) => builder.load?.() ?? []));
 }
 
-/** Resolves when the code that a view has asked for is here, or could not be had for a while. */
+/** Resolves when the code that a view needs is loaded, or a short time after loading has failed. */
 export async function buildersLoaded(): Promise<void> {
   await Promise.all(kLoading);
 }
 
-/** Whether the frames of a query, whatever the form of its records, have curves over the steps. */
+/** Whether the frames of a query have curves over the steps, according to a builder of its form. */
 export function hasCurves(query: ViewQuery): boolean {
   return kBuilders.some((each) => each.form === query.form && each.hasCurves?.(query) === true);
 }
 
-/** The large arrays of a view: they move to the page and are not copied. */
+/** The large arrays of a view. They are transferred to the page without a copy. */
 export function buffersOf(view: View): ArrayBuffer[] {
   if (!('frame' in view)) return [];
   const { frame } = view;
@@ -87,7 +87,7 @@ export function seriesOf(query: ViewQuery): SeriesQuery {
   return { point, entry, plan, phase, direction, promptSet, form };
 }
 
-/** Builds what the query asks for from what the store holds. */
+/** Builds the view of the query from the records in the store. */
 export function buildView(
   store: RingStore,
   query: ViewQuery,
@@ -118,7 +118,7 @@ export function buildView(
   return { empty: { ...emptyOf(query, 'unreadable'), steps, dtype, compressor, shape } };
 }
 
-/** Undefined for a record that this version does not know. */
+/** The builder of a scene; undefined for a record that this version does not know. */
 function builderOf(scene: Scene): ViewBuilder | undefined {
   const form = formOf(scene.parts[0].header.compressor);
   return kBuilders.find((each) => each.form === form && each.fits(scene));

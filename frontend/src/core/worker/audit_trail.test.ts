@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { AuditTrail } from './audit_trail';
 import { HistoryClient } from './history_client';
 
-/** A hub with a trail of so many lines, and a clock that the test moves. */
+/** A hub whose trail has `lines` lines, and a clock that the test moves. */
 class Stage {
   lines = 0;
   status = 200;

@@ -1,19 +1,19 @@
 import type { AuditLine } from '../../protocol/messages';
 import type { HistoryClient } from './history_client';
 
-// The hub writes its history down within a second.
+// The hub writes its history to the recording within one second.
 const kDelaySeconds = 1.5;
 const kPageLines = 2000;
 
 export interface TrailListener {
   onLines(lines: readonly AuditLine[]): void;
-  /** All lines that the hub has by now were told, or it does not answer. */
+  /** All lines that the hub has now were passed to `onLines`, or the hub does not answer. */
   onRead(): void;
   onProblem(message: string): void;
   after(seconds: number, action: () => void): void;
 }
 
-/** Reads the hub's audit trail: all of it when a connection begins, then what is added. */
+/** Reads the hub's audit trail: the whole trail when a connection begins, then the new lines. */
 export class AuditTrail {
   private last = 0;
   private generation = 0;
@@ -25,14 +25,14 @@ export class AuditTrail {
     private readonly listener: TrailListener,
   ) {}
 
-  /** A hub that was started again may count from 1. */
+  /** Reads from the first line, because a hub that was started again may count from 1. */
   begin(): void {
     this.last = 0;
     this.reading = this.read();
     this.grew();
   }
 
-  /** Something happened that the trail will tell of. */
+  /** An event has happened for which the trail will get a line. */
   grew(): void {
     if (this.waits) return;
     this.waits = true;
@@ -42,7 +42,7 @@ export class AuditTrail {
     });
   }
 
-  /** What was asked for is told. */
+  /** Resolves when all requested lines have arrived. */
   settled(): Promise<void> {
     return this.reading;
   }

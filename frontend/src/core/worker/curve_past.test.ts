@@ -10,13 +10,13 @@ import type { RecordsPage, RecordsQuery } from './history_client';
 
 const kMebibyte = 2 ** 20;
 
-/** A history of records of one MiB, and a page that came at step 40. */
+/** A history of records of 1 MiB each, and a page that was opened at step 40. */
 class Stage {
   readonly asked: RecordsQuery[] = [];
   readonly problems: string[] = [];
   readonly plans = new PlanHistory();
   readonly past: CurvePast;
-  /** Steps that the history has lost. */
+  /** Steps that are missing in the history. */
   holes: readonly [first: number, last: number] = [0, 0];
   tokenBytes = 0;
   compressor = 1;

@@ -14,13 +14,13 @@ export interface CurvePastListener {
 
 const kPageBytes = 4 * 2 ** 20;
 const kMaxBytes = 4 * kPageBytes;
-// Each stretch without records is twice as long as the one before.
+// After each stretch without records, the next stretch is twice as long.
 const kMaxEmpty = 8;
 
 /**
- * Fetches from the hub's history what a curve over the steps shows of before the page came: from the
- * oldest of the newest steps backwards, through all plans that the series was in, once for each series,
- * as much as kMaxBytes hold and the store has room for.
+ * Fetches from the hub's history the part of a curve from before the page was opened. It fetches
+ * backwards from the oldest step of the newest steps without a gap, through all plans that contain the
+ * series, once for each series. It stops at kMaxBytes, or if the store has no more room.
  */
 export class CurvePast {
   private readonly begun = new Set<string>();
@@ -43,18 +43,18 @@ export class CurvePast {
     this.failed.clear();
   }
 
-  /** The plans of the run are known, as far as the hub tells of them: nothing is fetched before. */
+  /** All plans of the run that the hub has are known. Before this call, no records are fetched. */
   plansKnown(): void {
     this.knowsPlans = true;
   }
 
-  /** A connection began: what could not be fetched is worth another try. */
+  /** A connection began: failed requests are tried again. */
   begin(): void {
     for (const key of this.failed) this.begun.delete(key);
     this.failed.clear();
   }
 
-  /** A view of the query is about to be shown. */
+  /** To be called before a view of the query is built. */
   look(query: ViewQuery): void {
     const { run } = this;
     if (run === '' || !this.knowsPlans || !isCurve(query)) return;
@@ -74,12 +74,12 @@ export class CurvePast {
     this.fetching.add(fetching);
   }
 
-  /** Everything that was looked for is here, or nobody keeps it. */
+  /** Resolves when all requested records have arrived or are known to be missing. */
   async settled(): Promise<void> {
     await Promise.all(this.fetching);
   }
 
-  /** False: a request failed. */
+  /** The result is false if a request failed. */
   private async attempt(query: ViewQuery, oldest: number): Promise<boolean> {
     try {
       return await this.fetch(query, oldest);
@@ -108,7 +108,7 @@ export class CurvePast {
     return true;
   }
 
-  /** Where the series is in the history; without its plan as if that had always been in force. */
+  /** The stretches of the series in the history; one stretch from step 1 on if no plan is known. */
   private stretchesOf(query: ViewQuery, last: number): Stretch[] {
     const known = this.plans.stretchesOf(this.store.keyOf(query), last);
     if (known.length > 0) return [...known];
@@ -122,7 +122,7 @@ export class CurvePast {
   ): Promise<{ bytes: number; isEmpty: boolean } | undefined> {
     const { pointName: point, layerRanges: layers } = query;
     const steps = { run: this.run, first, last, limit: kPageBytes };
-    // The tokens first: a step that is here is not asked for again when somebody moves to it.
+    // Tokens come first: if the user moves to a step that is in the store, it is not requested again.
     const tokens =
       kindOfForm(query.form)?.isByToken === true
         ? await this.fetchWhole({ ...steps, point: 'InputTokens', layers: null }, most)
@@ -133,8 +133,8 @@ export class CurvePast {
   }
 
   /**
-   * The bytes that came: all, or `most` and what one answer holds beyond them. Undefined: the hub
-   * did not answer, or it has another run by now.
+   * The number of fetched bytes: of all records, or `most` and up to one answer more. Undefined if
+   * the hub did not answer, or if it now has another run.
    */
   private async fetchWhole(wanted: RecordsQuery, most: number): Promise<number | undefined> {
     let bytes = 0;
@@ -149,7 +149,7 @@ export class CurvePast {
     return bytes;
   }
 
-  /** For another answer: what is here already must not make way for it. */
+  /** Whether the store has room for another answer, so that it does not replace older records. */
   private hasRoom(): boolean {
     return this.store.bytes + kPageBytes <= this.store.capacity;
   }
@@ -161,7 +161,7 @@ export class CurvePast {
   }
 }
 
-/** Takes the newest steps, at most `size` of them, away from the stretches. */
+/** Removes the newest steps, at most `size`, from the stretches, and returns them. */
 function cutNewest(stretches: Stretch[], size: number): Stretch | undefined {
   const newest = stretches.shift();
   if (newest === undefined) return undefined;

@@ -10,7 +10,7 @@ import {
 import type { TensorRecord } from '../../protocol/record';
 import { decodeRecords } from '../../protocol/record_reader';
 
-/** Asks for an address below the hub's own: "history/steps?…". */
+/** Requests an address relative to that of the hub: "history/steps?…". */
 export type Fetcher = (path: string) => Promise<Response>;
 
 export interface StepRange {
@@ -24,29 +24,29 @@ export interface RecordsQuery {
   readonly last: number;
   readonly point: string;
   readonly layers: string | null;
-  /** Of this entry of its plan alone. */
+  /** Only records of this entry of the record's plan. */
   readonly entry?: number;
-  /** In bytes. */
+  /** The limit in bytes. */
   readonly limit: number;
-  /** Where an answer that was cut off goes on. */
+  /** The position after the previous answer, if that answer was not complete. */
   readonly after?: string | undefined;
 }
 
 export interface RecordsPage {
   readonly records: readonly TensorRecord[];
   readonly bytes: number;
-  /** What goes on after it; null: that was all. */
+  /** The value of `after` for the next request; null if there are no more records. */
   readonly next: string | null;
 }
 
 /**
- * The hub's history over HTTP; the browser adds the cookie. A hub that keeps none, or cannot be
- * reached, answers undefined; an answer that cannot be read throws.
+ * The hub's history over HTTP; the browser adds the cookie. Results are undefined if the hub keeps no
+ * history or cannot be reached. An invalid answer throws.
  */
 export class HistoryClient {
   constructor(private readonly fetcher: Fetcher) {}
 
-  /** The steps that something is kept of; null where that is nothing. */
+  /** The range of the steps in the history; null if the history is empty. */
   async range(run: string): Promise<StepRange | null> {
     const response = await this.get('history', { run });
     if (response === undefined) return null;
@@ -62,7 +62,7 @@ export class HistoryClient {
     return response === undefined ? [] : parseRuns(await response.json());
   }
 
-  /** The scalars of the last `limit` steps up to `last` (null: of all), ascending. */
+  /** The scalars of the last `limit` steps up to `last` (null: the newest step), ascending. */
   async steps(
     run: string,
     last: number | null,
@@ -72,7 +72,7 @@ export class HistoryClient {
     return response === undefined ? undefined : stepsSchema(await response.json(), 'steps');
   }
 
-  /** Lines of the audit trail behind the one of this id, oldest first. */
+  /** The lines of the audit trail after the line with this id, oldest first. */
   async events(after: number, limit: number): Promise<readonly AuditLine[] | undefined> {
     const response = await this.get('history/events', { after, limit });
     return response === undefined ? undefined : auditTrailSchema(await response.json(), 'events');
@@ -102,7 +102,7 @@ export class HistoryClient {
   }
 }
 
-/** Asks the hub whose socket is at this address. */
+/** Sends requests to the hub with this socket address. */
 export function hubFetcher(socketUrl: string): Fetcher {
   const base = socketUrl.replace(/^ws/, 'http');
   return (path) =>

@@ -12,7 +12,7 @@ interface Timer {
   readonly action: () => void;
 }
 
-/** A hub that the test plays by hand, with timers that it fires by hand. */
+/** A hub whose messages and timers the test triggers itself. */
 class Stage {
   readonly pipes: { readonly listener: PipeListener; readonly sent: string[] }[] = [];
   readonly timers: Timer[] = [];

@@ -5,10 +5,10 @@ import type { PipeFactory } from '../../protocol/pipe';
 import type { TensorRecord } from '../../protocol/record';
 import type { Connection } from './link_messages';
 
-/** What the session needs of its surroundings; tests give their own. */
+/** The environment of the session: socket, clock, timers and random numbers. Tests replace it. */
 export interface SessionEnvironment {
   readonly connect: PipeFactory;
-  /** Why a connection did not come about: HTTP status of the same address, 0 if unreachable. */
+  /** The HTTP status of the same address, after a failed connection; 0 if it is unreachable. */
   probe(): Promise<number>;
   after(seconds: number, action: () => void): void;
   now(): number;
@@ -26,13 +26,13 @@ export interface SessionListener {
 const kPingSeconds = 8;
 const kAnswerSeconds = 8;
 const kLongestAnswerSeconds = 64;
-// The hub takes 100 messages a second of a viewer, and acknowledgements are messages.
+// The hub accepts 100 messages per second from a viewer, and acknowledgements are messages.
 const kAckSeconds = 0.025;
 const kIsSocket = 426;
 const kFull = 'the hub cannot take more viewers: this page connects when another viewer leaves';
 const kForbidden = 'the hub refuses this address: open the page as 127.0.0.1 or localhost';
 
-/** Keeps one connection to the hub alive, forever, and reports how it stands. */
+/** Keeps one connection to the hub, without a limit on the attempts, and reports its state. */
 export class HubSession {
   private readonly backoff: Backoff;
   private client: HubClient | undefined;
@@ -40,7 +40,7 @@ export class HubSession {
   private generation = 0;
   private lastAck = Number.NEGATIVE_INFINITY;
   private ackWaits = false;
-  /** Longer each time it was too short: an answer waits behind a large record on a slow line. */
+  /** Doubled each time it was too short: on a slow line, an answer waits behind a large record. */
   private answerSeconds = kAnswerSeconds;
 
   constructor(
@@ -50,7 +50,7 @@ export class HubSession {
     this.backoff = new Backoff(environment.random);
   }
 
-  /** Connects now, whatever the session was waiting for. */
+  /** Connects now, even if the session waits for its next attempt. */
   start(): void {
     const generation = ++this.generation;
     this.client?.close();
@@ -94,7 +94,7 @@ export class HubSession {
     return this.client.request(method, params);
   }
 
-  /** Acknowledges at once, or a little later together with what follows. */
+  /** Acknowledges at once, or a little later together with the next messages. */
   private onTaken(): void {
     if (this.ackWaits) return;
     const wait = kAckSeconds - (this.environment.now() - this.lastAck) / 1000;
@@ -128,7 +128,7 @@ export class HubSession {
     }
     const seconds = this.backoff.next();
     this.isRetry = true;
-    // The hub answers, and yet took no socket.
+    // The hub answers HTTP requests, but it did not accept the socket.
     const message = status === kIsSocket ? kFull : '';
     const at = this.environment.now() + seconds * 1000;
     this.listener.onConnection({ kind: 'reconnecting', at, message });
@@ -137,12 +137,12 @@ export class HubSession {
     });
   }
 
-  /** Pings, so that a dead connection is noticed and a lease of control stays alive. */
+  /** Sends pings, to detect a dead connection and to renew the lease. */
   private keepAlive(generation: number): void {
     this.environment.after(kPingSeconds, () => {
       if (generation !== this.generation) return;
       let answered = false;
-      // Once more, should the hub have left one out as one message too many.
+      // Repeats the last acknowledgement, in case the hub has ignored it.
       this.acknowledge();
       void this.request('ping', undefined).then(() => (answered = true));
       this.environment.after(this.answerSeconds, () => {

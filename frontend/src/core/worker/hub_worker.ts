@@ -35,10 +35,10 @@ interface WorkerScope {
 const kScope = self as unknown as WorkerScope;
 const kEventsDelayMs = 16;
 
-/** Owns the socket, the store and the building of views. */
+/** Owns the socket and the store, and builds the views. */
 class HubWorker {
   private store = new RingStore(0);
-  /** Records of answers, by the prompt set that queries name. */
+  /** The records of answers, by the prompt-set number in the queries. */
   private readonly answered = new Map<number, RingStore>();
   private readonly plans = new PlanHistory();
   private session: HubSession | undefined;
@@ -248,7 +248,7 @@ class HubWorker {
     this.lastProblem = message;
   }
 
-  /** What the hub keeps of the run: the range of its steps, then their scalars. */
+  /** Reads the history of the run: the range of its steps, then their scalars. */
   private async askHistory(run: string): Promise<void> {
     if (this.history === undefined) return;
     const asked = ++this.historyAsked;
@@ -359,7 +359,7 @@ class HubWorker {
   }
 
   private postView(message: Extract<FromWorker, { readonly view: View }>): void {
-    // The first view comes first; the code of all others comes while the hub is there.
+    // The first view has priority. After it, the code of all other views is loaded, while the hub runs.
     void loadBuilders();
     kScope.postMessage(message, buffersOf(message.view));
   }
@@ -373,13 +373,13 @@ function isLoading(view: View): boolean {
   return 'empty' in view && view.empty.reason === 'loading';
 }
 
-/** Whether the hub's audit trail may tell more of it; a replay's moves are not in there. */
+/** Whether the hub's audit trail may have a line about it; the trail has no moves of a replay. */
 function isEvent({ event, params }: Notification): boolean {
   if (event === 'state') return params.phase !== 'replay';
   return !['step', 'applied', 'saved', 'recording'].includes(event);
 }
 
-/** A plain request to the socket's address: the browser hides an upgrade's status from the page. */
+/** A plain HTTP request to the socket's address: the browser hides the status of a failed upgrade. */
 async function probe(socketUrl: string): Promise<number> {
   try {
     const url = socketUrl.replace(/^ws/, 'http');
@@ -390,7 +390,7 @@ async function probe(socketUrl: string): Promise<number> {
   }
 }
 
-/** Answers the page from now on. */
+/** Starts the worker: it answers the messages of the page. */
 export function startHubWorker(): void {
   const worker = new HubWorker();
   kScope.addEventListener('message', (event) => worker.onMessage(event.data));

@@ -1,18 +1,18 @@
 import type { RecordHeader } from '../../protocol/record';
 
-/** A rank that sends records, as their headers tell of it. */
+/** A rank that sends records, with facts from the headers of its records. */
 export interface LeaderFacts {
   readonly tensor: number;
   readonly pipeline: number;
   readonly data: number;
-  /** The newest step that it sent something of; null: only one step of the plan is known yet. */
+  /** The newest step of its records; `spacing` is null if only one step of the plan is known yet. */
   readonly step: number;
   readonly spacing: number | null;
-  /** Records that did not get here since the page connected: dropped, or replaced by newer ones. */
+  /** Records that did not arrive since the page connected: dropped, or replaced by newer records. */
   readonly missed: number;
   /**
-   * From the making of its newest record to its coming here, by the clocks of both machines; null:
-   * none was made since the page connected.
+   * The time from the creation of its newest record to its arrival, by the clocks of both machines.
+   * Null if no record was created since the page connected.
    */
   readonly delayMs: number | null;
 }
@@ -22,22 +22,22 @@ interface Leader {
   step: number;
   spacing: number;
   delayMs: number | null;
-  /** Sequence numbers from the first that counts to the highest, and how many of them came. */
+  /** The first counted and the highest sequence number, and the number of records that arrived. */
   first: number;
   last: number;
   came: number;
 }
 
-/** Follows the leaders of a run by what they send. */
+/** Follows the leaders of a run by their records. */
 export class Leaders {
   private readonly leaders = new Map<string, Leader>();
-  /** A late viewer is sent the latest of the past: gaps in it are no drops. */
+  /** A new viewer gets the latest past records. Gaps in them are not drops. */
   private past = 0;
   private newestPlan = 0;
 
   /** A connection began at a step. */
   begin(step: number): void {
-    // Of the step in progress some may have been replaced already.
+    // Some records of the current step may have been replaced already.
     this.past = step + 1;
     for (const leader of this.leaders.values()) leader.came = 0;
   }
@@ -48,7 +48,7 @@ export class Leaders {
     this.newestPlan = 0;
   }
 
-  /** Those that send by the newest plan: of the others it may ask nothing any more. */
+  /** The leaders that send records of the newest plan. The plan may have no entries for the others. */
   get all(): readonly LeaderFacts[] {
     return [...this.leaders]
       .filter(([, { plan }]) => plan === this.newestPlan)
@@ -63,7 +63,7 @@ export class Leaders {
       .sort((a, b) => a.pipeline - b.pipeline || a.data - b.data || a.tensor - b.tensor);
   }
 
-  /** A record came at `now`. */
+  /** A record arrived at the time `now`. */
   take(header: RecordHeader, now: number): void {
     const leader = this.leaderOf(header);
     const { plan, step, sequence, time } = header;

@@ -12,43 +12,43 @@ import type { StepRange } from './history_client';
 import type { LeaderFacts } from './leaders';
 
 /**
- * The places of the page that show a view: one, beside it the other of a comparison, and before and
- * behind the layers what the map of the model draws of the embedding and of the head.
+ * The slots of the page that show a view: the main view, the other view of a comparison, and the
+ * embedding (`before` the layers) and the head (`behind` them) in the map of the model.
  */
 export const kSlots = ['main', 'other', 'before', 'behind'] as const;
 export type Slot = (typeof kSlots)[number];
 
-/** How the connection to the hub stands. `at` is a time of Date.now(). */
+/** The state of the connection to the hub. `at` is a time of Date.now(). */
 export type Connection =
   | { readonly kind: 'connecting' }
   | { readonly kind: 'open' }
-  /** `message`: why, '' where that is not known. */
+  /** `message`: the reason; '' if it is not known. */
   | { readonly kind: 'reconnecting'; readonly at: number; readonly message: string }
   | { readonly kind: 'refused'; readonly reason: 'token' | 'hub'; readonly message: string };
 
-/** What the worker counts; rates are of the last second. */
+/** The counts of the worker; rates are those of the last second. */
 export interface Traffic {
   readonly bytesPerSecond: number;
   readonly recordsPerSecond: number;
   readonly storedBytes: number;
   readonly capacity: number;
-  /** Messages or records that could not be read, and what was wrong with the last. */
+  /** The number of unreadable messages and records, and the text of the last problem. */
   readonly problems: number;
   readonly lastProblem: string;
   /** The ranks that send records. */
   readonly leaders: readonly LeaderFacts[];
 }
 
-/** What one `events` message brings, in the order of arrival. */
+/** One event of an `events` message; events are in the order of arrival. */
 export type HubEvent =
   | { readonly kind: 'hello'; readonly hello: Hello }
-  /** Scalars of the past, ascending; thinned out to every `stride`-th step. */
+  /** Past scalars, ascending; thinned out to every `stride`-th step. */
   | { readonly kind: 'past'; readonly facts: readonly StepFacts[]; readonly stride: number }
-  /** The steps that the hub's history tells of; null: it keeps none. */
+  /** The range of steps in the hub's history; null if it has none. */
   | { readonly kind: 'history'; readonly range: StepRange | null }
   /** Lines of the hub's audit trail, oldest first. */
   | { readonly kind: 'trail'; readonly lines: readonly AuditLine[] }
-  /** The runs that the hub offers beside its own. */
+  /** The runs that the hub offers in addition to its own run. */
   | { readonly kind: 'runs'; readonly runs: readonly OtherRunFacts[] }
   | { readonly kind: 'notification'; readonly notification: Notification };
 
@@ -71,13 +71,13 @@ export type ToWorker =
       readonly params: unknown;
     }
   | { readonly kind: 'query'; readonly slot: Slot; readonly query: ViewQuery | null }
-  /** Asks for a view of the hub's own run with every number, once. */
+  /** Requests one view of the hub's own run with every number. */
   | { readonly kind: 'whole'; readonly token: number; readonly query: ViewQuery }
-  /** Asks for the losses of another run. */
+  /** Requests the losses of another run. */
   | { readonly kind: 'losses'; readonly token: number; readonly run: string }
-  /** Asks for the other runs once more. */
+  /** Requests the list of other runs again. */
   | { readonly kind: 'runs' }
-  /** Records of an answer: whole views of this prompt set are built from them, and from no others. */
+  /** The records of an answer. `whole` views of this prompt set are built only from these records. */
   | { readonly kind: 'keep'; readonly records: ArrayBuffer; readonly promptSet: number }
   | { readonly kind: 'drawn'; readonly slot: Slot }
   | { readonly kind: 'sync'; readonly token: number };

@@ -5,7 +5,7 @@ import { makeRecord } from '../store/test_records';
 import type { HistoryClient, RecordsQuery } from './history_client';
 import { OtherRuns } from './other_runs';
 
-/** A history whose every record holds four times the run's last digit. */
+/** A history in which every record has four numbers, each the last digit of the run's id. */
 class Stage {
   readonly asked: string[] = [];
   readonly problems: string[] = [];

@@ -17,13 +17,13 @@ export interface OtherRunsListener {
   onProblem(message: string): void;
 }
 
-/** Of A and of B. */
+/** The runs of A and of B. */
 const kMaxRuns = 2;
 const kRunBytes = 32 * 2 ** 20;
 
 /**
- * Recordings that the hub offers beside its own run, each with its own store: their records
- * never mix. Of the least recently shown ones all is forgotten.
+ * The recordings that the hub offers in addition to its own run. Each has its own store, so that their
+ * records never mix. The stores of the least recently shown recordings are dropped.
  */
 export class OtherRuns {
   private readonly runs = new Map<string, OtherRun>();
@@ -34,7 +34,7 @@ export class OtherRuns {
     private readonly now: () => number,
   ) {}
 
-  /** What the query asks for, from what was fetched so far; asks for the rest. */
+  /** Builds the view of the query from the records fetched so far, and requests the missing records. */
   build(query: ViewQuery): View {
     const run = this.of(query.run);
     return buildView(run.store, query, run.scrubber.look(query));

@@ -3,7 +3,7 @@ import type { StepFacts } from '../../protocol/messages';
 import { HistoryClient } from './history_client';
 import { readPastSteps } from './past_steps';
 
-/** A hub whose history holds the steps from 1 to `steps`. */
+/** A hub whose history has the steps from 1 to `steps`. */
 function hubOf(steps: number, asked: string[] = []): HistoryClient {
   return new HistoryClient((path) => {
     asked.push(path);

@@ -2,15 +2,15 @@ import type { StepFacts } from '../../protocol/messages';
 import { keepsStep, strideFor } from '../store/series_store';
 import type { HistoryClient } from './history_client';
 
-// A page of the answer: small enough that the page's thread takes it between two pictures.
+// The steps of one answer: few enough that the page's thread can process them between two frames.
 const kPageSteps = 10_000;
 
-/** Scalars of the past, ascending; `stride`: how far they are thinned out. */
+/** Receives past scalars, ascending, thinned out to every `stride`-th step. */
 export type StepsListener = (facts: readonly StepFacts[], stride: number) => void;
 
 /**
- * Reads all scalars of a run, the newest first, thinned out where they are very many. Ends early
- * once `current` says that nobody waits for them any more.
+ * Reads all scalars of a run, the newest first. Very many scalars are thinned out. It stops early if
+ * `current` returns false, because the scalars are then no longer needed.
  */
 export async function readPastSteps(
   client: HistoryClient,

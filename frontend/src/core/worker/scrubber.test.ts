@@ -7,7 +7,7 @@ import { kTestQuery } from '../store/test_query';
 import { HistoryClient, type RecordsPage, type RecordsQuery } from './history_client';
 import { Scrubber } from './scrubber';
 
-/** A history that the test fills: it holds the given steps of layers 1 and 2. */
+/** A history that the test fills: it has the given steps of layers 1 and 2. */
 class Stage {
   readonly asked: RecordsQuery[] = [];
   readonly store = new RingStore(1e6);

@@ -8,7 +8,7 @@ import type { HistoryClient, RecordsQuery } from './history_client';
 
 export interface ScrubberListener {
   onFetched(records: readonly TensorRecord[], bytes: number): void;
-  /** A step that was looked for is here now, or what it lacks is known to be kept by nobody. */
+  /** A requested step is in the store now, or its missing records are known to be not available. */
   onSettled(): void;
   onProblem(message: string): void;
 }
@@ -21,16 +21,16 @@ interface FrameRequest {
 }
 
 const kPageBytes = 4 * 2 ** 20;
-// Of one step; an attention map of every layer may be large.
+// The most pages for one step; the attention maps of all layers may be large.
 const kMaxPages = 16;
-// So many steps on either side come along, for the next click.
+// The number of steps on each side that are also fetched, for the next click.
 const kAround = 2;
-// The hub commits what it keeps once a second: a gap may be filled yet.
+// The hub commits its history once per second, so a gap may be filled later.
 const kGapMs = 5000;
-// What of a step is in nobody's hands is asked for no more often.
+// The most requests for the missing layers of a step.
 const kPartTries = 2;
 
-/** What of a step is here: every layer that is wanted, some of them, or nothing. */
+/** The part of a step in the store: every wanted layer, some layers, or none. */
 type Part = 'whole' | 'part' | 'none';
 
 interface Gap {
@@ -38,12 +38,12 @@ interface Gap {
   readonly tries: number;
 }
 
-/** Fetches from the hub's history the steps that the page looks at and the store does not hold. */
+/** Fetches from the hub's history the steps that the page shows and the store does not have. */
 export class Scrubber {
   private readonly gaps = new Map<string, Gap>();
   private asking = '';
   private next: FrameRequest | undefined;
-  /** Counts what was wanted: what is fetched beside it ends with it. */
+  /** The number of wanted steps so far. Fetching the steps around one stops at the next one. */
   private turn = 0;
   private run = '';
 
@@ -60,7 +60,7 @@ export class Scrubber {
     this.next = undefined;
   }
 
-  /** How the step of the query stands; asks for it where it is not here. */
+  /** The state of the query's step. Requests the step if the store does not have it. */
   look(query: ViewQuery): Holding {
     const { step } = query;
     if (step === null || this.run === '') return 'here';
@@ -94,7 +94,7 @@ export class Scrubber {
     return this.now() - at > kGapMs && (part === 'none' || tries < kPartTries);
   }
 
-  /** One request at a time: while a slider moves, only its last place counts. */
+  /** One request at a time: while a slider moves, only its last position is fetched. */
   private want(wanted: FrameRequest): void {
     if (this.asking === wanted.key) return;
     this.next = wanted;
@@ -113,7 +113,7 @@ export class Scrubber {
       this.asking = '';
       this.listener.onSettled();
     }
-    // Nobody waits for these: the next move does not, either.
+    // These steps are not awaited, and the next move does not wait for them.
     if (wanted !== undefined) void this.attempt(this.fetchAround(wanted, this.turn));
   }
 
@@ -132,7 +132,7 @@ export class Scrubber {
     else this.gaps.set(key, { at: this.now(), tries });
   }
 
-  /** The tokens first: with them the picture is whole once its records are there. */
+  /** Fetches the tokens first, so that the view is complete when its records arrive. */
   private async fetchWhole({ query, step, spacing }: FrameRequest): Promise<void> {
     const [first, last] = [step - spacing + 1, step + spacing - 1];
     await this.fetchPages(this.recordsOf('InputTokens', null, first, last));
@@ -149,7 +149,7 @@ export class Scrubber {
     }
   }
 
-  /** What the next click may show, as long as nothing else is wanted. */
+  /** Fetches the steps that the next click may show, until another step is wanted. */
   private async fetchAround({ query, step, spacing }: FrameRequest, turn: number): Promise<void> {
     for (const [first, last] of [
       [step - kAround * spacing, step - spacing],
@@ -165,7 +165,7 @@ export class Scrubber {
     }
   }
 
-  /** As many whole steps as fit into one answer. */
+  /** Fetches as many complete steps as fit into one answer. */
   private async fetchSome(wanted: RecordsQuery): Promise<void> {
     const answer = await this.client.records(wanted);
     if (answer === undefined || wanted.run !== this.run) return;

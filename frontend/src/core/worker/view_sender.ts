@@ -1,11 +1,11 @@
 import type { View, ViewQuery } from '../store/frames';
 
-// Records of one forward pass come in a burst.
+// The records of one forward pass arrive in a burst.
 const kDelayMs = 8;
 
 /**
- * Builds and sends the views of one place of the page: at most one that is not drawn yet, so a slow
- * or hidden page never piles up work.
+ * Builds and sends the views of one slot of the page. At most one view is sent before it is drawn, so
+ * that a slow or hidden page does not get a queue of views.
  */
 export class ViewSender {
   private query: ViewQuery | null = null;
@@ -14,7 +14,10 @@ export class ViewSender {
   private timer: ReturnType<typeof setTimeout> | undefined;
   private sentAt = 0;
 
-  /** `build`: undefined while the view cannot be built yet. `delayMs`: no two views are closer than that. */
+  /**
+   * `build` returns undefined while the view cannot be built yet. `delayMs` is the shortest time
+   * between two views.
+   */
   constructor(
     private readonly build: (query: ViewQuery) => View | undefined,
     private readonly send: (view: View) => void,
@@ -29,19 +32,19 @@ export class ViewSender {
   drawn(): void {
     this.drawing = false;
     if (!this.dirty || this.timer !== undefined) return;
-    // What came meanwhile has perhaps waited long enough.
+    // A change during the drawing may have waited long enough.
     if (Date.now() - this.sentAt >= this.delayMs) this.flush();
     else this.changed();
   }
 
-  /** What the view is built from has changed: builds it soon. */
+  /** The data of the view has changed: builds the view soon. */
   changed(): void {
     this.dirty = true;
     if (this.drawing || this.timer !== undefined || this.query === null) return;
     this.timer = setTimeout(() => this.flush(), this.delayMs);
   }
 
-  /** Sends at once what is not sent yet. */
+  /** Sends a pending view at once. */
   flush(): void {
     clearTimeout(this.timer);
     this.timer = undefined;

@@ -1,8 +1,8 @@
 import type { Notification, RunFacts, RunState } from '../../protocol/messages';
 
 /**
- * Subscribes to the records of the run, but not to those of a run that waits for a viewer: that
- * would start it, and the user may want to set a plan first.
+ * Subscribes to the records of the run, but not while the run waits for a viewer: the subscription
+ * would start the run, and the user may want to set a plan first.
  */
 export class Watching {
   private run: RunFacts | null = null;

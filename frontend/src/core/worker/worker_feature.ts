@@ -1,10 +1,10 @@
 import { type CompressorKind, registerCompressors } from '../store/compressors';
 import { registerBuilders, type ViewBuilder } from '../store/view';
 
-/** What a feature contributes to the worker: how its records are known, and how its frames are built. */
+/** A feature's contributions to the worker: the kinds of its records, and the builders of its frames. */
 export interface WorkerFeature {
   readonly compressors: readonly CompressorKind[];
-  /** The first that fits a scene builds its frame. */
+  /** The first builder that fits a scene builds its frame. */
   readonly builders: readonly ViewBuilder[];
 }
 

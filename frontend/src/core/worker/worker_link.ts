@@ -10,7 +10,7 @@ export interface SlotView {
   readonly view: View;
 }
 
-/** The page's end of the worker: typed events out, typed calls in. */
+/** The worker as the page sees it, with typed calls and typed events. */
 export class WorkerLink {
   private readonly worker: Worker;
   private readonly connections = new Emitter<Connection>();
@@ -44,7 +44,7 @@ export class WorkerLink {
     return this.traffics.addListener(listener);
   }
 
-  /** Connects, or connects anew at once. */
+  /** Connects, or connects again at once. */
   start(socketUrl: string, capacity: number): void {
     this.post({ kind: 'start', socketUrl, capacity });
   }
@@ -57,12 +57,12 @@ export class WorkerLink {
     });
   }
 
-  /** What a slot shows from now on; null: nothing. */
+  /** Sets the query of a slot; null shows nothing. */
   query(slot: Slot, query: ViewQuery | null): void {
     this.post({ kind: 'query', slot, query });
   }
 
-  /** What the store holds now, with every number: for files. Of the hub's own run. */
+  /** A view of the store's current records with every number, for export. Only of the hub's own run. */
   whole(query: ViewQuery): Promise<View> {
     const token = this.nextToken++;
     return new Promise((resolve) => {
@@ -71,7 +71,7 @@ export class WorkerLink {
     });
   }
 
-  /** The losses of another run, by step ascending; thinned out where they are very many. */
+  /** The losses of another run, by step ascending; thinned out if there are very many. */
   lossesOf(run: string): Promise<readonly StepLoss[]> {
     const token = this.nextToken++;
     return new Promise((resolve) => {
@@ -80,22 +80,22 @@ export class WorkerLink {
     });
   }
 
-  /** Asks for the other runs once more; they come as an event. */
+  /** Requests the list of other runs again; it arrives as an event. */
   askRuns(): void {
     this.post({ kind: 'runs' });
   }
 
-  /** Gives the worker the records of an answer: `whole` views of this prompt set are built from them. */
+  /** Sends the records of an answer to the worker. `whole` views of this prompt set are built from them. */
   keep(records: ArrayBuffer, promptSet: number): void {
     this.post({ kind: 'keep', records, promptSet });
   }
 
-  /** Tells the worker that a slot's last view is on screen, so that it may send the next. */
+  /** Tells the worker that the last view of a slot is drawn, so that it may send the next view. */
   drawn(slot: Slot): void {
     this.post({ kind: 'drawn', slot });
   }
 
-  /** Resolves when the worker has handled everything sent so far and its news have arrived. */
+  /** Resolves when the worker has handled all earlier messages and its answers have arrived. */
   sync(): Promise<void> {
     const token = this.nextToken++;
     return new Promise((resolve) => {

@@ -9,22 +9,22 @@ import { type AlarmCurve, type AlarmDraft, draftOf, paramsOf } from './alarm_dra
 
 const kNotifyKey = 'tensor-tracer.notify';
 
-/** The alarms of the run, which the hub keeps, and the one that is being written. */
+/** The alarms of the run, which the hub keeps, and the alarm that the user edits. */
 export class AlarmBook implements Follower {
   all = $state.raw<readonly AlarmFacts[]>([]);
   readonly firing = $derived(this.all.filter(({ state }) => state === 'firing'));
   /** The dialog is open while there is a draft. */
   draft = $state.raw<AlarmDraft | null>(null);
   error = $state.raw<HubError | null>(null);
-  /** This browser shows a notification when an alarm fires. */
+  /** Whether this browser shows a notification when an alarm fires. */
   notifies = $state(readStored(kNotifyKey) === 'yes');
 
-  /** The first one that fires; said in the title and in the log. */
+  /** The message of the first firing alarm, for the page's title and the log. */
   readonly warning = $derived(this.firing[0]?.last?.message ?? null);
 
   constructor(private readonly session: Session) {}
 
-  /** The hub has all alarms; its answer comes before what it tells later. */
+  /** Requests all alarms. The hub's answer arrives before its later notifications. */
   onRun(): void {
     void this.session.link.request('alarms.list', undefined).then((answer) => {
       if (answer.ok) this.all = read(alarmsSchema, answer.result)?.alarms ?? this.all;

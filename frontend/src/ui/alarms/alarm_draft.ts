@@ -28,7 +28,7 @@ export const kScalars = [
   'tracer_ms',
 ] as const;
 
-/** This statistic and the others of the same records. */
+/** This statistic and the other statistics of the same records. */
 export function statisticsBeside(statistic: string): readonly string[] {
   const lists = contributions('compressors').map(({ statistics = [] }) => statistics);
   return lists.find((names) => names.includes(statistic)) ?? [statistic];
@@ -47,14 +47,14 @@ export const kTests = [
 export type TestName = (typeof kTests)[number]['test'];
 export type NumberField = 'value' | 'low' | 'high' | 'k' | 'window';
 
-/** An alarm that is being written. Numbers are as typed. */
+/** An alarm that the user edits. Numbers are texts, as typed. */
 export interface AlarmDraft {
   readonly name: string;
   readonly curve: AlarmCurve;
   readonly test: TestName;
   readonly numbers: Readonly<Record<NumberField, string>>;
   readonly side: 'both' | 'above' | 'below';
-  /** Of `sigma`: the baseline is that of the first values. */
+  /** Only for `sigma`: the baseline is that of the first values. */
   readonly first: boolean;
   readonly consecutive: string;
   readonly pause: boolean;
@@ -73,7 +73,7 @@ export function draftOf(curve: AlarmCurve): AlarmDraft {
   };
 }
 
-/** The draft that shows an alarm again, to change it. */
+/** The draft of an existing alarm, to change it. */
 export function draftFrom(rule: AlarmRule): AlarmDraft {
   const { scalar, point, statistic, vector, over, column, parameter } = rule;
   const { layers, direction, phase, prompts } = rule;
@@ -101,7 +101,7 @@ export function draftFrom(rule: AlarmRule): AlarmDraft {
   };
 }
 
-/** The params of `alarms.set`. A number that is no number is left out: the hub names it. */
+/** The params of `alarms.set`. An empty number is left out; the hub's error then names it. */
 export function paramsOf(draft: AlarmDraft): Record<string, unknown> {
   const params: Record<string, unknown> = { name: nameOf(draft) };
   for (const [member, value] of Object.entries(draft.curve)) {
@@ -123,7 +123,7 @@ export function fieldsOf(test: TestName): readonly NumberField[] {
   return kTests.find((each) => each.test === test)?.fields ?? [];
 }
 
-/** The name that was typed, or one made of curve and test. */
+/** The typed name, or a name made from the curve and the test. */
 export function nameOf({ name, curve, test }: AlarmDraft): string {
   if (name.trim() !== '') return name.trim();
   const { column, parameter } = curve;
@@ -137,7 +137,7 @@ export function nameOf({ name, curve, test }: AlarmDraft): string {
     .slice(0, 60);
 }
 
-/** The curves that the plan's entries give; `sets`: the names of the prompt sets. */
+/** The curves of the plan's entries; `sets` are the names of the prompt sets. */
 export function curvesOf(
   watched: readonly WatchedEntry[],
   sets: readonly string[],

@@ -1,7 +1,7 @@
 import type { Cells } from '../../base/span';
 import type { CompressorFacts } from '../../protocol/messages';
 
-/** An SVG path of bars, each one unit wide, in a box of one unit's height; the tallest fills it. */
+/** An SVG path of bars of width 1 in a box of height 1; the tallest bar fills the height. */
 export function barsPath(counts: ArrayLike<number>): string {
   let most = 0;
   for (let i = 0; i < counts.length; i++) if (counts[i] > most) most = counts[i];
@@ -15,33 +15,33 @@ export function barsPath(counts: ArrayLike<number>): string {
 }
 
 /**
- * What the bins of `stats` divide: a range, evenly, or the powers of two from 2^-32 on, zeros left
- * out. The first and the last bin take what lies beyond.
+ * The bins of `stats`: equal parts of a range, or one for each power of two from 2^-32 on, without
+ * zeros. The first and the last bin also count the values beyond them.
  */
 export type BinRange = readonly [number, number] | 'powers' | 'unknown';
 
-const kZerothPower = 32; // the bin from 1 on
+const kZerothPower = 32; // the bin that begins at 1
 
-/** Of a compressor; undefined: nobody knows it. */
+/** The bins of a compressor; 'unknown' if the compressor is not known. */
 export function rangeOf(of: Pick<CompressorFacts, 'range'> | undefined): BinRange {
   return of === undefined ? 'unknown' : (of.range ?? 'powers');
 }
 
-/** What the bars of a histogram of `numbers` count. */
+/** The unit of the bars in a histogram of `numbers`. */
 export function barsUnit(numbers: string, range: BinRange): string {
   return range === 'powers' ? `count by |${numbers}|` : `count by ${numbers}`;
 }
 
-/** A word below the axis; `at` is 0 at its left end and 1 at its right one. */
+/** A label below the axis; `at` is 0 at its left end and 1 at its right end. */
 export interface BinTick {
   readonly at: number;
   readonly text: string;
 }
 
-// Between the ends of the axis stand at most so many words.
+// The most labels between the ends of the axis.
 const kMaxBetween = 4;
 
-/** The ends of the axis of the shown bins, and words between them: powers of two, or the middle. */
+/** The labels of the axis of the shown bins: at its ends, and at powers of two or in the middle. */
 export function binTicks(
   bins: number,
   range: BinRange,
@@ -61,7 +61,7 @@ export function binTicks(
   return [...ticks, { at: 1, text: `${end === bins ? '≥ ' : ''}${edge(end)}` }];
 }
 
-/** The bins from the first to the last that counts something, with one empty bin beside them. */
+/** The bins from the first to the last bin that is not empty, with one more bin at each side. */
 export function filledBins(counts: ArrayLike<number>, bins: number): Cells {
   let first = bins;
   let last = -1;

@@ -3,10 +3,10 @@ import { held, moved, scaled, type Zoom } from '../../base/step_range';
 
 type Range = readonly [low: number, high: number];
 
-/** What the gestures need to know of a chart. */
+/** The part of a chart that the zoom gestures use. */
 export interface Zoomable {
   readonly range: Range;
-  /** All that there is to show. */
+  /** The range of all data. */
   readonly all: Range;
   readonly log: boolean;
   zoomTo(zoom: Zoom): void;
@@ -16,7 +16,7 @@ const kWheelFactor = 1.0015;
 const kKeyFactor = 0.7;
 const kKeyShift = 0.15;
 
-/** Ctrl and the wheel zoom about the mouse; shift and the wheel, or dragging, move. */
+/** Ctrl and the wheel zoom around the mouse; Shift with the wheel or with dragging moves the range. */
 export function attachZoom(plot: uPlot, chart: Zoomable): void {
   const { over } = plot;
   over.addEventListener(
@@ -41,7 +41,7 @@ export function attachZoom(plot: uPlot, chart: Zoomable): void {
   });
 }
 
-/** True if the key was one of the chart's. */
+/** Zooms or moves by a key; true if the key belongs to the chart. */
 export function zoomByKey(event: KeyboardEvent, chart: Zoomable): boolean {
   const { range, all, log } = chart;
   const middle = log ? Math.sqrt(range[0] * range[1]) : (range[0] + range[1]) / 2;
@@ -57,7 +57,7 @@ export function zoomByKey(event: KeyboardEvent, chart: Zoomable): boolean {
   return true;
 }
 
-/** The part that was drawn over with the mouse. */
+/** Zooms to the part that the user selected with the mouse. */
 export function zoomToSelection(plot: uPlot, chart: Zoomable): void {
   const { left, width } = plot.select;
   if (width <= 0) return;
@@ -66,7 +66,7 @@ export function zoomToSelection(plot: uPlot, chart: Zoomable): void {
   chart.zoomTo(held([low, high], chart.all));
 }
 
-/** Moving never ends a zoom. */
+/** Moves the zoomed range. Moving never ends a zoom. */
 function move(chart: Zoomable, by: number): void {
   const zoom = moved(chart.range, by, chart.all, chart.log);
   if (zoom !== null) chart.zoomTo(zoom);

@@ -8,12 +8,12 @@ export interface Curve {
   readonly title: string;
   readonly label: string;
   readonly column: 'loss' | 'gradNorm' | 'rate' | 'speed';
-  /** The same number of a step, as the hub tells it. */
+  /** The name of the same number in the hub's messages. */
   readonly member: 'loss' | 'grad_norm' | 'lr' | 'tokens_per_second';
   readonly color: string;
-  /** The switch of its logarithmic axis. */
+  /** The member of the view that makes its axis logarithmic. */
   readonly log: 'logLoss' | 'logGrad' | 'logRate' | 'logSpeed';
-  /** Noise that the smoothing takes out. */
+  /** The curve is noisy, so it also has a smoothed line. */
   readonly isNoisy: boolean;
 }
 
@@ -48,7 +48,7 @@ export const kCurves: Readonly<Record<CurveName, Curve>> = {
   },
 };
 
-/** What a curve is counted in. */
+/** The unit of a curve. */
 export function unitOf({ column }: Pick<Curve, 'column'>, tokenizer: string): string {
   switch (column) {
     case 'loss':

@@ -3,7 +3,7 @@ import type { Zoom } from '../../base/step_range';
 
 type Line = readonly (number | null)[];
 
-/** Whether a zoom leaves nothing of the lines to see, though there is something beyond it. */
+/** Whether a zoom contains no part of the lines, although there is data outside of it. */
 export function leavesNothing(
   steps: readonly number[],
   lines: readonly Line[],
@@ -13,7 +13,7 @@ export function leavesNothing(
   const first = lowerBound(steps, zoom[0]);
   let end = first;
   while (end < steps.length && steps[end] <= zoom[1]) end += 1;
-  // A line from before the part to behind it passes through.
+  // If there are steps on both sides of the zoom, a line between them passes through it.
   if (first === end) return first === 0 || first === steps.length;
   return lines.every((line) => {
     for (let row = first; row < end; row++) if (isNumber(line[row])) return false;

@@ -1,7 +1,7 @@
 import type { Mark } from './marks';
 import type { EventKind, RunEvent } from '../../core/store/event';
 
-/** How each kind of event is drawn, and called in the list. */
+/** The colour of each kind of event, and its name in the list. */
 export const kEventStyles: Readonly<Record<EventKind, { color: string; name: string }>> = {
   plan: { color: '--mark-plan', name: 'plan' },
   intervention: { color: '--mark-intervention', name: 'intervention' },
@@ -17,7 +17,7 @@ export function eventText({ text, who }: RunEvent): string {
   return who === '' ? text : `${text} (${who})`;
 }
 
-/** What happened as marks on a time axis. */
+/** The events as marks on a time axis. */
 export function marksOf(events: readonly RunEvent[]): readonly Mark[] {
   return events.map((event) => ({
     step: event.step,

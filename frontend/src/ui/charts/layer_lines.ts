@@ -8,7 +8,7 @@ export function layerColor(index: number, count: number, theme: Theme): string {
   return `hsl(${hue} 62% ${theme === 'light' ? 42 : 66}%)`;
 }
 
-/** One line per layer; the chosen one stands out. */
+/** One line for each layer; the line of the chosen layer is bold. */
 export function layerLines(
   names: readonly string[],
   chosen: number,

@@ -13,10 +13,10 @@ export interface ChartOptions {
   readonly lines: readonly LineStyle[];
   readonly logX: boolean;
   readonly logY: boolean;
-  /** Index of the row under the cursor, or null; charts of one page share their cursor. */
+  /** The index of the row under the cursor, or null; all charts of the page share their cursor. */
   readonly onCursor: (index: number | null) => void;
   readonly onZoom: (zoom: Zoom) => void;
-  /** A line was clicked, by its place in `lines`. */
+  /** The user clicked a line; `line` is its index in `lines`. */
   readonly onPick?: (line: number) => void;
 }
 
@@ -25,7 +25,7 @@ type Values = readonly (number | null)[];
 export interface ChartContent {
   readonly steps: readonly number[];
   readonly lines: readonly Values[];
-  /** Null shows all steps. Data that arrive never change it. */
+  /** Null shows all steps. New data never changes the zoom. */
   readonly zoom: Zoom;
   readonly marks: readonly Mark[];
   /** The step that the maps show, if it is not the newest. */
@@ -34,10 +34,10 @@ export interface ChartContent {
 
 const kNothing: ChartContent = { steps: [], lines: [], zoom: null, marks: [], chosen: null };
 const kAxisWidth = 52;
-// A shorter way is a click.
+// A shorter movement of the pressed mouse is a click.
 const kDragPixels = 4;
 
-/** A line chart over steps. Of many more rows than pixels it draws what can be told apart. */
+/** A line chart over steps. Of many more rows than pixels, it draws those that can be distinguished. */
 export class LineChart implements Disposable, Zoomable {
   private plot: uPlot | undefined;
   private nearest: NearestLine | undefined;
@@ -73,7 +73,7 @@ export class LineChart implements Disposable, Zoomable {
     this.options.onZoom(zoom);
   }
 
-  /** True if the key was one of the chart's. */
+  /** Handles a key; true if the key belongs to the chart. */
   onKey(event: KeyboardEvent): boolean {
     return zoomByKey(event, this);
   }
@@ -84,7 +84,7 @@ export class LineChart implements Disposable, Zoomable {
     else this.refill();
   }
 
-  /** Draws anew with other options, or with the colours of another theme. */
+  /** Rebuilds the chart with other options, or with the colours of another theme. */
   restyle(options: ChartOptions = this.options): void {
     this.options = options;
     if (this.plot !== undefined) this.rebuild();
@@ -133,7 +133,7 @@ export class LineChart implements Disposable, Zoomable {
     this.refill();
   }
 
-  /** Gives uPlot the rows of what is shown now. */
+  /** Gives uPlot the rows of the shown range. */
   private refill(): void {
     const { plot } = this;
     if (plot === undefined) return;
@@ -153,7 +153,7 @@ export class LineChart implements Disposable, Zoomable {
     const { logY } = this.options;
     const drawn = (line: Values): (number | null)[] => {
       const values = rows === null ? line : rows.map((row) => line[row]);
-      // What is not positive has no place on a logarithmic axis.
+      // A logarithmic axis cannot show values that are not positive.
       if (logY) return values.map((value) => (value !== null && value > 0 ? value : null));
       return values as (number | null)[];
     };
@@ -203,7 +203,7 @@ export class LineChart implements Disposable, Zoomable {
 
   private cursor(): uPlot.Cursor {
     return {
-      // The cursor alone is shared in this way: the zoom is the page's.
+      // uPlot synchronizes only the cursor of the charts. The page synchronizes their zoom.
       sync: { key: 'steps', filters: { pub: (type) => type === 'mousemove', sub: () => true } },
       points: { size: 5, width: 1 },
       drag: { x: true, y: false, setScale: false, dist: kDragPixels },
@@ -221,7 +221,7 @@ export class LineChart implements Disposable, Zoomable {
     };
   }
 
-  /** The row of the whole data, whatever of it is drawn. */
+  /** The index of the row under the cursor in all data, not only in the drawn rows. */
   private rowUnder(plot: uPlot): number | null {
     const { left = -1 } = plot.cursor;
     if (left < 0) return null;

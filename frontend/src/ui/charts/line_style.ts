@@ -1,4 +1,4 @@
-/** How a line is drawn; `color` is CSS, or the name of a custom property of the style sheet. */
+/** The style of a line; `color` is CSS, or the name of a custom property of the style sheet. */
 export interface LineStyle {
   readonly label: string;
   readonly color: string;

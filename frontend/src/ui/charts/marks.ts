@@ -1,6 +1,6 @@
 import type uPlot from 'uplot';
 
-/** A step on the time axis at which something happened. */
+/** A mark of an event on the time axis. */
 export interface Mark {
   readonly step: number;
   /** CSS, or the name of a custom property. */
@@ -11,7 +11,7 @@ export interface Mark {
 const kNearPixels = 5;
 const kMaxTold = 4;
 
-/** A thin line for each mark, with a flag at its top; those on one pixel are drawn once. */
+/** Draws a thin line with a flag at its top for each mark; marks on the same pixel are drawn once. */
 export function drawMarks(
   plot: uPlot,
   marks: readonly Mark[],
@@ -51,7 +51,7 @@ function visible<T extends { readonly step: number }>(plot: uPlot, marks: readon
   return marks.filter(({ step }) => step >= min && step <= max);
 }
 
-/** Tells of the marks under the mouse, in a small sheet beside it. */
+/** Shows the texts of the marks near the mouse, in a small sheet beside it. */
 export class MarkTip {
   private readonly sheet = document.createElement('div');
 

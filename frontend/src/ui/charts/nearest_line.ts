@@ -3,10 +3,10 @@ import { formatNumber } from '../../base/format';
 import type { LineStyle } from './line_style';
 
 const kNearPixels = 24;
-// A longer way of the pressed mouse is a drag.
+// A longer movement of the pressed mouse is a drag.
 const kClickPixels = 4;
 
-/** Which of the heights is nearest to `y`, of those not farther than `most`; null: none. */
+/** The index of the height that is nearest to `y`, at most `most` away; null if there is none. */
 export function nearestOf(
   heights: readonly (number | null)[],
   y: number,
@@ -46,11 +46,11 @@ export class NearestLine {
     over.addEventListener('mousemove', (event) => this.move(event));
     over.addEventListener('mouseleave', () => this.choose(null));
     over.addEventListener('mousedown', (event) => this.press(event));
-    // uPlot keeps clicks for itself.
+    // uPlot does not pass on clicks, so the release of the mouse counts.
     over.addEventListener('mouseup', (event) => this.release(event));
   }
 
-  /** Draws the line once more, thicker. For uPlot's draw hook. */
+  /** Draws the highlighted line again, thicker. For uPlot's draw hook. */
   draw(): void {
     const { plot, line } = this;
     if (line === null || plot.data.length <= line + 1) return;

@@ -1,4 +1,4 @@
-/** The ends of a profile's axis: of all finite numbers, and not of equal height. */
+/** The ends of a profile's axis: the range of all finite values, widened if they are all equal. */
 export function profileRange(values: readonly (number | null)[]): readonly [number, number] {
   let low = Infinity;
   let high = -Infinity;
@@ -13,7 +13,7 @@ export function profileRange(values: readonly (number | null)[]): readonly [numb
   return [low - room, high + room];
 }
 
-/** An SVG path in a box of one unit's height and one unit for each value; gaps break it. */
+/** An SVG path in a box of height 1, with width 1 for each value; gaps break the path. */
 export function profilePath(values: readonly (number | null)[]): string {
   const [low, high] = profileRange(values);
   let path = '';
@@ -24,7 +24,7 @@ export function profilePath(values: readonly (number | null)[]): string {
       return;
     }
     const y = Number((1 - (value - low) / (high - low)).toFixed(4));
-    // A value without neighbours is a short line.
+    // A value without neighbours is drawn as a short line.
     path += isOpen ? `L${i + 0.5} ${y}` : `M${i + 0.4} ${y}L${i + 0.5} ${y}`;
     isOpen = true;
   });

@@ -1,11 +1,11 @@
 import type { Mark } from '../charts/marks';
 
-/** What happened at the step of a column of a map, or between it and the column before. */
+/** A mark of an event at the step of a column, or between this column and the column before. */
 export interface ColumnMark extends Mark {
   readonly col: number;
 }
 
-/** Where marks stand on a map of these steps, ascending; what lies beyond them stands nowhere. */
+/** The columns of the marks in a map of these steps (ascending); marks outside of them are left out. */
 export function columnMarks(
   marks: readonly Mark[],
   steps: readonly number[],

@@ -1,7 +1,7 @@
 import type { Cells } from '../../base/span';
 import type { MapData } from '../../core/store/map_data';
 
-/** The part of a map that is shown; its statistics stay those of the whole. */
+/** The shown part of a map, with the statistics of the whole map. */
 export function cropped(map: MapData, rows: Cells, cols: Cells): MapData {
   const [height, width] = [rows[1] - rows[0], cols[1] - cols[0]];
   if (height === map.rows && width === map.cols) return map;

@@ -5,14 +5,14 @@ import { type Lut, unpack } from './lut';
 import { type AxesModel, axisHeight, drawColumnAxis, drawRowAxis, gutterWidth } from './map_axes';
 import { paintCells, type Scale } from './paint';
 
-/** What a heat map shows; the view draws it and keeps nothing else. */
+/** The complete content of a heat map, which the view draws. The view keeps only caches. */
 export interface HeatmapModel extends AxesModel {
   readonly scale: Scale;
   readonly lut: Lut;
-  /** Their colours are CSS. */
+  /** The marks; their colours are CSS. */
   readonly marks: readonly ColumnMark[];
   readonly cursor: Cell | null;
-  /** The cell that is held; row −1: the whole column. */
+  /** The pinned cell; row −1 means the whole column. */
   readonly pinned: Cell | null;
   readonly accent: string;
 }
@@ -22,7 +22,7 @@ export interface Cell {
   readonly col: number;
 }
 
-/** Draws one heat map with its axes on a canvas that it fills. */
+/** Draws one heat map with its axes on a canvas; it fills the canvas. */
 export class HeatmapView {
   private readonly context: CanvasRenderingContext2D;
   private readonly cells = document.createElement('canvas');
@@ -41,7 +41,7 @@ export class HeatmapView {
     this.context = context;
   }
 
-  /** The cell under a point of the canvas in CSS pixels, if any. */
+  /** The cell at a position on the canvas in CSS pixels; null if there is none. */
   cellAt(map: MapData, x: number, y: number): Cell | null {
     const plotWidth = this.width - this.gutter;
     const plotHeight = this.height - this.axis;
@@ -51,7 +51,7 @@ export class HeatmapView {
     return { row: Math.min(row, map.rows - 1), col: Math.min(col, map.cols - 1) };
   }
 
-  /** The place of a point on the map, counted in its cells and held inside of it. */
+  /** The position on the map, in cells, of a position on the canvas; limited to the map. */
   placeAt(map: MapData, x: number, y: number): { readonly row: number; readonly col: number } {
     const across = (x - this.gutter) / (this.width - this.gutter);
     const down = y / (this.height - this.axis);
@@ -59,7 +59,7 @@ export class HeatmapView {
     return { row: inside(down) * map.rows, col: inside(across) * map.cols };
   }
 
-  /** The middle of a cell in the window's CSS pixels. */
+  /** The middle of a cell in CSS pixels of the window. */
   pointOf(map: MapData, cell: Cell): { x: number; y: number } {
     const box = this.canvas.getBoundingClientRect();
     const plotWidth = this.width - this.gutter;
@@ -132,7 +132,7 @@ export class HeatmapView {
     this.painted = { map, scale, lut, w, h };
   }
 
-  /** Another scale needs no other fold. */
+  /** The folded map. It is reused if only the scale changes. */
   private folded(map: MapData, h: number, w: number): MapData {
     const kept = this.fold;
     if (kept?.of === map && kept.h === h && kept.w === w) return kept.folded;
@@ -178,7 +178,7 @@ export class HeatmapView {
   }
 }
 
-/** Draws the ramp of a table, low to high, left to right. */
+/** Draws the colours of a table as a ramp, from low (left) to high (right). */
 export function drawRamp(canvas: HTMLCanvasElement, lut: Lut): void {
   canvas.width = 256;
   canvas.height = 1;

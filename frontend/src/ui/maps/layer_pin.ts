@@ -3,11 +3,11 @@ import type { FrameBase } from '../../core/store/frames';
 import { type Pin, toggled } from '../../core/store/pin';
 import type { Cell } from './heatmap_view';
 
-// Pins of maps with layers down and tokens across: the pin is of the shown layer.
+// Pins in maps with layers as rows and tokens as columns. A pin belongs to the shown layer.
 
 type Layers = Pick<FrameBase, 'layer' | 'layers'>;
 
-/** What a click on a cell shows: the token of the layer is pinned, or let go. */
+/** The view after a click on a cell: the token of its layer is pinned, or the pin is removed. */
 export function afterClick(
   pin: Pin | null,
   { layer, layers }: Layers,
@@ -27,7 +27,7 @@ export function pinInLayer(
   session.show(afterClick(session.view.pin, frame, row, col));
 }
 
-/** Where the pin stands on the map. */
+/** The cell of the pin on the map. */
 export function cellOfPin(pin: Pin | null, { layer, layers }: Layers): Cell | null {
   return pin === null ? null : { row: layers.indexOf(layer), col: pin.col };
 }

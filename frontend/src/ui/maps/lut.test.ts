@@ -7,7 +7,7 @@ function colorsOf(theme: 'light' | 'dark', kind: 'diverging' | 'sequential'): Rg
   return [...lutOf(theme, kind).colors].map(unpack);
 }
 
-/** Machado, Oliveira and Fernandes 2009, each at its fullest, on linear light. */
+/** The matrices of Machado, Oliveira and Fernandes 2009 for full severity, for linear light. */
 const kBlindness: Readonly<Record<string, readonly number[]>> = {
   deuteranopia: [
     0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.01182, 0.04294, 0.968881,
@@ -68,7 +68,7 @@ describe.each(kThemes)('tables of the %s theme', (theme) => {
   test('equal steps of the value look equal', () => {
     for (const kind of ['diverging', 'sequential'] as const) {
       const colors = colorsOf(theme, kind);
-      // Sixteen steps at once: one alone is rounded to whole numbers of a channel.
+      // Sixteen entries at once, because the channels of a single entry are rounded to whole numbers.
       const steps: number[] = [];
       const half = kind === 'diverging' ? 128 : 256;
       for (let i = 0; i + 16 <= 255; i += 8) {
@@ -82,7 +82,7 @@ describe.each(kThemes)('tables of the %s theme', (theme) => {
   test('plus and minus x differ, also for colour-blind eyes', () => {
     const colors = colorsOf(theme, 'diverging');
     for (const blindness of [undefined, ...Object.values(kBlindness)]) {
-      // Nearer to the middle a colour is as weak as its value.
+      // Colours closer to the middle are as weak as their values, so they are not compared.
       for (let distance = 20; distance < 128; distance++) {
         const minus = colors[127 - distance];
         const plus = colors[128 + distance];

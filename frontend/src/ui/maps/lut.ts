@@ -9,16 +9,16 @@ export interface Lut {
   readonly nan: number;
   readonly posInf: number;
   readonly negInf: number;
-  /** Finite values beyond the ends of the scale. */
+  /** The colours of finite values beyond the ends of the scale. */
   readonly under: number;
   readonly over: number;
-  /** Rows that were not captured. */
+  /** The colour of rows and cells that were not captured. */
   readonly missing: number;
 }
 
 export type MapKind = 'diverging' | 'sequential';
 
-/** Reserved colours: no ramp comes near magenta, yellow or green. */
+/** Reserved colours: no ramp has colours close to magenta, yellow or green. */
 export const kReserved = {
   nan: [230, 0, 200],
   posInf: [255, 225, 0],
@@ -31,8 +31,8 @@ interface Ramp {
   readonly over: Rgb;
 }
 
-// Blue to orange-red, the pair that colour-blind people tell apart best; the middle is the page's
-// own ground, so that strength of colour is strength of value in both themes.
+// Blue to orange-red, the pair that colour-blind people distinguish best. The middle is the page's
+// background colour, so that a stronger colour means a larger magnitude in both themes.
 const kRamps: Readonly<Record<Theme, Readonly<Record<MapKind, Ramp>>>> = {
   light: {
     diverging: {
@@ -132,8 +132,8 @@ export function luminance([red, green, blue]: Rgb): number {
 }
 
 /**
- * 256 colours along the ramp in steps that look even: the ramp is cut by distance in CIELAB (CIE 1976). A
- * diverging ramp is cut in two halves, so that its middle stays the colour of 0.
+ * 256 colours along the ramp in steps that look equal: they have equal distances in CIELAB (CIE 1976).
+ * A diverging ramp is divided in two halves, so that its middle stays the colour of 0.
  */
 function evenColors(stops: readonly Rgb[], kind: MapKind): readonly Rgb[] {
   if (kind === 'sequential') return evenCut(stops, 256);
@@ -168,7 +168,7 @@ export function labOf(color: Rgb): readonly [number, number, number] {
   return [116 * y - 16, 500 * (x - y), 200 * (y - z)];
 }
 
-/** Colour at `t` from 0 to 1, not rounded, mixed in linear light between the stops. */
+/** The colour at `t` from 0 to 1, not rounded, interpolated between the stops. */
 function rampAt(stops: readonly Rgb[], t: number): Rgb {
   const position = t * (stops.length - 1);
   const below = Math.min(Math.floor(position), stops.length - 2);
@@ -178,7 +178,8 @@ function rampAt(stops: readonly Rgb[], t: number): Rgb {
   return [channel(0), channel(1), channel(2)];
 }
 
-// A cube root is close to how lightness is perceived: steps between stops look even.
+// Interpolates the cube roots of linear light, which are close to the perceived lightness, so that
+// the steps between stops look equal.
 function mixLab(a: number, b: number, mix: number): number {
   const from = Math.cbrt(toLinear(a));
   const to = Math.cbrt(toLinear(b));

@@ -1,7 +1,7 @@
 import type { MapData } from '../../core/store/map_data';
 import { niceStep, textRuns } from './token_runs';
 
-// The axes of a heat map: numbers or names, and of tokens their text.
+// The axes of a heat map: numbers or names, and for tokens also their text.
 
 const kFont = '12px system-ui, sans-serif';
 const kMonoSize = 11;
@@ -12,19 +12,19 @@ const kTextHeight = 14;
 
 export interface AxesModel {
   readonly map: MapData;
-  /** Labels of the rows, and the row that is marked. */
+  /** The labels of the rows, and the marked row. */
   readonly rowLabel: (row: number) => string;
   readonly markedRow: number | null;
   readonly columnLabel: (col: number) => string;
   readonly showColumns: boolean;
-  /** Of axes of tokens: the text of each. */
+  /** Only for axes of tokens: the text of each token. */
   readonly rowText?: (row: number) => string;
   readonly columnText?: (col: number) => string;
   readonly inkMuted: string;
   readonly inkStrong: string;
 }
 
-/** Where the cells lie on the canvas, in CSS pixels. */
+/** The area of the cells on the canvas, in CSS pixels. */
 interface Plot {
   readonly left: number;
   readonly width: number;
@@ -71,7 +71,7 @@ export function drawRowAxis(context: Context, model: AxesModel, plot: Plot): voi
 
 const kRowChars = 8;
 
-/** The text of a row's token, or, where not every row has a label, the text from it on. */
+/** The text of a row's token; if not every row has a label, the text of the tokens from it on. */
 function textFrom(
   textOf: (row: number) => string,
   row: number,

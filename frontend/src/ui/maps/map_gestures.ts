@@ -15,21 +15,22 @@ export interface GestureTarget {
   readonly view: HeatmapView;
   readonly now: () => Window & { readonly shown: MapData };
   readonly onwindow: (rows: Cells, cols: Cells) => void;
-  /** The part that is being drawn over; null: no longer. */
+  /** The part that the user is selecting; null after the end of the selection. */
   readonly onselect: (box: Box | null) => void;
 }
 
-// A shorter way is a click; a selection less wide or high than the second number takes the whole axis.
+// A movement shorter than the first number is a click. A selection narrower or lower than the second
+// number takes the whole axis.
 const kDragPixels = 4;
 const kThinPixels = 10;
 const kWheelFactor = 1.0015;
-// Small movements of the wheel are summed up to so many pixels.
+// Small movements of the wheel are summed until they reach this number of pixels.
 const kWheelPixels = 30;
 
 /**
- * Dragging zooms to what was drawn over; with Shift or the middle button it moves. The wheel zooms
- * about the mouse, with Shift it moves sideways. Where the page scrolls, the wheel needs Ctrl. It
- * listens until `signal` is aborted.
+ * Dragging zooms to the selected part; with Shift or the middle button, it moves the map. The wheel
+ * zooms around the mouse; with Shift, it moves the map sideways. If the page scrolls, the wheel zooms
+ * only with Ctrl. The listeners are removed when `signal` is aborted.
  */
 export function attachGestures(box: HTMLElement, signal: AbortSignal, target: GestureTarget): void {
   const drag = new Drag(box, target);
@@ -37,7 +38,7 @@ export function attachGestures(box: HTMLElement, signal: AbortSignal, target: Ge
   box.addEventListener('pointermove', (event) => drag.move(event), { signal });
   box.addEventListener('pointerup', (event) => drag.end(event), { signal });
   box.addEventListener('pointercancel', () => drag.cancel(), { signal });
-  // The click after a drag pins nothing.
+  // Stops the click after a drag, so that it pins nothing.
   box.addEventListener('click', (event) => drag.onClick(event), { signal, capture: true });
   const wheel = new Wheel(box, target);
   box.addEventListener('wheel', (event) => wheel.turn(event), { signal, passive: false });
@@ -185,7 +186,7 @@ function upwards(a: number, b: number): number {
   return a - b;
 }
 
-/** Whether the wheel would scroll something that holds the element. */
+/** Whether the wheel would scroll the element or one of its ancestors. */
 function scrolls(element: HTMLElement): boolean {
   for (let each: HTMLElement | null = element; each !== null; each = each.parentElement) {
     const isScrollable =

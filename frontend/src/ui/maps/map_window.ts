@@ -1,7 +1,7 @@
 import { type Cells, zoomedCells } from '../../base/span';
 import type { MapData } from '../../core/store/map_data';
 
-/** The part of a map that is shown. */
+/** The shown part of a map. */
 export interface Window {
   readonly map: Pick<MapData, 'rows' | 'cols'>;
   readonly rows: Cells;
@@ -9,10 +9,10 @@ export interface Window {
 }
 
 export const kKeyZoom = 0.7;
-// An axis of so few cells is seen whole.
+// Zooming does not change the rows of a map with at most this number of rows.
 const kFewCells = 12;
 
-/** The window `factor` times as large, about a place that is counted in cells of the whole map. */
+/** Makes the window `factor` times as large around a position in cells of the whole map. */
 export function zoomedBy(
   { map, rows, cols }: Window,
   factor: number,

@@ -1,7 +1,7 @@
 import type { MapData } from '../../core/store/map_data';
 import type { Lut, MapKind } from './lut';
 
-/** The values at the two ends of the colours. */
+/** The values at the two ends of the colour table. */
 export interface Scale {
   readonly low: number;
   readonly high: number;
@@ -39,7 +39,7 @@ export function paintCells(map: MapData, scale: Scale, lut: Lut, out: Uint32Arra
   });
 }
 
-/** How many finite values of a map are beyond a scale; of a folded map its cells are counted. */
+/** The number of finite values beyond a scale; for a folded map, the number of its cells. */
 export function clippedOf({ values, stats }: MapData, { low, high }: Scale): number {
   if (stats.min >= low && stats.max <= high) return 0;
   let clipped = 0;
@@ -50,7 +50,7 @@ export function clippedOf({ values, stats }: MapData, { low, high }: Scale): num
   return clipped;
 }
 
-/** The end of a scale in few digits, for a lock: never below it, so that nothing is clipped. */
+/** The end of a scale for a lock, rounded up to few digits, so that the lock clips no values. */
 export function lockAt({ high }: Scale): number {
   const near = Number(high.toPrecision(kLockDigits));
   if (near >= high) return near;
@@ -60,7 +60,7 @@ export function lockAt({ high }: Scale): number {
 
 const kLockDigits = 6;
 
-/** The scale for a map: symmetric about 0 where the kind is diverging, from 0 where it is not. */
+/** The scale for a map: symmetric about 0 for a diverging map, otherwise from 0. */
 export function scaleFor(
   map: MapData,
   kind: MapKind,

@@ -2,16 +2,16 @@ import type { Theme } from '../../core/session/theme';
 import { cssColor } from './heatmap_view';
 import { lutOf, luminance, unpack } from './lut';
 
-/** A ground of the sequential colours, and the ink that is read on it. */
+/** A background in a sequential colour, and a text colour that is readable on it. */
 export interface Swatch {
   readonly ground: string;
   readonly ink: string;
 }
 
-// Where black and white are read equally well, by WCAG's contrast.
+// The luminance at which black text and white text have the same WCAG contrast.
 const kMiddle = 0.179;
 
-/** `part` from 0 to 1; NaN: not known. */
+/** The swatch for `part`, from 0 to 1; NaN if not known. */
 export function swatchOf(part: number, theme: Theme): Swatch {
   const lut = lutOf(theme, 'sequential');
   const at = Math.round(255 * Math.min(1, Math.max(0, part)));

@@ -1,4 +1,4 @@
-/** A piece of text at an axis: the cell at which it begins, and whether it stands for that cell alone. */
+/** A piece of text at an axis, and the cell at which it begins. */
 export interface TextRun {
   readonly at: number;
   readonly text: string;
@@ -11,9 +11,9 @@ export interface TextRuns {
 }
 
 /**
- * The tokens of an axis as a text that can be read at any zoom: each token below its cell where all
- * of them have room; else, every `stride` cells, the text from there on, as far as it fits. Sizes are
- * CSS pixels; `charWidth` is that of the fixed-width font.
+ * The tokens of an axis as a text that is readable at any zoom. If all tokens have room, each is below
+ * its cell. Otherwise, every `stride` cells there is the text from this cell on, as far as it fits.
+ * Sizes are CSS pixels; `charWidth` is that of the fixed-width font.
  */
 export function textRuns(
   texts: readonly string[],

@@ -1,4 +1,4 @@
-// Names of the bytes that do not print.
+// The symbols for bytes that are not printable.
 const kNames: ReadonlyMap<number, string> = new Map([
   [9, '⇥'],
   [10, '⏎'],
@@ -7,8 +7,8 @@ const kNames: ReadonlyMap<number, string> = new Map([
 ]);
 
 /**
- * The text of one token: printable ASCII of the byte tokenizer as it is, the rest escaped. A
- * negative id is a token that was not captured.
+ * The text of one token. With the byte tokenizer, printable ASCII is unchanged, and other bytes are
+ * escaped. A negative id is a token that was not captured.
  */
 export function tokenText(id: number, tokenizer: string): string {
   if (id < 0) return '·';
@@ -19,7 +19,7 @@ export function tokenText(id: number, tokenizer: string): string {
   return `\\x${id.toString(16).padStart(2, '0')}`;
 }
 
-/** A token in a text that is read: spaces and line breaks are what they are. */
+/** The text of a token in running text, with real spaces and line breaks. */
 export function tokenOfText(id: number, tokenizer: string): string {
   if (tokenizer !== 'byte' && id >= 0) return `#${id} `;
   if (id === 32) return ' ';
@@ -31,14 +31,14 @@ interface TokenAxis {
   readonly positions: Int32Array;
 }
 
-/** Labels for the columns of a map: the positions. */
+/** The labels for the columns of a map: the positions. */
 export function columnLabelOf({
   positions,
 }: Pick<TokenAxis, 'positions'>): (col: number) => string {
   return (col) => String(positions[col] ?? col);
 }
 
-/** The text of each column's token; undefined where the tokens were not captured. */
+/** The text of each column's token; undefined if the tokens were not captured. */
 export function columnTextOf(
   { tokens }: Pick<TokenAxis, 'tokens'>,
   tokenizer: string,
@@ -46,7 +46,7 @@ export function columnTextOf(
   return tokens === null ? undefined : (col) => tokenText(tokens[col] ?? -1, tokenizer);
 }
 
-/** Tokens around one, for reading: spaces stay spaces. */
+/** A token with the text around it; in this text, spaces stay spaces. */
 export interface TokenContext {
   readonly before: string;
   readonly token: string;
