@@ -12,7 +12,7 @@ import { kUrl } from './url';
 export const kAttention: Feature = {
   url: kUrl,
   viewTools: [HeadChoice, ShadeChoice],
-  // Every key by itself, in few bits: maps of all heads and layers are large.
+  // Single keys without tiles, in 8 bits: the maps of all heads and layers are large.
   traceOf: ({ dims }) =>
     dims.length === 4 ? { every: 10, dtype: 'u8', compressor: { kind: 'none' } } : undefined,
   plan: async () => (await import('./plan')).kPlan,
