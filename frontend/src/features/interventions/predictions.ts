@@ -209,7 +209,7 @@ export function meanOf(values: ArrayLike<number>, count: number): number {
   return known === 0 ? Number.NaN : sum / known;
 }
 
-/** The token with the largest change of the prediction; for a prompt, the last token: the model goes on there. */
+/** The token with the most changed prediction; for a prompt, the last token: the model continues there. */
 export function tokenToShow({ promptSet, count, divergence }: PreviewText): number {
   if (promptSet > 0) return count - 1;
   let best = 0;
