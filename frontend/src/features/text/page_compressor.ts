@@ -1,7 +1,7 @@
 import type { Compressor } from '../../core/registry/feature';
 import { kCompressors } from './compressor';
 
-/** What the page says of the largest columns. */
+/** The page's part of the compressors `topk` and `outliers`. */
 export const kPageCompressors: readonly Compressor[] = kCompressors.map((kind) => ({
   ...kind,
   hasScale: true,
