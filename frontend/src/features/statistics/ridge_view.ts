@@ -29,7 +29,7 @@ export class RidgeView {
     this.context = context;
   }
 
-  /** The bin at a point of the canvas in CSS pixels. The row is the one with the next foot below the point. */
+  /** The bin at a point of the canvas in CSS pixels, in the row with the next foot below the point. */
   binAt(rows: number, cols: number, x: number, y: number): { row: number; col: number } | null {
     if (rows === 0 || cols === 0 || x < kGutter || x >= this.width) return null;
     const row = Math.ceil((y - this.foot(0, rows)) / this.spacing(rows));

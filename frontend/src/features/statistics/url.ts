@@ -10,7 +10,7 @@ import { type Curve, kCurveNames } from './statistic';
 declare module '../../core/session/url_state' {
   interface ViewState {
     readonly stat: Curve;
-    /** Statistics are shown in multiples of their value at this step; null: without division. */
+    /** Statistics are shown in multiples of their value at this step; null: unchanged. */
     readonly since: number | null;
     readonly logStat: boolean;
     /** Statistics over the steps as lines, or as a map of layers and steps. */
