@@ -8,7 +8,7 @@ import HeadChoice from './head_choice.svelte';
 import ShadeChoice from './shade_choice.svelte';
 import { kUrl } from './url';
 
-/** Attention of every head: queries × keys. Its records come from the compressors of `maps`. */
+/** Attention of every head: queries × keys. The compressors of `maps` make its records. */
 export const kAttention: Feature = {
   url: kUrl,
   viewTools: [HeadChoice, ShadeChoice],

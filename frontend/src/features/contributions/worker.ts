@@ -19,5 +19,5 @@ const kContribution = laterBuilder<ContributionFrame>(
   }),
 );
 
-/** The worker's part of this feature. The feature `maps` has the compressors of its records. */
+/** The worker's part of this feature. The compressors of `maps` make its records. */
 export const kWorker: WorkerFeature = { compressors: [], builders: [kContribution] };

@@ -64,7 +64,7 @@ export class InterventionStore {
     this.isFull = false;
   }
 
-  /** The counters of a program that was removed or applied again are reset. */
+  /** Resets the counters of each program that was removed or applied again. */
   inForce(programs: readonly Program[]): void {
     const before = this.programs;
     this.programs = programs;

@@ -158,7 +158,10 @@ export class ProgramDraft {
     this.previewed = { name, asked: JSON.stringify(asked), answer: outcome.value, applied: null };
   }
 
-  /** With records of an evaluation batch and the prompts; without records if the hub refuses the plan. */
+  /**
+   * Asks for a preview with records of an evaluation batch and the prompts; without records if the hub
+   * refuses the plan.
+   */
   private async previewOf(params: Asked): Promise<Outcome<Preview>> {
     const { control, run } = this.session;
     const plan = previewPlan(run);

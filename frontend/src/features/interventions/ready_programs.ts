@@ -55,7 +55,7 @@ export function fittedText(
   return withNorm(atLayer(ofRun, middleLayer(run.model.num_layers)), run.model);
 }
 
-/** Replaces the layer of a program. It stands in places, in rows of vectors and in comments. */
+/** Replaces the layer of a program, which occurs in places, in rows of vectors and in comments. */
 function atLayer(text: string, layer: number): string {
   const from = /\blayers\[(\d+)\]/.exec(text.replace(/^#.*$/gm, ''))?.[1];
   if (from === undefined) return text;

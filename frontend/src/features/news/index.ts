@@ -3,7 +3,7 @@ import type { Session } from '../../core/session/session';
 import type { Control, RunFacts } from '../../protocol/messages';
 import { newsOf } from './news';
 
-/** Shows what happened to the run as toasts, in every view of the page. */
+/** Shows the events of the run as toasts, in every view of the page. */
 export const kNews: Feature = { start };
 
 function start(session: Session): Follower {

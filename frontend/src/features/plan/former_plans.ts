@@ -5,7 +5,7 @@ import type { Plan } from '../../protocol/messages';
 /** A former plan, for the list. */
 export interface FormerPlan {
   readonly plan: Plan;
-  /** The steps in force and the viewer who set the plan: "steps 120–339 · Ada". */
+  /** The steps in force, and the viewer who asked for the plan: "steps 120–339 · Ada". */
   readonly when: string;
   /** The changes to the plan before it. */
   readonly text: string;

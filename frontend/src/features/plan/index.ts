@@ -19,7 +19,7 @@ export const kPlan: Feature = {
   ],
 };
 
-/** The commands of points that are not traced. They are grey and stand with the traced points. */
+/** The commands of points that are not traced. They are listed with the traced points, in grey. */
 function commandsOf(session: Session): readonly Command[] {
   const tracing = tracingOf(session);
   return tracing.untraced.map(({ name }) => ({

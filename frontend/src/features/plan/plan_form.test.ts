@@ -88,7 +88,7 @@ describe('a plan goes through the form', () => {
       compressor: { kind: 'tile', tiles: 4, method: 'mean' },
     };
     expect(through([entry])).toEqual([{ ...common, compressor: { kind: 'tile', tiles: 4 } }]);
-    // Without a range, the trainer writes these bins, and would refuse other bins.
+    // For a histogram without a range, the trainer writes 48 bins, and would refuse another number.
     const stats = { ...common, compressor: { kind: 'stats', bins: 48 } };
     expect(through([stats])).toEqual([{ ...common, compressor: { kind: 'stats' } }]);
     expect(rowsOf({ number: 3, entries: [stats] }, kPoints)[0].bins).toBe('');

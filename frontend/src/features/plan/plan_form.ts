@@ -100,7 +100,7 @@ function passOf(row: PlanRow): Pick<PlanEntry, 'phases' | 'eval_forwards' | 'mic
   };
 }
 
-/** The object without undefined members, which the message could not contain. */
+/** The object without undefined members: a message cannot contain them either. */
 function defined<T extends object>(of: T): T {
   return Object.fromEntries(Object.entries(of).filter(([, value]) => value !== undefined)) as T;
 }

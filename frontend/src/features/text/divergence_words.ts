@@ -4,7 +4,7 @@ export const kMaxListed = 256;
 /** The name of the preset that lists every token. */
 export const kExactPreset = 'Predictions of the whole vocabulary';
 
-/** The text about a divergence that is a lower bound, with the way to an exact one. */
+/** The text about a divergence that is a lower bound, and about the way to make it exact. */
 export function boundText(listed: number, vocabulary: number): string {
   const remedy =
     vocabulary <= kMaxListed

@@ -61,7 +61,7 @@ test('with the log-sum-exp a probability is exact, and the target of the last to
   expect(best.most).toBeCloseTo(Math.exp(3 - 3.5), 12);
   expect(second.most).toBeCloseTo(Math.exp(2 - 3.5), 12);
   expect(standingsOf(exact)?.[2]).toEqual({ next: 8, rank: 1 });
-  // The loss of a token stands at the position before it.
+  // The loss of a token is at the position before it.
   expect([...lossesOf(softmax)]).toEqual([Number.NaN, 0.5, 1]);
   expect(meanLossOf(softmax)).toBe(0.75);
 });

@@ -1,9 +1,9 @@
 import type { UpdatesFrame } from './frame';
 
-/** The default column: the ratio of update and weights is of most interest. */
+/** The default column is the ratio of update and weights, which is of most interest. */
 export const kRatioColumn = 7;
 
-/** Sorts the rows by the parameters' names instead of a column. */
+/** The choice of the parameters' names, instead of a column, to sort the rows. */
 export const kByName = -1;
 
 /** The column that the curves show: the sorted column, or the ratio if the rows are sorted by name. */
