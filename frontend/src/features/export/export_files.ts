@@ -25,8 +25,8 @@ export function npzOf({ facts, arrays }: Exported): Uint8Array<ArrayBuffer> {
 }
 
 /**
-  * A `.csv` in chunks, because it can be too long for one string: the facts as comments, then one
-  * table for each array, below the array's name.
+ * A `.csv` in chunks, because it can be too long for one string: the facts as comments, then one
+ * table for each array, below the array's name.
  */
 export function csvOf({ facts, arrays }: Exported): readonly string[] {
   const head = Object.entries(facts).map(([name, value]) => `# ${name}: ${oneLine(value)}\n`);

@@ -152,8 +152,8 @@ function listOf({ k, ids, probabilities }: Side, at: number): ReadonlyMap<number
 }
 
 /**
-  * Σ p ln(p/q) over the tokens that both sides list, with all other tokens as one outcome. It is at
-  * most the sum over the whole vocabulary, and equal to it if the whole vocabulary is listed.
+ * Σ p ln(p/q) over the tokens that both sides list, with all other tokens as one outcome. It is at
+ * most the sum over the whole vocabulary, and equal to it if the whole vocabulary is listed.
  */
 export function divergenceAt(off: Side, on: Side, at: number, isExact: boolean): number {
   const others = listOf(on, at);

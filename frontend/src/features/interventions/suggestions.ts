@@ -17,8 +17,8 @@ export interface Suggestions {
 }
 
 /**
-  * The words that can follow `before`, the text of the line up to the cursor. `program` is the whole
-  * text. Null if no word fits, as in a comment.
+ * The words that can follow `before`, the text of the line up to the cursor. `program` is the whole
+ * text. Null if no word fits, as in a comment.
  */
 export function suggestionsAt(
   before: string,

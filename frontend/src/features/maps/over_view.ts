@@ -45,8 +45,8 @@ function cellsOf(
 }
 
 /**
-  * A column for each step and each missing step. If these are too many, each gap of more than four
-  * times the spacing has one column, and a smaller gap has no column.
+ * A column for each step and each missing step. If these are too many, each gap of more than four
+ * times the spacing has one column, and a smaller gap has no column.
  */
 export function columnsOf(
   steps: readonly number[],

@@ -25,8 +25,8 @@ import {
 const kTextKey = 'tensor-tracer.prompt';
 
 /**
-  * The typed prompt, the last prompt that ran, and the prompts that the run keeps. It outlives the tab
-  * that asks for it first. Therefore nothing in it is $derived: a $derived value would end with the tab.
+ * The typed prompt, the last prompt that ran, and the prompts that the run keeps. It outlives the tab
+ * that asks for it first. Therefore nothing in it is $derived: a $derived value would end with the tab.
  */
 export class Prompts {
   name = $state('');

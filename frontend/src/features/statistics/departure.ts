@@ -18,10 +18,10 @@ interface Lines {
 }
 
 /**
-  * The layer that left its range first. A layer leaves its range at a step with a number that is not
-  * finite, or with a root mean square of more than `kDepartureTimes` times the layer's median over the
-  * steps just before. If several layers leave at the same step, the result is the lowest layer, because
-  * a forward pass goes upwards.
+ * The layer that left its range first. A layer leaves its range at a step with a number that is not
+ * finite, or with a root mean square of more than `kDepartureTimes` times the layer's median over the
+ * steps just before. If several layers leave at the same step, the result is the lowest layer, because
+ * a forward pass goes upwards.
  */
 export function firstDeparture({ layers, steps, rms, bad }: Lines): Departure | null {
   let first: Departure | null = null;

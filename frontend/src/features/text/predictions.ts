@@ -44,8 +44,8 @@ export function tallyOf(standings: readonly Standing[]): Tally {
 }
 
 /**
-  * The loss of each token in nats. The softmax has it at the token before. NaN if it is not known, as
-  * for the first token.
+ * The loss of each token in nats. The softmax has it at the token before. NaN if it is not known, as
+ * for the first token.
  */
 export function lossesOf({ loss }: Softmax): Float64Array {
   return loss.map((_, col) => (col === 0 ? Number.NaN : loss[col - 1]));
@@ -61,8 +61,8 @@ export interface Prediction extends Ranked {
   /** The probability ÷ the probability of the best. It is exact, even if columns were not captured. */
   readonly ratio: number;
   /**
-    * Bounds of the probability. With the log-sum-exp, both are the probability. Without it, each column
-    * beyond the k has at most the k-th number.
+   * Bounds of the probability. With the log-sum-exp, both are the probability. Without it, each column
+   * beyond the k has at most the k-th number.
    */
   readonly least: number;
   readonly most: number;
