@@ -9,7 +9,7 @@ import { decodeRecords } from '../protocol/record_reader';
 import { predictionsOf } from './text/predictions';
 import { predictionsAt } from './lens/lens_cells';
 
-// What the features make of the bytes of the golden file.
+// The frames of the features from the bytes of the golden file.
 
 function golden(): readonly TensorRecord[] {
   const file = join(import.meta.dirname, '..', '..', '..', 'tests', 'golden', 'record_v1.bin');

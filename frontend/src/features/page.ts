@@ -22,7 +22,7 @@ import { kText } from './text';
 import { kTopTokens } from './top_tokens';
 import { kUpdates } from './updates';
 
-/** The features of the page. Their order is that of the tabs, of the tools and of the plan's choices. */
+/** The features of the page, in the order of the tabs, of the tools and of the plan's choices. */
 export const kFeatures: readonly Feature[] = [
   ...[kOverview, kModelMap, kTensors, kMaps, kAttention, kPassed, kStatistics, kProjections],
   ...[kText, kLens, kHealth, kContributions, kUpdates, kTopTokens],

@@ -37,7 +37,7 @@ describe('quantities', () => {
 
   test('name the vector of a projection, and whether its length counts', () => {
     const of = { kind: 'projection', vectors: ['evil', 'kind'] };
-    // As the frame has it: the query may ask for one that there is not.
+    // The frame's vector: the query may ask for a vector that does not exist.
     expect(quantityOf({ ...at(kHidden, kProjection), vector: 1 }, of)).toBe(
       'activation along kind',
     );

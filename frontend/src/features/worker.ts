@@ -11,7 +11,7 @@ import { kWorker as topTokens } from './top_tokens/worker';
 import { kWorker as updates } from './updates/worker';
 import type { WorkerFeature } from '../core/worker/worker_feature';
 
-/** The features that the worker's bundle holds. Of the same form those of one point stand before those of all. */
+/** The features in the worker's bundle. Within a form, features of one point come before those of all. */
 export const kWorkerFeatures: readonly WorkerFeature[] = [
   ...[health, contributions, updates, topTokens],
   ...[attention, maps, passed, statistics, projections, lens, text],

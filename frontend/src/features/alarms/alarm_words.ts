@@ -1,6 +1,6 @@
 import type { AlarmRule } from '../../protocol/alarms';
 
-/** "rms of HiddenStates, L1-4": what an alarm watches. */
+/** The curve of an alarm, such as "rms of HiddenStates, L1-4". */
 export function curveText(rule: AlarmRule): string {
   if (rule.scalar !== undefined) return rule.scalar;
   const parts = [
@@ -22,7 +22,7 @@ function numberText({ point = '', statistic, vector, column }: AlarmRule): strin
   return column === undefined ? point : `${point}, column ${column}`;
 }
 
-/** "above 5, 3 values in a row": when an alarm fires. */
+/** The condition of an alarm, such as "above 5, 3 values in a row". */
 export function testText(rule: AlarmRule): string {
   const times = rule.consecutive ?? 1;
   const row = times > 1 ? `, ${times} values in a row` : '';

@@ -5,10 +5,10 @@ import { type CellReader, pinnedOf } from '../../core/store/pinned';
 import { linesToFloats } from '../../protocol/numbers';
 import { type Row, type Scene, tokenBaseOf, tokensOf, tokensOfRow } from '../../core/store/scene';
 
-// All heads stand side by side: so many pixels are left for one.
+// The most rows and columns of one head's small map. All heads are shown side by side, in few pixels.
 const kMaxSmall = 96;
 
-/** Queries × keys of one head; records of [rows, heads, queries, keys], the keys perhaps tiled. */
+/** Queries × keys of one head, from records of [rows, heads, queries, keys or tiles of keys]. */
 export function attentionView(scene: Scene): AttentionFrame | undefined {
   const { shape } = scene.parts[0].header;
   const [, , queries, width] = shape;
@@ -47,7 +47,7 @@ export function attentionView(scene: Scene): AttentionFrame | undefined {
   };
 }
 
-/** The attention of the pinned query to one key; its row of the map is the query. */
+/** Reads the attention of the pinned query to one key. The pin's `cell` is the query's row of the map. */
 function readerOf(columns: number, head: number): CellReader {
   return {
     dim: 0,
@@ -78,7 +78,7 @@ function headsOf(
   );
 }
 
-/** The average of maps of one shape. */
+/** The average of maps that have the same shape. */
 function meanOf(maps: readonly (MapData | undefined)[]): MapData | undefined {
   const [first] = maps;
   if (first === undefined) return undefined;

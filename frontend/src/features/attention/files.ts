@@ -29,7 +29,7 @@ function attentionArrays(frame: AttentionFrame): readonly ExportArray[] {
   ];
 }
 
-/** The keys one by one, or tiles of them. */
+/** The axis of the keys, or of the tiles of keys. */
 function keyAxis({ compressor, map, positions }: AttentionFrame): ExportAxis {
   if (compressorName(compressor) === 'tile') return { name: 'tile', labels: counted(map.cols) };
   return { name: 'key', labels: [...positions] };

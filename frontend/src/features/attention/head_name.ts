@@ -4,7 +4,7 @@ export function headName(head: number): string {
   return head === kMeanHead ? 'average of the heads' : `head ${head}`;
 }
 
-/** Of a row that is named "Head" already. */
+/** The text of a head in a row with the title "Head". */
 export function headFact(head: number): string {
   return head === kMeanHead ? 'average' : String(head);
 }

@@ -8,11 +8,11 @@ import HeadChoice from './head_choice.svelte';
 import ShadeChoice from './shade_choice.svelte';
 import { kUrl } from './url';
 
-/** Attention of every head: queries × keys. Its records come from the compressors of `maps`. */
+/** Attention of every head: queries × keys. The compressors of `maps` make its records. */
 export const kAttention: Feature = {
   url: kUrl,
   viewTools: [HeadChoice, ShadeChoice],
-  // Every key by itself, in few bits: maps of all heads and layers are large.
+  // Single keys without tiles, in 8 bits: the maps of all heads and layers are large.
   traceOf: ({ dims }) =>
     dims.length === 4 ? { every: 10, dtype: 'u8', compressor: { kind: 'none' } } : undefined,
   plan: async () => (await import('./plan')).kPlan,

@@ -3,7 +3,7 @@ import { formatLayers } from '../../protocol/layers';
 
 const kSlow = 10;
 
-/** Attention in the presets of the plan: of the layer in the middle, as all would be many bytes. */
+/** The preset of attention. It traces only the middle layer: all layers would be too many bytes. */
 export const kPlan: PlanFeature = {
   presetsOf: (run) =>
     pointsNamed(run, ['RawAttentionScore']).map(({ name, first_layer, last_layer }) => {

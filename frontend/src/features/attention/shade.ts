@@ -1,9 +1,9 @@
 import { type MapData, statsOf } from '../../core/store/map_data';
 
-/** How attention is coloured. A probability among hundreds of keys is too small to be seen as it is. */
+/** The scale of the colours. On a linear scale, a probability among hundreds of keys is too small to see. */
 export type Shade = 'row' | 'sqrt' | 'linear';
 
-/** The numbers that the colours stand for: of each row the share of its largest, or square roots. */
+/** The numbers that the colours show: each number ÷ the largest of its row, or its square root. */
 export function shaded(map: MapData, shade: Shade): MapData {
   if (shade === 'linear') return map;
   const values = new Float32Array(map.values.length);
@@ -18,7 +18,7 @@ export function shaded(map: MapData, shade: Shade): MapData {
   return { ...map, values, stats: statsOf(values, map.present, map.cols) };
 }
 
-/** The largest finite size of a row; 1 where it has none. */
+/** The largest finite absolute value of a row; 1 if the row has no finite number other than 0. */
 export function largestOf(row: ArrayLike<number>): number {
   let largest = 0;
   for (let i = 0; i < row.length; i++) {
@@ -28,7 +28,7 @@ export function largestOf(row: ArrayLike<number>): number {
   return largest === 0 ? 1 : largest;
 }
 
-/** What the colours of a shade stand for, in the legend. */
+/** The legend's name for the numbers that the colours show. */
 export function shadeName(quantity: string, shade: Shade): string {
   if (shade === 'linear') return quantity;
   return shade === 'row' ? `${quantity} ÷ the row's largest` : `square root of ${quantity}`;

@@ -4,7 +4,7 @@ import type { Shade } from './shade';
 
 declare module '../../core/session/url_state' {
   interface ViewState {
-    /** kMeanHead: the average of all. */
+    /** `kMeanHead` stands for the average of all heads. */
     readonly head: number;
     readonly shade: Shade;
   }

@@ -14,7 +14,7 @@ const kAttention = laterBuilder<AttentionFrame>(
   }),
 );
 
-/** What the worker needs of this feature. */
+/** The worker's part of this feature. */
 export const kWorker: WorkerFeature = {
   compressors: [],
   builders: [kAttention],

@@ -53,7 +53,7 @@ test('two steps of maps: every cell is a difference', () => {
   const [a, b] = [2, 1].map((step) => frameOf(store, 'maps', { step }));
   const pair = pairFrom(a, b);
   if (pair.kind !== 'maps') throw new Error(pair.kind);
-  // Tiles down, tokens across.
+  // Rows: tiles; columns: tokens.
   expect([...pair.tileMaps.difference.values]).toEqual([0.5, -1, 0, 0]);
   expect([...pair.layerMaps.difference.values]).toEqual([0.25, -0.5]);
   expect(pair.sameTokens).toBeNull();

@@ -7,7 +7,7 @@ import type { ViewFrame } from '../../core/store/frames';
 export type Compared =
   { readonly pair: FramePair } | { readonly pair: null; readonly reason: string };
 
-/** A − B of two frames, or why they cannot be compared. */
+/** A − B of two frames, or the reason why they cannot be compared. */
 export function compareFrames(a: ViewFrame, b: ViewFrame): Compared {
   const reason = obstacle(a, b);
   if (reason !== undefined) return { pair: null, reason };

@@ -15,12 +15,12 @@ import { closest, phaseOf, type WatchedEntry, watchedEntries } from '../../core/
 
 export type SideName = 'A' | 'B';
 
-/** What one side of the comparison asks for. */
+/** The choices of one side of the comparison, and its query. */
 export interface Side {
   readonly name: SideName;
   /** Null: the hub's own run. */
   readonly run: OtherRunFacts | null;
-  /** The id in the address; the hub may not offer it. */
+  /** The id of the run in the URL. The hub may not offer this run. */
   readonly runId: string;
   readonly known: boolean;
   readonly entry: WatchedEntry | null;
@@ -29,16 +29,16 @@ export interface Side {
   readonly query: ViewQuery | null;
 }
 
-/** A side with what is shown of it. */
+/** A side with its shown frame and its steps. */
 export interface ShownSide extends Side {
   readonly frame: ViewFrame | null;
   readonly empty: EmptyView | null;
   readonly track: StepTrack;
-  /** The history was asked for another step than the one on the screen. */
+  /** The page waits for a step from the history; until then it shows another step. */
   readonly fetching: boolean;
 }
 
-/** Two views beside each other: A has the page's main view, B the other. */
+/** Two views side by side: A uses the page's main view, B uses the view in the slot `other`. */
 export class Comparison implements Follower {
   frame = $state.raw<ViewFrame | null>(null);
   empty = $state.raw<EmptyView | null>(null);
@@ -48,7 +48,7 @@ export class Comparison implements Follower {
   readonly a = $derived.by(() => this.shown(this.sideA, this.session.frame, this.session.empty));
   readonly b = $derived.by(() => this.shown(this.sideB, this.frame, this.empty));
   readonly compared = $derived.by(() => this.compare());
-  /** Both sides show the same. */
+  /** Both sides show the same run, phase and step. */
   readonly same = $derived(
     this.a.runId === this.b.runId &&
       this.a.phase === this.b.phase &&
@@ -65,7 +65,7 @@ export class Comparison implements Follower {
 
   choose(side: SideName, change: Partial<Pick<Side, 'runId' | 'phase' | 'step'>>): void {
     const { runId: run, phase, step } = change;
-    // Steps of one run mean nothing in another.
+    // A step of one run has no meaning in another run.
     const stepThen = run === undefined ? step : null;
     this.session.show(
       side === 'A'
@@ -112,7 +112,7 @@ export class Comparison implements Follower {
     return { ...side, query: entry === null ? null : this.queryOf(side, entry) };
   }
 
-  /** The entry of another run that is called as the shown one. */
+  /** The entry of another run that has the name of the shown entry. */
   private entryOf(run: OtherRunFacts | null, point: WatchedEntry): WatchedEntry | null {
     if (run === null) return point;
     const watched = watchedEntries(run.facts, run.facts.plan ?? null);
@@ -128,7 +128,7 @@ export class Comparison implements Follower {
       tokenizer: facts?.tokenizer?.kind ?? 'byte',
       phase,
       layer: closest(entry.layers, session.view.layer),
-      // A recording does not go on: its newest step is known.
+      // A recording gets no new steps: its last step is known.
       step: run === null ? step : Math.min(step ?? run.last_step, run.last_step),
       until: run === null ? session.until : null,
       every: session.everyOf(entry, phase),

@@ -5,7 +5,7 @@ import type { Session } from '../../core/session/session';
 import { comparisonOf } from './comparison.svelte';
 import { kUrl } from './url';
 
-/** Two steps, phases or runs beside each other. */
+/** Two steps, phases or runs side by side. */
 export const kCompare: Feature = {
   url: kUrl,
   tabs: [
@@ -24,7 +24,7 @@ export const kCompare: Feature = {
   start: comparisonOf,
 };
 
-/** "b step 40" */
+/** The command of a typed text such as "b step 40". */
 function typedCommand(session: Session, typed: string): Command | undefined {
   const match = /^\s*(?:go to\s+)?([ab])\s+step\s+(\d{1,15})\s*$/i.exec(typed);
   const step = Number(match?.[2] ?? 0);

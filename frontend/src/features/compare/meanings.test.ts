@@ -13,7 +13,7 @@ function held(compressor: number, of?: Omit<CompressorFacts, 'kind'>, change = {
 test('equal entries have a difference', () => {
   expect(differenceOf(held(kTile, {}), held(kTile, { method: 'mean' }))).toBeUndefined();
   expect(differenceOf(held(kNone), held(kNone, {}))).toBeUndefined();
-  // Records of two compressors are told apart by their own look.
+  // For records of two compressors, `compareFrames` gives the reason.
   expect(differenceOf(held(kNone), held(kTile, {}))).toBeUndefined();
 });
 

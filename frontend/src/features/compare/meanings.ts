@@ -3,7 +3,7 @@ import { compressorName } from '../../core/store/compressors';
 import type { FrameBase } from '../../core/store/frames';
 import { compressorOfCode } from '../../core/registry/registry';
 
-/** What one side of a comparison holds. */
+/** One side of a comparison: its frame, its compressor and its run. */
 export interface Held {
   readonly frame: Pick<FrameBase, 'compressor' | 'plan'> & { readonly vector?: number };
   /** Undefined: the plan is not known. */
@@ -11,7 +11,7 @@ export interface Held {
   readonly runId: string;
 }
 
-/** How two sides of one compressor count differently, if they do. */
+/** The difference in meaning of two sides with the same compressor; undefined if there is none. */
 export function differenceOf(a: Held, b: Held): string | undefined {
   if (a.frame.compressor !== b.frame.compressor) return undefined;
   const [first, second] = [a, b].map(meaningOf);

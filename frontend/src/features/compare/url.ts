@@ -8,7 +8,7 @@ import { kPhases } from '../../protocol/record';
 
 declare module '../../core/session/url_state' {
   interface ViewState {
-    /** Ids of other recordings, '' for the run itself. A has the step and the phase of every view. */
+    /** The ids of other recordings, or '' for this run. A uses the step and the phase of all views. */
     readonly runA: string;
     readonly runB: string;
     readonly stepB: number | null;

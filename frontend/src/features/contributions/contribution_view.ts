@@ -4,7 +4,7 @@ import { layersByTokens } from '../../core/store/token_maps';
 import { rowSumsOf, sumsOverSteps } from '../../core/store/token_sums';
 import type { ContributionFrame } from './frame';
 
-/** What a block adds at each token; records of [rows, tokens, 1]. */
+/** The contribution of a block at each token, from records of [rows, tokens, 1]. */
 export function contributionView(scene: Scene): ContributionFrame | undefined {
   const { shape } = scene.parts[0].header;
   const found = tokenBaseOf(scene, 0, shape[1]);

@@ -1,14 +1,14 @@
 import type { FrameBase } from '../../core/store/frames';
 import type { MapData } from '../../core/store/map_data';
 
-/** What one kind of block adds to the residual stream: by layer, by token, over the steps. */
+/** The contributions of one kind of block to the residual stream: by layer, by token and by step. */
 export interface ContributionFrame extends FrameBase {
   readonly kind: 'contribution';
-  /** Mean over the tokens of the row, of each layer; NaN: not captured. */
+  /** For each layer, the mean over the tokens of the row; NaN: not captured. */
   readonly byLayer: Float64Array<ArrayBuffer>;
-  /** Layers down, tokens across. */
+  /** Rows: layers; columns: tokens. */
   readonly tokenMap: MapData;
-  /** The mean, one line of each layer. */
+  /** The mean over the tokens: one curve for each layer. */
   readonly overSteps: {
     readonly steps: readonly number[];
     readonly values: readonly (readonly (number | null)[])[];

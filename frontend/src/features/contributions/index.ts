@@ -4,7 +4,7 @@ import { layerPair } from '../../core/store/frame_pair';
 import type { MapData } from '../../core/store/map_data';
 import type { ContributionFrame } from './frame';
 
-/** What attention and MLP of each layer add to the residual stream: norm, and ratio to the stream. */
+/** Contributions of attention and MLP to the residual stream in each layer: norm, and ratio to the stream. */
 export const kContributions: Feature = {
   plan: async () => (await import('./plan')).kPlan,
   views: [

@@ -2,7 +2,7 @@ import type { MapPair, PairBase } from '../../core/store/frame_pair';
 import type { ContributionFrame } from './frame';
 
 export interface ContributionPair extends PairBase<ContributionFrame> {
-  /** Layers down, tokens across. */
+  /** Rows: layers; columns: tokens. */
   readonly maps: MapPair;
 }
 

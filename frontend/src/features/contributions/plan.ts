@@ -22,5 +22,5 @@ function presetsOf(run: PresetRun): readonly Preset[] {
   ];
 }
 
-/** Plans to begin with. */
+/** The presets of this feature. */
 export const kPlan: PlanFeature = { presetsOf };

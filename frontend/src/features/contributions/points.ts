@@ -1,4 +1,4 @@
-/** A number of what a block adds to the residual stream. */
+/** A measure of a block's contribution to the residual stream. */
 interface Contribution {
   readonly title: string;
   readonly unit: string;
@@ -7,7 +7,7 @@ interface Contribution {
 const kNorm = 'Euclidean norm, mean over tokens';
 const kRatio = "added norm / stream's norm, mean over tokens";
 
-/** By the name of the point. */
+/** The keys are names of points. */
 export const kContributionPoints: Readonly<Record<string, Contribution>> = {
   'attention.contribution': { title: 'Attention, norm', unit: kNorm },
   'mlp.contribution': { title: 'MLP, norm', unit: kNorm },

@@ -19,5 +19,5 @@ const kContribution = laterBuilder<ContributionFrame>(
   }),
 );
 
-/** What the worker needs of this feature. Its records come from the compressors of `maps`. */
+/** The worker's part of this feature. The compressors of `maps` make its records. */
 export const kWorker: WorkerFeature = { compressors: [], builders: [kContribution] };

@@ -2,10 +2,10 @@ import { zipSync } from 'fflate';
 import { npyOf, npyOfIntegers, npyOfText } from '../../base/npy';
 import type { ExportArray, Exported } from '../../core/registry/files';
 
-// Files of the same numbers are the same, whenever they are made.
+// A constant time: two files of the same numbers have the same bytes.
 const kTime = new Date(1980, 0, 1);
 
-/** A `.npz`: the arrays bit by bit, their axes where they are numbers, and `facts` as JSON. */
+/** A `.npz` of the exact bits of the arrays, the axes that consist of numbers, and `facts` as JSON. */
 export function npzOf({ facts, arrays }: Exported): Uint8Array<ArrayBuffer> {
   const files: Record<string, Uint8Array> = {};
   for (const array of arrays) {
@@ -25,8 +25,8 @@ export function npzOf({ facts, arrays }: Exported): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * A `.csv` in chunks, as one text may not hold it all: the facts as comments, then one table after
- * another, each under its name.
+ * A `.csv` in chunks, because it can be too long for one string: the facts as comments, then one
+ * table for each array, below the array's name.
  */
 export function csvOf({ facts, arrays }: Exported): readonly string[] {
   const head = Object.entries(facts).map(([name, value]) => `# ${name}: ${oneLine(value)}\n`);

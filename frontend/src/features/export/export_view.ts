@@ -7,7 +7,7 @@ export function hasNumbers(session: Session): boolean {
   return tabOf(session.view.tab)?.hasNumbers?.(session) ?? false;
 }
 
-/** Saves the current view to a file; what makes files is loaded when it is first needed. */
+/** Saves the current view to a file. The code that makes files is loaded at the first use. */
 export async function exportView(session: Session, format: Format): Promise<void> {
   const { saveView } = await import('./exports');
   await saveView(session, format);

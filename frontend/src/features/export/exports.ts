@@ -7,7 +7,7 @@ import { csvOf, npzOf } from './export_files';
 import type { Format } from './formats';
 import { pictureOf } from './picture';
 
-/** What the current view hands to a file; without arrays it has no numbers. */
+/** The content of a file of the current view; without arrays, the view has no numbers. */
 async function exportedOf(session: Session, format: Format): Promise<Exported> {
   const tab = tabOf(session.view.tab);
   const { frame } = session;
@@ -26,7 +26,7 @@ async function exportedOf(session: Session, format: Format): Promise<Exported> {
   return { ...shown, arrays: all.filter(({ name }) => names?.includes(name) ?? true) };
 }
 
-/** The frame on the screen with every number of it; undefined: they are not kept any more. */
+/** The shown frame with all its numbers; undefined if they are no longer kept. */
 async function wholeOf(
   session: Session,
   { query, step, kind }: ViewFrame,

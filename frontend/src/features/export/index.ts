@@ -5,7 +5,7 @@ import ExportMenu from './export_menu.svelte';
 import { exportView, hasNumbers } from './export_view';
 import { kFormats } from './formats';
 
-/** Saves what a view shows as a picture, tables or arrays. */
+/** Saves a view as a picture, as tables or as arrays. */
 export const kExport: Feature = { pageTools: [ExportMenu], commandsOf };
 
 function commandsOf(session: Session): readonly Command[] {

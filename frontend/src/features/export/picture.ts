@@ -1,5 +1,5 @@
-// A picture of a part of the page as it is shown: panels with their titles, legends, axes, maps
-// and curves, and what stands in fields. Other controls are left out.
+// A picture of a part of the page: panels with their titles, legends, axes, maps and curves, and
+// the texts of fields. Other controls are left out.
 
 const kRatio = 2;
 const kPadding = 12;
@@ -7,10 +7,10 @@ const kLineHeight = 18;
 const kSkipped =
   '[role="toolbar"], [role="tooltip"], [data-no-export], input[type="range"], .visually-hidden';
 const kPanels = 'section, [data-testid="token-strip"], [data-testid="plan-outcome"]';
-/** What places the text of a field. */
+/** The styles that set the position of a field's text. */
 const kFieldStyles = ['font', 'letter-spacing', 'padding', 'tab-size', 'text-align', 'white-space'];
 
-/** Draws what `root` shows below a heading, as PNG. */
+/** Draws a heading, and below it the content of `root`, as PNG. */
 export async function pictureOf(
   root: HTMLElement,
   heading: readonly string[],
@@ -126,7 +126,7 @@ function paintTextNode(
     paintText(context, collapsed(text, style), boxes[0], style);
     return;
   }
-  // A text of several lines: letter by letter, each at its own place.
+  // A text of several lines is drawn letter by letter, each letter at its position.
   for (let i = 0; i < text.length; i++) {
     range.setStart(node, i);
     range.setEnd(node, i + 1);
@@ -135,7 +135,7 @@ function paintTextNode(
   }
 }
 
-/** What stands in a field, as an element of the same form places it. */
+/** Draws the text of a field. A temporary element with the same styles gives the positions. */
 function paintField(
   context: CanvasRenderingContext2D,
   field: HTMLInputElement | HTMLTextAreaElement,
@@ -180,7 +180,7 @@ function paintText(
   context.fillText(text, box.left, box.top + box.height / 2 + 0.5);
 }
 
-/** Paths and rectangles, as a histogram has them. */
+/** Draws paths, rectangles and lines, such as those of a histogram. */
 function paintSvg(context: CanvasRenderingContext2D, svg: SVGSVGElement): void {
   for (const shape of svg.querySelectorAll<SVGGraphicsElement>('path, rect, line')) {
     const matrix = shape.getScreenCTM();

@@ -5,7 +5,7 @@ import { makeRecord } from '../../core/store/test_records';
 import { hasCurves } from '../../core/store/view';
 import type { HealthFrame } from './frame';
 
-/** Two prompts of three tokens with two heads; the second prompt has two tokens and filling. */
+/** Two prompts of three tokens with two heads; the second prompt has two tokens and padding. */
 const kNumbers = [1, 10, 2, 20, 6, 30, 4, 40, 8, 10, 99, 99];
 
 function shown(pointName: string, query: object = {}): HealthFrame {

@@ -5,7 +5,7 @@ import { rowSumsOf, sumsOverSteps } from '../../core/store/token_sums';
 import type { HealthFrame } from './frame';
 import { kMeasures } from './measures';
 
-/** One number of each head; records of [rows, tokens, heads]. */
+/** One number for each head, from records of [rows, tokens, heads]. */
 export function healthView(scene: Scene): HealthFrame | undefined {
   const { shape } = scene.parts[0].header;
   const measure = kMeasures[scene.query.pointName];

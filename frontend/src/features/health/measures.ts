@@ -1,17 +1,17 @@
 import type { TokenSum } from '../../core/store/token_sums';
 
-/** One number that tells of a head's attention. */
+/** A number that describes a head's attention. */
 export interface Measure {
   readonly name: string;
-  /** What the numbers are counted in. */
+  /** The unit, and the reduction over the queries. */
   readonly unit: string;
-  /** How the tokens of a row become one number. */
+  /** The reduction over the tokens of a row. */
   readonly sum: TokenSum;
-  /** What it tells, in a sentence. */
+  /** A short explanation. */
   readonly text: string;
 }
 
-/** By the name of the point. */
+/** The keys are names of points. */
 export const kMeasures: Readonly<Record<string, Measure>> = {
   'attention.entropy': {
     name: 'entropy',

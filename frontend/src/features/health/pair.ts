@@ -2,7 +2,7 @@ import type { MapPair, PairBase } from '../../core/store/frame_pair';
 import type { HealthFrame } from './frame';
 
 export interface HealthPair extends PairBase<HealthFrame> {
-  /** Layers down, tokens across. */
+  /** Rows: layers; columns: tokens. */
   readonly maps: MapPair;
 }
 

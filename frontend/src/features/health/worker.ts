@@ -7,7 +7,7 @@ const kHealth = laterBuilder<HealthFrame>(
   {
     kind: 'health',
     form: 'values',
-    // Every head by itself: tiles may hold several.
+    // One column for each head: a tile can contain several heads.
     fits: ({ query, parts }) => {
       const { shape, features } = parts[0].header;
       return query.pointName in kMeasures && shape.length === 3 && shape[2] === features;
@@ -20,5 +20,5 @@ const kHealth = laterBuilder<HealthFrame>(
   }),
 );
 
-/** What the worker needs of this feature. Its records come from the compressors of `maps`. */
+/** The worker's part of this feature. The compressors of `maps` make its records. */
 export const kWorker: WorkerFeature = { compressors: [], builders: [kHealth] };

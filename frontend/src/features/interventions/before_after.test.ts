@@ -6,7 +6,7 @@ import { type BeforeAfter, beforeAfterOf } from './before_after';
 import { readRecords } from './preview_records';
 import { makeRecord } from '../../core/store/test_records';
 
-/** Two tokens of two tiles: token by token. */
+/** A record of two tokens with two tiles each, token by token. */
 function layerOf(layer: number, numbers: readonly number[]): TensorRecord {
   return makeRecord({ layer, step: 12, phase: 1 }, Float32Array.from(numbers));
 }
@@ -64,7 +64,7 @@ test('a layer that one side lacks is not captured, and one between two is not ei
   expect([...maps.reach.difference.present]).toEqual([1, 0, 0, 1]);
   expect(maps.tileMaps.map((tiles) => tiles === null)).toEqual([false, true, true, false]);
   expect(maps.unchanged).toBe(false);
-  // What is left is equal, but a layer is gone.
+  // The layer of both sides is equal, but one side lacks the other layer.
   expect(mapsOf(kOff, [kOff[0]]).unchanged).toBe(false);
 });
 

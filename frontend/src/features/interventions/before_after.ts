@@ -5,7 +5,7 @@ import { type MapData, statsOf } from '../../core/store/map_data';
 import { tileMapOf } from '../../core/store/token_maps';
 import { range } from '../../core/store/scene';
 
-/** Without a program, with it, and what it changes. */
+/** The numbers without a program and with it, and their difference. */
 export interface Sides {
   readonly off: MapData;
   readonly on: MapData;
@@ -17,14 +17,14 @@ export interface BeforeAfter {
   readonly step: number;
   readonly point: number;
   readonly query: { readonly direction: number };
-  /** From the first to the last; one that a side lacks is not present. */
+  /** All layers from the first to the last. A layer that one side lacks has no numbers. */
   readonly layers: readonly number[];
   readonly tiles: number;
-  /** Layers down, tokens across: root mean squares over the tiles; the difference's is of on − off. */
+  /** Rows: layers; columns: tokens. Root mean squares over the tiles; `difference` has those of on − off. */
   readonly reach: Sides;
-  /** Tiles down, tokens across, of each of `layers`; the difference is on − off. */
+  /** One for each of `layers`. Rows: tiles; columns: tokens. The difference is on − off. */
   readonly tileMaps: readonly (Sides | null)[];
-  /** Token ids, where captured. */
+  /** The token ids; null if they were not captured. */
   readonly tokens: Int32Array | null;
   readonly positions: Int32Array;
   /** Every number is the same with the program. */
@@ -41,7 +41,7 @@ interface Layer {
   readonly on: TensorRecord;
 }
 
-/** The maps of two lists of records, or why they cannot be compared. */
+/** The maps of two lists of records, or the reason why they cannot be compared. */
 export function beforeAfterOf(off: Records, on: Records): BeforeAfterRead {
   const layers = layersOfBoth(off, on);
   if (layers.length === 0) return refused('there are no records of a layer on both sides');
@@ -68,7 +68,7 @@ function refused(reason: string): BeforeAfterRead {
   return { maps: null, reason };
 }
 
-/** Tokens and predictions have no layer. */
+/** Records of tokens and of predictions have no layer. */
 function isOfLayers({ header }: TensorRecord): boolean {
   return header.layer > 0;
 }
@@ -90,7 +90,7 @@ function layersOfBoth(off: Records, on: Records): readonly Layer[] {
   return layers;
 }
 
-/** What stands in the way of a difference of these layers. */
+/** The reason why these layers have no difference; undefined if they have one. */
 function obstacle(layers: readonly Layer[]): string | undefined {
   const [first] = layers;
   for (const { layer, off, on } of layers) {
@@ -144,7 +144,7 @@ function reachOf(tileMaps: BeforeAfter['tileMaps'], cols: number): Sides {
   return { off: sizesOf('off'), on: sizesOf('on'), difference: sizesOf('difference') };
 }
 
-/** One for each column. */
+/** One root mean square for each column. */
 function rootMeanSquares({ values, rows, cols }: MapData): Floats {
   return Float64Array.from({ length: cols }, (_, col) => {
     let sum = 0;

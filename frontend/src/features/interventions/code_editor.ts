@@ -26,7 +26,7 @@ import { kProgramLanguage } from './program_language';
 import { type Suggestions, suggestionsAt } from './suggestions';
 import type { Facts, Word } from './vocabulary';
 
-// The program's editor: CodeMirror, with the colours and the completion of our language.
+// The editor of programs: CodeMirror with the colours and the completion of the program language.
 
 export interface EditorOptions {
   readonly parent: HTMLElement;
@@ -102,7 +102,7 @@ const kTheme = EditorView.theme({
   '.cm-completionDetail': { color: 'inherit', fontStyle: 'normal', opacity: '0.8' },
 });
 
-/** One of the kinds of CodeMirror, for the letter in front of a suggestion. */
+/** The completion type of CodeMirror for each kind of word. */
 const kIcons: Readonly<Record<Word['kind'], string>> = {
   place: 'property',
   vector: 'constant',
@@ -110,7 +110,7 @@ const kIcons: Readonly<Record<Word['kind'], string>> = {
   line: 'keyword',
   name: 'variable',
 };
-/** First what is of this program and this run. */
+/** Words of this program and of this run come first. */
 const kBoosts: Readonly<Record<Word['kind'], number>> = {
   name: 4,
   vector: 3,
@@ -127,7 +127,7 @@ function completed(context: CompletionContext, facts: Facts | null): CompletionR
   const line = context.state.doc.lineAt(context.pos);
   const before = line.text.slice(0, context.pos - line.from);
   const found: Suggestions | null = suggestionsAt(before, context.state.doc.toString(), facts);
-  // Nothing is offered where nothing has been typed, unless it is asked for.
+  // Without typed text, suggestions appear only on request.
   const isTyping = context.explicit || /[\w.\]"']$/.test(before);
   if (
     found === null ||
@@ -179,13 +179,13 @@ export function makeEditor(options: EditorOptions): EditorView {
   return new EditorView({ parent, state: EditorState.create({ doc: text, extensions }) });
 }
 
-/** Puts another text in the place of what stands there; the change can be undone. */
+/** Replaces the whole text; the user can undo the change. */
 export function replaceText(view: EditorView, text: string): void {
   if (view.state.doc.toString() === text) return;
   view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } });
 }
 
-/** Marks where an error is; what lies beyond the text marks its last character. */
+/** Marks the range of an error. A range beyond the text marks the last character. */
 export function markRange(view: EditorView, range: Range | null): void {
   const { length } = view.state.doc;
   const to = range === null ? 0 : Math.min(length, Math.max(range[1], range[0] + 1));
@@ -193,7 +193,7 @@ export function markRange(view: EditorView, range: Range | null): void {
   view.dispatch({ effects: kMarked.of(range === null || from < 0 ? null : [from, to]) });
 }
 
-/** Chooses a part of the text and takes the focus there. */
+/** Selects a part of the text and moves the focus there. */
 export function chooseRange(view: EditorView, [from, to]: Range): void {
   const { length } = view.state.doc;
   const anchor = Math.min(from, length);

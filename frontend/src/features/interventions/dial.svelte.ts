@@ -2,12 +2,12 @@ import type { HubError } from '../../protocol/messages';
 import type { Acknowledged, Interventions } from './interventions.svelte';
 import { LatestSender } from '../../core/session/latest_sender';
 
-// The hub takes 100 messages a second of a viewer.
+// The hub accepts 100 messages per second from a viewer.
 const kPauseMs = 50;
 
-/** The slider of a program's parameter. While it moves, only its last place counts. */
+/** The slider of a program's parameter. While it moves, a newer value replaces a value that waits. */
 export class Dial {
-  /** What it was moved to and is not acknowledged yet. */
+  /** The chosen value, until it is acknowledged or refused. */
   wanted = $state<number | null>(null);
   acknowledged = $state.raw<Acknowledged | null>(null);
   error = $state.raw<HubError | null>(null);

@@ -5,31 +5,31 @@ import type {
   SavedFacts,
 } from '../../protocol/interventions';
 
-/** What a program did in one step. */
+/** The counters of a program in one step. */
 export type Application = AppliedProgram & { readonly step: number };
 
-/** What a program has done, as far as this page has seen it. */
+/** The counters of a program over the steps that this page received. */
 export interface Counters {
-  /** It saw every step since the program is in force. */
+  /** The page received every step since the program came into force. */
   readonly whole: boolean;
-  /** The first step that it saw. */
+  /** The first step that the page received. */
   readonly from: number;
-  /** The first of them in which a rank acted; null before that. */
+  /** The first of these steps in which the program acted on a rank; null before that. */
   readonly first: Application | null;
   readonly last: Application;
   readonly forwards: number;
   readonly positions: number;
 }
 
-/** What one `save` gave: the last values, and of single numbers those before. */
+/** The values of one `save`: the last values, and for single numbers also the earlier values. */
 export interface SavedSeries {
   readonly key: string;
   readonly last: Omit<SavedFacts, 'values'>;
   readonly count: number;
-  /** Of the finite ones; NaN where there is none. */
+  /** The range of the finite values; NaN if no value is finite. */
   readonly least: number;
   readonly largest: number;
-  /** Numbers that are not finite. */
+  /** The number of values that are not finite. */
   readonly bad: number;
   readonly head: readonly number[];
   readonly steps: readonly number[];
@@ -40,13 +40,13 @@ export const kMaxPoints = 2000;
 export const kMaxSeries = 200;
 const kHead = 8;
 
-/** The programs in force, what they did, and what they saved. Only what the hub tells changes it. */
+/** The programs in force, their counters and their saved values. Only messages of the hub change it. */
 export class InterventionStore {
   programs: readonly Program[] = [];
   private readonly counters = new Map<string, Counters>();
   private readonly series = new Map<string, SavedSeries>();
 
-  /** Something is saved that there is no place for. */
+  /** A saved value was left out because there was no room for its series. */
   isFull = false;
 
   get saved(): readonly SavedSeries[] {
@@ -64,7 +64,7 @@ export class InterventionStore {
     this.isFull = false;
   }
 
-  /** A program that is gone, or was applied anew, counts from nothing. */
+  /** Resets the counters of each program that was removed or applied again. */
   inForce(programs: readonly Program[]): void {
     const before = this.programs;
     this.programs = programs;
@@ -82,7 +82,7 @@ export class InterventionStore {
     }
   }
 
-  /** A value that every rank uses: the notification of it may come later. */
+  /** Stores a value that every rank uses. The hub's notification of this value may come later. */
   acknowledge(name: string, parameter: string, value: number): void {
     this.programs = this.programs.map((program) =>
       program.name !== name ? program : withValue(program, parameter, value),
@@ -94,7 +94,7 @@ export class InterventionStore {
       const program = this.programs.find(({ name }) => name === each.name);
       if (program === undefined) continue;
       const known = this.counters.get(each.name);
-      // A replay that moved back tells its steps once more.
+      // A replay that moved back sends its steps again.
       const before = known !== undefined && known.last.step < step ? known : undefined;
       const last = { ...each, step };
       const next = before === undefined ? program.since : before.last.step + 1;
@@ -123,7 +123,7 @@ export class InterventionStore {
     this.series.set(key, { key, last, count: values.length, head, ...rangeOf(values), ...line });
   }
 
-  /** For one more series: those of a program that is gone go first. */
+  /** Makes room for one more series: deletes a series of a program that is no longer in force. */
   private makeRoom(): boolean {
     if (this.series.size < kMaxSeries) return true;
     for (const [key, { last }] of this.series) {
@@ -138,7 +138,7 @@ export class InterventionStore {
 type Line = Pick<SavedSeries, 'steps' | 'values'>;
 const kNoLine: Line = { steps: [], values: [] };
 
-/** One number for each step: of several micro-batches the last. */
+/** One number for each step; the last one if a step has several micro-batches. */
 function longer(known: Line = kNoLine, step: number, value: number): Line {
   const { steps, values } = known;
   const lastStep = steps[steps.length - 1] ?? 0;

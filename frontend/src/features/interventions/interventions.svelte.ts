@@ -14,7 +14,7 @@ export interface ApplyOptions {
   readonly name: string;
   readonly program: unknown;
   readonly parameters: Readonly<Record<string, number>>;
-  /** For so many steps; null: until it is reverted. */
+  /** The program is in force for this number of steps; null: until it is reverted. */
   readonly ttl: number | null;
   readonly keep: boolean;
 }
@@ -25,7 +25,7 @@ export interface Acknowledged {
   readonly ranks: number;
 }
 
-/** The programs in force for panels to follow, and what is asked of them. */
+/** The reactive state of the programs in force, and the requests that change them. */
 export class Interventions implements Follower {
   private readonly store = new InterventionStore();
   private version = $state(0);
@@ -79,7 +79,7 @@ export class Interventions implements Follower {
     return this.control.carryOut('intervention.apply', asked, programAnswerSchema);
   }
 
-  /** The error is the slider's to show. */
+  /** The slider shows the error. */
   async set(name: string, parameter: string, value: number): Promise<Outcome<Acknowledged>> {
     const params = { name, parameter, value };
     const outcome = await this.control.adjust('intervention.set', params, setAnswerSchema);
@@ -89,7 +89,7 @@ export class Interventions implements Follower {
     return outcome;
   }
 
-  /** Takes one program out, or all of them. */
+  /** Removes the program `name`, or all programs if there is no name. */
   async revert(name?: string): Promise<void> {
     const { control } = this;
     const params = name === undefined ? {} : { name };

@@ -14,7 +14,7 @@ interface Of {
   readonly firstRow?: number;
 }
 
-/** What `topk` makes of the scores of one row: docs/protocol.md. */
+/** The record of `topk` for the scores of one row: docs/protocol.md. */
 function topk(
   scores: readonly (readonly number[])[],
   targets: readonly number[],
@@ -105,7 +105,7 @@ test('the k best: KL over what both list, all others as one outcome, never more 
   );
   expect(text.divergence[0]).toBeCloseTo(bound, 5);
   expect(text.divergence[0]).toBeLessThan(divergence(wide[0], moved[0]));
-  // Of token 2 only `off` is known; `on` is at most the smallest that was captured.
+  // For token 2, only `off` is known; `on` is at most the smallest captured probability.
   const third = outcomesAt(text, 0, 4).find(({ id }) => id === 2);
   expect(third?.on).toBeNull();
   expect(third?.onMost).toBeCloseTo(Math.exp(3 - b), 6);

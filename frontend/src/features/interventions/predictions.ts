@@ -1,33 +1,33 @@
 import { toFloats, toIntegers } from '../../protocol/numbers';
 import { kInputTokensFlag, type TensorRecord } from '../../protocol/record';
 
-/** One text of a preview: what the model predicts after each of its tokens, without and with the program. */
+/** One text of a preview, with the predictions after each of its tokens, without and with the program. */
 export interface PreviewText {
   /** 0: the evaluation batch. */
   readonly promptSet: number;
   readonly row: number;
-  /** Tokens of the text; ids where captured. */
+  /** The number of tokens. `tokens` has their ids; null if they were not captured. */
   readonly count: number;
   readonly tokens: Int32Array | null;
   readonly off: Side;
   readonly on: Side;
   /** Kullback-Leibler divergence of on from off after each token, in nats. */
   readonly divergence: Float64Array;
-  /** All of the vocabulary was captured: a divergence is exact. Else it is a lower bound. */
+  /** The whole vocabulary was captured: a divergence is exact. Else it is a lower bound. */
   readonly isExact: boolean;
 }
 
-/** The most likely next tokens of each token of one text, in falling order. */
+/** The most likely next tokens after each token of one text, the most likely first. */
 export interface Side {
   readonly k: number;
   readonly ids: Int32Array;
   readonly probabilities: Float64Array;
-  /** In nats; NaN where the true next token is not known. */
+  /** In nats; NaN if the true next token is not known. */
   readonly loss: Float64Array;
   readonly target: Int32Array;
 }
 
-/** A possible next token. A probability that was not captured is at most `…Most`. */
+/** A possible next token. A probability that was not captured is at most `offMost` or `onMost`. */
 export interface Outcome {
   readonly id: number;
   readonly off: number | null;
@@ -38,10 +38,10 @@ export interface Outcome {
 
 type Records = readonly TensorRecord[];
 
-/** Log-sum-exp, entropy, loss, target: docs/protocol.md. */
+/** The numbers of a token's softmax: log-sum-exp, entropy, loss, target (docs/protocol.md). */
 const kNumbers = 4;
 
-/** The texts whose predictions both sides have; the evaluation batch first. */
+/** The texts with predictions on both sides; the evaluation batch comes first. */
 export function previewTexts(off: Records, on: Records, logits: number): readonly PreviewText[] {
   const passes = off.filter(({ header }) => header.point === logits && header.shape.length === 4);
   const texts = passes.flatMap((best) => {
@@ -53,7 +53,7 @@ export function previewTexts(off: Records, on: Records, logits: number): readonl
   return texts.sort((a, b) => a.promptSet - b.promptSet || a.row - b.row);
 }
 
-/** The records of one forward: `topk`, and all scores and the tokens, where they were captured. */
+/** The records of one forward: `topk`, and all scores and the tokens if they were captured. */
 interface Pass {
   readonly best: TensorRecord;
   readonly scores: TensorRecord | undefined;
@@ -90,7 +90,7 @@ function textOf(off: Pass, on: Pass, row: number): PreviewText | null {
   };
 }
 
-/** Behind a prompt's last token stands padding: from its last token on there is no target. */
+/** The length without padding. From a prompt's last token on, there is no target. */
 function lengthOf({ target }: Side, promptSet: number): number {
   if (promptSet === 0) return target.length;
   const end = target.findIndex((id) => id < 0);
@@ -115,7 +115,7 @@ function sideOf({ best, scores }: Pass, row: number): Side | null {
   return { ...about, k, ids: Int32Array.from(each(1)), probabilities };
 }
 
-/** All tokens of the vocabulary, from all scores. */
+/** The probabilities of the whole vocabulary, from all scores. */
 function allOf(
   scores: TensorRecord,
   row: number,
@@ -152,8 +152,8 @@ function listOf({ k, ids, probabilities }: Side, at: number): ReadonlyMap<number
 }
 
 /**
- * Σ p ln(p/q) over the tokens that both sides list, with all others as one outcome: never more than over the whole
- * vocabulary, and as much where all of it is listed.
+ * Σ p ln(p/q) over the tokens that both sides list, with all other tokens as one outcome. It is at
+ * most the sum over the whole vocabulary, and equal to it if the whole vocabulary is listed.
  */
 export function divergenceAt(off: Side, on: Side, at: number, isExact: boolean): number {
   const others = listOf(on, at);
@@ -166,11 +166,11 @@ export function divergenceAt(off: Side, on: Side, at: number, isExact: boolean):
     restOn -= q;
   }
   const rest = isExact ? 0 : term(Math.max(0, restOff), Math.max(0, restOn));
-  // Rounding may leave it a little below 0.
+  // Rounding errors can make the sum a little negative.
   return Number.isNaN(sum + rest) ? Number.NaN : Math.max(0, sum + rest);
 }
 
-/** Less than what float32 can tell of a probability near 1 is nothing. */
+/** A smaller probability counts as 0: it is within the rounding error of float32 near 1. */
 const kNothing = 1e-6;
 
 function term(p: number, q: number): number {
@@ -178,7 +178,7 @@ function term(p: number, q: number): number {
   return p * Math.log(p / q);
 }
 
-/** The likeliest next tokens of either side after one token. */
+/** The most likely next tokens of both sides after one token. */
 export function outcomesAt(
   { off, on }: PreviewText,
   at: number,
@@ -198,7 +198,7 @@ function leastOf({ k, probabilities }: Side, at: number): number {
   return probabilities[at * k + k - 1];
 }
 
-/** NaN where no value is finite. */
+/** The mean without NaN; NaN if all values are NaN. */
 export function meanOf(values: ArrayLike<number>, count: number): number {
   let [sum, known] = [0, 0];
   for (let i = 0; i < count; i++) {
@@ -209,7 +209,7 @@ export function meanOf(values: ArrayLike<number>, count: number): number {
   return known === 0 ? Number.NaN : sum / known;
 }
 
-/** Where the program changes the prediction most; of a prompt its end, which is where the model would go on. */
+/** The token with the most changed prediction; for a prompt, the last token: the model continues there. */
 export function tokenToShow({ promptSet, count, divergence }: PreviewText): number {
   if (promptSet > 0) return count - 1;
   let best = 0;

@@ -21,7 +21,7 @@ function runOf(
   };
 }
 
-/** What a preview sends of each side, less much for headers and token ids. */
+/** The bytes that a preview sends of each side, less 100 000 for headers and token ids. */
 const kMaxBytes = 2 ** 20 - 100_000;
 
 function bytesOf(layers: number, tokens: number, tiles: number): number {
@@ -30,7 +30,7 @@ function bytesOf(layers: number, tokens: number, tiles: number): number {
 
 type Entries = NonNullable<ReturnType<typeof previewPlan>>['entries'];
 
-/** Bytes of the predictions of so many tokens: all scores, or the k best with their softmax. */
+/** The bytes of predictions for a number of tokens: all scores, or the k best with their softmax. */
 function bytesOfPredictions(entries: Entries, tokens: number, vocabulary: number): number {
   const kinds = entries.map(({ compressor }) => compressor);
   return kinds.reduce((sum, compressor) => {

@@ -9,34 +9,34 @@ import {
 const kPoint = 'HiddenStates';
 const kTokens = 'InputTokens';
 const kMaxTiles = 24;
-/** Fewer tell too little: tokens are left out instead. */
+/** Fewer tiles show too little: tokens are left out instead. */
 const kFewestTiles = 8;
-/** Of one side; with the headers a preview sends 1 MiB of each. */
+/** The bytes of one side without headers. With headers, a preview sends at most 1 MiB of each side. */
 const kMaxBytes = 960_000;
 const kMapBytes = 560_000;
-/** Predictions of a token: fewer tell too little, and `topk` takes no more than the other. */
+/** Predictions of a token: fewer show too little, and `topk` accepts at most `kMaxBest`. */
 const kFewestBest = 10;
 const kMaxBest = 256;
 const kNumberBytes = 4;
-/** Of each token: its id and position. */
+/** The numbers of each token in `InputTokens`: its id and its position. */
 const kTokenNumbers = 2;
-/** Numbers of a token's softmax that `topk` has behind its two planes. */
+/** The numbers of a token's softmax, which follow the two planes of `topk`. */
 const kSoftmax = 4;
 
 type Run = Pick<RunFacts, 'points' | 'model' | 'prompt_sets'>;
-/** Which forwards and rows an entry is of. */
+/** The forwards and the rows of an entry. */
 type Of = Pick<PlanEntry, 'phases' | 'prompts' | 'rows'>;
 
 const kBatch: Of = { phases: ['eval'], rows: 1 };
 
-/** What a preview is to take of the evaluation batch and of the prompts; null where the run has no such point. */
+/** The plan of a preview for the evaluation batch and the prompts; null if the run has no HiddenStates. */
 export function previewPlan(run: Run | null): { readonly entries: readonly PlanEntry[] } | null {
   const states = run?.points.find(({ name }) => name === kPoint);
   if (run === null || states === undefined) return null;
   const sequence = Math.max(1, run.model.seq_length);
   const maps = mapEntry(sequence, states);
   const logits = run.points.find(({ name }) => name === kLogitsPoint);
-  // Prompts come first: they are short, so that the whole vocabulary may find room.
+  // Prompts get their bytes first: they are short, so that the whole vocabulary may fit.
   const room = kMaxBytes - maps.bytes;
   const sets = logits === undefined ? [] : promptsWithin(run, room / 2);
   const ofSets = sets.reduce((sum, { tokens }) => sum + tokens, 0);
@@ -81,7 +81,7 @@ function mapEntry(
   return { entry, bytes: kNumberBytes * numbers };
 }
 
-/** The prompt sets that have room with at least the fewest predictions, in their order. */
+/** The prompt sets that fit into `room` bytes with `kFewestBest` predictions per token, in their order. */
 function promptsWithin(run: Run, room: number): readonly { name: string; tokens: number }[] {
   let total = 0;
   const sets = [];
@@ -95,7 +95,7 @@ function promptsWithin(run: Run, room: number): readonly { name: string; tokens:
   return sets;
 }
 
-/** How predictions travel: all scores where they have room, and the rest of `topk` beside them; or the k best. */
+/** The compressors of predictions: all scores, with the softmax of `topk`, if they fit; else the k best. */
 interface Way {
   readonly compressors: readonly NonNullable<PlanEntry['compressor']>[];
   readonly bytes: number;
@@ -110,7 +110,7 @@ function wayOf(tokens: number, room: number, { features }: PointFacts): Way {
   return { compressors: [{ kind: 'topk', k }], bytes: tokens * bytesOf(k) };
 }
 
-/** Of a token with its k best. */
+/** The bytes of one token with its k best predictions. */
 function bytesOf(k: number): number {
   return kNumberBytes * ((2 + Math.ceil(kSoftmax / k)) * k + kTokenNumbers);
 }

@@ -13,7 +13,7 @@ export type PreviewRecordsRead = PreviewRecords | { readonly reason: string };
 
 const recordsSchema = object({ off: string, on: string });
 
-/** Of the member `records` of a preview's answer; null without one. Throws nothing. */
+/** Reads the member `records` of a preview's answer; null if it is absent. It does not throw. */
 export function readRecords(records: unknown): PreviewRecordsRead | null {
   if (records === undefined || records === null) return null;
   try {

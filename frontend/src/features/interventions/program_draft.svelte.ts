@@ -24,33 +24,33 @@ const kFree = 'Nobody holds control: Preview, Apply and the sliders claim it.';
 const kReplayed = 'A recording does not run the model. These are the programs of the recorded run.';
 const kNoName = 'program';
 
-/** A program as it is previewed and applied. */
+/** A program with its parameters, as a preview or an apply sends it. */
 interface Asked {
   readonly program: unknown;
   readonly parameters: Readonly<Record<string, number>>;
 }
 
-/** What was previewed, and the answer. */
+/** A preview: the program and the answer. */
 export interface Previewed {
   readonly name: string;
   readonly asked: string;
   readonly answer: Preview;
-  /** The step from which it is in force, where it was applied since. */
+  /** The step from which the program is in force; null if it was not applied after the preview. */
   readonly applied: number | null;
 }
 
 /** The draft of an intervention: typed, checked, previewed, applied. */
 export class ProgramDraft {
   readonly checker: LiveCheck<{ readonly program: unknown }, ProgramCheck>;
-  /** Typed values of the parameters, for those that differ from the text; and for how many steps it is to act. */
+  /** Typed values of the parameters that differ from the text. `ttl` is the typed number of steps. */
   values = $state<Record<string, string>>({});
   ttl = $state('');
   keep = $state(false);
-  /** The last preview: it stays until the next. */
+  /** The last preview, until the next preview or another run. */
   previewed = $state.raw<Previewed | null>(null);
-  /** The layer whose tiles the maps of a preview show; null: the last. */
+  /** The layer whose tiles the maps of a preview show; null: the last captured layer. */
   previewLayer = $state<number | null>(null);
-  /** The text whose predictions are shown, by its place in the list. */
+  /** The index of the text whose predictions are shown. */
   previewText = $state(0);
   /** The last program that this page has applied, and the step from which it is in force. */
   applied = $state.raw<{ name: string; step: number; ranks: number } | null>(null);
@@ -59,41 +59,41 @@ export class ProgramDraft {
   readonly text = $derived.by(() => this.session.view.program);
   readonly name = $derived.by(() => this.session.view.programName.trim() || kNoName);
   readonly isEmpty = $derived(this.text.trim() === '');
-  /** The address is too short for it: a reload loses it. */
+  /** The text is too long for the URL: a reload loses it. */
   readonly isTooLong = $derived.by(() => !fitsAddress(this.session.view, 'program'));
   readonly error = $derived.by((): HubError | null => this.checker.error);
   readonly found = $derived(
     this.error === null ? null : expressionErrorOf(this.error.message, this.error.where),
   );
-  /** What was said of the draft as it was last answered and good. */
+  /** The result of the last check that found no error. */
   readonly check = $derived.by(() => this.checker.answered?.result ?? null);
   readonly isFine = $derived.by(() => this.checker.fresh && this.checker.error === null);
-  /** Why nobody says whether the draft is good; '' where somebody does. */
+  /** The reason why the draft is not checked; '' if it is checked. */
   readonly hindrance = $derived.by(() => this.hindranceOf());
-  /** What is wrong with what was typed for its parameters; '' where nothing is. */
+  /** The error in a typed value or in the number of steps; '' if there is no error. */
   readonly wrong = $derived.by(() => this.wrongOf());
-  /** It may be previewed and applied. */
+  /** The draft can be previewed and applied. */
   readonly isReady = $derived(this.isFine && !this.access.readOnly && this.wrong === '');
-  /** What was previewed is another program than what stands in the editor, or has other values. */
+  /** The previewed program or its values differ from the editor. */
   readonly isStale = $derived.by(() => this.previewed?.asked !== JSON.stringify(this.asked()));
 
   private readonly records = $derived(readRecords(this.previewed?.answer.records));
-  /** The maps of the preview; null where its answer has none. */
+  /** The maps of the preview; null if its answer has no records. */
   readonly beforeAfter = $derived.by((): BeforeAfterRead | null => {
     if (this.records === null) return null;
     if ('reason' in this.records) return { maps: null, reason: this.records.reason };
     return beforeAfterOf(this.records.off, this.records.on);
   });
-  /** What the model says, without and with the program. */
+  /** The texts with their predictions, without and with the program. */
   readonly texts = $derived.by(() => {
     const flag = this.session.run?.points.find(({ name }) => name === kLogitsPoint)?.flag;
     if (flag === undefined || this.records === null || 'reason' in this.records) return [];
     return previewTexts(this.records.off, this.records.on, flag);
   });
 
-  /** Why the last preview or apply was refused. */
+  /** The error of the last preview or apply, if it was refused. */
   refused = $state.raw<HubError | null>(null);
-  /** Who was asked: session and run. */
+  /** The session and the run that check the draft. */
   private trainer = '';
   /** The run of the preview. */
   private run = '';
@@ -106,7 +106,7 @@ export class ProgramDraft {
     this.checker.dispose();
   }
 
-  /** Asks the trainer about the draft as it stands. A replay has none. */
+  /** Asks the trainer to check the current draft. A replay has no trainer. */
   follow(): void {
     const { text, isEmpty } = this;
     const { session, viewOnly } = this.session.control;
@@ -123,7 +123,7 @@ export class ProgramDraft {
     });
   }
 
-  /** The values stand in the text. */
+  /** Takes a new text. The typed values are dropped, because the text has values. */
   write(text: string): void {
     this.refused = null;
     this.values = {};
@@ -158,7 +158,10 @@ export class ProgramDraft {
     this.previewed = { name, asked: JSON.stringify(asked), answer: outcome.value, applied: null };
   }
 
-  /** With records of an evaluation batch and the prompts, without them where the hub does not take a plan. */
+  /**
+   * Asks for a preview with records of an evaluation batch and the prompts; without records if the hub
+   * refuses the plan.
+   */
   private async previewOf(params: Asked): Promise<Outcome<Preview>> {
     const { control, run } = this.session;
     const plan = previewPlan(run);
@@ -186,7 +189,7 @@ export class ProgramDraft {
       this.previewed = { ...previewed, applied: step };
   }
 
-  /** The program that was checked last, with its values; null without one. */
+  /** The last checked program with its values; null if no program was checked. */
   private asked(): Asked | null {
     const { answered } = this.checker;
     if (answered === null) return null;

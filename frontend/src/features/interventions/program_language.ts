@@ -1,7 +1,7 @@
 import { StreamLanguage, type StringStream } from '@codemirror/language';
 import { kCalls, kOperators } from './vocabulary';
 
-// The colours of the language of programs. What a line means says the trainer.
+// The colours of the program language. The trainer, not the page, interprets the lines.
 
 const kPlace = /^layers(?=\s*\[)/;
 const kPath = /^\.(?:[a-z_]\w*\.)*[a-z_]\w*/;
@@ -9,17 +9,17 @@ const kNumber = /^(?:\d[\d_]*)?\.?\d+(?:[eE][+-]?\d+)?|^\d[\d_]*\.?(?:[eE][+-]?\
 const kString = /^(?:"(?:[^"\\]|\\.)*"?|'(?:[^'\\]|\\.)*'?)/;
 const kWord = /^[A-Za-z_]\w*/;
 const kKeywords: ReadonlySet<string> = new Set(['if', 'True', 'False', 'None', 'layer']);
-/** Places outside the layers begin so. */
+/** The first words of places outside the layers. */
 const kOutside: ReadonlySet<string> = new Set([
   ...['tokens', 'embedding', 'logits', 'final_norm', 'output_layer'],
 ]);
 
 interface State {
-  /** Behind `layers[…]`: what follows the bracket is the rest of a place. */
+  /** The position in a place: 'bracket' is after `layers`, 'path' is after the closing bracket. */
   inPlace: 'no' | 'bracket' | 'path';
 }
 
-/** The kind of the next piece of text, as CodeMirror names them; null: none of them. */
+/** CodeMirror's name for the kind of the next piece of text; null if it has no kind. */
 export function nextKind(stream: StringStream, state: State): string | null {
   if (state.inPlace === 'path') {
     state.inPlace = 'no';

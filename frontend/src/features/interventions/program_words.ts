@@ -3,14 +3,14 @@ import { isRecord } from '../../base/schema';
 import type { Conditions, Parameter, Program, Site } from '../../protocol/interventions';
 import type { Application, Counters } from './intervention_store';
 
-/** What is sent of a draft: its text, or the graph where it is one in JSON. */
+/** The program of a draft, as it is sent: the text, or the graph if the text is a graph in JSON. */
 export function programOf(text: string): unknown {
   if (!text.trimStart().startsWith('{')) return text;
   try {
     const graph: unknown = JSON.parse(text);
     return isRecord(graph) ? graph : text;
   } catch {
-    // The trainer says what is wrong with it.
+    // The trainer reports the error.
     return text;
   }
 }
@@ -37,7 +37,7 @@ const kPhases: Readonly<Record<string, string>> = {
   all: 'training, evaluation and every prompt set',
 };
 
-/** When and where a program acts, part by part. */
+/** The conditions of a program, one text for each. */
 export function whenWords(when: Conditions): readonly string[] {
   const member = (name: string): string => {
     const value = when[name];
@@ -57,14 +57,14 @@ export function whenWords(when: Conditions): readonly string[] {
   return words;
 }
 
-/** "from 0 to 20" */
+/** The range of a parameter, such as "from 0 to 20". */
 export function rangeText({ min, max }: Parameter): string {
   const low = typeof min === 'number' ? `from ${min}` : '';
   const high = typeof max === 'number' ? `to ${max}` : '';
   return `${low} ${high}`.trim() || 'any number';
 }
 
-/** What is wrong with a typed value; '' where nothing is. */
+/** The error of a typed value; '' if the value is valid. */
 export function wrongValue(parameter: Parameter, typed: string): string {
   const value = Number(typed);
   const { min, max } = parameter;
@@ -77,7 +77,7 @@ export function wrongValue(parameter: Parameter, typed: string): string {
     : `${parameter.name}: ${rangeText(parameter)}`;
 }
 
-/** How far one press of a key moves a slider: a round number, some 200 from end to end. */
+/** The step of a slider for one key press: a round number, about 1/200 of the range. */
 export function dialStep(min: number, max: number): number {
   const wanted = (max - min) / 200;
   const power = 10 ** Math.floor(Math.log10(wanted));
@@ -85,7 +85,7 @@ export function dialStep(min: number, max: number): number {
   return Number((round * power).toPrecision(6));
 }
 
-/** "applied at step 13 on 2/2 ranks, 4 096 positions"; null: it has not acted yet. */
+/** Such as "applied at step 13 on 2/2 ranks, 4 096 positions"; null if the program has not acted yet. */
 export function appliedText({ first, whole }: Counters): string | null {
   if (first === null) return null;
   const { step, ranks, of_ranks, positions } = first;
@@ -93,7 +93,7 @@ export function appliedText({ first, whole }: Counters): string | null {
   return `${verb} at step ${step} on ${ranks}/${of_ranks} ranks, ${formatPlural(positions, 'position')}`;
 }
 
-/** "in force from step 13 to 512, stays when the lease ends" */
+/** Such as "in force from step 13 to 512, stays when the lease ends". */
 export function forceText({ since, until, keep }: Program): string {
   const end = typeof until === 'number' ? `to ${until}` : 'on';
   return `in force from step ${since} ${end}${keep ? ', stays when the lease ends' : ''}`;
@@ -104,7 +104,7 @@ export interface CounterLine {
   readonly tone: 'plain' | 'warn' | 'bad';
 }
 
-/** What a program did in its last step, what it has done so far, and what it left out and why. */
+/** The counters of the last step, their sums over all steps, and the reasons of skipped lines. */
 export function counterLines(counters: Counters): readonly CounterLine[] {
   const { whole, from, last, forwards, positions } = counters;
   const acted = formatPlural(last.forwards, 'forward');
@@ -126,7 +126,7 @@ export function counterLines(counters: Counters): readonly CounterLine[] {
   return [...lines, ...problemLines(last)];
 }
 
-/** What it left out in a step, and why. */
+/** The ranks and lines that did not act in a step, with the reasons. */
 function problemLines(last: Application): readonly CounterLine[] {
   const lines: CounterLine[] = [];
   const { identity, waiting, failed } = last;

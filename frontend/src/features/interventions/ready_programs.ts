@@ -1,10 +1,10 @@
 import type { RunFacts } from '../../protocol/messages';
 import { middleLayer } from './vocabulary';
 
-/** A program of configs/interventions: it comes with the page. */
+/** A program of configs/interventions. The page contains its text. */
 export interface ReadyProgram {
   readonly name: string;
-  /** The first line of the comment that it begins with. */
+  /** The first line, if it is a comment; else the name. */
   readonly title: string;
   readonly text: string;
 }
@@ -18,7 +18,7 @@ export const kReadyPrograms: readonly ReadyProgram[] = Object.entries(kFiles)
   .map(([path, text]) => readyProgram(path, text))
   .sort((a, b) => a.title.localeCompare(b.title, 'en'));
 
-/** Those that an empty editor offers as buttons. */
+/** The programs that an empty editor offers as buttons. */
 export const kFirstPrograms: readonly ReadyProgram[] = [
   ...['steer', 'cap', 'project_out', 'scale', 'ablate_head', 'logit_attribution'],
 ].flatMap((name) => kReadyPrograms.find((each) => each.name === name) ?? []);
@@ -29,14 +29,14 @@ export function readyProgram(path: string, text: string): ReadyProgram {
   return { name, title, text };
 }
 
-/** "Steer" of "Steer: add a direction to the residual stream". */
+/** The title before its colon: "Steer" of "Steer: add a direction to the residual stream". */
 export function shortTitle({ title }: ReadyProgram): string {
   return title.replace(/:.*$/, '');
 }
 
 const kVector = 'evil';
 
-/** Why a run cannot use the program; '' where it can. */
+/** The reason why a run cannot use the program; '' if the run can. */
 export function lackOf({ text }: ReadyProgram, run: Pick<RunFacts, 'vectors'> | null): string {
   if (!text.includes(`vector("${kVector}")`) || run === null || run.vectors.length > 0) return '';
   return 'this run has no direction vectors: start it with --tensor-tracer-vectors';
@@ -44,7 +44,7 @@ export function lackOf({ text }: ReadyProgram, run: Pick<RunFacts, 'vectors'> | 
 
 type Model = RunFacts['model'];
 
-/** The program with the run's own vector, a middle layer of its model, and its final norm. */
+/** The program with a vector of the run, the middle layer of its model, and its final norm. */
 export function fittedText(
   { text }: ReadyProgram,
   run: Pick<RunFacts, 'vectors' | 'model'> | null,
@@ -55,7 +55,7 @@ export function fittedText(
   return withNorm(atLayer(ofRun, middleLayer(run.model.num_layers)), run.model);
 }
 
-/** Programs name one layer: in places, in rows of vectors and in their comments. */
+/** Replaces the layer of a program, which occurs in places, in rows of vectors and in comments. */
 function atLayer(text: string, layer: number): string {
   const from = /\blayers\[(\d+)\]/.exec(text.replace(/^#.*$/gm, ''))?.[1];
   if (from === undefined) return text;
@@ -65,7 +65,7 @@ function atLayer(text: string, layer: number): string {
     .replace(new RegExp(`\\b(layer|row) ${from}\\b`, 'g'), `$1 ${layer}`);
 }
 
-/** RMSNorm takes no mean away. */
+/** RMSNorm does not subtract the mean. */
 function withNorm(text: string, { normalization, norm_epsilon: epsilon }: Model): string {
   const centred = normalization === 'RMSNorm' ? '0.0' : '1.0';
   const ofNorm = text.replace(/^centred = 1\.0$/m, `centred = ${centred}`);

@@ -81,7 +81,7 @@ test('operators are those of the document', () => {
   expect(kOperators.has('linalg_vector_norm')).toBe(true);
   expect(kOperators.has('take_along_dim')).toBe(true);
   expect(kOperators.size).toBeGreaterThan(150);
-  // What is said of others does not make them operators.
+  // Names in other sections are not operators.
   expect(
     operatorsOf('## Syntax\n`no`\n## Operators\n* **A**: `yes`, `too`\n## Next\n`not`'),
   ).toEqual([...['yes', 'too']]);

@@ -10,15 +10,15 @@ import {
   type Word,
 } from './vocabulary';
 
-/** What fits where the cursor stands; `from`: how many characters before it are replaced. */
+/** The words that fit at the cursor. A word replaces `back` characters before the cursor. */
 export interface Suggestions {
   readonly back: number;
   readonly words: readonly Word[];
 }
 
 /**
- * What may be typed behind `before`, the text of the line up to the cursor. `program` is the whole text. Null: nothing
- * fits, as in a comment.
+ * The words that can follow `before`, the text of the line up to the cursor. `program` is the whole
+ * text. Null if no word fits, as in a comment.
  */
 export function suggestionsAt(
   before: string,

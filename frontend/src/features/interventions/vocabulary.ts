@@ -1,12 +1,12 @@
 import expressions from '../../../../docs/expressions.md?raw';
 import type { RunFacts } from '../../protocol/messages';
 
-// The words of the language, for colours and completion. Operators come from the list of docs/expressions.md, places
-// from the run's facts.
+// The words of the program language, for colours and completion. Operators come from the list of
+// docs/expressions.md, places from the run's facts.
 
 export interface Word {
   readonly text: string;
-  /** What it is, in a few words. */
+  /** A short description. */
   readonly about: string;
   readonly kind: 'place' | 'vector' | 'operator' | 'line' | 'name';
 }
@@ -15,13 +15,13 @@ export type Facts = Pick<RunFacts, 'points' | 'vectors' | 'model'>;
 
 export const kOperators: ReadonlySet<string> = new Set(operatorsOf(expressions));
 
-/** What stands in backquotes in the section "Operators". */
+/** The names in backquotes in the section "Operators". */
 export function operatorsOf(document: string): readonly string[] {
   const section = document.split(/^## /m).find((each) => each.startsWith('Operators\n')) ?? '';
   return [...section.matchAll(/`([a-z]\w*)`/g)].map(([, name]) => name);
 }
 
-/** What only programs have: docs/intervention_graph.md. */
+/** Lines and calls that only programs have: docs/intervention_graph.md. */
 const kLines: readonly (readonly [text: string, about: string])[] = [
   ['param(1.0, min=0.0, max=10.0)', 'a number with a slider'],
   ['when(phase="train")', 'when and where the program acts'],
@@ -73,7 +73,7 @@ export function placesOutside(facts: Facts): readonly Word[] {
   ];
 }
 
-/** Derived values are computed for the trace plan only. */
+/** The places of all points, without derived values: only the trace plan computes these. */
 function placesOf({ points }: Facts): readonly Word[] {
   return points.flatMap(({ path, formula, name, text }) =>
     path === undefined || formula !== undefined
@@ -103,7 +103,7 @@ export function vectorWords({ vectors }: Facts, layer: number): readonly Word[] 
   }));
 }
 
-/** Names that the lines of a program give. */
+/** The names that the lines of a program define. */
 export function namesOf(program: string): readonly Word[] {
   const names = [...program.matchAll(/^\s*([A-Za-z_]\w*)\s*=(?!=)/gm)].map(([, name]) => name);
   return [...new Set(names)].map((text) => ({ text, about: 'of this program', kind: 'name' }));

@@ -3,7 +3,7 @@ import type { ExportArray, FrameFiles } from '../../core/registry/files';
 import type { LensFrame } from './frame';
 import { valueAt } from './lens_cells';
 
-/** Numbers by layer and token; of each cell the best token. */
+/** Numbers by layer and token, and the best token of each cell. */
 export const kLensFiles: FrameFiles<LensFrame> = {
   arraysOf: (frame) => {
     const axes = [layerAxis(frame), positionAxis(frame)];

@@ -2,19 +2,19 @@ import type { FrameBase } from '../../core/store/frames';
 import type { LensColour } from './lens_colour';
 import type { Floats } from '../../protocol/numbers';
 
-/** What the model would predict if it ended behind each layer: layers by tokens. */
+/** The predictions of the model if it ended after each layer: layers × tokens. */
 export interface LensFrame extends FrameBase {
   readonly kind: 'lens';
   readonly cols: number;
-  /** Predictions of each cell. */
+  /** The number of predictions in each cell. */
   readonly k: number;
   /** [layers, tokens, k], the largest score first. */
   readonly ids: Int32Array<ArrayBuffer>;
   readonly scores: Floats;
-  /** [layers, tokens]; NaN: a layer was not captured. Entropy and loss in nats. */
+  /** [layers, tokens]; NaN: the layer was not captured. Entropy and loss are in nats. */
   readonly logSumExp: Float64Array<ArrayBuffer>;
   readonly entropy: Float64Array<ArrayBuffer>;
-  /** Of the target; NaN also where no target is known. */
+  /** The loss of the target; NaN also if the target is not known. */
   readonly loss: Float64Array<ArrayBuffer>;
   /** The token that follows each token; -1: not known. */
   readonly targets: Int32Array<ArrayBuffer>;
@@ -25,7 +25,7 @@ declare module '../../core/store/frames' {
     readonly lens: LensFrame;
   }
   interface FeatureQuery {
-    /** What the numbers of a pinned cell are. */
+    /** The kind of number of a pinned cell. */
     readonly lensColour: LensColour;
   }
 }

@@ -3,7 +3,7 @@ import { type Feature, frameView } from '../../core/registry/feature';
 import type { LensFrame } from './frame';
 import { kUrl } from './url';
 
-/** The logit lens: what each layer would predict, layers by tokens. Its records come from `topk`. */
+/** The logit lens: the prediction of each layer after each token. The compressor `topk` makes its records. */
 export const kLens: Feature = {
   url: kUrl,
   plan: async () => (await import('./plan')).kPlan,

@@ -9,7 +9,7 @@ export interface LensPrediction {
   readonly isTarget: boolean;
 }
 
-/** The predictions of one layer behind one token, best first; none where nothing was captured. */
+/** The predictions of one layer after one token, best first; empty if the layer was not captured. */
 export function predictionsAt(frame: LensFrame, row: number, col: number): LensPrediction[] {
   const { k, cols, ids, scores, logSumExp, targets } = frame;
   const cell = row * cols + col;
@@ -21,7 +21,7 @@ export function predictionsAt(frame: LensFrame, row: number, col: number): LensP
   });
 }
 
-/** The number that the colour of a cell stands for; NaN: it is not known. */
+/** The number that the colour of a cell shows; NaN: not known. */
 export function valueAt(frame: LensFrame, row: number, col: number, colour: LensColour): number {
   const cell = row * frame.cols + col;
   const bestScore = frame.scores[cell * frame.k];
@@ -31,12 +31,12 @@ export function valueAt(frame: LensFrame, row: number, col: number, colour: Lens
   return colourNumber({ bestScore, logSumExp, entropy, loss }, colour);
 }
 
-/** The end of the colours: certainty, or the entropy of a guess among all tokens. */
+/** The number of the strongest colour: probability 1, or the entropy of a uniform prediction. */
 export function highestOf({ features }: Pick<LensFrame, 'features'>, colour: LensColour): number {
   return colour === 'entropy' ? Math.log(Math.max(2, features)) : 1;
 }
 
-/** The columns that a box of so many pixels shows, and one more at each end. */
+/** The columns that a box of `width` pixels shows, and one more at each end. */
 export function columnsIn(
   left: number,
   width: number,

@@ -1,4 +1,4 @@
-/** What the colour of a cell tells. */
+/** The numbers that the colour of a cell can show. */
 export const kLensColours = ['target', 'best', 'entropy'] as const;
 export type LensColour = (typeof kLensColours)[number];
 
@@ -16,7 +16,7 @@ interface CellNumbers {
   readonly loss: number;
 }
 
-/** The number that the colour of a cell stands for; NaN: it is not known. */
+/** The number that the colour of a cell shows; NaN: not known. */
 export function colourNumber(
   { bestScore, logSumExp, entropy, loss }: CellNumbers,
   colour: LensColour,

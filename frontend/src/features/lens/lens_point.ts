@@ -1,2 +1,2 @@
-/** The lens of the layers' outputs; the names of the lenses of other points begin alike. */
+/** The lens of the layers' outputs. The names of the other lenses begin with this name. */
 export const kLensPoint = 'LogitLens';

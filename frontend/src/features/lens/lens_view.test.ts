@@ -9,8 +9,8 @@ import type { LensColour } from './lens_colour';
 
 /**
  * Two tokens with the two largest of five scores. [planes, rows, tokens, k]: scores, ids, log-sum-exp
- * and entropy, loss and target. Log-sum-exp and entropy are NumPy's of the scores 3, 1, 0, 0, -1 and
- * 2, 2, 1, 0, 0.
+ * and entropy, loss and target. NumPy computed log-sum-exp and entropy of the scores 3, 1, 0, 0, -1
+ * and 2, 2, 1, 0, 0.
  */
 const kNumbers = Float32Array.of(
   ...[3, 1, 2, 2],

@@ -6,14 +6,14 @@ import { colourNumber, type LensColour } from './lens_colour';
 import { type Floats, toFloats } from '../../protocol/numbers';
 import type { TensorRecord } from '../../protocol/record';
 
-/** What one record tells of a batch row. */
+/** The values of one record, and the softmax of one batch row. */
 interface Read {
   readonly values: Floats;
   readonly shape: readonly number[];
   readonly softmax: Softmax;
 }
 
-/** Predictions of every layer for one batch row; records of [2 + planes, rows, tokens, k]. */
+/** Predictions of every layer for one batch row, from records of [2 + planes, rows, tokens, k]. */
 export function lensView(scene: Scene): LensFrame | undefined {
   const { shape } = scene.parts[0].header;
   const found = shape.length === 4 ? tokenBaseOf(scene, 1, shape[2]) : undefined;
@@ -49,7 +49,7 @@ export function lensView(scene: Scene): LensFrame | undefined {
   return { ...base, kind: 'lens', cols, k, ...frame, pinned };
 }
 
-/** What the colour of the pinned token's cell tells, whatever the row of the pin. */
+/** Reads the number that the colour of the pinned token's cell shows. The row of the pin has no effect. */
 function readerOf(columns: number, colour: LensColour): CellReader {
   return {
     dim: 1,

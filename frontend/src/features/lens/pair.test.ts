@@ -5,7 +5,7 @@ import { makeRecord } from '../../core/store/test_records';
 import type { LensFrame } from './frame';
 import { lensMaps } from './pair';
 
-/** One token with the best of three scores, of these layers. */
+/** A frame of these layers: one token with the best of three scores. */
 function frame(loss: number, layers: readonly number[]): LensFrame {
   const store = new RingStore(1e6);
   const header = { point: 30, compressor: 5, shape: [6, 1, 1, 1], features: 3 };

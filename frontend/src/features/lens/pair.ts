@@ -12,7 +12,7 @@ declare module '../../core/store/frame_pair' {
   }
 }
 
-/** Layers down, tokens across: what the colours of both sides tell, and the difference. */
+/** Rows: layers; columns: tokens. The numbers that both sides' colours show, and their difference. */
 export function lensMaps({ a, b, layers }: LensPair, colour: LensColour): MapPair {
   const of = (frame: LensFrame): { layerMap: MapData; layers: readonly number[] } => ({
     layerMap: mapOf(frame, colour),

@@ -17,5 +17,5 @@ const kLens = laterBuilder<LensFrame>(
   }),
 );
 
-/** What the worker needs of this feature. Its records come from `topk`. */
+/** The worker's part of this feature. The compressor `topk` makes its records. */
 export const kWorker: WorkerFeature = { compressors: [], builders: [kLens] };

@@ -10,7 +10,7 @@ import type { ExportArray, ExportAxis, FrameFiles } from '../../core/registry/fi
 import type { MapData } from '../../core/store/map_data';
 import type { LayersFrame, MapsFrame, OverFrame } from './frame';
 
-/** Of one layer: the layer map and its tiles. */
+/** The files of one layer: the layer map and the layer's tiles. */
 export const kMapsFiles: FrameFiles<MapsFrame> = {
   arraysOf: (frame) => tileArrays(frame, layerAxis(frame), positionAxis(frame)),
   pairArraysOf: (pair) => {
@@ -23,7 +23,7 @@ export const kMapsFiles: FrameFiles<MapsFrame> = {
   },
 };
 
-/** Of all layers. */
+/** The files of all layers. */
 export const kLayersFiles: FrameFiles<LayersFrame> = {
   hasAllLayers: true,
   arraysOf: (frame) => [
@@ -32,7 +32,7 @@ export const kLayersFiles: FrameFiles<LayersFrame> = {
   ],
 };
 
-/** Over the steps. */
+/** The files of the summary over the steps. */
 export const kOverFiles: FrameFiles<OverFrame> = {
   hasAllLayers: true,
   isSum: true,

@@ -5,28 +5,28 @@ import type { MapData } from '../../core/store/map_data';
 export interface MapsFrame extends FrameBase {
   readonly kind: 'maps';
   readonly tiles: number;
-  /** Layers down, tokens across. */
+  /** Rows: layers; columns: tokens. */
   readonly layerMap: MapData;
-  /** Tiles (or columns) down, tokens across, of one layer. */
+  /** One layer. Rows: tiles, or columns of the tensor; columns: tokens. */
   readonly tileMap: MapData;
 }
 
-/** Tiles × tokens of every layer, folded to what small maps can show. */
+/** Tiles × tokens of every layer, folded to the size of small maps. */
 export interface LayersFrame extends FrameBase {
   readonly kind: 'layers';
   readonly tiles: number;
-  /** One of each of `layers`; null: not captured. */
+  /** One map for each of `layers`; null: not captured. */
   readonly maps: readonly (MapData | null)[];
 }
 
-/** One number of each layer and step. */
+/** One number for each layer and step. */
 export interface OverFrame extends FrameBase {
   readonly kind: 'over';
-  /** Layers down, steps across. */
+  /** Rows: layers; columns: steps. */
   readonly map: MapData;
-  /** The step of each column, of gaps too. */
+  /** The step of each column, also of a column without data. */
   readonly columns: readonly number[];
-  /** The step of each cell's number: a column may stand for several. */
+  /** The step of each cell's number: a column can contain several steps. */
   readonly stepOf: Float64Array<ArrayBuffer>;
 }
 

@@ -5,11 +5,11 @@ import type { MapData } from '../../core/store/map_data';
 import { tileMapOf } from '../../core/store/token_maps';
 import { rowNamed, type Row, type Scene, tokenBaseOf } from '../../core/store/scene';
 
-// A small map is some hundred pixels wide; more cells would only travel.
+// A small map is a few hundred pixels wide: more cells would be sent but not seen.
 const kMaxTiles = 160;
 const kMaxTokens = 320;
 
-/** Tiles × tokens of one batch row in every captured layer; records of [rows, sequence, tiles]. */
+/** Tiles × tokens of one batch row in every captured layer, from records of [rows, sequence, tiles]. */
 export function layersView(scene: Scene): LayersFrame | undefined {
   const { shape } = scene.parts[0].header;
   const found = shape.length === 3 ? tokenBaseOf(scene, 0, shape[1]) : undefined;

@@ -4,7 +4,7 @@ import { type CellReader, pinnedOf } from '../../core/store/pinned';
 import { type Scene, tokenBaseOf } from '../../core/store/scene';
 import { type Fold, layersByTokens, tileMapOf } from '../../core/store/token_maps';
 
-/** Layers × tokens and, of one layer, tiles × tokens; records of [rows, sequence, tiles]. */
+/** Layers × tokens, and tiles × tokens of one layer, from records of [rows, sequence, tiles]. */
 export function mapsView(scene: Scene): MapsFrame | undefined {
   const [record] = scene.parts;
   const values = toFloats(record);
@@ -27,7 +27,7 @@ export function mapsView(scene: Scene): MapsFrame | undefined {
   };
 }
 
-/** One number of a token: of a tile, or the summary of all tiles. */
+/** Reads one number of a token: the number of a tile, or the summary of all tiles. */
 function readerOf(columns: number, fold: Fold): CellReader {
   return {
     dim: 0,
@@ -48,7 +48,7 @@ function meanOf(values: Floats, start: number, length: number): number {
   return sum / length;
 }
 
-/** Largest |x|; NaN if one of them is. */
+/** The largest |x|; NaN if one number is NaN. */
 function absMaxOf(values: Floats, start: number, length: number): number {
   let max = 0;
   for (let i = start; i < start + length; i++) {

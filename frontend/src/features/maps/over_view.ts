@@ -8,10 +8,10 @@ import type { StepGroup } from '../../core/store/ring_store';
 import { baseOf, historyOf, type Scene, tokensOfRow } from '../../core/store/scene';
 import { thinned } from '../../core/store/thinning';
 
-// More columns than a screen has pixels for.
+// A screen has too few pixels for more columns.
 const kMaxSteps = 1000;
 
-/** One number of each layer and step, over all rows, tokens and tiles; records of [rows, sequence, tiles]. */
+/** One number for each layer and step, over all numbers of its records of [rows, sequence, tiles]. */
 export function overView(scene: Scene): OverFrame | undefined {
   if (scene.parts[0].header.shape.length !== 3) return undefined;
   if (summaryOf(scene.query, scene.parts[0]) === undefined) return undefined;
@@ -26,7 +26,7 @@ export function overView(scene: Scene): OverFrame | undefined {
   return { ...base, kind: 'over', columns, ...mapOf(scene.query, base.layers, shown) };
 }
 
-/** All steps from each of `items` to before the next, by its step. */
+/** For the step of each of `items`, all steps from this item to before the next item. */
 function cellsOf(
   history: readonly StepGroup[],
   items: readonly StepGroup[],
@@ -45,8 +45,8 @@ function cellsOf(
 }
 
 /**
- * A column for each step and each missing step; where these would be too many, one for each gap of
- * more than four times the spacing.
+ * A column for each step and each missing step. If these are too many, each gap of more than four
+ * times the spacing has one column, and a smaller gap has no column.
  */
 export function columnsOf(
   steps: readonly number[],
@@ -62,7 +62,7 @@ export function columnsOf(
   });
 }
 
-/** Of the steps of a cell the number farthest from 0, and its step. */
+/** For each cell, the number farthest from 0 of all its steps, and the step of this number. */
 function mapOf(
   query: ViewQuery,
   layers: readonly number[],
@@ -90,7 +90,7 @@ function mapOf(
   return { map: { rows: layers.length, cols, values, present, absent, stats }, stepOf };
 }
 
-/** Undefined for a layer of which nothing was captured. */
+/** The number of a layer; undefined if the layer was not captured. */
 function valueOf(query: ViewQuery, parts: readonly TensorRecord[]): number | undefined {
   let sum = 0;
   let count = 0;
@@ -113,10 +113,10 @@ interface Summary {
   readonly absMax: number;
 }
 
-// A record is summed once, though it stands in every later summary.
+// A record is summed only once, although every later summary contains it.
 const kSummaries = new WeakMap<TensorRecord, Summary>();
 
-/** Of all numbers of a record but the filling behind short prompts. */
+/** The summary of all numbers of a record, without the padding of short prompts. */
 function summaryOf(query: ViewQuery, record: TensorRecord): Summary | undefined {
   const of = `${query.firstToken}/${query.lengths?.join() ?? ''}`;
   const kept = kSummaries.get(record);
@@ -142,7 +142,7 @@ function summaryOf(query: ViewQuery, record: TensorRecord): Summary | undefined 
   return made;
 }
 
-/** The larger of two magnitudes; NaN if one of them is. */
+/** The larger of two magnitudes; NaN if one of them is NaN. */
 function largerOf(a: number, b: number): number {
   return a !== a || b !== b ? Number.NaN : Math.max(a, b);
 }

@@ -11,7 +11,7 @@ const kTile: Pick<Compressor, 'meaningOf' | 'quantityOf'> = {
       : `${numbers}, ${methodName(of.method)} over tile`,
 };
 
-/** What the page says of columns as they are, and of tiles. */
+/** The compressors `none` and `tile`, with the page's texts about them. */
 export const kPageCompressors: readonly Compressor[] = kCompressors.map((kind) => ({
   ...kind,
   hasScale: true,

@@ -20,7 +20,7 @@ declare module '../../core/registry/plan_feature' {
     /** One of kMethods, or `kExpression`. */
     method: string;
     expression: string;
-    /** Members of `tile` that the form does not show, kept as they are. */
+    /** Members of `tile` that the form does not show. They stay unchanged. */
     rest: Pick<CompressorFacts, 'tiles_one_rank' | 'method_one_rank' | 'data_dims'>;
   }
 }
@@ -137,5 +137,5 @@ function presetsOf(run: PresetRun): readonly Preset[] {
   ];
 }
 
-/** Columns as they are, and tiles of them, in the form of the plan. */
+/** The compressors `none` and `tile` in the form of the plan, and their presets. */
 export const kPlan: PlanFeature = { compressors: { none: kNone, tile: kTile }, presetsOf };

@@ -3,7 +3,7 @@ import type { Recorded } from '../../core/registry/feature';
 import { compressorName } from '../../core/store/compressors';
 import type { FrameBase, ViewQuery } from '../../core/store/frames';
 
-/** What stands in a cell of a map by tiles: "tile mean". */
+/** The name of the number in a cell of tiles, such as "tile mean". */
 export function tileName(
   { plan }: Pick<Recorded, 'plan'>,
   of: CompressorFacts | undefined,
@@ -11,7 +11,7 @@ export function tileName(
   return of === undefined ? `tile (plan ${plan})` : `tile ${of.method ?? 'mean'}`;
 }
 
-/** How a layer map makes one number of a token's many: "mean over tiles". */
+/** The name of the layer map's reduction over a token's tiles or columns, such as "mean over tiles". */
 export function aggregateOf(
   { compressor }: Pick<FrameBase, 'compressor'>,
   aggregate: ViewQuery['aggregate'],
@@ -24,7 +24,7 @@ export function aggregateName(aggregate: ViewQuery['aggregate']): string {
   return aggregate === 'mean' ? 'mean' : 'largest |x|';
 }
 
-/** How a plan reduces a tile. */
+/** The name of a plan's method to reduce a tile. */
 export function methodName(method = 'mean'): string {
   return method === 'absmax' ? aggregateName('absmax') : method;
 }

@@ -2,7 +2,7 @@ import { choiceMember, type UrlMembers } from '../../core/session/url_state';
 
 declare module '../../core/session/url_state' {
   interface ViewState {
-    /** What of its tiles a cell shows. */
+    /** The reduction over the tiles in a cell of a layer. */
     readonly aggregate: 'mean' | 'absmax';
   }
 }

@@ -28,7 +28,7 @@ const kOver = laterBuilder<OverFrame>(
   }),
 );
 
-/** What the worker needs of this feature. */
+/** The worker's part of this feature. */
 export const kWorker: WorkerFeature = {
   compressors: kCompressors,
   builders: [kMaps, kLayers, kOver],

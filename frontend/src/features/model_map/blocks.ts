@@ -8,19 +8,19 @@ export interface Block {
   readonly name: string;
   /** 0 outside the layers. */
   readonly layer: number;
-  /** The entries of the plan that take something here. */
+  /** The entries of the plan that trace a point in this box. */
   readonly entries: readonly WatchedEntry[];
   /** Names of the programs in force that write here. */
   readonly programs: readonly string[];
-  /** What the alarms that fire here say. */
+  /** The messages of the alarms that fire here. */
   readonly alarms: readonly string[];
   /** The RMS per token; undefined: it is not measured. */
   readonly size: number | undefined;
-  /** What was measured: "HiddenStates, step 120". */
+  /** The measured point and its step, such as "HiddenStates, step 120". */
   readonly sizeOf: string;
 }
 
-/** What the boxes are made of. */
+/** The data of the boxes. */
 export interface ModelFacts {
   readonly layers: number;
   readonly points: readonly PointFacts[];
@@ -35,7 +35,7 @@ export interface LayerAlarm {
   readonly message: string;
 }
 
-/** The parts of the model that have sizes, each with the points that can tell them, best first. */
+/** The parts of the model that have sizes, each with the places that can give the size, best first. */
 const kSizePaths = {
   embedding: ['embedding.output'],
   layer: ['layers[n].output'],
@@ -44,7 +44,7 @@ const kSizePaths = {
 export type Part = keyof typeof kSizePaths;
 const kParts = Object.keys(kSizePaths) as Part[];
 
-/** What was measured of a part at a step. */
+/** The measured sizes of a part at a step. */
 export interface Sizes {
   readonly point: string;
   readonly step: number;
@@ -54,7 +54,7 @@ export interface Sizes {
 
 export type PartSizes = Readonly<Partial<Record<Part, Sizes>>>;
 
-/** Where a point stands in the model; undefined for what belongs to no box, such as the updates. */
+/** The part of the model with this point; undefined if the point is in no box, such as the updates. */
 export function partOf({
   path = '',
   first_layer: first,
@@ -99,7 +99,7 @@ function blockOf(facts: ModelFacts, part: Part, name: string, layer: number): Bl
   };
 }
 
-/** What a click on a box shows: the entry that is shown already, or else the first of the run's own data. */
+/** The entry that a click on a box shows: the shown entry, or else the first entry of the run's own data. */
 export function entryToShow(block: Block, shown: WatchedEntry | null): WatchedEntry | undefined {
   const { entries } = block;
   return (
@@ -109,7 +109,7 @@ export function entryToShow(block: Block, shown: WatchedEntry | null): WatchedEn
   );
 }
 
-/** The entry whose statistics tell the sizes of a part; of layers those of any point, if need be. */
+/** The entry whose statistics give the sizes of a part. For layers, another point is used if necessary. */
 export function entryOfSizes(watched: readonly WatchedEntry[], part: Part): WatchedEntry | null {
   const fit = watched.filter(
     ({ enabled, facts, direction, promptSet, compressor }) =>
@@ -126,7 +126,7 @@ export function entryOfSizes(watched: readonly WatchedEntry[], part: Part): Watc
   return part === 'layer' ? (fit[0] ?? null) : null;
 }
 
-/** The points whose statistics the plan lacks for a size in every box. */
+/** The points whose statistics the plan needs in addition, so that every box has a size. */
 export function unmeasured(
   points: readonly PointFacts[],
   watched: readonly WatchedEntry[],

@@ -2,7 +2,7 @@ import { chunk } from '../../core/registry/chunks';
 import type { Feature } from '../../core/registry/feature';
 import { layersQuery, modelStateOf } from './model_state.svelte';
 
-/** The model as boxes, each the way to its layer. */
+/** The model as boxes. A click on a box opens its layer. */
 export const kModelMap: Feature = {
   tabs: [
     {

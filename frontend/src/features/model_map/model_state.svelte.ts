@@ -9,7 +9,7 @@ import type { Program } from '../../protocol/interventions';
 import type { Notification, RunFacts } from '../../protocol/messages';
 import { entryOfSizes } from './blocks';
 
-/** The statistics of the layers; without them the shown entry, which has the steps. */
+/** The query of the layers' statistics. Without statistics: the query of the shown entry, for its steps. */
 export function layersQuery(session: Session): ViewQuery | null {
   const entry = entryOfSizes(session.watched, 'layer') ?? session.point;
   return entry === null ? null : sizesQuery(session, entry, session.layer);
@@ -33,7 +33,7 @@ const kEnds = [
 ] as const;
 type End = (typeof kEnds)[number][1];
 
-/** What the map has beside the main view: programs in force, and statistics of embedding and head. */
+/** The data of the map besides the main view: programs in force, and statistics of embedding and head. */
 class ModelState implements Follower {
   programs = $state.raw<readonly Program[]>([]);
   ends = $state.raw<Readonly<Partial<Record<End, ViewFrame>>>>({});

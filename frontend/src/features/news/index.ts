@@ -3,12 +3,12 @@ import type { Session } from '../../core/session/session';
 import type { Control, RunFacts } from '../../protocol/messages';
 import { newsOf } from './news';
 
-/** Tells what happened to the run as toasts, in whatever view the page is. */
+/** Shows the events of the run as toasts, in every view of the page. */
 export const kNews: Feature = { start };
 
 function start(session: Session): Follower {
   let programs: readonly string[] = [];
-  // A claim's answer may have told the page already who holds control.
+  // The holder of the last notification. `control.holder` may be newer, from the answer to a claim.
   let holder: Control['holder'] | undefined;
   return {
     onRun: (run: RunFacts) => {
@@ -25,7 +25,7 @@ function start(session: Session): Follower {
         programs,
         steps: control.waits('control.step'),
       };
-      // A replay tells again what was said long ago.
+      // A replay repeats old notifications.
       const news =
         replay === null ? newsOf(notification, before, () => void control.resume()) : undefined;
       if (news !== undefined) session.toasts.say(news);

@@ -2,7 +2,7 @@ import type { InterventionsFacts } from '../../protocol/interventions';
 import type { Control, Notification, RunState } from '../../protocol/messages';
 import type { ToastText } from '../../core/session/toasts.svelte';
 
-/** How the page stood before a notification came. */
+/** The state of the page before a notification. */
 export interface Before {
   readonly phase: RunState['phase'] | undefined;
   readonly holder: Control['holder'];
@@ -11,11 +11,11 @@ export interface Before {
   readonly plan: number | undefined;
   /** Names of the programs in force. */
   readonly programs: readonly string[];
-  /** The page has asked for single steps: each of them ends in a pause. */
+  /** The page has asked for single steps: each step ends with a pause. */
   readonly steps: boolean;
 }
 
-/** What the user should see of a notification, in whatever view the page is. `resume` takes a pause back. */
+/** The toast of a notification, for every view of the page. `resume` undoes a pause. */
 export function newsOf(
   { event, params }: Notification,
   before: Before,

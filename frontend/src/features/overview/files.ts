@@ -4,7 +4,7 @@ import { type CurveName, kCurves, unitOf } from '../../ui/charts/curves';
 import { fileName, runFacts, stepsText } from '../../ui/file_facts';
 import { scalarArrays } from './scalar_arrays';
 
-/** The curves up to what is shown. */
+/** The curves up to the last shown step. */
 export function exportedCurves(session: Session): Promise<Exported> {
   const scalars = session.scalars();
   const steps = scalars.map(({ step }) => step);

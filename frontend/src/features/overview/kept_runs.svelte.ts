@@ -15,7 +15,7 @@ import { kMaxLosses } from './url';
 /** The colours of other runs' losses, in the order in which the runs are chosen. */
 export const kLossColors = ['--other-1', '--other-2', '--other-3', '--other-4', '--other-5'];
 
-/** What this part of the page needs of the session. */
+/** The members of the session that `KeptRuns` uses. */
 export interface KeptRunsSession extends Pick<Session, 'otherRuns' | 'show'> {
   readonly view: Pick<Session['view'], 'lossesOf'>;
   readonly control: Pick<Session['control'], 'carryOut'>;
@@ -27,7 +27,7 @@ export class KeptRuns implements Follower {
   size = $state.raw<RecordingFacts | null>(null);
   error = $state.raw<HubError | null>(null);
   private losses = $state.raw<Readonly<Partial<Record<string, readonly StepLoss[]>>>>({});
-  /** At which step of a run its losses were asked: a run that goes on has new ones. */
+  /** The progress of each run at the last request of its losses: a run that continues has new losses. */
   private readonly asked: Partial<Record<string, string>> = {};
 
   private readonly chosen = $derived.by(() =>
@@ -35,7 +35,7 @@ export class KeptRuns implements Follower {
       (id) => this.session.otherRuns.find((each) => each.id === id) ?? [],
     ),
   );
-  /** The thin lines beside the run's own loss. */
+  /** The thin lines next to the loss of this run. */
   readonly lines = $derived(
     this.chosen.map(({ id, name }) => ({
       label: name,
@@ -54,7 +54,7 @@ export class KeptRuns implements Follower {
     if (isAnother) this.size = this.error = null;
   }
 
-  /** Asks for the losses of the chosen runs, where the hub has told of a later step since. */
+  /** Asks for the losses of the chosen runs, if the hub reported progress since the last request. */
   async update(): Promise<void> {
     await Promise.all(
       this.chosen.map(async (run) => {
@@ -86,7 +86,7 @@ export class KeptRuns implements Follower {
     else if (!this.isFull) this.session.show({ lossesOf: [...lossesOf, id] });
   }
 
-  /** From now on everything traced is recorded; the hub tells all viewers. */
+  /** From now on, the recording keeps all traced data. The hub notifies all viewers. */
   async keep(): Promise<void> {
     const outcome = await this.session.control.carryOut('run.keep', undefined, keptSchema);
     this.error = outcome.ok ? null : outcome.error;

@@ -29,7 +29,7 @@ class Stage {
     this.tell();
   }
 
-  /** The hub tells of its runs. */
+  /** The hub sends its list of runs. */
   tell(last_step = 1): void {
     this.otherRuns = ids.map((id) => ({ id, name: `run ${id}`, last_step }) as OtherRunFacts);
   }

@@ -6,7 +6,7 @@ import type { Traffic } from '../../core/worker/link_messages';
 import { kLagSteps } from '../../core/session/connection_chip';
 import { type Drops, dropPlaces } from '../../core/session/drops';
 
-/** A fact on the page: its name, its value, and what the tip adds. */
+/** A fact on the page: its name, its value, and a tip with details. */
 export interface Row {
   readonly name: string;
   readonly value: string;
@@ -14,7 +14,7 @@ export interface Row {
   readonly tone?: 'warn' | 'bad';
 }
 
-/** What a run is: it does not change while it goes on. */
+/** The facts of a run that do not change while it runs. */
 export function runRows(run: RunFacts): readonly Row[] {
   const { mesh, model } = run;
   const ranks = mesh.tensor * mesh.pipeline * mesh.data;
@@ -43,7 +43,7 @@ export function runRows(run: RunFacts): readonly Row[] {
   return rows.filter(({ value }) => value !== '');
 }
 
-/** How far a run has come, and how fast it goes. */
+/** The progress and the pace of a run. */
 export function progressRows(
   phase: string,
   step: number,
@@ -70,7 +70,7 @@ export function progressRows(
   return rows;
 }
 
-/** How hub and page keep up. */
+/** The lag, the drops, the traffic and the kept data of hub and page. */
 export function hubRows(
   lag: number,
   drops: Drops,
@@ -105,7 +105,7 @@ export function hubRows(
   return rows;
 }
 
-/** The stages that nobody sends records of. */
+/** The pipeline stages without a connected leader. */
 export function missingRows(parts: readonly Part[], phase: string): readonly Row[] {
   if (phase === 'finished' || phase === 'stopped') return [];
   return parts
@@ -118,7 +118,7 @@ export function missingRows(parts: readonly Part[], phase: string): readonly Row
     }));
 }
 
-/** How the ranks that send records keep up with the run. */
+/** The lag and the missed records of the ranks that send records. */
 export function leaderRows(leaders: readonly LeaderFacts[], newestStep: number): readonly Row[] {
   return leaders.map(({ pipeline, data, tensor, step, spacing, delayMs, missed }) => {
     const behind = spacing === null ? null : Math.max(0, Math.floor((newestStep - step) / spacing));
@@ -140,7 +140,7 @@ export function leaderRows(leaders: readonly LeaderFacts[], newestStep: number):
   });
 }
 
-/** The options that were given, as they were written. */
+/** The options that were given to the run, as they were written. */
 export function configurationRows(run: RunFacts): readonly Row[] {
   return Object.entries(run.configuration ?? {}).map(([name, value]) => ({
     name,

@@ -1,10 +1,10 @@
 import type { ExportArray } from '../../core/registry/files';
 import type { StepFacts } from '../../protocol/messages';
 
-/** The scalars of a step that files hold. */
+/** The scalars of a step that a file contains. */
 const kScalars = ['loss', 'valid_loss', 'grad_norm', 'lr', 'tokens_per_second'] as const;
 
-/** The scalars as they were told; NaN where nothing was. `units`: what they are counted in. */
+/** The scalars as they were received; NaN if a step has no value. `units` has the unit of each scalar. */
 export function scalarArrays(
   facts: readonly StepFacts[],
   units: Readonly<Record<(typeof kScalars)[number], string>>,

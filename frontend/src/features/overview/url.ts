@@ -7,7 +7,7 @@ declare module '../../core/session/url_state' {
   }
 }
 
-/** As many as have colours. */
+/** The number of colours for other runs. */
 export const kMaxLosses = 5;
 
 const kRun = runMember('runs');

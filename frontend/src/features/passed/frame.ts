@@ -1,9 +1,9 @@
 import type { FrameBase } from '../../core/store/frames';
 
-/** The point was passed; no numbers travel. */
+/** The forward pass reached the point; its record has no numbers. */
 export interface PassedFrame extends FrameBase {
   readonly kind: 'passed';
-  /** Layers that were passed at this step. */
+  /** The layers that the forward pass reached at this step. */
   readonly passed: readonly number[];
 }
 

@@ -3,7 +3,7 @@ import { type Feature, frameView } from '../../core/registry/feature';
 import type { PassedFrame } from './frame';
 import { kPageCompressors } from './page_compressor';
 
-/** The compressor `empty`: a point was passed, no numbers travel. */
+/** The compressor `empty`: the forward pass reached a point; its records have no numbers. */
 export const kPassed: Feature = {
   compressors: kPageCompressors,
   plan: async () => (await import('./plan')).kPlan,

@@ -1,7 +1,7 @@
 import type { Compressor } from '../../core/registry/feature';
 import { kCompressors } from './compressor';
 
-/** What the page says of records without numbers. */
+/** The page's part of the compressor `empty`: its records have no numbers. */
 export const kPageCompressors: readonly Compressor[] = kCompressors.map((kind) => ({
   ...kind,
   hasScale: false,

@@ -1,6 +1,6 @@
 import type { PlanFeature } from '../../core/registry/plan_feature';
 
-/** Points that are passed, in the form of the plan. */
+/** The compressor `empty` in the form of the plan. */
 export const kPlan: PlanFeature = {
   compressors: {
     empty: {

@@ -11,7 +11,7 @@ const kPassed = laterBuilder<PassedFrame>(
   }),
 );
 
-/** What the worker needs of this feature. */
+/** The worker's part of this feature. */
 export const kWorker: WorkerFeature = {
   compressors: kCompressors,
   builders: [kPassed],

@@ -2,16 +2,16 @@ import type { PastPlan } from '../../core/store/plan_history';
 import { planChange } from '../../core/store/plan_change';
 import type { Plan } from '../../protocol/messages';
 
-/** A plan that was in force before, for the list. */
+/** A former plan, for the list. */
 export interface FormerPlan {
   readonly plan: Plan;
-  /** "steps 120–339 · Ada" */
+  /** The steps in force, and the viewer who asked for the plan: "steps 120–339 · Ada". */
   readonly when: string;
-  /** What it changed. */
+  /** The changes to the plan before it. */
   readonly text: string;
 }
 
-/** The plans before the one in force, the newest first. */
+/** All plans except the one in force, the newest first. */
 export function formerPlans(all: readonly PastPlan[], inForce: number): readonly FormerPlan[] {
   const former = all.map((past, index): FormerPlan => {
     const [before, next] = [all[index - 1], all[index + 1]] as (PastPlan | undefined)[];
@@ -27,7 +27,7 @@ function whenOf({ since, who }: PastPlan, next: PastPlan | undefined): string {
   return who === '' ? steps : `${steps} · ${who}`;
 }
 
-/** What the plan changed, where the one before it is known. */
+/** The changes of the plan, if the plan before it is known; else its points. */
 function textOf(before: PastPlan | undefined, { plan }: PastPlan): string {
   if (before?.plan.number === plan.number - 1) {
     const change = planChange(before.plan, plan);

@@ -5,7 +5,7 @@ import type { Session } from '../../core/session/session';
 import { tracingOf } from '../../ui/tracing';
 import { kUrl } from './url';
 
-/** What is traced: the form of the trace plan. */
+/** The form of the trace plan. */
 export const kPlan: Feature = {
   url: kUrl,
   commandsOf,
@@ -19,7 +19,7 @@ export const kPlan: Feature = {
   ],
 };
 
-/** Points that can be traced stand with those that are, in grey. */
+/** The commands of points that are not traced. They are listed with the traced points, in grey. */
 function commandsOf(session: Session): readonly Command[] {
   const tracing = tracingOf(session);
   return tracing.untraced.map(({ name }) => ({

@@ -15,15 +15,15 @@ interface Question {
 
 const kUnknown: EntryEstimate = { bytes: Number.NaN, records: Number.NaN, flops: Number.NaN };
 
-/** What the trainer thinks of a draft of the plan: the bytes that it would send, or what is wrong. */
+/** The trainer's check of a draft of the plan: the bytes that the draft would send, or its error. */
 export class PlanChecker {
   private readonly live: LiveCheck<Question, PlanEstimate>;
 
-  /** Bytes per step of the last draft that was answered. */
+  /** The bytes per step of the last draft without an error. */
   readonly bytesPerStep = $derived.by(() => this.live.answered?.result.bytes_per_step ?? null);
-  /** Operations per step for values that are computed for that draft alone. */
+  /** The operations per step for values that are computed only for this draft. */
   readonly flopsPerStep = $derived.by(() => this.live.answered?.result.flops_per_step ?? null);
-  /** By the entry's JSON. */
+  /** The keys are the entries as JSON. */
   private readonly estimates = $derived.by((): Readonly<Record<string, EntryEstimate>> => {
     const { answered } = this.live;
     const pairs = (answered?.asked.plan.entries ?? []).map(
@@ -43,17 +43,17 @@ export class PlanChecker {
     return this.live.error;
   }
 
-  /** Why the draft could not be judged. */
+  /** The reason why the draft could not be checked. */
   get hindrance(): HubError | null {
     return this.live.hindrance;
   }
 
-  /** The answer is to the draft as it stands. */
+  /** The last answer is about the current draft. */
   get fresh(): boolean {
     return this.live.fresh;
   }
 
-  /** Asks for this draft once it stands still; null for none. */
+  /** Checks this draft when it stops changing; null if there is no draft. */
   check(entries: readonly PlanEntry[] | null): void {
     this.live.check(entries === null ? null : { plan: { entries } });
   }
@@ -66,7 +66,7 @@ export class PlanChecker {
     this.live.dispose();
   }
 
-  /** Of an entry as it was last answered; null before that. */
+  /** The last estimate of an entry; null before the first answer. */
   estimateOf(entry: PlanEntry): EntryEstimate | null {
     return this.estimates[JSON.stringify(entry)] ?? null;
   }

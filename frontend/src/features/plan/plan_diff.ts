@@ -2,17 +2,17 @@ import { planCompressors } from '../../core/registry/plan';
 import { orElse, type PlanRow } from '../../core/registry/plan_feature';
 import { formatDraft } from './plan_text';
 
-/** What applying a draft does to one entry. */
+/** The change of one entry by a draft. */
 export interface PlanChange {
   readonly kind: 'added' | 'removed' | 'changed' | 'moved';
-  /** Number of the entry, from 1: in the draft, or of a removed one in the plan in force. */
+  /** The number of the entry in the draft, from 1. A removed entry has its number in the plan in force. */
   readonly entry: number;
   readonly point: string;
-  /** Members as "layers 1-4 → 2-3"; none where the kind says all. */
+  /** The changed members, such as "layers 1-4 → 2-3"; empty if the kind is the whole change. */
   readonly members: readonly string[];
 }
 
-/** What differs between the plan in force and a draft, removals first, then in the draft's order. */
+/** The changes from the plan in force to a draft: removed entries first, then in the draft's order. */
 export function changesOf(
   inForce: readonly PlanRow[],
   draft: readonly PlanRow[],
@@ -37,11 +37,11 @@ export function changesOf(
   return changes;
 }
 
-/** Of each entry of the draft the entry in force that it was, -1 for a new one. */
+/** For each entry of the draft, the index of its entry in the plan in force; -1 for a new entry. */
 function partnersOf(inForce: readonly PlanRow[], draft: readonly PlanRow[]): readonly number[] {
   const partners = draft.map(() => -1);
   const free = new Set(inForce.keys());
-  // The same entry first, then the most alike of the same point.
+  // First the same entry, then the most similar entry of the same point.
   const likenesses: readonly ((row: PlanRow) => string)[] = [
     (row) => formatDraft([row]),
     (row) => [row.point, row.direction, row.prompts, row.kind].join(),

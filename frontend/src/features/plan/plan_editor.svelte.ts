@@ -15,14 +15,14 @@ import { fitsAddress } from '../../core/session/url_state';
 const kFree = 'Nobody holds control: Apply claims it.';
 const kReplayed = 'A recording cannot be re-traced: this is the plan it was made with.';
 
-/** The draft of a trace plan: it follows the plan in force until it is edited, then it is kept. */
+/** The draft of a trace plan. It follows the plan in force until the user edits it. */
 export class PlanEditor {
   rows = $state<PlanRow[]>([]);
   /** Index of the entry whose form is shown. */
   chosen = $state(0);
   readonly checker: PlanChecker;
 
-  /** With vectors that came into the run's folder after its start, if the plan names them. */
+  /** The run, with vectors that the plan names and that were added to the run's folder after its start. */
   readonly run = $derived.by((): RunFacts | null => {
     const { run } = this.session;
     const named = [...this.inForce, ...this.rows].flatMap(({ vectors }) => vectors);
@@ -35,12 +35,12 @@ export class PlanEditor {
     this.session.plan === null ? [] : rowsOf(this.session.plan, this.points),
   );
   readonly edited = $derived.by(() => this.session.view.plan !== '');
-  /** The address is too short for the draft: a reload loses it. */
+  /** The draft is too long for the URL: a reload loses it. */
   readonly isTooLong = $derived.by(() => !fitsAddress(this.session.view, 'plan'));
   readonly changes = $derived(this.edited ? changesOf(this.inForce, this.rows) : []);
   readonly access = $derived.by(() => accessOf(this.session, kFree, kReplayed));
   readonly readOnly = $derived(this.access.readOnly);
-  /** What is wrong with the draft, or why the last one was refused. */
+  /** The error in the draft, or the reason why the last draft was refused. */
   readonly error = $derived.by(
     (): HubError | null => this.problem ?? this.refused ?? this.checker.error,
   );
@@ -58,7 +58,7 @@ export class PlanEditor {
     const { row, field, message } = this.made;
     return { code: 'invalid_argument', message, where: `plan.entries[${row}].${field}` };
   });
-  /** Who was asked: session and run. */
+  /** The session and the run that check the draft. */
   private trainer = '';
   private written: string | undefined;
   private followed: readonly PlanRow[] | undefined;
@@ -71,7 +71,7 @@ export class PlanEditor {
     this.checker.dispose();
   }
 
-  /** Takes over a draft of the address, or the plan in force where there is no draft. */
+  /** Takes the draft of the URL, or the plan in force if there is no draft. */
   follow(): void {
     const { inForce } = this;
     const { plan, view } = this.session;
@@ -87,7 +87,7 @@ export class PlanEditor {
     });
   }
 
-  /** Asks the trainer about the draft as it stands. A replay has none. */
+  /** Asks the trainer to check the current draft. A replay has no trainer. */
   check(): void {
     const { made } = this;
     const { run, replay, control } = this.session;
@@ -138,14 +138,14 @@ export class PlanEditor {
     this.touch();
   }
 
-  /** Puts other entries in the place of all. */
+  /** Replaces all entries. */
   replaceAll(rows: readonly PlanRow[]): void {
     this.rows = copiesOf(rows);
     this.choose(0);
     this.touch();
   }
 
-  /** Adds what the draft does not take yet; returns how many entries that were. */
+  /** Adds the entries that the draft lacks. Returns the number of added entries. */
   append(rows: readonly PlanRow[]): number {
     const missing = missingRows($state.snapshot(this.rows), rows, this.points);
     if (missing.length === 0) return 0;
@@ -171,17 +171,17 @@ export class PlanEditor {
     const outcome = await this.session.control.setPlan(made.plan);
     this.refused = outcome.ok ? null : outcome.error;
     if (this.wrong !== null) this.chosen = this.wrong.row;
-    // What was typed meanwhile is the next draft.
+    // Edits since the request are the next draft.
     if (outcome.ok && formatDraft(this.rows) === sent) this.settle(outcome.value.number);
   }
 
-  /** What the trainer said of an entry of the draft. */
+  /** The trainer's estimate of an entry of the draft. */
   estimateOf(index: number): EntryEstimate | null {
     const entry: PlanEntry | undefined = this.made.ok ? this.made.plan.entries[index] : undefined;
     return entry === undefined ? null : this.checker.estimateOf(entry);
   }
 
-  /** Ends the draft. The plan that was just set may be told only after the answer. */
+  /** Ends the draft. The notification of the new plan may come after the answer. */
   private settle(number = 0): void {
     if ((this.session.plan?.number ?? 0) >= number) this.rows = copiesOf(this.inForce);
     this.choose(this.chosen);

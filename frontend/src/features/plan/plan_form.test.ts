@@ -23,7 +23,7 @@ const kPoints: readonly PointFacts[] = [
 const [kHidden, kTokens, kAttention, kLogits] = kPoints;
 const kRun = { vectors: ['evil', 'kind'] };
 
-/** A plan as it comes out of the form again. */
+/** A plan after it went through the form. */
 function through(entries: readonly object[]): unknown {
   const made = planOf(rowsOf({ number: 3, entries } as Plan, kPoints), kPoints);
   if (!made.ok) throw new Error(`${made.field}: ${made.message}`);
@@ -88,7 +88,7 @@ describe('a plan goes through the form', () => {
       compressor: { kind: 'tile', tiles: 4, method: 'mean' },
     };
     expect(through([entry])).toEqual([{ ...common, compressor: { kind: 'tile', tiles: 4 } }]);
-    // The trainer writes the bins of no range, and would refuse others.
+    // For a histogram without a range, the trainer writes 48 bins, and would refuse another number.
     const stats = { ...common, compressor: { kind: 'stats', bins: 48 } };
     expect(through([stats])).toEqual([{ ...common, compressor: { kind: 'stats' } }]);
     expect(rowsOf({ number: 3, entries: [stats] }, kPoints)[0].bins).toBe('');
@@ -119,7 +119,7 @@ test('what cannot be read is caught before it is sent, with its place', () => {
   for (const [field, change] of wrong) {
     expect(changed(change)).toMatchObject({ ok: false, row: 1, field });
   }
-  // What the compressor does not ask for does not matter.
+  // Members that the compressor does not use are not checked.
   expect(changed({ kind: 'none', tiles: '0', k: 'x' })).toMatchObject({ ok: true });
   expect(changed({ prompts: 'probes', train: false })).toMatchObject({ ok: true });
 });

@@ -14,7 +14,7 @@ export type PlanResult =
   | { readonly ok: true; readonly plan: { readonly entries: readonly PlanEntry[] } }
   | ({ readonly ok: false } & FormError);
 
-/** Turns the form into a plan, or says what the trainer could not even read. */
+/** Turns the form into a plan, or names the member that the trainer could not read. */
 export function planOf(rows: readonly PlanRow[], points: readonly PointFacts[]): PlanResult {
   const entries: PlanEntry[] = [];
   for (const [index, row] of rows.entries()) {
@@ -63,7 +63,7 @@ function problemOf(row: PlanRow, tokens: boolean): Problem | undefined {
   return planCompressor(row.kind)?.problemOf?.(row);
 }
 
-/** The entry without what is the default anyway. */
+/** The entry without members that have their default value. */
 function entryOf(row: PlanRow, tokens: boolean): PlanEntry {
   const rows = isEmpty(row.rows) || row.rows.trim() === '1' ? undefined : row.rows;
   const window = windowOf(row.tokens);
@@ -100,7 +100,7 @@ function passOf(row: PlanRow): Pick<PlanEntry, 'phases' | 'eval_forwards' | 'mic
   };
 }
 
-/** Without the members that are undefined: they would not survive the wire either. */
+/** The object without undefined members: a message cannot contain them either. */
 function defined<T extends object>(of: T): T {
   return Object.fromEntries(Object.entries(of).filter(([, value]) => value !== undefined)) as T;
 }

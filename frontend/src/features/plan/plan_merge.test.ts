@@ -17,7 +17,7 @@ const kStates: PlanEntry = {
   ...{ point: 'HiddenStates', direction: 'value', every: 2, rows: 1, micro_batches: '0' },
   ...{ phases: ['train'], dtype: 'f32', compressor: { kind: 'tile', tiles: 64, method: 'mean' } },
 };
-/** As a preset writes it. */
+/** The entry as a preset writes it. */
 const kPreset: PlanEntry = {
   point: 'HiddenStates',
   every: 2,

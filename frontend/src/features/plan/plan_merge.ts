@@ -3,7 +3,7 @@ import type { PointFacts } from '../../protocol/messages';
 import type { PlanRow } from '../../core/registry/plan_feature';
 import { formatDraft } from './plan_text';
 
-/** The rows of `added` whose records no row of `rows` takes already. */
+/** The rows of `added` whose records no row of `rows` captures yet. */
 export function missingRows(
   rows: readonly PlanRow[],
   added: readonly PlanRow[],
@@ -15,7 +15,7 @@ export function missingRows(
   });
 }
 
-/** Whether an entry takes all that another would: the same numbers, as often and in as many layers. */
+/** Whether `each` captures all records of `row`: the same numbers, at all its steps and in all its layers. */
 function takes(each: PlanRow, row: PlanRow, point: PointFacts | undefined): boolean {
   return (
     each.enabled &&
@@ -27,7 +27,7 @@ function takes(each: PlanRow, row: PlanRow, point: PointFacts | undefined): bool
   );
 }
 
-/** What the records hold, in one text. */
+/** The kind of numbers in the records, as one text. */
 function contentsOf(row: PlanRow): string {
   const plain = { every: '1', layers: '', dtype: 'f32', train: true, evaluation: false };
   return formatDraft([{ ...row, ...plain, allEvaluation: false, enabled: true }]);

@@ -22,7 +22,7 @@ const kDerived = [
   ...['attention.contribution', 'mlp.contribution', 'mlp.contribution_ratio'],
 ];
 
-/** The points as `tensor-tracer points --json` tells them: name, flag, features; in layers or not. */
+/** The points as `tensor-tracer points --json` prints them: name, flag, features; in layers or not. */
 function pointsOf(layers: number, widths: Readonly<Record<string, number>>): PointFacts[] {
   const point = (name: string, flag: number, inLayers: boolean): PointFacts => ({
     ...{ name, flag, text: '', dims: kLine, features: widths[name] ?? kHidden },
@@ -68,14 +68,14 @@ const kLlama: Shape = {
   prompt_sets: [],
   vectors: [],
 };
-/** Narrower than any preset asks for. */
+/** A run with fewer features than every preset asks for. */
 const kTiny: Shape = {
   points: pointsOf(1, { InputTokens: 0, QKV: 6, MLP1: 8, HiddenStates: 2, Logits: 5, MLP2: 2 }),
   prompt_sets: [],
   vectors: [],
 };
 
-/** What the trainer would refuse, by the rules of docs/protocol.md. */
+/** The errors for which the trainer would refuse an entry, by the rules of docs/protocol.md. */
 function refusals(entry: PlanEntry, run: Shape): string[] {
   const point = run.points.find(({ name }) => name === entry.point);
   if (point === undefined) return [`no point ${entry.point}`];
@@ -137,7 +137,7 @@ describe('every preset is a plan that the trainer takes', () => {
       expect(preset.entries.length).toBeLessThanOrEqual(64);
       const rows = rowsOf({ number: 0, entries: preset.entries }, run.points);
       expect(planOf(rows, run.points)).toMatchObject({ ok: true });
-      // The form shows it as it is.
+      // The form shows the entry without a change.
       for (const row of rows) {
         const fitted = { ...row };
         fitRow(

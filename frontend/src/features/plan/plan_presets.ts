@@ -9,14 +9,14 @@ import { readStored, writeStored } from '../../core/session/preferences';
 
 const kMaxEntries = 64;
 
-/** What can be traced of this run without much thought; nothing that it does not have. */
+/** The ready-made plans for this run. They trace only points that the run has. */
 export function presetsOf(run: PresetRun): readonly Preset[] {
   return featurePresets(run)
     .filter(({ entries }) => entries.length > 0)
     .map((preset) => withTokens(run, preset));
 }
 
-/** With the token ids of whatever is shown by token, so that maps can name the tokens. */
+/** Adds the token ids for entries that are shown by token, so that maps can name the tokens. */
 function withTokens(run: PresetRun, preset: Preset): Preset {
   const [tokens] = run.points.filter(({ features }) => features === 0);
   const byToken = preset.entries.filter((entry) => isByToken(run, entry));
@@ -46,7 +46,7 @@ function isByToken({ points }: PresetRun, entry: PlanEntry): boolean {
 /** A plan that the user keeps in this browser. */
 export interface OwnPreset {
   readonly name: string;
-  /** As in the address. */
+  /** The text of the draft, as in the URL. */
   readonly draft: string;
 }
 
@@ -62,7 +62,7 @@ export function readOwnPresets(): readonly OwnPreset[] {
   }
 }
 
-/** Those with one more, which takes the place of one of that name. */
+/** The presets with one more. It replaces a preset of the same name. */
 export function withOwnPreset(
   presets: readonly OwnPreset[],
   name: string,

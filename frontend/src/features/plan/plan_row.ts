@@ -42,7 +42,7 @@ function rowOf(entry: PlanEntry, point: PointFacts | undefined): PlanRow {
   };
 }
 
-/** The members of a row that compressors add: theirs, or those of which nothing was chosen. */
+/** The members of a row that compressors add, with the values of `of` or the defaults. */
 export function compressorMembers(of: CompressorFacts): Omit<PlanRow, keyof EntryRow> {
   return Object.assign({}, ...planCompressors().map((each) => each.rowOf(of))) as PlanRow;
 }
@@ -71,7 +71,7 @@ export function hasGradient(point: PointFacts | undefined): boolean {
   return point?.gradient_placement !== undefined;
 }
 
-/** Compressors that the trainer takes for a point. */
+/** The compressors that the trainer accepts for a point. */
 export function kindChoices(
   point: PointFacts | undefined,
   run: Pick<RunFacts, 'vectors'> | null,
@@ -85,7 +85,7 @@ export function dtypeChoices(kind: string, point: PointFacts | undefined): reado
   return planCompressor(kind)?.dtypes ?? ['f32', 'f64'];
 }
 
-/** Makes the rest of a row fit after its point, compressor, direction or prompts were chosen. */
+/** Adapts the other members of a row after a choice of point, compressor, direction or prompts. */
 export function fitRow(
   row: PlanRow,
   point: PointFacts | undefined,
@@ -98,7 +98,7 @@ export function fitRow(
     row.dtype = dtypeChoices(row.kind, point)[0];
   }
   planCompressor(row.kind)?.fit?.(row, run);
-  // Evaluation has no gradients, and prompts are evaluated.
+  // Evaluation has no gradients, and prompts run as evaluation.
   if (row.direction === 'gradient') {
     row.prompts = '';
     row.evaluation = false;
@@ -106,7 +106,7 @@ export function fitRow(
   }
 }
 
-/** What the columns of the list do not show: "gradient · probes · rows 0:4". */
+/** The members that the columns of the list do not show: "gradient · probes · rows 0:4". */
 export function summaryOf(row: PlanRow): string {
   const window = (name: string, text: string): string => (text === '' ? '' : `${name} ${text}`);
   const rows = row.rows === '0' ? 'all rows' : row.rows === '1' ? '' : window('rows', row.rows);

@@ -74,7 +74,7 @@ test('a draft with every member survives the address, and is the same plan', () 
   const through = planOf(parseDraft(text) ?? [], kPoints);
   expect(through).toEqual(planOf(draft, kPoints));
   expect(through.ok).toBe(true);
-  // Nothing of it is written longer in a query.
+  // A query escapes no character of the text.
   expect(new URLSearchParams({ plan: text }).toString()).toBe(`plan=${text}`);
 });
 
@@ -118,7 +118,7 @@ test('defaults in other words are the same text', () => {
     dtype: 'f32',
   });
   expect(formatDraft([said])).toBe(formatDraft([plain]));
-  // What another compressor would need does not count.
+  // Members that only other compressors use do not count.
   expect(formatDraft([{ ...plain, k: '9', bins: '3', vectors: ['evil'] }])).toBe('HiddenStates');
 });
 

@@ -4,11 +4,11 @@ import { type CompressorFacts, compressorSchema } from '../../protocol/messages'
 import type { EntryRow, PlanRow } from '../../core/registry/plan_feature';
 import { compressorMembers } from './plan_row';
 
-// A draft of the plan as it stands in the address: entries with a star between them, each a point
-// and then its members behind full stops, a letter and what was typed:
+// The text of a draft of the plan in the URL. Stars separate the entries. An entry is a point and
+// its members, with full stops between them. A member is a letter and the typed text:
 // "HiddenStates.l1-4.t32*MLP1.kstats". Other characters are written as _ and two hex digits.
 
-/** An entry of which nothing was chosen. */
+/** An entry with the default of each member. */
 const kPlain: EntryRow = {
   enabled: true,
   point: '',
@@ -39,14 +39,14 @@ const kTexts: Readonly<Record<string, TextMember>> = {
   k: 'kind',
 };
 
-/** A draft without entries is a draft as well. */
+/** The text of a draft without entries. */
 const kNoEntries = '-';
 
 export function formatDraft(rows: readonly PlanRow[]): string {
   return rows.length === 0 ? kNoEntries : rows.map(formatRow).join('*');
 }
 
-/** The draft of an address; null where there is none, or one that cannot be read. */
+/** The draft of a URL; null if the URL has no draft, or if the draft cannot be read. */
 export function parseDraft(text: string): PlanRow[] | null {
   if (text === '') return null;
   if (text === kNoEntries) return [];
@@ -80,7 +80,7 @@ function formatRow(given: PlanRow): string {
   return [...parts, ...(compressor?.marksOf?.(row) ?? [])].map(escape).join('.');
 }
 
-/** Without the members that the compressor and the data do not use, and defaults in other words. */
+/** The row without explicit defaults and without members that the compressor and the data do not use. */
 function withoutUnused(row: PlanRow): PlanRow {
   const { kind } = row;
   const prompted = row.prompts !== '';
@@ -128,7 +128,7 @@ function readMember(row: PlanRow, letter: string, value: string): void {
   } else readCompressorMember(row, letter, value);
 }
 
-/** Letters are those of one compressor, or of several that share their members. */
+/** A letter belongs to one compressor, or to several compressors that share the member. */
 function readCompressorMember(row: PlanRow, letter: string, value: string): void {
   for (const compressor of planCompressors()) {
     const member = compressor.texts?.[letter];

@@ -2,7 +2,7 @@ import { draftMember, type UrlMembers } from '../../core/session/url_state';
 
 declare module '../../core/session/url_state' {
   interface ViewState {
-    /** A draft of the trace plan, as plan_text.ts writes it; '' where it is the plan in force. */
+    /** A draft of the trace plan, as plan_text.ts writes it; '' for the plan in force. */
     readonly plan: string;
   }
 }

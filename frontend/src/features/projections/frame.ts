@@ -5,9 +5,9 @@ export interface ProjectionFrame extends FrameBase {
   readonly kind: 'projection';
   readonly vectors: number;
   readonly vector: number;
-  /** Layers down, tokens across, on one vector. */
+  /** The projections on one vector. Rows: layers; columns: tokens. */
   readonly layerMap: MapData;
-  /** Of the last token and the mean over tokens. */
+  /** The projections of the last token, and the mean over the tokens. */
   readonly history: History;
 }
 

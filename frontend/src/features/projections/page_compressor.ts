@@ -2,7 +2,7 @@ import type { Compressor } from '../../core/registry/feature';
 import { kCompressors } from './compressor';
 import { vectorName } from './vector_name';
 
-/** What the page says of projections. */
+/** The compressor `projection`, with the page's texts about it. */
 export const kPageCompressors: readonly Compressor[] = kCompressors.map((kind) => ({
   ...kind,
   hasScale: true,

@@ -70,5 +70,5 @@ function projectionsOf(run: PresetRun): readonly PlanEntry[] {
   return [...data, ...sets];
 }
 
-/** Projections in the form of the plan. */
+/** The compressor `projection` in the form of the plan, and its preset. */
 export const kPlan: PlanFeature = { compressors: { projection: kProjection }, presetsOf };

@@ -31,7 +31,7 @@ describe('projection', () => {
     const lengths = [3, 2];
     const short = frameOf(filled(), 'projection', { ...query, lengths, row: 1, vector: 1 });
     expect(short.history.lines).toEqual({ last: [[50, 50]], mean: [[45, 45]] });
-    // The sums that are kept of a record know for which lengths they were made.
+    // The kept sums of a record are used only for the lengths that they were computed for.
     const store = filled();
     frameOf(store, 'projection', { ...query, row: 1 });
     const again = frameOf(store, 'projection', { ...query, lengths, row: 1 });

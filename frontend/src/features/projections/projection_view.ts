@@ -6,7 +6,7 @@ import { pinnedOf, tokenReader } from '../../core/store/pinned';
 import { layersByTokens } from '../../core/store/token_maps';
 import { historyOf, rowNamed, type Scene, tokenBaseOf, tokensOfRow } from '../../core/store/scene';
 
-/** Projections on one vector, now and over the steps; records of [rows, sequence, vectors]. */
+/** Projections on one vector, now and over the steps, from records of [rows, sequence, vectors]. */
 export function projectionView(scene: Scene): ProjectionFrame | undefined {
   const { shape } = scene.parts[0].header;
   const [, sequence, vectors] = shape;
@@ -59,10 +59,10 @@ interface Summary {
   readonly numbers: Float64Array;
 }
 
-// A record is summed once, though it stands in every later history.
+// A record is summed only once, although every later history contains it.
 const kSummaries = new WeakMap<TensorRecord, Summary>();
 
-/** Of each row and vector: the last token's projection, and the mean over the row's tokens. */
+/** For each row and vector: the last token's projection, and the mean over the row's tokens. */
 function summaryOf({ query }: Scene, record: TensorRecord): Float64Array | undefined {
   const of = `${query.firstToken}/${query.lengths?.join() ?? ''}`;
   const kept = kSummaries.get(record);

@@ -2,9 +2,9 @@ import { choiceMember, type UrlMembers, wholeMember } from '../../core/session/u
 
 declare module '../../core/session/url_state' {
   interface ViewState {
-    /** By its place in the entry's list. */
+    /** The index in the entry's list of vectors. */
     readonly vector: number;
-    /** What of a row's projections the curves show. */
+    /** The curves show the last token of a row, or the mean over its tokens. */
     readonly over: 'last' | 'mean';
   }
 }

@@ -1,7 +1,7 @@
 import type { CompressorFacts } from '../../protocol/messages';
 import type { Recorded } from '../../core/registry/feature';
 
-/** The vector of a record; undefined `of`: its plan is not known. */
+/** The name of a record's vector. `of` is undefined if the plan is not known. */
 export function vectorName(
   { plan, vector = 0 }: Pick<Recorded, 'plan' | 'vector'>,
   of: CompressorFacts | undefined,

@@ -11,7 +11,7 @@ const kProjection = laterBuilder<ProjectionFrame>(
   }),
 );
 
-/** What the worker needs of this feature. */
+/** The worker's part of this feature. */
 export const kWorker: WorkerFeature = {
   compressors: kCompressors,
   builders: [kProjection],

@@ -2,7 +2,7 @@ import { chunk } from '../../core/registry/chunks';
 import type { Feature } from '../../core/registry/feature';
 import { kUrl } from './url';
 
-/** A prompt that somebody types, run through the model in training. */
+/** A typed prompt that runs through the model during the training. */
 export const kPrompts: Feature = {
   url: kUrl,
   tabs: [

@@ -25,8 +25,8 @@ import {
 const kTextKey = 'tensor-tracer.prompt';
 
 /**
- * The prompt that is typed, the last one that ran, and the prompts that the run keeps. It outlives the tab that
- * asks for it first, so nothing in it is $derived: that would end with the tab.
+ * The typed prompt, the last prompt that ran, and the prompts that the run keeps. It outlives the tab
+ * that asks for it first. Therefore nothing in it is $derived: a $derived value would end with the tab.
  */
 export class Prompts {
   name = $state('');
@@ -72,7 +72,7 @@ export class Prompts {
     return this.session.control.waits('prompt.');
   }
 
-  /** on − off of the shown entry; null: it has none. */
+  /** on − off of the shown entry; null if there is no difference to show. */
   get pair(): FramePair | null {
     return pairOf(this.frames);
   }
@@ -111,7 +111,7 @@ export class Prompts {
     await this.change('prompt.remove', { name }, said);
   }
 
-  /** Asks for what is shown: after a run, and when the view changes. */
+  /** Asks for the shown frames, after a run and when the view changes. */
   async show(): Promise<void> {
     const { typed, entry } = this;
     if (typed === null || entry === null) {

@@ -7,20 +7,20 @@ import { closest, type WatchedEntry, watchedEntries } from '../../core/session/w
 import type { FramePair } from '../../core/store/frame_pair';
 import type { ViewFrame, ViewQuery } from '../../core/store/frames';
 
-/** A prompt that ran, and what came of it. */
+/** A prompt that ran, and its answer. */
 export interface Typed {
   readonly run: string;
   readonly text: string;
   readonly answer: PromptAnswer;
 }
 
-/** What an entry took of a prompt; null: nothing, or no program was active. */
+/** The frames of one entry for a prompt. Null if there are no records, or if no program was active. */
 export type Frames = Readonly<Record<Side, ViewFrame | null>>;
 export const kNoFrames: Frames = { off: null, on: null };
 
 const kTokenBytes = new TextEncoder();
 
-/** How many tokens a text has; null: only the trainer knows. */
+/** The number of tokens of a text; null if only the trainer knows it. */
 export function tokensOf(text: string, tokenizer: string): number | null {
   return tokenizer === 'byte' ? kTokenBytes.encode(text).length : null;
 }
@@ -35,12 +35,12 @@ export function typedEntries(run: RunFacts | null, { answer, text }: Typed): Wat
   }));
 }
 
-/** The entries as a plan for one prompt has them: none names a prompt set. */
+/** The entries as in a plan for one prompt: without names of prompt sets. */
 export function plainEntries({ plan }: PromptAnswer): Plan['entries'] {
   return plan.entries.map((entry) => ({ ...entry, prompts: undefined }));
 }
 
-/** Asks the worker for what an entry took on one side. */
+/** The query for the records of an entry on one side. */
 export function typedQuery(
   { view, tokenizer }: Pick<Session, 'view' | 'tokenizer'>,
   entry: WatchedEntry,
@@ -61,7 +61,7 @@ export function typedQuery(
   return { ...query, promptSet: kTypedPrompt[side] };
 }
 
-/** on − off; null: the frames have no difference. */
+/** on − off; null if the frames have no difference. */
 export function pairOf({ off, on }: Frames): FramePair | null {
   if (off === null || on === null || off.kind !== on.kind) return null;
   const { compare } = viewOf(on);

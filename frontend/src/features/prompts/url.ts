@@ -2,9 +2,9 @@ import { choiceMember, textMember, type UrlMembers } from '../../core/session/ur
 
 declare module '../../core/session/url_state' {
   interface ViewState {
-    /** What is shown of a typed prompt: without the active programs, with them, or on − off. */
+    /** The shown side of a typed prompt: without the active programs, with them, or on − off. */
     readonly programs: 'off' | 'on' | 'difference';
-    /** The entry that is shown of it; '': the first. */
+    /** The shown entry of the prompt; '': the first entry. */
     readonly promptPoint: string;
   }
 }

@@ -1,5 +1,5 @@
 import type { Feature } from '../../core/registry/feature';
 import ReplayControls from './replay_controls.svelte';
 
-/** Speed and place of a recording that is played. */
+/** The speed and the step of a replay. */
 export const kReplay: Feature = { controls: [ReplayControls] };

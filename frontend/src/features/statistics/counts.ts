@@ -3,7 +3,7 @@ import type { Recorded } from '../../core/registry/feature';
 import { barsUnit, rangeOf } from '../../ui/charts/bars';
 import { numbersOf } from '../../ui/quantities';
 
-/** What the histograms of a record count. */
+/** The unit of a record's histograms. */
 export function countsOf(
   { query, plan }: Pick<Recorded, 'plan' | 'query'>,
   of: CompressorFacts | undefined,

@@ -1,9 +1,9 @@
 import { lowerBound } from '../../base/decimate';
 import type { Departure } from './frame';
 
-/** A root mean square of more than so many times its median is out of range. */
+/** A root mean square is out of range if it is more than this number times its median. */
 export const kDepartureTimes = 4;
-/** The median is of so many steps before, and of no fewer than the second number. */
+/** The median is over at most `kDepartureWindow` earlier steps, and over at least `kFewest`. */
 export const kDepartureWindow = 50;
 const kFewest = 5;
 
@@ -12,15 +12,16 @@ type Line = readonly (number | null)[];
 interface Lines {
   readonly layers: readonly number[];
   readonly steps: readonly number[];
-  /** Both by layer, then by step. */
+  /** `rms` and `bad` are by layer, then by step. */
   readonly rms: readonly Line[];
   readonly bad: readonly Line[];
 }
 
 /**
- * The layer that left its range first: the earliest step with a number that is not finite, or with
- * a root mean square beyond `kDepartureTimes` times the layer's own median just before it. Of
- * several layers at one step the lowest, as a forward pass goes upwards.
+ * The layer that left its range first. A layer leaves its range at a step with a number that is not
+ * finite, or with a root mean square of more than `kDepartureTimes` times the layer's median over the
+ * steps just before. If several layers leave at the same step, the result is the lowest layer, because
+ * a forward pass goes upwards.
  */
 export function firstDeparture({ layers, steps, rms, bad }: Lines): Departure | null {
   let first: Departure | null = null;
@@ -37,7 +38,7 @@ interface Found {
   readonly how: Pick<Departure, 'bad' | 'times'>;
 }
 
-/** Of one layer, before step number `end`. */
+/** The first departure of one layer before the step at index `end`. */
 function departureOf(rms: Line, bad: Line, end: number): Found | undefined {
   const window: number[] = [];
   const sorted: number[] = [];

@@ -1,6 +1,6 @@
 import type { FrameBase, History } from '../../core/store/frames';
 
-/** The numbers of `stats` before its histogram, in the order of the wire: the first row. */
+/** The first row of `stats`: its numbers before the histogram, in the order of the wire. */
 const kFirstRow = [
   'count',
   'mean',
@@ -15,7 +15,7 @@ const kFirstRow = [
 ] as const;
 export const kFirstNumbers = kFirstRow.length;
 
-/** All numbers of a layer: the second row's, which begins on the wire below the first, come last. */
+/** All numbers of a layer: those of the first row, then those of the second row. */
 export const kStatNames = [
   ...kFirstRow,
   'kurtosis',
@@ -31,31 +31,31 @@ export type StatName = (typeof kStatNames)[number];
 
 /** Histograms side by side: of one layer at many steps, or of many layers at one step. */
 export interface Ridge {
-  /** Steps or layers, one of each row. */
+  /** The step or the layer of each row. */
   readonly names: readonly number[];
   /** Row by row. */
   readonly bins: Float64Array<ArrayBuffer>;
 }
 
-/** Where a layer left its range, and how. */
+/** The layer and the step at which a layer left its range, and the reason. */
 export interface Departure {
   readonly layer: number;
   readonly step: number;
-  /** How many numbers were not finite; or else the root mean square in multiples of its median. */
+  /** The count of numbers that are not finite. If it is 0, `times` is the root mean square ÷ its median. */
   readonly bad: number;
   readonly times: number;
 }
 
 export interface StatsFrame extends FrameBase {
   readonly kind: 'stats';
-  /** The numbers of kStatNames for each layer, NaN for one that was not captured. */
+  /** The numbers of kStatNames for each layer; NaN for a layer that was not captured. */
   readonly table: Float64Array<ArrayBuffer>;
   /** The histogram of the chosen layer. */
   readonly bins: Float64Array<ArrayBuffer>;
   readonly history: History;
   readonly stepRidge: Ridge;
   readonly layerRidge: Ridge;
-  /** The first layer that left its range; null: none has. */
+  /** The first layer that left its range; null if all layers stayed in their range. */
   readonly departure: Departure | null;
 }
 

@@ -1,7 +1,7 @@
 import type { Compressor } from '../../core/registry/feature';
 import { kCompressors } from './compressor';
 
-/** What the page says of statistics. */
+/** The compressor `stats`, with the page's texts about it. */
 export const kPageCompressors: readonly Compressor[] = kCompressors.map((kind) => ({
   ...kind,
   hasScale: false,

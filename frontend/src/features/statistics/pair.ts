@@ -2,7 +2,7 @@ import type { PairBase } from '../../core/store/frame_pair';
 import { kStatNames, type StatsFrame } from './frame';
 
 export interface StatsPair extends PairBase<StatsFrame> {
-  /** The numbers of kStatNames for each of `layers`, NaN where a side has none. */
+  /** The numbers of kStatNames for each of `layers`; NaN if a side lacks the layer. */
   readonly tables: {
     readonly a: Float64Array;
     readonly b: Float64Array;

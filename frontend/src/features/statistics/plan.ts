@@ -13,7 +13,7 @@ import type { PlanEntry } from '../../protocol/messages';
 
 declare module '../../core/registry/plan_feature' {
   interface PlanRow {
-    /** Of the histogram: "low:high", '' for powers of two. */
+    /** The range of the histogram: "low:high", or '' for powers of two. */
     range: string;
     bins: string;
   }
@@ -23,11 +23,11 @@ const kSlow = 10;
 
 const kStats: PlanCompressor = {
   text: 'Mean, deviation, norm, histogram …',
-  // Counts do not fit few bits.
+  // Dtypes of fewer bits cannot hold the counts.
   dtypes: ['f32', 'f64'],
   rowOf: (of) => ({
     range: of.range?.join(':') ?? '',
-    // Without a range there is nothing to choose.
+    // Without a range, the number of bins cannot be chosen.
     bins: of.range === undefined ? '' : String(of.bins ?? ''),
   }),
   entryOf: ({ kind, range: typed, bins }) => {
@@ -62,7 +62,7 @@ function statsOf(point: string): PlanEntry {
 }
 
 function presetsOf(run: PresetRun): readonly Preset[] {
-  // The points that the model computes; others are derived from them for the plan alone, at a cost.
+  // The points that the model computes. Derived points are computed only for the plan, at a cost.
   const points = run.points.filter(
     ({ features, formula, gradient_placement }) =>
       features > 0 && (formula === undefined || gradient_placement !== undefined),
@@ -83,5 +83,5 @@ function presetsOf(run: PresetRun): readonly Preset[] {
   ];
 }
 
-/** Statistics in the form of the plan. */
+/** The compressor `stats` in the form of the plan, and its presets. */
 export const kPlan: PlanFeature = { compressors: { stats: kStats }, presetsOf };

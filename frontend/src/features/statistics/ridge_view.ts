@@ -1,4 +1,4 @@
-/** Histograms, one of each row, with one scale of height. */
+/** Histograms, one for each row, with the same scale of height. */
 export interface RidgeModel {
   readonly rows: number;
   readonly cols: number;
@@ -14,10 +14,10 @@ export interface RidgeModel {
 
 const kGutter = 44;
 const kFont = '12px system-ui, sans-serif';
-// A ridge may reach over so many rows above it.
+// A ridge is at most as high as this number of rows.
 const kReach = 3;
 
-/** Draws ridges on a canvas that it fills. */
+/** Draws ridges over the whole canvas. */
 export class RidgeView {
   private readonly context: CanvasRenderingContext2D;
   private width = 0;
@@ -29,7 +29,7 @@ export class RidgeView {
     this.context = context;
   }
 
-  /** The bin under a point of the canvas in CSS pixels: of the row whose foot is next below. */
+  /** The bin at a point of the canvas in CSS pixels, in the row with the next foot below the point. */
   binAt(rows: number, cols: number, x: number, y: number): { row: number; col: number } | null {
     if (rows === 0 || cols === 0 || x < kGutter || x >= this.width) return null;
     const row = Math.ceil((y - this.foot(0, rows)) / this.spacing(rows));
@@ -87,7 +87,7 @@ export class RidgeView {
     context.textAlign = 'right';
     context.textBaseline = 'alphabetic';
     context.fillStyle = inkMuted;
-    // From the last row on: it is the newest.
+    // The labels start at the last row, which is the newest.
     for (let row = rows - 1; row >= 0; row -= every) {
       context.fillText(rowLabel(row), kGutter - 6, this.foot(row, rows), kGutter - 8);
     }

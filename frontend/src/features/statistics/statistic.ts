@@ -4,7 +4,7 @@ import type { StatName } from './frame';
 
 type Line = readonly (number | null)[];
 
-/** What the curves show: the number of each layer, and its name where it stands alone. */
+/** The curves: the number of each layer that a curve shows, and its title. */
 export const kCurves = {
   rms: { of: 'rms', title: 'Root mean square' },
   mean: { of: 'mean', title: 'Mean' },
@@ -25,25 +25,25 @@ export function curveName(curve: Curve): string {
   return curve === 'bad' ? 'NaN, Inf' : curve.replace('_', ' ');
 }
 
-/** Kurtosis is a ratio, zeros are a fraction, what is not finite is counted: none has the numbers' unit. */
+/** The unit of a curve. Kurtosis is a ratio, zeros are a fraction, and `bad` is a count. */
 export function curveUnit(curve: Curve, numbers: string): string {
   if (curve === 'bad') return 'count';
   if (curve === 'zeros') return 'fraction';
   return curve === 'kurtosis' ? '' : numbers;
 }
 
-/** Root mean square of `count` numbers, for records that have their norm only. */
+/** The root mean square of `count` numbers, for records that have only the norm. */
 export function rmsOf(norm: number, count: number): number {
   return count > 0 ? norm / Math.sqrt(count) : Number.NaN;
 }
 
-/** The step from which growth is counted: the first one kept from `since` on, else the last. */
+/** The base step of the growth: the first kept step from `since` on, else the last kept step. */
 export function baseStep(steps: readonly number[], since: number): number | null {
   if (steps.length === 0) return null;
   return steps[Math.min(lowerBound(steps, since), steps.length - 1)];
 }
 
-/** Each line in multiples of its value at a step. Null: nothing was captured there, or 0. */
+/** Each curve in multiples of its value at step `from`. Null if that value is missing or 0. */
 export function growthOf(steps: readonly number[], lines: readonly Line[], from: number): Line[] {
   const at = steps.indexOf(from);
   return lines.map((line) => {
@@ -54,7 +54,7 @@ export function growthOf(steps: readonly number[], lines: readonly Line[], from:
   });
 }
 
-/** Lines over the steps as a map, one row of each. */
+/** Curves over the steps as a map, with one row for each curve. */
 export function mapOfLines(lines: readonly Line[], cols: number): MapData {
   const values = new Float64Array(lines.length * cols);
   const absent = new Uint8Array(values.length);
@@ -77,7 +77,7 @@ export function mapOfLines(lines: readonly Line[], cols: number): MapData {
   };
 }
 
-/** The rows of a table in the order of one column; '-' before its name: the largest first. */
+/** The rows of a table, sorted by one column. A '-' before its name puts the largest first. */
 export function sortedRows(
   rows: number,
   sort: string,
@@ -93,7 +93,7 @@ export function sortedRows(
   return order.sort((a, b) => (key(a) === key(b) ? a - b : key(a) - key(b)));
 }
 
-/** What a click on a column's head asks for: the largest first, then the least, then by layer. */
+/** The order after a click on a column's head: the largest first, then the smallest, then by layer. */
 export function nextSort(sort: string, column: string): string {
   if (sort === `-${column}`) return column;
   return sort === column ? '' : `-${column}`;

@@ -13,10 +13,10 @@ const kStats = kStatNames.length;
 const kNorm = kStatNames.indexOf('norm');
 const kRms = kStatNames.indexOf('rms');
 const kBad = ['NaN', '+Inf', '−Inf'] as const;
-// More rows than this would hide each other.
+// More rows would hide each other.
 const kMaxRidges = 64;
 
-/** Statistics of every layer, and how they moved; records of [2, 10 + bins]. */
+/** Statistics of every layer and their history, from records of [2, 10 + bins]. */
 export function statsView(scene: Scene): StatsFrame | undefined {
   // Each micro-batch has its own statistics.
   const chosen = scene.parts[Math.min(scene.query.row, scene.parts.length - 1)];
@@ -55,7 +55,7 @@ function ridgeGroups({ query }: Scene, groups: readonly StepGroup[]): readonly S
   return thinned(groups, query.every, kMaxRidges).items;
 }
 
-/** One histogram of each row that has one. A row: its name, and where its numbers stand. */
+/** The histogram of each row that has one. A row is a name, and the step and layer of its numbers. */
 function ridgeOf(
   rows: readonly (readonly [name: number, group: StepGroup, layer: number])[],
   microBatch: number,
@@ -92,10 +92,10 @@ function departureOf({ steps, lines }: History, layers: readonly number[]): Depa
   return firstDeparture({ layers, steps, rms, bad: lines.bad });
 }
 
-/** What the curves tell of a layer at one step. */
+/** The numbers of the curves for one layer at one step. */
 type Health = Readonly<Record<Curve, number>>;
 
-// A step is read again only when something of it has come or gone.
+// A step is read again only if one of its records was added or removed.
 const kHealths = new WeakMap<StepGroup, { of: string; byLayer: ReadonlyMap<number, Health> }>();
 
 function healthOf(group: StepGroup, microBatch: number): ReadonlyMap<number, Health> {
@@ -114,7 +114,7 @@ function healthOf(group: StepGroup, microBatch: number): ReadonlyMap<number, Hea
   return byLayer;
 }
 
-/** How many numbers are not finite. */
+/** The count of numbers that are not finite. */
 function badOf(numbers: Float64Array): number {
   return kBad.reduce((sum, name) => sum + numbers[kStatNames.indexOf(name)], 0);
 }
@@ -127,7 +127,7 @@ function partOf(
 }
 
 interface Read {
-  /** In the order of kStatNames; NaN where an earlier version did not tell it. */
+  /** In the order of kStatNames; NaN if an earlier version did not send the number. */
   readonly numbers: Float64Array;
   readonly bins: Floats;
 }

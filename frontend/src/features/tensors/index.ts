@@ -2,7 +2,7 @@ import type { Feature } from '../../core/registry/feature';
 import { viewOf } from '../../core/registry/registry';
 import TensorsTab from './tensors_tab.svelte';
 
-/** The tab of one entry of the plan: the view of its frames beside the curves. */
+/** The tab of one entry of the plan: the view of its frames next to the curves. */
 export const kTensors: Feature = {
   tabs: [
     {

@@ -1,10 +1,10 @@
-/** The trainer's `topk` lists no more columns of a token. */
+/** The largest number of columns of a token that the trainer's `topk` lists. */
 export const kMaxListed = 256;
 
-/** The preset that lists every token. */
+/** The name of the preset that lists every token. */
 export const kExactPreset = 'Predictions of the whole vocabulary';
 
-/** What is said of a divergence that is a lower bound, and how it becomes exact. */
+/** The text about a divergence that is a lower bound, and about the way to make it exact. */
 export function boundText(listed: number, vocabulary: number): string {
   const remedy =
     vocabulary <= kMaxListed

@@ -87,7 +87,7 @@ function byToken(
 function standingArrays(frame: TopKFrame, positions: ExportAxis): readonly ExportArray[] {
   const standings = standingsOf(frame);
   if (standings === null || frame.query.pointName !== 'Logits') return [];
-  // The rank from 1 as it is shown; 0 beyond the k, -1 where the next token is not known.
+  // The rank from 1, as the page shows it; 0: beyond the k; -1: the next token is not known.
   const data = Int32Array.from(standings, ({ rank }) => (rank === null ? -1 : rank + 1));
   return [
     {

@@ -4,11 +4,11 @@ import type { Softmax } from '../../core/store/softmax';
 
 export interface TopKFrame extends FrameBase {
   readonly kind: 'topk';
-  /** Ranks down, tokens across. */
+  /** Rows: ranks; columns: tokens. */
   readonly map: MapData;
   /** The column (of Logits: the token id) of every cell of the map. */
   readonly ids: Int32Array<ArrayBuffer>;
-  /** Of scores over the vocabulary; null: the record does not have it. */
+  /** The softmax of scores over the vocabulary; null if the record does not have it. */
   readonly softmax: Softmax | null;
 }
 

@@ -7,7 +7,7 @@ import { changedBest, divergencesOf } from './pair';
 import { textEntries } from './text_entries';
 import { kUrl } from './url';
 
-/** The largest columns of each token, of logits the predictions; and the tab of the text with them. */
+/** The largest columns of each token (of logits: the predictions), and the tab of the text with them. */
 export const kText: Feature = {
   url: kUrl,
   compressors: kPageCompressors,

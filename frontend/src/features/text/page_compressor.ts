@@ -3,7 +3,7 @@ import type { PointFacts } from '../../protocol/messages';
 import { defaultKind } from '../../core/session/watched';
 import { kCompressors } from './compressor';
 
-/** What the page says of the largest columns. */
+/** The page's part of the compressors `topk` and `outliers`. */
 export const kPageCompressors: readonly Compressor[] = kCompressors.map((kind) => ({
   ...kind,
   hasScale: true,

@@ -5,7 +5,7 @@ import { makeRecord } from '../../core/store/test_records';
 import type { TopKFrame } from './frame';
 import { changedBest, divergencesOf } from './pair';
 
-/** One token with the two largest of four scores, and their log-sum-exp where it is known. */
+/** One token with the two largest of four scores, and their log-sum-exp if it is known. */
 function frame(scores: readonly number[], ids: readonly number[], sum: number | null): TopKFrame {
   const store = new RingStore(1e6);
   const softmax = sum === null ? [] : [sum, 1, 0.5, 3];
@@ -22,7 +22,7 @@ test('the divergence of two predictions is a bound, as two of four tokens are li
   const b = frame([2, 1], [1, 3], sum);
   expect(changedBest(a, b)).toHaveLength(1);
   const divergences = divergencesOf(a, b);
-  // Both list 1 and 3: their probabilities change places, the rest stays.
+  // Both list 1 and 3: their probabilities are exchanged, the rest stays.
   const p = Math.exp(2 - sum) - Math.exp(1 - sum);
   expect(divergences?.nats[0]).toBeCloseTo(p, 6);
   expect(divergences?.isExact).toBe(false);

@@ -3,18 +3,18 @@ import { divergenceOf, type Listed } from '../../core/store/softmax';
 import type { TopKFrame } from './frame';
 import { bestOf } from './topk_view';
 
-/** A token whose best column is another one in B. */
+/** A token whose best column in B differs from the best column in A. */
 export interface ChangedBest {
   readonly col: number;
   readonly a: { readonly id: number; readonly value: number };
   readonly b: { readonly id: number; readonly value: number };
 }
 
-/** How far the predictions of A are from those of B. */
+/** The divergence of the predictions of A from those of B. */
 export interface Divergences {
   /** KL(A‖B) of each token, in nats. */
   readonly nats: Float64Array<ArrayBuffer>;
-  /** False: of some token it is only known that the divergence is this or larger. */
+  /** False: for some token, `nats` is only a lower bound. */
   readonly isExact: boolean;
 }
 
@@ -31,7 +31,7 @@ declare module '../../core/store/frame_pair' {
   }
 }
 
-/** Where the best columns differ. */
+/** The tokens whose best columns differ. */
 export function changedBest(a: TopKFrame, b: TopKFrame): readonly ChangedBest[] {
   const changed: ChangedBest[] = [];
   for (let col = 0; col < a.map.cols; col++) {
@@ -45,7 +45,7 @@ export function changedBest(a: TopKFrame, b: TopKFrame): readonly ChangedBest[] 
   return changed;
 }
 
-/** Of every token that both have. */
+/** The divergence of every token; null if a side has no log-sum-exp. */
 export function divergencesOf(a: TopKFrame, b: TopKFrame): Divergences | null {
   if (a.softmax === null || b.softmax === null) return null;
   const each = Array.from({ length: a.map.cols }, (_, col) =>

@@ -19,9 +19,9 @@ declare module '../../core/registry/plan_feature' {
   }
 }
 
-/** What `topk` and `outliers` share: the k best columns of each token. */
+/** The common part of `topk` and `outliers`: the k best columns of each token. */
 const kRanked: Omit<PlanCompressor, 'text'> = {
-  // Columns do not fit few bits.
+  // Dtypes of fewer bits cannot hold the numbers of columns.
   dtypes: ['f32', 'f64'],
   takes: (point) => (point?.dims.length ?? 0) <= 3,
   rowOf: (of) => ({ k: String(of.k ?? '') }),
@@ -36,7 +36,7 @@ function isRanked({ kind }: PlanRow): boolean {
   return kind === 'topk' || kind === 'outliers';
 }
 
-/** The largest columns in the form of the plan. */
+/** The compressors `topk` and `outliers` in the form of the plan, and their presets. */
 export const kPlan: PlanFeature = {
   compressors: {
     topk: {

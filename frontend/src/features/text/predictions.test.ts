@@ -43,7 +43,7 @@ test('probabilities lie between what the rest may and may not take', () => {
   expect(best.most).toBeCloseTo(a / (a + b), 12);
   expect(best.least).toBeCloseTo(a / (a + b + 2 * b), 12);
   expect(second.ratio).toBeCloseTo(b, 12);
-  // With every column among the k there is nothing to guess.
+  // If every column is among the k, the probability is exact.
   const whole = predictionsOf({ ...frame(), features: 2 }, 0);
   expect(whole[0].least).toBe(whole[0].most);
 });
@@ -61,7 +61,7 @@ test('with the log-sum-exp a probability is exact, and the target of the last to
   expect(best.most).toBeCloseTo(Math.exp(3 - 3.5), 12);
   expect(second.most).toBeCloseTo(Math.exp(2 - 3.5), 12);
   expect(standingsOf(exact)?.[2]).toEqual({ next: 8, rank: 1 });
-  // The loss of a token is that of the place before it.
+  // The loss of a token is at the position before it.
   expect([...lossesOf(softmax)]).toEqual([Number.NaN, 0.5, 1]);
   expect(meanLossOf(softmax)).toBe(0.75);
 });

@@ -2,9 +2,9 @@ import type { Softmax } from '../../core/store/softmax';
 import type { TopKFrame } from './frame';
 import { bestOf, type Ranked } from './topk_view';
 
-/** How a token's true successor stands in what the model predicts after the token. */
+/** The rank of a token's true successor in the predictions after the token. */
 export interface Standing {
-  /** Id of the true next token; -1 where it was not captured. */
+  /** The id of the true next token; -1 if it was not captured. */
   readonly next: number;
   /** Its rank from 0; -1: not among the k; null: the next token is not known. */
   readonly rank: number | null;
@@ -12,7 +12,7 @@ export interface Standing {
 
 type Predicted = Pick<TopKFrame, 'map' | 'ids' | 'tokens' | 'softmax'>;
 
-/** One for each token of the row; null without token ids. The record's target counts first. */
+/** One for each token of the row; null without token ids. The record's target has priority. */
 export function standingsOf(frame: Predicted): readonly Standing[] | null {
   const { tokens, ids, softmax } = frame;
   if (tokens === null) return null;
@@ -28,7 +28,7 @@ export function standingsOf(frame: Predicted): readonly Standing[] | null {
 }
 
 export interface Tally {
-  /** Tokens whose successor is known. */
+  /** The number of tokens whose successor is known. */
   readonly known: number;
   readonly first: number;
   readonly among: number;
@@ -44,31 +44,31 @@ export function tallyOf(standings: readonly Standing[]): Tally {
 }
 
 /**
- * How well each token was predicted, in nats: the loss of the token before it. NaN where it is not
- * known, as of the first token.
+ * The loss of each token in nats. The softmax has it at the token before. NaN if it is not known, as
+ * for the first token.
  */
 export function lossesOf({ loss }: Softmax): Float64Array {
   return loss.map((_, col) => (col === 0 ? Number.NaN : loss[col - 1]));
 }
 
-/** The mean loss of the tokens whose target is known; NaN: of none. */
+/** The mean loss of the tokens whose target is known; NaN if no target is known. */
 export function meanLossOf({ loss }: Softmax): number {
   const known = loss.filter((nats) => !Number.isNaN(nats));
   return known.reduce((sum, nats) => sum + nats, 0) / known.length;
 }
 
 export interface Prediction extends Ranked {
-  /** Probability over the probability of the best: exact, whatever was not captured. */
+  /** The probability ÷ the probability of the best. It is exact, even if columns were not captured. */
   readonly ratio: number;
   /**
-   * Bounds of the probability. With the log-sum-exp both are the probability; without it the columns
-   * beyond the k hold at most the k-th number each.
+   * Bounds of the probability. With the log-sum-exp, both are the probability. Without it, each column
+   * beyond the k has at most the k-th number.
    */
   readonly least: number;
   readonly most: number;
 }
 
-/** The k best next tokens after one, with what is known of their probabilities. */
+/** The k best next tokens after one token, with the bounds of their probabilities. */
 export function predictionsOf(
   frame: Pick<TopKFrame, 'map' | 'ids' | 'features' | 'softmax'>,
   col: number,

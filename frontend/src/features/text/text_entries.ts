@@ -2,7 +2,7 @@ import { kLogitsPoint, type Plan, type PlanEntry } from '../../protocol/messages
 import { kindOfForm } from '../../core/store/compressors';
 import type { WatchedEntry } from '../../core/session/watched';
 
-/** Entries that a text is shown with: its predictions if there are any, else others by tokens. */
+/** The entries to show a text with: predictions if there are any, else entries by token, else all. */
 export function textEntries(watched: readonly WatchedEntry[]): readonly WatchedEntry[] {
   const predicting = watched.filter(
     ({ facts, compressor }) => facts.name === kLogitsPoint && compressor.kind === 'topk',
@@ -12,7 +12,7 @@ export function textEntries(watched: readonly WatchedEntry[]): readonly WatchedE
   return byTokens.length > 0 ? byTokens : watched;
 }
 
-/** What a plan lacks for the text with its predictions, to be added to it. */
+/** The entries that a plan lacks for the text with its predictions. */
 export function missingForText(plan: Plan): readonly PlanEntry[] {
   const has = (test: (entry: PlanEntry) => boolean): boolean => plan.entries.some(test);
   const predicts = has(

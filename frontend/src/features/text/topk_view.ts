@@ -22,7 +22,7 @@ export function topKView(scene: Scene): TopKFrame | undefined {
   return { ...base, kind: 'topk', map, ids, softmax, pinned };
 }
 
-/** The number of the pinned rank, whatever its column is. */
+/** Reads the number of the pinned rank. The column of this rank may change. */
 function readerOf(columns: number): CellReader {
   return {
     dim: 1,
@@ -42,7 +42,7 @@ export interface Ranked {
   readonly value: number;
 }
 
-/** What stands in one column of the map, best first. */
+/** The cells of one column of the map, best first. */
 export function bestOf(frame: Pick<TopKFrame, 'map' | 'ids'>, col: number): readonly Ranked[] {
   const { rows, cols, values } = frame.map;
   if (col < 0 || col >= cols) return [];

@@ -2,9 +2,9 @@ import { choiceMember, type UrlMembers, wholeMember } from '../../core/session/u
 
 declare module '../../core/session/url_state' {
   interface ViewState {
-    /** Token of the row whose predictions are shown; null: the first, of a prompt the last. */
+    /** The token whose predictions are shown; null: the first token, or the last token of a prompt. */
     readonly token: number | null;
-    /** Of a token: how well it was predicted itself, or the rank of its successor. */
+    /** The colour of a token shows its own loss, or the rank of its successor. */
     readonly tokenColour: 'loss' | 'rank';
   }
 }

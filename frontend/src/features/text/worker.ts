@@ -16,7 +16,7 @@ const kTopK = laterBuilder<TopKFrame>(
   }),
 );
 
-/** What the worker needs of this feature. */
+/** The worker's part of this feature. */
 export const kWorker: WorkerFeature = {
   compressors: kCompressors,
   builders: [kTopK],

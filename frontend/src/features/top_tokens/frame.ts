@@ -4,19 +4,19 @@ import type { FrameBase } from '../../core/store/frames';
 export interface TopToken {
   readonly value: number;
   readonly step: number;
-  /** Of the global batch, or of the prompt set. */
+  /** The row in the global batch, or in the prompt set. */
   readonly row: number;
   readonly position: number;
-  /** 33 ids, the token in the middle; -1: the text has none there. */
+  /** 33 ids, the token in the middle; -1: outside the text. */
   readonly ids: readonly number[];
 }
 
 export interface TopTokensFrame extends FrameBase {
   readonly kind: 'top_tokens';
-  /** Columns or directions, in the order of the plan's entry. */
+  /** The number of columns or directions, which have the order of the plan's entry. */
   readonly units: number;
   readonly unit: number;
-  /** Of the chosen unit, the largest first. */
+  /** The tokens of the chosen unit, the largest number first. */
   readonly best: readonly TopToken[];
 }
 

@@ -15,7 +15,7 @@ import { columnsOf } from './units';
 
 declare module '../../core/registry/plan_feature' {
   interface PlanRow {
-    /** Features of top_tokens, "3, 17"; '' where directions are chosen. */
+    /** The features of top_tokens, such as "3, 17"; '' if directions are chosen. */
     columns: string;
   }
 }
@@ -90,5 +90,5 @@ function presetsOf(run: PresetRun): readonly Preset[] {
   ];
 }
 
-/** Top activating tokens in the form of the plan. */
+/** The compressor `top_tokens` in the form of the plan, and its preset. */
 export const kPlan: PlanFeature = { compressors: { top_tokens: kTopTokens }, presetsOf };

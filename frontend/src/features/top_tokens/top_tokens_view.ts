@@ -2,10 +2,10 @@ import { baseOf, type Scene } from '../../core/store/scene';
 import { type Floats, toFloats } from '../../protocol/numbers';
 import type { TopToken, TopTokensFrame } from './frame';
 
-// Before the ids stand the number, the step, the row and the position.
+// The number, the step, the row and the position come before the ids.
 const kFirstId = 4;
 
-/** The list of one unit; records of [units, k, 4 + ids]. */
+/** The list of one unit, from records of [units, k, 4 + ids]. */
 export function topTokensView(scene: Scene): TopTokensFrame | undefined {
   const [record] = scene.parts;
   const { shape } = record.header;
@@ -16,7 +16,7 @@ export function topTokensView(scene: Scene): TopTokensFrame | undefined {
   const best = Array.from({ length: k }, (_, rank) =>
     tokenOf(values.subarray((unit * k + rank) * numbers, (unit * k + rank + 1) * numbers)),
   );
-  // Places that are not filled yet stand at the end.
+  // Places that are not filled yet come last.
   const filled = best.filter(({ value }) => !Number.isNaN(value));
   return { ...baseOf(scene), kind: 'top_tokens', units, unit, best: filled };
 }

@@ -11,5 +11,5 @@ const kTopTokens = laterBuilder<TopTokensFrame>(
   }),
 );
 
-/** What the worker needs of this feature. */
+/** The worker's part of this feature. */
 export const kWorker: WorkerFeature = { compressors: kCompressors, builders: [kTopTokens] };

@@ -1,17 +1,17 @@
 import type { FrameBase } from '../../core/store/frames';
 
-/** Numbers of each parameter after an update, and one of them over the steps. */
+/** The numbers of each parameter after an update, and one of the numbers over the steps. */
 export interface UpdatesFrame extends FrameBase {
   readonly kind: 'updates';
-  /** Rows and columns of the table; their names are in the run's facts. */
+  /** The count of rows and of columns of the table. Their names are in the run's facts. */
   readonly parameters: number;
   readonly columns: number;
   readonly table: Float64Array<ArrayBuffer>;
   readonly overSteps: {
-    /** The column that the lines show. */
+    /** The column that the curves show. */
     readonly column: number;
     readonly steps: readonly number[];
-    /** By parameter, those that were asked for; the others are empty. */
+    /** By parameter; empty for a parameter that the query does not ask for. */
     readonly values: readonly (readonly (number | null)[])[];
   };
 }

@@ -20,5 +20,5 @@ function presetsOf(run: PresetRun): readonly Preset[] {
   ];
 }
 
-/** A plan to begin with. */
+/** The preset of this feature. */
 export const kPlan: PlanFeature = { presetsOf };

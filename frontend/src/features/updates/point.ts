@@ -1,2 +1,2 @@
-/** The point with a row for each parameter, once in a step. */
+/** The point with a row for each parameter, once per step. */
 export const kUpdatesPoint = 'Updates';

@@ -1,17 +1,17 @@
 import type { UpdatesFrame } from './frame';
 
-/** The ratio of update and weights is of most interest. */
+/** The default column is the ratio of update and weights, which is of most interest. */
 export const kRatioColumn = 7;
 
-/** What is sorted instead of a column. */
+/** The choice of the parameters' names, instead of a column, to sort the rows. */
 export const kByName = -1;
 
-/** The column that the curves show: the sorted one, if it has numbers. */
+/** The column that the curves show: the sorted column, or the ratio if the rows are sorted by name. */
 export function drawnColumn(sorted: number, columns: number): number {
   return Math.min(sorted === kByName ? kRatioColumn : sorted, columns - 1);
 }
 
-/** What a column is called, and what it is. */
+/** The name and the description of a column. */
 export interface ColumnWords {
   readonly name: string;
   readonly text: string;
@@ -34,14 +34,14 @@ const kWords: Readonly<Record<string, ColumnWords>> = {
   second_moment_mean: { name: 'Adam v mean', text: "Mean of Adam's mean of the squared gradient" },
 };
 
-/** Of a column that this version does not know its name on the wire. */
+/** The words of a column. A column that this version does not know has its name on the wire. */
 export function wordsOf(column: string): ColumnWords {
   return kWords[column] ?? { name: column, text: column };
 }
 
 type Table = Pick<UpdatesFrame, 'table' | 'parameters' | 'columns'>;
 
-/** The rows of the table in the order of a column; or `kByName`. NaN comes last. */
+/** The rows of the table, sorted by a column or, with `kByName`, by name. NaN comes last. */
 export function sortedRows(
   { table, parameters, columns }: Table,
   names: readonly string[],
@@ -63,12 +63,12 @@ export function sortedRows(
   });
 }
 
-/** The layer in a parameter's name; 0: it belongs to none. */
+/** The layer in a parameter's name; 0 if the parameter belongs to no layer. */
 export function layerIn(name: string): number {
   return Number(/\d+/.exec(name)?.[0] ?? 0);
 }
 
-/** Parameters with one name in all layers: "layers[3].mlp.fc1.weight" without the layer. */
+/** The parameters with the same name in all layers: "layers[3].mlp.fc1.weight" without the layer. */
 export function familyOf(names: readonly string[], row: number): readonly number[] {
   const kind = (name: string): string => name.replace(/\d+/, '#');
   const wanted = kind(names[row] ?? '');

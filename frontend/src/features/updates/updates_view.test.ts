@@ -19,7 +19,7 @@ test('the table of a step, and the drawn column of the drawn parameters over the
   expect([frame.parameters, frame.columns]).toEqual([2, 3]);
   expect([...frame.table]).toEqual([20, 40, 60, 80, 100, 120]);
   expect(frame.overSteps).toEqual({ column: 1, steps: [10, 20], values: [[], [50, 100]] });
-  // Without a choice the ratio is drawn, or the last column of a table that has fewer.
+  // Without a choice, the ratio is drawn, or the last column of a table with fewer columns.
   const first = { ...query, updatesColumn: kRatioColumn, updatesDrawn: [0] };
   expect(frameOf(store, 'updates', first).overSteps).toMatchObject({
     column: 2,

@@ -4,7 +4,7 @@ import type { TensorRecord } from '../../protocol/record';
 import type { UpdatesFrame } from './frame';
 import { drawnColumn } from './update_rows';
 
-/** The table of one step, records of [1, parameters, columns], and the curves that are asked for. */
+/** The table of one step and the requested curves, from records of [1, parameters, columns]. */
 export function updatesView(scene: Scene): UpdatesFrame | undefined {
   const [record] = scene.parts;
   const [, parameters, columns] = record.header.shape;
@@ -33,7 +33,7 @@ export function updatesView(scene: Scene): UpdatesFrame | undefined {
   };
 }
 
-// A column of a record is read once, though it stands in every later curve.
+// A column of a record is read only once, although every later curve contains it.
 const kKept = new WeakMap<TensorRecord, Map<number, readonly number[]>>();
 
 function numbersOf(record: TensorRecord, column: number): readonly number[] {

@@ -17,5 +17,5 @@ const kUpdates = laterBuilder<UpdatesFrame>(
   }),
 );
 
-/** What the worker needs of this feature. Its records come from `none`. */
+/** The worker's part of this feature. The compressor `none` makes its records. */
 export const kWorker: WorkerFeature = { compressors: [], builders: [kUpdates] };
