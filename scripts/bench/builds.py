@@ -153,12 +153,12 @@ def main() -> None:
     parser.add_argument("--new", type=Path, default=Path("build/release/bin"), help="folder of the newer ones")
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--steps", type=int, default=24, help="of a block; the first 4 are left out")
-    parser.add_argument("--only", help="rows of this group")
+    parser.add_argument("--only", help="rows with this text in their group or name")
     parser.add_argument("--data", type=Path, default=Path("docs"), help="training text")
     chosen = parser.parse_args()
     print("| group | row | old | new | new / old (95 %) |\n|---|---|---|---|---|")
     for row in ROWS:
-        if chosen.only in (None, row.group):
+        if chosen.only is None or chosen.only in f"{row.group}, {row.name}":
             print(measure(row, chosen), flush=True)
 
 
