@@ -101,6 +101,7 @@ async function followed(page: Page, first: number, last: number): Promise<Values
   expect(Object.values(values).every((value) => Number.isFinite(value))).toBe(true);
   await point.selectOption({ label: kName });
   await expect(page.getByTestId('stats-table')).toBeVisible(kPatience);
+  await expect(page).toHaveURL(/stats/);
   return values;
 }
 
