@@ -7,6 +7,7 @@
 
 #include "src/cli/commands.h"
 #include "src/cli/exit_code.h"
+#include "src/cli/help_text.h"
 #include "src/cli/intervention_setup.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
@@ -56,6 +57,7 @@ int run_check(int argc, const char* const* argv) {
   bool as_json = false;
   CLI::App app("Check whether programs (docs/intervention_graph.md) fit a run with these options.",
                "tensor-tracer check");
+  set_help_text(app);
   add_configuration_file(app);
   add_options(app, config::train_options(config));
   app.add_option("files", paths, "files of programs; the name of a program in JSON ends with .json")

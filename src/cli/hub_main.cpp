@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "src/cli/exit_code.h"
+#include "src/cli/help_text.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
 #include "src/cli/recorder_options.h"
@@ -358,7 +359,8 @@ void add_run_dir(CLI::App& command, HubFlags& flags) {
       .add_option("--run-dir", flags.run_dir,
                   "directory of the run, with tokens, hub.json and hub.log")
       ->required()
-      ->check(CLI::ExistingDirectory);
+      ->type_name("FOLDER")
+      ->check(CLI::Validator(CLI::ExistingDirectory).description(""));
   command.add_option("--ready-fd", flags.ready_fd, "file descriptor to which the ready hub writes");
 }
 
@@ -385,7 +387,8 @@ void add_replay(CLI::App& command, HubFlags& flags) {
   tt::cli::add_options(command, tt::config::viewer_options(flags.config));
   command.add_option("file", flags.replay.path, "recording, a .ttrec file")
       ->required()
-      ->check(CLI::ExistingFile);
+      ->type_name("FILE")
+      ->check(CLI::Validator(CLI::ExistingFile).description(""));
   command.add_option("--run", flags.replay.run_id,
                      "id of the run, 16 hex digits; default: the newest run in the file");
   command.add_option("--speed", flags.replay.speed, "factor of the recorded speed, 0.1 to 100")
@@ -398,8 +401,11 @@ void add_replay(CLI::App& command, HubFlags& flags) {
 
 int main(int argc, char** argv) {
   HubFlags flags;
+  // `tensor-tracer` starts this program for its own commands.
+  const std::string_view command = argc > 1 ? argv[1] : "";
   CLI::App app{"The server between viewers and a training run or its recording",
-               "tensor-tracer-hub"};
+               command == "replay" || command == "runs" ? "tensor-tracer" : "tensor-tracer-hub"};
+  tt::cli::set_help_text(app);
   app.set_version_flag("--version", "tensor-tracer-hub " TT_VERSION);
   app.require_subcommand(1);
   add_serve(*app.add_subcommand("serve", "Serve the viewers and the trainer of a run"), flags);

@@ -81,7 +81,8 @@ void add_options(CLI::App& app, const config::Options& options) {
 }
 
 void add_configuration_file(CLI::App& app) {
-  app.set_config("--config", "", "JSON file of options; flags on the command line win");
+  app.set_config("--config", "", "JSON file of options; flags on the command line win")
+      ->type_name("FILE");
   app.config_formatter(std::make_shared<JsonConfig>());
   app.allow_config_extras(CLI::config_extras_mode::error);
 }

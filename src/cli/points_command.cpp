@@ -4,6 +4,7 @@
 #include <string>
 
 #include "src/cli/commands.h"
+#include "src/cli/help_text.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
 #include "tensor_tracer/model/gpt.h"
@@ -43,6 +44,7 @@ int run_points(int argc, const char* const* argv) {
   config::TrainConfig config;
   bool as_json = false;
   CLI::App app("List the trace points of a configuration.", "tensor-tracer points");
+  set_help_text(app);
   add_configuration_file(app);
   add_options(app, config::train_options(config));
   app.add_flag("--json", as_json, "print the points as JSON, as in docs/protocol.md")

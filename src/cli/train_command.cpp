@@ -17,6 +17,7 @@
 #include "src/cli/commands.h"
 #include "src/cli/control_log.h"
 #include "src/cli/exit_code.h"
+#include "src/cli/help_text.h"
 #include "src/cli/hub_session.h"
 #include "src/cli/options.h"
 #include "src/cli/parse.h"
@@ -275,6 +276,7 @@ int run_train(int argc, const char* const* argv) {
 
   config::TrainConfig config;
   CLI::App app("Train a GPT and watch its inside live.", "tensor-tracer train");
+  set_help_text(app);
   app.footer(kExamples);
   add_configuration_file(app);
   add_options(app, config::train_options(config));

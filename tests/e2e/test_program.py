@@ -237,12 +237,22 @@ def test_help_explains_every_flag() -> None:
 def test_help_has_plain_types_and_examples() -> None:
     text = run([str(binary()), "train", "--help"]).stdout
     types = {found[1] for found in re.finditer(r"^  --[a-z0-9-]+ ([A-Z][^\s=]*)", text, re.M)}
-    assert types == {"INT", "NUMBER", "TEXT", "SIZE", "ON|OFF"}
+    assert types == {"INT", "NUMBER", "TEXT", "SIZE", "FILE", "ON|OFF"}
     examples = text.partition("Examples:\n")[2]
     commands = examples.replace("\\\n", " ").splitlines()
     assert sum("tensor-tracer train " in line for line in commands) == 3
     for flag in re.findall(r"--[a-z-]+", examples):
         assert f"\n  {flag}" in text, flag
+
+
+@pytest.mark.parametrize("words", [["train"], ["points"], ["check"], ["replay"], ["runs"], ["runs", "remove"]], ids=" ".join)
+def test_each_commands_help_has_one_form(words: list[str]) -> None:
+    text = run([str(binary()), *words, "--help"]).stdout
+    usage = re.search("^Usage: (.*)", text, re.M)
+    assert usage is not None and usage[1].startswith(f"tensor-tracer {' '.join(words)} [flags]")
+    assert "print this help and exit" in text
+    for leftover in ("{", "OPTIONS", "REQUIRED", "TEXT:", "Positionals"):
+        assert leftover not in text, leftover
 
 
 def test_the_readmes_plain_line(flags: Flags, tmp_path: Path) -> None:
