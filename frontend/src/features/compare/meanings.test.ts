@@ -19,7 +19,7 @@ test('equal entries have a difference', () => {
 
 test('what counts differently is named', () => {
   expect(differenceOf(held(kTile, {}), held(kTile, { method: 'sum' }))).toBe(
-    'A holds the mean of each tile, B the sum of each tile: they have no difference.',
+    'A has the mean of each tile, B has the sum of each tile: they cannot be subtracted.',
   );
   const vectors = ['evil', 'kind'];
   expect(
@@ -33,7 +33,7 @@ test('what counts differently is named', () => {
 test('of a plan that is not known only records of the same plan have a difference', () => {
   expect(differenceOf(held(kTile), held(kTile))).toBeUndefined();
   expect(differenceOf(held(kTile), held(kTile, {}))).toBe(
-    'A holds tile (plan 1 of run 5f0c), B the mean of each tile: they have no difference.',
+    'A has tile (plan 1 of run 5f0c), B has the mean of each tile: they cannot be subtracted.',
   );
   expect(differenceOf(held(kTile), held(kTile, undefined, { plan: 2 }))).toMatch(/plan 2/);
   const other = { ...held(kTile), runId: '77' };
