@@ -178,7 +178,7 @@ test.describe('statistics of a run that explodes', () => {
     watch(hub, { point: 'HiddenStates', compressor: { kind: 'stats' } });
     await open(page, hub, 'stats-table');
     await advance(page, hub, 5);
-    await expect(page.getByTestId('departure')).toHaveText('no layer has left its range');
+    await expect(page.getByTestId('departure')).toHaveText('no layer was out of range');
     await advance(page, hub, 3);
     const departure = page.getByTestId('departure');
     await expect(departure).toContainText('L2 at step 126');
