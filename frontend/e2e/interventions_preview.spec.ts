@@ -110,7 +110,7 @@ test('the maps of a preview by keyboard: Enter chooses a layer, Escape closes th
   await visit(page, hub);
   await ready(page, kScale, 'scale');
   await page.getByTestId('preview').click();
-  const reach = page.getByRole('application', { name: /How far it reaches/ });
+  const reach = page.getByRole('application', { name: /Size of the change/ });
   await reach.focus();
   for (const key of ['ArrowUp', 'ArrowUp', 'Enter']) await page.keyboard.press(key);
   const layer = page.getByTestId('before-after-layer');
@@ -154,6 +154,6 @@ test('a preview without maps: nothing changes, none come, or they cannot be read
   await expect.poll(() => asked(hub, 'intervention.preview').at(-1)?.plan).toBeUndefined();
   await again('damaged');
   await expect(page.getByTestId('before-after-error')).toHaveText(
-    /^Its maps cannot be shown: record cut off/,
+    /^The maps cannot be shown: record cut off/,
   );
 });
