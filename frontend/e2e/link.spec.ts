@@ -203,7 +203,7 @@ async function picture(page: Page): Promise<Buffer> {
   if (await page.getByTestId('run-state').isVisible()) {
     await expect(page.getByText('Page keeps')).toBeVisible();
   }
-  const traffic = ['Hub', 'Ranks that send'].map((name) => page.getByLabel(name, { exact: true }));
+  const traffic = ['Hub', 'Sending ranks'].map((name) => page.getByLabel(name, { exact: true }));
   const mask = [page.locator('footer'), page.locator('.facts'), ...traffic];
   return page.screenshot({ mask, animations: 'disabled' });
 }
