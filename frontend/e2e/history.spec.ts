@@ -100,7 +100,7 @@ test('a replay is moved, sped up and stepped; its plan stays', async ({ page, hu
   await expect(page.getByTestId('chip')).toHaveText('replay, paused');
   await openPlan(page);
   await expect(page.getByTestId('apply')).toBeDisabled();
-  await expect(page.getByTestId('plan-access')).toContainText('cannot be re-traced');
+  await expect(page.getByTestId('plan-access')).toContainText('cannot be traced again');
   await expect(page.getByTestId('plan-claim')).toHaveCount(0);
   await page.getByTestId('tab-tensors').click();
   await page.getByTestId('speed').selectOption('2');
