@@ -16,7 +16,7 @@ test('the token leaves the address, and a reload works with the cookie', async (
 test('without token and cookie the page says what to do', kSmoke, async ({ page, hub }) => {
   await page.goto(`http://127.0.0.1:${hub.port}/`);
   const sheet = page.getByRole('alertdialog');
-  await expect(sheet).toContainText('Open the address with its token');
+  await expect(sheet).toContainText('Open the address that contains the token');
   await expect(sheet).toContainText('--print-url');
   await expect(sheet).toContainText('open.html');
   await page.screenshot({ path: 'test-results/sign-in.png' });

@@ -162,7 +162,7 @@ for (const viewOnly of ['told', 'silent'] as const) {
     await open(page, hub);
     await page.getByTestId('holder').click();
     if (viewOnly === 'silent') await page.getByTestId('claim').click();
-    await expect(page.getByTestId('view-only')).toHaveText('This token only views.');
+    await expect(page.getByTestId('view-only')).toHaveText('This token allows only viewing.');
     await expect(page.getByTestId('claim')).toHaveCount(0);
     await expect(page.getByTestId('pause')).toBeDisabled();
     await openPlan(page);
