@@ -33,7 +33,7 @@ test('a step that the page does not hold comes from the history', async ({ page,
   await page.getByLabel('One captured step back').click();
   await expect(page.getByTestId('shown-step')).toHaveText('step 119');
   await expect(source).toContainText('Fetched from history');
-  await page.getByLabel('Step shown, of those kept').fill('40');
+  await page.getByLabel('Shown step, of the steps in').fill('40');
   await expect(page.getByTestId('shown-step')).toHaveText('step 40');
   await expect(source).toContainText('Fetched from history');
   await idle(page);

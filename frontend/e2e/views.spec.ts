@@ -57,7 +57,7 @@ function smallColor(
 }
 
 test.describe('all layers', () => {
-  test('stand side by side under one colour range, or each its own', async ({ page, hub }) => {
+  test('stand side by side with one colour range, or with own ranges', async ({ page, hub }) => {
     await open(page, hub);
     await choose(page, 'all layers');
     expect(new URL(page.url()).search).toContain('maps=all');
@@ -85,7 +85,7 @@ test.describe('all layers', () => {
     const largest = numbersOf(hub, 3, 120).map(Math.abs).indexOf(limits[2]);
     const cell = [largest % 64, Math.floor(largest / 64)] as const;
     const shared = await smallColor(third, cell, [64, kSequence]);
-    await choose(page, 'each its own');
+    await choose(page, 'own ranges');
     expect(await smallColor(third, cell, [64, kSequence])).not.toBe(shared);
     for (const [i, limit] of limits.entries()) {
       await expect(maps.getByRole('button').nth(i)).toContainText(`±${limit.toPrecision(3)}`);
