@@ -167,7 +167,9 @@ for (const viewOnly of ['told', 'silent'] as const) {
     await expect(page.getByTestId('pause')).toBeDisabled();
     await openPlan(page);
     await expect(page.getByTestId('apply')).toBeDisabled();
-    await expect(page.getByTestId('plan-access')).toHaveText('Read-only: this token only views.');
+    await expect(page.getByTestId('plan-access')).toHaveText(
+      'Read-only: this token allows only viewing.',
+    );
     await expect(page.getByTestId('plan-claim')).toHaveCount(0);
   });
 }
