@@ -28,7 +28,7 @@ export function compareFrames(a: ViewFrame, b: ViewFrame): Compared {
 function obstacle(a: ViewFrame, b: ViewFrame): string | undefined {
   const [first, second] = [formName(a), formName(b)];
   if (a.kind !== b.kind || a.compressor !== b.compressor) {
-    return `A has ${first}, B has ${second}: choose steps with the same compressor.`;
+    return `A: ${first}. B: ${second}. Choose steps with the same compressor.`;
   }
   if (a.features !== b.features) {
     return `The point has ${a.features} columns in A and ${b.features} in B.`;

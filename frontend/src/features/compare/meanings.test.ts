@@ -24,9 +24,9 @@ test('what counts differently is named', () => {
   const vectors = ['evil', 'kind'];
   expect(
     differenceOf(held(kProjection, { vectors }), held(kProjection, { vectors }, { vector: 1 })),
-  ).toMatch(/projections on evil, B projections on kind/);
+  ).toMatch(/projections on evil, B has projections on kind/);
   expect(differenceOf(held(kStats, { range: [0, 1] }), held(kStats, {}))).toMatch(
-    /histogram from 0 to 1, B a histogram by powers of two/,
+    /histogram from 0 to 1, B has a histogram by powers of two/,
   );
 });
 
