@@ -87,7 +87,7 @@ test('a hub that takes no more viewers is told, and joined when one has left', a
 }) => {
   hub.full = true;
   await page.goto(hub.url);
-  const why = 'the hub has as many viewers as it takes';
+  const why = 'the hub cannot take more viewers';
   await expect(page.getByTestId('message')).toContainText(why);
   await expect(page.getByTestId('no-maps')).toContainText('Not connected to the hub');
   await expect(page.getByTestId('no-maps')).toContainText(why);
